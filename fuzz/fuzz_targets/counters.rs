@@ -10,7 +10,7 @@ use libfuzzer_sys::fuzz_target;
 use model::{Readings, SECOND};
 
 /// The files that are fuzzed and the source that reads each; `host` is the description of the host.
-const FILES: [(&str, &str); 32] = [
+const FILES: [(&str, &str); 34] = [
     ("proc/stat", "cpu"),
     ("proc/loadavg", "cpu"),
     ("proc/meminfo", "memory"),
@@ -43,6 +43,8 @@ const FILES: [(&str, &str); 32] = [
     ("proc/meminfo", "host"),
     ("etc/os-release", "host"),
     ("sys/block/vda/size", "host"),
+    ("proc/diskstats", "volume"),
+    ("sys/block/dm-0/dm/name", "volume"),
 ];
 
 static FOLDER: LazyLock<PathBuf> = LazyLock::new(|| {

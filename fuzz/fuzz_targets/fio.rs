@@ -14,7 +14,7 @@ fuzz_target!(|text: &str| {
     };
     match parse(text, "job.fio", &surroundings) {
         Ok(jobs) => {
-            // Looks at settings only; nothing is opened before `check`. What cannot be is told there, with words.
+            // Looks at settings only; nothing is opened before `check`. What cannot be is reported there, with words.
             for step in jobs.steps {
                 let _ = engine::workload::WorkloadKind::configure(&workloads::disk::KIND, &step.workload);
                 let _ = Load::read(&step.load);

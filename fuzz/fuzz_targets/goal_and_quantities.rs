@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use model::{Goal, quantity};
+use model::{BytesGoal, Goal, quantity};
 
 fuzz_target!(|text: &str| {
     if let Ok(goal) = Goal::parse(text, &["read", "write"]) {
@@ -12,6 +12,9 @@ fuzz_target!(|text: &str| {
     }
     if let Ok(bytes) = quantity::parse_bytes(text) {
         assert_eq!(quantity::parse_bytes(&quantity::bytes(bytes)).map(|read| read as f64), Ok(bytes as f64));
+    }
+    if let Some(goal) = BytesGoal::parse(text) {
+        assert!(goal.bytes > 0.0 && goal.bytes.is_finite(), "{goal:?}");
     }
     if let Ok(nanos) = quantity::parse_duration(text) {
         let written = quantity::duration(nanos);

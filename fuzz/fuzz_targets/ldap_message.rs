@@ -1,7 +1,7 @@
 //! What a directory server or a client sends.
 #![no_main]
 
-use ldap::controls::{Paged, SyncDone, SyncInfo, SyncRequest, SyncState};
+use ldap::controls::{PagedResults, SyncDone, SyncInfo, SyncRequest, SyncState};
 use ldap::message::{Frame, Message, frame, glance};
 use libfuzzer_sys::fuzz_target;
 
@@ -18,7 +18,7 @@ fuzz_target!(|bytes: &[u8]| {
     assert_eq!(Message::decode(&again), Ok(message));
     for value in message.controls.iter().filter_map(|control| control.value) {
         let _ = (
-            Paged::decode(value),
+            PagedResults::decode(value),
             SyncRequest::decode(value),
             SyncState::decode(value),
             SyncDone::decode(value),

@@ -10,7 +10,7 @@ fuzz_target!(|text: &str| {
     let flags: Vec<String> = flags.split_whitespace().map(str::to_string).collect();
     match parse(&flags, &|_| Ok(parameters.to_string())) {
         Ok(run) => {
-            // Looks at settings only; nothing is opened before `check`. What cannot be is told there, with words.
+            // Looks at settings only; nothing is opened before `check`. What cannot be is reported there, with words.
             let _ = engine::workload::WorkloadKind::configure(&workloads::disk::KIND, &run.settings());
             let load = Load::read(&run.load());
             assert!(

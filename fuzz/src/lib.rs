@@ -17,6 +17,7 @@ pub fn vocabulary() -> Vocabulary {
         factors: factors::FACTORS,
         target_group: factors::target_group::TARGET_GROUP,
         carry_out: factors::undo::carry_out,
+        watched: counters::perfmon::watched,
     };
     registry.vocabulary()
 }

@@ -95,6 +95,8 @@ static FENCES: &[Fence] = &[
     // By name only: whoever speaks HTTP some day brings it along.
     fence("httparse", &["workloads"]),
     deep_fence("ureq", &["metadir"]),
+    // Windows of a desktop.
+    deep_fence("x11rb", &["workloads"]),
     // TLS.
     deep_fence("rustls", &["ldap", "metadir"]),
     deep_fence("ring", &["ldap", "metadir"]),
@@ -339,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn an_arrow_outside_the_table_is_told() {
+    fn an_arrow_outside_the_table_is_reported() {
         let ours = ["plimsoll-model", "plimsoll-engine", "plimsoll-analysis", "plimsoll-workloads"];
         let good = metadata(
             &ours,
@@ -367,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn a_crate_nobody_placed_is_told() {
+    fn a_crate_nobody_placed_is_reported() {
         assert_eq!(
             said(&metadata(&["plimsoll-novelty"], &[], &[])),
             ["novelty: this crate is not in the table of arrows"]

@@ -1,4 +1,4 @@
-//! The licence of every package the workspace is built or tested with, held against `[licenses] allow` in deny.toml.
+//! The licence of every package the workspace is built or tested with, compared with `[licenses] allow` in deny.toml.
 //!
 //! `cargo deny check licenses` does this and more; this check needs nothing installed, so it always runs.
 

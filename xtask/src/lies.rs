@@ -1,4 +1,4 @@
-//! Lies that a load test is told, or tells: starved generators, throttled groups, caches, empty answers, failing servers,
+//! Lies that a load test is reported, or tells: starved generators, throttled groups, caches, empty answers, failing servers,
 //! short and unsteady runs. Each must be noticed, named and end with the exit code that README.md promises; honest runs
 //! must raise none of it.
 
@@ -34,7 +34,7 @@ enum Place {
 
 /// What must be noticed.
 #[derive(Clone, Copy, Debug)]
-enum Noticed {
+enum Expectation {
     /// This verdict, as the calibration names it.
     Verdict(&'static str),
     /// A doubt of this kind.
@@ -59,7 +59,7 @@ struct Case {
     /// `{memory}` one in memory, `{new}` a name of no file yet, `{url}` the service, `{crowd}` four times the number of CPUs.
     command: &'static str,
     exit: &'static [i32],
-    noticed: &'static [Noticed],
+    noticed: &'static [Expectation],
 }
 
 const fn lie(
@@ -67,7 +67,7 @@ const fn lie(
     place: Place,
     command: &'static str,
     exit: &'static [i32],
-    noticed: &'static [Noticed],
+    noticed: &'static [Expectation],
 ) -> Case {
     Case { name, place, service: None, command, exit, noticed }
 }
@@ -78,13 +78,13 @@ const fn served(
     service: &'static str,
     command: &'static str,
     exit: &'static [i32],
-    noticed: &'static [Noticed],
+    noticed: &'static [Expectation],
 ) -> Case {
     Case { name, place, service: Some(service), command, exit, noticed }
 }
 
 const fn honest(name: &'static str, command: &'static str) -> Case {
-    Case { name, place: Place::Quiet, service: None, command, exit: &[0], noticed: &[Noticed::Nothing] }
+    Case { name, place: Place::Quiet, service: None, command, exit: &[0], noticed: &[Expectation::Nothing] }
 }
 
 const fn honest_service(name: &'static str, service: &'static str, command: &'static str) -> Case {
@@ -94,16 +94,16 @@ const fn honest_service(name: &'static str, service: &'static str, command: &'st
         service: Some(service),
         command,
         exit: &[0],
-        noticed: &[Noticed::Nothing],
+        noticed: &[Expectation::Nothing],
     }
 }
 
-use Noticed::{Doubt, Fact, NoDoubt, Nothing, Sign, Verdict};
+use Expectation::{Doubt, Fact, NoDoubt, Nothing, Sign, Verdict};
 use Place::{Cached, CpuQuota, Interrupted, LateSpinners, Quiet, Reads, Spinners};
 
 /// What a fast source of data is read at: the generator may be the limit, or throughput may vary.
 const ANY: &[i32] = &[0, 97, 98];
-const GENERATOR: &[Noticed] = &[Verdict("load-generator")];
+const GENERATOR: &[Expectation] = &[Verdict("load-generator")];
 
 static LIES: &[Case] = &[
     lie("disk-quota", CpuQuota(10), "disk {file} --duration 3s --warm-up 1s", &[97], GENERATOR),
@@ -457,7 +457,7 @@ pub(crate) fn run(repository: &Repository, arguments: &[String]) -> Result<Vec<F
             "{:<20} {:>5} {:>5}  {:<16} {}{}",
             case.name,
             seen.exit,
-            wanted(case.exit),
+            expected_codes(case.exit),
             seen.verdict,
             seen.noticed.join(" "),
             if wrong.is_empty() { String::new() } else { format!("   WRONG: {}", wrong.join("; ")) }
@@ -483,12 +483,12 @@ fn other_tasks() -> f64 {
 }
 
 /// Exit codes that are right: `0`, `0/98`.
-fn wanted(codes: &[i32]) -> String {
+fn expected_codes(codes: &[i32]) -> String {
     codes.iter().map(i32::to_string).collect::<Vec<_>>().join("/")
 }
 
 /// What came of a case.
-struct Seen {
+struct CaseResult {
     exit: i32,
     verdict: String,
     /// Facts of the first trial.
@@ -498,13 +498,13 @@ struct Seen {
     text: String,
 }
 
-impl Seen {
+impl CaseResult {
     /// What is not as it should be.
     fn wrong(&self, case: &Case) -> Vec<String> {
         let has = |name: &str| self.noticed.iter().any(|noticed| noticed == name);
         let mut wrong = Vec::new();
         if !case.exit.contains(&self.exit) {
-            wrong.push(format!("exit code {} instead of {}", self.exit, wanted(case.exit)));
+            wrong.push(format!("exit code {} instead of {}", self.exit, expected_codes(case.exit)));
         }
         for noticed in case.noticed {
             match noticed {
@@ -613,7 +613,13 @@ fn device_of(path: &Path) -> Result<String, String> {
     Ok(String::from_utf8_lossy(&output.stdout).trim().to_string())
 }
 
-fn carry_out(program: &Path, folder: &Path, data: &Data, case: &Case, at: usize) -> Result<Seen, String> {
+fn carry_out(
+    program: &Path,
+    folder: &Path,
+    data: &Data,
+    case: &Case,
+    at: usize,
+) -> Result<CaseResult, String> {
     let port = TcpListener::bind("127.0.0.1:0")
         .and_then(|listener| listener.local_addr())
         .map_err(|error| error.to_string())?
@@ -713,5 +719,5 @@ fn carry_out(program: &Path, folder: &Path, data: &Data, case: &Case, at: usize)
     };
     let exit = output.status.code().unwrap_or(-1);
     let facts = document["trials"][0]["facts"].clone();
-    Ok(Seen { exit, verdict: label(&document["verdict"]), facts, noticed, text })
+    Ok(CaseResult { exit, verdict: label(&document["verdict"]), facts, noticed, text })
 }

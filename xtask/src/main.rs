@@ -10,6 +10,7 @@ mod bench;
 mod calibrate;
 mod fault;
 mod files;
+mod fio_examples;
 mod licences;
 mod lies;
 mod manual;
@@ -24,44 +25,49 @@ use fault::Fault;
 use files::Repository;
 
 /// One chore.
-struct Chore {
+struct Task {
     name: &'static str,
     about: &'static str,
     run: fn(&Repository, &[String]) -> Result<Vec<Fault>, String>,
 }
 
-static CHORES: &[Chore] = &[
-    Chore {
+static CHORES: &[Task] = &[
+    Task {
         name: "arrows",
         about: "which crate, and which module of analysis, may use which",
         run: |repository, _| Ok([arrows::check(repository)?, modules::check(repository)?].concat()),
     },
-    Chore {
+    Task {
         name: "licences",
         about: "the licence of every dependency, compared with the list in deny.toml",
         run: |repository, _| licences::check(repository),
     },
-    Chore {
+    Task {
         name: "tidy",
         about: "registration, handbook, links, file lengths, purity",
         run: |repository, _| tidy::check(repository),
     },
-    Chore {
+    Task {
         name: "manual",
         about: "regenerate docs/handbook/reference.md; --check only compares",
         run: manual::run,
     },
-    Chore {
+    Task {
         name: "calibrate",
         about: "how often the verdict is right, on systems whose limit is planted or shown by taking its cause away",
         run: calibrate::run,
     },
-    Chore {
+    Task {
         name: "lies",
         about: "whether starved, throttled, failing, short and unsteady runs are noticed, and honest ones left alone",
         run: lies::run,
     },
-    Chore { name: "bench", about: "measure against the peers; arguments select by name", run: bench::run },
+    Task {
+        name: "fio-examples",
+        about: "which of fio's example jobs in a folder run, and why the others are refused; --run drives a scratch file",
+        run: fio_examples::run,
+    },
+    Task { name: "bench", about: "measure against the peers; arguments select by name", run: bench::run },
 ];
 
 fn main() -> ExitCode {
@@ -70,7 +76,7 @@ fn main() -> ExitCode {
     else {
         eprintln!("cargo xtask CHORE, where CHORE is one of");
         for chore in CHORES {
-            eprintln!("  {:9} {}", chore.name, chore.about);
+            eprintln!("  {:12} {}", chore.name, chore.about);
         }
         return ExitCode::from(2);
     };

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::files::Repository;
 
-/// Builds the program, optimized, and tells where it is.
+/// Builds the program, optimized, and returns its path.
 pub(crate) fn plimsoll(repository: &Repository) -> Result<PathBuf, String> {
     cargo(repository, &["build", "--release", "--locked", "-p", "plimsoll-cli"])?;
     Ok(target(repository).join("release/plimsoll"))

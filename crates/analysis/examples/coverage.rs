@@ -1,4 +1,4 @@
-//! Prints how often 95 % intervals of a ratio cover the true one, by machine and number of pairs.
+//! Prints the coverage of 95 % intervals of a ratio, by machine and number of pairs.
 
 #![allow(clippy::print_stdout, reason = "what it is for")]
 

@@ -1,22 +1,23 @@
-//! Figures that were asked for or that others have published, for each configuration.
+//! Requested and published figures of each configuration.
 
 use std::collections::BTreeMap;
 
 use model::experiment::FigureName;
-use model::result::{BesideFigure, BesideRow, TrialResult};
+use model::result::{FigureRow, FigureValue, TrialResult};
 use model::{Experiment, Study, Unit};
 
 use crate::configuration::Group;
 use crate::measured::Measured;
 use crate::statistics::median;
 
-/// A row for each figure: those of `show` first, then those that only were published, as they stand in the file.
+/// A row for each figure: those of `show` first, then those that were only published, in the order of the
+/// file.
 pub(crate) fn rows(
     experiment: &Experiment,
     study: &Study,
     groups: &[Group],
     trials: &[TrialResult],
-) -> Vec<BesideRow> {
+) -> Vec<FigureRow> {
     let published =
         experiment.published.iter().flat_map(|published| published.figures.iter().map(|(name, _)| name));
     let mut names: Vec<&FigureName> = Vec::new();
@@ -34,10 +35,10 @@ fn row(
     groups: &[Group],
     trials: &[TrialResult],
     name: &FigureName,
-) -> BesideRow {
+) -> FigureRow {
     let instance =
         name.instance.clone().or_else(|| largest_instance(study, groups, name)).unwrap_or_default();
-    let measured: Vec<BesideFigure> = groups
+    let measured: Vec<FigureValue> = groups
         .iter()
         .filter(|group| !group.trials.is_empty())
         .map(|group| {
@@ -46,16 +47,16 @@ fn row(
                 None => mean_of(study, *at, name, &instance),
             });
             let label = group.treatment.label();
-            BesideFigure { name: label, source: String::new(), value: median(&values.collect::<Vec<f64>>()) }
+            FigureValue { name: label, source: String::new(), value: median(&values.collect::<Vec<f64>>()) }
         })
         .collect();
-    let published: Vec<BesideFigure> = experiment
+    let published: Vec<FigureValue> = experiment
         .published
         .iter()
         .filter(|published| !published.figures.is_empty())
         .map(|published| {
             let figure = published.figures.iter().find(|(of, _)| of == name);
-            BesideFigure {
+            FigureValue {
                 name: published.name.clone(),
                 source: published.source.clone(),
                 value: figure.map(|(_, value)| *value),
@@ -63,14 +64,14 @@ fn row(
         })
         .collect();
     let times = times(name, &measured, &published);
-    BesideRow { metric: name.metric.clone(), instance, unit: name.unit(), measured, published, times }
+    FigureRow { metric: name.metric.clone(), instance, unit: name.unit(), measured, published, times }
 }
 
-/// How many times better the weakest of what was measured is than the best of what was published. Only of rates and times of
-/// operations can it be said what is better.
-fn times(name: &FigureName, measured: &[BesideFigure], published: &[BesideFigure]) -> Option<f64> {
+/// How many times better the worst measured value is than the best published one. "Better" is defined only
+/// for rates and times of operations.
+fn times(name: &FigureName, measured: &[FigureValue], published: &[FigureValue]) -> Option<f64> {
     name.of_operation()?;
-    let values = |of: &[BesideFigure]| of.iter().filter_map(|figure| figure.value).collect::<Vec<f64>>();
+    let values = |of: &[FigureValue]| of.iter().filter_map(|figure| figure.value).collect::<Vec<f64>>();
     let (measured, published) = (values(measured), values(published));
     let least = |of: &[f64]| of.iter().copied().reduce(f64::min);
     let most = |of: &[f64]| of.iter().copied().reduce(f64::max);
@@ -103,7 +104,7 @@ fn mean_of(study: &Study, at: usize, name: &FigureName, instance: &str) -> Optio
     means(study, at, &name.metric).into_iter().find(|(of, _)| *of == instance).map(|(_, mean)| mean)
 }
 
-/// The instance with the largest mean over all trials: of many disks most rest.
+/// The instance with the largest mean over all trials, because most of many disks are idle.
 fn largest_instance(study: &Study, groups: &[Group], name: &FigureName) -> Option<String> {
     let mut sums: BTreeMap<&str, f64> = BTreeMap::new();
     for at in groups.iter().flat_map(|group| &group.trials) {

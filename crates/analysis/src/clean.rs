@@ -1,11 +1,11 @@
-//! JSON knows neither NaN nor infinity: what is not a number is taken out of a document before it is handed on.
+//! JSON supports neither NaN nor infinity, so such numbers are removed from a document before it is returned.
 
 use model::cost::{Difference, DifferencePart};
 use model::result::{ComparisonRow, CurvePoint, OperationResult, ResultDocument, TrialResult};
 use model::{Change, Estimate, Evidence, LatencySummary, Level};
 
-/// Makes every number of the document finite. Optional numbers become absent; rows, points and evidence whose main
-/// number is not finite go; the rest becomes zero.
+/// Makes every number in the document finite. Optional numbers become absent. Rows, points and evidence are
+/// removed if their main number is not finite. All other numbers become zero.
 pub(crate) fn clean(document: &mut ResultDocument) {
     document.trials.iter_mut().for_each(clean_trial);
     for configuration in &mut document.configurations {
@@ -50,7 +50,7 @@ fn clean_trial(trial: &mut TrialResult) {
     trial.cpu_us_per_operation = trial.cpu_us_per_operation.filter(|value| value.is_finite());
     trial.resources.retain(|used| used.mean.is_finite() && used.max.is_finite());
     for used in &mut trial.resources {
-        zero(&mut used.full_at);
+        zero(&mut used.saturated_at);
     }
     trial.facts.values_mut().for_each(level);
 }
@@ -104,7 +104,7 @@ fn changes(changes: &mut [Change]) {
     changes.iter_mut().for_each(|change| level(&mut change.level));
 }
 
-/// A level that is no number is kept as the word for it.
+/// A level that is not a finite number is replaced by its text.
 fn level(value: &mut Level) {
     match value {
         Level::Number(number)

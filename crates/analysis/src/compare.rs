@@ -1,10 +1,10 @@
-//! Runs that were not planned together, side by side: `plimsoll compare A B`.
+//! Compares runs that were not planned together: `plimsoll compare A B`.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use model::result::{Configuration, RESULT_FORMAT, ResultDocument, TreatmentResult, TrialResult};
-use model::verdict::{Carried, Limit, Missing, SideVerdict, Unclear};
+use model::verdict::{InconclusiveReason, Limit, Missing, SideVerdict, UnsaturatedReason};
 use model::{Change, Doubt, DoubtKind, Ending, Level, RunRecord, SettingPath, Study, Verdict};
 
 use crate::comparison::{Pairing, rows};
@@ -14,20 +14,20 @@ use crate::{clean, doubt, result};
 /// One side of a comparison.
 #[derive(Clone, Copy, Debug)]
 pub struct Side<'a> {
-    /// What it is called, such as the run directory's name. Different for each side.
+    /// Its label, for example the name of the run directory. Different for each side.
     pub label: &'a str,
-    /// Where it is recorded.
+    /// Its record.
     pub study: &'a Study,
-    /// Which of its trials: a trial's id, or the label of a configuration. None takes the only configuration, or
-    /// the baseline when there are several.
+    /// The selected trials: a trial's id, or the label of a configuration. None selects the only
+    /// configuration, or the baseline if there are several.
     pub select: Option<&'a str>,
 }
 
-/// Compares sides: the first is the baseline, each other one a configuration. Trial ids are preceded by the side's
-/// label, `LABEL/ID`.
+/// Compares sides: the first is the baseline, each other one a configuration. The side's label precedes trial
+/// ids: `LABEL/ID`.
 ///
-/// Sides of one run directory are compared by rounds, as they ran interleaved. Sides of different ones ran at different
-/// times: their interval does not pair runs, and a doubt says so.
+/// Sides of one run directory are compared by rounds, because they ran interleaved. Sides of different
+/// directories ran at different times: their interval uses no pairs, and a doubt says so.
 pub fn compare(sides: &[Side]) -> ResultDocument {
     let chosen: Vec<Cow<Study>> = sides.iter().map(select).collect();
     let mut documents: Vec<ResultDocument> = chosen.iter().map(|study| result(study)).collect();
@@ -85,8 +85,17 @@ pub fn compare(sides: &[Side]) -> ResultDocument {
             step.verdict = moved(step.verdict.clone(), before);
         }
         let (used, next) = own.map_or((None, None), |own| (own.used, own.next.clone()));
+        let launches = own.and_then(|own| own.launches.clone());
         let numbers = summary(treatment, &completed[at]);
-        combined.configurations.push(Configuration { verdict, costs, used, next, steps, ..numbers });
+        combined.configurations.push(Configuration {
+            verdict,
+            costs,
+            launches,
+            used,
+            next,
+            steps,
+            ..numbers
+        });
         if at > 0 {
             combined.comparison.extend(rows(side.label, &completed[0], &completed[at], pairing));
         }
@@ -105,7 +114,8 @@ pub fn compare(sides: &[Side]) -> ResultDocument {
     combined
 }
 
-/// The study with the chosen runs only; copied only when that leaves some out, as the readings can be large.
+/// The study with the selected runs only; copied only if some are excluded, because the readings may be
+/// large.
 fn select<'a>(side: &Side<'a>) -> Cow<'a, Study> {
     let configuration = |record: &RunRecord| record.run.trial.treatment.label();
     let wanted: Box<dyn Fn(&RunRecord) -> bool> = match side.select {
@@ -128,7 +138,7 @@ fn select<'a>(side: &Side<'a>) -> Cow<'a, Study> {
     })
 }
 
-/// Puts the side's label before every trial id, so that ids of two directories cannot be confused.
+/// Adds the side's label to every trial id, so that ids of different directories differ.
 fn relabel(document: &mut ResultDocument, label: &str) {
     let rename = |id: &mut String| *id = format!("{label}/{id}");
     for trial in &mut document.trials {
@@ -159,12 +169,12 @@ fn changes(first: &Study, other: &Study) -> Vec<Change> {
         .collect()
 }
 
-/// Findings of the sides before this one: theirs come first.
+/// Number of findings of the sides before this one, which come first.
 fn findings_before(documents: &[ResultDocument], at: usize) -> usize {
     documents.iter().take(at).map(|document| document.findings.len()).sum()
 }
 
-/// A verdict whose findings stand so many places later.
+/// A verdict whose finding indexes are increased by `by`.
 fn moved(verdict: Verdict, by: usize) -> Verdict {
     match verdict {
         Verdict::Bottleneck { limit, finding, proved } => {
@@ -173,23 +183,25 @@ fn moved(verdict: Verdict, by: usize) -> Verdict {
         Verdict::GeneratorBound { finding } => Verdict::GeneratorBound { finding: finding + by },
         Verdict::NotSaturated { carried } => Verdict::NotSaturated {
             carried: match carried {
-                Carried::AllThatUsersAsked { load, rate_per_s, mean_ms, finding } => {
-                    Carried::AllThatUsersAsked { load, rate_per_s, mean_ms, finding: finding + by }
+                UnsaturatedReason::AllThatUsersAsked { load, rate_per_s, mean_ms, finding } => {
+                    UnsaturatedReason::AllThatUsersAsked { load, rate_per_s, mean_ms, finding: finding + by }
                 }
-                Carried::StillGrowing { finding } => Carried::StillGrowing { finding: finding + by },
-                Carried::Waited { finding } => Carried::Waited { finding: finding + by },
-                carried @ Carried::Offered { .. } => carried,
+                UnsaturatedReason::StillGrowing { finding } => {
+                    UnsaturatedReason::StillGrowing { finding: finding + by }
+                }
+                UnsaturatedReason::Waited { finding } => UnsaturatedReason::Waited { finding: finding + by },
+                carried @ UnsaturatedReason::Offered { .. } => carried,
             },
         },
-        Verdict::Inconclusive { reason: Unclear::SeveralSaturated { findings }, lacks } => {
+        Verdict::Inconclusive { reason: InconclusiveReason::SeveralSaturated { findings }, lacks } => {
             let findings = findings.into_iter().map(|at| at + by).collect();
-            Verdict::Inconclusive { reason: Unclear::SeveralSaturated { findings }, lacks }
+            Verdict::Inconclusive { reason: InconclusiveReason::SeveralSaturated { findings }, lacks }
         }
         verdict @ Verdict::Inconclusive { .. } => verdict,
     }
 }
 
-/// One verdict when the sides agree; else each side's.
+/// One verdict if the sides agree, otherwise the verdict of each side.
 fn verdict(sides: &[Side], documents: &[ResultDocument]) -> Verdict {
     let agree = documents.windows(2).all(|pair| match (&pair[0].verdict, &pair[1].verdict) {
         (Verdict::Bottleneck { limit: a, .. }, Verdict::Bottleneck { limit: b, .. }) => a == b,
@@ -199,7 +211,7 @@ fn verdict(sides: &[Side], documents: &[ResultDocument]) -> Verdict {
     if let Some(verdict @ (Verdict::Bottleneck { .. } | Verdict::GeneratorBound { .. })) = first
         && agree
     {
-        // The proof of one side is not that of the comparison.
+        // The proof of one side does not apply to the comparison.
         return match verdict.clone() {
             Verdict::Bottleneck { limit: limit @ Limit::One { .. }, finding, .. } => {
                 Verdict::Bottleneck { limit, finding, proved: false }
@@ -221,7 +233,7 @@ fn verdict(sides: &[Side], documents: &[ResultDocument]) -> Verdict {
         .collect();
     lacks.sort();
     lacks.dedup();
-    Verdict::Inconclusive { reason: Unclear::Sides { sides: each.collect() }, lacks }
+    Verdict::Inconclusive { reason: InconclusiveReason::Sides { sides: each.collect() }, lacks }
 }
 
 fn doubts(
@@ -234,8 +246,8 @@ fn doubts(
     if !one_directory {
         doubts.push(Doubt::new(
             DoubtKind::Replication,
-            "the runs are from different experiments: they were not interleaved, and whatever changed between them \
-             is part of the difference",
+            "the runs are from different experiments and not interleaved: the difference includes \
+            everything that changed between them",
             "vary the setting in one experiment: `[vary]` in its file, or `--vary`",
         ));
     }
@@ -244,7 +256,7 @@ fn doubts(
         match (trials.len(), side.select) {
             (0, Some(name)) => doubts.push(Doubt::new(
                 DoubtKind::Replication,
-                format!("{}: no completed trial or configuration is called `{name}`", side.label),
+                format!("{}: no completed trial or configuration has the name `{name}`", side.label),
                 "`plimsoll show` lists them",
             )),
             (0, None) => doubts.push(Doubt::new(
@@ -254,7 +266,7 @@ fn doubts(
             )),
             (1, _) => doubts.push(Doubt::new(
                 DoubtKind::Replication,
-                format!("{}: one run only, so how much runs differ by themselves is not known", side.label),
+                format!("{}: only one trial, so the variation between trials is not known", side.label),
                 "repeat with `--replicates 5` or more",
             )),
             _ => {}
@@ -262,7 +274,7 @@ fn doubts(
         if side.select.is_none() && document.trials.len() < all {
             doubts.push(Doubt::new(
                 DoubtKind::Replication,
-                format!("{}: of several configurations the baseline was taken", side.label),
+                format!("{}: the run has several configurations; the baseline was used", side.label),
                 "name another one to compare it",
             ));
         }

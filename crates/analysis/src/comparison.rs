@@ -1,8 +1,8 @@
-//! Each configuration against the baseline, metric by metric.
+//! Each configuration compared with the baseline, metric by metric.
 //!
-//! Trials of the same round are paired, and their ratios give the interval; see [`crate::statistics`]. "Better" and
-//! "worse" need the whole 95 % interval on one side of "no difference"; "same" needs the whole interval inside
-//! [`SMALLEST_CHANGE`]; everything else is "can't tell".
+//! Trials of the same round are paired, and their ratios give the interval; see [`crate::statistics`].
+//! "Better" and "worse" require the whole 95 % interval on one side of "no difference". "Same" requires the
+//! whole interval within [`SMALLEST_CHANGE`]. Everything else is "can't tell".
 
 use model::result::{Answer, ComparisonRow, TrialResult};
 
@@ -11,23 +11,23 @@ use crate::statistics::{
     Ratio, median, paired_ratio, replicates_to_settle, replicates_to_show, unpaired_ratio,
 };
 
-/// The smallest change that matters: 3 % either way. An interval that lies inside it is "same", even if it shows
-/// that the two are not exactly equal.
+/// The smallest relevant change: 3 % in either direction. An interval within it is "same", even if it shows
+/// that the two values are not exactly equal.
 pub const SMALLEST_CHANGE: f64 = 0.03;
 
-/// The difference for which the replicates that would show it are told: 5 %.
+/// The difference for which the required number of replicates is reported: 5 %.
 const SHOWN_CHANGE: f64 = 0.05;
 
-/// How the trials of two configurations belong together.
+/// How the trials of two configurations are paired.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Pairing {
-    /// By round: trials with the same replicate ran close to each other.
+    /// By round: trials with the same replicate number ran at nearly the same time.
     Rounds,
-    /// Not at all: they ran at different times.
+    /// Not paired: they ran at different times.
     None,
 }
 
-/// All rows of one configuration against the baseline. Metrics that either side lacks have no row.
+/// All rows of one configuration compared with the baseline. Metrics that either side lacks have no row.
 pub(crate) fn rows(
     label: &str,
     baseline: &[&TrialResult],
@@ -71,7 +71,7 @@ fn row(
             unpaired_ratio(&values(baseline), &values(treatment))
         }
     };
-    // Nothing was paired: the medians still have a ratio, unless there is nothing to divide by.
+    // Without pairs, the ratio of the medians is used, unless the divisor is zero.
     let ratio = match ratio {
         Some(ratio) => ratio,
         None if baseline_median > 0.0 => Ratio {
@@ -113,7 +113,7 @@ fn row(
     })
 }
 
-/// What an interval of a ratio answers.
+/// The answer of the interval of a ratio.
 pub(crate) fn answer(interval: Option<(f64, f64)>, higher_is_better: bool) -> Answer {
     let Some((low, high)) = interval.filter(|(low, high)| low.is_finite() && high.is_finite()) else {
         return Answer::CantTell;
@@ -130,7 +130,7 @@ pub(crate) fn answer(interval: Option<(f64, f64)>, higher_is_better: bool) -> An
     }
 }
 
-/// The values of trials of the same replicate, baseline first.
+/// The values of trials with the same replicate number, baseline first.
 fn pairs(
     baseline: &[&TrialResult],
     treatment: &[&TrialResult],
@@ -145,7 +145,8 @@ fn pairs(
         .collect()
 }
 
-/// The failed share with half a failure and one operation added, so that no failure at all has a ratio too.
+/// The failed share with half a failure and one operation added, so that a ratio exists even without
+/// failures.
 fn failed_share(trial: &TrialResult) -> Option<f64> {
     let whole = trial.whole().filter(|whole| whole.completed > 0)?;
     Some((whole.failed as f64 + 0.5) / (whole.completed as f64 + 1.0))
@@ -163,7 +164,7 @@ mod tests {
             (Some((0.80, 0.95)), true, Answer::Worse),
             (Some((0.80, 0.95)), false, Answer::Better),
             (Some((0.98, 1.02)), true, Answer::Same),
-            // Different beyond doubt, and too little to matter.
+            // Significantly different, but not relevant.
             (Some((1.005, 1.02)), true, Answer::Same),
             (Some((0.98, 1.05)), true, Answer::CantTell),
             (Some((0.5, 2.0)), true, Answer::CantTell),

@@ -1,4 +1,4 @@
-//! Trials of the same treatment taken together, and the metrics by which they are compared.
+//! Trials of the same treatment combined, and the metrics of their comparison.
 
 use std::collections::BTreeMap;
 
@@ -9,10 +9,19 @@ use model::{Change, Ending, SettingPath, Study, Treatment};
 use crate::plan::{plan_of, treatments};
 use crate::statistics::median;
 
-/// Failed operations of those completed. Compared from counts, see [`crate::comparison`].
+/// A configuration by the levels of what is varied, of the baseline too: `cache=direct`.
+pub(crate) fn levels_label(treatment: &TreatmentResult) -> String {
+    let levels = treatment.levels.iter().map(|of| format!("{}={}", of.factor.name(), of.level));
+    match treatment.levels.is_empty() || treatment.is_side {
+        true => treatment.label.clone(),
+        false => levels.collect::<Vec<_>>().join(", "),
+    }
+}
+
+/// Failed operations as a share of the completed ones. Compared by counts, see [`crate::comparison`].
 pub(crate) const FAILED_SHARE: &str = "failed_share";
 
-/// What is compared, in the order shown, and whether more of it is better.
+/// The compared metrics in the order of display, and whether a larger value is better.
 pub const METRICS: &[(&str, bool)] = &[
     ("rate_per_s", true),
     ("bytes_per_s", true),
@@ -24,11 +33,11 @@ pub const METRICS: &[(&str, bool)] = &[
     (FAILED_SHARE, false),
 ];
 
-/// Operations that must lie beyond a percentile before it is compared.
+/// Number of operations beyond a percentile that are required to compare it.
 pub(crate) const SAMPLES_BEYOND: f64 = 10.0;
 
-/// What these trials are compared by, in the order shown. Of operations that follow one another each has its rate; the
-/// percentiles of all together would be those of a mixture that no step has.
+/// The compared metrics of these trials, in the order of display. If operations are consecutive, each has its
+/// own rate. Common percentiles are omitted, because they would describe a mixture that no step has.
 pub fn metrics(trials: &[&TrialResult]) -> Vec<(String, bool)> {
     let operations = trials.iter().flat_map(|trial| &trial.operations);
     let mut in_turn: Vec<(String, bool)> = Vec::new();
@@ -45,7 +54,7 @@ pub fn metrics(trials: &[&TrialResult]) -> Vec<(String, bool)> {
     in_turn.into_iter().chain(others).collect()
 }
 
-/// One metric of [`metrics`] of a trial; none when the trial has nothing to say about it.
+/// One metric of [`metrics`] in a trial; none if the trial does not have it.
 pub fn metric(trial: &TrialResult, name: &str) -> Option<f64> {
     if let Some(operation) = name.strip_suffix(".rate_per_s") {
         let of = trial.operations.iter().find(|of| of.name.is(operation) && of.busy_s.is_some());
@@ -66,21 +75,21 @@ pub fn metric(trial: &TrialResult, name: &str) -> Option<f64> {
     }
 }
 
-/// Trials of one treatment, in order of execution, as places in `study.runs` and in the document's trials. Only
-/// completed ones.
+/// Completed trials of one treatment in order of execution, as indexes of `study.runs` and of the document's
+/// trials.
 #[derive(Clone, Debug)]
 pub(crate) struct Group {
     pub(crate) treatment: Treatment,
     pub(crate) trials: Vec<usize>,
 }
 
-/// Every treatment of the plan and of the runs: the baseline first, then in the plan's order.
+/// Every treatment of the plan and of the runs: the baseline first, then in the order of the plan.
 pub(crate) fn groups(study: &Study) -> Vec<Group> {
     let mut groups: Vec<Group> = Vec::new();
     let ran = |treatment: &Treatment| study.runs.iter().any(|run| run.run.trial.treatment == *treatment);
     let planned = plan_of(study).map(treatments).unwrap_or_default();
     let recorded = study.runs.iter().map(|run| run.run.trial.treatment.clone());
-    // What was measured for a proof is told by the proof.
+    // The measurements of a proof are reported by the proof.
     let recorded = recorded.filter(|treatment| !matches!(treatment, Treatment::Proof(_)));
     for treatment in std::iter::once(Treatment::Baseline).chain(planned).filter(ran).chain(recorded) {
         if !groups.iter().any(|group| group.treatment == treatment) {
@@ -95,7 +104,7 @@ pub(crate) fn groups(study: &Study) -> Vec<Group> {
     groups
 }
 
-/// Whether two groups are loads of their own, as a setting differs that states a whole load.
+/// Whether a setting that defines the whole load differs between two groups.
 pub(crate) fn are_distinct_loads(traits: &WorkloadTraits, one: &Group, other: &Group) -> bool {
     let changes = one.treatment.changes().iter().chain(other.treatment.changes());
     changes.into_iter().any(|change| {
@@ -104,7 +113,8 @@ pub(crate) fn are_distinct_loads(traits: &WorkloadTraits, one: &Group, other: &G
     })
 }
 
-/// Every factor that differs between the groups, with its level in this one: its own change, or what the trial was asked for.
+/// Every factor that differs between the groups, with its level in this one: its own change, or the requested
+/// level of the trial.
 pub(crate) fn levels(study: &Study, groups: &[Group], group: &Group) -> Vec<Change> {
     let mut factors: Vec<&SettingPath> = Vec::new();
     for change in groups.iter().flat_map(|group| group.treatment.changes()) {
@@ -126,7 +136,7 @@ pub(crate) fn levels(study: &Study, groups: &[Group], group: &Group) -> Vec<Chan
     known.filter_map(|factor| Some(Change { factor: factor.clone(), level: level(factor)? })).collect()
 }
 
-/// Trials of one configuration in numbers.
+/// The numbers of the trials of one configuration.
 pub(crate) fn summary(treatment: TreatmentResult, members: &[&TrialResult]) -> Configuration {
     let mut medians = BTreeMap::new();
     let mut spreads = BTreeMap::new();

@@ -1,8 +1,8 @@
-//! What one operation costs in each configuration, and why one configuration is faster than the baseline.
+//! The cost of one operation in each configuration, and why a configuration is faster than the baseline.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use model::cost::{CostKind, CostPart, Difference, DifferencePart, OperationCost, Payer};
+use model::cost::{CostKind, CostOwner, CostPart, Difference, DifferencePart, OperationCost};
 use model::result::{OperationResult, TrialResult};
 use model::run::Transfer;
 use model::{Estimate, Operation, Study, metrics};
@@ -13,22 +13,22 @@ use crate::facts::service::{Service, services};
 use crate::measured::Measured;
 use crate::statistics::{CONFIDENCE, mean, median, t_interval};
 
-/// Parts below this share of the time of an operation are left out of a difference.
+/// Parts below this share of an operation's time are omitted from a difference.
 const TIME_SHARE: f64 = 0.005;
-/// Smallest difference of a count that is reported, as a share of the larger.
+/// The smallest reported difference of a count, as a share of the larger one.
 const COUNT_SHARE: f64 = 0.1;
 
-/// What one operation of one trial costs.
+/// The cost of one operation in one trial.
 pub(crate) struct Sample {
     rate_per_s: f64,
     time_s: f64,
-    parts: BTreeMap<(CostKind, Payer), f64>,
+    parts: BTreeMap<(CostKind, CostOwner), f64>,
 }
 
-/// Each operation of a configuration with its trials, by their replicate.
+/// The operations of a configuration with their trials, by replicate.
 pub(crate) type Samples = BTreeMap<Operation, Vec<(u32, Sample)>>;
 
-/// What each operation of a configuration costs.
+/// The cost of each operation of a configuration.
 pub(crate) fn costs(samples: &Samples) -> Vec<OperationCost> {
     samples
         .iter()
@@ -36,9 +36,9 @@ pub(crate) fn costs(samples: &Samples) -> Vec<OperationCost> {
             let of = |value: &dyn Fn(&Sample) -> Option<f64>| -> Option<Estimate> {
                 estimate(&samples.iter().filter_map(|(_, sample)| value(sample)).collect::<Vec<f64>>())
             };
-            let part = |key: &(CostKind, Payer)| {
+            let part = |key: &(CostKind, CostOwner)| {
                 let each = of(&|sample| sample.parts.get(key).copied())?;
-                // What nothing was used of is no cost.
+                // An unused resource is not a cost.
                 (each.value > 0.0).then(|| CostPart { kind: key.0, of: key.1.clone(), each })
             };
             let parts = kinds(samples).into_iter().filter_map(part).collect();
@@ -53,18 +53,18 @@ pub(crate) fn costs(samples: &Samples) -> Vec<OperationCost> {
         .collect()
 }
 
-/// Of what is used in these trials, by whom.
-fn kinds<'a>(samples: impl IntoIterator<Item = &'a (u32, Sample)>) -> BTreeSet<&'a (CostKind, Payer)> {
+/// The kinds of costs in these trials, with their owners.
+fn kinds<'a>(samples: impl IntoIterator<Item = &'a (u32, Sample)>) -> BTreeSet<&'a (CostKind, CostOwner)> {
     samples.into_iter().flat_map(|(_, sample)| sample.parts.keys()).collect()
 }
 
-/// The mean of several replicates with its interval; one value is as exact as it is.
+/// The mean of several replicates with its interval; a single value has no uncertainty.
 fn estimate(values: &[f64]) -> Option<Estimate> {
     let finite: Vec<f64> = values.iter().copied().filter(|value| value.is_finite()).collect();
     t_interval(&finite, CONFIDENCE).or_else(|| mean(&finite).map(Estimate::exact))
 }
 
-/// What the operations of a configuration took in each of its trials.
+/// The cost of the operations of a configuration in each of its trials.
 pub(crate) fn samples(study: &Study, group: &Group, trials: &[TrialResult]) -> Samples {
     let mut all = Samples::new();
     for at in &group.trials {
@@ -88,8 +88,8 @@ fn of_trial(measured: &Measured, trial: &TrialResult) -> Vec<(Operation, Sample)
         let mut parts = of_spans(measured, &spans, whole.rate_per_s);
         let used = &run.generator;
         let completed = whole.completed.saturating_sub(whole.failed) as f64;
-        let generator = |kind, seconds: f64| ((kind, Payer::Generator), seconds / completed);
-        // User and system time are counted in ticks: their ratio divides the CPU time, which is exact.
+        let generator = |kind, seconds: f64| ((kind, CostOwner::Generator), seconds / completed);
+        // User and system time are counted in ticks: only their ratio is used, to divide the exact CPU time.
         let known = used.user_s.zip(used.system_s).filter(|(user, system)| user + system > 0.0);
         let user_share = known.map_or(1.0, |(user, system)| user / (user + system));
         parts.extend([
@@ -117,8 +117,8 @@ fn of_trial(measured: &Measured, trial: &TrialResult) -> Vec<(Operation, Sample)
         .collect()
 }
 
-/// What each operation of a mix takes of the devices, where it is known what it asks of them: which of the CPU time each takes
-/// is not, as they run in the same threads.
+/// The device requests of each operation in a mix, if its kind of request is known. Its CPU time is unknown,
+/// because all operations run in the same threads.
 fn of_mix(measured: &Measured, trial: &TrialResult, spans: &[(f64, f64)]) -> Vec<(Operation, Sample)> {
     let transfers = &measured.record.run.traits.transfers;
     let transfer = |operation: &OperationResult| {
@@ -153,11 +153,11 @@ fn of_mix(measured: &Measured, trial: &TrialResult, spans: &[(f64, f64)]) -> Vec
             let mean = |metric: &str| measured.mean_over(metric, disk, spans);
             for (kind, metric) in counts {
                 if let Some(per_s) = mean(metric) {
-                    parts.insert((*kind, Payer::Device(disk.to_string())), per_s / operation.rate_per_s);
+                    parts.insert((*kind, CostOwner::Device(disk.to_string())), per_s / operation.rate_per_s);
                 }
             }
             if let Some((each_s, per_s)) = mean(each_s).zip(mean(counts[0].1)) {
-                let at_device = (CostKind::AtDevice, Payer::Device(disk.to_string()));
+                let at_device = (CostKind::AtDevice, CostOwner::Device(disk.to_string()));
                 parts.insert(at_device, each_s * per_s / operation.rate_per_s);
             }
         }
@@ -168,14 +168,14 @@ fn of_mix(measured: &Measured, trial: &TrialResult, spans: &[(f64, f64)]) -> Vec
     known.into_iter().map(of).collect()
 }
 
-/// What launched commands used, by the kernel's account of each; empty where no command was launched.
+/// The resource use of launched commands according to the kernel; empty if no command was launched.
 fn of_launches(measured: &Measured, trial: &TrialResult) -> Vec<(Operation, Sample)> {
     let Some(launches) = Launches::of(measured) else { return Vec::new() };
     let operations = trial.operations.iter().filter(|of| of.name != Operation::All && of.rate_per_s > 0.0);
     operations
         .filter_map(|operation| {
             let spent = Spent::of(&launches.of_operation(operation.name.as_str()))?;
-            let payer = || Payer::Process(launches.command.to_string());
+            let payer = || CostOwner::Process(launches.command.to_string());
             let parts = spent.used.iter().map(|(kind, each)| ((*kind, payer()), *each)).collect();
             let sample = Sample { rate_per_s: operation.rate_per_s, time_s: spent.time_s, parts };
             Some((operation.name.clone(), sample))
@@ -183,16 +183,20 @@ fn of_launches(measured: &Measured, trial: &TrialResult) -> Vec<(Operation, Samp
         .collect()
 }
 
-/// What was used over these spans of time, for each of `rate_per_s` operations a second.
-fn of_spans(measured: &Measured, spans: &[(f64, f64)], rate_per_s: f64) -> BTreeMap<(CostKind, Payer), f64> {
+/// The resource use in these spans of time per operation, for `rate_per_s` operations per second.
+fn of_spans(
+    measured: &Measured,
+    spans: &[(f64, f64)],
+    rate_per_s: f64,
+) -> BTreeMap<(CostKind, CostOwner), f64> {
     let mut parts = BTreeMap::new();
-    let mut add = |kind: CostKind, of: Payer, per_s: Option<f64>| {
+    let mut add = |kind: CostKind, of: CostOwner, per_s: Option<f64>| {
         if let Some(each) = per_s.map(|per_s| per_s / rate_per_s).filter(|each| each.is_finite()) {
             parts.insert((kind, of), each);
         }
     };
     for name in services(measured) {
-        let process = || Payer::Process(name.to_string());
+        let process = || CostOwner::Process(name.to_string());
         let mean = |metric: &str| measured.mean_over(metric, name, spans);
         let (busy, system) = (mean(metrics::PROCESS_BUSY_CPUS), mean(metrics::PROCESS_SYSTEM_CPUS));
         match busy.zip(system) {
@@ -202,7 +206,7 @@ fn of_spans(measured: &Measured, spans: &[(f64, f64)], rate_per_s: f64) -> BTree
             }
             None => add(CostKind::UserCpu, process(), busy),
         }
-        // What its own group did; the devices count what others did too.
+        // The I/O of its own control group; device counters would include other processes.
         for (kind, metric) in [
             (CostKind::Reads, metrics::PROCESS_DISK_READS_PER_S),
             (CostKind::Writes, metrics::PROCESS_DISK_WRITES_PER_S),
@@ -226,7 +230,7 @@ fn of_spans(measured: &Measured, spans: &[(f64, f64)], rate_per_s: f64) -> BTree
     }
     for disk in measured.instances(metrics::DISK_QUEUE_LENGTH) {
         let mean = |metric: &str| measured.mean_over(metric, disk, spans);
-        let device = || Payer::Device(disk.to_string());
+        let device = || CostOwner::Device(disk.to_string());
         let moved = mean(metrics::DISK_TRANSFERS_PER_S).unwrap_or(0.0)
             + mean(metrics::DISK_FLUSHES_PER_S).unwrap_or(0.0);
         if !(moved > 0.0) {
@@ -245,9 +249,9 @@ fn of_spans(measured: &Measured, spans: &[(f64, f64)], rate_per_s: f64) -> BTree
     }
     if !measured.is_storage() {
         let sum = |metric: &str| measured.sum_over(metric, measured.instances(metric), spans);
-        add(CostKind::ReceivedBytes, Payer::Host, sum(metrics::NETWORK_RECEIVED_BYTES_PER_S));
-        add(CostKind::SentBytes, Payer::Host, sum(metrics::NETWORK_SENT_BYTES_PER_S));
-        add(CostKind::Segments, Payer::Host, sum(metrics::NETWORK_TCP_SENT_SEGMENTS_PER_S));
+        add(CostKind::ReceivedBytes, CostOwner::Host, sum(metrics::NETWORK_RECEIVED_BYTES_PER_S));
+        add(CostKind::SentBytes, CostOwner::Host, sum(metrics::NETWORK_SENT_BYTES_PER_S));
+        add(CostKind::Segments, CostOwner::Host, sum(metrics::NETWORK_TCP_SENT_SEGMENTS_PER_S));
     }
     parts
 }
@@ -266,8 +270,9 @@ fn difference(
     base: &[(u32, Sample)],
     treated: &[(u32, Sample)],
 ) -> Option<Difference> {
-    // Trials of the same round meet the same neighbours; their differences scatter less than the trials. One pair has no
-    // scatter: then all trials say more than it does. What is shown of either side is of the same trials as the difference.
+    // Trials of the same round have the same neighbours, so their differences vary less than the trials. A
+    // single pair has no variance: then all trials are used. The shown values of both sides are from the same
+    // trials as the difference.
     let pairs: Vec<(&Sample, &Sample)> = treated
         .iter()
         .filter_map(|(round, sample)| Some((&base.iter().find(|(of, _)| of == round)?.1, sample)))
@@ -291,8 +296,8 @@ fn difference(
     let time = |sample: &Sample| sample.time_s;
     let time_s = change(&time)?;
     let (before_s, after_s) = (all(&before, &time)?, all(&after, &time)?);
-    let part = |key: &(CostKind, Payer)| {
-        // What was not read in a trial is not known of it, and is no zero.
+    let part = |key: &(CostKind, CostOwner)| {
+        // A value that was not read in a trial is unknown, not zero.
         let has =
             |samples: &[(u32, Sample)]| samples.iter().any(|(_, sample)| sample.parts.contains_key(key));
         if !(has(base) && has(treated)) {
@@ -300,7 +305,7 @@ fn difference(
         }
         let value = |sample: &Sample| sample.parts.get(key).copied().unwrap_or(f64::NAN);
         let (baseline, treatment) = (all(&before, &value)?, all(&after, &value)?);
-        // What is nothing in both says nothing.
+        // A value that is zero in both gives no information.
         if baseline == 0.0 && treatment == 0.0 {
             return None;
         }
@@ -309,11 +314,12 @@ fn difference(
     let parts: Vec<DifferencePart> = kinds(base.iter().chain(treated)).into_iter().filter_map(part).collect();
     let size = |part: &DifferencePart| part.change.value.abs();
     let larger_s = before_s.max(after_s);
-    // The time at a device is time that threads wait for files, seen from the other side: where those are known, once.
+    // Time at a device is also the time in which threads wait for files: if the latter is known, it is
+    // counted once.
     let of_threads = parts.iter().any(|part| matches!(part.kind, CostKind::Transfers | CostKind::FlushWait));
     let is_time = |part: &DifferencePart| {
         part.kind.is_time()
-            && part.of != Payer::Generator
+            && part.of != CostOwner::Generator
             && !(of_threads && part.kind == CostKind::AtDevice)
             && size(part) >= TIME_SHARE * larger_s
     };

@@ -1,4 +1,4 @@
-//! Throughput and latency against a varied number: block size, queue depth, load.
+//! Throughput and latency as functions of a varied number: block size, queue depth, load.
 
 use std::collections::BTreeMap;
 use std::mem::discriminant;
@@ -13,10 +13,10 @@ use crate::measured::Measured;
 use crate::plan::{baseline_level, plan_of};
 use crate::statistics::median;
 
-/// The factor of a curve over the steps of a load inside the runs.
+/// The factor of a curve over the load steps within runs.
 const STEPS: &str = "load";
 
-/// Whether a factor is how much load there is.
+/// Whether a factor defines the amount of load.
 pub(crate) fn is_load(factor: &str, traits: &WorkloadTraits) -> bool {
     matches!(factor, STEPS | "load.closed" | "load.open" | "load.steps")
         || factor
@@ -24,22 +24,22 @@ pub(crate) fn is_load(factor: &str, traits: &WorkloadTraits) -> bool {
             .is_some_and(|name| traits.load_settings.iter().any(|setting| setting == name))
 }
 
-/// The curves over how much load there is.
+/// The curves over the amount of load.
 pub(crate) fn load_curves(document: &ResultDocument) -> impl Iterator<Item = &Curve> {
     document.curves.iter().filter(|curve| is_load(&curve.factor, &document.traits))
 }
 
-/// Elasticity of throughput to load above which the system was not yet saturated.
+/// The elasticity of throughput with respect to load above which the system was not saturated.
 const GREW: f64 = 0.2;
 
-/// How throughput answered to the last rise of a load.
+/// The effect of the last load increase on throughput.
 pub(crate) struct Gain {
     pub(crate) evidence: Evidence,
-    /// Whether it still grew (elasticity above 0.2): with a saturated device it does not.
+    /// Whether throughput still grew (elasticity above 0.2), which excludes a saturated device.
     pub(crate) grew: bool,
 }
 
-/// How throughput answered to the last rise of the load; none when the load did not rise.
+/// The effect of the last load increase on throughput; none if the load did not increase.
 pub(crate) fn gain(curve: &Curve) -> Option<Gain> {
     let [.., before, after] = curve.points.as_slice() else { return None };
     let more = after.level / before.level;
@@ -60,8 +60,8 @@ pub(crate) fn gain(curve: &Curve) -> Option<Gain> {
     Some(Gain { evidence: Evidence { between: Some(between), ..evidence }, grew: elasticity > GREW })
 }
 
-/// Every curve: one for each factor whose levels are numbers and each setting of the other factors, and one over the
-/// load for each configuration whose load rose in steps.
+/// All curves: one for each factor with numeric levels and each setting of the other factors, and one over
+/// the load for each configuration with load steps.
 pub(crate) fn curves(study: &Study, groups: &[Group], trials: &[TrialResult]) -> Vec<Curve> {
     let mut curves: Vec<Curve> =
         factors(study, groups).iter().flat_map(|factor| sweep(study, groups, trials, factor)).collect();
@@ -82,7 +82,7 @@ fn factors(study: &Study, groups: &[Group]) -> Vec<SettingPath> {
     factors
 }
 
-/// The level of a factor in the baseline: as planned, else as asked for or found in force in a run of it.
+/// The level of a factor in the baseline: as planned, otherwise as requested or effective in a run of it.
 fn level_in_baseline(study: &Study, groups: &[Group], factor: &SettingPath) -> Option<Level> {
     let planned = plan_of(study).and_then(|plan| {
         let variation = plan.vary.iter().find(|variation| variation.factor == *factor)?;
@@ -95,7 +95,7 @@ fn level_in_baseline(study: &Study, groups: &[Group], factor: &SettingPath) -> O
     })
 }
 
-/// A level of the varied factor and the trials that had it.
+/// A level of the varied factor with its trials.
 struct Place {
     label: String,
     number: f64,
@@ -105,7 +105,7 @@ struct Place {
 /// The curves of one factor.
 fn sweep(study: &Study, groups: &[Group], trials: &[TrialResult], factor: &SettingPath) -> Vec<Curve> {
     let in_baseline = level_in_baseline(study, groups, factor);
-    // Series by the other settings; in each the levels with the trials behind them.
+    // The series by the other settings; each has its levels with their trials.
     let mut series: Vec<(String, Vec<Place>)> = Vec::new();
     let mut kind = None;
     for group in groups.iter().filter(|group| !group.trials.is_empty()) {
@@ -161,7 +161,7 @@ fn sweep(study: &Study, groups: &[Group], trials: &[TrialResult], factor: &Setti
             points: levels.iter().filter_map(|place| point(place, trials, operation)).collect(),
         }
     };
-    // Operations that follow one another have a curve each: the sum of a staging and an export is neither.
+    // Consecutive operations have separate curves: the sum of a staging and an export is meaningless.
     let mut in_turn: Vec<&str> = Vec::new();
     for trial in series.iter().flat_map(|(_, levels)| levels).flat_map(|place| &place.trials) {
         let operations = trials.get(*trial).map_or(&[][..], |trial| &trial.operations);
@@ -181,7 +181,7 @@ fn sweep(study: &Study, groups: &[Group], trials: &[TrialResult], factor: &Setti
     }
 }
 
-/// The trials of a level: all they did, or one operation of it; none when none of them did that.
+/// The point of a level: all operations, or one of them; none if no trial executed it.
 fn point(place: &Place, trials: &[TrialResult], operation: Option<&str>) -> Option<CurvePoint> {
     let trials: Vec<&TrialResult> = place.trials.iter().filter_map(|at| trials.get(*at)).collect();
     let done: Vec<&OperationResult> = trials
@@ -208,7 +208,7 @@ fn point(place: &Place, trials: &[TrialResult], operation: Option<&str>) -> Opti
     })
 }
 
-/// Median, smallest, largest; zeros for no values.
+/// Median, smallest, largest; zeros without values.
 fn median_and_range(values: &[f64]) -> [f64; 3] {
     match median(values) {
         Some(median) => [
@@ -220,7 +220,7 @@ fn median_and_range(values: &[f64]) -> [f64; 3] {
     }
 }
 
-/// What one run did at one step of its load.
+/// The results of one run at one load step.
 #[derive(Clone, Copy, Default)]
 struct Step {
     rate_per_s: f64,
@@ -229,7 +229,7 @@ struct Step {
     p99_ms: f64,
 }
 
-/// The curve over the load inside the runs of one configuration; none when the load did not rise in steps.
+/// The curve over the load within the runs of one configuration; none without load steps.
 fn steps(study: &Study, group: &Group, several: bool) -> Option<Curve> {
     let mut levels: BTreeMap<u64, Vec<Step>> = BTreeMap::new();
     let mut open = false;
@@ -240,7 +240,7 @@ fn steps(study: &Study, group: &Group, several: bool) -> Option<Curve> {
         }
         open = matches!(shape, Shape::Open { .. });
         let mut by_load: BTreeMap<u64, Vec<&Interval>> = BTreeMap::new();
-        // The bits of positive numbers are in the same order as the numbers.
+        // The bits of positive numbers have the same order as the numbers.
         let measured = Measured::of(record);
         let of_load = measured.intervals().filter(|one| !measured.is_supporting(&one.operation));
         for interval in of_load.filter(|i| i.load > 0.0 && i.load.is_finite()) {
@@ -273,8 +273,9 @@ fn steps(study: &Study, group: &Group, several: bool) -> Option<Curve> {
     Some(Curve { factor: STEPS.into(), series, operation: None, points })
 }
 
-/// One step of a run. Its first interval is left out when there are at least three, as the change of load falls into
-/// it. The 99th percentile is the median of the intervals': a run keeps one histogram for all of its steps.
+/// One load step of a run. If it has at least three intervals, the first one is omitted, because it includes
+/// the load change. The 99th percentile is the median over the intervals, because a run has only one
+/// histogram for all steps.
 fn step(intervals: &[&Interval]) -> Step {
     let mut begins: Vec<f64> = intervals.iter().map(|interval| interval.begin_s).collect();
     begins.sort_by(f64::total_cmp);

@@ -1,8 +1,8 @@
-//! Which trial comes next: pure functions from the experiment and the runs so far.
+//! The choice of the next trial: pure functions of the experiment and the runs so far.
 //!
-//! Trials are carried out in rounds, one per replicate: each round has every treatment once, in an order shuffled by
-//! the experiment's seed, so that what drifts over the experiment meets every treatment alike. The first trial
-//! and the last are the baseline, which shows how much did drift.
+//! Trials are executed in rounds, one per replicate. Each round has every treatment once, in an order
+//! shuffled by the experiment's seed, so that drift affects all treatments alike. The first trial and the
+//! last one are the baseline, which shows the drift.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use crate::plan::{TREATMENTS_MAX, other_levels, treatments};
 use crate::proof::Proving;
 use crate::random::Random;
 
-/// Failures after which a treatment is given up.
+/// Number of failures after which a treatment is abandoned.
 const FAILURES_MAX: usize = 2;
 
 /// The design of an experiment.
@@ -25,7 +25,7 @@ pub fn design(experiment: &Experiment) -> Box<dyn Design> {
     }
 }
 
-/// How many trials an experiment takes when all of them complete, without making them.
+/// Number of trials of an experiment if all of them complete, without creating them.
 pub fn trial_count(experiment: &Experiment) -> u64 {
     let replicates = u64::from(experiment.replicates.max(1));
     let levels = |variation: &Variation| other_levels(experiment, variation).len() as u64;
@@ -58,7 +58,8 @@ impl Rounds {
         for round in 1..=replicates {
             let mut order: Vec<Option<&Treatment>> = treatments.iter().map(Some).collect();
             random.shuffle(&mut order);
-            // The baseline opens the first round and closes the last one; in between it takes its chance.
+            // The baseline is first in the first round and last in the last one; otherwise its position is
+            // random.
             let place = match round {
                 1 => 0,
                 last if last == replicates => order.len(),
@@ -90,29 +91,29 @@ impl Rounds {
         let baseline = *treatment == Treatment::Baseline;
         let several = self.planned.iter().any(|(treatment, _)| *treatment != Treatment::Baseline);
         let mut reason = if replicate > self.replicates {
-            "the baseline again, to show how much drifted".to_string()
+            "the baseline again, to measure the drift".to_string()
         } else {
             let what = if baseline { "the baseline".into() } else { treatment.label() };
             let order = match (several, place) {
                 (false, _) => String::new(),
                 (true, 0) => ", which comes first".into(),
                 (true, place) if place + 1 == self.planned.len() && baseline => {
-                    ", which also comes last to show how much drifted".into()
+                    ", which is repeated at the end to measure the drift".into()
                 }
                 (true, _) => format!(", order shuffled by seed {}", self.seed),
             };
             format!("round {replicate} of {}: {what}{order}", self.replicates)
         };
         match earlier {
-            Some(Ending::Failed(why)) => reason.push_str(&format!("; once more, as it failed: {why}")),
-            Some(_) => reason.push_str("; once more, as it was interrupted"),
+            Some(Ending::Failed(why)) => reason.push_str(&format!("; repeated, because it failed: {why}")),
+            Some(_) => reason.push_str("; repeated, because it was interrupted"),
             None => {}
         }
         reason
     }
 }
 
-/// What the recorded runs say about each treatment, looked up by its label, which is unique in an experiment.
+/// The recorded runs of each treatment by its label, which is unique in an experiment.
 #[derive(Default)]
 struct Recorded<'a> {
     completed: Vec<u32>,
@@ -153,7 +154,7 @@ impl Design for Rounds {
             if let Some(seen) = seen.filter(|seen| seen.failures >= FAILURES_MAX) {
                 let text = format!("{label} failed {} times, last: {}", seen.failures, seen.last_failure);
                 if *treatment == Treatment::Baseline {
-                    return Next::Enough(format!("{text}; without it there is nothing to compare with"));
+                    return Next::Enough(format!("{text}; without it no comparison is possible"));
                 }
                 if !given_up.contains(&text) {
                     given_up.push(text);
@@ -177,7 +178,7 @@ impl Design for Rounds {
             }
         };
         if self.cut_short {
-            text.push_str(&format!("; the design was cut short at {TREATMENTS_MAX} treatments"));
+            text.push_str(&format!("; the design was limited to {TREATMENTS_MAX} treatments"));
         }
         Next::Enough(text)
     }
@@ -277,9 +278,9 @@ mod tests {
         insta::assert_snapshot!(said.join("\n"), @r"
         001-baseline.r1: round 1 of 2: the baseline, which comes first
         002-threads=2.r1: round 1 of 2: threads=2, order shuffled by seed 42
-        003-threads=2.r1: round 1 of 2: threads=2, order shuffled by seed 42; once more, as it was interrupted
-        004-threads=2.r1: round 1 of 2: threads=2, order shuffled by seed 42; once more, as it failed: no space left
-        005-baseline.r2: round 2 of 2: the baseline, which also comes last to show how much drifted; given up: threads=2 failed 2 times, last: no space left
+        003-threads=2.r1: round 1 of 2: threads=2, order shuffled by seed 42; repeated, because it was interrupted
+        004-threads=2.r1: round 1 of 2: threads=2, order shuffled by seed 42; repeated, because it failed: no space left
+        005-baseline.r2: round 2 of 2: the baseline, which is repeated at the end to measure the drift; given up: threads=2 failed 2 times, last: no space left
         2 of 4 trials are done; given up: threads=2 failed 2 times, last: no space left
         ");
     }
@@ -291,7 +292,7 @@ mod tests {
             Simulated { ending: Ending::Failed("refused".into()), ..Simulated::closed_disk(1, 1.0, 0.0) };
         let study = carry_out(two.clone(), |_| failing.clone());
         assert_eq!(study.runs.len(), 2);
-        assert!(reasons(&study, &two).contains("without it there is nothing to compare with"));
+        assert!(reasons(&study, &two).contains("without it no comparison is possible"));
     }
 
     fn any_experiment() -> impl Strategy<Value = Experiment> {
@@ -341,7 +342,7 @@ mod tests {
             let planned = design(&experiment).planned().unwrap();
             let recorded: Vec<Trial> = whole.runs.iter().map(|record| record.run.trial.clone()).collect();
             prop_assert_eq!(&recorded, &planned);
-            // Killed in the middle of any run: that one is repeated under a new number, the rest follows in order.
+            // If any run is killed, it is repeated under a new number, and the rest follows in order.
             let kept = (share * planned.len() as f64) as usize;
             let mut study = whole.clone();
             study.runs.truncate(kept + 1);

@@ -1,10 +1,10 @@
-//! Whether what was stated as good enough was reached.
+//! Whether the goals were met.
 
 use model::result::{GoalLine, GoalResult, OperationResult, ResultDocument, TrialResult};
 use model::{Experiment, Goal, Operation, goal::GoalMetric};
 
-/// Each goal against each trial; none when no goal was stated and no more failed than may. A trial that was repeated later,
-/// because it was interrupted or failed, is judged by its repetition.
+/// Each goal in each trial; none if no goal was stated and failures are within the limit. A trial that was
+/// repeated because it was interrupted or failed is judged by its repetition.
 pub(crate) fn judge(experiment: &Experiment, document: &ResultDocument) -> Option<GoalResult> {
     let same = |a: &TrialResult, b: &TrialResult| {
         a.treatment.label == b.treatment.label && a.replicate == b.replicate
@@ -27,7 +27,7 @@ pub(crate) fn judge(experiment: &Experiment, document: &ResultDocument) -> Optio
     let stated = &experiment.goals;
     let mut goals: Vec<GoalLine> =
         judged.clone().flat_map(|trial| stated.iter().map(|goal| line(goal, trial))).collect();
-    // What is stated of failures, be it more or less, is what holds.
+    // A stated goal about failures replaces the default limit, whether it is higher or lower.
     if !stated.iter().any(|goal| goal.metric == GoalMetric::Failed) {
         let few = Goal {
             text: format!("failed <= {}% (max_failures)", experiment.max_failures * 100.0),
@@ -47,8 +47,8 @@ pub(crate) fn judge(experiment: &Experiment, document: &ResultDocument) -> Optio
     })
 }
 
-/// The value a goal looks at. A goal that names no operation holds for every one: of times and failures the worst
-/// counts, of throughput the whole.
+/// The value of a goal's metric. A goal without an operation applies to every operation: for times and
+/// failures the worst value counts, for throughput the total.
 pub(crate) fn value(goal: &Goal, trial: &TrialResult) -> Option<f64> {
     let whole = trial.whole()?;
     if goal.operation.is_none() && matches!(goal.metric, GoalMetric::Throughput | GoalMetric::BytesPerSecond)

@@ -1,7 +1,7 @@
-//! Runs to findings to verdict; runs so far to the next trial.
+//! The analysis: from runs to findings to the verdict, and from the runs so far to the next trial.
 //!
-//! Pure: no I/O, no clock, no environment, no unseeded randomness. What [`result`] answers is a function of the
-//! record, so a report made years later, on another machine, says what was said when the run ended.
+//! It is pure: no I/O, no clock, no environment, no unseeded randomness. [`result`] is a function of the
+//! record, so a later report on another machine has the same content as at the end of the run.
 #![forbid(unsafe_code)]
 #![allow(
     clippy::neg_cmp_op_on_partial_ord,
@@ -42,11 +42,11 @@ pub use verdict::judge;
 
 use comparison::Pairing;
 use model::result::{RESULT_FORMAT, ResultDocument, TreatmentResult, TrialResult};
-use model::verdict::Unclear;
-use model::{DoubtKind, Load, Study, Treatment, Verdict};
+use model::verdict::InconclusiveReason;
+use model::{DoubtKind, Ending, Load, Study, Treatment, Verdict};
 
-/// Every number that is shown anywhere, computed from the record. Whatever the record lacks makes for weaker claims
-/// and doubts, never for a failure; no number in the document is NaN or infinite.
+/// All published numbers, computed from the record. Missing data leads to weaker claims and doubts, never to
+/// a failure; no number in the document is NaN or infinite.
 pub fn result(study: &Study) -> ResultDocument {
     let plan = plan::plan_of(study);
     let mut document = ResultDocument {
@@ -71,7 +71,7 @@ pub fn result(study: &Study) -> ResultDocument {
         proof: None,
         findings: Vec::new(),
         doubts: Vec::new(),
-        verdict: Verdict::Inconclusive { reason: Unclear::NothingCompleted, lacks: Vec::new() },
+        verdict: Verdict::Inconclusive { reason: InconclusiveReason::NothingCompleted, lacks: Vec::new() },
         goal: None,
     };
     let recorded = document.trials.first().map(|trial| trial.load.clone());
@@ -79,7 +79,7 @@ pub fn result(study: &Study) -> ResultDocument {
     document.load = load.unwrap_or_default();
     for (record, trial) in study.runs.iter().zip(&mut document.trials) {
         trial.doubts = doubt::of_trial(record, trial, f64::from(study.host.cpus));
-        // A finished experiment has nothing left to resume: another trial took the place of this one.
+        // A finished experiment has nothing to resume: this trial was repeated.
         if study.plan.as_ref().is_some_and(|plan| plan.enough.is_some()) {
             let cut_short = trial.doubts.iter_mut().filter(|doubt| doubt.kind == DoubtKind::CutShort);
             cut_short.for_each(|doubt| doubt.help.clear());
@@ -113,8 +113,11 @@ pub fn result(study: &Study) -> ResultDocument {
     document.configurations = configurations;
     let samples: Vec<cost::Samples> =
         groups.iter().map(|group| cost::samples(study, group, &document.trials)).collect();
-    for (configuration, samples) in document.configurations.iter_mut().zip(&samples) {
+    for ((configuration, samples), group) in document.configurations.iter_mut().zip(&samples).zip(&groups) {
         configuration.costs = cost::costs(samples);
+        let records = group.trials.iter().filter_map(|at| study.runs.get(*at));
+        let completed = records.filter(|record| record.run.ending == Ending::Completed);
+        configuration.launches = facts::launches::summary(completed);
     }
     if let Some(baseline) = baseline {
         let others =

@@ -1,12 +1,13 @@
-//! The measured phase of one run: its intervals and what the counters showed meanwhile. Everything a record may lack
-//! is an absence here, never a zero and never a panic.
+//! The measured phase of one run: its intervals and its counters. Missing data is represented as absent,
+//! never as zero, and never causes a panic.
 
 use std::collections::BTreeMap;
 
+use model::drain::DrainFacts;
 use model::result::TrialResult;
 use model::{Evidence, Interval, Level, Operation, Phase, RunRecord, Shape, Unit, metrics};
 
-/// The measured phase of a run, or the part of it in which one step was at work.
+/// The measured phase of a run, or the part of it in which one step was active.
 #[derive(Clone, Copy)]
 pub(crate) struct Measured<'a> {
     pub(crate) record: &'a RunRecord,
@@ -18,11 +19,11 @@ pub(crate) struct Measured<'a> {
     step: Option<&'a Step>,
 }
 
-/// One of the operations that follow one another.
+/// One of several consecutive operations.
 #[derive(Clone, Debug)]
 pub(crate) struct Step {
     pub(crate) operation: Operation,
-    /// The spans of time in which it was at work, in order.
+    /// The spans of time in which it was active, in order.
     pub(crate) spans: Vec<(f64, f64)>,
 }
 
@@ -34,17 +35,18 @@ impl Step {
     }
 }
 
-/// The mean of a share that cannot be: above this it is damage, below it the quantum of its counter.
+/// Limit of a plausible mean share. A mean between 1 and this is due to the resolution of the counter, a
+/// higher one to damage.
 const SHARE_MAX: f64 = 1.5;
-/// Operations in flight, fewer than which are none: no step is at work.
+/// Operations in flight below which no step is active.
 const BETWEEN_STEPS: f64 = 0.5;
-/// Difference between the time from begin to end and the sum of the intervals that is rounding.
+/// The tolerance for rounding between the time from begin to end and the sum of the intervals.
 const ROUNDING: f64 = 1e-6;
-/// Steps that are looked at one by one: a synchronization has up to five.
+/// Limit of the steps that are examined individually: a synchronization has up to five.
 pub(crate) const STEPS_MAX: usize = 32;
 
 impl<'a> Measured<'a> {
-    /// The phase as its intervals span it; as the record's phases say when there are none.
+    /// The phase according to its intervals, or according to the record's phases without intervals.
     pub(crate) fn of(record: &'a RunRecord) -> Self {
         let intervals = record.intervals.iter().filter(|interval| is_measured(interval));
         let (mut begin_s, mut end_s) = intervals
@@ -73,8 +75,8 @@ impl<'a> Measured<'a> {
         measured
     }
 
-    /// The steps that were at work, where operations follow one another, in the order in which the workload names them. An
-    /// interval in which nothing was done belongs to what is done next, unless nothing was in flight, as between two steps.
+    /// The active steps, if operations are consecutive, in the order of the workload. An interval without
+    /// completions belongs to the next active step, unless nothing was in flight, as between two steps.
     pub(crate) fn steps(&self) -> Vec<Step> {
         if !self.record.run.operations_in_turn {
             return Vec::new();
@@ -82,7 +84,7 @@ impl<'a> Measured<'a> {
         let mut spans: BTreeMap<&str, Vec<(f64, f64)>> = BTreeMap::new();
         let mut open: Option<f64> = None;
         let intervals: Vec<&Interval> = self.intervals().collect();
-        // Operations of the same interval follow each other.
+        // Operations of the same interval are adjacent.
         for here in intervals.chunk_by(|a, b| a.begin_s == b.begin_s) {
             let (begin_s, end_s) = (here[0].begin_s, here[0].end_s);
             let busiest = here.iter().filter(|one| one.completed > 0).max_by(|a, b| {
@@ -111,7 +113,7 @@ impl<'a> Measured<'a> {
         steps.into_iter().map(step).collect()
     }
 
-    /// The part of the phase in which a step was at work: its intervals, and the counters of its spans of time.
+    /// The part of the phase in which a step was active: its intervals, and the counters in its spans.
     pub(crate) fn during<'b>(&self, step: &'b Step) -> Measured<'b>
     where
         'a: 'b,
@@ -127,51 +129,51 @@ impl<'a> Measured<'a> {
         }
     }
 
-    /// The step that it is narrowed to; none for the whole phase.
+    /// The step of a partial phase; none for the whole phase.
     pub(crate) fn step(&self) -> Option<&'a Step> {
         self.step
     }
 
-    /// The spans of time that it covers.
+    /// The spans of time of the phase.
     pub(crate) fn spans(&self) -> Vec<(f64, f64)> {
         self.step.map_or_else(|| vec![(self.begin_s, self.end_s)], |step| step.spans.clone())
     }
 
-    /// False when the columns of the counters do not fit together, as after damage.
+    /// False if the columns of the counters have different lengths, as after damage.
     pub(crate) fn readings_fit(&self) -> bool {
         self.readable
     }
 
-    /// The time its intervals cover, in seconds: less than from begin to end where some are missing.
+    /// The total length of its intervals, seconds: less than from begin to end if some are missing.
     pub(crate) fn length_s(&self) -> f64 {
         self.length_s
     }
 
-    /// Begin and end of each interval once, in the order they were recorded.
+    /// Begin and end of each interval once, in the order of recording.
     pub(crate) fn windows(&self) -> impl Iterator<Item = (f64, f64)> + use<'a> {
         let mut last = f64::NAN;
         self.intervals().filter_map(move |interval| {
-            // Operations of the same interval follow each other.
+            // Operations of the same interval are adjacent.
             let is_new = interval.begin_s != last;
             last = interval.begin_s;
             is_new.then_some((interval.begin_s, interval.end_s))
         })
     }
 
-    /// Its intervals: of all operations, or of the step.
+    /// The intervals of all operations, or of the step.
     pub(crate) fn intervals(&self) -> impl Iterator<Item = &'a Interval> + use<'a> {
         let step = self.step;
         let is_its_own = move |interval: &Interval| step.is_none_or(|step| step.has(interval));
         self.record.intervals.iter().filter(move |interval| is_measured(interval) && is_its_own(interval))
     }
 
-    /// Operations done well, and bytes, per interval, all operations together, in order of
-    /// time. Work that ends by itself is followed to its last byte: the flush after it is no throughput.
+    /// Successful operations and bytes per interval, all operations together, in order of time. For work that
+    /// ends by itself, the series ends with its last byte: the flush after it is not throughput.
     pub(crate) fn series(&self) -> Vec<Window> {
         let mut windows: Vec<Window> = Vec::new();
         for interval in self.intervals().filter(|interval| !self.is_supporting(&interval.operation)) {
             let (rate, bytes) = (interval.rate_per_s(), interval.bytes_per_s());
-            // Operations of the same interval follow each other.
+            // Operations of the same interval are adjacent.
             match windows.last_mut().filter(|last| (last.begin_s - interval.begin_s).abs() < 1e-6) {
                 Some(window) => {
                     window.rate_per_s += rate;
@@ -199,7 +201,7 @@ impl<'a> Measured<'a> {
         windows
     }
 
-    /// How many samples of the counters lie in the phase.
+    /// Number of counter samples in the phase.
     pub(crate) fn samples(&self) -> usize {
         let table = &self.record.readings;
         let spans = self.spans();
@@ -209,13 +211,13 @@ impl<'a> Measured<'a> {
         table.begin_s.iter().zip(&table.end_s).filter(|row| self.readable && inside(*row)).count()
     }
 
-    /// The columns of the counters, with their place.
+    /// The columns of the counters with their indexes.
     pub(crate) fn columns(&self) -> impl Iterator<Item = (usize, &'a model::Column)> + use<'a> {
         let columns = if self.readable { self.record.readings.columns.as_slice() } else { &[] };
         columns.iter().enumerate()
     }
 
-    /// What a metric was read of: disks, processes, in the order of the columns.
+    /// The instances of a metric, such as disks or processes, in the order of the columns.
     pub(crate) fn instances(&self, metric: &str) -> impl Iterator<Item = &'a str> {
         self.columns()
             .filter(move |(_, column)| column.metric.name == metric)
@@ -229,7 +231,7 @@ impl<'a> Measured<'a> {
         (mean.is_finite() && !(is_share && mean > SHARE_MAX)).then_some(mean)
     }
 
-    /// The mean of a column over all of the phase.
+    /// The mean of a column over the whole phase.
     pub(crate) fn column(&self, column: usize) -> Option<f64> {
         match self.step {
             None => self.column_mean(column, self.begin_s, self.end_s),
@@ -237,7 +239,7 @@ impl<'a> Measured<'a> {
         }
     }
 
-    /// The mean of a column over several spans of time, each by its length; none when no sample lies within one.
+    /// The mean of a column over several spans of time, weighted by length; none if no sample is within one.
     fn column_over(&self, column: usize, spans: &[(f64, f64)]) -> Option<f64> {
         let known = spans.iter().filter_map(|(begin_s, end_s)| {
             Some((self.column_mean(column, *begin_s, *end_s)?, end_s - begin_s))
@@ -246,7 +248,7 @@ impl<'a> Measured<'a> {
         (length_s > 0.0).then(|| sum / length_s)
     }
 
-    /// The place of the column of a metric of one instance.
+    /// The index of the column of a metric and instance.
     fn find(&self, metric: &str, instance: &str) -> Option<usize> {
         let mut columns = self.columns();
         let (at, _) =
@@ -254,7 +256,7 @@ impl<'a> Measured<'a> {
         Some(at)
     }
 
-    /// A reading of a column in the phase that cannot be, or a mean that cannot.
+    /// An impossible reading of a column in the phase, or an impossible mean.
     pub(crate) fn impossible(&self, column: usize) -> Option<f64> {
         let table = &self.record.readings;
         let mean = || {
@@ -264,22 +266,22 @@ impl<'a> Measured<'a> {
         table.impossible(column, self.begin_s, self.end_s).or_else(mean)
     }
 
-    /// The mean of a metric of one instance over the phase; none when it was not read.
+    /// The mean of a metric and instance over the phase; none if it was not read.
     pub(crate) fn mean(&self, metric: &str, instance: &str) -> Option<f64> {
         self.column(self.find(metric, instance)?)
     }
 
-    /// Likewise between two times of the run's clock.
+    /// The same between two times on the run's clock.
     pub(crate) fn mean_between(&self, metric: &str, instance: &str, begin_s: f64, end_s: f64) -> Option<f64> {
         self.column_mean(self.find(metric, instance)?, begin_s, end_s)
     }
 
-    /// The mean over several spans of time, each by its length; none when no sample lies within one.
+    /// The mean over several spans of time, weighted by length; none if no sample is within one.
     pub(crate) fn mean_over(&self, metric: &str, instance: &str, spans: &[(f64, f64)]) -> Option<f64> {
         self.column_over(self.find(metric, instance)?, spans)
     }
 
-    /// How many samples of a metric of one instance lie within spans of time.
+    /// Number of samples of a metric and instance within spans of time.
     pub(crate) fn samples_over(&self, metric: &str, instance: &str, spans: &[(f64, f64)]) -> usize {
         let table = &self.record.readings;
         let found =
@@ -292,7 +294,7 @@ impl<'a> Measured<'a> {
         rows.filter(|((begin_s, end_s), value)| value.is_finite() && inside(**begin_s, **end_s)).count()
     }
 
-    /// The sum over instances of such means; none when it was read for none of them.
+    /// The sum of such means over instances; none if none of them was read.
     pub(crate) fn sum_over<'i>(
         &self,
         metric: &str,
@@ -303,12 +305,13 @@ impl<'a> Measured<'a> {
         means.reduce(|sum, mean| sum + mean)
     }
 
-    /// The sum over instances of the means of a metric; none when it was read for none of them.
+    /// The sum of the means of a metric over instances; none if none of them was read.
     pub(crate) fn sum(&self, metric: &str, instances: &[&str]) -> Option<f64> {
         instances.iter().filter_map(|instance| self.mean(metric, instance)).reduce(|sum, mean| sum + mean)
     }
 
-    /// The mean of a metric of the whole host: its column without an instance, else the mean over its instances.
+    /// The mean of a metric for the whole host: its column without an instance, otherwise the mean over its
+    /// instances.
     pub(crate) fn host_mean(&self, metric: &str) -> Option<f64> {
         self.mean(metric, "").or_else(|| {
             let instances = self.columns().filter(|(_, column)| column.metric.name == metric);
@@ -322,7 +325,7 @@ impl<'a> Measured<'a> {
         self.record.run.facts.get(name)
     }
 
-    /// A fact that is a text.
+    /// A fact with a text value.
     pub(crate) fn fact_text(&self, name: &str) -> Option<&'a str> {
         match self.fact(name)? {
             Level::Text(text) => Some(text),
@@ -330,12 +333,12 @@ impl<'a> Measured<'a> {
         }
     }
 
-    /// A fact that is a number in its base unit.
+    /// A fact with a numeric value, in its base unit.
     pub(crate) fn fact_number(&self, name: &str) -> Option<f64> {
         self.fact(name)?.as_number().filter(|value| value.is_finite())
     }
 
-    /// A fact that is a share: a percentage, or a number from 0 to 1.
+    /// A fact with a share: a percentage, or a number from 0 to 1.
     pub(crate) fn fact_share(&self, name: &str) -> Option<f64> {
         match self.fact(name)? {
             Level::Percent(percent) => Some(percent / 100.0),
@@ -344,7 +347,7 @@ impl<'a> Measured<'a> {
         .filter(|share| share.is_finite())
     }
 
-    /// The kernel names of the block devices behind the files; of a copy, those it writes to.
+    /// The kernel names of the block devices of the files; for a copy, of its destination.
     pub(crate) fn devices(&self) -> Vec<&'a str> {
         match self.fact("devices").or_else(|| self.fact("destination.device")) {
             Some(Level::List(levels)) => levels
@@ -361,9 +364,9 @@ impl<'a> Measured<'a> {
         }
     }
 
-    /// The disk that is counted for a partition: `vda` for `vda1`, `nvme0n1` for `nvme0n1p2`. The device itself when it
-    /// is counted, or none is.
-    fn whole_disk(&self, device: &'a str) -> &'a str {
+    /// The disk with counters for a partition: `vda` for `vda1`, `nvme0n1` for `nvme0n1p2`. The device itself
+    /// if it has counters, or if no disk does.
+    pub(crate) fn whole_disk(&self, device: &'a str) -> &'a str {
         let disks: Vec<&str> = self.instances(metrics::DISK_QUEUE_LENGTH).collect();
         let is_partition_of = |disk: &str| {
             device.strip_prefix(disk).is_some_and(|rest| {
@@ -377,12 +380,52 @@ impl<'a> Measured<'a> {
         }
     }
 
-    /// True when the workload moves bytes to or from files and says so.
+    /// Whether the workload transfers bytes to or from files.
     pub(crate) fn is_storage(&self) -> bool {
         self.record.run.traits.storage || self.record.run.facts.contains_key("devices")
     }
 
-    /// How often the devices move each byte of the load: twice where a copy reads and writes the same one.
+    /// Whether the workload copies bytes and ends with the last one.
+    pub(crate) fn is_copy(&self) -> bool {
+        self.record.run.traits.storage && self.record.run.traits.ends_by_itself
+    }
+
+    /// What the trial knows about its drain; none if it was not watched.
+    pub(crate) fn drain(&self) -> Option<DrainFacts> {
+        DrainFacts::of(&self.record.run.facts)
+    }
+
+    /// Dirty and writeback memory of each sample in the whole record: (when it was taken, bytes).
+    pub(crate) fn unwritten(&self) -> impl Iterator<Item = (f64, f64)> + use<'a> {
+        let table = &self.record.readings;
+        let values = |metric| self.find(metric, "").and_then(|at| table.values.get(at));
+        let (dirty, writeback) =
+            (values(metrics::MEMORY_DIRTY_BYTES), values(metrics::MEMORY_WRITEBACK_BYTES));
+        let sample = move |(row, at_s): (usize, &f64)| {
+            let dirty = *dirty?.get(row)?;
+            let writeback = writeback.and_then(|values| values.get(row)).copied().unwrap_or(0.0);
+            dirty.is_finite().then(|| (*at_s, dirty + if writeback.is_finite() { writeback } else { 0.0 }))
+        };
+        table.end_s.iter().enumerate().filter_map(sample)
+    }
+
+    /// Bytes per second that devices wrote, of each sample in the whole record: (begin, end, rate).
+    pub(crate) fn writes_of(&self, devices: &[&str]) -> Vec<(f64, f64, f64)> {
+        let table = &self.record.readings;
+        let columns: Vec<&Vec<f64>> = devices
+            .iter()
+            .filter_map(|device| table.values.get(self.find(metrics::DISK_WRITE_BYTES_PER_S, device)?))
+            .collect();
+        let row = |(row, (begin_s, end_s)): (usize, (&f64, &f64))| {
+            let rates = columns.iter().filter_map(|column| column.get(row)).filter(|rate| rate.is_finite());
+            let rate = rates.copied().reduce(|sum, rate| sum + rate)?;
+            (end_s > begin_s).then_some((*begin_s, *end_s, rate))
+        };
+        table.begin_s.iter().zip(&table.end_s).enumerate().filter_map(row).collect()
+    }
+
+    /// How often the devices transfer each byte of the load: twice if a copy reads and writes on the same
+    /// device.
     pub(crate) fn moves_of_a_byte(&self) -> f64 {
         let (from, to) = (self.fact_text("source.device"), self.fact_text("destination.device"));
         let same =
@@ -390,12 +433,12 @@ impl<'a> Measured<'a> {
         if same { 2.0 } else { 1.0 }
     }
 
-    /// What was seen of a metric of the host, or of the load, over the whole phase.
+    /// The observed value of a metric of the host or the load over the whole phase.
     pub(crate) fn evidence(&self, trial: &TrialResult, metric: &str, observed: f64) -> Evidence {
         self.evidence_of(trial, metric, "", observed)
     }
 
-    /// Likewise of one instance; several devices together have their names joined.
+    /// The same for one instance; the names of several devices are joined.
     pub(crate) fn evidence_of(
         &self,
         trial: &TrialResult,
@@ -410,7 +453,7 @@ impl<'a> Measured<'a> {
         Evidence::new(&trial.trial, title, self.unit(metric), (self.begin_s, self.end_s), observed)
     }
 
-    /// Likewise of what no source of counters reads, in this unit.
+    /// The same for a value without a counter, with this unit.
     pub(crate) fn evidence_in(
         &self,
         trial: &TrialResult,
@@ -423,7 +466,7 @@ impl<'a> Measured<'a> {
         Evidence::new(&trial.trial, title, unit, (self.begin_s, self.end_s), observed)
     }
 
-    /// The unit of a metric: as it was recorded, else as its name ends.
+    /// The unit of a metric: as recorded, otherwise from the suffix of its name.
     fn unit(&self, metric: &str) -> Unit {
         let recorded = self.columns().find(|(_, column)| column.metric.name == metric);
         if let Some((_, column)) = recorded {
@@ -441,45 +484,45 @@ impl<'a> Measured<'a> {
         endings.iter().find(|(ending, _)| metric.ends_with(ending)).map_or(Unit::Count, |(_, unit)| *unit)
     }
 
-    /// True when operations went past the page cache.
+    /// Whether operations bypassed the page cache.
     pub(crate) fn is_direct(&self) -> bool {
         self.fact_text("cache") == Some("direct")
     }
 
-    /// Whether an operation only serves the others, as a flush after some writes.
+    /// Whether an operation only serves others, for example a flush after some writes.
     pub(crate) fn is_supporting(&self, operation: &str) -> bool {
         self.record.run.traits.supporting.iter().any(|name| name == operation)
     }
 
-    /// True when throughput was meant to stay as it is: neither does the load change, nor does one step follow another.
+    /// Whether throughput was meant to be constant: neither the load changes nor are operations consecutive.
     pub(crate) fn is_meant_steady(&self) -> bool {
         let run = &self.record.run;
         !run.operations_in_turn && run.load.shape.as_ref().is_none_or(|shape| shape.profile().is_constant())
     }
 
-    /// True when users wait for their answers and ask again at once.
+    /// Whether users wait for their responses and send the next request immediately.
     pub(crate) fn is_closed(&self) -> bool {
         matches!(self.record.run.load.shape, Some(Shape::Closed { think: 0, .. }))
     }
 
-    /// True when operations arrive whether or not earlier ones are done.
+    /// Whether operations arrive independently of earlier ones.
     pub(crate) fn is_open(&self) -> bool {
         matches!(self.record.run.load.shape, Some(Shape::Open { .. }))
     }
 }
 
-/// One interval with all operations together.
+/// One interval with all operations combined.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Window {
     pub(crate) begin_s: f64,
     pub(crate) end_s: f64,
     pub(crate) rate_per_s: f64,
     pub(crate) bytes_per_s: f64,
-    /// Operations done, well or failed.
+    /// Completed operations, successful or failed.
     pub(crate) completed: u64,
-    /// Operations in flight on average.
+    /// Mean number of operations in flight.
     pub(crate) in_flight: f64,
-    /// The longest response time of those done.
+    /// The longest response time of the completed operations.
     pub(crate) longest_s: f64,
 }
 
@@ -489,7 +532,7 @@ impl Window {
     }
 }
 
-/// An interval that counts: of the measured phase, with a length.
+/// Whether an interval counts: it is in the measured phase and has a positive length.
 fn is_measured(interval: &Interval) -> bool {
     interval.phase == Phase::Measure && interval.length_s() > 0.0 && interval.length_s().is_finite()
 }

@@ -1,15 +1,15 @@
-//! What an experiment plans: its treatments, and the levels of its factors in the baseline.
+//! The plan of an experiment: its treatments, and the levels of its factors in the baseline.
 
 use model::{Change, DesignKind, Experiment, Level, Study, Treatment, Variation};
 
-/// Treatments a design makes at most. A larger grid is cut short, and says so when it ends.
+/// Limit of the treatments of a design. A larger grid is truncated, which is reported at its end.
 pub(crate) const TREATMENTS_MAX: usize = 10_000;
-/// The experiment a study was planned from.
+/// The experiment of a study's plan.
 pub(crate) fn plan_of(study: &Study) -> Option<&Experiment> {
     study.plan.as_ref().map(|plan| &plan.experiment)
 }
 
-/// The level of a factor in the baseline, when the experiment says it: where it is varied, or among the settings of
+/// The level of a factor in the baseline, if the experiment states it in its variation or in the settings of
 /// the workload or the load.
 pub(crate) fn baseline_level<'a>(experiment: &'a Experiment, variation: &'a Variation) -> Option<&'a Level> {
     variation.baseline.as_ref().or_else(|| {
@@ -34,7 +34,7 @@ pub(crate) fn other_levels<'a>(experiment: &'a Experiment, variation: &'a Variat
     levels
 }
 
-/// Every treatment of an experiment but the baseline, in the order of the file.
+/// Every treatment of an experiment except the baseline, in the order of the file.
 pub(crate) fn treatments(experiment: &Experiment) -> Vec<Treatment> {
     let axes: Vec<Vec<Change>> = experiment
         .vary
@@ -70,7 +70,7 @@ pub(crate) fn treatments(experiment: &Experiment) -> Vec<Treatment> {
     }
 }
 
-/// The treatment of a cell; none for the baseline's.
+/// The treatment of a cell; none for that of the baseline.
 fn treatment_of(mut cell: Vec<Change>) -> Option<Treatment> {
     match cell.len() {
         0 => None,

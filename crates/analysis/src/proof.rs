@@ -1,28 +1,29 @@
-//! Proof of a bottleneck: take a part of one resource and see whether throughput follows; then give more of it, where there
-//! is more, and see whether that helps.
+//! Proof of a bottleneck: reduce one resource and see whether throughput follows; then increase it, if
+//! possible, and see whether that helps.
 //!
-//! The elasticity of throughput to a resource is d ln X / d ln resource. In a closed system of queues X is homogeneous of
-//! degree one in all service rates, so the elasticities to all of them and to the think time add up to 1 (Euler's
-//! theorem): what the turned resources leave over is the share of what was not turned. A resource that limits alone has
-//! 1, one that does not limit has 0.
+//! The elasticity of throughput with respect to a resource is d ln X / d ln resource. In a closed system of
+//! queues, X is homogeneous of degree one in all service rates. So the elasticities with respect to all of
+//! them and to the think time add up to 1 (Euler's theorem): what remains after the changed resources is the
+//! share of the unchanged ones. A resource that is the only limit has 1, one that is not a limit has 0.
 //!
-//! Where two limits meet, X has a corner: it falls with either of them and rises with neither alone. Taking shows that a
-//! resource is needed, giving that more of it would help; only both together tell a limit from a corner.
+//! Where two limits meet, X has a corner: reducing either resource lowers it, increasing one alone does not
+//! raise it. A reduction shows that a resource is needed, an increase that more of it would help; only both
+//! together distinguish a limit from a corner.
 //!
-//! Each round measures the baseline and each resource once, in an order shuffled by the seed, so that what drifts over
-//! the experiment meets all alike. A resource drops out once its interval says enough.
+//! Each round measures the baseline and each resource once, in an order shuffled by the seed, so that drift
+//! affects all alike. A resource is dropped when its interval is conclusive.
 
 use std::collections::BTreeSet;
 
 use model::design::Next;
 use model::finding::FindingKind;
 use model::resource::Detail;
-use model::result::{NotTurned, ProofAnswer, ProofResult, ProofRow, ResultDocument, TrialResult, Turn};
-use model::verdict::{Limit, Missing, Together, Unclear};
+use model::result::{Direction, NotVaried, ProofAnswer, ProofResult, ProofRow, ResultDocument, TrialResult};
+use model::verdict::{InconclusiveReason, JointEvidence, Limit, Missing};
 use model::{
     Change, Decision, Design, Ending, Estimate, Experiment, HostResource, Interval, IoLimits, Level,
-    PROOF_SHARE, Resource, ResourceClass, Run, RunRecord, SettingPath, Shape, Study, Treatment, Trial,
-    Turnable, Verdict, metrics,
+    PROOF_SHARE, Resource, ResourceClass, Run, RunRecord, Settable, SettingPath, Shape, Study, Treatment,
+    Trial, Verdict, metrics,
 };
 
 use crate::facts::FAILED_SHARE;
@@ -31,52 +32,55 @@ use crate::measured::Measured;
 use crate::random::Random;
 use crate::statistics::{CONFIDENCE, mean, t_interval};
 
-/// Rounds of one turn before anything is said of it, and after which no more is asked.
+/// Number of rounds of one change that are required for an answer, and the maximum number.
 const ROUNDS: (u32, u32) = (4, 8);
-/// Trials of a proof, which may not take longer than people wait for it: four rounds of two resources taken, four of them given.
+/// Limit of the trials in a proof, so that its duration is acceptable: four rounds of two reduced resources,
+/// and four of their increases.
 const TRIALS_MAX: usize = 24;
-/// An elasticity above this, with its whole interval, is a bottleneck proved.
+/// If the whole interval of an elasticity is above this, the bottleneck is proved.
 const CONFIRMED: f64 = 0.5;
-/// One below this, with its whole interval, rules the resource out.
+/// If the whole interval is below this, the resource is ruled out.
 const REJECTED: f64 = 0.2;
-/// The confidence of the interval that confirms. It is looked at after each round, and a wrong proof is worse than none, so
-/// it must err less often than the one that is shown and that rejects.
+/// The confidence level of the interval for a confirmation. It is checked after each round, and a wrong proof
+/// is worse than none, so it is higher than that of the shown interval and of a rejection.
 const DECISIVE: f64 = 0.99;
-/// No resource has an elasticity much above 1: an interval that reaches this shows that something else changed too.
+/// No resource has an elasticity much above 1: an interval that reaches this shows that something else
+/// changed too.
 const IMPLAUSIBLE: f64 = 1.6;
-/// An elasticity with its interval below this is a part of the limit for sure.
+/// If the whole interval of an elasticity is below this, the resource is certainly only a part of the limit.
 const PARTIAL: f64 = 0.8;
-/// Failures after which a resource is given up.
+/// Number of failures after which a resource is abandoned.
 const FAILURES_MAX: usize = 2;
-/// More than this for the sum of all elasticities: two limits at a corner, where taking either hurts fully.
+/// If the sum of all elasticities exceeds this, two limits meet at a corner, where each reduction has its
+/// full effect.
 const CORNER: f64 = 1.3;
-/// A share of a resource between this and its inverse is too close to all of it to see anything.
+/// A share between this and its inverse is too close to 1 to show an effect.
 const NEARLY_ALL: f64 = 0.9;
-/// The share of what an open load offers that counts as all of it: some of it is under way at both ends.
+/// The share of an open load that counts as complete: some operations are in flight at both ends.
 const CARRIED: f64 = 0.97;
 
-/// A resource turned one way.
+/// A resource with the direction of its change.
 #[derive(Clone, Debug, PartialEq)]
-struct Turning {
+struct ResourceChange {
     factor: String,
     resource: HostResource,
-    turn: Turn,
+    turn: Direction,
     in_force: Level,
     level: Level,
-    /// The level was taken from what the service got, not from what is in force.
+    /// The level is based on what the service received, not on the configured level.
     starved: bool,
 }
 
-impl Turning {
+impl ResourceChange {
     fn treatment(&self) -> Treatment {
         Treatment::Proof(Change { factor: SettingPath(self.factor.clone()), level: self.level.clone() })
     }
 
-    /// How much of what is in force it leaves or gives.
+    /// The changed amount as a share of the present one.
     fn share(&self) -> Option<f64> {
         match (self.turn, &self.level) {
-            // Exact but for whole CPUs, which are rounded; what is in force may be unlimited.
-            (Turn::Taken, level) if !matches!(level, Level::Count(_)) => Some(PROOF_SHARE),
+            // Exact except for whole CPUs, which are rounded; the present level may be unlimited.
+            (Direction::Taken, level) if !matches!(level, Level::Count(_)) => Some(PROOF_SHARE),
             (_, level) => share_of(level, &self.in_force),
         }
         .filter(|share| *share > 0.0 && !(NEARLY_ALL..=1.0 / NEARLY_ALL).contains(share))
@@ -96,31 +100,32 @@ fn share_of(level: &Level, whole: &Level) -> Option<f64> {
     of_numbers().or_else(of_limits)
 }
 
-/// What could be turned, as the first baseline that completed says.
-fn turnable(study: &Study) -> Option<&RunRecord> {
+/// The resources that can be changed, according to the first completed baseline.
+fn settable(study: &Study) -> Option<&RunRecord> {
     study.runs.iter().find(|record| {
         let run = &record.run;
         run.trial.treatment == Treatment::Baseline
             && run.ending == Ending::Completed
-            && !run.turnable.is_empty()
+            && !run.settable.is_empty()
     })
 }
 
-/// What is taken and what can be given, a resource after the other.
-fn turnings(study: &Study) -> Vec<Turning> {
-    let Some(record) = turnable(study) else { return Vec::new() };
-    let mut turnings: Vec<Turning> = Vec::new();
+/// The reductions and possible increases, one resource after the other.
+fn turnings(study: &Study) -> Vec<ResourceChange> {
+    let Some(record) = settable(study) else { return Vec::new() };
+    let mut turnings: Vec<ResourceChange> = Vec::new();
     let resources: BTreeSet<HostResource> =
-        record.run.turnable.keys().filter_map(|factor| resource_of(record, factor)).collect();
+        record.run.settable.keys().filter_map(|factor| resource_of(record, factor)).collect();
     for resource in resources {
-        // Two ways to take the same resource would count it twice: a quota comes before whole processors and is finer.
-        let factors = record.run.turnable.iter().filter_map(|(factor, turnable)| match turnable {
-            Turnable::Yes { in_force, reduced, raised } if resource_of(record, factor) == Some(resource) => {
+        // Two factors for the same resource would count it twice: a quota is preferred to whole CPUs, because
+        // it is finer.
+        let factors = record.run.settable.iter().filter_map(|(factor, settable)| match settable {
+            Settable::Yes { in_force, reduced, raised } if resource_of(record, factor) == Some(resource) => {
                 Some((factor, in_force, reduced, raised))
             }
             _ => None,
         });
-        let turning = |factor: &String, turn, in_force: &Level, level: &Level, starved| Turning {
+        let turning = |factor: &String, turn, in_force: &Level, level: &Level, starved| ResourceChange {
             factor: factor.clone(),
             resource,
             turn,
@@ -131,14 +136,14 @@ fn turnings(study: &Study) -> Vec<Turning> {
         let taken = factors.clone().find_map(|(factor, in_force, reduced, _)| {
             let starved = starved_level(record, factor);
             let level = starved.as_ref().or(reduced.as_ref())?;
-            Some(turning(factor, Turn::Taken, in_force, level, starved.is_some()))
+            Some(turning(factor, Direction::Taken, in_force, level, starved.is_some()))
         });
-        // Only the first that limits at all can be raised: raising another one would not get past it.
+        // Only the first limiting resource is increased: increasing another one would not overcome it.
         let given = factors
             .filter(|(_, in_force, _, _)| **in_force != Level::Unlimited)
             .map(|(factor, in_force, _, raised)| {
                 let raised = raised.as_ref().filter(|_| !is_starved(record, factor, in_force));
-                raised.map(|level| turning(factor, Turn::Given, in_force, level, false))
+                raised.map(|level| turning(factor, Direction::Given, in_force, level, false))
             })
             .next()
             .flatten();
@@ -147,28 +152,29 @@ fn turnings(study: &Study) -> Vec<Turning> {
     turnings
 }
 
-/// The level to take when the service got less CPU than is in force, because others had the rest: a share of what it
-/// got, or nothing would be taken from it.
+/// The reduced level if the service received less CPU time than configured, because others used the rest: a
+/// share of what it received, because otherwise the reduction would have no effect.
 fn starved_level(record: &RunRecord, factor: &str) -> Option<Level> {
-    let Some(Turnable::Yes { in_force, reduced, .. }) = record.run.turnable.get(factor) else { return None };
-    // Of a quota that is used up nothing went to others.
+    let Some(Settable::Yes { in_force, reduced, .. }) = record.run.settable.get(factor) else { return None };
+    // If a quota is used up, the service received all of it.
     if !is_starved(record, factor, in_force) {
         return None;
     }
     let level = PROOF_SHARE * waiting_with(record, factor)?;
     let smaller = matches!(reduced, Some(Level::Number(number)) if level > 0.0 && level < *number);
-    // Two digits: a quota is set in whole milliseconds of a period.
+    // Two digits, because a quota is set in whole milliseconds per period.
     smaller.then(|| Level::Number(((level * 100.0).round() / 100.0).max(0.01)))
 }
 
-/// Others have a part of what is in force of a resource that the service waits for.
+/// Whether others use a part of a resource for which the service waits.
 fn is_starved(record: &RunRecord, factor: &str, in_force: &Level) -> bool {
     let had = waiting_with(record, factor);
     had.zip(in_force.as_number()).is_some_and(|(had, in_force)| had < NEARLY_ALL * in_force)
 }
 
-/// CPUs the services kept busy when most of what they had in hand waited for more; none when it did not, or for another
-/// resource. On a busy machine a service that waits for something else waits for a CPU now and then, too.
+/// The CPUs that the services used while most of their operations waited for more; none if they did not, or
+/// for another resource. On a busy machine, a service that waits for something else also waits for a CPU
+/// occasionally.
 fn waiting_with(record: &RunRecord, factor: &str) -> Option<f64> {
     if resource_of(record, factor) != Some(HostResource::Cpu) {
         return None;
@@ -180,7 +186,7 @@ fn waiting_with(record: &RunRecord, factor: &str) -> Option<f64> {
         .flatten()
 }
 
-/// Whether an open load was carried as it was offered.
+/// Whether an open load was completed as offered.
 fn carried_all(record: &RunRecord) -> bool {
     let counts =
         Measured::of(record).intervals().map(|i| (i.completed - i.failed.min(i.completed), i.offered));
@@ -194,12 +200,12 @@ fn of_services(record: &RunRecord, metric: &str) -> Option<f64> {
     measured.sum(metric, &services(&measured))
 }
 
-/// The resource of the host that a factor changes, as the run recorded it.
+/// The host resource that a factor changes, according to the record.
 fn resource_of(record: &RunRecord, factor: &str) -> Option<HostResource> {
-    record.run.turned_resources.get(factor).copied()
+    record.run.factor_resources.get(factor).copied()
 }
 
-/// The design of the experiment itself, then the rounds of the proof.
+/// The design of the experiment, followed by the rounds of the proof.
 pub(crate) struct Proving {
     seed: u64,
     /// The last round of the experiment itself.
@@ -223,7 +229,7 @@ impl Design for Proving {
         };
         let turnings = turnings(study);
         if turnings.is_empty() {
-            return Next::Enough(format!("{before}; nothing could be taken or given for a proof"));
+            return Next::Enough(format!("{before}; no resource could be changed for a proof"));
         }
         for round in 1..=TRIALS_MAX as u32 {
             let replicate = self.rounds_before + round;
@@ -236,7 +242,7 @@ impl Design for Proving {
                 return Next::Enough(format!("{before}; the proof is settled after {} rounds", round - 1));
             }
             wanted.push((Treatment::Baseline, "the baseline beside it".into()));
-            // A round that cannot be ended is not begun.
+            // A round that cannot be completed is not begun.
             let of_proof = self.rounds_before + 1..replicate;
             let before_it = study.runs.iter().filter(|record| of_proof.contains(&record.run.trial.replicate));
             if before_it.count() + wanted.len() > TRIALS_MAX {
@@ -250,7 +256,7 @@ impl Design for Proving {
                         trial.treatment == treatment && trial.replicate == replicate && ending(how)
                     })
                 };
-                // One that failed in this round is left out of it.
+                // A change that failed in this round is not repeated in it.
                 if tried(|ending| matches!(ending, Ending::Completed | Ending::Failed(_))) {
                     continue;
                 }
@@ -260,7 +266,7 @@ impl Design for Proving {
                 return Next::Trial(Decision { trial: Trial { number, treatment, replicate }, reason });
             }
         }
-        Next::Enough(format!("{before}; the proof took all of its {TRIALS_MAX} trials"))
+        Next::Enough(format!("{before}; the proof used all of its {TRIALS_MAX} trials"))
     }
 
     fn planned(&self) -> Option<Vec<Trial>> {
@@ -268,19 +274,20 @@ impl Design for Proving {
     }
 }
 
-/// What a trial of it asks.
-fn question(turning: &Turning) -> String {
-    let Turning { factor, level, .. } = turning;
+/// The question of a trial in the proof.
+fn question(turning: &ResourceChange) -> String {
+    let ResourceChange { factor, level, .. } = turning;
     match turning.turn {
-        Turn::Taken => format!("does throughput follow when {factor} is cut to {level}?"),
-        Turn::Given => format!("does throughput follow when {factor} is raised to {level}?"),
+        Direction::Taken => format!("does throughput follow when {factor} is reduced to {level}?"),
+        Direction::Given => format!("does throughput follow when {factor} is raised to {level}?"),
     }
 }
 
-/// Whether a round asks for it: until it is over, and to be given only what taking did not rule out.
-fn is_wanted(study: &Study, turnings: &[Turning], turning: &Turning, replicate: u32) -> bool {
+/// Whether a round requires a change: until it is conclusive; an increase only if the reduction did not rule
+/// the resource out.
+fn is_wanted(study: &Study, turnings: &[ResourceChange], turning: &ResourceChange, replicate: u32) -> bool {
     let taken = turnings.iter().find(|one| {
-        turning.turn == Turn::Given && one.turn == Turn::Taken && one.resource == turning.resource
+        turning.turn == Direction::Given && one.turn == Direction::Taken && one.resource == turning.resource
     });
     let is_its_turn = taken.is_none_or(|taken| {
         is_over(study, taken, replicate)
@@ -289,8 +296,9 @@ fn is_wanted(study: &Study, turnings: &[Turning], turning: &Turning, replicate: 
     is_its_turn && !is_over(study, turning, replicate)
 }
 
-/// Whether the rounds before `replicate` say enough of it, or were enough, or it cannot be turned after all.
-fn is_over(study: &Study, turning: &Turning, replicate: u32) -> bool {
+/// Whether no further round of a change is needed: the rounds before `replicate` are conclusive, their
+/// maximum number is reached, or the change failed too often.
+fn is_over(study: &Study, turning: &ResourceChange, replicate: u32) -> bool {
     let treatment = turning.treatment();
     let failures = study.runs.iter().filter(|record| {
         record.run.trial.treatment == treatment
@@ -306,15 +314,15 @@ fn is_over(study: &Study, turning: &Turning, replicate: u32) -> bool {
     let (elasticity, answer) = answer(&elasticities);
     let is_decided = match answer {
         ProofAnswer::Confirmed | ProofAnswer::Rejected => true,
-        // It may yet turn out to be all of it.
+        // It may still prove to be the whole limit.
         ProofAnswer::Contributing => elasticity.is_some_and(|elasticity| elasticity.high < PARTIAL),
         ProofAnswer::Unclear => false,
     };
     elasticities.len() >= ROUNDS.0 as usize && is_decided
 }
 
-/// The rounds before `replicate` in which it was turned.
-fn tried(study: &Study, turning: &Turning, replicate: u32) -> Vec<u32> {
+/// The rounds before `replicate` with this change.
+fn tried(study: &Study, turning: &ResourceChange, replicate: u32) -> Vec<u32> {
     let treatment = turning.treatment();
     let trials = study.runs.iter().map(|record| &record.run.trial);
     let mut rounds: Vec<u32> = trials
@@ -326,7 +334,7 @@ fn tried(study: &Study, turning: &Turning, replicate: u32) -> Vec<u32> {
     rounds
 }
 
-/// Operations done well per second of the measured phase of a record.
+/// Successful operations per second in the measured phase of a record.
 fn rate_of_record(study: &Study, at: usize) -> Option<f64> {
     let measured = Measured::of(study.runs.get(at)?);
     let of_load = measured.intervals().filter(|one| !measured.is_supporting(&one.operation));
@@ -334,21 +342,21 @@ fn rate_of_record(study: &Study, at: usize) -> Option<f64> {
     (measured.length_s() > 0.0).then(|| well / measured.length_s())
 }
 
-/// The elasticity in each round before `replicate` in which the baseline and the turned trial completed, and what they did
-/// did not fail.
+/// The elasticity in each round before `replicate` in which the baseline and the changed trial completed
+/// without too many failures.
 fn elasticities(
     study: &Study,
-    turning: &Turning,
+    turning: &ResourceChange,
     replicate: u32,
     rate: impl Fn(&Study, usize) -> Option<f64>,
 ) -> Vec<f64> {
     pairs(study, turning, replicate, rate).into_iter().map(|(elasticity, _)| elasticity).collect()
 }
 
-/// Likewise, with the logarithm of the ratio of throughput.
+/// The same, with the logarithm of the throughput ratio.
 fn pairs(
     study: &Study,
-    turning: &Turning,
+    turning: &ResourceChange,
     replicate: u32,
     rate: impl Fn(&Study, usize) -> Option<f64>,
 ) -> Vec<(f64, f64)> {
@@ -362,15 +370,16 @@ fn pairs(
         Some((record, rate(study, at).filter(|rate| *rate > 0.0 && !failing(record))?))
     };
     let share = |baseline: &RunRecord, turned: &RunRecord| match turning.turn {
-        // Of a resource that others share, what is left is told by what the service had of it in the baseline beside.
-        Turn::Taken if turning.starved => {
+        // For a shared resource, the reduction is relative to what the service received in the neighbouring
+        // baseline.
+        Direction::Taken if turning.starved => {
             let had = of_services(baseline, metrics::PROCESS_BUSY_CPUS)?;
             Some(turning.level.as_number()? / had).filter(|share| *share < NEARLY_ALL)
         }
-        // What others had of it was not given.
-        Turn::Given if is_starved(turned, &turning.factor, &turning.level) => None,
-        // There was no more to do than what was offered: how far throughput would have risen is not known.
-        Turn::Given if carried_all(turned) && !carried_all(baseline) => None,
+        // The service did not receive the increase, because others used it.
+        Direction::Given if is_starved(turned, &turning.factor, &turning.level) => None,
+        // The offered load was completed: how far throughput would have increased is unknown.
+        Direction::Given if carried_all(turned) && !carried_all(baseline) => None,
         _ => turning.share(),
     };
     let pairs = tried(study, turning, replicate).into_iter().filter_map(|round| {
@@ -382,7 +391,7 @@ fn pairs(
     pairs.filter(|(elasticity, _)| elasticity.is_finite()).collect()
 }
 
-/// Whether so many operations failed that the rest says nothing about what limits.
+/// Whether too many operations failed for a statement about limits.
 fn failing(record: &RunRecord) -> bool {
     let sum =
         |of: fn(&Interval) -> u64| Measured::of(record).intervals().map(of).map(|n| n as f64).sum::<f64>();
@@ -405,13 +414,13 @@ fn answer(elasticities: &[f64]) -> (Option<Estimate>, ProofAnswer) {
     (Some(elasticity), answer)
 }
 
-/// What the rounds of the proof showed; none when no proof was asked for.
+/// The results of the proof; none if no proof was requested.
 pub(crate) fn result(study: &Study, trials: &[TrialResult]) -> Option<ProofResult> {
-    let record = turnable(study)?;
+    let record = settable(study)?;
     let rate = |_: &Study, at: usize| trials.get(at)?.whole().map(|whole| whole.rate_per_s);
     let turned = turnings(study);
     let rows = turned.iter().filter_map(|turning| {
-        if turning.turn == Turn::Given && tried(study, turning, u32::MAX).is_empty() {
+        if turning.turn == Direction::Given && tried(study, turning, u32::MAX).is_empty() {
             return None;
         }
         let (elasticities, changes): (Vec<f64>, Vec<f64>) =
@@ -427,9 +436,9 @@ pub(crate) fn result(study: &Study, trials: &[TrialResult]) -> Option<ProofResul
             throughput_ratio: mean(&changes).map(f64::exp),
             elasticity,
             answer: match answer {
-                // Memory helps once it is filled, which may take longer than a trial.
+                // More memory helps only after it is filled, which may take longer than a trial.
                 ProofAnswer::Rejected
-                    if (turning.turn, turning.resource) == (Turn::Given, HostResource::Memory) =>
+                    if (turning.turn, turning.resource) == (Direction::Given, HostResource::Memory) =>
                 {
                     ProofAnswer::Unclear
                 }
@@ -438,42 +447,43 @@ pub(crate) fn result(study: &Study, trials: &[TrialResult]) -> Option<ProofResul
         })
     });
     let rows: Vec<ProofRow> = rows.collect();
-    let not_turned = record.run.turnable.iter().filter_map(|(factor, turnable)| match turnable {
-        Turnable::No(why) => {
+    let not_varied = record.run.settable.iter().filter_map(|(factor, settable)| match settable {
+        Settable::No(why) => {
             let resource = resource_of(record, factor)?;
             let is_open = turned.iter().all(|turning| turning.resource != resource);
-            is_open.then(|| NotTurned { factor: factor.clone(), why: why.clone() })
+            is_open.then(|| NotVaried { factor: factor.clone(), why: why.clone() })
         }
-        Turnable::Yes { .. } => None,
+        Settable::Yes { .. } => None,
     });
-    let taken = rows.iter().filter(|row| row.turn == Turn::Taken);
+    let taken = rows.iter().filter(|row| row.turn == Direction::Taken);
     let elasticities: Vec<Estimate> = taken.filter_map(|row| row.elasticity).collect();
     let half = elasticities.iter().map(|e| ((e.high - e.low) / 2.0).powi(2)).sum::<f64>().sqrt();
     let left = 1.0 - elasticities.iter().map(|e| e.value).sum::<f64>();
     let residual =
         (!elasticities.is_empty()).then_some(Estimate { value: left, low: left - half, high: left + half });
-    Some(ProofResult { share: PROOF_SHARE, not_turned: not_turned.collect(), rows, residual, observed: None })
+    Some(ProofResult { share: PROOF_SHARE, not_varied: not_varied.collect(), rows, residual, observed: None })
 }
 
-/// What the proof says of a resource, both turns weighed.
+/// The conclusion about a resource from its reduction and its increase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Standing {
-    /// It limits.
+enum Conclusion {
+    /// It is a limit.
     Limits,
-    /// It is needed, and more of it alone gains nothing: something else limits there or just below.
+    /// It is needed, but an increase alone has no effect: another limit is at or slightly above it.
     AtCorner,
-    /// One of its turns says that it does not limit.
+    /// One of its changes shows that it is not a limit.
     RuledOut,
-    /// Neither.
+    /// No conclusion.
     Open,
 }
 
-/// How a resource stands. Less of it proves that it is needed, more of it that it helps. Throughput gains less from each
-/// further bit of a resource (it is concave in it), so what more of it confirms stands only where taking allows as much.
-fn standing(taken: Option<&ProofRow>, given: Option<&ProofRow>) -> Standing {
+/// The conclusion about a resource. A reduction proves that it is needed, an increase that more of it helps.
+/// Throughput is concave in a resource, so each further increase has less effect. An increase therefore
+/// confirms a limit only if the reduction is compatible.
+fn standing(taken: Option<&ProofRow>, given: Option<&ProofRow>) -> Conclusion {
     let is = |row: Option<&ProofRow>, answer| row.is_some_and(|row| row.answer == answer);
     let allowed = taken.and_then(|row| row.elasticity).is_none_or(|elasticity| elasticity.high > CONFIRMED);
-    // Of a lone limit throughput gains nearly as much as is given; of memory only once it is filled.
+    // Increasing the only limit increases throughput nearly as much; for memory, only after it is filled.
     let is_little = |row: &&ProofRow| {
         row.answer == ProofAnswer::Unclear
             && row.resource != HostResource::Memory
@@ -481,89 +491,94 @@ fn standing(taken: Option<&ProofRow>, given: Option<&ProofRow>) -> Standing {
     };
     let gains_little = is(given, ProofAnswer::Rejected) || given.as_ref().is_some_and(is_little);
     match () {
-        () if is(taken, ProofAnswer::Confirmed) && gains_little => Standing::AtCorner,
-        () if is(taken, ProofAnswer::Confirmed) => Standing::Limits,
-        () if is(taken, ProofAnswer::Rejected) || is(given, ProofAnswer::Rejected) => Standing::RuledOut,
-        () if is(given, ProofAnswer::Confirmed) && allowed => Standing::Limits,
-        () => Standing::Open,
+        () if is(taken, ProofAnswer::Confirmed) && gains_little => Conclusion::AtCorner,
+        () if is(taken, ProofAnswer::Confirmed) => Conclusion::Limits,
+        () if is(taken, ProofAnswer::Rejected) || is(given, ProofAnswer::Rejected) => Conclusion::RuledOut,
+        () if is(given, ProofAnswer::Confirmed) && allowed => Conclusion::Limits,
+        () => Conclusion::Open,
     }
 }
 
-/// A resource that was changed, and how it stands.
-struct Weighed {
+/// A changed resource with its conclusion.
+struct JudgedResource {
     resource: HostResource,
-    standing: Standing,
+    standing: Conclusion,
 }
 
-fn weighed(proof: &ProofResult) -> Vec<Weighed> {
+fn weighed(proof: &ProofResult) -> Vec<JudgedResource> {
     let rows: Vec<&ProofRow> = proof.rows.iter().filter(|row| row.rounds > 0).collect();
     let of_a_resource = rows.chunk_by(|one, other| one.resource == other.resource);
     of_a_resource
         .filter_map(|rows| {
             let of = |turn| rows.iter().copied().find(|row| row.turn == turn);
-            let standing = standing(of(Turn::Taken), of(Turn::Given));
-            Some(Weighed { resource: rows.first()?.resource, standing })
+            let standing = standing(of(Direction::Taken), of(Direction::Given));
+            Some(JudgedResource { resource: rows.first()?.resource, standing })
         })
         .collect()
 }
 
-/// The verdict once the proof has spoken: what it rejected is no longer named, what it confirmed is.
+/// The verdict after the proof: rejected resources are no longer named, confirmed ones are.
 pub(crate) fn weigh(verdict: Verdict, document: &ResultDocument) -> Verdict {
     let Some(proof) = &document.proof else { return verdict };
     let weighed = weighed(proof);
     if matches!(verdict, Verdict::GeneratorBound { .. }) || weighed.is_empty() {
         return verdict;
     }
-    let with = |wanted: Standing| {
+    let with = |wanted: Conclusion| {
         let found = weighed.iter().filter(move |one| one.standing == wanted);
         found.map(|one| one.resource).collect::<Vec<HostResource>>()
     };
-    let (limits, at_corner) = (with(Standing::Limits), with(Standing::AtCorner));
+    let (limits, at_corner) = (with(Conclusion::Limits), with(Conclusion::AtCorner));
     let seen = verdict.resource().cloned();
     let named = seen.as_ref().and_then(|resource| resource.class.of_host());
     let proved = |limit, finding| Verdict::Bottleneck { limit, finding, proved: true };
     let of_flushes =
         |seen: &Resource| seen.class == ResourceClass::Disk && seen.detail == Some(Detail::Flushes);
     let together = |resources, sign| proved(Limit::Together { resources, sign }, None);
-    let taken = || proof.rows.iter().filter(|row| row.turn == Turn::Taken);
+    let taken = || proof.rows.iter().filter(|row| row.turn == Direction::Taken);
     let sum: f64 = taken().filter_map(|row| row.elasticity).map(|elasticity| elasticity.value).sum();
-    // Each alone may be short of a proof; that throughput does without none of several is one, unless more of one of them helps.
+    // Each resource alone may be unproved. That throughput needs several together is conclusive, unless
+    // increasing one of them helps.
     let needed: Vec<HostResource> = taken()
         .filter(|row| row.elasticity.is_some_and(|found| found.low > CONFIRMED))
         .map(|row| row.resource)
         .collect();
     let helps = proof.rows.iter().any(|row| {
         let gains = matches!(row.answer, ProofAnswer::Confirmed | ProofAnswer::Contributing);
-        row.turn == Turn::Given && gains
+        row.turn == Direction::Given && gains
     });
     match (limits.as_slice(), at_corner.as_slice()) {
-        ([_, _, ..], _) if sum > CORNER => together(limits, Together::EachFollowed),
-        ([], [_, _, ..]) => together(at_corner, Together::RaisingOneGainedNothing),
-        _ if needed.len() >= 2 && sum > CORNER && !helps => together(needed, Together::ReducingEitherCosts),
+        ([_, _, ..], _) if sum > CORNER => together(limits, JointEvidence::EachFollowed),
+        ([], [_, _, ..]) => together(at_corner, JointEvidence::RaisingOneGainedNothing),
+        _ if needed.len() >= 2 && sum > CORNER && !helps => {
+            together(needed, JointEvidence::ReducingEitherCosts)
+        }
         ([first, ..], _) => {
             let (resource, finding) = best_name(&verdict, document, *first);
             proved(Limit::One { resource, close_above: at_corner }, finding)
         }
-        // A limit on operations that is as high as the disk gets by itself: it makes no flush shorter, and those were observed.
+        // A limit on operations that is as high as the disk's own rate makes flushes no shorter, and flushes
+        // were observed.
         ([], [HostResource::Disk]) if seen.as_ref().is_some_and(of_flushes) => {
             let (resource, finding) = best_name(&verdict, document, HostResource::Disk);
             proved(Limit::One { resource, close_above: Vec::new() }, finding)
         }
         ([], [one]) => {
             let is_known =
-                named != Some(*one) && named.is_none_or(|named| !with(Standing::RuledOut).contains(&named));
+                named != Some(*one) && named.is_none_or(|named| !with(Conclusion::RuledOut).contains(&named));
             let limit = Limit::CloseTo { resource: *one, other: seen.filter(|_| is_known) };
             proved(limit, None)
         }
         ([], []) => match verdict {
             Verdict::Bottleneck { limit, finding, .. } => {
-                // That fewer CPUs change nothing is what one thread that never rests on its own CPU looks like.
+                // If fewer CPUs have no effect, this is compatible with one thread that uses one CPU all the
+                // time.
                 let is_turned = seen.as_ref().is_some_and(|one| one.class != ResourceClass::SingleThread);
                 let of_named = weighed.iter().find(|one| is_turned && Some(one.resource) == named);
                 match (of_named, seen) {
-                    (Some(one), Some(resource)) if one.standing == Standing::RuledOut => {
+                    (Some(one), Some(resource)) if one.standing == Conclusion::RuledOut => {
                         Verdict::Inconclusive {
-                            reason: Unclear::Disproved { resource },
+                            reason: InconclusiveReason::Disproved { resource },
                             lacks: vec![Missing::OtherFactor],
                         }
                     }
@@ -575,7 +590,8 @@ pub(crate) fn weigh(verdict: Verdict, document: &ResultDocument) -> Verdict {
     }
 }
 
-/// The resource as the verdict, or a detector that looked at it, names it, which says more than its class; and that finding.
+/// The name of the resource in the verdict or in a detector's finding, which is more specific than its class;
+/// and that finding.
 fn best_name(
     verdict: &Verdict,
     document: &ResultDocument,

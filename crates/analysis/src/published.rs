@@ -1,9 +1,9 @@
-//! What is measured beside what others have published.
+//! Measurements compared with published figures.
 
 use model::Experiment;
 use model::result::{Curve, CurvePoint, PublishedFigure, PublishedRow};
 
-/// A row for each operation, level and configuration of which somebody has published a figure, in the order of the curves.
+/// A row for each operation, level and configuration with a published figure, in the order of the curves.
 pub(crate) fn rows(experiment: &Experiment, curves: &[Curve]) -> Vec<PublishedRow> {
     let mut operations: Vec<&String> =
         experiment.published.iter().flat_map(|published| published.rates_per_s.keys()).collect();
@@ -19,7 +19,7 @@ pub(crate) fn rows(experiment: &Experiment, curves: &[Curve]) -> Vec<PublishedRo
         .collect()
 }
 
-/// What follows the name of the operation in the name of a curve; none when it is another one's.
+/// The text after the operation's name in the name of a curve; none for another operation.
 fn series<'a>(curve: &'a Curve, operation: &str) -> Option<&'a str> {
     curve.operation.as_ref().filter(|of| *of == operation)?;
     let rest = curve.series.strip_prefix(operation).unwrap_or_default();

@@ -1,16 +1,19 @@
-//! Systems whose truth is known, as records: closed ones by exact mean value analysis, open ones by the M/M/1 queue.
+//! Simulated records of systems with known properties: closed ones by exact mean value analysis, open ones by
+//! the M/M/1 queue.
 //!
-//! A record holds only what the program records: workloads, operations, settings, facts, metrics and factors are looked
-//! up in the tables of `workloads`, `counters` and `factors`, and what is not there makes the test panic.
+//! A record contains only what the program records: workloads, operations, settings, facts, metrics and
+//! factors are looked up in the tables of `workloads`, `counters` and `factors`. An unknown name makes the
+//! test panic.
 
 use std::collections::BTreeMap;
 
 use model::design::Next;
+use model::drain::DrainFacts;
 use model::study::new_histogram;
 use model::{
     Change, Column, DesignKind, Ending, Experiment, Host, Interval, LatencySummary, Level, Load,
-    OperationHistograms, Phase, Plan, Profile, ReadingTable, Run, RunRecord, SECOND, SettingPath, Settings,
-    Shape, Study, Treatment, Trial, Turnable, Variation, WarmUp, WorkloadSpec,
+    OperationHistograms, Phase, Plan, Profile, ReadingTable, Run, RunRecord, SECOND, Settable, SettingPath,
+    Settings, Shape, Study, Treatment, Trial, Variation, WarmUp, WorkloadSpec,
 };
 
 use crate::random::Random;
@@ -19,18 +22,18 @@ mod product;
 
 pub(crate) use product::block_size;
 
-/// What a simulated run does, interval by interval.
+/// The behaviour of a simulated run, interval by interval.
 #[derive(Clone, Debug)]
 pub(crate) struct Simulated {
     pub(crate) workload: &'static str,
     pub(crate) operation: &'static str,
     pub(crate) shape: Shape,
-    /// Rates of each interval.
+    /// The rate in each interval.
     pub(crate) rates: Vec<f64>,
-    /// Length of an interval.
+    /// Length of an interval, seconds.
     pub(crate) interval_s: f64,
-    /// When each operation ended, seconds from the start of the measured time, and how long it took; empty when they are
-    /// as `rates` and `response_ms` say.
+    /// When each operation ended, seconds from the start of the measured time, and its duration. Empty to
+    /// derive both from `rates` and `response_ms`.
     pub(crate) ends: Vec<(f64, f64)>,
     pub(crate) offered_per_s: f64,
     pub(crate) bytes: u64,
@@ -39,20 +42,22 @@ pub(crate) struct Simulated {
     pub(crate) in_flight: f64,
     pub(crate) failed_share: f64,
     pub(crate) threads: u32,
-    /// Shares of the time the threads ran, and waited for a CPU.
+    /// Shares of the time in which the threads ran, and waited for a CPU.
     pub(crate) generator: (f64, f64),
     pub(crate) facts: BTreeMap<String, Level>,
+    /// The drain after it, as the engine records it.
+    pub(crate) drain: Option<DrainFacts>,
     pub(crate) asked: BTreeMap<String, Level>,
     pub(crate) in_force: BTreeMap<String, Level>,
-    pub(crate) turnable: BTreeMap<String, Turnable>,
+    pub(crate) settable: BTreeMap<String, Settable>,
     /// Metric, instance, and its value in each interval (the last one repeats).
     pub(crate) counters: Vec<(&'static str, &'static str, Vec<f64>)>,
     pub(crate) ending: Ending,
 }
 
 impl Simulated {
-    /// `users` that wait for their answers from a direct read load on the device `vda`, which takes `device_ms` for each
-    /// operation, one at a time; `elsewhere_ms` more of each operation pass without queueing.
+    /// `users` of a direct read load on the device `vda`, which takes `device_ms` for each operation, one at
+    /// a time. Each operation takes another `elsewhere_ms` without queueing.
     pub(crate) fn closed_disk(users: u32, device_ms: f64, elsewhere_ms: f64) -> Self {
         let (mut queue, mut rate_per_ms, mut at_device) = (0.0, 0.0, 0.0);
         for n in 1..=users {
@@ -100,9 +105,10 @@ impl Simulated {
             threads: 1,
             generator: (0.2, 0.01),
             facts: facts.into_iter().map(|(name, level)| (name.to_string(), level)).collect(),
+            drain: None,
             asked: BTreeMap::new(),
             in_force: BTreeMap::new(),
-            turnable: BTreeMap::new(),
+            settable: BTreeMap::new(),
             counters: vec![
                 ("cpu.busy_share", "", vec![0.14]),
                 ("cpu.steal_share", "", vec![0.0]),
@@ -125,9 +131,9 @@ impl Simulated {
         ]);
     }
 
-    /// `users` that wait for the answer of a service that sleeps for each operation between half and one and a half of
-    /// `sleep_ms`, `slots` operations at a time, and stands still over the given stretches: what ends meanwhile ends
-    /// with the pause. Intervals of `interval_s` over `seconds`.
+    /// `users` of a service that sleeps for 0.5 to 1.5 times `sleep_ms` per operation, with `slots`
+    /// concurrent operations, and pauses during the given spans: operations that would end in a pause end
+    /// with it. The record has intervals of `interval_s` over `seconds`.
     pub(crate) fn pausing(
         (users, slots): (u32, usize),
         sleep_ms: f64,
@@ -149,7 +155,7 @@ impl Simulated {
             }
             let end = begin + sleep_ms / 1e3 * (0.5 + random.unit());
             let held = still.iter().find(|(from, to)| end >= *from && end < *to);
-            // Those that were held come out one after the other.
+            // Delayed operations end one after the other.
             let end = held.map_or(end, |(_, to)| to + 1e-3 * random.unit());
             ends.push((end, (end - ready[user]) * 1e3));
             (ready[user], free[slot]) = (end, end);
@@ -174,7 +180,7 @@ impl Simulated {
         self
     }
 
-    /// With another value of a counter in every interval.
+    /// Sets the values of a counter in all intervals.
     pub(crate) fn counter(mut self, metric: &'static str, instance: &'static str, values: &[f64]) -> Self {
         product::metric(metric);
         self.counters.retain(|(name, of, _)| (*name, *of) != (metric, instance));
@@ -182,31 +188,37 @@ impl Simulated {
         self
     }
 
-    /// With another fact.
+    /// Sets a fact.
     pub(crate) fn fact(mut self, name: &str, level: Level) -> Self {
         product::check_fact(self.workload, name, &level);
         self.facts.insert(name.into(), level);
         self
     }
 
-    /// With every rate multiplied.
+    /// Adds the facts of a watched drain.
+    pub(crate) fn drain(mut self, facts: &DrainFacts) -> Self {
+        self.drain = Some(facts.clone());
+        self
+    }
+
+    /// Multiplies every rate.
     pub(crate) fn times(mut self, factor: f64) -> Self {
         self.rates.iter_mut().for_each(|rate| *rate *= factor);
         self
     }
 
-    /// Panics where the program would not record this of a trial.
+    /// Panics if the program could not record this in a trial.
     fn check(&self, trial: &Trial) {
         product::check_operation(self.workload, self.operation);
         for (name, level) in &self.facts {
             product::check_fact(self.workload, name, level);
         }
-        let levels = self.turnable.iter().flat_map(|(path, turnable)| match turnable {
-            Turnable::Yes { in_force, reduced, raised } => {
+        let levels = self.settable.iter().flat_map(|(path, settable)| match settable {
+            Settable::Yes { in_force, reduced, raised } => {
                 let levels = [Some(in_force), reduced.as_ref(), raised.as_ref()];
                 levels.into_iter().flatten().map(|level| (path, level)).collect()
             }
-            Turnable::No(_) => Vec::new(),
+            Settable::No(_) => Vec::new(),
         });
         let changed = trial.treatment.changes().iter().map(|change| (&change.factor.0, &change.level));
         let set = self.asked.iter().chain(&self.in_force);
@@ -215,7 +227,7 @@ impl Simulated {
         }
     }
 
-    /// The record of it.
+    /// The record of the run.
     pub(crate) fn run(&self, trial: Trial) -> RunRecord {
         self.check(&trial);
         let count = self.rates.len();
@@ -273,8 +285,8 @@ impl Simulated {
         let available_s = wall_s * f64::from(self.threads);
         RunRecord {
             run: Run {
-                turnable: self.turnable.clone(),
-                turned_resources: product::turned_resources(self.turnable.keys()),
+                settable: self.settable.clone(),
+                factor_resources: product::factor_resources(self.settable.keys()),
                 origin: model::run::Origin::Driven,
                 traits: product::workload(self.workload).traits.clone(),
                 format: model::run::RUN_FORMAT.into(),
@@ -283,6 +295,7 @@ impl Simulated {
                 load: Load {
                     shape: Some(self.shape.clone()),
                     warm_up: WarmUp::For(SECOND),
+                    warm_up_round: SECOND,
                     measure: Some((SECOND as f64 * wall_s) as u64),
                     interval: (SECOND as f64 * self.interval_s) as u64,
                     spin: None,
@@ -293,7 +306,10 @@ impl Simulated {
                 phases: vec![model::PhaseSpan { phase: Phase::Measure, begin_s: 1.0, end_s: 1.0 + wall_s }],
                 operations: vec![self.operation.into()],
                 operations_in_turn: false,
-                facts: self.facts.clone(),
+                facts: {
+                    let drain = self.drain.iter().flat_map(DrainFacts::to_facts);
+                    self.facts.clone().into_iter().chain(drain).collect()
+                },
                 sources: Vec::new(),
                 sampler: Default::default(),
                 generator: model::run::GeneratorUse {
@@ -321,7 +337,7 @@ impl Simulated {
     }
 }
 
-/// A histogram of `count` exponentially distributed times, taken at evenly spaced quantiles.
+/// A histogram of `count` exponentially distributed times, at evenly spaced quantiles.
 fn exponential(mean_ms: f64, count: u64) -> hdrhistogram::Histogram<u64> {
     const POINTS: u64 = 100;
     let mut histogram = new_histogram();
@@ -341,10 +357,11 @@ pub(crate) fn vary(factor: &str, baseline: Option<u64>, levels: &[u64]) -> Varia
         levels: levels.iter().copied().map(Level::Count).collect(),
         on: None,
         parameters: Default::default(),
+        line: 0,
     }
 }
 
-/// An experiment; its workload is that of the runs that are simulated.
+/// An experiment with the workload of the simulated runs.
 pub(crate) fn experiment(vary: Vec<Variation>, design: DesignKind, replicates: u32) -> Experiment {
     Experiment {
         name: "simulated".into(),
@@ -373,7 +390,7 @@ pub(crate) fn planned(experiment: Experiment) -> Study {
     Study { directory: "runs/simulated".into(), host, plan: Some(plan), ..Study::default() }
 }
 
-/// Carries out an experiment: what each trial does is asked of `system`.
+/// Executes an experiment; `system` simulates each trial.
 pub(crate) fn carry_out(experiment: Experiment, mut system: impl FnMut(&Treatment) -> Simulated) -> Study {
     let design = crate::design(&experiment);
     let mut study = planned(experiment);
@@ -398,14 +415,14 @@ fn push(study: &mut Study, run: &Simulated, trial: Trial) {
     study.runs.push(run.run(trial));
 }
 
-/// The level of a factor in a treatment, as a number; `baseline` when it does not change it.
+/// The numeric level of a factor in a treatment; `baseline` if the treatment does not change it.
 pub(crate) fn level(treatment: &Treatment, factor: &str, baseline: f64) -> f64 {
     let change = treatment.changes().iter().find(|change: &&Change| change.factor.0 == factor);
     change.and_then(|change| change.level.as_number()).unwrap_or(baseline)
 }
 
-/// Noise of the machine over an experiment: AR(1) with coefficient 0.5 and 5 % deviation, a drift of 15 % over `runs`
-/// runs, and one run in twenty that stalls to 70 %.
+/// Machine noise over an experiment: AR(1) with coefficient 0.5 and a deviation of 5 %, a drift of 15 % over
+/// `runs` runs, and a stall to 70 % in 5 % of the runs.
 pub(crate) struct Noise {
     pub(crate) random: Random,
     pub(crate) runs: f64,
@@ -420,7 +437,7 @@ impl Noise {
         Noise { random, runs: runs as f64, done: 0.0, last }
     }
 
-    /// The factor of the next run.
+    /// The noise factor of the next run.
     pub(crate) fn next(&mut self) -> f64 {
         self.last = 0.5 * self.last + 0.75_f64.sqrt() * self.random.normal();
         let drift = 1.0 - 0.15 * self.done / self.runs;

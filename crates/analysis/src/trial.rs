@@ -1,4 +1,4 @@
-//! One trial's numbers, all of the measured phase.
+//! The numbers of one trial in the measured phase.
 
 use hdrhistogram::Histogram;
 use model::result::{OperationResult, ResourceUse, TreatmentResult, TrialResult};
@@ -8,7 +8,7 @@ use model::{Interval, LatencySummary, Operation, RunRecord, Treatment, metrics};
 
 use crate::measured::Measured;
 
-/// Metrics that are shown even though they are no sign of saturation, or are not full anywhere.
+/// Metrics that are always shown, although they do not indicate saturation or have no saturation value.
 const ALWAYS_SHOWN: &[&str] = &[
     metrics::CPU_BUSY_SHARE,
     metrics::CPU_SYSTEM_SHARE,
@@ -27,7 +27,7 @@ const ALWAYS_SHOWN: &[&str] = &[
     metrics::DISK_UTILIZATION_SHARE,
 ];
 
-/// A treatment in words and in data.
+/// A treatment, as label and as data.
 pub(crate) fn treatment(treatment: &Treatment) -> TreatmentResult {
     TreatmentResult {
         label: treatment.label(),
@@ -36,12 +36,13 @@ pub(crate) fn treatment(treatment: &Treatment) -> TreatmentResult {
     }
 }
 
-/// The numbers of one run. Its doubts are added by [`crate::doubt`].
+/// The numbers of one run. [`crate::doubt`] adds its doubts.
 pub(crate) fn summarize(record: &RunRecord) -> TrialResult {
     let measured = Measured::of(record);
     let run = &record.run;
     let operations = operations(&measured);
-    // As `TrialResult::whole` has it: what only supports the load, such as the flush after a copy, is none of it.
+    // As in `TrialResult::whole`: operations that only serve others, such as the flush after a copy, are
+    // excluded.
     let all = operations.iter().find(|operation| operation.name == Operation::All);
     let completed = all.or(operations.first()).map_or(0, |whole| whole.completed);
     let cpu_us = run.generator.cpu_s * 1e6 / completed as f64;
@@ -53,21 +54,23 @@ pub(crate) fn summarize(record: &RunRecord) -> TrialResult {
         measured_s: measured.length_s(),
         load: run.load.shape.as_ref().map(|shape| shape.describe()).unwrap_or_default(),
         operations,
-        // Of a command or an engine the generator's threads use none that is its own: they start it and tidy up after it.
+        // For commands and engines, the generator's threads do no work of the operations: they only start and
+        // clean up.
         cpu_us_per_operation: (completed > 0
             && run.traits.generator != GeneratorRole::Starts
             && run.generator.threads > 0
             && cpu_us.is_finite())
         .then_some(cpu_us),
         resources: resources(&measured),
+        copy: crate::facts::write_cache::of(&measured),
         facts: run.facts.clone(),
         doubts: Vec::new(),
         ending: run.ending.clone(),
     }
 }
 
-/// Each operation that did anything, `all` last when there are several that are no support of others. With nothing done at all, the operations
-/// the workload has.
+/// Each operation that was executed, `all` last if there are several that do not only serve others. If
+/// nothing was executed, all operations of the workload.
 fn operations(measured: &Measured) -> Vec<OperationResult> {
     let mut names: Vec<&str> = measured.record.run.operations.iter().map(String::as_str).collect();
     for interval in measured.intervals() {
@@ -77,13 +80,14 @@ fn operations(measured: &Measured) -> Vec<OperationResult> {
     }
     let mut operations: Vec<OperationResult> =
         names.iter().map(|name| operation(measured, Operation::from(name.to_string()), &[name])).collect();
-    // What is due is shared out between the operations that follow one another, so it says nothing of a single one.
+    // The offered operations are divided between consecutive operations, so the count says nothing about a
+    // single one.
     let in_turn = measured.record.run.operations_in_turn;
     let idle = |operation: &OperationResult| (in_turn || operation.offered == 0) && operation.completed == 0;
     if !operations.iter().all(idle) {
         operations.retain(|operation| !idle(operation));
     }
-    // What only serves the others comes after them, and is no part of their sum.
+    // Operations that only serve others come last, and are not part of the sum.
     operations.sort_by_key(|operation| measured.is_supporting(operation.name.as_str()));
     let of_load = |operation: &&OperationResult| !measured.is_supporting(operation.name.as_str());
     let names: Vec<&str> =
@@ -95,7 +99,7 @@ fn operations(measured: &Measured) -> Vec<OperationResult> {
     operations
 }
 
-/// The numbers of a trial that are those of one step, over the time in which that was at work.
+/// The numbers of a trial for one step, over the time in which it was active.
 pub(crate) fn of_step(trial: &TrialResult, during: &Measured) -> TrialResult {
     let mut own = trial.clone();
     if let Some(step) = during.step() {
@@ -108,7 +112,7 @@ pub(crate) fn of_step(trial: &TrialResult, during: &Measured) -> TrialResult {
     own
 }
 
-/// The numbers of the operations `names` together, under one name.
+/// The combined numbers of the operations `names`, under one name.
 fn operation(measured: &Measured, name: Operation, names: &[&str]) -> OperationResult {
     let mut sum = OperationResult { name, ..OperationResult::default() };
     let intervals: Vec<&Interval> =
@@ -131,8 +135,8 @@ fn operation(measured: &Measured, name: Operation, names: &[&str]) -> OperationR
         sum.concurrency = user_seconds / length_s;
     }
     if measured.record.run.operations_in_turn && sum.name != Operation::All {
-        // From the times, which are exact, and not from what was in flight: in an interval in which nothing was done that is
-        // known only in total.
+        // Computed from the exact times, not from the operations in flight: in an interval without
+        // completions, these are known only in total.
         let busy_s: f64 = intervals.iter().map(|i| i.service.mean / 1e3 * i.completed as f64).sum();
         if busy_s > 0.0 && busy_s.is_finite() {
             sum.busy_s = Some(busy_s);
@@ -150,7 +154,7 @@ fn operation(measured: &Measured, name: Operation, names: &[&str]) -> OperationR
     sum
 }
 
-/// The summary of several histograms as one; none when they are empty.
+/// The combined summary of several histograms; none if they are empty.
 fn merged<'a>(histograms: impl Iterator<Item = &'a Histogram<u64>>) -> Option<LatencySummary> {
     let filled: Vec<&Histogram<u64>> = histograms.filter(|histogram| !histogram.is_empty()).collect();
     if let [only] = filled.as_slice() {
@@ -161,8 +165,8 @@ fn merged<'a>(histograms: impl Iterator<Item = &'a Histogram<u64>>) -> Option<La
     (!sum.is_empty()).then(|| LatencySummary::of(&sum))
 }
 
-/// What the intervals alone say when the histograms are lost: the smallest, the mean and the largest are exact; a
-/// percentile is the largest of the intervals' and so an upper bound of the true one.
+/// A summary from the intervals alone, if the histograms are lost. The smallest, the mean and the largest
+/// value are exact. A percentile is the largest one of the intervals, an upper bound of the true one.
 fn bound(intervals: &[&Interval], of: impl Fn(&Interval) -> &LatencySummary) -> LatencySummary {
     let mut sum = LatencySummary { min: f64::INFINITY, ..LatencySummary::default() };
     let mut completed = 0.0;
@@ -185,7 +189,7 @@ fn bound(intervals: &[&Interval], of: impl Fn(&Interval) -> &LatencySummary) -> 
     sum
 }
 
-/// True when percentiles had to be taken from the intervals.
+/// Whether percentiles had to be taken from the intervals.
 pub(crate) fn lacks_histograms(record: &RunRecord) -> bool {
     Measured::of(record).intervals().any(|interval| {
         interval.completed > 0
@@ -193,14 +197,14 @@ pub(crate) fn lacks_histograms(record: &RunRecord) -> bool {
     })
 }
 
-/// Resources over the measured phase, most saturated first.
+/// Resource use over the measured phase, most saturated first.
 fn resources(measured: &Measured) -> Vec<ResourceUse> {
     let devices = measured.devices();
     let table = &measured.record.readings;
     let mut uses: Vec<ResourceUse> = measured
         .columns()
         .filter(|(_, column)| {
-            column.metric.full_at > 0.0 || ALWAYS_SHOWN.contains(&column.metric.name.as_ref())
+            column.metric.saturated_at > 0.0 || ALWAYS_SHOWN.contains(&column.metric.name.as_ref())
         })
         .filter_map(|(at, column)| {
             let mean = measured.column(at)?;
@@ -211,16 +215,16 @@ fn resources(measured: &Measured) -> Vec<ResourceUse> {
                 unit: column.metric.unit,
                 mean,
                 max,
-                full_at: column.metric.full_at,
+                saturated_at: column.metric.saturated_at,
             })
         })
-        // A host has many disks and most of them rest: those say nothing.
+        // A host may have many disks, most of them idle, which give no information.
         .filter(|used| {
             !used.metric.starts_with("disk.") || devices.contains(&used.instance.as_str()) || used.max > 0.0
         })
         .collect();
-    let saturation = |used: &ResourceUse| match used.full_at > 0.0 {
-        true => used.mean / used.full_at,
+    let saturation = |used: &ResourceUse| match used.saturated_at > 0.0 {
+        true => used.mean / used.saturated_at,
         false => -1.0,
     };
     uses.sort_by(|a, b| saturation(b).total_cmp(&saturation(a)));

@@ -1,4 +1,5 @@
-//! Which limit binds. Better no answer than a confident wrong one: what is missing is named.
+//! The verdict: which resource is the limit. No answer is better than a confident wrong one: missing data is
+//! named.
 
 use std::collections::BTreeSet;
 
@@ -6,7 +7,7 @@ use model::claim::LaunchState;
 use model::launch::Doing;
 use model::result::{Configuration, OperationResult, ResultDocument, StepVerdict, TrialResult};
 use model::run::Origin;
-use model::verdict::{Carried, Closest, Limit, Unclear};
+use model::verdict::{Closest, InconclusiveReason, Limit, UnsaturatedReason};
 use model::{
     Claim, Detector, DoubtKind, Ending, Finding, FindingKind, Missing, Operation, Resource, ResourceClass,
     SourceState, Study, Treatment, Verdict, metrics,
@@ -21,19 +22,20 @@ use crate::facts::{FAILED_SHARE, ISSUED_SHARE, headroom};
 use crate::measured::{Measured, STEPS_MAX, Step};
 use crate::statistics::median;
 
-/// Standard deviations by which operations in flight at the edges of a phase may differ from their mean.
+/// Standard deviations by which the operations in flight at the edges of a phase may differ from their mean.
 const EDGES: f64 = 3.0;
 
-/// The verdict of a study from what was found. It is about the baseline, when a trial of it completed: the treatments
-/// say what would change. Where operations follow one another it is that of the step which took longest.
+/// The verdict of a study from its findings. It is about the baseline, if one of its trials completed; the
+/// treatments show what would change. If operations are consecutive, it is that of the longest step.
 ///
-/// In this order: a trial in which more than 1 % of the operations fail says nothing; the load generator was the limit, and
-/// nothing else is claimed; a resource was, in most of the trials and no other in as many; an open load was carried whole;
-/// else it cannot be said.
+/// The rules, in this order. A trial with more than 1 % failed operations is not judged. If the load
+/// generator was the limit, nothing else is claimed. A resource is the limit if it is in most of the trials
+/// and no other one is in as many. An open load may have been completed as offered. Otherwise the limit is
+/// unknown.
 pub fn judge(study: &Study, document: &ResultDocument) -> Verdict {
     let unclear = |reason, lacks| Verdict::Inconclusive { reason, lacks };
     if document.origin == Origin::Watched {
-        return unclear(Unclear::OnlyWatched, Vec::new());
+        return unclear(InconclusiveReason::OnlyWatched, Vec::new());
     }
     let completed = completed(study, document);
     let is_baseline = |at: &usize| study.runs[*at].run.trial.treatment == Treatment::Baseline;
@@ -42,8 +44,8 @@ pub fn judge(study: &Study, document: &ResultDocument) -> Verdict {
     if judged.is_empty() {
         let ended = study.runs.iter().any(|record| record.run.ending == Ending::Completed);
         return match ended {
-            true => unclear(Unclear::NothingRecorded, vec![Missing::Intervals]),
-            false => unclear(Unclear::NothingCompleted, vec![Missing::CompletedTrial]),
+            true => unclear(InconclusiveReason::NothingRecorded, vec![Missing::Intervals]),
+            false => unclear(InconclusiveReason::NothingCompleted, vec![Missing::CompletedTrial]),
         };
     }
     let steps = steps(study, document, &judged);
@@ -53,7 +55,8 @@ pub fn judge(study: &Study, document: &ResultDocument) -> Verdict {
     }
 }
 
-/// What limits a configuration and each of its steps, and what comes next. Without a trial that completed it has no verdict.
+/// The limit of a configuration and of each step, and the next resource. A configuration without completed
+/// trials has no verdict.
 pub(crate) fn judge_configuration(study: &Study, document: &ResultDocument, of: &mut Configuration) {
     let is_of_it = |at: &usize| document.trials[*at].treatment.label == of.treatment.label;
     let judged: Vec<usize> = completed(study, document).into_iter().filter(is_of_it).collect();
@@ -75,7 +78,7 @@ pub(crate) fn judge_configuration(study: &Study, document: &ResultDocument, of: 
     }
 }
 
-/// Gives the baseline, and its longest step, the verdict that the proof has weighed: one page must not say two things.
+/// Sets the proved verdict for the baseline and its longest step: a page must not contradict itself.
 pub(crate) fn take_over(study: &Study, document: &mut ResultDocument) {
     let verdict = document.verdict.clone();
     let is_other = |of: &Configuration| {
@@ -95,7 +98,8 @@ pub(crate) fn take_over(study: &Study, document: &mut ResultDocument) {
     (baseline.verdict, baseline.used, baseline.next) = (Some(verdict), used, next);
 }
 
-/// What limits each step of work whose operations follow one another; empty for other work, and of steps that did nothing.
+/// The limit of each step with consecutive operations; empty for other work, and without steps that did
+/// nothing.
 fn steps(study: &Study, document: &ResultDocument, judged: &[usize]) -> Vec<StepVerdict> {
     let busy_s = |at: &usize, step: &Operation| {
         let mut operations = document.trials[*at].operations.iter();
@@ -123,12 +127,12 @@ fn steps(study: &Study, document: &ResultDocument, judged: &[usize]) -> Vec<Step
     names.iter().take(STEPS_MAX).filter_map(of_step).collect()
 }
 
-/// The step that took longest.
+/// The longest step.
 fn longest(steps: &[StepVerdict]) -> Option<&StepVerdict> {
     steps.iter().max_by(|a, b| a.busy_s.total_cmp(&b.busy_s))
 }
 
-/// How much of the limit was used in these trials: the median.
+/// The used share of the limit in these trials: the median.
 fn used(verdict: &Verdict, document: &ResultDocument, judged: &[usize]) -> Option<f64> {
     let at = match verdict {
         Verdict::Bottleneck { finding, .. } => (*finding)?,
@@ -141,13 +145,13 @@ fn used(verdict: &Verdict, document: &ResultDocument, judged: &[usize]) -> Optio
     median(&used.map(|(_, used)| *used).collect::<Vec<f64>>())
 }
 
-/// The resource that comes next after the limit, over the time in which the step was at work.
+/// The next resource after the limit, over the time in which the step was active.
 fn next(study: &Study, judged: &[usize], step: Option<&Operation>, verdict: &Verdict) -> Option<Closest> {
     let whole: Vec<Measured> = judged.iter().map(|at| Measured::of(&study.runs[*at])).collect();
     let generator = Resource::of_host(ResourceClass::LoadGenerator);
     let limit = match verdict {
         Verdict::GeneratorBound { .. } => Some(&generator),
-        // Of several together none is named, so what is beside them is not known.
+        // With several limits together, none is named, so the next one is unknown.
         Verdict::Bottleneck { .. } => Some(verdict.resource()?),
         Verdict::NotSaturated { .. } | Verdict::Inconclusive { .. } => None,
     };
@@ -162,7 +166,7 @@ fn next(study: &Study, judged: &[usize], step: Option<&Operation>, verdict: &Ver
     headroom::closest(steps.iter().map(|(measured, step)| measured.during(step)), limit)
 }
 
-/// Trials that completed with operations, by their places.
+/// Indexes of the completed trials with operations.
 fn completed(study: &Study, document: &ResultDocument) -> Vec<usize> {
     (0..study.runs.len().min(document.trials.len()))
         .filter(|at| study.runs[*at].run.ending == Ending::Completed)
@@ -170,7 +174,7 @@ fn completed(study: &Study, document: &ResultDocument) -> Vec<usize> {
         .collect()
 }
 
-/// The verdict of trials that completed, at least one: of all they did, or of one step.
+/// The verdict of at least one completed trial: of all operations, or of one step.
 fn of_trials(
     study: &Study,
     document: &ResultDocument,
@@ -180,7 +184,7 @@ fn of_trials(
     let unclear = |reason, lacks| Verdict::Inconclusive { reason, lacks };
     let mut doubts = document.trials.iter().flat_map(|trial| &trial.doubts);
     if doubts.any(|doubt| doubt.kind == DoubtKind::Corrupted) {
-        return unclear(Unclear::Corrupted, Vec::new());
+        return unclear(InconclusiveReason::Corrupted, Vec::new());
     }
     let failing = |at: &usize| {
         let done = done(&document.trials[*at], step);
@@ -191,10 +195,10 @@ fn of_trials(
         done.is_some_and(|done| done.completed > 0 && done.failed >= done.completed)
     };
     if judged.iter().all(failed_wholly) {
-        return unclear(Unclear::AllFailed, vec![Missing::Success]);
+        return unclear(InconclusiveReason::AllFailed, vec![Missing::Success]);
     }
     if judged.iter().all(failing) {
-        return unclear(Unclear::TooManyFailed, vec![Missing::FewerFailures]);
+        return unclear(InconclusiveReason::TooManyFailed, vec![Missing::FewerFailures]);
     }
     judged.retain(|at| !failing(at));
     let share_of = |finding: &Finding| shown_in(finding, document, &judged) as f64 / judged.len() as f64;
@@ -207,7 +211,8 @@ fn of_trials(
     {
         return Verdict::GeneratorBound { finding: *finding };
     }
-    // A service that waits for another one is as fast as that: where the other one's limit is seen, it is the limit.
+    // A service that waits for another one is as fast as that one: if a limit of the other one is found, it
+    // is the limit.
     let waits = |finding: &Finding| {
         finding.about.as_ref().is_some_and(|about| about.class == ResourceClass::Downstream)
     };
@@ -215,7 +220,7 @@ fn of_trials(
         limits.retain(|(_, finding, _)| !waits(finding));
     }
     limits.sort_by(|a, b| b.2.total_cmp(&a.2));
-    // Two detectors that name the same resource agree.
+    // Two detectors with the same resource agree.
     let mut named = BTreeSet::new();
     limits.retain(|(_, finding, _)| named.insert(finding.about.clone()));
     let bottleneck = |at: usize, finding: &Finding| {
@@ -229,7 +234,10 @@ fn of_trials(
         [(at, first, share), (_, _, next), ..] if share > next => bottleneck(*at, first),
         several => {
             let findings = several.iter().map(|(at, ..)| *at).collect();
-            return unclear(Unclear::SeveralSaturated { findings }, vec![Missing::OneChangedAlone]);
+            return unclear(
+                InconclusiveReason::SeveralSaturated { findings },
+                vec![Missing::OneChangedAlone],
+            );
         }
     };
     if let Some(verdict) = alone {
@@ -250,13 +258,13 @@ fn of_trials(
     inconclusive(study, document, &judged, None)
 }
 
-/// Whether it was seen what the threads of some watched service did.
+/// Whether the activity of the threads of a watched service was recorded.
 fn has_seen_services(measured: &Measured) -> bool {
     let spans = measured.spans();
     services(measured).into_iter().any(|name| Service::of(measured, name, &spans).is_some())
 }
 
-/// What a trial did in a step; without one all that it did.
+/// The operations of a trial in a step; without a step, all of them.
 fn done<'a>(trial: &'a TrialResult, step: Option<&Operation>) -> Option<&'a OperationResult> {
     match step {
         Some(step) => trial.operations.iter().find(|operation| operation.name == *step),
@@ -264,22 +272,22 @@ fn done<'a>(trial: &'a TrialResult, step: Option<&Operation>) -> Option<&'a Oper
     }
 }
 
-/// Whether a finding is about a step, or about all that was done.
+/// Whether a finding is about a step, or about all operations.
 fn is_about(finding: &Finding, step: Option<&Operation>) -> bool {
     finding.step.is_none() || finding.step.as_ref() == step
 }
 
-/// In how many of these trials a finding shows.
+/// Number of these trials in which a finding occurs.
 fn shown_in(finding: &Finding, document: &ResultDocument, trials: &[usize]) -> usize {
     trials.iter().filter(|at| finding.trials.contains(&document.trials[**at].trial)).count()
 }
 
-/// Whether an open load was carried whole.
+/// Whether an open load was completed as offered.
 fn is_carried(study: &Study, document: &ResultDocument, at: usize) -> bool {
     let measured = Measured::of(&study.runs[at]);
     let Some(whole) = document.trials[at].whole().filter(|_| measured.is_open()) else { return false };
-    // What was in flight as the phase began and as it ended is counted on one side only. Of a load that is
-    // carried that is a number about the mean with its chance; of one that is not, the backlog is far beyond.
+    // Operations in flight at the beginning and the end of the phase are counted on one side only. For a
+    // completed load, their number varies randomly around the mean; otherwise the backlog is far larger.
     let edges = EDGES * whole.concurrency.max(0.0).sqrt() + 2.0;
     let enough = |part: u64, of: u64| part as f64 >= (ISSUED_SHARE * of as f64).min(of as f64 - edges);
     whole.offered > 0
@@ -287,17 +295,21 @@ fn is_carried(study: &Study, document: &ResultDocument, at: usize) -> bool {
         && enough(whole.completed.saturating_sub(whole.failed), whole.offered)
 }
 
-/// A command that slept for most of its time in most of the trials: no resource limits it.
-fn asleep(document: &ResultDocument, judged: &[usize]) -> Option<Carried> {
+/// A command that slept most of its time in most of the trials: no resource is its limit.
+fn asleep(document: &ResultDocument, judged: &[usize]) -> Option<UnsaturatedReason> {
     let sleeps = |finding: &Finding| matches!(&finding.claim, Claim::Launch(launch) if launch.state == LaunchState::Waits(Doing::Asleep));
     let finding = document.findings.iter().position(sleeps)?;
     let trials = shown_in(&document.findings[finding], document, judged);
-    (2 * trials > judged.len()).then_some(Carried::Waited { finding })
+    (2 * trials > judged.len()).then_some(UnsaturatedReason::Waited { finding })
 }
 
-/// A closed load whose users are the limit: the service had threads that waited for work, and nothing queued.
-fn limited_by_the_load(study: &Study, document: &ResultDocument, judged: &[usize]) -> Option<Carried> {
-    // An engine that drives itself asks for as much as it can do: its load is never the limit.
+/// A closed load whose users are the limit: threads of the service waited for work, and nothing queued.
+fn limited_by_the_load(
+    study: &Study,
+    document: &ResultDocument,
+    judged: &[usize],
+) -> Option<UnsaturatedReason> {
+    // An engine issues as much as it can: its load is never the limit.
     if judged.iter().any(|at| study.runs[*at].run.operations_in_turn) {
         return None;
     }
@@ -309,18 +321,19 @@ fn limited_by_the_load(study: &Study, document: &ResultDocument, judged: &[usize
     };
     let is_closed =
         |at: &usize| matches!(study.runs[*at].run.load.shape.as_ref(), Some(model::Shape::Closed { .. }));
-    // A moment in which others took the CPU lets a few connections wait, whatever the load.
+    // When others use the CPU for a moment, some connections wait, at any load.
     let with_room = judged.iter().filter(|at| is_closed(at) && has_room(at)).count();
     if 3 * with_room < 2 * judged.len() {
         return None;
     }
-    // More users that gave no more throughput were not the limit, whatever room the threads had.
+    // If more users did not increase throughput, the number of users was not the limit, even if threads were
+    // idle.
     if load_curves(document).filter_map(gain).any(|gain| !gain.grew) {
         return None;
     }
     let trial = document.trials.get(*judged.first()?)?;
     let whole = trial.whole()?;
-    Some(Carried::AllThatUsersAsked {
+    Some(UnsaturatedReason::AllThatUsersAsked {
         load: trial.load.clone(),
         rate_per_s: whole.rate_per_s,
         mean_ms: whole.response_ms.mean,
@@ -328,14 +341,14 @@ fn limited_by_the_load(study: &Study, document: &ResultDocument, judged: &[usize
     })
 }
 
-/// The load that was carried whole, and the resource that came closest to saturation.
-fn offered(study: &Study, document: &ResultDocument, judged: &[usize]) -> Carried {
+/// The open load that was completed as offered, and the resource closest to saturation.
+fn offered(study: &Study, document: &ResultDocument, judged: &[usize]) -> UnsaturatedReason {
     let trials: Vec<&TrialResult> = judged.iter().map(|at| &document.trials[*at]).collect();
     let slowest = trials
         .iter()
         .filter_map(|trial| trial.whole())
         .max_by(|a, b| a.response_ms.p99.total_cmp(&b.response_ms.p99));
-    Carried::Offered {
+    UnsaturatedReason::Offered {
         rate_per_s: slowest.map_or(0.0, |whole| whole.rate_per_s),
         p99_ms: slowest.map_or(0.0, |whole| whole.response_ms.p99),
         closest: headroom::closest(judged.iter().map(|at| Measured::of(&study.runs[*at])), None),
@@ -393,7 +406,7 @@ fn inconclusive(
     ruled_out.dedup();
     if lacks.is_empty() {
         let measured = || judged.iter().map(|at| Measured::of(&study.runs[*at]));
-        // Operations on files wait at the device or in the kernel: there is no process to look into.
+        // File operations wait at the device or in the kernel: there is no process to examine.
         let is_storage = measured().all(|measured| measured.is_storage() && measured.is_closed());
         let load = document.traits.load_settings.first().filter(|_| is_storage);
         if let Some(load) = load.filter(|_| load_curves(document).next().is_none()) {
@@ -416,9 +429,9 @@ fn inconclusive(
     });
     let reason = match some_limit {
         Some((resource, trials)) => {
-            Unclear::InSomeTrials { resource, trials, of_trials: judged.len(), ruled_out }
+            InconclusiveReason::InSomeTrials { resource, trials, of_trials: judged.len(), ruled_out }
         }
-        None => Unclear::NothingSaturated { ruled_out },
+        None => InconclusiveReason::NothingSaturated { ruled_out },
     };
     Verdict::Inconclusive { reason, lacks: lacks.into_iter().collect() }
 }

@@ -1,4 +1,4 @@
-//! Numbers in sentences: three significant figures, the unit people use.
+//! Formats numbers in sentences: three significant digits and common units.
 
 use model::quantity::{thousands, three_figures};
 
@@ -7,12 +7,12 @@ pub(crate) fn number(value: f64) -> String {
     if value.abs() >= 1000.0 { thousands(value) } else { three_figures(value) }
 }
 
-/// A mean number of things: `24` when it is nearly whole, else `2.31`.
+/// A mean count: `24` if it is nearly an integer, otherwise `2.31`.
 pub(crate) fn things(mean: f64) -> String {
     if (mean - mean.round()).abs() < 0.05 { thousands(mean.round() + 0.0) } else { number(mean) }
 }
 
-/// A whole number of things: `19`, `61,200`.
+/// A count: `19`, `61,200`.
 pub(crate) fn whole(count: u64) -> String {
     thousands(count as f64)
 }
@@ -22,7 +22,7 @@ pub(crate) fn per_s(value: f64) -> String {
     format!("{}/s", number(value))
 }
 
-/// A size, binary as memory and caches are: `2.00 GiB`, `640 MiB`.
+/// A size with binary prefixes, as usual for memory and caches: `2.00 GiB`, `640 MiB`.
 pub(crate) fn bytes(value: f64) -> String {
     const GIB: f64 = 1_073_741_824.0;
     for (unit, size) in [("GiB", GIB), ("MiB", 1_048_576.0), ("KiB", 1024.0)] {
@@ -43,7 +43,7 @@ pub(crate) fn seconds(value: f64) -> String {
     format!("{} s", number(value))
 }
 
-/// A share of the whole as a percentage: `14 %`, `0.3 %`.
+/// A share as a percentage: `14 %`, `0.3 %`.
 pub(crate) fn percent(share: f64) -> String {
     let value = share * 100.0;
     if !value.is_finite() {

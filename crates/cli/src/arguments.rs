@@ -1,4 +1,4 @@
-//! The command line as a whole: which commands there are, and where each is carried out.
+//! The command line: all commands, and their dispatch.
 
 use clap::{Arg, ArgAction, Command};
 use model::experiment::WorkloadInfo;
@@ -11,14 +11,15 @@ use crate::registry::REGISTRY;
 
 /// Printed by `plimsoll` alone.
 const START: &str = "\
-Plimsoll finds how much load a system can carry, what limits it, and what it needs to carry more.
+Plimsoll finds how much load a system can carry, what limits it, and what it
+needs to carry more.
 
-  plimsoll demo                                      see it work, in about two minutes
+  plimsoll demo                                      run an example in 2 minutes
   plimsoll disk test.bin --size 1GiB --duration 10s  measure a disk
-  plimsoll init disk                                 write an experiment: change one factor, compare
+  plimsoll init disk                                 write an experiment file
 
-  plimsoll doctor   what this machine permits        plimsoll watch   its counters, live
-  plimsoll --help   every command                    plimsoll runs    what was measured here
+  plimsoll doctor   what this machine permits  plimsoll watch  live counters
+  plimsoll --help   every command              plimsoll runs   recorded runs
 ";
 
 fn workload_of(one_off: &OneOff) -> Option<WorkloadInfo> {
@@ -36,23 +37,23 @@ pub(crate) fn command() -> Command {
         .max_term_width(100)
         .subcommand(
             run_flags(Command::new("demo").about(
-                "The main job on this machine: the first load of a metadirectory, in about two minutes",
+                "Example measurement on this machine: the initial load of a metadirectory, about two minutes",
             ))
             .arg(
                 Arg::new("on")
                     .long("on")
                     .value_name("DIR")
-                    .help("Where to put its files, which are removed [default: this folder]"),
+                    .help("Folder for its files, which are removed afterwards [default: this folder]"),
             ),
         )
         .subcommand(
             Command::new("init")
-                .about("Write an experiment to start from")
+                .about("Write an example experiment file")
                 .arg(
                     Arg::new("kind")
                         .value_name("WORKLOAD")
                         .default_value("disk")
-                        .help("disk, http, copy, command or sync"),
+                        .help("disk, http, copy, exec or sync"),
                 )
                 .arg(
                     Arg::new("output")
@@ -60,20 +61,20 @@ pub(crate) fn command() -> Command {
                         .short('o')
                         .value_name("FILE")
                         .default_value("experiment.toml")
-                        .help("Where to write it"),
+                        .help("The file to write"),
                 ),
         )
         .subcommand(
             Command::new("check")
-                .about("Validate an experiment and show its plan, touching nothing")
+                .about("Validate an experiment and show its plan, without changing anything")
                 .arg(file().required(true))
                 .arg(set_argument())
                 .arg(prove())
                 .arg(json()),
         )
-        .subcommand(Command::new("schema").about("The JSON Schema of experiment files, for editors"))
+        .subcommand(Command::new("schema").about("Print the JSON Schema of experiment files, for editors"))
         .subcommand(
-            run_flags(Command::new("run").about("Carry out an experiment"))
+            run_flags(Command::new("run").about("Run an experiment"))
                 .arg(file().required_unless_present("resume"))
                 .arg(set_argument())
                 .arg(prove())
@@ -83,7 +84,7 @@ pub(crate) fn command() -> Command {
                         .value_name("DIR")
                         .conflicts_with_all(["file", "run-dir", "prove"])
                         .help(
-                            "Go on with an interrupted one; --set gives it the secrets that are not recorded",
+                            "Continue an interrupted run; set the secrets, which are not recorded, with --set",
                         ),
                 ),
         );
@@ -99,7 +100,7 @@ pub(crate) fn command() -> Command {
         .subcommand(commands::generate::arguments())
         .subcommand(
             Command::new("runs")
-                .about("What was measured here")
+                .about("List the runs in a folder")
                 .arg(
                     Arg::new("dir")
                         .value_name("DIR")
@@ -110,20 +111,20 @@ pub(crate) fn command() -> Command {
         )
         .subcommand(
             Command::new("show")
-                .about("The result of a run again")
+                .about("Show the result of a run")
                 .arg(run("The run directory, or `last`"))
                 .arg(
                     Arg::new("verbose")
                         .long("verbose")
                         .short('v')
                         .action(ArgAction::SetTrue)
-                        .help("Every trial and resource"),
+                        .help("Show every trial and resource"),
                 )
                 .arg(json()),
         )
         .subcommand(
             Command::new("explain")
-                .about("Why: every finding with its evidence, every doubt with what to try next")
+                .about("Explain the verdict of a run: findings with their evidence, and warnings with what to try next")
                 .arg(run("The run directory, or `last`"))
                 .arg(json()),
         )
@@ -133,7 +134,7 @@ pub(crate) fn command() -> Command {
         ))
         .subcommand(
             Command::new("compare")
-                .about("Two runs, or two configurations of one, side by side")
+                .about("Compare two runs, or two configurations of one run")
                 .arg(
                     Arg::new("a")
                         .value_name("A")
@@ -150,32 +151,32 @@ pub(crate) fn command() -> Command {
         )
         .subcommand(
             Command::new("report")
-                .about("Make report.html again from the record, and print the result")
+                .about("Write report.html again from the record, and print the result")
                 .arg(run("The run directory, or `last`"))
                 .arg(
                     Arg::new("output")
                         .long("output")
                         .short('o')
                         .value_name("FILE")
-                        .help("Where to write the page [default: report.html in the run directory]"),
+                        .help("The file to write [default: report.html in the run directory]"),
                 ),
         )
         .subcommand(
             Command::new("export")
-                .about("A run's numbers as CSV, JSON, Markdown or JUnit")
+                .about("Export the numbers of a run as CSV, JSON, Markdown or JUnit, and launches of commands also in hyperfine's formats")
                 .arg(run("The run directory, or `last`"))
                 .arg(
                     Arg::new("format")
                         .long("format")
                         .value_name("FORMAT")
-                        .value_parser(["csv", "json", "markdown", "junit"])
+                        .value_parser(["csv", "json", "markdown", "junit", "hyperfine-json", "hyperfine-markdown"])
                         .default_value("csv")
-                        .help("What to write"),
+                        .help("The format"),
                 ),
         )
         .subcommand(
             Command::new("restore")
-                .about("Undo what a killed run left changed on this host, and list the files that it left")
+                .about("Undo the changes of a killed run on this host, and list the files that it left")
                 .arg(
                     Arg::new("dir")
                         .value_name("DIR")
@@ -185,13 +186,13 @@ pub(crate) fn command() -> Command {
                     Arg::new("dry-run")
                         .long("dry-run")
                         .action(clap::ArgAction::SetTrue)
-                        .help("Only show what would be undone, and which files would be removed"),
+                        .help("Show what would be undone and which files would be removed, without doing it"),
                 )
                 .arg(
                     Arg::new("remove-files")
                         .long("remove-files")
                         .action(clap::ArgAction::SetTrue)
-                        .help("Remove the files and folders that a killed run made, unless others have written to them"),
+                        .help("Remove the files and folders that a killed run created, unless others have written to them"),
                 )
                 .arg(
                     Arg::new("discard")
@@ -199,12 +200,12 @@ pub(crate) fn command() -> Command {
                         .action(clap::ArgAction::SetTrue)
                         .conflicts_with("dry-run")
                         .help(
-                            "Forget the changes that cannot be undone and the files that are not removed, once you have seen to them",
+                            "Drop the journal entries of changes that cannot be undone and of files that are not removed, after you handled them yourself",
                         ),
                 ),
         )
         .subcommand(
-            Command::new("completions").about("Completions for a shell").arg(
+            Command::new("completions").about("Print the completions for a shell").arg(
                 Arg::new("shell")
                     .value_name("SHELL")
                     .required(true)
@@ -212,11 +213,11 @@ pub(crate) fn command() -> Command {
                     .help("bash, zsh, fish, elvish or powershell"),
             ),
         )
-        .subcommand(Command::new("manual").about("The whole reference as one Markdown page"))
+        .subcommand(Command::new("manual").about("Print the complete reference as Markdown"))
         .subcommand(
             Command::new("man")
-                .about("The manual page, of the program or of one command")
-                .arg(Arg::new("command").value_name("COMMAND").help("Which command")),
+                .about("Print the manual page of the program or of one command")
+                .arg(Arg::new("command").value_name("COMMAND").help("The command")),
         )
 }
 
@@ -224,7 +225,7 @@ fn prove() -> Arg {
     Arg::new("prove")
         .long("prove")
         .action(clap::ArgAction::SetTrue)
-        .help("Afterwards reduce each resource by 30 %, one at a time, and increase it where there is more, to prove which one limits")
+        .help("After the trials, reduce each resource by 30 %, one at a time, and increase it where possible, to prove which resource is the limit")
 }
 
 fn set_argument() -> Arg {
@@ -232,18 +233,48 @@ fn set_argument() -> Arg {
         .long("set")
         .value_name("PATH=VALUE")
         .action(ArgAction::Append)
-        .help("Change one setting of the file")
+        .help("Override one setting of the file")
 }
 
-/// A mistake in the arguments, which may hold the name of a file of others. Help is printed, and ends the program.
+/// A usage error. Its text may contain hostile file names. Help is printed and ends the program.
 fn usage(error: clap::Error) -> Failure {
     let is_hidden =
         |argument: std::ffi::OsString| argument.to_string_lossy().contains(report::text::is_hidden);
+    if error.kind() == clap::error::ErrorKind::UnknownArgument
+        && let Some(text) = foreign_flags()
+    {
+        return Failure::usage(text);
+    }
     if !error.use_stderr() || !std::env::args_os().any(is_hidden) {
         error.exit();
     }
-    // Without colours, as those of an argument could not be told from our own.
+    // Without colours, because colour codes in an argument could not be distinguished from ours.
     Failure::usage(error.to_string().trim_end())
+}
+
+/// The flags of other tools on the command line, each with its replacement.
+fn foreign_flags() -> Option<String> {
+    let words: Vec<String> =
+        std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned()).collect();
+    let (name, words) = words.split_first()?;
+    crate::foreign_flags::explain(command().find_subcommand(name)?, words)
+}
+
+/// Rejects a flag where `exec` expects its command, because `clap` allows a command to begin with a dash.
+fn refuse_flag_as_command(matches: &clap::ArgMatches) -> Result<(), Failure> {
+    let word = matches.get_many::<String>("command").and_then(|mut words| words.next());
+    match word.filter(|word| word.starts_with('-')) {
+        None => Ok(()),
+        Some(word) => Err(Failure::usage(foreign_flags().unwrap_or_else(|| {
+            format!("error: `{word}` is not a flag of `exec`\n  list its flags: plimsoll exec --help")
+        }))),
+    }
+}
+
+/// Whether flags follow commands that are quoted lines: such flags are not arguments of the command.
+fn has_flags_behind_command_lines(matches: &clap::ArgMatches) -> bool {
+    let words: Vec<String> = crate::one_off::texts(matches, "command");
+    commands::exec::are_command_lines(&words) && words.iter().any(|word| word.starts_with('-'))
 }
 
 /// Reads the arguments and carries out the command.
@@ -256,7 +287,17 @@ pub(crate) fn dispatch() -> Result<Exit, Failure> {
     if let Some(one_off) = ONE_OFFS.iter().find(|one_off| one_off.command == name)
         && let Some(info) = workload_of(one_off)
     {
-        return one_off.run(&info, matches);
+        if name != "exec" {
+            return one_off.run(&info, matches);
+        }
+        refuse_flag_as_command(matches)?;
+        if !has_flags_behind_command_lines(matches) {
+            return one_off.run(&info, matches);
+        }
+        let flags_anywhere = |arg: Arg| arg.trailing_var_arg(false).allow_hyphen_values(false);
+        let again = command().mut_subcommand(name, |exec| exec.mut_arg("command", flags_anywhere));
+        let matches = again.try_get_matches().map_err(usage)?;
+        return matches.subcommand().map_or(Ok(Exit::Usage), |(_, matches)| one_off.run(&info, matches));
     }
     match name {
         "demo" => commands::demo::run(matches),

@@ -1,4 +1,4 @@
-//! From an experiment to its result: check, carry out, judge, keep, show. Every command that measures ends here.
+//! From an experiment to its result: check, execute, analyse, save, show. All measuring commands use it.
 
 use std::path::{Path, PathBuf};
 
@@ -9,23 +9,26 @@ use model::{Experiment, Problem, Problems, ResultDocument, Study};
 use record::{Journal, RunDirectory};
 
 use crate::exit::Exit;
+use crate::live::{Live, Subscribers};
 use crate::output;
 use crate::progress::Progress;
 use crate::registry::REGISTRY;
-use crate::secrets::{self, Asking};
+use crate::secrets::{self, PromptPolicy};
 
-/// How a measuring command was asked to behave.
+/// The output options of a measuring command.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Options {
-    /// Where to record; a dated folder under `runs` when absent.
+    /// The run directory; by default a dated folder in `runs`.
     pub(crate) run_dir: Option<PathBuf>,
     /// Print the result document instead of the tables.
     pub(crate) json: bool,
     /// No progress.
     pub(crate) quiet: bool,
+    /// The file for `--live`.
+    pub(crate) live: Option<PathBuf>,
 }
 
-/// Why a command could not do its work, ready to print, and its code.
+/// A printable error with its exit code.
 #[derive(Debug)]
 pub(crate) struct Failure {
     /// What, where, why and what to do.
@@ -46,10 +49,10 @@ impl Failure {
     }
 }
 
-/// Puts a problem into the words of whoever wrote the experiment: keys of a file with their line, or flags.
+/// Phrases a problem in the terms of the experiment's source: keys of a file with their line, or flags.
 pub(crate) type Words<'a> = &'a dyn Fn(Problem) -> Problem;
 
-/// An unfinished run that is gone on with.
+/// An unfinished run to resume.
 pub(crate) struct Resume<'a> {
     /// The run directory.
     pub(crate) directory: &'a Path,
@@ -57,7 +60,7 @@ pub(crate) struct Resume<'a> {
     pub(crate) journal: Journal,
 }
 
-/// Carries out an experiment in a new run directory, or goes on in `resume`, and returns what came of it.
+/// Executes an experiment in a new run directory, or continues `resume`, and returns the outcome.
 pub(crate) fn carry_out(
     experiment: &Experiment,
     text: &str,
@@ -66,15 +69,19 @@ pub(crate) fn carry_out(
     words: Words<'_>,
 ) -> Result<(ResultDocument, Study, Ended), Failure> {
     let root = HostRoot::live();
-    let experiment = &with_secrets(experiment, Asking::Allowed, words)?;
+    let experiment = &with_secrets(experiment, PromptPolicy::Allowed, words)?;
     check(experiment, &root, words)?;
+    if !options.quiet {
+        watched_for(experiment).iter().for_each(|note| output::say(note));
+    }
     if changes_the_host(experiment) {
         record::prepare_state_folder().map_err(|why| {
             Failure::failed(format!(
-                "{why}\n  nothing is changed on this host without a journal of how to undo it"
+                "{why}\n  Plimsoll changes nothing on this host without a journal to undo it"
             ))
         })?;
     }
+    let live = Live::begin(options.live.as_deref())?;
     let interrupted = crate::interrupt::flag();
     let (directory, journal) = match resume {
         Some(resume) => (RunDirectory::open(resume.directory).map_err(Failure::failed)?, resume.journal),
@@ -92,7 +99,7 @@ pub(crate) fn carry_out(
     let path = directory.path().to_path_buf();
     let journal = SharedJournal::new(journal);
     let progress = Progress::new(options.quiet);
-    let subscriber = &progress;
+    let subscriber = &Subscribers(&progress, &live);
     let session = Session {
         experiment,
         registry: REGISTRY,
@@ -115,6 +122,16 @@ pub(crate) fn carry_out(
 }
 
 /// Whether a factor of the host is set, or a target started or limited.
+/// What is watched for counters of Performance Monitor, a line for each.
+pub(crate) fn watched_for(experiment: &Experiment) -> Vec<String> {
+    let vocabulary = REGISTRY.vocabulary();
+    let notes = experiment.watch.iter().filter_map(|entry| {
+        let watched = vocabulary.watch_entry(entry).ok()??;
+        Some(format!("watched for `{entry}`: {watched}"))
+    });
+    notes.collect()
+}
+
 fn changes_the_host(experiment: &Experiment) -> bool {
     let is_of_host = |path: &model::SettingPath| !matches!(path.area(), "workload" | "load");
     experiment.prove
@@ -125,36 +142,43 @@ fn changes_the_host(experiment: &Experiment) -> bool {
 /// The experiment with the secrets that its placeholders stand for.
 pub(crate) fn with_secrets(
     experiment: &Experiment,
-    asking: Asking,
+    asking: PromptPolicy,
     words: Words<'_>,
 ) -> Result<Experiment, Failure> {
     secrets::resolve(experiment.clone(), asking)
         .map_err(|problems| Failure::usage(Problems(problems.0.into_iter().map(words).collect())))
 }
 
-/// The most trials an experiment may have.
+/// Maximum number of trials of an experiment.
 const TRIALS_MAX: u64 = 10_000;
 
-/// Could it be carried out here? Touches nothing.
+/// Checks whether it can run on this host, without changing anything.
 pub(crate) fn check(experiment: &Experiment, root: &HostRoot, words: Words<'_>) -> Result<(), Failure> {
     let trials = analysis::trial_count(experiment);
     if trials > TRIALS_MAX {
-        let help = "vary fewer levels, or one factor at a time instead of a grid";
+        let help = "vary fewer levels, or use one factor at a time instead of a grid";
         return Err(Failure::usage(format!(
             "error: this experiment has {trials} trials; at most {TRIALS_MAX}\n  {help}"
         )));
     }
-    let problems = engine::check::check(experiment, &REGISTRY, root);
-    Problems(problems.0.into_iter().map(words).collect()).or(()).map_err(Failure::usage)
+    let found = engine::check::check(experiment, &REGISTRY, root);
+    let mut problems = Problems::new();
+    for problem in found.0.into_iter().map(words) {
+        // Several jobs may have the same one.
+        if !problems.0.contains(&problem) {
+            problems.push(problem);
+        }
+    }
+    problems.or(()).map_err(Failure::usage)
 }
 
-/// The problems of an experiment that is not whole because of them, and the contradictions in the rest of it.
+/// The problems of an incomplete experiment, and the contradictions in the rest of it.
 pub(crate) fn with_contradictions(
     experiment: &Experiment,
     mut known: Problems,
     words: Words<'_>,
 ) -> Problems {
-    let found = match secrets::resolve(experiment.clone(), Asking::NotNow) {
+    let found = match secrets::resolve(experiment.clone(), PromptPolicy::NotNow) {
         Ok(complete) => engine::check::contradictions(&complete, &REGISTRY, &known),
         Err(found) => found,
     };
@@ -185,12 +209,12 @@ pub(crate) fn carry_out_and_show(
     Ok(exit_of(&document, &ended))
 }
 
-/// The code of an experiment that ended in some way.
+/// The exit code of an experiment by its ending.
 pub(crate) fn exit_of(document: &ResultDocument, ended: &Ended) -> Exit {
     match ended {
         Ended::Complete => Exit::of(document),
         Ended::Interrupted => {
-            output::say(&format!("interrupted; go on with: plimsoll run --resume {}", document.run));
+            output::say(&format!("interrupted; continue with: plimsoll run --resume {}", document.run));
             Exit::Interrupted
         }
         Ended::Failed(why) => {
@@ -208,7 +232,7 @@ pub(crate) fn show(document: &ResultDocument, json: bool, verbose: bool) {
     }
 }
 
-/// `runs/2026-11-21T193005Z-name`: sorts by time, tells what it was.
+/// `runs/2026-11-21T193005Z-name`: sorts by time and contains the name.
 pub(crate) fn new_run_path(name: &str) -> PathBuf {
     let slug: String = name
         .to_lowercase()

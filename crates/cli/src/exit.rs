@@ -1,4 +1,4 @@
-//! Exit codes: public interface, all of them here.
+//! All exit codes, which are a public interface.
 
 use model::result::TrialResult;
 use model::{DoubtKind, ResultDocument, Verdict};
@@ -7,7 +7,7 @@ use model::{DoubtKind, ResultDocument, Verdict};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Exit {
-    /// Done and good enough.
+    /// Completed, and every goal is met.
     Good = 0,
     /// Failed to run: also when every operation failed, or other data was read back than was written.
     Failed = 1,
@@ -15,7 +15,7 @@ pub(crate) enum Exit {
     Usage = 2,
     /// The generator was the limit.
     GeneratorBound = 97,
-    /// Inconclusive where an answer was needed.
+    /// Inconclusive, but an answer was required.
     Inconclusive = 98,
     /// A goal or gate was missed.
     GoalMissed = 99,
@@ -23,28 +23,25 @@ pub(crate) enum Exit {
     Interrupted = 130,
 }
 
-/// Every code with what it means, for the manual.
+/// Every code with its meaning, for the manual.
 pub(crate) const TABLE: [(Exit, &str); 7] = [
-    (Exit::Good, "done and good enough"),
-    (
-        Exit::Failed,
-        "failed to run: also when every operation failed, or other data was read back than was written",
-    ),
-    (Exit::Usage, "wrong usage or an invalid file; nothing was run"),
-    (Exit::GeneratorBound, "the load generator was the limit, not the system"),
-    (Exit::Inconclusive, "inconclusive: too noisy, too short or too little to decide what was asked"),
+    (Exit::Good, "completed, and every goal is met"),
+    (Exit::Failed, "failed to run, every operation failed, or data read back differs from the data written"),
+    (Exit::Usage, "wrong usage or an invalid file; nothing ran"),
+    (Exit::GeneratorBound, "the load generator was the bottleneck, not the system"),
+    (Exit::Inconclusive, "inconclusive: too noisy, too short or too few trials to decide"),
     (Exit::GoalMissed, "a goal or gate was missed"),
     (Exit::Interrupted, "interrupted; the record is kept"),
 ];
 
 impl Exit {
-    /// The code a finished experiment earns.
+    /// The exit code of a completed experiment.
     pub(crate) fn of(document: &ResultDocument) -> Exit {
         let mut doubts = document.trials.iter().flat_map(|trial| &trial.doubts);
         if doubts.any(|doubt| doubt.kind == DoubtKind::Corrupted) {
             return Exit::Failed;
         }
-        // A goal that was stated says more than that: it was missed.
+        // A missed goal has priority.
         let all_failed =
             !document.trials.is_empty() && document.trials.iter().all(TrialResult::failed_wholly);
         if all_failed && !document.goal.as_ref().is_some_and(|goal| goal.stated) {
@@ -60,8 +57,8 @@ impl Exit {
     }
 }
 
-/// Whether the trials were too noisy, too short or too damaged to say what limits. What was measured undisturbed, and shows
-/// no limit, is a result.
+/// Whether the trials were too noisy, too short or too damaged to find the limit. An undisturbed measurement without
+/// a limit is a result.
 fn is_disturbed(document: &ResultDocument) -> bool {
     use DoubtKind::{CutShort, Damaged, LittlesLaw, Neighbour, NotIssued, Short, Unsteady};
     let by_itself = document.traits.ends_by_itself;

@@ -1,4 +1,4 @@
-//! Ctrl-C and its like: the first ends the experiment cleanly, the second ends the program.
+//! Termination signals: the first ends the experiment cleanly, the second ends the program.
 
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};

@@ -1,11 +1,13 @@
-//! The `plimsoll` program: arguments in, one exit code out. Everything it decides is decided by other crates.
+//! The `plimsoll` program: it parses arguments and returns an exit code. All decisions are in other crates.
 #![forbid(unsafe_code)]
 
 mod arguments;
 mod carry_out;
 mod commands;
 mod exit;
+mod foreign_flags;
 mod interrupt;
+mod live;
 mod one_off;
 mod output;
 mod progress;
@@ -14,7 +16,7 @@ mod secrets;
 
 use std::process::ExitCode;
 
-/// What one thread of the metadirectory allocates another gives back, which the allocator of the C library is slow at.
+/// Threads of the metadirectory free memory that other threads allocated, which is slow with the C library's allocator.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 

@@ -1,10 +1,10 @@
-//! One-off loads: `plimsoll disk`, `http`, `copy`, `exec`, `sync`, `null`. Their flags are read off the workload's table of settings, so that
-//! a flag, a key of an experiment file and a line of the handbook are the same thing; what they carry out is an
-//! experiment like any other.
+//! One-off loads: `plimsoll disk`, `http`, `copy`, `exec`, `sync`, `null`. Their flags come from the workload's table of settings, so that
+//! a flag, a key of an experiment file and a line of the handbook are the same; they execute an
+//! ordinary experiment.
 
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use model::experiment::{Variation, WorkloadInfo, WorkloadSpec};
-use model::load::{LOAD_SETTINGS, MEASURE};
+use model::load::{LOAD_SETTINGS, MEASURE, WARM_UP, WARM_UP_ROUND};
 use model::{
     DesignKind, Experiment, Goal, Level, Problem, Problems, SettingInfo, SettingKind, SettingPath, Settings,
     Vocabulary,
@@ -23,11 +23,11 @@ pub(crate) struct OneOff {
     pub(crate) about: &'static str,
     /// Shown under the flags.
     pub(crate) examples: &'static str,
-    /// Settings that are given by place, in order, with the name shown; the last may take several.
+    /// Settings as positional arguments, in order, with the displayed name; the last may have several values.
     pub(crate) positional: &'static [(&'static str, &'static str)],
     /// Flags that stand for a setting at a level: `--random` is `access = random`.
     pub(crate) shorthands: &'static [(&'static str, &'static str, &'static str, &'static str)],
-    /// How long it measures when nothing is said.
+    /// Default duration of the measurement.
     pub(crate) duration: &'static str,
 }
 
@@ -45,22 +45,23 @@ Examples:
   plimsoll disk test.bin --vary block_size=4KiB,8KiB,64KiB --replicates 5
   plimsoll disk test.bin --profile desktop
   plimsoll disk --sqlio -kW -s10 -frandom -o8 -b8 -LS -Fparam.txt
+  plimsoll disk --diskspd -b4K -d10 -o32 -t4 -r -w30 -Sh -L -c1G test.bin
   plimsoll disk --fio job.fio",
         positional: &[("files", "FILE")],
         shorthands: &[
-            ("random", "access", "random", "Blocks in random order (the default)"),
-            ("sequential", "access", "sequential", "Blocks one after the other"),
-            ("read", "read_percent", "100%", "Only reads (the default)"),
-            ("write", "read_percent", "0%", "Only writes"),
-            ("direct", "cache", "direct", "Past the page cache, O_DIRECT (the default)"),
-            ("page-cache", "cache", "page-cache", "Through the page cache"),
+            ("random", "access", "random", "Access blocks in random order (the default)"),
+            ("sequential", "access", "sequential", "Access blocks sequentially"),
+            ("read", "read_percent", "100%", "Read only (the default)"),
+            ("write", "read_percent", "0%", "Write only"),
+            ("direct", "cache", "direct", "Bypass the page cache, O_DIRECT (the default)"),
+            ("page-cache", "cache", "page-cache", "Use the page cache"),
         ],
         duration: "30s",
     },
     OneOff {
         command: "http",
         workload: "http",
-        about: "HTTP load: requests a second, response time and failures of a web server",
+        about: "HTTP load: requests per second, response time and failures of a web server",
         examples: "\
 Examples:
   plimsoll http http://127.0.0.1:8080/ --concurrency 32 --duration 10s
@@ -68,28 +69,33 @@ Examples:
   plimsoll http http://web1/api --method POST --header 'Content-Type: text/xml' --body '<ping/>'
   plimsoll http http://web1/ --steps 1,2,4,8,16,32 --duration 60s",
         positional: &[("url", "URL")],
-        shorthands: &[("no-keep-alive", "keep_alive", "false", "A connection for each operation")],
+        shorthands: &[("no-keep-alive", "keep_alive", "false", "Open a connection for each operation")],
         duration: "30s",
     },
     OneOff {
         command: "copy",
         workload: "copy",
-        about: "Copy a file unbuffered: throughput over time, the moment a write cache is exhausted",
+        about: "Copy a file unbuffered: throughput over time, and when a write cache is exhausted",
         examples: "\
 Examples:
   plimsoll copy big.vhdx /mnt/array/big.vhdx
   plimsoll copy generate:8GiB /mnt/array/fill.bin",
         positional: &[("source", "SOURCE"), ("destination", "DESTINATION")],
-        shorthands: &[],
+        shorthands: &[
+            ("direct", "cache", "direct", "Past the page cache, O_DIRECT (the default)"),
+            ("page-cache", "cache", "page-cache", "Through the page cache"),
+        ],
         duration: "until-done",
     },
     OneOff {
         command: "exec",
         workload: "command",
-        about: "Time a command until it exits, a port answers or a line appears, and show what a launch costs",
+        about: "Measure the time until a command exits, a port accepts connections, a line is printed or a window appears, and the cost of a launch",
         examples: "\
 Examples:
   plimsoll exec --repeat 20 -- gzip -k -f data.csv
+  plimsoll exec 'gzip -k -f data.csv' 'zstd -k -f data.csv' --repeat 30
+  plimsoll exec --parameter level=1,6,9 'gzip -{level} -k -f data.csv'
   plimsoll exec --repeat 5 --until-port 127.0.0.1:8080 -- ./server
   plimsoll exec --cold -- ./report --month 11",
         positional: &[("command", "COMMAND")],
@@ -99,7 +105,7 @@ Examples:
     OneOff {
         command: "sync",
         workload: "sync",
-        about: "Run a synchronization engine and count objects: staging, synchronization, export",
+        about: "Run a synchronization engine and count objects per second: staging, synchronization, export",
         examples: "\
 Examples:
   plimsoll sync full
@@ -113,7 +119,7 @@ Examples:
     OneOff {
         command: "null",
         workload: "null",
-        about: "Operations that do nothing: what the measuring loop itself costs",
+        about: "Operations that do nothing: the overhead of the measuring loop",
         examples: "\
 Examples:
   plimsoll null --duration 5s",
@@ -123,37 +129,41 @@ Examples:
     },
 ];
 
-/// How long each pattern of a profile is measured when nothing is said, as CrystalDiskMark does.
+/// Default length of a warm-up round after preconditioning, from SNIA's test specification.
+const PRECONDITIONED_ROUND_NS: model::Nanos = 60 * model::SECOND;
+
+/// Default duration of each pattern of a profile, as in CrystalDiskMark.
 const PROFILE_NS: model::Nanos = 5 * model::SECOND;
 
 fn profile_help() -> String {
     let each: Vec<String> =
         workloads::disk::PROFILES.iter().map(|of| format!("{}: {}", of.name, of.about)).collect();
-    format!("Measure a list of patterns, 5s each. {}", each.join(". "))
+    format!("Measure a list of patterns for 5s each. {}", each.join(". "))
 }
 
 /// Flags of every load that are names for `[load]` settings.
-const LOAD_FLAGS: [(&str, &str, &str); 9] = [
-    ("duration", "measure", "How long to measure, such as 30s"),
+const LOAD_FLAGS: [(&str, &str, &str); 10] = [
+    ("duration", "measure", "Duration of the measurement, such as 30s"),
     (
         "warm-up",
         "warm_up",
-        "Load before the measurement: a duration, or auto to wait until throughput is steady",
+        "Time under load before the measurement: a duration, or auto until throughput is steady",
     ),
-    ("concurrency", "closed", "Closed loop with this many operations in flight over all threads"),
     (
-        "rate",
-        "open",
-        "Open loop: operations per second, such as 2000/s, whether or not earlier ones are done",
+        "warm-up-round",
+        "warm_up_round",
+        "Duration of one round of the automatic warm-up, which ends when five rounds are steady [default: 1s, 60s with --precondition]",
     ),
-    ("arrivals", "arrivals", "Spacing of open-loop arrivals: constant or poisson"),
-    ("ramp", "ramp", "Grow the load evenly: 1..64 or 100/s..5000/s"),
-    ("steps", "steps", "Hold each of these loads, one after the other: 1,2,4,8 or 100/s,200/s"),
-    ("think", "think", "Closed loop: wait between an answer and the next operation"),
-    ("interval", "interval", "Length of one recorded interval"),
+    ("concurrency", "closed", "Closed loop: operations in flight over all threads"),
+    ("rate", "open", "Open loop: arrival rate, such as 2000/s, independent of the completion of operations"),
+    ("arrivals", "arrivals", "Distribution of open-loop arrivals: constant or poisson"),
+    ("ramp", "ramp", "Increase the load linearly: 1..64 or 100/s..5000/s"),
+    ("steps", "steps", "Keep each of these loads for an equal time: 1,2,4,8 or 100/s,200/s"),
+    ("think", "think", "Closed loop: think time between a response and the next operation"),
+    ("interval", "interval", "Duration of one recorded interval"),
 ];
 
-/// What is varied by the name of a flag, by the name of its setting: `concurrency=1,4` is `load.closed=1,4`.
+/// Converts the name of a flag in `--vary` to the name of its setting: `concurrency=1,4` is `load.closed=1,4`.
 fn as_setting(text: &str, info: &WorkloadInfo) -> String {
     let Some((name, levels)) = text.split_once('=') else { return text.into() };
     let name = name.trim().trim_start_matches("--");
@@ -187,11 +197,13 @@ impl OneOff {
             let about = info.settings.iter().find(|info| info.name == *setting).map_or("", |info| info.about);
             let last = index + 1 == self.positional.len();
             let mut arg = Arg::new(*setting).value_name(*shown).help(about);
-            // The files may also stand in SQLIO's flags or fio's job file.
+            // The flags of SQLIO or diskspd, or a job file of fio, may name the files instead.
             arg = match self.command {
-                "disk" => arg.required_unless_present_any(["sqlio", "fio"]),
+                "disk" => arg.required_unless_present_any(["sqlio", "diskspd", "fio"]),
                 // An engine that runs all the time needs none.
                 "sync" => arg.required_unless_present("change"),
+                // Of several destinations that are varied, the first is the baseline.
+                "copy" if *setting == "destination" => arg.required_unless_present("vary"),
                 _ => arg.required(true),
             };
             if last
@@ -241,16 +253,19 @@ impl OneOff {
             command = command.arg(arg.value_name(kind.map_or("TEXT", value_name)));
         }
         command = command
-            .arg(Arg::new("load.spin").long("no-spin").action(ArgAction::SetTrue).help("Do not keep a CPU busy just before each arrival; operations then start tens of microseconds late").help_heading("Load"))
+            .arg(Arg::new("load.spin").long("no-spin").action(ArgAction::SetTrue).help("Do not busy-wait before each arrival; operations then start tens of microseconds late").help_heading("Load"))
             .arg(Arg::new("limit").long("limit").value_name("GOAL").hide(true))
-            .arg(Arg::new("goal").long("goal").value_name("GOAL").action(ArgAction::Append).help("What is good enough, such as 'response.p99 <= 20ms'; missed: exit code 99").help_heading("Experiment"))
-            .arg(Arg::new("vary").long("vary").value_name("SETTING=LEVEL,...").action(ArgAction::Append).help("Vary one setting: its flag's level is the baseline, these the others; several make a grid with --grid").help_heading("Experiment"))
-            .arg(Arg::new("grid").long("grid").action(ArgAction::SetTrue).help("Every combination of the varied levels, not one factor at a time").help_heading("Experiment"))
-            .arg(Arg::new("replicates").long("replicates").value_name("N").help("Repeat each treatment [default: 1]").help_heading("Experiment"))
-            .arg(Arg::new("seed").long("seed").value_name("N").help("Shuffles the order and makes the data [default: 1]").help_heading("Experiment"))
-            .arg(Arg::new("watch").long("watch").value_name("WHAT").action(ArgAction::Append).help("Counters to read: host, process:NAME, cgroup:PATH [default: host and process:self]").help_heading("Experiment"))
-            .arg(Arg::new("max_failures").long("max-failures").value_name("PERCENT").help("Share of the operations that may fail; more is a missed goal: exit code 99 [default: 1%]").help_heading("Experiment"))
-            .arg(Arg::new("sample_every").long("sample-every").value_name("TIME").help("How often counters are read, 10ms to 1m [default: a twentieth of the measured time, 100ms to 1s]").help_heading("Experiment"));
+            .arg(Arg::new("goal").long("goal").value_name("GOAL").action(ArgAction::Append).help("A goal, such as 'response.p99 <= 20ms'; if it is missed, the exit code is 99").help_heading("Experiment"))
+            .arg(Arg::new("vary").long("vary").value_name("SETTING=LEVEL,...").action(ArgAction::Append).help("Vary one setting over these levels; the level of its flag is the baseline. Several settings form a grid with --grid").help_heading("Experiment"))
+            .arg(Arg::new("grid").long("grid").action(ArgAction::SetTrue).help("Measure every combination of the levels, not one factor at a time").help_heading("Experiment"))
+            .arg(Arg::new("replicates").long("replicates").value_name("N").help("Number of trials of each configuration [default: 1]").help_heading("Experiment"))
+            .arg(Arg::new("seed").long("seed").value_name("N").help("Seed of the random order of trials and of the generated data [default: 1]").help_heading("Experiment"))
+            .arg(Arg::new("watch").long("watch").value_name("WHAT").action(ArgAction::Append).help("Counters to read: host, process:NAME, cgroup:PATH, or a Performance Monitor counter by its path [default: host and process:self]").help_heading("Experiment"))
+            .arg(Arg::new("max_failures").long("max-failures").value_name("PERCENT").help("Maximum share of failed operations; more is a missed goal: exit code 99 [default: 1%]").help_heading("Experiment"))
+            .arg(Arg::new("sample_every").long("sample-every").value_name("TIME").help("Sampling interval of the counters, 10ms to 1m [default: 1/20 of the measured time, 100ms to 1s]").help_heading("Experiment"));
+        if self.command == "exec" {
+            command = command.arg(crate::commands::exec::parameter()).args(crate::commands::exec::exports());
+        }
         if self.command == "disk" {
             command = command
                 .arg(
@@ -258,24 +273,29 @@ impl OneOff {
                         .long("profile")
                         .value_name("NAME")
                         .value_parser(workloads::disk::PROFILES.iter().map(|of| of.name).collect::<Vec<_>>())
-                        .conflicts_with_all(["pattern", "fio", "sqlio"])
+                        .conflicts_with_all(["pattern", "fio", "sqlio", "diskspd"])
                         .help(profile_help())
                         .help_heading("Load"),
                 )
-                .arg(
-                    Arg::new("sqlio")
-                        .long("sqlio")
-                        .value_name("SQLIO FLAGS")
-                        .num_args(1..)
-                        .allow_hyphen_values(true)
-                        .help("All that follows are SQLIO's flags; the report is in SQLIO's layout")
-                        .help_heading("Other tools"),
-                )
+                .args([
+                    all_that_follows("sqlio", "SQLIO FLAGS")
+                        .help("Flags of SQLIO follow; the report has SQLIO's layout"),
+                    all_that_follows("diskspd", "DISKSPD FLAGS")
+                        .help("Flags of diskspd follow; the report has diskspd's layout"),
+                ])
                 .arg(
                     Arg::new("fio")
                         .long("fio")
                         .value_name("FILE")
-                        .help("Read the load from a fio job file; flags beside it change what the file says")
+                        .help("Read the load from a fio job file; other flags override its settings")
+                        .help_heading("Other tools"),
+                )
+                .arg(
+                    Arg::new("dry-run")
+                        .long("dry-run")
+                        .action(ArgAction::SetTrue)
+                        .requires("fio")
+                        .help("Only show the jobs of --fio as experiment files, and whether they can run on this host")
                         .help_heading("Other tools"),
                 );
         }
@@ -298,12 +318,12 @@ impl OneOff {
         }
         let settings = Settings::defaults(info.settings);
         let mut experiment = plain_experiment(self.command, self.workload, settings, load);
-        self.put(info, matches, &mut experiment)?;
+        self.apply_arguments(info, matches, &mut experiment)?;
         Ok(experiment)
     }
 
-    /// Puts what these arguments say into an experiment, over what it says; every mistake at once.
-    fn put(
+    /// Applies these arguments to an experiment, overriding its settings; reports all mistakes.
+    fn apply_arguments(
         &self,
         info: &WorkloadInfo,
         matches: &ArgMatches,
@@ -329,7 +349,7 @@ impl OneOff {
         for setting in LOAD_SETTINGS {
             let id = format!("load.{}", setting.name);
             if setting.name == "spin" {
-                // By default the machine decides; the flag is for one that has no CPU to spare.
+                // The default depends on the machine; the flag is for machines without a spare CPU.
                 if matches.get_flag(&id) {
                     experiment.load.set(setting.name, Level::Flag(false));
                 }
@@ -340,7 +360,11 @@ impl OneOff {
                 experiment.load.set(setting.name, level);
             }
         }
-        // Counters are read as often as the measured time asks for.
+        let stated = experiment.load.given(&WARM_UP) || experiment.load.given(&WARM_UP_ROUND);
+        if self.command == "disk" && matches.get_flag("precondition") && !stated {
+            experiment.load.set(WARM_UP_ROUND.name, Level::Time(PRECONDITIONED_ROUND_NS));
+        }
+        // The sampling interval depends on the measured time.
         experiment.sample_every = model::load::sample_every(&experiment.load);
         if let Some(goal) = matches.get_one::<String>("limit") {
             problems.push(Problem::new(
@@ -359,12 +383,17 @@ impl OneOff {
         }
         let watch = texts(matches, "watch");
         if !watch.is_empty() {
+            for entry in &watch {
+                if let Err((what, help)) = crate::registry::REGISTRY.vocabulary().watch_entry(entry) {
+                    problems.push(Problem::new(format!("--watch: {what}"), help));
+                }
+            }
             experiment.watch = watch;
         } else if self.workload == "http"
             && let Some(server) = workloads::http::local_port(&experiment.workload.settings)
                 .and_then(counters::process::listening_on)
         {
-            // What serves a local address is what its load is about.
+            // Watch the process that serves a local address.
             experiment.watch.push(format!("process:{server}"));
         }
         let vocabulary = Vocabulary { workloads: vec![*info], ..crate::registry::REGISTRY.vocabulary() };
@@ -398,14 +427,28 @@ impl OneOff {
                 levels: levels.collect(),
                 on: None,
                 parameters: Default::default(),
+                line: 0,
             });
             if !matches.contains_id("load.measure") {
                 experiment.load.set(MEASURE.name, Level::Time(PROFILE_NS));
                 experiment.sample_every = model::load::sample_every(&experiment.load);
             }
         }
+        if self.command == "exec" {
+            crate::commands::exec::compare(matches, experiment, &mut problems);
+        }
         for text in texts(matches, "vary") {
-            match model::experiment::variation(&as_setting(&text, info), experiment, &vocabulary) {
+            let text = as_setting(&text, info);
+            // What is given by place may be given by its levels only; the first is the baseline.
+            if let Some((setting, levels)) = text.split_once('=')
+                && let Some((setting, _)) = self.positional.iter().find(|(name, _)| *name == setting)
+                && !matches.contains_id(setting)
+                && let Some(kind) = self.kind_of(info, setting)
+                && let Ok(first) = kind.parse(levels.split(',').next().unwrap_or_default())
+            {
+                experiment.workload.settings.set(setting, first);
+            }
+            match model::experiment::variation(&text, experiment, &vocabulary) {
                 Ok(variation) => experiment.vary.push(variation),
                 Err(problem) => problems.push(*problem),
             }
@@ -420,33 +463,40 @@ impl OneOff {
     pub(crate) fn run(&self, info: &WorkloadInfo, matches: &ArgMatches) -> Result<Exit, Failure> {
         let options = options(matches);
         let words = |problem| self.in_flags(problem);
-        let put = |experiment: &mut Experiment| self.put(info, matches, experiment).map_err(Failure::usage);
+        let put = |experiment: &mut Experiment| {
+            self.apply_arguments(info, matches, experiment).map_err(Failure::usage)
+        };
         if self.command == "disk" {
-            if matches.get_many::<String>("sqlio").is_some() {
-                refuse_beside_sqlio(info, matches)?;
-                return crate::commands::sqlio::run(&texts(matches, "sqlio"), put, &options, &words);
+            if matches.contains_id("sqlio") {
+                refuse_beside(info, matches, "sqlio", "SQLIO")?;
+                return crate::commands::sqlio::run(&texts(matches, "sqlio"), put, &options);
+            }
+            if matches.contains_id("diskspd") {
+                refuse_beside(info, matches, "diskspd", "diskspd")?;
+                return crate::commands::diskspd::run(&texts(matches, "diskspd"), put, &options);
             }
             if let Some(file) = matches.get_one::<String>("fio") {
                 let targets = texts(matches, "files");
-                return crate::commands::fio::run(
-                    file,
-                    targets.first().map(String::as_str),
-                    put,
-                    &options,
-                    &words,
-                );
+                let how = match matches.get_flag("dry-run") {
+                    true => crate::commands::fio::How::Show,
+                    false => crate::commands::fio::How::Run(&options),
+                };
+                return crate::commands::fio::run(file, &targets, put, how, &words);
             }
         }
         let experiment = self.experiment(info, matches).map_err(Failure::usage)?;
+        if self.command == "exec" {
+            return crate::commands::exec::run(&experiment, matches, &options, &words);
+        }
         run_experiment(&experiment, &options, &words)
     }
 
-    /// A problem in words of this command's flags.
+    /// A problem in terms of this command's flags.
     pub(crate) fn in_flags(&self, problem: Problem) -> Problem {
         problem.in_words(|setting| self.flag_of(setting), |setting, level| self.flag_at(setting, level))
     }
 
-    /// What a setting is on the command line: `--block-size`, `FILE`.
+    /// The name of a setting on the command line: `--block-size`, `FILE`.
     fn flag_of(&self, setting: &str) -> String {
         if let Some((flag, ..)) = LOAD_FLAGS.iter().find(|(_, name, _)| *name == setting) {
             return format!("--{flag}");
@@ -457,7 +507,7 @@ impl OneOff {
         }
     }
 
-    /// What is typed for a setting at a level: `--page-cache`, `--overwrite test.bin`. None for what is given by place.
+    /// The flag for a setting at a level: `--page-cache`, `--overwrite test.bin`. None for positional arguments.
     fn flag_at(&self, setting: &str, level: &Level) -> Option<String> {
         if self.positional.iter().any(|(name, _)| *name == setting) {
             return None;
@@ -477,8 +527,18 @@ impl OneOff {
     }
 }
 
-/// What is said by SQLIO's flags and shown in SQLIO's report is not said twice.
-fn refuse_beside_sqlio(info: &WorkloadInfo, matches: &ArgMatches) -> Result<(), Failure> {
+/// The flags of another tool, which take the rest of the command line.
+fn all_that_follows(name: &'static str, value: &'static str) -> Arg {
+    Arg::new(name)
+        .long(name)
+        .value_name(value)
+        .num_args(1..)
+        .allow_hyphen_values(true)
+        .help_heading("Other tools")
+}
+
+/// Rejects flags that duplicate the flags or the report of another tool.
+fn refuse_beside(info: &WorkloadInfo, matches: &ArgMatches, flag: &str, tool: &str) -> Result<(), Failure> {
     let beside = ["overwrite", "keep", "verify", "back_end"];
     let given = |id: &str| matches.value_source(id) == Some(clap::parser::ValueSource::CommandLine);
     let settings = info.settings.iter().map(|info| info.name).filter(|name| !beside.contains(name));
@@ -492,7 +552,7 @@ fn refuse_beside_sqlio(info: &WorkloadInfo, matches: &ArgMatches) -> Result<(), 
     match flags.as_slice() {
         [] => Ok(()),
         flags => Err(Failure::usage(format!(
-            "error: {} cannot be said beside --sqlio\n  SQLIO's own flags say it; or leave --sqlio out",
+            "error: {} cannot be combined with --{flag}\n  use {tool}'s own flags, or remove --{flag}",
             flags.join(", ")
         ))),
     }
@@ -520,7 +580,7 @@ pub(crate) fn plain_experiment(name: &str, workload: &str, settings: Settings, l
     }
 }
 
-/// Carries out an experiment that has no file, keeping the file it would have.
+/// Executes an experiment without a file, and records the equivalent file.
 pub(crate) fn run_experiment(
     experiment: &Experiment,
     options: &Options,
@@ -530,14 +590,14 @@ pub(crate) fn run_experiment(
     carry_out_and_show(experiment, &text, options, None, words)
 }
 
-/// `--run-dir`, `--json`, `--quiet`: on every command that measures.
+/// `--run-dir`, `--json`, `--live`, `--quiet`: on every command that measures.
 pub(crate) fn run_flags(command: Command) -> Command {
     command
         .arg(
             Arg::new("run-dir")
                 .long("run-dir")
                 .value_name("DIR")
-                .help("Record here [default: runs/DATE-NAME]")
+                .help("Run directory to write [default: runs/DATE-NAME]")
                 .help_heading("Output"),
         )
         .arg(
@@ -548,11 +608,18 @@ pub(crate) fn run_flags(command: Command) -> Command {
                 .help_heading("Output"),
         )
         .arg(
+            Arg::new("live")
+                .long("live")
+                .value_name("FILE")
+                .help("During the run, write a CSV line to this file for each operation and interval")
+                .help_heading("Output"),
+        )
+        .arg(
             Arg::new("quiet")
                 .long("quiet")
                 .short('q')
                 .action(ArgAction::SetTrue)
-                .help("No progress")
+                .help("Print no progress")
                 .help_heading("Output"),
         )
 }
@@ -563,6 +630,7 @@ pub(crate) fn options(matches: &ArgMatches) -> Options {
         run_dir: matches.get_one::<String>("run-dir").map(Into::into),
         json: matches.get_flag("json"),
         quiet: matches.get_flag("quiet"),
+        live: matches.get_one::<String>("live").map(Into::into),
     }
 }
 

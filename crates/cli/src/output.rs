@@ -1,20 +1,34 @@
 //! Standard output carries the result and nothing else; progress and advice go to standard error.
 //!
-//! Much of what is written here is text of others: names in a record, messages of a server, paths. Nothing of it moves the
-//! cursor or changes colours: hidden characters are made visible at this one place. Only a page of the report, which has
-//! done so itself, may have our own colours.
+//! Much of the output is untrusted text: names in a record, messages of a server, paths. It must not move the
+//! cursor or change colours: hidden characters are made visible only in this module. Only a page of the report, which has
+//! done this itself, may contain colours.
 
 use std::io::{IsTerminal, Write};
+use std::os::fd::AsFd;
 
 use report::Terminal;
-use report::text::{is_hidden, visible, visible_line};
+use report::text::{fold, is_hidden, visible, visible_line};
 
-/// Prints a result. A closed pipe (`| head`) ends the program quietly, as people expect.
+/// Prints a result for a person to read. A closed pipe (`| head`) ends the program quietly, as people expect.
 pub(crate) fn result(text: &str) {
+    print(&folded(&visible(text), &std::io::stdout()));
+}
+
+/// Prints a text in a format that programs read, line by line as it is.
+pub(crate) fn verbatim(text: &str) {
     print(&visible(text));
 }
 
-/// Prints a page of the report: its colours are left, and nothing else that a terminal would obey.
+/// A text as it is on a pipe, and folded to the width of a terminal.
+pub(crate) fn folded(text: &str, stream: &(impl IsTerminal + AsFd)) -> String {
+    match stream.is_terminal() {
+        true => fold(text, usize::from(columns(stream, 80))),
+        false => text.to_string(),
+    }
+}
+
+/// Prints a page of the report with its colours, but without other terminal control sequences.
 pub(crate) fn page(text: &str) {
     print(&only_colours(text));
 }
@@ -57,19 +71,21 @@ fn colour(text: &str) -> Option<usize> {
     digits[end..].starts_with('m').then_some(2 + end + 1)
 }
 
-/// Says something beside the result.
+/// Prints a message to standard error.
 pub(crate) fn say(text: &str) {
-    // There is nobody left to tell when standard error is closed.
-    let _ = writeln!(std::io::stderr().lock(), "{}", visible(text));
+    let stderr = std::io::stderr();
+    let text = folded(&visible(text), &stderr);
+    // If standard error is closed, nobody reads the message.
+    let _ = writeln!(stderr.lock(), "{text}");
 }
 
 /// One line on standard error that is redrawn, for a terminal only; empty removes it.
 pub(crate) fn redraw(text: &str) {
-    // There is nobody left to tell when standard error is closed.
+    // If standard error is closed, nobody reads the message.
     let _ = write!(std::io::stderr().lock(), "\r\x1b[2K{}", visible_line(text));
 }
 
-/// How standard output is to be drawn: its width, and colour unless `NO_COLOR` or a pipe says otherwise.
+/// The format of standard output: its width, and colour unless `NO_COLOR` is set or it is a pipe.
 pub(crate) fn terminal(verbose: bool) -> Terminal {
     let stdout = std::io::stdout();
     let set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty() && value != "0");
@@ -82,12 +98,13 @@ pub(crate) fn terminal(verbose: bool) -> Terminal {
 
 /// Columns of the terminal; 100 on a pipe.
 pub(crate) fn width() -> u16 {
-    rustix::termios::tcgetwinsize(std::io::stdout())
-        .map(|size| size.ws_col)
-        .ok()
-        .filter(|width| *width > 0)
-        .unwrap_or(100)
-        .clamp(60, 160)
+    columns(&std::io::stdout(), 100)
+}
+
+/// Columns of a terminal, within what a page is drawn for; `unknown` where the stream does not have them.
+fn columns(stream: &impl AsFd, unknown: u16) -> u16 {
+    let size = rustix::termios::tcgetwinsize(stream).ok();
+    size.map(|size| size.ws_col).filter(|width| *width > 0).unwrap_or(unknown).clamp(60, 160)
 }
 
 #[cfg(test)]

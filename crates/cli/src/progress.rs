@@ -1,10 +1,10 @@
-//! What goes on, on standard error: one line that is redrawn on a terminal, a line now and then elsewhere.
+//! Progress on standard error: one line that is redrawn on a terminal, otherwise a line at intervals.
 
 use std::io::{IsTerminal, Write};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use engine::stream::{Happening, Subscriber};
+use engine::stream::{RunEvent, Subscriber};
 use model::{Ending, EventKind, Interval, Phase};
 use report::text::{Quantity, visible_line};
 
@@ -59,22 +59,23 @@ impl Progress {
 
     /// A line that stays.
     fn keep(&self, state: &mut State, text: &str) {
-        let mut err = std::io::stderr().lock();
+        let err = std::io::stderr();
         let start = if state.drawn { "\r\x1b[2K" } else { "" };
-        let _ = writeln!(err, "{start}{}", visible_line(text));
+        let text = crate::output::folded(&visible_line(text), &err);
+        let _ = writeln!(err.lock(), "{start}{text}");
         state.drawn = false;
     }
 }
 
 impl Subscriber for Progress {
-    fn happens(&self, happening: &Happening<'_>) {
+    fn happens(&self, happening: &RunEvent<'_>) {
         if self.quiet {
             return;
         }
         let mut state = self.state.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         let state = &mut *state;
         match happening {
-            Happening::Trial { decision, planned } => {
+            RunEvent::Trial { decision, planned } => {
                 let of = planned.map_or(String::new(), |planned| format!("/{planned}"));
                 let trial = &decision.trial;
                 state.trial =
@@ -82,15 +83,15 @@ impl Subscriber for Progress {
                 let text = state.trial.clone();
                 self.draw(state, &text, true);
             }
-            Happening::Preparing(what) => {
+            RunEvent::Preparing(what) => {
                 let text = format!("{} · {what}", state.trial);
                 self.draw(state, &text, false);
             }
-            Happening::Phase { phase, length_s, .. } => {
+            RunEvent::Phase { phase, length_s, .. } => {
                 let length = length_s.map_or(String::new(), |length| format!("/{length:.0}"));
                 state.phase = format!("{}\u{0}{length}", phase.word().replace('_', "-"));
             }
-            Happening::Interval(rows) => {
+            RunEvent::Interval(rows) => {
                 let Some(first) = rows.first() else { return };
                 if first.phase == Phase::CoolDown {
                     return;
@@ -98,15 +99,26 @@ impl Subscriber for Progress {
                 let text = format!("{} · {}", state.trial, interval_line(rows, &state.phase));
                 self.draw(state, &text, false);
             }
-            Happening::Event(event) if event.kind == EventKind::Error || event.kind == EventKind::Source => {
+            RunEvent::Draining { since_s, at_most_s, writes } => {
+                let mut text = format!("{} · drain {since_s:.0}/{at_most_s:.0} s", state.trial);
+                if let Some((unwritten, written_per_s)) = writes {
+                    text += &format!(
+                        " · {} not written yet · device writes {}",
+                        Quantity::Bytes.show(*unwritten),
+                        Quantity::BytesPerSecond.show(*written_per_s)
+                    );
+                }
+                self.draw(state, &text, false);
+            }
+            RunEvent::Event(event) if event.kind == EventKind::Error || event.kind == EventKind::Source => {
                 self.keep(state, &format!("  {:>6.1} s  {}", event.at_s, event.text));
             }
-            Happening::Ended(run) => match &run.ending {
+            RunEvent::Ended(run) => match &run.ending {
                 Ending::Failed(why) => self.keep(state, &format!("{}: {why}", state.trial.clone())),
                 Ending::Interrupted => self.keep(state, &format!("{}: interrupted", state.trial.clone())),
                 Ending::Completed | Ending::Running => {}
             },
-            Happening::Readings { .. } | Happening::Event(_) => {}
+            RunEvent::Readings { .. } | RunEvent::Event(_) => {}
         }
     }
 }

@@ -1,12 +1,13 @@
-//! Where the adapters meet: the only place that knows every workload, source and factor.
+//! The registry: the only module that knows all workloads, sources and factors.
 
 use engine::session::Registry;
 
-/// Everything this build can drive, read and turn.
+/// All workloads, sources and factors of this build.
 pub(crate) static REGISTRY: Registry = Registry {
     workloads: workloads::KINDS,
     sources: counters::SOURCES,
     factors: factors::FACTORS,
     target_group: factors::target_group::TARGET_GROUP,
     carry_out: factors::undo::carry_out,
+    watched: counters::perfmon::watched,
 };

@@ -1,4 +1,4 @@
-//! Secrets of an experiment: found where its placeholders say, once, before anything is checked or carried out.
+//! Secrets of an experiment: placeholders are resolved once, before the experiment is checked or executed.
 
 use std::io::{Read, Write};
 use std::path::Path;
@@ -8,14 +8,14 @@ use rustix::termios::{LocalModes, OptionalActions, SpecialCodeIndex};
 
 /// Whether the user may be asked for a secret.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Asking {
-    /// The experiment is about to be carried out.
+pub(crate) enum PromptPolicy {
+    /// The experiment will be executed.
     Allowed,
-    /// It is only checked: any text stands for what would be typed.
+    /// It is only checked: a dummy text replaces the secret.
     NotNow,
 }
 
-/// The secrets of an experiment, each with the setting it is of and its line.
+/// The secrets of an experiment, each with its setting and line.
 fn secrets(experiment: &mut Experiment) -> impl Iterator<Item = (String, u32, &mut Secret)> {
     let settings = experiment.workload.settings.0.iter_mut();
     let settings = settings.map(|(name, setting)| (name.clone(), setting.line, &mut setting.level));
@@ -31,13 +31,13 @@ fn secrets(experiment: &mut Experiment) -> impl Iterator<Item = (String, u32, &m
     of_levels.chain(variables.map(|(name, secret)| (format!("environment.{name}"), 0, secret)))
 }
 
-/// Whether a secret is written out in the experiment, so that its own text must not be kept.
+/// Whether the experiment contains a secret in clear text, so that its text must not be recorded.
 pub(crate) fn is_written_out(experiment: &mut Experiment) -> bool {
     secrets(experiment).any(|(_, _, secret)| secret.to_string() != secret.reveal())
 }
 
-/// Puts secrets in place of placeholders; every problem at once.
-pub(crate) fn resolve(mut experiment: Experiment, asking: Asking) -> Result<Experiment, Problems> {
+/// Replaces placeholders by secrets; reports all problems.
+pub(crate) fn resolve(mut experiment: Experiment, asking: PromptPolicy) -> Result<Experiment, Problems> {
     let folder = experiment.folder.clone();
     let mut problems = Problems::new();
     let mut typed: Vec<(String, String)> = Vec::new();
@@ -52,13 +52,13 @@ pub(crate) fn resolve(mut experiment: Experiment, asking: Asking) -> Result<Expe
 fn resolve_one(
     secret: &mut Secret,
     folder: &Path,
-    asking: Asking,
+    asking: PromptPolicy,
     typed: &mut Vec<(String, String)>,
 ) -> Result<(), (String, String)> {
     if secret.is_missing() {
         return Err((
-            format!("`{secret}` stands for a secret that is not recorded"),
-            "write it again, best as ${env:NAME}, ${file:PATH} or ${prompt:WORDS}".into(),
+            format!("the secret `{secret}` is not recorded"),
+            "set it again, preferably as ${env:NAME}, ${file:PATH} or ${prompt:WORDS}".into(),
         ));
     }
     secret.resolve(|placeholder| match placeholder {
@@ -70,12 +70,12 @@ fn resolve_one(
                 .map_err(|error| (error.to_string(), String::new()))?;
             Ok(text.strip_suffix('\n').map_or(text.as_str(), |text| text.trim_end_matches('\r')).to_string())
         }
-        Placeholder::Prompt(_) if asking == Asking::NotNow => Ok("typed".into()),
+        Placeholder::Prompt(_) if asking == PromptPolicy::NotNow => Ok("typed".into()),
         Placeholder::Prompt(words) => {
             if let Some((_, text)) = typed.iter().find(|(known, _)| known == words) {
                 return Ok(text.clone());
             }
-            let text = ask(words).map_err(|error| {
+            let text = prompt(words).map_err(|error| {
                 (
                     format!("`{words}` cannot be read from the terminal: {error}"),
                     "use ${env:NAME} or ${file:PATH}".to_string(),
@@ -87,26 +87,26 @@ fn resolve_one(
     })
 }
 
-/// What the terminal makes of Ctrl-C.
+/// The character of Ctrl-C in raw input.
 const CTRL_C: u8 = 3;
 
-/// The longest line a terminal hands over.
+/// Maximum length of a terminal line.
 const LINE_MAX: usize = 4096;
 
-/// Asks on the terminal, whatever standard input and output are, without showing what is typed.
-fn ask(words: &str) -> std::io::Result<String> {
+/// Prompts on the terminal without echo, even if standard input and output are redirected.
+fn prompt(words: &str) -> std::io::Result<String> {
     let mut terminal = std::fs::OpenOptions::new().read(true).write(true).open("/dev/tty")?;
     let before = rustix::termios::tcgetattr(&terminal)?;
     let mut silent = before.clone();
     silent.local_modes.remove(LocalModes::ECHO);
     silent.local_modes.insert(LocalModes::ECHONL);
-    // Ctrl-C ends the line instead of the program, which would leave the terminal silent.
+    // Ctrl-C ends the line instead of the program, which would leave echo disabled.
     silent.local_modes.remove(LocalModes::ISIG);
     silent.special_codes[SpecialCodeIndex::VEOL] = CTRL_C;
     write!(terminal, "{words}: ")?;
     rustix::termios::tcsetattr(&terminal, OptionalActions::Flush, &silent)?;
     let mut line = [0; LINE_MAX];
-    // A terminal hands over one line at a time.
+    // A terminal delivers one line per read.
     let read = terminal.read(&mut line);
     rustix::termios::tcsetattr(&terminal, OptionalActions::Flush, &before)?;
     let line = &line[..read?];

@@ -1,4 +1,4 @@
-//! Other hosts for tests: a copy of a tree under `fixtures/` that a test changes between reads.
+//! Simulated hosts for tests: a copy of a tree in `fixtures/` that a test changes between reads.
 
 #![expect(
     clippy::disallowed_methods,

@@ -1,4 +1,4 @@
-//! What stays the same during a run: the machine, its processors, memory and disks.
+//! Constant facts of a run: the machine, its CPUs, memory and disks.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -21,7 +21,7 @@ const QUEUE_SETTINGS: [&str; 8] = [
     "max_sectors_kb",
 ];
 
-/// Describes a host. What cannot be read is left empty.
+/// Describes a host. Unreadable facts stay empty.
 pub fn host(root: &HostRoot) -> Host {
     let read = |path: &str| {
         fs::read_to_string(root.join(path)).map(|text| text.trim().to_string()).unwrap_or_default()

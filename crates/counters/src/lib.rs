@@ -1,11 +1,11 @@
-//! What Plimsoll reads: CPU, memory, pressure, disk, network, process, cgroup, file system.
+//! The sources of counters: CPU, memory, pressure, disk, volume, network, process, cgroup, file system.
 //!
 //! Each folder is one source behind [`engine::source`]: a table of metrics, a way to open it and a way to read it.
 //! The crate reads and never writes, and it is made to be read ten times a second beside the load it observes: files
-//! stay open, are read again with one call each into one buffer, and no memory is taken while nothing new appears.
+//! stay open, are read with one call each into one buffer, and memory is allocated only for new instances.
 //! `cargo run --release -p plimsoll-counters --example cost` prints what that costs on this machine.
 //!
-//! What cannot be read is absent, never zero. The trees under `fixtures/` are other hosts, read through
+//! An unreadable counter is absent, never zero. The trees in `fixtures/` are other hosts, read through
 //! [`engine::source::HostRoot::at`].
 #![forbid(unsafe_code)]
 
@@ -18,9 +18,12 @@ pub mod disk;
 pub mod filesystem;
 pub mod memory;
 pub mod network;
+pub mod perfmon;
 pub mod pressure;
 pub mod process;
+pub mod volume;
 
+mod diskstats;
 mod host;
 mod mounts;
 mod reader;
@@ -39,6 +42,7 @@ pub static SOURCES: &[SourceKind] = &[
     pressure::KIND,
     memory::KIND,
     disk::KIND,
+    volume::KIND,
     network::KIND,
     process::KIND,
     cgroup::KIND,

@@ -1,5 +1,5 @@
 //! Reading the kernel's text files without an allocation per read: files stay open and are read again from the
-//! start into one buffer, and numbers are taken from the bytes as they stand.
+//! start into one buffer, and numbers are parsed from the bytes.
 
 use std::fs::File;
 use std::io::ErrorKind;

@@ -1,4 +1,4 @@
-//! What every source needs between a counter and a reading: the window, the increase since the previous read,
+//! Common parts of all sources: the window, the increase since the previous read,
 //! the columns, the instances.
 
 use std::marker::PhantomData;
@@ -168,7 +168,7 @@ impl<T> Roster<T> {
         Some(&mut self.entries[at].1)
     }
 
-    /// What was left out, for [`engine::source::Source::limits`].
+    /// The omitted instances, for [`engine::source::Source::limits`].
     pub(crate) fn limits(&self, things: &str) -> String {
         match self.refused {
             true => format!("only the first {MOST_INSTANCES} {things} are read"),

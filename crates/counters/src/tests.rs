@@ -33,7 +33,7 @@ fn every_metric_says_what_it_is() {
         assert!(metric.about.len() > 5 && metric.about.ends_with('.'), "{name}: {}", metric.about);
         assert!(metric.about.starts_with(|c: char| c.is_uppercase()), "{name}: {}", metric.about);
         let of_one = metric.unit == Unit::Share || name == "process.busiest_thread_cpus";
-        assert!(metric.full_at == 0.0 || (of_one && metric.full_at == 1.0), "{name}");
+        assert!(metric.saturated_at == 0.0 || (of_one && metric.saturated_at == 1.0), "{name}");
         if !metric.weight.is_empty() {
             let of_source = SOURCES.iter().find(|kind| kind.name == source).unwrap().metrics;
             assert!(of_source.iter().any(|other| other.name == metric.weight), "{name} by {}", metric.weight);
@@ -66,7 +66,8 @@ fn this_machine_can_be_read() {
                 readings.clear();
                 source.read(30_000_001, &mut readings).unwrap();
                 let present = readings.values().iter().filter(|value| !value.is_nan()).count();
-                assert!(present > 0, "{} gave no value", kind.name);
+                // A machine may have no partitions.
+                assert!(present > 0 || kind.name == "volume", "{} gave no value", kind.name);
             }
             Err(why) => {
                 let may_be_missing = matches!(kind.name, "pressure" | "cgroup");

@@ -1,5 +1,5 @@
-//! When operations are due. The measuring loop asks here and nowhere else, so it does not know whether the load is open
-//! or closed, constant or growing.
+//! The arrival times of operations. Only this module knows whether the load is open or closed, constant or
+//! changing; the measuring loop does not.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,7 +8,7 @@ use model::{Nanos, Process, Profile, Shape};
 
 use model::random::Random;
 
-/// The measured time, known to all workers once the warm-up is over; until then a load stays at its beginning.
+/// The measured time, which all workers know after the warm-up. Before it, the load keeps its initial size.
 #[derive(Debug)]
 pub struct MeasuredTime {
     begin: AtomicU64,
@@ -16,7 +16,7 @@ pub struct MeasuredTime {
 }
 
 impl MeasuredTime {
-    /// Not begun. `length` is what the load's profile is spread over.
+    /// A measured time that has not begun. The profile of the load spans `length`.
     pub fn new(length: Nanos) -> Self {
         MeasuredTime { begin: AtomicU64::new(Nanos::MAX), length: length.max(1) }
     }
@@ -26,7 +26,7 @@ impl MeasuredTime {
         self.begin.store(at, Ordering::Relaxed);
     }
 
-    /// How much of the measured time has passed at `at`, 0 to 1.
+    /// The elapsed share of the measured time at `at`, 0 to 1.
     pub fn share(&self, at: Nanos) -> f64 {
         let begin = self.begin.load(Ordering::Relaxed);
         if at <= begin { 0.0 } else { ((at - begin) as f64 / self.length as f64).min(1.0) }
@@ -35,19 +35,19 @@ impl MeasuredTime {
 
 /// The arrivals of one worker's share of the load.
 pub enum Arrivals<'a> {
-    /// Users who issue the next operation when the last one is done.
+    /// Users who issue the next operation when the previous one is done.
     Closed(Users<'a>),
-    /// Operations that arrive whether or not earlier ones are done.
+    /// Operations that arrive independently of earlier ones.
     Open {
         /// The next operation to issue.
         next: Stream<'a>,
-        /// The same stream, run ahead to the present to count what was due.
+        /// The same stream, advanced to the present to count due operations.
         due: Stream<'a>,
     },
 }
 
 impl<'a> Arrivals<'a> {
-    /// The arrivals of share `index` of `of`. `begin` is when the load starts.
+    /// The arrivals of share `index` of `of`. `begin` is the start of the load.
     pub fn new(
         shape: &Shape,
         index: u32,
@@ -75,7 +75,8 @@ impl<'a> Arrivals<'a> {
         }
     }
 
-    /// When the next operation is due, `None` while every user waits for an answer. Open loops always have a next one.
+    /// When the next operation is due; `None` while every user waits for a response. An open loop always has
+    /// a next one.
     #[inline]
     pub fn next(&mut self, now: Nanos) -> Option<Nanos> {
         match self {
@@ -84,7 +85,7 @@ impl<'a> Arrivals<'a> {
         }
     }
 
-    /// The operation that was due next has been issued.
+    /// Records that the next operation was issued.
     #[inline]
     pub fn issued(&mut self) {
         match self {
@@ -96,7 +97,7 @@ impl<'a> Arrivals<'a> {
         }
     }
 
-    /// An operation is done; in a closed loop its user is free again.
+    /// Records that an operation is done; in a closed loop its user is free again.
     #[inline]
     pub fn done(&mut self, at: Nanos) {
         if let Arrivals::Closed(users) = self {
@@ -104,7 +105,7 @@ impl<'a> Arrivals<'a> {
         }
     }
 
-    /// How many operations have been due since the last call, issued or not.
+    /// Number of operations that became due since the last call, issued or not.
     pub fn take_offered(&mut self, now: Nanos) -> u64 {
         match self {
             Arrivals::Closed(users) => std::mem::take(&mut users.offered),
@@ -126,9 +127,9 @@ pub struct Users<'a> {
     index: u32,
     of: u32,
     think: Nanos,
-    /// When each waiting user issues next, in order, since all think equally long.
+    /// When each waiting user issues the next operation; sorted, because the think time is constant.
     ready: VecDeque<Nanos>,
-    /// Users that have come: those waiting and those in flight.
+    /// Number of active users: waiting ones and those with an operation in flight.
     present: u64,
     measured: &'a MeasuredTime,
     offered: u64,
@@ -147,10 +148,10 @@ impl Users<'_> {
         self.ready.front().copied()
     }
 
-    /// Brings the number of users to what the profile says now. A user leaves when its operation is done.
+    /// Adjusts the number of users to the profile. A surplus user is removed when its operation is done.
     fn come_and_go(&mut self, now: Nanos) {
         let total = self.profile.at(self.measured.share(now)).round() as u64;
-        // Users are dealt to the workers in turn, so that the shares add up to the whole.
+        // Users are distributed round robin, so that the shares add up to the total.
         let target = (total + u64::from(self.of - 1 - self.index)) / u64::from(self.of);
         while self.present < target {
             self.ready.push_front(if self.present == 0 { self.begin.min(now) } else { now });
@@ -196,7 +197,8 @@ impl<'a> Stream<'a> {
             measured,
         };
         match process {
-            // Shares are interleaved: the first arrival of share i is i gaps of the whole load after the start.
+            // Shares are interleaved: the first arrival of share i is i gaps of the whole load after the
+            // start.
             Process::Constant => stream.step(f64::from(index) / f64::from(of)),
             Process::Poisson => stream.advance(),
         }
@@ -212,9 +214,9 @@ impl<'a> Stream<'a> {
         self.step(gaps);
     }
 
-    /// Moves on by a number of this share's mean gaps, following the rate as it changes.
+    /// Advances by a number of mean gaps of this share, following the changing rate.
     fn step(&mut self, mut gaps: f64) {
-        /// How finely a changing rate is followed.
+        /// The time step for a changing rate.
         const SLICE_S: f64 = 0.01;
         loop {
             let rate = self.profile.at(self.measured.share(self.at_exact as Nanos)) / f64::from(self.of);

@@ -1,14 +1,14 @@
-//! Where one step of work ends and the next begins.
+//! The borders between consecutive steps of work.
 //!
-//! Of operations that follow one another each step is to have intervals and samples of counters of its own: a window that lies
-//! across a border belongs to neither. A worker shows the borders by itself, as it prepares between steps.
+//! Each step of consecutive operations needs separate intervals and counter samples: a window across a border
+//! belongs to no step. A worker indicates borders by preparing between steps.
 
 use model::Nanos;
 use model::launch::Usage;
 
 use crate::workload::{Admission, Completion, LoadError, Operation, Worker};
 
-/// A worker that tells when it begins to prepare, and when it is done with that.
+/// A worker that reports the start and the end of its preparation.
 pub(crate) struct Bordered<'w, F> {
     worker: Box<dyn Worker + 'w>,
     tell: F,
@@ -17,7 +17,7 @@ pub(crate) struct Bordered<'w, F> {
 
 impl<'w, F: Fn()> Bordered<'w, F> {
     pub(crate) fn new(worker: Box<dyn Worker + 'w>, tell: F) -> Self {
-        // Before its first operation it prepares.
+        // It prepares before its first operation.
         Bordered { worker, tell, prepares: true }
     }
 }
@@ -70,17 +70,17 @@ mod tests {
     }
 
     #[test]
-    fn a_border_is_told_once_as_preparing_begins_and_as_it_ends() {
+    fn a_border_is_reported_once_as_preparing_begins_and_as_it_ends() {
         use Admission::{Accepted, Busy, Completed, Exhausted, Preparing};
         let done = Completed(Done { kind: 0, outcome: Outcome::Well, bytes: 0, count: 1 });
-        let told = Cell::new(0);
+        let reported = Cell::new(0);
         let script =
             vec![Preparing, Accepted, Busy, Accepted, Preparing, Preparing, done, done, Preparing, Exhausted];
         let expected = [0, 1, 1, 1, 2, 2, 3, 3, 4, 4];
-        let mut worker = Bordered::new(Box::new(Script(script)), || told.set(told.get() + 1));
+        let mut worker = Bordered::new(Box::new(Script(script)), || reported.set(reported.get() + 1));
         for (number, expected) in expected.into_iter().enumerate() {
             worker.submit(Operation { ticket: 0, number: number as u64 });
-            assert_eq!(told.get(), expected, "submission {number}");
+            assert_eq!(reported.get(), expected, "submission {number}");
         }
     }
 }

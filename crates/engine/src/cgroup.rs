@@ -1,6 +1,7 @@
-//! Control groups, read: where the controllers are on this host, which group a process is in, and for how long it was throttled.
+//! Reads control groups: the location of the controllers on this host, the group of a process, and its
+//! throttled time.
 //!
-//! A controller is bound either to a v1 hierarchy of its own or to the one v2 hierarchy; a host may have both.
+//! A controller belongs either to its own v1 hierarchy or to the single v2 hierarchy; a host may have both.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,30 +11,30 @@ use model::Nanos;
 use crate::mounts::{Mount, mounts};
 use crate::source::{HostRoot, Unavailable};
 
-/// A controller, by its names in the two versions.
+/// A controller with its names in both versions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Controller {
-    /// In v1, such as `blkio`.
+    /// The name in v1, for example `blkio`.
     pub v1: &'static str,
-    /// In v2, such as `io`.
+    /// The name in v2, for example `io`.
     pub v2: &'static str,
 }
 
 /// Input and output.
 pub const IO: Controller = Controller { v1: "blkio", v2: "io" };
 
-/// Processor time.
+/// CPU time.
 pub const CPU: Controller = Controller { v1: "cpu", v2: "cpu" };
 
 /// Memory.
 pub const MEMORY: Controller = Controller { v1: "memory", v2: "memory" };
 
-/// Which of the two interfaces a group has.
+/// The version of a group's interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Version {
-    /// A hierarchy for each controller.
+    /// A separate hierarchy for each controller.
     V1,
-    /// One hierarchy for all.
+    /// One hierarchy for all controllers.
     V2,
 }
 
@@ -41,9 +42,9 @@ pub enum Version {
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Hierarchy {
     version: Version,
-    /// Which part of the hierarchy is mounted; `/` for all of it.
+    /// The mounted part of the hierarchy; `/` for the whole hierarchy.
     part: String,
-    /// Where.
+    /// The mount point.
     at: PathBuf,
     /// The v1 controllers bound to it.
     controllers: Vec<String>,
@@ -52,11 +53,11 @@ struct Hierarchy {
 /// The group a process is in, for one controller.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Group {
-    /// Its interface.
+    /// The version of its interface.
     pub version: Version,
     /// Its folder.
     pub path: PathBuf,
-    /// The topmost folder of its hierarchy that can be seen.
+    /// The topmost visible folder of its hierarchy.
     top: PathBuf,
 }
 
@@ -64,7 +65,7 @@ impl Group {
     /// The group of a process for a controller.
     ///
     /// # Errors
-    /// When the controller is not available, or the group cannot be seen from here.
+    /// When the controller is not available, or the group is not visible from here.
     pub fn of(root: &HostRoot, process: u32, controller: Controller) -> Result<Group, Unavailable> {
         let mounts = hierarchies(root)?;
         let bound = |mount: &&Hierarchy| mount.controllers.iter().any(|name| name == controller.v1);
@@ -73,7 +74,7 @@ impl Group {
             None => {
                 let mount = mounts.iter().find(|mount| mount.version == Version::V2).ok_or_else(|| {
                     Unavailable(format!(
-                        "neither the v1 controller `{}` nor cgroup v2 is mounted on this host",
+                        "this host has neither the cgroup v1 controller `{}` nor cgroup v2 mounted",
                         controller.v1
                     ))
                 })?;
@@ -97,9 +98,9 @@ impl Group {
         Group::inside(root, process, mount, name)
     }
 
-    /// The groups of a process in the hierarchies where a group of its own changes nothing for it: v2, and those of v1
-    /// that only count, or that limit and are not limited yet. One in which a group is given its share of the processors
-    /// is left out.
+    /// The groups of a process in hierarchies where a separate group would have no effect on it. These are
+    /// v2, v1 hierarchies that only count, and v1 hierarchies without a limit. Hierarchies that divide CPU
+    /// time between groups are excluded.
     ///
     /// # Errors
     /// When the mounted hierarchies cannot be read.
@@ -117,17 +118,17 @@ impl Group {
         Ok(groups.collect())
     }
 
-    /// The group of a process in one hierarchy; `name` is the hierarchy's in `/proc/PID/cgroup`.
+    /// The group of a process in one hierarchy; `name` is the name of the hierarchy in `/proc/PID/cgroup`.
     fn inside(root: &HostRoot, process: u32, mount: &Hierarchy, name: &str) -> Result<Group, Unavailable> {
         let file = root.join(format!("proc/{process}/cgroup"));
         let text =
             fs::read_to_string(&file).map_err(|error| Unavailable(format!("{}: {error}", file.display())))?;
         let path = group_path(&text, name).ok_or_else(|| {
-            Unavailable(format!("{} does not say where the process is for `{name}`", file.display()))
+            Unavailable(format!("{} has no group of the process for `{name}`", file.display()))
         })?;
         let below = below(path, &mount.part).ok_or_else(|| {
             Unavailable(format!(
-                "process {process} is in the group {path}, which is outside of what is mounted at {}",
+                "process {process} is in the group {path}, which is outside the hierarchy mounted at {}",
                 mount.at.display()
             ))
         })?;
@@ -135,21 +136,21 @@ impl Group {
         Ok(Group { version: mount.version, path, top: mount.at.clone() })
     }
 
-    /// True for the root of a whole v2 hierarchy: it alone lacks `cgroup.type`.
+    /// Whether it is the root of a whole v2 hierarchy: only this root has no `cgroup.type`.
     fn is_root(&self) -> bool {
         self.path == self.top && !self.path.join("cgroup.type").exists()
     }
 
-    /// This group and those it is in, as far up as can be seen: the limits of each hold.
+    /// This group and its visible parents, whose limits also apply.
     pub fn lineage(&self) -> impl Iterator<Item = &Path> {
         let top = self.top.as_path();
         self.path.ancestors().take_while(move |path| path.starts_with(top))
     }
 
-    /// The folder in which a group for the processes of this one can be made.
+    /// The folder in which a group for the processes of this group can be created.
     ///
     /// # Errors
-    /// When that is outside of what can be seen.
+    /// When that folder is not visible.
     pub fn place(&self) -> Result<PathBuf, Unavailable> {
         if self.version == Version::V1 || self.is_root() {
             return Ok(self.path.clone());
@@ -157,16 +158,16 @@ impl Group {
         match self.path.parent() {
             Some(parent) if self.path != self.top => Ok(parent.to_path_buf()),
             _ => Err(Unavailable(format!(
-                "a group cannot be made beside {}, the topmost one this container can see; \
-                 run on the host itself, or with the host's cgroup namespace",
+                "a group cannot be created next to {}, the topmost group visible in this container; run \
+                on the host itself, or with the host's cgroup namespace",
                 self.path.display()
             ))),
         }
     }
 }
 
-/// For how long the group of a process and each group it is in were throttled because they had used up their CPU time, added up over
-/// CPUs, from the innermost outwards. Empty where no group can be.
+/// The throttled time of a process's group and of each parent, because the CPU quota was used up. It is
+/// summed over CPUs; the innermost group comes first. Empty without the controller.
 pub(crate) fn throttled(root: &HostRoot, process: u32) -> Vec<(PathBuf, Nanos)> {
     let Ok(group) = Group::of(root, process, CPU) else { return Vec::new() };
     let read = |path: &Path| {
@@ -181,7 +182,7 @@ pub(crate) fn throttled(root: &HostRoot, process: u32) -> Vec<(PathBuf, Nanos)> 
     group.lineage().filter_map(read).collect()
 }
 
-/// The words of a file such as `cgroup.controllers`.
+/// The words in a file such as `cgroup.controllers`.
 ///
 /// # Errors
 /// When it cannot be read.
@@ -206,7 +207,7 @@ fn hierarchy(root: &HostRoot, mount: Mount) -> Option<Hierarchy> {
     Some(Hierarchy { version, part: mount.part, at, controllers })
 }
 
-/// The path of a process's group from the text of `/proc/PID/cgroup`; an empty name is the v2 hierarchy.
+/// The path of a process's group from the text of `/proc/PID/cgroup`; an empty name means the v2 hierarchy.
 fn group_path<'a>(text: &'a str, name: &str) -> Option<&'a str> {
     text.lines().find_map(|line| {
         let mut fields = line.splitn(3, ':');
@@ -220,7 +221,7 @@ fn group_path<'a>(text: &'a str, name: &str) -> Option<&'a str> {
     })
 }
 
-/// A group's path below the mounted part of its hierarchy, without a leading slash.
+/// The path of a group relative to the mounted part of its hierarchy, without a leading slash.
 fn below<'a>(path: &'a str, part: &str) -> Option<&'a str> {
     let rest = path.strip_prefix(part.trim_end_matches('/'))?;
     if rest.split('/').any(|step| step == "..") {
@@ -249,7 +250,7 @@ mod tests {
             host.file(&format!("{at}/cgroup.controllers"), "cpu\n");
             host.file(&format!("{at}/a/b/cpu.stat"), format!("nr_periods 4\nnr_throttled 2\n{inner}\n"));
             host.file(&format!("{at}/a/cpu.stat"), format!("nr_periods 4\nnr_throttled 3\n{outer}\n"));
-            // The root has none.
+            // The root has no such file.
             host.file(&format!("{at}/cpu.stat"), "usage_usec 5\n");
             let expected = [(format!("{at}/a/b"), 7_000_000), (format!("{at}/a"), 9_000_000)];
             let expected = expected.map(|(path, throttled)| (host.join(path), throttled));

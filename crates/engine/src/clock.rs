@@ -1,8 +1,9 @@
-//! The run's clock: nanoseconds since the process first asked for it, cheap enough to read around every operation.
+//! The run's clock: nanoseconds since its first use in the process, cheap enough to be read around every
+//! operation.
 //!
-//! Where the processor's time-stamp counter runs evenly and the kernel itself trusts it, reading it costs a third of a
-//! `clock_gettime`. Its rate is measured against `CLOCK_MONOTONIC` at the start and checked again over every trial; the
-//! disagreement stands in `run.json`.
+//! If the CPU's time-stamp counter is constant and the kernel uses it, reading it costs a third of a
+//! `clock_gettime`. Its rate is calibrated against `CLOCK_MONOTONIC` at the start and checked after every
+//! trial; `run.json` has the drift.
 
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -11,36 +12,35 @@ use model::Nanos;
 use model::run::ClockInfo;
 use rustix::time::{ClockId, clock_gettime};
 
-/// Tells the time, and waits for it. The measuring loop is written against this, so that a test can put a simulated
-/// clock in its place.
+/// Reads the clock and waits. The measuring loop uses this trait, so that tests can use a simulated clock.
 pub trait Time {
     /// Nanoseconds on the run's clock.
     fn now(&self) -> Nanos;
-    /// Returns at `until`, or somewhat later.
+    /// Sleeps until `until`, or somewhat longer.
     fn sleep_until(&self, until: Nanos);
-    /// Returns at `until` without giving up the CPU. Says for how long it had the CPU.
+    /// Spins until `until` without giving up the CPU. Returns the CPU time used.
     fn spin_until(&self, until: Nanos) -> Nanos;
 }
 
-/// The clock of this process. A copy reads the same time.
+/// The clock of this process. Copies show the same time.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
     counter_zero: u64,
-    /// Nanoseconds per tick in 32.32 fixed point; 0 means the counter is not used.
+    /// Nanoseconds per tick as a 32.32 fixed-point number; 0 means that the counter is not used.
     ns_per_tick: u64,
     monotonic_zero: Nanos,
 }
 
 static CLOCK: OnceLock<Clock> = OnceLock::new();
 
-/// How long the counter's rate is measured at the start: a reading is good to about 50 ns, so 2 or 3 parts per million.
+/// Duration of the initial calibration: a reading is accurate to about 50 ns, so to 2 or 3 parts per million.
 const CALIBRATION: Duration = Duration::from_millis(20);
 
-/// Between two readings of a thread that only reads the clock: so much passes only when something else has its CPU.
+/// A longer time between two readings of a spinning thread means that another thread used the CPU.
 const INTERRUPTION: Nanos = 5_000;
 
 impl Clock {
-    /// The process's clock; the first call takes 20 ms to calibrate it.
+    /// The clock of the process; the first call takes 20 ms for the calibration.
     pub fn get() -> Clock {
         *CLOCK.get_or_init(|| {
             let clock = Clock { counter_zero: counter(), ns_per_tick: 0, monotonic_zero: monotonic() };
@@ -59,7 +59,7 @@ impl Clock {
         })
     }
 
-    /// Nanoseconds since the clock was made.
+    /// Nanoseconds since the creation of the clock.
     #[inline]
     pub fn now(&self) -> Nanos {
         if self.ns_per_tick == 0 {
@@ -69,7 +69,7 @@ impl Clock {
         ((u128::from(ticks) * u128::from(self.ns_per_tick)) >> 32) as Nanos
     }
 
-    /// Which clock this is, what reading it costs, and how far it has drifted from the kernel's since `since`, a
+    /// The source of the clock, the cost of a reading, and its drift from the kernel's clock since `since`, a
     /// reading of [`Clock::checkpoint`].
     pub fn info(&self, since: Checkpoint) -> ClockInfo {
         let readings = 1000;
@@ -86,8 +86,8 @@ impl Clock {
         ClockInfo { source: source.into(), read_ns, drift_ppm }
     }
 
-    /// Both clocks at one instant: the closest of several tries, so that being interrupted between the two is not taken
-    /// for drift.
+    /// Reads both clocks at one instant: the closest of several attempts, so that an interruption between the
+    /// readings does not count as drift.
     pub fn checkpoint(&self) -> Checkpoint {
         let mut best = (u64::MAX, Checkpoint { ours: 0, monotonic: 0 });
         for _ in 0..16 {
@@ -102,7 +102,7 @@ impl Clock {
     }
 }
 
-/// The run's clock and the kernel's at one instant.
+/// The run's clock and the kernel's clock at one instant.
 #[derive(Clone, Copy, Debug)]
 pub struct Checkpoint {
     ours: Nanos,
@@ -135,7 +135,7 @@ impl Time for Clock {
     }
 }
 
-/// Nanoseconds since 1970-01-01 UTC, for dating a record; never used to measure.
+/// Nanoseconds since 1970-01-01 UTC, for the date of a record; never used for measurements.
 pub fn unix_ns() -> u64 {
     let time = clock_gettime(ClockId::Realtime);
     time.tv_sec as u64 * model::SECOND + time.tv_nsec as u64
@@ -147,7 +147,7 @@ fn monotonic() -> Nanos {
     time.tv_sec as u64 * model::SECOND + time.tv_nsec as u64
 }
 
-/// Counter and kernel clock as close together as can be had: the closest of several tries.
+/// The counter and the kernel's clock at nearly the same instant: the closest of several attempts.
 fn paired_reading() -> (u64, Nanos) {
     let mut best = (u64::MAX, 0, 0);
     for _ in 0..16 {
@@ -174,8 +174,8 @@ fn counter() -> u64 {
     0
 }
 
-/// The kernel uses the time-stamp counter as its own clock only after testing that it is constant, does not stop in sleep
-/// states and agrees between processors, so its choice is the best evidence there is.
+/// The kernel uses the time-stamp counter as its own clock only after it tested that it is constant,
+/// continues in sleep states and agrees between CPUs. So its choice is the best evidence.
 fn counter_is_trusted() -> bool {
     cfg!(target_arch = "x86_64")
         && std::fs::read_to_string("/sys/devices/system/clocksource/clocksource0/current_clocksource")

@@ -1,4 +1,4 @@
-//! What driving the load costs: CPU time, and time in which the worker threads were kept from running.
+//! The cost of driving the load: CPU time and waiting time of the worker threads.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -10,7 +10,7 @@ use crate::cgroup;
 use crate::source::HostRoot;
 use crate::threads::{ThreadUse, delays_are_counted, thread_use};
 
-/// What driving the load has cost up to an instant.
+/// The cost of driving the load up to an instant.
 #[derive(Default)]
 pub(crate) struct Costs {
     threads: Vec<Option<ThreadUse>>,
@@ -19,7 +19,7 @@ pub(crate) struct Costs {
 }
 
 impl Costs {
-    /// What it has cost so far. Of a thread that has ended, what it had used then is in `ended`.
+    /// The cost so far. `ended` has the final values of threads that ended.
     pub(crate) fn now(threads: &[u32], ended: &HashMap<u32, ThreadUse>, spun_ns: u64) -> Costs {
         let used = |thread: &u32| ended.get(thread).copied().or_else(|| thread_use(*thread));
         Costs {
@@ -29,7 +29,7 @@ impl Costs {
         }
     }
 
-    /// What it has cost since an earlier instant, over the threads that both know.
+    /// The cost since an earlier instant, for the threads that both instants include.
     pub(crate) fn since(&self, earlier: &Costs, wall_s: f64) -> GeneratorUse {
         let threads = || earlier.threads.iter().zip(&self.threads);
         let used = |part: fn(&ThreadUse) -> u64| {

@@ -1,7 +1,8 @@
-//! The measuring loop: the only code that times an operation.
+//! The measuring loop: the only code that measures operations.
 //!
-//! Three instants belong to every operation: when it was *intended*, when it was *issued* and when it was seen *done*.
-//! Lag is intended to issued, service time issued to done, response time intended to done; all three are always kept.
+//! Every operation has three instants: when it was *intended*, when it was *issued* and when it was seen
+//! *done*. Lag is intended to issued, service time issued to done, response time intended to done; all three
+//! are always recorded.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,68 +17,68 @@ use crate::clock::Time;
 use crate::pace::Pace;
 use crate::workload::{Admission, Completion, Done, LoadError, Operation, Outcome, Worker};
 
-/// An operation issued later than this after its intended time counts as late.
+/// An operation counts as late if it is issued later than this after its intended time.
 pub const LATE: Nanos = MILLISECOND;
 
-/// How long a worker waits at most before it looks again whether it should stop.
+/// The interval at which a waiting worker checks whether it should stop.
 const LOOK_UP: Nanos = 50 * MILLISECOND;
 
-/// What one worker did since the book was last taken. Owned by its thread but for the instant of the exchange.
+/// The work of one worker since the book was last taken. It belongs to its thread except during the exchange.
 #[derive(Clone, Debug)]
 pub struct Book {
     /// Arrivals that were due.
     pub offered: u64,
     /// Operations handed to the system.
     pub issued: u64,
-    /// By place of the operation's name.
+    /// By index of the operation's name.
     pub kinds: Vec<KindBook>,
     /// Failures by kind and code.
     pub failures: Vec<(u8, u32, u64)>,
-    /// What the worker said.
+    /// Messages of the worker.
     pub remarks: Vec<String>,
-    /// Commands that were launched and are done.
-    pub launches: Vec<DoneLaunch>,
-    /// Time in flight, added up over operations, up to `counted_to`.
+    /// Completed launches of commands.
+    pub launches: Vec<CompletedLaunch>,
+    /// Time in flight, summed over operations, up to `counted_to`.
     pub in_flight_ns: u64,
     /// Operations in flight at `counted_to`.
     pub in_flight: u64,
-    /// Up to when time in flight is counted.
+    /// The time up to which time in flight is counted.
     pub counted_to: Nanos,
-    /// CPU time spent on waiting for arrivals.
+    /// CPU time spent spinning for arrivals.
     pub spun_ns: u64,
 }
 
-/// A launched command that is done.
+/// A completed launch of a command.
 #[derive(Clone, Debug)]
-pub struct DoneLaunch {
-    /// Place of its operation's name.
+pub struct CompletedLaunch {
+    /// Index of its operation's name.
     pub kind: u8,
-    /// When it was done.
+    /// When it was completed.
     pub at: Nanos,
-    /// Issued to done.
+    /// Its service time: issued to done.
     pub time: Nanos,
     /// Whether it failed.
     pub failed: bool,
-    /// What it used.
+    /// Its resource use.
     pub usage: Usage,
 }
 
-/// What one worker did of one operation.
+/// The results of one operation of a worker.
 #[derive(Clone, Debug)]
 pub struct KindBook {
-    /// Done, well or failed.
+    /// Completed operations, successful or failed.
     pub completed: u64,
-    /// Issued late.
+    /// Operations issued late.
     pub late: u64,
-    /// Failed.
+    /// Failed operations.
     pub failed: u64,
-    /// Bytes of those that went well.
+    /// Bytes of successful operations.
     pub bytes: u64,
-    /// Intended to done, nanoseconds.
+    /// Response times (intended to done), nanoseconds.
     pub response: Histogram<u64>,
-    /// Issued to done.
+    /// Service times (issued to done), nanoseconds.
     pub service: Histogram<u64>,
-    /// Intended to issued.
+    /// Lags (intended to issued), nanoseconds.
     pub lag: Histogram<u64>,
 }
 
@@ -96,7 +97,7 @@ impl Default for KindBook {
 }
 
 impl KindBook {
-    /// Adds what another worker, or an earlier interval, did.
+    /// Adds the results of another worker or an earlier interval.
     pub fn add(&mut self, other: &KindBook) {
         if other.completed == 0 {
             return;
@@ -110,14 +111,14 @@ impl KindBook {
             (&mut self.service, &other.service),
             (&mut self.lag, &other.lag),
         ] {
-            // Only a histogram that may not grow refuses, and ours may.
+            // Only a histogram with a fixed size can fail, and these grow.
             let added = ours.add(theirs);
             debug_assert!(added.is_ok());
         }
     }
 
     fn reset(&mut self) {
-        // Of many jobs a worker does one: what it does not do costs nothing.
+        // With many jobs, a worker executes only one: other operations cost nothing.
         if self.completed == 0 {
             return;
         }
@@ -148,7 +149,7 @@ impl Book {
         }
     }
 
-    /// Empties it but for what is in flight.
+    /// Clears the book, except for operations in flight.
     pub fn reset(&mut self) {
         self.offered = 0;
         self.issued = 0;
@@ -170,10 +171,10 @@ impl Book {
     #[inline]
     fn record(&mut self, slot: &Slot, done: Done, at: Nanos) {
         let Some(kind) = self.kinds.get_mut(usize::from(done.kind)) else {
-            debug_assert!(false, "a completion of an operation the workload has not named");
+            debug_assert!(false, "the completion of an operation that the workload did not declare");
             return;
         };
-        // One was issued; that it was several, or none, is known only now.
+        // One operation was issued; that it counts as several, or none, is known only now.
         let times = u64::from(done.count);
         let more = times.saturating_sub(1);
         self.offered += more;
@@ -200,7 +201,8 @@ impl Book {
     }
 }
 
-/// Counts a time that so many operations shared. The histogram grows as needed, which fails only past 2^62 ns, a century.
+/// Counts a time that several operations shared. The histogram grows as needed, which fails only above 2^62
+/// ns, a century.
 #[inline]
 fn count(histogram: &mut Histogram<u64>, value: Nanos, times: u64) {
     let counted = match times {
@@ -217,27 +219,27 @@ struct Slot {
     issued: Nanos,
 }
 
-/// When to stop.
+/// Requests to stop.
 #[derive(Debug, Default)]
 pub struct Stop {
     /// No new operations; wait for those in flight.
     pub issuing: AtomicBool,
-    /// Do not even wait for those.
+    /// Do not wait for operations in flight.
     pub waiting: AtomicBool,
 }
 
-/// How a worker's numbers relate to those of the others: worker `first` of `step` uses `first`, `first + step`, ...
+/// The numbers of a worker's operations: `first`, `first + step`, ...
 #[derive(Clone, Copy, Debug)]
 pub struct Numbers {
-    /// The worker's first operation.
+    /// The number of the worker's first operation.
     pub first: u64,
-    /// How many workers there are.
+    /// Number of workers.
     pub step: u64,
 }
 
-/// Drives one worker until it is told to stop or has no more work, and waits for what is in flight.
+/// Drives one worker until it is stopped or has no more work, and waits for operations in flight.
 ///
-/// `in_flight_max` bounds operations in flight; the load itself may bound them lower.
+/// `in_flight_max` limits the operations in flight; the load itself may have a lower limit.
 pub fn drive<W: Worker + ?Sized, T: Time>(
     worker: &mut W,
     arrivals: &mut Arrivals<'_>,
@@ -252,7 +254,7 @@ pub fn drive<W: Worker + ?Sized, T: Time>(
     let mut done: Vec<Completion> = Vec::with_capacity(in_flight_max as usize);
     let mut number = numbers.first;
     let mut exhausted = false;
-    // Whether the worker was preparing for the operation that is due in a closed loop.
+    // Whether the worker prepared for the operation that is due in a closed loop.
     let mut prepared = false;
     let mut remarks_due: Nanos = 0;
     let mut remarks: Vec<String> = Vec::new();
@@ -261,7 +263,7 @@ pub fn drive<W: Worker + ?Sized, T: Time>(
     loop {
         let stopping = exhausted || stop.issuing.load(Ordering::Relaxed);
         let mut issued = 0;
-        // Of those issued now: the latest instant, and the sum of all.
+        // For the operations issued now: the latest instant, and the sum of all instants.
         let (mut issued_last, mut issued_sum) = (now, 0);
         let mut blocked = false;
         loop {
@@ -323,7 +325,8 @@ pub fn drive<W: Worker + ?Sized, T: Time>(
         if issued > 0 {
             let mut book = lock(book);
             book.count_to(issued_last);
-            // What was issued earlier has been in flight since, also while the collector counted up to an instant after it.
+            // Operations that were issued earlier are in flight since then, even if the collector counted up
+            // to a later instant.
             book.in_flight_ns += issued * book.counted_to - issued_sum;
             book.issued += issued;
             book.in_flight = in_flight as u64;
@@ -334,7 +337,7 @@ pub fn drive<W: Worker + ?Sized, T: Time>(
         if stop.waiting.load(Ordering::Relaxed) {
             break;
         }
-        // Whoever has room wakes for the next arrival; whoever has none, for a completion.
+        // A worker with capacity wakes for the next arrival, one without for a completion.
         let look_up = now + LOOK_UP;
         let waited_for = if in_flight > 0 || blocked { Some(&mut *worker) } else { None };
         match arrivals.next(now) {
@@ -357,7 +360,7 @@ pub fn drive<W: Worker + ?Sized, T: Time>(
             let slot = &slots[completion.ticket as usize];
             book.record(slot, completion.done, now);
             if launches && let Some(usage) = take_usage(worker, completion.ticket) {
-                book.launches.push(DoneLaunch {
+                book.launches.push(CompletedLaunch {
                     kind: completion.done.kind,
                     at: now,
                     time: now.saturating_sub(slot.issued),
@@ -377,14 +380,14 @@ pub fn drive<W: Worker + ?Sized, T: Time>(
     Ok(())
 }
 
-/// What the launch of a ticket had used.
+/// The resource use of the launch with a ticket.
 fn take_usage<W: Worker + ?Sized>(worker: &mut W, ticket: u32) -> Option<Usage> {
     let usages = worker.usages()?;
     let at = usages.iter().position(|(of, _)| *of == ticket)?;
     Some(usages.swap_remove(at).1)
 }
 
-/// A worker that panicked leaves a book that is whole up to its last operation.
+/// The book of a panicked worker is valid up to its last operation.
 pub(crate) fn lock(book: &Mutex<Book>) -> std::sync::MutexGuard<'_, Book> {
     book.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }

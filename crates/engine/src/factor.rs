@@ -1,4 +1,4 @@
-//! Port 3: what we turn. The only port through which the host is changed.
+//! Port 3: factors, which change the host. Only this port allows changes of the host.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -12,37 +12,37 @@ use crate::source::{HostRoot, Unavailable};
 /// A kind of factor: one static value per folder of the `factors` crate, registered in its `FACTORS`.
 #[derive(Clone, Copy)]
 pub struct FactorKind {
-    /// Its path, levels and sentence, as far as an experiment file is concerned.
+    /// Its path, levels and description for the experiment file.
     pub info: FactorInfo,
-    /// Whether the target must be stopped before it is turned, and started after it. All others are turned while the
-    /// target runs and the load's data is made.
+    /// Whether the target must be stopped before the factor is set, and started again afterwards. All others
+    /// are set while the target runs and the load's data exists.
     pub needs_restart: fn(&FactorTarget) -> bool,
-    /// Opens it for a target. Changes nothing.
+    /// Opens the factor for a target. Changes nothing.
     pub open: fn(&FactorTarget) -> Result<Box<dyn Factor>, Unavailable>,
 }
 
-/// What a factor acts on.
+/// The target of a factor.
 #[derive(Clone, Debug)]
 pub struct FactorTarget {
-    /// Where the host's files are.
+    /// The root of the host's files.
     pub root: HostRoot,
-    /// The processes whose resource is turned: the system under test, or this very process when the load itself
-    /// uses the resource, as a disk load does.
+    /// The processes whose resource is changed: the system under test, or this process if the load itself
+    /// uses the resource, like a disk load.
     pub processes: Vec<u32>,
-    /// The `on = "..."` of the experiment: a device, an address.
+    /// The `on = "..."` of the experiment: a device or an address.
     pub on: Option<String>,
-    /// What else the experiment says, by the names of the factor's parameters.
+    /// Further parameters in the experiment, by name.
     pub parameters: BTreeMap<String, String>,
-    /// Files the workload works on, from which a device can be found when `on` is absent.
+    /// Files of the workload, which determine the device if `on` is absent.
     pub files: Vec<PathBuf>,
-    /// Where relative paths are meant from and commands run; empty is the present folder.
+    /// The working directory of commands and base of relative paths; if empty, that of Plimsoll.
     pub folder: PathBuf,
     /// Whether the target can be stopped and started again.
     pub restartable: bool,
 }
 
 impl FactorTarget {
-    /// Some processes of a host, and nothing else known.
+    /// Processes of a host, without other data.
     pub fn of(root: HostRoot, processes: Vec<u32>) -> Self {
         FactorTarget {
             root,
@@ -58,107 +58,110 @@ impl FactorTarget {
 
 /// An open factor.
 pub trait Factor: Send {
-    /// Could this level be set here? Changes nothing. The answer names the missing right.
+    /// Checks whether this level can be set here. Changes nothing. The error names the missing permission.
     fn check(&self, level: &Level) -> Result<(), Unavailable>;
 
-    /// The level in force now, read from the host.
+    /// The current level, read from the host.
     fn read(&self) -> Result<Level, Unavailable>;
 
-    /// How to return from this level to the present state, as plain data: journaled and synced before the level is set.
+    /// The undo steps from this level to the present state, as plain data: they are journaled and synced
+    /// before the level is set.
     fn undo(&self, level: &Level) -> Result<Vec<Undo>, Unavailable>;
 
-    /// Puts a level in force, and says how long until it counts.
+    /// Sets a level, and returns the time until it takes effect.
     fn set(&mut self, level: &Level) -> Result<Nanos, Unavailable>;
 
-    /// The level that is this share of what is in force: a part of it, or with a share above 1 more, at most all that is
-    /// there. Changes nothing.
+    /// The level that is this share of the current one. A share above 1 means an increase, up to the
+    /// available maximum. Changes nothing.
     ///
     /// # Errors
-    /// When there is no such level: why, and what would help.
+    /// When there is no such level: the reason, and what would help.
     fn scaled(&self, _share: f64) -> Result<Level, Unavailable> {
-        Err(Unavailable("it has no levels in between".into()))
+        Err(Unavailable("it cannot be reduced by a share".into()))
     }
 
-    /// What there is to know about how the level was set, for the record; empty for nothing.
+    /// Information for the record about how the level was set; may be empty.
     fn remark(&self) -> String {
         String::new()
     }
 }
 
-/// The environment variable by which the processes of a target are known.
+/// The environment variable that identifies the processes of a target.
 pub const TARGET_VARIABLE: &str = "PLIMSOLL_TARGET";
 
-/// One step back, carried out in order. A step whose work is already done succeeds.
+/// One undo step. Steps are executed in order; a step whose work is already done succeeds.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Undo {
-    /// Write this text into a control file of the kernel's, such as a limit of a control group. Absent is fine.
+    /// Write this text to a kernel control file, for example a limit of a control group. A missing file is
+    /// not an error.
     WriteControl {
-        /// Which.
+        /// The file.
         path: PathBuf,
-        /// What.
+        /// The text.
         text: String,
     },
-    /// Put a value of a file back in place of the one that was written there, if the file is exactly as it was then. One
-    /// that somebody edited since is left alone and reported.
+    /// Restore the previous value in a file, if the file is exactly as after the change. A file that somebody
+    /// edited since is left unchanged and reported.
     RestoreValue {
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// What the value is, for messages: its key.
+        /// The key of the value, for messages.
         key: String,
-        /// The first byte of the value.
+        /// The offset of the value.
         at: u64,
-        /// What stood there before.
+        /// The previous value.
         before: String,
-        /// What was written there.
+        /// The written value.
         written: String,
         /// Fingerprint of the whole file before the change.
         file_before: String,
         /// Fingerprint of the whole file after it.
         file_written: String,
     },
-    /// Move every process of a cgroup into another one and remove it. Absent is fine.
+    /// Move every process of a cgroup to another one and remove it. A missing group is not an error.
     RemoveCgroup {
         /// The group's folder.
         path: PathBuf,
-        /// Where its processes go.
+        /// The destination of its processes.
         parent: PathBuf,
     },
-    /// Let a process use these CPUs again, in the kernel's list form, such as `0-3,7`. A process that is gone is fine.
+    /// Allow a process to use these CPUs again, in the kernel's list format, for example `0-3,7`. An ended
+    /// process is not an error.
     Affinity {
-        /// Process id; every thread of it.
+        /// Process id; all threads are included.
         process: u32,
-        /// Start time of the process in clock ticks since boot, so that a recycled id is left alone.
+        /// Start time of the process in clock ticks since boot, to detect a reused id.
         started_ticks: u64,
         /// CPU list.
         cpus: String,
     },
-    /// End a process that was started as a group of its own, with that group and whatever else descends from it: SIGTERM,
-    /// then SIGKILL. One that is gone is fine.
+    /// End a process that is the leader of a process group, with the group and all its descendants: SIGTERM,
+    /// then SIGKILL. An ended process is not an error.
     EndTarget {
-        /// Process id, which is also the group's.
+        /// Process id, which is also the id of the group.
         process: u32,
-        /// Start time of the process in clock ticks since boot, so that a recycled id is left alone.
+        /// Start time of the process in clock ticks since boot, to detect a reused id.
         started_ticks: u64,
-        /// A value of the environment variable [`TARGET_VARIABLE`] that no other process has: what the process started is
-        /// known by it when the process itself is gone.
+        /// A unique value of the environment variable [`TARGET_VARIABLE`]. It identifies descendants even
+        /// after the process itself has ended.
         mark: String,
-        /// How long it may take to end after SIGTERM.
+        /// Timeout of its end after SIGTERM.
         within: Nanos,
     },
-    /// Run a shell command. It must do no harm when it runs twice.
+    /// Run a shell command. It must be idempotent.
     Command {
-        /// What.
+        /// The command.
         command: String,
-        /// Where; empty is the present folder.
+        /// The working directory; if empty, that of Plimsoll.
         folder: PathBuf,
-        /// How long it may take.
+        /// Timeout of the command.
         within: Nanos,
     },
 }
 
 impl Undo {
-    /// Whether what it undoes is gone after the host was started again: processes, and what the kernel keeps in memory.
+    /// Whether a reboot undoes the change anyway: processes, and settings in the kernel's memory.
     pub fn ends_with_the_boot(&self) -> bool {
         match self {
             Undo::WriteControl { .. }
@@ -171,10 +174,10 @@ impl Undo {
 }
 
 impl std::fmt::Display for Undo {
-    /// What it does, as a person would say it.
+    /// A description for users.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Undo::WriteControl { path, text } => write!(f, "write `{text}` into {}", path.display()),
+            Undo::WriteControl { path, text } => write!(f, "write `{text}` to {}", path.display()),
             Undo::RestoreValue { path, key, before, written, .. } => {
                 let key = if key.is_empty() { "the value" } else { key };
                 write!(f, "set {key} in {} from `{written}` back to `{before}`", path.display())
@@ -185,7 +188,7 @@ impl std::fmt::Display for Undo {
             Undo::Affinity { process, cpus, .. } => {
                 write!(f, "let process {process} and its descendants use CPUs {cpus}")
             }
-            Undo::EndTarget { process, .. } => write!(f, "end process {process} and what it started"),
+            Undo::EndTarget { process, .. } => write!(f, "stop process {process} and its child processes"),
             Undo::Command { command, folder, .. } if folder.as_os_str().is_empty() => {
                 write!(f, "run `{command}`")
             }

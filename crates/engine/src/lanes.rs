@@ -1,13 +1,13 @@
-//! How the lanes of a load are shared out between worker threads.
+//! Distributes the lanes of a load over worker threads.
 
 use model::Shape;
 
 use crate::workload::{Lane, Share};
 
-/// Operations an open loop may have in flight per worker before arrivals must wait, which shows as lag.
+/// Limit of the operations in flight per worker in an open loop. Further arrivals wait, which shows as lag.
 pub const OPEN_IN_FLIGHT_MAX: u32 = 256;
 
-/// The most operations one worker keeps in flight in a closed loop.
+/// Limit of the operations in flight per worker in a closed loop.
 const CLOSED_IN_FLIGHT_MAX: u64 = 65_536;
 
 /// The shares of all workers, lane by lane.
@@ -27,7 +27,7 @@ pub(crate) fn shares(lanes: &[Lane], seed: u64) -> Vec<Share> {
     shares
 }
 
-/// Whoever never waits for an arrival has nothing to be on time for.
+/// Whether the workers of a lane wait for arrivals; otherwise punctual waking is irrelevant.
 pub(crate) fn waits_for_arrivals(lane: &Lane) -> bool {
     !matches!(lane.shape, Shape::Closed { think: 0, .. })
 }

@@ -1,7 +1,7 @@
-//! The verbs: check, set, warm up, measure, restore. The one measuring loop and its three ports.
+//! The engine: checks, sets, warms up, measures, restores. It has a single measuring loop and three ports.
 //!
-//! [`workload`] is what we drive, [`source`] what we read, [`factor`] what we turn; the adapters behind these ports
-//! never know each other.
+//! [`workload`] drives the load, [`source`] reads counters, [`factor`] changes settings. The adapters behind
+//! these ports are independent of each other.
 
 pub mod arrivals;
 mod border;
@@ -9,6 +9,7 @@ pub mod cgroup;
 pub mod check;
 pub mod clock;
 mod cost;
+mod drain;
 pub mod drive;
 pub mod factor;
 pub mod lanes;

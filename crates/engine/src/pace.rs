@@ -1,36 +1,38 @@
-//! Waiting for the next arrival. A thread that sleeps until an arrival is due wakes late, by tens of microseconds on an
-//! idle machine, and every response time would hold that. So the sleep ends early, by as much as this machine has lately
-//! overslept, and the rest of the time the thread spins.
+//! Waits for the next arrival. A thread that sleeps until an arrival is due wakes late, by tens of
+//! microseconds on an idle machine, and every response time would include this. So the sleep ends early, by
+//! the recent oversleep of this machine, and the thread spins for the remaining time.
 
 use model::{MILLISECOND, Nanos};
 
 use crate::clock::Time;
 use crate::workload::{Completion, LoadError, Worker};
 
-/// How many of the latest sleeps say how late this machine wakes.
+/// Number of recent sleeps that determine the oversleep.
 const WINDOW: usize = 512;
 
-/// After how many sleeps the lead is chosen anew.
+/// Number of sleeps after which the lead is recomputed.
 const REVIEW: usize = 16;
 
-/// The part of the sleeps that end before the arrival is due, without those that oversleep by more than [`LEAD_MAX`].
+/// Share of the sleeps that must end before the arrival is due, without those that oversleep by more than
+/// [`LEAD_MAX`].
 const PUNCTUAL: f64 = 0.995;
 
-/// The longest lead. Who wakes later than this does so because others have the CPU, and spinning would take it from them.
+/// Limit of the lead. A longer oversleep means that other threads use the CPU, and spinning would take it
+/// from them.
 const LEAD_MAX: Nanos = 400_000;
 
-/// The lead before anything is known.
+/// The initial lead.
 const LEAD_FIRST: Nanos = 100_000;
 
-/// Of the time of a thread one in so many parts may be spent on spinning. A thread that has used it up leads by what its sleeps
-/// usually take too long, and does not spin for an arrival for which it did not sleep.
+/// A thread may spin for one part of its time in this many. A thread that has used this up takes the median
+/// oversleep as its lead, and does not spin for an arrival without a sleep before it.
 const SPIN_PART: Nanos = 2;
 
-/// Most time for spinning that is saved up.
+/// Limit of the accumulated spinning time.
 const CREDIT_MAX: Nanos = 5 * MILLISECOND;
 
-/// How often operations in flight are looked at while spinning, and the longest time a look is taken to last: what is longer was
-/// an interruption.
+/// The interval at which a spinning thread checks operations in flight, and the limit of the duration that a
+/// check counts with: a longer one was an interruption.
 const LOOK: Nanos = 1_000;
 const LOOK_MAX: Nanos = 10_000;
 
@@ -38,29 +40,29 @@ const LOOK_MAX: Nanos = 10_000;
 pub struct Pace<'a, T: Time> {
     time: &'a T,
     spins: bool,
-    /// Spinning that is allowed now, and up to when it was granted.
+    /// The spinning time that is available now, and when it was last granted.
     credit: Nanos,
     granted_to: Nanos,
-    /// Spinning that nobody has taken account of yet.
+    /// Spinning time that is not accounted yet.
     spun: Nanos,
     oversleeps: Vec<Nanos>,
     sleeps: usize,
-    /// Half of the sleeps take longer than this too long.
+    /// The median oversleep.
     lead_usual: Nanos,
     lead: Nanos,
-    /// The arrival for which the thread has slept already.
+    /// The arrival for which the thread has already slept.
     woken_for: Nanos,
 }
 
-/// How to wait.
+/// The method of waiting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Wait {
+enum WaitMethod {
     SleepUntil(Nanos),
     Spin,
 }
 
 impl<'a, T: Time> Pace<'a, T> {
-    /// Waits by sleeping, and by spinning too when `spins`.
+    /// Waits by sleeping, and also by spinning if `spins` is set.
     pub fn new(time: &'a T, spins: bool) -> Self {
         Pace {
             time,
@@ -82,12 +84,12 @@ impl<'a, T: Time> Pace<'a, T> {
         self.time.now()
     }
 
-    /// How long it has spun since this was last asked.
+    /// The spinning time since the last call.
     pub(crate) fn take_spun(&mut self) -> Nanos {
         std::mem::take(&mut self.spun)
     }
 
-    /// Waits for a completion of what is in flight, at most until `until`, as long as there is something in flight.
+    /// Waits for a completion at most until `until`, if operations are in flight.
     pub(crate) fn wait<W: Worker + ?Sized>(
         &self,
         until: Nanos,
@@ -103,7 +105,8 @@ impl<'a, T: Time> Pace<'a, T> {
         }
     }
 
-    /// Waits for the arrival that is due at `due`, at most until about `look_up`, or for a completion. It may return early.
+    /// Waits for the arrival at `due` or for a completion, at most until about `look_up`. It may return
+    /// early.
     pub(crate) fn wait_for_arrival<W: Worker + ?Sized>(
         &mut self,
         due: Nanos,
@@ -113,14 +116,14 @@ impl<'a, T: Time> Pace<'a, T> {
     ) -> Result<(), LoadError> {
         let now = self.time.now();
         match self.choose(due, now) {
-            Wait::SleepUntil(until) => {
+            WaitMethod::SleepUntil(until) => {
                 let until = until.min(look_up);
                 self.wait(until, worker, done)?;
                 if self.spins && until > now && done.is_empty() {
                     self.learn(until, self.time.now());
                 }
             }
-            Wait::Spin => {
+            WaitMethod::Spin => {
                 let spun = self.spin(due, worker, done)?;
                 self.spun += spun;
                 self.credit = self.credit.saturating_sub(spun);
@@ -129,9 +132,9 @@ impl<'a, T: Time> Pace<'a, T> {
         Ok(())
     }
 
-    fn choose(&mut self, due: Nanos, now: Nanos) -> Wait {
+    fn choose(&mut self, due: Nanos, now: Nanos) -> WaitMethod {
         if !self.spins || due <= now {
-            return Wait::SleepUntil(due);
+            return WaitMethod::SleepUntil(due);
         }
         let granted = now.saturating_sub(self.granted_to) / SPIN_PART;
         self.credit = (self.credit + granted).min(CREDIT_MAX);
@@ -140,15 +143,15 @@ impl<'a, T: Time> Pace<'a, T> {
         let lead = if is_affordable { self.lead } else { self.lead_usual };
         if now + lead < due {
             self.woken_for = due;
-            Wait::SleepUntil(due - lead)
+            WaitMethod::SleepUntil(due - lead)
         } else if is_affordable || self.woken_for == due {
-            Wait::Spin
+            WaitMethod::Spin
         } else {
-            Wait::SleepUntil(due)
+            WaitMethod::SleepUntil(due)
         }
     }
 
-    /// Keeps the CPU until `due` or until something is done. Returns how long.
+    /// Spins until `due` or until an operation is done. Returns the duration.
     fn spin<W: Worker + ?Sized>(
         &self,
         due: Nanos,
@@ -169,7 +172,7 @@ impl<'a, T: Time> Pace<'a, T> {
         Ok(spun)
     }
 
-    /// A sleep that was to end at `until` has ended now.
+    /// Records that a sleep until `until` ended now.
     fn learn(&mut self, until: Nanos, now: Nanos) {
         let Some(oversleep) = now.checked_sub(until) else { return };
         match self.oversleeps.get_mut(self.sleeps % WINDOW) {
@@ -178,7 +181,7 @@ impl<'a, T: Time> Pace<'a, T> {
         }
         self.sleeps += 1;
         if self.sleeps.is_multiple_of(REVIEW) {
-            // No lead makes up for the others.
+            // No lead compensates for longer ones.
             let mut sorted: Vec<Nanos> =
                 self.oversleeps.iter().copied().filter(|oversleep| *oversleep <= LEAD_MAX).collect();
             sorted.sort_unstable();
@@ -191,8 +194,8 @@ impl<'a, T: Time> Pace<'a, T> {
     }
 }
 
-/// Whether the worker threads of a load spin, and why, for the record. By default only where a CPU is left for the system under
-/// test and the rest of Plimsoll when all of them do.
+/// Whether the worker threads of a load spin, and why, for the record. By default they spin only if this
+/// leaves a CPU for the system under test and the rest of Plimsoll.
 pub(crate) fn choose_spinning(wish: Option<bool>, workers: u32, cpus: usize) -> (bool, String) {
     match wish {
         Some(true) => (true, "yes, as set".into()),

@@ -1,29 +1,41 @@
-//! The operating system's cache of files: what is in it, and dropping it.
+//! The page cache of the operating system: reads its state and drops it.
 
 use std::fs::{self, File};
 use std::io;
 use std::os::fd::AsRawFd;
 
-/// Writing to it drops the page cache.
+/// Writing to this file drops the page cache.
 pub const DROP_CACHES: &str = "/proc/sys/vm/drop_caches";
 
-/// Bytes of a range of a file that are in the page cache (cachestat, Linux 6.5); none where the kernel cannot tell.
+/// Bytes of a file range in the page cache (cachestat, Linux 6.5); none if the kernel does not support it.
 pub fn resident_bytes(file: &File, from: u64, length: u64) -> Option<u64> {
+    Some(cached_pages(file, from, length)?[0] * rustix::param::page_size() as u64)
+}
+
+/// Bytes of a file in the page cache that its device does not have yet: dirty, or being written. None if the
+/// kernel does not support it.
+pub fn unwritten_bytes(file: &File) -> Option<u64> {
+    // Length 0 means to the end.
+    let [_, dirty, writeback, ..] = cached_pages(file, 0, 0)?;
+    Some((dirty + writeback) * rustix::param::page_size() as u64)
+}
+
+/// `nr_cache`, `nr_dirty`, `nr_writeback`, `nr_evicted`, `nr_recently_evicted` of `struct cachestat`.
+fn cached_pages(file: &File, from: u64, length: u64) -> Option<[u64; 5]> {
     const SYS_CACHESTAT: libc::c_long = 451;
     let range = [from, length];
-    // nr_cache, nr_dirty, nr_writeback, nr_evicted, nr_recently_evicted.
     let mut counts = [0_u64; 5];
     // SAFETY: both pointers are to live arrays laid out as `struct cachestat_range` and `struct cachestat`.
     let result =
         unsafe { libc::syscall(SYS_CACHESTAT, file.as_raw_fd(), range.as_ptr(), counts.as_mut_ptr(), 0) };
-    (result == 0).then(|| counts[0] * rustix::param::page_size() as u64)
+    (result == 0).then_some(counts)
 }
 
-/// Drops what is cached of every file, and the kernel's caches of names with it. What is not yet on the device cannot be
-/// dropped, so it is written first.
+/// Drops the page cache of all files, and the kernel's caches of names and inodes. Dirty pages cannot be
+/// dropped, so they are written first.
 ///
 /// # Errors
-/// Without the right to write to [`DROP_CACHES`], which root has.
+/// When the permission to write to [`DROP_CACHES`] is missing, which root has.
 pub fn drop_all() -> io::Result<()> {
     rustix::fs::sync();
     fs::write(DROP_CACHES, "3\n")

@@ -4,23 +4,23 @@ use std::fs;
 
 use crate::source::HostRoot;
 
-/// The fields that are read as numbers, as proc_pid_stat(5) counts them.
+/// The numeric fields, numbered as in proc_pid_stat(5).
 const FIRST: usize = 4;
 const LAST: usize = 24;
 
-/// What the kernel says of a process or a thread in one line.
+/// The kernel's status line of a process or thread.
 #[derive(Debug, PartialEq, Eq)]
 pub struct ProcessStat<'a> {
     /// The name, at most 15 bytes.
     pub name: &'a [u8],
-    /// The letter of the state, such as `S`; `Z` and `X` once it has ended.
+    /// The letter of the state, for example `S`; `Z` and `X` after its end.
     pub state: u8,
     numbers: [Option<u64>; LAST - FIRST + 1],
 }
 
 impl<'a> ProcessStat<'a> {
-    /// Reads it; `None` when it is empty or malformed. The name stands in parentheses and may itself hold blanks, line breaks
-    /// and parentheses.
+    /// Parses the text; `None` if it is empty or malformed. The name is in parentheses and may itself contain
+    /// blanks, line breaks and parentheses.
     pub fn parse(text: &'a [u8]) -> Option<ProcessStat<'a>> {
         let open = text.iter().position(|&byte| byte == b'(')?;
         let close = text.iter().rposition(|&byte| byte == b')')?;
@@ -34,12 +34,12 @@ impl<'a> ProcessStat<'a> {
         Some(ProcessStat { name, state, numbers })
     }
 
-    /// Of a process, without its name; `None` when it is gone.
+    /// The status of a process, without its name; `None` if it has ended.
     pub fn of(root: &HostRoot, process: u32) -> Option<ProcessStat<'static>> {
         ProcessStat::read(root, &format!("proc/{process}/stat"))
     }
 
-    /// Of one thread of a process, without its name; `None` when it is gone.
+    /// The status of one thread, without its name; `None` if it has ended.
     pub fn of_thread(root: &HostRoot, process: u32, thread: u32) -> Option<ProcessStat<'static>> {
         ProcessStat::read(root, &format!("proc/{process}/task/{thread}/stat"))
     }
@@ -50,7 +50,8 @@ impl<'a> ProcessStat<'a> {
         Some(ProcessStat { name: b"", state, numbers })
     }
 
-    /// The field with this number in proc_pid_stat(5), from 4 to 24; `None` when it is missing, negative or no number.
+    /// The field with this number in proc_pid_stat(5), from 4 to 24; `None` if it is missing, negative or not
+    /// a number.
     #[inline]
     pub fn number(&self, field: usize) -> Option<u64> {
         *self.numbers.get(field.checked_sub(FIRST)?)?
@@ -66,13 +67,13 @@ impl<'a> ProcessStat<'a> {
         self.number(5)?.try_into().ok()
     }
 
-    /// The start in clock ticks since boot: with its id, the name of one process and no later one.
+    /// The start time in clock ticks since boot, which together with the id identifies a process.
     pub fn started_ticks(&self) -> Option<u64> {
         self.number(22)
     }
 }
 
-/// The start of a process in clock ticks since boot; `None` when it is gone.
+/// The start time of a process in clock ticks since boot; `None` if it has ended.
 pub fn started_ticks(process: u32) -> Option<u64> {
     ProcessStat::of(&HostRoot::live(), process)?.started_ticks()
 }
@@ -97,7 +98,7 @@ mod tests {
             let stat = ProcessStat::parse(text.as_bytes()).unwrap();
             assert_eq!((stat.name, stat.state), (name.as_bytes(), b'S'), "{name:?}");
             assert_eq!((stat.parent(), stat.group(), stat.started_ticks()), (Some(7), Some(8), Some(4711)));
-            // The group of the terminal is -1, and field 24 is the last that is read.
+            // The terminal's process group is -1, and field 24 is the last one that is read.
             assert_eq!((stat.number(8), stat.number(9), stat.number(24)), (None, Some(4_194_304), Some(99)));
             assert_eq!((stat.number(3), stat.number(25)), (None, None));
         }

@@ -1,4 +1,4 @@
-//! Whether a server is there: a port that accepts, a page that is served.
+//! Checks whether a server is available: a port accepts a connection, or a page is served.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
@@ -7,29 +7,29 @@ use std::time::Duration;
 
 use model::{Nanos, SECOND};
 
-/// How long a connection may take to be made; a local one is accepted or refused at once.
+/// Timeout of a connection; a local one is accepted or refused immediately.
 const CONNECT: Duration = Duration::from_millis(200);
 
-/// How long a page may take before it is asked for again.
+/// Timeout of a response before the page is requested again.
 const ANSWER_MAX: Nanos = 5 * SECOND;
 
-/// A page of a web server without encryption.
+/// A page of an unencrypted web server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Page {
     /// `host:port`.
     pub host: String,
-    /// From the first slash.
+    /// The path, from the first slash.
     pub path: String,
 }
 
 impl Page {
-    /// Reads `http://HOST[:PORT][/PATH]`; else what is wrong, and what to write.
+    /// Parses `http://HOST[:PORT][/PATH]`. The error is the problem and what to write.
     pub fn parse(url: &str) -> Result<Page, (String, &'static str)> {
         const HELP: &str = "such as \"http://127.0.0.1:8080/\"";
         if url.starts_with("https:") {
             return Err((
                 format!("https is not supported: `{url}`"),
-                "ask whether its port accepts, or for a plain http page",
+                "use \"tcp://HOST:PORT\", or an http page",
             ));
         }
         let wrong = || (format!("`{url}` is not the address of a page"), HELP);
@@ -64,12 +64,12 @@ pub fn resolve(host: &str) -> Result<Vec<SocketAddr>, String> {
     }
 }
 
-/// A connection to the first of these that accepts one.
+/// A connection to the first address that accepts one.
 pub fn connect(addresses: &[SocketAddr]) -> Option<TcpStream> {
     addresses.iter().find_map(|address| TcpStream::connect_timeout(address, CONNECT).ok())
 }
 
-/// Asks for a page until it is served.
+/// Requests a page until it is served.
 #[derive(Debug)]
 pub struct Request {
     addresses: Vec<SocketAddr>,
@@ -85,16 +85,16 @@ struct Connection {
 }
 
 impl Request {
-    /// For a page at these addresses of its host.
+    /// Requests a page from these addresses of its host.
     pub fn new(addresses: &[SocketAddr], page: &Page) -> Self {
         Request { addresses: addresses.to_vec(), page: page.clone(), connection: None }
     }
 
-    /// Asks, or looks at what was answered; never waits for long. A connection that breaks, answers too late or with
-    /// another status is given up and made anew.
+    /// Sends a request, or checks for a response; never waits for long. A connection that fails, times out or
+    /// returns another status is closed and opened again.
     pub fn is_answered(&mut self, now: Nanos) -> bool {
         if self.connection.is_none() {
-            self.connection = self.ask(now).ok();
+            self.connection = self.start_request(now).ok();
         }
         let Some(connection) = &mut self.connection else { return false };
         match connection.status() {
@@ -110,17 +110,17 @@ impl Request {
         }
     }
 
-    /// What becomes readable when there is something new to look at.
+    /// The descriptor that becomes readable when there is data.
     pub fn source(&self) -> Option<BorrowedFd<'_>> {
         self.connection.as_ref().map(|connection| connection.stream.as_fd())
     }
 
-    /// Until when the present answer is waited for; none when there is no connection.
+    /// The deadline of the current response; none without a connection.
     pub fn waits_until(&self) -> Option<Nanos> {
         self.connection.as_ref().map(|connection| connection.until)
     }
 
-    fn ask(&self, now: Nanos) -> io::Result<Connection> {
+    fn start_request(&self, now: Nanos) -> io::Result<Connection> {
         let mut stream = connect(&self.addresses).ok_or(ErrorKind::ConnectionRefused)?;
         let Page { host, path } = &self.page;
         write!(
@@ -133,7 +133,7 @@ impl Request {
 }
 
 impl Connection {
-    /// The status, once enough has come to know it.
+    /// The status, if enough of the response has arrived.
     fn status(&mut self) -> io::Result<Option<u16>> {
         let mut part = [0; 64];
         loop {
@@ -151,7 +151,7 @@ impl Connection {
     }
 }
 
-/// The status of `HTTP/1.1 200 OK`; none when it has not come whole; an error when this is something else.
+/// The status in `HTTP/1.1 200 OK`; none if it is incomplete; an error for anything else.
 fn status_of(answer: &[u8]) -> io::Result<Option<u16>> {
     const START: &[u8] = b"HTTP/1.";
     let other = || Err(io::Error::from(ErrorKind::InvalidData));

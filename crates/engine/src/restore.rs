@@ -1,5 +1,5 @@
-//! Undoing what factors changed: at the end of a trial, when a trial fails or panics, and after a kill. And what workloads
-//! made: what of it remains after a kill, and its removal.
+//! Undoes the changes of factors: at the end of a trial, when a trial fails or panics, and after a kill. Also
+//! finds and removes files that workloads created and a kill left.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -9,30 +9,30 @@ use crate::factor::{Factor, Undo};
 use crate::source::Unavailable;
 use crate::workload::{Announce, LoadError, Remains, WorkloadKind};
 
-/// The journal of a run, for all that announces something in it.
+/// The journal of a run, shared by all code that records entries in it.
 #[derive(Clone, Debug)]
 pub struct SharedJournal(Arc<Mutex<Journal>>);
 
 impl SharedJournal {
-    /// Of a journal that this run holds.
+    /// Shares a journal that this run has locked.
     pub fn new(journal: Journal) -> Self {
         SharedJournal(Arc::new(Mutex::new(journal)))
     }
 
-    /// Ends it: see [`Journal::complete`].
+    /// Ends the journal: see [`Journal::complete`].
     ///
     /// # Errors
-    /// As there.
+    /// As in [`Journal::complete`].
     pub fn complete(&self) -> Result<(), RecordError> {
         self.lock().complete()
     }
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, Journal> {
-        // Between any two statements that could panic it says what is in the file.
+        // The journal equals its file between any two statements that could panic.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Where workloads of a kind announce what they make.
+    /// Where workloads of a kind record the files that they create.
     pub(crate) fn announcements(&self, workload: &str) -> Arc<dyn Announce> {
         Arc::new(Announcements { journal: self.clone(), workload: workload.into() })
     }
@@ -47,30 +47,30 @@ impl Announce for Announcements {
     fn announce(&self, made: &Made) -> Result<(), LoadError> {
         self.journal.lock().announce_made(&self.workload, made).map_err(|error| {
             let what = format!("`{}` was not written: {error}", made.path.display());
-            LoadError::new(what, "a file is announced in the journal of the run before it is written")
+            LoadError::new(what, "Plimsoll enters a file in the journal of the run before it writes the file")
         })
     }
 }
 
-/// Carries out one step back; what `factors` offers.
+/// Executes one undo step; provided by `factors`.
 pub type CarryOut = fn(&Undo) -> Result<(), Unavailable>;
 
-/// A change in force. Dropping it undoes it, whatever ended the trial.
-pub(crate) struct Turned<'a> {
+/// A change in effect. Dropping it undoes it, however the trial ended.
+pub(crate) struct AppliedChanges<'a> {
     journal: &'a SharedJournal,
     carry_out: CarryOut,
-    /// Journal numbers and steps, in the order the changes were made.
+    /// Journal numbers and undo steps, in the order of the changes.
     made: Vec<(u64, Vec<Undo>)>,
-    /// What could not be undone.
+    /// Changes that could not be undone.
     failures: Vec<String>,
 }
 
-impl<'a> Turned<'a> {
+impl<'a> AppliedChanges<'a> {
     pub(crate) fn new(journal: &'a SharedJournal, carry_out: CarryOut) -> Self {
-        Turned { journal, carry_out, made: Vec::new(), failures: Vec::new() }
+        AppliedChanges { journal, carry_out, made: Vec::new(), failures: Vec::new() }
     }
 
-    /// Journals how to undo, synced, so that the factor may be set to this level.
+    /// Journals and syncs the undo steps of a factor, before it is set to this level.
     pub(crate) fn announce(
         &mut self,
         path: &str,
@@ -80,7 +80,7 @@ impl<'a> Turned<'a> {
         self.announce_steps(path, factor.undo(level).map_err(|why| why.0)?)
     }
 
-    /// Journals steps back, synced, so that what they undo may be done.
+    /// Journals and syncs undo steps, before the change is made.
     pub(crate) fn announce_steps(&mut self, what: &str, steps: Vec<Undo>) -> Result<(), String> {
         if steps.is_empty() {
             return Ok(());
@@ -90,7 +90,7 @@ impl<'a> Turned<'a> {
         Ok(())
     }
 
-    /// Undoes everything, the latest first; what could not be undone stays in the journal for `plimsoll restore`.
+    /// Undoes everything, latest change first. Failed steps remain in the journal for `plimsoll restore`.
     pub(crate) fn undo(&mut self) -> Vec<String> {
         while let Some((id, steps)) = self.made.pop() {
             match undo_all(&steps, self.carry_out) {
@@ -106,7 +106,7 @@ impl<'a> Turned<'a> {
     }
 }
 
-impl Drop for Turned<'_> {
+impl Drop for AppliedChanges<'_> {
     fn drop(&mut self) {
         self.undo();
     }
@@ -118,25 +118,25 @@ fn undo_all(steps: &[Undo], carry_out: CarryOut) -> Result<(), String> {
     if failures.is_empty() { Ok(()) } else { Err(failures.join("; ")) }
 }
 
-/// What to do with the changes that a run left.
+/// How to handle the changes that a run left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Restoring {
     /// Undo them.
     Undo,
-    /// Only say what would be done.
+    /// Only report what would be done.
     DryRun,
-    /// Forget those that cannot be undone, because a person saw to them.
+    /// Discard those that cannot be undone, because the user resolved them.
     Discard,
 }
 
-/// What became of one change.
+/// The outcome of one change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// It was undone.
     Undone,
     /// It would be undone.
     Planned,
-    /// The host was started again since: there is nothing left of it.
+    /// The host was rebooted since, which undid it.
     EndedWithTheBoot,
     /// It was made on this other host.
     OtherHost(String),
@@ -149,15 +149,15 @@ pub enum Outcome {
 /// One change that a run left.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Restored {
-    /// The factor that made it.
+    /// The factor.
     pub factor: String,
-    /// The steps that undo it, in order.
+    /// The undo steps, in order.
     pub steps: Vec<Undo>,
-    /// What became of it.
+    /// The outcome.
     pub outcome: Outcome,
 }
 
-/// Undoes what a killed run left changed, the latest change first. Doing it twice does no harm.
+/// Undoes the changes that a killed run left, latest first. It is idempotent.
 ///
 /// # Errors
 /// When the journal cannot be read or written.
@@ -195,43 +195,43 @@ pub fn restore(
     Ok(restored)
 }
 
-/// What to do with the files that a run left.
+/// How to handle the files that a run left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Removing {
-    /// Say what is there.
+    /// Report the existing files.
     Report,
-    /// Say what would be removed.
+    /// Report the files that would be removed.
     DryRun,
-    /// Remove what is as it was made.
+    /// Remove the files that are still the recorded ones.
     Remove,
-    /// Forget what is not removed, because a person saw to it.
+    /// Discard the records of files that are not removed, because the user resolved them.
     Discard,
 }
 
-/// A file or folder that a run made and that is in its journal.
+/// A file or folder of a run that is recorded in its journal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeftFile {
-    /// The kind of workload that made it.
+    /// The kind of workload that created it.
     pub workload: String,
-    /// What was made.
+    /// The file.
     pub made: Made,
-    /// What there is of it.
+    /// Its present state.
     pub remains: FileRemains,
 }
 
-/// What there is of a file that a run made.
+/// The present state of a file that a run created.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FileRemains {
-    /// This, on this host.
+    /// The state on this host.
     Here(Remains),
-    /// It was made on this other host.
+    /// It was created on this other host.
     OtherHost(String),
-    /// It was not removed for this reason, and forgotten as requested.
+    /// It was not removed for this reason; its record was discarded as requested.
     Discarded(String),
 }
 
-/// What is there of the files that a killed run made, the latest first, and removes it where that is requested. What is not
-/// there any more is crossed off and not mentioned.
+/// Finds the files that a killed run created, latest first, and removes them if requested. Records of missing
+/// files are crossed off silently.
 ///
 /// # Errors
 /// When the journal cannot be read or written.
@@ -265,8 +265,9 @@ pub fn left_files(
     Ok(left)
 }
 
-/// Removes, at the end of a run, what it announced and was not to keep and its workloads have not removed: what an earlier
-/// process of it had made. What is to be kept is the user's from now on. Returns why something is left.
+/// Removes, at the end of a run, recorded files that were not to be kept and that no workload removed, for
+/// example from an earlier process of the run. Files to be kept belong to the user from now on. Returns the
+/// reasons for remaining files.
 pub(crate) fn end_made(
     journal: &SharedJournal,
     kinds: &[&dyn WorkloadKind],

@@ -1,4 +1,4 @@
-//! Reads every source at a steady beat, on a thread of its own.
+//! Reads every source at regular intervals, on a separate thread.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -10,29 +10,30 @@ use rustix::time::{ClockId, clock_gettime};
 use crate::clock::Clock;
 use crate::source::{HostRoot, Source, SourceKind};
 
-/// The shortest window a sample out of turn may have.
+/// The shortest window of an additional sample.
 pub(crate) const WINDOW_MIN: Nanos = 20 * model::MILLISECOND;
 
-/// The kernel enforces limits of control groups in periods of this length, and systems under test do much at round times:
-/// samples at a strict beat would always meet the same part of it, and threads seen in it would stand for all the time.
+/// The period of the kernel's cgroup limits. Systems under test also act at round times. So strictly periodic
+/// samples would always see the same part of a period, and thread states in it would not be representative.
 const PERIOD: Nanos = 100 * model::MILLISECOND;
 
-/// How much later than the beat a sample is taken: never by the whole of it, and spread evenly over a period. Multiples of the
-/// golden ratio without their whole part lie so, however many there are.
+/// The delay of a sample after its regular time: less than the interval, and evenly distributed over a
+/// period. Fractional parts of multiples of the golden ratio are evenly distributed for any number of
+/// samples.
 fn later(sample: u64, every: Nanos) -> Nanos {
     ((sample as f64 * std::f64::consts::GOLDEN_RATIO).fract() * every.min(PERIOD) as f64) as Nanos
 }
 
-/// What the sampling thread is asked for.
+/// Requests to the sampling thread.
 #[derive(Debug, Default)]
-pub(crate) struct Wish {
-    /// A sample at once: a phase begins, and a window should not lie across its border.
+pub(crate) struct SampleRequest {
+    /// Take a sample now: a phase begins, and a window should not cross its border.
     pub(crate) now: AtomicBool,
-    /// No more samples.
+    /// Stop sampling.
     pub(crate) stop: AtomicBool,
 }
 
-/// An open source and how reading it went.
+/// An open source with its success and failure counts.
 struct Open {
     name: String,
     source: Box<dyn Source>,
@@ -50,8 +51,8 @@ pub struct Sampler {
 }
 
 impl Sampler {
-    /// Opens what `watch` asks for: `host` is every source of the host, `KIND:SELECTION` one that selects. A source that
-    /// cannot be opened is remembered with its reason.
+    /// Opens the sources in `watch`: `host` means every source of the host, `KIND:SELECTION` one with a
+    /// selector. A source that cannot be opened is stored with the reason.
     pub fn open(kinds: &[SourceKind], root: &HostRoot, watch: &[String]) -> Sampler {
         let mut sampler = Sampler {
             open: Vec::new(),
@@ -92,8 +93,8 @@ impl Sampler {
         sampler
     }
 
-    /// Reads every source once. Returns the window's start and end on the run's clock, and the sources that failed for
-    /// the first time, with the reason.
+    /// Reads every source once. Returns the start and end of the window on the run's clock, and the sources
+    /// that failed for the first time, with the reasons.
     pub fn sample(&mut self, clock: Clock) -> (Nanos, Nanos, Vec<(String, String)>) {
         let cpu_before = thread_cpu_s();
         let begin = self.last_read;
@@ -118,12 +119,17 @@ impl Sampler {
         (if begin == 0 { now } else { begin }, now, failures)
     }
 
+    /// Forgets when the last sample was: the window of the next one begins with it.
+    pub(crate) fn restart(&mut self) {
+        self.last_read = 0;
+    }
+
     /// The latest sample.
     pub fn readings(&self) -> &Readings {
         &self.readings
     }
 
-    /// Every source and whether it could be read.
+    /// Every source, and whether it was readable.
     pub fn status(&self) -> Vec<SourceStatus> {
         let read = self.open.iter().map(|open| SourceStatus {
             source: open.name.clone(),
@@ -135,23 +141,23 @@ impl Sampler {
         read.chain(self.unavailable.iter().cloned()).collect()
     }
 
-    /// What the sources leave out, in sentences.
+    /// The limitations of the sources, in sentences.
     pub fn limits(&self) -> Vec<String> {
         self.open.iter().map(|open| open.source.limits()).filter(|limits| !limits.is_empty()).collect()
     }
 
-    /// What reading cost so far.
+    /// The cost of reading so far.
     pub fn cost(&self) -> SamplerCost {
         self.cost
     }
 
-    /// Samples until it is stopped, at a beat of `every` that does not drift, each up to 100 ms after it, and hands each sample
-    /// to `keep` with its window on the run's clock.
+    /// Samples at the interval `every` until it is stopped. The interval does not drift, but each sample is
+    /// delayed by up to 100 ms. Passes each sample with its window on the run's clock to `keep`.
     pub(crate) fn run(
         &mut self,
         clock: Clock,
         every: Nanos,
-        wish: &Wish,
+        request: &SampleRequest,
         keep: &mut dyn FnMut(Nanos, Nanos, &Readings),
         tell: &mut dyn FnMut(Nanos, EventKind, String),
     ) {
@@ -165,24 +171,24 @@ impl Sampler {
                 keep(begin, end, &self.readings);
             }
             beat += every;
-            // After a long stall the beat starts anew: samples in a burst would describe nothing.
+            // After a long stall the schedule restarts: a burst of samples would be meaningless.
             if beat + every < clock.now() {
                 beat = clock.now();
             }
             let due = beat + later(self.cost.samples, every);
             while clock.now() < due {
-                if wish.stop.load(Ordering::Relaxed) {
+                if request.stop.load(Ordering::Relaxed) {
                     return;
                 }
-                // A window of a few milliseconds would hold less than the counters' own steps.
-                if wish.now.swap(false, Ordering::Relaxed) && clock.now() - self.last_read >= WINDOW_MIN {
+                // A window of a few milliseconds would be shorter than the resolution of the counters.
+                if request.now.swap(false, Ordering::Relaxed) && clock.now() - self.last_read >= WINDOW_MIN {
                     beat = clock.now();
                     break;
                 }
-                // Whoever wishes something unparks this thread.
+                // A request unparks this thread.
                 std::thread::park_timeout(Duration::from_nanos(due.saturating_sub(clock.now())));
             }
-            if wish.stop.load(Ordering::Relaxed) {
+            if request.stop.load(Ordering::Relaxed) {
                 return;
             }
         }

@@ -1,4 +1,5 @@
-//! A whole experiment: check, then trial after trial as the design decides, each undone and kept before the next.
+//! Executes a whole experiment: checks it, then runs the trials that the design chooses; each is undone and
+//! recorded before the next.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -6,40 +7,44 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use model::design::Next;
+use model::experiment::WatchedFor;
 use model::{
     Decision, Design, Doubt, DoubtKind, Ending, EventKind, Experiment, Level, Load, PROOF_SHARE, Plan,
-    Problem, Problems, Run, SECOND, SettingPath, Settings, Shape, Study, Treatment, Turnable, Variation,
+    Problem, Problems, Run, SECOND, Settable, SettingPath, Settings, Shape, Study, Treatment, Variation,
     Vocabulary, WarmUp, load,
 };
 use record::{PLAN_FORMAT, RecordError, RunDirectory};
 
 use crate::factor::{Factor, FactorKind, FactorTarget};
-use crate::restore::{CarryOut, SharedJournal, Turned, end_made};
+use crate::restore::{AppliedChanges, CarryOut, SharedJournal, end_made};
 use crate::sampler::Sampler;
 use crate::source::{HostRoot, SourceKind, Unavailable};
-use crate::stream::{Happening, Stream, Subscriber};
+use crate::stream::{RunEvent, Stream, Subscriber};
 use crate::target::{self, Absent, SystemUnderTest};
 use crate::trial::{Measurement, measure};
 use crate::workload::{Workload, WorkloadKind};
 use model::random::mix;
 
-/// Everything that plugs into the engine; composed by the program.
+/// All plug-ins of the engine, composed by the program.
 #[derive(Clone, Copy)]
 pub struct Registry {
-    /// What can be driven.
+    /// Workloads.
     pub workloads: &'static [&'static dyn WorkloadKind],
-    /// What can be read.
+    /// Sources of counters.
     pub sources: &'static [SourceKind],
-    /// What can be turned.
+    /// Factors.
     pub factors: &'static [FactorKind],
-    /// Puts a target into a control group of its own, so that what it uses can be read and limited apart.
+    /// Puts a target into a separate control group, so that its resource use can be read and limited
+    /// separately.
     pub target_group: FactorKind,
-    /// How a step back is carried out.
+    /// Executes an undo step.
     pub carry_out: CarryOut,
+    /// Finds what is watched for a counter of Performance Monitor.
+    pub watched: WatchedFor,
 }
 
 impl Registry {
-    /// What can be written in an experiment.
+    /// The content that experiments may have.
     pub fn vocabulary(&self) -> Vocabulary {
         Vocabulary {
             workloads: self.workloads.iter().map(|kind| kind.info()).collect(),
@@ -55,6 +60,15 @@ impl Registry {
                 .iter()
                 .flat_map(|kind| kind.metrics.iter().map(|metric| metric.name.as_ref()))
                 .collect(),
+            watched: Some(self.watched),
+        }
+    }
+
+    /// The entry of a source for one of `watch`, which may be a counter of Performance Monitor.
+    fn watch_entry(&self, entry: &str) -> String {
+        match self.vocabulary().watch_entry(entry) {
+            Ok(Some(watched)) => watched.entry,
+            _ => entry.to_string(),
         }
     }
 
@@ -71,11 +85,12 @@ impl Registry {
 pub(crate) struct Applied<'a> {
     workload: Settings,
     load: Settings,
-    /// Factors to turn and their levels, in the order the experiment names them.
+    /// Factors to set with their levels, in the order of the experiment.
     pub(crate) factors: Vec<(Cow<'a, Variation>, Level)>,
 }
 
-/// What holds in a treatment: the experiment's settings, the factors' baselines, the treatment's changes.
+/// The effective settings of a treatment: the experiment's settings, the factors' baselines, the treatment's
+/// changes.
 fn apply<'a>(experiment: &'a Experiment, treatment: &Treatment) -> Applied<'a> {
     let mut applied = Applied {
         workload: experiment.workload.settings.clone(),
@@ -93,7 +108,7 @@ fn apply<'a>(experiment: &'a Experiment, treatment: &Treatment) -> Applied<'a> {
             _ => applied.factors.push((Cow::Borrowed(variation), level.clone())),
         }
     }
-    // A proof may turn what the experiment does not vary.
+    // A proof may change factors that the experiment does not vary.
     if let Treatment::Proof(change) = treatment
         && experiment.vary.iter().all(|variation| variation.factor != change.factor)
     {
@@ -110,10 +125,11 @@ fn unvaried(path: &str) -> Variation {
         levels: Vec::new(),
         on: None,
         parameters: BTreeMap::new(),
+        line: 0,
     }
 }
 
-/// A treatment made ready: configured, its load known.
+/// A configured treatment with its load.
 pub(crate) struct Ready<'a> {
     pub(crate) workload: Box<dyn Workload>,
     load: Load,
@@ -143,7 +159,7 @@ pub(crate) fn make_ready<'a>(
         (Some(mut load), Some(workload)) => {
             let shape = load.shape.clone().unwrap_or_else(|| workload.default_shape());
             if workload.ends_by_itself() {
-                // Work that ends by itself has no warm-up to spare, and is measured to its end unless told otherwise.
+                // Work that ends by itself has no warm-up by default, and is measured to its end.
                 if load.warm_up == WarmUp::Auto {
                     load.warm_up = WarmUp::For(0);
                 }
@@ -154,7 +170,7 @@ pub(crate) fn make_ready<'a>(
                 problems.push(
                     Problem::new(
                         format!(
-                            "the {} workload does not end by itself: set how long to measure",
+                            "the {} workload does not end by itself: set `measure` to a duration",
                             experiment.workload.kind
                         ),
                         "",
@@ -169,7 +185,7 @@ pub(crate) fn make_ready<'a>(
     }
 }
 
-/// What a factor is to act on. Without a target, or before it is there, the load's own process stands in for it.
+/// The target of a factor: without a system under test, or before it runs, the load's own process.
 pub(crate) fn factor_target(
     root: &HostRoot,
     experiment: &Experiment,
@@ -197,44 +213,45 @@ pub(crate) fn factor_target(
 /// How an experiment ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ended {
-    /// The design had enough.
+    /// The design is complete.
     Complete,
     /// The user stopped it; the record is kept.
     Interrupted,
-    /// It could not go on; why.
+    /// It failed, with the reason.
     Failed(String),
 }
 
-/// A running experiment's surroundings.
+/// A running experiment with its environment.
 pub struct Session<'a> {
-    /// What is carried out.
+    /// The experiment.
     pub experiment: &'a Experiment,
-    /// What plugs in.
+    /// The plug-ins.
     pub registry: Registry,
-    /// Where the host's files are.
+    /// The root of the host's files.
     pub root: HostRoot,
-    /// Where it is recorded.
+    /// The run directory.
     pub directory: RunDirectory,
-    /// Where each change of the host is announced before it is made.
+    /// The journal, in which each host change is recorded before it is made.
     pub journal: &'a SharedJournal,
     /// Set when the user wants to stop.
     pub interrupted: &'a AtomicBool,
-    /// Who listens.
+    /// Receives all events.
     pub subscriber: &'a dyn Subscriber,
 }
 
-/// What outlives a trial.
-struct Lasting<'a> {
-    /// Until the end, so that a file made for one trial serves the next. Released: what only their trials needed is gone.
+/// The state that outlives a trial.
+struct SessionState<'a> {
+    /// Kept until the end, so that later trials can use the files of earlier ones. Their data for a single
+    /// trial is released.
     workloads: Vec<Box<dyn Workload>>,
     target: Option<SystemUnderTest<'a>>,
-    /// What could not be undone: the next trial would be measured with it.
+    /// Changes that could not be undone: they would affect the next trial.
     not_restored: Vec<String>,
 }
 
 impl Session<'_> {
-    /// Carries out trial after trial until the design has enough. What the directory already holds counts: this is
-    /// also how an interrupted experiment is resumed.
+    /// Executes trials until the design is complete. Existing records in the directory count, so this also
+    /// resumes an interrupted experiment.
     pub fn carry_out(&self, design: &dyn Design) -> Result<Ended, RecordError> {
         let target = self.experiment.target.as_ref().map(|target| {
             let log = self.directory.path().join("target.log");
@@ -243,28 +260,28 @@ impl Session<'_> {
             let folder = &self.experiment.folder;
             SystemUnderTest::new(target, folder, log, &self.root, self.journal, carry_out, group)
         });
-        let mut lasting = Lasting { workloads: Vec::new(), target, not_restored: Vec::new() };
+        let mut lasting = SessionState { workloads: Vec::new(), target, not_restored: Vec::new() };
         let ended = self.trials(design, &mut lasting);
-        // What was made is removed however it ended, also when the record could not be written.
+        // Created files are removed in any case, even if the record could not be written.
         let mut cleaned = Ok(());
         for workload in lasting.workloads.iter_mut().rev() {
             cleaned = cleaned.and(workload.clean_up());
         }
         drop(lasting.workloads);
-        // After the clean-up, which may need it.
+        // After the clean-up, which may need the target.
         let left = lasting.target.as_mut().map(SystemUnderTest::stop).unwrap_or_default();
         let not_removed = end_made(self.journal, self.registry.workloads)?;
         match (ended?, cleaned) {
             (Ended::Complete, Err(error)) => Ok(Ended::Failed(error.to_string())),
             (Ended::Complete, Ok(())) if !not_removed.is_empty() => Ok(Ended::Failed(not_removed.join("; "))),
             (Ended::Complete, Ok(())) if !left.is_empty() => {
-                Ok(Ended::Failed(format!("the target could not be ended: {}", left.join("; "))))
+                Ok(Ended::Failed(format!("the target could not be stopped: {}", left.join("; "))))
             }
             (ended, _) => Ok(ended),
         }
     }
 
-    fn trials(&self, design: &dyn Design, lasting: &mut Lasting<'_>) -> Result<Ended, RecordError> {
+    fn trials(&self, design: &dyn Design, lasting: &mut SessionState<'_>) -> Result<Ended, RecordError> {
         let mut study: Study = record::read(self.directory.path())?;
         let mut plan = study.plan.take().unwrap_or_else(|| Plan {
             format: PLAN_FORMAT.into(),
@@ -289,18 +306,18 @@ impl Session<'_> {
             plan.decisions.push(decision.clone());
             self.directory.write_plan(&plan)?;
             let planned = design.planned().map(|trials| trials_in_all(&trials, &study, &decision));
-            self.subscriber.happens(&Happening::Trial { decision: &decision, planned });
+            self.subscriber.happens(&RunEvent::Trial { decision: &decision, planned });
             let ending = self.trial(&decision, lasting)?;
             let (record, damage) = record::read_trial(&self.directory.trial_path(&decision.trial.id()))?;
             study.runs.push(record);
             study.damage.extend(damage);
             if !lasting.not_restored.is_empty() {
                 let left = std::mem::take(&mut lasting.not_restored).join("; ");
-                return Ok(Ended::Failed(format!("the next trial would not be a fair one: {left}")));
+                return Ok(Ended::Failed(format!("the next trial would start from another state: {left}")));
             }
             match ending {
                 Ending::Interrupted => return Ok(Ended::Interrupted),
-                // Nothing has been measured yet: the next trial would fail in the same way.
+                // No trial has completed yet: the next one would fail in the same way.
                 Ending::Failed(why) if !study.runs.iter().any(|of| of.run.ending == Ending::Completed) => {
                     return Ok(Ended::Failed(why));
                 }
@@ -309,12 +326,11 @@ impl Session<'_> {
         }
     }
 
-    fn trial(&self, decision: &Decision, lasting: &mut Lasting<'_>) -> Result<Ending, RecordError> {
+    fn trial(&self, decision: &Decision, lasting: &mut SessionState<'_>) -> Result<Ending, RecordError> {
         let trial = &decision.trial;
         let stream = Stream::new(self.directory.trial(&trial.id())?, self.subscriber);
-        // Filled in once the treatment is made ready.
-        let load =
-            Load { shape: None, warm_up: WarmUp::Auto, measure: None, interval: model::SECOND, spin: None };
+        // Completed when the treatment is configured.
+        let load = Load::of_workload(None);
         let kind = &self.experiment.workload.kind;
         let mut run = Run::begun(trial.clone(), kind, load, crate::clock::unix_ns());
         let ending = match make_ready(self.experiment, &self.registry, &trial.treatment) {
@@ -333,13 +349,13 @@ impl Session<'_> {
         Ok(ending)
     }
 
-    /// Sees to the target, prepares, turns the factors, measures and puts back. Returns how the trial ended when it did
-    /// before its clock began.
+    /// Starts the target, prepares, sets the factors, measures and undoes. Returns the ending if the trial
+    /// ended before its clock began.
     fn ready_trial(
         &self,
         ready: Ready<'_>,
         stream: &Stream<'_>,
-        lasting: &mut Lasting<'_>,
+        lasting: &mut SessionState<'_>,
         run: &mut Run,
     ) -> Option<Ending> {
         let Ready { mut workload, load, shape, applied } = ready;
@@ -370,22 +386,22 @@ impl Session<'_> {
         {
             let left = target.stop();
             if !left.is_empty() {
-                return Some(Ending::Failed(format!("the target was not ended: {}", left.join("; "))));
+                return Some(Ending::Failed(format!("the target was not stopped: {}", left.join("; "))));
             }
         }
-        let mut before_start = Turning {
+        let mut before_start = FactorChanges {
             session: self,
             stream,
-            turned: Turned::new(self.journal, self.registry.carry_out),
+            turned: AppliedChanges::new(self.journal, self.registry.carry_out),
             factors: Vec::new(),
         };
         for (variation, level) in early {
             let on = on(variation, &*workload);
-            if let Err(why) = before_start.turn(variation, level, &on, run) {
+            if let Err(why) = before_start.set_level(variation, level, &on, run) {
                 return Some(before_start.give_up(why, lasting));
             }
         }
-        // Once the trial is over, what was started with its levels is not what the next one needs.
+        // A target that was started with the levels of this trial cannot be used for the next one.
         let ends_with_trial =
             restarts || self.experiment.target.as_ref().is_some_and(model::Target::restarts_each_trial);
         let ending = self.measured_trial(&mut workload, (&load, &shape), late, stream, lasting, run);
@@ -395,26 +411,27 @@ impl Session<'_> {
             && ends_with_trial
         {
             for left in target.stop() {
-                stream.event(end_of(run), EventKind::Setting, format!("the target was not ended: {left}"));
+                stream.event(end_of(run), EventKind::Setting, format!("the target was not stopped: {left}"));
             }
         }
         before_start.undo(run, lasting);
         ending
     }
 
-    /// What of a trial happens while the target runs.
+    /// The part of a trial during which the target runs.
     fn measured_trial(
         &self,
         workload: &mut Box<dyn Workload>,
         (load, shape): (&Load, &Shape),
         factors: Vec<&(Cow<'_, Variation>, Level)>,
         stream: &Stream<'_>,
-        lasting: &mut Lasting<'_>,
+        lasting: &mut SessionState<'_>,
         run: &mut Run,
     ) -> Option<Ending> {
-        let mut watch = self.experiment.watch.clone();
+        let mut watch: Vec<String> =
+            self.experiment.watch.iter().map(|entry| self.registry.watch_entry(entry)).collect();
         if let Some(target) = lasting.target.as_mut() {
-            let mut say = |text: &str| self.subscriber.happens(&Happening::Preparing(text));
+            let mut say = |text: &str| self.subscriber.happens(&RunEvent::Preparing(text));
             match target.ensure_running(&mut say, self.interrupted) {
                 Ok(()) => {}
                 Err(Absent::Interrupted) => return Some(Ending::Interrupted),
@@ -424,16 +441,16 @@ impl Session<'_> {
         }
         let target = &lasting.target;
         let mut say = |text: &str| {
-            self.subscriber.happens(&Happening::Preparing(text));
+            self.subscriber.happens(&RunEvent::Preparing(text));
             !self.interrupted.load(Ordering::Relaxed)
         };
-        // Other places than the trial before: repeating them would be answered by a cache below.
+        // Other offsets than in the previous trial: the same ones would be answered by a cache below.
         let seed = self.experiment.seed ^ mix(u64::from(run.trial.number));
         workload.announce_to(&self.journal.announcements(&self.experiment.workload.kind));
         let prepared = workload.prepare(seed, &mut say);
         run.facts = workload.facts();
         run.facts.extend(target.as_ref().map(SystemUnderTest::facts).unwrap_or_default());
-        // Asked first: whoever stops the preparation makes it fail.
+        // Checked first, because an interrupt makes the preparation fail.
         if self.interrupted.load(Ordering::Relaxed) {
             return Some(Ending::Interrupted);
         }
@@ -441,29 +458,29 @@ impl Session<'_> {
         if let Err(error) = prepared {
             return Some(Ending::Failed(target_ended().unwrap_or_else(|| error.in_line())));
         }
-        // Turned after preparing, so that a limit under test does not also slow the making of its data.
-        let mut turning = Turning {
+        // Factors are set after the preparation, so that a limit does not slow the creation of data.
+        let mut turning = FactorChanges {
             session: self,
             stream,
-            turned: Turned::new(self.journal, self.registry.carry_out),
+            turned: AppliedChanges::new(self.journal, self.registry.carry_out),
             factors: Vec::new(),
         };
         for (variation, level) in factors {
             let processes = target.as_ref().map(SystemUnderTest::processes).unwrap_or_default();
             let on = factor_target(&self.root, self.experiment, &**workload, variation, processes);
-            if let Err(why) = turning.turn(variation, level, &on, run) {
+            if let Err(why) = turning.set_level(variation, level, &on, run) {
                 let why = target_ended().unwrap_or(why);
                 return Some(turning.give_up(why, lasting));
             }
         }
         if self.experiment.prove && run.trial.treatment == Treatment::Baseline {
             let processes = target.as_ref().map(SystemUnderTest::processes).unwrap_or_default();
-            run.turnable = self.turnable(&**workload, &processes, &turning.factors);
+            run.settable = self.settable(&**workload, &processes, &turning.factors);
             let of_host = |path: &String| {
                 let kind = self.registry.factors.iter().find(|kind| kind.info.path == path)?;
                 Some((path.clone(), kind.info.resource?))
             };
-            run.turned_resources = run.turnable.keys().filter_map(of_host).collect();
+            run.factor_resources = run.settable.keys().filter_map(of_host).collect();
         }
         let sampler = Sampler::open(self.registry.sources, &self.root, &watch);
         measure(
@@ -480,7 +497,7 @@ impl Session<'_> {
             },
             run,
         );
-        // A load that lost its server says so in its own words; this is why.
+        // A load that lost its server reports its own error; this is the cause.
         if run.ending != Ending::Interrupted
             && let Some(why) = target_ended()
         {
@@ -491,17 +508,17 @@ impl Session<'_> {
     }
 }
 
-/// Where the factors of the host's own resources are: these are turned to prove which one limits.
+/// Prefix of the factors of host resources, which are changed to prove which one is the limit.
 const HOST: &str = "host.";
 
 impl Session<'_> {
-    /// How each resource could be turned here and now, some of them turned already. Changes nothing.
-    fn turnable(
+    /// How each resource can be changed now, although some factors may already be set. Changes nothing.
+    fn settable(
         &self,
         workload: &dyn Workload,
         processes: &[u32],
         turned: &[(String, Box<dyn Factor>)],
-    ) -> BTreeMap<String, Turnable> {
+    ) -> BTreeMap<String, Settable> {
         let mut found = BTreeMap::new();
         for kind in self.registry.factors {
             let path = kind.info.path;
@@ -511,40 +528,40 @@ impl Session<'_> {
             if !path.starts_with(HOST) || kind.info.needs_on || (kind.needs_restart)(&on) {
                 continue;
             }
-            // The one that is turned knows how it was before, and so how much more there is.
+            // An active factor knows the previous state, and so the maximum.
             let of_turned = turned.iter().find(|(turned, _)| turned == path);
-            let turnable = match of_turned {
-                Some((_, factor)) => turnable(&**factor),
-                None => (kind.open)(&on).and_then(|factor| turnable(&*factor)),
+            let settable = match of_turned {
+                Some((_, factor)) => settable(&**factor),
+                None => (kind.open)(&on).and_then(|factor| settable(&*factor)),
             };
-            found.insert(path.to_string(), turnable.unwrap_or_else(|why| Turnable::No(why.0)));
+            found.insert(path.to_string(), settable.unwrap_or_else(|why| Settable::No(why.0)));
         }
         found
     }
 }
 
-/// What is in force of a factor, and the levels with less and with more of it that can be set.
-fn turnable(factor: &dyn Factor) -> Result<Turnable, Unavailable> {
+/// The current level of a factor, and a lower and a higher level that can be set.
+fn settable(factor: &dyn Factor) -> Result<Settable, Unavailable> {
     let in_force = factor.read()?;
     let scaled = |share| factor.scaled(share).and_then(|level| factor.check(&level).map(|()| level));
     match (scaled(PROOF_SHARE), scaled(1.0 / PROOF_SHARE)) {
         (Err(why), Err(_)) => Err(why),
-        (reduced, raised) => Ok(Turnable::Yes { in_force, reduced: reduced.ok(), raised: raised.ok() }),
+        (reduced, raised) => Ok(Settable::Yes { in_force, reduced: reduced.ok(), raised: raised.ok() }),
     }
 }
 
 /// Factors that are set together and undone together.
-struct Turning<'a> {
+struct FactorChanges<'a> {
     session: &'a Session<'a>,
     stream: &'a Stream<'a>,
-    turned: Turned<'a>,
-    /// By their paths.
+    turned: AppliedChanges<'a>,
+    /// The factors by path.
     factors: Vec<(String, Box<dyn Factor>)>,
 }
 
-impl Turning<'_> {
-    /// Puts a level in force and notes what is.
-    fn turn(
+impl FactorChanges<'_> {
+    /// Sets a level and records the effective one.
+    fn set_level(
         &mut self,
         variation: &Variation,
         level: &Level,
@@ -568,7 +585,7 @@ impl Turning<'_> {
             run.doubts.push(Doubt::new(
                 DoubtKind::NotInForce,
                 format!("{path} was set to {level}, but {in_force} is in force"),
-                "something else holds this setting: look for another manager of it",
+                "another program controls this setting: find and stop it",
             ));
         }
         run.in_force.insert(path.clone(), in_force);
@@ -576,14 +593,14 @@ impl Turning<'_> {
         Ok(())
     }
 
-    /// Undoes everything after a factor could not be set, and says what is left.
-    fn give_up(mut self, why: String, lasting: &mut Lasting<'_>) -> Ending {
+    /// Undoes everything after a factor could not be set, and returns the reason with the remaining changes.
+    fn give_up(mut self, why: String, lasting: &mut SessionState<'_>) -> Ending {
         let left = self.turned.undo();
         lasting.not_restored.extend(left.iter().cloned());
         Ending::Failed([vec![why], left].concat().join("; "))
     }
 
-    fn undo(mut self, run: &Run, lasting: &mut Lasting<'_>) {
+    fn undo(mut self, run: &Run, lasting: &mut SessionState<'_>) {
         self.factors.clear();
         for left in self.turned.undo() {
             self.stream.event(end_of(run), EventKind::Setting, format!("could not be restored: {left}"));
@@ -592,7 +609,7 @@ impl Turning<'_> {
     }
 }
 
-/// When the last phase of a run ended.
+/// The end of the last phase of a run.
 fn end_of(run: &Run) -> f64 {
     run.phases.last().map_or(0.0, |span| span.end_s)
 }
@@ -606,7 +623,7 @@ fn words(ending: &Ending) -> String {
     }
 }
 
-/// Starts a new run directory and its plan.
+/// Creates a new run directory and its plan.
 pub fn begin(
     path: &Path,
     experiment_text: &str,
@@ -623,8 +640,8 @@ pub fn begin(
     Ok(directory)
 }
 
-/// How many trials there will be with those that are repeated because they were interrupted or failed: those before the next
-/// one, and those planned that are not complete.
+/// The number of trials including repetitions of interrupted or failed ones: those before the next one, and
+/// the planned ones that are not complete.
 fn trials_in_all(planned: &[model::Trial], study: &Study, next: &Decision) -> usize {
     let is_complete = |trial: &model::Trial| {
         study.runs.iter().map(|record| &record.run).any(|run| {
@@ -643,7 +660,7 @@ mod tests {
     use crate::factor::Undo;
     use model::Nanos;
 
-    /// 100 of something in force, of which at most so much can be set.
+    /// A resource with the current level 100 and this maximum.
     struct Limit(f64);
 
     impl Factor for Limit {
@@ -673,13 +690,13 @@ mod tests {
 
     #[test]
     fn what_can_be_taken_and_given_is_what_can_be_set() {
-        let yes = |reduced: Option<f64>, raised: Option<f64>| Turnable::Yes {
+        let yes = |reduced: Option<f64>, raised: Option<f64>| Settable::Yes {
             in_force: Level::Number(100.0),
             reduced: reduced.map(Level::Number),
             raised: raised.map(Level::Number),
         };
-        assert_eq!(turnable(&Limit(1000.0)).unwrap(), yes(Some(70.0), Some(142.0)));
-        assert_eq!(turnable(&Limit(100.0)).unwrap(), yes(Some(70.0), None));
-        assert_eq!(turnable(&Limit(10.0)).unwrap_err().0, "70 is too much");
+        assert_eq!(settable(&Limit(1000.0)).unwrap(), yes(Some(70.0), Some(142.0)));
+        assert_eq!(settable(&Limit(100.0)).unwrap(), yes(Some(70.0), None));
+        assert_eq!(settable(&Limit(10.0)).unwrap_err().0, "70 is too much");
     }
 }

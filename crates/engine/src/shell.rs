@@ -1,4 +1,4 @@
-//! Commands that a user wrote in an experiment: run to their end within a time, and what they printed.
+//! Runs commands from an experiment to their end with a timeout, and returns their output.
 
 use std::ffi::OsString;
 use std::io::{ErrorKind, PipeReader, Read};
@@ -12,31 +12,32 @@ use rustix::process::{Pid, Signal};
 /// The shell.
 pub const SHELL: &str = "/bin/sh";
 
-/// What is kept of a command's output.
+/// Limit of the stored output of a command.
 const OUTPUT_MAX: usize = 64 << 10;
 
-/// How often a command is looked at.
+/// The polling interval of a running command.
 const LOOK: Duration = Duration::from_millis(5);
 
-/// The program that runs, when it is `plimsoll`.
+/// The path of the running program, if it is `plimsoll`.
 pub fn own_program() -> Option<PathBuf> {
     let path = std::env::current_exe().ok()?;
     (path.file_name()? == "plimsoll").then_some(path)
 }
 
-/// Where commands are looked for: first beside the program that runs as `plimsoll`, so that it finds itself. None when it is not that
-/// program.
+/// The search path of commands: first the folder of the running `plimsoll`, so that commands find the same
+/// program. None if the program is not `plimsoll`.
 pub fn search_path() -> Option<OsString> {
     let folder = own_program()?.parent()?.to_path_buf();
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::join_paths([folder].into_iter().chain(std::env::split_paths(&path))).ok()
 }
 
-/// Runs a shell command to its end and returns what it printed. It has no input and is a process group of its own, which
-/// is killed as a whole when the time is over; what it leaves running in the background goes on.
+/// Runs a shell command to its end and returns its output. It has no input. It runs in a separate process
+/// group, which is killed as a whole after the timeout; background processes continue.
 ///
 /// # Errors
-/// When it cannot be started, ends with another status than 0, or takes longer than `within`; with what it printed last.
+/// When it cannot be started, its exit status is not 0, or it takes longer than `within`; with its last
+/// output.
 pub fn run(
     script: &str,
     folder: &Path,
@@ -59,12 +60,12 @@ pub fn run(
         command.current_dir(folder);
     }
     let mut child = spawn(&mut command).map_err(cannot)?;
-    // Holds the writing ends of the pipes.
+    // The command has the write ends of the pipes.
     drop(command);
     let (mut printed, mut complained) = (Vec::new(), Vec::new());
     let begin = Instant::now();
     let status = loop {
-        // Asked before the pipes are read, so that what was written before the end is not missed.
+        // Checked before the pipes are read, so that output before the end is not missed.
         let ended = child.try_wait().map_err(|error| failed(format!("cannot be waited for: {error}")))?;
         take(&mut output, &mut printed);
         take(&mut complaint, &mut complained);
@@ -89,8 +90,8 @@ pub fn run(
     )))
 }
 
-/// Starts a command that inherits no descriptor but its standard streams. Whoever started Plimsoll may have left others open, and
-/// what goes on running, such as a daemon, would hold their files and locks.
+/// Starts a command that inherits only the standard streams. The parent of Plimsoll may have left other
+/// descriptors open, and a daemon would keep their files and locks.
 ///
 /// # Errors
 /// When it cannot be started.
@@ -99,8 +100,8 @@ pub fn spawn(command: &mut Command) -> std::io::Result<Child> {
     command.spawn()
 }
 
-/// Marks every descriptor but the standard streams to be closed in what is started. In this process rather than in the child,
-/// which would have to be a copy of this process for that and would start more slowly.
+/// Marks all descriptors except the standard streams as close-on-exec. It does this in this process, because
+/// code in the child would require a fork, which starts more slowly.
 fn close_descriptors_on_exec() {
     const FIRST: libc::c_uint = 3;
     const CLOSE_RANGE_CLOEXEC: libc::c_uint = 4;
@@ -108,17 +109,17 @@ fn close_descriptors_on_exec() {
     if unsafe { libc::syscall(libc::SYS_close_range, FIRST, libc::c_uint::MAX, CLOSE_RANGE_CLOEXEC) } == 0 {
         return;
     }
-    // Before Linux 5.11, and in sandboxes that do not know the call.
+    // Before Linux 5.11, and in sandboxes without this system call.
     let names = std::fs::read_dir("/proc/self/fd").into_iter().flatten().flatten();
     for number in names.filter_map(|entry| entry.file_name().to_str()?.parse::<libc::c_int>().ok()) {
         if number >= FIRST as libc::c_int {
-            // SAFETY: changes a flag of a descriptor; one that is closed by now is refused.
+            // SAFETY: changes a flag of a descriptor; if it was closed meanwhile, the call fails.
             unsafe { libc::fcntl(number, libc::F_SETFD, libc::FD_CLOEXEC) };
         }
     }
 }
 
-/// How a process ended, in words: "exit status 3", "signal 9".
+/// A description of an exit status: "exit status 3", "signal 9".
 pub fn in_words(status: std::process::ExitStatus) -> String {
     use std::os::unix::process::ExitStatusExt;
     match (status.code(), status.signal()) {
@@ -128,7 +129,7 @@ pub fn in_words(status: std::process::ExitStatus) -> String {
     }
 }
 
-/// The last lines that are not empty, in one; none when there are none.
+/// The last nonempty lines, joined; none if there are none.
 pub fn last_lines(text: &str, count: usize) -> Option<String> {
     const LINE_MAX: usize = 300;
     let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
@@ -140,10 +141,11 @@ pub fn last_lines(text: &str, count: usize) -> Option<String> {
     (!last.is_empty()).then(|| last.join(" / "))
 }
 
-/// Divides a command line into words as a shell does, with its quotes, backslashes and comments. Nothing is replaced.
+/// Splits a command line into words like a shell, with quotes, backslashes and comments, but without
+/// expansions.
 ///
 /// # Errors
-/// A quote that does not end, and a backslash with nothing after it.
+/// An unterminated quote, or a backslash at the end.
 pub fn words(line: &str) -> Result<Vec<String>, String> {
     shlex::split(line).ok_or_else(|| "has a quote that does not end, or ends with a backslash".into())
 }
@@ -154,10 +156,10 @@ fn pipe() -> std::io::Result<(PipeReader, std::io::PipeWriter)> {
     Ok((reader, writer))
 }
 
-/// Takes what is there, and keeps the last of it.
+/// Reads available output and keeps the end of it.
 fn take(pipe: &mut PipeReader, kept: &mut Vec<u8>) {
     let mut part = [0; 8192];
-    // One that prints without end must not keep the time limit from being noticed.
+    // Endless output must not prevent the check of the timeout.
     for _ in 0..64 {
         match pipe.read(&mut part) {
             Ok(0) => return,
@@ -189,9 +191,9 @@ mod tests {
     #[test]
     fn what_is_printed_comes_back() {
         assert_eq!(shell("echo \"$LEVEL\"; pwd", 60_000).unwrap(), "a b\n/\n");
-        // More than a pipe holds.
+        // More than a pipe buffers.
         assert_eq!(shell("head -c 300000 /dev/zero", 60_000).unwrap().len(), OUTPUT_MAX);
-        // What stays in the background holds the pipe open, and is not waited for.
+        // A background process keeps the pipe open, but is not waited for.
         assert_eq!(shell("sleep 5 & echo done", 60_000).unwrap(), "done\n");
     }
 
@@ -202,7 +204,7 @@ mod tests {
         let file = std::fs::File::open(scratch.join("lock")).unwrap();
         rustix::io::fcntl_setfd(&file, rustix::io::FdFlags::empty()).unwrap();
         let listed = shell("ls -l /proc/self/fd", 60_000).unwrap();
-        // The three, and the folder that is listed.
+        // The three standard streams, and the folder that is listed.
         assert_eq!(listed.matches(" -> ").count(), 4, "{listed}");
         assert!(!listed.contains("lock"), "{listed}");
     }

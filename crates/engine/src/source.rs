@@ -1,10 +1,10 @@
-//! Port 2: what we read.
+//! Port 2: sources of counters.
 
 use std::path::{Path, PathBuf};
 
 use model::{MetricInfo, Nanos, Readings};
 
-/// Where a host's files are: `/` for the machine itself, a folder for a fixture of another one.
+/// The root of a host's files: `/` for this machine, a folder for a fixture of another one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HostRoot(PathBuf);
 
@@ -14,17 +14,17 @@ impl HostRoot {
         HostRoot(PathBuf::from("/"))
     }
 
-    /// A tree that looks like a machine: `proc/`, `sys/`.
+    /// A folder with the structure of a machine: `proc/`, `sys/`.
     pub fn at(root: impl Into<PathBuf>) -> Self {
         HostRoot(root.into())
     }
 
-    /// The path of a file given from the root, such as `proc/stat`.
+    /// The path of a file relative to the root, for example `proc/stat`.
     pub fn join(&self, path: impl AsRef<Path>) -> PathBuf {
         self.0.join(path)
     }
 
-    /// True for this machine; a source that needs a system call rather than a file works only here.
+    /// Whether this is the present machine; a source that needs system calls works only here.
     pub fn is_live(&self) -> bool {
         self.0 == Path::new("/")
     }
@@ -33,37 +33,38 @@ impl HostRoot {
 /// A kind of source: one static value per folder of the `counters` crate, registered in its `SOURCES`.
 #[derive(Clone, Copy)]
 pub struct SourceKind {
-    /// Its name, such as `disk`.
+    /// Its name, for example `disk`.
     pub name: &'static str,
     /// One sentence.
     pub about: &'static str,
     /// Every metric it may report.
     pub metrics: &'static [MetricInfo],
-    /// What selects an instance in `watch = [...]`, such as `process` in `process:slapd`; empty for a source of
-    /// the host, which needs no selection.
+    /// The selector of an instance in `watch = [...]`, for example `process` in `process:slapd`; empty for a
+    /// source of the host, which needs no selection.
     pub selector: &'static str,
-    /// Opens it. `selected` holds what was written after `selector:` in `watch`, in order; empty for sources of the host.
+    /// Opens the source. `selected` has the texts after `selector:` in `watch`, in order; empty for sources
+    /// of the host.
     pub open: OpenSource,
 }
 
-/// Opens a source on a host for what was selected.
+/// Opens a source on a host for the selected instances.
 pub type OpenSource = fn(root: &HostRoot, selected: &[String]) -> Result<Box<dyn Source>, Unavailable>;
 
 /// An open source.
 pub trait Source: Send {
-    /// Reads once and sets the columns of this sample. `now` is the time on the run's clock. Rates and means are over
-    /// the time since the previous read of this source; the first read leaves them absent. A counter that went
-    /// backwards leaves its rates absent.
+    /// Reads the counters and sets the columns of this sample. `now` is the time on the run's clock. Rates
+    /// and means refer to the time since the previous read; the first read leaves them absent. A counter that
+    /// decreased leaves its rates absent.
     fn read(&mut self, now: Nanos, out: &mut Readings) -> Result<(), Unavailable>;
 
-    /// What this source leaves out, in a sentence, such as "threads of 2 processes are sampled in turn"; empty for
-    /// nothing.
+    /// The limitation of this source, in a sentence such as "threads of 2 processes are sampled in turn";
+    /// empty if there is none.
     fn limits(&self) -> String {
         String::new()
     }
 }
 
-/// Why a source cannot be read, in words with what to do.
+/// Why a source cannot be read, and what to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unavailable(pub String);
 

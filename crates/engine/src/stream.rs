@@ -1,5 +1,4 @@
-//! The one stream of what happens. The record is written from it, and whatever shows a run live listens to it, so that
-//! what is seen is what is kept.
+//! The single event stream of a run. The record and the live display both receive it, so they always agree.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -7,28 +6,28 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use model::{Decision, Event, EventKind, Interval, Phase, Readings, Run};
 use record::{OperationIntervals, RecordError, TrialWriter};
 
-/// Something that happened.
+/// An event of the stream.
 #[derive(Debug)]
-pub enum Happening<'a> {
+pub enum RunEvent<'a> {
     /// A trial begins.
     Trial {
-        /// Which, and why.
+        /// The trial, and why it was chosen.
         decision: &'a Decision,
-        /// How many there will be, when that is known.
+        /// The total number of trials, if known.
         planned: Option<usize>,
     },
     /// Progress before the clock starts, in words.
     Preparing(&'a str),
     /// A phase begins.
     Phase {
-        /// Which.
+        /// The phase.
         phase: Phase,
         /// Seconds on the trial's clock.
         at_s: f64,
-        /// How long it will take, when that is known.
+        /// Its expected length, if known.
         length_s: Option<f64>,
     },
-    /// An interval is over: a row per operation.
+    /// An interval ended: one row per operation.
     Interval(&'a [Interval]),
     /// The counters were read.
     Readings {
@@ -39,19 +38,29 @@ pub enum Happening<'a> {
         /// The sample.
         readings: &'a Readings,
     },
-    /// A dated fact.
+    /// The load has ended, and its device still writes.
+    Draining {
+        /// Seconds since the load ended.
+        since_s: f64,
+        /// The limit in seconds.
+        at_most_s: f64,
+        /// Bytes in memory that are not written yet, and writes of the devices in bytes per second; none if they
+        /// were not read.
+        writes: Option<(f64, f64)>,
+    },
+    /// A recorded event.
     Event(&'a Event),
-    /// The trial is over.
+    /// The trial ended.
     Ended(&'a Run),
 }
 
-/// Listens to what happens. Called from the engine's threads; must be quick.
+/// Receives events. Called from the engine's threads; must be fast.
 pub trait Subscriber: Sync {
-    /// Something happened.
-    fn happens(&self, happening: &Happening<'_>);
+    /// Called for each event.
+    fn happens(&self, happening: &RunEvent<'_>);
 }
 
-/// One trial's stream: to the record first, then to who listens.
+/// The stream of one trial: to the record first, then to the subscriber.
 pub(crate) struct Stream<'a> {
     writer: Mutex<TrialWriter>,
     failure: Mutex<Option<RecordError>>,
@@ -71,12 +80,12 @@ impl<'a> Stream<'a> {
 
     pub(crate) fn interval(&self, rows: &[Interval], histograms: &[OperationIntervals<'_>]) {
         self.keep(|writer| writer.interval(rows, histograms));
-        self.subscriber.happens(&Happening::Interval(rows));
+        self.subscriber.happens(&RunEvent::Interval(rows));
     }
 
     pub(crate) fn readings(&self, begin_s: f64, end_s: f64, readings: &Readings) {
         self.keep(|writer| writer.readings(begin_s, end_s, readings));
-        self.subscriber.happens(&Happening::Readings { begin_s, end_s, readings });
+        self.subscriber.happens(&RunEvent::Readings { begin_s, end_s, readings });
     }
 
     pub(crate) fn event(&self, at_s: f64, kind: EventKind, text: impl Into<String>) {
@@ -86,12 +95,16 @@ impl<'a> Stream<'a> {
 
     pub(crate) fn keep_event(&self, event: &Event) {
         self.keep(|writer| writer.event(event));
-        self.subscriber.happens(&Happening::Event(event));
+        self.subscriber.happens(&RunEvent::Event(event));
     }
 
     pub(crate) fn phase(&self, phase: Phase, at_s: f64, length_s: Option<f64>) {
         self.event(at_s, EventKind::Phase, format!("{} begins", phase.word().replace('_', "-")));
-        self.subscriber.happens(&Happening::Phase { phase, at_s, length_s });
+        self.subscriber.happens(&RunEvent::Phase { phase, at_s, length_s });
+    }
+
+    pub(crate) fn draining(&self, since_s: f64, at_most_s: f64, writes: Option<(f64, f64)>) {
+        self.subscriber.happens(&RunEvent::Draining { since_s, at_most_s, writes });
     }
 
     pub(crate) fn run(&self, run: &Run) {
@@ -102,14 +115,14 @@ impl<'a> Stream<'a> {
         self.keep(|writer| writer.start(started_unix_ns));
     }
 
-    /// True once the record could not be written: the trial must end, since what is not kept did not happen.
+    /// Whether the record could not be written: the trial must then end, because its data is lost.
     pub(crate) fn failed(&self) -> bool {
         self.failed.load(Ordering::Relaxed)
     }
 
     /// Ends the record.
     pub(crate) fn finish(self, run: &Run) -> Result<(), RecordError> {
-        self.subscriber.happens(&Happening::Ended(run));
+        self.subscriber.happens(&RunEvent::Ended(run));
         let writer = self.writer.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
         let finished = writer.finish(run);
         match self.failure.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner) {

@@ -1,44 +1,44 @@
-//! What a sleeping thread waits for, told from the system call it sleeps in.
+//! Determines what a sleeping thread waits for from its system call.
 //!
-//! `/proc/PID/task/TID/syscall` gives the number of the call and its arguments; see proc_pid_syscall(5). A lock and an
-//! idle thread of a pool look the same here, both sleep in a futex: which it is shows in how many share one address
-//! and in whether work waits meanwhile, and that is for the analysis to judge.
+//! `/proc/PID/task/TID/syscall` has the number of the call and its arguments; see proc_pid_syscall(5). A lock
+//! and an idle thread of a pool look the same here, because both sleep in a futex. The analysis distinguishes
+//! them by the number of threads at one address and by whether work waits meanwhile.
 
-/// The call a thread sleeps in.
+/// The system call in which a thread sleeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Call {
-    /// Waiting for a lock, or for another thread to hand over work, at this address.
+    /// Waiting at this address for a lock, or for work from another thread.
     Futex(u64),
-    /// Waiting for a time to come.
+    /// Waiting for a timeout.
     Timer,
     /// Waiting for any of several descriptors: an event loop.
     Events,
-    /// The same, where the kernel tells which: they are in this descriptor of `epoll`.
+    /// The same, with the descriptors in this `epoll` descriptor.
     Epoll(u32),
-    /// The same, where the process holds them: so many of `struct pollfd` at this address.
+    /// The same, with the descriptors in the process: this number of `struct pollfd` at this address.
     Poll(u64, u64),
-    /// Waiting for a connection to come.
+    /// Waiting for a connection.
     Accept,
     /// Reading from this descriptor, which may be a file or a socket.
     Read(u32),
     /// Writing to this descriptor.
     Write(u32),
-    /// Writing to this descriptor at a place in a file.
+    /// Writing to this descriptor at a file offset.
     WriteAt(u32),
-    /// Waiting for asynchronous I/O, or reading at a place in a file.
+    /// Waiting for asynchronous I/O, or reading at a file offset.
     Transfer,
-    /// Waiting until data is safe on the device.
+    /// Waiting for a flush to the device.
     Flush,
     /// Anything else.
     Other,
 }
 
-/// Reads the text of `syscall`; nothing for a thread that runs or that may not be looked at.
+/// Parses the text of `syscall`; none for a thread that runs or is not accessible.
 pub fn call(text: &[u8]) -> Option<Call> {
     let mut fields = text.trim_ascii_end().split(|&byte| byte == b' ').filter(|field| !field.is_empty());
     let first = fields.next()?;
     if first == b"-1" {
-        // Asleep, but not in a call: a page that is being read.
+        // Asleep, but not in a call: a page fault that reads from a device.
         return Some(Call::Other);
     }
     let argument = fields.next().and_then(hexadecimal);
@@ -62,7 +62,7 @@ pub fn call(text: &[u8]) -> Option<Call> {
         libc::SYS_write | libc::SYS_writev | libc::SYS_sendto | libc::SYS_sendmsg => {
             Call::Write(descriptor())
         }
-        // Of its arguments the sixth has the flags.
+        // The sixth argument has the flags.
         libc::SYS_pwritev2
             if fields.nth(4).and_then(hexadecimal).is_some_and(|flags| flags & SYNCED != 0) =>
         {
@@ -79,14 +79,14 @@ pub fn call(text: &[u8]) -> Option<Call> {
     })
 }
 
-/// `futex_wait`, since Linux 6.7, which the libc crate does not name yet.
+/// `futex_wait`, since Linux 6.7, which the libc crate does not define yet.
 const SYS_FUTEX_WAIT: libc::c_long = 455;
 
-/// Flags of `pwritev2` by which it returns once the data is safe on the device.
+/// Flags of `pwritev2` with which it returns only when the data is durable.
 const SYNCED: u64 = (libc::RWF_DSYNC | libc::RWF_SYNC) as u64;
 
-/// Whether what is written to a descriptor is safe on the device before the call returns, by the text of its `fdinfo`: see
-/// proc_pid_fdinfo(5) and open(2). `O_SYNC` holds the bit of `O_DSYNC`.
+/// Whether a write to a descriptor returns only when the data is durable, according to its `fdinfo`: see
+/// proc_pid_fdinfo(5) and open(2). `O_SYNC` includes the bit of `O_DSYNC`.
 pub fn is_synced(fdinfo: &[u8]) -> bool {
     let mut lines = fdinfo.split(|byte| *byte == b'\n');
     let flags = lines.find_map(|line| line.strip_prefix(b"flags:")).map(<[u8]>::trim_ascii);
@@ -94,7 +94,8 @@ pub fn is_synced(fdinfo: &[u8]) -> bool {
     flags.is_some_and(|flags| flags & libc::O_DSYNC as u32 != 0)
 }
 
-/// The descriptors in an array of `struct pollfd`: `int fd; short events, revents;`. Negative ones are passed over.
+/// The descriptors in an array of `struct pollfd`: `int fd; short events, revents;`. Negative ones are
+/// skipped.
 pub fn polled(array: &[u8]) -> impl Iterator<Item = u32> {
     let descriptors = array.chunks_exact(POLLED_BYTES).filter_map(|one| one.first_chunk());
     descriptors.filter_map(|bytes| u32::try_from(i32::from_ne_bytes(*bytes)).ok())
@@ -103,7 +104,7 @@ pub fn polled(array: &[u8]) -> impl Iterator<Item = u32> {
 /// The size of a `struct pollfd`.
 pub const POLLED_BYTES: usize = 8;
 
-/// The descriptors that one of `epoll` waits for, by the text of its `fdinfo`.
+/// The descriptors in an `epoll` descriptor, according to its `fdinfo`.
 pub fn watched(fdinfo: &[u8]) -> impl Iterator<Item = u32> {
     let lines = fdinfo.split(|byte| *byte == b'\n').filter_map(|line| line.strip_prefix(b"tfd:"));
     lines.filter_map(|line| {
@@ -122,7 +123,7 @@ mod tests {
 
     #[test]
     #[cfg(target_arch = "x86_64")]
-    fn calls_are_told_apart() {
+    fn calls_are_distinguished() {
         let cases: [(&str, Option<Call>); 21] = [
             ("running\n", None),
             ("", None),
@@ -151,9 +152,9 @@ mod tests {
         }
     }
 
-    /// Texts as the kernel gives them for `open` with `O_RDWR`, with `O_DSYNC` and with `O_SYNC` beside it.
+    /// Texts of the kernel for `open` with `O_RDWR`, also with `O_DSYNC` and with `O_SYNC`.
     #[test]
-    fn a_descriptor_tells_whether_its_writes_are_flushed() {
+    fn a_descriptor_shows_whether_its_writes_are_flushed() {
         let of = |flags: &str| format!("pos:\t0\nflags:\t{flags}\nmnt_id:\t29\nino:\t1\n");
         for (text, expected) in [
             (of("0100002"), false),
@@ -167,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn a_descriptor_of_epoll_tells_what_it_waits_for() {
+    fn a_descriptor_of_epoll_shows_what_it_waits_for() {
         let text = "pos:\t0\nflags:\t02000002\nmnt_id:\t15\nino:\t1066\n\
                     tfd:        6 events: 80000019 data:                0  pos:0 ino:42b sdev:f\n\
                     tfd:       11 events: 8000201d data:     55d0c3a1f2c0  pos:0 ino:9e31 sdev:8\n";

@@ -1,8 +1,9 @@
-//! The system under test during a session: started when it is first needed, waited for, watched, ended.
+//! The system under test during a session: started when it is first needed, waited for, watched, stopped.
 //!
-//! It is started through a shell that waits for a word before it becomes the command. The process id is therefore known,
-//! and how to end it journaled, before anything of the user's runs; and when Plimsoll dies before it gives the word, the
-//! shell ends by itself. Its output goes straight to a file, which outlives Plimsoll too.
+//! It is started through a shell that waits for a line of input before it executes the command. So the
+//! process id is known, and the undo step journaled, before any code of the user runs. If Plimsoll dies
+//! before it writes the line, the shell ends. The output goes directly to a file, so it continues after the
+//! end of Plimsoll.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -24,39 +25,39 @@ use crate::clock::Clock;
 use crate::factor::{FactorKind, FactorTarget, TARGET_VARIABLE, Undo};
 use crate::process_stat::{ProcessStat, started_ticks};
 use crate::readiness::{Page, Request, connect, resolve};
-use crate::restore::{CarryOut, SharedJournal, Turned};
+use crate::restore::{AppliedChanges, CarryOut, SharedJournal};
 use crate::shell::{self, SHELL};
 use crate::source::HostRoot;
 
-/// Waits for a word, or for the end of its input when Plimsoll is gone, before it becomes the command.
+/// Waits for a line, or for the end of its input if Plimsoll dies, before it executes the command.
 const GATE: &str = r#"read -r go && exec "$@" </dev/null"#;
 
-/// How often it is asked whether it is ready.
+/// The polling interval of readiness.
 const ASK: Duration = Duration::from_millis(10);
 
-/// The longest line of output that is matched; the rest of a longer one is left out.
+/// Limit of an output line for matching; the rest of a longer line is ignored.
 const LINE_MAX: usize = 64 << 10;
 
-/// How much of the end of its output is looked through for its last lines.
+/// The size of the output's end that is searched for its last lines.
 const TAIL: u64 = 8 << 10;
 
-/// How many of them are told.
+/// Number of last lines that are reported.
 const LAST_LINES: usize = 5;
 
-/// Why the target is not there for a trial.
+/// Why the target is not available for a trial.
 pub(crate) enum Absent {
     /// The user wants to stop.
     Interrupted,
-    /// What went wrong.
+    /// An error.
     Failed(String),
 }
 
 /// The system under test of a session.
 pub(crate) struct SystemUnderTest<'a> {
     target: &'a Target,
-    /// Where it runs.
+    /// Its working directory.
     folder: PathBuf,
-    /// Where its output is kept.
+    /// The file of its output.
     log: PathBuf,
     root: &'a HostRoot,
     journal: &'a SharedJournal,
@@ -66,24 +67,24 @@ pub(crate) struct SystemUnderTest<'a> {
 }
 
 enum State<'a> {
-    /// Not running, or not looked for yet.
+    /// Not running, or not searched for yet.
     Absent,
-    /// Ours.
+    /// Started by Plimsoll.
     Started(Started<'a>),
-    /// Somebody else's: process ids with their start times.
+    /// Already running: process ids with their start times.
     Attached(Vec<(u32, u64)>),
 }
 
 struct Started<'a> {
     child: RefCell<Child>,
     process: u32,
-    /// How to end it.
-    way_back: Turned<'a>,
-    /// Where the output of this start begins in the log.
+    /// The undo step that ends it.
+    way_back: AppliedChanges<'a>,
+    /// The offset in the log where the output of this start begins.
     log_from: u64,
-    /// How long it took to be ready.
+    /// The time until it was ready.
     ready_after: Nanos,
-    /// The group it is in alone, or why it has none.
+    /// Its separate control group, or why it has none.
     group: Result<String, String>,
 }
 
@@ -101,7 +102,7 @@ impl<'a> SystemUnderTest<'a> {
         SystemUnderTest { target, folder, log, root, journal, carry_out, group, state: State::Absent }
     }
 
-    /// Sees to it that the target runs and is ready. `say` receives progress.
+    /// Ensures that the target runs and is ready. `say` receives progress.
     pub(crate) fn ensure_running(
         &mut self,
         say: &mut dyn FnMut(&str),
@@ -109,7 +110,7 @@ impl<'a> SystemUnderTest<'a> {
     ) -> Result<(), Absent> {
         match self.target.origin() {
             Some(Origin::Start(line)) => {
-                // One that ended between two trials has failed, but not this trial.
+                // A target that ended between two trials does not fail the next trial.
                 if self.ended().is_some() {
                     self.stop();
                 }
@@ -124,7 +125,7 @@ impl<'a> SystemUnderTest<'a> {
                 let mut probe = Probe::open(self.target, None).map_err(Absent::Failed)?;
                 self.wait_until_ready(&mut probe, interrupted).map(|_| ())
             }
-            None => Err(Absent::Failed("[target] does not say what the system under test is".into())),
+            None => Err(Absent::Failed("[target] has none of `start`, `process` and `pid`".into())),
         }
     }
 
@@ -141,7 +142,7 @@ impl<'a> SystemUnderTest<'a> {
         let mut probe = Probe::open(self.target, Some((&self.log, log_from))).map_err(failed)?;
         if probe.is_taken() {
             return Err(Absent::Failed(format!(
-                "{} answers before the target is started: stop what listens there, or take another port",
+                "{} accepts connections before the target is started: stop the program that listens there, or use another port",
                 self.target.settings.text(&READY).unwrap_or_default()
             )));
         }
@@ -169,10 +170,11 @@ impl<'a> SystemUnderTest<'a> {
         let word = child.stdin.take();
         let process = child.id();
         let started_ticks = started_ticks(process).unwrap_or(0);
-        let mut way_back = Turned::new(self.journal, self.carry_out);
+        let mut way_back = AppliedChanges::new(self.journal, self.carry_out);
         let within = self.target.stop_within();
         let end = Undo::EndTarget { process, started_ticks, mark, within };
-        // Before it is journaled how to end it, so that it is ended before its group is removed.
+        // Before the undo step of the process is journaled, so that the process is ended before its group is
+        // removed.
         let group = enclose(&self.group, self.root, process, &mut way_back);
         let announced = way_back.announce_steps("target", vec![end]);
         let begin = Clock::get().now();
@@ -184,10 +186,10 @@ impl<'a> SystemUnderTest<'a> {
             ready_after: 0,
             group,
         });
-        // Without the word, which ends with this function, nothing was started.
+        // Without the line of input, the command was never executed, and the shell ends with this function.
         let going = announced.and_then(|()| match word {
             Some(mut word) => word.write_all(b"go\n").map_err(|error| error.to_string()),
-            None => Err("its input is not there".into()),
+            None => Err("its standard input is missing".into()),
         });
         if let Err(error) = going {
             self.stop();
@@ -237,7 +239,7 @@ impl<'a> SystemUnderTest<'a> {
         }
     }
 
-    /// How it ended, if it has; none while it runs, and when it was never there.
+    /// How it ended; none if it runs, or was never started.
     pub(crate) fn ended(&self) -> Option<String> {
         match &self.state {
             State::Absent => None,
@@ -250,7 +252,7 @@ impl<'a> SystemUnderTest<'a> {
                 let gone = |&&(process, ticks): &&(u32, u64)| started_ticks(process) != Some(ticks);
                 let (process, _) = processes.first()?;
                 let all_gone = processes.iter().filter(gone).count() == processes.len();
-                all_gone.then(|| format!("the target, process {process}, is gone"))
+                all_gone.then(|| format!("the target, process {process}, has exited"))
             }
         }
     }
@@ -264,7 +266,7 @@ impl<'a> SystemUnderTest<'a> {
         }
     }
 
-    /// The processes that are the target; what descends from them belongs to it.
+    /// The processes of the target; their descendants belong to it too.
     pub(crate) fn processes(&self) -> Vec<u32> {
         match &self.state {
             State::Absent => Vec::new(),
@@ -273,7 +275,7 @@ impl<'a> SystemUnderTest<'a> {
         }
     }
 
-    /// What to watch of it, as `watch` has it, under the name `target`.
+    /// The `watch` entries of the target, with the name `target`.
     pub(crate) fn watch(&self) -> Vec<String> {
         let mut watch = Vec::new();
         let group = match (&self.state, self.target.origin()) {
@@ -293,7 +295,7 @@ impl<'a> SystemUnderTest<'a> {
         };
         let group = group.or_else(|| {
             let first = self.processes().first().copied()?;
-            // A group that it shares with us, such as the root, says nothing about it alone.
+            // A group that it shares with Plimsoll, for example the root, is not specific to it.
             let its = unified_group(self.root, first)?;
             (its != "/" && Some(&its) != unified_group(self.root, std::process::id()).as_ref()).then_some(its)
         });
@@ -301,7 +303,7 @@ impl<'a> SystemUnderTest<'a> {
         watch
     }
 
-    /// What is worth keeping about it, for the facts of a run.
+    /// The facts about it for the record.
     pub(crate) fn facts(&self) -> Vec<(String, Level)> {
         let fact = |name: &str, level: Level| (format!("target.{name}"), level);
         match &self.state {
@@ -327,7 +329,8 @@ impl<'a> SystemUnderTest<'a> {
         }
     }
 
-    /// Ends it if it is ours, politely first. What could not be ended stays in the journal.
+    /// Stops it if Plimsoll started it, first with SIGTERM. If it cannot be ended, the undo step remains in
+    /// the journal.
     pub(crate) fn stop(&mut self) -> Vec<String> {
         let State::Started(mut started) = std::mem::replace(&mut self.state, State::Absent) else {
             return Vec::new();
@@ -351,7 +354,7 @@ impl<'a> SystemUnderTest<'a> {
             }
         }
         remarks.extend(started.way_back.undo());
-        // Gone, or so stuck that waiting for it would never end.
+        // Ended, or blocked in such a way that waiting would never end.
         let _ = child.try_wait();
         remarks
     }
@@ -363,7 +366,7 @@ impl Drop for SystemUnderTest<'_> {
     }
 }
 
-/// Could the target be started, or found, here? Changes nothing.
+/// Checks whether the target can be started or found here. Changes nothing.
 pub(crate) fn check(target: &Target, folder: &Path, root: &HostRoot) -> Problems {
     let mut problems = Problems::new();
     let mut problem = |setting: Option<&SettingInfo>, what: String, help: &str| {
@@ -374,8 +377,9 @@ pub(crate) fn check(target: &Target, folder: &Path, root: &HostRoot) -> Problems
         Some(Origin::Start(line)) => {
             let folder = directory(target, folder);
             if !folder.as_os_str().is_empty() && !folder.is_dir() {
-                let what = format!("{} is no folder: the target cannot run there", folder.display());
-                problem(Some(&DIRECTORY), what, "name one that is there");
+                let what =
+                    format!("the working directory of the target, {}, is not a folder", folder.display());
+                problem(Some(&DIRECTORY), what, "name an existing folder");
             }
             match command_words(target, line) {
                 Err(what) => problem(Some(&START), what, ""),
@@ -383,7 +387,7 @@ pub(crate) fn check(target: &Target, folder: &Path, root: &HostRoot) -> Problems
                     let program = words.first().map_or("", String::as_str);
                     if !is_found(program, &folder, target) {
                         let what = format!("there is no program `{program}` to start the target with");
-                        problem(Some(&START), what, "is it installed, and on the PATH?");
+                        problem(Some(&START), what, "check that it is installed and in PATH");
                     }
                 }
             }
@@ -395,19 +399,19 @@ pub(crate) fn check(target: &Target, folder: &Path, root: &HostRoot) -> Problems
         }
         _ => {}
     }
-    // The log does not exist yet, and is not looked at.
+    // The log does not exist yet and is not read.
     if let Err(what) = Probe::open(target, Some((Path::new("/dev/null"), 0))) {
         problem(Some(&READY), what, "");
     }
     problems
 }
 
-/// Whether Plimsoll starts this target, and can therefore start it again.
+/// Whether Plimsoll starts this target, and therefore can restart it.
 pub(crate) fn is_started_by_us(target: &Target) -> bool {
     matches!(target.origin(), Some(Origin::Start(_)))
 }
 
-/// Where the target runs, and its relative paths are meant from.
+/// The working directory of the target and base of its relative paths.
 pub(crate) fn directory(target: &Target, folder: &Path) -> PathBuf {
     match target.settings.text(&DIRECTORY) {
         Some(directory) => folder.join(directory),
@@ -420,10 +424,10 @@ fn command_words(target: &Target, line: &str) -> Result<Vec<String>, String> {
         return Ok(vec![SHELL.into(), "-c".into(), line.into()]);
     }
     let words = shell::words(line).map_err(|why| format!("start = `{line}` {why}"))?;
-    if words.is_empty() { Err("start = \"\" is no command".into()) } else { Ok(words) }
+    if words.is_empty() { Err("start = \"\" is not a command".into()) } else { Ok(words) }
 }
 
-/// Would the shell find this program?
+/// Whether the shell would find this program.
 fn is_found(program: &str, folder: &Path, target: &Target) -> bool {
     let is_file = |path: PathBuf| {
         fs::metadata(&path).is_ok_and(|data| data.is_file())
@@ -441,7 +445,7 @@ fn is_found(program: &str, folder: &Path, target: &Target) -> bool {
     })
 }
 
-/// A value that no other process has in its environment.
+/// A unique value for the environment of the target.
 fn mark() -> String {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let process = std::process::id();
@@ -449,9 +453,9 @@ fn mark() -> String {
     format!("{process}-{ticks}-{}", NEXT.fetch_add(1, Ordering::Relaxed))
 }
 
-/// The log, to append to, and where it ends now.
+/// Opens the log for appending, and returns its length.
 ///
-/// The run may be one that was handed over and is gone on with: a link of this name is refused.
+/// The run directory may come from an untrusted source: a link with this name is refused.
 fn open_log(path: &Path) -> std::io::Result<(File, u64)> {
     let (folder, name) = files::Directory::of_file(path)?;
     let mut log = folder.open_append(name, files::PRIVATE_FILE)?;
@@ -459,7 +463,7 @@ fn open_log(path: &Path) -> std::io::Result<(File, u64)> {
     Ok((log, end))
 }
 
-/// The end of the log, from no earlier than `from`.
+/// The end of the log, beginning at `from` or later.
 fn tail(path: &Path, from: u64) -> std::io::Result<String> {
     let mut log = File::open(path)?;
     let end = log.metadata()?.len();
@@ -469,13 +473,13 @@ fn tail(path: &Path, from: u64) -> std::io::Result<String> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// Puts the process, which has not become the target yet, into a group of its own, so that everything it will start is
-/// in it too. Not to have one costs only what can be read of it.
+/// Puts the shell, before it executes the command, into a separate control group, which all processes of the
+/// target then inherit. Without a group, only some metrics are missing.
 fn enclose(
     group: &FactorKind,
     root: &HostRoot,
     process: u32,
-    way_back: &mut Turned<'_>,
+    way_back: &mut AppliedChanges<'_>,
 ) -> Result<String, String> {
     let wanted = Level::Flag(true);
     let mut factor = (group.open)(&FactorTarget::of(root.clone(), vec![process])).map_err(|why| why.0)?;
@@ -485,7 +489,7 @@ fn enclose(
     factor.read().map(|path| path.to_string()).map_err(|why| why.0)
 }
 
-/// The topmost processes of what runs already, with their start times.
+/// The topmost processes of a running target, with their start times.
 fn find(origin: &Origin<'_>) -> Result<Vec<(u32, u64)>, String> {
     let with_start = |process: u32| Some((process, started_ticks(process)?));
     match origin {
@@ -503,14 +507,14 @@ fn find(origin: &Origin<'_>) -> Result<Vec<(u32, u64)>, String> {
             let found: Vec<(u32, u64)> = roots.filter_map(|process| with_start(*process)).collect();
             if found.is_empty() { Err(format!("no process `{name}` is running")) } else { Ok(found) }
         }
-        Origin::Start(_) => Err("it is to be started".into()),
+        Origin::Start(_) => Err("Plimsoll starts it".into()),
     }
 }
 
-/// Is this what the process is called by the kernel, or the file it runs?
+/// Whether this is the kernel's name of the process, or the name of its executable file.
 fn has_name(process: u32, name: &str) -> bool {
     let called = fs::read_to_string(format!("/proc/{process}/comm")).unwrap_or_default();
-    // The kernel keeps 15 bytes of it.
+    // The kernel truncates the name to 15 bytes.
     if called.trim_end() == name {
         return true;
     }
@@ -524,7 +528,7 @@ fn processes(root: &HostRoot) -> Vec<u32> {
     entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
 }
 
-/// The first process of a group and those others of it.
+/// The leader of a process group and its other members.
 fn group_members(root: &HostRoot, group: u32) -> Vec<u32> {
     let others = processes(root).into_iter().filter(|process| {
         *process != group && ProcessStat::of(root, *process).is_some_and(|stat| stat.group() == Some(group))
@@ -532,15 +536,15 @@ fn group_members(root: &HostRoot, group: u32) -> Vec<u32> {
     std::iter::once(group).chain(others).collect()
 }
 
-/// The group of cgroup v2 a process is in.
+/// The cgroup v2 group of a process.
 fn unified_group(root: &HostRoot, process: u32) -> Option<String> {
     let text = fs::read_to_string(root.join(format!("proc/{process}/cgroup"))).ok()?;
     text.lines().find_map(|line| line.strip_prefix("0::")).map(ToString::to_string)
 }
 
-/// Finds out whether the target is ready.
+/// Checks whether the target is ready.
 enum Probe {
-    /// Nothing was said about it.
+    /// No check is configured.
     Always,
     Tcp(Vec<SocketAddr>),
     Http(Vec<SocketAddr>, Request),
@@ -553,7 +557,7 @@ enum Probe {
 }
 
 impl Probe {
-    /// `log` is where its output is kept, and from where on it counts.
+    /// `log` is the file of its output, and the offset from which it counts.
     fn open(target: &Target, log: Option<(&Path, u64)>) -> Result<Probe, String> {
         match target.readiness() {
             None => Ok(Probe::Always),
@@ -565,8 +569,9 @@ impl Probe {
                 Ok(Probe::Http(addresses, request))
             }
             Some(Readiness::Line(pattern)) => {
-                let (path, from) = log.ok_or("the output of what runs already cannot be read")?;
-                // The message of the expression's parser draws the place below it, on lines of its own.
+                let (path, from) =
+                    log.ok_or("the output of a process that is already running cannot be read")?;
+                // The parser's message marks the position on separate lines.
                 let pattern = Regex::new(pattern).map_err(|error| {
                     let words = error.to_string();
                     let last = words.lines().last().unwrap_or("").trim_start_matches("error: ").to_string();
@@ -583,7 +588,8 @@ impl Probe {
         }
     }
 
-    /// Does something else answer where the target is to? What was ended a moment ago gets a moment to be gone.
+    /// Whether another process answers at the target's address. A process that was ended just now gets some
+    /// time to disappear.
     fn is_taken(&self) -> bool {
         let (Probe::Tcp(addresses) | Probe::Http(addresses, _)) = self else { return false };
         (0..50).all(|_| {
@@ -670,22 +676,22 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_started_or_found_is_told() {
+    fn what_cannot_be_started_or_found_is_reported() {
         let folder = Scratch::new();
         folder.file("no-program", "");
         for (settings, expected) in [
             (vec![("start", text("no-such-program-here -x"))], "no program `no-such-program-here`"),
             (vec![("start", text("./no-program"))], "no program `./no-program`"),
             (vec![("start", text("sh -c 'x"))], "does not end"),
-            (vec![("start", text("sh")), ("directory", text("absent"))], "is no folder"),
+            (vec![("start", text("sh")), ("directory", text("absent"))], "is not a folder"),
             (vec![("start", text("sh")), ("ready", text("line:("))], "is not a regular expression"),
             (vec![("start", text("sh")), ("ready", text("http://a b/"))], "is not the address of a page"),
             (vec![("process", text("no such process"))], "no process `no such process` is running"),
             (vec![("pid", Level::Count(i32::MAX as u64))], "there is no process 2147483647"),
         ] {
             let problems = check(&target(&settings), folder.path(), &HostRoot::live());
-            let told = problems.0.iter().any(|problem| problem.what.contains(expected));
-            assert!(told, "{settings:?}: {problems:?}");
+            let reported = problems.0.iter().any(|problem| problem.what.contains(expected));
+            assert!(reported, "{settings:?}: {problems:?}");
         }
         let fine = target(&[("start", text("sh -c 'exit 0'")), ("ready", text("line:x"))]);
         assert!(check(&fine, folder.path(), &HostRoot::live()).is_empty());

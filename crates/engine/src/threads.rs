@@ -1,22 +1,23 @@
-//! What the engine's own threads used: CPU time, time ready to run without a CPU, time blocked on I/O.
+//! Resource use of the engine's own threads: CPU time, time ready to run without a CPU, time blocked on I/O.
 
 use std::fs;
 
 use model::SECOND;
 
-/// CPU and waiting time of one thread since it started.
+/// CPU time and waiting time of one thread since its start.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct ThreadUse {
     pub(crate) cpu_ns: u64,
     pub(crate) run_wait_ns: u64,
-    /// Parts of the CPU time, in steps of a clock tick.
+    /// Parts of the CPU time, with the resolution of a clock tick.
     pub(crate) user_ns: u64,
     pub(crate) system_ns: u64,
-    /// Waiting for block I/O; 0 where [`delays_are_counted`] says that nobody counts.
+    /// Waiting for block I/O; 0 without [`delays_are_counted`].
     pub(crate) blocked_io_ns: u64,
 }
 
-/// Whether the kernel counts for how long threads wait for block I/O: `kernel.task_delayacct`, off by default since Linux 5.14.
+/// Whether the kernel measures how long threads wait for block I/O: `kernel.task_delayacct`, off by default
+/// since Linux 5.14.
 pub(crate) fn delays_are_counted() -> bool {
     fs::read_to_string("/proc/sys/kernel/task_delayacct").is_ok_and(|text| text.trim() == "1")
 }
@@ -26,7 +27,8 @@ pub(crate) fn current_thread() -> u32 {
     rustix::thread::gettid().as_raw_nonzero().get() as u32
 }
 
-/// Reads `schedstat` and `stat` of a thread of this process; none when it is gone or the kernel keeps no such figures.
+/// Reads `schedstat` and `stat` of a thread of this process; none if it has ended or the kernel does not
+/// provide the values.
 pub(crate) fn thread_use(thread: u32) -> Option<ThreadUse> {
     let text = fs::read_to_string(format!("/proc/self/task/{thread}/schedstat")).ok()?;
     let mut fields = text.split_whitespace();
@@ -45,14 +47,14 @@ pub(crate) fn thread_use(thread: u32) -> Option<ThreadUse> {
 
 /// A field of a `stat` file by its number in `proc(5)`, at least 3.
 fn stat_field(text: &str, number: usize) -> Option<&str> {
-    // The name in brackets may hold spaces and brackets: count from the last one.
+    // The name in parentheses may contain blanks and parentheses: fields are counted after the last one.
     text[text.rfind(')')? + 1..].split_whitespace().nth(number - 3)
 }
 
-/// Asks the scheduler to let this thread run soon after it wakes, where other threads are running: its turns become short, and its
-/// share of the CPU stays what it is. Kernels before 6.12 ignore that.
+/// Asks the scheduler to run this thread soon after it wakes, even if other threads run. Its time slices
+/// become short, and its share of the CPU does not change. Kernels before 6.12 ignore this.
 pub(crate) fn ask_for_short_turns() {
-    /// The shortest the kernel knows.
+    /// The shortest time slice that the kernel supports.
     const TURN_NS: u64 = 100_000;
     /// `struct sched_attr` of `sched_setattr(2)`.
     #[repr(C)]
@@ -74,9 +76,10 @@ pub(crate) fn ask_for_short_turns() {
     if read != 0 || attributes.policy != libc::SCHED_OTHER as u32 {
         return;
     }
-    // Written back with the nice value that it has.
+    // The nice value is unchanged.
     attributes = Attributes { size, nice: attributes.nice, runtime_ns: TURN_NS, ..Attributes::default() };
-    // SAFETY: the kernel reads `size` bytes of the structure, which lives across the call. A refusal changes nothing.
+    // SAFETY: the kernel reads `size` bytes of the structure, which lives across the call. A refusal changes
+    // nothing.
     let _ = unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const attributes, 0) };
 }
 
@@ -93,7 +96,7 @@ mod tests {
         }
         let after = thread_use(current_thread()).unwrap();
         assert!(after.cpu_ns > before.cpu_ns);
-        // In whole ticks, and of the same CPU time.
+        // In whole ticks, and equal to the same CPU time.
         let parts = after.user_ns + after.system_ns;
         assert!(after.user_ns > before.user_ns && parts <= after.cpu_ns + 20_000_000, "{after:?}");
         assert_eq!(thread_use(u32::MAX), None);

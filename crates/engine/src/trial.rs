@@ -1,4 +1,4 @@
-//! One trial: prepare, warm up, measure, cool down, each second kept as it passes.
+//! Executes one trial: prepares, warms up, measures, cools down, and records each interval.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Mutex;
@@ -7,10 +7,11 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::Thread;
 use std::time::Duration;
 
-use model::load::WARM_UP_MAX;
+use model::drain::DrainEnd;
+use model::steady::{Excursion, STEADY_RANGE, STEADY_ROUNDS_MAX, STEADY_SLOPE};
 use model::{
     Doubt, DoubtKind, Ending, ErrorCount, EventKind, Interval, LatencySummary, Launch, Level, Load,
-    MILLISECOND, Nanos, Phase, PhaseSpan, Run, SECOND, Shape, WarmUp,
+    MILLISECOND, Nanos, Phase, PhaseSpan, Run, SECOND, Shape, WarmUp, quantity,
 };
 use record::OperationIntervals;
 
@@ -18,27 +19,29 @@ use crate::arrivals::{Arrivals, MeasuredTime};
 use crate::border::Bordered;
 use crate::clock::{Clock, unix_ns};
 use crate::cost::Costs;
-use crate::drive::{Book, DoneLaunch, KindBook, Numbers, Stop, drive, lock};
+use crate::drain::DrainWatch;
+use crate::drive::{Book, CompletedLaunch, KindBook, Numbers, Stop, drive, lock};
 use crate::lanes::{shares, waits_for_arrivals};
 use crate::pace::{Pace, choose_spinning};
-use crate::sampler::{Sampler, WINDOW_MIN, Wish};
+use crate::sampler::{SampleRequest, Sampler, WINDOW_MIN};
 use crate::stream::Stream;
 use crate::threads::{ThreadUse, ask_for_short_turns, current_thread, thread_use};
 use crate::workload::{Lane, LoadError, Share, Workload};
 
-/// How long operations in flight are waited for when the load is over.
+/// Timeout of the operations in flight at the end of the load.
 const COOL_DOWN_MAX: Nanos = 30 * SECOND;
 
-/// How often the collector looks up from its wait, to see an interruption.
+/// The interval at which the waiting collector checks for an interrupt.
 const LOOK_UP: Nanos = 100 * MILLISECOND;
 
-/// Remarks of a workload that are kept as events; a flood of them would bury the rest.
+/// Limit of a workload's messages that are recorded as events; more would hide other events.
 const REMARKS_MAX: usize = 500;
 
-/// Launches that are kept one by one: the record of a day of short ones would be read for ever.
+/// Limit of the launches that are recorded individually: the record of many short ones would take too long to
+/// read.
 const LAUNCHES_MAX: usize = 10_000;
 
-/// What a trial needs beside the run it fills in.
+/// The inputs of a trial besides its run.
 pub(crate) struct Measurement<'a> {
     pub(crate) workload: &'a dyn Workload,
     pub(crate) load: &'a Load,
@@ -48,21 +51,21 @@ pub(crate) struct Measurement<'a> {
     pub(crate) sample_every: Nanos,
     pub(crate) stream: &'a Stream<'a>,
     pub(crate) interrupted: &'a AtomicBool,
-    /// How the system under test ended, if it has: the trial then ends too.
+    /// How the system under test ended; if it did, the trial ends too.
     pub(crate) target_ended: &'a dyn Fn() -> Option<String>,
 }
 
-/// What the worker threads tell the collector.
-enum Told {
-    /// The worker of this thread is made.
+/// Messages of the worker threads to the collector.
+enum WorkerMessage {
+    /// The worker of this thread is created.
     Ready(u32),
-    /// A step ended or begins, of operations that follow one another.
+    /// A step of consecutive operations ended or begins.
     Border,
     /// A thread is about to end.
     Finished { thread: u32, used: Option<ThreadUse>, outcome: Result<(), LoadError> },
 }
 
-/// Warms up, measures and cools down, and fills in what the run is about. The workload is prepared already.
+/// Warms up, measures and cools down, and records the run. The workload is already prepared.
 pub(crate) fn measure(measurement: Measurement<'_>, run: &mut Run) {
     let Measurement {
         workload,
@@ -85,15 +88,18 @@ pub(crate) fn measure(measurement: Measurement<'_>, run: &mut Run) {
     let stop = Stop::default();
     let books: Vec<Mutex<Book>> =
         (0..workers).map(|_| Mutex::new(Book::new(operations.len(), clock.now()))).collect();
-    let wish = Wish::default();
+    let wish = SampleRequest::default();
     let cpus = std::thread::available_parallelism().map_or(1, usize::from);
     let (may_spin, why) = choose_spinning(load.spin, workers, cpus);
     if lanes.iter().any(waits_for_arrivals) {
         run.facts.insert("generator.spin".into(), Level::Text(why));
     }
 
+    let drain = workload.drain().map(|wanted| DrainWatch::begin(wanted, &mut sampler, clock));
+    let drain = drain.as_ref();
+
     let sampler = std::thread::scope(|scope| {
-        let (tell, told) = channel::<Told>();
+        let (tell, messages) = channel::<WorkerMessage>();
         let mut go: Vec<Sender<Nanos>> = Vec::new();
         for (index, (share, book)) in shares.iter().zip(&books).enumerate() {
             let (start, started) = channel::<Nanos>();
@@ -102,19 +108,19 @@ pub(crate) fn measure(measurement: Measurement<'_>, run: &mut Run) {
             let (stop, measured) = (&stop, &measured);
             let lane = &lanes[share.lane as usize];
             let spins = may_spin && waits_for_arrivals(lane);
-            let tell_failure = tell.clone();
+            let report_failure = tell.clone();
             let body = move || {
                 let outcome =
                     work(workload, share, lane, measured, stop, book, (clock, spins), &tell, &started);
                 let thread = current_thread();
-                // The collector is gone only when it no longer wants to know.
-                let _ = tell.send(Told::Finished { thread, used: thread_use(thread), outcome });
+                // The collector no longer receives only when it does not need the message.
+                let _ = tell.send(WorkerMessage::Finished { thread, used: thread_use(thread), outcome });
             };
             let spawned = std::thread::Builder::new().name(format!("load-{index}")).spawn_scoped(scope, body);
             if let Err(error) = spawned {
                 let what = format!("worker thread {index} of {workers} could not be started: {error}");
                 let outcome = Err(LoadError::new(what, "use fewer threads"));
-                let _ = tell_failure.send(Told::Finished { thread: 0, used: None, outcome });
+                let _ = report_failure.send(WorkerMessage::Finished { thread: 0, used: None, outcome });
             }
         }
         drop(tell);
@@ -141,7 +147,7 @@ pub(crate) fn measure(measurement: Measurement<'_>, run: &mut Run) {
             target_ended,
             workload,
         };
-        let threads = match collector.wait_until_ready(&told, workers, interrupted) {
+        let threads = match collector.wait_until_ready(&messages, workers, interrupted) {
             Ok(threads) => threads,
             Err(ending) => {
                 run.ending = ending;
@@ -161,6 +167,9 @@ pub(crate) fn measure(measurement: Measurement<'_>, run: &mut Run) {
                 let seconds = |at: Nanos| (at as f64 - zero as f64) / 1e9;
                 let mut keep = |begin, end, readings: &model::Readings| {
                     stream.readings(seconds(begin), seconds(end), readings);
+                    if let Some(drain) = drain {
+                        drain.see(readings);
+                    }
                 };
                 let mut tell = |at, kind, text| stream.event(seconds(at), kind, text);
                 sampler.run(clock, sample_every, wish, &mut keep, &mut tell);
@@ -173,7 +182,7 @@ pub(crate) fn measure(measurement: Measurement<'_>, run: &mut Run) {
         if let Ok(sampling) = &sampling {
             collector.sampler = Some((&wish, sampling.thread().clone()));
         }
-        collector.carry_through(run, &told, &threads, interrupted);
+        collector.carry_through(run, &messages, &threads, drain, interrupted);
         wish.stop.store(true, Ordering::Relaxed);
         let sampler = match sampling {
             Ok(sampling) => {
@@ -197,7 +206,7 @@ pub(crate) fn measure(measurement: Measurement<'_>, run: &mut Run) {
     run.clock = clock.info(checkpoint);
 }
 
-/// The body of a worker thread.
+/// The main function of a worker thread.
 #[allow(clippy::too_many_arguments, reason = "one call site; a struct would only repeat the names")]
 fn work(
     workload: &dyn Workload,
@@ -207,27 +216,27 @@ fn work(
     stop: &Stop,
     book: &Mutex<Book>,
     (clock, spins): (Clock, bool),
-    tell: &Sender<Told>,
+    tell: &Sender<WorkerMessage>,
     started: &Receiver<Nanos>,
 ) -> Result<(), LoadError> {
     let mut worker = workload.worker(share)?;
     if workload.operations_in_turn() {
         let tell = tell.clone();
         worker = Box::new(Bordered::new(worker, move || {
-            // The collector is gone only when it no longer wants to know.
-            let _ = tell.send(Told::Border);
+            // The collector no longer receives only when it does not need the message.
+            let _ = tell.send(WorkerMessage::Border);
         }));
     }
-    // Without this the kernel may round every timed wait up by 50 us, which would show as lag.
+    // Otherwise the kernel may round every timed wait up by 50 us, which would show as lag.
     let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
     if spins {
         ask_for_short_turns();
     }
-    let _ = tell.send(Told::Ready(current_thread()));
-    // No start means that another worker could not be made.
+    let _ = tell.send(WorkerMessage::Ready(current_thread()));
+    // Without a start signal, another worker could not be created.
     let Ok(zero) = started.recv() else { return Ok(()) };
     let begin = zero.saturating_add(lane.delay);
-    // Poisson arrivals of two lanes must not be the same ones.
+    // The Poisson arrivals of two lanes must differ.
     let seed = share.seed ^ u64::from(share.lane) << 32;
     let mut arrivals = Arrivals::new(&lane.shape, share.index, share.of, seed, begin, measured);
     lock(book).counted_to = zero;
@@ -236,7 +245,7 @@ fn work(
     drive(&mut *worker, &mut arrivals, &mut pace, stop, book, numbers, share.in_flight_max)
 }
 
-/// Takes the books of all workers at the end of each interval and decides when a phase is over.
+/// Takes the books of all workers at the end of each interval, and decides when a phase ends.
 struct Collector<'a> {
     clock: Clock,
     load: &'a Load,
@@ -244,7 +253,7 @@ struct Collector<'a> {
     operations: &'a [String],
     books: &'a [Mutex<Book>],
     spare: Vec<Book>,
-    /// CPU time of the workers for waiting, so far.
+    /// CPU time that the workers spent spinning so far.
     spun_ns: u64,
     total: Vec<KindBook>,
     measured: &'a MeasuredTime,
@@ -252,21 +261,21 @@ struct Collector<'a> {
     stream: &'a Stream<'a>,
     /// The zero of the trial's clock, on the run's clock.
     zero: Nanos,
-    /// Start of the present interval.
+    /// Start of the current interval.
     begin: Nanos,
     remarks: usize,
     launches: usize,
     errors: BTreeMap<(u8, u32), ErrorCount>,
-    /// What threads that have ended had used.
+    /// The final resource use of threads that ended.
     last_uses: HashMap<u32, ThreadUse>,
-    /// The sampling thread, to be woken when a phase begins.
-    sampler: Option<(&'a Wish, Thread)>,
+    /// The sampling thread, which is woken when a phase begins.
+    sampler: Option<(&'a SampleRequest, Thread)>,
     target_ended: &'a dyn Fn() -> Option<String>,
     workload: &'a dyn Workload,
 }
 
-/// Why the wait for the end of an interval was over.
-enum Woke {
+/// Why the wait for the end of an interval ended.
+enum WakeReason {
     Time,
     AllFinished,
     Failed(LoadError),
@@ -278,25 +287,25 @@ impl Collector<'_> {
         (at as f64 - self.zero as f64) / 1e9
     }
 
-    /// Waits until every worker is made; their thread ids, or how the trial ended.
+    /// Waits until every worker is created; returns their thread ids, or how the trial ended.
     fn wait_until_ready(
         &mut self,
-        told: &Receiver<Told>,
+        messages: &Receiver<WorkerMessage>,
         workers: u32,
         interrupted: &AtomicBool,
     ) -> Result<Vec<u32>, Ending> {
         let mut threads = Vec::new();
         while threads.len() < workers as usize {
-            match told.recv_timeout(Duration::from_nanos(LOOK_UP)) {
-                Ok(Told::Ready(thread)) => threads.push(thread),
-                Ok(Told::Finished { outcome: Err(error), .. }) => {
+            match messages.recv_timeout(Duration::from_nanos(LOOK_UP)) {
+                Ok(WorkerMessage::Ready(thread)) => threads.push(thread),
+                Ok(WorkerMessage::Finished { outcome: Err(error), .. }) => {
                     return Err(Ending::Failed(error.in_line()));
                 }
-                Ok(Told::Finished { .. }) | Err(RecvTimeoutError::Disconnected) => {
-                    return Err(Ending::Failed("a worker ended before it began".into()));
+                Ok(WorkerMessage::Finished { .. }) | Err(RecvTimeoutError::Disconnected) => {
+                    return Err(Ending::Failed("a worker thread ended before the load began".into()));
                 }
-                // Nobody is at work yet.
-                Ok(Told::Border) => {}
+                // No worker has started yet.
+                Ok(WorkerMessage::Border) => {}
                 Err(RecvTimeoutError::Timeout) if interrupted.load(Ordering::Relaxed) => {
                     return Err(Ending::Interrupted);
                 }
@@ -306,12 +315,13 @@ impl Collector<'_> {
         Ok(threads)
     }
 
-    /// All phases from warm-up to cool-down.
+    /// Executes all phases from warm-up to cool-down.
     fn carry_through(
         &mut self,
         run: &mut Run,
-        told: &Receiver<Told>,
+        messages: &Receiver<WorkerMessage>,
         threads: &[u32],
+        drain: Option<&DrainWatch>,
         interrupted: &AtomicBool,
     ) {
         let mut running = threads.len();
@@ -320,7 +330,7 @@ impl Collector<'_> {
             _ => Phase::WarmUp,
         };
         let mut before = Costs::default();
-        let mut warm_up = crate::warm_up::WarmUpRates::default();
+        let mut warm_up = crate::warm_up::WarmUpRates::new(self.load.warm_up_round);
         self.enter(run, phase, self.zero);
         if phase == Phase::Measure {
             self.measured.begin(self.zero);
@@ -334,47 +344,32 @@ impl Collector<'_> {
                 _ => None,
             };
             let interval_end = self.begin + self.load.interval;
-            // The last interval of a phase takes a short rest with it rather than leave a sliver.
+            // A short remainder is added to the last interval of a phase.
             let until = match phase_end {
                 Some(end) if end <= interval_end + self.load.interval / 4 => end,
                 _ => interval_end,
             };
-            let woke = self.wait(until, told, &mut running, interrupted);
+            let woke = self.wait(until, messages, &mut running, interrupted);
             let now = self.clock.now();
             let (completed, length_s) = self.collect(phase, now);
+            if let Some(drain) = drain {
+                drain.look(self.workload);
+            }
             match woke {
-                Woke::Failed(error) => break Ending::Failed(error.in_line()),
-                Woke::Interrupted => break Ending::Interrupted,
-                Woke::AllFinished => break Ending::Completed,
-                Woke::Time if self.stream.failed() => {
+                WakeReason::Failed(error) => break Ending::Failed(error.in_line()),
+                WakeReason::Interrupted => break Ending::Interrupted,
+                WakeReason::AllFinished => break Ending::Completed,
+                WakeReason::Time if self.stream.failed() => {
                     break Ending::Failed("the record could not be written".into());
                 }
-                Woke::Time => {}
+                WakeReason::Time => {}
             }
             match phase {
                 Phase::WarmUp => {
                     warm_up.add(completed, length_s);
                     let over = match self.load.warm_up {
                         WarmUp::For(_) => phase_end.is_some_and(|end| now >= end),
-                        WarmUp::Auto if model::steady::steady(&warm_up.rates) == Some(true) => {
-                            self.stream.event(
-                                self.seconds(now),
-                                EventKind::Steadiness,
-                                "throughput is steady",
-                            );
-                            true
-                        }
-                        WarmUp::Auto if now - self.zero >= WARM_UP_MAX => {
-                            let text = format!(
-                                "throughput was not steady after {} s of warm-up",
-                                WARM_UP_MAX / SECOND
-                            );
-                            self.stream.event(self.seconds(now), EventKind::Steadiness, text.clone());
-                            let help = "measure longer, or state a warm-up time";
-                            run.doubts.push(Doubt::new(DoubtKind::Unsteady, text, help));
-                            true
-                        }
-                        WarmUp::Auto => false,
+                        WarmUp::Auto => self.ends_warm_up(run, &warm_up.rates, now),
                     };
                     if over {
                         phase = Phase::Measure;
@@ -398,33 +393,101 @@ impl Collector<'_> {
         }
         self.stop.issuing.store(true, Ordering::Relaxed);
         self.enter(run, Phase::CoolDown, now);
-        self.cool_down(told, &mut running);
+        self.cool_down(messages, &mut running);
+        if let Some(drain) = drain.filter(|_| run.ending == Ending::Completed) {
+            let end = self.drain(drain, interrupted);
+            run.facts.extend(drain.facts(end).to_facts());
+        }
         if let Some(span) = run.phases.last_mut() {
             span.end_s = self.seconds(self.begin);
         }
     }
 
-    fn cool_down(&mut self, told: &Receiver<Told>, running: &mut usize) {
+    /// Whether an automatic warm-up is over: throughput is steady, or all rounds are used up.
+    fn ends_warm_up(&self, run: &mut Run, rates: &[f64], now: Nanos) -> bool {
+        let excursion = Excursion::of_last(rates);
+        let is_steady = excursion.is_some_and(Excursion::is_steady);
+        let is_last = now - self.zero >= Nanos::from(STEADY_ROUNDS_MAX) * self.load.warm_up_round;
+        if !is_steady && !is_last {
+            return false;
+        }
+        let found = excursion.map_or_else(String::new, |excursion| {
+            format!(
+                ": range {:.1} % of the mean (limit {:.0} %), slope {:.1} % (limit {:.0} %)",
+                excursion.range * 100.0,
+                STEADY_RANGE * 100.0,
+                excursion.slope * 100.0,
+                STEADY_SLOPE * 100.0
+            )
+        });
+        let rounds = format!("{} rounds of {}", rates.len(), quantity::duration(self.load.warm_up_round));
+        let text = match is_steady {
+            true => format!("throughput is steady after {rounds}{found}"),
+            false => format!("throughput was not steady after {rounds} of warm-up{found}"),
+        };
+        self.stream.event(self.seconds(now), EventKind::Steadiness, text.clone());
+        if !is_steady {
+            let help = "set a longer round with `warm_up_round`, measure longer, or set a warm-up time";
+            run.doubts.push(Doubt::new(DoubtKind::Unsteady, text, help));
+        }
+        true
+    }
+
+    fn cool_down(&mut self, messages: &Receiver<WorkerMessage>, running: &mut usize) {
         let deadline = self.clock.now() + COOL_DOWN_MAX;
         let never = AtomicBool::new(false);
         while *running > 0 {
             let until = (self.begin + self.load.interval).min(deadline);
-            let woke = self.wait(until, told, running, &never);
+            let woke = self.wait(until, messages, running, &never);
             let now = self.clock.now();
             self.collect(Phase::CoolDown, now);
             if now >= deadline {
                 self.stop.waiting.store(true, Ordering::Relaxed);
-                let text = format!("operations in flight were given up after {} s", COOL_DOWN_MAX / SECOND);
+                let text =
+                    format!("operations still in flight were abandoned after {} s", COOL_DOWN_MAX / SECOND);
                 self.stream.event(self.seconds(now), EventKind::Ended, text);
                 break;
             }
-            if matches!(woke, Woke::AllFinished) {
+            if matches!(woke, WakeReason::AllFinished) {
                 break;
             }
         }
     }
 
-    /// Ends the present phase and begins another.
+    /// Waits until the caches are drained. The load is over: whatever ends this wait, its record is complete.
+    fn drain(&mut self, drain: &DrainWatch, interrupted: &AtomicBool) -> DrainEnd {
+        drain.load_ended(self.workload);
+        if !drain.is_visible() {
+            return DrainEnd::NoCounters;
+        }
+        let begin = self.clock.now();
+        let at_most = drain.wanted.at_most;
+        loop {
+            let now = self.clock.now();
+            let since = now.saturating_sub(begin);
+            let end = match () {
+                () if drain.is_over() => Some(DrainEnd::Rest),
+                () if interrupted.load(Ordering::Relaxed) || self.stream.failed() => {
+                    Some(DrainEnd::Interrupted)
+                }
+                () if since >= at_most => Some(DrainEnd::TimeLimit),
+                () => None,
+            };
+            if end.is_some() || now >= self.begin + self.load.interval {
+                self.collect(Phase::CoolDown, now);
+                self.stream.draining(since as f64 / 1e9, at_most as f64 / 1e9, drain.last());
+            }
+            if let Some(end) = end {
+                self.sample_now();
+                self.stream.event(self.seconds(now), EventKind::Phase, end.sentence());
+                return end;
+            }
+            std::thread::sleep(Duration::from_nanos(LOOK_UP.min(at_most - since)));
+            drain.look(self.workload);
+        }
+    }
+
+    /// Ends the current phase and begins another.
     fn enter(&self, run: &mut Run, phase: Phase, at: Nanos) {
         self.sample_now();
         let at_s = self.seconds(at);
@@ -441,7 +504,7 @@ impl Collector<'_> {
         self.stream.run(run);
     }
 
-    /// Asks for a sample of the counters at once.
+    /// Requests a sample of the counters now.
     fn sample_now(&self) {
         if let Some((wish, thread)) = &self.sampler {
             wish.now.store(true, Ordering::Relaxed);
@@ -449,50 +512,51 @@ impl Collector<'_> {
         }
     }
 
-    /// Waits for a time, or for what comes before it.
+    /// Waits until a time, or for an earlier event.
     fn wait(
         &mut self,
         until: Nanos,
-        told: &Receiver<Told>,
+        messages: &Receiver<WorkerMessage>,
         running: &mut usize,
         interrupted: &AtomicBool,
-    ) -> Woke {
+    ) -> WakeReason {
         loop {
             if *running == 0 {
-                return Woke::AllFinished;
+                return WakeReason::AllFinished;
             }
             if interrupted.load(Ordering::Relaxed) {
-                return Woke::Interrupted;
+                return WakeReason::Interrupted;
             }
             if let Some(why) = (self.target_ended)() {
-                return Woke::Failed(LoadError::new(why, ""));
+                return WakeReason::Failed(LoadError::new(why, ""));
             }
             let now = self.clock.now();
             if now >= until {
-                return Woke::Time;
+                return WakeReason::Time;
             }
-            match told.recv_timeout(Duration::from_nanos((until - now).min(LOOK_UP))) {
-                Ok(Told::Finished { thread, used, outcome }) => {
+            match messages.recv_timeout(Duration::from_nanos((until - now).min(LOOK_UP))) {
+                Ok(WorkerMessage::Finished { thread, used, outcome }) => {
                     *running -= 1;
                     self.last_uses.extend(used.map(|used| (thread, used)));
                     if let Err(error) = outcome {
-                        return Woke::Failed(error);
+                        return WakeReason::Failed(error);
                     }
                 }
-                // An interval lasts at least a tenth of what was asked, or short steps would fill the record of a long trial.
-                Ok(Told::Border) => {
+                // An interval lasts at least a tenth of the configured length; otherwise short steps would
+                // fill the record of a long trial.
+                Ok(WorkerMessage::Border) => {
                     let shortest = (self.load.interval / 10).max(WINDOW_MIN);
                     if self.clock.now() - self.begin >= shortest {
                         self.sample_now();
-                        return Woke::Time;
+                        return WakeReason::Time;
                     }
                 }
-                Ok(Told::Ready(_)) | Err(RecvTimeoutError::Timeout) => {}
-                // Every sender is gone although not every worker reported: one panicked.
+                Ok(WorkerMessage::Ready(_)) | Err(RecvTimeoutError::Timeout) => {}
+                // All senders are gone although not every worker reported: one panicked.
                 Err(RecvTimeoutError::Disconnected) => {
                     *running = 0;
-                    return Woke::Failed(LoadError::new(
-                        "a worker thread ended without a word",
+                    return WakeReason::Failed(LoadError::new(
+                        "a worker thread ended without an error message",
                         "please report this",
                     ));
                 }
@@ -500,7 +564,8 @@ impl Collector<'_> {
         }
     }
 
-    /// Takes every book, publishes the interval, and returns how many operations completed and how long it was.
+    /// Takes every book and publishes the interval. Returns the number of completed operations and the length
+    /// of the interval.
     fn collect(&mut self, phase: Phase, now: Nanos) -> (u64, f64) {
         let (begin, end) = (self.begin, now.max(self.begin + 1));
         let length_ns = (end - begin) as f64;
@@ -584,18 +649,18 @@ impl Collector<'_> {
             if self.remarks <= REMARKS_MAX {
                 self.stream.event(at_s, EventKind::Workload, remark);
             } else if self.remarks == REMARKS_MAX + 1 {
-                self.stream.event(at_s, EventKind::Workload, "further remarks were left out");
+                self.stream.event(at_s, EventKind::Workload, "further remarks are not shown");
             }
         }
         launches.sort_by_key(|launch| launch.at);
-        for DoneLaunch { kind, at, time, failed, usage } in launches {
+        for CompletedLaunch { kind, at, time, failed, usage } in launches {
             self.launches += 1;
             if self.launches <= LAUNCHES_MAX {
                 let operation = self.operations.get(usize::from(kind)).cloned().unwrap_or_default();
                 let launch = Launch { operation, time, failed, usage };
                 self.stream.keep_event(&launch.event(self.seconds(at)));
             } else if self.launches == LAUNCHES_MAX + 1 {
-                let text = format!("only the first {LAUNCHES_MAX} launches are kept one by one");
+                let text = format!("only the first {LAUNCHES_MAX} launches are recorded individually");
                 self.stream.event(at_s, EventKind::Workload, text);
             }
         }
@@ -605,8 +670,9 @@ impl Collector<'_> {
     }
 }
 
-/// Divides a count as the weights are, exact in sum (largest remainders). Which operation an arrival becomes is known
-/// only when it is done, so what was offered and issued is exact in total and shared out between the operations of a mix.
+/// Divides a count in proportion to the weights, with an exact sum (largest remainders). The operation of an
+/// arrival is known only when it is done. So the offered and issued counts are exact in total, and divided
+/// between the operations of a mix.
 fn apportion(total: u64, weights: &[u64]) -> Vec<u64> {
     let sum: u64 = weights.iter().sum();
     if sum == 0 {

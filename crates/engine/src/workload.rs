@@ -1,4 +1,4 @@
-//! Port 1: what we drive. Shaped like a submission and completion queue, one [`Worker`] per thread.
+//! Port 1: workloads. Their interface is a submission and completion queue, one [`Worker`] per thread.
 
 use std::collections::BTreeMap;
 use std::fs::{File, Metadata};
@@ -15,34 +15,35 @@ pub use record::Made;
 
 /// A kind of workload: one static value per folder of the `workloads` crate, registered in its `KINDS`.
 pub trait WorkloadKind: Sync {
-    /// Its name, sentence, settings and operations.
+    /// Its name, description, settings and operations.
     fn info(&self) -> WorkloadInfo;
 
-    /// Makes a workload from its settings; every contradiction among them at once. Touches nothing.
+    /// Creates a workload from its settings, or reports all contradictions among them. Changes nothing.
     fn configure(&self, settings: &Settings) -> Result<Box<dyn Workload>, Problems>;
 
-    /// Which of its settings contradict a load that the experiment states. Touches nothing.
+    /// The contradictions between its settings and a load in the experiment. Changes nothing.
     fn check_load(&self, _settings: &Settings, _shape: &Shape) -> Problems {
         Problems::new()
     }
 
-    /// What there is of something that a run of this kind announced and did not remove, as after a kill. With `remove` it is
-    /// removed, but only while it is what was made. See [`find`].
+    /// The present state of a file that a run of this kind recorded and did not remove, for example after a
+    /// kill. If `remove` is set, it is removed, but only if it is the recorded file. See [`find`].
     fn remains(&self, _made: &Made, _remove: bool) -> Remains {
-        Remains::NotRemovable("this workload makes no files".into())
+        Remains::NotRemovable("this workload creates no files".into())
     }
 }
 
-/// Where a workload announces what it makes. What is announced is known after a kill.
+/// Records the files that a workload creates, so that they are known after a kill.
 pub trait Announce: Send + Sync {
-    /// To be called before anything is written to what was made. Made anew at the same path, it is announced again.
+    /// Records a file before anything is written to it. If the file is created again at the same path, it is
+    /// recorded again.
     ///
     /// # Errors
-    /// When it could not be written down; nothing must be written to it then.
+    /// When it could not be recorded; nothing may be written to it then.
     fn announce(&self, made: &Made) -> Result<(), LoadError>;
 }
 
-/// Does not write down anything: for a workload that is driven without a run.
+/// Records nothing: for a workload that is driven without a run.
 #[derive(Debug)]
 pub struct Unannounced;
 
@@ -52,29 +53,29 @@ impl Announce for Unannounced {
     }
 }
 
-/// What there is of something that a run made.
+/// The present state of a file that a run created.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Remains {
-    /// Nothing.
+    /// It does not exist.
     Nothing,
     /// Another file has its name.
     Replaced,
-    /// It is there, and the run that made it, or a later one, was to keep it.
+    /// It exists, and its run or a later one was to keep it.
     Kept,
-    /// It is there and may be removed. A file has so many bytes; of a folder they are not counted.
+    /// It exists and may be removed. Contains the size of a file; none for a folder.
     Removable(Option<u64>),
     /// It was removed.
     Removed(Option<u64>),
-    /// A run that has not ended uses it.
+    /// An active run uses it.
     InUse,
-    /// It is there and is not removed: why.
+    /// It exists and is not removed, for this reason.
     NotRemovable(String),
 }
 
-/// Finds what was made by its path, in which no link is followed.
+/// Finds a created file by its path, without following links.
 ///
 /// # Errors
-/// What there is instead.
+/// Its state, if it cannot be opened or is another file.
 pub fn find(made: &Made) -> Result<(Named, Metadata), Remains> {
     let not_removable = |error: std::io::Error| Remains::NotRemovable(error.to_string());
     let named = match files::locate_exactly(&made.path) {
@@ -89,153 +90,182 @@ pub fn find(made: &Made) -> Result<(Named, Metadata), Remains> {
 
 /// A configured workload.
 pub trait Workload: Send + Sync {
-    /// Names of the operations it reports; a [`Completion`] refers to them by place.
+    /// Names of the operations that it reports; a [`Completion`] refers to them by index.
     fn operations(&self) -> Vec<String>;
 
-    /// The load when the experiment states none, such as threads times outstanding operations.
+    /// The default load, for example threads times outstanding operations.
     fn default_shape(&self) -> Shape;
 
-    /// How many worker threads share a load of this shape. At least 1.
+    /// Number of worker threads for a load of this shape, at least 1.
     fn workers(&self, shape: &Shape) -> u32;
 
-    /// The lanes of a load of this shape: one for all workers, unless parts of the load have arrivals of their own, as several
-    /// jobs at once have.
+    /// The lanes of a load of this shape: one for all workers, unless parts of the load have separate
+    /// arrivals, for example several concurrent jobs.
     fn lanes(&self, shape: &Shape) -> Vec<Lane> {
         vec![Lane { shape: shape.clone(), workers: self.workers(shape).max(1), delay: 0 }]
     }
 
-    /// Adds to the traits of its kind what holds for the operations of this load, such as those named after jobs.
+    /// Adds the traits of this load's operations to those of its kind, for example of operations with the
+    /// names of jobs.
     fn describe_operations(&self, _traits: &mut WorkloadTraits) {}
 
-    /// True for work that ends by itself, such as copying a file: it is then measured until it is done.
+    /// Whether the work ends by itself, for example copying a file: it is then measured until its end.
     fn ends_by_itself(&self) -> bool {
         false
     }
 
-    /// True when its operations follow one another, as the steps of a run do, instead of mixing: the rate of each is then over
-    /// the time in which it was the one at work.
+    /// Whether its operations are consecutive, like the steps of a run, instead of mixed. The rate of each
+    /// then refers to the time in which it was active.
     fn operations_in_turn(&self) -> bool {
         false
     }
 
-    /// Files it works on, from which a factor finds the device to turn.
+    /// Its files, which determine the device that a factor changes.
     fn files(&self) -> Vec<PathBuf> {
         Vec::new()
     }
 
-    /// Is it permitted, and is what it needs there? Changes nothing.
+    /// Checks permissions and requirements. Changes nothing.
     fn check(&self) -> Problems;
 
-    /// Does the system under test answer? Changes nothing. Not asked where Plimsoll itself starts that system.
+    /// Checks whether the system under test answers. Changes nothing. Not called if Plimsoll starts that
+    /// system.
     fn reach(&self) -> Problems {
         Problems::new()
     }
 
-    /// Where [`Workload::prepare`] is to announce the files and folders that it makes. Called before it.
+    /// Sets where [`Workload::prepare`] records the files and folders that it creates. Called before it.
     fn announce_to(&mut self, _announcements: &Arc<dyn Announce>) {}
 
-    /// Makes data and payloads before the clock starts. `seed` is the trial's, as in [`Share`]. `say` takes progress in words, at most a few a second;
-    /// it returns false when the user wants to stop, and then `prepare` returns early.
+    /// Creates data and payloads before the clock starts. `seed` is that of the trial, as in [`Share`]. `say`
+    /// receives progress in words, at most a few times per second. If it returns false, the user wants to
+    /// stop, and `prepare` returns early.
     fn prepare(&mut self, seed: u64, say: &mut dyn FnMut(&str) -> bool) -> Result<(), LoadError>;
 
-    /// A worker for one share of the load; called on the thread that will drive it.
+    /// Creates a worker for one share of the load; called on its thread.
     fn worker(&self, share: &Share) -> Result<Box<dyn Worker + '_>, LoadError>;
 
-    /// Facts about what is driven, such as `back_end` or `file.extents`. Asked after `prepare` and again after the
-    /// measurement; the later ones win.
+    /// Facts about the target, for example `back_end` or `file.extents`. Called after `prepare` and again
+    /// after the measurement; the later facts override the earlier ones.
     fn facts(&self) -> BTreeMap<String, Level> {
         BTreeMap::new()
     }
 
-    /// Words for the code of a failed operation.
+    /// A description of the code of a failed operation.
     fn describe_failure(&self, code: u32) -> String {
         format!("failure {code}")
     }
 
-    /// What a failure of this code makes doubtful: `Corrupted` when it means that other data was read back than was
-    /// written.
+    /// The doubt that follows from a failure with this code: `Corrupted` if the data that was read differs
+    /// from the written data.
     fn doubt_of_failure(&self, _code: u32) -> DoubtKind {
         DoubtKind::Failures
     }
 
-    /// The trial is over. Closes and frees what only this trial needed: the workload itself lasts until the experiment ends, beside
-    /// those of the other trials. What `clean_up` or a later trial needs stays.
+    /// The drain to watch after the load, before anything is released: writes that the load leaves behind in
+    /// a cache.
+    fn drain(&self) -> Option<Drain> {
+        None
+    }
+
+    /// Bytes of its files in the page cache that no device has yet; none if that is not known. Called once per
+    /// interval, and more often during a drain.
+    fn unwritten_bytes(&self) -> Option<u64> {
+        None
+    }
+
+    /// Releases data that only this trial needed. The workload itself exists until the experiment ends, like
+    /// those of the other trials. Data for `clean_up` or a later trial is kept.
     fn release(&mut self) {}
 
-    /// Removes what `prepare` made and was not asked to keep. Called once, when the experiment ends.
+    /// Removes what `prepare` created and was not to keep. Called once, at the end of the experiment.
     fn clean_up(&mut self) -> Result<(), LoadError> {
         Ok(())
     }
 }
 
-/// Drives operations on one thread. Timing is not its business: `drive` reads the clock around its calls.
+/// A drain to watch: data that a cache accepted, and that its device has not written yet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Drain {
+    /// How long to watch it at most.
+    pub at_most: Nanos,
+    /// The kernel names of the devices whose writes are watched, as in the counters: the device of the files,
+    /// or those below it.
+    pub devices: Vec<String>,
+    /// Whether there are devices below that of the files, which may hold a cache for each other.
+    pub is_stacked: bool,
+}
+
+/// Drives operations on one thread. It does not measure time: `drive` reads the clock around its calls.
 pub trait Worker {
-    /// Takes one operation. A blocking call completes inside and answers [`Admission::Completed`].
+    /// Submits one operation. A blocking call completes inside and returns [`Admission::Completed`].
     fn submit(&mut self, operation: Operation) -> Admission;
 
-    /// Appends completions to `done`, waiting for at least one until the time `until` on the run's clock (see
-    /// [`crate::clock::Clock`]); `u64::MAX` waits as long as it takes, and a time that is over only looks, without giving up the
-    /// CPU. Returns as soon as one is there, since `drive` reads the clock when this returns. It may return with none.
+    /// Appends completions to `done`. It waits for at least one until the time `until` on the run's clock
+    /// (see [`crate::clock::Clock`]). `u64::MAX` means without a timeout; a past time means a check without
+    /// giving up the CPU. It returns as soon as there is a completion, because `drive` reads the clock
+    /// afterwards. It may return without one.
     fn reap(&mut self, until: Nanos, done: &mut Vec<Completion>) -> Result<(), LoadError>;
 
-    /// What launched commands had used when they were done, by their ticket, for a worker that launches commands. Asked once
-    /// before the first operation, and after each completion, when what is there is taken.
+    /// The resource use of completed launches by ticket, for a worker that launches commands. Called once
+    /// before the first operation, and after each completion, when the entries are taken.
     fn usages(&mut self) -> Option<&mut Vec<(u32, Usage)>> {
         None
     }
 
-    /// What this worker has to say since it was last asked, as dated facts of the record: a pass ended, a line appeared.
-    /// Asked about once an interval; must be cheap.
+    /// The messages of this worker since the last call, which are recorded as events: a pass ended, a line
+    /// appeared. Called about once per interval; must be cheap.
     fn remarks(&mut self, _out: &mut Vec<String>) {}
 }
 
-/// One operation to carry out.
+/// One operation to execute.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Operation {
-    /// Comes back in its completion. Below the worker's limit of operations in flight, and unique among those.
+    /// Returned in its completion. It is below the worker's limit of operations in flight, and unique among
+    /// them.
     pub ticket: u32,
-    /// Which operation of its lane this is: content and place are functions of (seed, lane, number), and
-    /// the numbers of the lane's shares do not overlap.
+    /// The number of the operation in its lane. Content and offset are functions of (seed, lane, number), and
+    /// the shares of a lane have disjoint numbers.
     pub number: u64,
 }
 
-/// What became of a submission.
+/// The result of a submission.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Admission {
     /// In flight; a completion will follow.
     Accepted,
-    /// Done inside the call.
+    /// Completed inside the call.
     Completed(Done),
-    /// No room: reap first, then submit the same operation again.
+    /// No capacity: reap first, then submit the same operation again.
     Busy,
-    /// Not yet: the worker first has something to do that is no part of an operation, such as ending the command of
-    /// the one before. Reap, then submit the same operation again. In a closed loop the user is taken to arrive when
-    /// the operation is taken, so that no response time holds the preparation.
+    /// Not yet: the worker must first do something that does not belong to the operation, for example end the
+    /// previous command. Reap, then submit the same operation again. In a closed loop, the arrival time is
+    /// the time of acceptance, so that response times exclude the preparation.
     Preparing,
     /// There is no more work; the operation was not taken.
     Exhausted,
 }
 
-/// An operation that is done.
+/// A completed operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Done {
-    /// Place of its name in [`Workload::operations`].
+    /// Index of its name in [`Workload::operations`].
     pub kind: u8,
-    /// Well or failed.
+    /// Success or failure.
     pub outcome: Outcome,
-    /// Bytes moved.
+    /// Transferred bytes.
     pub bytes: u32,
-    /// How many operations are done together, such as the objects of one commit: they share the time evenly. 0 when there
-    /// was nothing to do after all.
+    /// Number of operations that completed together, for example the objects of one commit: they share the
+    /// time evenly. 0 if there was nothing to do.
     pub count: u32,
 }
 
-/// Well or failed.
+/// Success or failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// As it should.
+    /// Successful.
     Well,
-    /// It failed; the workload knows words for the code.
+    /// Failed; the workload describes the code.
     Failed(u32),
 }
 
@@ -244,42 +274,42 @@ pub enum Outcome {
 pub struct Completion {
     /// The operation's ticket.
     pub ticket: u32,
-    /// What became of it.
+    /// The result.
     pub done: Done,
 }
 
-/// A part of the load with arrivals and workers of its own. Its operations are numbered from 0.
+/// A part of the load with separate arrivals and workers. Its operations are numbered from 0.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Lane {
     /// Its arrivals.
     pub shape: Shape,
-    /// How many worker threads share it. At least 1.
+    /// Number of its worker threads, at least 1.
     pub workers: u32,
-    /// How long after the start of the load it begins.
+    /// The delay of its start after the start of the load.
     pub delay: Nanos,
 }
 
 /// One worker's part of the load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Share {
-    /// Which lane of [`Workload::lanes`], from 0.
+    /// The index in [`Workload::lanes`], from 0.
     pub lane: u32,
-    /// Which worker of the lane, from 0.
+    /// The index of the worker in the lane, from 0.
     pub index: u32,
-    /// Of how many.
+    /// Number of workers in the lane.
     pub of: u32,
-    /// Most operations this worker will have in flight.
+    /// Limit of this worker's operations in flight.
     pub in_flight_max: u32,
     /// The trial's seed.
     pub seed: u64,
 }
 
-/// Why load could not be driven: what, and what to do.
+/// Why load could not be driven, and what to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LoadError {
-    /// What went wrong and where, as a sentence fragment.
+    /// The error and its place, as a sentence fragment.
     pub what: String,
-    /// What to do; empty when nothing can be advised.
+    /// What to do; empty if there is no advice.
     pub help: String,
 }
 
@@ -289,7 +319,7 @@ impl LoadError {
         LoadError { what: what.into(), help: help.into() }
     }
 
-    /// What and what to do, as one line of a record or a report.
+    /// The error and the advice, as one line of a record or a report.
     pub fn in_line(&self) -> String {
         match self.help.is_empty() {
             true => self.what.clone(),

@@ -1,12 +1,13 @@
-//! Control groups: where the controllers are on this host, which group a process is in, and a group of our own in which
-//! its processes are limited.
+//! Control groups: the location of the controllers on this host, the group of a process, and a new group in
+//! which processes are limited.
 //!
-//! A controller is bound either to a v1 hierarchy of its own or to the one v2 hierarchy; a host may have both. In v1 our
-//! group is made inside the group the processes are in. In v2 a group that holds processes cannot hand controllers to
-//! groups inside it, so ours is made beside it, unless it is the root, which is exempt.
+//! A controller belongs either to its own v1 hierarchy or to the single v2 hierarchy; a host may have both.
+//! In v1 the new group is created inside the group of the processes. In v2 a group with processes cannot
+//! delegate controllers to its children, so the new group is its sibling. The root group is exempt from this
+//! rule.
 //!
-//! Processes that are in a group of ours already, as a target's are, are limited there: several limits at once then hold
-//! for the same group, which v2 asks for.
+//! Processes that are already in a group made by Plimsoll, such as those of a target, are limited there.
+//! Several limits then apply to the same group, which v2 requires.
 
 use std::fs;
 use std::io;
@@ -19,25 +20,25 @@ use rustix::fs::Access;
 
 use crate::process;
 
-/// What the folder of every group made here is named after; only such groups are ever removed.
+/// The name prefix of every group made here; only such groups are ever removed.
 pub const NAME_PREFIX: &str = "plimsoll-";
 
 pub use engine::cgroup::{CPU, Controller, Group, IO, MEMORY, Version, read_list};
 
-/// Does this folder have the name of a group made here?
+/// Whether this folder has the name of a group made here.
 pub fn is_ours(path: &Path) -> bool {
     path.file_name().and_then(|name| name.to_str()).is_some_and(|name| name.starts_with(NAME_PREFIX))
 }
 
-/// The folder's name of a new group: what it is for, and this process.
+/// The folder name of a new group: its purpose and the id of this process.
 pub fn own_name(purpose: &str) -> String {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
     format!("{NAME_PREFIX}{purpose}-{}-{number}", std::process::id())
 }
 
-/// The name of a target's group where there is one, so that whoever reads that group finds the limits of all hierarchies
-/// under one name; else a new one.
+/// The name of the target's group if it exists, so that the limits of all hierarchies are found under one
+/// name; otherwise a new name.
 fn name_for(root: &HostRoot, processes: &[u32], purpose: &str) -> String {
     let groups = processes.first().and_then(|process| Group::neutral(root, *process).ok());
     let ours = groups.unwrap_or_default().into_iter().find(|group| is_ours(&group.path));
@@ -45,37 +46,37 @@ fn name_for(root: &HostRoot, processes: &[u32], purpose: &str) -> String {
     name.unwrap_or_else(|| own_name(purpose))
 }
 
-/// A group of our own, planned or made, for some processes that share one now.
+/// A group made by Plimsoll, planned or existing, for processes that share one group now.
 #[derive(Clone, Debug)]
 pub struct OwnGroup {
     controller: Controller,
-    /// The group the processes are in now and return to.
+    /// The group the processes are in now, to which they return.
     home: Group,
-    /// The folder of our group.
+    /// The folder of the new group.
     path: PathBuf,
-    /// Whether the processes are in a group of ours already, which is then the one to limit.
+    /// Whether the processes are already in a group made by Plimsoll, which is then limited.
     shared: bool,
-    /// In v2, whether the controller must first be handed down.
+    /// In v2, whether the controller must first be enabled for child groups.
     hands_down: bool,
     processes: Vec<u32>,
     root: HostRoot,
 }
 
 impl OwnGroup {
-    /// Plans a group for these processes and their descendants. Changes nothing. A process that is gone is fine as long as one is
-    /// left.
+    /// Plans a group for these processes and their descendants. Changes nothing. Processes that ended are
+    /// ignored if at least one is left.
     pub fn plan(root: &HostRoot, processes: &[u32], controller: Controller) -> Result<Self, Unavailable> {
         let mut home: Option<(u32, Group)> = None;
         for &process in processes {
             let group = match Group::of(root, process, controller) {
-                // It may have ended since it was listed, as the commands of a script do all the time.
+                // It may have ended since it was listed, which is common for the commands of a script.
                 Err(_) if !root.join(format!("proc/{process}")).exists() => continue,
                 group => group?,
             };
             match &home {
                 Some((first, of_first)) if *of_first != group => {
                     return Err(Unavailable(format!(
-                        "process {first} is in {} and process {process} in {}: one limit cannot hold for both",
+                        "process {first} is in {} and process {process} in {}: one limit cannot apply to both",
                         of_first.path.display(),
                         group.path.display()
                     )));
@@ -107,27 +108,27 @@ impl OwnGroup {
         &self.path
     }
 
-    /// Where it will be made.
+    /// The folder in which it will be created.
     fn place(&self) -> &Path {
         self.path.parent().unwrap_or(&self.home.path)
     }
 
-    /// The group the processes were in when this was planned.
+    /// The group of the processes at the time of planning.
     pub fn home(&self) -> &Group {
         &self.home
     }
 
-    /// True when the processes were in a group of ours before.
+    /// Whether the processes were already in a group made by Plimsoll.
     pub fn is_shared(&self) -> bool {
         self.shared
     }
 
-    /// True once it is made.
+    /// Whether it exists.
     pub fn exists(&self) -> bool {
         self.path.is_dir()
     }
 
-    /// Can it be made, and can the processes be moved? Changes nothing.
+    /// Checks whether the group can be created and the processes can be moved. Changes nothing.
     pub fn check(&self) -> Result<(), Unavailable> {
         let place = self.place();
         let mut needed = vec![place.to_path_buf(), self.home.path.join("cgroup.procs")];
@@ -135,7 +136,7 @@ impl OwnGroup {
             let listed = read_list(&place.join("cgroup.controllers"))?;
             if !listed.iter().any(|name| name == self.controller.v2) {
                 return Err(Unavailable(format!(
-                    "the controller `{}` is not handed down to {}: its cgroup.controllers does not list it",
+                    "the controller `{}` is not delegated to {}: its cgroup.controllers does not list it",
                     self.controller.v2,
                     place.display()
                 )));
@@ -155,7 +156,7 @@ impl OwnGroup {
         Ok(())
     }
 
-    /// What these files of the group say now.
+    /// The current contents of these files of the group.
     pub fn contents(&self, files: &[&str]) -> Vec<(String, String)> {
         let read = |file: &&str| {
             let text = fs::read_to_string(self.path.join(file)).ok()?;
@@ -164,8 +165,8 @@ impl OwnGroup {
         files.iter().filter_map(read).collect()
     }
 
-    /// The way back from [`OwnGroup::enter`]. A group of ours that was there before stays, and gets its limits back: each a
-    /// file's name and the text to write.
+    /// The undo steps of [`OwnGroup::enter`]. A group that existed before is kept, and `limits` are restored:
+    /// each is a file name and the text to write.
     pub fn undo(&self, limits: Vec<(String, String)>) -> Vec<Undo> {
         let mut steps = Vec::new();
         if self.shared {
@@ -183,21 +184,22 @@ impl OwnGroup {
         steps
     }
 
-    /// Makes the group. The processes are still where they were, so that limits can be set before they arrive.
+    /// Creates the group. The processes are not moved yet, so that limits can be set before they enter it.
     pub fn make(&self) -> Result<(), Unavailable> {
         if self.hands_down {
             write(&self.place().join("cgroup.subtree_control"), &format!("+{}", self.controller.v2))?;
         }
         match fs::create_dir(&self.path) {
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
-                Err(denied(&self.path, "making the group", error))
+                Err(denied(&self.path, "creating the group", error))
             }
             _ => Ok(()),
         }
     }
 
-    /// Moves the processes and their descendants in. A descendant that was given a group of its own, such as a container,
-    /// stays there, since it could not be brought back. A process that is gone is fine as long as one is left.
+    /// Moves the processes and their descendants into the group. A descendant in another group, such as a
+    /// container, is not moved, because it could not be moved back. Processes that ended are ignored if at
+    /// least one is left.
     pub fn enter(&self) -> Result<(), Unavailable> {
         if self.shared {
             return Ok(());
@@ -208,7 +210,7 @@ impl OwnGroup {
                 .is_ok_and(|group| group.path == self.home.path || group.path == self.path)
         });
         if members.is_empty() {
-            return Err(Unavailable("every process to be limited is gone".into()));
+            return Err(Unavailable("all processes to limit have exited".into()));
         }
         let file = self.path.join("cgroup.procs");
         for process in members {
@@ -218,13 +220,15 @@ impl OwnGroup {
     }
 }
 
-/// In v2 all controllers share the hierarchy, so processes that leave their group for one in `place` leave all its limits,
-/// and two things would be changed where one was asked for.
+/// Checks that leaving a group lifts no limit. In v2 all controllers share the hierarchy, so processes that
+/// move to a group in `place` leave all limits of their group. The factor would then change more than one
+/// thing.
 pub fn check_that_leaving_lifts_no_limit(home: &Group, place: &Path) -> Result<(), Unavailable> {
     if home.path == place {
         return Ok(());
     }
-    // A limit on the number of processes is a safety net of nearly every service and changes no speed.
+    // A limit on the number of processes is ignored: nearly every service has one, and it does not affect
+    // performance.
     for file in ["cpu.max", "memory.max", "memory.high", "io.max"] {
         let Ok(text) = fs::read_to_string(home.path.join(file)) else { continue };
         let text = text.trim();
@@ -232,14 +236,14 @@ pub fn check_that_leaving_lifts_no_limit(home: &Group, place: &Path) -> Result<(
             continue;
         }
         return Err(Unavailable(format!(
-            "the processes' own group has a limit that moving them would lift: {} is `{text}`",
+            "moving the processes would remove a limit of their present group: {} is `{text}`",
             home.path.join(file).display()
         )));
     }
     Ok(())
 }
 
-/// Moves one process into the group whose `cgroup.procs` this is. A process that is gone is fine.
+/// Moves one process into the group with this `cgroup.procs`. A process that ended is ignored.
 pub fn move_process(file: &Path, process: u32) -> Result<(), Unavailable> {
     match fs::write(file, process.to_string()) {
         Err(error) if error.raw_os_error() == Some(rustix::io::Errno::SRCH.raw_os_error()) => Ok(()),
@@ -248,12 +252,12 @@ pub fn move_process(file: &Path, process: u32) -> Result<(), Unavailable> {
     }
 }
 
-/// Writes a file of the kernel's.
+/// Writes a kernel file.
 pub fn write(path: &Path, text: &str) -> Result<(), Unavailable> {
     fs::write(path, text).map_err(|error| denied(path, &format!("writing `{text}`"), error))
 }
 
-/// Says which right is missing.
+/// The error that names the missing permission.
 pub fn denied(path: &Path, doing: &str, error: io::Error) -> Unavailable {
     let advice = match error.kind() {
         io::ErrorKind::PermissionDenied => "; run as root, or have the group delegated to this user",
@@ -337,7 +341,7 @@ mod tests {
         );
         own.make().unwrap();
         assert_eq!(host.text(&format!("{at}/system.slice/cgroup.subtree_control")), "+io");
-        // A child in a group of its own is left there; a plain file keeps the last that was moved.
+        // A child in another group is not moved; a plain file has only the last moved process.
         for (process, parent, group) in [(9, 1, "app.service"), (10, 9, "app.service"), (11, 9, "container")]
         {
             let stat = format!("{process} (app) S {parent} 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 100 0");
@@ -350,7 +354,8 @@ mod tests {
         host.file(&format!("{at}/system.slice/app.service/memory.max"), "1073741824\n");
         let error = own.check().unwrap_err().0;
         assert!(
-            error.contains("moving them would lift") && error.ends_with("memory.max is `1073741824`"),
+            error.contains("moving the processes would remove")
+                && error.ends_with("memory.max is `1073741824`"),
             "{error}"
         );
     }
@@ -395,10 +400,10 @@ mod tests {
         let own = OwnGroup::plan(&root, &[9], IO).unwrap();
         assert_eq!(own.place(), host.join(at));
         assert_eq!(own.undo(Vec::new()).len(), 1);
-        // The same view from inside a container, whose topmost group is not the root.
+        // The same from inside a container, whose topmost group is not the root.
         host.file(&format!("{at}/cgroup.type"), "domain\n");
         let error = OwnGroup::plan(&root, &[9], IO).unwrap_err().0;
-        assert!(error.contains("the topmost one this container can see"), "{error}");
+        assert!(error.contains("the topmost group visible in this container"), "{error}");
     }
 
     #[test]
@@ -412,16 +417,19 @@ mod tests {
             error.replace(&format!("{}", host.path().display()), "")
         };
         for (error, expected) in [
-            (plan("", "", None), "neither the v1 controller `blkio` nor cgroup v2 is mounted on this host"),
+            (
+                plan("", "", None),
+                "this host has neither the cgroup v1 controller `blkio` nor cgroup v2 mounted",
+            ),
             (
                 plan(V2, "0::/\n", Some("hugetlb\n")),
                 "the controller `io` is not available: /sys/fs/cgroup/unified/cgroup.controllers lists hugetlb, \
                  and no v1 hierarchy has `blkio`",
             ),
-            (plan(V1, "0::/\n", None), "/proc/9/cgroup does not say where the process is for `blkio`"),
+            (plan(V1, "0::/\n", None), "/proc/9/cgroup has no group of the process for `blkio`"),
             (
                 plan(&V1.replace("0:26 /", "0:26 /docker/1"), "7:blkio:/user\n", None),
-                "process 9 is in the group /user, which is outside of what is mounted at /sys/fs/cgroup/blkio",
+                "process 9 is in the group /user, which is outside the hierarchy mounted at /sys/fs/cgroup/blkio",
             ),
         ] {
             assert_eq!(error, expected);
@@ -433,6 +441,6 @@ mod tests {
         let (host, root) = host(V1, "7:blkio:/a\n");
         host.file("proc/10/cgroup", "7:blkio:/b\n");
         let error = OwnGroup::plan(&root, &[9, 10], IO).unwrap_err().0;
-        assert!(error.ends_with("one limit cannot hold for both"), "{error}");
+        assert!(error.ends_with("one limit cannot apply to both"), "{error}");
     }
 }

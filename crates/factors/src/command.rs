@@ -1,4 +1,4 @@
-//! `target.command`: anything that a command can set and another one undo.
+//! `target.command`: a setting that one command makes and another one undoes.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -14,24 +14,24 @@ pub const COMMAND: FactorKind = FactorKind {
     info: FactorInfo {
         path: "target.command",
         kind: SettingKind::Value,
-        about: "Whatever a shell command sets: {level} in it is the level, as is $PLIMSOLL_LEVEL.",
+        about: "A setting that a shell command changes; {level} in the command and $PLIMSOLL_LEVEL contain the level.",
         resource: None,
         needs_on: false,
         parameters: &[
             ParameterInfo {
                 name: "set",
                 needed: true,
-                about: "Shell command that puts a level in force, such as set = \"pool resize {level}\".",
+                about: "Shell command that sets a level, such as set = \"pool resize {level}\".",
             },
             ParameterInfo {
                 name: "undo",
                 needed: true,
-                about: "Shell command that restores what was there before, such as undo = \"pool reset\"; it may run twice.",
+                about: "Shell command that restores the original state, such as undo = \"pool reset\"; it may run twice.",
             },
             ParameterInfo {
                 name: "read",
                 needed: false,
-                about: "Shell command that prints the level in force.",
+                about: "Shell command that prints the current level.",
             },
         ],
         named: true,
@@ -40,7 +40,7 @@ pub const COMMAND: FactorKind = FactorKind {
     open,
 };
 
-/// How long each command may take.
+/// Timeout of each command.
 const WITHIN: Nanos = 60 * SECOND;
 
 struct Command {
@@ -54,7 +54,7 @@ struct Command {
 fn open(target: &FactorTarget) -> Result<Box<dyn Factor>, Unavailable> {
     let needed = |name: &str| {
         let text = target.parameters.get(name).cloned();
-        text.ok_or_else(|| Unavailable(format!("there is no `{name}`, the command that is to do it")))
+        text.ok_or_else(|| Unavailable(format!("the shell command `{name}` is missing")))
     };
     Ok(Box::new(Command {
         set: needed("set")?,
@@ -75,10 +75,10 @@ impl Command {
 }
 
 impl Factor for Command {
-    /// Whether a command works is known only by running it.
+    /// Only running a command shows whether it works.
     fn check(&self, _level: &Level) -> Result<(), Unavailable> {
         if !self.folder.as_os_str().is_empty() && !self.folder.is_dir() {
-            return Err(Unavailable(format!("{} is no folder to run it in", self.folder.display())));
+            return Err(Unavailable(format!("{} is not a folder to run it in", self.folder.display())));
         }
         Ok(())
     }
@@ -90,7 +90,7 @@ impl Factor for Command {
                 Ok(Level::Text(printed.trim().to_string()))
             }
             (None, Some(level)) => Ok(level.clone()),
-            (None, None) => Err(Unavailable("there is no `read`, the command that prints the level".into())),
+            (None, None) => Err(Unavailable("`read`, the command that prints the level, is missing".into())),
         }
     }
 
@@ -106,7 +106,7 @@ impl Factor for Command {
     fn remark(&self) -> String {
         match self.read {
             Some(_) => String::new(),
-            None => "as requested; there is no `read` to show what is in force".into(),
+            None => "as requested; without `read` the level in force is not known".into(),
         }
     }
 }
@@ -164,6 +164,6 @@ mod tests {
         undo.iter().for_each(|step| carry_out(step).unwrap());
         assert!(!folder.join("half").exists());
         let error = factor(&folder, &[("set", "true")]).err().unwrap().0;
-        assert!(error.contains("there is no `undo`"), "{error}");
+        assert!(error.contains("the shell command `undo`"), "{error}");
     }
 }

@@ -1,4 +1,4 @@
-//! `host.cpu_quota`: how much processor time the target may use.
+//! `host.cpu_quota`: how much CPU time the target may use.
 
 use std::fs;
 use std::path::Path;
@@ -17,7 +17,7 @@ pub const CPU_QUOTA: FactorKind = FactorKind {
     info: FactorInfo {
         path: "host.cpu_quota",
         kind: SettingKind::CpuLimit,
-        about: "Processor time the target may use, in CPUs, given out anew every 100 ms. Compare with a baseline of \"unlimited\", which puts it into the same kind of group without a quota.",
+        about: "CPU quota of the target, in CPUs, with a period of 100 ms. Use \"unlimited\" as the baseline: it moves the target to the same kind of cgroup without a quota.",
         resource: Some(HostResource::Cpu),
         needs_on: false,
         parameters: &[],
@@ -27,13 +27,13 @@ pub const CPU_QUOTA: FactorKind = FactorKind {
     open,
 };
 
-/// The period in which a quota is given out.
+/// The period of a quota.
 const PERIOD_US: u64 = 100_000;
 
-/// The least quota the kernel takes is 1 ms.
+/// The least quota that the kernel accepts is 1 ms.
 const CPUS_MIN: f64 = 1_000.0 / PERIOD_US as f64;
 
-/// After two periods nothing is left of the former quota.
+/// After two periods, the previous quota has no effect any more.
 const UNTIL_IT_COUNTS: Nanos = 200 * MILLISECOND;
 
 const V1_QUOTA: &str = "cpu.cfs_quota_us";
@@ -51,7 +51,7 @@ fn open(target: &FactorTarget) -> Result<Box<dyn Factor>, Unavailable> {
     Ok(Box::new(CpuQuota { group, first }))
 }
 
-/// The quota of a level in microseconds a period; none is unlimited.
+/// The quota of a level in microseconds per period; none is unlimited.
 fn quota_us(level: &Level) -> Result<Option<u64>, Unavailable> {
     match level {
         Level::Unlimited => Ok(None),
@@ -62,7 +62,7 @@ fn quota_us(level: &Level) -> Result<Option<u64>, Unavailable> {
     }
 }
 
-/// The quota of one group, in CPUs. The root has none and, in v2, no file.
+/// The quota of one group, in CPUs. The root has none, and in v2 no file.
 fn quota_of(version: Version, group: &Path) -> Option<f64> {
     let number = |text: &str| text.trim().parse::<f64>().ok();
     let (quota, period) = match version {
@@ -84,18 +84,18 @@ impl CpuQuota {
         self.group.home().version
     }
 
-    /// The group's own quota.
+    /// The quota of the group itself.
     fn own(&self) -> Option<f64> {
         quota_of(self.version(), self.group.path())
     }
 
-    /// The least quota of the groups it is in.
+    /// The least quota of its parent groups.
     fn of_others(&self) -> Option<f64> {
         let others = self.group.home().lineage().filter(|at| *at != self.group.path());
         others.filter_map(|at| quota_of(self.version(), at)).min_by(f64::total_cmp)
     }
 
-    /// CPUs its processes may run on now.
+    /// The number of CPUs that its processes may run on now.
     fn allowed(&self) -> Option<f64> {
         Some(f64::from(sched_getaffinity(Some(self.first?)).ok()?.count()))
     }
@@ -120,14 +120,15 @@ impl Factor for CpuQuota {
     }
 
     fn undo(&self, _level: &Level) -> Result<Vec<Undo>, Unavailable> {
-        // The period first, since a quota that fits the former period may be refused under another one.
+        // The period comes first, because a quota that is valid for the previous period may be invalid for
+        // another one.
         Ok(self.group.undo(self.group.contents(match self.version() {
             Version::V1 => &[V1_PERIOD, V1_QUOTA],
             Version::V2 => &[V2_FILE],
         })))
     }
 
-    /// The quota is set before the processes arrive, so that there is no moment at which they are in the group without.
+    /// The quota is set before the processes enter the group, so they are never in it without a limit.
     fn set(&mut self, level: &Level) -> Result<Nanos, Unavailable> {
         let quota = quota_us(level)?;
         self.group.make()?;
@@ -152,19 +153,20 @@ impl Factor for CpuQuota {
     }
 }
 
-/// A share of the CPUs in force, in thousandths: of a quota of one's own, and of what there is around it. No more than that.
+/// A share of the effective number of CPUs, in steps of 0.001: of the group's own quota, and limited by the
+/// CPUs available around it.
 fn scaled(own: Option<f64>, there_is: Option<f64>, share: f64) -> Result<Level, Unavailable> {
     let in_force = own.into_iter().chain(there_is).min_by(f64::total_cmp);
-    let in_force =
-        in_force.ok_or_else(|| Unavailable("how many CPUs its processes may use is not known".into()))?;
+    let in_force = in_force
+        .ok_or_else(|| Unavailable("the number of CPUs that its processes may use is not known".into()))?;
     let most = there_is.unwrap_or(in_force);
     let cpus = ((in_force * share).min(most) * 1000.0).floor() / 1000.0;
     match () {
         () if !cpus.is_finite() || cpus < CPUS_MIN => {
-            Err(Unavailable(format!("{cpus} CPUs are less than the kernel gives, {CPUS_MIN}")))
+            Err(Unavailable(format!("{cpus} CPUs are less than the smallest quota, {CPUS_MIN}")))
         }
         () if share > 1.0 && cpus <= in_force => {
-            Err(Unavailable(format!("all of the {most} CPUs that there are for it are in force")))
+            Err(Unavailable(format!("it may use all {most} available CPUs already")))
         }
         () => Ok(Level::Number(cpus)),
     }
@@ -173,7 +175,7 @@ fn scaled(own: Option<f64>, there_is: Option<f64>, share: f64) -> Result<Level, 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{Spinner, WayBack, controller, controller_v2, cpu_s_of};
+    use crate::testing::{Spinner, UndoSteps, controller, controller_v2, cpu_s_of};
     use engine::source::HostRoot;
     use testkit::Scratch;
 
@@ -227,7 +229,7 @@ mod tests {
         let mut factor = open(&target).unwrap();
         factor.check(&Level::Number(0.5)).unwrap();
         assert_eq!(factor.read().unwrap(), Level::Number(1.5));
-        // How many CPUs process 9 of this very host may use must not matter.
+        // The result must not depend on the number of CPUs of process 9 on this host.
         assert!(matches!(factor.scaled(0.5), Ok(Level::Number(cpus)) if (0.5..=0.75).contains(&cpus)));
         assert!(factor.scaled(2.0).is_err(), "the limit above is another's");
         let undo = factor.undo(&Level::Unlimited).unwrap();
@@ -253,21 +255,21 @@ mod tests {
         }
         testkit::partly_lacks(controller_v2(CPU));
         let mut factor = opened.unwrap();
-        let way_back = WayBack(factor.undo(&Level::Unlimited).unwrap());
+        let undo_steps = UndoSteps(factor.undo(&Level::Unlimited).unwrap());
         let before = factor.read().unwrap();
         let settling = factor.set(&Level::Number(0.3)).unwrap();
         assert_eq!(factor.read().unwrap(), Level::Number(0.3));
-        // More of it can be given, as far as there are CPUs; to one who comes later, too.
+        // More can be set, up to the number of CPUs; also by a factor that is opened later.
         assert_eq!(factor.scaled(2.0).unwrap(), Level::Number(0.6));
         assert_eq!(open(&target).unwrap().scaled(2.0).unwrap(), Level::Number(0.6));
         std::thread::sleep(std::time::Duration::from_nanos(settling));
         let (begin, used) = (std::time::Instant::now(), cpu_s_of(&spinner.processes()));
         std::thread::sleep(std::time::Duration::from_secs(2));
         let cpus = (cpu_s_of(&spinner.processes()) - used) / begin.elapsed().as_secs_f64();
-        // A limit, not a timing: two spinners that are not held back use one CPU at least on any host.
+        // An upper limit, not a timing: two unlimited spinners use at least one CPU on any host.
         assert!((0.02..0.45).contains(&cpus), "{cpus} CPUs under a quota of 0.3");
         for _ in 0..2 {
-            way_back.go();
+            undo_steps.execute();
         }
         assert_eq!(factor.read().unwrap(), before);
     }

@@ -1,4 +1,4 @@
-//! `host.cpus`: how many CPUs the target may use.
+//! `host.cpus`: the number of CPUs that the target may use.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -18,7 +18,7 @@ pub const CPUS: FactorKind = FactorKind {
     info: FactorInfo {
         path: "host.cpus",
         kind: SettingKind::Count { min: 1, max: 4096 },
-        about: "CPUs the target may use: the first so many of those it was allowed at the start, for all its threads and the processes it starts.",
+        about: "Number of CPUs that the target, its threads and its child processes may use: the first ones of those it was allowed at the start.",
         resource: Some(HostResource::Cpu),
         needs_on: false,
         parameters: &[],
@@ -28,12 +28,13 @@ pub const CPUS: FactorKind = FactorKind {
     open,
 };
 
-/// A set of CPUs, written in the kernel's list form, such as `0-3,7`.
+/// A set of CPUs, written in the kernel's list format, for example `0-3,7`.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct CpuList(BTreeSet<usize>);
 
 impl CpuList {
-    /// Reads the list form; none when it is not one, is empty, or names a CPU past what the kernel's call can express.
+    /// Parses the list format; none if it is invalid or empty, or contains a CPU beyond the limit of the
+    /// system call.
     pub fn parse(text: &str) -> Option<CpuList> {
         let mut cpus = BTreeSet::new();
         for part in text.trim().split(',') {
@@ -47,12 +48,12 @@ impl CpuList {
         Some(CpuList(cpus))
     }
 
-    /// How many CPUs.
+    /// The number of CPUs.
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// True without any.
+    /// Whether the set is empty.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -94,8 +95,8 @@ impl fmt::Display for CpuList {
     }
 }
 
-/// One process as it was when the factor was opened.
-struct Confined {
+/// A process with its CPUs at the time when the factor was opened.
+struct ProcessAffinity {
     process: u32,
     started_ticks: u64,
     allowed: CpuList,
@@ -104,7 +105,7 @@ struct Confined {
 struct Cpus {
     root: HostRoot,
     targets: Vec<u32>,
-    processes: Vec<Confined>,
+    processes: Vec<ProcessAffinity>,
 }
 
 fn open(target: &FactorTarget) -> Result<Box<dyn Factor>, Unavailable> {
@@ -115,7 +116,7 @@ fn open(target: &FactorTarget) -> Result<Box<dyn Factor>, Unavailable> {
     for process in with_descendants(&target.root, &target.processes) {
         let (Some(stat), Some(pid)) = (Stat::of(&target.root, process), pid(process)) else { continue };
         match sched_getaffinity(Some(pid)) {
-            Ok(set) => processes.push(Confined {
+            Ok(set) => processes.push(ProcessAffinity {
                 process,
                 started_ticks: stat.started_ticks,
                 allowed: CpuList::from_set(&set),
@@ -127,13 +128,13 @@ fn open(target: &FactorTarget) -> Result<Box<dyn Factor>, Unavailable> {
         }
     }
     if processes.is_empty() {
-        return Err(Unavailable("there is no process to keep to some CPUs".into()));
+        return Err(Unavailable("there is no process whose CPUs can be set".into()));
     }
     Ok(Box::new(Cpus { root: target.root.clone(), targets: target.processes.clone(), processes }))
 }
 
 impl Cpus {
-    fn wanted(&self, level: &Level) -> Result<usize, Unavailable> {
+    fn requested_cpus(&self, level: &Level) -> Result<usize, Unavailable> {
         let Level::Count(count) = level else {
             return Err(Unavailable(format!("{level} is not a number of CPUs")));
         };
@@ -141,7 +142,7 @@ impl Cpus {
         for process in &self.processes {
             if count == 0 || count > process.allowed.len() {
                 return Err(Unavailable(format!(
-                    "{count} CPUs are requested and {} may use {}: {}",
+                    "{count} CPUs are requested, but {} may use {}: {}",
                     named(process.process),
                     process.allowed.len(),
                     process.allowed
@@ -154,9 +155,9 @@ impl Cpus {
 
 impl Factor for Cpus {
     fn check(&self, level: &Level) -> Result<(), Unavailable> {
-        self.wanted(level)?;
+        self.requested_cpus(level)?;
         for confined in &self.processes {
-            // Giving a thread the CPUs it has asks for the right without changing anything.
+            // Setting the present CPUs of a thread checks the permission without changing anything.
             let Some(pid) = pid(confined.process) else { continue };
             let same = sched_getaffinity(Some(pid)).and_then(|set| sched_setaffinity(Some(pid), &set));
             if let Err(error) = same
@@ -168,7 +169,7 @@ impl Factor for Cpus {
         Ok(())
     }
 
-    /// All CPUs that any thread of the target may use, so that a thread that escaped shows.
+    /// All CPUs that any thread of the target may use, so that an unlimited thread is visible.
     fn read(&self) -> Result<Level, Unavailable> {
         let mut usable = BTreeSet::new();
         for process in with_descendants(&self.root, &self.targets) {
@@ -184,7 +185,7 @@ impl Factor for Cpus {
             }
         }
         if usable.is_empty() {
-            return Err(Unavailable("every process of the target is gone".into()));
+            return Err(Unavailable("all processes of the target have exited".into()));
         }
         Ok(Level::Count(usable.len() as u64))
     }
@@ -202,7 +203,7 @@ impl Factor for Cpus {
     }
 
     fn set(&mut self, level: &Level) -> Result<Nanos, Unavailable> {
-        let count = self.wanted(level)?;
+        let count = self.requested_cpus(level)?;
         for confined in &self.processes {
             let cpus = confined.allowed.first(count);
             if Stat::of(&self.root, confined.process)
@@ -211,7 +212,7 @@ impl Factor for Cpus {
                 confine(&self.root, confined.process, &cpus)?;
             }
         }
-        // A process started since the factor was opened has what its parent had then.
+        // A process that started after the factor was opened has the former CPUs of its parent.
         let known: BTreeSet<u32> = self.processes.iter().map(|confined| confined.process).collect();
         let first = self.processes.first().map(|confined| confined.allowed.first(count)).unwrap_or_default();
         for process in with_descendants(&self.root, &self.targets) {
@@ -224,31 +225,33 @@ impl Factor for Cpus {
 
     fn scaled(&self, share: f64) -> Result<Level, Unavailable> {
         let Level::Count(now) = self.read()? else {
-            return Err(Unavailable("how many CPUs are in force is not known".into()));
+            return Err(Unavailable("the current number of CPUs is not known".into()));
         };
         let allowed = self.processes.iter().map(|process| process.allowed.len() as u64).min();
         scaled(now, allowed.unwrap_or(now), share)
     }
 }
 
-/// A share of whole CPUs: less than it when a part is taken, more than it when more is given, and no more than allowed.
+/// A share of whole CPUs: rounded down for a reduction, rounded up for an increase, and at most the allowed
+/// number.
 fn scaled(now: u64, allowed: u64, share: f64) -> Result<Level, Unavailable> {
     let cpus = now as f64 * share;
     let cpus = if share < 1.0 { cpus.floor() as u64 } else { (cpus.ceil() as u64).min(allowed) };
     match () {
-        () if cpus == 0 => Err(Unavailable(format!("of {now} CPUs no part can be taken: they are whole"))),
+        () if cpus == 0 => Err(Unavailable(format!("{now} CPUs cannot be reduced by a fraction"))),
         () if share > 1.0 && cpus <= now => {
-            Err(Unavailable(format!("all of the {allowed} CPUs it may use are in force")))
+            Err(Unavailable(format!("it may use all {allowed} allowed CPUs already")))
         }
         () => Ok(Level::Count(cpus)),
     }
 }
 
-/// Keeps every thread of a process to these CPUs. A thread may start another meanwhile, so the threads are listed again
-/// until none is new; one started by a thread that is already kept inherits. A process that is gone is fine.
+/// Restricts all threads of a process to these CPUs. A thread may start another one meanwhile, so the threads
+/// are listed again until there is no new one. Threads inherit the restriction of the thread that starts
+/// them. A process that ended is ignored.
 ///
 /// # Errors
-/// When the kernel refuses, with the right that is missing.
+/// When the kernel refuses, with the missing permission.
 pub fn confine(root: &HostRoot, process: u32, cpus: &CpuList) -> Result<(), Unavailable> {
     let set = cpus.to_set();
     let mut seen = BTreeSet::new();
@@ -269,7 +272,7 @@ pub fn confine(root: &HostRoot, process: u32, cpus: &CpuList) -> Result<(), Unav
     }
 }
 
-/// True for a thread whose CPUs only the kernel chooses.
+/// Whether only the kernel can choose the CPUs of this thread.
 fn is_kernels(root: &HostRoot, process: u32, thread: u32) -> bool {
     Stat::of_thread(root, process, thread).is_some_and(|stat| stat.flags & PF_NO_SETAFFINITY != 0)
 }
@@ -278,7 +281,7 @@ fn pid(process: u32) -> Option<Pid> {
     Pid::from_raw(i32::try_from(process).ok()?)
 }
 
-/// A process as a person speaks of it: its number says nothing when it is this one.
+/// A process in messages: without its id if it is this process.
 fn named(process: u32) -> String {
     match process == std::process::id() {
         true => "this process".into(),
@@ -374,7 +377,7 @@ mod tests {
     fn more_cpus_than_there_are_is_refused() {
         let cpus = open_for(std::process::id());
         let error = cpus.check(&Level::Count(4096)).unwrap_err().0;
-        assert!(error.starts_with("4096 CPUs are requested and this process may use "), "{error}");
+        assert!(error.starts_with("4096 CPUs are requested, but this process may use "), "{error}");
         assert!(cpus.check(&Level::Unlimited).is_err());
     }
 }

@@ -1,4 +1,4 @@
-//! Which block device a path, a name or a file means.
+//! Finds the block device of a path, a device name or a file.
 
 use std::fmt;
 use std::fs;
@@ -8,27 +8,27 @@ use std::path::Path;
 use engine::mounts::mounts;
 use engine::source::{HostRoot, Unavailable};
 
-/// A whole block device, which is what the kernel limits; a partition is limited by its disk.
+/// A whole block device, which is what the kernel limits; a partition is limited by the limit of its disk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Device {
     /// Major number.
     pub major: u32,
     /// Minor number.
     pub minor: u32,
-    /// The kernel's name, such as `vda`.
+    /// The kernel's name, for example `vda`.
     pub name: String,
 }
 
 impl fmt::Display for Device {
-    /// As the kernel writes it in cgroup files: `254:0`.
+    /// The number in cgroup files: `254:0`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}", self.major, self.minor)
     }
 }
 
 impl Device {
-    /// The device of a factor: the one `on` names, else the one all `files` are on. Where no files are known, as of a target,
-    /// the only disk there is.
+    /// The device of a factor: the one in `on`, otherwise the common one of all `files`. Without known files,
+    /// as for a target, the only disk of the host.
     pub fn find(
         root: &HostRoot,
         on: Option<&str>,
@@ -62,7 +62,8 @@ impl Device {
         }
     }
 
-    /// The disk of a host that has one. Others than disks, such as loop devices and RAM disks, have no hardware behind them.
+    /// The disk of a host with exactly one. Other devices, such as loop devices and RAM disks, have no
+    /// hardware.
     fn only_disk(root: &HostRoot) -> Result<Device, Unavailable> {
         let folder = root.join("sys/class/block");
         let text =
@@ -70,24 +71,22 @@ impl Device {
         let is_disk = |name: &String| {
             folder.join(name).join("device").exists()
                 && !folder.join(name).join("partition").exists()
-                // A drive without a medium, such as one for CDs.
+                // A drive without a medium, for example a CD drive.
                 && text(name, "size").trim().parse().is_ok_and(|sectors: u64| sectors > 0)
                 && text(name, "removable").trim() != "1"
         };
         let disks: Vec<String> = names(root).into_iter().filter(is_disk).collect();
         match disks.as_slice() {
             [disk] => Device::named(root, disk),
-            [] => {
-                Err(Unavailable("which device is meant is not known: name it with on = \"/dev/vda\"".into()))
-            }
+            [] => Err(Unavailable("the device is not known: name it, such as on = \"/dev/vda\"".into())),
             [first, ..] => Err(Unavailable(format!(
-                "which device is meant is not known: the disks are {}; name one with on = \"/dev/{first}\"",
+                "there are several disks: {}; name one, such as on = \"/dev/{first}\"",
                 disks.join(", ")
             ))),
         }
     }
 
-    /// A device by its path, its kernel's name, or a file on it.
+    /// A device by its path, its kernel name, or a file on it.
     fn named(root: &HostRoot, on: &str) -> Result<Device, Unavailable> {
         if !on.contains('/') {
             if let Ok(numbers) = fs::read_to_string(root.join(format!("sys/class/block/{on}/dev")))
@@ -103,7 +102,8 @@ impl Device {
         Device::of_path(root, Path::new(on))
     }
 
-    /// The device a path is (`/dev/vda`) or is on. The nearest existing parent counts for a file that is yet to be made.
+    /// The device of a path: the path itself (`/dev/vda`) or its file system. For a missing file, the nearest
+    /// existing parent counts.
     fn of_path(root: &HostRoot, path: &Path) -> Result<Device, Unavailable> {
         let absolute =
             std::path::absolute(path).map_err(|error| Unavailable(format!("{}: {error}", path.display())))?;
@@ -136,7 +136,7 @@ impl Device {
         }
     }
 
-    /// The device of a file system that reports a number of its own, as btrfs does: the source it was mounted from.
+    /// The device of a file system that reports its own number, as btrfs does: the mounted source.
     fn behind_mount(root: &HostRoot, path: &Path, major: u32, minor: u32) -> Result<Device, Unavailable> {
         let mounts = mounts(root).unwrap_or_default();
         let mount = mounts.iter().find(|mount| mount.device == format!("{major}:{minor}"));
@@ -152,7 +152,7 @@ impl Device {
         )))
     }
 
-    /// The disk that a partition is part of, or the device itself.
+    /// The disk of a partition, or the device itself.
     fn whole(root: &HostRoot, major: u32, minor: u32) -> Result<Device, Unavailable> {
         let link = root.join(format!("sys/dev/block/{major}:{minor}"));
         let unknown = |error: std::io::Error| {
@@ -218,7 +218,7 @@ mod tests {
         let (_host, root) = host();
         let error = |on: Option<&str>| Device::find(&root, on, &[] as &[&Path]).unwrap_err().0;
         assert_eq!(error(Some("sda")), "there is no block device `sda`; the devices here are vda, vda1");
-        assert_eq!(error(None), "which device is meant is not known: name it with on = \"/dev/vda\"");
+        assert_eq!(error(None), "the device is not known: name it, such as on = \"/dev/vda\"");
         assert!(error(Some("/dev/none")).starts_with("/dev/none: "));
     }
 
@@ -238,17 +238,14 @@ mod tests {
         for (file, content) in disk {
             host.file(&format!("sys/devices/pci/block/vda/{file}"), content);
         }
-        // Neither is a disk: no hardware, no medium, and one that can be taken out.
+        // None of these is a disk: without hardware, without medium, removable.
         add("loop0", "7:0", &[("size", "2048\n"), ("removable", "0\n")]);
         add("sr0", "11:0", &[("size", "2097151\n"), ("removable", "1\n"), ("device/vendor", "QEMU\n")]);
         add("nbd0", "43:0", &[("size", "0\n"), ("removable", "0\n"), ("device/vendor", "\n")]);
         assert_eq!(find(), Ok(Device { major: 254, minor: 0, name: "vda".into() }));
         add("vdb", "254:16", &disk);
         let error = find().unwrap_err().0;
-        assert_eq!(
-            error,
-            "which device is meant is not known: the disks are vda, vdb; name one with on = \"/dev/vda\""
-        );
+        assert_eq!(error, "there are several disks: vda, vdb; name one, such as on = \"/dev/vda\"");
     }
 
     #[test]
@@ -262,7 +259,7 @@ mod tests {
     fn a_file_yet_to_be_made_is_on_the_device_of_its_folder() {
         let root = HostRoot::live();
         let folder = Scratch::new();
-        // A container's root may have no block device; both must then say so.
+        // The root of a container may have no block device; both must then fail.
         let here = Device::find(&root, None, &[folder.path()]);
         let there = Device::find(&root, None, &[folder.join("a/b/c")]);
         match (here, there) {

@@ -1,4 +1,4 @@
-//! `host.disk.io_limit`: how fast the target may read and write a device.
+//! `host.disk.io_limit`: the read and write rates of the target on a device.
 
 use std::fs;
 use std::path::Path;
@@ -16,7 +16,7 @@ pub const IO_LIMIT: FactorKind = FactorKind {
     info: FactorInfo {
         path: "host.disk.io_limit",
         kind: SettingKind::IoLimit,
-        about: "Most reads and most writes the target may do on a device, in operations or bytes per second each; `on` names the device, else it is that of the workload's files, or the only disk. With cgroup v1 writes through the page cache are not held back.",
+        about: "Limit of the target's reads and of its writes on a device, in operations or bytes per second each. `on` names the device; default: the device of the workload's files, or the only disk. With cgroup v1, writes through the page cache are not throttled.",
         resource: Some(HostResource::Disk),
         needs_on: false,
         parameters: &[],
@@ -26,7 +26,8 @@ pub const IO_LIMIT: FactorKind = FactorKind {
     open,
 };
 
-/// The kernel hands out the allowance in slices of up to 100 ms; after two of them nothing is left of the former limit.
+/// The kernel grants I/O in slices of up to 100 ms; after two slices the previous limit has no effect any
+/// more.
 const UNTIL_IT_COUNTS: Nanos = 200 * MILLISECOND;
 
 /// The four limits of a device; none is unlimited.
@@ -54,12 +55,12 @@ impl Throttle {
         let limits = IoLimits::from_level(level).ok_or_else(|| {
             Unavailable(format!("{level} is not a limit of operations or bytes per second"))
         })?;
-        // The kernel takes whole numbers from 1: operations in 32 bits, bytes in 64.
+        // The kernel accepts integers from 1: operations in 32 bits, bytes in 64.
         let whole = |value: Option<f64>, max: f64, unit: &str| match value {
             None => Ok(None),
             Some(value) if (1.0..max).contains(&value) => Ok(Some(value.round() as u64)),
             Some(_) => Err(Unavailable(format!(
-                "{level} cannot be a limit: the kernel counts whole {unit} per second, from 1"
+                "{level} cannot be a limit: the kernel takes whole {unit} per second, at least 1"
             ))),
         };
         let operations = |value| whole(value, f64::from(u32::MAX), "operations");
@@ -87,7 +88,7 @@ impl Throttle {
         Throttle { read_iops, write_iops, read_bytes_per_s, write_bytes_per_s }
     }
 
-    /// The files of a group and what to write into them to put the limits of a device in force.
+    /// The files of a group and the text to write into each, to set the limits of a device.
     fn texts(self, version: Version, device: &Device) -> Vec<(String, String)> {
         match version {
             Version::V1 => V1_FILES
@@ -106,13 +107,13 @@ impl Throttle {
         }
     }
 
-    /// Puts the limits of a device in force for a group.
+    /// Sets the limits of a device for a group.
     fn write(self, version: Version, group: &Path, device: &Device) -> Result<(), Unavailable> {
         let texts = self.texts(version, device);
         texts.iter().try_for_each(|(file, text)| write(&group.join(file), text))
     }
 
-    /// The limits of a device in force for a group. The root of v2 has no limits and no file.
+    /// The current limits of a device for a group. The root of v2 has no limits and no file.
     fn read(version: Version, group: &Path, device: &Device) -> Result<Throttle, Unavailable> {
         let text = |file: &str| match fs::read_to_string(group.join(file)) {
             Err(error) if version == Version::V2 && error.kind() == std::io::ErrorKind::NotFound => {
@@ -142,7 +143,7 @@ impl Throttle {
     }
 }
 
-/// What follows a device's number on its line.
+/// The text after a device's number on its line.
 fn device_line<'a>(text: &'a str, device: &Device) -> Option<&'a str> {
     let number = device.to_string();
     text.lines().find_map(|line| line.strip_prefix(&number)?.strip_prefix(' '))
@@ -172,7 +173,7 @@ impl IoLimit {
 impl Factor for IoLimit {
     fn check(&self, level: &Level) -> Result<(), Unavailable> {
         Throttle::from_level(level)?;
-        // The first group of v1 has the same files as those inside it.
+        // The root group of v1 has the same files as its children.
         let file = self.group.home().path.join(V1_FILES[0]);
         if self.version() == Version::V1 && !file.exists() {
             return Err(Unavailable(format!(
@@ -193,7 +194,7 @@ impl Factor for IoLimit {
         Ok(self.group.undo(now.texts(self.version(), &self.device)))
     }
 
-    /// The limits are set before the processes arrive, so that there is no moment at which they are in the group and free.
+    /// The limits are set before the processes enter the group, so they are never in it without a limit.
     fn set(&mut self, level: &Level) -> Result<Nanos, Unavailable> {
         let throttle = Throttle::from_level(level)?;
         if throttle == Throttle::default() && !self.group.exists() {
@@ -206,22 +207,22 @@ impl Factor for IoLimit {
     }
 
     fn scaled(&self, share: f64) -> Result<Level, Unavailable> {
-        // A limit around the group's own would hold on, so more is given only of what was set here.
+        // The limits of parent groups would still apply, so only a limit that was set here can be increased.
         let own = self.group.exists();
         let group = if own { self.group.path() } else { &self.group.home().path };
         if share > 1.0 && !own {
-            return Err(Unavailable("the limit in force is not one that was set here".into()));
+            return Err(Unavailable("Plimsoll did not set the current limit".into()));
         }
         scaled(Throttle::read(self.version(), group, &self.device)?.to_limits(), share, &self.device.name)
     }
 }
 
-/// A share of the limits in force, each in whole operations or bytes.
+/// A share of the current limits, each in whole operations or bytes.
 fn scaled(in_force: IoLimits, share: f64, device: &str) -> Result<Level, Unavailable> {
     if in_force == IoLimits::default() {
         return Err(Unavailable(format!(
-            "no limit is in force, and what {device} can do at most is not known, so no part of that can be taken; measure \
-             {device} with `plimsoll disk` and set what it does as the baseline: \"host.disk.io_limit\" = {{ baseline = \
+            "there is no limit, and the maximum of {device} is not known, so it cannot be reduced by a \
+            share; measure {device} with `plimsoll disk` and set the result as the baseline: \"host.disk.io_limit\" = {{ baseline = \
              \"read 5000/s\", levels = [\"unlimited\"] }}"
         )));
     }
@@ -232,14 +233,14 @@ fn scaled(in_force: IoLimits, share: f64, device: &str) -> Result<Level, Unavail
         read_bytes_per_s: scale(in_force.read_bytes_per_s),
         write_bytes_per_s: scale(in_force.write_bytes_per_s),
     };
-    // Less than one operation or byte is no limit that the kernel keeps.
+    // The kernel accepts no limit below one operation or byte.
     Throttle::from_level(&scaled.to_level()).map(|_| scaled.to_level())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{WayBack, controller, controller_v2};
+    use crate::testing::{UndoSteps, controller, controller_v2};
     use engine::source::HostRoot;
     use std::io::Write;
     use std::path::{Path, PathBuf};
@@ -260,7 +261,7 @@ mod tests {
                 Throttle::from_level(&level).unwrap().write(version, folder.path(), &vda()).unwrap();
                 let mut back = Throttle::read(version, folder.path(), &vda()).unwrap();
                 if version == Version::V1 {
-                    // The kernel drops the line of a device without a limit; a plain file keeps its 0.
+                    // The kernel removes the line of a device without a limit; a plain file keeps a 0.
                     back = Throttle::from_values(back.values().map(|value| value.filter(|value| *value > 0)));
                 }
                 assert_eq!(back.to_limits().to_level(), level, "{version:?}");
@@ -271,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn what_others_have_set_is_told_in_words() {
+    fn what_others_have_set_is_reported_in_words() {
         let folder = Scratch::new();
         folder.file(
             "io.max",
@@ -324,7 +325,7 @@ mod tests {
         factor.check(&Level::Rate(100.0)).unwrap();
     }
 
-    /// A shell that waits for a line and then reads a file past the page cache until it is told to end.
+    /// A shell that waits for a line, and then reads a file with direct I/O until it is ended.
     struct Reader(Child);
 
     impl Reader {
@@ -342,7 +343,7 @@ mod tests {
             Reader(child)
         }
 
-        /// Bytes the process has read from the device.
+        /// Bytes that the process has read from the device.
         fn bytes_read(&self) -> u64 {
             let text = fs::read_to_string(format!("/proc/{}/io", self.0.id())).unwrap_or_default();
             let line = text.lines().find_map(|line| line.strip_prefix("read_bytes: "));
@@ -367,7 +368,8 @@ mod tests {
         path
     }
 
-    /// A factor that can set this level; `None` where this host cannot, which is recorded as a skip.
+    /// A factor that can set this level; `None` if this host does not support it, which is recorded as
+    /// skipped.
     fn opened(target: &FactorTarget, folder: &Path, level: &Level) -> Option<IoLimit> {
         let opened = IoLimit::open(target).and_then(|factor| factor.check(level).map(|()| factor));
         if opened.is_err() && (testkit::lacks(Need::BlockDevice(folder)) || testkit::lacks(controller(IO))) {
@@ -387,8 +389,8 @@ mod tests {
         let Some(mut factor) = opened(&target, folder.path(), &Level::Rate(200.0)) else { return };
         assert_eq!(factor.read().unwrap(), Level::Unlimited);
         let error = factor.scaled(0.7).unwrap_err().0;
-        assert!(error.starts_with("no limit is in force"), "{error}");
-        let way_back = WayBack(factor.undo(&Level::Unlimited).unwrap());
+        assert!(error.starts_with("there is no limit"), "{error}");
+        let undo_steps = UndoSteps(factor.undo(&Level::Unlimited).unwrap());
         factor.set(&Level::Rate(200.0)).unwrap();
         assert_eq!(factor.read().unwrap(), Level::Rate(200.0));
         assert_eq!(factor.scaled(0.7).unwrap(), Level::Rate(140.0));
@@ -400,7 +402,7 @@ mod tests {
         let mut input = reader.0.stdin.take().unwrap();
         input.write_all(b"\n").unwrap();
         drop(input);
-        // From the first read on, so that the start of the program does not count.
+        // Measured from the first read on, without the start of the program.
         let begin = Instant::now();
         while reader.bytes_read() < 80 << 10 {
             assert!(begin.elapsed() < Duration::from_secs(20), "nothing is read");
@@ -410,13 +412,13 @@ mod tests {
         std::thread::sleep(Duration::from_secs(1));
         let reads = (reader.bytes_read() - before) as f64 / 4096.0 / begin.elapsed().as_secs_f64();
         println!("{reads:.0} reads a second under a limit of 200");
-        // A limit, not a timing: a read that is never held back is ten times faster on the slowest device.
+        // A limit, not a timing: unlimited reads are ten times faster even on the slowest device.
         assert!((100.0..400.0).contains(&reads), "{reads} reads a second under a limit of 200");
 
         factor.set(&Level::Unlimited).unwrap();
         assert_eq!(factor.read().unwrap(), Level::Unlimited);
         for _ in 0..2 {
-            way_back.go();
+            undo_steps.execute();
             assert!(!group.exists());
         }
         assert_eq!(factor.read().unwrap(), Level::Unlimited);
@@ -430,10 +432,10 @@ mod tests {
         let target =
             FactorTarget { files: vec![file], ..FactorTarget::of(HostRoot::live(), vec![ours.0.id()]) };
         let Some(mut factor) = opened(&target, folder.path(), &Level::BytesPerSecond(1e6)) else { return };
-        let way_back = WayBack(factor.undo(&Level::Unlimited).unwrap());
+        let undo_steps = UndoSteps(factor.undo(&Level::Unlimited).unwrap());
         factor.set(&Level::BytesPerSecond(1e6)).unwrap();
         crate::cgroup::move_process(&factor.group.path().join("cgroup.procs"), other.0.id()).unwrap();
-        way_back.go();
+        undo_steps.execute();
         assert!(!factor.group.path().exists());
         let home = fs::read_to_string(factor.group.home().path.join("cgroup.procs")).unwrap();
         for process in [ours.0.id(), other.0.id()] {

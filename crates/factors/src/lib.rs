@@ -1,27 +1,28 @@
-//! What Plimsoll turns, and how it is undone. **This is the only crate that changes the host**: whatever Plimsoll does
-//! to CPUs, devices and cgroups is in this folder and nowhere else.
+//! The host settings that Plimsoll varies, and how each change is undone. **Only this crate changes the
+//! host**: all code that changes CPU settings, devices and cgroups is in this folder.
 //!
-//! Each factor is a module and one line in [`FACTORS`]. The rules they keep:
+//! Each factor is a module and one line in [`FACTORS`]. The rules for factors:
 //!
-//! - opening and checking change nothing, and a check names exactly what is missing: the file, the right, the controller;
-//! - what is in force is read back from the host, never assumed;
-//! - the way back is plain data ([`engine::factor::Undo`]), written to the journal before the first change, and
-//!   [`undo::carry_out`] can do it any number of times, in another process, after a `kill -9`;
-//! - every cgroup made here is named `plimsoll-...`, and only such a group is ever removed.
+//! - Opening and checking change nothing. A failed check names exactly what is missing: the file, the
+//!   permission, the controller.
+//! - The current setting is always read from the host, never assumed.
+//! - The undo steps are plain data ([`engine::factor::Undo`]), written to the journal before the first
+//!   change. [`undo::carry_out`] can execute them any number of times, in another process, after a `kill -9`.
+//! - Every cgroup made here is named `plimsoll-...`, and only such a group is ever removed.
 //!
-//! | module | what it knows |
+//! | module | contents |
 //! | --- | --- |
 //! | [`cpus`] | `host.cpus`: which CPUs the target may use |
-//! | [`cpu_quota`] | `host.cpu_quota`: how much processor time it may use |
+//! | [`cpu_quota`] | `host.cpu_quota`: how much CPU time it may use |
 //! | [`memory`] | `host.memory`: how much memory it may use |
-//! | [`io_limit`] | `host.disk.io_limit`: how fast it may read and write a device |
-//! | [`page_cache`] | `host.page_cache`: whether a trial finds the files in memory |
+//! | [`io_limit`] | `host.disk.io_limit`: its read and write rates on a device |
+//! | [`page_cache`] | `host.page_cache`: whether a trial begins with the files in the page cache |
 //! | [`config`] | `target.config`: a value in a file that the target reads when it starts |
-//! | [`command`] | `target.command`: anything that a command sets and another undoes |
-//! | [`target_group`] | a control group for the target alone, made when it is started |
-//! | [`undo`] | the way back |
-//! | [`cgroup`] | where the controllers are on this host (v1, v2 or both), and a group of our own |
-//! | [`device`] | which device a path is on |
+//! | [`command`] | `target.command`: a setting that one command makes and another one undoes |
+//! | [`target_group`] | a control group for the target alone, created when it is started |
+//! | [`undo`] | the execution of undo steps |
+//! | [`cgroup`] | the location of the controllers on this host (v1, v2 or both), and new groups |
+//! | [`device`] | the block device of a path |
 //! | [`process`] | threads, descendants and start times of processes |
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! `host.memory`: how much memory the target may use, its page cache included.
+//! `host.memory`: how much memory the target may use, including its page cache.
 
 use std::fs;
 use std::path::Path;
@@ -15,7 +15,7 @@ pub const MEMORY_LIMIT: FactorKind = FactorKind {
     info: FactorInfo {
         path: "host.memory",
         kind: SettingKind::MemoryLimit,
-        about: "Memory the target may use, the page cache of its files included. What a process had before it was limited stays uncounted, unless Plimsoll started it as the target.",
+        about: "Memory limit of the target, including the page cache of its files. Memory that a process allocated before the limit was set does not count, unless Plimsoll started it as the target.",
         resource: Some(HostResource::Memory),
         needs_on: false,
         parameters: &[],
@@ -25,14 +25,14 @@ pub const MEMORY_LIMIT: FactorKind = FactorKind {
     open,
 };
 
-/// Version 1 gives "no limit" as the largest number of whole pages.
+/// Version 1 represents "no limit" by the largest number of whole pages.
 const NO_LIMIT: u64 = 1 << 62;
 
-/// The files of one version.
+/// The file names of one version.
 struct Files {
     limit: &'static str,
     usage: &'static str,
-    /// In `memory.stat`: memory that belongs to no file, and so can only be swapped out.
+    /// In `memory.stat`: anonymous memory, which belongs to no file and can only be swapped out.
     anonymous: &'static str,
     unlimited: &'static str,
 }
@@ -52,7 +52,7 @@ fn files(version: Version) -> Files {
 }
 
 impl Files {
-    /// A limit in force for one group; none is unlimited. The root of v2 has no file.
+    /// The current limit of one group; none is unlimited. The root of v2 has no file.
     fn limit_of(&self, group: &Path) -> Option<u64> {
         number(group, self.limit).filter(|limit| *limit < NO_LIMIT)
     }
@@ -70,7 +70,7 @@ fn number(group: &Path, file: &str) -> Option<u64> {
 struct Memory {
     group: OwnGroup,
     files: Files,
-    /// What was asked for last, and what the kernel made of it: it counts whole pages.
+    /// The last requested limit, and the kernel's value, which is rounded to whole pages.
     asked: Option<(u64, u64)>,
     remark: String,
 }
@@ -81,39 +81,41 @@ fn open(target: &FactorTarget) -> Result<Box<dyn Factor>, Unavailable> {
     Ok(Box::new(Memory { group, files, asked: None, remark: String::new() }))
 }
 
-fn wanted(level: &Level) -> Result<Option<u64>, Unavailable> {
+fn requested_limit(level: &Level) -> Result<Option<u64>, Unavailable> {
     let page = rustix::param::page_size() as u64;
     match level {
         Level::Unlimited => Ok(None),
         Level::Bytes(bytes) if (page..NO_LIMIT).contains(bytes) => Ok(Some(*bytes)),
-        other => Err(Unavailable(format!("{other} is not a size of memory from one page ({page} bytes)"))),
+        other => {
+            Err(Unavailable(format!("{other} is not a memory size of at least one page ({page} bytes)")))
+        }
     }
 }
 
 impl Memory {
-    /// The group's own limit.
+    /// The limit of the group itself.
     fn own(&self) -> Option<u64> {
         self.files.limit_of(self.group.path())
     }
 
-    /// The least limit of the groups it is in.
+    /// The least limit of its parent groups.
     fn of_others(&self) -> Option<u64> {
         let others = self.group.home().lineage().filter(|at| *at != self.group.path());
         others.filter_map(|at| self.files.limit_of(at)).min()
     }
 
-    /// The limit in force: the least of the group's own and those of the groups it is in.
+    /// The effective limit: the least of the group's own limit and those of its parents.
     fn in_force(&self) -> Option<u64> {
         self.own().into_iter().chain(self.of_others()).min()
     }
 
-    /// Would the kernel have to kill something to keep this limit? It would do so without asking.
+    /// Checks that the kernel would not have to kill a process to enforce this limit.
     fn check_that_it_fits(&self, limit: u64) -> Result<(), Unavailable> {
         let anonymous = self.files.anonymous_of(self.group.path()).unwrap_or(0);
         if self.group.exists() && anonymous > limit && !has_swap() {
             return Err(Unavailable(format!(
-                "its processes already use {} that belongs to no file, and there is no swap: under a limit of {} the \
-                 kernel would kill them",
+                "its processes already use {} of anonymous memory, and there is no swap: with a limit of \
+                {} the kernel would kill them",
                 rounded(anonymous),
                 quantity::bytes(limit)
             )));
@@ -122,7 +124,7 @@ impl Memory {
     }
 }
 
-/// Whole MiB for people.
+/// The value in whole MiB, for messages.
 fn rounded(bytes: u64) -> String {
     quantity::bytes(bytes >> 20 << 20)
 }
@@ -133,7 +135,7 @@ fn has_swap() -> bool {
 
 impl Factor for Memory {
     fn check(&self, level: &Level) -> Result<(), Unavailable> {
-        if let Some(limit) = wanted(level)? {
+        if let Some(limit) = requested_limit(level)? {
             self.check_that_it_fits(limit)?;
         }
         self.group.check()
@@ -151,9 +153,10 @@ impl Factor for Memory {
         Ok(self.group.undo(self.group.contents(&[self.files.limit])))
     }
 
-    /// The limit is set before the processes arrive; a group that has them already is made to give up pages of files.
+    /// The limit is set before the processes enter the group. A group that already has them must first
+    /// reclaim page cache.
     fn set(&mut self, level: &Level) -> Result<Nanos, Unavailable> {
-        let wanted = wanted(level)?;
+        let wanted = requested_limit(level)?;
         self.group.make()?;
         let at = self.group.path().to_path_buf();
         let before = number(&at, self.files.usage);
@@ -163,10 +166,10 @@ impl Factor for Memory {
         let file = at.join(self.files.limit);
         let text = wanted.map_or(self.files.unlimited.into(), |limit| limit.to_string());
         fs::write(&file, &text).map_err(|error| {
-            // Version 1 refuses what it could not reclaim.
+            // Version 1 refuses a limit if it cannot reclaim enough memory.
             let why = match before {
                 Some(used) if error.kind() == std::io::ErrorKind::ResourceBusy => {
-                    format!(": of the {} in use too little could be given up", rounded(used))
+                    format!(": too little of the {} in use could be reclaimed", rounded(used))
                 }
                 _ => String::new(),
             };
@@ -180,9 +183,9 @@ impl Factor for Memory {
         let after = number(&at, self.files.usage);
         self.remark = match (before, after) {
             (Some(before), Some(after)) if self.group.is_shared() => {
-                format!("{} were in use before, {} after", rounded(before), rounded(after))
+                format!("{} were in use before and {} after", rounded(before), rounded(after))
             }
-            _ => "what its processes had before is not counted".into(),
+            _ => "memory that its processes allocated before does not count".into(),
         };
         Ok(0)
     }
@@ -196,12 +199,12 @@ impl Factor for Memory {
     }
 }
 
-/// A share of the limit in force, in whole pages; no more than the limits around it leave.
+/// A share of the current limit, in whole pages and within the limits of the parent groups.
 fn scaled(own: Option<u64>, of_others: Option<u64>, share: f64) -> Result<Level, Unavailable> {
     let in_force = own.into_iter().chain(of_others).min().ok_or_else(|| {
         Unavailable(
-            "no limit is in force, and what it has of the machine's memory is not known, so no part of that can be \
-             taken; set what it is meant to have at most as the baseline: \"host.memory\" = { baseline = \"2GiB\", levels = \
+            "there is no limit, and its share of the memory is not known, so it cannot be reduced by a \
+            share; set the intended limit as the baseline: \"host.memory\" = { baseline = \"2GiB\", levels = \
              [\"4GiB\"] }"
                 .into(),
         )
@@ -209,10 +212,11 @@ fn scaled(own: Option<u64>, of_others: Option<u64>, share: f64) -> Result<Level,
     let page = rustix::param::page_size() as u64;
     let bytes = ((in_force as f64 * share) as u64).min(of_others.unwrap_or(NO_LIMIT)) / page * page;
     match () {
-        () if bytes < page => Err(Unavailable(format!("less than a page ({page} bytes) would be left"))),
-        () if share > 1.0 && bytes <= in_force => {
-            Err(Unavailable(format!("a limit of {} around it leaves no more", quantity::bytes(in_force))))
-        }
+        () if bytes < page => Err(Unavailable(format!("the limit would be less than a page ({page} bytes)"))),
+        () if share > 1.0 && bytes <= in_force => Err(Unavailable(format!(
+            "a limit of {} on a parent group allows no more",
+            quantity::bytes(in_force)
+        ))),
         () => Ok(Level::Bytes(bytes)),
     }
 }
@@ -220,7 +224,7 @@ fn scaled(own: Option<u64>, of_others: Option<u64>, share: f64) -> Result<Level,
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{Tree, WayBack, controller, controller_v2};
+    use crate::testing::{Tree, UndoSteps, controller, controller_v2};
     use engine::source::HostRoot;
     use testkit::Scratch;
 
@@ -256,14 +260,14 @@ mod tests {
         let mut factor = open(&FactorTarget::of(HostRoot::at(host.path()), vec![9])).unwrap();
         assert_eq!(factor.read().unwrap(), Level::Unlimited);
         let error = factor.scaled(0.5).unwrap_err().0;
-        assert!(error.starts_with("no limit is in force"), "{error}");
+        assert!(error.starts_with("there is no limit"), "{error}");
         if !has_swap() {
             let error = factor.check(&Level::Bytes(1 << 20)).unwrap_err().0;
-            assert!(error.contains("use 2MiB that belongs to no file"), "{error}");
+            assert!(error.contains("use 2MiB of anonymous memory"), "{error}");
         }
         let undo = factor.undo(&Level::Unlimited).unwrap();
         factor.set(&Level::Bytes(4 << 20)).unwrap();
-        assert_eq!(factor.remark(), "8MiB were in use before, 8MiB after");
+        assert_eq!(factor.remark(), "8MiB were in use before and 8MiB after");
         assert_eq!(factor.scaled(2.0).unwrap(), Level::Bytes(8 << 20));
         assert_eq!(factor.read().unwrap(), Level::Bytes(4 << 20));
         undo.iter().for_each(|step| crate::undo::carry_out(step).unwrap());
@@ -273,7 +277,7 @@ mod tests {
         }
     }
 
-    /// Reads a file of 64 MiB again and again when told to.
+    /// Reads a file of 64 MiB repeatedly.
     const READER: &str = "while :; do cat \"$FILE\" > /dev/null; sleep 0.05; done";
 
     #[test]
@@ -293,12 +297,13 @@ mod tests {
         }
         testkit::partly_lacks(controller_v2(MEMORY));
         let mut factor = opened.unwrap();
-        let way_back = WayBack(factor.undo(&Level::Unlimited).unwrap());
+        let undo_steps = UndoSteps(factor.undo(&Level::Unlimited).unwrap());
         let before = factor.read().unwrap();
         factor.set(&Level::Bytes(limit)).unwrap();
         assert_eq!(factor.read().unwrap(), Level::Bytes(limit));
-        let Undo::RemoveCgroup { path: group, .. } = &way_back.0[0] else { panic!("{:?}", way_back.0) };
-        // The file was cached for another group while it was written; only what is read anew is charged to this one.
+        let Undo::RemoveCgroup { path: group, .. } = &undo_steps.0[0] else { panic!("{:?}", undo_steps.0) };
+        // The file was cached for another group when it was written; only pages that are read again are
+        // charged to this one.
         let _ = rustix::fs::fadvise(
             fs::File::open(&file).inspect(|file| file.sync_all().unwrap()).unwrap(),
             0,
@@ -312,12 +317,12 @@ mod tests {
             most = most.max(number(group, of.usage).unwrap());
             std::thread::sleep(std::time::Duration::from_millis(10));
         }
-        // A charge is added first and taken back when it passes the limit, 64 pages at a time on each CPU (the kernel's
-        // mm/page_counter.c and MEMCG_CHARGE_BATCH): a reading may see it.
+        // The kernel first adds a charge and then reverts it if it exceeds the limit, 64 pages at a time on
+        // each CPU (mm/page_counter.c and MEMCG_CHARGE_BATCH). A reading may include such a charge.
         let charging = 64 * rustix::param::page_size() * std::thread::available_parallelism().unwrap().get();
         assert!(most <= limit + charging as u64, "{most} bytes under a limit of {limit}");
         for _ in 0..2 {
-            way_back.go();
+            undo_steps.execute();
             assert!(!group.exists());
         }
         assert_eq!(factor.read().unwrap(), before);

@@ -1,4 +1,4 @@
-//! `host.page_cache`: whether a trial finds the files in memory.
+//! `host.page_cache`: whether a trial begins with the files in the page cache.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ pub const PAGE_CACHE: FactorKind = FactorKind {
     info: FactorInfo {
         path: "host.page_cache",
         kind: SettingKind::Choice(&["cold", "warm"]),
-        about: "What the operating system has cached when the warm-up begins: `cold` drops it, `warm` leaves it. Dropped is what is cached of `on`, a file or a folder, or else of the workload's files, or else of every file on the host, which needs root.",
+        about: "State of the page cache when the warm-up begins: `cold` drops it, `warm` keeps it. `on` names the file or folder to drop; default: the workload's files, or else all files on the host, which needs root.",
         resource: None,
         needs_on: false,
         parameters: &[],
@@ -24,11 +24,11 @@ pub const PAGE_CACHE: FactorKind = FactorKind {
     open,
 };
 
-/// More files than this in a folder are not gone through one by one.
+/// Limit of the files in a folder that are dropped one by one.
 const FILES_MAX: usize = 100_000;
 
 struct PageCache {
-    /// What to drop; none is everything.
+    /// The files to drop; none is the whole page cache.
     files: Option<Vec<PathBuf>>,
     level: Level,
     remark: String,
@@ -36,7 +36,7 @@ struct PageCache {
 
 fn open(target: &FactorTarget) -> Result<Box<dyn Factor>, Unavailable> {
     if !target.root.is_live() {
-        return Err(Unavailable("the page cache of this machine only can be dropped".into()));
+        return Err(Unavailable("only the page cache of this machine can be dropped".into()));
     }
     let files = match (&target.on, target.files.is_empty()) {
         (Some(on), _) => Some(vec![target.folder.join(on)]),
@@ -46,10 +46,10 @@ fn open(target: &FactorTarget) -> Result<Box<dyn Factor>, Unavailable> {
     Ok(Box::new(PageCache { files, level: Level::Text("warm".into()), remark: String::new() }))
 }
 
-/// The files below a path, links left out.
+/// The files below a path, without links.
 fn files_below(path: &Path, found: &mut Vec<PathBuf>) -> Result<(), Unavailable> {
     let wrong = |error: std::io::Error| Unavailable(format!("{}: {error}", path.display()));
-    // The first one may be a link, since it was named; what it holds is followed no further.
+    // The path itself may be a link, because the user named it; links below it are not followed.
     let kind = fs::metadata(path).map_err(wrong)?;
     if kind.is_file() {
         found.push(path.to_path_buf());
@@ -61,7 +61,7 @@ fn files_below(path: &Path, found: &mut Vec<PathBuf>) -> Result<(), Unavailable>
             }
             if found.len() > FILES_MAX {
                 return Err(Unavailable(format!(
-                    "{} holds more than {FILES_MAX} files: leave `on` out to drop what is cached of every file",
+                    "{} has more than {FILES_MAX} files: remove `on` to drop the whole page cache",
                     path.display()
                 )));
             }
@@ -70,7 +70,8 @@ fn files_below(path: &Path, found: &mut Vec<PathBuf>) -> Result<(), Unavailable>
     Ok(())
 }
 
-/// Writes what is not on the device yet, and drops what is cached of a file. Returns what is still cached.
+/// Writes dirty pages and drops the cached pages of a file. Returns the number of pages that are still
+/// cached.
 fn drop_file(path: &Path) -> Result<u64, Unavailable> {
     let wrong = |error: std::io::Error| {
         Unavailable(format!("{} cannot be dropped from the page cache: {error}", path.display()))
@@ -88,14 +89,14 @@ impl Factor for PageCache {
             return Ok(());
         }
         match &self.files {
-            // What the workload makes need not be there yet.
+            // Files that the workload creates may not exist yet.
             Some(files) => files.iter().filter(|path| path.exists()).try_for_each(|path| {
                 rustix::fs::access(path, rustix::fs::Access::READ_OK)
                     .map_err(|error| Unavailable(format!("{}: {error}", path.display())))
             }),
             None => fs::OpenOptions::new().write(true).open(DROP_CACHES).map(|_| ()).map_err(|error| {
                 Unavailable(format!(
-                    "{DROP_CACHES}: {error}; run as root, or name with `on` the files to drop from the cache"
+                    "{DROP_CACHES}: {error}; run as root, or name the files to drop with `on`"
                 ))
             }),
         }
@@ -105,7 +106,7 @@ impl Factor for PageCache {
         Ok(self.level.clone())
     }
 
-    /// What was cached comes back by being used.
+    /// No undo is necessary: files are cached again when they are used.
     fn undo(&self, _level: &Level) -> Result<Vec<Undo>, Unavailable> {
         Ok(Vec::new())
     }
@@ -118,7 +119,7 @@ impl Factor for PageCache {
         self.remark = match &self.files {
             None => {
                 drop_all().map_err(|error| Unavailable(format!("{DROP_CACHES}: {error}")))?;
-                format!("dropped for every file through {DROP_CACHES}")
+                format!("dropped for all files with {DROP_CACHES}")
             }
             Some(paths) => {
                 let mut files = Vec::new();
@@ -132,7 +133,7 @@ impl Factor for PageCache {
                 let left = match left {
                     0 => String::new(),
                     some => format!(
-                        "; {} are still cached, since they are in use or were read ahead",
+                        "; {} are still cached, because they are in use or were read ahead",
                         quantity::bytes(some)
                     ),
                 };
@@ -161,7 +162,7 @@ mod tests {
 
     #[test]
     fn what_is_cached_of_a_folder_is_dropped_and_nothing_is_lost() {
-        // Not in a folder for temporary files, which may be memory and nothing else.
+        // Not in a folder for temporary files, which may be a tmpfs.
         let folder = Scratch::inside(Path::new(env!("CARGO_MANIFEST_DIR")));
         let path = folder.file("a/b/data", vec![7; 1 << 20]);
         let file = File::open(&path).unwrap();

@@ -1,4 +1,4 @@
-//! Processes as `/proc` shows them: threads, descendants, start times.
+//! Processes in `/proc`: threads, descendants, start times.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -9,22 +9,22 @@ use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal};
 
-/// The few fields of `/proc/PID/stat` that are needed here.
+/// The required fields of `/proc/PID/stat`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stat {
-    /// False for one that has ended and is waited for by its parent.
+    /// False for a zombie.
     pub is_alive: bool,
     /// Process id of the parent.
     pub parent: u32,
     /// Its process group.
     pub group: u32,
-    /// Flags of the kernel, `PF_*`.
+    /// The kernel's flags, `PF_*`.
     pub flags: u64,
-    /// When it started, in clock ticks since boot.
+    /// The start time, in clock ticks since boot.
     pub started_ticks: u64,
 }
 
-/// The kernel lets nobody choose the CPUs of a thread with this flag, such as a worker of io_uring.
+/// The CPUs of a thread with this flag cannot be changed, for example an io_uring worker.
 pub const PF_NO_SETAFFINITY: u64 = 0x0400_0000;
 
 impl Stat {
@@ -38,48 +38,52 @@ impl Stat {
         })
     }
 
-    /// Of a process; none when it is gone.
+    /// The fields of a process; none if it ended.
     pub fn of(root: &HostRoot, process: u32) -> Option<Stat> {
         Stat::from(&ProcessStat::of(root, process)?)
     }
 
-    /// Of one thread of a process; none when it is gone.
+    /// The fields of one thread of a process; none if it ended.
     pub fn of_thread(root: &HostRoot, process: u32, thread: u32) -> Option<Stat> {
         Stat::from(&ProcessStat::of_thread(root, process, thread)?)
     }
 }
 
-/// A living process, held by a descriptor: a signal reaches it or nobody, whoever has its number by then.
+/// A living process, referenced by a descriptor: a signal never reaches another process with the same id.
 #[derive(Debug)]
-pub struct Held {
-    /// Its number.
+pub struct ProcessHandle {
+    /// Its id.
     pub process: u32,
     started_ticks: u64,
     descriptor: std::os::fd::OwnedFd,
 }
 
-impl Held {
-    /// Takes hold of a process if what is known of it satisfies a condition. It is held before it is looked at, and lives
-    /// after that, so what was seen was its own.
-    pub fn if_it(root: &HostRoot, process: u32, condition: impl FnOnce(&Stat) -> bool) -> Option<Held> {
+impl ProcessHandle {
+    /// References a process if `condition` is true for it. The descriptor is opened before the check, and the
+    /// process is alive after it, so the checked data belongs to this process.
+    pub fn if_it(
+        root: &HostRoot,
+        process: u32,
+        condition: impl FnOnce(&Stat) -> bool,
+    ) -> Option<ProcessHandle> {
         let pid = Pid::from_raw(i32::try_from(process).ok()?)?;
         let descriptor = rustix::process::pidfd_open(pid, PidfdFlags::empty()).ok()?;
         let stat = Stat::of(root, process).filter(condition)?;
-        // The descriptor becomes readable when the process has ended.
+        // The descriptor becomes readable when the process ends.
         let mut poll = [PollFd::new(&descriptor, PollFlags::IN)];
         let has_ended = rustix::event::poll(&mut poll, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })) != Ok(0);
-        (!has_ended).then_some(Held { process, started_ticks: stat.started_ticks, descriptor })
+        (!has_ended).then_some(ProcessHandle { process, started_ticks: stat.started_ticks, descriptor })
     }
 
-    /// Its number and its start: no other process has both.
+    /// Its id and start time, which together identify a process.
     pub fn started(&self) -> (u32, u64) {
         (self.process, self.started_ticks)
     }
 
-    /// Sends a signal. One that has ended meanwhile is fine.
+    /// Sends a signal. It is not an error if the process ended meanwhile.
     ///
     /// # Errors
-    /// When this user may not.
+    /// When this user lacks the permission.
     pub fn signal(&self, signal: Signal) -> std::io::Result<()> {
         match rustix::process::pidfd_send_signal(&self.descriptor, signal) {
             Ok(()) | Err(Errno::SRCH) => Ok(()),
@@ -88,17 +92,17 @@ impl Held {
     }
 }
 
-/// Every process, in order.
+/// The ids of all processes, in order.
 pub fn all(root: &HostRoot) -> Vec<u32> {
     numbered(root, "proc")
 }
 
-/// The threads of a process; none when it is gone.
+/// The threads of a process; none if it ended.
 pub fn threads(root: &HostRoot, process: u32) -> Vec<u32> {
     numbered(root, &format!("proc/{process}/task"))
 }
 
-/// These processes and all that descend from them, each once, parents before children; those that are gone left out.
+/// These processes and all their descendants, each once, parents before children, without those that ended.
 pub fn with_descendants(root: &HostRoot, processes: &[u32]) -> Vec<u32> {
     let mut children: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
     let mut alive = BTreeSet::new();
@@ -119,7 +123,7 @@ pub fn with_descendants(root: &HostRoot, processes: &[u32]) -> Vec<u32> {
     found
 }
 
-/// The entries of a folder whose names are numbers, in order.
+/// The entries of a folder with numeric names, in order.
 fn numbered(root: &HostRoot, folder: &str) -> Vec<u32> {
     let Ok(entries) = fs::read_dir(root.join(folder)) else { return Vec::new() };
     let mut numbers: Vec<u32> =
@@ -169,14 +173,14 @@ mod tests {
         let root = HostRoot::live();
         let start = || std::process::Command::new("/bin/sleep").arg("60").spawn().unwrap();
         let mut first = start();
-        let held = Held::if_it(&root, first.id(), |stat| stat.is_alive).unwrap();
-        assert!(Held::if_it(&root, first.id(), |_| false).is_none());
+        let held = ProcessHandle::if_it(&root, first.id(), |stat| stat.is_alive).unwrap();
+        assert!(ProcessHandle::if_it(&root, first.id(), |_| false).is_none());
         held.signal(Signal::KILL).unwrap();
         assert!(!first.wait().unwrap().success());
-        // Its number is free now; the descriptor still means the one that ended.
+        // Its id is unused now; the descriptor still refers to the ended process.
         held.signal(Signal::KILL).unwrap();
-        assert!(Held::if_it(&root, first.id(), |_| true).is_none());
-        assert!(Held::if_it(&root, u32::MAX, |_| true).is_none());
+        assert!(ProcessHandle::if_it(&root, first.id(), |_| true).is_none());
+        assert!(ProcessHandle::if_it(&root, u32::MAX, |_| true).is_none());
     }
 
     #[test]

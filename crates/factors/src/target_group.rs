@@ -1,6 +1,6 @@
-//! A control group for the target alone, so that what it uses and waits for can be read apart from everything else. No
-//! limit is set: only hierarchies in which a group of its own changes nothing are used, which leaves out the processor's
-//! of v1, where groups share the processors out among themselves.
+//! A control group for the target alone, to measure its resource use and waits separately. No limit is set.
+//! Only hierarchies in which a separate group has no effect are used. This excludes the v1 CPU hierarchy,
+//! where groups share the CPUs.
 
 use std::path::PathBuf;
 
@@ -12,12 +12,12 @@ use rustix::fs::Access;
 
 use crate::cgroup::{Group, Version, check_that_leaving_lifts_no_limit, denied, move_process, own_name};
 
-/// Not to be varied: what the engine does with every target it starts.
+/// Not a factor of experiments: the engine uses it for every target that it starts.
 pub const TARGET_GROUP: FactorKind = FactorKind {
     info: FactorInfo {
         path: "target.cgroup",
         kind: SettingKind::Flag,
-        about: "A control group for the target alone.",
+        about: "A separate control group for the target.",
         resource: None,
         needs_on: false,
         parameters: &[],
@@ -29,9 +29,9 @@ pub const TARGET_GROUP: FactorKind = FactorKind {
 
 struct TargetGroup {
     processes: Vec<u32>,
-    /// Each group to make, with the one its processes come from.
+    /// Each group to create, with the present group of its processes.
     groups: Vec<(PathBuf, Group)>,
-    /// Why there is none in some hierarchies.
+    /// Why there is no group in some hierarchies.
     refused: Vec<String>,
 }
 
@@ -50,7 +50,7 @@ impl TargetGroup {
                 Err(why) => refused.push(why.0),
             }
         }
-        // The one with pressure first: it is what the group is made for.
+        // The hierarchy with pressure metrics comes first, because they are the purpose of the group.
         groups.sort_by_key(|(_, home)| home.version != Version::V2);
         match (groups.is_empty(), refused.is_empty()) {
             (true, true) => Err(Unavailable("no cgroup hierarchy is mounted".into())),
@@ -60,7 +60,7 @@ impl TargetGroup {
     }
 }
 
-/// Where a group can be made for the processes of another one.
+/// The folder in which a group can be created for the processes of another one.
 fn may_be_made(home: &Group) -> Result<PathBuf, Unavailable> {
     let place = home.place()?;
     if home.version == Version::V2 {
@@ -95,7 +95,7 @@ impl Factor for TargetGroup {
 
     fn set(&mut self, _level: &Level) -> Result<Nanos, Unavailable> {
         for (path, _) in &self.groups {
-            std::fs::create_dir(path).map_err(|error| denied(path, "making the group", error))?;
+            std::fs::create_dir(path).map_err(|error| denied(path, "creating the group", error))?;
             for process in &self.processes {
                 move_process(&path.join("cgroup.procs"), *process)?;
             }
@@ -112,7 +112,7 @@ impl Factor for TargetGroup {
 mod tests {
     use super::*;
     use crate::cgroup;
-    use crate::testing::{Tree, WayBack, controller};
+    use crate::testing::{Tree, UndoSteps, controller};
     use model::IoLimits;
     use testkit::{Need, Scratch};
 
@@ -135,11 +135,11 @@ mod tests {
         let places: Vec<PathBuf> =
             group.groups.iter().map(|(path, _)| path.parent().unwrap().to_path_buf()).collect();
         assert_eq!(places, [host.join("cg/unified/a"), host.join("cg/memory")]);
-        // Leaving a group that is limited would lift its limit.
+        // Leaving a limited group would lift its limit.
         host.file("cg/unified/a/b/memory.max", "1048576\n");
         let group = TargetGroup::plan(&root, &[9]).unwrap();
         assert_eq!(group.groups.len(), 1);
-        assert!(group.remark().contains("has a limit that moving them would lift"), "{}", group.remark());
+        assert!(group.remark().contains("moving the processes would remove a limit"), "{}", group.remark());
     }
 
     #[test]
@@ -151,7 +151,7 @@ mod tests {
         };
         let homes = || std::fs::read_to_string(format!("/proc/{}/cgroup", tree.process())).unwrap();
         let before = homes();
-        let mut way_back = Vec::new();
+        let mut undo_steps = Vec::new();
         let mut turned = Vec::new();
         let io = IoLimits::parse("read 400/s and write 5MiB/s").unwrap().to_level();
         let levels = [
@@ -167,25 +167,25 @@ mod tests {
                 continue;
             }
             let mut factor = opened.unwrap();
-            way_back.push(WayBack(factor.undo(&Level::Unlimited).unwrap()));
+            undo_steps.push(UndoSteps(factor.undo(&Level::Unlimited).unwrap()));
             factor.set(&level).unwrap();
             turned.push((kind, factor, level));
         }
-        // Read when all are set, so that one that lifts another shows.
+        // Read after all are set, to detect one that lifts another one.
         for (kind, factor, level) in &turned {
             if kind.info.path != TARGET_GROUP.info.path {
                 assert_eq!(factor.read().unwrap(), *level, "{}", kind.info.path);
             }
         }
-        // A process started now is limited too.
+        // A process that starts now is limited too.
         let child = tree.processes()[1];
         let of_child = std::fs::read_to_string(format!("/proc/{child}/cgroup")).unwrap();
         assert_eq!(of_child, homes());
         for _ in 0..2 {
-            way_back.iter().rev().for_each(WayBack::go);
+            undo_steps.iter().rev().for_each(UndoSteps::execute);
             assert_eq!(homes(), before);
         }
-        way_back.clear();
+        undo_steps.clear();
     }
 
     #[test]
@@ -196,14 +196,14 @@ mod tests {
             return;
         }
         let mut group = planned.unwrap();
-        let way_back = WayBack(group.undo(&Level::Unlimited).unwrap());
+        let undo_steps = UndoSteps(group.undo(&Level::Unlimited).unwrap());
         group.set(&Level::Flag(true)).unwrap();
         for (path, _) in &group.groups {
             let members = std::fs::read_to_string(path.join("cgroup.procs")).unwrap();
             assert_eq!(members.lines().count(), 2, "{}", path.display());
         }
         for _ in 0..2 {
-            way_back.go();
+            undo_steps.execute();
             assert!(group.groups.iter().all(|(path, _)| !path.exists()));
         }
     }

@@ -1,4 +1,4 @@
-//! What the tests of several factors need.
+//! Shared code of the tests of several factors.
 
 use std::process::{Child, Command, Stdio};
 
@@ -12,26 +12,26 @@ use crate::cgroup::Controller;
 use crate::process::with_descendants;
 use crate::undo::carry_out;
 
-/// What a test of a limit needs.
+/// The requirements of a test of a limit.
 pub(crate) fn controller(controller: Controller) -> Need<'static> {
     Need::Cgroup(controller.v1, controller.v2)
 }
 
-/// What a test of a limit needs to cover cgroup v2 too.
+/// The requirements of a test of a limit in cgroup v2.
 pub(crate) fn controller_v2(controller: Controller) -> Need<'static> {
     Need::CgroupV2(controller.v2)
 }
 
-/// Carries out the way back even when the test fails, so that nothing is left on this host.
-pub(crate) struct WayBack(pub(crate) Vec<Undo>);
+/// Executes the undo steps even if the test fails, so that this host is restored.
+pub(crate) struct UndoSteps(pub(crate) Vec<Undo>);
 
-impl WayBack {
-    pub(crate) fn go(&self) {
+impl UndoSteps {
+    pub(crate) fn execute(&self) {
         self.0.iter().for_each(|step| carry_out(step).unwrap());
     }
 }
 
-impl Drop for WayBack {
+impl Drop for UndoSteps {
     fn drop(&mut self) {
         for step in &self.0 {
             let _ = carry_out(step);
@@ -39,11 +39,11 @@ impl Drop for WayBack {
     }
 }
 
-/// A shell with children of its own; all are ended in the end.
+/// A shell with child processes; all are ended when it is dropped.
 pub(crate) struct Tree(Child);
 
 impl Tree {
-    /// Runs a script and waits until there are so many processes, the shell included.
+    /// Runs a script and waits until there are `count` processes, including the shell.
     pub(crate) fn start(script: &str, count: usize) -> Self {
         let child = Command::new("/bin/sh")
             .args(["-c", script])
@@ -80,7 +80,7 @@ impl Drop for Tree {
     }
 }
 
-/// Processes that use all the processor time they get.
+/// Processes that use all CPU time they get.
 pub(crate) struct Spinner(Tree);
 
 impl Spinner {
@@ -98,7 +98,7 @@ impl Spinner {
     }
 }
 
-/// Processor time these have used, in seconds.
+/// CPU time of these processes, in seconds.
 pub(crate) fn cpu_s_of(processes: &[u32]) -> f64 {
     let used_s = |process: &u32| -> Option<f64> {
         let text = std::fs::read_to_string(format!("/proc/{process}/schedstat")).ok()?;

@@ -1,4 +1,4 @@
-//! The way back: carries out the steps of a journal, in this process or in a later one.
+//! Executes the undo steps of a journal, in this process or in a later one.
 
 use std::fs;
 use std::io;
@@ -13,15 +13,15 @@ use rustix::process::Signal;
 use crate::cgroup::{NAME_PREFIX, denied, is_ours, move_process};
 use crate::config::file::{self, fingerprint};
 use crate::cpus::{self, CpuList};
-use crate::process::{Held, Stat, all, with_descendants};
+use crate::process::{ProcessHandle, Stat, all, with_descendants};
 
-/// How long a group may take to empty.
+/// Timeout of the wait for an empty group.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Carries out one step. Succeeds when its work is already done, so a journal can be carried out any number of times.
+/// Executes one step. Succeeds if the step is already done, so a journal can be executed any number of times.
 ///
 /// # Errors
-/// Says what could not be undone, and why.
+/// What could not be undone, and why.
 pub fn carry_out(step: &Undo) -> Result<(), Unavailable> {
     match step {
         Undo::WriteControl { path, text } => write_control(path, text),
@@ -43,7 +43,7 @@ pub fn carry_out(step: &Undo) -> Result<(), Unavailable> {
     }
 }
 
-/// A control file that is gone took its content with it, so nothing is left to restore.
+/// If a control file does not exist any more, there is nothing to restore.
 fn write_control(path: &Path, text: &str) -> Result<(), Unavailable> {
     let file = match fs::OpenOptions::new().write(true).truncate(true).open(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
@@ -53,7 +53,7 @@ fn write_control(path: &Path, text: &str) -> Result<(), Unavailable> {
         .map_err(|error| denied(path, &format!("writing `{text}`"), error))
 }
 
-/// Restores a value in a file that holds exactly what was written then. A file that is gone is not made again.
+/// Restores a value in a file whose content is exactly what was written. A missing file is not created.
 fn restore_value(
     path: &Path,
     key: &str,
@@ -75,8 +75,9 @@ fn restore_value(
         _ => {
             let key = if key.is_empty() { "the value" } else { key };
             return Err(Unavailable(format!(
-                "{} was edited after Plimsoll changed it, and is left as it is: {key} was `{before}` before, Plimsoll \
-                 wrote `{written}`; correct the file, then run `plimsoll restore --discard`",
+                "{} was edited after Plimsoll changed it, so it was not restored: {key} was `{before}` \
+                before, Plimsoll wrote `{written}`; correct the file, then run `plimsoll restore \
+                --discard`",
                 path.display()
             )));
         }
@@ -84,12 +85,12 @@ fn restore_value(
     file::replace(path, &text, &restored)
 }
 
-/// Moves every process of the group to `parent`, whoever put it there, and removes the group. A process may fork while
-/// this goes on, so it is done again until the kernel lets the group go.
+/// Moves every process of the group to `parent`, including unexpected ones, and removes the group. Processes
+/// may fork meanwhile, so this is repeated until the kernel removes the group.
 fn remove_cgroup(path: &Path, parent: &Path) -> Result<(), Unavailable> {
     if !is_ours(path) {
         return Err(Unavailable(format!(
-            "{} is not a group of Plimsoll's ({NAME_PREFIX}...) and is left alone",
+            "{} is not a group created by Plimsoll ({NAME_PREFIX}...) and was not removed",
             path.display()
         )));
     }
@@ -115,7 +116,8 @@ fn remove_cgroup(path: &Path, parent: &Path) -> Result<(), Unavailable> {
     }
 }
 
-/// Descendants are given the CPUs back too: those started meanwhile inherited the restriction and stand in no journal.
+/// Descendants are restored too: those that started meanwhile inherited the restriction and are not in the
+/// journal.
 fn restore_affinity(
     root: &HostRoot,
     process: u32,
@@ -133,10 +135,10 @@ fn restore_affinity(
     Ok(())
 }
 
-/// How long after SIGKILL a process may still be there, while the kernel waits for a device.
+/// How long a process may exist after SIGKILL, while the kernel waits for a device.
 const KILL_MAX: Duration = Duration::from_secs(30);
 
-/// SIGTERM to all that belongs to the target, SIGKILL to what is left of it after a while.
+/// Sends SIGTERM to all processes of the target, and SIGKILL to the remaining ones after a while.
 fn end_target(process: u32, started_ticks: u64, mark: &str, within: Nanos) -> Result<(), Unavailable> {
     let root = HostRoot::live();
     let begin = Instant::now();
@@ -156,15 +158,15 @@ fn end_target(process: u32, started_ticks: u64, mark: &str, within: Nanos) -> Re
             asked.push(member.started());
             member.signal(signal).map_err(|error| {
                 Unavailable(format!(
-                    "process {} of the target cannot be ended: {error}; run as the user it runs as",
+                    "process {} of the target cannot be stopped: {error}; run as the same user",
                     member.process
                 ))
             })?;
         }
         if begin.elapsed() >= grace.saturating_add(KILL_MAX) {
             return Err(Unavailable(format!(
-                "process {} of the target cannot be ended, not even by SIGKILL: it waits for a device, see the kernel's \
-                 log (dmesg)",
+                "process {} of the target does not exit after SIGKILL: it waits for a device; see the \
+                kernel's log (dmesg)",
                 members.first().map_or(process, |member| member.process)
             )));
         }
@@ -172,9 +174,9 @@ fn end_target(process: u32, started_ticks: u64, mark: &str, within: Nanos) -> Re
     }
 }
 
-/// The living processes of a target: the first one with its group and descendants, unless its id is another process's by
-/// now, and all that carry its mark. One that has ended and is waited for by its parent is gone.
-fn target_members(root: &HostRoot, process: u32, started_ticks: u64, mark: &str) -> Vec<Held> {
+/// The living processes of a target: the first one with its process group and descendants, unless another
+/// process has its id, and all with its mark. Zombies are not included.
+fn target_members(root: &HostRoot, process: u32, started_ticks: u64, mark: &str) -> Vec<ProcessHandle> {
     let wanted = format!("{TARGET_VARIABLE}={mark}");
     let first = Stat::of(root, process).filter(|stat| stat.started_ticks == started_ticks);
     let descendants = if first.is_some() { with_descendants(root, &[process]) } else { Vec::new() };
@@ -188,7 +190,9 @@ fn target_members(root: &HostRoot, process: u32, started_ticks: u64, mark: &str)
     };
     let members = all(root).into_iter().filter(|member| *member != this);
     members
-        .filter_map(|member| Held::if_it(root, member, |stat| stat.is_alive && belongs(member, stat)))
+        .filter_map(|member| {
+            ProcessHandle::if_it(root, member, |stat| stat.is_alive && belongs(member, stat))
+        })
         .collect()
 }
 
@@ -217,7 +221,7 @@ mod tests {
         folder.file("system.slice/cgroup.procs", "1\n");
         let step =
             |path: &str| Undo::RemoveCgroup { path: folder.join(path), parent: folder.path().to_path_buf() };
-        assert!(carry_out(&step("system.slice")).unwrap_err().0.contains("left alone"));
+        assert!(carry_out(&step("system.slice")).unwrap_err().0.contains("was not removed"));
         assert!(folder.join("system.slice/cgroup.procs").exists());
         carry_out(&step("plimsoll-io-1-0")).unwrap();
     }
@@ -229,12 +233,12 @@ mod tests {
         folder.file("cgroup.procs", "");
         let step =
             Undo::RemoveCgroup { path: folder.join("plimsoll-io-1-0"), parent: folder.path().to_path_buf() };
-        // A folder of plain files cannot be removed as a cgroup can; the move comes first.
+        // A folder with plain files cannot be removed like a cgroup; the processes are moved first.
         assert!(carry_out(&step).is_err());
         assert_eq!(folder.text("cgroup.procs"), "4242");
     }
 
-    /// A target as the engine starts one, with a child that ignores SIGTERM.
+    /// A target as the engine starts it, with a child that ignores SIGTERM.
     fn target(mark: &str, script: &str) -> std::process::Child {
         use std::os::unix::process::CommandExt;
         std::process::Command::new("/bin/sh")
@@ -264,7 +268,7 @@ mod tests {
             }
             std::thread::sleep(Duration::from_millis(10));
         }
-        // Of another process's id only what carries the mark is the target's.
+        // If another process has the id, only processes with the mark belong to the target.
         assert!(target_members(&root, other.id(), 1, "none").is_empty());
         let end = |process, started_ticks| Undo::EndTarget {
             process,
@@ -290,7 +294,7 @@ mod tests {
         let this = std::process::id();
         let step =
             |process, started_ticks, cpus: &str| Undo::Affinity { process, started_ticks, cpus: cpus.into() };
-        // A list that could not be carried out shows that it was not tried.
+        // If the invalid list had been used, this would fail.
         carry_out(&step(this, 1, "nonsense")).unwrap();
         carry_out(&step(u32::MAX, 1, "nonsense")).unwrap();
         let started = Stat::of(&HostRoot::live(), this).unwrap().started_ticks;

@@ -1,10 +1,11 @@
-//! What a finding says, as data: which sign was seen and its numbers. `report` writes the sentences.
+//! The content of a finding as data: the observed sign and its numbers. `report` writes the sentences.
 
 use serde::{Deserialize, Serialize};
 
 use crate::cost::CostKind;
 use crate::launch::Doing;
-use crate::{Level, Unit};
+use crate::write_cache::{DrainResult, WriteCache};
+use crate::{Estimate, Level, Unit};
 
 /// Mean, smallest and largest of several values.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -17,7 +18,7 @@ pub struct Spread {
     pub max: f64,
 }
 
-/// What was seen. Of one trial, or of the whole experiment where it compares configurations.
+/// An observation about one trial, or about the whole experiment if it compares configurations.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "sign", rename_all = "snake_case")]
 pub enum Claim {
@@ -29,14 +30,14 @@ pub enum Claim {
         ran_share: f64,
         /// Share of the time that a thread was ready to run and waited for a CPU.
         wait_share: f64,
-        /// How an open load fell behind its schedule.
+        /// How an open load fell behind its schedule; none if it did not.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         late: Option<Lateness>,
-        /// What kept it from running.
+        /// Why the threads did not run.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         starved_by: Option<Starvation>,
     },
-    /// A process used the CPUs that it may use.
+    /// A process used all CPUs that it may use.
     CpusUsed {
         /// The process; `self` is Plimsoll.
         process: String,
@@ -51,10 +52,10 @@ pub enum Claim {
         process: String,
         /// Share of a CPU that the busiest thread used.
         busiest_thread_cpus: f64,
-        /// CPUs that all its threads used.
+        /// CPUs that all its threads used together.
         used_cpus: f64,
     },
-    /// The threads of the load itself moved data in memory instead of waiting for a device.
+    /// The threads of the load itself copied data in memory instead of waiting for a device.
     CopyingInMemory {
         /// Share of the time that they ran.
         ran_share: f64,
@@ -63,17 +64,18 @@ pub enum Claim {
     },
     /// How busy the CPUs of the host were.
     HostCpus {
-        /// Share of their time.
+        /// Share of their time that they were busy.
         busy_share: f64,
         /// Share of the time that some task waited for a CPU.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         waited_share: Option<f64>,
     },
-    /// What the threads of a service did while operations waited.
+    /// The activity of the threads of a service while operations waited.
     Service(ServiceClaim),
-    /// The service answered nothing for a while, several times.
+    /// The service answered no request for a while, several times.
     Pauses(PausesClaim),
-    /// Single operations were as slow as if the service had paused, in intervals too long to show it.
+    /// Single operations were as slow as if the service had paused, but the intervals are too long to show
+    /// pauses.
     SuspectedPauses {
         /// Intervals with such an operation.
         intervals: usize,
@@ -94,21 +96,21 @@ pub enum Claim {
     Device(DeviceClaim),
     /// The device moved more than the load did.
     DeviceShared {
-        /// Bytes moved by the device over those of the load.
+        /// Bytes moved by the device divided by those of the load.
         factor: f64,
     },
-    /// What larger blocks gained and cost.
+    /// The gain and the cost of larger blocks.
     BlockSizes {
         /// The smallest block.
         from: SizePoint,
         /// The largest.
         to: SizePoint,
-        /// The other settings; empty when there is one curve.
+        /// The other settings; empty if there is only one curve.
         series: String,
     },
-    /// Throughput over a varied load: where it stopped growing, and what more load cost.
+    /// Throughput at varied loads: where it stopped growing, and the response times at higher loads.
     LoadSweep(LoadSweep),
-    /// Stalls for memory of the host, or of a service with a limit of its own.
+    /// Memory stalls of the host, or of a service with its own memory limit.
     Memory(MemoryClaim),
     /// A service compared with its memory limit.
     MemoryLimit {
@@ -126,19 +128,19 @@ pub enum Claim {
         /// How many a second.
         per_s: f64,
     },
-    /// TCP segments were sent again.
+    /// TCP segments were retransmitted.
     Retransmissions {
         /// How many a second.
         per_s: f64,
         /// Share of those sent.
         share: f64,
     },
-    /// Packets were dropped because a processor's queue was at its limit.
+    /// Packets were dropped because the queue of a CPU was at its limit.
     PacketsDropped {
         /// How many a second.
         per_s: f64,
     },
-    /// Throughput changed in the measured time.
+    /// Throughput changed during the measured time.
     RateChanged {
         /// Seconds from the start of the measured time.
         at_s: f64,
@@ -148,17 +150,40 @@ pub enum Claim {
         after: f64,
         /// Operations or bytes.
         unit: Unit,
-        /// Bytes moved before it; none where the load moves none.
+        /// Bytes moved before it; none if the load moves no bytes.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         moved_bytes: Option<f64>,
-        /// Why.
+        /// The cause.
         cause: ChangeCause,
+    },
+    /// A copy filled a write-back cache, or ended before it was full.
+    WriteCache {
+        /// The cache.
+        cache: WriteCache,
+        /// Its drain; none if it was not watched.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        drain: Option<DrainResult>,
+    },
+    /// Past a cache the copy is slower than without it.
+    CacheCosts {
+        /// Label of the configuration with the cache.
+        configuration: String,
+        /// Label of the configuration without it.
+        without: String,
+        /// Bytes per second past the cache, median over the trials.
+        past_bytes_per_s: f64,
+        /// Bytes per second without it, median over the trials.
+        without_bytes_per_s: f64,
+        /// Rate past the cache divided by the rate without it, with its 95 % interval.
+        ratio: Estimate,
+        /// Bytes from which on a copy takes longer with the cache than without it.
+        break_even_bytes: f64,
     },
     /// The flush at the end of a copy.
     ClosingFlush {
-        /// How long it took, seconds.
+        /// Its duration, seconds.
         flush_s: f64,
-        /// All of the measured time, seconds.
+        /// The whole measured time, seconds.
         of_s: f64,
         /// Bytes per second with it.
         bytes_per_s: f64,
@@ -173,50 +198,50 @@ pub enum Claim {
         later_ms: f64,
         /// How many later ones.
         later: u64,
-        /// What the first did more of; none where that is not known.
+        /// The resource of which the first launch used more; none if unknown.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         differences: Option<Vec<LaunchDifference>>,
     },
-    /// What the launches of a command spent their time on.
+    /// How the launches of a command spent their time.
     Launch(LaunchClaim),
-    /// Responses had several statuses, or one that sends the client elsewhere.
+    /// Responses had several statuses, or a redirect.
     Statuses {
-        /// Each status with the share of the responses that had it, the most frequent first.
+        /// The share of the responses with each status, the most frequent first.
         shares: Vec<StatusShare>,
     },
-    /// Responses had bodies of very different sizes, or none at all.
+    /// Responses had bodies of very different sizes, or no bodies.
     AnswerSizes {
         /// Bytes of the smallest.
         min_bytes: f64,
         /// Bytes of the largest.
         max_bytes: f64,
     },
-    /// A response that counts as done well says that something failed.
+    /// A response that counts as successful contains an error message.
     ErrorText {
-        /// The word for a failure that its body begins with.
+        /// The word for an error at the start of its body.
         word: String,
     },
-    /// Response times of launches changed from one launch on.
+    /// Response times of launches changed from a launch on.
     LaunchesShifted {
         /// The first launch after the change, counted from 1.
         from_launch: u64,
-        /// When it was done, seconds from the start of the measured time; none in records of before that was kept.
+        /// The time of its completion, seconds from the start of the measured time; none in older records.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         at_s: Option<f64>,
         /// Median of the launches before it, milliseconds.
         before_ms: f64,
         /// Median of those from it on, milliseconds.
         after_ms: f64,
-        /// What differs in what they did; none where that is not known.
+        /// The difference in their resource use; none if unknown.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         differences: Option<Vec<LaunchDifference>>,
     },
 }
 
 impl Claim {
-    /// Whether every number of it is finite: JSON knows no other.
+    /// Whether all its numbers are finite: JSON supports no others.
     pub fn is_finite(&self) -> bool {
-        /// A number that is not finite is written as `null`, and what is absent is not written.
+        /// A number that is not finite is serialized as `null`; absent values are not serialized.
         fn has_null(value: &serde_json::Value) -> bool {
             match value {
                 serde_json::Value::Null => true,
@@ -229,18 +254,18 @@ impl Claim {
     }
 }
 
-/// What one launch did, or the median of several, and what others did.
+/// The resource use of one launch, or the median of several, compared with other launches.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LaunchDifference {
-    /// What, in [`CostKind::unit`].
+    /// The kind of resource use, in [`CostKind::unit`].
     pub kind: CostKind,
-    /// Of the launch, or of those before the change.
+    /// Of this launch, or of the launches before the change.
     pub before: f64,
     /// Of the later ones.
     pub after: f64,
 }
 
-/// What the launches of a command spent their time on.
+/// How the launches of a command spent their time.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LaunchClaim {
     /// The program.
@@ -249,17 +274,17 @@ pub struct LaunchClaim {
     pub launches: u64,
     /// Their mean time, milliseconds.
     pub mean_ms: f64,
-    /// CPU time of one as a share of its time: above 1 where several threads run side by side.
+    /// CPU time of a launch as a share of its time: above 1 if several threads run in parallel.
     pub cpu_share: f64,
-    /// What most of the time was.
+    /// The state in which it spent most of the time.
     pub state: LaunchState,
     /// Its share of the time.
     pub share: f64,
-    /// How often the launches were looked at to see what they wait for.
+    /// Number of samples of what the launches wait for.
     pub looks: u64,
 }
 
-/// What a launch spends most of its time on.
+/// The state in which a launch spends most of its time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LaunchState {
@@ -273,7 +298,7 @@ pub enum LaunchState {
     Waits(Doing),
 }
 
-/// How many responses had a status.
+/// The frequency of a status.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StatusShare {
     /// The status.
@@ -288,7 +313,7 @@ pub struct StatusShare {
 pub enum Lateness {
     /// Share of the due operations that were issued.
     Issued(f64),
-    /// One in a hundred was issued this late or more.
+    /// The lag of at least 1 % of the operations.
     Lag {
         /// 99th percentile of the lag, milliseconds.
         lag_p99_ms: f64,
@@ -297,52 +322,52 @@ pub enum Lateness {
     },
 }
 
-/// What kept the load generator from running.
+/// Why the load generator did not run.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Starvation {
-    /// Its own CPU quota: share of the time or of the periods in which it was throttled.
+    /// It was throttled by its own CPU quota: share of the time or of the periods.
     CpuQuota(f64),
-    /// Other processes had the CPUs: share of the time that its threads waited for one.
+    /// Other processes used the CPUs: share of the time that its threads waited for one.
     OtherProcesses(f64),
     /// A limit on the reads or writes of its own control group was reached.
     IoLimit {
         /// The limit: operations or bytes per second.
         limit_per_s: f64,
-        /// What was measured.
+        /// The measured rate.
         observed_per_s: f64,
-        /// Whether it is about bytes; else operations.
+        /// Whether the limit is on bytes; otherwise on operations.
         bytes: bool,
-        /// Whether it is about writes; else reads.
+        /// Whether the limit is on writes; otherwise on reads.
         writes: bool,
     },
 }
 
-/// What the threads of a service did.
+/// The activity of the threads of a service.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ServiceClaim {
-    /// The service, as the experiment calls the process.
+    /// The service, with the name of the process in the experiment.
     pub process: String,
     /// Its threads.
     pub threads: f64,
-    /// Those that were not waiting for work.
+    /// Number of threads that did not wait for work.
     pub at_work: f64,
     /// CPUs it used.
     pub used_cpus: f64,
-    /// Connections waiting to be accepted; none where that is not known.
+    /// Connections waiting to be accepted; none if unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub accept_queue: Option<f64>,
     /// Share of the host's CPU time that was used.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host_cpu_share: Option<f64>,
-    /// True when it is about the time between pauses only.
+    /// Whether it is only about the time between pauses.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub between_pauses: bool,
-    /// What most of them did.
+    /// The state of most of them.
     pub state: ServiceState,
 }
 
-/// What limits a service, or that nothing does.
+/// The limit of a service, or its headroom.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ServiceState {
@@ -359,22 +384,22 @@ pub enum ServiceState {
         busiest_thread_cpus: f64,
         /// Threads ready to run, waiting for a CPU.
         ready_threads: f64,
-        /// Threads waiting for it at a lock; none where there was hardly another one at work.
+        /// Threads waiting for a lock that it holds; none if hardly another thread was at work.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         lock_threads: Option<f64>,
     },
-    /// Its threads hand work to each other, and one stage is always busy: the others wait for it.
+    /// Its threads are stages of a pipeline, and one stage is always busy: the others wait for it.
     Pipeline {
-        /// What the busiest stage does.
+        /// The activity of the busiest stage.
         stage: Stage,
-        /// Share of the time that its thread does it.
+        /// Share of the time that its thread spends on it.
         busy_share: f64,
         /// CPU time of the thread as a share of the time.
         cpu_share: f64,
     },
     /// Threads were ready to run and waited for a CPU.
     WaitsForCpu {
-        /// How many.
+        /// Number of threads.
         ready_threads: f64,
     },
     /// Its memory limit was reached and files or pages were read again.
@@ -388,39 +413,40 @@ pub enum ServiceState {
     },
     /// Threads waited for pages to be read.
     PageFaults {
-        /// How many threads.
+        /// Number of threads.
         threads: f64,
         /// Major page faults per second.
         faults_per_s: f64,
-        /// Pages per second that had been reclaimed and were read again; none where memory is not the reason.
+        /// Refaults per second (pages that had been reclaimed and were read again); none if memory is not the
+        /// cause.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         refaults_per_s: Option<f64>,
     },
     /// Threads waited for files.
     Files {
-        /// How many threads.
+        /// Number of threads.
         threads: f64,
-        /// Whether for flushes; else for reading and writing.
+        /// Whether they waited for flushes; otherwise for reads and writes.
         flushes: bool,
         /// The I/O limit that was reached.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         limit: Option<ReachedLimit>,
-        /// How the device made the flushes, where they followed one another.
+        /// How the device executed consecutive flushes, if they were consecutive.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         serial_flushes: Option<SerialFlushes>,
     },
-    /// Answers waited to be sent.
+    /// Responses waited to be sent.
     Sending {
         /// Bytes in the send buffers of TCP.
         buffered_bytes: f64,
         /// Requests in flight.
         in_flight: f64,
-        /// Bytes of an answer.
+        /// Size of a response in bytes.
         answer_bytes: f64,
         /// Bytes sent per second.
         bytes_per_s: f64,
     },
-    /// Threads waited for one of the connections to a service behind it.
+    /// Threads waited for a connection of the pool to another service.
     ConnectionPool {
         /// Threads that used a connection.
         using: f64,
@@ -429,35 +455,35 @@ pub enum ServiceState {
     },
     /// Threads waited for the same lock.
     Lock {
-        /// How many.
+        /// Number of threads.
         threads: f64,
     },
-    /// Threads waited for the answer of another service.
+    /// Threads waited for the response of another service.
     Downstream {
         /// Its address.
         peer: String,
-        /// How many threads.
+        /// Number of threads.
         threads: f64,
     },
-    /// Every thread was at work and none was free for more.
+    /// Every thread was at work and none was free for further requests.
     AllThreadsAtWork {
-        /// What most of them did.
+        /// The activity of most of them.
         most: ThreadState,
-        /// How many of them.
+        /// Number of those threads.
         threads: f64,
     },
     /// Threads waited for work: the service had headroom.
     Headroom {
-        /// How many.
+        /// Number of threads.
         idle_threads: f64,
     },
 }
 
-/// What a thread does.
+/// The activity of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ThreadState {
-    /// It sleeps until a time comes.
+    /// It sleeps until a timeout.
     Asleep,
     /// It waits for another thread.
     Lock,
@@ -469,7 +495,7 @@ pub enum ThreadState {
     Running,
 }
 
-/// What a stage of a pipeline does.
+/// The activity of a pipeline stage.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Stage {
@@ -479,11 +505,11 @@ pub enum Stage {
     Flushes,
     /// It reads and writes files.
     Transfers,
-    /// It waits for the answers of another service.
+    /// It waits for the responses of another service.
     Downstream(String),
 }
 
-/// A limit on reading and writing, and how far it was used.
+/// A limit on reading and writing, and how much of it was used.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ReachedLimit {
     /// The setting's path.
@@ -494,18 +520,18 @@ pub struct ReachedLimit {
     pub metric: String,
     /// The limit in the unit of that metric.
     pub limit: f64,
-    /// What was measured.
+    /// The measured value.
     pub observed: f64,
 }
 
-/// Flushes that follow one another at a device.
+/// Consecutive flushes at a device.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SerialFlushes {
     /// The device.
     pub device: String,
-    /// How long each took, milliseconds.
+    /// Duration of each, milliseconds.
     pub each_ms: f64,
-    /// How many were under way on average.
+    /// Mean number in progress.
     pub under_way: f64,
 }
 
@@ -522,34 +548,35 @@ pub struct DeviceClaim {
     /// Share of the host's CPU time that was used.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host_cpu_share: Option<f64>,
-    /// True when each operation waited for the one before: the time of one is then what limits.
+    /// Whether each operation waited for the previous one: the duration of a single operation is then the
+    /// limit.
     pub one_at_a_time: bool,
-    /// Share of the time that went to flushes, where that is most of it.
+    /// Share of the time spent on flushes, if it is most of the time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub flush_share: Option<f64>,
-    /// How the device made them, where they followed one another.
+    /// How the device executed the flushes, if they were consecutive.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub serial_flushes: Option<SerialFlushes>,
-    /// Whether operations or bytes per second are what it has no more of, where the experiment shows it.
+    /// Whether operations or bytes per second are saturated, if the experiment shows it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bound: Option<DeviceBound>,
 }
 
-/// What a saturated device has no more of.
+/// The saturated rate of a device.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DeviceBound {
-    /// Measured over block sizes: operations per second are the limit from the first to the second point, bytes per second
-    /// from the third to the last.
+    /// Measured at several block sizes: operations per second are the limit from the first to the second
+    /// point, bytes per second from the third to the last.
     OverSizes {
-        /// Where operations per second stay the same as blocks grow: the smallest and the largest such block.
+        /// The smallest and the largest block size at which operations per second do not change.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         operations: Option<(SizePoint, SizePoint)>,
-        /// Where bytes per second stay the same.
+        /// The smallest and the largest block size at which bytes per second do not change.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         bytes: Option<(SizePoint, SizePoint)>,
     },
-    /// Suggested by the size of the transfers when more in flight gave no more.
+    /// Suggested by the size of the transfers, if more of them in flight did not increase throughput.
     BySize {
         /// Mean size of a transfer.
         transfer_bytes: f64,
@@ -558,7 +585,7 @@ pub enum DeviceBound {
     },
 }
 
-/// What was measured with one block size.
+/// The measurement at one block size.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SizePoint {
     /// The block size as written.
@@ -571,12 +598,12 @@ pub struct SizePoint {
     pub mean_ms: f64,
 }
 
-/// Throughput over a varied load.
+/// Throughput at varied loads.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LoadSweep {
-    /// The varied setting, or `load` for steps inside a run.
+    /// The varied setting, or `load` for steps within a run.
     pub factor: String,
-    /// The other settings; empty when there is one curve.
+    /// The other settings; empty if there is only one curve.
     pub series: String,
     /// The smallest load.
     pub first: LoadPoint,
@@ -584,12 +611,13 @@ pub struct LoadSweep {
     pub last: LoadPoint,
     /// The load with the highest throughput.
     pub peak: LoadPoint,
-    /// The smallest load that reaches nearly all of the highest throughput; none while it still grew at the largest load.
+    /// The smallest load that reaches nearly the highest throughput; none if it still grew at the largest
+    /// load.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub knee: Option<LoadPoint>,
 }
 
-/// What was measured at one load.
+/// The measurement at one load.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LoadPoint {
     /// The level as written.
@@ -604,16 +632,16 @@ pub struct LoadPoint {
     pub p99_ms: f64,
 }
 
-/// What the kernel's counters say of memory.
+/// The kernel's counters of memory.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct MemoryClaim {
-    /// Share of the time that some task stalled for memory; none on a kernel that does not count it.
+    /// Share of the time that some task stalled for memory; none if the kernel does not report it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stalled_share: Option<f64>,
     /// Memory that was available.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub available_bytes: Option<f64>,
-    /// Pages per second that programs had to reclaim themselves (direct reclaim), where stalls are not counted.
+    /// Pages per second that programs had to reclaim themselves (direct reclaim), if stalls are not reported.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub direct_scans_per_s: Option<f64>,
     /// True when the kernel ended processes because memory ran out.
@@ -627,33 +655,33 @@ pub struct MemoryClaim {
 /// Pauses of a service.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PausesClaim {
-    /// The only service that was watched; none with several or none.
+    /// The only watched service; none if none or several were watched.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub process: Option<String>,
-    /// How many.
+    /// Number of pauses.
     pub count: usize,
-    /// How long each took, seconds.
+    /// Their durations, seconds.
     pub length_s: Spread,
-    /// From one to the next, seconds.
+    /// The time from one pause to the next, seconds.
     pub period_s: Spread,
-    /// Whether they come at regular times.
+    /// Whether they occur at regular intervals.
     pub regular: bool,
-    /// Share of the time.
+    /// Share of the time spent in pauses.
     pub lost_share: f64,
-    /// Operations in flight meanwhile.
+    /// Operations in flight during pauses.
     pub in_flight: f64,
-    /// Answers per second between them.
+    /// Responses per second between pauses.
     pub between_per_s: f64,
-    /// Answers per second in all.
+    /// Responses per second over all the time.
     pub all_per_s: f64,
-    /// What they do to the percentiles; none where that cannot be distinguished.
+    /// Their effect on the percentiles; none if it cannot be distinguished.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub percentiles: Option<PausedPercentiles>,
-    /// What the counters show of the time of the pauses.
+    /// What the counters show during the pauses.
     pub meanwhile: Meanwhile,
 }
 
-/// What pauses do to the percentiles.
+/// The effect of pauses on the percentiles.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PausedPercentiles {
     /// Share of the operations that took longer than the shortest pause.
@@ -666,7 +694,7 @@ pub struct PausedPercentiles {
     pub p99_others_ms: f64,
 }
 
-/// What the counters show of the time of the pauses.
+/// What the counters show during the pauses.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Meanwhile {
@@ -674,29 +702,29 @@ pub enum Meanwhile {
     GeneratorWaited(f64),
     /// Plimsoll's own counters were not read either: the whole machine stopped.
     MachineStopped,
-    /// Share of the processors that other virtual machines took.
+    /// Share of the CPU time that other virtual machines took (steal).
     Steal(f64),
     /// Threads of a process waited for another service.
     Downstream {
         /// The process.
         process: String,
-        /// How many threads.
+        /// Number of threads.
         threads: f64,
     },
     /// Threads of a process were ready to run and waited for a CPU.
     NoCpu {
         /// The process.
         process: String,
-        /// How many threads.
+        /// Number of threads.
         threads: f64,
     },
-    /// A process computed.
+    /// A process used CPU time.
     OwnWork {
         /// The process.
         process: String,
-        /// CPUs used in the pauses.
+        /// CPUs used during the pauses.
         cpus: f64,
-        /// CPUs used between them.
+        /// CPUs used between the pauses.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         cpus_between: Option<f64>,
     },
@@ -704,9 +732,9 @@ pub enum Meanwhile {
     Disk {
         /// The device.
         device: String,
-        /// Share of the time in the pauses.
+        /// Share of the time during the pauses.
         busy_share: f64,
-        /// Share of the time between them.
+        /// Share of the time between the pauses.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         busy_share_between: Option<f64>,
     },
@@ -716,17 +744,20 @@ pub enum Meanwhile {
     NotWatched,
     /// The counters do not show it.
     NotShown,
-    /// The counters were read too seldom to show it.
+    /// The counters were read too rarely to show it.
     SampledTooSeldom,
 }
 
-/// Why throughput changed.
+/// The cause of a throughput change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ChangeCause {
     /// The write-back cache was exhausted.
     WriteBackCache,
-    /// The kernel copied in memory; the disk did not set the pace.
+    /// A cache below the operating system was exhausted: the device itself took data fast before the change, and
+    /// slowly after it.
+    CacheBelowSystem,
+    /// The kernel copied in memory; the disk did not limit the rate.
     Copying,
     /// The counters do not show it.
     NotShown,

@@ -1,14 +1,15 @@
-//! What one operation costs, and how that differs between configurations.
+//! The cost of one operation, and its difference between configurations.
 //!
-//! The cost of an operation in a resource is the use of it per second over the throughput: the service demand of operational
-//! analysis, D = U / X (Denning and Buzen, ACM Computing Surveys 10, 1978). The time that an operation spends in a state is
-//! the mean number of threads in it over the throughput, by Little's law.
+//! The cost of an operation in a resource is the utilization of the resource divided by the throughput: the
+//! service demand of operational analysis, D = U / X (Denning and Buzen, ACM Computing Surveys 10, 1978). The
+//! time that an operation spends in a state is the mean number of threads in the state divided by the
+//! throughput (Little's law).
 
 use serde::{Deserialize, Serialize};
 
 use crate::{Estimate, Operation, Unit};
 
-/// What an operation takes.
+/// A kind of resource use or time of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CostKind {
@@ -20,7 +21,7 @@ pub enum CostKind {
     Ready,
     /// Time waiting for reading and writing files, seconds.
     Transfers,
-    /// Time waiting for pages of programs or mapped files to be read, seconds.
+    /// Time waiting for pages of programs or mapped files to be read (major page faults), seconds.
     PageFaults,
     /// Time waiting for flushes, seconds.
     FlushWait,
@@ -28,7 +29,7 @@ pub enum CostKind {
     Lock,
     /// Time waiting for another service, seconds.
     Downstream,
-    /// Time asleep until a time came, seconds.
+    /// Time sleeping until a timeout, seconds.
     Asleep,
     /// Time waiting for anything else, seconds.
     OtherWait,
@@ -48,7 +49,7 @@ pub enum CostKind {
     ReceivedBytes,
     /// Bytes sent to the network.
     SentBytes,
-    /// TCP segments sent: at most so many round trips.
+    /// TCP segments sent: an upper limit of the round trips.
     Segments,
     /// System calls that read.
     ReadCalls,
@@ -58,16 +59,16 @@ pub enum CostKind {
     MinorFaults,
     /// Page faults that had to read from a device.
     MajorFaults,
-    /// Context switches of threads that wait for something.
+    /// Context switches of threads that wait (voluntary).
     VoluntarySwitches,
-    /// Context switches of threads with more to do.
+    /// Context switches of threads that were preempted (involuntary).
     InvoluntarySwitches,
-    /// The most memory in use at one time.
+    /// Peak memory use.
     PeakBytes,
 }
 
 impl CostKind {
-    /// All of them, in order.
+    /// All kinds, in order.
     pub const ALL: [CostKind; 26] = [
         CostKind::UserCpu,
         CostKind::SystemCpu,
@@ -129,12 +130,12 @@ impl CostKind {
         }
     }
 
-    /// Whether it is a part of the time of an operation; else a number of things.
+    /// Whether it is a part of the operation's time; otherwise it is a count.
     pub fn is_time(self) -> bool {
         self <= CostKind::AtDevice
     }
 
-    /// The unit of one operation's share.
+    /// The unit of the cost per operation.
     pub fn unit(self) -> Unit {
         match self {
             kind if kind.is_time() => Unit::Seconds,
@@ -148,10 +149,10 @@ impl CostKind {
     }
 }
 
-/// Who takes it.
+/// The owner of a cost.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Payer {
+pub enum CostOwner {
     /// A watched process of the system under test.
     Process(String),
     /// A block device.
@@ -165,61 +166,63 @@ pub enum Payer {
 /// One part of the cost of an operation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CostPart {
-    /// What.
+    /// The kind of cost.
     pub kind: CostKind,
-    /// Whose.
-    pub of: Payer,
-    /// How much of it for one operation, in [`CostKind::unit`], with its 95 % interval over the replicates.
+    /// The owner.
+    pub of: CostOwner,
+    /// The cost per operation, in [`CostKind::unit`], with its 95 % interval over the replicates.
     pub each: Estimate,
 }
 
-/// What one operation costs in a configuration.
+/// The cost of one operation in a configuration.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct OperationCost {
-    /// Which operation: a step where operations follow one another; all that the load mixes; and of a mix each whose
-    /// transfers are known, with what these take of the devices.
+    /// The operation: a step, if operations are consecutive, or all operations of a mix. Each operation of a
+    /// mix whose transfers are known has a separate entry with its use of the devices.
     pub operation: Operation,
     /// Operations per second.
     pub rate_per_s: f64,
-    /// Time of one operation, seconds: the mean response time; where operations follow one another the time of the step
-    /// over its operations.
+    /// Time of one operation, seconds: the mean response time, or the time of the step divided by its
+    /// operations if operations are consecutive.
     pub time_s: Estimate,
-    /// Trials it was measured in.
+    /// Number of trials that it was measured in.
     pub trials: usize,
-    /// The parts, times first. Times of threads that work side by side add up to more than the time of the operation.
+    /// The parts, times first. With parallel threads, the sum of the times exceeds the time of the operation.
     pub parts: Vec<CostPart>,
 }
 
-/// A part that differs.
+/// A part of the cost that differs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DifferencePart {
-    /// What.
+    /// The kind of cost.
     pub kind: CostKind,
-    /// Whose.
-    pub of: Payer,
-    /// For one operation of the baseline.
+    /// The owner.
+    pub of: CostOwner,
+    /// Cost per operation of the baseline.
     pub baseline: f64,
-    /// For one operation of the configuration.
+    /// Cost per operation of the configuration.
     pub treatment: f64,
     /// The difference, with its 95 % interval.
     pub change: Estimate,
 }
 
-/// Why a configuration is faster or slower than the baseline: the difference of the time of one operation, in parts.
+/// Why a configuration is faster or slower than the baseline: the difference in the time of one operation,
+/// divided into parts.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Difference {
-    /// Label of the configuration.
+    /// The label of the configuration.
     pub configuration: String,
-    /// Which operation.
+    /// The operation.
     pub operation: Operation,
-    /// Throughput of the configuration over that of the baseline.
+    /// The throughput of the configuration divided by that of the baseline.
     pub rate_ratio: f64,
-    /// The difference of the time of an operation, seconds.
+    /// The difference in the time of an operation, seconds.
     pub time_s: Estimate,
     /// Parts of the time, the largest difference first.
     pub times: Vec<DifferencePart>,
-    /// What no part explains, seconds: negative where threads that work side by side explain more than all of it.
+    /// The remaining difference, seconds: negative if parallel threads explain more than the total
+    /// difference.
     pub unexplained_s: f64,
-    /// Reads, writes, flushes, bytes that differ.
+    /// Differences in counts: reads, writes, flushes, bytes.
     pub counts: Vec<DifferencePart>,
 }

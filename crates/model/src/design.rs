@@ -1,19 +1,19 @@
-//! Which trials make up an experiment, and how the next one is chosen.
+//! The trials of an experiment, and the choice of the next one.
 
 use serde::{Deserialize, Serialize};
 
 use crate::{Experiment, Level, SettingPath, Study};
 
-/// One setting away from its baseline.
+/// One setting with a level that differs from the baseline.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Change {
-    /// Which setting.
+    /// The setting.
     pub factor: SettingPath,
     /// Its level.
     pub level: Level,
 }
 
-/// Which settings differ from the baseline.
+/// The settings that differ from the baseline.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Treatment {
@@ -21,16 +21,16 @@ pub enum Treatment {
     Baseline,
     /// Exactly one.
     OneChange(Change),
-    /// Several at once: a cell of a grid.
+    /// Several settings: a cell of a grid.
     Combination(Vec<Change>),
-    /// The recommended levels together, to see whether the prediction holds.
+    /// The recommended levels together, to confirm the prediction.
     Confirmation(Vec<Change>),
-    /// A part of one resource taken away, to see whether throughput follows.
+    /// One resource reduced or increased, to show whether throughput follows.
     Proof(Change),
 }
 
 impl Treatment {
-    /// The changes, none for the baseline.
+    /// The changed settings; empty for the baseline.
     pub fn changes(&self) -> &[Change] {
         match self {
             Treatment::Baseline => &[],
@@ -39,8 +39,8 @@ impl Treatment {
         }
     }
 
-    /// In words, short enough for a table's head: `baseline`, `block_size=64KiB`, `cpus=2 block_size=8KiB`.
-    /// `workload.` is left out, as most factors are the workload's.
+    /// A short label for a table head: `baseline`, `block_size=64KiB`, `cpus=2 block_size=8KiB`. The prefix
+    /// `workload.` is omitted, because most factors belong to the workload.
     pub fn label(&self) -> String {
         let short = |change: &Change| {
             let path = change.factor.0.as_str();
@@ -57,19 +57,19 @@ impl Treatment {
     }
 }
 
-/// One treatment, one replicate: what is intended.
+/// One planned measurement: a treatment and its replicate.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Trial {
-    /// Place in the order of execution, from 1.
+    /// Its index in the order of execution, from 1.
     pub number: u32,
-    /// What differs.
+    /// The treatment.
     pub treatment: Treatment,
-    /// Which repetition, from 1. Trials with the same replicate ran in the same round.
+    /// The number of the replicate, from 1. Trials with the same number ran in the same round.
     pub replicate: u32,
 }
 
 impl Trial {
-    /// Its folder's name: `003-host.cpus=2.r2`. Only letters, digits and `._=+-`.
+    /// The name of its folder: `003-host.cpus=2.r2`. It contains only letters, digits and `._=+-`.
     pub fn id(&self) -> String {
         let mut label: String = self
             .treatment
@@ -88,11 +88,11 @@ impl Trial {
 }
 
 crate::choice! {
-    /// How treatments are made from the factors.
+    /// How treatments are derived from the factors.
     #[derive(Serialize, Deserialize)]
     #[serde(rename_all = "snake_case")]
     pub enum DesignKind {
-        /// The baseline, and each level of each factor alone.
+        /// The baseline, and each level of each factor separately.
         OneFactorAtATime = "one-factor-at-a-time",
         /// Every combination of levels.
         Grid = "grid",
@@ -104,39 +104,39 @@ crate::choice! {
 pub struct Decision {
     /// The trial.
     pub trial: Trial,
-    /// Why this one now.
+    /// Why it is the next one.
     pub reason: String,
 }
 
-/// What a design says next.
+/// The next action of a design.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Next {
-    /// Carry out this trial.
+    /// Execute this trial.
     Trial(Decision),
-    /// No more is needed; why.
+    /// No further trial is needed, with the reason.
     Enough(String),
 }
 
-/// Chooses the next trial from the runs so far. A pure function: an interrupted experiment resumes by feeding
-/// the recorded runs back in.
+/// Chooses the next trial from the runs so far. A pure function: an interrupted experiment is resumed by
+/// passing the recorded runs again.
 pub trait Design: Send + Sync {
-    /// The next trial, or enough. `study` holds what has been recorded, in order of execution.
+    /// The next trial, or the end. `study` has all recorded runs, in order of execution.
     fn next(&self, study: &Study) -> Next;
 
-    /// All trials in order, when they do not depend on what is measured.
+    /// All trials in order, if they do not depend on the measurements.
     fn planned(&self) -> Option<Vec<Trial>>;
 }
 
-/// `plan.json`: every decision taken, in order.
+/// `plan.json`: all decisions, in order.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
     /// `plimsoll.plan/1.0`.
     pub format: String,
-    /// The experiment as it was understood, defaults filled in. Its seed shuffled the order and made the data.
+    /// The experiment with defaults filled in. Its seed determines the random order and the data.
     pub experiment: Experiment,
     /// The decisions so far.
     pub decisions: Vec<Decision>,
-    /// Why there were no more; none while the experiment is not finished.
+    /// Why there were no further ones; none while the experiment is unfinished.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub enough: Option<String>,
 }

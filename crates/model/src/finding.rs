@@ -1,79 +1,79 @@
-//! Claims with their evidence, and reasons to doubt.
+//! Claims with their evidence, and doubts.
 
 use serde::{Deserialize, Serialize};
 
 use crate::{Claim, Operation, Resource, Unit};
 
-/// A number with the interval it is believed to lie in.
+/// A number with its confidence interval.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Estimate {
-    /// Best single value.
+    /// The point estimate.
     pub value: f64,
-    /// Lower end of the interval.
+    /// The lower end of the interval.
     pub low: f64,
-    /// Upper end.
+    /// The upper end.
     pub high: f64,
 }
 
 impl Estimate {
-    /// A value known as exactly as it is written.
+    /// A value without uncertainty.
     pub fn exact(value: f64) -> Self {
         Estimate { value, low: value, high: value }
     }
 }
 
-/// What a finding claims.
+/// The kind of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FindingKind {
-    /// This resource limits.
+    /// This resource is a limit.
     Limits,
-    /// This resource does not limit.
+    /// This resource is not a limit.
     RuledOut,
-    /// Something happened that changes how numbers should be read: a cache ran out, a rate changed.
+    /// An event that affects the interpretation of the numbers: a cache was exhausted, a rate changed.
     Observation,
 }
 
-/// What an observed number is compared with.
+/// The meaning of a reference value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Comparison {
-    /// The value, or the range, from which on the finding would not hold.
+    /// The value, or the range, beyond which the finding would not be true.
     Threshold,
-    /// What administrators go by; shown, and judges nothing.
+    /// A common rule of thumb, which is shown but not used for the judgement.
     RuleOfThumb,
     /// The same metric at other times of the trial.
     OtherTimes,
 }
 
-/// Where a number comes from: a metric of a trial over a stretch of time.
+/// A measured number: a metric of a trial over a period of time.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Evidence {
-    /// Trial id; empty when it is about the whole experiment.
+    /// The id of the trial; empty for the whole experiment.
     pub run: String,
     /// Metric title, such as `disk.queue_length{vda}` or `response.p99`.
     pub metric: String,
     /// Its unit.
     pub unit: Unit,
-    /// Start of the stretch, seconds on the trial's clock.
+    /// Start of the period, seconds on the trial's clock.
     pub begin_s: f64,
-    /// Its end.
+    /// End of the period.
     pub end_s: f64,
-    /// What was seen.
+    /// The observed value.
     pub observed: Estimate,
-    /// What it is compared with.
+    /// The reference value.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expected: Option<Estimate>,
-    /// What `expected` is; a threshold where it is not stated.
+    /// The meaning of `expected`; none means a threshold.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub comparison: Option<Comparison>,
-    /// From which level of a varied setting to which; none where it is about one trial.
+    /// The two levels of the varied setting; none if it is about one trial.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub between: Option<Levels>,
 }
 
 impl Evidence {
-    /// What was seen of a metric of a trial between two times, known as exactly as it is written.
+    /// An observed value of a metric in a trial between two times, without uncertainty.
     pub fn new(run: &str, metric: impl Into<String>, unit: Unit, span_s: (f64, f64), observed: f64) -> Self {
         Evidence {
             run: run.into(),
@@ -88,17 +88,17 @@ impl Evidence {
         }
     }
 
-    /// Compared with the value, or the range, from which on the finding would not hold.
+    /// Adds the value, or the range, beyond which the finding would not be true.
     pub fn threshold(self, expected: Estimate) -> Self {
         Evidence { expected: Some(expected), comparison: Some(Comparison::Threshold), ..self }
     }
 
-    /// Compared with what administrators go by.
+    /// Adds a rule of thumb as the reference value.
     pub fn rule_of_thumb(self, expected: Estimate) -> Self {
         Evidence { expected: Some(expected), comparison: Some(Comparison::RuleOfThumb), ..self }
     }
 
-    /// Compared with the same metric at other times of the trial, where it was read then.
+    /// Adds the value of the same metric at other times of the trial, if it was read then.
     pub fn other_times(self, value: Option<f64>) -> Self {
         match value {
             Some(value) => Evidence {
@@ -118,49 +118,49 @@ pub struct Levels {
     pub factor: String,
     /// The lower level as written.
     pub from: String,
-    /// The higher one.
+    /// The higher level.
     pub to: String,
-    /// The other settings; empty when there is one curve.
+    /// The other settings; empty if there is only one curve.
     pub series: String,
-    /// How many times the throughput of the lower one the higher one has.
+    /// The throughput at the higher level divided by that at the lower one.
     pub throughput_ratio: f64,
 }
 
-/// A claim with evidence for and against.
+/// A finding: a claim with evidence for and against it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Finding {
-    /// What sort of claim.
+    /// The kind of claim.
     pub kind: FindingKind,
     /// Which detector found it.
     pub detector: Detector,
-    /// About which resource; none for an observation about the run.
+    /// The resource; none for an observation about the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub about: Option<Resource>,
-    /// The side of a comparison of runs that it is about; none within one run.
+    /// The side of a comparison of runs; none within one run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub side: Option<String>,
-    /// The step that it is about, where operations follow one another; none for all of them.
+    /// The step, if operations are consecutive; none for all steps.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub step: Option<Operation>,
-    /// What it claims, with the numbers of the trial that shows it most clearly.
+    /// The claim, with the numbers of the trial that shows it most clearly.
     pub claim: Claim,
     /// Evidence for it.
     pub evidence: Vec<Evidence>,
     /// Evidence against it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub against: Vec<Evidence>,
-    /// Trials it is about, by id; empty for all.
+    /// The ids of its trials; empty for all trials.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub trials: Vec<String>,
-    /// Of a limit: how much of it was used in each of these trials, as a share.
+    /// For a limit: the share of it that was used in each of these trials.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub used: Vec<f64>,
-    /// How many trials were looked at for it.
+    /// Number of trials that were examined.
     #[serde(default)]
     pub of_trials: usize,
 }
 
-/// What looks at a record for one kind of sign.
+/// The detectors, each for one kind of sign.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Detector {
@@ -168,7 +168,7 @@ pub enum Detector {
     Generator,
     /// Pauses of the service.
     Pauses,
-    /// What the threads of the service did.
+    /// The activity of the service's threads.
     Service,
     /// Disks.
     Disk,
@@ -184,7 +184,7 @@ pub enum Detector {
     Steadiness,
     /// Launches of a command.
     Launches,
-    /// What a server answered.
+    /// The responses of a server.
     Responses,
 }
 
@@ -207,17 +207,17 @@ impl Detector {
     }
 }
 
-/// Why a number deserves less trust.
+/// Why a number is less reliable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DoubtKind {
     /// Throughput was not steady in the measured time.
     Unsteady,
-    /// Recorded concurrency and throughput times response time disagree.
+    /// Little's law is violated: the measured concurrency differs from throughput times response time.
     LittlesLaw,
     /// Fewer operations were issued than offered.
     NotIssued,
-    /// The generator was short of CPU or of time.
+    /// The generator lacked CPU time.
     Generator,
     /// Reads or writes did not reach the device.
     NotTheDevice,
@@ -225,56 +225,56 @@ pub enum DoubtKind {
     Holes,
     /// A cache below the file system answered part of the operations.
     HiddenCache,
-    /// Data written may still be in a volatile cache.
+    /// Written data may still be in a volatile cache.
     VolatileCache,
     /// The written data compresses or repeats.
     Compressible,
-    /// A setting in force is not the one asked for.
+    /// A setting differs from the requested one.
     NotInForce,
     /// A counter source could not be read.
     MissingSource,
     /// Operations failed.
     Failures,
-    /// What was read back is not what was written.
+    /// The data that was read differs from the written data.
     Corrupted,
     /// The trial ended early.
     CutShort,
     /// Too few replicates, or trials not interleaved.
     Replication,
-    /// Too little time or too few operations for the percentile shown.
+    /// Too little time or too few operations for the percentile.
     FewSamples,
-    /// The measured time holds too few intervals or samples of the counters to judge by.
+    /// The measured time has too few intervals or samples of the counters for a judgement.
     Short,
-    /// The load generator's own delay is in the response times.
+    /// The response times include the load generator's own delay.
     OwnLag,
-    /// A neighbour took CPU time (steal).
+    /// Another virtual machine took CPU time (steal).
     Neighbour,
-    /// The clock did not run evenly.
+    /// The clock was uneven.
     Clock,
     /// The baseline drifted over the experiment.
     Drift,
-    /// Another back end was used than the usual one.
+    /// A back end other than the usual one was used.
     BackEnd,
-    /// Configurations that are compared were driven by different back ends.
+    /// The compared configurations were driven by different back ends.
     BackEndsDiffer,
     /// The record is damaged or incomplete.
     Damaged,
 }
 
-/// A reason to trust a number less, shown beside the number.
+/// A doubt: a reason why a number is less reliable, shown next to it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Doubt {
-    /// Which.
+    /// The kind of doubt.
     pub kind: DoubtKind,
-    /// What was seen, with numbers.
+    /// The observation, with numbers.
     pub text: String,
-    /// What to try next; empty when nothing can be done.
+    /// What to try next; empty if nothing helps.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub help: String,
 }
 
 impl Doubt {
-    /// A doubt with what to try next.
+    /// A doubt with its help text.
     pub fn new(kind: DoubtKind, text: impl Into<String>, help: impl Into<String>) -> Self {
         Doubt { kind, text: text.into(), help: help.into() }
     }

@@ -1,4 +1,4 @@
-//! What is good enough: `response.p95 <= 20ms`, `failed < 0.1%`, `read.throughput > 60k/s`.
+//! Goals: `response.p95 <= 20ms`, `failed < 0.1%`, `read.throughput > 60k/s`.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,36 +6,36 @@ use crate::problem::did_you_mean;
 use crate::result::OperationResult;
 use crate::{LatencySummary, quantity};
 
-/// What a goal looks at.
+/// The metric of a goal.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum GoalMetric {
-    /// A part of the response time, in milliseconds.
+    /// A statistic of the response time, in milliseconds.
     Response(String),
-    /// A part of the service time, in milliseconds.
+    /// A statistic of the service time, in milliseconds.
     Service(String),
-    /// A part of the lag, in milliseconds.
+    /// A statistic of the lag, in milliseconds.
     Lag(String),
-    /// Operations done well per second.
+    /// Successful operations per second.
     Throughput,
     /// Bytes per second.
     BytesPerSecond,
-    /// Failed operations, 0 to 1 of those completed.
+    /// Failed operations as a share of the completed ones, 0 to 1.
     Failed,
 }
 
-/// One condition a run must meet.
+/// A condition that a run must meet.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Goal {
     /// As the user wrote it.
     pub text: String,
     /// Only this operation; none means every one.
     pub operation: Option<String>,
-    /// What is looked at.
+    /// The metric.
     pub metric: GoalMetric,
     /// True for `<` and `<=`, false for `>` and `>=`.
     pub at_most: bool,
-    /// True when the limit itself is still good enough.
+    /// Whether a value equal to the limit meets the goal.
     pub inclusive: bool,
     /// The limit, in the metric's unit: milliseconds, per second, or a share.
     pub limit: f64,
@@ -44,7 +44,7 @@ pub struct Goal {
 const METRICS: [&str; 6] = ["response.p95", "service.mean", "lag.max", "throughput", "bytes_per_s", "failed"];
 
 impl Goal {
-    /// Reads a goal. `operations` are the names the workload has; the error says what to write.
+    /// Parses a goal. `operations` are the names of the workload's operations; the error says what to write.
     pub fn parse(text: &str, operations: &[&str]) -> Result<Goal, String> {
         let at = text.find(['<', '>']).ok_or_else(|| {
             format!("`{text}` is not a goal: write a metric, `<=` or `>=`, and a limit, such as \"response.p95 <= 20ms\"")
@@ -66,7 +66,7 @@ impl Goal {
         };
         let metric = match words.as_slice() {
             ["response", part] => GoalMetric::Response(latency(part)?),
-            // `read.p99` is the response time, which is what users see.
+            // `read.p99` means the response time, which is what users experience.
             [part] if LatencySummary::PARTS.contains(part) => GoalMetric::Response((*part).to_string()),
             ["service", part] => GoalMetric::Service(latency(part)?),
             ["lag", part] => GoalMetric::Lag(latency(part)?),
@@ -91,8 +91,8 @@ impl Goal {
         Ok(Goal { text: text.trim().to_string(), operation, metric, at_most, inclusive, limit })
     }
 
-    /// The value this goal looks at, in the unit of its limit; none when the operation is another one or
-    /// nothing completed.
+    /// The value of the metric, in the unit of the limit; none for another operation, or if no operation
+    /// completed.
     pub fn value(&self, operation: &OperationResult) -> Option<f64> {
         if self.operation.as_ref().is_some_and(|name| !operation.name.is(name)) || operation.completed == 0 {
             return None;
@@ -107,7 +107,7 @@ impl Goal {
         }
     }
 
-    /// Whether a value is good enough.
+    /// Whether a value meets the goal.
     pub fn met_by(&self, value: f64) -> bool {
         match (self.at_most, self.inclusive) {
             (true, true) => value <= self.limit,

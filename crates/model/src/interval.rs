@@ -1,4 +1,4 @@
-//! What happened in one interval of a run, and dated facts.
+//! The measurements in one interval of a run, and events.
 
 use std::collections::BTreeMap;
 
@@ -11,20 +11,20 @@ use crate::Level;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Phase {
-    /// Data and payloads are made; nothing is timed.
+    /// Data and payloads are created; nothing is measured.
     Prepare,
-    /// Load runs, nothing counts yet.
+    /// The load runs, but is not counted yet.
     WarmUp,
-    /// Load runs and counts.
+    /// The load runs and is counted.
     Measure,
-    /// No new operations; those in flight are waited for.
+    /// No new operations; the engine waits for those in flight.
     CoolDown,
-    /// What factors changed is undone.
+    /// The changes of the factors are undone.
     Restore,
 }
 
 impl Phase {
-    /// Its word in files and on screen.
+    /// Its name in files and on screen.
     pub fn word(self) -> &'static str {
         match self {
             Phase::Prepare => "prepare",
@@ -35,7 +35,7 @@ impl Phase {
         }
     }
 
-    /// The phase of a word.
+    /// The phase with this name.
     pub fn from_word(word: &str) -> Option<Phase> {
         [Phase::Prepare, Phase::WarmUp, Phase::Measure, Phase::CoolDown, Phase::Restore]
             .into_iter()
@@ -84,7 +84,7 @@ impl LatencySummary {
         }
     }
 
-    /// A part by its name: `p95`, `mean`, ...
+    /// The statistic with this name: `p95`, `mean`, ...
     pub fn part(&self, name: &str) -> Option<f64> {
         Some(match name {
             "min" => self.min,
@@ -99,41 +99,41 @@ impl LatencySummary {
         })
     }
 
-    /// The names [`LatencySummary::part`] knows, in order.
+    /// The names that [`LatencySummary::part`] supports, in order.
     pub const PARTS: [&'static str; 8] = ["min", "mean", "p50", "p90", "p95", "p99", "p999", "max"];
 }
 
-/// One interval of one operation: a line of `intervals.csv`. Times are seconds since the trial's clock zero,
-/// the start of its warm-up.
+/// One interval of one operation: a line of `intervals.csv`. Times are seconds on the trial's clock, which
+/// begins with the warm-up.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Interval {
     /// Start.
     pub begin_s: f64,
     /// End.
     pub end_s: f64,
-    /// Which part of the trial.
+    /// The phase of the trial.
     pub phase: Phase,
-    /// The load asked for at the end of the interval: users, or operations per second.
+    /// The intended load at the end of the interval: users, or operations per second.
     pub load: f64,
-    /// Which operation, such as `read`.
+    /// The name of the operation, for example `read`.
     pub operation: String,
     /// Arrivals that were due.
     pub offered: u64,
     /// Operations handed to the system.
     pub issued: u64,
-    /// Operations done, well or failed.
+    /// Completed operations, successful or failed.
     pub completed: u64,
     /// Operations issued more than 1 ms after their intended time.
     pub late: u64,
-    /// Operations that failed (a part of `completed`).
+    /// Failed operations (a part of `completed`).
     pub failed: u64,
-    /// Bytes moved by operations that did not fail.
+    /// Bytes moved by successful operations.
     pub bytes: u64,
-    /// Mean number in flight, measured by adding up time in flight, not computed from rates.
+    /// Mean number in flight, computed from the measured time in flight, not from rates.
     pub concurrency: f64,
-    /// Intended start to done.
+    /// Response time: from the intended start to completion.
     pub response: LatencySummary,
-    /// Issued to done.
+    /// Service time: from the actual start to completion.
     pub service: LatencySummary,
 }
 
@@ -143,7 +143,7 @@ impl Interval {
         self.end_s - self.begin_s
     }
 
-    /// Operations completed well per second.
+    /// Successful operations per second.
     pub fn rate_per_s(&self) -> f64 {
         let length = self.length_s();
         if length > 0.0 { self.completed.saturating_sub(self.failed) as f64 / length } else { 0.0 }
@@ -156,38 +156,38 @@ impl Interval {
     }
 }
 
-/// What kind of thing a dated fact is.
+/// The kind of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum EventKind {
     /// A phase began.
     Phase,
-    /// A setting was put in force or undone.
+    /// A setting was set or undone.
     Setting,
     /// The first operation that failed in a certain way.
     Error,
-    /// Throughput became steady, or stopped being so.
+    /// Throughput became steady or unsteady.
     Steadiness,
     /// A source became unreadable or readable again.
     Source,
-    /// Something the workload has to say: a pass ended, a command's first line appeared.
+    /// A message of the workload: a pass ended, a command printed its first line.
     Workload,
-    /// A command that was launched was done; see [`crate::Launch`].
+    /// A launch of a command was completed; see [`crate::Launch`].
     Launch,
     /// The trial was interrupted or ended early.
     Ended,
 }
 
-/// A dated fact: a line of `events.jsonl`.
+/// An event: a line of `events.jsonl`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Event {
-    /// Seconds since the trial's clock zero; negative while preparing.
+    /// Seconds on the trial's clock; negative during the preparation.
     pub at_s: f64,
     /// Its kind.
     pub kind: EventKind,
     /// One sentence.
     pub text: String,
-    /// Numbers that belong to it.
+    /// Its numbers.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub data: BTreeMap<String, Level>,
 }

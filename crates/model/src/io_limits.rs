@@ -1,4 +1,4 @@
-//! Limits on input and output, as people write them: `500/s`, `20MB/s`, `read 400/s and write 5MiB/s`.
+//! I/O limits as text: `500/s`, `20MB/s`, `read 400/s and write 5MiB/s`.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Level, quantity};
 
-/// The most that may be read and written, each in operations and in bytes per second; none is unlimited.
+/// Limits on reads and writes, in operations and in bytes per second; none is unlimited.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct IoLimits {
     /// Read operations per second.
@@ -24,8 +24,8 @@ pub struct IoLimits {
 }
 
 impl IoLimits {
-    /// Reads limits joined by `and`; one without `read` or `write` holds for each of the two. None when the text is
-    /// something else, or limits the same thing twice.
+    /// Parses limits joined by `and`; one without `read` or `write` applies to both. None if the text is
+    /// invalid, or limits the same rate twice.
     pub fn parse(text: &str) -> Option<IoLimits> {
         let mut limits = IoLimits::default();
         if text.trim() == "unlimited" {
@@ -55,7 +55,7 @@ impl IoLimits {
         Some(limits)
     }
 
-    /// As a level: the plainest one that says it.
+    /// The simplest level that represents the limits.
     pub fn to_level(self) -> Level {
         let IoLimits { reads_per_s, writes_per_s, read_bytes_per_s, write_bytes_per_s } = self;
         if reads_per_s != writes_per_s || read_bytes_per_s != write_bytes_per_s {
@@ -69,7 +69,7 @@ impl IoLimits {
         }
     }
 
-    /// The limits a level says; none for a level of another kind.
+    /// The limits of a level; none for a level of another kind.
     pub fn from_level(level: &Level) -> Option<IoLimits> {
         match level {
             Level::Unlimited => Some(IoLimits::default()),
@@ -87,7 +87,7 @@ impl IoLimits {
     }
 }
 
-/// `200/s`, `200 IOPS`.
+/// Parses `200/s` or `200 IOPS`.
 fn operations(text: &str) -> Option<f64> {
     let text = text.trim();
     let number = text.strip_suffix("IOPS").or_else(|| text.strip_suffix("iops")).map(str::trim);
@@ -95,7 +95,7 @@ fn operations(text: &str) -> Option<f64> {
 }
 
 impl fmt::Display for IoLimits {
-    /// As it is parsed.
+    /// In the form that [`IoLimits::parse`] accepts.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut parts = Vec::new();
         let mut say = |read: Option<f64>, write: Option<f64>, words: fn(f64) -> String| match (read, write) {

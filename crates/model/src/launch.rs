@@ -1,8 +1,9 @@
-//! One launch of a command: how long it took, and what it used, as the kernel accounts for it.
+//! One launch of a command: its duration and its resource use according to the kernel.
 //!
-//! A launch is often over before the counters are read once. What it used is therefore read when it is done: of one that has
-//! ended from the account that the kernel keeps until it is reaped, of one that goes on from its process and those below it.
-//! What it waited for is seen by looking at its threads at random moments.
+//! A launch is often shorter than the sampling interval of the counters, so its resource use is read when it
+//! is done. For an ended process, the kernel keeps the account until the process is reaped. A process that
+//! continues is read together with its descendants. Samples of its threads at random times show what it waits
+//! for.
 
 use std::collections::BTreeMap;
 
@@ -10,15 +11,17 @@ use serde::{Deserialize, Serialize};
 
 use crate::cost::CostKind;
 use crate::quantity::three_figures;
-use crate::{Event, EventKind, Level, Nanos, Unit};
+use crate::study::RunRecord;
+use crate::{Event, EventKind, Level, Nanos, Phase, Unit};
 
-/// What a launch did at a moment. Of several threads the first in this order counts: it is what the others wait for.
+/// The activity of a launch at a moment. With several threads, the first in this order counts, because the
+/// others wait for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Doing {
     /// A thread ran or was ready to run.
     Running,
-    /// Waiting for written data to be safe on the device.
+    /// Waiting for a flush of written data to the device.
     Flushes,
     /// Waiting for reading and writing files.
     Transfers,
@@ -26,7 +29,7 @@ pub enum Doing {
     PageFaults,
     /// Waiting for the other end of a connection.
     Network,
-    /// Asleep until a time comes.
+    /// Sleeping until a timeout.
     Asleep,
     /// Waiting for another thread.
     Lock,
@@ -35,7 +38,7 @@ pub enum Doing {
 }
 
 impl Doing {
-    /// All of them, in order.
+    /// All activities, in order.
     pub const ALL: [Doing; 8] = [
         Doing::Running,
         Doing::Flushes,
@@ -61,7 +64,7 @@ impl Doing {
         }
     }
 
-    /// The part of the time of an operation that it is; none for running, whose CPU time is known exactly.
+    /// The part of an operation's time; none for running, whose CPU time is known exactly.
     pub fn cost(self) -> Option<CostKind> {
         Some(match self {
             Doing::Running => return None,
@@ -76,35 +79,55 @@ impl Doing {
     }
 }
 
-/// What a launch used up to the moment at which it was done.
+/// The resource use of a launch until it was done.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
-    /// Which launch of the trial, from 1.
+    /// The number of the launch in the trial, from 1.
     pub number: u64,
-    /// Whether the command had not ended by then, as a server that is ready.
+    /// Whether the command was still running then, for example a server that became ready.
     pub goes_on: bool,
-    /// Times in nanoseconds, bytes, and numbers of things; what is not known is absent.
+    /// Nanoseconds, bytes and counts; unknown values are absent.
     pub used: BTreeMap<CostKind, u64>,
-    /// How often it was seen doing what.
+    /// The number of samples with each activity.
     pub looks: BTreeMap<Doing, u64>,
-    /// Threads that ran or were ready to run, added up over the looks.
+    /// The sum, over all samples, of the threads that ran or were ready to run.
     pub running_threads: u64,
 }
 
-/// A launch that is done.
+/// A completed launch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Launch {
-    /// The operation that it was.
+    /// The name of its operation.
     pub operation: String,
-    /// From its start until it was done.
+    /// The time from its start to completion.
     pub time: Nanos,
     /// Whether it failed.
     pub failed: bool,
-    /// What it used.
+    /// Its resource use.
     pub usage: Usage,
 }
 
-/// The keys of the data of an event.
+/// The operation that the first launch of a trial is.
+pub const FIRST: &str = "first";
+
+/// The launches of some trials that went well and were done in the measured phase: those after the
+/// first of each trial, or the first ones where there are no others.
+pub fn measured<'a>(trials: impl IntoIterator<Item = &'a RunRecord>) -> Vec<Launch> {
+    let mut launches: Vec<Launch> = Vec::new();
+    for record in trials {
+        let Some(span) = record.run.span(Phase::Measure) else { continue };
+        // The last one is done when the phase ends.
+        let is_measured = |at_s: f64| at_s >= span.begin_s - 1e-6 && at_s <= span.end_s + 1e-6;
+        let events = record.events.iter().filter(|event| is_measured(event.at_s));
+        launches.extend(events.filter_map(Launch::of).filter(|launch| !launch.failed));
+    }
+    if launches.iter().any(|launch| launch.operation != FIRST) {
+        launches.retain(|launch| launch.operation != FIRST);
+    }
+    launches
+}
+
+/// The keys of an event's data.
 const NUMBER: &str = "number";
 const OPERATION: &str = "operation";
 const TIME: &str = "time";
@@ -114,7 +137,7 @@ const RUNNING_THREADS: &str = "looks.running_threads";
 const LOOKS: &str = "looks.";
 
 impl Launch {
-    /// As a line of the record.
+    /// The event for the record.
     pub fn event(&self, at_s: f64) -> Event {
         let Usage { number, goes_on, used, looks, running_threads } = &self.usage;
         let mut data = BTreeMap::from([
@@ -146,7 +169,7 @@ impl Launch {
         Event { at_s, kind: EventKind::Launch, text, data }
     }
 
-    /// Reads it back; none of an event that is no launch, or a damaged one.
+    /// Parses the event; none if it is not a launch, or is damaged.
     pub fn of(event: &Event) -> Option<Launch> {
         if event.kind != EventKind::Launch {
             return None;

@@ -1,13 +1,14 @@
-//! The nouns of Plimsoll: experiment, plan, trial, run, reading, finding, verdict.
+//! The data types of Plimsoll: experiment, plan, trial, run, reading, finding, verdict.
 //!
-//! This crate does no I/O and reads no clock. Everything a run directory holds, everything the analysis
-//! judges and everything a report shows is one of these types, so that the crates which measure, keep, judge
-//! and show need not know one another.
+//! This crate performs no I/O and reads no clock. Run directories, analysis and reports use only these types,
+//! so that the crates for measuring, recording, judging and reporting do not depend on each other.
 #![forbid(unsafe_code)]
 
 pub mod claim;
+pub mod copy_time;
 pub mod cost;
 pub mod design;
+pub mod drain;
 pub mod experiment;
 pub mod finding;
 pub mod goal;
@@ -29,8 +30,10 @@ pub mod sizing;
 pub mod steady;
 pub mod study;
 pub mod verdict;
+pub mod write_cache;
 
 pub use claim::Claim;
+pub use copy_time::{BytesGoal, CopyTime, CopyTimeDocument};
 pub use design::{Change, Decision, Design, DesignKind, Plan, Treatment, Trial};
 pub use experiment::{Experiment, Target, Variation, Vocabulary, WorkloadSpec};
 pub use finding::{Comparison, Detector, Doubt, DoubtKind, Estimate, Evidence, Finding, FindingKind};
@@ -43,12 +46,13 @@ pub use metric::{Column, ColumnId, MetricInfo, MetricKind, Readings, Unit};
 pub use problem::{Problem, Problems};
 pub use resource::{HostResource, Owner, Resource, ResourceClass};
 pub use result::{Operation, ResultDocument};
-pub use run::{Ending, ErrorCount, Host, PROOF_SHARE, PhaseSpan, Run, SourceState, SourceStatus, Turnable};
+pub use run::{Ending, ErrorCount, Host, PROOF_SHARE, PhaseSpan, Run, Settable, SourceState, SourceStatus};
 pub use secret::{Placeholder, Secret, SecretParts};
 pub use setting::{Choice, Key, Level, Setting, SettingInfo, SettingKind, SettingPath, Settings};
 pub use sizing::{SizeGoal, SizingDocument};
 pub use study::{HeatColumn, OperationHistograms, ReadingTable, RunRecord, Study};
 pub use verdict::{Missing, Verdict};
+pub use write_cache::{CachePlace, CopyResult, DrainResult, WriteCache};
 
 /// Nanoseconds, on the run's own clock unless the name says otherwise.
 pub type Nanos = u64;

@@ -1,4 +1,4 @@
-//! How the load arrives: closed (a number of virtual users) or open (a rate), constant, ramped or in steps.
+//! The load: closed (a number of virtual users) or open (an arrival rate); constant, ramped or in steps.
 
 use serde::{Deserialize, Serialize};
 
@@ -12,82 +12,87 @@ crate::settings! {
 
     pub static CLOSED: Key<Option<u64>> = Key::count(
         "closed", 1..=1_000_000, "",
-        "Closed loop: this many virtual users, each issuing its next operation when the last one is done.",
+        "Closed loop: number of virtual users. Each issues its next operation when the last one is complete.",
     );
 
     pub static OPEN: Key<Option<f64>> = Key::rate(
         "open", "",
-        "Open loop: operations arrive at this rate whether or not earlier ones are done; response time counts from the intended start.",
+        "Open loop: arrival rate of the operations, independent of their completion. Response time counts from the intended start.",
     );
 
     pub static ARRIVALS: Key<Process> = Key::choice(
         "arrivals",
-        "How the arrivals of an open loop are spaced: evenly, or at random as independent users do.",
+        "Distribution of the arrivals of an open loop: evenly spaced, or random (Poisson), like those of independent users.",
     );
 
     pub static RAMP: Key<Option<String>> = Key::text(
         "ramp", "",
-        "Grow the load evenly over the measured time: \"1..64\" users (closed) or \"100/s..5000/s\" (open).",
+        "Increase the load linearly over the measured time: \"1..64\" users (closed) or \"100/s..5000/s\" (open).",
     );
 
     pub static STEPS: Key<Vec<String>> = Key::texts(
         "steps",
-        "Hold each of these loads for an equal part of the measured time: \"1,2,4,8\" users or \"100/s,200/s\".",
+        "Keep each of these loads for an equal part of the measured time: \"1,2,4,8\" users or \"100/s,200/s\".",
     );
 
     pub static THINK: Key<Option<Nanos>> = Key::time(
         "think", "",
-        "Closed loop: how long each virtual user waits between one operation and the next.",
+        "Closed loop: think time of each virtual user between two operations.",
     );
 
     pub static WARM_UP: Key<Option<Nanos>> = Key::time_or(
         "warm_up", "auto", "auto",
-        "Load before the measurement starts: a duration, or \"auto\" to wait until throughput is steady (at most 30 s, else the run is marked unsteady).",
+        "Time under load before the measurement: a duration, or \"auto\" until throughput is steady over five rounds. After 25 rounds the run is marked unsteady.",
+    );
+
+    pub static WARM_UP_ROUND: Key<Nanos> = Key::time(
+        "warm_up_round", "1s",
+        "Duration of one round of the automatic warm-up, 1s to 10m. SNIA's test specification for solid state storage uses 60s.",
     );
 
     pub static MEASURE: Key<Option<Nanos>> = Key::time_or(
         "measure", "until-done", "30s",
-        "How long to measure: a duration, or \"until-done\" for work that ends by itself.",
+        "Duration of the measurement, or \"until-done\" for work that ends by itself.",
     );
 
     pub static INTERVAL: Key<Option<Nanos>> = Key::time(
         "interval", "",
-        "Length of one recorded interval, 50ms to 60s; none is a twentieth of the measured time, 1s at most, and 200ms for work that ends by itself.",
+        "Duration of one recorded interval, 50ms to 60s. Default: 1/20 of the measured time, at most 1s; 200ms with measure = \"until-done\".",
     );
 
     pub static SPIN: Key<Option<bool>> = Key::flag(
         "spin", "",
-        "Keep a CPU busy for the last microseconds before each arrival, so that operations start on time; by default where there are more CPUs than worker threads.",
+        "Busy-wait for the last microseconds before each arrival, so that operations start on time. Default: true if there are more CPUs than worker threads.",
     );
 }
 
-/// Intervals that a measured time has where their length is not stated.
+/// Number of intervals in the measured time if their length is not stated.
 const INTERVALS: Nanos = 20;
 
-/// The length of an interval where it is not stated: short enough that a short run has enough of them to be judged.
+/// The default length of an interval: so short that a short run has enough of them for a judgement.
 fn step(measure: Option<Nanos>) -> Nanos {
     measure.map_or(SECOND / 5, |measure| (measure / INTERVALS).clamp(SECOND / 20, SECOND))
 }
 
-/// How often counters are read where it is not stated: once an interval, and at most ten times a second.
+/// The default sampling interval of counters: once per interval, and at most ten times per second.
 pub fn sample_every(load: &Settings) -> Nanos {
     let measure = Load::read(load).ok().map_or(Some(INTERVALS * SECOND), |load| load.measure);
     step(measure).max(SECOND / 10)
 }
 
 crate::choice! {
-    /// Spacing of open-loop arrivals.
+    /// The distribution of the gaps between open-loop arrivals.
     #[derive(Serialize, Deserialize)]
     #[serde(rename_all = "snake_case")]
     pub enum Process {
         /// Evenly spaced.
         Constant = "constant",
-        /// Exponentially distributed gaps, as from many independent users.
+        /// Exponentially distributed gaps, like those of many independent users.
         Poisson = "poisson",
     }
 }
 
-/// How the size of a load changes over the measured time.
+/// The size of a load over the measured time.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Profile {
@@ -95,7 +100,7 @@ pub enum Profile {
     Constant(f64),
     /// From the first to the second, linearly.
     Ramp(f64, f64),
-    /// Each for an equal part of the time.
+    /// Each level for an equal part of the time.
     Steps(Vec<f64>),
 }
 
@@ -112,7 +117,7 @@ impl Profile {
         }
     }
 
-    /// The largest size it reaches.
+    /// The maximum of the size.
     pub fn largest(&self) -> f64 {
         match self {
             Profile::Constant(value) => *value,
@@ -121,7 +126,7 @@ impl Profile {
         }
     }
 
-    /// True when the size never changes.
+    /// Whether the size never changes.
     pub fn is_constant(&self) -> bool {
         matches!(self, Profile::Constant(_))
     }
@@ -131,18 +136,18 @@ impl Profile {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Shape {
-    /// A number of virtual users, each waiting for its answer.
+    /// A number of virtual users, each of which waits for its response.
     Closed {
         /// Virtual users.
         users: Profile,
-        /// Wait between an answer and the next operation.
+        /// Think time between a response and the next operation.
         think: Nanos,
     },
-    /// Arrivals at a rate, regardless of answers.
+    /// Arrivals at a rate, independently of responses.
     Open {
         /// Operations per second.
         rate_per_s: Profile,
-        /// Spacing.
+        /// The distribution of the gaps.
         arrivals: Process,
     },
 }
@@ -153,7 +158,7 @@ impl Shape {
         Shape::Closed { users: Profile::Constant(users as f64), think: 0 }
     }
 
-    /// The setting that states it.
+    /// The setting that defines it.
     pub fn stated_by(&self) -> &'static SettingInfo {
         match (self.profile(), self) {
             (Profile::Ramp(..), _) => &RAMP,
@@ -171,7 +176,7 @@ impl Shape {
         }
     }
 
-    /// In words: "32 in flight", "2000/s, Poisson arrivals".
+    /// A description: "32 in flight", "2000/s, Poisson arrivals".
     pub fn describe(&self) -> String {
         let sizes = |profile: &Profile, unit: &str| match profile {
             Profile::Constant(value) => format!("{value}{unit}"),
@@ -200,33 +205,53 @@ impl Shape {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum WarmUp {
-    /// When throughput is steady, after at most 30 s.
+    /// When throughput is steady, at the latest after [`STEADY_ROUNDS_MAX`](crate::steady::STEADY_ROUNDS_MAX) rounds.
     Auto,
-    /// After this long.
+    /// After this time.
     For(Nanos),
 }
 
-/// The longest an automatic warm-up may take.
-pub const WARM_UP_MAX: Nanos = 30 * SECOND;
+/// The length of a round of an automatic warm-up, if it is not stated.
+const WARM_UP_ROUND_DEFAULT: Nanos = SECOND;
 
-/// The `[load]` table, read.
+/// The parsed `[load]` table.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Load {
-    /// Closed or open; none when the file leaves it to the workload.
+    /// Closed or open; none for the default of the workload.
     pub shape: Option<Shape>,
     /// How the warm-up ends.
     pub warm_up: WarmUp,
-    /// How long to measure; none means until the work is done.
+    /// Length of one round of an automatic warm-up.
+    #[serde(default = "Load::warm_up_round_default")]
+    pub warm_up_round: Nanos,
+    /// How long to measure; none means until the workload ends.
     pub measure: Option<Nanos>,
     /// Length of one recorded interval.
     pub interval: Nanos,
-    /// Whether worker threads spin before an arrival; none when that depends on the CPUs.
+    /// Whether worker threads spin before an arrival; none if this depends on the CPUs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub spin: Option<bool>,
 }
 
 impl Load {
-    /// Reads the `[load]` settings; every contradiction at once. Lines are those of the experiment file.
+    /// A load of the workload's default shape, with an automatic warm-up.
+    pub const fn of_workload(measure: Option<Nanos>) -> Load {
+        Load {
+            shape: None,
+            warm_up: WarmUp::Auto,
+            warm_up_round: WARM_UP_ROUND_DEFAULT,
+            measure,
+            interval: SECOND,
+            spin: None,
+        }
+    }
+
+    const fn warm_up_round_default() -> Nanos {
+        WARM_UP_ROUND_DEFAULT
+    }
+
+    /// Parses the `[load]` settings and reports all contradictions together. Lines are those of the
+    /// experiment file.
     pub fn read(settings: &Settings) -> Result<Load, Problems> {
         let mut problems = Problems::new();
         let arrivals = settings.get(&ARRIVALS);
@@ -254,7 +279,7 @@ impl Load {
                     Some(varying(Profile::Ramp(ends[0], ends[1]), is_rate))
                 }
                 Some(_) => {
-                    problems.add(&[&RAMP], "a ramp has two ends", "write \"1..64\" or \"100/s..5000/s\"");
+                    problems.add(&[&RAMP], "a ramp needs two values", "write \"1..64\" or \"100/s..5000/s\"");
                     None
                 }
                 None => None,
@@ -282,6 +307,21 @@ impl Load {
             );
         }
         let warm_up = settings.get(&WARM_UP).map_or(WarmUp::Auto, WarmUp::For);
+        let warm_up_round = settings.get(&WARM_UP_ROUND);
+        if !(SECOND..=600 * SECOND).contains(&warm_up_round) {
+            problems.add(
+                &[&WARM_UP_ROUND],
+                format!("a round of {} is out of range", quantity::duration(warm_up_round)),
+                "write 1s to 10m",
+            );
+        }
+        if settings.given(&WARM_UP_ROUND) && warm_up != WarmUp::Auto {
+            problems.add(
+                &[&WARM_UP_ROUND, &WARM_UP],
+                "`warm_up_round` has no meaning beside a fixed warm-up",
+                "remove it, or write warm_up = \"auto\"",
+            );
+        }
         let measure = settings.get(&MEASURE);
         if measure == Some(0) {
             problems.add(&[&MEASURE], "the duration must be greater than 0", "write at least \"1s\"");
@@ -302,7 +342,7 @@ impl Load {
             );
         }
         let spin = settings.get(&SPIN);
-        problems.or(Load { shape, warm_up, measure, interval, spin })
+        problems.or(Load { shape, warm_up, warm_up_round, measure, interval, spin })
     }
 
     /// The settings of a load that measures for `measure` after a fixed warm-up.
@@ -314,7 +354,7 @@ impl Load {
     }
 }
 
-/// Numbers of users, or rates; true for rates. None when one of them is neither, which is then a problem.
+/// Numbers of users, or rates (true). None if one of them is neither, which is reported.
 fn loads<'a>(
     setting: &SettingInfo,
     texts: impl Iterator<Item = &'a str>,
@@ -377,7 +417,7 @@ mod tests {
     }
 
     #[test]
-    fn contradictions_are_all_told() {
+    fn contradictions_are_all_reported() {
         let problems =
             read(&[("closed", "3"), ("open", "5/s"), ("measure", "0s"), ("interval", "1ms")]).unwrap_err();
         assert_eq!(problems.0.len(), 3, "{problems}");

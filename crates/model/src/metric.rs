@@ -1,4 +1,4 @@
-//! What a number means: metric, unit, kind, instance; and one sample of many of them.
+//! Metrics with unit, kind and instance, and samples of many metrics.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -6,11 +6,11 @@ use std::mem::{forget, replace};
 
 use serde::{Deserialize, Serialize};
 
-/// The unit a value is kept in. Shown scaled (MB/s, ms, %), kept in the base unit.
+/// The unit in which a value is stored. It is shown with a prefix (MB/s, ms, %).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Unit {
-    /// Things: threads, processes, operations waiting.
+    /// A number of things: threads, processes, waiting operations.
     Count,
     /// Things per second.
     PerSecond,
@@ -20,49 +20,49 @@ pub enum Unit {
     BytesPerSecond,
     /// Seconds.
     Seconds,
-    /// A share of the whole, 0 to 1.
+    /// A share, 0 to 1.
     Share,
-    /// CPU seconds per second: 1.5 is one and a half CPUs busy.
+    /// CPU seconds per second: 1.5 means one and a half busy CPUs.
     Cpus,
 }
 
-/// How a value relates to the sample's window of time.
+/// How a value relates to the time window of the sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MetricKind {
-    /// True at the window's end.
+    /// The value at the end of the window.
     Gauge,
-    /// How much happened in the window, per second of it.
+    /// The number of events in the window, per second.
     Rate,
-    /// The mean over what happened in the window (seconds per read, mean queue length).
+    /// The mean over the events in the window (seconds per read, mean queue length).
     Mean,
 }
 
 /// The description of one metric, the same for all its instances.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct MetricInfo {
-    /// Dotted name, unit last: `disk.read_bytes_per_s`.
+    /// Dotted name with the unit at the end: `disk.read_bytes_per_s`.
     pub name: Cow<'static, str>,
-    /// The unit values are kept in.
+    /// The unit of the stored values.
     pub unit: Unit,
     /// How a value relates to its window.
     pub kind: MetricKind,
     /// One sentence.
     pub about: Cow<'static, str>,
-    /// The Windows Performance Monitor counter that shows the same, empty when there is none.
+    /// The corresponding Windows Performance Monitor counter; empty if there is none.
     #[serde(default, skip_serializing_if = "str::is_empty")]
     pub perfmon: Cow<'static, str>,
-    /// The `sar` column that shows the same with its option, such as `-d await`; empty when there is none.
+    /// The corresponding `sar` option and column, for example `-d await`; empty if there is none.
     #[serde(default, skip_serializing_if = "str::is_empty")]
     pub sar: Cow<'static, str>,
-    /// For a [`MetricKind::Mean`]: the metric of the same source that says how much each window counts
-    /// (seconds per read weigh by reads per second). Empty: windows count by their length.
+    /// For a [`MetricKind::Mean`]: the metric of the same source that is the weight of each window (seconds
+    /// per read are weighted by reads per second). If empty, the weight is the length of the window.
     #[serde(default, skip_serializing_if = "str::is_empty")]
     pub weight: Cow<'static, str>,
-    /// The value at which the resource is full; 0 when the metric is no sign of saturation.
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub full_at: f64,
-    /// The smallest step the underlying counter makes, in the metric's unit; 0 when it does not matter.
+    /// The value at which the resource is saturated; 0 if the metric does not indicate saturation.
+    #[serde(alias = "full_at", default, skip_serializing_if = "is_zero")]
+    pub saturated_at: f64,
+    /// The resolution of the underlying counter, in the metric's unit; 0 if it is irrelevant.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub quantum: f64,
 }
@@ -72,7 +72,7 @@ fn is_zero(value: &f64) -> bool {
 }
 
 impl MetricInfo {
-    /// A metric by its four necessary parts.
+    /// A metric with its four required properties.
     pub const fn new(name: &'static str, unit: Unit, kind: MetricKind, about: &'static str) -> Self {
         MetricInfo {
             name: Cow::Borrowed(name),
@@ -82,38 +82,39 @@ impl MetricInfo {
             perfmon: Cow::Borrowed(""),
             sar: Cow::Borrowed(""),
             weight: Cow::Borrowed(""),
-            full_at: 0.0,
+            saturated_at: 0.0,
             quantum: 0.0,
         }
     }
 
-    /// Whether a reading can be true: finite, and of what happened in a window not negative.
+    /// Whether a reading is possible: finite, and not negative unless it is a gauge.
     pub fn can_be(&self, value: f64) -> bool {
         value.is_finite() && (value >= 0.0 || self.kind == MetricKind::Gauge)
     }
 
-    // In a const function nothing may be dropped: what is replaced is a borrowed text, forgetting it loses nothing.
+    // A const function cannot drop values. The replaced value is a borrowed text, so forgetting it leaks
+    // nothing.
 
-    /// With its Perfmon and sar names; empty for none.
+    /// Adds its Perfmon and sar names; empty for none.
     pub const fn known_as(mut self, perfmon: &'static str, sar: &'static str) -> Self {
         forget(replace(&mut self.perfmon, Cow::Borrowed(perfmon)));
         forget(replace(&mut self.sar, Cow::Borrowed(sar)));
         self
     }
 
-    /// With the value at which the resource is full.
-    pub const fn full_at(mut self, value: f64) -> Self {
-        self.full_at = value;
+    /// Adds the value at which the resource is saturated.
+    pub const fn saturated_at(mut self, value: f64) -> Self {
+        self.saturated_at = value;
         self
     }
 
-    /// With the metric that weighs its windows.
+    /// Adds the metric that is the weight of its windows.
     pub const fn weighed_by(mut self, metric: &'static str) -> Self {
         forget(replace(&mut self.weight, Cow::Borrowed(metric)));
         self
     }
 
-    /// With the smallest step of the underlying counter.
+    /// Adds the resolution of the underlying counter.
     pub const fn quantum(mut self, value: f64) -> Self {
         self.quantum = value;
         self
@@ -123,9 +124,9 @@ impl MetricInfo {
 /// One metric of one instance (a device, a core, a process): one column of `readings.csv`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Column {
-    /// What is measured.
+    /// The metric.
     pub metric: MetricInfo,
-    /// Of which one; empty when there is only one.
+    /// The instance; empty if there is only one.
     pub instance: String,
 }
 
@@ -139,11 +140,11 @@ impl Column {
     }
 }
 
-/// The place of a column in [`Readings`].
+/// The index of a column in [`Readings`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ColumnId(usize);
 
-/// One sample of every column. A value that could not be read is NaN and is recorded as absent, never as zero.
+/// One sample of every column. An unreadable value is NaN and is recorded as absent, never as zero.
 #[derive(Clone, Debug, Default)]
 pub struct Readings {
     columns: Vec<Column>,
@@ -152,13 +153,13 @@ pub struct Readings {
 }
 
 impl Readings {
-    /// No columns yet.
+    /// Creates readings without columns.
     pub fn new() -> Self {
         Readings::default()
     }
 
-    /// The column for this metric and instance, made when it does not exist yet. Columns are never removed;
-    /// a source keeps the id and asks again only for a new instance.
+    /// The column of this metric and instance, which is created if it does not exist. Columns are never
+    /// removed; a source stores the id and calls this again only for a new instance.
     pub fn column(&mut self, metric: &MetricInfo, instance: &str) -> ColumnId {
         let column = Column { metric: metric.clone(), instance: instance.to_string() };
         let title = column.title();
@@ -181,17 +182,17 @@ impl Readings {
         self.values.fill(f64::NAN);
     }
 
-    /// All columns in the order they appeared.
+    /// All columns in the order of their creation.
     pub fn columns(&self) -> &[Column] {
         &self.columns
     }
 
-    /// The values of this sample, one per column; NaN is absent.
+    /// The values of this sample, one per column; NaN means absent.
     pub fn values(&self) -> &[f64] {
         &self.values
     }
 
-    /// The value of one column by metric and instance; none when absent.
+    /// The value of one column by metric and instance; none if absent.
     pub fn get(&self, metric: &str, instance: &str) -> Option<f64> {
         let title = match instance.is_empty() {
             true => metric.to_string(),

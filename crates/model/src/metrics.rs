@@ -1,11 +1,11 @@
-//! The names of all metrics: shared by the sources that read them and the analysis that looks for them, so that a name that
-//! nobody reads does not compile.
+//! The names of all metrics, shared by the sources that read them and the analysis that uses them. So the use
+//! of a name that no source provides does not compile.
 
-/// Declares the names, and lists them.
+/// Declares the names, and a list of all of them.
 macro_rules! names {
     ($($constant:ident = $name:literal;)+) => {
         $(
-            #[doc = concat!("`", $name, "`: its source says what it means.")]
+            #[doc = concat!("`", $name, "`: described by its source.")]
             pub const $constant: &str = $name;
         )+
 
@@ -169,4 +169,15 @@ names! {
     PROCESS_WRITE_CALLS_PER_S = "process.write_calls_per_s";
     PROCESS_WRITE_LIMIT_BYTES_PER_S = "process.write_limit_bytes_per_s";
     PROCESS_WRITE_LIMIT_PER_S = "process.write_limit_per_s";
+    VOLUME_IN_FLIGHT_OPERATIONS = "volume.in_flight_operations";
+    VOLUME_QUEUE_LENGTH = "volume.queue_length";
+    VOLUME_READ_BYTES_PER_S = "volume.read_bytes_per_s";
+    VOLUME_READ_S = "volume.read_s";
+    VOLUME_READS_PER_S = "volume.reads_per_s";
+    VOLUME_TRANSFER_S = "volume.transfer_s";
+    VOLUME_TRANSFERS_PER_S = "volume.transfers_per_s";
+    VOLUME_UTILIZATION_SHARE = "volume.utilization_share";
+    VOLUME_WRITE_BYTES_PER_S = "volume.write_bytes_per_s";
+    VOLUME_WRITE_S = "volume.write_s";
+    VOLUME_WRITES_PER_S = "volume.writes_per_s";
 }

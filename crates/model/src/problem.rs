@@ -1,4 +1,4 @@
-//! What is wrong with something a user wrote: every mistake at once, each with its place and what to write
+//! Errors in something that a user wrote: all of them together, each with its place and what to write
 //! instead.
 
 use std::fmt;
@@ -6,50 +6,50 @@ use std::fmt;
 use crate::experiment::toml_value;
 use crate::{Level, SettingInfo, Settings};
 
-/// One mistake in a user's file or arguments.
+/// One error in a user's file or arguments.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct Problem {
-    /// What is wrong, as a sentence fragment in lower case: "unknown key `concurency` in [load]".
+    /// The error, as a sentence fragment in lower case: "unknown key `concurency` in [load]".
     pub what: String,
-    /// What to do instead; shown under the snippet. Empty when `what` says it all.
+    /// What to do instead; shown under the snippet. Empty if `what` says everything.
     pub help: String,
-    /// Settings it is about, by name, the one at fault first. Where the words name one, they do so as `` `name` ``.
+    /// The names of its settings, the wrong one first. The text names them as `` `name` ``.
     pub settings: Vec<&'static str>,
-    /// Settings at levels with which it would be well: said after `help`, as a reader of a file or of flags writes them.
+    /// Settings with valid levels, as suggestions. They follow `help`, in the notation of a file or of flags.
     pub advice: Vec<(&'static str, Level)>,
-    /// The file, as the user named it; empty when the problem is not in a file.
+    /// The file, as the user named it; empty if the problem is not in a file.
     pub file: String,
-    /// 1-based line, 0 when unknown.
+    /// Line number, from 1; 0 if unknown.
     pub line: u32,
-    /// 1-based first column of the underlined token, 0 when unknown.
+    /// First column of the underlined token, from 1; 0 if unknown.
     pub column: u32,
-    /// How many characters to underline.
+    /// Number of characters to underline.
     pub width: u32,
-    /// The offending line as written; empty when unknown.
+    /// The line as written; empty if unknown.
     pub snippet: String,
 }
 
 impl Problem {
-    /// A problem with no place in a file, such as a missing privilege.
+    /// A problem without a place in a file, for example a missing permission.
     pub fn new(what: impl Into<String>, help: impl Into<String>) -> Self {
         Problem { what: what.into(), help: help.into(), ..Problem::default() }
     }
 
-    /// Says which settings it is about, the one at fault first.
+    /// Adds its settings, the wrong one first.
     #[must_use]
     pub fn about(mut self, settings: &[&SettingInfo]) -> Self {
         self.settings.extend(settings.iter().map(|setting| setting.name));
         self
     }
 
-    /// Adds what else would do: this setting at this level.
+    /// Adds a suggestion: this setting with this level.
     #[must_use]
     pub fn or_set(mut self, setting: &SettingInfo, level: Level) -> Self {
         self.advice.push((setting.name, level));
         self
     }
 
-    /// Its line in the experiment file, when one of these settings is at fault and was written there.
+    /// Sets its line in the experiment file, if one of these settings is wrong and was written there.
     #[must_use]
     pub fn on_line_of(mut self, settings: &Settings) -> Self {
         if let (0, Some(name)) = (self.line, self.settings.first()) {
@@ -58,7 +58,7 @@ impl Problem {
         self
     }
 
-    /// The same problem, in a file: with the text of its line, when it knows it. `text` was read from `file`.
+    /// Adds the file and, if the line is known, its text. `text` is the content of `file`.
     #[must_use]
     pub fn in_file(self, file: &str, text: &str) -> Self {
         match self.line {
@@ -70,8 +70,9 @@ impl Problem {
         }
     }
 
-    /// The same problem in words of flags, or of whatever a program has instead of keys. `name` gives the word for a
-    /// setting, `set` the words for a setting at a level; where it gives none, nothing is advised.
+    /// The same problem in the notation of flags, or of other programs, instead of keys. `name` gives the
+    /// word for a setting, `set` the words for a setting with a level; without words, a suggestion is
+    /// dropped.
     #[must_use]
     pub fn in_words(
         self,
@@ -89,7 +90,7 @@ impl Problem {
         Problem { what, help, settings: Vec::new(), advice: Vec::new(), ..self }
     }
 
-    /// The help and the advice, in words of keys.
+    /// The help text with the suggestions, in the notation of keys.
     fn whole_help(&self) -> String {
         let advice: Vec<String> =
             self.advice.iter().map(|(setting, level)| format!("{setting} = {}", toml_value(level))).collect();
@@ -159,22 +160,22 @@ fn with_advice(help: &str, verb: &str, advice: &[String]) -> String {
 
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.tell(f, "error")
+        self.report(f, "error")
     }
 }
 
-/// A problem that keeps nothing from being done, as it is told.
+/// Formats a problem as a warning, which prevents nothing.
 #[derive(Clone, Copy, Debug)]
 pub struct Warning<'a>(pub &'a Problem);
 
 impl fmt::Display for Warning<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.tell(f, "warning")
+        self.0.report(f, "warning")
     }
 }
 
 impl Problem {
-    fn tell(&self, f: &mut fmt::Formatter<'_>, word: &str) -> fmt::Result {
+    fn report(&self, f: &mut fmt::Formatter<'_>, word: &str) -> fmt::Result {
         let help = self.whole_help();
         write!(f, "{word}: {}", self.what)?;
         if self.file.is_empty() {
@@ -208,17 +209,17 @@ impl Problem {
     }
 }
 
-/// Everything that was found wrong. Empty means all is well.
+/// All problems of a check. Empty if there are none.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Problems(pub Vec<Problem>);
 
 impl Problems {
-    /// No problem so far.
+    /// No problems.
     pub fn new() -> Self {
         Problems::default()
     }
 
-    /// True when nothing is wrong.
+    /// Whether there are no problems.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -228,12 +229,12 @@ impl Problems {
         self.0.push(problem);
     }
 
-    /// Adds one problem about these settings, the one at fault first.
+    /// Adds a problem with these settings, the wrong one first.
     pub fn add(&mut self, about: &[&SettingInfo], what: impl Into<String>, help: impl Into<String>) {
         self.push(Problem::new(what, help).about(about));
     }
 
-    /// Puts them in the order in which the eye meets them in the file.
+    /// Sorts the problems by their place in the file.
     pub fn sort(&mut self) {
         self.0.sort_by_key(|problem| (problem.line, problem.column));
     }
@@ -243,7 +244,7 @@ impl Problems {
         self.0.extend(other.0);
     }
 
-    /// `Ok(value)` when nothing is wrong, else everything that is.
+    /// `Ok(value)` without problems, otherwise all problems.
     pub fn or<T>(self, value: T) -> Result<T, Problems> {
         if self.is_empty() { Ok(value) } else { Err(self) }
     }
@@ -269,7 +270,7 @@ impl fmt::Display for Problems {
 
 impl std::error::Error for Problems {}
 
-/// The candidate nearest to `word`, when one is near enough to be meant.
+/// The candidate most similar to `word`, if it is similar enough.
 pub fn near_word<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     candidates
         .into_iter()
@@ -279,7 +280,7 @@ pub fn near_word<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) 
         .map(|(_, candidate)| candidate)
 }
 
-/// "did you mean `x`?" when a near word exists, else the list of what is possible.
+/// "did you mean `x`?" if there is a similar word, otherwise the list of possible words.
 pub fn did_you_mean<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str> + Clone) -> String {
     match near_word(word, candidates.clone()) {
         Some(near) => format!("did you mean `{near}`?"),

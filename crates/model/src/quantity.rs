@@ -1,11 +1,11 @@
-//! Sizes, durations, rates and shares as people write them, and the way back.
+//! Parses and formats sizes, durations, rates and shares.
 //!
-//! A bare number where a unit is due is refused, because "10" has meant seconds, milliseconds and blocks to
-//! different people.
+//! A number without a required unit is rejected, because users have meant seconds, milliseconds and blocks by
+//! "10".
 
 use crate::{MILLISECOND, Nanos, SECOND};
 
-/// Why a quantity could not be read: a sentence fragment with an example of what to write.
+/// The error of an invalid quantity: a sentence fragment with an example.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct QuantityError(pub String);
@@ -34,8 +34,8 @@ fn bytes_factor(unit: &str) -> Option<f64> {
     })
 }
 
-/// Bytes: `4KiB`, `4k`, `1GiB`, `4096B`. `k`, `m`, `g`, `t` are binary, as storage people mean them; `kB`,
-/// `MB`, `GB`, `TB` are decimal.
+/// Bytes: `4KiB`, `4k`, `1GiB`, `4096B`. `k`, `m`, `g`, `t` are binary, as usual for storage; `kB`, `MB`,
+/// `GB`, `TB` are decimal.
 pub fn parse_bytes(text: &str) -> Result<u64, QuantityError> {
     let wrong = || {
         QuantityError(format!(
@@ -114,7 +114,7 @@ pub fn parse_bytes_per_s(text: &str) -> Result<f64, QuantityError> {
     if rate > 0.0 && rate.is_finite() { Ok(rate) } else { Err(wrong()) }
 }
 
-/// A share of the whole, in percent: `95%` gives 95.0.
+/// A percentage: `95%` gives 95.0.
 pub fn parse_percent(text: &str) -> Result<f64, QuantityError> {
     let wrong = || QuantityError(format!("`{text}` is not a share: write a percentage, such as \"70%\""));
     match split(text) {
@@ -123,7 +123,7 @@ pub fn parse_percent(text: &str) -> Result<f64, QuantityError> {
     }
 }
 
-/// The shortest exact way to write a size: `64KiB`, `4096B` is `4KiB`.
+/// The shortest exact notation of a size: `64KiB`; `4096B` becomes `4KiB`.
 pub fn bytes(value: u64) -> String {
     const UNITS: [(&str, u64); 4] = [("TiB", 1 << 40), ("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)];
     for (unit, size) in UNITS {
@@ -134,7 +134,7 @@ pub fn bytes(value: u64) -> String {
     format!("{value}B")
 }
 
-/// The shortest exact way to write a duration: `30s`, `1500ms`, `250us`.
+/// The shortest exact notation of a duration: `30s`, `1500ms`, `250us`.
 pub fn duration(value: Nanos) -> String {
     for (unit, size) in
         [("h", 3600 * SECOND), ("m", 60 * SECOND), ("s", SECOND), ("ms", MILLISECOND), ("us", 1000)]
@@ -146,12 +146,23 @@ pub fn duration(value: Nanos) -> String {
     if value == 0 { "0s".into() } else { format!("{value}ns") }
 }
 
-/// The shortest exact way to write a rate: `2000/s`.
+/// A time of any length in seconds, with three significant digits: `22.0 s`, `38.5 min`, `14.6 h`, `5.79 days`.
+pub fn long_time(seconds: f64) -> String {
+    const UNITS: [(f64, f64, &str); 3] =
+        [(2.0 * 86400.0, 86400.0, "days"), (2.0 * 3600.0, 3600.0, "h"), (120.0, 60.0, "min")];
+    let (divisor, unit) =
+        UNITS.iter().find(|of| seconds >= of.0).map_or((1.0, "s"), |(_, divisor, unit)| (*divisor, *unit));
+    let value = seconds / divisor;
+    let number = if value >= 1000.0 { thousands(value) } else { three_figures(value) };
+    format!("{number} {unit}")
+}
+
+/// The shortest exact notation of a rate: `2000/s`.
 pub fn rate(value: f64) -> String {
     format!("{value}/s")
 }
 
-/// The shortest exact way to write a transfer rate: `100MB/s`, `64MiB/s`.
+/// The shortest exact notation of a transfer rate: `100MB/s`, `64MiB/s`.
 pub fn bytes_per_s(value: f64) -> String {
     for (unit, size) in [("GB", 1e9), ("MB", 1e6), ("kB", 1e3)] {
         if value >= size && (value / size).fract() == 0.0 {
@@ -166,7 +177,7 @@ pub fn bytes_per_s(value: f64) -> String {
     format!("{value}B/s")
 }
 
-/// Three significant figures, without an exponent: 71.2, 0.410, 1230, 12.0.
+/// Three significant digits, without an exponent: 71.2, 0.410, 1230, 12.0.
 pub fn three_figures(value: f64) -> String {
     if !value.is_finite() {
         return "-".into();
@@ -177,7 +188,7 @@ pub fn three_figures(value: f64) -> String {
     let magnitude = value.abs().log10().floor() as i32;
     let decimals = (2 - magnitude).clamp(0, 9) as usize;
     let text = format!("{value:.decimals$}");
-    // 9.996 rounds up to 10.00: one figure too many.
+    // 9.996 is rounded up to 10.00: one digit too many.
     let figures = text.trim_start_matches(['-', '0', '.']).chars().filter(char::is_ascii_digit).count();
     if decimals > 0 && figures > 3 { format!("{value:.prec$}", prec = decimals - 1) } else { text }
 }
@@ -198,6 +209,21 @@ pub fn thousands(value: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn long_times_are_in_the_unit_people_plan_with() {
+        for (seconds, text) in [
+            (0.0512, "0.0512 s"),
+            (119.0, "119 s"),
+            (120.0, "2.00 min"),
+            (7200.0, "2.00 h"),
+            (40_932.0, "11.4 h"),
+            (524_288.0, "6.07 days"),
+            (86_400.0 * 36_500.0, "36,500 days"),
+        ] {
+            assert_eq!(long_time(seconds), text);
+        }
+    }
 
     #[test]
     fn reads_what_people_write() {
@@ -235,7 +261,7 @@ mod tests {
         for text in ["10", "0/s", "10/x", "k/s"] {
             assert!(parse_rate(text).is_err(), "{text}");
         }
-        // More than a number can hold is no rate, whatever the unit makes of it.
+        // An overflow is rejected for every unit.
         let huge = "9".repeat(307);
         assert!(parse_rate(&format!("{huge}k/s")).is_err());
         assert!(parse_bytes_per_s(&format!("{huge}KiB/s")).is_err());

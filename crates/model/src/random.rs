@@ -1,12 +1,12 @@
-//! Seeded pseudo-random numbers: the same seed gives the same numbers on every machine and in every version. Arrival times, data
-//! and the order of an experiment's trials are functions of a seed, and a run that is resumed years later continues the same
-//! sequence; so they are written here rather than taken from a library.
+//! Seeded pseudo-random numbers: the same seed gives the same numbers on every machine and in every version.
+//! Arrival times, data and the order of the trials are functions of a seed. A run that is resumed years later
+//! must continue the same sequence, so the generator is implemented here instead of taken from a library.
 
-/// What SplitMix64 steps by: the odd number nearest to 2^64 divided by the golden ratio.
+/// The increment of SplitMix64: the odd number nearest to 2^64 divided by the golden ratio.
 const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// SplitMix64 (Steele, Lea, Flood: "Fast splittable pseudorandom number generators", OOPSLA 2014): 64 bits of state, passes
-/// BigCrush, and every seed is a good one.
+/// SplitMix64 (Steele, Lea, Flood: "Fast splittable pseudorandom number generators", OOPSLA 2014). It has 64
+/// bits of state, passes BigCrush, and accepts every seed.
 #[derive(Clone, Copy, Debug)]
 pub struct Random(u64);
 
@@ -17,7 +17,7 @@ impl Random {
         Random(seed)
     }
 
-    /// The stream `stream` of a seed.
+    /// An independent stream of a seed.
     pub fn stream(seed: u64, stream: u64) -> Self {
         Random(mix(seed ^ mix(stream.wrapping_add(GOLDEN))))
     }
@@ -29,35 +29,36 @@ impl Random {
         mix(self.0)
     }
 
-    /// A number below `bound`, each equally likely to within `bound` / 2^64 (Lemire 2019); 0 when `bound` is 0.
+    /// A uniform number below `bound`, with a bias of at most `bound` / 2^64 (Lemire 2019); 0 if `bound` is
+    /// 0.
     #[inline]
     pub fn below_u64(&mut self, bound: u64) -> u64 {
         ((u128::from(self.next_u64()) * u128::from(bound)) >> 64) as u64
     }
 
-    /// The same for the place of an item.
+    /// The same for an index.
     pub fn below(&mut self, bound: usize) -> usize {
         self.below_u64(bound as u64) as usize
     }
 
-    /// A number from 0 (included) to 1 (excluded).
+    /// A uniform number from 0 (included) to 1 (excluded).
     #[inline]
     pub fn unit(&mut self) -> f64 {
         (self.next_u64() >> 11) as f64 / (1u64 << 53) as f64
     }
 
-    /// A number above 0 and at most 1.
+    /// A uniform number from 0 (excluded) to 1 (included).
     #[inline]
     pub fn open_unit(&mut self) -> f64 {
         ((self.next_u64() >> 11) + 1) as f64 / (1u64 << 53) as f64
     }
 
-    /// A normal value with mean 0 and standard deviation 1, nearly: the sum of twelve uniform ones.
+    /// An approximately normal value with mean 0 and standard deviation 1: the sum of twelve uniform ones.
     pub fn normal(&mut self) -> f64 {
         (0..12).map(|_| self.unit()).sum::<f64>() - 6.0
     }
 
-    /// Puts the items into a random order, each order equally likely (Fisher and Yates).
+    /// Shuffles the items; all orders are equally likely (Fisher and Yates).
     pub fn shuffle<T>(&mut self, items: &mut [T]) {
         for last in (1..items.len()).rev() {
             items.swap(last, self.below(last + 1));
@@ -117,7 +118,7 @@ mod tests {
         assert!((mean / 10_000.0 - 0.5).abs() < 0.02);
     }
 
-    /// The values that recorded seeds stand for.
+    /// The values of recorded seeds must not change.
     #[test]
     fn streams_stay_as_they_are() {
         let mut random = Random::stream(7, 3);

@@ -1,4 +1,4 @@
-//! What can limit a system: a class of resource, and whose it is.
+//! Resources that can be a limit: their class and their owner.
 
 use std::fmt;
 
@@ -8,11 +8,11 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ResourceClass {
-    /// Processors.
+    /// CPUs.
     Cpu,
-    /// The processor time that a control group allows.
+    /// The CPU quota of a control group.
     CpuQuota,
-    /// One thread that is always running, whatever CPUs are idle.
+    /// One thread that is always running, even if other CPUs are idle.
     SingleThread,
     /// Memory.
     Memory,
@@ -24,21 +24,21 @@ pub enum ResourceClass {
     Network,
     /// A lock inside a process.
     Lock,
-    /// All threads of a process.
+    /// The worker pool: all threads of a process.
     WorkerPool,
-    /// The connections of a process to a service behind it.
+    /// The connection pool of a process to another service.
     ConnectionPool,
-    /// A service behind the one that is measured.
+    /// Another service that the measured one uses.
     Downstream,
-    /// Pauses in which nothing is answered.
+    /// Pauses in which no request is answered.
     Pause,
     /// The load generator.
     LoadGenerator,
-    /// Connections waiting to be accepted.
+    /// The accept queue: connections waiting to be accepted.
     AcceptQueue,
-    /// Segments of TCP that were lost.
+    /// TCP: lost segments.
     Tcp,
-    /// Packets waiting for a processor.
+    /// The packet queue of a CPU.
     PacketQueue,
 }
 
@@ -65,7 +65,7 @@ impl ResourceClass {
         }
     }
 
-    /// The resource of the host that a factor changes to give it more or less; none for what no factor changes.
+    /// The host resource that a factor can reduce or increase; none if no factor changes it.
     pub fn of_host(self) -> Option<HostResource> {
         match self {
             ResourceClass::Cpu | ResourceClass::CpuQuota | ResourceClass::SingleThread => {
@@ -79,11 +79,11 @@ impl ResourceClass {
     }
 }
 
-/// A resource of the host that a factor can change.
+/// A host resource that a factor can change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum HostResource {
-    /// Processors and processor time.
+    /// CPUs and CPU time.
     Cpu,
     /// Memory.
     Memory,
@@ -111,13 +111,13 @@ impl fmt::Display for HostResource {
     }
 }
 
-/// Whose a resource is.
+/// The owner of a resource.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Owner {
-    /// A block device by its kernel name; several of a load are joined by `, `.
+    /// A block device by its kernel name; several devices of a load are joined by `, `.
     Device(String),
-    /// A watched process, as the experiment calls it.
+    /// A watched process, with its name in the experiment.
     Process(String),
     /// A network address.
     Address(String),
@@ -125,17 +125,17 @@ pub enum Owner {
     Setting(String),
 }
 
-/// What of a resource is meant, where it serves in several ways.
+/// The use of a resource, if it has several.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Detail {
     /// Making written data durable.
     Flushes,
-    /// Reading and writing.
+    /// Reads and writes.
     Transfers,
-    /// Reading, where it is more than writing.
+    /// Reads, if they are more than the writes.
     Reads,
-    /// Writing, where it is more than reading.
+    /// Writes, if they are more than the reads.
     Writes,
     /// Reading pages of programs and mapped files.
     PageFaults,
@@ -153,26 +153,26 @@ impl Detail {
     }
 }
 
-/// A resource of the system under test, of its host or of the load generator.
+/// A resource of the system under test, of its host, or of the load generator.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Resource {
-    /// Which class.
+    /// The class.
     pub class: ResourceClass,
-    /// Whose; none for the host's.
+    /// The owner; none for the host.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub of: Option<Owner>,
-    /// What of it is meant.
+    /// The use of the resource.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub detail: Option<Detail>,
 }
 
 impl Resource {
-    /// The host's.
+    /// A resource of the host.
     pub fn of_host(class: ResourceClass) -> Self {
         Resource { class, of: None, detail: None }
     }
 
-    /// That of a watched process.
+    /// A resource of a watched process.
     pub fn of_process(class: ResourceClass, process: &str) -> Self {
         Resource { class, of: Some(Owner::Process(process.into())), detail: None }
     }
@@ -182,7 +182,7 @@ impl Resource {
         Resource { class: ResourceClass::Disk, of: Some(Owner::Device(device.into())), detail: None }
     }
 
-    /// The same with what of it is meant.
+    /// Adds the use.
     pub fn with(self, detail: Detail) -> Self {
         Resource { detail: Some(detail), ..self }
     }

@@ -1,5 +1,5 @@
-//! Every number that is shown anywhere: `result.json`, the `--json` of every measuring command, and what the
-//! terminal and the page draw. Names in it are public interface: more may be added, nothing renamed.
+//! All published numbers: `result.json`, the `--json` output of every measuring command, and the data of the
+//! terminal and the page. The names are a public interface: names may be added, but not renamed.
 
 use std::collections::BTreeMap;
 
@@ -8,11 +8,12 @@ use serde::{Deserialize, Serialize};
 use crate::cost::{Difference, OperationCost};
 use crate::run::{Origin, WorkloadTraits};
 use crate::verdict::Closest;
+use crate::write_cache::CopyResult;
 use crate::{
     Change, Doubt, Ending, Estimate, Finding, Host, HostResource, LatencySummary, Level, Unit, Verdict,
 };
 
-/// The format word of a result document.
+/// The format identifier of a result document.
 pub const RESULT_FORMAT: &str = "plimsoll.result/1";
 
 /// The result of an experiment.
@@ -24,97 +25,102 @@ pub struct ResultDocument {
     pub run: String,
     /// The experiment's name.
     pub experiment: String,
-    /// The workload's kind.
+    /// The kind of the workload.
     pub workload: String,
-    /// Whether load was driven, or the system only watched.
+    /// Whether load was driven or the system was only watched.
     #[serde(default)]
     pub origin: Origin,
-    /// What sort of load the workload is.
+    /// The traits of the workload.
     #[serde(default)]
     pub traits: WorkloadTraits,
     /// The load in words: "32 in flight".
     pub load: String,
-    /// Where it ran.
+    /// The host.
     pub host: Host,
     /// Every trial in order of execution.
     pub trials: Vec<TrialResult>,
-    /// Each configuration, replicates taken together, the baseline first.
+    /// Each configuration with its replicates combined, the baseline first.
     pub configurations: Vec<Configuration>,
-    /// Each configuration against the baseline, metric by metric.
+    /// Each configuration compared with the baseline, metric by metric.
     pub comparison: Vec<ComparisonRow>,
-    /// Why each configuration is faster or slower than the baseline: the difference of the cost of an operation.
+    /// Why each configuration is faster or slower than the baseline: the difference in the cost of an
+    /// operation.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub differences: Vec<Difference>,
-    /// Throughput and latency against a varied number: block size, queue depth, load.
+    /// Throughput and latency as functions of a varied number: block size, queue depth, load.
     pub curves: Vec<Curve>,
-    /// What is measured beside what others have published.
+    /// Measurements compared with published figures.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub published: Vec<PublishedRow>,
-    /// Figures that were asked for, and those that others have published for no factor, of each configuration.
+    /// The requested figures and the published figures without a factor, for each configuration.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub beside: Vec<BesideRow>,
-    /// What was found out.
+    pub beside: Vec<FigureRow>,
+    /// The findings.
     pub findings: Vec<Finding>,
-    /// What taking a part of each resource, and giving more of it, did to throughput; none unless it was asked for.
+    /// The effect of reducing and increasing each resource on throughput; none unless a proof was requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub proof: Option<ProofResult>,
-    /// Doubts about the experiment as a whole; those about one trial stand with it.
+    /// Doubts about the whole experiment; those about one trial are in its result.
     pub doubts: Vec<Doubt>,
-    /// Which limit binds.
+    /// The verdict: the limit.
     pub verdict: Verdict,
-    /// Whether it was good enough; none when no goal was stated.
+    /// Whether the goals were met; none without goals.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub goal: Option<GoalResult>,
 }
 
-/// A treatment in words and in data.
+/// A treatment, as label and as data.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct TreatmentResult {
     /// `baseline`, `block_size=64KiB`.
     pub label: String,
-    /// What differs from the baseline.
+    /// The differences from the baseline.
     pub changes: Vec<Change>,
-    /// Every setting that the experiment varies, with its level in this configuration: of the baseline too. Empty where
-    /// nothing is varied, for a side of a comparison, and in documents of older versions.
+    /// Every varied setting with its level in this configuration, also for the baseline. Empty if nothing is
+    /// varied, for a side of a comparison, and in documents of older versions.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub levels: Vec<Change>,
-    /// True for a side of a comparison of runs: it is named after its run, and `changes` are what its settings differ in.
+    /// Whether it is a side of a comparison of runs: it has the name of its run, and `changes` are the
+    /// differences of its settings.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_side: bool,
 }
 
-/// One trial's numbers, all of the measured phase.
+/// The numbers of one trial in the measured phase.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TrialResult {
-    /// Its id, which is its folder.
+    /// Its id, which is the name of its folder.
     pub trial: String,
-    /// What differs from the baseline.
+    /// The differences from the baseline.
     pub treatment: TreatmentResult,
-    /// Which repetition.
+    /// The number of the replicate.
     pub replicate: u32,
-    /// Start, RFC 3339-free: nanoseconds since 1970-01-01 UTC.
+    /// Start, in nanoseconds since 1970-01-01 UTC.
     pub started_unix_ns: u64,
-    /// Seconds measured.
+    /// The measured time, seconds.
     pub measured_s: f64,
     /// The load in words.
     pub load: String,
-    /// Each operation; when there are several, `all` comes last.
+    /// Each operation; if there are several, `all` is the last one.
     pub operations: Vec<OperationResult>,
-    /// CPU microseconds of the generator's threads per operation; none when nothing completed.
+    /// CPU microseconds of the generator's threads per operation; none if no operation completed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu_us_per_operation: Option<f64>,
-    /// Resources over the measured phase, most saturated first.
+    /// Resource use in the measured phase, the most saturated resource first.
     pub resources: Vec<ResourceUse>,
-    /// What the workload found out about what it drives.
+    /// What a copy moved, and what it showed of a write-back cache; none for other workloads.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub copy: Option<CopyResult>,
+    /// Facts that the workload found about its target.
     pub facts: BTreeMap<String, Level>,
-    /// Reasons to trust these numbers less.
+    /// Doubts about these numbers.
     pub doubts: Vec<Doubt>,
-    /// How it ended: `completed`, `interrupted`, `failed: why`, `running` for a killed one.
+    /// How it ended: `completed`, `interrupted`, `failed: why`, `running` for a killed trial.
     #[serde(with = "ending_text")]
     pub ending: Ending,
 }
 
-/// How a trial ended, as one text.
+/// Serializes the ending of a trial as one text.
 mod ending_text {
     use serde::{Deserialize, Deserializer, Serializer};
 
@@ -138,30 +144,30 @@ mod ending_text {
 }
 
 impl TrialResult {
-    /// The operation that stands for the whole trial: `all`, or the only one that is no support of others, which comes
-    /// first.
+    /// The operation that represents the whole trial: `all`, or the first one that does not only serve other
+    /// operations.
     pub fn whole(&self) -> Option<&OperationResult> {
         let all = self.operations.iter().find(|operation| operation.name == Operation::All);
         all.or_else(|| self.operations.first())
     }
 
-    /// Operations in flight on average, of every kind.
+    /// Mean number of operations in flight, of all kinds.
     pub fn in_flight(&self) -> f64 {
         let named = self.operations.iter().filter(|operation| operation.name != Operation::All);
         named.map(|operation| operation.concurrency).sum()
     }
 
-    /// True when operations completed and every one of them failed.
+    /// Whether operations completed and all of them failed.
     pub fn failed_wholly(&self) -> bool {
         self.whole().is_some_and(|whole| whole.completed > 0 && whole.failed >= whole.completed)
     }
 }
 
-/// Which operation numbers are about.
+/// The operation of numbers.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(from = "String", into = "String")]
 pub enum Operation {
-    /// The one of this name.
+    /// The operation with this name.
     Named(String),
     /// All operations of the trial together.
     #[default]
@@ -169,10 +175,10 @@ pub enum Operation {
 }
 
 impl Operation {
-    /// The word for all of them.
+    /// The name of all operations together.
     pub const ALL: &str = "all";
 
-    /// Its name, or the word for all.
+    /// Its name, or the name for all.
     pub fn as_str(&self) -> &str {
         match self {
             Operation::Named(name) => name,
@@ -180,7 +186,7 @@ impl Operation {
         }
     }
 
-    /// Whether it is the one of this name.
+    /// Whether it is the operation with this name.
     pub fn is(&self, name: &str) -> bool {
         matches!(self, Operation::Named(own) if own == name)
     }
@@ -207,42 +213,42 @@ impl std::fmt::Display for Operation {
 /// One operation's numbers.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct OperationResult {
-    /// Which one.
+    /// The operation.
     pub name: Operation,
     /// Arrivals that were due.
     pub offered: u64,
-    /// Handed to the system.
+    /// Operations handed to the system.
     pub issued: u64,
-    /// Done, well or failed.
+    /// Completed operations, successful or failed.
     pub completed: u64,
-    /// Issued more than 1 ms after their intended time.
+    /// Operations issued more than 1 ms after their intended time.
     pub late: u64,
-    /// Failed.
+    /// Failed operations.
     pub failed: u64,
-    /// Seconds in which it was the one at work, where operations follow one another as the steps of a synchronization do;
-    /// its rate is then over these.
+    /// Seconds in which it was active, if operations are consecutive like the steps of a synchronization; its
+    /// rate then refers to these seconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub busy_s: Option<f64>,
-    /// Done well per second: IOPS for a disk.
+    /// Successful operations per second: IOPS for a disk.
     pub rate_per_s: f64,
     /// Bytes per second.
     pub bytes_per_s: f64,
     /// Mean number in flight, measured.
     pub concurrency: f64,
-    /// Intended start to done.
+    /// Response time: from the intended start to completion.
     pub response_ms: LatencySummary,
-    /// Issued to done.
+    /// Service time: from the actual start to completion.
     pub service_ms: LatencySummary,
-    /// Intended to issued.
+    /// Lag: from the intended start to the actual start.
     pub lag_ms: LatencySummary,
 }
 
-/// How much of a resource was used.
+/// The use of a resource.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ResourceUse {
     /// Metric.
     pub metric: String,
-    /// Instance; empty when there is only one.
+    /// Instance; empty if there is only one.
     pub instance: String,
     /// Unit of the values.
     pub unit: Unit,
@@ -250,76 +256,109 @@ pub struct ResourceUse {
     pub mean: f64,
     /// Largest sample.
     pub max: f64,
-    /// The value at which it is full; 0 when it is no sign of saturation.
-    pub full_at: f64,
+    /// The value at which it is saturated; 0 if it does not indicate saturation.
+    #[serde(alias = "full_at")]
+    pub saturated_at: f64,
 }
 
-/// A treatment with its replicates taken together.
+/// A treatment with its replicates combined.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Configuration {
-    /// What differs from the baseline.
+    /// The differences from the baseline.
     pub treatment: TreatmentResult,
-    /// Ids of its trials that completed.
+    /// The ids of its completed trials.
     pub trials: Vec<String>,
     /// Median over the replicates of each metric of [`ComparisonRow::metric`].
     pub medians: BTreeMap<String, f64>,
-    /// Relative spread over the replicates of each (half the range over the median), 0 for one replicate.
+    /// Relative spread of each metric over the replicates (half the range divided by the median), 0 for one
+    /// replicate.
     pub spreads: BTreeMap<String, f64>,
-    /// What one operation costs in it.
+    /// The cost of one operation.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub costs: Vec<OperationCost>,
-    /// Which limit binds in it, of the step that took longest where operations follow one another; none when none of its
-    /// trials completed.
+    /// Times and usage of the launches of a command; none of another workload.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub launches: Option<LaunchSummary>,
+    /// The limit; if operations are consecutive, that of the longest step. None if no trial completed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verdict: Option<Verdict>,
-    /// How much of the limit was used, as a share: median over the trials.
+    /// The used share of the limit: median over the trials.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub used: Option<f64>,
-    /// The resource that came closest to saturation after the limit.
+    /// The resource closest to saturation after the limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next: Option<Closest>,
-    /// Each step that did something, where operations follow one another.
+    /// Each step that did something, if operations are consecutive.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub steps: Vec<StepVerdict>,
 }
 
+/// The launches of a command over all trials of a configuration that completed: those after the first of each trial, or the
+/// first ones where there are no others. Failed launches are not in it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct LaunchSummary {
+    /// How many.
+    pub launches: u64,
+    /// Mean time of one, milliseconds.
+    pub mean_ms: f64,
+    /// Standard deviation of the times, milliseconds; none of one launch.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deviation_ms: Option<f64>,
+    /// Median time, milliseconds.
+    pub median_ms: f64,
+    /// Shortest time, milliseconds.
+    pub min_ms: f64,
+    /// Longest time, milliseconds.
+    pub max_ms: f64,
+    /// Mean CPU time in user mode, milliseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub user_ms: Option<f64>,
+    /// Mean CPU time in the kernel, milliseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub system_ms: Option<f64>,
+    /// Most memory that a launch had resident, bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub peak_bytes: Option<u64>,
+}
+
 impl Configuration {
-    /// The step that took longest; none where operations do not follow one another.
+    /// The longest step; none if operations are not consecutive.
     pub fn longest_step(&self) -> Option<&StepVerdict> {
         self.steps.iter().max_by(|a, b| a.busy_s.total_cmp(&b.busy_s))
     }
 }
 
-/// Which limit binds while one operation is at work, where operations follow one another as the steps of a synchronization do.
+/// The limit while one operation is active, if operations are consecutive like the steps of a
+/// synchronization.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StepVerdict {
-    /// Which one.
+    /// The operation.
     pub operation: Operation,
-    /// Seconds in which it was the one at work: median over the trials.
+    /// Seconds in which it was active: median over the trials.
     pub busy_s: f64,
-    /// Which limit binds.
+    /// The limit.
     pub verdict: Verdict,
-    /// How much of the limit was used, as a share: median over the trials.
+    /// The used share of the limit: median over the trials.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub used: Option<f64>,
-    /// The resource that came closest to saturation after the limit.
+    /// The resource closest to saturation after the limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next: Option<Closest>,
 }
 
-/// What a comparison answers.
+/// The answer of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Answer {
-    /// Better than the baseline, the whole interval says so.
+    /// Better than the baseline: the whole interval is on the better side.
     #[serde(rename = "better")]
     Better,
-    /// Worse.
+    /// Worse than the baseline.
     #[serde(rename = "worse")]
     Worse,
-    /// The whole interval lies inside the smallest change that matters.
+    /// The whole interval is within the smallest relevant change.
     #[serde(rename = "same")]
     Same,
-    /// No difference shown, nor its absence.
+    /// Neither a difference nor its absence is shown.
     #[serde(rename = "can't tell")]
     CantTell,
 }
@@ -336,42 +375,42 @@ impl Answer {
     }
 }
 
-/// One metric of one configuration against the baseline.
+/// One metric of one configuration compared with the baseline.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ComparisonRow {
     /// Label of the treatment.
     pub configuration: String,
     /// `rate_per_s`, `bytes_per_s`, `response_ms.p50`, `response_ms.p99`, `cpu_us_per_operation`, ...
     pub metric: String,
-    /// True when a larger value is better.
+    /// Whether a larger value is better.
     pub higher_is_better: bool,
     /// Median of the baseline's replicates.
     pub baseline: f64,
     /// Median of the configuration's replicates.
     pub treatment: f64,
-    /// Treatment over baseline, from pairs of the same round.
+    /// Treatment divided by baseline, from pairs of the same round.
     pub ratio: f64,
-    /// Lower end of its 95 % interval; equal to `high` never: none is given as 0 and infinity is not written.
+    /// Lower end of its 95 % interval; none if there is no finite interval.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub low: Option<f64>,
-    /// Upper end; none when one pair cannot give an interval.
+    /// Upper end; none if there is no finite interval.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub high: Option<f64>,
-    /// The smallest relative change that matters for this metric, which decides `same`: 0.03 is 3 %. None when
-    /// it is not known; the charts then draw no band.
+    /// The smallest relative change that is relevant for this metric, which decides `same`: 0.03 is 3 %. None
+    /// if unknown; charts then show no band.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub smallest_change: Option<f64>,
-    /// In a word.
+    /// The answer.
     pub answer: Answer,
-    /// Pairs compared.
+    /// Number of compared pairs.
     pub pairs: u32,
-    /// How the interval was made, in words.
+    /// The method of the interval, in words.
     pub method: String,
-    /// When it cannot be told: about how many replicates would settle a difference of this size, with a chance of four
-    /// in five.
+    /// If the answer is `can't tell`: the approximate number of replicates that show a difference of this
+    /// size with a probability of 80 %.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replicates_to_settle: Option<u32>,
-    /// Likewise: about how many would show a true difference of 5 %.
+    /// Likewise, the approximate number that shows a true difference of 5 %.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replicates_to_show: Option<u32>,
 }
@@ -379,11 +418,11 @@ pub struct ComparisonRow {
 /// A sweep: one line of a chart.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Curve {
-    /// The varied setting: `workload.block_size`, or `load` for steps inside a run.
+    /// The varied setting: `workload.block_size`, or `load` for steps within a run.
     pub factor: String,
-    /// The other settings held fixed: `outstanding=8`; empty when there is only one line.
+    /// The other, fixed settings: `outstanding=8`; empty if there is only one line.
     pub series: String,
-    /// The operation it is about, where operations follow one another; none for all of them.
+    /// The operation, if operations are consecutive; none for all of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub operation: Option<String>,
     /// Points in order of the level.
@@ -397,7 +436,7 @@ pub struct CurvePoint {
     pub level: f64,
     /// The level as written.
     pub label: String,
-    /// Replicates behind it.
+    /// Number of replicates.
     pub replicates: u32,
     /// Operations per second: median, smallest, largest of the replicates.
     pub rate_per_s: [f64; 3],
@@ -409,7 +448,7 @@ pub struct CurvePoint {
     pub p99_ms: [f64; 3],
 }
 
-/// What was measured of one operation at one level, beside what others have published for it.
+/// A measured operation rate at one level, compared with published figures.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PublishedRow {
     /// The operation.
@@ -418,129 +457,133 @@ pub struct PublishedRow {
     pub factor: String,
     /// Its level, as written.
     pub level: String,
-    /// The other settings: `commit_objects=10000`; empty when only one configuration was measured.
+    /// The other settings: `commit_objects=10000`; empty if only one configuration was measured.
     pub series: String,
-    /// Operations per second measured: median of the replicates.
+    /// Measured operations per second: median of the replicates.
     pub measured_per_s: f64,
-    /// What was published for this level.
+    /// The published figures for this level.
     pub published: Vec<PublishedFigure>,
-    /// What was measured over the largest that was published.
+    /// The measured rate divided by the largest published one.
     pub times_largest: f64,
 }
 
-/// One figure: of each configuration, and what others have published.
+/// One figure: the value of each configuration and the published values.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct BesideRow {
-    /// A metric such as `disk.flush_s`, or what was measured of an operation, such as `export.busy_s`.
+pub struct FigureRow {
+    /// A metric such as `disk.flush_s`, or a measurement of an operation, such as `export.busy_s`.
     pub metric: String,
-    /// Which instance of the metric; empty when there is only one, or none was read.
+    /// The instance of the metric; empty if there is only one, or none was read.
     pub instance: String,
     /// Unit of the values.
     pub unit: Unit,
-    /// What was measured, for each configuration: median of the replicates, over the measured phase.
-    pub measured: Vec<BesideFigure>,
-    /// What was published.
+    /// The measured value of each configuration: median of the replicates, over the measured phase.
+    pub measured: Vec<FigureValue>,
+    /// The published values.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub published: Vec<BesideFigure>,
-    /// Of rates and times of operations: how many times better the weakest that was measured is than the best that was published.
+    pub published: Vec<FigureValue>,
+    /// For rates and times of operations: how many times better the worst measured value is than the best
+    /// published one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub times: Option<f64>,
 }
 
-/// A figure of one column.
+/// A value of a figure.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct BesideFigure {
-    /// Label of the configuration, or what was measured there.
+pub struct FigureValue {
+    /// The label of the configuration, or of the published measurement.
     pub name: String,
-    /// Where it was published; empty where it was measured.
+    /// The source of the publication; empty for a measured value.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub source: String,
-    /// The value; none where it was not read, or not published.
+    /// The value; none if it was not read or not published.
     pub value: Option<f64>,
 }
 
-/// A figure that somebody published.
+/// A published figure.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PublishedFigure {
-    /// What was measured there.
+    /// What was measured.
     pub name: String,
-    /// Where it was published.
+    /// The source of the publication.
     pub source: String,
     /// Operations per second.
     pub rate_per_s: f64,
 }
 
-/// What taking a part of each resource, and giving more of it, did to throughput.
+/// The effect of reducing and increasing each resource on throughput.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ProofResult {
-    /// The share of a resource that was left where a part was taken; where more was given, what was in force is this share
-    /// of it.
+    /// The remaining share of a reduced resource. For an increased resource, the original amount is this
+    /// share of the new one.
     pub share: f64,
-    /// Each resource that was turned; one of which more was given has a second row for that.
+    /// Each changed resource; an increased resource has a second row.
     pub rows: Vec<ProofRow>,
-    /// Resources that could not be turned, and why.
-    pub not_turned: Vec<NotTurned>,
-    /// One less the elasticities of what was taken: the share of the limit that lies in what was not turned. In a closed system the
-    /// elasticities of throughput to all service rates and to the think time add up to one.
+    /// Resources that could not be changed, with the reasons.
+    #[serde(alias = "not_turned")]
+    pub not_varied: Vec<NotVaried>,
+    /// One minus the sum of the elasticities of the reduced resources: the share of the limit in resources
+    /// that were not changed. In a closed system the elasticities of throughput with respect to all service
+    /// rates and the think time add up to one.
     pub residual: Option<Estimate>,
-    /// The verdict as it would stand without the proof.
+    /// The verdict without the proof.
     pub observed: Option<Verdict>,
 }
 
-/// One resource that was turned, one way.
+/// One change of a resource.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ProofRow {
-    /// The factor's path.
+    /// The path of the factor.
     pub factor: String,
-    /// Which resource it changes.
+    /// The resource.
     pub resource: HostResource,
-    /// Which way.
-    pub turn: Turn,
-    /// What was in force.
+    /// The direction of the change.
+    pub turn: Direction,
+    /// The level in the baseline.
     pub in_force: String,
-    /// What was put in force instead.
+    /// The changed level.
     pub level: String,
-    /// Rounds in which both were measured.
+    /// Number of rounds in which both levels were measured.
     pub rounds: u32,
-    /// Throughput under it over that of the baseline beside it, the geometric mean of the rounds; none without one.
+    /// The throughput at the changed level divided by that of the neighbouring baseline, geometric mean of
+    /// the rounds; none without rounds.
     pub throughput_ratio: Option<f64>,
-    /// d ln throughput / d ln resource with its 95 % interval; none before two rounds.
+    /// The elasticity d ln throughput / d ln resource with its 95 % interval; none for fewer than two rounds.
     pub elasticity: Option<Estimate>,
-    /// In a word.
+    /// The answer.
     pub answer: ProofAnswer,
 }
 
-/// Which way a resource is turned.
+/// The direction of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Turn {
-    /// A part of it was taken: shows whether it is needed.
+pub enum Direction {
+    /// Reduced: shows whether the resource is needed.
     Taken,
-    /// More of it was given: shows whether more would help.
+    /// Increased: shows whether more of it would help.
     Given,
 }
 
-impl Turn {
+impl Direction {
     /// Its word.
     pub fn word(self) -> &'static str {
         match self {
-            Turn::Taken => "taken",
-            Turn::Given => "given",
+            Direction::Taken => "taken",
+            Direction::Given => "given",
         }
     }
 }
 
-/// What a proof answers about a resource.
+/// The answer of a proof about a resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ProofAnswer {
-    /// Throughput follows it: the whole interval lies above 0.5.
+    /// Throughput follows the resource: the whole interval is above 0.5.
     Confirmed,
-    /// Throughput follows it in part.
+    /// Throughput follows the resource in part.
     Contributing,
-    /// Throughput does not follow it: the whole interval lies below 0.2.
+    /// Throughput does not follow the resource: the whole interval is below 0.2.
     Rejected,
-    /// The interval is too wide to say.
+    /// The interval is too wide for an answer.
     Unclear,
 }
 
@@ -556,36 +599,36 @@ impl ProofAnswer {
     }
 }
 
-/// A resource that could not be turned.
+/// A resource that could not be changed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct NotTurned {
-    /// The factor's path.
+pub struct NotVaried {
+    /// The path of the factor.
     pub factor: String,
-    /// Why, and what would help.
+    /// The reason, and what would help.
     pub why: String,
 }
 
-/// Whether what was stated as good enough was reached.
+/// Whether the goals were met.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct GoalResult {
-    /// Every goal met by every trial.
+    /// Whether every trial met every goal.
     pub met: bool,
-    /// Whether the user stated a goal; else it is that too many operations failed.
+    /// Whether the user stated a goal; otherwise the only goal is the limit of failed operations.
     #[serde(default)]
     pub stated: bool,
-    /// Each goal and trial.
+    /// Each goal in each trial.
     pub goals: Vec<GoalLine>,
 }
 
-/// One goal against one trial.
+/// One goal in one trial.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct GoalLine {
     /// The goal as written.
     pub goal: String,
     /// The trial.
     pub trial: String,
-    /// The value, in milliseconds, per second or as a share; none when nothing completed.
+    /// The value, in milliseconds, per second or as a share; none if no operation completed.
     pub value: Option<f64>,
-    /// Whether it was met; false when there is no value.
+    /// Whether the goal was met; false without a value.
     pub met: bool,
 }

@@ -1,4 +1,4 @@
-//! What happened in one trial, beside its numbers: `run.json`; and where it happened: `host.json`.
+//! `run.json`: the facts of one trial without its time series; and `host.json`: the facts of the host.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -7,20 +7,20 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Doubt, DoubtKind, HostResource, Level, Load, Phase, Trial};
 
-/// The format word of `run.json`.
+/// The format identifier of `run.json`.
 pub const RUN_FORMAT: &str = "plimsoll.run/1.0";
 
 /// How a trial ended.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Ending {
-    /// Still going when this was written; what a killed run leaves.
+    /// Still running when this was written: the state of a killed run.
     Running,
-    /// All of it was measured.
+    /// The measurement was completed.
     Completed,
     /// The user stopped it.
     Interrupted,
-    /// It could not go on; why.
+    /// It failed, with the reason.
     Failed(String),
 }
 
@@ -36,7 +36,7 @@ impl std::fmt::Display for Ending {
     }
 }
 
-/// Where the numbers of a run come from.
+/// Whether load was driven.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Origin {
@@ -47,7 +47,7 @@ pub enum Origin {
     Watched,
 }
 
-/// What one operation of a workload is called.
+/// The name of a workload's operations.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OperationUnit {
@@ -64,49 +64,52 @@ pub enum OperationUnit {
     Launch,
 }
 
-/// What the threads of the load generator are to the system under test.
+/// The role of the load generator's threads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum GeneratorRole {
-    /// They issue operations to a system apart from them: without time left they are the limit.
+    /// They issue operations to a separate system: if they have no idle time, they are the limit.
     #[default]
     Drives,
-    /// They do the work that is measured, as those of a copy do.
+    /// They do the measured work, for example a copy.
     DoesTheWork,
-    /// They start and end what does it, as a command: what they need themselves is in no operation's time.
+    /// They start and end the process that does the work, for example a command: their own CPU time is not a
+    /// part of the operations.
     Starts,
 }
 
-/// What sort of load a workload is, as far as judging and showing it depends on that.
+/// The traits of a workload that affect its judgement and presentation.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WorkloadTraits {
-    /// True when its operations move bytes to or from files.
+    /// Whether its operations transfer bytes to or from files.
     pub storage: bool,
-    /// True when it ends by itself, as copying a file does.
+    /// Whether it ends by itself, for example when a file is copied.
     pub ends_by_itself: bool,
-    /// True when the sum of its operations is no operation anybody asked for, as that of a first and of later launches.
+    /// Whether the sum of its operations is meaningless, for example of the first and the later launches.
     pub operations_apart: bool,
-    /// What an operation is called.
+    /// The name of its operations.
     pub unit: OperationUnit,
-    /// What the generator's threads are.
+    /// The role of the generator's threads.
     pub generator: GeneratorRole,
-    /// Names of the workload's settings that say how much load there is.
+    /// The names of the workload's settings that define the amount of load.
     pub load_settings: Cow<'static, [Cow<'static, str>]>,
-    /// Names of the workload's settings whose levels are loads of their own: their numbers are listed and not compared.
+    /// The names of the workload's settings whose levels are different loads: their numbers are listed but
+    /// not compared.
     #[serde(default)]
     pub distinct_loads: Cow<'static, [Cow<'static, str>]>,
-    /// Names of operations that only serve the others, as a flush after some writes: they are no part of throughput.
+    /// The names of operations that only serve others, for example a flush after some writes: they do not
+    /// count as throughput.
     #[serde(default)]
     pub supporting: Cow<'static, [Cow<'static, str>]>,
-    /// What its operations ask of a block device, where it is the same each time.
+    /// The block device requests of its operations, if they are always the same.
     #[serde(default)]
     pub transfers: Cow<'static, [OperationTransfer]>,
-    /// What to do to get more operations; empty to measure longer.
+    /// How to get more operations; empty for a longer measurement.
     pub for_more_operations: Cow<'static, str>,
 }
 
 impl WorkloadTraits {
-    /// Those of a workload that drives a system apart from it with operations that are just that.
+    /// The traits of a workload that drives a separate system with plain operations.
     pub const NONE: WorkloadTraits = WorkloadTraits {
         storage: false,
         ends_by_itself: false,
@@ -121,16 +124,16 @@ impl WorkloadTraits {
     };
 }
 
-/// What an operation asks of a block device.
+/// The block device request of an operation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OperationTransfer {
     /// The name of the operation.
     pub operation: Cow<'static, str>,
-    /// What it asks for.
+    /// The kind of request.
     pub transfer: Transfer,
 }
 
-/// What can be asked of a block device.
+/// A kind of block device request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Transfer {
@@ -138,21 +141,21 @@ pub enum Transfer {
     Read,
     /// Writing.
     Write,
-    /// Making durable what was written.
+    /// Flushing.
     Flush,
 }
 
 impl OperationTransfer {
-    /// A name of an operation and what that asks for.
+    /// An operation with its kind of request.
     pub const fn new(operation: &'static str, transfer: Transfer) -> Self {
         OperationTransfer { operation: Cow::Borrowed(operation), transfer }
     }
 }
 
-/// A phase and when it was.
+/// A phase with its start and end.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PhaseSpan {
-    /// Which.
+    /// The phase.
     pub phase: Phase,
     /// Start, seconds on the trial's clock.
     pub begin_s: f64,
@@ -160,17 +163,17 @@ pub struct PhaseSpan {
     pub end_s: f64,
 }
 
-/// Whether a source could be read.
+/// Whether a source of counters was readable.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SourceState {
     /// It was read at every sample.
     Active,
-    /// It could not be opened; why.
+    /// It could not be opened, with the reason.
     Unavailable(String),
-    /// It failed some of the time: how many samples, and the last reason.
+    /// It failed in some samples.
     Failing {
-        /// Samples without it.
+        /// Number of samples without it.
         samples: u64,
         /// The last reason.
         why: String,
@@ -182,21 +185,21 @@ pub enum SourceState {
 pub struct SourceStatus {
     /// Its name, such as `disk`.
     pub source: String,
-    /// Whether it could be read.
+    /// Whether it was readable.
     pub state: SourceState,
 }
 
-/// Operations that failed in the same way.
+/// Operations with the same failure.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ErrorCount {
-    /// Which operation.
+    /// The operation.
     pub operation: String,
     /// The workload's description of the failure.
     pub text: String,
-    /// How many.
+    /// Number of operations.
     pub count: u64,
-    /// What it makes doubtful, as the workload says: `Failures`, or `Corrupted` when other data was read back than was
-    /// written.
+    /// The doubt that follows, according to the workload: `Failures`, or `Corrupted` if the data that was
+    /// read differs from the written data.
     #[serde(default = "failures")]
     pub kind: DoubtKind,
 }
@@ -205,139 +208,141 @@ fn failures() -> DoubtKind {
     DoubtKind::Failures
 }
 
-/// What reading the counters cost.
+/// The cost of reading the counters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct SamplerCost {
     /// Samples taken.
     pub samples: u64,
     /// CPU seconds of the sampling thread.
     pub cpu_s: f64,
-    /// Wall-clock seconds it was sampling.
+    /// Wall-clock seconds of sampling.
     pub wall_s: f64,
 }
 
-/// What driving the load cost, over the measured phase.
+/// The cost of driving the load in the measured phase.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct GeneratorUse {
     /// Worker threads.
     pub threads: u32,
     /// CPU seconds of the worker threads, without those of `spin_s`.
     pub cpu_s: f64,
-    /// CPU seconds for which the worker threads kept a CPU only to issue the next operation on time.
+    /// CPU seconds that the worker threads spent spinning, only to issue the next operation on time.
     #[serde(default)]
     pub spin_s: f64,
-    /// Of all their CPU seconds, those in their own code and those in the kernel, in steps of 10 ms.
+    /// User CPU seconds of the worker threads, including `spin_s`, in steps of 10 ms.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user_s: Option<f64>,
-    /// See `user_s`.
+    /// System CPU seconds, see `user_s`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub system_s: Option<f64>,
-    /// Seconds the worker threads were ready to run but waited for a CPU.
+    /// Seconds in which the worker threads were ready to run but waited for a CPU.
     pub run_wait_s: f64,
-    /// Seconds the control group of Plimsoll itself, or one that it is in, was kept from running because it had used up its CPU time,
-    /// added up over CPUs; of several groups the one with the most.
+    /// Seconds in which the CPU quota of Plimsoll's control group, or of one of its parents, throttled it,
+    /// summed over CPUs; for several groups the largest value.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub throttled_s: Option<f64>,
-    /// Seconds the worker threads waited for block I/O, added up over threads; none where the kernel does not account for delays.
+    /// Seconds in which the worker threads waited for block I/O, summed over threads; none if the kernel has
+    /// no delay accounting.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub blocked_io_s: Option<f64>,
     /// Wall-clock seconds of the measured phase.
     pub wall_s: f64,
 }
 
-/// The clock operations were timed with.
+/// The clock of the operation times.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ClockInfo {
     /// `tsc` or `monotonic`.
     pub source: String,
     /// Cost of one reading.
     pub read_ns: f64,
-    /// Disagreement with the kernel's clock over the run, parts per million.
+    /// Drift relative to the kernel's clock during the run, parts per million.
     pub drift_ppm: f64,
 }
 
-/// Whether less or more of a resource could be given to the system under test.
+/// Whether a resource of the system under test can be reduced or increased.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Turnable {
-    /// What is in force and the levels that can be set instead, at least one.
+pub enum Settable {
+    /// The present level, and the levels that can be set instead, at least one.
     Yes {
-        /// In force in the baseline.
+        /// The level in the baseline.
         in_force: Level,
-        /// The level that leaves [`PROOF_SHARE`] of it.
+        /// The level that reduces the resource to [`PROOF_SHARE`].
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reduced: Option<Level>,
-        /// The level of which what is in force is [`PROOF_SHARE`], or all there is when that is less; none when there is no
-        /// more.
+        /// The increased level, of which the present level is the share [`PROOF_SHARE`], or the maximum if
+        /// that is less; none if an increase is impossible.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         raised: Option<Level>,
     },
-    /// It could not; why.
+    /// It cannot be changed, with the reason.
     No(String),
 }
 
-/// The share of a resource that is left to the system when a part is taken away to see whether throughput follows.
+/// The remaining share of a resource that is reduced to show whether throughput follows.
 pub const PROOF_SHARE: f64 = 0.7;
 
-/// `run.json`: everything about a trial that is not a time series.
+/// `run.json`: all data of a trial except time series.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Run {
-    /// [`RUN_FORMAT`]: major.minor; a newer major is refused.
+    /// [`RUN_FORMAT`]: major.minor; a newer major version is rejected.
     pub format: String,
-    /// What was intended.
+    /// The planned trial.
     pub trial: Trial,
-    /// The workload's kind, such as `disk`.
+    /// The kind of the workload, for example `disk`.
     pub workload: String,
     /// Whether load was driven.
     #[serde(default)]
     pub origin: Origin,
-    /// What sort of load it was.
+    /// The traits of the workload.
     #[serde(default)]
     pub traits: WorkloadTraits,
     /// The load, with the workload's default filled in.
     pub load: Load,
-    /// The settings asked for, by path.
+    /// The requested settings, by path.
     pub asked: BTreeMap<String, Level>,
-    /// What was read back once they were set, by path. Only settings a factor puts in force appear here.
+    /// The settings as read after they were set, by path. Only settings of factors are included.
     pub in_force: BTreeMap<String, Level>,
-    /// How each resource of the system under test could be turned, by the factor's path; empty unless a proof was asked for.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub turnable: BTreeMap<String, Turnable>,
-    /// Which resource each of these factors changes; those that change none are not among them.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub turned_resources: BTreeMap<String, HostResource>,
+    /// How each resource of the system under test can be changed, by the path of the factor; empty unless a
+    /// proof was requested.
+    #[serde(alias = "turnable", default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub settable: BTreeMap<String, Settable>,
+    /// The resource of each of these factors; factors without a resource are not included.
+    #[serde(alias = "turned_resources", default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub factor_resources: BTreeMap<String, HostResource>,
     /// Start of the trial's clock (start of its warm-up), nanoseconds since 1970-01-01 UTC.
     pub started_unix_ns: u64,
     /// Phases so far.
     pub phases: Vec<PhaseSpan>,
     /// Names of the operations.
     pub operations: Vec<String>,
-    /// Whether the operations followed one another instead of mixing, as the steps of a run do.
+    /// Whether the operations were consecutive instead of mixed, like the steps of a run.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub operations_in_turn: bool,
-    /// What the workload found out about what it drives, such as `file.extents` or `back_end`.
+    /// Facts that the workload found about its target, for example `file.extents` or `back_end`.
     pub facts: BTreeMap<String, Level>,
-    /// Every source and whether it could be read.
+    /// Every source, and whether it was readable.
     pub sources: Vec<SourceStatus>,
-    /// What reading the counters cost.
+    /// The cost of reading the counters.
     pub sampler: SamplerCost,
-    /// What driving the load cost.
+    /// The cost of driving the load.
     pub generator: GeneratorUse,
     /// The clock.
     pub clock: ClockInfo,
     /// Failures by kind.
     pub errors: Vec<ErrorCount>,
-    /// What the engine itself noticed. The analysis adds its own when it judges.
+    /// Doubts of the engine. The analysis adds further ones.
     pub doubts: Vec<Doubt>,
     /// How it ended.
     pub ending: Ending,
 }
 
 impl Run {
-    /// The workload of a record in which nothing was driven: only the counters were kept.
+    /// The workload of a record without load, which has only counters.
     pub const WATCHED: &str = "watch";
 
-    /// A run that has just begun: nothing is known of it but what was intended.
+    /// A run that has just begun: only its plan is known.
     pub fn begun(trial: Trial, workload: &str, load: Load, started_unix_ns: u64) -> Self {
         Run {
             format: RUN_FORMAT.into(),
@@ -348,8 +353,8 @@ impl Run {
             load,
             asked: BTreeMap::new(),
             in_force: BTreeMap::new(),
-            turnable: BTreeMap::new(),
-            turned_resources: BTreeMap::new(),
+            settable: BTreeMap::new(),
+            factor_resources: BTreeMap::new(),
             started_unix_ns,
             phases: Vec::new(),
             operations: Vec::new(),
@@ -365,13 +370,13 @@ impl Run {
         }
     }
 
-    /// The span of a phase, when it happened.
+    /// The span of a phase; none if it did not occur.
     pub fn span(&self, phase: Phase) -> Option<&PhaseSpan> {
         self.phases.iter().find(|span| span.phase == phase)
     }
 }
 
-/// `host.json`: where the experiment ran.
+/// `host.json`: the host of the experiment.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Host {
     /// `plimsoll.host/1.0`.
@@ -390,7 +395,7 @@ pub struct Host {
     pub cpus: u32,
     /// Memory.
     pub memory_bytes: u64,
-    /// Hypervisor, empty when none was recognized.
+    /// Hypervisor; empty if none was detected.
     pub hypervisor: String,
     /// Block devices: name, model, and queue settings by name.
     pub disks: BTreeMap<String, BTreeMap<String, String>>,
@@ -403,9 +408,9 @@ mod tests {
     #[test]
     fn a_record_from_before_more_could_be_given_is_read() {
         let old = r#"{"yes":{"in_force":{"number":0.5},"reduced":{"number":0.35}}}"#;
-        let turnable: Turnable = serde_json::from_str(old).unwrap();
+        let settable: Settable = serde_json::from_str(old).unwrap();
         let reduced = Some(Level::Number(0.35));
-        assert_eq!(turnable, Turnable::Yes { in_force: Level::Number(0.5), reduced, raised: None });
-        assert_eq!(serde_json::to_string(&turnable).unwrap(), old);
+        assert_eq!(settable, Settable::Yes { in_force: Level::Number(0.5), reduced, raised: None });
+        assert_eq!(serde_json::to_string(&settable).unwrap(), old);
     }
 }

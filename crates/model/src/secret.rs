@@ -1,17 +1,17 @@
-//! Texts parts of which are secret: what they are for whoever needs them, and what stands of them everywhere else.
+//! Texts with secret parts: the full text for their use, and a text without secrets for everything else.
 //!
-//! A secret comes from a placeholder (`${env:NAME}`, `${file:PATH}`, `${prompt:WORDS}`), which is recorded as it is
-//! written, so that the experiment can be run again. One that is written out stands as `***` in every record, report and
-//! message.
+//! A placeholder (`${env:NAME}`, `${file:PATH}`, `${prompt:WORDS}`) refers to a secret. It is recorded as
+//! written, so that the experiment can be run again. A secret that is written directly appears as `***` in
+//! every record, report and message.
 
 use std::fmt;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// What stands in place of a secret.
+/// The replacement of a secret.
 pub const HIDDEN: &str = "***";
 
-/// A text parts of which are secret. Shown, compared and recorded without them.
+/// A text with secret parts. It is shown, compared and recorded without them.
 #[derive(Clone, Default, Eq)]
 pub struct Secret {
     shown: String,
@@ -19,31 +19,32 @@ pub struct Secret {
 }
 
 impl Secret {
-    /// A text as somebody wrote it.
+    /// A text with the given secret parts.
     pub fn new(text: &str, parts: SecretParts) -> Secret {
         Secret { shown: parts.hide(text), text: text.into() }
     }
 
-    /// The value of a variable: all of it when the variable's name tells that it is secret, else as in an address.
+    /// The value of a variable: completely secret if the name of the variable suggests it, otherwise treated
+    /// like a URL.
     pub fn of_variable(name: &str, value: &str) -> Secret {
-        let parts = if is_telling(name) { SecretParts::Whole } else { SecretParts::Url };
+        let parts = if is_sensitive(name) { SecretParts::Whole } else { SecretParts::Url };
         Secret::new(value, parts)
     }
 
-    /// The text itself, for whoever sends it.
+    /// The full text, for its use.
     pub fn reveal(&self) -> &str {
         &self.text
     }
 
-    /// Whether it was read from a record, where a secret that was written out is not kept.
+    /// Whether it was read from a record, which does not contain directly written secrets.
     pub fn is_missing(&self) -> bool {
         self.shown == self.text && self.text.contains(HIDDEN)
     }
 
-    /// Puts secrets in place of the placeholders; what is shown stays.
+    /// Replaces the placeholders by their secrets; the shown text does not change.
     ///
     /// # Errors
-    /// What `find` says of a placeholder.
+    /// The error of `find` for a placeholder.
     pub fn resolve<E>(
         &mut self,
         mut find: impl FnMut(Placeholder<'_>) -> Result<String, E>,
@@ -74,7 +75,7 @@ impl fmt::Debug for Secret {
 }
 
 impl PartialEq for Secret {
-    /// By what is shown: one read from a record is the one that was written there.
+    /// Compares the shown texts: a text from a record equals the original one.
     fn eq(&self, other: &Self) -> bool {
         self.shown == other.shown
     }
@@ -93,18 +94,18 @@ impl<'de> Deserialize<'de> for Secret {
     }
 }
 
-/// Where a secret is to be found.
+/// The source of a secret.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Placeholder<'a> {
     /// `${env:NAME}`: an environment variable.
     Environment(&'a str),
-    /// `${file:PATH}`: the content of a file, without the end of its last line.
+    /// `${file:PATH}`: the content of a file without its last line end.
     File(&'a str),
-    /// `${prompt:WORDS}`: what the user types when asked with these words.
+    /// `${prompt:WORDS}`: the user's input at a prompt with these words.
     Prompt(&'a str),
 }
 
-/// The first placeholder, with what is before and after it.
+/// The first placeholder, with the text before and after it.
 fn next_placeholder(text: &str) -> Option<(&str, Placeholder<'_>, &str)> {
     let mut from = 0;
     while let Some(at) = text[from..].find("${").map(|at| at + from) {
@@ -127,29 +128,30 @@ fn next_placeholder(text: &str) -> Option<(&str, Placeholder<'_>, &str)> {
     None
 }
 
-/// Which parts of a text are secret.
+/// The parts of a text that are secret.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SecretParts {
-    /// An address: the user's name and password, and what parameters with a telling name carry.
+    /// A URL: the user name, the password, and the values of parameters with suggestive names.
     Url,
-    /// A header field `NAME: VALUE`: the value of one that carries credentials.
+    /// A header field `NAME: VALUE`: the value, if the name is one for credentials.
     Header,
-    /// Anything else: what follows a telling name, in a form, in JSON, in XML.
+    /// Any other text: the values after suggestive names, in a form, in JSON, in XML.
     Pairs,
-    /// All of it.
+    /// The whole text.
     Whole,
 }
 
 impl SecretParts {
-    /// The text without its secrets. A part with a placeholder in it stays: the secret is not in it.
+    /// The text without its secrets. A part with a placeholder is kept, because it does not contain the
+    /// secret.
     pub fn hide(self, text: &str) -> String {
         match self {
             SecretParts::Url => hide_in_url(text),
             SecretParts::Header => match text.split_once(':') {
-                // No header, and what it was to be is not known.
-                None if is_telling_header(text) => HIDDEN.into(),
-                Some((name, _)) if name.trim().contains(' ') && is_telling_header(name) => HIDDEN.into(),
-                Some((name, value)) if is_telling_header(name) => {
+                // An invalid header, so the name is unknown.
+                None if is_sensitive_header(text) => HIDDEN.into(),
+                Some((name, _)) if name.trim().contains(' ') && is_sensitive_header(name) => HIDDEN.into(),
+                Some((name, value)) if is_sensitive_header(name) => {
                     let value = value.trim();
                     format!("{name}: {}", if has_placeholder(value) { value } else { HIDDEN })
                 }
@@ -171,7 +173,7 @@ fn hide_in_url(text: &str) -> String {
     let from = text.find("://").map_or(0, |at| at + 3);
     let (scheme, rest) = text.split_at(from);
     let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
-    // A placeholder may hold a slash of its own, as in a file's path.
+    // A placeholder may contain a slash, for example in a file path.
     let end = if has_placeholder(rest) { rest.len() } else { end };
     match rest[..end].rfind('@') {
         Some(at) if has_placeholder(&rest[..at]) => {
@@ -182,8 +184,8 @@ fn hide_in_url(text: &str) -> String {
     }
 }
 
-/// Whether what has this name is likely a secret, whatever its case and its hyphens.
-fn is_telling(name: &str) -> bool {
+/// Whether a name suggests a secret, ignoring case and hyphens.
+fn is_sensitive(name: &str) -> bool {
     let name: String =
         name.chars().filter(char::is_ascii_alphanumeric).map(|c| c.to_ascii_lowercase()).collect();
     const PARTS: [&str; 13] = [
@@ -205,12 +207,12 @@ fn is_telling(name: &str) -> bool {
     WHOLE.contains(&name.as_str()) || PARTS.iter().any(|part| name.contains(part))
 }
 
-fn is_telling_header(name: &str) -> bool {
+fn is_sensitive_header(name: &str) -> bool {
     let lower = name.to_ascii_lowercase();
-    is_telling(name) || lower.contains("auth") || lower.contains("cookie")
+    is_sensitive(name) || lower.contains("auth") || lower.contains("cookie")
 }
 
-/// Hides what follows each telling name: `token=...`, `"password": "..."`, `<pwd>...<`.
+/// Hides the value after each suggestive name: `token=...`, `"password": "..."`, `<pwd>...<`.
 fn hide_pairs(text: &str) -> String {
     let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
     let mut out = String::new();
@@ -219,7 +221,7 @@ fn hide_pairs(text: &str) -> String {
         let name_end = rest[begin..].find(|c| !is_name(c)).map_or(rest.len(), |at| begin + at);
         let name = &rest[begin..name_end];
         let behind = &rest[name_end..];
-        let value_at = is_telling(name).then(|| value_after(behind)).flatten();
+        let value_at = is_sensitive(name).then(|| value_after(behind)).flatten();
         let Some((skip, length)) = value_at else {
             out += &rest[..name_end];
             rest = behind;
@@ -233,8 +235,8 @@ fn hide_pairs(text: &str) -> String {
     out + rest
 }
 
-/// Where the value behind a name begins and how long it is: after an optional quote, blanks, a separator, blanks and an
-/// optional quote.
+/// The start and the length of the value after a name: after an optional quotation mark, blanks, a separator,
+/// blanks and an optional quotation mark.
 fn value_after(text: &str) -> Option<(usize, usize)> {
     let after_name = text.strip_prefix(['"', '\'']).unwrap_or(text).trim_start();
     let value = after_name.strip_prefix(['=', ':', '>'])?.trim_start_matches([' ', '\t']);
@@ -251,7 +253,8 @@ fn value_after(text: &str) -> Option<(usize, usize)> {
             });
             end.map_or(value.len(), |(at, _)| at)
         }
-        // A placeholder may hold what would end a value, such as blanks in the words of a prompt.
+        // A placeholder may contain characters that would end a value, for example blanks in the words of a
+        // prompt.
         None if value.starts_with("${") => value.find('}').map_or(value.len(), |at| at + 1),
         None => {
             let ends = |c: char| c.is_whitespace() || "&;,<>\"'})]#".contains(c);

@@ -1,11 +1,12 @@
-//! Settings: what can be chosen, of which kind, and the levels it may take.
+//! Settings: their kinds and the levels they accept.
 //!
-//! Each workload describes its settings as typed [`Key`]s, and all of them in one static table of [`SettingInfo`].
-//! The experiment file, the command-line flags, the JSON Schema and the handbook are all read off that table.
+//! Each workload describes its settings as typed [`Key`]s, and all of them in one static table of
+//! [`SettingInfo`]. The experiment file, the command-line flags, the JSON Schema and the handbook are derived
+//! from that table.
 
 mod key;
 
-pub use key::{Choice, Key, Value, Whole};
+pub use key::{Choice, Key, Value, WholeNumber};
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -36,18 +37,18 @@ pub enum Level {
     Percent(f64),
     /// A word, path or expression.
     Text(String),
-    /// A text parts of which are secret.
+    /// A text with secret parts.
     Secret(Secret),
     /// Several levels, such as the files of a disk load.
     List(Vec<Level>),
-    /// Limits on reading and writing that one number does not say.
+    /// I/O limits that cannot be expressed by one number.
     IoLimits(IoLimits),
-    /// No limit in force.
+    /// Unlimited.
     Unlimited,
 }
 
 impl fmt::Display for Level {
-    /// As a person writes it; parses back with the setting's kind.
+    /// The notation in files; it is parsed again with the kind of the setting.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Level::Flag(value) => write!(f, "{value}"),
@@ -76,7 +77,7 @@ impl fmt::Display for Level {
 }
 
 impl Level {
-    /// The level as a number in its base unit (bytes, seconds, per second, percent), for sweeps along an axis.
+    /// The level as a number in its base unit (bytes, seconds, per second, percent), for the axis of a sweep.
     pub fn as_number(&self) -> Option<f64> {
         match self {
             Level::Count(value) | Level::Bytes(value) => Some(*value as f64),
@@ -94,7 +95,7 @@ impl Level {
         }
     }
 
-    /// The secrets in it.
+    /// The secrets in the level.
     pub fn secrets_mut(&mut self) -> Vec<&mut Secret> {
         match self {
             Level::Secret(secret) => vec![secret],
@@ -104,7 +105,7 @@ impl Level {
     }
 }
 
-/// What levels a setting takes.
+/// The levels that a setting accepts.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum SettingKind {
     /// `true` or `false`.
@@ -125,8 +126,8 @@ pub enum SettingKind {
     },
     /// A size, such as `64KiB`.
     Bytes,
-    /// A size, or a mix of sizes with their shares, such as `4KiB 70%, 64KiB 30%`. A mix is a text that the owner of
-    /// the setting reads.
+    /// A size, or a mix of sizes with their shares, such as `4KiB 70%, 64KiB 30%`. The owner of the setting
+    /// parses a mix.
     Sizes,
     /// A duration, such as `10s`.
     Time,
@@ -134,33 +135,37 @@ pub enum SettingKind {
     TimeOr(&'static str),
     /// Operations per second, such as `2000/s`.
     Rate,
-    /// What [`IoLimits`] reads: `500/s` (operations), `20MB/s` (bytes), `read 400/s and write 5MiB/s`, or `unlimited`.
+    /// The text of [`IoLimits`]: `500/s` (operations), `20MB/s` (bytes), `read 400/s and write 5MiB/s`, or
+    /// `unlimited`.
     IoLimit,
     /// A number of CPUs such as `0.5` or `50%`, or `unlimited`.
     CpuLimit,
     /// A size, or `unlimited`.
     MemoryLimit,
-    /// A share, such as `70%`; a whole number is taken as percent.
+    /// A percentage, such as `70%`; the percent sign is optional for integers.
     Percent,
     /// One of these words.
     Choice(&'static [&'static str]),
-    /// Any text; the owner of the setting checks it.
+    /// Any text; the owner of the setting validates it.
     Text,
-    /// A text, a number, true or false, kept as it is written: a value for somebody else's file or command.
+    /// A text, a number, or a Boolean, stored as written: a value for a foreign file or command.
     Value,
     /// One or more texts, such as paths.
     Texts,
-    /// A text parts of which are secret.
+    /// A text with secret parts.
     Secret(SecretParts),
     /// One or more of them.
     Secrets(SecretParts),
 }
 
 impl SettingKind {
-    /// Reads a level from text, as on a command line. The error says what to write.
+    /// Parses a level, for example from a command line. The error says what to write.
     pub fn parse(&self, text: &str) -> Result<Level, String> {
         let quantity = |error: quantity::QuantityError| error.0;
         let text = text.trim();
+        if let Some(with_unit) = self.number_with_unit(text) {
+            return Err(format!("`{text}` has no unit: write {with_unit}"));
+        }
         match self {
             SettingKind::Flag => match text {
                 "true" | "yes" | "on" => Ok(Level::Flag(true)),
@@ -223,7 +228,18 @@ impl SettingKind {
         }
     }
 
-    /// One text of a setting that takes texts.
+    /// What was probably meant by a number without a unit, where the setting needs one.
+    fn number_with_unit(&self, text: &str) -> Option<String> {
+        text.parse::<f64>().ok().filter(|number| number.is_finite() && *number >= 0.0)?;
+        match self {
+            SettingKind::Time | SettingKind::TimeOr(_) => Some(format!("{text}s")),
+            SettingKind::Rate => Some(format!("{text}/s")),
+            SettingKind::Bytes | SettingKind::Sizes => Some(format!("{text}B or {text}KiB")),
+            _ => None,
+        }
+    }
+
+    /// The level of one text, for a setting with texts.
     pub fn element(&self, text: &str) -> Level {
         match self {
             SettingKind::Secret(parts) | SettingKind::Secrets(parts) => {
@@ -233,17 +249,17 @@ impl SettingKind {
         }
     }
 
-    /// Whether parts of its texts are secret.
+    /// Whether its texts have secret parts.
     pub fn is_secret(&self) -> bool {
         matches!(self, SettingKind::Secret(_) | SettingKind::Secrets(_))
     }
 
-    /// Whether it takes one or more texts.
+    /// Whether it accepts several texts.
     pub fn takes_several(&self) -> bool {
         matches!(self, SettingKind::Texts | SettingKind::Secrets(_))
     }
 
-    /// What is expected, for messages and help: "a whole number from 1 to 256".
+    /// The expected input, for messages and help: "a whole number from 1 to 256".
     pub fn expectation(&self) -> String {
         match self {
             SettingKind::Flag => "true or false".into(),
@@ -274,25 +290,25 @@ impl SettingKind {
 /// The static description of one setting.
 #[derive(Clone, Copy, Debug)]
 pub struct SettingInfo {
-    /// Its name in the file; with `-` for `_` its flag: `block_size`, `--block-size`.
+    /// Its name in the file; with `-` instead of `_` also its flag: `block_size`, `--block-size`.
     pub name: &'static str,
-    /// What it takes.
+    /// The accepted levels.
     pub kind: SettingKind,
-    /// What holds when nothing is written, as written; empty for "none".
+    /// The default, as written; empty for "none".
     pub default: &'static str,
     /// One sentence for `--help`, the schema and the handbook.
     pub about: &'static str,
 }
 
-/// One chosen level, and where it was written.
+/// A chosen level, and its place in the file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Setting {
     /// The level.
     pub level: Level,
-    /// 1-based line in the experiment file, 0 when it came from a flag, a default or a treatment.
+    /// Line number in the experiment file, from 1; 0 for a flag, a default or a treatment.
     #[serde(default, skip)]
     pub line: u32,
-    /// Whether the user wrote it, as against a default.
+    /// Whether the user wrote it; otherwise it is a default.
     pub given: bool,
 }
 
@@ -316,18 +332,18 @@ impl Settings {
         settings
     }
 
-    /// Sets a level by hand, as from a flag or a treatment.
+    /// Sets a level, for example from a flag or a treatment.
     pub fn set(&mut self, name: &str, level: Level) {
         let line = self.0.get(name).map_or(0, |s| s.line);
         self.0.insert(name.into(), Setting { level, line, given: true });
     }
 
-    /// The value of a setting. Where there is none, or one of another kind, it is the default.
+    /// The value of a setting; the default if the level is missing or has another kind.
     pub fn get<T: Value>(&self, key: &Key<T>) -> T {
         self.level(key.name).and_then(|level| key.value(level)).unwrap_or_else(|| key.default())
     }
 
-    /// The value of a text, not copied.
+    /// The value of a text, borrowed.
     pub fn text(&self, key: &Key<Option<String>>) -> Option<&str> {
         match self.level(key.name)? {
             Level::Text(text) => Some(text),
@@ -335,28 +351,28 @@ impl Settings {
         }
     }
 
-    /// True when there is a level.
+    /// Whether the setting has a level.
     pub fn has(&self, setting: &SettingInfo) -> bool {
         self.0.contains_key(setting.name)
     }
 
-    /// True when the user wrote it.
+    /// Whether the user wrote it.
     pub fn given(&self, setting: &SettingInfo) -> bool {
         self.0.get(setting.name).is_some_and(|setting| setting.given)
     }
 
-    /// The level of a name, when there is one.
+    /// The level of a setting by name.
     pub fn level(&self, name: &str) -> Option<&Level> {
         self.0.get(name).map(|setting| &setting.level)
     }
 
-    /// The line it was written on, 0 when unknown.
+    /// The line number in the file; 0 if unknown.
     pub fn line(&self, name: &str) -> u32 {
         self.0.get(name).map_or(0, |setting| setting.line)
     }
 }
 
-/// Where a setting lives: `workload.block_size`, `host.cpus`, `load.closed`.
+/// The path of a setting: `workload.block_size`, `host.cpus`, `load.closed`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct SettingPath(pub String);

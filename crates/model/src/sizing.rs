@@ -1,33 +1,33 @@
-//! What a system needs for a load: the question of `plimsoll size` and its answer.
+//! The resources that a load requires: the question and the answer of `plimsoll size`.
 
 use serde::{Deserialize, Serialize};
 
-use crate::cost::{CostKind, Payer};
+use crate::cost::{CostKind, CostOwner};
 use crate::{Estimate, Goal, Operation, goal::GoalMetric, quantity};
 
-/// The format word of a sizing document.
+/// The format identifier of a sizing document.
 pub const SIZING_FORMAT: &str = "plimsoll.sizing/1";
 
-/// What the system must carry: `2000 ops/s with response.p95 <= 1s`.
+/// The required load: `2000 ops/s with response.p95 <= 1s`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SizeGoal {
     /// As the user wrote it.
     pub text: String,
     /// Operations per second.
     pub throughput_per_s: f64,
-    /// How long they may take; none when only throughput is asked.
+    /// The response time goal; none if only throughput is required.
     pub response: Option<Goal>,
 }
 
 impl SizeGoal {
-    /// Reads a rate, and after `with` a goal on response times. `operations` are the names the workload has; the error
-    /// says what to write.
+    /// Parses a rate, and after `with` a response time goal. `operations` are the names of the workload's
+    /// operations; the error says what to write.
     pub fn parse(text: &str, operations: &[&str]) -> Result<SizeGoal, String> {
         let (rate, goal) = match text.split_once(" with ") {
             Some((rate, goal)) => (rate, Some(goal)),
             None => (text, None),
         };
-        // `2000 ops/s`, `2000 IOPS` and `2000/s` mean the same.
+        // `2000 ops/s`, `2000 IOPS` and `2000/s` are synonyms.
         let mut words = rate.split_whitespace();
         let amount = words.next().unwrap_or_default();
         let unit = words.next();
@@ -38,14 +38,14 @@ impl SizeGoal {
         let amount = amount.trim_end_matches("/s");
         let parsed = quantity::parse_rate(&format!("{amount}/s")).ok().filter(|_| is_rate);
         let throughput_per_s = parsed.ok_or_else(|| {
-            format!("`{text}` does not say how much: write \"2000/s\" or \"2000/s with response.p95 <= 1s\"")
+            format!("`{text}` is not a load: write \"2000/s\" or \"2000/s with response.p95 <= 1s\"")
         })?;
         let response = goal.map(|goal| Goal::parse(goal, operations)).transpose()?;
         if let Some(goal) = &response
             && !(goal.at_most && matches!(goal.metric, GoalMetric::Response(_)))
         {
             return Err(format!(
-                "`{}` is no limit on response times: write one such as response.p95 <= 1s",
+                "`{}` is not a limit on response times: write one such as response.p95 <= 1s",
                 goal.text
             ));
         }
@@ -62,27 +62,27 @@ pub struct SizingDocument {
     pub run: String,
     /// The experiment's name.
     pub experiment: String,
-    /// What was asked.
+    /// The required load.
     pub goal: SizeGoal,
-    /// The answer; none when it is refused.
+    /// The answer; none if it is refused.
     pub answer: Option<SizingAnswer>,
-    /// Why it is refused, and what to measure; empty when it is answered.
+    /// Why it is refused, and what to measure; empty if there is an answer.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub refusal: String,
-    /// The verdict of the whole record in a sentence, the levels that are left out here included.
+    /// The verdict of the whole record in a sentence, including the levels that are not used here.
     pub verdict: String,
-    /// The measured levels it rests on.
+    /// The measured levels that the answer is based on.
     pub levels: Vec<SizingLevel>,
-    /// Levels that were measured and are not used, with the reason.
+    /// Measured levels that are not used, with the reason.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub left_out: Vec<LeftOut>,
-    /// What is taken for granted.
+    pub left_out: Vec<ExcludedLevel>,
+    /// Assumptions.
     pub assumptions: Vec<String>,
-    /// What weakens the answer.
+    /// Warnings that limit the answer.
     pub warnings: Vec<String>,
 }
 
-/// One measured level of load, replicates taken together.
+/// One measured level of load, with its replicates combined.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SizingLevel {
     /// Operations in flight.
@@ -91,87 +91,87 @@ pub struct SizingLevel {
     pub throughput_per_s: f64,
     /// The response time of the goal, or the 95th percentile without one, in milliseconds.
     pub response_ms: Option<f64>,
-    /// Runs it is the median of.
+    /// Number of runs of which it is the median.
     pub runs: u32,
 }
 
 /// A level of load that is not used.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct LeftOut {
-    /// As the experiment calls it: `load.closed=64`, `baseline (32 in flight)`.
+pub struct ExcludedLevel {
+    /// Its name in the experiment: `load.closed=64`, `baseline (32 in flight)`.
     pub level: String,
-    /// Why not, as the end of a sentence.
+    /// The reason, as the end of a sentence.
     pub why: String,
 }
 
-/// What today's system carries and what the load needs.
+/// The capacity of the present system, and the requirements of the load.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SizingAnswer {
-    /// What limits today's system, in words.
+    /// The limit of the present system, in words.
     pub limit: String,
-    /// What today's system carries, operations per second, with its 90 % interval.
+    /// The capacity of the present system, operations per second, with its 90 % interval.
     pub carries_per_s: Estimate,
-    /// True when no limit was seen: it carries at least that much, and how much more is not known.
+    /// Whether no limit was seen: the true capacity is at least this value.
     pub at_least: bool,
-    /// Room above what is asked: 0.2 is a fifth more, -0.5 half of what is needed.
+    /// Headroom relative to the required load: 0.2 is 20 % more, -0.5 means half of the requirement.
     pub headroom: f64,
-    /// Whether it lies further than was measured.
+    /// Whether the required load is beyond the measured range.
     pub extrapolated: bool,
-    /// The share of a resource that a plan may use, from which the amounts needed follow.
+    /// The planned utilization of a resource, which determines the required amounts.
     pub planned_share: f64,
     /// Each resource, the scarcest first.
     pub resources: Vec<SizingRow>,
-    /// The check on a level that was left out; none when there are too few.
+    /// The cross-validation on a level that was not used; none if there are too few levels.
     pub held_out: Option<HeldOutRow>,
-    /// What one operation takes, and what the load needs of it: what a storage team asks for.
+    /// The cost of one operation and the requirement of the load, for example for a storage team.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub price_list: Vec<PriceRow>,
 }
 
-/// What one operation takes of something, and what the load needs of it.
+/// The cost of one operation in a resource, and the requirement of the load.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PriceRow {
-    /// Which operation; all that the load mixes where they do not follow one another.
+    /// The operation; all operations of a mix.
     pub operation: Operation,
-    /// What.
+    /// The kind of cost.
     pub kind: CostKind,
-    /// Whose.
-    pub of: Payer,
-    /// For one operation, in [`CostKind::unit`].
+    /// The owner.
+    pub of: CostOwner,
+    /// Cost per operation, in [`CostKind::unit`].
     pub each: Estimate,
     /// For the load, per second: CPUs, reads, writes, flushes or bytes.
     pub for_load_per_s: Estimate,
-    /// The same with the planned share of it used.
+    /// The same at the planned utilization.
     pub with_headroom_per_s: f64,
 }
 
-/// One resource: what there is, what an operation takes of it, what the load needs.
+/// One resource: its amount, the demand of an operation, and the requirement of the load.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SizingRow {
     /// `CPU`, `disk reads`, `worker threads`.
     pub resource: String,
     /// `CPUs`, `reads/s`, `threads`.
     pub unit: String,
-    /// How much there is.
+    /// The available amount.
     pub amount: f64,
-    /// What one operation takes, in the unit times seconds.
+    /// The service demand of one operation, in the unit times seconds.
     pub demand: Estimate,
-    /// Throughput at which it is used up.
+    /// The throughput at which it is saturated.
     pub carries_per_s: Estimate,
-    /// What the load needs of it, used to the planned share.
+    /// The amount that the load requires at the planned utilization.
     pub needed: Estimate,
-    /// Throughput the system would carry with twice of it, over that of now.
+    /// The throughput with twice the amount divided by the present throughput.
     pub twice_gives: f64,
 }
 
-/// A prediction held against a measurement that was not used for it.
+/// A prediction compared with a measurement that was not used for it.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct HeldOutRow {
-    /// The level left out.
+    /// The level that was not used.
     pub concurrency: f64,
-    /// Foretold from the others, with its 90 % interval.
+    /// The predicted throughput, with its 90 % interval.
     pub predicted_per_s: Estimate,
-    /// Measured.
+    /// The measured throughput.
     pub measured_per_s: f64,
 }
 
@@ -196,8 +196,8 @@ mod tests {
             ("0/s", "write \"2000/s\""),
             ("2000", "write \"2000/s\""),
             ("-5/s", "write \"2000/s\""),
-            ("10/s with response.p95 >= 1s", "no limit on response times"),
-            ("10/s with throughput > 3/s", "no limit on response times"),
+            ("10/s with response.p95 >= 1s", "not a limit on response times"),
+            ("10/s with throughput > 3/s", "not a limit on response times"),
             ("10/s with respons.p95 <= 1s", "did you mean `response.p95`"),
         ] {
             let error = SizeGoal::parse(text, &[]).unwrap_err();

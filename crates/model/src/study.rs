@@ -1,4 +1,4 @@
-//! A whole run directory in memory, in the form the analysis judges and the reports draw.
+//! A whole run directory in memory, for the analysis and the reports.
 
 use std::collections::BTreeMap;
 
@@ -6,33 +6,33 @@ use hdrhistogram::Histogram;
 
 use crate::{Column, Event, Host, Interval, Phase, Plan, Run};
 
-/// All runs of an experiment, in the order they were carried out.
+/// All runs of an experiment, in the order of execution.
 #[derive(Clone, Debug, Default)]
 pub struct Study {
     /// The run directory as the user named it.
     pub directory: String,
-    /// Where it ran.
+    /// The host.
     pub host: Host,
-    /// The experiment and the decisions taken; none when the directory is damaged beyond that.
+    /// The experiment and the decisions; none if they are damaged.
     pub plan: Option<Plan>,
     /// The runs.
     pub runs: Vec<RunRecord>,
-    /// What could not be read, in words.
+    /// The damage of the record, in words.
     pub damage: Vec<String>,
 }
 
 /// One run: its facts and its time series.
 #[derive(Clone, Debug)]
 pub struct RunRecord {
-    /// What is not a time series.
+    /// The facts.
     pub run: Run,
     /// Every interval of every operation, in order of time.
     pub intervals: Vec<Interval>,
-    /// Histograms by operation.
+    /// The histograms by operation.
     pub histograms: BTreeMap<String, OperationHistograms>,
-    /// Counters.
+    /// The counters.
     pub readings: ReadingTable,
-    /// Dated facts.
+    /// The events.
     pub events: Vec<Event>,
 }
 
@@ -48,13 +48,13 @@ impl RunRecord {
 /// The latency histograms of one operation, in nanoseconds.
 #[derive(Clone, Debug)]
 pub struct OperationHistograms {
-    /// Intended start to done, measured phase.
+    /// Response time (from the intended start to completion), measured phase.
     pub response: Histogram<u64>,
-    /// Issued to done, measured phase.
+    /// Service time (from the actual start to completion), measured phase.
     pub service: Histogram<u64>,
-    /// Intended to issued, measured phase.
+    /// Lag (from the intended to the actual start), measured phase.
     pub lag: Histogram<u64>,
-    /// Response times over time, warm-up included: for the heatmap.
+    /// Response times over time, including the warm-up: for the heatmap.
     pub heat: Vec<HeatColumn>,
 }
 
@@ -77,21 +77,21 @@ pub fn new_histogram() -> Histogram<u64> {
     Histogram::new(3).expect("three significant digits are allowed")
 }
 
-/// How many operations had which response time in one stretch of time.
+/// The distribution of response times in one period.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HeatColumn {
     /// Start, seconds on the trial's clock.
     pub begin_s: f64,
     /// End.
     pub end_s: f64,
-    /// Cells with at least one operation: (`heat_row`, count), in order of rows.
+    /// Cells with at least one operation, in order of rows: (`heat_row`, count).
     pub cells: Vec<(u16, u64)>,
 }
 
-/// Rows per factor of two of response time in a heatmap.
+/// Number of heatmap rows per factor of two in response time.
 pub const HEAT_ROWS_PER_OCTAVE: f64 = 4.0;
 
-/// The heatmap row of a response time: four rows to a factor of two, row 0 starts at 1 us.
+/// The heatmap row of a response time: four rows per factor of two; row 0 begins at 1 us.
 pub fn heat_row(response_ns: u64) -> u16 {
     ((response_ns.max(1) as f64 / 1000.0).log2() * HEAT_ROWS_PER_OCTAVE).floor().clamp(0.0, 1000.0) as u16
 }
@@ -101,14 +101,14 @@ pub fn heat_row_ns(row: u16) -> f64 {
     1000.0 * (f64::from(row) / HEAT_ROWS_PER_OCTAVE).exp2()
 }
 
-/// How far a sample's window may reach over the edge of the time it is counted to: a sample is taken as a phase begins, and
-/// taking it takes a moment.
+/// The tolerance at the edges of a period for the window of a sample: a sample is taken when a phase begins,
+/// which takes a moment.
 const WINDOW_SLACK_S: f64 = 0.02;
 
-/// Counters over time. Column-major; NaN is absent.
+/// Counters over time, stored by columns. NaN means absent.
 #[derive(Clone, Debug, Default)]
 pub struct ReadingTable {
-    /// What each column is.
+    /// The description of each column.
     pub columns: Vec<Column>,
     /// Start of each sample's window, seconds on the trial's clock.
     pub begin_s: Vec<f64>,
@@ -119,12 +119,13 @@ pub struct ReadingTable {
 }
 
 impl ReadingTable {
-    /// The place of a column.
+    /// The index of a column.
     pub fn find(&self, metric: &str, instance: &str) -> Option<usize> {
         self.columns.iter().position(|column| column.metric.name == metric && column.instance == instance)
     }
 
-    /// The mean of a column between two times, weighted as its metric says; none when every value is absent.
+    /// The mean of a column between two times, weighted as its metric requires; none if every value is
+    /// absent.
     pub fn mean(&self, column: usize, begin_s: f64, end_s: f64) -> Option<f64> {
         let weight_metric = &self.columns[column].metric.weight;
         let weight_column = match weight_metric.is_empty() {
@@ -140,7 +141,7 @@ impl ReadingTable {
             if let Some(other) = weight_column {
                 weight *= self.values[other][at];
             }
-            // A clock that went backwards makes a window of no length, and an absent weight is none.
+            // If the clock went backwards, the window has no length; an absent weight counts as none.
             if !(weight > 0.0 && weight.is_finite()) {
                 continue;
             }
@@ -150,7 +151,7 @@ impl ReadingTable {
         (weight_sum > 0.0).then(|| sum / weight_sum)
     }
 
-    /// The first reading of a column between two times that is there and cannot be.
+    /// The first reading of a column between two times that is present but impossible.
     pub fn impossible(&self, column: usize, begin_s: f64, end_s: f64) -> Option<f64> {
         let metric = &self.columns[column].metric;
         let values = self.values[column].iter().enumerate();
@@ -160,7 +161,7 @@ impl ReadingTable {
             .find(|value| !metric.can_be(*value))
     }
 
-    /// Whether a sample's window lies between two times.
+    /// Whether the window of a sample is between two times.
     fn within(&self, at: usize, begin_s: f64, end_s: f64) -> bool {
         self.begin_s[at] >= begin_s - WINDOW_SLACK_S && self.end_s[at] <= end_s + WINDOW_SLACK_S
     }
@@ -216,7 +217,7 @@ mod tests {
         assert_eq!(table.max(0, 0.0, 4.0), Some(0.7));
         assert_eq!(table.impossible(0, 0.0, 4.0), Some(-3.0));
         assert_eq!(table.impossible(0, 3.0, 4.0), None);
-        // A temperature may lie below zero.
+        // A temperature may be below zero.
         assert_eq!(table.mean(1, 0.0, 4.0), Some(-1.25));
         assert_eq!(table.impossible(1, 0.0, 4.0), Some(f64::INFINITY));
     }

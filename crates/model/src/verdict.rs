@@ -1,45 +1,46 @@
-//! Which limit binds, as data. `report` writes the sentences.
+//! The verdict as data: which resource is the limit. `report` writes the sentences.
 
 use serde::{Deserialize, Serialize};
 
 use crate::{HostResource, Resource};
 
-/// Which limit binds.
+/// The verdict: which resource is the limit.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Verdict {
-    /// A resource limits, or several at once.
+    /// One resource, or several together, are the limit.
     Bottleneck {
-        /// Which.
+        /// The limit.
         limit: Limit,
-        /// The finding it rests on, by its place in the findings of the result.
+        /// The index of its finding in the findings of the result.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         finding: Option<usize>,
-        /// True when it was proved: throughput followed the resource when that was changed. See the proof of the result.
+        /// Whether it was proved: throughput followed when the resource was changed. See the proof in the
+        /// result.
         proved: bool,
     },
-    /// Nothing was saturated: the system would carry more.
+    /// Nothing was saturated: the system has headroom.
     NotSaturated {
-        /// How that is known.
-        carried: Carried,
+        /// How this is known.
+        carried: UnsaturatedReason,
     },
     /// The load generator was the limit; nothing else is claimed.
     GeneratorBound {
-        /// The finding it rests on, by its place in the findings of the result.
+        /// The index of its finding in the findings of the result.
         finding: usize,
     },
-    /// It cannot be said.
+    /// The limit is unknown.
     Inconclusive {
-        /// Why not.
-        reason: Unclear,
-        /// What was missing.
+        /// The reason.
+        reason: InconclusiveReason,
+        /// The missing data.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         lacks: Vec<Missing>,
     },
 }
 
 impl Verdict {
-    /// The one resource that limits; none when there is none, or several.
+    /// The one limiting resource; none if there is none, or several.
     pub fn resource(&self) -> Option<&Resource> {
         match self {
             Verdict::Bottleneck { limit: Limit::One { resource, .. }, .. } => Some(resource),
@@ -48,42 +49,43 @@ impl Verdict {
     }
 }
 
-/// What limits.
+/// The limiting resources.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Limit {
     /// One resource.
     One {
-        /// Which.
+        /// The resource.
         resource: Resource,
-        /// Resources that would limit just above it.
+        /// Resources whose limits are only slightly higher.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         close_above: Vec<HostResource>,
     },
-    /// Several at once, as a proof shows.
+    /// Several resources together, as a proof shows.
     Together {
-        /// Which.
+        /// The resources.
         resources: Vec<HostResource>,
-        /// How that was seen.
-        sign: Together,
+        /// The evidence.
+        sign: JointEvidence,
     },
-    /// A resource and something else, close to each other: less of it costs throughput, more of it alone gains nothing.
+    /// A resource and another limit close to it: reducing the resource lowers throughput, increasing it alone
+    /// has no effect.
     CloseTo {
         /// The resource that was changed.
         resource: HostResource,
-        /// What limits beside it; none for what was not changed.
+        /// The other limit; none if it was not changed.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         other: Option<Resource>,
     },
 }
 
-/// How it shows that several resources limit at once.
+/// The evidence that several resources are the limit together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Together {
-    /// Throughput follows each of them fully.
+pub enum JointEvidence {
+    /// Throughput fully follows each of them.
     EachFollowed,
-    /// Raising one alone gained nothing.
+    /// Increasing one of them alone had no effect.
     RaisingOneGainedNothing,
     /// Throughput falls when either is reduced.
     ReducingEitherCosts,
@@ -92,8 +94,8 @@ pub enum Together {
 /// How it is known that nothing was saturated.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Carried {
-    /// An open load was carried whole.
+pub enum UnsaturatedReason {
+    /// An open load was completed as offered.
     Offered {
         /// Operations per second.
         rate_per_s: f64,
@@ -103,7 +105,7 @@ pub enum Carried {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         closest: Option<Closest>,
     },
-    /// The users of a closed load asked for no more.
+    /// The users of a closed load offered no more load.
     AllThatUsersAsked {
         /// The load in words.
         load: String,
@@ -111,78 +113,78 @@ pub enum Carried {
         rate_per_s: f64,
         /// Mean response time, milliseconds.
         mean_ms: f64,
-        /// The finding that shows the headroom, by its place in the findings of the result.
+        /// The index of the finding with the headroom in the findings of the result.
         finding: usize,
     },
-    /// The command that was launched waited by itself, as for a time that it chose.
+    /// The launched command waited by itself, for example for a timeout.
     Waited {
-        /// The finding that shows it, by its place in the findings of the result.
+        /// The index of its finding in the findings of the result.
         finding: usize,
     },
-    /// Throughput still grew with the load at the largest load of a sweep.
+    /// Throughput still grew at the largest load of a sweep.
     StillGrowing {
-        /// The finding of the sweep, by its place in the findings of the result.
+        /// The index of the sweep's finding in the findings of the result.
         finding: usize,
     },
 }
 
-/// How close a resource came to saturation.
+/// How close a resource was to saturation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Closest {
     /// The metric.
     pub metric: String,
-    /// Which instance; empty when there is only one.
+    /// The instance; empty if there is only one.
     pub instance: String,
-    /// Share of the value at which it is saturated.
+    /// The value as a share of the saturation value.
     pub share: f64,
-    /// Which resource that is.
+    /// The resource.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resource: Option<Resource>,
 }
 
-/// Why it cannot be said what limits.
+/// Why the limit is unknown.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Unclear {
-    /// Nothing was driven, only watched.
+pub enum InconclusiveReason {
+    /// The system was only watched, without load.
     OnlyWatched,
-    /// What was read back is not what was written.
+    /// The data that was read differs from the written data.
     Corrupted,
     /// No trial completed.
     NothingCompleted,
-    /// Of no trial that completed an operation was recorded.
+    /// No trial with completed operations was recorded.
     NothingRecorded,
     /// Every operation failed.
     AllFailed,
-    /// More of the operations failed than a judgement bears.
+    /// Too many operations failed for a judgement.
     TooManyFailed,
     /// Several resources were saturated.
     SeveralSaturated {
-        /// Their findings, by their places in the findings of the result.
+        /// The indexes of their findings in the findings of the result.
         findings: Vec<usize>,
     },
-    /// A resource was saturated in some of the trials only.
+    /// A resource was saturated only in some of the trials.
     InSomeTrials {
-        /// Which.
+        /// The resource.
         resource: Resource,
-        /// In how many trials.
+        /// Number of trials with saturation.
         trials: usize,
-        /// Of how many that were judged.
+        /// Number of judged trials.
         of_trials: usize,
-        /// Resources that were ruled out.
+        /// Resources that are ruled out.
         ruled_out: Vec<Resource>,
     },
     /// No resource was seen to be saturated.
     NothingSaturated {
-        /// Resources that were ruled out.
+        /// Resources that are ruled out.
         ruled_out: Vec<Resource>,
     },
-    /// What looked like the limit is none, as the proof shows.
+    /// The suspected limit is not one, as the proof shows.
     Disproved {
-        /// What looked like it.
+        /// The suspected resource.
         resource: Resource,
     },
-    /// The runs that are compared have different verdicts, or each its own.
+    /// The compared runs have different verdicts, or verdicts of their own.
     Sides {
         /// Each side and its verdict.
         sides: Vec<SideVerdict>,
@@ -198,43 +200,43 @@ pub struct SideVerdict {
     pub verdict: Verdict,
 }
 
-/// What was missing for a verdict.
+/// The missing data or measurement for a verdict.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Missing {
-    /// A trial that completed.
+    /// A completed trial.
     CompletedTrial,
     /// The intervals of a trial, with operations.
     Intervals,
-    /// A run whose operations succeed.
+    /// A run with successful operations.
     Success,
-    /// A run in which at most 1 % of the operations fail.
+    /// A run with at most 1 % failed operations.
     FewerFailures,
-    /// An experiment that changes one of the saturated resources alone.
+    /// An experiment that changes one of the saturated resources separately.
     OneChangedAlone,
-    /// Counters that could not be read, by their source.
+    /// Counters of a source that could not be read.
     Source(String),
     /// CPU time of the load generator's threads.
     GeneratorCpu,
     /// A run in which the load generator does not wait for a CPU.
     GeneratorUndisturbed,
-    /// How busy the CPUs were.
+    /// The utilization of the CPUs.
     CpuUse,
-    /// The device behind the files.
+    /// The block device of the files.
     Device,
-    /// The queue of the device behind the files.
+    /// The queue of the block device of the files.
     DeviceQueue,
-    /// A counter of where the operations waited.
+    /// A counter that shows where the operations waited.
     WhereOperationsWaited,
-    /// A proof: what the threads of the watched services did points to no single resource.
+    /// A proof: the activity of the watched services' threads indicates no single resource.
     Proof,
-    /// Runs with other loads, which show where throughput stops growing: the setting of the workload that says how much load
-    /// there is.
+    /// Runs with other loads, which show where throughput stops growing. Contains the workload's setting for
+    /// the amount of load.
     OtherLoads(String),
-    /// Samples of the counters while a step was at work.
+    /// Samples of the counters while a step was active.
     SamplesOfStep,
-    /// Enough looks at what the launched command waits for.
+    /// Enough samples of what the launched command waits for.
     Looks,
-    /// What limits instead: it was not among what was changed.
+    /// Another factor: the limit was not among the changed resources.
     OtherFactor,
 }

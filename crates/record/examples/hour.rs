@@ -1,8 +1,10 @@
-//! Writes a run directory of one hour: 900 counters at 1 Hz and one operation, for measuring what reading it costs.
+//! Writes a run directory of one hour with 900 counters at 1 Hz and one operation, to measure the cost of
+//! reading it.
 //!
 //!     cargo run --release -p plimsoll-record --example hour -- DIR
 //!
-//! As on a host that was sampled for five minutes, about one value in twelve changes from one second to the next.
+//! About one of twelve values changes from one second to the next, as on a host that was sampled for five
+//! minutes.
 
 #![allow(clippy::expect_used, clippy::print_stderr, reason = "an example program")]
 
@@ -16,7 +18,7 @@ use plimsoll_record::{OperationIntervals, PLAN_FORMAT, RunDirectory};
 const SECONDS: u32 = 3600;
 const COLUMNS: usize = 900;
 
-/// A small generator is enough for made-up numbers.
+/// A small random number generator is sufficient for these values.
 struct Noise(u64);
 
 impl Noise {
@@ -122,6 +124,7 @@ fn main() {
     let load = Load {
         shape: Some(Shape::closed(32)),
         warm_up: WarmUp::For(0),
+        warm_up_round: model::SECOND,
         measure: Some(u64::from(SECONDS) * SECOND),
         interval: SECOND,
         spin: None,

@@ -1,13 +1,9 @@
-//! What a change of the host costs in its journal, beside the least that a durable line costs: two lines that are appended
-//! to a file and synced. Prints medians and their ratio.
+//! Compares the cost of a host change in the journal with the least cost of a durable line: two lines
+//! appended to a file and synced. Prints medians and their ratio.
 //!
-//! `cargo run --release -p plimsoll-record --example journal_cost` writes into the folder it is run in.
+//! `cargo run --release -p plimsoll-record --example journal_cost` writes into the working directory.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::print_stdout,
-    reason = "a measurement for whoever works on the journal"
-)]
+#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a measurement for work on the journal")]
 
 use std::io::Write;
 use std::time::{Duration, Instant};
@@ -18,7 +14,7 @@ use plimsoll_record::{Journal, state_folder};
 
 const ROUNDS: usize = 300;
 
-/// A step back as a factor has it.
+/// A typical undo step of a factor.
 const STEP: &str = "write `max 100000` into /sys/fs/cgroup/system.slice/plimsoll-target-4711-0/cpu.max";
 
 fn experiment() -> Experiment {

@@ -1,4 +1,4 @@
-//! gzip, for the files that are only read once a trial is over.
+//! Compresses files with gzip that are only read after a trial.
 
 use std::fs::File;
 use std::io::{BufWriter, Seek, SeekFrom, Write};
@@ -9,7 +9,8 @@ use flate2::write::GzEncoder;
 
 use crate::RecordError;
 
-/// Replaces the file `name`, open as `file`, by its gzip. The plain file goes only when the other one is whole and synced.
+/// Replaces the file `name`, open as `file`, by its gzip. The plain file is removed only when the compressed
+/// one is complete and synced.
 pub(crate) fn compress(directory: &Directory, name: &str, file: &mut File) -> Result<(), RecordError> {
     let target = format!("{name}.gz");
     let path = directory.path().join(&target);

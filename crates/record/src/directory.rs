@@ -1,4 +1,4 @@
-//! The run directory as a whole: its folders and the files that are written once.
+//! The run directory: its folders and the files that are written once.
 
 use std::fs::DirBuilder;
 use std::io::{ErrorKind, Write};
@@ -12,34 +12,34 @@ use serde::Serialize;
 
 use crate::{RecordError, TrialWriter};
 
-/// How to read a run directory, for the person who finds one.
+/// Explains the run directory to users who find one.
 const README: &str = "\
-This folder is one experiment, recorded by Plimsoll.
+This folder is the record of one experiment, written by Plimsoll.
 
   experiment.toml   the experiment
-  plan.json         the trials in order, each with the reason it was chosen
-  host.json         where it ran
+  plan.json         the trials in order, each with its reason
+  host.json         the host
   result.json       every number and sentence shown anywhere
-  report.html       the report; open it in a browser, it needs nothing else
-  target.log        what the system under test printed, if one was started
+  report.html       the report for a browser, in one file
+  target.log        output of the system under test, if Plimsoll started it
   trials/*/         one folder per trial:
-    run.json          settings asked and in force, phases, sources, how it ended
+    run.json          settings requested and in force, phases, sources, outcome
     intervals.csv     per interval and operation: offered issued completed late failed, response times
     *.hlog            HdrHistogram logs (format 1.3, V2 encoding): response, service, lag; values in nanoseconds
     readings.csv      counters, one row per sample, one column per metric and instance
-    metrics.json      what each of those columns means
-    events.jsonl      dated facts
+    metrics.json      description of these columns
+    events.jsonl      events with their times
 Once a trial is over readings.csv, and intervals.csv of a long trial, are compressed: NAME.gz.
 
 All times are seconds since the start of the trial's warm-up. An empty cell was not measured; it is not zero.
-  plimsoll show DIR      the result again      plimsoll report DIR    the report again
-  plimsoll explain DIR   why                   plimsoll export DIR    CSV, JSON
+  plimsoll show DIR      the result            plimsoll report DIR    the report
+  plimsoll explain DIR   the evidence          plimsoll export DIR    CSV, JSON
 ";
 
 /// A run directory that is being written.
 ///
-/// It and its folder of trials are open: whatever happens to their names, and whatever links are put below them, only
-/// what is in them is written.
+/// It and its folder of trials are open. So all writes are to these folders, even if their names change or
+/// links are placed in them.
 #[derive(Clone, Debug)]
 pub struct RunDirectory {
     path: PathBuf,
@@ -48,8 +48,8 @@ pub struct RunDirectory {
 }
 
 impl RunDirectory {
-    /// Makes a new run directory. The folder may exist if it is empty; one that holds something is left alone. What is
-    /// made can be read by its owner only.
+    /// Creates a new run directory. An existing folder must be empty. Only the owner can read what is
+    /// created.
     pub fn create(path: &Path, experiment_text: &str, host: &Host) -> Result<RunDirectory, RecordError> {
         let folder = make(path).map_err(RecordError::io("create", path))?;
         if !folder.names().map_err(RecordError::io("read", path))?.is_empty() {
@@ -69,19 +69,19 @@ impl RunDirectory {
         Ok(directory)
     }
 
-    /// Opens one to go on with an interrupted experiment, or to write its report again. A link in place of its folder of
-    /// trials is refused.
+    /// Opens a run directory to resume an interrupted experiment, or to write its report again. A link
+    /// instead of the folder of trials is refused.
     pub fn open(path: &Path) -> Result<RunDirectory, RecordError> {
         let (folder, trials) = open(path)?;
         Ok(RunDirectory { path: path.to_path_buf(), folder: Arc::new(folder), trials: Arc::new(trials) })
     }
 
-    /// Where it is.
+    /// Its path.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The folder of a trial.
+    /// The path of a trial's folder.
     pub fn trial_path(&self, id: &str) -> PathBuf {
         self.path.join("trials").join(id)
     }
@@ -91,13 +91,13 @@ impl RunDirectory {
         self.write_json("plan.json", plan)
     }
 
-    /// Writes or replaces `result.json`, whole or not at all. Its text comes from whoever shows the result: the numbers and
-    /// the sentences about them.
+    /// Writes or replaces `result.json` atomically. The caller provides its text, with the numbers and
+    /// sentences of the result.
     pub fn write_result(&self, json: &str) -> Result<(), RecordError> {
         self.write_text("result.json", json)
     }
 
-    /// Writes or replaces a text file such as `report.html`, whole or not at all.
+    /// Writes or replaces a text file such as `report.html` atomically.
     pub fn write_text(&self, name: &str, text: &str) -> Result<(), RecordError> {
         write_whole(&self.folder, name, text.as_bytes(), Durability::Written)
     }
@@ -106,7 +106,7 @@ impl RunDirectory {
         write_whole(&self.folder, name, &to_json(&self.path.join(name), value)?, Durability::Written)
     }
 
-    /// Starts the folder of a trial. A link in its place is refused.
+    /// Creates the folder of a trial. A link with its name is refused.
     pub fn trial(&self, id: &str) -> Result<TrialWriter, RecordError> {
         TrialWriter::create(&self.trials, id)
     }
@@ -118,7 +118,7 @@ pub(crate) fn to_json(path: &Path, value: &impl Serialize) -> Result<Vec<u8>, Re
     Ok(text)
 }
 
-/// The folder of a run and its folder of trials, which may not be a link.
+/// Opens the folder of a run and its folder of trials, which must not be a link.
 pub(crate) fn open(path: &Path) -> Result<(Directory, Directory), RecordError> {
     let not_a_run = || RecordError::NotARun { path: path.to_path_buf() };
     let is_absent =
@@ -133,7 +133,7 @@ pub(crate) fn open(path: &Path) -> Result<(Directory, Directory), RecordError> {
     Ok((folder, trials))
 }
 
-/// Makes the folder of a run, and those above it, for this user alone; one that exists is opened as it is.
+/// Creates the folder of a run and its parents for this user only; an existing folder is opened unchanged.
 fn make(path: &Path) -> std::io::Result<Directory> {
     if let Ok(directory) = Directory::open(path) {
         return Ok(directory);
@@ -145,17 +145,17 @@ fn make(path: &Path) -> std::io::Result<Directory> {
     parent.make_folder(name, PRIVATE_FOLDER)
 }
 
-/// How safe a file must be when it is in its place.
+/// The durability of a written file.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Durability {
     /// A reader finds the old text or the new one.
     Written,
-    /// So it is after a power failure.
+    /// The same applies after a power failure.
     Synced,
 }
 
-/// Replaces a file so that a reader, or a kill at any moment, finds the old text or the new one and nothing between. A
-/// link of this name is replaced itself.
+/// Replaces a file atomically: a reader, or a kill at any moment, finds the old text or the new one. A link
+/// with this name is itself replaced.
 pub(crate) fn write_whole(
     directory: &Directory,
     name: &str,

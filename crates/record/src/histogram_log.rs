@@ -1,6 +1,7 @@
-//! `response.hlog`, `service.hlog`, `lag.hlog`: the HdrHistogram log format, version 1.3, V2 compressed payloads, which
-//! the usual viewers read. One line per interval and operation; values are nanoseconds. The tag is the operation's
-//! name in the measured phase and `name@phase` in any other, so that a viewer keeps them apart.
+//! `response.hlog`, `service.hlog`, `lag.hlog`: the HdrHistogram log format, version 1.3, with V2 compressed
+//! payloads, which common viewers can read. Each line has one interval and operation; values are nanoseconds.
+//! The tag is the name of the operation in the measured phase, and `name@phase` in other phases, so that
+//! viewers separate them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -28,15 +29,16 @@ use crate::lines::Lines;
 pub struct OperationIntervals<'a> {
     /// Name of the operation.
     pub operation: &'a str,
-    /// Intended start to done.
+    /// Response time: from the intended start to completion.
     pub response: &'a Histogram<u64>,
-    /// Issued to done.
+    /// Service time: from the actual start to completion.
     pub service: &'a Histogram<u64>,
-    /// Intended to issued.
+    /// Lag: from the intended start to the actual start.
     pub lag: &'a Histogram<u64>,
 }
 
-/// Lines per tag that a finished log is folded to: an hour at one a second becomes twenty-second lines.
+/// Number of lines per tag to which a finished log is folded: an hour with one line per second becomes lines
+/// of twenty seconds.
 const LINES_AFTER_FOLDING: usize = 180;
 
 /// One line of a log.
@@ -83,7 +85,7 @@ impl HistogramLog {
         self.file.write_all(&text).map_err(RecordError::io("write", &self.path))
     }
 
-    /// Folds neighbouring lines of a long log together and syncs it.
+    /// Merges consecutive lines of a long log, and syncs it.
     pub(crate) fn finish(self, directory: &Directory, started_unix_ns: u64) -> Result<(), RecordError> {
         let fold = self.lines_to_fold().map_err(RecordError::io("read", &self.path))?;
         let folded = match fold {
@@ -102,14 +104,14 @@ impl HistogramLog {
         synced.map_err(RecordError::io("write", &self.path))
     }
 
-    /// Its lines from the first one.
+    /// Reads its lines from the first one.
     fn lines(&self) -> std::io::Result<Lines> {
         let mut file = self.file.try_clone()?;
         file.seek(SeekFrom::Start(0))?;
         Lines::of_file(file, &mut Budget::new())
     }
 
-    /// How many lines of an operation become one.
+    /// The number of lines of an operation that are merged to one.
     fn lines_to_fold(&self) -> std::io::Result<usize> {
         let mut lines = self.lines()?;
         let mut budget = Budget::unlimited();
@@ -125,13 +127,13 @@ impl HistogramLog {
         Ok(measured.div_ceil(LINES_AFTER_FOLDING * operations.len().max(1)))
     }
 
-    /// The log with runs of `fold` lines of the same operation and phase added up; none when a line cannot be read, as the
-    /// log is worth more as it is then.
+    /// The log with every `fold` lines of the same operation and phase merged. None if a line cannot be read:
+    /// the log is then kept as it is.
     fn fold(&self, fold: usize, started_unix_ns: u64) -> Result<Option<Vec<u8>>, RecordError> {
         let mut lines = self.lines().map_err(RecordError::io("read", &self.path))?;
         let mut budget = Budget::unlimited();
         let mut decoder = Decoder::default();
-        let mut folding = Folding::new(fold);
+        let mut folding = LineMerger::new(fold);
         while let Some(raw) = lines.next(&mut budget) {
             match decoder.decode(raw) {
                 Decoded::Line(line) => {
@@ -184,7 +186,7 @@ fn encode(
         .map_err(|error| format!("{error:?}"))
 }
 
-/// Operation and phase of a line, without its histogram.
+/// The operation and phase of a line, without decoding its histogram.
 fn tag_of(raw: &[u8]) -> Option<(&str, Phase)> {
     let end = raw.iter().position(|byte| *byte == b',')?;
     operation_and_phase(std::str::from_utf8(raw.get(..end)?).ok()?.strip_prefix("Tag=")?)
@@ -197,15 +199,15 @@ fn operation_and_phase(tag: &str) -> Option<(&str, Phase)> {
     }
 }
 
-/// What a line of a log is.
+/// A decoded line of a log.
 pub(crate) enum Decoded {
     Line(Line),
-    /// A comment or the titles.
+    /// A comment or the column titles.
     Comment,
     Unreadable,
 }
 
-/// Reads lines of a log that may come from anybody.
+/// Decodes lines of a log from an untrusted source.
 #[derive(Default)]
 pub(crate) struct Decoder {
     deserializer: Deserializer,
@@ -214,7 +216,7 @@ pub(crate) struct Decoder {
 
 impl Decoder {
     pub(crate) fn decode(&mut self, raw: &[u8]) -> Decoded {
-        // The column titles are a quoted line that the parser of the log format does not expect.
+        // The parser of the log format does not support the column titles, which are a quoted line.
         if matches!(raw.first(), Some(b'#' | b'"')) {
             return Decoded::Comment;
         }
@@ -222,7 +224,7 @@ impl Decoder {
     }
 
     fn line(&mut self, raw: &[u8]) -> Option<Line> {
-        // The parser wants the newline that ends the line.
+        // The parser requires the newline at the end.
         let raw = [raw, b"\n"].concat();
         let Ok(LogEntry::Interval(interval)) = IntervalLogIterator::new(&raw).next()? else { return None };
         let tag = interval.tag()?.as_str();
@@ -233,7 +235,7 @@ impl Decoder {
         Some(Line { operation: operation.to_string(), phase, begin_s, end_s, histogram })
     }
 
-    /// A histogram in the V2 compressed encoding. What its header claims is checked before memory is taken for it.
+    /// Decodes a histogram in the V2 compressed encoding. Its header is validated before memory is allocated.
     fn histogram(&mut self, encoded: &str) -> Option<Histogram<u64>> {
         let bytes = base64::engine::general_purpose::STANDARD.decode(encoded).ok()?;
         let (cookie, rest) = bytes.split_first_chunk::<4>()?;
@@ -250,7 +252,7 @@ impl Decoder {
         histogram
     }
 
-    /// A histogram in the V2 encoding.
+    /// Decodes a histogram in the V2 encoding.
     pub(crate) fn decompressed(&mut self, payload: &[u8]) -> Option<Histogram<u64>> {
         if payload.len() as u64 > HISTOGRAM_BYTES_MAX || !is_plausible(payload) {
             return None;
@@ -259,21 +261,22 @@ impl Decoder {
     }
 }
 
-/// Counts of the largest histogram.
+/// Number of counts in the largest histogram.
 const PLACES_MAX: u64 = 54 * 1024;
-/// First word of the V2 compressed encoding.
+/// The first word of the V2 compressed encoding.
 const V2_COMPRESSED: u32 = 0x1c84_9314;
-/// First word of the V2 encoding.
+/// The first word of the V2 encoding.
 const V2: u32 = 0x1c84_9313;
-/// Bytes before the counts: cookie, length of the counts, offset, digits, lowest and highest value, ratio.
+/// Length of the header, bytes: cookie, length of the counts, offset, digits, lowest and highest value,
+/// ratio.
 const V2_HEADER: usize = 40;
-/// What the product writes; more digits would take up to a hundred times the memory.
+/// The number of digits that Plimsoll writes; more digits would take up to a hundred times the memory.
 const DIGITS_MAX: u32 = 3;
-/// The highest value that is tracked, in ns: 292 years. Beyond, the arithmetic of the histogram would overflow.
+/// The highest trackable value, in ns: 292 years. Above it, the arithmetic of the histogram would overflow.
 const HIGHEST_MAX: u64 = 1 << 63;
 
-/// Whether a V2 encoding claims no more than the product writes: counts that are there, nanoseconds with at most three
-/// significant digits.
+/// Whether a V2 encoding is within the limits of what Plimsoll writes: complete counts, and nanoseconds with
+/// at most three significant digits.
 fn is_plausible(payload: &[u8]) -> bool {
     let word =
         |at: usize| payload.get(at..at + 4).and_then(|bytes| bytes.try_into().ok()).map(u32::from_be_bytes);
@@ -292,8 +295,9 @@ fn is_plausible(payload: &[u8]) -> bool {
         && payload.get(V2_HEADER..V2_HEADER + counts as usize).is_some_and(are_plausible)
 }
 
-/// Whether counts, in groups of seven bits, stay within the largest histogram, and their sum in what can be added up. A negative one is a run of zeros, and the
-/// library negates it: the most negative one would overflow.
+/// Whether the counts, in groups of seven bits, fit into the largest histogram, and their sum does not
+/// overflow. A negative count is a run of zeros. The library negates it, so the most negative one would
+/// overflow.
 fn are_plausible(mut counts: &[u8]) -> bool {
     let (mut places, mut operations) = (0_u64, 0_u64);
     while !counts.is_empty() {
@@ -318,21 +322,21 @@ fn are_plausible(mut counts: &[u8]) -> bool {
     places <= PLACES_MAX && operations <= COUNTED_MAX
 }
 
-/// Adds up runs of lines of the same operation and phase. Only one line for each of them is in memory; what is complete is
-/// kept encoded.
-struct Folding {
+/// Merges lines of the same operation and phase. Only one decoded line of each is in memory; complete lines
+/// are kept encoded.
+struct LineMerger {
     fold: usize,
-    /// Lines so far.
+    /// Number of lines so far.
     count: usize,
-    /// For each operation and phase: how many lines were added up, which line was the first, and their sum.
+    /// For each operation and phase: the number of merged lines, the index of the first one, and their sum.
     open: BTreeMap<(String, u8), (usize, usize, Line)>,
-    /// Complete ones with the number of their first line.
+    /// Complete lines, each with the index of its first line.
     done: Vec<(usize, Vec<u8>)>,
 }
 
-impl Folding {
-    fn new(fold: usize) -> Folding {
-        Folding { fold, count: 0, open: BTreeMap::new(), done: Vec::new() }
+impl LineMerger {
+    fn new(fold: usize) -> LineMerger {
+        LineMerger { fold, count: 0, open: BTreeMap::new(), done: Vec::new() }
     }
 
     fn add(&mut self, line: Line) -> Result<(), String> {
@@ -360,7 +364,7 @@ impl Folding {
         Ok(())
     }
 
-    /// The folded lines in the order of the first line of each.
+    /// The merged lines, in the order of their first lines.
     fn finish(mut self) -> Result<Vec<u8>, String> {
         for (_, first, line) in std::mem::take(&mut self.open).into_values() {
             self.keep(first, &line)?;
@@ -410,7 +414,7 @@ mod tests {
         assert_eq!((lines[1].operation.as_str(), lines[1].phase), ("write", Phase::Measure));
         assert_eq!(lines[1].histogram.len(), 3);
         assert_eq!((lines[1].begin_s, lines[1].end_s), (1.0, 2.0));
-        // Cut anywhere: what is whole is read, and the rest is said to be missing.
+        // Truncated at any offset, complete lines are read and the damage is reported.
         for cut in 1..text.len() {
             let (lines, whole) = decode(&text[..cut]);
             assert!(lines.len() <= 2);
@@ -421,7 +425,7 @@ mod tests {
     #[test]
     fn the_largest_histogram_that_can_be_written_is_read() {
         let mut histogram = model::study::new_histogram();
-        // Every count is there, and all together are nearly as many as can be.
+        // Every count occurs, and their sum is near the limit.
         for value in (0..53).flat_map(|power| (1024_u64..2048).map(move |at| at << power)) {
             if value < HIGHEST_MAX / 2 {
                 histogram.record_n(value, (1 << 29) + value % 1_000_003).unwrap();
@@ -476,7 +480,7 @@ mod tests {
     }
 
     fn folded(lines: impl Iterator<Item = Line>, fold: usize) -> Vec<Line> {
-        let mut folding = Folding::new(fold);
+        let mut folding = LineMerger::new(fold);
         for line in lines {
             folding.add(line).unwrap();
         }

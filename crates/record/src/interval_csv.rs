@@ -1,4 +1,5 @@
-//! `intervals.csv`: one row per interval and operation, times in seconds on the trial's clock, latencies in milliseconds.
+//! `intervals.csv`: one row per interval and operation; times in seconds on the trial's clock, latencies in
+//! milliseconds.
 
 use std::collections::BTreeSet;
 
@@ -32,7 +33,7 @@ pub(crate) fn write(out: &mut Vec<u8>, interval: &Interval) -> csv::Result<()> {
     cells.extend(counts.map(|count| count.to_string()));
     cells.push(format!("{:.3}", interval.concurrency));
     for summary in [&interval.response, &interval.service] {
-        // Nothing completed: there is no time to report, and zero would be one.
+        // Nothing completed: there are no times to report, and zero would be a valid time.
         let is_known = interval.completed > 0;
         let part = |part| summary.part(part).filter(|_| is_known).map(|value| format!("{value:.6}"));
         cells.extend(LatencySummary::PARTS.map(|name| part(name).unwrap_or_default()));
@@ -40,7 +41,7 @@ pub(crate) fn write(out: &mut Vec<u8>, interval: &Interval) -> csv::Result<()> {
     row::write(out, cells)
 }
 
-/// Every row that can be read; what is wrong with the file, `lines` knows.
+/// Reads all valid rows; `lines` records damage of the file.
 pub(crate) fn read(lines: &mut Lines, budget: &mut Budget) -> Vec<Interval> {
     let mut intervals: Vec<Interval> = Vec::new();
     let mut operations: BTreeSet<String> = BTreeSet::new();
@@ -53,9 +54,7 @@ pub(crate) fn read(lines: &mut Lines, budget: &mut Budget) -> Vec<Interval> {
         };
         if !operations.contains(&interval.operation) {
             if operations.len() == OPERATIONS_MAX {
-                lines.note(&format!(
-                    "it has more than {OPERATIONS_MAX} operations, and the others are left out"
-                ));
+                lines.note(&format!("it has more than {OPERATIONS_MAX} operations; the others are ignored"));
                 continue;
             }
             operations.insert(interval.operation.clone());

@@ -1,11 +1,14 @@
-//! Journals of unfinished runs: what was changed on the host and how to undo it, written and synced *before* the change,
-//! so that a run killed at any moment can be undone; what a workload made, so that what a kill leaves is known; and the
-//! experiment, so that it can be resumed.
+//! Journals of unfinished runs.
 //!
-//! A run directory is data that may come from anybody, so nothing of it is ever carried out. What is carried out lives in
-//! a folder that nobody else may write: `/var/lib/plimsoll` for root, `$XDG_STATE_HOME/plimsoll` or
-//! `~/.local/state/plimsoll` for another user, `$PLIMSOLL_STATE_DIR` where that is set. `docs/formats/journal.md`
-//! describes the files.
+//! A journal has three kinds of entries. The first is every host change with its undo step, written and
+//! synced *before* the change, so that a run that is killed at any moment can be undone. The second is every
+//! file that a workload created, so that files left by a kill are known. The third is the experiment, so that
+//! it can be resumed.
+//!
+//! A run directory may come from an untrusted source, so nothing in it is executed. Steps to be executed are
+//! stored in a folder that nobody else can write to: `/var/lib/plimsoll` for root, `$XDG_STATE_HOME/plimsoll`
+//! or `~/.local/state/plimsoll` for other users, `$PLIMSOLL_STATE_DIR` if it is set.
+//! `docs/formats/journal.md` describes the files.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -21,7 +24,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{RecordError, check_format};
 
-/// The format word of a journal.
+/// The format identifier of a journal.
 const FORMAT: &str = "plimsoll.journal/1.1";
 
 /// The environment variable that names another state folder.
@@ -30,34 +33,34 @@ pub const STATE_VARIABLE: &str = "PLIMSOLL_STATE_DIR";
 /// The folder of journals in the state folder.
 const FOLDER: &str = "runs";
 
-/// The ending of a journal's name.
+/// The file name extension of a journal.
 const ENDING: &str = ".jsonl";
 
-/// More than any journal holds.
+/// The size limit of a journal.
 const BYTES_MAX: u64 = 64 << 20;
 
-/// The first line of a journal: whose it is.
+/// The first line of a journal, which identifies the run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Header {
     format: String,
-    /// The host: its machine id, or its name where it has none.
+    /// The machine id of the host, or its name if it has none.
     pub host: String,
-    /// The boot of the kernel in which the run began.
+    /// The boot id of the kernel at the start of the run.
     pub boot: String,
-    /// The run directory, absolute.
+    /// The absolute path of the run directory.
     pub run: PathBuf,
     /// Device number of the run directory.
     device: u64,
     /// Inode of the run directory.
     inode: u64,
-    /// The process that carries the run out.
+    /// The process that executes the run.
     pub process: u32,
-    /// What is carried out; texts that are secret are not in it.
+    /// The experiment, without secret texts.
     pub experiment: Experiment,
 }
 
-/// One line of a journal: something is about to be changed, and this is how to undo it; or something was made, and nothing
-/// was written to it yet. Once that is over the line is overwritten with blanks, so that nothing of it stays.
+/// One line of a journal: a planned host change with its undo step, or a file that was created and not
+/// written yet. When the change is undone or the file is gone, the line is overwritten with blanks.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(bound(deserialize = "U: Deserialize<'de>"))]
 struct Line<U> {
@@ -66,14 +69,14 @@ struct Line<U> {
     factor: Option<String>,
     #[serde(default = "Option::default", skip_serializing_if = "Option::is_none")]
     undo: Option<U>,
-    /// The kind of workload that made `made`.
+    /// The kind of workload that created `made`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     workload: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     made: Option<Made>,
 }
 
-/// What a line is about.
+/// The content of a line.
 #[derive(Debug)]
 enum Entry<U> {
     Change { factor: String, undo: U },
@@ -89,7 +92,7 @@ impl<U> Line<U> {
         }
     }
 
-    /// What it is about; none when this version does not know.
+    /// The content of the line; none if this version does not support it.
     fn entry(self) -> Option<Entry<U>> {
         match (self.factor, self.undo, self.workload, self.made) {
             (Some(factor), Some(undo), None, None) => Some(Entry::Change { factor, undo }),
@@ -99,30 +102,30 @@ impl<U> Line<U> {
     }
 }
 
-/// A file or folder that a workload made.
+/// A file or folder that a workload created.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Made {
-    /// Where, absolute and without links.
+    /// The absolute path, without links.
     pub path: PathBuf,
     /// Device number of the file system.
     pub device: u64,
-    /// Number of the inode in it.
+    /// Inode number.
     pub inode: u64,
-    /// When it was made, in nanoseconds since 1970; none where the file system does not say. An inode's number is given to
-    /// another file once it is free.
+    /// The creation time, in nanoseconds since 1970; none if the file system does not provide it. It is
+    /// needed because inode numbers are reused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub born_unix_ns: Option<u64>,
-    /// Bytes it is to have; 0 where that is not known.
+    /// The intended size in bytes; 0 if unknown.
     pub bytes: u64,
-    /// Whether the run is to leave it there at its end.
+    /// Whether the run keeps the file at its end.
     pub keep: bool,
 }
 
 impl Made {
-    /// Of a file or folder that was just made, at a path without links.
+    /// Identifies a file or folder that was just created at a path without links.
     ///
     /// # Errors
-    /// When the kernel cannot say which one it is.
+    /// When the kernel reports an error.
     pub fn new(path: &Path, file: impl AsFd, bytes: u64, keep: bool) -> std::io::Result<Made> {
         let metadata = File::from(file.as_fd().try_clone_to_owned()?).metadata()?;
         let identity = Identity::of_metadata(&metadata);
@@ -136,8 +139,8 @@ impl Made {
         })
     }
 
-    /// Whether this is what was made, whatever was written to it since. Where a file system says when a file was made, the
-    /// device number does not count: that of Btrfs and NFS changes with each mount.
+    /// Whether this is the created file, even if it was written to since. If the file system provides
+    /// creation times, the device number is ignored: that of Btrfs and NFS changes with each mount.
     pub fn is(&self, metadata: &std::fs::Metadata) -> bool {
         let found = Identity::of_metadata(metadata);
         let is_born_with_it = match self.born_unix_ns {
@@ -153,18 +156,18 @@ fn born_unix_ns(metadata: &std::fs::Metadata) -> Option<u64> {
     u64::try_from(since.as_nanos()).ok()
 }
 
-/// Something that was announced as made and not yet crossed off.
+/// A created file that is not crossed off.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PendingMade {
     /// Its number in the journal.
     pub id: u64,
-    /// The kind of workload that made it.
+    /// The kind of workload that created it.
     pub workload: String,
-    /// What was made.
+    /// The file.
     pub made: Made,
 }
 
-/// An undo that was announced and not yet carried out.
+/// An undo step that was not executed yet.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Pending<U> {
     /// Its number in the journal.
@@ -175,7 +178,7 @@ pub struct Pending<U> {
     pub undo: U,
 }
 
-/// The journal of one run, locked by whoever holds this value.
+/// The journal of one run, locked while this value exists.
 #[derive(Debug)]
 pub struct Journal(State);
 
@@ -193,26 +196,26 @@ struct Open {
     file: File,
     header: Header,
     next_id: u64,
-    /// The lines of what is pending: number, first byte, bytes without the line's end.
+    /// The pending lines: number, offset, and length in bytes without the line end.
     lines: Vec<(u64, u64, usize)>,
     end: u64,
 }
 
-/// A journal that another process may hold.
+/// A journal that another process may have locked.
 #[derive(Debug)]
-pub enum Found {
-    /// Nobody holds it: it is locked now.
+pub enum JournalState {
+    /// It was not locked; it is locked now.
     Left(Journal),
-    /// The run goes on: its directory and its process.
+    /// The run is active: its directory and its process.
     Running(PathBuf, u32),
     /// It cannot be read, and why.
     Damaged(String),
 }
 
-/// The state folder of this user: see the module's text.
+/// The state folder of this user, see the module documentation.
 ///
 /// # Errors
-/// When the environment names none.
+/// When the environment does not define one.
 pub fn state_folder() -> Result<PathBuf, String> {
     let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     if let Some(path) = set(STATE_VARIABLE) {
@@ -223,11 +226,11 @@ pub fn state_folder() -> Result<PathBuf, String> {
     }
     let state = set("XDG_STATE_HOME").or_else(|| set("HOME").map(|home| home.join(".local/state")));
     state.filter(|path| path.is_absolute()).map(|path| path.join("plimsoll")).ok_or_else(|| {
-        format!("neither HOME nor XDG_STATE_HOME is set: set {STATE_VARIABLE} to a folder of yours")
+        format!("neither HOME nor XDG_STATE_HOME is set: set {STATE_VARIABLE} to a folder of this user")
     })
 }
 
-/// Opens the folder of journals, and makes it where it is missing.
+/// Opens the folder of journals, and creates it if it does not exist.
 fn open_folder() -> Result<Directory, String> {
     let state = state_folder()?;
     let described = |error: std::io::Error| {
@@ -236,7 +239,7 @@ fn open_folder() -> Result<Directory, String> {
     private::open(&state).and_then(|state| state.make_folder(FOLDER, PRIVATE_FOLDER)).map_err(described)
 }
 
-/// Sees to it that there is a folder for journals, for a run that is going to change something on this host.
+/// Ensures that a folder for journals exists, before a run that changes this host.
 ///
 /// # Errors
 /// Why there is none, and what to do.
@@ -245,11 +248,11 @@ pub fn prepare_state_folder() -> Result<(), String> {
 }
 
 impl Journal {
-    /// Begins the journal of a run. Without a private folder for it there is a journal all the same: one that refuses to
-    /// announce a change, so that nothing is changed that could not be undone.
+    /// Begins the journal of a run. Without a private folder, the journal refuses to record host changes, so
+    /// nothing is changed that could not be undone.
     ///
     /// # Errors
-    /// When there is a folder and the journal cannot be written there.
+    /// When the folder exists, but the journal cannot be written.
     pub fn begin(run: &Path, experiment: &Experiment) -> Result<Journal, RecordError> {
         let folder = match open_folder() {
             Ok(folder) => folder,
@@ -274,7 +277,7 @@ impl Journal {
         let mut replacement =
             folder.replacement(&name, PRIVATE_FILE).map_err(failed("create a journal in"))?;
         let text = line_of(&header).map_err(|error| RecordError::malformed(folder.path(), error))?;
-        // Locked and complete before it has a name that others look for.
+        // Locked and complete before it gets a name that others look for.
         rustix::fs::flock(replacement.file(), FlockOperation::NonBlockingLockExclusive)
             .map_err(|error| failed("lock a journal in")(error.into()))?;
         replacement.file().write_all(&text).map_err(failed("write a journal in"))?;
@@ -293,11 +296,11 @@ impl Journal {
         }))))
     }
 
-    /// Every journal of this user, oldest run directory first.
+    /// All journals of this user, oldest run directory first.
     ///
     /// # Errors
     /// Why the folder cannot be read.
-    pub fn all() -> Result<Vec<Found>, String> {
+    pub fn all() -> Result<Vec<JournalState>, String> {
         let folder = open_folder()?;
         let path = folder.path().to_path_buf();
         let described = |error: std::io::Error| format!("{}: {error}", path.display());
@@ -306,7 +309,7 @@ impl Journal {
             if !name.to_string_lossy().ends_with(ENDING) {
                 continue;
             }
-            // A descriptor for each, as each journal outlives this loop.
+            // A descriptor for each journal, because they outlive this loop.
             let folder = open_folder()?;
             found.push(match Journal::reopen(folder, &name) {
                 Ok(found) => found,
@@ -314,36 +317,36 @@ impl Journal {
                 Err(RecordError::Io { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => {
                     continue;
                 }
-                Err(error) => Found::Damaged(error.to_string()),
+                Err(error) => JournalState::Damaged(error.to_string()),
             });
         }
         found.sort_by(|a, b| a.run().cmp(&b.run()));
         Ok(found)
     }
 
-    /// The journal of one run directory; none when it has none here.
+    /// The journal of a run directory; none if this user has none for it.
     ///
     /// # Errors
     /// As [`Journal::all`].
-    pub fn of(run: &Path) -> Result<Option<Found>, String> {
+    pub fn of(run: &Path) -> Result<Option<JournalState>, String> {
         let identity = Directory::open(run).and_then(|run| run.identity()).ok();
         let absolute = std::path::absolute(run).unwrap_or_else(|_| run.to_path_buf());
-        let is_it = |found: &Found| match found {
-            Found::Left(journal) => match (&journal.0, identity) {
+        let is_it = |found: &JournalState| match found {
+            JournalState::Left(journal) => match (&journal.0, identity) {
                 (State::Open(open), Some(identity)) => open.identity() == identity,
-                // The directory may be gone while what was changed is still changed.
+                // The run directory may be deleted although its host changes are not undone.
                 (State::Open(open), None) => open.header.run == absolute,
                 (State::Unavailable(_), _) => false,
             },
-            Found::Running(run, _) => {
+            JournalState::Running(run, _) => {
                 *run == absolute || std::fs::canonicalize(run).ok() == std::fs::canonicalize(&absolute).ok()
             }
-            Found::Damaged(_) => false,
+            JournalState::Damaged(_) => false,
         };
         Ok(Journal::all()?.into_iter().find(is_it))
     }
 
-    fn reopen(folder: Directory, name: &std::ffi::OsStr) -> Result<Found, RecordError> {
+    fn reopen(folder: Directory, name: &std::ffi::OsStr) -> Result<JournalState, RecordError> {
         let path = folder.path().join(name);
         let mut file = folder.open_file_to_write(name).map_err(RecordError::io("open", &path))?;
         let locked = match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
@@ -354,20 +357,20 @@ impl Journal {
         let bytes = folder.read(name, BYTES_MAX).map_err(RecordError::io("read", &path))?;
         let (header, lines) = parse::<serde::de::IgnoredAny>(&path, &bytes)?;
         if !locked {
-            return Ok(Found::Running(header.run, header.process));
+            return Ok(JournalState::Running(header.run, header.process));
         }
         let next_id = lines.iter().map(|line| line.id).max().unwrap_or(0).saturating_add(1);
         let lines = lines.into_iter().map(|line| (line.id, line.at, line.bytes)).collect();
         let end = file.seek(SeekFrom::End(0)).map_err(RecordError::io("read", &path))?;
-        // A line cut short by a kill must not swallow the next one.
+        // A line that was truncated by a kill must not affect the next one.
         let mut open = Open { folder, name: name.to_os_string(), file, header, next_id, lines, end };
         if bytes.last() != Some(&b'\n') {
             open.append(b"\n")?;
         }
-        Ok(Found::Left(Journal(State::Open(Box::new(open)))))
+        Ok(JournalState::Left(Journal(State::Open(Box::new(open)))))
     }
 
-    /// Whose it is; none without a folder for it.
+    /// The header; none without a folder.
     pub fn header(&self) -> Option<&Header> {
         match &self.0 {
             State::Open(open) => Some(&open.header),
@@ -375,21 +378,21 @@ impl Journal {
         }
     }
 
-    /// Writes down how to undo a change that is about to be made, and syncs it. The change may be made once this
-    /// returned; the number is for [`Journal::cross_off`].
+    /// Records the undo step of a change before it is made, and syncs it. The change may be made after this
+    /// call; the returned number is for [`Journal::cross_off`].
     ///
     /// # Errors
     /// When it cannot be written; the change must not be made then.
     pub fn pending<U: Serialize>(&mut self, factor: &str, undo: &U) -> Result<u64, RecordError> {
-        let open = self.open("nothing is changed on this host without a journal of how to undo it")?;
+        let open = self.open("Plimsoll changes nothing on this host without a journal to undo it")?;
         open.announce(Entry::Change { factor: factor.into(), undo })
     }
 
-    /// Writes down what a workload of this kind made, and syncs it: what was known of an earlier one at the same path is
-    /// crossed off. Without a folder for journals nothing is written down, as what is made is no change of the host.
+    /// Records a file that a workload created, and syncs the record. An earlier record for the same path is
+    /// crossed off. Without a folder for journals nothing is recorded, because the file is not a host change.
     ///
     /// # Errors
-    /// When there is a folder and it cannot be written.
+    /// When the folder exists, but the journal cannot be written.
     pub fn announce_made(&mut self, workload: &str, made: &Made) -> Result<(), RecordError> {
         let earlier = self.read_made()?.into_iter().filter(|earlier| earlier.made.path == made.path);
         let State::Open(open) = &mut self.0 else { return Ok(()) };
@@ -399,8 +402,8 @@ impl Journal {
         open.announce::<()>(Entry::Made { workload: workload.into(), made: made.clone() }).map(|_| ())
     }
 
-    /// Writes down that a change was undone, or that what was made is gone or the user's: what the journal knew of it is
-    /// overwritten with blanks.
+    /// Overwrites a record with blanks: its change was undone, or its file was removed or now belongs to the
+    /// user.
     ///
     /// # Errors
     /// When it cannot be written.
@@ -412,30 +415,30 @@ impl Journal {
         }
     }
 
-    /// What was announced and not undone, the latest first: the order to undo it in.
+    /// The undo steps that are pending, latest first: the order of their execution.
     ///
     /// # Errors
-    /// When the journal cannot be read, or holds a line that is none of this version's.
+    /// When the journal cannot be read, or contains a line that this version does not support.
     pub fn read_pending<U: for<'de> Deserialize<'de>>(&self) -> Result<Vec<Pending<U>>, RecordError> {
         let State::Open(open) = &self.0 else { return Ok(Vec::new()) };
-        let pending = open.read::<U>()?.into_iter().filter_map(Placed::pending);
+        let pending = open.read::<U>()?.into_iter().filter_map(PositionedEntry::pending);
         Ok(pending.rev().collect())
     }
 
-    /// What was announced as made and not crossed off, in this order.
+    /// The created files that are not crossed off, in this order.
     ///
     /// # Errors
     /// As [`Journal::read_pending`].
     pub fn read_made(&self) -> Result<Vec<PendingMade>, RecordError> {
         let State::Open(open) = &self.0 else { return Ok(Vec::new()) };
-        let made = |line: Placed<serde::de::IgnoredAny>| match line.entry {
+        let made = |line: PositionedEntry<serde::de::IgnoredAny>| match line.entry {
             Entry::Made { workload, made } => Some(PendingMade { id: line.id, workload, made }),
             Entry::Change { .. } => None,
         };
         Ok(open.read()?.into_iter().filter_map(made).collect())
     }
 
-    /// Ends it: the run is complete. The file goes, unless something is still to be undone.
+    /// Ends the journal of a complete run. The file is removed, unless undo steps are pending.
     ///
     /// # Errors
     /// When it cannot be removed.
@@ -448,7 +451,7 @@ impl Journal {
         }
     }
 
-    /// Whether this journal is of this host, and of its present boot.
+    /// Whether this journal is from this host and its present boot.
     pub fn place(&self) -> JournalPlace {
         match &self.0 {
             State::Open(open) if open.header.boot == boot() => JournalPlace::ThisBoot,
@@ -458,10 +461,10 @@ impl Journal {
         }
     }
 
-    /// The experiment of an unfinished run, if its directory is the one that was begun here.
+    /// The experiment of an unfinished run, if its directory is the one that this user began.
     ///
     /// # Errors
-    /// Why it is not: another folder has its place, or others may have written into it.
+    /// Why it is not: another folder replaced it, or others may have written to it.
     pub fn experiment(&self, run: &Path) -> Result<Experiment, String> {
         let State::Open(open) = &self.0 else { return Err("it has no journal".into()) };
         let directory = Directory::open(run).map_err(|error| error.to_string())?;
@@ -470,7 +473,7 @@ impl Journal {
             return Err("it is not the folder that the run began in".into());
         }
         if status.st_uid != rustix::process::geteuid().as_raw() || status.st_mode & 0o022 != 0 {
-            return Err("others may have written into it".into());
+            return Err("other users may have written to it".into());
         }
         Ok(open.header.experiment.clone())
     }
@@ -483,24 +486,24 @@ impl Journal {
     }
 }
 
-/// Where a journal was written.
+/// Where and when a journal was written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum JournalPlace {
-    /// On this host, since it was started.
+    /// On this host, since its last boot.
     ThisBoot,
-    /// On this host, before it was started again: its processes and control groups are gone.
+    /// On this host, before its last boot: its processes and control groups do not exist any more.
     EarlierBoot,
     /// On another host that shares the folder.
     OtherHost(String),
 }
 
-impl Found {
-    /// The run directory; none when it is not known.
+impl JournalState {
+    /// The run directory; none if it is unknown.
     pub fn run(&self) -> Option<&Path> {
         match self {
-            Found::Left(journal) => journal.header().map(|header| header.run.as_path()),
-            Found::Running(run, _) => Some(run),
-            Found::Damaged(_) => None,
+            JournalState::Left(journal) => journal.header().map(|header| header.run.as_path()),
+            JournalState::Running(run, _) => Some(run),
+            JournalState::Damaged(_) => None,
         }
     }
 }
@@ -514,7 +517,7 @@ impl Open {
         Identity { device: self.header.device, inode: self.header.inode }
     }
 
-    fn read<U: for<'de> Deserialize<'de>>(&self) -> Result<Vec<Placed<U>>, RecordError> {
+    fn read<U: for<'de> Deserialize<'de>>(&self) -> Result<Vec<PositionedEntry<U>>, RecordError> {
         let path = self.path();
         let bytes = self.folder.read(&self.name, BYTES_MAX).map_err(RecordError::io("read", &path))?;
         Ok(parse::<U>(&path, &bytes)?.1)
@@ -532,7 +535,7 @@ impl Open {
         Ok(id)
     }
 
-    /// Overwrites a line with blanks, unsynced; false when there is none of this number.
+    /// Overwrites a line with blanks without a sync; returns false if there is no line with this number.
     fn blank(&mut self, id: u64) -> Result<bool, RecordError> {
         let Some(index) = self.lines.iter().position(|line| line.0 == id) else { return Ok(false) };
         let (_, at, bytes) = self.lines.remove(index);
@@ -548,7 +551,7 @@ impl Open {
     }
 }
 
-/// Removes the journals that nobody needs any more: nothing is pending, and the run directory is gone.
+/// Removes obsolete journals: those without pending steps whose run directory does not exist any more.
 fn remove_forsaken(folder: &Directory) {
     for name in folder.names().unwrap_or_default() {
         let is_gone = |open: &Open| {
@@ -557,7 +560,7 @@ fn remove_forsaken(folder: &Directory) {
         };
         let again = || Directory::open(folder.path()).map_err(RecordError::io("open", folder.path()));
         if name.to_string_lossy().ends_with(ENDING)
-            && let Ok(Ok(Found::Left(journal))) = again().map(|folder| Journal::reopen(folder, &name))
+            && let Ok(Ok(JournalState::Left(journal))) = again().map(|folder| Journal::reopen(folder, &name))
             && let State::Open(open) = &journal.0
             && is_gone(open)
         {
@@ -566,16 +569,16 @@ fn remove_forsaken(folder: &Directory) {
     }
 }
 
-/// A line that could be read, and where it stands.
-struct Placed<U> {
+/// A valid line and its position.
+struct PositionedEntry<U> {
     id: u64,
     entry: Entry<U>,
     at: u64,
     bytes: usize,
 }
 
-impl<U> Placed<U> {
-    /// The change that it is about, if it is about one.
+impl<U> PositionedEntry<U> {
+    /// The pending undo step, if the line has one.
     fn pending(self) -> Option<Pending<U>> {
         match self.entry {
             Entry::Change { factor, undo } => Some(Pending { id: self.id, factor, undo }),
@@ -584,12 +587,13 @@ impl<U> Placed<U> {
     }
 }
 
-/// The header and what is pending. A last line without an end announced a change that was not made: the line is synced
-/// first. A line that begins with a blank is being overwritten because its change was undone.
+/// Parses the header and the pending entries. A last line without a line end announced a change that was not
+/// made, because the line is synced first. A line that begins with a blank is being overwritten because its
+/// change was undone.
 fn parse<U: for<'de> Deserialize<'de>>(
     path: &Path,
     bytes: &[u8],
-) -> Result<(Header, Vec<Placed<U>>), RecordError> {
+) -> Result<(Header, Vec<PositionedEntry<U>>), RecordError> {
     let mut header = None;
     let mut found = Vec::new();
     let mut at = 0_u64;
@@ -618,14 +622,15 @@ fn parse<U: for<'de> Deserialize<'de>>(
             Ok(line_read) => {
                 let id = line_read.id;
                 match line_read.entry() {
-                    Some(entry) => found.push(Placed { id, entry, at: begin, bytes: line.len() }),
+                    Some(entry) => found.push(PositionedEntry { id, entry, at: begin, bytes: line.len() }),
                     None if !is_whole => {}
-                    None => return unknown(&"it is neither a change nor something that was made"),
+                    None => return unknown(&"it is neither a change nor a created file"),
                 }
             }
             Err(_) if !is_whole => {}
-            // After a cut the next process begins a line of its own, so a cut line may stand anywhere; but one that is
-            // whole JSON is a step that this version does not know, and passing over it would leave the host changed.
+            // The next process begins a new line after a truncated one, so truncated lines may be anywhere.
+            // But valid JSON is a step that this version does not support, and ignoring it would leave the
+            // host changed.
             Err(error) if error.is_data() => return unknown(&error),
             Err(_) => {}
         }
@@ -642,13 +647,13 @@ fn line_of(value: &impl Serialize) -> Result<Vec<u8>, serde_json::Error> {
     Ok(text)
 }
 
-/// What is pending in the bytes of a journal: for whoever feeds it bytes of their own.
+/// The pending undo steps in the bytes of a journal, for callers with their own bytes.
 ///
 /// # Errors
-/// When it has no header of this version's, or a step that this version does not know.
+/// When the header is missing or has another version, or a step is not supported.
 pub fn parse_pending<U: for<'de> Deserialize<'de>>(bytes: &[u8]) -> Result<Vec<Pending<U>>, RecordError> {
     let (_, lines) = parse::<U>(Path::new("journal"), bytes)?;
-    Ok(lines.into_iter().filter_map(Placed::pending).collect())
+    Ok(lines.into_iter().filter_map(PositionedEntry::pending).collect())
 }
 
 fn boot() -> String {
@@ -724,7 +729,7 @@ mod tests {
 
     fn reopened(folder: &Path) -> Journal {
         match Journal::reopen(Directory::open(folder).unwrap(), "a.jsonl".as_ref()).unwrap() {
-            Found::Left(journal) => journal,
+            JournalState::Left(journal) => journal,
             other => panic!("{other:?}"),
         }
     }
@@ -743,10 +748,10 @@ mod tests {
         ours.cross_off(first).unwrap();
         assert!(!folder.text("a.jsonl").contains("secret"));
         drop(ours);
-        // A kill in the middle of a line.
+        // A kill while a line is written.
         let mut file = std::fs::OpenOptions::new().append(true).open(folder.join("a.jsonl")).unwrap();
         file.write_all(b"{\"id\":9,\"fac").unwrap();
-        // The next line is not swallowed by it, and its number is new.
+        // The next line is intact, and its number is new.
         let mut ours = reopened(folder.path());
         assert_eq!(seen(&ours), ["c", "b"]);
         ours.cross_off(third).unwrap();
@@ -783,7 +788,7 @@ mod tests {
         assert_eq!((&made[1].made, made[1].workload.as_str()), (&second, "disk"));
         let metadata = |path: &Path| std::fs::metadata(path).unwrap();
         assert!(second.is(&metadata(&second.path)) && !second.is(&metadata(&folder.join("moved"))));
-        // Neither kind of line is taken for the other one.
+        // Each kind of line is read only as itself.
         assert_eq!(seen(&ours), ["a"]);
         ours.cross_off(change).unwrap();
         made.iter().for_each(|line| ours.cross_off(line.id).unwrap());
@@ -801,7 +806,7 @@ mod tests {
         assert!(made.is(&metadata));
         let Some(born) = made.born_unix_ns else { return };
         assert!(!Made { born_unix_ns: Some(born - 1), ..made.clone() }.is(&metadata));
-        // A mount may have another number; where no birth is known the number decides.
+        // Another mount may have another number; if no creation time is known, the number decides.
         assert!(Made { device: made.device + 1, ..made.clone() }.is(&metadata));
         assert!(!Made { device: made.device + 1, born_unix_ns: None, ..made }.is(&metadata));
     }
@@ -823,7 +828,7 @@ mod tests {
         let State::Open(open) = &ours.0 else { panic!() };
         rustix::fs::flock(&open.file, FlockOperation::NonBlockingLockExclusive).unwrap();
         let found = Journal::reopen(Directory::open(folder.path()).unwrap(), "a.jsonl".as_ref()).unwrap();
-        assert!(matches!(found, Found::Running(_, 1)));
+        assert!(matches!(found, JournalState::Running(_, 1)));
     }
 
     #[test]
@@ -842,7 +847,7 @@ mod tests {
     fn without_a_folder_nothing_may_be_changed() {
         let mut journal = Journal(State::Unavailable("no home".into()));
         let error = journal.pending("host.cpus", &1).unwrap_err().to_string();
-        assert!(error.contains("no home") && error.contains("nothing is changed"), "{error}");
+        assert!(error.contains("no home") && error.contains("changes nothing"), "{error}");
         let made = Made { path: "/f".into(), device: 1, inode: 1, born_unix_ns: None, bytes: 1, keep: false };
         journal.announce_made("disk", &made).unwrap();
         journal.complete().unwrap();

@@ -1,4 +1,4 @@
-//! The run directory: written as it happens, read back.
+//! The run directory: written during a run, and read afterwards.
 //!
 //! ```text
 //! experiment.toml  plan.json  host.json  result.json  report.html  README.txt
@@ -6,12 +6,12 @@
 //!   run.json  intervals.csv  response.hlog  service.hlog  lag.hlog  readings.csv  metrics.json  events.jsonl
 //! ```
 //!
-//! Every file is a published text format, flushed once an interval: after a `kill -9` at any moment at most the last
-//! interval is missing, and what is there can be read, judged and compared. `docs/formats/` describes each file.
-//! A line that was cut short is left out on reading, and [`model::Study::damage`] says so.
+//! Every file has a published text format and is flushed once per interval. After a `kill -9` at any moment,
+//! at most the last interval is missing, and the rest can be read, judged and compared. `docs/formats/`
+//! describes each file. A truncated line is skipped on reading and reported in [`model::Study::damage`].
 //!
-//! A run directory may have been handed over by somebody else. Links in it are not followed, only regular files are read,
-//! and how much of them is read and kept in memory is limited.
+//! A run directory may come from an untrusted source. Links in it are not followed, only regular files are
+//! read, and the amount of data that is read and kept in memory is limited.
 #![forbid(unsafe_code)]
 
 mod compress;
@@ -31,7 +31,7 @@ mod trial;
 pub use directory::RunDirectory;
 pub use histogram_log::OperationIntervals;
 pub use journal::{
-    Found, Header, Journal, JournalPlace, Made, Pending, PendingMade, STATE_VARIABLE, parse_pending,
+    Header, Journal, JournalPlace, JournalState, Made, Pending, PendingMade, STATE_VARIABLE, parse_pending,
     prepare_state_folder, state_folder,
 };
 pub use read::{PLAN_FORMAT, read, read_plan, read_trial};
@@ -39,47 +39,47 @@ pub use trial::TrialWriter;
 
 use std::path::{Path, PathBuf};
 
-/// Why a record could not be written or read.
+/// An error of writing or reading a record.
 #[derive(Debug, thiserror::Error)]
 pub enum RecordError {
-    /// The file system said no.
+    /// The file system reported an error.
     #[error("{action} {}: {source}", path.display())]
     Io {
-        /// What was tried: "write", "read", "create".
+        /// The operation: "write", "read", "create".
         action: &'static str,
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         source: std::io::Error,
     },
-    /// The record was written by a newer Plimsoll.
-    #[error("{} has format {found}; this version reads {known} and older: use a Plimsoll that knows it", path.display())]
+    /// A newer version of Plimsoll wrote the record.
+    #[error("{} has format {found}; this version reads {known} and older: use a newer version of Plimsoll", path.display())]
     TooNew {
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// Its format word.
+        /// Its format identifier.
         found: String,
-        /// Ours.
+        /// The supported format.
         known: &'static str,
     },
-    /// The file is not what it should be.
+    /// The file is invalid.
     #[error("{}: {what}", path.display())]
     Malformed {
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// The error.
         what: String,
     },
-    /// There is no private folder to keep a journal in.
+    /// There is no private folder for a journal.
     #[error("{why}")]
     NoJournal {
-        /// Why, and what to do.
+        /// The reason, and what to do.
         why: String,
     },
-    /// There is no record there.
+    /// There is no record.
     #[error("`{}` is not a run directory: it has no `trials` folder. `plimsoll runs` lists the runs", path.display())]
     NotARun {
-        /// Which folder.
+        /// The folder.
         path: PathBuf,
     },
 }
@@ -95,7 +95,8 @@ impl RecordError {
     }
 }
 
-/// Refuses a format word of a newer major version: `plimsoll.run/2.0` where `known` is `plimsoll.run/1.0`.
+/// Rejects a format identifier with a newer major version: `plimsoll.run/2.0` if `known` is
+/// `plimsoll.run/1.0`.
 fn check_format(path: &Path, found: &str, known: &'static str) -> Result<(), RecordError> {
     let split = |word: &str| -> Option<(String, u32)> {
         let (name, version) = word.split_once('/')?;

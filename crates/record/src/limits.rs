@@ -1,86 +1,86 @@
-//! How much of a record is read. A run directory may come from somebody else: a small file must not take the memory or
-//! the time of whoever looks at it.
+//! Limits of reading a record. A run directory may come from an untrusted source: a small file must not use
+//! much memory or time of the reader.
 //!
-//! The numbers rest on the longest run that is plausible: 24 hours with an interval and a sample each second, 8 operations
-//! and 750 columns of counters (a host with 64 CPUs). It has 691,200 rows of intervals (190 MB in memory, 166 MB as text)
-//! and 64.8 million readings (518 MB in memory, 300 MB as text); its histogram logs, when it was killed before they were
-//! folded, have 691,200 lines each and together 3 GB.
+//! The limits are based on the longest plausible run: 24 hours with one interval and one sample per second, 8
+//! operations and 750 counters (a host with 64 CPUs). It has 691,200 rows of intervals (190 MB in memory, 166
+//! MB as text) and 64.8 million readings (518 MB in memory, 300 MB as text). If it was killed before its
+//! histogram logs were folded, they have 691,200 lines each, 3 GB in total.
 
-/// The longest line. A histogram takes at most 0.7 MB, 16,384 titles of counters take about 1 MB.
+/// The length limit of a line. A histogram takes at most 0.7 MB, 16,384 counter titles about 1 MB.
 pub(crate) const LINE_BYTES_MAX: usize = 2 << 20;
 
-/// Text of one file, decompressed.
+/// The size limit of one file, decompressed.
 pub(crate) const FILE_TEXT_MAX: u64 = 4 << 30;
 
-/// Text of all files of a record, decompressed.
+/// The size limit of all files of a record, decompressed.
 pub(crate) const RECORD_TEXT_MAX: u64 = 32 << 30;
 
-/// Memory that a record may take however small its files are.
+/// The memory that a record may use regardless of its size.
 const MEMORY_MIN: u64 = 256 << 20;
 
-/// Memory that a record may take for each byte of its files besides. An hour of 900 counters has 26 MB of readings in a file
-/// of 1.8 MB, which is 14 for a byte.
+/// The additional memory that a record may use per byte of its files. An hour of 900 counters has 26 MB of
+/// readings in a file of 1.8 MB, a factor of 14.
 const MEMORY_PER_BYTE: u64 = 64;
 
-/// Memory that a record may take however large its files are.
+/// The memory limit of a record of any size.
 const MEMORY_MAX: u64 = 4 << 30;
 
-/// What a line is counted as in memory at least, so that files of empty lines end too.
+/// The least cost of a line in memory, to limit files of empty lines.
 const LINE_COST: u64 = 32;
 
-/// Lines of a file that cannot be read, before the rest of it is left out.
+/// Limit of the unreadable lines in a file; the rest of the file is then ignored.
 pub(crate) const UNREADABLE_LINES_MAX: u32 = 10_000;
 
-/// Columns of counters in a trial.
+/// Limit of the counters in a trial.
 pub(crate) const COLUMNS_MAX: usize = 16_384;
 
-/// Operations in a trial.
+/// Limit of the operations in a trial.
 pub(crate) const OPERATIONS_MAX: usize = 256;
 
-/// Columns of the heatmap of an operation; neighbours are added up beyond.
+/// Limit of the columns in an operation's heatmap; above it, neighbouring columns are merged.
 pub(crate) const HEAT_COLUMNS_MAX: usize = 2048;
 
-/// Folders of trials.
+/// Limit of the trial folders.
 pub(crate) const TRIALS_MAX: usize = 10_000;
 
-/// Entries of any list in `run.json` and `plan.json`, the trials excepted.
+/// Limit of the entries in a list of `run.json` and `plan.json`, except the trials.
 pub(crate) const ENTRIES_MAX: usize = 10_000;
 
-/// Levels of all factors multiplied, and decisions.
+/// Limit of the product of all factor levels, and of the decisions.
 pub(crate) const PLANNED_MAX: usize = 20_000;
 
-/// `run.json`, `host.json`.
+/// The size limit of `run.json` and `host.json`.
 pub(crate) const FACTS_BYTES_MAX: u64 = 4 << 20;
 
-/// `metrics.json`.
+/// The size limit of `metrics.json`.
 pub(crate) const METRICS_BYTES_MAX: u64 = 16 << 20;
 
-/// `plan.json`: 10,000 trials with five changes each take 20 MB.
+/// The size limit of `plan.json`: 10,000 trials with five changes each take 20 MB.
 pub(crate) const PLAN_BYTES_MAX: u64 = 32 << 20;
 
-/// Values in memory for a byte of JSON, at most: a list of empty texts has 3 bytes for each of 24.
+/// Limit of the memory per byte of JSON: a list of empty texts uses 24 bytes for each 3.
 const JSON_EXPANSION: u64 = 8;
 
-/// What a reading counts as in memory: its column has some space to grow.
+/// The cost of a reading in memory, including spare capacity of its column.
 pub(crate) const READING_COST: u64 = 10;
 
-/// What a row of intervals counts as in memory, besides the name of its operation: the list doubles when it grows.
+/// The cost of an interval row in memory, without the name of its operation: the list doubles when it grows.
 pub(crate) const INTERVAL_COST: u64 = 512;
 
-/// Text that is read of one histogram's payload: 54 powers of two with 1024 counts of at most 9 bytes, and its header.
+/// The size limit of a histogram payload: 54 powers of two with 1024 counts of at most 9 bytes, and a header.
 pub(crate) const HISTOGRAM_BYTES_MAX: u64 = 40 + 54 * 1024 * 9;
 
-/// Operations that a log counts of one operation of a trial: 24 hours at 800 million a second. The sums of all trials that a
-/// record has memory for stay far below what overflows.
+/// Limit of the count of an operation in the log of a trial: 24 hours at 800 million per second. The sums
+/// over all trials that fit into memory are far from an overflow.
 pub(crate) const COUNTED_MAX: u64 = 1 << 46;
 
-/// Memory of the three histograms of an operation.
+/// The memory of the three histograms of an operation.
 pub(crate) const OPERATION_COST: u64 = 3 * 54 * 1024 * 8;
 
-/// What is left of the memory and the text that a record may take.
+/// The remaining memory and text size of a record.
 #[derive(Debug)]
 pub(crate) struct Budget {
-    /// What the sizes of its files allow.
+    /// The memory limit from the sizes of its files.
     allowed: u64,
     taken: u64,
     text_left: u64,
@@ -91,18 +91,18 @@ impl Budget {
         Budget { allowed: MEMORY_MIN, taken: 0, text_left: RECORD_TEXT_MAX }
     }
 
-    /// For what this process wrote itself.
+    /// The budget for files that this process wrote itself.
     pub(crate) fn unlimited() -> Budget {
         Budget { allowed: u64::MAX, taken: 0, text_left: u64::MAX }
     }
 
-    /// A file of this size is about to be read.
+    /// Announces a file of this size.
     pub(crate) fn open(&mut self, bytes: u64) {
-        // From here on what it holds is weighed against all files that were opened.
+        // From here on, the content counts toward the limit of all opened files.
         self.allowed = self.allowed.saturating_add(bytes.saturating_mul(MEMORY_PER_BYTE)).min(MEMORY_MAX);
     }
 
-    /// Takes memory; false, and nothing is taken, when it is not left.
+    /// Takes memory; returns false, without taking any, if not enough is left.
     pub(crate) fn take(&mut self, bytes: u64) -> bool {
         let taken = self.taken.saturating_add(bytes);
         if taken > self.allowed {
@@ -112,12 +112,12 @@ impl Budget {
         true
     }
 
-    /// A JSON file of this size is about to be parsed.
+    /// Announces a JSON file of this size that is to be parsed.
     pub(crate) fn take_json(&mut self, bytes: usize) -> bool {
         self.take((bytes as u64).saturating_mul(JSON_EXPANSION))
     }
 
-    /// Text of one line was read; false when that was more than a record may have.
+    /// Counts the text of one line; returns false if the limit is exceeded.
     pub(crate) fn take_line(&mut self, bytes: usize) -> bool {
         match self.text_left.checked_sub(bytes as u64) {
             Some(left) => {
@@ -129,11 +129,11 @@ impl Budget {
     }
 }
 
-/// What was left out where a limit was reached, in words.
+/// The message about data that was omitted because of a limit.
 pub(crate) fn too_large() -> String {
     format!(
-        "the record takes more memory than its size allows ({} MiB and {MEMORY_PER_BYTE} bytes for each byte of its \
-         files, at most {} MiB)",
+        "the record needs more memory than its limit ({} MiB and {MEMORY_PER_BYTE} bytes per byte of its \
+        files, at most {} MiB)",
         MEMORY_MIN >> 20,
         MEMORY_MAX >> 20
     )

@@ -1,4 +1,4 @@
-//! The text files of a record, line by line: never more than a line of them is in memory.
+//! Reads the text files of a record line by line, with at most one line in memory.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
@@ -8,23 +8,23 @@ use flate2::bufread::MultiGzDecoder;
 
 use crate::limits::{Budget, FILE_TEXT_MAX, LINE_BYTES_MAX, UNREADABLE_LINES_MAX, too_large};
 
-/// A file of lines that is being read.
+/// A file that is read line by line.
 pub(crate) struct Lines {
     input: Box<dyn BufRead>,
     line: Vec<u8>,
     text_left: u64,
     unreadable: u32,
-    /// What is wrong with it so far, in words.
+    /// The damage found so far, in words.
     damage: Option<String>,
     is_over: bool,
 }
 
-/// The first of these decides what is said of a file.
-const CUT_SHORT: &str = "a line was cut short and left out";
+/// A message with low priority: more serious damage replaces it.
+const CUT_SHORT: &str = "an incomplete line was ignored";
 
 impl Lines {
-    /// Opens `name`, or `name.gz` when only that is there; none when neither is. What has the name and is no regular
-    /// file is an error.
+    /// Opens `name`, or `name.gz` if only that exists; none if neither exists. It is an error if the name is
+    /// not a regular file.
     pub(crate) fn open(directory: &Directory, name: &str, budget: &mut Budget) -> io::Result<Option<Lines>> {
         match directory.open_file(name) {
             Ok(file) => return Ok(Some(Lines::of_file(file, budget)?)),
@@ -61,25 +61,25 @@ impl Lines {
         }
     }
 
-    /// The next line, without its newline; none at the end, and where a limit is reached. A last line without its newline
-    /// was cut short and is left out.
+    /// The next line, without its newline; none at the end or at a limit. A last line without a newline was
+    /// truncated and is skipped.
     pub(crate) fn next(&mut self, budget: &mut Budget) -> Option<&[u8]> {
         self.next_whole(budget).map(|line| &line[..line.len() - 1])
     }
 
-    /// The same with its newline.
+    /// The next line with its newline.
     pub(crate) fn next_whole(&mut self, budget: &mut Budget) -> Option<&[u8]> {
         if self.is_over {
             return None;
         }
         self.line.clear();
-        // One byte more than allowed says that there is more.
+        // One byte more than the limit, to detect a longer line.
         let most = (LINE_BYTES_MAX as u64 + 1).min(self.text_left.saturating_add(1));
         let read = (&mut self.input).take(most).read_until(b'\n', &mut self.line);
         let length = self.line.len();
         match read {
             Err(_) => {
-                self.stop("it is damaged and was read as far as it goes".into());
+                self.stop("it is damaged and was read up to the damage".into());
                 return None;
             }
             Ok(0) => {
@@ -90,10 +90,10 @@ impl Lines {
         }
         if length as u64 > self.text_left {
             let mebibytes = FILE_TEXT_MAX >> 20;
-            self.stop(format!("it has more than {mebibytes} MiB of text, and the rest is left out"));
+            self.stop(format!("it has more than {mebibytes} MiB of text; the rest is ignored"));
         } else if length > LINE_BYTES_MAX {
             let mebibytes = LINE_BYTES_MAX >> 20;
-            self.stop(format!("a line is longer than {mebibytes} MiB, and it and the rest is left out"));
+            self.stop(format!("a line is longer than {mebibytes} MiB; this line and the rest are ignored"));
         } else if self.line.last() != Some(&b'\n') {
             self.stop(CUT_SHORT.into());
         } else if !budget.take_line(length) {
@@ -105,28 +105,27 @@ impl Lines {
         None
     }
 
-    /// The line that was read is not what it should be, and is left out.
+    /// Records that the last line was invalid and is skipped.
     pub(crate) fn unreadable(&mut self) {
         self.note(CUT_SHORT);
         self.unreadable += 1;
         if self.unreadable >= UNREADABLE_LINES_MAX {
             self.is_over = true;
-            self.damage =
-                Some(format!("{UNREADABLE_LINES_MAX} lines cannot be read, and the rest is left out"));
+            self.damage = Some(format!("{UNREADABLE_LINES_MAX} lines cannot be read; the rest is ignored"));
         }
     }
 
-    /// The memory for what was read is not left.
+    /// Records that the memory limit was reached.
     pub(crate) fn full(&mut self) {
         self.stop(format!("{}, and the rest is left out", too_large()));
     }
 
-    /// Something is wrong with it; what was said first stands.
+    /// Records damage; the first damage is kept.
     pub(crate) fn note(&mut self, what: &str) {
         self.damage.get_or_insert_with(|| what.to_string());
     }
 
-    /// Nothing more of it is read; that is worth more to know than a line that was left out.
+    /// Stops reading, which is more important than a skipped line.
     pub(crate) fn stop(&mut self, why: String) {
         self.is_over = true;
         match self.damage.as_deref() {
@@ -135,7 +134,7 @@ impl Lines {
         }
     }
 
-    /// What is wrong with it, once it was read.
+    /// The damage of the file, after it was read.
     pub(crate) fn damage(&self) -> Option<&str> {
         self.damage.as_deref()
     }
@@ -165,10 +164,10 @@ mod tests {
         let (count, damage) = lines(long);
         assert_eq!(count, 0);
         assert!(damage.unwrap().contains("longer than 2 MiB"));
-        // 256 MiB of memory at 32 bytes for a line.
+        // 256 MiB of memory at 32 bytes per line.
         let (count, damage) = lines(vec![b'\n'; 9 << 20]);
         assert_eq!(count, 8 << 20);
-        assert!(damage.unwrap().contains("more memory than its size allows"));
+        assert!(damage.unwrap().contains("more memory than its limit"));
     }
 
     #[test]

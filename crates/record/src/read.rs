@@ -1,4 +1,4 @@
-//! A run directory back into memory, as far as it can be read.
+//! Reads a run directory into memory, as far as it is valid.
 
 use std::io;
 use std::path::Path;
@@ -17,11 +17,12 @@ use crate::limits::{
 use crate::lines::Lines;
 use crate::{RecordError, check_format, directory, interval_csv, readings_csv};
 
-/// The format word of `plan.json`.
+/// The format identifier of `plan.json`.
 pub const PLAN_FORMAT: &str = "plimsoll.plan/1.0";
 
-/// Reads a whole run directory. What is damaged, what is no regular file and what is beyond a limit is left out and told in
-/// [`Study::damage`]; only a folder that is no run directory, or one written by a newer major version, is refused.
+/// Reads a whole run directory. Damaged files, other files than regular ones, and data beyond a limit are
+/// omitted and reported in [`Study::damage`]. Only a folder that is not a run directory, or has a newer major
+/// version, is an error.
 pub fn read(path: &Path) -> Result<Study, RecordError> {
     let (folder, trials) = directory::open(path)?;
     let mut budget = Budget::new();
@@ -36,20 +37,20 @@ pub fn read(path: &Path) -> Result<Study, RecordError> {
         Err(error @ RecordError::TooNew { .. }) => return Err(error),
         Err(error) => study.damage.push(error.to_string()),
     }
-    // The folder's number is the order of execution, and names are sorted.
+    // The number of the folder is the order of execution, and names are sorted.
     let names = trials.names().map_err(RecordError::io("read", trials.path()))?;
     for (at, name) in names.iter().enumerate() {
         if at == TRIALS_MAX {
             let more = names.len() - TRIALS_MAX;
             study.damage.push(format!(
-                "{}: it has more than {TRIALS_MAX} trials, and the other {more} are left out",
+                "{}: it has more than {TRIALS_MAX} trials; the other {more} are ignored",
                 trials.path().display()
             ));
             break;
         }
         let trial = match trials.open_folder(name) {
             Ok(trial) => trial,
-            // A file that somebody left there.
+            // A foreign file.
             Err(error) if error.kind() == io::ErrorKind::NotADirectory => continue,
             Err(error) => {
                 study.damage.push(RecordError::io("open", &trials.path().join(name))(error).to_string());
@@ -68,7 +69,7 @@ pub fn read(path: &Path) -> Result<Study, RecordError> {
     Ok(study)
 }
 
-/// Reads `plan.json`; none when there is none yet.
+/// Reads `plan.json`; none if it does not exist yet.
 pub fn read_plan(path: &Path) -> Result<Option<Plan>, RecordError> {
     let folder = Directory::open(path).map_err(RecordError::io("open", path))?;
     plan_of(&folder, &mut Budget::new())
@@ -79,7 +80,7 @@ fn plan_of(folder: &Directory, budget: &mut Budget) -> Result<Option<Plan>, Reco
     let path = folder.path().join("plan.json");
     check_format(&path, &plan.format, PLAN_FORMAT)?;
     let experiment = &plan.experiment;
-    // A grid has every combination.
+    // A grid has every combination of levels.
     let combinations = experiment.vary.iter().try_fold(1_usize, |product, factor| {
         product.checked_mul(factor.levels.len().max(1)).filter(|product| *product <= PLANNED_MAX)
     });
@@ -90,14 +91,14 @@ fn plan_of(folder: &Directory, budget: &mut Budget) -> Result<Option<Plan>, Reco
         return Err(RecordError::malformed(
             &path,
             format!(
-                "it plans more than {PLANNED_MAX} trials, or has more than {ENTRIES_MAX} goals: it is left out"
+                "it has more than {PLANNED_MAX} planned trials or more than {ENTRIES_MAX} goals: it is ignored"
             ),
         ));
     }
     Ok(Some(plan))
 }
 
-/// Reads one trial's folder, and what is damaged in it.
+/// Reads the folder of one trial, and its damage.
 pub fn read_trial(path: &Path) -> Result<(RunRecord, Vec<String>), RecordError> {
     let folder = Directory::open(path).map_err(RecordError::io("open", path))?;
     trial_of(&folder, &mut Budget::new())
@@ -119,7 +120,7 @@ fn trial_of(folder: &Directory, budget: &mut Budget) -> Result<(RunRecord, Vec<S
     {
         trial.lines(name, |lines, budget| read_histograms(lines, budget, log, &mut record));
     }
-    // The first sample has nothing before it to be a rate of, and is not kept.
+    // The first sample has no predecessor for rates and is not stored.
     let samples = record.run.sampler.samples.saturating_sub(1);
     if record.readings.columns.is_empty() && samples > 0 {
         damage.push(format!(
@@ -128,7 +129,7 @@ fn trial_of(folder: &Directory, budget: &mut Budget) -> Result<(RunRecord, Vec<S
         ));
     } else if metrics.is_empty() && !record.readings.columns.is_empty() {
         damage.push(format!(
-            "{} is missing or damaged: what the counters count, and where they are full, is not known",
+            "{} is missing or damaged: the meaning of the counters and their saturation limits are not known",
             described.display()
         ));
     }
@@ -143,7 +144,7 @@ struct TrialFolder<'a> {
 }
 
 impl TrialFolder<'_> {
-    /// Reads a file of lines; nothing of it when it is not there, or is not a regular file.
+    /// Reads a file line by line; gives the default if it does not exist or is not a regular file.
     fn lines<T: Default>(&mut self, name: &str, read: impl FnOnce(&mut Lines, &mut Budget) -> T) -> T {
         let path = self.folder.path().join(name);
         match Lines::open(self.folder, name, self.budget) {
@@ -164,7 +165,7 @@ impl TrialFolder<'_> {
 
     /// `run.json`.
     fn run(&mut self) -> Result<Run, RecordError> {
-        /// What is read first: a newer major version may not even parse as this one.
+        /// Read first, because a newer major version may have another structure.
         #[derive(Deserialize)]
         struct Word {
             format: Option<String>,
@@ -191,8 +192,8 @@ impl TrialFolder<'_> {
         cut(&mut run.doubts, &mut is_cut);
         if is_cut {
             self.damage.push(format!(
-                "{}: it has more than {OPERATIONS_MAX} operations or {ENTRIES_MAX} entries of a list, and the others are \
-                 left out",
+                "{}: it has more than {OPERATIONS_MAX} operations or {ENTRIES_MAX} entries in a list; \
+                the others are ignored",
                 path.display()
             ));
         }
@@ -237,9 +238,7 @@ fn read_histograms(lines: &mut Lines, budget: &mut Budget, log: Log, record: &mu
         };
         if !record.histograms.contains_key(&line.operation) {
             if record.histograms.len() == OPERATIONS_MAX {
-                lines.note(&format!(
-                    "it has more than {OPERATIONS_MAX} operations, and the others are left out"
-                ));
+                lines.note(&format!("it has more than {OPERATIONS_MAX} operations; the others are ignored"));
                 continue;
             }
             if !budget.take(OPERATION_COST) {
@@ -279,7 +278,7 @@ fn heat_column(begin_s: f64, end_s: f64, histogram: &hdrhistogram::Histogram<u64
     HeatColumn { begin_s, end_s, cells }
 }
 
-/// Adds to the last cell, or begins the next one.
+/// Adds to the last cell, or appends a new one.
 fn add_cell(cells: &mut Vec<(u16, u64)>, row: u16, count: u64) {
     match cells.last_mut() {
         Some((last, sum)) if *last == row => *sum = sum.saturating_add(count),
@@ -287,7 +286,7 @@ fn add_cell(cells: &mut Vec<(u16, u64)>, row: u16, count: u64) {
     }
 }
 
-/// Adds up neighbours: a log that was not folded has a line for each second.
+/// Merges neighbouring columns: a log that was not folded has a line per second.
 fn halve(columns: &mut Vec<HeatColumn>) {
     let mut whole = std::mem::take(columns).into_iter();
     while let Some(mut column) = whole.next() {
@@ -302,7 +301,7 @@ fn halve(columns: &mut Vec<HeatColumn>) {
     }
 }
 
-/// A JSON file, or none when it does not exist.
+/// Reads a JSON file; none if it does not exist.
 fn read_json<T: DeserializeOwned>(
     folder: &Directory,
     name: &str,

@@ -1,4 +1,4 @@
-//! The readers of single files, for the fuzz targets: no part of the interface.
+//! Readers of single files for fuzz targets; not a public interface.
 
 use std::io::Cursor;
 
@@ -8,7 +8,7 @@ use crate::histogram_log::{Decoded, Decoder};
 use crate::limits::Budget;
 use crate::lines::Lines;
 
-/// Hands each histogram of a log over; the number of lines that cannot be read.
+/// Passes each histogram of a log to `found`; returns the number of unreadable lines.
 pub fn histogram_log(bytes: &[u8], mut found: impl FnMut(&str, &Histogram<u64>)) -> usize {
     let mut lines = Lines::new(Box::new(Cursor::new(bytes.to_vec())));
     let (mut budget, mut decoder, mut unreadable) = (Budget::new(), Decoder::default(), 0);
@@ -22,12 +22,12 @@ pub fn histogram_log(bytes: &[u8], mut found: impl FnMut(&str, &Histogram<u64>))
     unreadable
 }
 
-/// A histogram without the compression and the text around it, which a fuzzer does not get through.
+/// A histogram without compression and surrounding text, which a fuzzer rarely gets past.
 pub fn histogram(payload: &[u8]) -> Option<Histogram<u64>> {
     Decoder::default().decompressed(payload)
 }
 
-/// The lines of a gzip, its longest one, and what is wrong with it.
+/// The number of lines of a gzip file, the length of its longest line, and its damage.
 pub fn gzip(bytes: &[u8]) -> (usize, usize, Option<String>) {
     let mut lines = Lines::of_gzip(Cursor::new(bytes.to_vec()));
     let (mut budget, mut count, mut longest) = (Budget::new(), 0, 0);

@@ -1,5 +1,6 @@
-//! `readings.csv`: one row per sample, one column per metric and instance. When a device or process appears during a
-//! run, a new line of titles follows, and the rows after it have the new columns too. An empty cell was not measured.
+//! `readings.csv`: one row per sample, one column per metric and instance. When a device or process appears
+//! during a run, a new title line follows, and the rows after it have the new columns too. An empty cell
+//! means not measured.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -10,13 +11,14 @@ use crate::limits::{Budget, COLUMNS_MAX, READING_COST};
 use crate::lines::Lines;
 use crate::row::{self, Row, number};
 
-/// The row of titles.
+/// Writes the title row.
 pub(crate) fn write_titles(out: &mut Vec<u8>, columns: &[Column]) -> csv::Result<()> {
     let times = ["begin_s", "end_s"].map(str::to_string);
     row::write(out, times.into_iter().chain(columns.iter().map(Column::title)))
 }
 
-/// One sample: only numbers, so no cell is quoted. Whole ones are written exactly, others with six significant digits.
+/// Writes one sample: only numbers, so no cell is quoted. Integers are written exactly, other numbers with
+/// six significant digits.
 pub(crate) fn write_sample(out: &mut String, begin_s: f64, end_s: f64, readings: &Readings) {
     let _ = write!(out, "{begin_s:.3},{end_s:.3}");
     for value in readings.values() {
@@ -38,14 +40,14 @@ pub(crate) fn write_sample(out: &mut String, begin_s: f64, end_s: f64, readings:
     out.push('\n');
 }
 
-/// The table as far as it can be read; what is wrong with the file, `lines` knows. A column whose metric is not described
-/// gets the name it has and no meaning, rather than being lost.
+/// Reads the table as far as it is valid; `lines` records damage of the file. A column without a metric
+/// description is kept with its name and without a meaning.
 pub(crate) fn read(lines: &mut Lines, metrics: &[MetricInfo], budget: &mut Budget) -> ReadingTable {
     let described: HashMap<&str, &MetricInfo> =
         metrics.iter().map(|metric| (&*metric.name, metric)).collect();
     let mut table = ReadingTable::default();
     let mut known: HashMap<(String, String), usize> = HashMap::new();
-    // For each cell of a row: the place of its column in the table; none for a column that is left out.
+    // For each cell of a row, the index of its column in the table; none for an omitted column.
     let mut places: Vec<Option<usize>> = Vec::new();
     let mut row = Row::new();
     while row.read(lines, budget) {
@@ -64,9 +66,7 @@ pub(crate) fn read(lines: &mut Lines, metrics: &[MetricInfo], budget: &mut Budge
                     continue;
                 }
                 if known.len() == COLUMNS_MAX {
-                    lines.note(&format!(
-                        "it has more than {COLUMNS_MAX} columns, and the others are left out"
-                    ));
+                    lines.note(&format!("it has more than {COLUMNS_MAX} columns; the others are ignored"));
                     places.push(None);
                     continue;
                 }
@@ -93,7 +93,7 @@ pub(crate) fn read(lines: &mut Lines, metrics: &[MetricInfo], budget: &mut Budge
     table
 }
 
-/// Adds one sample; false when the memory for it is not left.
+/// Adds one sample; returns false if the memory limit is reached.
 fn read_row(
     row: &Row,
     places: &[Option<usize>],
@@ -104,7 +104,7 @@ fn read_row(
     let mut cells = row.cells();
     let mut time = || number::<f64>(cells.next()?);
     let times = time().zip(time());
-    // A sample has a cell for each column: a short row was cut.
+    // A sample has a cell for each column: a shorter row was truncated.
     let (Some((begin_s, end_s)), true) = (times, row.len() == places.len() + 2) else {
         lines.unreadable();
         return true;
@@ -124,14 +124,14 @@ fn read_row(
         if !cell.is_empty() {
             match number(cell) {
                 Some(value) => table.values[*place][at] = value,
-                None => lines.note("a value is no number and was left out"),
+                None => lines.note("a value is not a number and was ignored"),
             }
         }
     }
     true
 }
 
-/// Grows by a quarter, not by doubling: of thousands of columns half would be unused.
+/// Grows by a quarter instead of doubling: with thousands of columns, half of the memory would be unused.
 fn push(values: &mut Vec<f64>, value: f64) {
     if values.len() == values.capacity() {
         values.reserve_exact(values.len() / 4 + 16);

@@ -1,12 +1,12 @@
-//! Rows of comma-separated values (RFC 4180) in the files of a record. A cell in quotation marks may hold commas, quotation
-//! marks and line breaks.
+//! Rows of comma-separated values (RFC 4180) in the files of a record. A cell in quotation marks may contain
+//! commas, quotation marks and line breaks.
 
 use csv_core::{ReadRecordResult, Reader};
 
 use crate::limits::{Budget, LINE_BYTES_MAX};
 use crate::lines::Lines;
 
-/// Appends cells and the end of the row, each quoted where it must be.
+/// Appends a row; its cells are quoted if necessary.
 pub(crate) fn write<I>(out: &mut Vec<u8>, cells: I) -> csv::Result<()>
 where
     I: IntoIterator,
@@ -17,43 +17,44 @@ where
     Ok(writer.flush()?)
 }
 
-/// The cells of the row that was read last. Its memory is used again for the next.
+/// The cells of the last row. Its memory is reused for the next one.
 #[derive(Debug)]
 pub(crate) struct Row {
     reader: Reader,
-    /// The cells, one after the other.
+    /// The concatenated cells.
     text: Vec<u8>,
     text_length: usize,
-    /// Where each cell ends in `text`.
+    /// The end of each cell in `text`.
     ends: Vec<usize>,
     count: usize,
 }
 
 impl Row {
-    /// No row yet.
+    /// A buffer without a row.
     pub(crate) fn new() -> Row {
         Row { reader: Reader::new(), text: Vec::new(), text_length: 0, ends: Vec::new(), count: 0 }
     }
 
-    /// Reads the next row; false at the end, and where a limit is reached. A row that was cut short is left out.
+    /// Reads the next row; returns false at the end or at a limit. A truncated row is skipped.
     pub(crate) fn read(&mut self, lines: &mut Lines, budget: &mut Budget) -> bool {
         (self.text_length, self.count) = (0, 0);
         self.reader.reset();
         let mut length = 0;
         while let Some(line) = lines.next_whole(budget) {
-            // The empty row is one too: it would be passed over.
+            // An empty line is a row too; the parser would skip it.
             if line == b"\n" && length == 0 {
                 return true;
             }
             length += line.len();
             if length > LINE_BYTES_MAX {
                 let mebibytes = LINE_BYTES_MAX >> 20;
-                lines.stop(format!("a row is longer than {mebibytes} MiB, and it and the rest is left out"));
+                lines
+                    .stop(format!("a row is longer than {mebibytes} MiB; this row and the rest are ignored"));
                 return false;
             }
             if self.take(line) {
                 if std::str::from_utf8(&self.text[..self.text_length]).is_err() {
-                    lines.note("it has bytes that are not text, and was read as far as it goes");
+                    lines.note("it contains bytes that are not text and was read up to them");
                 }
                 return true;
             }
@@ -64,7 +65,8 @@ impl Row {
         false
     }
 
-    /// Takes a line, which is never empty: the reader takes that for the end of the file; true at the end of the row.
+    /// Parses a line, which must not be empty: the parser treats empty input as the end of the file. Returns
+    /// true at the end of the row.
     fn take(&mut self, mut input: &[u8]) -> bool {
         loop {
             let (result, read, written, ended) = self.reader.read_record(
@@ -84,19 +86,19 @@ impl Row {
         }
     }
 
-    /// How many cells it has.
+    /// The number of cells.
     pub(crate) fn len(&self) -> usize {
         self.count
     }
 
-    /// The cells in their order.
+    /// The cells, in order.
     pub(crate) fn cells(&self) -> impl Iterator<Item = &[u8]> {
         let begins = std::iter::once(&0).chain(&self.ends);
         begins.zip(&self.ends[..self.count]).map(|(begin, end)| &self.text[*begin..*end])
     }
 }
 
-/// A number of a cell.
+/// The number in a cell.
 pub(crate) fn number<T: std::str::FromStr>(cell: &[u8]) -> Option<T> {
     std::str::from_utf8(cell).ok()?.parse().ok()
 }
@@ -106,7 +108,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// The rows of a text, and whether all of it could be read.
+    /// The rows of a text, and whether the whole text is valid.
     fn rows(text: &[u8]) -> (Vec<Vec<Vec<u8>>>, bool) {
         let mut lines = Lines::new(Box::new(std::io::Cursor::new(text.to_vec())));
         let (mut row, mut budget) = (Row::new(), Budget::new());

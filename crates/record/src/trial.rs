@@ -1,4 +1,4 @@
-//! One trial's folder while the trial goes on.
+//! Writes the folder of a trial while the trial runs.
 
 use std::fs::File;
 use std::io::Write;
@@ -12,11 +12,11 @@ use crate::directory::{Durability, to_json, write_whole};
 use crate::histogram_log::{HistogramLog, OperationIntervals};
 use crate::{RecordError, interval_csv, readings_csv};
 
-/// Above this size `intervals.csv` is compressed when the trial is over; below it, people open it as it is.
+/// Size above which `intervals.csv` is compressed after the trial; smaller files stay readable for users.
 const INTERVALS_PLAIN_MAX: u64 = 256 * 1024;
 
-/// Writes one trial's folder. Each call reaches the file before it returns, in one write per file, so that a kill
-/// loses at most what was not handed over yet.
+/// Writes the folder of one trial. Each call writes to its file before it returns, with one write per file,
+/// so a kill loses only the data that was not passed yet.
 pub struct TrialWriter {
     directory: Directory,
     started_unix_ns: u64,
@@ -27,7 +27,7 @@ pub struct TrialWriter {
     events: File,
 }
 
-/// A file that takes the place of what has its name, be that a link, and stays open for reading and writing.
+/// Creates a file that replaces an existing one, or a link, and stays open for reading and writing.
 pub(crate) fn create(directory: &Directory, name: &str, text: &str) -> Result<File, RecordError> {
     let create = || {
         let mut replacement = directory.replacement(name, PRIVATE_FILE)?;
@@ -54,7 +54,7 @@ impl TrialWriter {
         })
     }
 
-    /// Where it is.
+    /// The path of the folder.
     pub fn path(&self) -> &Path {
         self.directory.path()
     }
@@ -75,7 +75,7 @@ impl TrialWriter {
     ) -> Result<(), RecordError> {
         let Some(first) = rows.first() else { return Ok(()) };
         let (phase, begin_s, end_s): (Phase, f64, f64) = (first.phase, first.begin_s, first.end_s);
-        // The histograms first: a row without its histogram would claim operations whose times are lost.
+        // Histograms come first: a row without its histogram would report operations without times.
         if let Some([response, service, lag]) = &mut self.logs {
             response.append(
                 phase,
@@ -116,7 +116,7 @@ impl TrialWriter {
         self.append("readings.csv", |writer| &mut writer.readings, &text)
     }
 
-    /// Appends one dated fact.
+    /// Appends one event.
     pub fn event(&mut self, event: &Event) -> Result<(), RecordError> {
         let path = self.file_path("events.jsonl");
         let mut text = serde_json::to_vec(event).map_err(|error| RecordError::malformed(&path, error))?;
@@ -134,8 +134,8 @@ impl TrialWriter {
         write_whole(&self.directory, "run.json", &text, durability)
     }
 
-    /// Ends the trial: `run.json` for the last time, long histogram logs folded, counters compressed, all synced.
-    /// Every step is tried even when an earlier one fails; the first failure is told.
+    /// Ends the trial: writes `run.json` for the last time, folds long histogram logs, compresses counters,
+    /// and syncs all files. Every step is tried even if an earlier one fails; the first failure is returned.
     pub fn finish(mut self, run: &Run) -> Result<(), RecordError> {
         let mut outcome = self.write_run(run, Durability::Synced);
         for log in self.logs.take().into_iter().flatten() {

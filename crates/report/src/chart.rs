@@ -1,7 +1,7 @@
 //! Charts: pure functions from data to one `<svg>` element.
 //!
-//! The light look stands in presentation attributes, so a chart draws without any style sheet, under the
-//! strictest content policy, and as a file of its own. Classes are there for a page that wants to override:
+//! The light theme is in presentation attributes, so a chart displays without a style sheet, under the
+//! strictest content policy, and as a separate file. A page can override them by class:
 //! `s0` to `s3` for the hues, `h0` to `h7` for the levels of a heatmap, `ink`, `soft`, `grid` and `area`.
 
 mod axis;
@@ -21,14 +21,14 @@ pub use axis::Axis;
 pub use dots::{Dot, dots};
 pub(crate) use draw::escape;
 pub use forest::{ForestRow, forest};
-pub use heatmap::{Heat, heatmap};
+pub use heatmap::{HeatmapData, heatmap};
 pub use lines::{bar, sparkline};
 pub use load_curve::{LoadCurvePoint, LoadCurveSeries, load_curve};
 pub use percentiles::{PercentileCurve, ReferencePoint, percentile_points, percentiles};
 pub use strip::{StripRow, strip};
-pub use style::{DARK_HEAT, DARK_HUES, HEAT, HUES, Look, swatch, swatches};
+pub use style::{DARK_HEAT, DARK_HUES, HEAT, HUES, SeriesStyle, swatch, swatches};
 pub use sweep::{SweepPoint, SweepSeries, sweep};
-pub use timeline::{Shade, Timeline, TimelineSeries, timeline};
+pub use timeline::{Mark, ShadedSpan, Timeline, TimelineSeries, timeline};
 
 /// The left edge of the plotting area of every chart over time, so that charts under one another line up.
 pub const TIME_LEFT: f64 = 64.0;

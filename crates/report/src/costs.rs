@@ -3,7 +3,7 @@
 use std::ops::RangeInclusive;
 
 use model::ResultDocument;
-use model::cost::{CostKind, CostPart, Difference, DifferencePart, OperationCost, Payer};
+use model::cost::{CostKind, CostOwner, CostPart, Difference, DifferencePart, OperationCost};
 use model::{Estimate, Operation, Unit};
 
 use crate::labels;
@@ -11,7 +11,7 @@ use crate::table::{Cell, Table};
 use crate::tables::SIDE_BY_SIDE;
 use crate::text::{Quantity, capitalized};
 
-/// What a part of a cost is called.
+/// The name of a part of a cost.
 pub(crate) fn kind_name(kind: CostKind) -> &'static str {
     match kind {
         CostKind::UserCpu => "CPU (user)",
@@ -43,11 +43,11 @@ pub(crate) fn kind_name(kind: CostKind) -> &'static str {
     }
 }
 
-pub(crate) fn payer_name(payer: &Payer) -> &str {
+pub(crate) fn payer_name(payer: &CostOwner) -> &str {
     match payer {
-        Payer::Process(name) | Payer::Device(name) => name,
-        Payer::Host => "host",
-        Payer::Generator => "load generator",
+        CostOwner::Process(name) | CostOwner::Device(name) => name,
+        CostOwner::Host => "host",
+        CostOwner::Generator => "load generator",
     }
 }
 
@@ -62,13 +62,13 @@ fn quantity(kind: CostKind) -> Quantity {
 /// An amount of one operation: `85.2 µs`, `1.00`, `4.00 KiB`.
 pub(crate) fn amount(kind: CostKind, value: f64) -> String {
     match kind.unit() {
-        // Fewer than one in a thousand: how many operations share one says more.
+        // Below 1 in 1000, the number of operations per unit is clearer.
         Unit::Count if value > 0.0 && value < 0.001 => format!("1 in {}", Quantity::Plain.show(1.0 / value)),
         _ => quantity(kind).show(value),
     }
 }
 
-/// What one operation is called in this result: `object`, `operation`, or the name of the step.
+/// The noun for one operation in this result: `object`, `operation`, or the name of the step.
 fn operation_name(document: &ResultDocument, operation: &Operation) -> String {
     match operation {
         Operation::Named(name) => name.clone(),
@@ -108,7 +108,7 @@ fn of_operation(document: &ResultDocument, operation: &Operation) -> Option<Tabl
         })
         .take(SIDE_BY_SIDE)
         .collect();
-    let mut keys: Vec<(CostKind, &Payer)> = Vec::new();
+    let mut keys: Vec<(CostKind, &CostOwner)> = Vec::new();
     for part in columns.iter().flat_map(|(_, cost)| &cost.parts) {
         if !keys.contains(&(part.kind, &part.of)) {
             keys.push((part.kind, &part.of));
@@ -142,11 +142,11 @@ fn of_operation(document: &ResultDocument, operation: &Operation) -> Option<Tabl
     }
     let most = columns.iter().map(|(_, cost)| explained_time(cost) / cost.time_s.value).fold(0.0, f64::max);
     if most > 1.2 {
-        table.note =
-            "Times of threads that work side by side add up to more than the time of an operation.".into();
+        table.note = "The times of parallel threads can add up to more than the time of an operation.".into();
     } else if (0.0..0.8).contains(&most) {
         table.note =
-            "The parts add up to less than the time: the rest passed before, between or behind what was watched.".into();
+            "The parts add up to less than the time: the rest was spent in something that was not watched."
+                .into();
     }
     (table.rows.len() > 1).then_some(table)
 }
@@ -157,12 +157,12 @@ fn cost_cell(part: &CostPart) -> Cell {
 
 /// The times of all threads of the system, added up; at the devices, where no threads are known.
 fn explained_time(cost: &OperationCost) -> f64 {
-    let times = |is_of: fn(&Payer) -> bool| -> f64 {
+    let times = |is_of: fn(&CostOwner) -> bool| -> f64 {
         let parts = cost.parts.iter().filter(|part| part.kind.is_time() && is_of(&part.of));
         parts.map(|part| part.each.value).sum()
     };
-    let of_threads = times(|of| matches!(of, Payer::Process(_)));
-    if of_threads > 0.0 { of_threads } else { times(|of| matches!(of, Payer::Device(_))) }
+    let of_threads = times(|of| matches!(of, CostOwner::Process(_)));
+    if of_threads > 0.0 { of_threads } else { times(|of| matches!(of, CostOwner::Device(_))) }
 }
 
 /// One table for each configuration and operation that differs from the baseline.

@@ -7,7 +7,7 @@ use crate::chart::escape;
 use crate::table::Table;
 use crate::terminal::all_doubts;
 use crate::text::visible;
-use crate::{sentences, tables};
+use crate::{launches, sentences, tables};
 
 /// The columns of [`csv`] before the latencies.
 const BEFORE: [&str; 23] = [
@@ -64,23 +64,23 @@ fn csv_row(
 ) {
     let number = |value: f64| if value.is_finite() { value.to_string() } else { String::new() };
     let mut fields = vec![
-        quoted(&document.run),
-        quoted(&document.experiment),
-        quoted(&document.workload),
-        quoted(&document.host.name),
-        quoted(&trial.trial),
-        quoted(&trial.treatment.label),
+        csv_text(&document.run),
+        csv_text(&document.experiment),
+        csv_text(&document.workload),
+        csv_text(&document.host.name),
+        csv_text(&trial.trial),
+        csv_text(&trial.treatment.label),
         trial.replicate.to_string(),
         trial.started_unix_ns.to_string(),
         number(trial.measured_s),
-        quoted(&trial.load),
-        quoted(&trial.ending.to_string()),
+        csv_text(&trial.load),
+        csv_text(&trial.ending.to_string()),
         trial.doubts.len().to_string(),
         trial.cpu_us_per_operation.map_or(String::new(), number),
     ];
     match operation {
         Some(operation) => {
-            fields.push(quoted(operation.name.as_str()));
+            fields.push(csv_text(operation.name.as_str()));
             let counts =
                 [operation.offered, operation.issued, operation.completed, operation.late, operation.failed];
             fields.extend(counts.map(|count| count.to_string()));
@@ -109,7 +109,7 @@ fn csv_row(
 
 /// A text as a cell. A spreadsheet would compute one that begins as a formula does: a single quotation mark before it makes
 /// it a text.
-fn quoted(text: &str) -> String {
+pub fn csv_text(text: &str) -> String {
     let mut text = visible(text).into_owned();
     // The first of a text in full width is a formula too where such characters are typed.
     if text.starts_with(['=', '+', '-', '@', '\t', '\n', '␍', '＝', '＋', '－', '＠']) {
@@ -133,6 +133,9 @@ pub fn markdown(document: &ResultDocument) -> String {
             out.push_str(&format!("- {}\n", markdown_text(&line)));
         }
         out.push('\n');
+    }
+    if let Some(launches) = launches::table(document) {
+        out.push_str(&markdown_table(&launches));
     }
     if document.configurations.len() == 2 && !document.comparison.is_empty() {
         out.push_str(&markdown_table(&tables::pair(document, &document.configurations[1].treatment.label)));
@@ -236,7 +239,7 @@ pub fn junit(document: &ResultDocument) -> String {
             .map(|why| ("failure", why));
         let why = || worst(DoubtKind::CutShort).map_or(trial.ending.to_string(), |doubt| doubt.text.clone());
         let broken = (trial.ending != Ending::Completed).then(|| ("error", why()));
-        case(&trial.trial, "ran to its end", broken.or(failed));
+        case(&trial.trial, "completed", broken.or(failed));
     }
     for goal in document.goal.iter().flat_map(|goal| &goal.goals) {
         let value = goal.value.filter(|value| value.is_finite());
@@ -271,7 +274,7 @@ mod tests {
             ("read=1", "read=1"),
             ("\u{1b}[2J", "␛[2J"),
         ] {
-            assert_eq!(quoted(text), expected);
+            assert_eq!(csv_text(text), expected);
         }
     }
 

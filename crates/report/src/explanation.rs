@@ -12,8 +12,8 @@ pub fn explanation(document: &ResultDocument, options: Terminal) -> String {
     heading(&mut page, document);
     for (kind, title) in [
         (FindingKind::Limits, "what limits"),
-        (FindingKind::RuledOut, "what was ruled out"),
-        (FindingKind::Observation, "what else was seen"),
+        (FindingKind::RuledOut, "ruled out"),
+        (FindingKind::Observation, "other observations"),
     ] {
         let findings = || document.findings.iter().filter(move |finding| finding.kind == kind);
         if findings().next().is_none() {
@@ -57,7 +57,7 @@ pub fn explanation(document: &ResultDocument, options: Terminal) -> String {
     }
 
     let unseen = unseen(document);
-    page.title("what was not measured");
+    page.title("not measured");
     if unseen.is_empty() {
         page.sentence("Every requested counter was read.");
     }
@@ -111,12 +111,10 @@ pub(crate) fn unseen(document: &ResultDocument) -> Vec<String> {
 fn why(document: &ResultDocument) -> &'static str {
     match &document.verdict {
         Verdict::Bottleneck { .. } => "A resource was saturated, and the load waited for it.",
-        Verdict::NotSaturated { .. } => {
-            "No watched resource was saturated: the system would carry more load."
-        }
+        Verdict::NotSaturated { .. } => "No watched resource was saturated: the system can carry more load.",
         Verdict::GeneratorBound { .. } => {
-            "The load generator was the limit, so nothing is claimed about the system."
+            "The load generator was the limit, so the result says nothing about the system."
         }
-        Verdict::Inconclusive { .. } => "The measurements do not show what limits.",
+        Verdict::Inconclusive { .. } => "The measurements do not show the limit.",
     }
 }

@@ -17,7 +17,7 @@ use crate::sentences::Headline;
 use crate::table::Table;
 use crate::terminal::{all_doubts, cut_short, no_proof, verdict_kind};
 use crate::text::{capitalized, date, plural};
-use crate::{costs, sentences, tables};
+use crate::{costs, launches, patterns, sentences, tables};
 #[cfg(test)]
 pub(crate) use markup::six_digits;
 use markup::{Origin, section, table};
@@ -78,10 +78,10 @@ pub fn html(document: &ResultDocument, study: &Study) -> String {
     out
 }
 
-/// Lines of one kind that the first screen has; their section has all.
+/// Maximum number of lines of one kind on the first screen; their section has all.
 const FIRST_LINES: usize = 2;
 
-/// What a reader wants to know first: the answer with its figures, why, what limits, how far it is confirmed, and what to do.
+/// The first screen: the answer with its figures, the reason, the limit, its proof, and the next step.
 fn header(document: &ResultDocument, name: &str, headline: &Headline) -> String {
     let mut facts = vec![document.workload.clone(), document.load.clone()];
     if document.trials.len() > 1 {
@@ -136,7 +136,7 @@ fn header(document: &ResultDocument, name: &str, headline: &Headline) -> String 
             .map(|line| format!("{} in {}", line.goal, line.trial))
             .collect();
         let text = match (goal.met, missed.len()) {
-            (true, _) => "Met by every trial.".to_string(),
+            (true, _) => "Met in every trial.".to_string(),
             (false, 0..=3) => format!("Missed: {}.", missed.join("; ")),
             (false, count) => format!("Missed: {count} of {}.", plural(goal.goals.len(), "condition")),
         };
@@ -161,19 +161,25 @@ fn header(document: &ResultDocument, name: &str, headline: &Headline) -> String 
     out
 }
 
-/// Figures beside which the answer stands: the numbers of one configuration, or each against the baseline; the goals.
+/// The figures next to the answer: the numbers of one configuration, or of each compared with the baseline; the goals.
 fn answer(document: &ResultDocument) -> String {
     let details = &sentences::headline(document).details;
     let mut out = match details.len() > FIRST_LINES {
         true => paragraphs(&details[FIRST_LINES..]),
         false => String::new(),
     };
+    if let Some(launches) = launches::table(document) {
+        out.push_str(&table(&launches, Origin::Result));
+    }
     out.push_str(&result(document));
     let is_list = document.configurations.len() > tables::SIDE_BY_SIDE || document.comparison.is_empty();
     if document.configurations.len() > 1 && is_list && document.curves.is_empty() {
+        if let Some(pairs) = patterns::reads_and_writes(document) {
+            out.push_str(&table(&pairs, Origin::Result));
+        }
         out.push_str(&table(&tables::configurations(document), Origin::Result));
     }
-    // Of a sweep the curves are the answer.
+    // For a sweep, the curves are the answer.
     out.push_str(&match sentences::is_swept(document) {
         true => compare::sweeps(document),
         false => compare::comparison(document),
@@ -182,7 +188,7 @@ fn answer(document: &ResultDocument) -> String {
         out.push_str(&table(&Table { title: "Goals".into(), ..goals }, Origin::Result));
     }
     if let Some(statuses) = tables::statuses(document) {
-        // One code in all of many trials needs no table.
+        // If many trials have only one status code, no table is needed.
         out.push_str(&match statuses.columns.as_slice() {
             [_, only] if statuses.rows.len() > 1 => {
                 format!("<p>Every response had status code {}.</p>", escape(&only.head))
@@ -193,12 +199,12 @@ fn answer(document: &ResultDocument) -> String {
     out
 }
 
-/// What of the cost of one operation differs between configurations.
+/// The differences in the cost of one operation between configurations.
 fn why(document: &ResultDocument) -> String {
     paragraphs(&costs::whys(document))
 }
 
-/// The limits of each configuration, the proof, and what was found out.
+/// The limits of each configuration, the proof, and the findings.
 fn limits(document: &ResultDocument) -> String {
     let mut out = paragraphs(sentences::headline(document).limits.get(FIRST_LINES..).unwrap_or_default());
     if let Some(limits) = tables::limits(document) {
@@ -209,7 +215,7 @@ fn limits(document: &ResultDocument) -> String {
     out
 }
 
-/// Throughput and response time against what was varied, published figures, and percentiles.
+/// Throughput and response time against the varied setting, published figures, and percentiles.
 fn curves(document: &ResultDocument, study: &Study) -> String {
     let mut out = match sentences::is_swept(document) {
         true => compare::comparison(document),
@@ -250,7 +256,7 @@ fn result(document: &ResultDocument) -> String {
     out.push_str(&table(&tables::amounts(trial, &document.traits), Origin::Result));
     let latencies = tables::latencies(trial, &document.traits, false);
     match latencies.rows.is_empty() {
-        true => out.push_str("<p>Nothing completed, so there are no response times.</p>"),
+        true => out.push_str("<p>No operation completed, so there are no response times.</p>"),
         false => out.push_str(&table(&latencies, Origin::Result)),
     }
     if let Some(cpu) = trial.cpu_us_per_operation.filter(|cpu| cpu.is_finite()) {

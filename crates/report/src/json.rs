@@ -1,13 +1,13 @@
-//! A result as JSON: the document with its sentences.
+//! A result as JSON: the document and its sentences.
 
-use model::verdict::Unclear;
+use model::verdict::InconclusiveReason;
 use model::{ResultDocument, Verdict};
 use serde_json::{Value, json};
 
 use crate::sentences;
 use crate::text::is_hidden;
 
-/// The same JSON with characters escaped that a terminal would obey, and `serde_json` leaves as they are.
+/// The same JSON, with terminal control characters escaped that `serde_json` does not escape.
 pub fn escaped_json(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
@@ -19,7 +19,7 @@ pub fn escaped_json(text: &str) -> String {
     out
 }
 
-/// The whole document with every sentence that is shown anywhere, pretty-printed. A number that is not finite is `null`.
+/// The complete document with all displayed sentences, pretty-printed. A number that is not finite is `null`.
 pub fn json(document: &ResultDocument) -> String {
     // Every map of a document has text keys, so writing it cannot fail; an error would still be reported as JSON.
     let text = serde_json::to_value(document)
@@ -34,7 +34,7 @@ pub fn json(document: &ResultDocument) -> String {
     }
 }
 
-/// The verdict of a result with its sentences, as it stands in the JSON of the result.
+/// The verdict of a result with its sentences, as in the JSON of the result.
 pub fn verdict_json(document: &ResultDocument) -> Value {
     let mut value = serde_json::to_value(&document.verdict).unwrap_or_default();
     add_verdict(&mut value, &document.verdict, document);
@@ -85,7 +85,7 @@ fn add_sentences(value: &mut Value, document: &ResultDocument) {
     }
 }
 
-/// The entries of a list in it; none where there is no such list.
+/// The entries of a list in it; none without such a list.
 fn items<'a>(value: &'a mut Value, pointer: &str) -> impl Iterator<Item = &'a mut Value> {
     value.pointer_mut(pointer).and_then(Value::as_array_mut).into_iter().flatten()
 }
@@ -97,7 +97,7 @@ fn add_verdict(value: &mut Value, verdict: &Verdict, document: &ResultDocument) 
     }
     if let Verdict::Inconclusive { reason, lacks } = verdict {
         value["missing"] = lacks.iter().map(sentences::missing).collect();
-        if let Unclear::Sides { sides } = reason {
+        if let InconclusiveReason::Sides { sides } = reason {
             for (side, shown) in sides.iter().zip(items(value, "/reason/sides/sides")) {
                 add_verdict(&mut shown["verdict"], &side.verdict, document);
             }

@@ -1,5 +1,5 @@
-//! Names that people read: of counters, of settings and of configurations. The names that a record uses stand beside them
-//! where somebody may want to look them up.
+//! Display names of counters, settings and configurations. The names of the record are shown next to them
+//! where they help to look something up.
 
 use model::result::{Configuration, Curve};
 use model::{Change, Level, ResultDocument, metrics as m, quantity};
@@ -7,7 +7,7 @@ use model::{Change, Level, ResultDocument, metrics as m, quantity};
 use crate::tables::{SIDE_BY_SIDE, letter};
 use crate::text::shortened;
 
-/// The counters by name. `{}` is the instance: a disk, a CPU, a process, a network interface, a file system.
+/// The counters by name. `{}` is the instance: a disk, a CPU, a process, a network interface, a volume, a file system.
 static COUNTERS: &[(&str, &str)] = &[
     (m::CGROUP_BUSY_CPUS, "CPUs used by group {}"),
     (m::CGROUP_CPU_FULL_SHARE, "time all tasks of group {} waited for a CPU"),
@@ -163,10 +163,21 @@ static COUNTERS: &[(&str, &str)] = &[
     (m::PROCESS_WRITE_CALLS_PER_S, "write calls of {}"),
     (m::PROCESS_WRITE_LIMIT_BYTES_PER_S, "limit on bytes written by {}"),
     (m::PROCESS_WRITE_LIMIT_PER_S, "limit on writes of {}"),
+    (m::VOLUME_IN_FLIGHT_OPERATIONS, "requests in flight at volume {}"),
+    (m::VOLUME_QUEUE_LENGTH, "queue of volume {}"),
+    (m::VOLUME_READ_BYTES_PER_S, "bytes read from volume {}"),
+    (m::VOLUME_READ_S, "time per read of volume {}"),
+    (m::VOLUME_READS_PER_S, "reads of volume {}"),
+    (m::VOLUME_TRANSFER_S, "time per transfer of volume {}"),
+    (m::VOLUME_TRANSFERS_PER_S, "transfers of volume {}"),
+    (m::VOLUME_UTILIZATION_SHARE, "utilization of volume {}"),
+    (m::VOLUME_WRITE_BYTES_PER_S, "bytes written to volume {}"),
+    (m::VOLUME_WRITE_S, "time per write of volume {}"),
+    (m::VOLUME_WRITES_PER_S, "writes of volume {}"),
 ];
 
-/// A counter by what it shows: `CPU 0 busy`, `queue of vda`, `time some task waited for I/O`. A counter that is not known
-/// goes by its own name, without the unit.
+/// The label of a counter: `CPU 0 busy`, `queue of vda`, `time some task waited for I/O`. An unknown counter
+/// keeps its own name, without the unit.
 pub(crate) fn counter(metric: &str, instance: &str) -> String {
     let Some((_, label)) = COUNTERS.iter().find(|(name, _)| *name == metric) else {
         return unknown(metric, instance);
@@ -177,7 +188,7 @@ pub(crate) fn counter(metric: &str, instance: &str) -> String {
             false => format!("{label}, {instance}"),
         };
     }
-    // Of the host as a whole: nothing to name.
+    // A counter of the whole host has no instance.
     let without = label.replace(", {}", "").replace(" of {}", "").replace(" {}", "");
     without.replace("{} ", "")
 }
@@ -190,7 +201,7 @@ fn unknown(metric: &str, instance: &str) -> String {
     if instance.is_empty() { name } else { format!("{name} of {instance}") }
 }
 
-/// A counter as a record names it: `disk.queue_length{vda}`.
+/// The name of a counter in the record: `disk.queue_length{vda}`.
 pub(crate) fn counter_name(metric: &str, instance: &str) -> String {
     if instance.is_empty() { metric.to_string() } else { format!("{metric}{{{instance}}}") }
 }
@@ -206,7 +217,7 @@ pub(crate) fn setting(path: &str) -> &str {
     }
 }
 
-/// A level: as a person writes it, with large counts in groups of three digits.
+/// A level for display, with large counts in groups of three digits.
 pub(crate) fn level(level: &Level) -> String {
     match level {
         Level::Count(count) => quantity::thousands(*count as f64),
@@ -214,7 +225,7 @@ pub(crate) fn level(level: &Level) -> String {
     }
 }
 
-/// A level that is known by its text only: `10000` is `10,000`.
+/// The same for a level given as text: `10000` is `10,000`.
 pub(crate) fn level_text(text: &str) -> String {
     match text.parse::<u64>() {
         Ok(count) => quantity::thousands(count as f64),
@@ -222,19 +233,19 @@ pub(crate) fn level_text(text: &str) -> String {
     }
 }
 
-/// The other settings of a curve; empty where there is one curve only.
+/// The other settings of a curve; empty if there is only one curve.
 pub(crate) fn series(curve: &Curve) -> String {
     series_text(&curve.series)
 }
 
-/// Settings of a curve that are known by their text only: `outstanding=8` is `queue depth 8`.
+/// The same for settings given as text: `outstanding=8` is `queue depth 8`.
 pub(crate) fn series_text(series: &str) -> String {
     let mut parts: Vec<String> = Vec::new();
     for word in series.split(' ').filter(|word| !word.is_empty()) {
         let word = word.trim_end_matches(',');
         match (word.split_once('='), parts.last_mut()) {
             (Some((name, level)), _) => {
-                // In a series `workload.` is left out.
+                // The name of a series omits `workload.`.
                 let path = if name.contains('.') { name.to_string() } else { format!("workload.{name}") };
                 parts.push(format!("{} {}", setting(&path), level_text(level)));
             }
@@ -254,13 +265,13 @@ fn change(change: &Change) -> String {
     format!("{} {}", setting(&change.factor.0), shortened(&level(&change.level), 32))
 }
 
-/// A configuration by what was varied and its level: `block_size 64KiB`, `users 10,000, commit_objects 10`. What was not
-/// varied alone goes by the name of its run, or is the baseline.
+/// A configuration by its varied settings and their levels: `block_size 64KiB`, `users 10,000, commit_objects 10`. Other
+/// configurations have the name of their run, or are the baseline.
 pub(crate) fn configuration(document: &ResultDocument, at: usize) -> String {
     let Some(configuration) = document.configurations.get(at) else { return letter(at) };
     let treatment = &configuration.treatment;
     let is_named = treatment.is_side || treatment.label.starts_with("confirmation");
-    // Where one of several settings changes at a time, the others are those of the baseline.
+    // If one of several settings changes at a time, the others have their baseline level.
     let alone = |each: &Configuration| each.treatment.changes.len() <= 1 && each.treatment.levels.len() != 1;
     let changes = match document.configurations.iter().all(alone) {
         true => &treatment.changes,
@@ -274,7 +285,7 @@ pub(crate) fn configuration(document: &ResultDocument, at: usize) -> String {
     }
 }
 
-/// The same by its label, as rows of a comparison have it.
+/// The same for the label of a comparison row.
 pub(crate) fn labelled(document: &ResultDocument, label: &str) -> String {
     match document.configurations.iter().position(|each| each.treatment.label == label) {
         Some(at) => configuration(document, at),
@@ -282,10 +293,10 @@ pub(crate) fn labelled(document: &ResultDocument, label: &str) -> String {
     }
 }
 
-/// Longest name of a configuration that heads a column.
+/// Maximum length of a configuration's name in a column heading.
 const HEAD_MAX: usize = 24;
 
-/// The only setting that is varied; none where there are several, and for runs compared with each other.
+/// The only varied setting; none if there are several, or if separate runs are compared.
 fn only_setting(document: &ResultDocument) -> Option<&str> {
     let mut paths = document.configurations.iter().map(|each| match each.treatment.levels.as_slice() {
         [only] if !each.treatment.is_side => Some(only.factor.0.as_str()),
@@ -295,20 +306,20 @@ fn only_setting(document: &ResultDocument) -> Option<&str> {
     paths.all(|path| path == Some(first)).then_some(first)
 }
 
-/// The corner of a table whose columns are configurations: the setting whose levels head them; empty where they are headed by
+/// The top left cell of a table whose columns are configurations: the setting of the column headings; empty if the headings are
 /// names.
 pub(crate) fn corner(document: &ResultDocument) -> &str {
     only_setting(document).map_or("", setting)
 }
 
-/// Whether the columns of configurations are headed by letters, as their names are too long.
+/// Whether column headings are letters because the names are too long.
 pub(crate) fn by_letter(document: &ResultDocument) -> bool {
     let is_long = |at| configuration(document, at).chars().count() > HEAD_MAX;
     only_setting(document).is_none() && (0..document.configurations.len()).any(is_long)
 }
 
-/// A configuration at the head of a column: the level of the only setting that is varied, its name, or its letter where names
-/// are long.
+/// The column heading of a configuration: the level of the only varied setting, its name, or its letter if names
+/// are too long.
 pub(crate) fn head(document: &ResultDocument, at: usize) -> String {
     if by_letter(document) {
         return letter(at);
@@ -320,7 +331,7 @@ pub(crate) fn head(document: &ResultDocument, at: usize) -> String {
     }
 }
 
-/// A configuration at the start of a row: as at the head of a column where letters are explained, else by its name.
+/// The row heading of a configuration: the same as its column heading if letters are explained, otherwise its name.
 pub(crate) fn row(document: &ResultDocument, label: &str) -> String {
     let at = document.configurations.iter().position(|each| each.treatment.label == label);
     match at {
@@ -330,7 +341,7 @@ pub(crate) fn row(document: &ResultDocument, label: &str) -> String {
     }
 }
 
-/// What the letters stand for; empty where columns are headed by names.
+/// The meaning of the letters; empty if column headings are names.
 pub(crate) fn letters(document: &ResultDocument) -> Vec<String> {
     if !by_letter(document) {
         return Vec::new();

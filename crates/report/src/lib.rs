@@ -1,4 +1,4 @@
-//! What people see: a result as a terminal page, an HTML file, JSON, CSV, Markdown and JUnit.
+//! The forms of a result: terminal page, HTML file, JSON, CSV, Markdown and JUnit.
 //!
 //! Pure functions. Nothing here reads a file, a clock or the environment, so the same result gives the same
 //! bytes; `clippy.toml` in this folder bans the calls that could change that.
@@ -6,19 +6,22 @@
 //! Findings and the verdict come as data: [`sentences`] is the one place where they become text.
 //!
 //! Terminal, page and Markdown draw the same [`table::Table`]s, whose numbers are taken from the result
-//! document and written by [`text`]; a test holds every one of them against the JSON.
+//! document and formatted by [`text`]; a test compares each of them with the JSON.
 //!
-//! Texts of a record are those of whoever made it: each form here shows them as text and nothing else, see
+//! Texts of a record are untrusted: each form shows them only as text, see
 //! [`text::visible`].
 #![forbid(unsafe_code)]
 
 pub mod chart;
+mod copy_time;
 mod costs;
 mod exchange;
 mod explanation;
 mod html;
 mod json;
 mod labels;
+mod launches;
+mod patterns;
 #[cfg(test)]
 mod recorded;
 pub mod sentences;
@@ -30,9 +33,11 @@ mod tables;
 mod terminal;
 pub mod text;
 
-pub use exchange::{csv, junit, markdown};
+pub use copy_time::{copy_time, copy_time_json};
+pub use exchange::{csv, csv_text, junit, markdown};
 pub use explanation::explanation;
 pub use html::html;
 pub use json::{escaped_json, json, verdict_json};
+pub use launches::{hyperfine_json, hyperfine_markdown};
 pub use sizing::sizing;
 pub use terminal::{Terminal, terminal};

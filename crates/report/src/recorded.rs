@@ -1,4 +1,4 @@
-//! Stored runs: what the program recorded on a real machine, judged as the program judges it. For tests, and for the
+//! Stored runs, recorded by the program on a real machine and judged by its analysis. For tests, and for the
 //! `page` example. `fixtures/README.md` says how they are recorded.
 
 use std::path::Path;

@@ -19,11 +19,11 @@ pub fn sizing(document: &SizingDocument, options: Terminal) -> String {
     }
     if let Some(answer) = &document.answer {
         if !answer.resources.is_empty() {
-            page.title("demand of an operation, and what the load needs");
+            page.title("demand of an operation, and total demand of the load");
             page.table(&resources(document));
         }
         if !answer.price_list.is_empty() {
-            page.title("what the load needs, part by part");
+            page.title("total demand of the load, by part");
             page.table(&price_list(answer));
         }
         if let Some(held_out) = &answer.held_out {

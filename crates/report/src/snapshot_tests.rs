@@ -60,7 +60,7 @@ fn two_runs_are_compared_as_configurations() {
 }
 
 #[test]
-fn what_cannot_be_told_says_what_would_tell_it() {
+fn what_cannot_be_reported_says_what_would_tell_it() {
     let mut document = recorded::run("queue-depth").document;
     for (settle, show, expected) in [
         (Some(24), Some(9), "About 24 replicates would settle it; about 9 would show a difference of 5 %."),
@@ -496,7 +496,7 @@ fn poisoned(values: &[f64]) -> Recorded {
             }
         }
         for resource in &mut trial.resources {
-            (resource.mean, resource.max, resource.full_at) = (next(), next(), next());
+            (resource.mean, resource.max, resource.saturated_at) = (next(), next(), next());
         }
     }
     for row in &mut document.comparison {

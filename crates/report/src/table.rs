@@ -7,7 +7,7 @@ use crate::text::{Scale, shortened, visible_line, wrap};
 pub enum Piece {
     /// Words.
     Words(String),
-    /// A number exactly as it stands in the result document, and how it is shown.
+    /// A number exactly as in the result document, and how it is shown.
     Number {
         /// As in the document.
         value: f64,
@@ -160,6 +160,10 @@ impl Table {
                 }
             }
         }
+        let is_too_wide = total(&widths) > width;
+        if let Some(at) = self.columns.iter().rposition(|column| column.optional).filter(|_| is_too_wide) {
+            return self.with_columns(|column| column != at).lines(width);
+        }
         // Words that are longer still are cut.
         while total(&widths) > width {
             let wide = (0..widths.len()).filter(|at| !self.columns[*at].right && widths[*at] > 8);
@@ -168,15 +172,15 @@ impl Table {
                 None => break,
             }
         }
-        if let Some(at) =
-            self.columns.iter().rposition(|column| column.optional).filter(|_| total(&widths) > width)
+        // Where nothing helps, the columns that do not fit follow below, with the first one repeated.
+        let fitting = (1..=widths.len()).rev().find(|count| total(&widths[..*count]) <= width).unwrap_or(1);
+        if let 2.. = fitting
+            && fitting < widths.len()
         {
-            let mut narrower = self.clone();
-            narrower.columns.remove(at);
-            narrower.rows.iter_mut().filter(|row| at < row.len()).for_each(|row| {
-                row.remove(at);
-            });
-            return narrower.lines(width);
+            let mut lines = self.with_columns(|column| column < fitting).lines(width);
+            lines.push(String::new());
+            lines.extend(self.with_columns(|column| column == 0 || column >= fitting).lines(width));
+            return lines;
         }
         let has_heads = heads.iter().any(|head| !head.is_empty());
         let mut lines = Vec::new();
@@ -187,6 +191,18 @@ impl Table {
             lines.extend(self.row_lines(row, &widths));
         }
         lines
+    }
+
+    /// The same with only some of its columns.
+    fn with_columns(&self, keeps: impl Fn(usize) -> bool) -> Table {
+        fn kept<T: Clone>(all: &[T], keeps: &impl Fn(usize) -> bool) -> Vec<T> {
+            all.iter().enumerate().filter(|(at, _)| keeps(*at)).map(|(_, one)| one.clone()).collect()
+        }
+        Table {
+            columns: kept(&self.columns, &keeps),
+            rows: self.rows.iter().map(|row| kept(row, &keeps)).collect(),
+            ..self.clone()
+        }
     }
 
     fn row_lines(&self, texts: &[String], widths: &[usize]) -> Vec<String> {
@@ -235,6 +251,16 @@ mod tests {
             ]
             .map(String::from)
         );
+        // Columns that may be left out go first, then the rest follows below.
+        let mut table = Table::new("", &["name", ">alpha", "?>beta", ">gamma"]);
+        table.row(["one", "1111111", "2222222", "3333333"].map(Cell::words).to_vec());
+        assert_eq!(table.lines(28), [" name    alpha    gamma", " one   1111111  3333333"].map(String::from));
+        assert_eq!(
+            table.lines(16),
+            [" name    alpha", " one   1111111", "", " name    gamma", " one   3333333"].map(String::from)
+        );
+        let mut table = Table::new("", &["what", ">n"]);
+        table.row(vec![Cell::words("b"), Cell::shown(1.0, "1.00")]);
         assert_eq!(table.numbers().collect::<Vec<_>>(), [(1.0, "1.00")]);
     }
 }

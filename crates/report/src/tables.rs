@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use model::result::{
-    Answer, BesideRow, ComparisonRow, Curve, Operation, OperationResult, ProofResult, PublishedFigure,
-    PublishedRow, TrialResult, Turn,
+    Answer, ComparisonRow, Curve, Direction, FigureRow, Operation, OperationResult, ProofResult,
+    PublishedFigure, PublishedRow, TrialResult,
 };
 use model::run::WorkloadTraits;
 use model::verdict::Closest;
@@ -212,13 +212,13 @@ pub(crate) fn resources(trial: &TrialResult, most: usize, with_names: bool) -> T
     let heads = ["resource", ">mean", ">max", ">saturated at", "counter"];
     let mut table = Table::new("", &heads[..if with_names { 5 } else { 4 }]);
     for resource in trial.resources.iter().take(most) {
-        let scale = Quantity::of(resource.unit).scale([resource.mean, resource.max, resource.full_at]);
+        let scale = Quantity::of(resource.unit).scale([resource.mean, resource.max, resource.saturated_at]);
         let shown = |value: f64| Cell::shown(value, scale.with_unit(value));
         let mut cells = vec![
             Cell::words(labels::counter(&resource.metric, &resource.instance)),
             shown(resource.mean),
             shown(resource.max),
-            if resource.full_at > 0.0 { shown(resource.full_at) } else { Cell::default() },
+            if resource.saturated_at > 0.0 { shown(resource.saturated_at) } else { Cell::default() },
         ];
         cells.extend(
             with_names.then(|| Cell::words(labels::counter_name(&resource.metric, &resource.instance))),
@@ -277,7 +277,7 @@ fn interval(row: &ComparisonRow, style: RatioStyle) -> Cell {
     }
 }
 
-/// How many replicates would settle what cannot be told: the last column of a comparison, where any row has them.
+/// How many replicates would settle what cannot be reported: the last column of a comparison, where any row has them.
 fn replicates_needed(row: &ComparisonRow) -> Option<u32> {
     row.replicates_to_settle.filter(|_| row.answer == Answer::CantTell)
 }
@@ -324,7 +324,7 @@ pub(crate) fn pair(document: &ResultDocument, label: &str) -> Table {
     let corner = labels::corner(document);
     let has_replicates = rows.iter().any(|row| replicates_needed(row).is_some());
     let mut heads = vec![corner, "", &first, &second, ">change", ">95 % interval", "answer"];
-    heads.extend(has_replicates.then_some(">replicates needed"));
+    heads.extend(has_replicates.then_some("?>replicates needed"));
     let mut table = Table::new("", &heads);
     for row in rows {
         let metric = metric(&row.metric, &document.traits);
@@ -418,7 +418,7 @@ pub(crate) fn against_baseline(document: &ResultDocument, metric_name: &str) -> 
     };
     let has_replicates = rows.iter().any(|row| replicates_needed(row).is_some());
     let mut heads = vec!["configuration", &head, ">change", ">95 % interval", "answer"];
-    heads.extend(has_replicates.then_some(">replicates needed"));
+    heads.extend(has_replicates.then_some("?>replicates needed"));
     let mut table = Table::new("", &heads);
     if let Some(baseline) = document.configurations.first() {
         table.row(
@@ -573,7 +573,7 @@ pub(crate) fn beside(document: &ResultDocument) -> Option<Table> {
     let published = document.beside.iter().map(|row| &row.published).max_by_key(|row| row.len());
     let published: Vec<&str> = published.into_iter().flatten().map(|figure| figure.name.as_str()).collect();
     columns.extend(published.iter().map(ToString::to_string));
-    let cell = |row: &BesideRow, at: usize| {
+    let cell = |row: &FigureRow, at: usize| {
         let figure = match at.checked_sub(row.measured.len()) {
             None => row.measured.get(at),
             Some(at) => row.published.iter().find(|figure| Some(&figure.name.as_str()) == published.get(at)),
@@ -581,7 +581,7 @@ pub(crate) fn beside(document: &ResultDocument) -> Option<Table> {
         let value = figure.and_then(|figure| figure.value);
         value.map_or_else(|| Cell::words("-"), |value| Cell::shown(value, Quantity::of(row.unit).show(value)))
     };
-    let times = |row: &BesideRow| {
+    let times = |row: &FigureRow| {
         row.times.map_or_else(Cell::default, |times| {
             Cell::shown(times, format!("x {}", quantity::three_figures(times)))
         })
@@ -590,7 +590,7 @@ pub(crate) fn beside(document: &ResultDocument) -> Option<Table> {
     if is_published {
         columns.push("at least".into());
     }
-    let cells = |row: &BesideRow| -> Vec<Cell> {
+    let cells = |row: &FigureRow| -> Vec<Cell> {
         let last = columns.len() - usize::from(is_published);
         (0..columns.len()).map(|at| if at < last { cell(row, at) } else { times(row) }).collect()
     };
@@ -623,7 +623,7 @@ pub(crate) fn beside(document: &ResultDocument) -> Option<Table> {
 }
 
 /// What a figure is called: `disk flush vda`, `metadir busy`, `export, objects/s`. Its unit stands with the values.
-fn figure_name(row: &BesideRow, traits: &WorkloadTraits) -> String {
+fn figure_name(row: &FigureRow, traits: &WorkloadTraits) -> String {
     if let Some(operation) = row.metric.strip_suffix(".rate_per_s") {
         return format!("{operation}, {}", rate_word(traits));
     }
@@ -757,7 +757,7 @@ pub(crate) fn limits(document: &ResultDocument) -> Option<Table> {
     lacks.dedup();
     if !lacks.is_empty() {
         let lacks: Vec<String> = lacks.into_iter().map(sentences::missing).collect();
-        table.note = format!("Where the limit is not clear: {}", lacks.join(" "));
+        table.note = format!("For configurations without a clear limit: {}", lacks.join(" "));
     }
     (!table.rows.is_empty()).then_some(table)
 }
@@ -765,11 +765,11 @@ pub(crate) fn limits(document: &ResultDocument) -> Option<Table> {
 /// What taking a part of each resource, and giving more of it, did to throughput; none without a proof.
 pub(crate) fn proof(document: &ResultDocument) -> Option<Table> {
     let proof = document.proof.as_ref().filter(|proof| !proof.rows.is_empty())?;
-    let has_given = proof.rows.iter().any(|row| row.turn == Turn::Given);
+    let has_given = proof.rows.iter().any(|row| row.turn == Direction::Given);
     let title = format!(
         "proof: throughput when a resource is reduced to {:.0} %{}",
         proof.share * 100.0,
-        if has_given { ", and when it is raised" } else { "" }
+        if has_given { ", and when it is increased" } else { "" }
     );
     let heads = ["resource", "", "in force", "set to", ">throughput", ">elasticity, 95 %", "answer"];
     let mut table = Table::new(&title, &heads);
@@ -782,7 +782,7 @@ pub(crate) fn proof(document: &ResultDocument) -> Option<Table> {
     for row in &proof.rows {
         table.row(vec![
             Cell::words(row.factor.clone()),
-            Cell::words(if row.turn == Turn::Taken { "reduced" } else { "raised" }),
+            Cell::words(if row.turn == Direction::Taken { "reduced" } else { "raised" }),
             Cell::words(row.in_force.clone()),
             Cell::words(row.level.clone()),
             row.throughput_ratio.map_or_else(
@@ -805,13 +805,13 @@ pub(crate) fn proof(document: &ResultDocument) -> Option<Table> {
             Cell::words("remainder"),
         ]);
     }
-    table.note = not_turned(proof);
+    table.note = not_varied(proof);
     Some(table)
 }
 
 /// What could not be turned, and why.
-fn not_turned(proof: &ProofResult) -> String {
-    let each = proof.not_turned.iter();
+fn not_varied(proof: &ProofResult) -> String {
+    let each = proof.not_varied.iter();
     let each = each.map(|one| format!("{} could not be changed: {}.", one.factor, one.why));
     each.collect::<Vec<_>>().join(" ")
 }
@@ -820,7 +820,7 @@ fn not_turned(proof: &ProofResult) -> String {
 pub(crate) fn why_no_proof(document: &ResultDocument) -> Option<String> {
     let proof = document.proof.as_ref()?;
     Some(match proof.rows.is_empty() {
-        true => not_turned(proof),
+        true => not_varied(proof),
         false => "No round of the proof was completed.".into(),
     })
 }

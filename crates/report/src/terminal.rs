@@ -10,7 +10,7 @@ use model::{Ending, FindingKind, ResultDocument, Verdict};
 
 use crate::sentences::{self, Headline};
 use crate::text::{Quantity, plural};
-use crate::{costs, labels, tables};
+use crate::{costs, labels, launches, patterns, tables};
 pub(crate) use page::Page;
 
 /// How a terminal is written to.
@@ -34,6 +34,10 @@ impl Default for Terminal {
 pub fn terminal(document: &ResultDocument, options: Terminal) -> String {
     let mut page = Page::new(options);
     heading(&mut page, document);
+    if let Some(launches) = launches::table(document) {
+        page.table(&launches);
+        page.gap();
+    }
     match document.configurations.len() {
         _ if document.trials.is_empty() => page.sentence("Nothing was measured: the record holds no trial."),
         0 | 1 => one_configuration(&mut page, document, options),
@@ -129,7 +133,7 @@ pub(crate) fn cut_short(trial: &TrialResult) -> Option<String> {
         Ending::Completed => return None,
         Ending::Failed(why) => format!("This trial failed: {why}."),
         Ending::Interrupted => "This trial was interrupted.".into(),
-        Ending::Running => "This trial did not end: Plimsoll was killed.".into(),
+        Ending::Running => "This trial is incomplete: Plimsoll was killed.".into(),
     })
 }
 
@@ -167,7 +171,7 @@ fn operations(page: &mut Page, trial: &TrialResult, traits: &WorkloadTraits, ver
     page.gap();
     let latencies = tables::latencies(trial, traits, verbose);
     if latencies.rows.is_empty() {
-        page.sentence("Nothing completed, so there are no response times.");
+        page.sentence("No operation completed, so there are no response times.");
         return;
     }
     page.table(&latencies);
@@ -197,6 +201,10 @@ fn side_by_side(page: &mut Page, document: &ResultDocument, options: Terminal) {
 fn one_row_each(page: &mut Page, document: &ResultDocument, options: Terminal) {
     let known = document.comparison.iter().any(|row| row.low.is_some());
     if document.curves.is_empty() {
+        if let Some(pairs) = patterns::reads_and_writes(document) {
+            page.table(&pairs);
+            page.gap();
+        }
         page.table(&tables::configurations(document));
         page.gap();
     }
@@ -255,16 +263,16 @@ pub(crate) fn finding_word(kind: FindingKind) -> &'static str {
     }
 }
 
-/// A doubt with the trials it stands with.
-pub(crate) struct Doubted<'a> {
+/// A doubt with its trials.
+pub(crate) struct DoubtGroup<'a> {
     pub(crate) doubt: &'a model::Doubt,
-    /// Trials with this very doubt; none for one of the whole experiment.
+    /// Trials with exactly this doubt; empty for a doubt about the experiment.
     trials: Vec<&'a str>,
-    /// Trials with another doubt of this kind only.
+    /// Trials with a different doubt of this kind.
     similar: Vec<&'a str>,
 }
 
-impl Doubted<'_> {
+impl DoubtGroup<'_> {
     /// The doubt with the trials it is about, in a sentence.
     pub(crate) fn sentence(&self, document: &ResultDocument) -> String {
         let about = match self.trials.as_slice() {
@@ -287,9 +295,9 @@ impl Doubted<'_> {
 
 /// All doubts: those of the experiment first, then those of trials. A kind of doubt is shown as the first trial has it; the
 /// other trials with one of this kind are counted.
-pub(crate) fn all_doubts(document: &ResultDocument) -> Vec<Doubted<'_>> {
-    let of = |doubt, trials| Doubted { doubt, trials, similar: Vec::new() };
-    let mut doubts: Vec<Doubted<'_>> = document.doubts.iter().map(|doubt| of(doubt, Vec::new())).collect();
+pub(crate) fn all_doubts(document: &ResultDocument) -> Vec<DoubtGroup<'_>> {
+    let of = |doubt, trials| DoubtGroup { doubt, trials, similar: Vec::new() };
+    let mut doubts: Vec<DoubtGroup<'_>> = document.doubts.iter().map(|doubt| of(doubt, Vec::new())).collect();
     for trial in &document.trials {
         let id = trial.trial.as_str();
         for doubt in &trial.doubts {
@@ -387,7 +395,7 @@ pub(crate) fn verdict(page: &mut Page, document: &ResultDocument, headline: &Hea
     if let Some(goal) = &document.goal {
         let missed = goal.goals.iter().filter(|line| !line.met).count();
         let text = match goal.met {
-            true => "met by every trial.".to_string(),
+            true => "met in every trial.".to_string(),
             false => format!("missed: {} of {}.", missed, plural(goal.goals.len(), "condition")),
         };
         page.labelled("GOAL", &text);

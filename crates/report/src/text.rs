@@ -394,7 +394,7 @@ pub fn visible_line(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// Breaks a text into lines of at most `width` characters, at spaces; a longer word stands alone.
+/// Breaks a text into lines of at most `width` characters, at spaces; a longer word has a line of its own.
 pub fn wrap(text: &str, width: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     let mut line = String::new();
@@ -414,9 +414,55 @@ pub fn wrap(text: &str, width: usize) -> Vec<String> {
     lines
 }
 
+/// Folds the lines of a text that are longer than `width`, for a terminal. What follows is indented by two more columns
+/// than the line, and what is written below a place in a file (`    | ^^^ help`) stays below it. A line of that file is left
+/// as it is.
+pub fn fold(text: &str, width: usize) -> String {
+    let mut out = Vec::new();
+    for line in text.split('\n') {
+        if line.chars().count() <= width {
+            out.push(line.to_string());
+            continue;
+        }
+        let (margin, rest) = match line.find(" | ").map(|at| line.split_at(at + 3)) {
+            Some((margin, rest)) if margin.trim_start().starts_with('|') => (margin, rest),
+            Some((margin, _)) if margin.trim_end_matches(" | ").trim().parse::<u32>().is_ok() => {
+                out.push(line.to_string());
+                continue;
+            }
+            _ => ("", line),
+        };
+        let indent = rest.len() - rest.trim_start().len();
+        let deeper = if margin.is_empty() { indent + 2 } else { indent };
+        let used = margin.chars().count();
+        let pieces = wrap(rest, width.saturating_sub(used + deeper).max(20));
+        for (at, piece) in pieces.iter().enumerate() {
+            let indent = if at == 0 { indent } else { deeper };
+            out.push(format!("{margin}{}{piece}", " ".repeat(indent)));
+        }
+    }
+    out.join("\n")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn long_lines_are_folded_and_lines_of_a_file_are_not() {
+        for (text, expected) in [
+            ("short\n", "short\n"),
+            ("error: one two three four five six seven", "error: one two three\n  four five six seven"),
+            ("  one of a, b, c, d, e, f, g, h", "  one of a, b, c, d,\n    e, f, g, h"),
+            (
+                " 12 | key = \"a value that is long\"\n    | ^^^ write another one",
+                " 12 | key = \"a value that is long\"\n    | ^^^ write another\n    | one",
+            ),
+            ("a_word_that_is_longer_than_a_line", "a_word_that_is_longer_than_a_line"),
+        ] {
+            assert_eq!(fold(text, 24), expected);
+        }
+    }
 
     #[test]
     fn nothing_of_others_reaches_the_terminal_but_what_is_seen() {

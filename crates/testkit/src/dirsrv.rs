@@ -12,7 +12,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use crate::slapd::SUFFIX;
 use crate::{Need, Scratch, lacks};
 
-/// Who may do everything.
+/// The administrator.
 pub const ROOT_DN: &str = "cn=Directory Manager";
 /// The password of [`ROOT_DN`].
 pub const ROOT_PASSWORD: &str = "secret12";
@@ -30,14 +30,14 @@ pub struct Dirsrv {
 }
 
 impl Dirsrv {
-    /// Starts one; `None` where it is not installed, which is recorded as a skip.
+    /// Starts one; `None` if it is not installed, which is recorded as a skip.
     pub fn start() -> Option<Dirsrv> {
         if lacks(Need::Program("ns-slapd")) {
             return None;
         }
         for _ in 0..3 {
             let folder = Scratch::new();
-            // Another may take a free port before the server does: then with others.
+            // Another process may take a free port before the server does: retry with others.
             let listener =
                 TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap_or_else(|error| panic!("{error}"));
             let port = listener.local_addr().map_or(0, |address| address.port());

@@ -1,4 +1,4 @@
-//! What a test needs from the machine. A test that cannot run ends through [`lacks`] alone: it finds out by itself whether
+//! What a test needs from the machine. A test that cannot run ends only through [`lacks`]: it checks whether
 //! the need is missing, and records the skip, so that the suite can report it. `.ci/skipped` prints what was recorded.
 
 use std::fmt;
@@ -15,10 +15,10 @@ use crate::Scratch;
 /// Names the file to which each skip is added.
 pub const SKIPPED: &str = "PLIMSOLL_SKIPPED";
 
-/// What a test may need and a machine may lack.
+/// A requirement of a test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Need<'a> {
-    /// The rights of root.
+    /// Root permissions.
     Root,
     /// A program with this name. It can be installed, so CI does not accept that it is missing.
     Program(&'a str),
@@ -34,7 +34,7 @@ pub enum Need<'a> {
     Cgroup(&'a str, &'a str),
     /// A controller in the hierarchy of cgroup v2, which may be changed.
     CgroupV2(&'a str),
-    /// So many processors.
+    /// This number of CPUs.
     Cpus(usize),
     /// `io_uring`: neither the kernel nor a filter of system calls forbids it.
     IoUring,
@@ -67,7 +67,7 @@ impl fmt::Display for Need<'_> {
 const LAST_PROCESS: &str = "/proc/sys/kernel/ns_last_pid";
 
 impl Need<'_> {
-    /// Whether this machine has it.
+    /// Whether this machine meets it.
     pub fn is_met(self) -> bool {
         match self {
             Need::Root => rustix::process::geteuid().is_root(),
@@ -83,7 +83,7 @@ impl Need<'_> {
             Need::Cpus(count) => std::thread::available_parallelism().is_ok_and(|have| have.get() >= count),
             Need::IoUring => may_use_io_uring(),
             Need::Linux(major, minor) => kernel_version().is_some_and(|version| version >= (major, minor)),
-            // Its mode lets everybody write, its meaning only root.
+            // Its mode allows everyone to write, but the kernel only root.
             Need::ProcessNumber => {
                 fs::read(LAST_PROCESS).and_then(|number| fs::write(LAST_PROCESS, number)).is_ok()
             }

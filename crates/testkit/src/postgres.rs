@@ -22,7 +22,7 @@ const NEED: Need<'static> = Need::Program("initdb");
 /// How long a server may take to begin.
 const BEGIN: Duration = Duration::from_secs(60);
 
-/// A server of its own in a scratch folder, reached by a socket there.
+/// A separate server in a scratch folder with a socket there.
 #[derive(Debug)]
 pub struct Postgres {
     folder: PathBuf,
@@ -120,13 +120,13 @@ impl Postgres {
         std::mem::forget(check("the server", serve.spawn()));
         let is_ready = || {
             // The last line of this file is how it stands.
-            let told = fs::read_to_string(data.join("postmaster.pid")).unwrap_or_default();
-            told.lines().nth(7).is_some_and(|line| line.trim() == "ready")
+            let reported = fs::read_to_string(data.join("postmaster.pid")).unwrap_or_default();
+            reported.lines().nth(7).is_some_and(|line| line.trim() == "ready")
         };
         let begin = Instant::now();
         while !is_ready() {
-            let told = || fs::read_to_string(&log).unwrap_or_default();
-            assert!(begin.elapsed() < BEGIN, "PostgreSQL did not start: {}", told());
+            let reported = || fs::read_to_string(&log).unwrap_or_default();
+            assert!(begin.elapsed() < BEGIN, "PostgreSQL did not start: {}", reported());
             std::thread::sleep(Duration::from_millis(20));
         }
         Some(Postgres { folder })

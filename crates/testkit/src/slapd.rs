@@ -11,9 +11,9 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::{Need, Scratch, lacks};
 
-/// The name all entries are below.
+/// The base DN of all entries.
 pub const SUFFIX: &str = "dc=example,dc=com";
-/// Who may do everything.
+/// The administrator.
 pub const ROOT_DN: &str = "cn=admin,dc=example,dc=com";
 /// The password of [`ROOT_DN`].
 pub const ROOT_PASSWORD: &str = "secret";
@@ -68,7 +68,7 @@ pub struct Slapd {
 }
 
 impl Slapd {
-    /// Starts one; `None` where it is not installed, which is recorded as a skip.
+    /// Starts one; `None` if it is not installed, which is recorded as a skip.
     pub fn start(options: &SlapdOptions) -> Option<Slapd> {
         if lacks(Need::Program("slapd")) {
             return None;
@@ -88,7 +88,7 @@ impl Slapd {
                 .unwrap_or_else(|error| panic!("slapadd: {error}"));
             assert!(output.status.success(), "slapadd: {}", String::from_utf8_lossy(&output.stderr));
         }
-        // Another may take a free port before the server does: then with others.
+        // Another process may take a free port before the server does: retry with others.
         for _ in 0..5 {
             let (port, tls_port) = free_ports();
             if let Some(child) = try_start(&folder, &config, options.tls.is_some(), port, tls_port) {
@@ -135,12 +135,12 @@ impl Slapd {
             child.unwrap_or_else(|| panic!("slapd does not start again: {}", self.folder.text("log")));
     }
 
-    /// Lets it answer nothing, with its connections open, until [`resume`](Slapd::resume).
+    /// Pauses it, with its connections open, until [`resume`](Slapd::resume).
     pub fn pause(&self) {
         self.signal(Signal::STOP);
     }
 
-    /// Lets it go on after [`pause`](Slapd::pause).
+    /// Resumes it after [`pause`](Slapd::pause).
     pub fn resume(&self) {
         self.signal(Signal::CONT);
     }
@@ -230,7 +230,7 @@ fn try_start(folder: &Scratch, config: &Path, tls: bool, port: u16, tls_port: u1
         urls.push_str(&format!(" ldaps://127.0.0.1:{tls_port}"));
     }
     let mut child = Command::new(PROGRAM)
-        // In the foreground, and quiet but for what is wrong.
+        // In the foreground, logging only errors.
         .args(["-d", "0", "-h", &urls, "-f"])
         .arg(config)
         .stdin(Stdio::null())

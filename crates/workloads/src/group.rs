@@ -1,4 +1,4 @@
-//! A launched command and everything it started: a process group that is ended as a whole.
+//! A launched command and its child processes: a process group that is ended as a whole.
 
 use std::fs;
 use std::io::{self, Write};
@@ -36,7 +36,7 @@ pub(crate) struct Group {
     /// Becomes readable when the first process has ended.
     pidfd: OwnedFd,
     reaped: bool,
-    /// What must stop to watch the number before it is given up.
+    /// The guard that must stop watching the group before its number is released.
     watcher: OnceLock<Arc<Watch>>,
 }
 
@@ -84,12 +84,12 @@ impl Group {
         let _ = rustix::process::kill_process_group(self.pid, signal);
     }
 
-    /// Is anything of the group still running?
+    /// Whether a process of the group is still running.
     fn is_running(&self) -> bool {
         !self.reaped && (self.ending().is_none() || has_other_members(self.number()))
     }
 
-    /// From here on another group can have the number.
+    /// From now on, another group can have this number.
     fn reap(&mut self) {
         if let Some(watcher) = self.watcher.get() {
             watcher.end(self.number());
@@ -108,7 +108,7 @@ impl Drop for Group {
     }
 }
 
-/// Is there a living process in this group besides its first?
+/// Whether this group has a living process besides its first.
 fn has_other_members(group: i32) -> bool {
     let Ok(entries) = fs::read_dir("/proc") else { return false };
     entries.flatten().any(|entry| {
@@ -139,10 +139,10 @@ impl Stopping {
         Stopping { group, grace, asked: None, killed: false, left_behind: false }
     }
 
-    /// Goes on with it, waiting a few milliseconds at most. True when nothing of the group is left.
+    /// Continues with it, waiting at most a few milliseconds. True if the group has ended.
     ///
     /// # Errors
-    /// When a process withstands SIGKILL.
+    /// If a process does not exit after SIGKILL.
     pub(crate) fn step(&mut self, now: Nanos) -> Result<bool, LoadError> {
         if !self.group.is_running() {
             if !self.group.reaped {
@@ -162,10 +162,7 @@ impl Stopping {
             }
             Some(asked) if now >= asked.saturating_add(self.grace).saturating_add(KILL_MAX) => {
                 return Err(LoadError::new(
-                    format!(
-                        "a process of group {} cannot be ended, not even by SIGKILL",
-                        self.group.number()
-                    ),
+                    format!("a process of group {} does not exit after SIGKILL", self.group.number()),
                     "it waits for a device: see the kernel's log (dmesg)",
                 ));
             }
@@ -203,7 +200,7 @@ pub(crate) struct Guard {
     watch: Arc<Watch>,
 }
 
-/// What a guard watches.
+/// The group that a guard watches.
 #[derive(Debug)]
 struct Watch(Mutex<(Option<ChildStdin>, Option<i32>)>);
 
@@ -215,7 +212,7 @@ impl Watch {
         send(&mut state.0, &format!("{number} {start}\n"));
     }
 
-    /// Watches this group no more, if it does.
+    /// Stops watching this group.
     fn end(&self, number: i32) {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if state.1 == Some(number) {
@@ -225,7 +222,7 @@ impl Watch {
     }
 }
 
-/// A guard that was killed guards no more; the launch goes on without.
+/// If the guard was killed, the launch continues without it.
 fn send(input: &mut Option<ChildStdin>, line: &str) {
     if let Some(input) = input {
         let _ = input.write_all(line.as_bytes());
@@ -248,7 +245,7 @@ impl Guard {
                               kill -s KILL -- \"-$group\"";
         if ignores_ended_children() {
             return Err(io::Error::other(
-                "SIGCHLD is ignored, which the program that started plimsoll has set: start it from a shell",
+                "the program that started plimsoll ignores SIGCHLD: start plimsoll from a shell",
             ));
         }
         let mut command = Command::new(SHELL);
@@ -287,8 +284,8 @@ fn ignores_ended_children() -> bool {
     ignored.is_some_and(|signals| signals & SIGCHLD_BIT != 0)
 }
 
-/// Can this be launched: a path, or a name to be found in `PATH`?
-pub(crate) fn is_program(program: &str) -> bool {
+/// Whether this can be launched: a path, or a name in `PATH`.
+pub fn is_program(program: &str) -> bool {
     let executable = |path: &Path| path.is_file() && rustix::fs::access(path, Access::EXEC_OK).is_ok();
     if program.contains('/') {
         return executable(Path::new(program));

@@ -1,7 +1,8 @@
-//! What Plimsoll drives. Each workload is a folder and one line in [`KINDS`]; none knows another.
+//! The workloads. Each is a folder and one line in [`KINDS`]; none depends on another.
 
 pub mod command;
 pub mod copy;
+mod device;
 pub mod disk;
 mod group;
 pub mod http;
@@ -14,6 +15,8 @@ mod testing;
 mod tests;
 
 use engine::workload::WorkloadKind;
+
+pub use group::is_program;
 
 /// Every kind of workload, in the order the handbook lists them.
 pub static KINDS: &[&dyn WorkloadKind] =

@@ -13,7 +13,7 @@ const MORE: f64 = 1.1;
 /// What one program takes in one round: a name, and a value of which less is better.
 type Figures = Vec<(&'static str, f64)>;
 
-/// Measures both in turn, prints their ratios, and tells which grew.
+/// Measures both in turn, prints their ratios, and reports which grew.
 pub(super) fn compare(repository: &Repository, before: &Path, rounds: usize) -> Result<Vec<Fault>, String> {
     let before = std::fs::canonicalize(before).map_err(|error| format!("{}: {error}", before.display()))?;
     let now = plimsoll(repository)?;

@@ -25,7 +25,7 @@ pub(crate) struct Benchmark {
     pub(crate) rounds: Option<usize>,
     /// Whether it runs only when it is named: it takes long, or needs what few have.
     pub(crate) is_on_demand: bool,
-    /// Measures in so many rounds, prints, and tells what missed its mark.
+    /// Measures in so many rounds, prints, and reports what missed its bound.
     pub(crate) run: fn(&Repository, usize) -> Result<Vec<Fault>, String>,
 }
 
@@ -165,7 +165,7 @@ fn chosen(arguments: &[String]) -> Result<Vec<(&'static Benchmark, usize)>, Stri
 mod tests {
     use super::*;
 
-    fn told(arguments: &str) -> Result<Vec<String>, String> {
+    fn reported(arguments: &str) -> Result<Vec<String>, String> {
         let words: Vec<String> = arguments.split_whitespace().map(str::to_string).collect();
         let shown = |(benchmark, rounds): (&Benchmark, usize)| format!("{} {rounds}", benchmark.name);
         Ok(chosen(&words)?.into_iter().map(shown).collect())
@@ -173,18 +173,21 @@ mod tests {
 
     #[test]
     fn what_takes_long_runs_when_it_is_named() {
-        let usual = told("").unwrap_or_default();
+        let usual = reported("").unwrap_or_default();
         assert!(usual.contains(&"disk-cache 7".to_string()), "{usual:?}");
         assert!(!usual.iter().any(|name| name.starts_with("keycloak")), "{usual:?}");
-        assert_eq!(told("keycloak"), Ok(vec!["keycloak 1".into()]));
+        assert_eq!(reported("keycloak"), Ok(vec!["keycloak 1".into()]));
     }
 
     #[test]
     fn rounds_are_those_that_were_asked_for_where_there_are_any() {
-        assert_eq!(told("disk-c counters --rounds 3"), Ok(vec!["disk-cache 3".into(), "counters 1".into()]));
-        assert_eq!(told("counters --rounds 3"), Err("what was chosen has no rounds".into()));
+        assert_eq!(
+            reported("disk-c counters --rounds 3"),
+            Ok(vec!["disk-cache 3".into(), "counters 1".into()])
+        );
+        assert_eq!(reported("counters --rounds 3"), Err("what was chosen has no rounds".into()));
         for wrong in ["http --rounds", "http --rounds 0", "http --rounds many"] {
-            assert_eq!(told(wrong), Err("--rounds wants a number above 0".into()), "{wrong}");
+            assert_eq!(reported(wrong), Err("--rounds wants a number above 0".into()), "{wrong}");
         }
     }
 }

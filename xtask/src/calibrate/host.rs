@@ -44,10 +44,10 @@ pub(super) struct Neighbour(std::sync::Arc<AtomicBool>, Option<std::thread::Join
 impl Neighbour {
     pub(super) fn start() -> Self {
         let stop = std::sync::Arc::new(AtomicBool::new(false));
-        let told = stop.clone();
+        let reported = stop.clone();
         let thread = std::thread::spawn(move || {
             let mut draw = Draw::new(7, 7);
-            while !told.load(Ordering::Relaxed) {
+            while !reported.load(Ordering::Relaxed) {
                 let busy = Instant::now() + Duration::from_millis(draw.whole(20, 400));
                 while Instant::now() < busy {
                     std::hint::spin_loop();

@@ -16,7 +16,7 @@ use crate::fault::Fault;
 use crate::files::Repository;
 use crate::program::{Folder, plimsoll};
 
-/// What was asked for on the command line.
+/// The arguments of the command line.
 struct Options {
     seeds: std::ops::Range<u64>,
     keep: bool,

@@ -2,7 +2,7 @@
 //!
 //! Each case starts it with parameters drawn from a seed, so that nothing can be tuned
 //! to one number, and runs an experiment on it as a user would: `plimsoll run` with a proof. What is planted is known here
-//! and told to nobody else. A neighbour uses CPU all the while, as on a shared machine.
+//! and reported to nobody else. A neighbour uses CPU all the while, as on a shared machine.
 //!
 //! Scored beside it: what the rules of thumb over the host's counters would have said.
 
@@ -14,7 +14,7 @@ use std::time::Instant;
 use serde_json::Value;
 
 use super::host::{Neighbour, Network, disk_of, free_ports, write_data};
-use super::predict::{foretell, law_only, what_if};
+use super::predict::{law_only, predict, what_if};
 use super::score::{Outcome, Score, print_row};
 use super::{Draw, Options, label};
 use crate::fault::Fault;
@@ -88,7 +88,7 @@ pub(super) const USERS: u64 = 64;
 /// How far what a request costs may be from what is planted, as a share of it.
 const COST_ERROR: f64 = 0.05;
 const SWEEP: [u64; 6] = [1, 2, 4, 8, 16, 32];
-/// Where capacity is to be foretold from below the knee: enough loads below it, wherever it lies.
+/// Where capacity is to be predicted from below the knee: enough loads below it, wherever it lies.
 const DENSE_SWEEP: [u64; 11] = [1, 2, 3, 4, 5, 7, 9, 12, 16, 22, 32];
 
 fn closed() -> Setup {
@@ -415,7 +415,7 @@ pub(super) fn run(
                 None => {
                     let begin = Instant::now();
                     run_case(program, &planted, folder, case, &setup, seed, ports).and_then(|document| {
-                        // Until the verdict is there; what is foretold from parts of the record comes after it.
+                        // Until the verdict is there; what is predicted from parts of the record comes after it.
                         let seconds = begin.elapsed().as_secs_f64();
                         let outcome = judge_case(program, folder, &name, &setup, &document)?;
                         Ok(Outcome { seconds, ..outcome })
@@ -500,7 +500,7 @@ fn judge_case(
     document: &Value,
 ) -> Result<Outcome, String> {
     let knee = setup.capacity.map(|capacity| (capacity, capacity * setup.delay_ms / 1e3));
-    let foretold = knee.map(|(capacity, knee)| foretell(program, folder, name, capacity, knee));
+    let predicted = knee.map(|(capacity, knee)| predict(program, folder, name, capacity, knee));
     let law_only = knee.and_then(|(_, knee)| law_only(document, knee));
     let what_if = match setup.what_if {
         Some(resource) => what_if(program, folder, name, document, resource)?,
@@ -546,7 +546,7 @@ fn judge_case(
         thumb: rule_of_thumb(&baseline["resources"]),
         proof: document["verdict"]["proved"] == true,
         measured: measured.unwrap_or(f64::NAN),
-        foretold: foretold.transpose()?.flatten(),
+        predicted: predicted.transpose()?.flatten(),
         law_only,
         what_if,
         costs,

@@ -7,11 +7,11 @@ use serde_json::Value;
 use super::planted::USERS;
 use crate::program::json;
 
-/// Loads from which capacity is foretold: up to this share of the knee.
+/// Loads from which capacity is predicted: up to this share of the knee.
 const BELOW_KNEE: f64 = 0.7;
 
-/// What `plimsoll size` foretells from the levels up to 0.7 of the knee: value, low, high.
-pub(super) fn foretell(
+/// What `plimsoll size` predicts from the levels up to 0.7 of the knee: value, low, high.
+pub(super) fn predict(
     program: &Path,
     folder: &Path,
     name: &str,
@@ -82,7 +82,7 @@ fn parabola(points: &[(f64, f64)]) -> Option<[f64; 3]> {
     solution.iter().all(|value| value.is_finite()).then_some(solution)
 }
 
-/// What twice of a resource is foretold to give, and what it gave, as ratios of throughput.
+/// What twice of a resource is predicted to give, and what it gave, as ratios of throughput.
 pub(super) fn what_if(
     program: &Path,
     folder: &Path,

@@ -11,11 +11,11 @@ pub(super) struct Outcome {
     pub(super) thumb: String,
     pub(super) proof: bool,
     pub(super) measured: f64,
-    /// What was foretold from loads up to 0.7 of the knee, with its interval; none when that is refused.
-    pub(super) foretold: Option<(f64, f64, f64)>,
+    /// What was predicted from loads up to 0.7 of the knee, with its interval; none when that is refused.
+    pub(super) predicted: Option<(f64, f64, f64)>,
     /// What the universal scalability law says of the same loads, whatever it fits and however far that is.
     pub(super) law_only: Option<f64>,
-    /// What twice of the resource was foretold to give, and what it gave.
+    /// What twice of the resource was predicted to give, and what it gave.
     pub(super) what_if: Option<(f64, f64)>,
     /// By how much each known cost of a request was missed, as a share of it.
     pub(super) costs: Vec<f64>,
@@ -37,8 +37,8 @@ pub(super) fn print_row(case: &Case, seed: u64, setup: &Setup, outcome: &Outcome
         mark(&outcome.thumb, case.is_partly_right(&outcome.thumb)),
         rate(setup.capacity),
         outcome.measured,
-        rate(outcome.foretold.map(|(value, _, _)| value)),
-        outcome.foretold.map_or_else(|| "-".into(), |(_, low, high)| format!("{low:.1}-{high:.1}")),
+        rate(outcome.predicted.map(|(value, _, _)| value)),
+        outcome.predicted.map_or_else(|| "-".into(), |(_, low, high)| format!("{low:.1}-{high:.1}")),
         rate(outcome.law_only),
         outcome.what_if.map_or_else(|| "-".into(), |(said, gave)| format!("{said:.2}/{gave:.2}")),
         outcome.seconds,
@@ -60,7 +60,7 @@ pub(super) struct Score {
     false_bottlenecks: usize,
     longest_s: f64,
     measured: Vec<f64>,
-    foretold: Vec<f64>,
+    predicted: Vec<f64>,
     covered: usize,
     refused: usize,
     law_only: Vec<f64>,
@@ -88,9 +88,9 @@ impl Score {
         if let Some(capacity) = setup.capacity {
             let error = |value: f64| (value / capacity - 1.0).abs();
             self.measured.push(error(outcome.measured));
-            match outcome.foretold {
+            match outcome.predicted {
                 Some((value, low, high)) => {
-                    self.foretold.push(error(value));
+                    self.predicted.push(error(value));
                     self.covered += usize::from((low..=high).contains(&capacity));
                 }
                 None => self.refused += 1,
@@ -114,11 +114,11 @@ impl Score {
         println!(
             "capacity predicted from loads up to 0.7 of the knee: {} refused; {}; in the 90 % interval {}",
             self.refused,
-            spread(&self.foretold),
+            spread(&self.predicted),
             self.covered
         );
         println!("the scalability law on the same loads, without refusal: {}", spread(&self.law_only));
-        println!("twice of a resource: {}", spread(&self.what_ifs));
+        println!("a resource doubled: {}", spread(&self.what_ifs));
         println!("cost of a request against what is planted: {}", spread(&self.costs));
     }
 }

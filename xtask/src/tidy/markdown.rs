@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn broken_links_are_told() {
+    fn broken_links_are_reported() {
         let page = "[a](b.md) [c](../top.md) [d](gone.md) [e](b.md#there) [f](b.md#nowhere) [g](#here) [h](https://example.org/x)\n## Here\n";
         let sample = Sample::new("links", &[("docs/a.md", page), ("docs/b.md", "# There\n"), ("top.md", "")]);
         let path = sample.repository.join("docs/a.md");

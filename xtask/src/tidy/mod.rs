@@ -68,7 +68,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn a_manifest_without_the_licence_is_told() {
+    fn a_manifest_without_the_licence_is_reported() {
         let package = |name: &str, licence: Option<&str>| json!({"id": name, "name": name, "version": "1.0.0", "license": licence, "dependencies": []});
         let metadata = Metadata::read(&json!({
             "workspace_members": ["plimsoll-a", "plimsoll-b"],

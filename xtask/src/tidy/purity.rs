@@ -98,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn code_that_reaches_outside_is_told_and_tests_and_comments_are_not() {
+    fn code_that_reaches_outside_is_reported_and_tests_and_comments_are_not() {
         let text = "\
 use std::fmt;
 // std::fs is for others.

@@ -180,7 +180,7 @@ pub static KINDS: &[&dyn WorkloadKind] = &[
     }
 
     #[test]
-    fn what_is_forgotten_is_told() {
+    fn what_is_forgotten_is_reported() {
         let files = [
             (
                 "crates/workloads/src/lib.rs",

@@ -90,14 +90,14 @@ mod tests {
     }
 
     #[test]
-    fn notes_to_oneself_are_told_and_like_words_are_not() {
+    fn notes_to_oneself_are_reported_and_like_words_are_not() {
         let note = NOTES[0];
         assert_eq!(said("a.rs", &format!("\n// {note}: later\n")), [format!("a.rs:2 says {note}")]);
         assert_eq!(said("a.rs", &format!("let MY{note} = {note}S; // to do")), [""; 0]);
     }
 
     #[test]
-    fn machine_paths_are_told_except_in_fixtures() {
+    fn machine_paths_are_reported_except_in_fixtures() {
         let text = "see /srv/build/here/file";
         assert_eq!(said("docs/a.md", text), ["docs/a.md:1 names `/srv/build/here`, a path of one machine"]);
         assert_eq!(said("crates/x/fixtures/proc/cmdline", text), [""; 0]);
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn long_sources_are_told() {
+    fn long_sources_are_reported() {
         let text = "x\n".repeat(LINES_MAX + 1);
         assert_eq!(said("crates/a/src/b.rs", &text), ["crates/a/src/b.rs has 901 lines, more than 900"]);
         assert_eq!(said("crates/a/data.csv", &text), [""; 0]);

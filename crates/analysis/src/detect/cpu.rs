@@ -1,5 +1,6 @@
-//! Did a CPU limit? How busy the whole host was says little about whose work waited, so a limit is claimed only of the
-//! system's own processes, or of a copy's own threads; the host's numbers rule out.
+//! Was a CPU the limit? The utilization of the whole host does not show whose work waited. So a limit is
+//! claimed only for the system's own processes, or for the threads of a copy; the host's numbers are used
+//! only to rule it out.
 
 use model::result::{ResultDocument, TrialResult};
 use model::run::GeneratorRole;
@@ -18,9 +19,9 @@ const BUSIEST_THREAD_CPUS: &str = metrics::PROCESS_BUSIEST_THREAD_CPUS;
 const ALONE_SHARE: f64 = 0.8;
 /// Share of its CPUs from which a process counts as limited by them.
 const FULL_SHARE: f64 = 0.9;
-/// Share of the host's CPUs below which they are ruled out.
+/// Utilization of the host's CPUs below which they are ruled out.
 const IDLE_SHARE: f64 = 0.7;
-/// Share of the time that some task waited for a CPU, below which they are ruled out.
+/// Share of the time that some task waited for a CPU, below which the CPUs are ruled out.
 const PRESSURE_SHARE: f64 = 0.1;
 
 pub(super) fn detect(study: &Study, document: &ResultDocument) -> Vec<Finding> {
@@ -38,7 +39,7 @@ fn sign(kind: FindingKind, claim: Claim, strength: f64) -> Sign {
     Sign::new(kind, Some(Resource::of_host(ResourceClass::Cpu)), claim, strength)
 }
 
-/// The system's processes that used the CPUs they may use, or whose one busy thread used one.
+/// The system's processes that used all allowed CPUs, or whose single busy thread used one CPU.
 fn processes(measured: &Measured, trial: &TrialResult, host_cpus: f64) -> Vec<Sign> {
     let run = &measured.record.run;
     let given = run.in_force.get("host.cpus").or_else(|| run.asked.get("host.cpus"));
@@ -46,8 +47,8 @@ fn processes(measured: &Measured, trial: &TrialResult, host_cpus: f64) -> Vec<Si
     if !(cpus > 0.0) {
         return Vec::new();
     }
-    // What is known of a service's threads tells more: see the `service` detector. What Plimsoll's own threads use is the
-    // load generator's; see there.
+    // If the thread states of a service are known, the `service` detector is more specific. The threads of
+    // Plimsoll belong to the `generator` detector.
     let is_known = |instance: &str| measured.mean(metrics::PROCESS_LOCK_WAIT_THREADS, instance).is_some();
     let columns = measured.columns().filter(|(_, column)| {
         column.metric.name == BUSY_CPUS && column.instance != "self" && !is_known(&column.instance)
@@ -60,7 +61,7 @@ fn processes(measured: &Measured, trial: &TrialResult, host_cpus: f64) -> Vec<Si
                 let claim = Claim::CpusUsed { process, used_cpus: used, allowed_cpus: cpus };
                 (claim, used, Estimate { value: cpus, low: FULL_SHARE * cpus, high: cpus })
             } else {
-                // One thread that never rests while the others nearly do.
+                // One thread is always busy while the others are nearly idle.
                 let busiest = measured
                     .mean(BUSIEST_THREAD_CPUS, &column.instance)
                     .filter(|busiest| *busiest >= FULL_SHARE && *busiest >= ALONE_SHARE * used)?;

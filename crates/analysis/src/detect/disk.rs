@@ -1,5 +1,6 @@
-//! Did a disk limit? How busy it was does not tell: a device that serves many requests at once is "busy" long before it
-//! is saturated. What tells is where the operations in flight were: in the device's queue, or somewhere else.
+//! Was a disk the limit? Its utilization does not show this: a device that serves many requests concurrently
+//! is "busy" long before it is saturated. The evidence is where the operations in flight were: in the
+//! device's queue, or elsewhere.
 
 use model::claim::{DeviceBound, DeviceClaim, SizePoint};
 use model::result::{Curve, CurvePoint, ResultDocument, TrialResult};
@@ -17,24 +18,27 @@ use crate::facts::device::{
 use crate::facts::io_limit::Reached;
 use crate::measured::Measured;
 
-/// Share of the operations in flight that must be with the device for it to limit.
+/// Share of the operations in flight that must be at the device if it is the limit.
 const AT_DEVICE: f64 = 0.7;
 /// Share of the operations in flight below which the device is ruled out.
 const ELSEWHERE: f64 = 0.3;
-/// A device that is busy for this share of the time, with this many requests at most while it is, is given one at a time.
+/// A device that is busy for this share of the time, with at most this many requests meanwhile, receives one
+/// request at a time.
 const SERIAL_BUSY: f64 = 0.8;
 const SERIAL_QUEUE: f64 = 1.25;
-/// Through the page cache the device's queue fills behind the load's back: then tasks must also have stalled.
+/// With the page cache, writeback fills the device's queue independently of the load: tasks must also have
+/// stalled.
 const STALLED_SHARE: f64 = 0.5;
 /// Share of the time in flushes from which they are the limit.
 const FLUSHING: f64 = 0.5;
-/// Elasticity of bytes per second to the block size up to which bytes are the limit, and from which operations are.
+/// Elasticity of bytes per second with respect to the block size up to which bytes are the limit, and from
+/// which operations are.
 const BYTES_FLAT: f64 = 0.2;
 const OPERATIONS_FLAT: f64 = 0.8;
-/// Bytes of a transfer up to which operations are mostly the limit, and from which bytes are.
+/// Transfer size up to which operations are probably the limit, and from which bytes are.
 const SMALL_BYTES: f64 = 16384.0;
 const LARGE_BYTES: f64 = 262_144.0;
-/// Below this utilization and queue an open load did not saturate the device.
+/// With a lower utilization and queue, an open load did not saturate the device.
 const CALM_UTILIZATION: f64 = 0.5;
 const CALM_QUEUE: f64 = 1.0;
 
@@ -74,8 +78,9 @@ fn device(measured: &Measured, trial: &TrialResult) -> Option<Sign> {
         found.push(measured.evidence(trial, metrics::PRESSURE_IO_SOME_SHARE, stalled));
     }
     let alone = moved_factor(measured, trial).is_none_or(|factor| factor < SHARED_FACTOR);
-    // Of several in flight it had one all the time: what lies between let them through one after another, as a file system
-    // does where writes of one file exclude each other. The time of each is then what limits.
+    // Several operations were in flight, but only one at the device at any time: a layer above serializes
+    // them, for example a file system that excludes concurrent writes of one file. The duration of each is
+    // then the limit.
     let serial = in_flight >= ONE_AT_A_TIME
         && measured.is_direct()
         && device.utilization.is_some_and(|busy| busy >= SERIAL_BUSY && device.queue <= SERIAL_QUEUE * busy);
@@ -87,7 +92,7 @@ fn device(measured: &Measured, trial: &TrialResult) -> Option<Sign> {
         in_flight,
         transfer_ms: device.transfer_s.map(|s| s * 1e3),
         host_cpu_share: measured.host_mean(metrics::CPU_BUSY_SHARE),
-        // One at a time says nothing of how many a device could carry.
+        // Serialized requests do not show how many concurrent ones a device could serve.
         one_at_a_time,
         flush_share,
         serial_flushes: device.serial_flushes().filter(|_| flush_share.is_some()),
@@ -108,7 +113,8 @@ fn device(measured: &Measured, trial: &TrialResult) -> Option<Sign> {
     Some(Sign::new(kind, Some(Resource::disk(&device.name)), claim, strength).with(found))
 }
 
-/// The share of the time that operations waited for flushes; none when they are not most of it, or it is not recorded.
+/// Share of the time in which operations waited for flushes; none if it is not most of the time, or not
+/// recorded.
 fn flush_share(trial: &TrialResult, device: &Device) -> Option<f64> {
     let time_ms = |of: &[&str]| -> f64 {
         let chosen = trial.operations.iter().filter(|operation| operation.name != Operation::All);
@@ -121,10 +127,10 @@ fn flush_share(trial: &TrialResult, device: &Device) -> Option<f64> {
     Some(share.min(1.0))
 }
 
-/// Adds to a limiting disk whether operations or bytes are what it has no more of, where the experiment shows it.
+/// Adds to a limiting disk whether operations or bytes are saturated, if the experiment shows it.
 fn note_bound(finding: &mut Finding, document: &ResultDocument) {
     let Claim::Device(claim) = &mut finding.claim else { return };
-    // One at a time is held by the time each takes, whatever its size; and flushes have none.
+    // Serialized operations are limited by their duration, for any size; and flushes have no size.
     if finding.kind != FindingKind::Limits || claim.one_at_a_time || claim.flush_share.is_some() {
         return;
     }
@@ -155,7 +161,7 @@ fn size_point(point: &CurvePoint) -> SizePoint {
     }
 }
 
-/// Which of the two stays the same as blocks grow: operations per second, or bytes.
+/// Which rate does not change as blocks grow: operations per second, or bytes per second.
 fn bound_over_sizes(curve: &Curve) -> Option<(DeviceBound, Vec<Evidence>)> {
     let steps: Vec<(f64, Evidence)> = curve
         .points
@@ -194,7 +200,7 @@ fn bound_over_sizes(curve: &Curve) -> Option<(DeviceBound, Vec<Evidence>)> {
     })
 }
 
-/// A limit that the experiment itself set on I/O, and that was reached.
+/// An I/O limit of the experiment that was reached.
 fn limit_reached(measured: &Measured, trial: &TrialResult) -> Option<Sign> {
     let reached = Reached::by_load(measured, trial)?;
     let about = Resource {
@@ -207,7 +213,8 @@ fn limit_reached(measured: &Measured, trial: &TrialResult) -> Option<Sign> {
     Some(sign.with([reached.evidence(measured, trial)]))
 }
 
-/// Something else used the device. Said of direct I/O only: a page cache reads ahead and writes when it likes.
+/// Something else used the device. Claimed only for direct I/O, because a page cache reads ahead and writes
+/// at any time.
 fn shared(measured: &Measured, trial: &TrialResult) -> Option<Sign> {
     device_share(measured, trial).filter(|_| measured.is_direct())?;
     let factor = moved_factor(measured, trial).filter(|factor| *factor >= SHARED_FACTOR)?;
@@ -221,7 +228,7 @@ fn shared(measured: &Measured, trial: &TrialResult) -> Option<Sign> {
     Some(Sign::new(FindingKind::Observation, Some(Resource::disk(&devices)), claim, factor).with([found]))
 }
 
-/// What larger blocks gained and cost.
+/// The gain and the cost of larger blocks.
 fn block_sizes(curve: &Curve) -> Option<Finding> {
     if curve.factor != BLOCK_SIZE {
         return None;

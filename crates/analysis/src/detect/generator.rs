@@ -1,4 +1,4 @@
-//! Was the load generator the limit? Then nothing can be said about the system.
+//! Was the load generator the limit? If so, nothing can be said about the system.
 
 use model::claim::{Lateness, Starvation};
 use model::result::{OperationResult, ResultDocument, TrialResult};
@@ -12,12 +12,12 @@ use crate::facts::io_limit::{LIMIT_REACHED, Reached};
 use crate::facts::service::THROTTLED_SHARE;
 use crate::measured::Measured;
 
-/// Share of the time a worker thread may be running or waiting to run; beyond it, it had no time left to wait for
-/// the system.
+/// Share of the time that a worker thread may run or wait to run; above it, the thread had no time to wait
+/// for the system.
 const BUSY_SHARE: f64 = 0.9;
-/// Share of the response time that may pass before an operation is even issued.
+/// Share of the response time that may pass before an operation is issued.
 const LAG_SHARE: f64 = 0.5;
-/// A lag below this is of no account, in milliseconds.
+/// A smaller lag is ignored, in milliseconds.
 const LAG_MS: f64 = 1.0;
 
 pub(super) fn detect(study: &Study, document: &ResultDocument) -> Vec<Finding> {
@@ -27,9 +27,9 @@ pub(super) fn detect(study: &Study, document: &ResultDocument) -> Vec<Finding> {
 }
 
 fn sign(measured: &Measured, trial: &TrialResult) -> Option<Sign> {
-    // The threads of a copy do the work that is measured, see the `cpu` detector; those of a command or of a
-    // synchronization only start it, and what they do between launches is in no operation's time. What they start is
-    // in their control group, and limited with them.
+    // The threads of a copy do the measured work, see the `cpu` detector. Those of a command or of a
+    // synchronization only start it, and their time between launches is not part of any operation. Started
+    // processes are in the control group of Plimsoll, and limited with it.
     let drives = measured.record.run.traits.generator == GeneratorRole::Drives;
     let shares = Shares::of(measured.record)?;
     let Shares { ran, waited, .. } = shares;
@@ -75,7 +75,8 @@ fn sign(measured: &Measured, trial: &TrialResult) -> Option<Sign> {
     Some(Sign::new(kind, about, claim, busy).with(found))
 }
 
-/// A limit of Plimsoll's own control group that was reached; none where there is none, or the experiment set it.
+/// A limit of Plimsoll's own control group that was reached; none if there is none, or if the experiment set
+/// it.
 fn group_limit(measured: &Measured) -> Option<Starvation> {
     let used = &measured.record.run.generator;
     let by_time = used.throttled_s.filter(|_| used.wall_s > 0.0).map_or(0.0, |s| s / used.wall_s).min(1.0);
@@ -108,7 +109,7 @@ fn by_other_processes(busy: f64, waited: f64) -> Option<Starvation> {
 /// Share of the time that threads wait for a CPU from which they are starved.
 const STARVED_SHARE: f64 = 0.25;
 
-/// How an open loop fell behind its schedule; none when it kept it.
+/// How an open loop fell behind its schedule; none if it did not.
 fn lateness(measured: &Measured, whole: &OperationResult) -> Option<Lateness> {
     if !measured.is_open() {
         return None;

@@ -1,5 +1,5 @@
-//! A command launched again and again: what its launches spent their time on, how the first compares with the later ones, and
-//! from which launch on they took another time.
+//! A command that is launched repeatedly: how its launches spent their time, how the first compares with the
+//! later ones, and from which launch on their times changed.
 
 use model::claim::{LaunchClaim, LaunchState};
 use model::launch::Doing;
@@ -20,20 +20,21 @@ use crate::statistics::{change_points, mann_whitney_p, mean, median};
 /// The operation of the first launch, and that of the later ones.
 const FIRST: &str = "first";
 const LATER: &str = "later";
-/// Launches after the first that make a median.
+/// Number of later launches that a median requires.
 const LATER_MIN: u64 = 2;
-/// CPU time over time up to which one thread at a time ran: the two are read a moment apart.
+/// Ratio of CPU time to time up to which one thread ran at a time: both are read at slightly different
+/// moments.
 const ONE_THREAD: f64 = 1.15;
 /// Share of the host's CPUs from which a command uses all of them.
 const ALL_CPUS: f64 = 0.9;
-/// Threads ready to run at the same time from which they wait for each other's CPU.
+/// Number of threads ready to run at the same time from which they wait for each other's CPU.
 const SEVERAL: f64 = 1.5;
-/// Values a series of launches is averaged down to before changes are looked for.
+/// Limit of the values in a series of launches; longer ones are averaged before changes are detected.
 const SERIES_MAX: usize = 240;
-/// Smallest change of the time that is worth a word, as a share of the larger.
+/// The smallest reported change of the time, as a share of the larger one.
 const LEAST_CHANGE: f64 = 0.1;
-/// How unlikely by chance the ranks on both sides of a change must be. Its place was chosen to make it large, so this is far
-/// below what is usual; thirteen launches after the first are needed.
+/// The p-value limit of the rank test on both sides of a change. The change point is chosen for the largest
+/// effect, so the limit is far below the usual one; it requires thirteen later launches.
 const CHANCE: f64 = 0.002;
 
 pub(super) fn detect(study: &Study, document: &ResultDocument) -> Vec<Finding> {
@@ -49,7 +50,7 @@ pub(super) fn detect(study: &Study, document: &ResultDocument) -> Vec<Finding> {
     })
 }
 
-/// The first launch, warm-up included, compared with the median of the later ones.
+/// The first launch, including the warm-up, compared with the median of the later ones.
 fn first(launches: Option<&Launches>, measured: &Measured, trial: &TrialResult) -> Option<Sign> {
     let done = |operation: &'static str| {
         measured.record.intervals.iter().filter(move |interval| {
@@ -78,8 +79,8 @@ fn first(launches: Option<&Launches>, measured: &Measured, trial: &TrialResult) 
     Some(Sign::new(FindingKind::Observation, None, claim, first_ms / later_ms).with([found]))
 }
 
-/// What the later launches spent most of their time on; the first where there is no other. A launch is as slow as the longest
-/// of its parts makes it, so that is its limit, where it is a resource.
+/// How the later launches spent most of their time; the first launch if there is no other. The longest part
+/// of a launch is its limit, if it is a resource.
 fn spent(launches: &Launches, measured: &Measured, trial: &TrialResult, host_cpus: f64) -> Option<Sign> {
     let later = Spent::of(&launches.of_operation(LATER));
     let spent = later.or_else(|| Spent::of(&launches.of_operation(FIRST)))?;
@@ -99,7 +100,7 @@ fn spent(launches: &Launches, measured: &Measured, trial: &TrialResult, host_cpu
         LaunchState::Waits(Doing::Lock) => Some(process(ResourceClass::Lock)),
         LaunchState::Waits(Doing::Asleep | Doing::Other | Doing::Running) => None,
     };
-    // Kept from running by others, it says nothing about the command.
+    // If others prevented it from running, this says nothing about the command.
     let is_disturbed = state == LaunchState::Ready && are_used_by_others(measured, cpu_share, host_cpus);
     let kind = match about {
         Some(_) if !is_disturbed => FindingKind::Limits,
@@ -131,19 +132,19 @@ fn spent(launches: &Launches, measured: &Measured, trial: &TrialResult, host_cpu
     Some(Sign::new(kind, about, claim, share).with(evidence))
 }
 
-/// Whether the CPUs were busy, and most of that was not the command.
+/// Whether the CPUs were busy, mostly not with the command.
 fn are_used_by_others(measured: &Measured, cpu_share: f64, host_cpus: f64) -> bool {
     let busy = measured.host_mean(metrics::CPU_BUSY_SHARE);
     busy.is_some_and(|busy| busy >= ALL_CPUS && cpu_share < 0.5 * busy * host_cpus)
 }
 
-/// What a launch can spend its time on, each with its share.
+/// The states of a launch with their shares of the time.
 fn states(spent: &Spent, host_cpus: f64) -> Vec<(LaunchState, f64)> {
     let mut states = Vec::new();
     let cpu_share = spent.cpu_share().unwrap_or(0.0);
     match cpu_share {
         share if share <= ONE_THREAD => {
-            // Several threads that want to run, and together use one CPU: they may use no more.
+            // Several threads that want to run but together use only one CPU: they may use no more.
             let threads = spent.running_threads.filter(|threads| *threads >= SEVERAL);
             states.push(match threads {
                 Some(threads) => (LaunchState::Ready, (threads - 1.0) / threads),
@@ -160,7 +161,8 @@ fn states(spent: &Spent, host_cpus: f64) -> Vec<(LaunchState, f64)> {
     states
 }
 
-/// From which launch on the time changed. The first launch is left out: it has an operation of its own.
+/// The launch from which on the times changed. The first launch is excluded, because it has a separate
+/// operation.
 fn shifted(launches: &Launches, measured: &Measured, trial: &TrialResult) -> Option<Sign> {
     let series: Vec<(f64, &Launch)> =
         launches.well().filter(|(_, launch)| launch.operation == LATER).collect();
@@ -196,7 +198,8 @@ fn shifted(launches: &Launches, measured: &Measured, trial: &TrialResult) -> Opt
     Some(Sign::new(FindingKind::Observation, None, claim, strength).with(evidence))
 }
 
-/// The sharpest change of a series: where the stretch before it begins, where the change is, where the stretch after it ends.
+/// The largest change in a series: the start of the stretch before it, the change, the end of the stretch
+/// after it.
 fn shift(times: &[f64]) -> Option<(usize, usize, usize)> {
     let each = times.len().div_ceil(SERIES_MAX).max(1);
     let averaged: Vec<f64> = times.chunks(each).filter_map(mean).collect();
@@ -221,14 +224,14 @@ mod tests {
 
     use model::cost::CostKind;
     use model::launch::Usage;
-    use model::verdict::{Carried, Unclear};
+    use model::verdict::{InconclusiveReason, UnsaturatedReason};
     use model::{Level, Missing, Operation, Shape, Verdict};
 
     use super::*;
     use crate::random::Random;
     use crate::simulate::{Simulated, single};
 
-    /// A launch of so many milliseconds that used nothing that is known.
+    /// A launch of this duration without known resource use.
     fn launch(number: u64, ms: f64) -> Launch {
         Launch {
             operation: if number == 1 { FIRST } else { LATER }.into(),
@@ -243,7 +246,7 @@ mod tests {
         result_beside(launches, 0.14)
     }
 
-    /// Likewise on a host whose CPUs are busy to this share.
+    /// The same on a host with this CPU utilization.
     fn result_beside(launches: &[Launch], busy: f64) -> ResultDocument {
         let total_s = launches.iter().map(|launch| launch.time as f64 / 1e9).sum::<f64>();
         let mut run = Simulated::of(
@@ -272,8 +275,8 @@ mod tests {
         claims.filter(|claim| matches!(claim, Claim::LaunchesShifted { .. })).collect()
     }
 
-    /// The published series of 30 launches whose "times improved greatly after the 14th run": 3.5 to 6.3 s, 4.8 s on average,
-    /// which is what 14 launches of 6.3 s and 16 of 3.5 s have.
+    /// The published series of 30 launches whose "times improved greatly after the 14th run": 3.5 to 6.3 s,
+    /// 4.8 s on average, which corresponds to 14 launches of 6.3 s and 16 of 3.5 s.
     #[test]
     fn the_published_shift_after_the_fourteenth_launch_is_found_and_dated() {
         const PUBLISHED: (f64, f64, f64) = (3.5, 4.8, 6.3);
@@ -308,8 +311,8 @@ mod tests {
         }
     }
 
-    /// In series without a change at most 1 in 100 may be found to have one, whatever the distribution of the times. Of 1000
-    /// series of 29 launches with each of these 0, 9, 8 and 5 were.
+    /// At most 1 % false positives in series without a change, for any distribution of the times. Of 1000
+    /// series of 29 launches with each distribution, 0, 9, 8 and 5 had one.
     #[test]
     fn launches_that_only_scatter_are_no_shift() {
         type Scatter = fn(&mut Random) -> f64;
@@ -344,7 +347,7 @@ mod tests {
         assert!(at.abs_diff(2000) <= 3000usize.div_ceil(SERIES_MAX), "{at}");
     }
 
-    /// Ten launches of 300 ms that used so much each, on a host whose CPUs are busy to this share.
+    /// Ten launches of 300 ms with this resource use each, on a host with this CPU utilization.
     fn busy(used: &[(CostKind, u64)], busy: f64) -> ResultDocument {
         let launches = (1..=10).map(|number| {
             let mut launch = launch(number, 300.0);
@@ -394,7 +397,7 @@ mod tests {
                     .all(|finding| finding.detector != Detector::Launches || !finding.evidence.is_empty())
             );
         }
-        // Others use the CPUs: no limit of the command.
+        // Others use the CPUs: not a limit of the command.
         let ready = [(UserCpu, 90 * MS), (SystemCpu, 0), (Ready, 200 * MS)];
         let disturbed = busy(&ready, 1.0);
         assert!(matches!(disturbed.verdict, Verdict::Inconclusive { .. }), "{:?}", disturbed.verdict);
@@ -402,13 +405,14 @@ mod tests {
         let found = disturbed.findings.iter().find(is_seen).unwrap();
         assert_eq!(found.kind, FindingKind::Observation);
         let asleep = ten(&cpu(1, 1), &waits(Doing::Asleep), 1);
-        let Verdict::NotSaturated { carried: Carried::Waited { finding } } = asleep.verdict else {
+        let Verdict::NotSaturated { carried: UnsaturatedReason::Waited { finding } } = asleep.verdict else {
             panic!("{:?}", asleep.verdict)
         };
         assert!(matches!(&asleep.findings[finding].claim, Claim::Launch(claim) if claim.command == "report"));
-        // Too short to be looked at, and not on a CPU for most of its time.
+        // Too short for samples, and mostly not on a CPU.
         let unknown = ten(&cpu(60, 60), &[], 0);
-        let Verdict::Inconclusive { reason: Unclear::NothingSaturated { .. }, lacks } = &unknown.verdict
+        let Verdict::Inconclusive { reason: InconclusiveReason::NothingSaturated { .. }, lacks } =
+            &unknown.verdict
         else {
             panic!("{:?}", unknown.verdict)
         };
@@ -450,7 +454,7 @@ mod tests {
         let found = differences(&[&first], &[&later, &later]).unwrap();
         let kinds: Vec<CostKind> = found.iter().map(|of| of.kind).collect();
         assert_eq!(kinds, [CostKind::SystemCpu, CostKind::ReadBytes, CostKind::MajorFaults]);
-        // Nothing is known of what was used.
+        // The resource use is unknown.
         assert_eq!(differences(&[&launch(1, 800.0)], &[&launch(2, 200.0)]), None);
         // It is known, and does not differ.
         assert_eq!(differences(&[&of(800.0, 20, 0, 0)], &[&later]), Some(Vec::new()));

@@ -1,4 +1,4 @@
-//! Throughput over a varied load: where it stopped growing, and what more load cost in response time.
+//! Throughput at varied loads: where it stopped growing, and the response times at higher loads.
 
 use model::claim::{LoadPoint, LoadSweep};
 use model::result::{Curve, CurvePoint, ResultDocument};
@@ -20,7 +20,7 @@ fn sweep(curve: &Curve) -> Option<Finding> {
     let peak = curve.points.iter().max_by(|a, b| rate(a).total_cmp(&rate(b)))?;
     let reaches = |point: &&CurvePoint| rate(point) >= NEARLY_ALL * rate(&peak);
     let knee = curve.points.iter().find(reaches);
-    // While the last rise of the load still raised throughput, the knee lies beyond what was measured.
+    // If the last load increase still increased throughput, the knee is beyond the measured loads.
     let grew = gain(curve).is_some_and(|gain| gain.grew);
     let point = |of: &CurvePoint| LoadPoint {
         label: of.label.clone(),

@@ -1,5 +1,5 @@
-//! Was memory short? Stalls say so; that much is free says little, as a cache uses what it can get. What the kernel had to
-//! look through and read back speaks for it or against.
+//! Was memory the limit? Memory stalls show it. Free memory says little, because a cache uses all it can get.
+//! Direct reclaim and refaults are evidence for or against it.
 
 use model::claim::MemoryClaim;
 use model::result::{ResultDocument, TrialResult};
@@ -11,16 +11,16 @@ use super::{Sign, gather_steps};
 use crate::facts::service::{FULL_MEMORY, memory_limit, services};
 use crate::measured::Measured;
 
-/// Pages that programs had to look through themselves before they got memory.
+/// Pages that programs had to scan themselves before they got memory (direct reclaim).
 const DIRECT_SCANS: &str = metrics::MEMORY_DIRECT_SCANS_PER_S;
-/// Share of the time tasks stalled for memory, from which it limits.
+/// Share of the time in which tasks stalled for memory from which it is the limit.
 const STALLED_SHARE: f64 = 0.2;
-/// Share of the time tasks stalled for memory, below which it is ruled out.
+/// Share of the time in which tasks stalled for memory below which it is ruled out.
 const CALM_SHARE: f64 = 0.01;
-/// Pages and events a second below which they are of no account.
+/// Lower rates of pages and events per second are ignored.
 const FEW_PER_S: f64 = 1.0;
 
-// What administrators have gone by; shown beside the numbers, judging nothing.
+// A rule of thumb of administrators; shown but not used for the judgement.
 const AVAILABLE_SHARE: f64 = 0.1;
 const PAGE_READS_PER_S: f64 = 5.0;
 const RECLAIM_EFFICIENCY: f64 = 0.3;
@@ -34,14 +34,14 @@ pub(super) fn detect(study: &Study, document: &ResultDocument) -> Vec<Finding> {
     })
 }
 
-/// What is read off the kernel's counters of memory: waits for it, and pages that were reclaimed too early.
+/// The kernel's memory counters: waits for memory, and pages that were reclaimed too early.
 struct Signs {
-    /// Waits: programs that had to reclaim pages themselves.
+    /// Waits: programs that had to reclaim pages themselves (direct reclaim).
     waits: Vec<Evidence>,
-    /// Pages read again: reclaimed while they were still needed.
+    /// Refaults: pages that were reclaimed although they were still needed.
     read_back: Vec<Evidence>,
     other: Vec<Evidence>,
-    /// Whether there are counters of both at all.
+    /// Whether counters of both exist.
     known: bool,
 }
 
@@ -75,7 +75,7 @@ impl Signs {
     }
 }
 
-/// What is left, and how well reclaiming pages went: by the rules of thumb.
+/// Available memory and reclaim efficiency, for the rules of thumb.
 fn other(measured: &Measured, trial: &TrialResult) -> Vec<Evidence> {
     let mut found = Vec::new();
     let available = measured.host_mean(metrics::MEMORY_AVAILABLE_BYTES);
@@ -107,7 +107,7 @@ fn host(measured: &Measured, trial: &TrialResult) -> Option<Sign> {
     };
     let mut kind = match stalled {
         Some(stalled) if stalled >= STALLED_SHARE => {
-            // A limit on one service stalls its own tasks, however much the host has left.
+            // A limit of one service stalls its own tasks, even if the host has free memory.
             let full = services(measured).into_iter().find(|service| {
                 memory_limit(measured, service).is_some_and(|(share, _)| share >= FULL_MEMORY)
             });
@@ -116,7 +116,7 @@ fn host(measured: &Measured, trial: &TrialResult) -> Option<Sign> {
         }
         Some(stalled) if stalled < CALM_SHARE => FindingKind::RuledOut,
         Some(_) => FindingKind::Observation,
-        // A kernel without stall information: what had to wait, and what was read again.
+        // A kernel without stall information (PSI): waits and refaults are used.
         None if signs.none() => FindingKind::RuledOut,
         None if !signs.waits.is_empty() => {
             claim.direct_scans_per_s = measured.host_mean(DIRECT_SCANS);
@@ -153,8 +153,9 @@ fn host(measured: &Measured, trial: &TrialResult) -> Option<Sign> {
     Some(Sign { against, ..sign.with(evidence) })
 }
 
-/// That the memory limit of a service is not what limits. A full one is common, as its page cache takes what it gets:
-/// what would show is pages read again. That it limits is said by what its threads wait for, see the `service` detector.
+/// Rules out the memory limit of a service. A limit that is reached is common, because the page cache uses
+/// all it can get: the evidence would be refaults. That it is the limit is shown by what its threads wait
+/// for, see the `service` detector.
 fn limit_of_service(measured: &Measured, trial: &TrialResult, service: &str) -> Option<Sign> {
     let (share, limit) = memory_limit(measured, service)?;
     let few = |metric: &str, line: f64| measured.mean(metric, service).filter(|value| *value < line);
@@ -184,7 +185,7 @@ mod tests {
     use crate::tests::read::{evidence, shown};
     use model::Shape;
 
-    /// A host with all counters of memory, at rest, and what is not at rest.
+    /// A host with all memory counters at zero, except the given ones.
     fn host(stalled: Option<f64>, others: &[(&'static str, f64)]) -> Simulated {
         let mut run = Simulated::of(Shape::closed(8), 1000.0, 8.0)
             .counter("memory.total_bytes", "", &[2.4e10])
@@ -209,7 +210,7 @@ mod tests {
     }
 
     type Counters = &'static [(&'static str, f64)];
-    /// Name, share of the time stalled, counters that are not at rest, and the finding.
+    /// Name, share of the time stalled, counters that are not zero, and the finding.
     type Case = (&'static str, Option<f64>, Counters, Option<FindingKind>);
 
     const THRASHING: Counters = &[
@@ -281,7 +282,7 @@ mod tests {
             let expected = used_share.map(|used_share| (FindingKind::RuledOut, shown(&claim(used_share))));
             assert_eq!(found.map(|finding| (finding.kind, shown(&finding.claim))), expected);
         }
-        // Its own tasks stall, whatever the host has left.
+        // Its own tasks stall, although the host has free memory.
         let stalled = service(9.9e7, 300.0, 4e6).counter("pressure.memory_some_share", "", &[0.6]);
         let found = &found(&stalled)[0];
         let about = Some(Resource::of_process(ResourceClass::Memory, "svc"));

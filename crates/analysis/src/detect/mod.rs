@@ -1,5 +1,5 @@
-//! Detectors: each looks for one thing and returns findings, for and against, with their numbers. A new one is a file
-//! here and a line in [`DETECTORS`].
+//! Detectors: each looks for one kind of sign and returns findings for and against, with their numbers. A new
+//! detector is a file here and a line in [`DETECTORS`].
 
 use std::collections::BTreeMap;
 
@@ -20,12 +20,13 @@ mod pauses;
 mod responses;
 mod service;
 mod steadiness;
+mod write_cache;
 
-/// Looks at a study and what was computed of it so far: trials, configurations, comparison and curves. The trials of
-/// the document are those of the study, in the same order.
+/// Examines a study and the results computed so far: trials, configurations, comparison and curves. The
+/// trials of the document are those of the study, in the same order.
 pub(crate) type Detect = fn(&Study, &ResultDocument) -> Vec<Finding>;
 
-/// Every detector, in the order their findings are shown.
+/// Every detector, in the order in which their findings are shown.
 pub(crate) static DETECTORS: &[Detect] = &[
     generator::detect,
     pauses::detect,
@@ -36,20 +37,21 @@ pub(crate) static DETECTORS: &[Detect] = &[
     network::detect,
     load::detect,
     steadiness::detect,
+    write_cache::detect,
     launches::detect,
     responses::detect,
 ];
 
-/// What one trial shows, before claims of the same kind about the same resource are gathered.
+/// A sign in one trial, before claims of the same kind about the same resource are merged.
 struct Sign {
     kind: FindingKind,
     about: Option<Resource>,
     claim: Claim,
-    /// How clearly it shows, to choose the trial whose numbers stand for all. Of a limit the share of it that was used.
+    /// How clear the sign is, to choose the trial whose numbers represent all. For a limit, its used share.
     strength: f64,
     evidence: Vec<Evidence>,
     against: Vec<Evidence>,
-    /// The step it was seen in; none for the whole trial.
+    /// The step; none for the whole trial.
     step: Option<Operation>,
 }
 
@@ -64,8 +66,8 @@ impl Sign {
     }
 }
 
-/// Asks every completed trial and gathers the signs: one finding for each kind and resource, with the numbers of the
-/// baseline's clearest trial, or of the clearest of all when the baseline does not show it.
+/// Collects the signs of all completed trials: one finding for each kind and resource. It has the numbers of
+/// the clearest trial of the baseline, or of the clearest of all if the baseline has none.
 fn gather(
     detector: Detector,
     study: &Study,
@@ -76,7 +78,7 @@ fn gather(
     gather_from(detector, study, document, ask)
 }
 
-/// The same of each step where operations follow one another: what limits one of them says nothing about the next.
+/// The same for each step of consecutive operations: the limit of one step says nothing about the next.
 fn gather_steps(
     detector: Detector,
     study: &Study,
@@ -96,7 +98,7 @@ fn gather_steps(
     })
 }
 
-/// `ask` answers each step that it looked at, or none for the whole trial, with its signs.
+/// `ask` returns the signs of each examined step, or of the whole trial without a step.
 fn gather_from(
     detector: Detector,
     study: &Study,
@@ -152,14 +154,15 @@ fn gather_from(
         .collect()
 }
 
-/// Whether two signs are one finding: of the same step and resource, or, where they are of none, of the same sort.
+/// Whether two signs belong to one finding: the same step and resource, or, without a resource, the same kind
+/// of claim.
 fn is_same(one: &Sign, other: &Sign) -> bool {
     let same_sort = || std::mem::discriminant(&one.claim) == std::mem::discriminant(&other.claim);
     let same_place = one.step == other.step && one.about == other.about;
     one.kind == other.kind && same_place && (one.about.is_some() || same_sort())
 }
 
-/// A finding about the whole experiment; none where its numbers are not finite.
+/// A finding about the whole experiment; none if its numbers are not finite.
 fn of_experiment(
     detector: Detector,
     kind: FindingKind,
@@ -181,7 +184,7 @@ fn of_experiment(
     })
 }
 
-/// Adds to each limit how throughput answered to more load, which speaks for it or against.
+/// Adds to each limit the effect of more load on throughput, as evidence for or against it.
 fn note_gains(findings: &mut [Finding], document: &ResultDocument) {
     for finding in findings.iter_mut().filter(|finding| finding.kind == FindingKind::Limits) {
         for gain in crate::curve::load_curves(document).filter_map(crate::curve::gain) {

@@ -1,5 +1,5 @@
-//! Did the network or the way in lose something? What is dropped or sent again costs time that no other counter shows. Seen
-//! over the whole host, so it is an observation, and judges nothing.
+//! Did the network or the accept queue lose something? Drops and retransmissions cost time that no other
+//! counter shows. The counters are for the whole host, so this is an observation without a judgement.
 
 use model::result::{ResultDocument, TrialResult};
 use model::{Claim, Detector, Estimate, Finding, FindingKind, Resource, ResourceClass, Study, metrics};
@@ -7,9 +7,9 @@ use model::{Claim, Detector, Estimate, Finding, FindingKind, Resource, ResourceC
 use super::{Sign, gather};
 use crate::measured::Measured;
 
-/// Share of the segments sent again from which it is worth a line: each costs at least a round trip.
+/// Share of retransmitted segments from which it is reported: each costs at least a round trip.
 const RESENT_SHARE: f64 = 0.005;
-/// Events a second below which they are of no account.
+/// Lower rates of events per second are ignored.
 const FEW_PER_S: f64 = 0.1;
 
 pub(super) fn detect(study: &Study, document: &ResultDocument) -> Vec<Finding> {

@@ -1,6 +1,6 @@
-//! Does the service pause now and then? A collection of garbage, a checkpoint, a flush or a job on a timetable stops
-//! every operation at once. Means hide it, and percentiles show that something was slow, not what. What tells is that for a
-//! while nothing is answered although operations are in flight; see [`crate::facts::pauses`].
+//! Does the service pause? Garbage collection, a checkpoint, a flush or a scheduled job stops every operation
+//! at once. Means hide this, and percentiles show only that something was slow. The evidence is that no
+//! request is answered for a while although operations are in flight; see [`crate::facts::pauses`].
 
 use model::claim::{Meanwhile, PausedPercentiles, PausesClaim, Spread};
 use model::result::{ResultDocument, TrialResult};
@@ -17,17 +17,18 @@ use crate::facts::service::services;
 use crate::measured::{Measured, Window};
 use crate::statistics::{mean, median, variance};
 
-/// Share of the time from which pauses limit: they then take more of it than all else together.
+/// Share of the time from which pauses are the limit: they then take more time than everything else together.
 const MOST: f64 = 0.5;
-/// Processors used, and share of the time a device was busy, from which something worked during a pause.
+/// Number of used CPUs, and utilization of a device, from which something was active during a pause.
 const WORKED: f64 = 0.5;
-/// The same, below which nothing did.
+/// The same, below which nothing was active.
 const RESTED: f64 = 0.1;
-/// Share of the pauses in which the sampler was stopped too, from which it was the machine.
+/// Share of the pauses in which the sampler was stopped too, from which the whole machine paused.
 const MACHINE_SHARE: f64 = 0.5;
-/// How much longer the slowest operation of an interval must take than usual to suggest a pause inside the interval.
+/// How much longer than usual the slowest operation of an interval must take to suggest a pause within the
+/// interval.
 const LONGER: f64 = 3.0;
-/// Length of an interval from which a shorter one can be asked for.
+/// Length of an interval from which a shorter one can be recommended.
 const COARSE_S: f64 = 0.15;
 
 pub(super) fn detect(study: &Study, document: &ResultDocument) -> Vec<Finding> {
@@ -87,7 +88,7 @@ fn sign(measured: &Measured, trial: &TrialResult) -> Option<Sign> {
     Some(Sign::new(kind, Some(about), claim, pauses.lost_share).with(evidence))
 }
 
-/// Whether it is the service that paused, and not the machine, the load generator or something behind the service.
+/// Whether the service itself paused, and not the machine, the load generator or another service.
 fn is_own(meanwhile: &Meanwhile) -> bool {
     match meanwhile {
         Meanwhile::GeneratorWaited(_)
@@ -104,7 +105,7 @@ fn is_own(meanwhile: &Meanwhile) -> bool {
     }
 }
 
-/// Each pause with its place in time, and what throughput was between them.
+/// Each pause with its time, and the throughput between pauses.
 fn evidence_of(measured: &Measured, trial: &TrialResult, pauses: &Pauses) -> Vec<Evidence> {
     let rate = |(begin_s, end_s): &(f64, f64)| {
         let per_s = Evidence::new(&trial.trial, "rate_per_s", Unit::PerSecond, (*begin_s, *end_s), 0.0);
@@ -114,7 +115,7 @@ fn evidence_of(measured: &Measured, trial: &TrialResult, pauses: &Pauses) -> Vec
     whole.filter(|_| measured.length_s() > 0.0).map(rate).collect()
 }
 
-/// What of the percentiles is the pauses' doing. None when other operations take as long.
+/// The effect of pauses on the percentiles. None if other operations take as long.
 fn percentiles(measured: &Measured, pauses: &Pauses) -> Option<PausedPercentiles> {
     let mut all = new_histogram();
     let mut responses = measured.record.histograms.values().map(|histograms| &histograms.response);
@@ -133,7 +134,7 @@ fn percentiles(measured: &Measured, pauses: &Pauses) -> Option<PausedPercentiles
     }
     let p99_ms = |histogram: &hdrhistogram::Histogram<u64>| histogram.value_at_quantile(0.99) as f64 / 1e6;
     let caught_share = 1.0 - others.len() as f64 / all.len() as f64;
-    // More than half were caught: then there are no others to speak of.
+    // If more than half were delayed, there are too few others for a comparison.
     let tells = !others.is_empty() && caught_share < 0.5 && p99_ms(&others) <= 0.8e3 * shortest_s;
     tells.then(|| PausedPercentiles {
         caught_share,
@@ -143,7 +144,7 @@ fn percentiles(measured: &Measured, pauses: &Pauses) -> Option<PausedPercentiles
     })
 }
 
-/// What the counters show of the time of the pauses.
+/// What the counters show during the pauses.
 fn meanwhile(
     measured: &Measured,
     trial: &TrialResult,
@@ -179,7 +180,7 @@ fn meanwhile(
             rested = false;
             continue;
         };
-        // A single thread that works gets less than it wants where others use the processors too.
+        // A single active thread gets less CPU time than it wants if others use the CPUs too.
         let threads = both(metrics::PROCESS_RUN_QUEUE_LENGTH, service).map_or(0.0, |(waited, _)| waited);
         if threads >= 0.5 * pauses.in_flight {
             return Meanwhile::NoCpu { process: service.to_string(), threads };
@@ -211,8 +212,8 @@ fn meanwhile(
     }
 }
 
-/// The share of the stretches over which a sample of the counters came late by half of their length: then the sampler, which
-/// is another process' thread than what is measured, did not get to run either.
+/// The share of the spans in which a sample of the counters was late by half of their length. Then the
+/// sampler, a thread of another process than the measured one, did not run either.
 fn stopped_too(measured: &Measured, spans: &[(f64, f64)]) -> f64 {
     let table = &measured.record.readings;
     if !measured.readings_fit() {
@@ -229,8 +230,8 @@ fn stopped_too(measured: &Measured, spans: &[(f64, f64)]) -> f64 {
     late.count() as f64 / spans.len() as f64
 }
 
-/// Pauses shorter than the intervals of the record: some intervals have an operation far slower than the others have,
-/// and answer less by as much time as it took. Never a limit.
+/// Pauses shorter than the intervals of the record: some intervals have an operation far slower than the
+/// others, and their throughput is lower in proportion to its duration. Never a limit.
 fn inside_intervals(measured: &Measured, trial: &TrialResult) -> Option<Sign> {
     if !measured.is_meant_steady() {
         return None;
@@ -244,7 +245,7 @@ fn inside_intervals(measured: &Measured, trial: &TrialResult) -> Option<Sign> {
         in_flight && window.longest_s >= LONGER * usual_s && over_s >= 0.1 * window.length_s()
     };
     let hits: Vec<&Window> = windows.iter().filter(|window| is_hit(window)).collect();
-    // A pause that crosses the end of an interval is answered in the next one, and time is lost in both.
+    // A pause across the end of an interval is answered in the next one, and costs time in both.
     let is_clear = |at: &usize| !is_hit(&windows[*at]) && !windows.get(at + 1).is_some_and(is_hit);
     let clear: Vec<&Window> = (0..windows.len()).filter(is_clear).map(|at| &windows[at]).collect();
     if hits.len() < PAUSES_MIN || clear.len() < 2 * PAUSES_MIN {
@@ -261,7 +262,7 @@ fn inside_intervals(measured: &Measured, trial: &TrialResult) -> Option<Sign> {
     let waited_s: f64 = hits.iter().map(|window| window.longest_s - usual_s).sum();
     let lost_share = lost_s / measured.length_s();
     let agrees = lost_s >= 0.5 * waited_s && lost_s <= 1.5 * waited_s && lost_s >= 3.0 * noise_s;
-    // A generator that does not get to run makes every answer late.
+    // A generator that does not run delays every response.
     let waited = Shares::of(measured.record).map_or(0.0, |shares| shares.waited);
     if !agrees || lost_share < TOLD_SHARE.max(waited) {
         return None;
@@ -292,7 +293,7 @@ mod tests {
     use crate::tests::read::{limit, rests_on, shown};
     use model::{DesignKind, Shape};
 
-    /// Pauses of `length_s` with `every_s` from one to the next.
+    /// Pauses of `length_s` every `every_s`.
     fn regular(length_s: f64, every_s: f64, seconds: f64) -> Vec<(f64, f64)> {
         let count = (seconds / every_s) as usize;
         (0..count).map(|at| 0.37 + at as f64 * every_s).map(|begin| (begin, begin + length_s)).collect()
@@ -309,7 +310,7 @@ mod tests {
         }
     }
 
-    /// A counter that is `during` in the intervals that lie within a pause, and `between` elsewhere.
+    /// A counter with the value `during` in the intervals within a pause, and `between` elsewhere.
     fn counter(
         run: Simulated,
         metric: &'static str,
@@ -327,7 +328,7 @@ mod tests {
         run.counter(metric, instance, &values)
     }
 
-    /// A service whose processors are as busy as said, in pauses and between them.
+    /// A service with given CPU use in pauses and between them.
     fn service(still: &[(f64, f64)], interval_s: f64, seconds: f64, cpus: (f64, f64)) -> Simulated {
         let run = Simulated::pausing((64, 128), 80.0, still, interval_s, seconds)
             .counter("process.threads", "svc", &[129.0])
@@ -338,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn pauses_are_told_with_what_they_cost_and_what_worked_meanwhile() {
+    fn pauses_are_reported_with_what_they_cost_and_what_worked_meanwhile() {
         let still = regular(0.25, 1.0, 10.0);
         let collecting = service(&still, 0.05, 10.0, (1.0, 0.06));
         insta::assert_snapshot!(shown(&found(&collecting).unwrap().claim), @r#"{"all_per_s":636.0,"between_per_s":848.0,"count":10,"in_flight":64.0,"length_s":{"max":0.25,"mean":0.25,"min":0.25},"lost_share":0.25,"meanwhile":{"own_work":{"cpus":1.0,"cpus_between":0.06,"process":"svc"}},"percentiles":{"caught_share":0.101,"max_ms":368.0,"p99_ms":336.0,"p99_others_ms":119.0},"period_s":{"max":1.0,"mean":1.0,"min":1.0},"process":"svc","regular":true,"sign":"pauses"}"#);
@@ -379,7 +380,8 @@ mod tests {
         assert!(near(claim.period_s, 1.94, 0.71, 3.58), "{claim:?}");
     }
 
-    /// Only where more of the time is lost than left, and then what threads wait for is not taken for the reason.
+    /// Pauses are the limit only if more time is lost than remains; then the waits of threads are not taken
+    /// for the cause.
     #[test]
     fn pauses_limit_when_they_take_most_of_the_time() {
         for (length_s, limits) in [(0.65, true), (0.35, false)] {
@@ -389,7 +391,7 @@ mod tests {
                 .counter("process.accept_queue_connections", "svc", &[0.0]);
             assert_eq!(limit(&result(&single(&run))), if limits { "pause of svc" } else { "" });
         }
-        // More users that still get more are told with it.
+        // If more users still increase throughput, this is reported too.
         let swept = experiment(vec![vary("load.closed", Some(64), &[32])], DesignKind::OneFactorAtATime, 1);
         let document = result(&carry_out(swept, |treatment| {
             let users = level(treatment, "load.closed", 64.0) as u32;
@@ -406,7 +408,7 @@ mod tests {
         let levels = (between.factor.as_str(), between.from.as_str(), between.to.as_str());
         assert_eq!(levels, ("load.closed", "32", "64"));
         assert!((between.throughput_ratio - 1.99).abs() < 0.01, "{between:?}");
-        // An open load that is carried all the same is not limited.
+        // An open load that is completed as offered is not limited.
         let still = regular(0.65, 1.0, 10.0);
         let mut open = service(&still, 0.05, 10.0, (1.0, 0.06));
         let rate = open.ends.len() as f64 / 10.0;
@@ -415,7 +417,8 @@ mod tests {
         assert_eq!(found(&open).unwrap().kind, FindingKind::Observation);
     }
 
-    /// A quota whose periods show as pauses stays the verdict, and a pool is seen through pauses, with samples between or not.
+    /// A quota whose periods look like pauses remains the verdict, and a pool is detected despite pauses,
+    /// with samples between them or not.
     #[test]
     fn what_limits_is_seen_through_the_pauses() {
         let still = regular(0.25, 1.0, 10.0);
@@ -448,7 +451,8 @@ mod tests {
         }
     }
 
-    /// What looks alike: users in step, a slow pool, a quota, a few users of which one is slow, one hiccup.
+    /// Similar patterns that are not pauses: synchronized users, a slow pool, a quota, a few users with a
+    /// slow one, a single hiccup.
     #[test]
     fn what_is_no_pause() {
         let quota: Vec<(f64, f64)> = regular(0.07, 0.1, 10.0);
@@ -484,14 +488,14 @@ mod tests {
         let still = regular(0.4, 5.3, 40.0);
         let run = Simulated::pausing((64, 128), 80.0, &still, 1.0, 40.0);
         insta::assert_snapshot!(shown(&found(&run).unwrap().claim), @r#"{"interval_s":1.0,"intervals":7,"longest_s":{"max":0.514,"mean":0.507,"min":0.49},"lost_share":0.0624,"of_intervals":40,"sign":"suspected_pauses","usual_s":0.12}"#);
-        // Slow operations that hold up no others lose no throughput.
+        // Slow operations that delay no others cost no throughput.
         let mut slow = Simulated::pausing((64, 128), 80.0, &[], 1.0, 40.0);
         for at in (0..40).step_by(5) {
             let first = slow.ends.iter().position(|(end, _)| *end > f64::from(at)).unwrap();
             slow.ends[first].1 = 480.0;
         }
         assert_eq!(found(&slow), None);
-        // A generator that waits for a CPU as long makes the same picture.
+        // A generator that waits for a CPU as long looks the same.
         let starved = Simulated { generator: (0.1, 0.08), ..run };
         assert_eq!(found(&starved), None);
     }

@@ -1,5 +1,5 @@
-//! What a server answered: a fast answer that is a redirection, empty, or an error under a status of success is no answer to
-//! the question that was measured.
+//! The responses of a server: a fast response that is a redirect, empty, or an error with a success status is
+//! not what was to be measured.
 
 use model::claim::StatusShare;
 use model::result::ResultDocument;
@@ -8,11 +8,11 @@ use model::{Claim, Detector, Finding, FindingKind, Study};
 use super::{Sign, gather};
 use crate::measured::Measured;
 
-/// Begin of the names of the facts that count statuses.
+/// The prefix of the names of the facts that count statuses.
 const STATUS: &str = "responses.status.";
-/// How many times the smallest body the largest may have.
+/// Limit of the ratio of the largest to the smallest body.
 const SIZES_ALIKE: f64 = 2.0;
-/// Bytes by which bodies may differ whatever their size: a date, a number.
+/// Bytes by which bodies may differ at any size: a date, a number.
 const SIZES_DIFFER_BYTES: f64 = 64.0;
 
 pub(super) fn detect(study: &Study, document: &ResultDocument) -> Vec<Finding> {
@@ -23,7 +23,7 @@ pub(super) fn detect(study: &Study, document: &ResultDocument) -> Vec<Finding> {
     })
 }
 
-/// Several statuses, or redirections: what was measured is then not the page.
+/// Several statuses, or redirects: then the page itself was not measured.
 fn statuses(measured: &Measured) -> Option<Claim> {
     let counts = measured.record.run.facts.iter().filter_map(|(name, level)| {
         let status: u16 = name.strip_prefix(STATUS)?.parse().ok()?;

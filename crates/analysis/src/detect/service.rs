@@ -1,8 +1,8 @@
-//! What did the threads of the service do while operations waited? The host's counters are idle when a pool, a lock or a
-//! slow service behind is the limit; what tells is what the service's own threads do.
+//! What did the threads of the service do while operations waited? The host's counters are idle when a pool,
+//! a lock or another slow service is the limit; the evidence is the activity of the service's own threads.
 //!
-//! Operations spend their time with the threads at work, so what most of these wait for is what limits, when nothing
-//! more of them would help. [`RULES`] are asked in order; the first that applies names the limit.
+//! Operations are with the threads at work, so what most of these wait for is the limit, unless more of the
+//! threads would help. [`RULES`] are applied in order; the first match names the limit.
 
 use model::claim::{ServiceClaim, ServiceState, Stage, ThreadState};
 use model::resource::Detail;
@@ -22,33 +22,36 @@ use crate::facts::service::{
 use crate::facts::threads::Thread;
 use crate::measured::Measured;
 
-/// The same for files, when a limit on the service's I/O is reached: what it does beside may take longer than the wait.
+/// The same for files, if an I/O limit of the service is reached: its other work may take longer than the
+/// wait.
 const AT_LIMIT: f64 = 0.2;
-/// Share of a CPU from which a thread never rests.
+/// Share of a CPU from which a thread counts as always busy.
 const FULL_THREAD: f64 = 0.85;
-/// Share of the answers in flight that wait in buffers of TCP, from which the way out limits. An answer on its way is half
-/// sent on average.
+/// Share of the responses in flight that wait in TCP buffers, from which sending is the limit. A response on
+/// its way is half sent on average.
 const SENDING_SHARE: f64 = 0.25;
-/// Bytes of an answer from which it shows in these buffers beside what every connection takes.
+/// Size of a response from which it is visible in these buffers besides the usual contents of every
+/// connection.
 const ANSWER_BYTES: f64 = 16384.0;
 /// Share of the time from which a stage of a pipeline is always busy.
 const ALWAYS: f64 = 0.8;
-/// The same of an engine that drives itself: one of its stages sets the pace, and threads are looked at now and then only.
+/// The same for an engine: one of its stages sets the pace, and threads are only sampled.
 const MOSTLY: f64 = 0.6;
 /// How much longer than the next one the busiest stage is busy, as a share of the time.
 const AHEAD: f64 = 0.15;
-/// Flushes for each operation from which each has one of its own.
+/// Flushes per operation from which each operation has its own.
 const FLUSHES_EACH: f64 = 0.5;
-/// How many times as long as all else flushes and the kernel take from which flushes are most of the time of an operation.
+/// Ratio of the time of flushes and the kernel to all other time, from which flushes are most of an
+/// operation's time.
 const FLUSHES_OVER_ELSE: f64 = 2.0;
-/// Threads up to which a program may be a pipeline: more of the same kind are a pool.
+/// Number of threads up to which a program may be a pipeline: more threads of the same kind are a pool.
 const PIPELINE_THREADS: f64 = 8.0;
-/// Threads up to which it counts as one alone.
+/// Number of threads up to which it counts as a single one.
 const ONE_HOLDER: f64 = 1.6;
 
 pub(super) fn detect(study: &Study, document: &ResultDocument) -> Vec<Finding> {
     let mut findings = gather_steps(Detector::Service, study, document, |measured, trial| {
-        // While everything pauses, threads wait for the end of it, whatever that looks like.
+        // During a pause, threads wait for its end, which may look like any other wait.
         let pauses = Pauses::of(measured);
         let services = services(measured).into_iter().filter_map(|name| match &pauses {
             Some(pauses) => Service::of(measured, name, &pauses.clear(measured, name)),
@@ -63,7 +66,7 @@ pub(super) fn detect(study: &Study, document: &ResultDocument) -> Vec<Finding> {
         }
         signs
     });
-    // Threads that had headroom at a smaller load are no contradiction worth a line.
+    // Idle threads at a smaller load are not a contradiction that is worth reporting.
     let about = |finding: &Finding| (finding.about.clone(), finding.step.clone());
     let limits = findings.iter().filter(|finding| finding.kind == FindingKind::Limits);
     let limits: Vec<(Option<Resource>, Option<Operation>)> = limits.map(about).collect();
@@ -79,11 +82,11 @@ struct Scene<'a> {
     trial: &'a TrialResult,
     whole: &'a OperationResult,
     in_flight: f64,
-    /// Operations its threads have in hand.
+    /// Operations that its threads process.
     in_hand: f64,
 }
 
-/// What a rule says: which resource, what the threads do, how clearly.
+/// The result of a rule: the resource, the activity of the threads, and how clear it is.
 struct Said {
     about: Resource,
     state: ServiceState,
@@ -93,8 +96,8 @@ struct Said {
 
 type Rule = fn(&Scene) -> Option<Said>;
 
-/// What may limit a service, and how it shows: the first that applies holds. What takes threads off their work altogether
-/// (quota, one thread, processors, memory) comes before what they wait for by themselves.
+/// The rules for limits of a service; the first match applies. Rules for what prevents threads from working
+/// at all (quota, one thread, CPUs, memory) precede rules for what they wait for themselves.
 static RULES: &[Rule] = &[
     throttled,
     engine,
@@ -141,14 +144,15 @@ impl<'a> Scene<'a> {
         Some(Sign::new(kind, Some(said.about), claim, said.strength).with(evidence))
     }
 
-    /// So many threads as a share of the operations in hand.
+    /// A number of threads as a share of the operations in hand.
     fn of_hand(&self, threads: f64) -> f64 {
         threads / self.in_hand
     }
 
-    /// Whether the load is an engine that drives itself. How many operations it has in hand is not known: it takes what it can. So
-    /// threads at one address cannot be distinguished from idle ones that wait there for work, neither its own nor those of a
-    /// service behind it, and idle threads are no headroom: more of them would get no more to do.
+    /// Whether the load is an engine that issues its own operations. The number of operations in hand is then
+    /// unknown, because it takes as many as it can. Threads at one address cannot be distinguished from idle
+    /// ones that wait there for work, either in the engine or in another service. Idle threads are not
+    /// headroom, because more of them would get no more work.
     fn is_engine(&self) -> bool {
         self.measured.record.run.operations_in_turn
     }
@@ -194,19 +198,19 @@ fn throttled(scene: &Scene) -> Option<Said> {
     scene.says(ResourceClass::CpuQuota, state, share).filter(|_| share >= THROTTLED_SHARE)
 }
 
-/// An engine that drives itself: the stage that is always busy sets its pace, however many threads wait for that one.
+/// An engine: the stage that is always busy sets its pace, however many threads wait for it.
 fn engine(scene: &Scene) -> Option<Said> {
     scene.is_engine().then(|| stage(scene, MOSTLY)).flatten()
 }
 
-/// A program whose threads hand work to each other: none of them waits for work to come, and one is always busy.
+/// A program whose threads pass work to each other: none of them waits for requests, and one is always busy.
 fn pipeline(scene: &Scene) -> Option<Said> {
     let service = scene.service;
     let few = service.threads <= PIPELINE_THREADS && service.idle() < ROOM_SHARE * service.threads;
     few.then(|| stage(scene, ALWAYS)).flatten()
 }
 
-/// The busiest stage, where it is busy for at least such a share of the time, and longer than the others.
+/// The busiest stage, if it is busy for at least this share of the time and longer than the others.
 fn stage(scene: &Scene, least: f64) -> Option<Said> {
     let threads = Thread::all(scene.measured, scene.service.name, &scene.measured.spans());
     let busiest = threads.iter().max_by(|a, b| a.busy().total_cmp(&b.busy()))?;
@@ -217,7 +221,7 @@ fn stage(scene: &Scene, least: f64) -> Option<Said> {
     }
     let peer = || scene.service.most_waited_for(scene.measured).unwrap_or_else(|| "another address".into());
     let (stage, busy_share) = match busiest.stage(peer) {
-        // A flush is kernel time as much as a wait where the device answers at once.
+        // On a device that answers immediately, a flush is kernel time as well as waiting time.
         (Stage::Cpu, _) if flushes_each(scene, busiest.waited_elsewhere()) => {
             (Stage::Flushes, busiest.busy())
         }
@@ -238,9 +242,9 @@ fn stage(scene: &Scene, least: f64) -> Option<Said> {
     Some(Said { about, state, strength: busy_share, evidence: Vec::new() })
 }
 
-/// Whether each operation has a flush of its own that is most of its time: waits for flushes and time in the kernel, where a
-/// flush begins and ends, against all else that the threads at work do. Time in the kernel is an upper bound for the part
-/// of the flushes, since other calls are in it too; so they must be two thirds together.
+/// Whether each operation has its own flush that takes most of its time: waits for flushes and kernel time,
+/// in which a flush begins and ends, compared with all other work of the threads. Kernel time is an upper
+/// bound for flushes, because it includes other calls; so both together must be two thirds.
 fn flushes_each(scene: &Scene, else_at_work: f64) -> bool {
     let Scene { service, measured, whole, .. } = scene;
     let flushes = Device::busiest(measured).and_then(|device| device.flushes);
@@ -254,11 +258,11 @@ fn flushes_each(scene: &Scene, else_at_work: f64) -> bool {
 fn single_thread(scene: &Scene) -> Option<Said> {
     let service = scene.service;
     let busiest = service.busiest_thread?;
-    // It never rests: what it did not run it waited for a CPU, as neighbours make it.
+    // It is always busy: when it did not run, it waited for a CPU because of neighbours.
     let never_rests = busiest + service.run_wait >= FULL_THREAD && service.run_wait <= ONE_HOLDER;
     let is_alone = service.at_work() <= ONE_HOLDER;
     let others_wait = scene.of_hand(service.lock) >= MOST;
-    // One user at a time is served by one thread, whatever there is; an engine takes as much in hand as it can.
+    // With one user, a single thread is sufficient in any case; an engine takes as many operations as it can.
     let is_pressed = scene.in_flight > ONE_HOLDER || scene.is_engine();
     let applies =
         never_rests && busiest >= 0.7 * service.busy_cpus && (others_wait || is_alone) && is_pressed;
@@ -290,7 +294,7 @@ fn memory_limit_reached(scene: &Scene) -> Option<Said> {
 fn page_faults(scene: &Scene) -> Option<Said> {
     let threads = scene.service.faulting;
     let faults_per_s = scene.service.major_faults_per_s.filter(|_| scene.of_hand(threads) >= MOST)?;
-    // Pages that were there before and were reclaimed; of a file read for the first time there are none.
+    // Pages that were reclaimed and are needed again; a file that is read for the first time has none.
     let read_back = [metrics::MEMORY_REFAULTS_PER_S, metrics::MEMORY_SWAP_INS_PER_S];
     let read_back = read_back.iter().filter_map(|metric| scene.measured.host_mean(metric)).sum::<f64>();
     let of_memory = read_back >= 0.5 * faults_per_s;
@@ -303,7 +307,8 @@ fn page_faults(scene: &Scene) -> Option<Said> {
 
 fn files(scene: &Scene) -> Option<Said> {
     let Scene { service, measured, trial, .. } = scene;
-    // Where a lock lets one thread after the other flush, none of them is the stage that is always busy; together they are.
+    // If a lock lets one thread after the other flush, no single thread is the stage that is always busy;
+    // together they are.
     let kernel_too = scene.is_engine() && service.flush >= AT_LIMIT && flushes_each(scene, service.peer);
     let waits = if kernel_too { 1.0 } else { scene.of_hand(service.disk + service.flush) };
     let at_limit = || waits >= AT_LIMIT && Reached::by_service(measured, service.name).is_some();
@@ -333,7 +338,7 @@ fn sending(scene: &Scene) -> Option<Said> {
     let buffered_bytes = scene.measured.host_mean(metrics::NETWORK_TCP_BUFFER_BYTES)?;
     let applies = answer_bytes >= ANSWER_BYTES
         && buffered_bytes >= SENDING_SHARE * in_flight * answer_bytes
-        // They are on their way, not with threads that work on them.
+        // They are on their way, not with threads that process them.
         && in_flight - service.at_work() >= MOST * in_flight
         && service.queued.is_none_or(|queued| queued < QUEUED);
     let bytes_per_s = whole.bytes_per_s;
@@ -349,10 +354,10 @@ fn sending(scene: &Scene) -> Option<Said> {
     })
 }
 
-/// Threads at work beside those that wait at the same lock, and operations that are with threads at all.
+/// Threads at work besides those that wait for the same lock, and operations that are with threads at all.
 ///
-/// Threads that wait at one lock hold operations when too few others are there to hold them; idle threads of a pool wait at
-/// one address too, but beside as many at work as there are operations.
+/// Threads that wait for a lock have operations, if the other threads are too few to have them. Idle threads
+/// of a pool wait at one address too, but as many threads as operations are at work besides them.
 fn beside_the_lock(scene: &Scene) -> (f64, f64) {
     let beside = (scene.service.at_work() - scene.service.same_lock).max(0.0);
     (beside, (scene.in_flight - scene.service.queued.unwrap_or(0.0)).max(0.0))
@@ -416,7 +421,7 @@ fn all_at_work(scene: &Scene) -> Option<Said> {
     scene.says(ResourceClass::WorkerPool, ServiceState::AllThreadsAtWork { most, threads }, 1.0)
 }
 
-/// That the threads were not the limit.
+/// Shows that the threads were not the limit.
 fn headroom(scene: &Scene) -> Option<Said> {
     let service = scene.service;
     let idle_threads = service.idle();

@@ -1,4 +1,5 @@
-//! Configurations that were driven by different back ends: which of the two made the difference is not known.
+//! Configurations with different back ends: whether the factor or the back end caused the difference is
+//! unknown.
 
 use std::collections::BTreeMap;
 
@@ -7,14 +8,14 @@ use model::{Doubt, DoubtKind, Ending, Level};
 
 use crate::words;
 
-/// The fact that says which back end a workload used, and the setting that requests one.
+/// The fact with the back end of a workload, and the setting that requests one.
 const FACT: &str = "back_end";
 const SETTING: &str = "workload.back_end";
 
-/// A doubt when configurations that are compared were driven by different back ends and none requested another one than the
-/// baseline: what the workload chooses by itself may depend on the load.
+/// A doubt if compared configurations used different back ends and none requested another one than the
+/// baseline: the choice of the workload may depend on the load.
 pub(crate) fn back_ends(document: &ResultDocument) -> Option<Doubt> {
-    // What is not compared may be driven differently.
+    // Without a comparison, different back ends do not matter.
     if document.comparison.is_empty() {
         return None;
     }
@@ -44,13 +45,13 @@ pub(crate) fn back_ends(document: &ResultDocument) -> Option<Doubt> {
             format!("{back_end} in {shown}{more}")
         });
         let text = format!(
-            "the configurations were driven by different back ends: {}; a part of their difference may be the back end's",
+            "the configurations used different back ends: {}; part of their difference may come from the back end",
             each.collect::<Vec<_>>().join("; ")
         );
-        let help = "set one for all: `--back-end io_uring`, or `back_end` in `[workload]`";
+        let help = "set the same for all: `--back-end io_uring`, or `back_end` in `[workload]`";
         Doubt::new(DoubtKind::BackEndsDiffer, text, help)
     })
 }
 
-/// Configurations named for each back end.
+/// Number of configurations that are named for each back end.
 const LABELS_SHOWN: usize = 4;

@@ -1,4 +1,4 @@
-//! Reasons to trust a number less, read off the record: each beside the number it weakens, with what to try next.
+//! Doubts, derived from the record: each is shown with the number it weakens, and says what to try next.
 
 mod back_ends;
 mod proof;
@@ -24,23 +24,23 @@ use crate::measured::{Measured, Window};
 use crate::statistics::{mean, mean_ratio};
 use crate::{trial, words};
 
-/// Largest gap between measured concurrency and throughput times service time.
+/// Limit of the difference between measured concurrency and throughput times service time.
 const LITTLES_LAW_GAP: f64 = 0.05;
-/// What the record rounds a concurrency to: of 500 operations of 1 us a second it keeps 0.001 or nothing.
+/// The resolution of a recorded concurrency: for 500 operations of 1 us per second it is 0.001 or zero.
 const CONCURRENCY_STEP: f64 = 0.001;
-/// Share of CPU time taken by neighbours of a virtual machine that is worth saying.
+/// Share of CPU time taken by other virtual machines (steal) from which it is reported.
 const STEAL_SHARE: f64 = 0.05;
-/// Disagreement of the clock with the kernel's, parts per million.
+/// Limit of the clock's drift relative to the kernel's clock, parts per million.
 const CLOCK_DRIFT_PPM: f64 = 50.0;
-/// Windows that a long run is averaged down to before the noise inside it is judged.
+/// Limit of the windows of a run; longer series are averaged before their noise is judged.
 const DRIFT_WINDOWS_MAX: usize = 300;
-/// Intervals, and samples of the counters, that a judgement wants.
+/// Number of intervals, and of samples of the counters, that a judgement requires.
 pub(crate) const INTERVALS_MIN: usize = 10;
-/// Share by which the generator's own lag may move a percentile.
+/// Limit of the generator's own lag as a share of a percentile.
 const OWN_LAG_SHARE: f64 = 0.01;
 
-/// Doubts about one trial: what the engine noticed, then what its numbers show. A kind the engine has named is not
-/// named again.
+/// Doubts about one trial: those of the engine, then those from its numbers. A kind that the engine reported
+/// is not repeated.
 pub(crate) fn of_trial(record: &RunRecord, result: &TrialResult, study_cpus: f64) -> Vec<Doubt> {
     let measured = Measured::of(record);
     let mut doubts = record.run.doubts.clone();
@@ -55,7 +55,10 @@ pub(crate) fn of_trial(record: &RunRecord, result: &TrialResult, study_cpus: f64
     found.extend(own_lag(&measured, result));
     found.extend(generator(record, study_cpus));
     found.extend(littles_law(result));
-    found.extend(unsteady(&measured));
+    // A cache that was full explains why: the result has both rates.
+    if result.copy.as_ref().and_then(|copy| copy.shown_cache()?.full_at_s).is_none() {
+        found.extend(unsteady(&measured));
+    }
     found.extend(failures(record, result));
     found.extend(few_samples(record, result));
     storage::doubts(&measured, result, &mut found);
@@ -65,7 +68,7 @@ pub(crate) fn of_trial(record: &RunRecord, result: &TrialResult, study_cpus: f64
     missing_sources(record, &mut found);
     not_in_force(record, &mut found);
     for doubt in found {
-        // What the engine calls unsteady is the warm-up; here it is the measured time.
+        // The engine's doubt about steadiness is about the warm-up; this one is about the measured time.
         let named = record.run.doubts.iter().any(|named| named.kind == doubt.kind);
         if !named || doubt.kind == DoubtKind::Unsteady {
             doubts.push(doubt);
@@ -74,18 +77,20 @@ pub(crate) fn of_trial(record: &RunRecord, result: &TrialResult, study_cpus: f64
     doubts
 }
 
-/// Doubts about the experiment as a whole.
+/// Doubts about the whole experiment.
 pub(crate) fn of_study(study: &Study, document: &ResultDocument) -> Vec<Doubt> {
     let mut doubts: Vec<Doubt> = study
         .damage
         .iter()
-        .map(|damage| Doubt::new(DoubtKind::Damaged, damage.clone(), "what could be read is shown"))
+        .map(|damage| {
+            Doubt::new(DoubtKind::Damaged, damage.clone(), "the result contains only the readable part")
+        })
         .collect();
     if study.plan.is_none() && !study.runs.is_empty() {
         doubts.push(Doubt::new(
             DoubtKind::Damaged,
-            "the plan is missing: what was intended is not known",
-            "what was recorded is shown",
+            "the plan is missing: the intended trials are not known",
+            "the result contains only the recorded trials",
         ));
     }
     doubts.extend(replication(document));
@@ -98,7 +103,7 @@ pub(crate) fn of_study(study: &Study, document: &ResultDocument) -> Vec<Doubt> {
 fn ended_early(measured: &Measured, result: &TrialResult) -> Option<Doubt> {
     let run = &measured.record.run;
     let measured_for = format!("{} were measured", words::seconds(result.measured_s));
-    // What was only watched has no trial to go on with.
+    // A record without load has no trial to resume.
     let go_on = if run.origin == Origin::Watched { "" } else { "resume the experiment with `--resume`" };
     let (text, help) = match &run.ending {
         Ending::Completed => {
@@ -118,16 +123,16 @@ fn ended_early(measured: &Measured, result: &TrialResult) -> Option<Doubt> {
 
 fn damaged(measured: &Measured) -> Option<Doubt> {
     let text = if !measured.readings_fit() {
-        "the counters are damaged: their columns do not fit together, none is used"
+        "the counters are damaged: their columns do not match, so all are ignored"
     } else if trial::lacks_histograms(measured.record) {
-        "the histograms are missing: percentiles are the largest of any interval, an upper bound"
+        "the histograms are missing: each percentile is the largest of any interval, an upper bound"
     } else {
         return None;
     };
     Some(Doubt::new(DoubtKind::Damaged, text, ""))
 }
 
-/// Readings that no counter can have, as after a counter that was reset, or damage.
+/// Impossible readings, as after a counter was reset, or after damage.
 fn impossible(measured: &Measured) -> Option<Doubt> {
     let mut found = measured.columns().filter_map(|(at, column)| Some((column, measured.impossible(at)?)));
     let (column, value) = found.next()?;
@@ -140,14 +145,14 @@ fn impossible(measured: &Measured) -> Option<Doubt> {
         more => format!(", and {}", words::count(more, "more column")),
     };
     let text = format!(
-        "counters show what cannot be: {}{instance} is {}{more}; such readings are not used",
+        "counters have impossible values: {}{instance} is {}{more}; these readings are ignored",
         column.metric.name,
         words::number(value)
     );
     Some(Doubt::new(DoubtKind::Damaged, text, ""))
 }
 
-/// What to do to measure more: what the workload says of itself, or `otherwise`.
+/// How to measure more: the advice of the workload, or `otherwise`.
 fn for_more<'a>(run: &'a Run, otherwise: &'static str) -> &'a str {
     match run.traits.for_more_operations.as_ref() {
         "" => otherwise,
@@ -155,10 +160,10 @@ fn for_more<'a>(run: &'a Run, otherwise: &'static str) -> &'a str {
     }
 }
 
-/// Too few intervals to see whether throughput was steady, or too few samples of the counters to see what limited it.
+/// Too few intervals to judge steadiness, or too few samples of the counters to find the limit.
 fn short(measured: &Measured) -> Option<Doubt> {
     let run = &measured.record.run;
-    // Launches of a command are judged one by one.
+    // Launches of a command are judged individually.
     if run.origin == Origin::Watched || run.traits.operations_apart || !(measured.length_s() > 0.0) {
         return None;
     }
@@ -170,15 +175,15 @@ fn short(measured: &Measured) -> Option<Doubt> {
         () => return None,
     };
     let text = format!(
-        "{} were measured, in {what}: fewer than {INTERVALS_MIN} do not show whether throughput was steady and what limited it",
+        "the measurement of {} has {what}: at least {INTERVALS_MIN} are needed to check for steady throughput and to find the limit",
         words::seconds(measured.length_s())
     );
     let help = for_more(run, "measure longer, or set a shorter `interval` and `sample_every`");
     Some(Doubt::new(DoubtKind::Short, text, help))
 }
 
-/// An open load's response times with the delay in which the load generator itself issued the operations. An operation that
-/// waits for one in flight waits for the system: that happens to as many as the share of the time that a worker is busy.
+/// Response times of an open load that include the load generator's own delay. An operation that waits for
+/// one in flight waits for the system: this share equals the share of the time that a worker is busy.
 fn own_lag(measured: &Measured, result: &TrialResult) -> Option<Doubt> {
     let whole = result.whole().filter(|whole| measured.is_open() && whole.completed > 0)?;
     let busy_share = whole.concurrency / f64::from(measured.record.run.generator.threads.max(1));
@@ -192,11 +197,11 @@ fn own_lag(measured: &Measured, result: &TrialResult) -> Option<Doubt> {
     let (part, response, service) = moved?;
     let part = if part == "p999" { "p99.9" } else { part };
     let text = format!(
-        "the load generator issued operations late by itself: {part} of the response time is {}, of the service time {}",
+        "the load generator issued operations late: {part} of the response time is {}, {part} of the service time is {}",
         words::ms(response),
         words::ms(service)
     );
-    let help = "read the service times, give the generator a CPU of its own, or let it spin (no `--no-spin`)";
+    let help = "use the service times, reserve a CPU for the load generator, or remove `--no-spin`";
     Some(Doubt::new(DoubtKind::OwnLag, text, help))
 }
 
@@ -205,7 +210,7 @@ fn not_issued(result: &TrialResult) -> Option<Doubt> {
     let share = whole.issued as f64 / whole.offered as f64;
     (share < ISSUED_SHARE).then(|| {
         let text = format!(
-            "{} of {} operations that were due were issued ({})",
+            "the load generator issued only {} of {} due operations ({})",
             words::whole(whole.issued),
             words::whole(whole.offered),
             words::percent(share)
@@ -218,19 +223,20 @@ fn generator(record: &RunRecord, cpus: f64) -> Option<Doubt> {
     let shares = Shares::of(record)?;
     shares.are_delayed().then(|| {
         let text = format!(
-            "the threads that drive the load waited for a CPU {} of the time: response times include that wait",
+            "the threads of the load generator waited for a CPU {} of the time: response times include this wait",
             words::percent(shares.waited)
         );
         let help = match f64::from(record.run.generator.threads) >= cpus && cpus > 0.0 {
-            true => "drive the load from fewer threads (`--threads`): each can have several operations in flight",
-            false => "leave CPUs to the generator, or quieten what else runs here",
+            true => "use fewer threads (`--threads`) with more operations in flight each",
+            false => "stop other programs, or reserve a CPU for the load generator",
         };
         Doubt::new(DoubtKind::Generator, text, help)
     })
 }
 
-/// Concurrency is throughput times service time, whatever the distributions (Little, Operations Research 9, 1961).
-/// Operations that cross the ends of the measured time blur it by about one service time in its length.
+/// Concurrency equals throughput times service time, for any distributions (Little, Operations Research 9,
+/// 1961). Operations across the ends of the measured time cause an error of about one service time divided by
+/// its length.
 fn littles_law(result: &TrialResult) -> Option<Doubt> {
     let whole = result.whole().filter(|whole| whole.completed > 0 && whole.concurrency > 0.0)?;
     let named = result.operations.iter().filter(|operation| operation.name != Operation::All);
@@ -247,18 +253,22 @@ fn littles_law(result: &TrialResult) -> Option<Doubt> {
     let is_recorded = (product - in_flight).abs() > CONCURRENCY_STEP;
     (service_s > 0.0 && gap > allowed && is_recorded).then(|| {
         let text = format!(
-            "{} were in flight, but {} times {} make {} (Little's law)",
+            "{} operations were in flight, but {} times {} is {} (Little's law)",
             words::number(in_flight),
             words::per_s(per_s),
             words::ms(service_s * 1e3),
             words::number(product)
         );
-        Doubt::new(DoubtKind::LittlesLaw, text, "some operations were not timed: report this run")
+        Doubt::new(
+            DoubtKind::LittlesLaw,
+            text,
+            "Plimsoll did not measure some operations: please report this bug",
+        )
     })
 }
 
-/// The measured time in five equal parts, for the steady-state rule; none when the load was meant to change or the
-/// time was too short.
+/// The measured time in five equal parts, for the steady-state rule; none if the load was meant to change or
+/// the time was too short.
 pub(crate) fn fifths(measured: &Measured) -> Option<Vec<f64>> {
     let series = measured.series();
     if !measured.is_meant_steady() || series.len() < STEADY_WINDOWS {
@@ -284,7 +294,10 @@ fn unsteady(measured: &Measured) -> Option<Doubt> {
         return None;
     }
     let parts: Vec<String> = fifths.iter().map(|rate| words::number(*rate)).collect();
-    let text = format!("throughput was not steady: {} per second in fifths of the time", parts.join(", "));
+    let text = format!(
+        "throughput was not steady: {} per second in consecutive fifths of the time",
+        parts.join(", ")
+    );
     // Work that ends by itself has no warm-up.
     let help = for_more(&measured.record.run, "warm up longer, or measure longer");
     Some(Doubt::new(DoubtKind::Unsteady, text, help))
@@ -301,32 +314,33 @@ fn failures(record: &RunRecord, result: &TrialResult) -> Option<Doubt> {
         words::whole(whole.completed),
         words::percent(share)
     );
-    // One damaged block counts for more than any number of failures of another kind.
+    // One damaged block counts more than any number of other failures.
     if let Some(damage) = record.run.errors.iter().find(|error| error.kind == DoubtKind::Corrupted) {
-        let told = |event: &&Event| event.kind == EventKind::Workload && event.text.ends_with(&damage.text);
-        let first = record.events.iter().find(told).map(|event| format!("; the first: {}", event.text));
+        let reported =
+            |event: &&Event| event.kind == EventKind::Workload && event.text.ends_with(&damage.text);
+        let first = record.events.iter().find(reported).map(|event| format!("; the first: {}", event.text));
         return Some(Doubt::new(
             DoubtKind::Corrupted,
-            format!("THE DATA READ BACK IS NOT WHAT WAS WRITTEN: {text}{}", first.unwrap_or_default()),
-            "trust nothing on this device before the cause is known; `events.jsonl` has every place",
+            format!("THE DATA READ BACK DIFFERS FROM THE DATA WRITTEN: {text}{}", first.unwrap_or_default()),
+            "do not trust data on this device until the cause is known; `events.jsonl` lists every position",
         ));
     }
-    let text = format!("{text}; their times are in the percentiles, not in the rate");
+    let text = format!("{text}; percentiles include their times, the throughput does not count them");
     Some(Doubt::new(DoubtKind::Failures, text, ""))
 }
 
 fn few_samples(record: &RunRecord, result: &TrialResult) -> Option<Doubt> {
     let whole = result.whole()?;
-    // Launches are as many as were asked for, however long they take.
+    // The number of launches is fixed, however long they take.
     let help = if whole.completed == 0 { "" } else { for_more(&record.run, "measure longer") };
     let beyond = |share: f64| whole.completed as f64 * share;
     let weakest = [("p50", 0.5), ("p90", 0.1), ("p95", 0.05), ("p99", 0.01), ("p99.9", 0.001)]
         .into_iter()
         .find(|(_, share)| beyond(*share) < SAMPLES_BEYOND)?;
     let text = match whole.completed {
-        0 => "nothing completed: there is nothing to judge".to_string(),
+        0 => "no operation completed".to_string(),
         completed => format!(
-            "{}: fewer than 10 lie beyond {}, so it and all above it are uncertain",
+            "{}: too few samples for {} and above",
             words::count(completed as usize, "operation"),
             weakest.0
         ),
@@ -336,12 +350,15 @@ fn few_samples(record: &RunRecord, result: &TrialResult) -> Option<Doubt> {
 
 fn neighbour(measured: &Measured) -> Option<Doubt> {
     let steal = measured.host_mean(metrics::CPU_STEAL_SHARE).filter(|steal| *steal > STEAL_SHARE)?;
-    let text =
-        format!("neighbours of this virtual machine took {} of its CPU time (steal)", words::percent(steal));
-    Some(Doubt::new(DoubtKind::Neighbour, text, "repeat when the host is quieter, or with more replicates"))
+    let text = format!("other virtual machines took {} of the CPU time (steal)", words::percent(steal));
+    Some(Doubt::new(
+        DoubtKind::Neighbour,
+        text,
+        "measure again when the other virtual machines are idle, or with more replicates",
+    ))
 }
 
-/// Processes that are neither the load generator nor watched, and used so much of the CPUs that others waited.
+/// Processes that are neither the load generator nor watched, and used so much CPU time that others waited.
 fn other_processes(measured: &Measured, cpus: f64) -> Option<Doubt> {
     let busy = measured.host_mean(metrics::CPU_BUSY_SHARE)? * cpus;
     let waited = measured.host_mean(metrics::PRESSURE_CPU_SOME_SHARE)?;
@@ -352,31 +369,32 @@ fn other_processes(measured: &Measured, cpus: f64) -> Option<Doubt> {
         .sum();
     let launched = used_cpus(measured);
     let others = busy - known - launched.unwrap_or(0.0);
-    // Where nothing but Plimsoll is watched, the rest may be the system under test.
+    // If only Plimsoll is watched, the rest may be the system under test.
     let is_watched = !services(measured).is_empty() || measured.is_storage() || launched.is_some();
     (is_watched && others >= OTHERS_SHARE * cpus && waited >= OTHERS_SHARE).then(|| {
         let text = format!(
-            "other processes of this host used {} of its {} CPUs, and in {} of the time some task waited for one",
+            "other processes used {} of the {} CPUs, and some task waited for a CPU {} of the time",
             words::number(others),
             words::number(cpus),
             words::percent(waited)
         );
-        Doubt::new(DoubtKind::Neighbour, text, "measure again when nothing else runs here")
+        Doubt::new(DoubtKind::Neighbour, text, "stop other programs and measure again")
     })
 }
 
-/// Share of the CPUs that other processes may use, and of the time that tasks may then wait for one.
+/// Limits of the CPU share of other processes, and of the share of the time in which tasks may then wait for
+/// a CPU.
 const OTHERS_SHARE: f64 = 0.5;
 
 fn clock(record: &RunRecord) -> Option<Doubt> {
     let drift = record.run.clock.drift_ppm;
     (drift.abs() > CLOCK_DRIFT_PPM).then(|| {
-        let (pace, error) = if drift > 0.0 { ("fast", "too many") } else { ("slow", "missing") };
+        let pace = if drift > 0.0 { "fast" } else { "slow" };
         let text = format!(
-            "the clock of this run ran {0} parts per million {pace} against the kernel's: of each millisecond of a latency {0} ns are {error}",
+            "the clock of this run was {0} ppm {pace} compared with the kernel's clock: each millisecond of latency has an error of {0} ns",
             words::number(drift.abs())
         );
-        let help = "compare times of this run with others no closer than that; `plimsoll doctor` tests the clock";
+        let help = "ignore smaller differences between this run and others; `plimsoll doctor` tests the clock";
         Doubt::new(DoubtKind::Clock, text, help)
     })
 }
@@ -405,12 +423,12 @@ fn not_in_force(record: &RunRecord, found: &mut Vec<Doubt>) {
         let Some(asked) = record.run.asked.get(path).filter(|asked| !same_level(asked, in_force)) else {
             continue;
         };
-        let text = format!("{path} was asked to be {asked}, in force was {in_force}");
+        let text = format!("{path}: requested {asked}, in force {in_force}");
         found.push(Doubt::new(DoubtKind::NotInForce, text, ""));
     }
 }
 
-/// Whether two levels mean the same: `50` and `50%` do.
+/// Whether two levels are equivalent: `50` and `50%` are.
 fn same_level(asked: &Level, in_force: &Level) -> bool {
     match (asked.as_number(), in_force.as_number()) {
         (Some(a), Some(b)) => (a - b).abs() <= 1e-3 * a.abs().max(b.abs()),
@@ -418,19 +436,18 @@ fn same_level(asked: &Level, in_force: &Level) -> bool {
     }
 }
 
-/// Said once, of the experiment: how many treatments rest on a single run.
+/// Reported once for the experiment: how many treatments have a single run.
 fn replication(document: &ResultDocument) -> Option<Doubt> {
     let treated: Vec<_> =
         document.configurations.iter().filter(|c| !c.treatment.changes.is_empty()).collect();
     let pairs = document.comparison.iter().map(|row| row.pairs).min()?;
     (!treated.is_empty() && pairs < 2).then(|| {
-        let text =
-            "each comparison rests on one pair of runs: how much runs differ by themselves is not known";
+        let text = "each comparison has only one pair of trials: the variation between trials is not known";
         Doubt::new(DoubtKind::Replication, text, "repeat with `--replicates 5` or more")
     })
 }
 
-/// The last run of the baseline against its first, held against the noise inside the two.
+/// The last run of the baseline compared with its first one, relative to the noise within the two.
 fn drift(study: &Study, document: &ResultDocument) -> Option<Doubt> {
     let baseline: Vec<usize> = (0..study.runs.len())
         .filter(|at| {
@@ -451,13 +468,13 @@ fn drift(study: &Study, document: &ResultDocument) -> Option<Doubt> {
     (beyond_noise && ratio.value.ln().abs() > matters).then(|| {
         let rate = |at: usize| document.trials.get(at).and_then(|t| t.whole()).map_or(0.0, |w| w.rate_per_s);
         let text = format!(
-            "the baseline drifted: {} in its first run, {} in its last ({:+.1} %)",
+            "the baseline drifted: {} in its first trial, {} in its last ({:+.1} %)",
             words::per_s(rate(first)),
             words::per_s(rate(last)),
             (ratio.value - 1.0) * 100.0
         );
         let help =
-            "comparisons pair runs of the same round, which takes most of it out; more replicates help";
+            "comparisons pair trials of the same round, which cancels most of the drift; use more replicates";
         Doubt::new(DoubtKind::Drift, text, help)
     })
 }

@@ -1,4 +1,4 @@
-//! Doubts about a proof: one that was asked for and is not there, rests on few rounds, or on runs that failed.
+//! Doubts about a proof: it was requested but is missing, or has few rounds or failed runs.
 
 use model::result::{ProofRow, ResultDocument};
 use model::{Doubt, DoubtKind, Ending, RunRecord, Study, Treatment};
@@ -12,7 +12,7 @@ pub(super) fn doubts(study: &Study, document: &ResultDocument) -> Vec<Doubt> {
     }
     let rows = document.proof.as_ref().map_or(&[][..], |proof| &proof.rows);
     if let Some(why) = missing(study, rows) {
-        let text = format!("a proof was requested, and there is none: {why}");
+        let text = format!("the requested proof was not possible: {why}");
         return vec![Doubt::new(DoubtKind::Replication, text, "")];
     }
     let mut doubts: Vec<Doubt> = rows.iter().filter_map(|row| not_completed(study, row)).collect();
@@ -20,7 +20,7 @@ pub(super) fn doubts(study: &Study, document: &ResultDocument) -> Vec<Doubt> {
     doubts
 }
 
-/// Why there is no proof; none when its trials began.
+/// Why there is no proof; none if its trials began.
 fn missing(study: &Study, rows: &[ProofRow]) -> Option<&'static str> {
     let is_proof = |record: &RunRecord| matches!(record.run.trial.treatment, Treatment::Proof(_));
     if study.runs.iter().any(is_proof) {
@@ -31,7 +31,7 @@ fn missing(study: &Study, rows: &[ProofRow]) -> Option<&'static str> {
     });
     Some(match (baseline, rows.is_empty()) {
         (false, _) => "no trial of the baseline completed",
-        (true, true) => "nothing could be taken from the system",
+        (true, true) => "no resource could be reduced",
         (true, false) => "the record ends before its first round",
     })
 }
@@ -49,11 +49,11 @@ fn not_completed(study: &Study, row: &ProofRow) -> Option<Doubt> {
     let broken: Vec<&RunRecord> =
         trials(study, &row.factor).filter(|record| record.run.ending != Ending::Completed).collect();
     let why = broken.iter().find_map(|record| match &record.run.ending {
-        Ending::Failed(why) => Some(format!(", the first because: {why}")),
+        Ending::Failed(why) => Some(format!(", the first with: {why}")),
         _ => None,
     });
     let text = format!(
-        "the proof by {} rests on {}: {} of {all} trials with it cut did not complete{}",
+        "the proof of {} has only {}: {} of {all} trials with the reduced resource did not complete{}",
         row.factor,
         words::count(row.rounds as usize, "round"),
         broken.len(),
@@ -62,8 +62,8 @@ fn not_completed(study: &Study, row: &ProofRow) -> Option<Doubt> {
     (!broken.is_empty()).then(|| Doubt::new(DoubtKind::Replication, text, ""))
 }
 
-/// Trials of the proof in which operations failed: what failed is not in throughput, which would look as if it had
-/// followed.
+/// Trials of the proof with failed operations, which are not counted as throughput: throughput would seem to
+/// follow the resource.
 fn failing(study: &Study, document: &ResultDocument) -> Option<Doubt> {
     let failing = study.runs.iter().zip(&document.trials).filter(|(record, trial)| {
         matches!(record.run.trial.treatment, Treatment::Proof(_))
@@ -72,10 +72,10 @@ fn failing(study: &Study, document: &ResultDocument) -> Option<Doubt> {
     let ids: Vec<&str> = failing.map(|(_, trial)| trial.trial.as_str()).collect();
     let first = ids.first()?;
     let text = format!(
-        "in {} of the proof more than {} of the operations failed, the first {first}: these say nothing about what limits, \
-         and are not used",
+        "in {} of the proof more than {} of the operations failed, the first {first}: these trials are \
+        ignored",
         words::count(ids.len(), "trial"),
         words::percent(FAILED_SHARE)
     );
-    Some(Doubt::new(DoubtKind::Failures, text, "find out why they fail with less of the resource"))
+    Some(Doubt::new(DoubtKind::Failures, text, "find out why operations fail with less of the resource"))
 }

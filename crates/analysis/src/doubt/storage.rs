@@ -1,5 +1,5 @@
-//! A result says "disk" only when the disk answered. What the workload found out about its files and what the device's
-//! own counters moved decide that.
+//! A result is called "disk" only if the disk answered. The facts of the workload about its files and the
+//! device's own counters decide this.
 
 use model::result::TrialResult;
 use model::{Doubt, DoubtKind, Level};
@@ -8,14 +8,15 @@ use crate::facts::device::{device_share, moved};
 use crate::measured::Measured;
 use crate::words;
 
-/// Bytes the device moved as a share of the bytes the load moved, below which something else answered.
+/// Bytes of the device as a share of the bytes of the load, below which something else answered.
 const DEVICE_SHARE: f64 = 0.95;
-/// First touch of a block against its second, above which a cache below the file system is at work.
+/// Ratio of the first to the second access of a block above which a cache below the file system is active.
 const HIDDEN_CACHE_FACTOR: f64 = 1.5;
 
-/// Adds what speaks against calling the result the speed of a disk.
+/// Adds the reasons why the result may not be the speed of a disk.
 pub(crate) fn doubts(measured: &Measured, result: &TrialResult, found: &mut Vec<Doubt>) {
-    // What was not prepared has shown nothing of its files yet.
+    found.extend(no_io(measured));
+    // Without a preparation, the facts of its files are unknown.
     if !measured.is_storage() || measured.fact("preparation").is_some() {
         return;
     }
@@ -29,6 +30,24 @@ pub(crate) fn doubts(measured: &Measured, result: &TrialResult, found: &mut Vec<
     found.extend(back_end(measured));
 }
 
+/// A load whose operations, or those of some of its jobs, are complete without I/O.
+fn no_io(measured: &Measured) -> Option<Doubt> {
+    let back_ends = measured.fact_text("back_end")?;
+    let is_without = |back_end: &str| back_end == "none";
+    let what = match back_ends.split(", ").map(is_without).collect::<Vec<_>>().as_slice() {
+        [true] => "no I/O was issued: the figures are the cost of the load generator, not of a disk",
+        several if several.contains(&true) => {
+            "some jobs issued no I/O: their figures are the cost of the load generator, not of a disk"
+        }
+        _ => return None,
+    };
+    Some(Doubt::new(
+        DoubtKind::NotTheDevice,
+        what,
+        "remove `back_end` (fio: `ioengine=null`) to measure a disk",
+    ))
+}
+
 fn holes(measured: &Measured) -> Option<Doubt> {
     let holes = measured.fact_number("extents.hole_bytes").unwrap_or(0.0);
     let unwritten = measured.fact_number("extents.unwritten_bytes").unwrap_or(0.0);
@@ -39,7 +58,7 @@ fn holes(measured: &Measured) -> Option<Doubt> {
             None => String::new(),
         };
         let text = format!(
-            "{} were holes and {} never written{of}: reading them asks the file system, not the disk",
+            "{} were holes and {} never written{of}: the file system answers these reads, not the disk",
             words::bytes(holes),
             words::bytes(unwritten)
         );
@@ -52,11 +71,17 @@ fn not_the_device(measured: &Measured, result: &TrialResult) -> Option<Doubt> {
     let page_cache = measured.fact_text("cache").is_some_and(|cache| cache.starts_with("page-cache"));
     let cache_help = "use direct I/O, or a file larger than memory";
     let doubt = |text: String, help: &str| Some(Doubt::new(DoubtKind::NotTheDevice, text, help));
+    if let Some(share) = share(measured) {
+        return doubt(
+            share,
+            "measure on the host that keeps the files, too: its device counters show what limits",
+        );
+    }
     if devices.is_empty() {
         let what = match page_cache {
-            true => "the page cache was measured, and memory behind it, as in tmpfs",
+            true => "this run measured the page cache and memory, as in tmpfs",
             false => {
-                "which device is behind the files is not known: memory may have been measured, as in tmpfs"
+                "the device of the files is not known, so this run may have measured memory, as in tmpfs"
             }
         };
         return doubt(format!("no block device was found: {what}"), "choose a file on a disk");
@@ -66,7 +91,7 @@ fn not_the_device(measured: &Measured, result: &TrialResult) -> Option<Doubt> {
         return match did_anything {
             true => doubt(
                 format!(
-                    "the counters of {} were not recorded: that the device answered is not shown",
+                    "the counters of {} were not recorded: it is not proved that the device served the load",
                     devices.join(", ")
                 ),
                 "",
@@ -78,13 +103,13 @@ fn not_the_device(measured: &Measured, result: &TrialResult) -> Option<Doubt> {
         return None;
     }
     let verb = if direction == "read" { "read" } else { "written" };
-    let amount = format!("{} moved {} of the bytes {verb}", devices.join(", "), words::percent(share));
+    let amount = format!("{} transferred {} of the bytes {verb}", devices.join(", "), words::percent(share));
     let empty = measured.fact_number("extents.hole_bytes").unwrap_or(0.0)
         + measured.fact_number("extents.unwritten_bytes").unwrap_or(0.0);
     if page_cache {
         let resident = measured
             .fact_share("resident_share.before")
-            .map(|share| format!(" ({} of the file was in memory before)", words::percent(share)));
+            .map(|share| format!(" ({} of the file was in the page cache before)", words::percent(share)));
         let unsupported = match measured.fact("direct.supported") {
             Some(Level::Flag(false)) => "; this file system does not support direct I/O",
             _ => "",
@@ -95,10 +120,29 @@ fn not_the_device(measured: &Measured, result: &TrialResult) -> Option<Doubt> {
         );
         doubt(text, cache_help)
     } else if empty > 0.0 && direction == "read" {
-        doubt(format!("{amount}: the rest were holes, answered by the file system"), "write the file first")
+        doubt(format!("{amount}: the rest were holes in the file"), "write the file first")
     } else {
-        doubt(format!("{amount}: something above it answered the rest"), cache_help)
+        doubt(format!("{amount}: a cache above it served the rest"), cache_help)
     }
+}
+
+/// A source or destination whose device is on another host, or that is a program: no counter here shows it.
+fn share(measured: &Measured) -> Option<String> {
+    let outside = |side: &str| {
+        let medium = measured.fact_text(&format!("{side}.medium"))?;
+        ["network", "program"].contains(&medium).then(|| measured.fact_text(&format!("{side}.mount")))?
+    };
+    let on = match (outside("source"), outside("destination")) {
+        (Some(from), Some(to)) => format!("source is on {from}, the destination on {to}"),
+        (Some(from), None) => format!("source is on {from}"),
+        (None, Some(to)) => format!("destination is on {to}"),
+        (None, None) => return None,
+    };
+    let drain = match outside("destination") {
+        Some(_) => ", and the drain of the destination was not watched",
+        None => "",
+    };
+    Some(format!("the {on}: this host has no device counters of it{drain}"))
 }
 
 fn hidden_cache(measured: &Measured) -> Option<Doubt> {
@@ -106,13 +150,13 @@ fn hidden_cache(measured: &Measured) -> Option<Doubt> {
     let second = measured.fact_number("second_touch.mean_ms").filter(|second| *second > 0.0)?;
     (first / second > HIDDEN_CACHE_FACTOR).then(|| {
         let text = format!(
-            "a cache below the file system answers: blocks took {} the first time and {} the second, x{:.1}",
+            "a cache below the file system serves reads: blocks took {} the first time and {} the second time, x{:.1}",
             words::ms(first),
             words::ms(second),
             first / second
         );
         let help =
-            "results hold for blocks read before; use a larger file to measure the disk behind the cache";
+            "the results apply to cached blocks; use a larger file to measure the disk";
         Doubt::new(DoubtKind::HiddenCache, text, help)
     })
 }
@@ -124,29 +168,29 @@ fn volatile_cache(measured: &Measured, result: &TrialResult) -> Option<Doubt> {
     let through = asked.get("workload.write_through") == Some(&Level::Flag(true));
     let flushed = asked.get("workload.fsync_every").and_then(Level::as_number).is_some_and(|n| n > 0.0);
     (writes && write_back && !through && !flushed).then(|| {
-        let text = "the device has a write-back cache and nothing was flushed: written data may be lost with the power";
-        Doubt::new(DoubtKind::VolatileCache, text, "add `--write-through` or `--fsync-every` to measure what is kept")
+        let text = "the device has a write-back cache, but the load flushed nothing: a power failure can lose written data";
+        Doubt::new(DoubtKind::VolatileCache, text, "add `--write-through` or `--fsync-every` to measure durable writes")
     })
 }
 
 fn compressible(measured: &Measured) -> Option<Doubt> {
     let share = measured.fact_share("compressible").filter(|share| *share > 0.0)?;
     let text = format!(
-        "{} of the data compresses: a device that compresses is faster with it",
+        "{} of the data is compressible: a compressing device is faster with it",
         words::percent(share)
     );
     Some(Doubt::new(DoubtKind::Compressible, text, "use random data to measure the worst case"))
 }
 
-/// Memory behind what looks like a disk: a file on tmpfs, a loop device over one, a RAM disk.
+/// Memory that looks like a disk: a file on tmpfs, a loop device over one, a RAM disk.
 fn in_memory(measured: &Measured) -> Option<Doubt> {
     let what = measured.fact("devices.memory")?.to_string();
-    let text = format!("{what}: memory was measured, not a disk");
+    let text = format!("{what}: this run measured memory, not a disk");
     Some(Doubt::new(DoubtKind::NotTheDevice, text, "choose a file on a disk"))
 }
 
-/// Share of the blocks that are all zeros, and of what is in a block that repeats, from which reads may be answered without
-/// reading: thin volumes, compressing file systems and controllers do so.
+/// Limits of the share of zero blocks and of repeating contents. Thin volumes, compressing file systems and
+/// controllers may answer such reads without reading.
 const ZERO_SHARE: f64 = 0.1;
 const REPEATED_SHARE: f64 = 0.2;
 
@@ -159,19 +203,23 @@ fn zeros(measured: &Measured, result: &TrialResult) -> Option<Doubt> {
         (None, Some(share)) => format!("{} of the data read repeats or compresses", words::percent(share)),
         (None, None) => return None,
     };
-    let text = format!("{what}: a device or file system that compresses answers it without reading the disk");
-    Some(Doubt::new(DoubtKind::Compressible, text, "read a file of random data, such as Plimsoll makes"))
+    let text = format!("{what}: a compressing device or file system serves it without reading the disk");
+    Some(Doubt::new(
+        DoubtKind::Compressible,
+        text,
+        "read a file of random data, such as one that Plimsoll created",
+    ))
 }
 
 fn back_end(measured: &Measured) -> Option<Doubt> {
-    measured.fact_text("back_end").filter(|back_end| *back_end != "io_uring")?;
-    // Where system calls were chosen because they are faster, they are no reason to doubt.
+    measured.fact_text("back_end").filter(|back_end| !matches!(*back_end, "io_uring" | "none"))?;
+    // If system calls were chosen because they are faster, they are no reason for a doubt.
     if measured.fact_text("back_end.basis").is_some_and(|basis| basis != "refused") {
         return None;
     }
     let why = measured.fact_text("back_end.reason").filter(|why| !why.is_empty());
     let text = format!(
-        "plain system calls were used, not io_uring{}: one operation in flight per thread",
+        "the load used system calls, not io_uring{}: one operation in flight per thread",
         why.map(|why| format!(" ({why})")).unwrap_or_default()
     );
     Some(Doubt::new(DoubtKind::BackEnd, text, ""))

@@ -1,18 +1,19 @@
-//! Doubts about the time of a record: intervals that are missing, and a clock that jumped.
+//! Doubts about the times in a record: missing intervals, and clock jumps.
 
 use model::{Doubt, DoubtKind};
 
 use crate::measured::Measured;
 use crate::words;
 
-/// Share of the time from begin to end that may lie in no interval.
+/// Limit of the share of the time from begin to end that is in no interval.
 const GAP_SHARE: f64 = 0.01;
-/// Seconds that an interval may begin before the one before it ended: times are kept rounded.
+/// Seconds by which an interval may begin before the end of the previous one: times are rounded.
 const BACK_S: f64 = 1e-3;
-/// An interval that is longer than this many of those asked for, and by more than a second, is no late collector.
+/// An interval longer than this multiple of the configured length, and by more than a second, is not
+/// explained by a late collector.
 const LONG: f64 = 3.0;
 
-/// Time of the measured phase that lies in no interval.
+/// Time of the measured phase that is in no interval.
 pub(super) fn gaps(measured: &Measured) -> Option<Doubt> {
     let mut windows: Vec<(f64, f64)> = measured.windows().collect();
     windows.sort_by(|a, b| a.0.total_cmp(&b.0));
@@ -21,7 +22,7 @@ pub(super) fn gaps(measured: &Measured) -> Option<Doubt> {
     let from_s = measured.end_s - measured.begin_s;
     (missing_s > GAP_SHARE * from_s).then(|| {
         let text = format!(
-            "{} of {} are in no interval: part of the record is lost, or the clock jumped; rates are those of the rest",
+            "{} of {} have no intervals: part of the record is lost, or the clock jumped; rates cover only the rest",
             words::seconds(missing_s),
             words::seconds(from_s)
         );
@@ -29,13 +30,13 @@ pub(super) fn gaps(measured: &Measured) -> Option<Doubt> {
     })
 }
 
-/// A clock that went backwards, or stood still for the program and went on for others.
+/// A clock that went backwards, or stopped for the program but not for others.
 pub(super) fn jumps(measured: &Measured) -> Option<Doubt> {
     let windows: Vec<(f64, f64)> = measured.windows().collect();
     let back = windows.windows(2).map(|pair| pair[0].1 - pair[1].0).fold(0.0, f64::max);
     let asked_s = measured.record.run.load.interval as f64 / 1e9;
     let long_s = windows.iter().map(|(begin_s, end_s)| end_s - begin_s).fold(0.0, f64::max);
-    let help = "rates and times of this run are not to be trusted: measure again";
+    let help = "rates and times of this run are invalid: measure again";
     let text = if back > BACK_S {
         format!("the clock went backwards by {}", words::seconds(back))
     } else if asked_s > 0.0 && long_s > LONG * asked_s && long_s > asked_s + 1.0 {

@@ -1,4 +1,4 @@
-//! What the devices behind the files of a load did, by their own counters.
+//! The activity of the load's devices, according to their own counters.
 
 use model::claim::SerialFlushes;
 use model::result::{OperationResult, TrialResult};
@@ -6,28 +6,28 @@ use model::{Estimate, Evidence, metrics};
 
 use crate::measured::Measured;
 
-/// The device moved this much more than the load: something else used it.
+/// If the device transferred this many times the bytes of the load, something else used it.
 pub(crate) const SHARED_FACTOR: f64 = 1.2;
-/// Operations in flight below which each waits for the one before.
+/// Operations in flight below which each waits for the previous one.
 pub(crate) const ONE_AT_A_TIME: f64 = 1.5;
 
-// What administrators have gone by for a transfer and for a queue; shown beside the numbers, judging nothing.
+// Rules of thumb of administrators for a transfer and a queue; shown but not used for the judgement.
 pub(crate) const GOOD_TRANSFER_S: f64 = 0.010;
 const MOST_TRANSFER_S: f64 = 0.020;
 const QUEUE_PER_SPINDLE: f64 = 1.0;
 
-/// The device's own numbers over the measured phase; several devices together.
+/// The device's own numbers over the measured phase; several devices combined.
 pub(crate) struct Device {
     pub(crate) name: String,
     pub(crate) queue: f64,
     pub(crate) transfer_s: Option<f64>,
     pub(crate) utilization: Option<f64>,
-    /// Mean bytes of a transfer.
+    /// Mean size of a transfer, bytes.
     pub(crate) transfer_bytes: Option<f64>,
     pub(crate) flushes: Option<Flushes>,
 }
 
-/// Flushes of a device: how many a second, and how long each took.
+/// Flushes of a device: their rate and duration.
 #[derive(Clone, Copy)]
 pub(crate) struct Flushes {
     pub(crate) per_s: f64,
@@ -35,19 +35,19 @@ pub(crate) struct Flushes {
 }
 
 impl Flushes {
-    /// How many are under way on average.
+    /// The mean number in progress.
     pub(crate) fn under_way(&self) -> f64 {
         self.per_s * self.each_s
     }
 }
 
 impl Device {
-    /// The devices behind the files of the load.
+    /// The devices of the load's files.
     pub(crate) fn of(measured: &Measured) -> Option<Device> {
         Device::of_all(measured, &measured.devices())
     }
 
-    /// The one with the longest queue.
+    /// The device with the longest queue.
     pub(crate) fn busiest(measured: &Measured) -> Option<Device> {
         let queue = |disk: &&str| measured.mean(metrics::DISK_QUEUE_LENGTH, disk).unwrap_or(0.0);
         let disks = measured.instances(metrics::DISK_QUEUE_LENGTH);
@@ -73,7 +73,7 @@ impl Device {
         })
     }
 
-    /// Its flushes where they follow each other; none when several are under way at once.
+    /// Its flushes, if they are consecutive; none if several are in progress at once.
     pub(crate) fn serial_flushes(&self) -> Option<SerialFlushes> {
         let flushes = self.flushes.filter(|flushes| flushes.per_s > 0.0)?;
         let under_way = flushes.under_way();
@@ -106,25 +106,25 @@ impl Device {
     }
 }
 
-/// How many times the load's bytes the devices moved, reads and writes together.
+/// Bytes transferred by the devices divided by those of the load, reads and writes together.
 pub(crate) fn moved_factor(measured: &Measured, trial: &TrialResult) -> Option<f64> {
     let devices = measured.devices();
     let read = measured.sum(metrics::DISK_READ_BYTES_PER_S, &devices);
     let written = measured.sum(metrics::DISK_WRITE_BYTES_PER_S, &devices);
     let moved = read.unwrap_or(0.0) + written?;
     let load = trial.whole().map(|whole| whole.bytes_per_s).filter(|bytes| *bytes > 0.0)?;
-    // A copy within a device moves each byte twice.
+    // A copy within a device transfers each byte twice.
     Some(moved / (load * measured.moves_of_a_byte()))
 }
 
-/// The operations of a load that write to its devices, or those that read. A copy is counted where it writes.
+/// The operations of a load that write to its devices, or those that read. A copy counts at its destination.
 pub(crate) fn in_direction(trial: &TrialResult, writes: bool) -> impl Iterator<Item = &OperationResult> {
     let names: &[&str] = if writes { &["write", "copy"] } else { &["read"] };
     trial.operations.iter().filter(|operation| names.contains(&operation.name.as_str()))
 }
 
-/// Bytes per second that the load moved, and of them those the device moved: reads, then writes. Either is none when
-/// the load did none of it.
+/// Bytes per second of the load, and bytes per second of the device: reads, then writes. None for a direction
+/// that the load does not use.
 pub(crate) fn moved(
     measured: &Measured,
     result: &TrialResult,
@@ -139,7 +139,7 @@ pub(crate) fn moved(
     Some((bytes_per_s, measured.sum(&metric, &measured.devices())))
 }
 
-/// The share of the load's bytes that the device moved, of the direction with the smallest one: `("read", 0.31)`.
+/// The smaller share of the load's bytes that the device transferred, with its direction: `("read", 0.31)`.
 pub(crate) fn device_share(measured: &Measured, result: &TrialResult) -> Option<(&'static str, f64)> {
     ["read", "write"]
         .into_iter()

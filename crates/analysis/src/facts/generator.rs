@@ -1,14 +1,15 @@
-//! What the threads of the load generator did.
+//! The activity of the load generator's threads.
 
 use model::RunRecord;
 
-/// Share of the wall-clock time that worker threads may wait for a CPU.
+/// Limit of the share of the wall-clock time in which worker threads wait for a CPU.
 pub(crate) const RUN_WAIT_SHARE: f64 = 0.05;
-/// Waits of less than this in total may be one or two turns of other threads, which says nothing in a measured time as short as
-/// they are.
+/// Shorter total waits may be one or two time slices of other threads, which is no information in a short
+/// measured time.
 const RUN_WAIT_MIN_S: f64 = 0.005;
 
-/// The shares of the measured time that a worker thread ran, and that it was ready to run and waited for a CPU.
+/// The shares of the measured time in which a worker thread ran, and in which it was ready to run but waited
+/// for a CPU.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Shares {
     pub(crate) ran: f64,
@@ -17,7 +18,7 @@ pub(crate) struct Shares {
 }
 
 impl Shares {
-    /// None when they were not recorded.
+    /// None if they were not recorded.
     pub(crate) fn of(record: &RunRecord) -> Option<Shares> {
         let used = &record.run.generator;
         let available_s = f64::from(used.threads) * used.wall_s;
@@ -29,7 +30,7 @@ impl Shares {
         (available_s > 0.0 && shares.ran.is_finite() && shares.waited.is_finite()).then_some(shares)
     }
 
-    /// True where response times hold enough of the wait for a CPU to show in them.
+    /// Whether the wait for a CPU is a visible part of response times.
     pub(crate) fn are_delayed(&self) -> bool {
         self.waited > RUN_WAIT_SHARE && self.waited_s >= RUN_WAIT_MIN_S
     }
@@ -41,7 +42,8 @@ mod tests {
 
     #[test]
     fn a_turn_of_another_thread_is_no_delay() {
-        // Waits in 30 launches of 1 ms, in as many beside other processes, and in a minute of a load that is on time.
+        // Waits in 30 launches of 1 ms, in as many next to other processes, and in a minute of a punctual
+        // load.
         for (wall_s, waited_s, expected) in [(0.033, 0.003, false), (0.033, 0.015, true), (60.0, 0.6, false)]
         {
             let shares = Shares { ran: 0.5, waited: waited_s / wall_s, waited_s };

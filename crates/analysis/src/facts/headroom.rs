@@ -1,4 +1,4 @@
-//! How much of each resource was used, as a share of what can be used: what would limit next has the largest share.
+//! The use of each resource as a share of its capacity: the next limit has the largest share.
 
 use model::resource::Detail;
 use model::run::GeneratorRole;
@@ -10,11 +10,12 @@ use super::service::services;
 use crate::measured::Measured;
 use crate::statistics::median;
 
-/// How far below the busiest device another one counts as the same: a volume and the disk below it are busy together.
+/// The difference in utilization up to which another device counts as the same: a volume and its disk are
+/// busy together.
 const SAME_DEVICE: f64 = 0.05;
 
-/// The resource that came closest to saturation, but for the limit itself: median over the trials. How much of its space a
-/// file system uses says nothing about how fast it is.
+/// The resource closest to saturation, except the limit itself: median over the trials. File system usage is
+/// ignored, because it says nothing about speed.
 pub(crate) fn closest<'a>(
     trials: impl IntoIterator<Item = Measured<'a>>,
     limit: Option<&Resource>,
@@ -40,7 +41,7 @@ fn is_same(one: &Closest, other: &Closest) -> bool {
     one.metric == other.metric && one.instance == other.instance
 }
 
-/// Takes out what is the limit, or another view of it.
+/// Removes the limit and other views of it.
 fn without(all: &mut Vec<Closest>, limit: &Resource) {
     let of_class = |used: &Closest, class| used.resource.as_ref().filter(|own| own.class == class).cloned();
     let is_disk = |used: &Closest| of_class(used, ResourceClass::Disk).is_some();
@@ -49,14 +50,14 @@ fn without(all: &mut Vec<Closest>, limit: &Resource) {
         let own = of_class(used, ResourceClass::IoLimit);
         own.is_some_and(|own| own.of == limit.of) && used.share >= LIMIT_REACHED
     };
-    // A process that has used up its I/O limit waits for that, and not for the device.
+    // A process at its I/O limit waits for this limit and not for the device.
     let is_throttled = all.iter().any(of_limit);
     all.retain(|used| match (limit.class, &limit.of) {
         (ResourceClass::Disk, Some(Owner::Device(names))) => {
             !(is_disk(used) && names.split(", ").any(|name| name == used.instance))
         }
         (ResourceClass::Disk, _) if is_throttled => !of_limit(used),
-        // What a process waits for is the device that is busiest.
+        // A process waits for the busiest device.
         (ResourceClass::Disk, _) => !(is_disk(used) && used.share >= busiest - SAME_DEVICE),
         (class @ (ResourceClass::SingleThread | ResourceClass::CpuQuota), Some(_)) => {
             of_class(used, class).is_none_or(|own| own.of != limit.of)
@@ -65,7 +66,7 @@ fn without(all: &mut Vec<Closest>, limit: &Resource) {
     });
 }
 
-/// What was used of each resource that can be full.
+/// The use of each resource that can be saturated.
 fn uses(measured: &Measured) -> Vec<Closest> {
     let mut found = Vec::new();
     let mut add = |metric: &str, instance: &str, share: Option<f64>, resource: Resource| {
@@ -100,7 +101,7 @@ fn uses(measured: &Measured) -> Vec<Closest> {
             add(used, name, limit.and_then(|limit| Some(mean(used)? / limit)), of(ResourceClass::IoLimit));
         }
     }
-    // A device that serves many requests at once is busy before it is saturated: this is the most that it can be.
+    // A device that serves requests concurrently is busy before it is saturated: this is an upper bound.
     let busy = metrics::DISK_UTILIZATION_SHARE;
     for disk in measured.instances(busy) {
         let resource = Resource::disk(disk).with(mostly(measured, disk));
@@ -109,7 +110,7 @@ fn uses(measured: &Measured) -> Vec<Closest> {
     found
 }
 
-/// What most requests under way at a device are.
+/// The kind of most requests in progress at a device.
 fn mostly(measured: &Measured, disk: &str) -> Detail {
     let under_way = |rate: &str, each: &str| {
         measured.mean(rate, disk).unwrap_or(0.0) * measured.mean(each, disk).unwrap_or(0.0)
@@ -129,7 +130,7 @@ mod tests {
     use crate::simulate::{Simulated, single};
     use model::Shape;
 
-    /// A service beside a disk with a volume on it, another disk and a CPU of which some is used.
+    /// A service, a disk with a volume on it, another disk, and a partly used CPU.
     fn closest_to(limit: Option<&Resource>, others: &[(&'static str, &'static str, f64)]) -> (String, f64) {
         let mut run = Simulated::of(Shape::closed(8), 1000.0, 8.0)
             .http()
@@ -163,11 +164,11 @@ mod tests {
         let cases: [Case; 8] = [
             (None, &[], ("disk vda (transfers)", 0.9)),
             (Some(of(Cpu)), &[], ("disk vda (transfers)", 0.9)),
-            // The volume on the disk is the disk.
+            // The volume on the disk is the disk itself.
             (Some(of(Disk).with(Detail::Flushes)), &[], ("single thread of svc", 0.4)),
             (Some(Resource::disk("vda, dm-0")), &[quota], ("cpu quota of svc", 0.961538)),
             (Some(of(CpuQuota)), &[quota], ("disk vda (transfers)", 0.9)),
-            // A reached limit is what the process waits for; the device has headroom.
+            // The process waits for a limit that is reached; the device has headroom.
             (Some(of(Disk)), &[io_limit, reads(99.0)], ("disk vda (transfers)", 0.9)),
             (Some(of(Disk)), &[io_limit, reads(60.0)], ("I/O limit of svc", 0.6)),
             (

@@ -1,4 +1,4 @@
-//! Limits that the experiment set on reading and writing, and that were reached.
+//! I/O limits of the experiment that were reached.
 
 use model::claim::ReachedLimit;
 use model::result::TrialResult;
@@ -7,12 +7,12 @@ use model::{Estimate, Evidence, IoLimits, Level, metrics};
 use super::device::{SHARED_FACTOR, in_direction, moved_factor};
 use crate::measured::Measured;
 
-/// Share of a limit set on I/O from which it counts as reached.
+/// Share of an I/O limit from which it counts as reached.
 pub(crate) const LIMIT_REACHED: f64 = 0.95;
-/// The same from which something else moved it, past the limit.
+/// Share of an I/O limit from which something else must have used the device.
 const LIMIT_PASSED: f64 = 1.2;
 
-/// A limit set on I/O that is reached, the one closest to what is allowed or most beyond it.
+/// An I/O limit that is reached: the one that was used or exceeded most.
 pub(crate) struct Reached<'a> {
     pub(crate) path: &'a str,
     level: &'a Level,
@@ -22,7 +22,7 @@ pub(crate) struct Reached<'a> {
 }
 
 impl<'a> Reached<'a> {
-    /// Compares what the experiment allowed with what was moved, as `moved` answers it for a metric of a disk.
+    /// Compares the limits of the experiment with the rates, which `moved` returns for a disk metric.
     fn of(measured: &Measured<'a>, moved: impl Fn(&str) -> Option<f64>) -> Option<Self> {
         let run = &measured.record.run;
         let set =
@@ -48,17 +48,17 @@ impl<'a> Reached<'a> {
         reached.max_by(|a, b| a.used_share().total_cmp(&b.used_share()))
     }
 
-    /// Whether the experiment set a limit on I/O.
+    /// Whether the experiment set an I/O limit.
     pub(crate) fn is_set(measured: &Measured) -> bool {
         let run = &measured.record.run;
         run.in_force.keys().chain(run.asked.keys()).any(|path| path.contains("io_limit"))
     }
 
-    /// By the load itself: the load's own count past the page cache, else the devices'. The device's queue cannot show a
-    /// limit, as what is held back never reaches it.
+    /// Reached by the load itself: counted by the load if it bypasses the page cache, otherwise by the
+    /// devices. The device's queue cannot show a limit, because delayed requests do not reach it.
     pub(crate) fn by_load(measured: &Measured<'a>, trial: &TrialResult) -> Option<Self> {
         let devices = measured.devices();
-        // What others move is not held back by the limit; what the page cache answers never meets it.
+        // The limit does not apply to others; the page cache answers without it.
         let alone = moved_factor(measured, trial).is_none_or(|factor| factor < SHARED_FACTOR);
         let of_load = |metric: &str| {
             let operations = in_direction(trial, metric.contains("write"));
@@ -72,12 +72,13 @@ impl<'a> Reached<'a> {
         })
     }
 
-    /// By a service, as it is counted for it.
+    /// Reached by a service, according to its own counters.
     pub(crate) fn by_service(measured: &Measured<'a>, service: &str) -> Option<Self> {
         Reached::of(measured, |metric| measured.mean(of_process(metric), service))
     }
 
-    /// By a service; outside a group of its own only the disk counts its operations, others' included.
+    /// Reached by a service; without a separate group, only the disk counts its operations, including those
+    /// of others.
     pub(crate) fn behind_service(measured: &Measured<'a>, service: &str) -> Option<Self> {
         Reached::of(measured, |metric| {
             measured.mean(of_process(metric), service).or_else(|| {
@@ -87,12 +88,12 @@ impl<'a> Reached<'a> {
         })
     }
 
-    /// What was moved as a share of what is allowed.
+    /// The rate as a share of the limit.
     pub(crate) fn used_share(&self) -> f64 {
         self.moved / self.limit
     }
 
-    /// As a claim has it.
+    /// The data of a claim.
     pub(crate) fn claim(&self) -> ReachedLimit {
         ReachedLimit {
             setting: self.path.into(),
@@ -109,7 +110,7 @@ impl<'a> Reached<'a> {
     }
 }
 
-/// What a process itself is counted for, for what a metric counts of a disk.
+/// The metric of a process that corresponds to a disk metric.
 fn of_process(of_disk: &str) -> &'static str {
     match of_disk {
         metrics::DISK_READS_PER_S => metrics::PROCESS_DISK_READS_PER_S,

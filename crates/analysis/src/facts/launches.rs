@@ -1,37 +1,39 @@
-//! The launches of a command, one by one: how long each took and what it used, by the kernel's own account.
+//! The launches of a command, one by one: their durations and their resource use according to the kernel.
 
 use std::collections::BTreeMap;
 
 use model::claim::LaunchDifference;
 use model::cost::CostKind;
 use model::launch::Doing;
+use model::result::LaunchSummary;
 use model::run::GeneratorRole;
+use model::study::RunRecord;
 use model::{Launch, Phase};
 
 use crate::measured::Measured;
-use crate::statistics::{mean, median};
+use crate::statistics::{mean, median, variance};
 
-/// Fewest looks for the share of a state.
+/// Number of samples that the share of a state requires.
 pub(crate) const LOOKS_MIN: u64 = 10;
-/// Smallest share of the time ready to run that looks alone show.
+/// The smallest share of time ready to run that samples alone can show.
 const READY_SHARE: f64 = 0.1;
-/// Fewest later launches in which a shift of their times can be distinguished from chance.
+/// Number of later launches in which a change of their times can be distinguished from chance.
 const SERIES_MIN: usize = 13;
-/// Smallest difference of a part of the time that is reported, as a share of the difference of the time.
+/// The smallest reported part of a time difference, as a share of the difference.
 const TIME_SHARE: f64 = 0.1;
-/// Smallest ratio of a number of things that is reported.
+/// The smallest reported ratio of a count.
 const TIMES: f64 = 1.5;
 
-/// The launches of a trial whose usage was recorded.
+/// The launches of a trial with recorded resource use.
 pub(crate) struct Launches<'a> {
     /// The program.
     pub(crate) command: &'a str,
-    /// In the order in which they were launched, with when each was done.
+    /// In order of launch, each with the time of its completion.
     all: Vec<(f64, Launch)>,
 }
 
 impl<'a> Launches<'a> {
-    /// None for another workload, and for a record of before they were kept.
+    /// None for another workload, and for older records.
     pub(crate) fn of(measured: &Measured<'a>) -> Option<Launches<'a>> {
         let run = &measured.record.run;
         if !is_of_a_command(measured) {
@@ -39,7 +41,7 @@ impl<'a> Launches<'a> {
         }
         let driven = |at_s: f64| {
             let mut spans = run.phases.iter().filter(|span| span.phase != Phase::CoolDown);
-            // The last one is done when the phase ends.
+            // The last launch completes when the phase ends.
             spans.any(|span| at_s >= span.begin_s - 1e-6 && at_s <= span.end_s + 1e-6)
         };
         let events = measured.record.events.iter().filter(|event| driven(event.at_s));
@@ -50,40 +52,62 @@ impl<'a> Launches<'a> {
         (!all.is_empty()).then_some(Launches { command, all })
     }
 
-    /// Those that went well, with when each was done.
+    /// The successful launches, each with the time of its completion.
     pub(crate) fn well(&self) -> impl Iterator<Item = (f64, &Launch)> {
         self.all.iter().filter(|(_, launch)| !launch.failed).map(|(at_s, launch)| (*at_s, launch))
     }
 
-    /// Those of an operation that went well.
+    /// The successful launches of an operation.
     pub(crate) fn of_operation(&self, operation: &str) -> Vec<&Launch> {
         self.well().map(|(_, launch)| launch).filter(|launch| launch.operation == operation).collect()
     }
 }
 
-/// Whether a command is launched again and again.
+/// Whether the workload launches a command repeatedly.
 pub(crate) fn is_of_a_command(measured: &Measured) -> bool {
     let traits = &measured.record.run.traits;
     traits.generator == GeneratorRole::Starts && traits.operations_apart
 }
 
-/// What some launches used on average.
+/// The launches of several trials in numbers; none without a launch that went well.
+pub(crate) fn summary<'a>(trials: impl Iterator<Item = &'a RunRecord>) -> Option<LaunchSummary> {
+    let launches = model::launch::measured(trials);
+    let times: Vec<f64> = launches.iter().map(|launch| launch.time as f64 / 1e6).collect();
+    let mean_of = |kind| {
+        let known: Vec<f64> = launches.iter().filter_map(|launch| amount(launch, kind)).collect();
+        mean(&known).map(|seconds| seconds * 1e3)
+    };
+    let peaks = launches.iter().filter_map(|launch| launch.usage.used.get(&CostKind::PeakBytes).copied());
+    Some(LaunchSummary {
+        launches: launches.len() as u64,
+        mean_ms: mean(&times)?,
+        deviation_ms: variance(&times).map(f64::sqrt),
+        median_ms: median(&times)?,
+        min_ms: times.iter().copied().reduce(f64::min)?,
+        max_ms: times.iter().copied().reduce(f64::max)?,
+        user_ms: mean_of(CostKind::UserCpu),
+        system_ms: mean_of(CostKind::SystemCpu),
+        peak_bytes: peaks.max(),
+    })
+}
+
+/// The mean resource use of several launches.
 pub(crate) struct Spent {
     pub(crate) launches: u64,
-    /// Mean time of one, seconds.
+    /// Mean duration, seconds.
     pub(crate) time_s: f64,
-    /// Of each kind that is known, for one launch: seconds, bytes or numbers of things.
+    /// Each known kind, per launch: seconds, bytes or counts.
     pub(crate) used: BTreeMap<CostKind, f64>,
-    /// How often they were looked at.
+    /// Number of samples.
     pub(crate) looks: u64,
-    /// The share of the looks at which they did something; none where they were too few.
+    /// The share of the samples with each activity; none if there are too few.
     shares: Option<BTreeMap<Doing, f64>>,
-    /// Threads that ran or were ready to run while one was.
+    /// Mean number of threads that ran or were ready to run, in samples with at least one.
     pub(crate) running_threads: Option<f64>,
 }
 
 impl Spent {
-    /// None without a launch.
+    /// None without launches.
     pub(crate) fn of(launches: &[&Launch]) -> Option<Spent> {
         let times: Vec<f64> = launches.iter().map(|launch| launch.time as f64 / 1e9).collect();
         let time_s = mean(&times).filter(|time_s| *time_s > 0.0)?;
@@ -114,7 +138,8 @@ impl Spent {
         for (kind, share) in spent.waits() {
             spent.used.insert(kind, share * time_s);
         }
-        // Where it is not known of a thread: seen to run or to be ready to run, without CPU time.
+        // If the time ready to run is unknown, it is estimated: the share of the samples with a running or
+        // ready thread, minus the share of CPU time.
         let running = spent.shares.as_ref().map(|shares| shares.get(&Doing::Running).copied().unwrap_or(0.0));
         if let (Some(running), Some(ran)) = (running, spent.cpu_share())
             && running - ran >= READY_SHARE
@@ -124,19 +149,19 @@ impl Spent {
         Some(spent)
     }
 
-    /// What they waited for, as shares of the time.
+    /// The waits, as shares of the time.
     fn waits(&self) -> Vec<(CostKind, f64)> {
         let shares = self.shares.iter().flatten();
         shares.filter_map(|(doing, share)| Some((doing.cost()?, *share))).collect()
     }
 
-    /// What they waited for most, and its share of the time; none where that is not known.
+    /// The longest wait, and its share of the time; none if unknown.
     pub(crate) fn most_waited(&self) -> Option<(Doing, f64)> {
         let waits = self.shares.iter().flatten().filter(|(doing, _)| **doing != Doing::Running);
         waits.max_by(|a, b| a.1.total_cmp(b.1)).map(|(doing, share)| (*doing, *share))
     }
 
-    /// CPU time as a share of the time; none where it is not known.
+    /// CPU time as a share of the time; none if unknown.
     pub(crate) fn cpu_share(&self) -> Option<f64> {
         let of = |kind| self.used.get(&kind).copied();
         Some((of(CostKind::UserCpu)? + of(CostKind::SystemCpu)?) / self.time_s)
@@ -148,14 +173,14 @@ impl Spent {
     }
 }
 
-/// What a launch used of a kind: seconds, bytes or numbers of things.
+/// The use of one kind by a launch: seconds, bytes or counts.
 fn amount(launch: &Launch, kind: CostKind) -> Option<f64> {
     let amount = *launch.usage.used.get(&kind)? as f64;
     Some(if kind.is_time() { amount / 1e9 } else { amount })
 }
 
-/// What explains that launches took longer, or less time, than others: what differs in the same direction, times first, the
-/// largest difference first. None where nothing is known of either.
+/// Why launches took longer or less time than others: the differences in the same direction, times first, the
+/// largest difference first. None if nothing is known about either.
 pub(crate) fn differences(before: &[&Launch], after: &[&Launch]) -> Option<Vec<LaunchDifference>> {
     const KINDS: [CostKind; 9] = [
         CostKind::UserCpu,
@@ -196,13 +221,13 @@ pub(crate) fn differences(before: &[&Launch], after: &[&Launch]) -> Option<Vec<L
         is_large && (change > 0.0) == (change_s > 0.0)
     };
     let mut found: Vec<LaunchDifference> = known.into_iter().filter(explains).collect();
-    // Reads of files that are cached explain less than those of the device.
+    // Reads of cached files explain less than those of the device.
     let size = |of: &LaunchDifference| if of.kind.is_time() { (of.after - of.before).abs() } else { 0.0 };
     found.sort_by(|a, b| size(b).total_cmp(&size(a)));
     Some(found)
 }
 
-/// Whether enough is known of what launches waited for.
+/// Whether there are enough samples of what launches waited for.
 pub(crate) fn are_seen(measured: &Measured) -> bool {
     let launches = Launches::of(measured);
     let looks = launches
@@ -212,12 +237,13 @@ pub(crate) fn are_seen(measured: &Measured) -> bool {
     looks.fold(0, |sum: u64, looks| sum.saturating_add(looks)) >= LOOKS_MIN
 }
 
-/// Whether enough launches were kept one by one to see a change of their times, which their rate then shows no better.
+/// Whether enough launches were recorded individually to show a change of their times, which their rate would
+/// not show better.
 pub(crate) fn are_a_series(measured: &Measured) -> bool {
     Launches::of(measured).is_some_and(|launches| launches.well().count() > SERIES_MIN)
 }
 
-/// CPUs that the launches used on average over the measured time; none where it is not known of one of them.
+/// CPUs that the launches used on average over the measured time; none if unknown for one of them.
 pub(crate) fn used_cpus(measured: &Measured) -> Option<f64> {
     let launches = Launches::of(measured)?;
     let cpu_s = |launch: &Launch| {

@@ -1,7 +1,8 @@
 //! Spans of the measured time in which the service answered nothing although operations were in flight.
 //!
-//! A span in which nothing ends is no pause by itself: users who began together end together, and a quota throttles a
-//! service in each of its periods. It is a pause when what is answered afterwards had waited that long.
+//! A span without completions is not necessarily a pause: users who began together end together, and a quota
+//! throttles a service in each of its periods. It is a pause if the operations completed afterwards had
+//! waited that long.
 
 use model::metrics;
 
@@ -9,42 +10,48 @@ use super::service;
 use crate::measured::{Measured, Window};
 use crate::statistics::{mean, median, variance};
 
-/// Share of the mean rate below which an interval answered as good as nothing.
+/// Share of the mean rate below which an interval counts as quiet.
 const QUIET: f64 = 0.1;
-/// Quiet intervals in a row that make a pause: one alone may be a period of a quota, of 100 ms mostly.
+/// Number of consecutive quiet intervals in a pause: a single one may be a period of a quota, mostly of 100
+/// ms.
 const INTERVALS_MIN: usize = 2;
-/// Operations that the mean rate would have answered meanwhile: of ten that come at random none is missing by chance.
+/// Number of operations that the mean rate would have completed meanwhile: with random arrivals, ten are
+/// never missing by chance.
 const MISSING_MIN: f64 = 10.0;
-/// Operations in flight that must all be held: with fewer, a pause looks like some slow operations.
+/// Number of operations in flight that must all be delayed: with fewer, a pause looks like some slow
+/// operations.
 pub(crate) const IN_FLIGHT_MIN: f64 = 4.0;
-/// Pauses that make "now and then".
+/// Number of pauses from which they count as repeated.
 pub(crate) const PAUSES_MIN: usize = 3;
-/// Share of the time from which pauses are worth a word.
+/// Share of the time from which pauses are reported.
 pub(crate) const TOLD_SHARE: f64 = 0.01;
-/// Share of the time from which pauses blur what threads do on average.
+/// Share of the time from which pauses distort the mean thread states.
 const BLURRED_SHARE: f64 = 0.3;
-/// Standard deviation of the times from pause to pause, as a share of their mean, up to which they are regular.
+/// Standard deviation of the times from pause to pause, as a share of their mean, up to which they are
+/// regular.
 const REGULAR: f64 = 0.2;
 
 /// The pauses of the measured time.
 pub(crate) struct Pauses {
-    /// The spans of time that certainly lie within a pause, one cut off by the end of the measured time included.
+    /// The spans of time that are certainly within a pause, including one that the end of the measured time
+    /// truncates.
     pub(crate) still: Vec<(f64, f64)>,
-    /// Those that certainly lie between pauses.
+    /// The spans of time that are certainly between pauses.
     pub(crate) between: Vec<(f64, f64)>,
-    /// How long the whole pauses took, in seconds: longer than `still`, by half an interval on average each side.
+    /// The durations of the complete pauses, seconds: longer than `still`, by half an interval on average on
+    /// each side.
     pub(crate) lengths_s: Vec<f64>,
     pub(crate) lost_share: f64,
     pub(crate) in_flight: f64,
-    /// Answers per second between them.
+    /// Responses per second between them.
     pub(crate) between_per_s: f64,
 }
 
 impl Pauses {
-    /// The pauses of a run whose load is meant to stay the same.
+    /// The pauses of a run with a constant load.
     pub(crate) fn of(measured: &Measured) -> Option<Pauses> {
         let pauses = Pauses::find(&measured.series()).filter(|_| measured.is_meant_steady())?;
-        // A service that its quota holds back stands still too; the quota is the reason then.
+        // A service throttled by its quota pauses too; the quota is then the cause.
         let held_back = |service: &&str| {
             let metric = metrics::PROCESS_THROTTLED_SHARE;
             let throttled = measured.mean_over(metric, service, &pauses.still);
@@ -55,13 +62,14 @@ impl Pauses {
             .then_some(pauses)
     }
 
-    /// Whether they take so much of the time that a mean over it says little, and between them users go in step.
+    /// Whether they take so much of the time that a mean over it says little, and users are synchronized
+    /// between them.
     pub(crate) fn blur(&self) -> bool {
         self.lost_share >= BLURRED_SHARE
     }
 
-    /// The spans of time in which the threads of a service show what limits it: those between the pauses. Where no sample lies
-    /// between them it is the whole time, if the pauses are too short a part of it to blur that.
+    /// The spans of time in which the threads of a service show its limit: those between the pauses. Without
+    /// samples between them it is the whole time, if the pauses are too short to distort it.
     pub(crate) fn clear(&self, measured: &Measured, service: &str) -> Vec<(f64, f64)> {
         let known = measured.mean_over(metrics::PROCESS_THREADS, service, &self.between).is_some();
         match known || self.blur() {
@@ -70,7 +78,7 @@ impl Pauses {
         }
     }
 
-    /// Whether a window lies in a pause or touches one, and so shows it in part.
+    /// Whether a window is in a pause or overlaps one, and so partly shows it.
     pub(crate) fn touch(&self, window: &Window) -> bool {
         let touches =
             |(begin_s, end_s): &(f64, f64)| window.end_s >= begin_s - 1e-6 && window.begin_s <= end_s + 1e-6;
@@ -84,7 +92,7 @@ impl Pauses {
         let is_quiet = |window: &Window| (window.completed as f64) < QUIET * rate * window.length_s();
         let stretches: Vec<&[Window]> =
             windows.chunk_by(|left, right| is_quiet(left) == is_quiet(right)).collect();
-        // What usually is the slowest of an interval, but of those that follow a quiet one.
+        // The usual slowest operation of an interval, without intervals after a quiet one.
         let usual = stretches.iter().filter(|stretch| !is_quiet(&stretch[0]));
         let usual: Vec<f64> =
             usual.flat_map(|stretch| &stretch[1..]).map(|window| window.longest_s).collect();
@@ -111,7 +119,8 @@ impl Pauses {
                     pauses.lengths_s.push(still_s + first.length_s());
                     pauses.in_flight += in_flight;
                 }
-                // How long those in flight waited is not seen; after several like it there is little doubt.
+                // The waiting time of operations in flight is unknown; after several similar pauses there is
+                // little doubt.
                 None if stood && pauses.still.len() >= PAUSES_MIN => {
                     pauses.still.push((first.begin_s, last.end_s));
                 }
@@ -145,7 +154,7 @@ impl Pauses {
             .collect()
     }
 
-    /// Whether they come at regular times.
+    /// Whether they occur at regular intervals.
     pub(crate) fn are_regular(&self) -> bool {
         let periods = self.periods_s();
         let spread = variance(&periods).map_or(f64::INFINITY, f64::sqrt);

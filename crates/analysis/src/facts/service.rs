@@ -1,43 +1,43 @@
-//! What the threads of the watched services did, on average over some time of a trial.
+//! The mean activity of the watched services' threads over some time of a trial.
 //!
-//! A thread is *at work* unless it waits for work to come. Operations spend their time with the threads at work.
+//! A thread is *at work* unless it waits for requests. Operations spend their time with the threads at work.
 
 use model::metrics;
 
 use crate::measured::Measured;
 
-/// Share of the threads at work that must be in one state for it to be the limit.
+/// Share of the threads at work that must be in one state if it is the limit.
 pub(crate) const MOST: f64 = 0.5;
-/// Share of a service's threads that wait for work, from which on it has headroom.
+/// Share of a service's threads that wait for work from which it has headroom.
 pub(crate) const ROOM_SHARE: f64 = 0.1;
-/// Connections that wait to be accepted, from which on work waits.
+/// Number of connections waiting to be accepted from which requests wait.
 pub(crate) const QUEUED: f64 = 0.5;
-/// Share of the quota's periods in which it was used up, from which it limits.
+/// Share of the quota's periods with throttling from which the quota is the limit.
 pub(crate) const THROTTLED_SHARE: f64 = 0.5;
-/// Seconds waited for a CPU per second, from which the CPU limits.
+/// Seconds per second waiting for a CPU from which the CPU is the limit.
 pub(crate) const RUN_WAIT: f64 = 0.5;
-/// Share of the memory limit from which it is reached.
+/// Share of the memory limit from which it counts as reached.
 pub(crate) const FULL_MEMORY: f64 = 0.95;
 
-/// The watched processes but for Plimsoll itself.
+/// The watched processes except Plimsoll itself.
 pub(crate) fn services<'a>(measured: &Measured<'a>) -> Vec<&'a str> {
     measured.instances(metrics::PROCESS_THREADS).filter(|process| *process != "self").collect()
 }
 
-/// Whether most of what a service has in hand, of so many operations in flight, waits for CPUs.
+/// Whether most of a service's operations wait for CPUs, with this number of operations in flight.
 pub(crate) fn waits_for_cpus(measured: &Measured, in_flight: f64) -> bool {
     let spans = measured.spans();
     let mut services = services(measured).into_iter().filter_map(|name| Service::of(measured, name, &spans));
     services.any(|service| service.waits_for_cpus(in_flight))
 }
 
-/// The share of the memory limit of its control group that a service has used, and that limit in bytes.
+/// The used share of a service's memory limit, and the limit in bytes.
 pub(crate) fn memory_limit(measured: &Measured, service: &str) -> Option<(f64, f64)> {
     let limit = measured.mean(metrics::PROCESS_MEMORY_LIMIT_BYTES, service).filter(|limit| *limit > 0.0)?;
     Some((measured.mean(metrics::PROCESS_MEMORY_CHARGED_BYTES, service)? / limit, limit))
 }
 
-/// What the threads of a service did on average over the measured phase, but for its pauses.
+/// The mean activity of a service's threads over the measured phase, without its pauses.
 pub(crate) struct Service<'a> {
     pub(crate) name: &'a str,
     pub(crate) threads: f64,
@@ -54,14 +54,15 @@ pub(crate) struct Service<'a> {
     pub(crate) events: f64,
     pub(crate) client: f64,
     pub(crate) peer: f64,
-    /// Connections that wait to be accepted; none for a service that does not listen, or of which it is not known.
+    /// Connections that wait to be accepted; none if the service does not listen, or if the number is
+    /// unknown.
     pub(crate) queued: Option<f64>,
     pub(crate) quota_cpus: Option<f64>,
     pub(crate) throttled: Option<f64>,
     pub(crate) memory_share: Option<f64>,
     pub(crate) read_bytes_per_s: Option<f64>,
     pub(crate) major_faults_per_s: Option<f64>,
-    /// Threads that wait for a page to be read: asleep for a device, and in no call.
+    /// Threads that wait for a page to be read: asleep for a device, and in no system call.
     pub(crate) faulting: f64,
 }
 
@@ -70,7 +71,7 @@ impl<'a> Service<'a> {
         let mean = |metric: &str| measured.mean_over(metric, name, spans);
         let threads = mean(metrics::PROCESS_THREADS).filter(|threads| *threads > 0.0)?;
         let waits = |metric: &str| mean(metric).unwrap_or(0.0);
-        // Without the system calls of its threads nothing is said of what they wait for.
+        // Without the system calls of its threads, their waits are unknown.
         mean(metrics::PROCESS_LOCK_WAIT_THREADS)?;
         let limit = mean(metrics::PROCESS_MEMORY_LIMIT_BYTES).filter(|limit| *limit > 0.0);
         Some(Service {
@@ -102,22 +103,23 @@ impl<'a> Service<'a> {
         })
     }
 
-    /// Threads that wait for work to come: a client's request, a connection, an event.
+    /// Threads that wait for work: a client's request, a connection, an event.
     pub(crate) fn idle(&self) -> f64 {
         self.accept + self.events + self.client
     }
 
-    /// Threads that hold work.
+    /// Threads that have work.
     pub(crate) fn at_work(&self) -> f64 {
         (self.threads - self.idle()).max(0.0)
     }
 
-    /// Whether work waits for the service: in the accept queue, or, where it is not known, with all threads at work.
+    /// Whether requests wait for the service: in the accept queue, or, if its length is unknown, with all
+    /// threads at work.
     pub(crate) fn work_waits(&self) -> bool {
         self.queued.map_or(self.idle() < ROOM_SHARE * self.threads, |queued| queued >= QUEUED)
     }
 
-    /// Operations the service's threads have in hand; the others wait before it, or are on the way.
+    /// Number of operations that the service's threads process; the others wait for it, or are on the way.
     pub(crate) fn in_hand(&self, in_flight: f64) -> f64 {
         self.at_work().min(in_flight).max(1e-9)
     }

@@ -1,20 +1,20 @@
-//! What single threads of a watched process did: of a program whose threads hand work to each other, the stage that is always
-//! busy sets the pace, and the others wait for it.
+//! The activity of single threads of a watched process. In a program whose threads pass work to each other,
+//! the stage that is always busy sets the pace, and the others wait for it.
 
 use model::claim::Stage;
 use model::metrics;
 
 use crate::measured::Measured;
 
-/// Samples of a thread from which the share of them in which it waits is a share of its time. Of a process with many threads
-/// each is looked at now and then only, and one that was seen once was at the same thing all of the time.
+/// Number of samples of a thread that a share of its time requires. In a process with many threads each one
+/// is sampled rarely, and a thread with a single sample seems to have been in one state all the time.
 const SAMPLES_MIN: usize = 10;
 
-/// What one thread did, as shares of the time.
+/// The activity of one thread, as shares of the time.
 pub(crate) struct Thread {
-    /// Running, or ready to run.
+    /// Running or ready to run.
     cpu: f64,
-    /// CPU time alone.
+    /// CPU time only.
     pub(crate) ran: f64,
     flush: f64,
     transfer: f64,
@@ -22,7 +22,7 @@ pub(crate) struct Thread {
 }
 
 impl Thread {
-    /// Every thread of a process that is known one by one, from as many samples as a share needs.
+    /// Every thread of a process with enough samples for a share.
     pub(crate) fn all(measured: &Measured, process: &str, spans: &[(f64, f64)]) -> Vec<Thread> {
         let prefix = format!("{process} thread ");
         let threads = measured.instances(metrics::PROCESS_THREAD_CPUS);
@@ -55,7 +55,7 @@ impl Thread {
         self.peer
     }
 
-    /// What most of that was; the address of the other service is not known of a thread.
+    /// The activity that took most of that time; the address of the other service is unknown for a thread.
     pub(crate) fn stage(&self, peer: impl Fn() -> String) -> (Stage, f64) {
         let kinds = [self.cpu, self.flush, self.transfer, self.peer];
         let most = (0..kinds.len()).max_by(|a, b| kinds[*a].total_cmp(&kinds[*b])).unwrap_or(0);

@@ -1,20 +1,20 @@
-//! Asymptotic bounds: what no queueing system with these demands can exceed, whatever its distributions.
+//! Asymptotic bounds: limits that no queueing system with these demands can exceed, for any distributions.
 //!
-//! Denning and Buzen, ACM Computing Surveys 10 (1978); Jain, "The Art of Computer Systems Performance Analysis"
-//! (1991), chapter 33.
+//! Denning and Buzen, ACM Computing Surveys 10 (1978); Jain, "The Art of Computer Systems Performance
+//! Analysis" (1991), chapter 33.
 
-/// What one operation demands of each resource, and the time it spends elsewhere.
+/// The service demands of one operation, and its time elsewhere.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Demands {
-    /// Seconds of each resource per operation; of one with several servers, divided by their number for
-    /// [`Demands::throughput_max_per_s`] and the like.
+    /// Seconds of each resource per operation. For a resource with several servers, divide by their number
+    /// for [`Demands::throughput_max_per_s`] and similar functions.
     pub demands_s: Vec<f64>,
-    /// Think time: seconds between an answer and the next operation.
+    /// Think time: seconds between a response and the next operation.
     pub think_s: f64,
 }
 
 impl Demands {
-    /// Seconds of all resources together: the shortest response time.
+    /// Sum of the demands: the minimum response time.
     pub fn total_s(&self) -> f64 {
         self.demands_s.iter().sum()
     }
@@ -24,22 +24,23 @@ impl Demands {
         self.demands_s.iter().copied().fold(0.0, f64::max)
     }
 
-    /// Which resource has the largest demand; none without resources.
+    /// The index of the resource with the largest demand; none without resources.
     pub fn bottleneck(&self) -> Option<usize> {
         (0..self.demands_s.len()).max_by(|a, b| self.demands_s[*a].total_cmp(&self.demands_s[*b]))
     }
 
-    /// What throughput cannot exceed with so many users: `min(1 / Dmax, N / (D + Z))`.
+    /// The upper bound of throughput with a number of users: `min(1 / Dmax, N / (D + Z))`.
     pub fn throughput_max_per_s(&self, users: f64) -> f64 {
         (1.0 / self.largest_s()).min(users / (self.total_s() + self.think_s))
     }
 
-    /// What the mean response time cannot fall below with so many users: `max(D, N Dmax - Z)`.
+    /// The lower bound of the mean response time with a number of users: `max(D, N Dmax - Z)`.
     pub fn response_min_s(&self, users: f64) -> f64 {
         self.total_s().max(users * self.largest_s() - self.think_s)
     }
 
-    /// The users beyond which some must wait, where the two bounds of throughput meet: `N* = (D + Z) / Dmax`.
+    /// The number of users above which some must wait, where the two bounds of throughput meet: `N* = (D + Z)
+    /// / Dmax`.
     pub fn saturation_users(&self) -> f64 {
         (self.total_s() + self.think_s) / self.largest_s()
     }

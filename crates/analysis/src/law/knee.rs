@@ -1,28 +1,30 @@
-//! The largest load a goal allows, and the bend of a curve.
+//! The largest load that a goal allows, and the knee of a curve.
 //!
-//! Where a curve bends most depends on how far it was measured, so [`kneedle`] is an aid for drawing and no answer.
-//! The answer for people is [`limit`]: the largest load at which the goal still holds.
+//! The strongest bend of a curve depends on the measured range, so [`kneedle`] is only an aid for charts. The
+//! answer for users is [`limit`]: the largest load at which the goal is met.
 
 use model::Estimate;
 
-/// The way a curve runs.
+/// The shape of a curve.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Bend {
-    /// Rises and flattens: throughput against load.
+pub enum CurveShape {
+    /// Rises and flattens: throughput as a function of load.
     ConcaveRising,
     /// Falls slowly, then steeply.
     ConcaveFalling,
-    /// Rises slowly, then steeply: response time against load.
+    /// Rises slowly, then steeply: response time as a function of load.
     ConvexRising,
     /// Falls steeply, then slowly.
     ConvexFalling,
 }
 
-/// Which of the points is the knee: where the curve first stands out most from its chord, and then falls back by
-/// `sensitivity` mean steps. Points in rising order of x. None when there is none, or for a flat line.
+/// The index of the knee: the first point with a maximum distance from the chord after which the curve falls
+/// by `sensitivity` mean steps. Points must be in ascending order of x. None if there is no knee, or for a
+/// flat line.
 ///
-/// Satopaa, Albrecht, Irwin, Raghavan, "Finding a Kneedle in a Haystack" (ICDCS workshops 2011), without smoothing.
-pub fn kneedle(points: &[(f64, f64)], bend: Bend, sensitivity: f64) -> Option<usize> {
+/// Satopaa, Albrecht, Irwin, Raghavan, "Finding a Kneedle in a Haystack" (ICDCS workshops 2011), without
+/// smoothing.
+pub fn kneedle(points: &[(f64, f64)], bend: CurveShape, sensitivity: f64) -> Option<usize> {
     let n = points.len();
     let range = |value: fn(&(f64, f64)) -> f64| {
         let low = points.iter().map(value).fold(f64::INFINITY, f64::min);
@@ -30,9 +32,10 @@ pub fn kneedle(points: &[(f64, f64)], bend: Bend, sensitivity: f64) -> Option<us
         (high > low && (high - low).is_finite()).then_some((low, high))
     };
     let ((x_low, x_high), (y_low, y_high)) = (range(|p| p.0)?, range(|p| p.1)?);
-    let back_to_front = matches!(bend, Bend::ConcaveFalling | Bend::ConvexRising);
-    let upside_down = matches!(bend, Bend::ConvexFalling | Bend::ConvexRising);
-    // Turned so that the curve rises and flattens from (0, 0) to (1, 1); then how far it stands above the diagonal.
+    let back_to_front = matches!(bend, CurveShape::ConcaveFalling | CurveShape::ConvexRising);
+    let upside_down = matches!(bend, CurveShape::ConvexFalling | CurveShape::ConvexRising);
+    // Transformed so that the curve rises and flattens from (0, 0) to (1, 1); then the distance above the
+    // diagonal.
     let place = |at: usize| if back_to_front { n - 1 - at } else { at };
     let above: Vec<f64> = (0..n)
         .map(|at| {
@@ -60,7 +63,8 @@ pub fn kneedle(points: &[(f64, f64)], bend: Bend, sensitivity: f64) -> Option<us
     None
 }
 
-/// The rising sequence closest to `values` (least squares, equal weights): neighbours that fall are pooled.
+/// The monotonically increasing sequence closest to `values` (least squares, equal weights): decreasing
+/// neighbours are pooled.
 ///
 /// Barlow, Bartholomew, Bremner, Brunk, "Statistical Inference under Order Restrictions" (1972).
 pub fn isotonic(values: &[f64]) -> Vec<f64> {
@@ -75,23 +79,24 @@ pub fn isotonic(values: &[f64]) -> Vec<f64> {
     pools.into_iter().flat_map(|(sum, count)| std::iter::repeat_n(sum / count as f64, count)).collect()
 }
 
-/// The largest load at which a goal holds.
+/// The largest load at which a goal is met.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LoadLimit {
-    /// Best single value: where the response, rising between levels, meets the goal. None when the goal is already
-    /// missed at the smallest load, or never missed.
+    /// Point estimate: where the response, interpolated as increasing, equals the goal. None if the goal is
+    /// missed at the smallest load, or always met.
     pub load: Option<f64>,
-    /// The largest measured load at which the whole interval of the response keeps the goal, at it and below. None when
-    /// that is nowhere so.
+    /// The largest measured load at which, and below which, the whole interval of the response meets the
+    /// goal. None if there is none.
     pub holds_at: Option<f64>,
-    /// The smallest measured load at which the whole interval misses the goal. None when that is nowhere so: the
-    /// limit is then only known from below.
+    /// The smallest measured load at which the whole interval misses the goal. None if there is none: then
+    /// the limit has only a lower bound.
     pub missed_at: Option<f64>,
 }
 
-/// The largest load whose response stays at or under `goal`, from measured levels of (load, response with interval). The
-/// response is taken to rise with the load, and nothing else is assumed between levels: the interval goes from
-/// the last level that surely holds to the first that surely misses. None without levels.
+/// The largest load with a response of at most `goal`, from measured levels of (load, response with
+/// interval). The only assumption between levels is that the response increases with the load. So the
+/// interval extends from the last level that certainly meets the goal to the first one that certainly misses
+/// it. None without levels.
 pub fn limit(levels: &[(f64, Estimate)], goal: f64) -> Option<LoadLimit> {
     let finite = |(load, response): &&(f64, Estimate)| load.is_finite() && response.value.is_finite();
     let mut levels: Vec<(f64, Estimate)> = levels.iter().filter(finite).copied().collect();
@@ -133,19 +138,19 @@ mod tests {
 
     #[test]
     fn a_knee_moves_with_the_range_it_is_looked_for_in() {
-        // Why it is no answer: the same M/M/1 curve, measured further, has its knee elsewhere.
+        // Why a knee is not an answer: the same M/M/1 curve, measured over a larger range, has another knee.
         let knee_at = |to: f64| {
             let curve: Vec<(f64, f64)> = (0..=200)
                 .map(|i| f64::from(i) / 200.0 * to)
                 .map(|load| (load, mm1(load, 1.0).unwrap().response_s))
                 .collect();
-            curve[kneedle(&curve, Bend::ConvexRising, 1.0).unwrap()].0
+            curve[kneedle(&curve, CurveShape::ConvexRising, 1.0).unwrap()].0
         };
         for (to, knee) in [(0.8, 0.56), (0.9, 0.70), (0.95, 0.78), (0.99, 0.89)] {
             assert!((knee_at(to) - knee).abs() < 0.02, "{to}: {}", knee_at(to));
         }
-        assert_eq!(kneedle(&[], Bend::ConcaveRising, 1.0), None);
-        assert_eq!(kneedle(&[(1.0, f64::NAN), (2.0, 3.0)], Bend::ConcaveRising, 1.0), None);
+        assert_eq!(kneedle(&[], CurveShape::ConcaveRising, 1.0), None);
+        assert_eq!(kneedle(&[(1.0, f64::NAN), (2.0, 3.0)], CurveShape::ConcaveRising, 1.0), None);
     }
 
     #[test]
@@ -156,7 +161,7 @@ mod tests {
         // Levels 20 and 30 are pooled at 1.9: 30 + 10 (3 - 1.9) / 4.1.
         assert!((found.load.unwrap() - (30.0 + 11.0 / 4.1)).abs() < 1e-9, "{found:?}");
         assert_eq!((found.holds_at, found.missed_at), (Some(30.0), Some(40.0)));
-        // The goal inside an interval: neither end is sure there.
+        // The goal is inside an interval: neither end is certain.
         let unsure = limit(&levels, 6.5).unwrap();
         assert_eq!((unsure.load, unsure.holds_at, unsure.missed_at), (None, Some(30.0), None));
         let never = limit(&levels, 0.5).unwrap();
@@ -166,7 +171,8 @@ mod tests {
 
     #[test]
     fn the_interval_covers_the_true_limit() {
-        // M/M/1 with a service of 1 s and a goal of 5 s: the limit is a load of 0.8. Five noisy replicates a level.
+        // M/M/1 with a service time of 1 s and a goal of 5 s: the limit is a load of 0.8. Five noisy
+        // replicates per level.
         let mut random = Random::new(3);
         let covered = (0..300)
             .filter(|_| {

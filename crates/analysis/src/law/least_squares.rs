@@ -1,29 +1,29 @@
-//! Least squares: straight lines in several variables, and curves with lower bounds on their parameters.
+//! Least squares: linear regression with several variables, and curves with lower bounds on their parameters.
 
-/// Steps after which a fit is given up: hundreds of times what a well-posed curve takes.
+/// Limit of the iterations of a fit: hundreds of times the number for a well-posed curve.
 const STEPS_MAX: usize = 500;
 
-/// What a fit found.
+/// The result of a fit.
 #[derive(Clone, Debug)]
 pub(super) struct Solution {
     /// The parameters.
     pub(super) parameters: Vec<f64>,
-    /// Their covariance, `s^2 (J'J)^-1`; of a parameter at its bound as if it were free. None when some of them cannot
-    /// be told apart.
+    /// Their covariance, `s^2 (J'J)^-1`; a parameter at its bound is treated as free. None if some parameters
+    /// cannot be distinguished.
     pub(super) covariance: Option<Vec<Vec<f64>>>,
     /// Sum of squared residuals.
     pub(super) residual_sum: f64,
-    /// Values minus parameters that were free to move.
+    /// Number of values minus number of free parameters.
     pub(super) degrees: usize,
 }
 
 impl Solution {
-    /// The residual standard error: none without a degree of freedom.
+    /// The residual standard error; none without a degree of freedom.
     pub(super) fn residual_stderr(&self) -> Option<f64> {
         (self.degrees > 0).then(|| (self.residual_sum / self.degrees as f64).sqrt())
     }
 
-    /// The standard error of a sum of the parameters weighted by `gradient`.
+    /// The standard error of the sum of the parameters weighted by `gradient`.
     pub(super) fn stderr(&self, gradient: &[f64]) -> Option<f64> {
         let covariance = self.covariance.as_ref()?;
         let mut variance = 0.0;
@@ -36,15 +36,16 @@ impl Solution {
     }
 }
 
-/// The inverse of a symmetric matrix with a positive diagonal, by Gauss and Jordan after scaling the diagonal to one,
-/// so that parameters of very different size do no harm. None when it is singular.
+/// The inverse of a symmetric matrix with a positive diagonal, by Gauss-Jordan elimination. The diagonal is
+/// first scaled to one, so that parameters of very different size cause no problem. None if the matrix is
+/// singular.
 fn inverse(matrix: &[Vec<f64>]) -> Option<Vec<Vec<f64>>> {
     let n = matrix.len();
     let scale: Vec<f64> = (0..n).map(|i| matrix[i][i].sqrt()).collect();
     if scale.iter().any(|scale| !(*scale > 0.0 && scale.is_finite())) {
         return None;
     }
-    // The matrix with the unit matrix at its right.
+    // The matrix with the unit matrix on its right.
     let mut rows: Vec<Vec<f64>> = (0..n)
         .map(|i| {
             let left = (0..n).map(|j| matrix[i][j] / scale[i] / scale[j]);
@@ -68,7 +69,7 @@ fn inverse(matrix: &[Vec<f64>]) -> Option<Vec<Vec<f64>>> {
     Some((0..n).map(|i| (0..n).map(|j| rows[i][n + j] / scale[i] / scale[j]).collect()).collect())
 }
 
-/// `J'J` and `J'r` of a Jacobian (a row for each value) and residuals.
+/// `J'J` and `J'r` of a Jacobian (one row per value) and residuals.
 fn normal_equations(jacobian: &[Vec<f64>], residuals: &[f64]) -> (Vec<Vec<f64>>, Vec<f64>) {
     let n = jacobian.first().map_or(0, Vec::len);
     let mut product = vec![vec![0.0; n]; n];
@@ -99,8 +100,8 @@ fn covariance(jacobian: &[Vec<f64>], variance: f64) -> Option<Vec<Vec<f64>>> {
     Some(inverse)
 }
 
-/// The linear combination of `rows` that comes closest to `values`: one row of variables for each value. None when
-/// there are fewer values than variables or the variables cannot be told apart.
+/// The linear combination of `rows` closest to `values`: one row of variables per value. None if there are
+/// fewer values than variables, or the variables cannot be distinguished.
 pub(super) fn line(rows: &[Vec<f64>], values: &[f64]) -> Option<Solution> {
     let variables = rows.first()?.len();
     if rows.len() != values.len() || values.len() < variables {
@@ -116,9 +117,9 @@ pub(super) fn line(rows: &[Vec<f64>], values: &[f64]) -> Option<Solution> {
     Some(Solution { parameters, covariance, residual_sum, degrees })
 }
 
-/// The parameters, none below its lower bound, with which a curve comes closest to `values`: Levenberg's and
-/// Marquardt's method with the steps cut at the bounds. `curve` answers with its values and its Jacobian. None when
-/// there are fewer values than parameters or the start is no curve.
+/// The parameters, each at least its lower bound, of the curve closest to `values`: the Levenberg-Marquardt
+/// method with steps truncated at the bounds. `curve` returns its values and its Jacobian. None if there are
+/// fewer values than parameters or the start is invalid.
 ///
 /// Marquardt, Journal of the Society for Industrial and Applied Mathematics 11 (1963).
 pub(super) fn curve(
@@ -213,7 +214,8 @@ mod tests {
         let falling: Vec<f64> = x.iter().map(|x| 5.0 * (-0.3 * x).exp()).collect();
         let fit = curve(&falling, &[1.0, 0.0], &[0.0, 0.0], model).unwrap();
         assert!((fit.parameters[0] - 5.0).abs() < 1e-9 && (fit.parameters[1] - 0.3).abs() < 1e-9);
-        // A rising series wants a negative rate: the bound holds, and the best constant is the mean.
+        // An increasing series would need a negative rate: the bound is active, and the best constant is the
+        // mean.
         let rising: Vec<f64> = x.iter().map(|x| 1.0 + x).collect();
         let fit = curve(&rising, &[1.0, 0.2], &[0.0, 0.0], model).unwrap();
         assert!((fit.parameters[0] - 4.5).abs() < 1e-9 && fit.parameters[1] == 0.0, "{fit:?}");

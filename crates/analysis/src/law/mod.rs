@@ -1,5 +1,5 @@
-//! Laws of capacity: each a small module of pure functions, checked against published examples
-//! (`tests/it/datasets.rs`). A fit always says how well it fits and the range it was fitted on.
+//! Capacity laws: each is a small module of pure functions, checked with published examples
+//! (`tests/it/datasets.rs`). A fit always reports its goodness of fit and the fitted range.
 
 pub mod bounds;
 pub mod knee;
@@ -10,7 +10,7 @@ pub mod predict;
 pub mod queue;
 pub mod scalability;
 
-/// What a system did at one level of closed load.
+/// The measurement at one level of closed load.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Point {
     /// Users, or operations in flight.
@@ -19,18 +19,18 @@ pub struct Point {
     pub throughput_per_s: f64,
 }
 
-/// How well a law fits, and where.
+/// The goodness of fit of a law, and the fitted range.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Fitted {
-    /// Points it was fitted to.
+    /// Number of fitted points.
     pub points: usize,
     /// Smallest load among them.
     pub low: f64,
     /// Largest load among them.
     pub high: f64,
-    /// Residual standard error in the unit of the values; none when there are as many parameters as points.
+    /// Residual standard error in the unit of the values; none if there are as many parameters as points.
     pub residual_stderr: Option<f64>,
-    /// Root mean square of the relative residuals: 0.02 means that the law misses its points by 2 %.
+    /// Root mean square of the relative residuals: 0.02 means a deviation of 2 %.
     pub relative_error: f64,
 }
 
@@ -48,13 +48,13 @@ impl Fitted {
         }
     }
 
-    /// True when the load lies inside the range fitted on.
+    /// Whether the load is within the fitted range.
     pub fn covers(&self, load: f64) -> bool {
         load >= self.low && load <= self.high
     }
 }
 
-/// The points that are loads and throughputs, in rising order of load.
+/// The points with valid loads and throughputs, in ascending order of load.
 pub(crate) fn checked(points: &[Point]) -> Vec<Point> {
     let positive = |value: f64| value > 0.0 && value.is_finite();
     let mut points: Vec<Point> =
@@ -63,7 +63,7 @@ pub(crate) fn checked(points: &[Point]) -> Vec<Point> {
     points
 }
 
-/// How many different loads there are among points in rising order.
+/// Number of different loads among points in ascending order.
 fn levels(points: &[Point]) -> usize {
     1 + points.windows(2).filter(|pair| pair[0].concurrency < pair[1].concurrency).count()
         - usize::from(points.is_empty())

@@ -1,16 +1,16 @@
-//! Closed networks of queues: so many users, each thinking, then asking, then waiting for the answer.
+//! Closed queueing networks: each of N users thinks, sends a request, and waits for the response.
 //!
-//! Stations with one server by exact mean value analysis: `R_k(N) = D_k (1 + Q_k(N - 1))` (Reiser and Lavenberg, Journal
-//! of the ACM 27, 1980). Networks with stations of several servers by the convolution of Buzen (Communications of the
-//! ACM 16, 1973) in logarithms: the same exact solution, without the subtraction that makes load-dependent
-//! mean value analysis lose its digits with many servers.
+//! Stations with one server are solved by exact mean value analysis: `R_k(N) = D_k (1 + Q_k(N - 1))` (Reiser
+//! and Lavenberg, Journal of the ACM 27, 1980). Networks with multi-server stations are solved by Buzen's
+//! convolution (Communications of the ACM 16, 1973) in logarithms: the same exact solution, without the
+//! subtraction that makes load-dependent mean value analysis inaccurate with many servers.
 
 /// A resource with a queue.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Station {
-    /// Seconds of one server that an operation takes, all visits together.
+    /// Seconds of one server per operation, all visits together.
     pub demand_s: f64,
-    /// Servers that take from one queue: CPUs, threads of a pool, connections.
+    /// Number of servers with a common queue: CPUs, threads of a pool, connections.
     pub servers: u32,
 }
 
@@ -19,13 +19,14 @@ pub struct Station {
 pub struct Network {
     /// Its stations.
     pub stations: Vec<Station>,
-    /// Seconds of each round trip that are spent without queueing: think time, and whatever else never waits.
+    /// Seconds of each round trip without queueing: think time and other fixed delays.
     pub think_s: f64,
 }
 
 impl Network {
-    /// The same network with one server at each station, for as many users as are too many for the exact solution: a station
-    /// of c servers becomes one that is c times as fast, and a delay of what is left of the service.
+    /// The same network with one server at each station, for numbers of users beyond the exact solution. A
+    /// station of c servers is replaced by one that is c times as fast, and a delay of the remaining service
+    /// time.
     ///
     /// Seidmann, Schweitzer, Shalev-Oren, Large Scale Systems 12 (1987).
     pub fn with_single_servers(&self) -> Network {
@@ -39,26 +40,27 @@ impl Network {
     }
 }
 
-/// What the network does with so many users.
+/// The solution of the network for a number of users.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Solution {
-    /// Users.
+    /// Number of users.
     pub users: u32,
     /// Operations per second.
     pub throughput_per_s: f64,
-    /// Seconds from asking to the answer, think time excluded.
+    /// Response time in seconds, without think time.
     pub response_s: f64,
-    /// Mean number at each station, in service included.
+    /// Mean number of operations at each station, including those in service.
     pub queues: Vec<f64>,
 }
 
-/// The largest number of users that is solved for.
+/// Limit of the number of users.
 pub const USERS_MAX: u32 = 10_000;
-/// Likewise when a station has several servers: the work grows with the square.
+/// The same limit if a station has several servers: the cost grows with the square.
 pub const USERS_MAX_SEVERAL: u32 = 1_000;
 
-/// The solutions for 1 to `users` users. None when a demand or the think time is no time, a station has no server,
-/// nothing takes any time, or the users are more than [`USERS_MAX`] ([`USERS_MAX_SEVERAL`] with several servers).
+/// The solutions for 1 to `users` users. None if a demand or the think time is invalid, a station has no
+/// server, all times are zero, or there are more users than [`USERS_MAX`] ([`USERS_MAX_SEVERAL`] with several
+/// servers).
 pub fn solve(network: &Network, users: u32) -> Option<Vec<Solution>> {
     let time = |value: f64| value >= 0.0 && value.is_finite();
     let valid = network.stations.iter().all(|station| time(station.demand_s) && station.servers > 0);
@@ -122,7 +124,7 @@ fn convolve(a: &[f64], b: &[f64]) -> Vec<f64> {
 
 fn by_convolution(network: &Network, users: u32) -> Vec<Solution> {
     let thinking = running_sums((1..=users).map(|i| network.think_s.ln() - f64::from(i).ln()));
-    // Normalisation constants of everything but the station left out, which may be none.
+    // Normalization constants of the network, optionally without one station.
     let constants = |without: Option<usize>| {
         let mut g = thinking.clone();
         for (_, station) in network.stations.iter().enumerate().filter(|(at, _)| Some(*at) != without) {
@@ -174,18 +176,18 @@ fn by_convolution(network: &Network, users: u32) -> Vec<Solution> {
         .collect()
 }
 
-/// How throughput answers to each part being made a little faster: `d ln X / d ln rate`.
+/// The elasticities of throughput with respect to the rate of each part: `d ln X / d ln rate`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Elasticities {
-    /// Of each station.
+    /// For each station.
     pub stations: Vec<f64>,
-    /// Of the think time.
+    /// For the think time.
     pub think: f64,
 }
 
-/// The elasticities of throughput with so many users: exactly `Q_k(N) - Q_k(N - 1)` in a product-form network, so that
-/// they add up to 1. What is missing from 1 after some parts were turned is the share of what was not.
-/// None as [`solve`] does, or without users.
+/// The elasticities of throughput for a number of users: exactly `Q_k(N) - Q_k(N - 1)` in a product-form
+/// network, so they add up to 1. If only some parts were changed, the difference of their sum from 1 is the
+/// share of the others. None as in [`solve`], or without users.
 pub fn elasticities(network: &Network, users: u32) -> Option<Elasticities> {
     let solutions = solve(network, users)?;
     let (last, before) = (solutions.last()?, solutions.iter().rev().nth(1));
@@ -238,12 +240,12 @@ mod tests {
 
     #[test]
     fn a_large_pool_keeps_its_digits() {
-        // 200 threads of 20 ms, 400 users: 10,000/s, the users twice as long there as alone.
+        // 200 threads of 20 ms, 400 users: 10,000/s, and a response time twice as long as with one user.
         let last = solve(&network(&[(0.02, 200), (1e-6, 1)], 0.0), 400).unwrap().pop().unwrap();
         assert!(
             (last.throughput_per_s / 10_000.0 - 1.0).abs() < 1e-6 && (last.response_s - 0.04).abs() < 1e-5
         );
-        // As many servers as users: nobody waits.
+        // As many servers as users: no one waits.
         let free = solve(&network(&[(0.02, 64)], 0.01), 64).unwrap().pop().unwrap();
         assert!((free.response_s - 0.02).abs() < 1e-12);
     }
@@ -260,7 +262,7 @@ mod tests {
                 "{exact:?} {close:?}"
             );
         }
-        // The ends are exact: alone, and with everyone waiting for the slowest.
+        // The ends are exact: a single user, and all users waiting for the slowest station.
         assert!((close[0].throughput_per_s / exact[0].throughput_per_s - 1.0).abs() < 1e-12);
         assert!((close[79].throughput_per_s / exact[79].throughput_per_s - 1.0).abs() < 1e-3);
     }
@@ -304,7 +306,7 @@ mod tests {
             let found = elasticities(&network, users).unwrap();
             let sum = found.stations.iter().sum::<f64>() + found.think;
             prop_assert!((sum - 1.0).abs() < 1e-7);
-            // The first one by definition: that station a little faster.
+            // The first one by definition: this station slightly faster.
             let mut faster = network.clone();
             faster.stations[0].demand_s /= 1.0001;
             let gained = solve(&faster, users).unwrap().pop().unwrap().throughput_per_s;

@@ -1,4 +1,4 @@
-//! The operational laws: what holds of any system over any stretch of time, because it is counting.
+//! The operational laws, which apply to any system over any period, because they only count.
 //!
 //! Denning and Buzen, ACM Computing Surveys 10 (1978).
 
@@ -7,7 +7,7 @@ use model::Estimate;
 use super::least_squares;
 use crate::statistics::{CONFIDENCE, student_t_quantile};
 
-/// Throughput: completions over time.
+/// Throughput: completions divided by time.
 pub fn throughput_per_s(completions: u64, seconds: f64) -> f64 {
     completions as f64 / seconds
 }
@@ -22,7 +22,7 @@ pub fn demand_s(utilization: f64, throughput_per_s: f64) -> f64 {
     utilization / throughput_per_s
 }
 
-/// The forced flow law: a resource visited so often per operation completes `V X` per second.
+/// The forced flow law: a resource with `V` visits per operation completes `V X` per second.
 pub fn visits_per_s(throughput_per_s: f64, visits: f64) -> f64 {
     throughput_per_s * visits
 }
@@ -37,30 +37,30 @@ pub fn response_s(users: f64, throughput_per_s: f64, think_s: f64) -> f64 {
     users / throughput_per_s - think_s
 }
 
-/// What an operation takes of a resource, from how its use follows the throughput.
+/// The service demand of an operation for a resource, from a regression of its use on throughput.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DemandFit {
-    /// Demand per operation of each class, with its 95 % interval: seconds when the use is in busy servers.
+    /// Demand per operation of each class, with its 95 % interval: seconds if the use is in busy servers.
     pub demands: Vec<Estimate>,
     /// Their standard errors.
     pub stderrs: Vec<f64>,
-    /// What is used without any load, with its interval.
+    /// The use without load, with its interval.
     pub background: Estimate,
     /// Its standard error.
     pub background_stderr: f64,
     /// Residual standard error, in the unit of the use.
     pub residual_stderr: f64,
-    /// Observations.
+    /// Number of observations.
     pub points: usize,
-    /// The largest miss when one observation is left out and foretold from the others, as a share of it. Large when the
+    /// The largest error in a leave-one-out prediction, as a share of the observation. It is large if the
     /// demand depends on the load.
     pub left_out_error: f64,
 }
 
-/// Regresses the use of a resource on throughput: `U = U0 + sum D_c X_c`. `rates_per_s` has a row for each observation
-/// with the throughput of each class; `uses` has the use in busy servers (or bytes per second, or operations per
-/// second: then the demand is bytes or operations each). None with fewer than two observations more than classes or when
-/// the classes always rise together.
+/// Regresses the use of a resource on throughput: `U = U0 + sum D_c X_c`. `rates_per_s` has one row per
+/// observation with the throughput of each class; `uses` has the use in busy servers. If the use is in bytes
+/// per second or operations per second, the demand is in bytes or operations per operation. None for fewer
+/// than two more observations than classes, or if the classes are collinear.
 pub fn fit_demand(rates_per_s: &[Vec<f64>], uses: &[f64]) -> Option<DemandFit> {
     let finite = rates_per_s.iter().flatten().chain(uses).all(|value| value.is_finite());
     let classes = rates_per_s.first()?.len();
@@ -85,8 +85,8 @@ pub fn fit_demand(rates_per_s: &[Vec<f64>], uses: &[f64]) -> Option<DemandFit> {
         let rest: Vec<Vec<f64>> = (0..uses.len()).filter(others).map(|at| rows[at].clone()).collect();
         let values: Vec<f64> = (0..uses.len()).filter(others).map(|at| uses[at]).collect();
         let fit = least_squares::line(&rest, &values)?;
-        let foretold: f64 = fit.parameters.iter().zip(&rows[out]).map(|(p, x)| p * x).sum();
-        (uses[out] != 0.0).then(|| (foretold / uses[out] - 1.0).abs())
+        let predicted: f64 = fit.parameters.iter().zip(&rows[out]).map(|(p, x)| p * x).sum();
+        (uses[out] != 0.0).then(|| (predicted / uses[out] - 1.0).abs())
     });
     let left_out_error = left_out.fold(0.0, f64::max);
     let (background, background_stderr) = *estimates.first()?;
@@ -115,7 +115,8 @@ mod tests {
 
     #[test]
     fn planted_demands_and_background_are_covered() {
-        // 0.3 CPUs of background, 5 ms and 20 ms of CPU for an operation of two classes; 300 regressions.
+        // 0.3 CPUs of background use, 5 ms and 20 ms of CPU time per operation of two classes; 300
+        // regressions.
         let mut random = Random::new(17);
         let (mut covered, mut error) = ([0; 3], 0.0_f64);
         for _ in 0..300 {

@@ -1,9 +1,10 @@
-//! What a system would carry at a load that was not measured, as honestly as that can be said.
+//! Predicts the throughput of a system at a load that was not measured, with an honest interval.
 //!
-//! Intervals of one fitted curve promise too much: they know the noise, not that another law may hold. Here several laws
-//! are fitted; each is made to foretell the last points of the sweep from the first ones, and what it missed by, at that
-//! distance, is its error. The answer is their mean, weighed by those errors, and its interval holds the noise, the errors
-//! at this distance, and how far the laws disagree. Further than [`FARTHEST`] times the measured load there is no answer.
+//! The interval of one fitted curve is too narrow: it includes the noise, but not the possibility that
+//! another law applies. Here several laws are fitted. Each predicts the last points of the sweep from the
+//! first ones, and its error at that distance is recorded. The prediction is the mean of the laws, weighted
+//! by these errors. Its interval includes the noise, the errors at this distance, and the disagreement of the
+//! laws. There is no prediction beyond [`FARTHEST`] times the measured load.
 
 use model::Estimate;
 
@@ -12,40 +13,40 @@ use super::scalability::{self, Form, Growth};
 use super::{Fitted, Point, checked, least_squares};
 use crate::statistics::student_t_quantile;
 
-/// Beyond this share of the largest measured load an answer is called an extrapolation.
+/// Beyond this multiple of the largest measured load, a prediction is reported as an extrapolation.
 pub const EXTRAPOLATED: f64 = 1.25;
-/// Beyond this share of the largest measured load there is no answer.
+/// Beyond this multiple of the largest measured load, there is no prediction.
 pub const FARTHEST: f64 = 2.0;
-/// The confidence of the interval of a prediction.
+/// The confidence level of the interval of a prediction.
 pub const CONFIDENCE: f64 = 0.9;
-/// Different loads needed.
+/// Number of different loads that are required.
 pub const LEVELS_MIN: usize = 4;
-/// How far the best law may miss the measured points, as a share of them, before it is said that none fits.
+/// Limit of the error of the best law at the measured points, as a share of them; above it, no law fits.
 pub const MISFIT: f64 = 0.1;
 
-/// What published sweeps showed before this one was seen: the error of a prediction (one standard deviation of its
-/// logarithm) for each unit of the logarithm of the distance. Half of the predictions of published sweeps missed by 3 % at
-/// up to 1.25 times the last load and by 13 % at up to 2 times, nine in ten stayed within 8 % and 18 %.
+/// The prior from published sweeps: the error of a prediction (one standard deviation of its logarithm) per
+/// unit of the logarithm of the distance. In published sweeps, the median error was 3 % at up to 1.25 times
+/// the last load and 13 % at up to 2 times; 90 % of the errors were within 8 % and 18 %.
 const ERROR_PER_DISTANCE: f64 = 0.2;
-/// For how many predictions at 1.5 times the last load that experience counts.
+/// The weight of the prior, as a number of predictions at 1.5 times the last load.
 const EXPERIENCE: f64 = 4.0;
-/// Degrees of freedom of the interval: errors of few predictions are known no better.
+/// Degrees of freedom of the interval: the errors of few predictions are not known better.
 const DEGREES: f64 = 6.0;
-/// Loads that are left out one after the other, at most.
+/// Limit of the loads that are left out one after the other.
 const LEFT_OUT_MAX: usize = 10;
-/// Users up to which stations of several servers are solved exactly.
+/// Limit of the users up to which multi-server stations are solved exactly.
 const USERS_MAX_EXACT: u32 = 150;
-/// No law is trusted to better than this.
+/// The least error that is assumed for a law.
 const LEAST_ERROR: f64 = 0.01;
 
-/// A law that takes part.
+/// A law in the ensemble.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Law {
     /// The universal scalability law.
     Scalability,
     /// Amdahl's law: contention only.
     Amdahl,
-    /// The asymptotic bounds: in proportion to the load, then flat.
+    /// The asymptotic bounds: proportional to the load, then constant.
     Bounds,
     /// A closed network of one queue and a delay, by mean value analysis.
     ClosedQueue,
@@ -54,7 +55,7 @@ pub enum Law {
 }
 
 impl Law {
-    /// All of them.
+    /// All laws.
     pub const ALL: [Law; 5] =
         [Law::Scalability, Law::Amdahl, Law::Bounds, Law::ClosedQueue, Law::MeasuredDemands];
 
@@ -69,7 +70,7 @@ impl Law {
         }
     }
 
-    /// Different loads it needs: one more than it has parameters.
+    /// Number of different loads that it requires: one more than its parameters.
     fn levels_min(self) -> usize {
         match self {
             Law::Scalability => 4,
@@ -79,7 +80,7 @@ impl Law {
     }
 }
 
-/// A fitted law, as a curve.
+/// A fitted law.
 #[derive(Clone, Debug)]
 enum Curve {
     Scalability(scalability::Scalability),
@@ -104,13 +105,14 @@ impl Curve {
     }
 }
 
-/// Throughputs of a closed network, straight between whole numbers of users.
+/// Throughputs of a closed network, linearly interpolated between integer numbers of users.
 fn network_throughputs(network: &Network, loads: &[f64]) -> Option<Vec<f64>> {
     let users = loads.iter().copied().fold(1.0, f64::max).ceil();
     if users > f64::from(USERS_MAX) {
         return None;
     }
-    // A fit solves the network hundreds of times, and exactly is slow with several servers and many users.
+    // A fit solves the network hundreds of times, and the exact solution is slow with several servers and
+    // many users.
     let single = (users > f64::from(USERS_MAX_EXACT)).then(|| network.with_single_servers());
     let rates: Vec<f64> = std::iter::once(0.0)
         .chain(
@@ -127,7 +129,7 @@ fn network_throughputs(network: &Network, loads: &[f64]) -> Option<Vec<f64>> {
     Some(loads.iter().map(between).collect())
 }
 
-/// Fits one law; `demands` are the stations that were measured, for the law that needs them.
+/// Fits one law; `demands` are the measured stations, for the law that needs them.
 fn fit(law: Law, points: &[Point], demands: Option<&[Station]>) -> Option<Curve> {
     if super::levels(points) < law.levels_min() {
         return None;
@@ -141,8 +143,8 @@ fn fit(law: Law, points: &[Point], demands: Option<&[Station]>) -> Option<Curve>
     }
 }
 
-/// The two straight lines that come closest in relative terms: so many of the first points on the rising one, the others
-/// on the flat one; at least the first rises.
+/// The two straight lines with the least relative error: the first points are on the increasing line, the
+/// others on the constant one; at least the first point is on the increasing line.
 fn bounds(points: &[Point]) -> Option<Curve> {
     let log_mean = |values: &mut dyn Iterator<Item = f64>| {
         let (sum, count) = values.fold((0.0, 0), |(sum, count), value| (sum + value.ln(), count + 1));
@@ -162,7 +164,7 @@ fn bounds(points: &[Point]) -> Option<Curve> {
     candidates.min_by(|a, b| misfit(a).total_cmp(&misfit(b)))
 }
 
-/// Fits parameters that are times in a closed network, by relative residuals and differences for the Jacobian.
+/// Fits times in a closed network by relative residuals, with a numerical Jacobian.
 fn fit_network(
     points: &[Point],
     start: &[f64],
@@ -196,7 +198,7 @@ fn fit_network(
 }
 
 fn closed_queue(points: &[Point]) -> Option<Curve> {
-    // The shortest round trip seen, all of it service or most of it delay.
+    // The shortest round trip, either all service time or mostly delay.
     let round_s = points.iter().map(|p| p.concurrency / p.throughput_per_s).fold(f64::INFINITY, f64::min);
     let network = |times: &[f64]| Network {
         stations: vec![Station { demand_s: times[0].max(1e-9 * round_s), servers: 1 }],
@@ -215,54 +217,54 @@ fn measured_demands(points: &[Point], demands: &[Station]) -> Option<Curve> {
     fit_network(points, &start, network).map(|(network, _)| Curve::Network(network))
 }
 
-/// What one law says.
+/// The prediction of one law.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LawAnswer {
-    /// Which law.
+    /// The law.
     pub law: Law,
-    /// What it foretells.
+    /// The predicted throughput.
     pub throughput_per_s: f64,
-    /// Its weight in the answer; all add up to 1.
+    /// Its weight; all weights add up to 1.
     pub weight: f64,
-    /// How well it fits the measured points, and where.
+    /// The goodness of fit and the fitted range.
     pub fitted: Fitted,
-    /// Root mean square of what it missed by when the last points were left out, relative; none when it could not be
+    /// Root mean square of the relative errors when the last points were left out; none if it could not be
     /// fitted to fewer points.
     pub left_out_error: Option<f64>,
 }
 
-/// Throughput at a load that was not measured.
+/// A predicted throughput at a load that was not measured.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Prediction {
     /// The load.
     pub concurrency: f64,
-    /// The mean of the laws, with the 90 % interval.
+    /// The weighted mean of the laws, with the 90 % interval.
     pub throughput_per_s: Estimate,
-    /// The load over the largest measured one.
+    /// The load divided by the largest measured one.
     pub distance: f64,
-    /// True beyond [`EXTRAPOLATED`]: to be said beside the number.
+    /// Whether it is beyond [`EXTRAPOLATED`], which must be reported with the number.
     pub extrapolated: bool,
-    /// The largest of the laws' answers over the smallest, minus 1, of those with a weight of a tenth and more.
+    /// The largest prediction divided by the smallest, minus 1, among the laws with a weight of at least 0.1.
     pub disagreement: f64,
-    /// What the last measured points say about more load. When it is [`Growth::Linear`] no limit was seen, and one may
-    /// lie just beyond them: no law can know.
+    /// The growth at the last measured points. If it is [`Growth::Linear`], no limit was seen; one may be
+    /// just beyond them, which no law can know.
     pub growth: Growth,
-    /// What each law says, the weightiest first.
+    /// The prediction of each law, in descending order of weight.
     pub laws: Vec<LawAnswer>,
 }
 
 /// Why there is no prediction.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Refusal {
-    /// Fewer than [`LEVELS_MIN`] different loads were measured: so many.
+    /// Fewer than [`LEVELS_MIN`] different loads were measured; contains their number.
     TooFewLevels(usize),
-    /// The law that fits best misses the measured points by this share.
+    /// The law with the best fit misses the measured points by this share.
     NoLawFits(f64),
-    /// The load is too far from what was measured: the largest load that is answered.
+    /// The load is too far from the measured ones; contains the largest supported load.
     TooFar(f64),
 }
 
-/// A sweep with the laws fitted to it.
+/// A sweep with its fitted laws.
 #[derive(Clone, Debug)]
 pub struct Predictor {
     points: Vec<Point>,
@@ -277,7 +279,7 @@ struct Member {
     curve: Curve,
     fitted: Fitted,
     left_out_error: Option<f64>,
-    /// Variance of the logarithm of a prediction for each squared unit of the logarithm of the distance.
+    /// Variance of the logarithm of a prediction per squared unit of the logarithm of the distance.
     per_distance: f64,
 }
 
@@ -289,8 +291,8 @@ impl Member {
 }
 
 impl Predictor {
-    /// Fits the laws to points of a sweep over closed load. `demands` are the resources whose demands were measured, if
-    /// any: the law of [`Law::MeasuredDemands`] needs them.
+    /// Fits the laws to the points of a sweep over closed load. `demands` are the resources with measured
+    /// demands, if any, which [`Law::MeasuredDemands`] needs.
     ///
     /// # Errors
     /// When there are too few different loads, or no law fits.
@@ -312,7 +314,8 @@ impl Predictor {
         Ok(predictor)
     }
 
-    /// The elasticity of throughput to load over the last doubling of the load, as the laws' mean has it.
+    /// The elasticity of throughput with respect to load over the last doubling of the load, according to the
+    /// mean of the laws.
     fn growth_at_end(&self) -> Growth {
         let low = 0.5 * self.high;
         match (self.mean(self.high), self.mean(low.max(1.0))) {
@@ -321,18 +324,18 @@ impl Predictor {
         }
     }
 
-    /// What more load gave, at the end of the measured range.
+    /// The effect of more load at the end of the measured range.
     pub fn growth(&self) -> Growth {
         self.growth
     }
 
-    /// The measured points that were used, in rising order of load.
+    /// The measured points, in ascending order of load.
     pub fn points(&self) -> &[Point] {
         &self.points
     }
 
-    /// Time of a round trip that is spent at none of the measured resources, seconds; none without them, or when a network
-    /// of them misses the points by more than [`MISFIT`].
+    /// The part of a round trip that is spent at none of the measured resources, seconds. None without them,
+    /// or if a network of them misses the points by more than [`MISFIT`].
     pub fn measured_delay_s(&self) -> Option<f64> {
         let member = self.laws.iter().find(|member| member.law == Law::MeasuredDemands)?;
         match &member.curve {
@@ -349,7 +352,8 @@ impl Predictor {
             .filter(|member| member.fitted.relative_error <= MISFIT)
             .filter_map(|member| {
                 let value = member.curve.throughput(concurrency)?;
-                // Twice the error, a sixteenth of the weight: a law that failed here should hardly speak.
+                // Twice the error gives a sixteenth of the weight: a law that failed here should have hardly
+                // any influence.
                 Some((member, value.ln(), member.variance(distance.max(EXTRAPOLATED)).powi(-2)))
             })
             .collect();
@@ -357,16 +361,16 @@ impl Predictor {
         answers.into_iter().map(|(member, log, weight)| (member, log, weight / sum)).collect()
     }
 
-    /// The logarithm of the laws' mean.
+    /// The logarithm of the weighted mean of the laws.
     fn mean(&self, concurrency: f64) -> Option<f64> {
         let answers = self.answers(concurrency);
         (!answers.is_empty()).then(|| answers.iter().map(|(_, log, weight)| weight * log).sum())
     }
 
-    /// Throughput at a concurrency.
+    /// Predicts the throughput at a concurrency.
     ///
     /// # Errors
-    /// When it is more than [`FARTHEST`] times the largest measured one, or no concurrency at all.
+    /// When it is more than [`FARTHEST`] times the largest measured one, or invalid.
     pub fn throughput(&self, concurrency: f64) -> Result<Prediction, Refusal> {
         let distance = concurrency / self.high;
         if !(concurrency > 0.0 && distance <= FARTHEST) {
@@ -408,12 +412,12 @@ impl Predictor {
     }
 }
 
-/// How far the interval of a prediction reaches to each side, of a logarithm with this standard deviation.
+/// The half-width of the interval of a prediction, for a logarithm with this standard deviation.
 pub(crate) fn reach(deviation: f64) -> f64 {
     student_t_quantile(0.5 + 0.5 * CONFIDENCE, DEGREES) * deviation
 }
 
-/// A law with the errors it made when the last loads were left out.
+/// A law with its errors when the last loads were left out.
 fn member(law: Law, points: &[Point], demands: Option<&[Station]>) -> Option<Member> {
     let curve = fit(law, points, demands)?;
     let fitted = Fitted::new(points, |load| curve.throughput(load).unwrap_or(f64::NAN), None);
@@ -433,8 +437,8 @@ fn member(law: Law, points: &[Point], demands: Option<&[Station]>) -> Option<Mem
     Some(Member { law, curve, fitted, left_out_error, per_distance })
 }
 
-/// For each of the last loads left out together with all above it: the logarithms of distance and error of every prediction
-/// up to [`FARTHEST`].
+/// For each of the last loads, left out together with all higher ones: the logarithms of distance and error
+/// of every prediction up to [`FARTHEST`].
 fn left_out_errors(law: Law, points: &[Point], demands: Option<&[Station]>) -> Vec<(f64, f64)> {
     let ends: Vec<usize> =
         (1..points.len()).filter(|at| points[at - 1].concurrency < points[*at].concurrency).collect();
@@ -446,9 +450,9 @@ fn left_out_errors(law: Law, points: &[Point], demands: Option<&[Station]>) -> V
         for point in left_out {
             let distance = point.concurrency / last.concurrency;
             if distance <= 1.05 * FARTHEST
-                && let Some(foretold) = curve.throughput(point.concurrency)
+                && let Some(predicted) = curve.throughput(point.concurrency)
             {
-                errors.push((distance.ln(), (foretold / point.throughput_per_s).ln()));
+                errors.push((distance.ln(), (predicted / point.throughput_per_s).ln()));
             }
         }
     }
@@ -503,7 +507,7 @@ mod tests {
         assert_eq!(predictor.throughput(f64::NAN), Err(Refusal::TooFar(32.0)));
         assert_eq!(Predictor::new(&sweep[..3], None).err(), Some(Refusal::TooFewLevels(3)));
         assert_eq!(Predictor::new(&[], None).err(), Some(Refusal::TooFewLevels(0)));
-        // Throughput that collapses and comes back follows no law of capacity.
+        // Throughput that collapses and recovers follows no capacity law.
         let broken =
             points(&[(1.0, 100.0), (2.0, 30.0), (4.0, 400.0), (8.0, 90.0), (16.0, 700.0), (32.0, 200.0)]);
         assert!(matches!(Predictor::new(&broken, None), Err(Refusal::NoLawFits(error)) if error > 0.3));

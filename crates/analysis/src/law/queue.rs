@@ -1,25 +1,25 @@
-//! Open queues: operations that arrive whether or not earlier ones are done.
+//! Open queues: operations that arrive independently of earlier ones.
 //!
-//! Every function answers None where there is no steady state (as much work arrives as can be done) or an argument is
-//! no rate, time or number of servers.
+//! Every function returns None if there is no steady state (arrivals exceed the capacity), or if an argument
+//! is not a valid rate, time or number of servers.
 
-/// What a queue in steady state does.
+/// The steady state of a queue.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Queue {
-    /// Share of the time that a server is busy.
+    /// Utilization of a server.
     pub utilization: f64,
     /// Mean time before service begins, seconds.
     pub wait_s: f64,
     /// Mean time from arrival to departure, seconds.
     pub response_s: f64,
-    /// Mean number waiting.
+    /// Mean number of waiting operations.
     pub waiting: f64,
-    /// Mean number present, in service included.
+    /// Mean number of operations in the system, including those in service.
     pub present: f64,
 }
 
 impl Queue {
-    /// By Little's law from the mean wait.
+    /// Derived from the mean wait by Little's law.
     fn of(rate_per_s: f64, service_s: f64, servers: u32, wait_s: f64) -> Option<Self> {
         let response_s = wait_s + service_s;
         (wait_s >= 0.0 && wait_s.is_finite()).then_some(Queue {
@@ -32,7 +32,7 @@ impl Queue {
     }
 }
 
-/// The share of the time one server would need, when it is a possible steady state of `servers`.
+/// The offered load in erlangs, if `servers` servers have a steady state.
 fn offered(rate_per_s: f64, service_s: f64, servers: u32) -> Option<f64> {
     let offered = rate_per_s * service_s;
     (rate_per_s >= 0.0 && service_s > 0.0 && offered < f64::from(servers)).then_some(offered)
@@ -43,8 +43,8 @@ pub fn mm1(rate_per_s: f64, service_s: f64) -> Option<Queue> {
     mmc(rate_per_s, service_s, 1)
 }
 
-/// The probability that an arrival has to wait in M/M/c (Erlang's C formula), for `offered` erlangs (rate times
-/// service time). By the recursion of Erlang's B, which neither overflows nor cancels.
+/// The probability that an arrival has to wait in M/M/c (Erlang's C formula), for `offered` erlangs (rate
+/// times service time). The recursion of Erlang's B avoids overflow and cancellation.
 pub fn erlang_c(offered: f64, servers: u32) -> Option<f64> {
     let c = f64::from(servers);
     if !(offered >= 0.0 && offered < c) {
@@ -77,7 +77,7 @@ pub fn mmc_response_exceeds(rate_per_s: f64, service_s: f64, servers: u32, time_
     Some((-t).exp() + wait * convolved)
 }
 
-/// The response time that a share `quantile` of the operations stays within in M/M/c, seconds; by bisection.
+/// The response time quantile `quantile` in M/M/c, seconds; by bisection.
 pub fn mmc_response_quantile_s(rate_per_s: f64, service_s: f64, servers: u32, quantile: f64) -> Option<f64> {
     let queue = mmc(rate_per_s, service_s, servers)?;
     if !(0.0..1.0).contains(&quantile) {
@@ -95,16 +95,17 @@ pub fn mmc_response_quantile_s(rate_per_s: f64, service_s: f64, servers: u32, qu
     Some(0.5 * (low + high))
 }
 
-/// Poisson arrivals, any service time with coefficient of variation `service_cv`, one server:
-/// `Wq = lambda E[S^2] / (2 (1 - rho))` (Pollaczek and Khinchine).
+/// Poisson arrivals, any service time distribution with the coefficient of variation `service_cv`, one
+/// server: `Wq = lambda E[S^2] / (2 (1 - rho))` (Pollaczek and Khinchine).
 pub fn mg1(rate_per_s: f64, service_s: f64, service_cv: f64) -> Option<Queue> {
     let busy = offered(rate_per_s, service_s, 1)?;
     let second_moment = service_s * service_s * (1.0 + service_cv * service_cv);
     Queue::of(rate_per_s, service_s, 1, rate_per_s * second_moment / (2.0 * (1.0 - busy)))
 }
 
-/// Any arrivals and any service, one server, by their coefficients of variation: Kingman's approximation
-/// `Wq = rho / (1 - rho) (ca^2 + cs^2) / 2 S`, good where the server is busy more than half of the time.
+/// Any arrivals and any service with given coefficients of variation, one server. This is Kingman's
+/// approximation `Wq = rho / (1 - rho) (ca^2 + cs^2) / 2 S`, which is accurate if the utilization exceeds one
+/// half.
 ///
 /// Kingman, Mathematical Proceedings of the Cambridge Philosophical Society 57 (1961).
 pub fn kingman(rate_per_s: f64, service_s: f64, arrival_cv: f64, service_cv: f64) -> Option<Queue> {
@@ -113,19 +114,19 @@ pub fn kingman(rate_per_s: f64, service_s: f64, arrival_cv: f64, service_cv: f64
     Queue::of(rate_per_s, service_s, 1, busy / (1.0 - busy) * variability * service_s)
 }
 
-/// An open network shared by classes of operations, as [`open_classes`] solves it.
+/// The solution of an open network with several classes of operations, by [`open_classes`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct OpenClasses {
-    /// Share of the time each resource is busy.
+    /// Utilization of each resource.
     pub utilizations: Vec<f64>,
-    /// Of each class, the time at each resource, seconds per operation, all visits together.
+    /// For each class, the time at each resource, seconds per operation, all visits together.
     pub residences_s: Vec<Vec<f64>>,
-    /// Of each class, the response time, seconds.
+    /// For each class, the response time, seconds.
     pub responses_s: Vec<f64>,
 }
 
-/// Classes of operations with rates and a demand (seconds) of each of the resources, each resource with one server that
-/// is shared fairly: `R = D / (1 - U)`. `demands_s` has a row for each class, equally long.
+/// Classes of operations with rates and demands (seconds) for each resource. Each resource has one server
+/// with processor sharing: `R = D / (1 - U)`. `demands_s` has one row of the same length for each class.
 ///
 /// Lazowska, Zahorjan, Graham, Sevcik, "Quantitative System Performance" (1984), section 7.3.
 pub fn open_classes(rates_per_s: &[f64], demands_s: &[Vec<f64>]) -> Option<OpenClasses> {
@@ -166,7 +167,7 @@ mod tests {
         // The response time of M/M/1 is exponential with mean S / (1 - rho).
         let p95 = mmc_response_quantile_s(8.0, 0.1, 1, 0.95).unwrap();
         assert!(close(p95, 0.5 * 20.0_f64.ln()), "{p95}");
-        // Without load only the service is left.
+        // Without load, the response time is the service time.
         assert!(close(mmc_response_quantile_s(0.0, 0.1, 4, 0.5).unwrap(), 0.1 * 2.0_f64.ln()));
     }
 
@@ -193,7 +194,7 @@ mod tests {
         assert_eq!(open_classes(&[1.0, 1.0], &[vec![0.5], vec![0.5]]), None);
         assert_eq!(open_classes(&[1.0], &[]), None);
         assert_eq!(mmc_response_quantile_s(1.0, 0.1, 1, 1.0), None);
-        // Thousands of servers neither overflow nor lose their digits.
+        // Thousands of servers cause neither overflow nor loss of accuracy.
         assert!((erlang_c(9_900.0, 10_000).unwrap() - 0.22).abs() < 0.03);
     }
 }

@@ -1,10 +1,11 @@
-//! The universal scalability law and, as its special case, Amdahl's.
+//! The universal scalability law and, as its special case, Amdahl's law.
 //!
-//! `X(N) = g N / (1 + a (N - 1) + b N (N - 1))`: throughput at concurrency N, where g is the throughput of one, a the
-//! share that is contended for (what queues), b the cost of keeping each pair consistent (what makes more users
-//! give less). With `b = 0` it is Amdahl's law with the serial share a.
+//! `X(N) = g N / (1 + a (N - 1) + b N (N - 1))` is the throughput at concurrency N. Here g is the throughput
+//! at concurrency 1, a the contention (serialized share of the work), and b the coherency (cost of
+//! consistency for each pair, which makes throughput decrease). With `b = 0` it is Amdahl's law with the
+//! serial share a.
 //!
-//! Gunther, "Guerrilla Capacity Planning" (2007); standard errors as R's package `usl` gives them.
+//! Gunther, "Guerrilla Capacity Planning" (2007); standard errors as in R's package `usl`.
 
 use model::Estimate;
 
@@ -15,9 +16,9 @@ use crate::statistics::{CONFIDENCE, student_t_quantile};
 /// The law with its three parameters.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Scalability {
-    /// a: the share of the work that is contended for, 0 and more.
+    /// a: contention, the serialized share of the work, at least 0.
     pub contention: f64,
-    /// b: the cost of coherency between each pair, 0 and more.
+    /// b: coherency, the cost of consistency for each pair, at least 0.
     pub coherency: f64,
     /// g: throughput at a concurrency of one, per second.
     pub rate_at_one_per_s: f64,
@@ -29,41 +30,42 @@ impl Scalability {
         self.rate_at_one_per_s * concurrency / self.penalty(concurrency)
     }
 
-    /// Mean response time at a concurrency, think time included: `N / X`, by Little's law.
+    /// Mean response time at a concurrency, including think time: `N / X`, by Little's law.
     pub fn response_s(&self, concurrency: f64) -> f64 {
         self.penalty(concurrency) / self.rate_at_one_per_s
     }
 
-    /// How many times longer an operation takes than alone.
+    /// The response time relative to that of a single user.
     fn penalty(&self, n: f64) -> f64 {
         1.0 + self.contention * (n - 1.0) + self.coherency * n * (n - 1.0)
     }
 
-    /// `d ln X / d ln N`: 1 while more users give as much more, 0 where they give nothing.
+    /// The elasticity `d ln X / d ln N`: 1 if throughput is proportional to the users, 0 if more users have
+    /// no effect.
     pub fn elasticity(&self, concurrency: f64) -> f64 {
         let n = concurrency;
         (1.0 - self.contention - self.coherency * n * n) / self.penalty(n)
     }
 
-    /// Where throughput is highest, as concurrency and throughput: `sqrt((1 - a) / b)`. None when it rises for ever
-    /// (b = 0) or falls from the beginning (a of 1 and more).
+    /// The concurrency and throughput at the maximum: `sqrt((1 - a) / b)`. None if throughput always
+    /// increases (b = 0) or always decreases (a of at least 1).
     pub fn peak(&self) -> Option<(f64, f64)> {
         let n = ((1.0 - self.contention) / self.coherency).sqrt();
         (self.coherency > 0.0 && n.is_finite() && n > 0.0).then(|| (n, self.throughput_per_s(n)))
     }
 
-    /// What throughput would approach if nothing but contention slowed it: `g / a`. None without contention.
+    /// The limit of throughput with contention only: `g / a`. None without contention.
     pub fn contention_limit_per_s(&self) -> Option<f64> {
         (self.contention > 0.0).then(|| self.rate_at_one_per_s / self.contention)
     }
 
-    /// Where the straight line of no contention meets that limit: `1 / a`. None without contention.
+    /// The concurrency at which linear growth would reach that limit: `1 / a`. None without contention.
     pub fn contention_knee(&self) -> Option<f64> {
         (self.contention > 0.0).then(|| 1.0 / self.contention)
     }
 
-    /// The smallest concurrency at which throughput reaches `throughput_per_s`: the exact root on the rising branch.
-    /// None when it never does.
+    /// The smallest concurrency with the throughput `throughput_per_s`: the exact root on the increasing
+    /// branch. None if it is never reached.
     pub fn concurrency_at_throughput(&self, throughput_per_s: f64) -> Option<f64> {
         let (a, b, x) = (self.contention, self.coherency, throughput_per_s);
         // b X N^2 - (g + b X - a X) N + (1 - a) X = 0.
@@ -71,8 +73,8 @@ impl Scalability {
         smaller_root(b * x, linear, (1.0 - a) * x).filter(|n| *n >= 0.0)
     }
 
-    /// Throughput where the mean response time (think time included) is `response_s`. None when it is shorter than
-    /// that of one alone.
+    /// The throughput at which the mean response time (including think time) is `response_s`. None if it is
+    /// shorter than that of a single user.
     pub fn throughput_at_response(&self, response_s: f64) -> Option<f64> {
         let (a, b) = (self.contention, self.coherency);
         // b N^2 + (a - b) N + 1 - a - g R = 0, of which N is the positive root.
@@ -99,14 +101,14 @@ fn smaller_root(square: f64, linear: f64, constant: f64) -> Option<f64> {
     (linear > 0.0 && discriminant >= 0.0 && root.is_finite()).then_some(root)
 }
 
-/// Which parameters are fitted.
+/// The parameters to be fitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
     /// All three.
     Universal,
-    /// Contention and rate at one; no coherency.
+    /// Contention and rate at one; coherency is 0.
     Amdahl,
-    /// Contention and coherency; the rate at one is what was measured there, so it needs a point at 1.
+    /// Contention and coherency; the rate at one is the measured one, which requires a point at 1.
     Relative,
 }
 
@@ -115,57 +117,58 @@ pub enum Form {
 pub struct ScalabilityFit {
     /// The law.
     pub law: Scalability,
-    /// Contention with its 95 % interval, cut at 0.
+    /// Contention with its 95 % interval, truncated at 0.
     pub contention: Estimate,
-    /// Coherency, likewise.
+    /// Coherency with its 95 % interval, truncated at 0.
     pub coherency: Estimate,
-    /// Rate at one, likewise.
+    /// Rate at one with its 95 % interval, truncated at 0.
     pub rate_at_one_per_s: Estimate,
-    /// Standard errors of the three; 0 for what was not fitted, or is unknown as there is no degree of freedom.
+    /// Standard errors of the three parameters; 0 for parameters that were not fitted, or without a degree of
+    /// freedom.
     pub stderrs: [f64; 3],
-    /// How well it fits, and where.
+    /// The goodness of fit and the fitted range.
     pub fitted: Fitted,
     solution: Solution,
-    /// Which of the three parameters were fitted, in order.
+    /// Indexes of the fitted parameters, in order.
     free: &'static [usize],
 }
 
-/// Throughput's highest place inside the measured range.
+/// The maximum of throughput, inside the measured range.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Peak {
     /// Concurrency at the peak, with its 95 % interval by the delta method.
     pub concurrency: Estimate,
-    /// Throughput there, with the interval of the curve.
+    /// Throughput at the peak, with the interval of the curve.
     pub throughput_per_s: Estimate,
 }
 
 /// Why no peak is claimed.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum NoPeak {
-    /// The interval of coherency touches 0: that throughput ever falls is not shown.
+    /// The interval of coherency includes 0: a decrease of throughput is not shown.
     CoherencyNotShown,
-    /// It would lie outside the measured range, here.
+    /// The peak would be outside the measured range, at this concurrency.
     OutsideData(f64),
 }
 
-/// Elasticity to load above which a system still grows with its load, and below which it does not.
+/// Elasticity with respect to load above which throughput still grows with the load.
 pub const GROWING: f64 = 0.8;
-/// Likewise.
+/// Elasticity with respect to load below which throughput does not grow any more.
 pub const SATURATED: f64 = 0.2;
 
-/// What a sweep's last points say about more load.
+/// The growth at the last points of a sweep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Growth {
-    /// Throughput still grows nearly in proportion: no limit was seen.
+    /// Throughput is still nearly proportional to the load: no limit was seen.
     Linear,
-    /// More load gives some more.
+    /// More load increases throughput less than proportionally.
     Bending,
-    /// More load gives nothing more, or less.
+    /// More load does not increase throughput, or decreases it.
     Saturated,
 }
 
 impl Growth {
-    /// Told by the elasticity of throughput to load.
+    /// Classifies the elasticity of throughput with respect to load.
     pub fn of(elasticity: f64) -> Self {
         match elasticity {
             e if e > GROWING => Growth::Linear,
@@ -175,8 +178,8 @@ impl Growth {
     }
 }
 
-/// Fits the law by least squares, contention and coherency 0 or more. None for fewer points than parameters, fewer
-/// different concurrencies than parameters, or values that are no throughput.
+/// Fits the law by least squares, with contention and coherency of at least 0. None if there are fewer points
+/// or different concurrencies than parameters, or if values are not valid throughputs.
 pub fn fit(points: &[Point], form: Form) -> Option<ScalabilityFit> {
     let points = checked(points);
     let free: &'static [usize] = match form {
@@ -213,7 +216,7 @@ pub fn fit(points: &[Point], form: Form) -> Option<ScalabilityFit> {
         (fitted, points.iter().map(gradient).collect())
     };
     let lower = vec![0.0; free.len()];
-    // Several starts: the surface has a long flat valley when the data hardly bend.
+    // Several starts, because the error surface has a long flat valley if the data hardly bend.
     let starts = [[0.02, 0.001, at_one], [0.0, 0.0, at_one], [0.3, 0.0, at_one], [0.0, 0.01, at_one]];
     let linear = linear_start(&points);
     let solution = starts
@@ -253,7 +256,8 @@ pub fn fit(points: &[Point], form: Form) -> Option<ScalabilityFit> {
     Some(fit)
 }
 
-/// The parameters from the straight line `N / X = 1/g (1 - a) + ...` in 1, N and N^2: near the answer when noise is low.
+/// The parameters from the linear regression `N / X = 1/g (1 - a) + ...` in 1, N and N^2, which is accurate
+/// if the noise is low.
 fn linear_start(points: &[Point]) -> Option<[f64; 3]> {
     let rows: Vec<Vec<f64>> = points
         .iter()
@@ -285,16 +289,16 @@ impl ScalabilityFit {
         self.solution.stderr(&gradient)
     }
 
-    /// Throughput of the fitted curve with its 95 % interval: what noise leaves open if the law holds. It says
-    /// nothing about laws that are not this one; [`super::predict`] does.
+    /// Throughput of the fitted curve with its 95 % interval for noise, provided that the law applies. It
+    /// ignores the possibility of other laws; [`super::predict`] includes it.
     pub fn throughput_per_s(&self, concurrency: f64) -> Estimate {
         self.interval(self.law.throughput_per_s(concurrency), self.throughput_stderr_per_s(concurrency), 0.0)
     }
 
-    /// Where throughput is highest.
+    /// The maximum of throughput.
     ///
     /// # Errors
-    /// When coherency is not shown to be there, or the peak lies outside the measured range.
+    /// When the interval of coherency includes 0, or the peak is outside the measured range.
     pub fn peak(&self) -> Result<Peak, NoPeak> {
         let Some((n, _)) = self.law.peak().filter(|_| self.coherency.low > 0.0) else {
             return Err(NoPeak::CoherencyNotShown);
@@ -309,7 +313,7 @@ impl ScalabilityFit {
         Ok(Peak { concurrency, throughput_per_s: self.throughput_per_s(n) })
     }
 
-    /// What the curve says about load beyond the largest that was measured.
+    /// The growth of the curve beyond the largest measured load.
     pub fn growth(&self) -> Growth {
         Growth::of(self.law.elasticity(self.fitted.high))
     }
@@ -367,9 +371,9 @@ mod tests {
         let peak = seen.peak().unwrap();
         assert!(peak.concurrency.low < 44.05 && peak.concurrency.high > 44.05, "{peak:?}");
         assert_eq!(seen.growth(), Growth::Saturated);
-        // Up to 32 the bend is clear, the peak at 44 is not reached.
+        // Up to 32 the bend is clear, but the peak at 44 is not reached.
         assert!(matches!(noisy(&levels[..6]).peak(), Err(NoPeak::OutsideData(n)) if n > 32.0 && n < 60.0));
-        // Up to 4 coherency cannot be told from noise.
+        // Up to 4, coherency cannot be distinguished from noise.
         assert_eq!(noisy(&levels[..4]).peak(), Err(NoPeak::CoherencyNotShown));
         assert_eq!(Growth::of(LAW.elasticity(2.0)), Growth::Linear);
     }
@@ -382,7 +386,7 @@ mod tests {
         assert!(fit(&sweep(LAW, &[2.0, 3.0, 4.0]), Form::Relative).is_none());
         let junk = |x: f64| Point { concurrency: x, throughput_per_s: x };
         assert!(fit(&[junk(f64::NAN), junk(-1.0), junk(0.0), junk(f64::INFINITY)], Form::Amdahl).is_none());
-        // Three equal levels are one.
+        // Three equal levels count as one.
         assert!(fit(&sweep(LAW, &[3.0, 3.0, 3.0]), Form::Universal).is_none());
     }
 

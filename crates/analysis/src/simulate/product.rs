@@ -1,4 +1,4 @@
-//! What the program makes, looked up in its own tables: a test that simulates anything else panics.
+//! Looks up names and levels in the tables of the program: a test that simulates anything else panics.
 
 use std::collections::BTreeMap;
 use std::mem::discriminant;
@@ -7,8 +7,8 @@ use model::experiment::WorkloadInfo;
 use model::load::LOAD_SETTINGS;
 use model::{HostResource, Level, MetricInfo, SettingPath};
 
-/// The facts of workloads that are simulated: workload, name, and a level of the kind that it has.
-fn facts() -> [(&'static str, &'static str, Level); 16] {
+/// The facts of simulated workloads: workload, name, and a level of the same kind.
+fn facts() -> [(&'static str, &'static str, Level); 18] {
     let text = || Level::Text(String::new());
     [
         ("disk", "cache", text()),
@@ -26,17 +26,19 @@ fn facts() -> [(&'static str, &'static str, Level); 16] {
         ("copy", "sync", text()),
         ("copy", "source.device", text()),
         ("copy", "destination.device", text()),
+        ("copy", "destination.medium", text()),
+        ("copy", "destination.mount", text()),
         ("command", "program", text()),
     ]
 }
 
-/// A workload by its name.
+/// The workload with this name.
 pub(super) fn workload(name: &str) -> WorkloadInfo {
     let mut infos = workloads::KINDS.iter().map(|kind| kind.info());
     infos.find(|info| info.name == name).unwrap_or_else(|| panic!("no workload is called {name}"))
 }
 
-/// A metric by its name, as its source of counters describes it.
+/// The metric with this name, as described by its source.
 pub(super) fn metric(name: &str) -> &'static MetricInfo {
     let found = counters::all_metrics().find(|(_, metric)| metric.name == name);
     found.unwrap_or_else(|| panic!("no source of counters has {name}")).1
@@ -75,13 +77,13 @@ pub(super) fn check_level(of: &str, path: &str, level: &Level) {
     );
 }
 
-/// A block size of one number of bytes, as `workload.block_size` has it.
+/// A block size of a single value, as in `workload.block_size`.
 pub(crate) fn block_size(bytes: u64) -> Level {
     Level::Bytes(bytes)
 }
 
-/// Which resource each of these factors changes.
-pub(super) fn turned_resources<'a>(
+/// The resource that each of these factors changes.
+pub(super) fn factor_resources<'a>(
     paths: impl Iterator<Item = &'a String>,
 ) -> BTreeMap<String, HostResource> {
     let resource = |path: &String| {
@@ -132,7 +134,7 @@ mod tests {
         }
     }
 
-    /// The facts of a load that was prepared for real.
+    /// The facts of a real preparation of a load.
     fn recorded(of: &str, chosen: &[(&str, &str)]) -> BTreeMap<String, Level> {
         let kind = workloads::KINDS.iter().find(|kind| kind.info().name == of).unwrap();
         let table = kind.info().settings;
@@ -151,8 +153,14 @@ mod tests {
 
     #[test]
     fn the_facts_are_those_of_real_loads() {
-        /// Recorded where a disk is behind the file; the touches only with direct I/O.
-        const OF_SOME_HOSTS: [&str; 3] = ["write_cache", "first_touch.mean_ms", "second_touch.mean_ms"];
+        /// Recorded only if the file is on a disk, the touches only with direct I/O; a mount only without a disk.
+        const OF_SOME_HOSTS: [&str; 5] = [
+            "write_cache",
+            "first_touch.mean_ms",
+            "second_touch.mean_ms",
+            "destination.medium",
+            "destination.mount",
+        ];
         let scratch = testkit::Scratch::new();
         let path = |name: &str| scratch.join(name).display().to_string();
         let disk = recorded("disk", &[("files", &path("file")), ("size", "64KiB"), ("cache", "page-cache")]);

@@ -1,11 +1,15 @@
-//! What a system needs for a load: from a sweep with the use of each resource to amounts, headroom and what-ifs.
+//! The resources that a load requires: from a sweep with the use of each resource to amounts, headroom and
+//! what-if answers.
 //!
-//! The chain is the utilization law: how the use of a resource follows the throughput gives the demand of an operation;
-//! amount over demand is what the resource can carry; the smallest of these is what the system can carry, unless something
-//! that was not measured limits it first, which shows as throughput that stays flat while every resource is idle.
+//! The basis is the utilization law. A regression of the use of a resource on throughput gives the demand of
+//! an operation; the amount divided by the demand is the capacity of the resource. The smallest capacity is
+//! that of the system, unless an unmeasured resource is the limit. In this case throughput is flat while
+//! every measured resource is idle.
 
+mod copy;
 mod record;
 
+pub use copy::copy_time;
 pub use record::sizing;
 
 use model::{Estimate, HostResource};
@@ -19,24 +23,24 @@ use crate::law::{Point, mva};
 use crate::statistics::{CONFIDENCE, median, t_interval};
 use crate::words;
 
-/// The share of a resource that a plan may use: above it waits grow fast.
+/// The planned utilization of a resource: above it, waits increase rapidly.
 pub const PLANNED_UTILIZATION: f64 = 0.7;
-/// Share of what a resource can carry that throughput must reach to say that it is this resource that limits.
+/// Share of a resource's capacity that throughput must reach if this resource is the limit.
 const EXPLAINS: f64 = 0.85;
-/// How much a demand that was fitted may be another at a larger load, beyond the scatter of the fit: one standard deviation of
-/// its logarithm for each unit of the logarithm of the distance, and at least. Seen on services with a planted limit: their
-/// requests cost up to 4 % less of a CPU at 1.5 times the last load, and the same of a disk.
+/// How much a fitted demand may differ at a larger load, beyond the error of the fit: one standard deviation
+/// of its logarithm per unit of the logarithm of the distance, and at least. From services with a known
+/// limit: at 1.5 times the last load, their requests needed up to 4 % less CPU time, and the same of a disk.
 const DEMAND_ERROR_PER_DISTANCE: f64 = 0.05;
 const DEMAND_ERROR_LEAST: f64 = 0.01;
-/// Misses of a left-out observation beyond which a demand is said to depend on the load.
+/// Limit of the leave-one-out error above which a demand is reported to depend on the load.
 const DEMAND_ERROR: f64 = 0.2;
 
-/// How a resource grows.
+/// How a resource can be increased.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scale {
-    /// By servers side by side: CPUs, threads, connections. Its use is in busy servers.
+    /// By parallel servers: CPUs, threads, connections. Its use is in busy servers.
     Servers,
-    /// By getting faster: operations or bytes per second. Its use is in those.
+    /// By speed: operations or bytes per second. Its use is in these units.
     Speed,
 }
 
@@ -45,31 +49,31 @@ pub enum Scale {
 pub struct Resource {
     /// `CPU`, `disk vda`.
     pub name: String,
-    /// The resource of the host that it is; none for one that no factor changes, such as threads.
+    /// The host resource; none if no factor changes it, for example for threads.
     pub of_host: Option<HostResource>,
-    /// What it is counted in: `CPUs`, `IOPS`, `bytes/s`.
+    /// Its unit: `CPUs`, `IOPS`, `bytes/s`.
     pub unit: String,
-    /// How much of it there is.
+    /// The available amount.
     pub amount: f64,
-    /// How it grows.
+    /// How it can be increased.
     pub scale: Scale,
 }
 
 /// One measured level of load.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Level {
-    /// Users, or operations in flight; of an open load those that were in flight on average, which is its throughput times
-    /// the response time.
+    /// Users, or operations in flight; for an open load the mean number in flight, which is throughput times
+    /// response time.
     pub concurrency: f64,
     /// Operations per second.
     pub throughput_per_s: f64,
-    /// The response time that the goal speaks of, ms, with its interval; none when there is no such goal.
+    /// The response time of the goal, ms, with its interval; none without such a goal.
     pub response_ms: Option<Estimate>,
-    /// Use of each resource, in the unit of its amount, in the order of the resources; NaN where it is not known.
+    /// Use of each resource, in the unit of its amount, in the order of the resources; NaN if unknown.
     pub uses: Vec<f64>,
 }
 
-/// What the system must carry.
+/// The required load.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Need {
     /// Operations per second.
@@ -78,82 +82,83 @@ pub struct Need {
     pub response_ms: Option<f64>,
 }
 
-/// What one resource is asked for.
+/// The requirement for one resource.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Amount {
-    /// Which resource, by its place.
+    /// The index of the resource.
     pub resource: usize,
-    /// Demand of an operation and what is used without load.
+    /// Demand of an operation, and use without load.
     pub demand: DemandFit,
-    /// Throughput at which it is used up, with the interval of the demand.
+    /// The throughput at which it is saturated, with the interval of the demand.
     pub carries_per_s: Estimate,
-    /// What it would carry if nothing else used it.
+    /// Its capacity without other uses.
     pub all_per_s: f64,
-    /// The amount needed with [`PLANNED_UTILIZATION`] of it used.
+    /// The amount required at [`PLANNED_UTILIZATION`].
     pub needed: Estimate,
 }
 
-/// What doubling one resource would give.
+/// The effect of doubling one resource.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct WhatIf {
-    /// Which resource, by its place.
+    /// The index of the resource.
     pub resource: usize,
-    /// What the system would carry at most over what it carries now: 1 when the resource does not limit.
+    /// The maximum capacity of the system divided by the present one: 1 if the resource is not the limit.
     pub capacity_ratio: f64,
-    /// Throughput at the largest measured concurrency over that of now, by mean value analysis; none when that does not
-    /// describe the sweep.
+    /// Throughput at the largest measured concurrency divided by the present one, by mean value analysis;
+    /// none if it does not describe the sweep.
     pub throughput_ratio: Option<f64>,
 }
 
-/// What limits.
+/// The limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Limit {
-    /// This resource, by its place.
+    /// This resource, by index.
     Resource(usize),
-    /// Nothing that was measured: throughput is flat while no resource is used up. The service itself, or what it waits for.
+    /// An unmeasured resource: throughput is flat while no measured resource is saturated. It is the service
+    /// itself, or something it waits for.
     NotMeasured,
-    /// Nothing yet: throughput still grows; the resource is the one that would come first.
+    /// No limit yet: throughput still grows. Contains the resource that would be saturated first.
     NotReached(Option<usize>),
 }
 
-/// A prediction of the last measured level from those below it.
+/// A prediction of the last measured level from the lower ones.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct HeldOut {
     /// The level.
     pub concurrency: f64,
-    /// What the others foretell.
+    /// The prediction from the other levels.
     pub predicted_per_s: Estimate,
-    /// What was measured.
+    /// The measurement.
     pub measured_per_s: f64,
 }
 
 /// The answer.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sizing {
-    /// What limits today's system.
+    /// The limit of the present system.
     pub limit: Limit,
-    /// What today's system carries. `high` is infinite when no limit was seen.
+    /// The capacity of the present system. `high` is infinite if no limit was seen.
     pub carries_per_s: Estimate,
-    /// That over what is needed, minus 1: 0.2 is room for a fifth more.
+    /// The capacity divided by the requirement, minus 1: 0.2 means 20 % headroom.
     pub headroom: Estimate,
-    /// Whether the answer lies further than measured, as [`EXTRAPOLATED`] has it.
+    /// Whether the answer is beyond the measured range, according to [`EXTRAPOLATED`].
     pub extrapolated: bool,
-    /// The largest load at which the response goal holds; none without such a goal.
+    /// The largest load at which the response goal is met; none without such a goal.
     pub response_limit: Option<LoadLimit>,
-    /// Each resource whose demand is known, the scarcest first.
+    /// Each resource with a known demand, the scarcest first.
     pub amounts: Vec<Amount>,
-    /// Twice of each of them.
+    /// The effect of doubling each of them.
     pub what_if: Vec<WhatIf>,
-    /// The check on the last level; none when the sweep is too short.
+    /// The cross-validation on the last level; none if the sweep is too short.
     pub held_out: Option<HeldOut>,
-    /// What is taken for granted.
+    /// Assumptions.
     pub assumptions: Vec<String>,
-    /// What weakens the answer.
+    /// Warnings that limit the answer.
     pub warnings: Vec<String>,
 }
 
 impl Resource {
-    /// The resource as a station: so many units a second of use for each operation.
+    /// The resource as a station: `times` units of use per second and operation.
     fn station(&self, demand: f64, times: f64) -> Station {
         let whole = (self.amount * times).round();
         match self.scale {
@@ -165,13 +170,13 @@ impl Resource {
     }
 }
 
-/// Sizes a system. `also` are trials that are no level of the load and tell what an operation takes all the same: those of
-/// a proof, and those with more or less of a resource.
+/// Sizes a system. `also` are trials that are not load levels but still show the demand of an operation:
+/// those of a proof, and those with a reduced or increased resource.
 ///
 /// # Errors
-/// When the sweep has too few levels or follows no law, what is needed was not carried and no demand is known; or when
-/// the need is more than [`FARTHEST`] times the largest measured throughput: then the largest that is answered is in the
-/// refusal.
+/// When the sweep has too few levels or follows no law, the required load was not completed, and no demand is
+/// known. Also when the requirement is more than [`FARTHEST`] times the largest measured throughput: the
+/// refusal then has the largest supported one.
 pub fn size(resources: &[Resource], levels: &[Level], also: &[Level], need: Need) -> Result<Sizing, Refusal> {
     let points: Vec<Point> = levels
         .iter()
@@ -202,7 +207,7 @@ pub fn size(resources: &[Resource], levels: &[Level], also: &[Level], need: Need
     }
     let mut warnings = Vec::new();
     let first = amounts.first().map(|amount| (amount.resource, amount.carries_per_s));
-    // Without a law there is still what was carried, and what an operation takes of each resource.
+    // Without a law, the measured throughput and the demands are still known.
     let (predictor, growth) = match predictor {
         Ok(predictor) => {
             let growth = predictor.growth();
@@ -222,7 +227,7 @@ pub fn size(resources: &[Resource], levels: &[Level], also: &[Level], need: Need
         }
     };
     let (limit, mut carries_per_s) = match (growth, first) {
-        // What was measured at the end is what it carries; the resource explains it or does not.
+        // The throughput at the end is the capacity; the resource explains it or not.
         (Growth::Saturated, Some((resource, carries))) if highest >= EXPLAINS * carries.value => {
             let value = highest.max(carries.value.min(1.02 * highest));
             (
@@ -252,7 +257,7 @@ pub fn size(resources: &[Resource], levels: &[Level], also: &[Level], need: Need
                 "no limit was reached: something that was not measured may limit before the resource does"
                     .to_string(),
             );
-            // What was reached is carried, whatever the demands say.
+            // A measured throughput is possible, whatever the demands predict.
             let reached = |value: f64| value.max(highest);
             let Estimate { value, low, high } = carries;
             let carries = Estimate { value: reached(value), low: reached(low), high: reached(high) };
@@ -271,10 +276,10 @@ pub fn size(resources: &[Resource], levels: &[Level], also: &[Level], need: Need
         levels.iter().filter_map(|level| Some((level.concurrency, level.response_ms?))).collect();
     let response_limit = need.response_ms.and_then(|goal| knee::limit(&responses, goal));
     if let Some(found) = response_limit {
-        // Throughput at the loads between which the goal gives way.
+        // Throughput at the loads between which the goal is first missed.
         let at = |load: f64| match &predictor {
             Some(predictor) => predictor.throughput(load).ok().map(|found| found.throughput_per_s.value),
-            // The level at which the goal still held, or gave way.
+            // The level at which the goal was still met, or missed.
             None => {
                 let nearest = points
                     .iter()
@@ -341,7 +346,8 @@ fn assumptions() -> Vec<String> {
     .into()
 }
 
-/// An estimate that rests on a demand staying what it was up to `distance` times the highest measured throughput.
+/// An estimate under the assumption that a demand remains constant up to `distance` times the highest
+/// measured throughput.
 fn carried_on(estimate: Estimate, distance: f64) -> Estimate {
     let per_distance = DEMAND_ERROR_PER_DISTANCE * distance.max(1.0).ln();
     let model = predict::reach(per_distance.hypot(DEMAND_ERROR_LEAST));
@@ -350,7 +356,7 @@ fn carried_on(estimate: Estimate, distance: f64) -> Estimate {
     Estimate { value, low: value / factor(value / low), high: value * factor(high / value) }
 }
 
-/// The demand for one resource; none when its use does not follow the load.
+/// The demand for one resource; none if its use does not follow the load.
 fn amount(
     at: usize,
     resource: &Resource,
@@ -369,8 +375,8 @@ fn amount(
         let uses: Vec<f64> = used.iter().map(|(_, used)| *used).collect();
         fit_demand(&rates, &uses).filter(is_known)
     };
-    // Of loads that all saturate it the use does not follow the throughput; where more or less of it was given it does, and
-    // else the utilization law gives it, with what others use counted in.
+    // If all loads saturate the resource, its use does not follow the throughput. Trials with a changed
+    // amount show the demand; otherwise the utilization law gives it, including the use by others.
     let all = used(&[levels, also]);
     let demand = fitted(&used(&[levels])).or_else(|| fitted(&all)).or_else(|| by_ratio(&all))?;
     let per_operation = *demand.demands.first()?;
@@ -379,7 +385,7 @@ fn amount(
     }
     let background = demand.background.value.max(0.0);
     if background >= resource.amount {
-        // Used up without any load: what an operation takes of it cannot be told.
+        // Saturated without any load: the demand of an operation is unknown.
         return None;
     }
     let carries = |each: f64| (resource.amount - background) / each;
@@ -399,8 +405,8 @@ fn amount(
     (value > 0.0 && finite(&amount.carries_per_s) && finite(&amount.needed)).then_some(amount)
 }
 
-/// The demand by the utilization law, D = U / X, of trials that agree on it; none where they do not, since then the use
-/// does not go with the operations.
+/// The demand by the utilization law, D = U / X, if the trials agree on it; none otherwise, because the use
+/// is then not caused by the operations.
 fn by_ratio(used: &[(f64, f64)]) -> Option<DemandFit> {
     let each: Vec<f64> = used.iter().map(|(rate, used)| used / rate).filter(|each| *each > 0.0).collect();
     let value = median(&each)?;
@@ -418,11 +424,12 @@ fn by_ratio(used: &[(f64, f64)]) -> Option<DemandFit> {
     })
 }
 
-/// How far uses per operation of several trials may lie apart, the largest over the smallest, to be one demand.
+/// Limit of the ratio of the largest to the smallest use per operation, up to which trials agree on one
+/// demand.
 const RATIOS_AGREE: f64 = 1.5;
 
-/// Twice of each resource: the new smallest of what the resources carry over the old one; and what the network of measured
-/// demands does at the largest measured concurrency.
+/// The effect of doubling each resource: the new smallest capacity divided by the old one, and the throughput
+/// of the network of measured demands at the largest measured concurrency.
 fn what_if(
     amounts: &[Amount],
     limit: Limit,
@@ -430,11 +437,11 @@ fn what_if(
     predictor: Option<&Predictor>,
     highest_per_s: f64,
 ) -> Vec<WhatIf> {
-    // What was not measured limits at what was reached, whatever the resources could carry.
+    // An unmeasured resource is the limit at the measured throughput, whatever the capacities of the others.
     let other = if limit == Limit::NotMeasured { highest_per_s } else { f64::INFINITY };
     let capacity = |doubled: Option<usize>| {
         let carries = |amount: &Amount| {
-            // What is used without load is used once, however much there is.
+            // The use without load does not grow with the amount.
             let more = if doubled == Some(amount.resource) { amount.all_per_s } else { 0.0 };
             amount.carries_per_s.value + more
         };
@@ -486,8 +493,8 @@ mod tests {
         vec![resource("CPU", "CPUs", 2.0, Scale::Servers), resource("disk", "IOPS", 400.0, Scale::Speed)]
     }
 
-    /// 2 CPUs with `cpu_s` each operation, a disk of 400 IOPS with `reads` each, 20 ms elsewhere, perhaps a pool of
-    /// threads that is held for 40 ms.
+    /// 2 CPUs with `cpu_s` per operation, a disk of 400 IOPS with `reads` per operation, 20 ms elsewhere, and
+    /// optionally a pool of threads that are held for 40 ms.
     fn network(cpu_s: f64, reads: f64, pool: Option<u32>) -> Network {
         let mut stations =
             vec![Station { demand_s: cpu_s, servers: 2 }, Station { demand_s: reads / 400.0, servers: 1 }];
@@ -518,14 +525,15 @@ mod tests {
 
     #[test]
     fn the_scarce_resource_is_named_and_sized() {
-        // 25 ms of CPU: 2 CPUs carry (2 - 0.05) / 0.025 = 78/s; the disk 200/s at two reads each.
+        // 25 ms of CPU: 2 CPUs carry (2 - 0.05) / 0.025 = 78/s; the disk carries 200/s at two reads per
+        // operation.
         let mut random = Random::new(4);
         let levels = sweep(&network(0.025, 2.0, None), &[1, 2, 4, 8, 16, 32], 0.005, &mut random);
         let found = size(&resources(), &levels, &[], need(100.0)).unwrap();
         assert_eq!(found.limit, Limit::Resource(0), "{found:?}");
         assert!((found.carries_per_s.value / 78.0 - 1.0).abs() < 0.05, "{:?}", found.carries_per_s);
         assert!(found.headroom.value < -0.15 && found.headroom.value > -0.30);
-        // 100/s times 25 ms and the background, at 70 %: 3.64 CPUs.
+        // 100/s times 25 ms plus the background use, at 70 %: 3.64 CPUs.
         let cpu = &found.amounts[0];
         assert!((cpu.needed.value - 3.64).abs() < 0.15 && cpu.needed.low < 3.64 && cpu.needed.high > 3.64);
         let twice: Vec<(usize, f64)> =
@@ -537,7 +545,7 @@ mod tests {
         assert!(found.extrapolated && found.warnings.iter().any(|text| text.contains("extrapolated")));
         assert_eq!(found.assumptions.len(), 3);
         assert!(matches!(size(&resources(), &levels, &[], need(1e3)), Err(Refusal::TooFar(_))));
-        // Of two levels no law is known; what an operation takes of each resource is.
+        // Two levels are too few for a law, but sufficient for the demands.
         let few = size(&resources(), &levels[..2], &[], need(50.0)).unwrap();
         assert!(few.warnings[0].starts_with("few loads were measured"), "{:?}", few.warnings);
         assert!((few.carries_per_s.value / 78.0 - 1.0).abs() < 0.3, "{:?}", few.carries_per_s);
@@ -609,7 +617,7 @@ mod tests {
 
     #[test]
     fn capacity_is_foretold_from_loads_below_the_knee() {
-        // Loads up to 0.7 of the knee; 60 systems limited by the CPU or by the disk, 1 % of noise.
+        // Loads up to 0.7 of the knee; 60 systems limited by the CPU or the disk, with 1 % noise.
         let mut random = Random::new(9);
         let (mut errors, mut covered, mut factors, mut limits) = (Vec::new(), 0, 0, 0);
         const SYSTEMS: usize = 60;
@@ -617,7 +625,7 @@ mod tests {
             let (cpu_s, reads) = (0.002 + 0.006 * random.unit(), 0.5 + 2.5 * random.unit());
             let mut system = network(cpu_s, reads, None);
             system.think_s = 0.05 + 0.1 * random.unit();
-            // What is used without load leaves less for the CPU to give.
+            // The use without load reduces the capacity of the CPU.
             let by_resource = [1.95 / cpu_s, 400.0 / reads];
             let truth = by_resource[0].min(by_resource[1]);
             let knee = truth * (system.think_s + cpu_s + reads / 400.0);

@@ -1,11 +1,13 @@
-//! The answer of `plimsoll size` from a record: its levels of load, the use of each resource at them, and words.
+//! The answer of `plimsoll size` from a record: its load levels, the use of each resource, and the words.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use model::cost::{CostKind, CostPart, OperationCost, Payer};
+use model::cost::{CostKind, CostOwner, CostPart, OperationCost};
 use model::goal::GoalMetric;
 use model::result::{ProofAnswer, ProofRow, ResultDocument, TrialResult};
-use model::sizing::{HeldOutRow, LeftOut, PriceRow, SIZING_FORMAT, SizingAnswer, SizingLevel, SizingRow};
+use model::sizing::{
+    ExcludedLevel, HeldOutRow, PriceRow, SIZING_FORMAT, SizingAnswer, SizingLevel, SizingRow,
+};
 use model::{
     Detector, Doubt, DoubtKind, Ending, Estimate, Finding, FindingKind, HostResource, Interval, IoLimits,
     Operation, Profile, RunRecord, SizeGoal, SizingDocument, SourceState, Study, Treatment, metrics,
@@ -20,49 +22,50 @@ use crate::measured::Measured;
 use crate::statistics::median;
 use crate::words;
 
-/// A level counts as not yet saturated while a user gets at least this share of what a user got at best.
+/// A level counts as unsaturated if the throughput per user is at least this share of the best one.
 const UNSATURATED: f64 = 0.75;
-/// Levels this much above what was asked still count as it: what is in flight is a measured mean.
+/// The tolerance by which levels may exceed the requested one: the number in flight is a measured mean.
 const SAME_LOAD: f64 = 1.02;
-/// The part of the response time that is shown without a goal.
+/// The statistic of the response time that is shown without a goal.
 const SHOWN_PART: &str = "p95";
 
-/// What one replicate of a level says.
+/// One replicate of a level.
 struct Replicate {
     throughput_per_s: f64,
     concurrency: f64,
     response_ms: Option<f64>,
     found: BTreeMap<String, Found>,
-    /// The first of its doubts that weakens a sizing.
+    /// The first of its doubts that affects a sizing.
     doubt: Option<String>,
     /// Sources that could not be read.
     unread: Vec<String>,
 }
 
-/// A resource as it is found in the readings of a trial.
+/// A resource in the readings of a trial.
 struct Found {
     resource: Resource,
-    /// Whether its use follows the load only while nothing queues, as that of threads does: they are held while they wait.
+    /// Whether its use follows the load only without queueing, as for threads, which are held while they
+    /// wait.
     held: bool,
     used: f64,
 }
 
-/// The levels of load of a study.
+/// The load levels of a study.
 #[derive(Default)]
 struct Sweep {
     resources: Vec<Resource>,
     levels: Vec<Level>,
-    /// Trials that are no level of the load and tell what an operation takes: those of a proof, and those with more or less
-    /// of a resource.
+    /// Trials that are not load levels but show the demand of an operation: those of a proof, and those with
+    /// a reduced or increased resource.
     also: Vec<Level>,
-    /// Of each level, in the same order.
+    /// The published data of each level, in the same order.
     shown: Vec<SizingLevel>,
-    left_out: Vec<LeftOut>,
+    left_out: Vec<ExcludedLevel>,
     warnings: Vec<String>,
 }
 
-/// Sizes the system of a study for a load. `up_to` leaves out levels with more in flight, as if they had not been
-/// measured.
+/// Sizes the system of a study for a load. `up_to` excludes levels with more operations in flight, as if they
+/// had not been measured.
 pub fn sizing(
     study: &Study,
     document: &ResultDocument,
@@ -128,7 +131,7 @@ fn fill(
     let name = |at: usize| resources.get(at).map_or("", |resource| resource.name.as_str());
     let limit = match found.limit {
         Limit::Resource(at) => name(at).to_string(),
-        // The verdict rests on levels that are to count as not measured.
+        // The verdict is based on levels that are to be excluded.
         Limit::NotMeasured => match &document.verdict {
             verdict if !in_part && verdict.resource().is_some() => {
                 verdict.resource().map(ToString::to_string).unwrap_or_default()
@@ -179,14 +182,15 @@ fn fill(
     answered.warnings.extend(not_proved(document, resources, found.limit));
 }
 
-/// What one operation of the baseline takes, times the load. Waits are no resource: more of nothing buys them off.
+/// The demands of one operation of the baseline times the load. Waits are excluded, because more of a
+/// resource does not remove them in proportion.
 fn price_list(document: &ResultDocument, rate_per_s: f64) -> Vec<PriceRow> {
     let is_bought = |kind: CostKind| {
         !kind.is_time() && kind < CostKind::Segments
             || matches!(kind, CostKind::UserCpu | CostKind::SystemCpu)
     };
     let costs = document.configurations.first().map_or(&[][..], |baseline| &baseline.costs);
-    // The load is all operations of a mix together; each has its share of it.
+    // The load is all operations of a mix together; each has its share.
     let whole = costs.iter().find(|cost| cost.operation == Operation::All).map(|whole| whole.rate_per_s);
     let share = |cost: &OperationCost| whole.map_or(1.0, |whole| cost.rate_per_s / whole);
     let row = |cost: &OperationCost, part: &CostPart| {
@@ -206,13 +210,13 @@ fn price_list(document: &ResultDocument, rate_per_s: f64) -> Vec<PriceRow> {
         }
     };
     let rows = costs.iter().flat_map(|cost| {
-        let bought = cost.parts.iter().filter(|part| is_bought(part.kind) && part.of != Payer::Generator);
+        let bought = cost.parts.iter().filter(|part| is_bought(part.kind) && part.of != CostOwner::Generator);
         bought.map(|part| row(cost, part))
     });
     rows.filter(|row| row.for_load_per_s.high.is_finite() && row.with_headroom_per_s.is_finite()).collect()
 }
 
-/// What the proof leaves open about the limit, or says against it; none when it confirms it.
+/// What the proof leaves open about the limit, or shows against it; none if it confirms it.
 fn not_proved(document: &ResultDocument, resources: &[Resource], limit: Limit) -> Option<String> {
     let rows: Vec<&ProofRow> =
         document.proof.iter().flat_map(|proof| &proof.rows).filter(|row| row.rounds > 0).collect();
@@ -222,7 +226,7 @@ fn not_proved(document: &ResultDocument, resources: &[Resource], limit: Limit) -
     let at = match limit {
         Limit::Resource(at) => Some(at),
         Limit::NotMeasured => None,
-        // A proof is about what limited at the measured loads, and nothing did.
+        // A proof is about the limit at the measured loads, and there was none.
         Limit::NotReached(_) => return None,
     };
     let resource = at.and_then(|at| resources.get(at));
@@ -237,7 +241,7 @@ fn not_proved(document: &ResultDocument, resources: &[Resource], limit: Limit) -
         });
     }
     let Some(row) = rows.iter().find(|row| Some(row.resource) == of_host) else {
-        // No factor turns what is named: the proof speaks for it as far as it rules out the rest.
+        // No factor changes this resource: the proof supports it as far as it rules out the others.
         let open: Vec<&str> = rows
             .iter()
             .filter(|row| row.answer != ProofAnswer::Rejected)
@@ -258,7 +262,7 @@ fn not_proved(document: &ResultDocument, resources: &[Resource], limit: Limit) -
     }
 }
 
-/// Why a trial says nothing about its level of load; none when it does.
+/// Why a trial cannot be used for its load level; none if it can.
 fn useless(record: &RunRecord, trial: &TrialResult, generator: &[&Finding]) -> Option<String> {
     if record.run.ending != Ending::Completed {
         return Some("it did not complete".into());
@@ -277,13 +281,13 @@ fn useless(record: &RunRecord, trial: &TrialResult, generator: &[&Finding]) -> O
         .then(|| "how many operations were in flight was not recorded".into())
 }
 
-/// Doubts of a trial that a sizing inherits.
+/// Whether a doubt about a trial also affects a sizing.
 fn weakens(doubt: &Doubt) -> bool {
     use DoubtKind::{Clock, CutShort, Damaged, LittlesLaw, Neighbour, NotInForce, Unsteady};
     matches!(doubt.kind, Clock | CutShort | Damaged | LittlesLaw | Neighbour | NotInForce | Unsteady)
 }
 
-/// What a whole trial says of its level.
+/// The data of a whole trial for its level.
 fn replicate(study: &Study, record: &RunRecord, trial: &TrialResult, goal: &SizeGoal) -> Option<Replicate> {
     let whole = trial.whole()?;
     let response_ms = match &goal.response {
@@ -318,8 +322,9 @@ fn of_spans(
     }
 }
 
-/// The steps of a load that rises inside the trial, each as a level of its own; none when it does not. Of an operation's
-/// response times a step has the goal's part as the median over its intervals: a run keeps one histogram for all of them.
+/// The steps of a load that increases within the trial, each as a separate level; none if it does not. The
+/// response time of a step is the median over its intervals, because a run has only one histogram for all
+/// steps.
 fn steps(
     study: &Study,
     record: &RunRecord,
@@ -346,7 +351,7 @@ fn steps(
     let level = |load: &f64| {
         let mut intervals: Vec<&Interval> =
             measured.intervals().filter(|interval| interval.load == *load).collect();
-        // The change of the load falls into the first interval.
+        // The load change is in the first interval.
         let first_s = intervals.first()?.begin_s;
         if intervals.iter().any(|interval| interval.begin_s > first_s) {
             intervals.retain(|interval| interval.begin_s > first_s);
@@ -371,7 +376,7 @@ fn steps(
     loads.iter().filter_map(level).collect()
 }
 
-/// The levels of load of a study, replicates taken together, and the resources whose use is known at them.
+/// The load levels of a study with combined replicates, and the resources with known use.
 fn sweep(study: &Study, document: &ResultDocument, goal: &SizeGoal, up_to: Option<f64>) -> Sweep {
     let of_load = |treatment: &Treatment| match treatment {
         Treatment::Baseline => true,
@@ -420,10 +425,10 @@ fn sweep(study: &Study, document: &ResultDocument, goal: &SizeGoal, up_to: Optio
         why.dedup();
         let why = why.join(", ");
         match groups.get(&level) {
-            // A trial that was cut short and measured again is no loss.
+            // A trial that was interrupted and repeated is no loss.
             Some(_) if why == "it did not complete" => {}
             Some(_) => sweep.warnings.push(format!("not all runs of {level} are used: {why}")),
-            None => sweep.left_out.push(LeftOut { level, why }),
+            None => sweep.left_out.push(ExcludedLevel { level, why }),
         }
     }
     let mut resources: Vec<(Resource, bool)> = Vec::new();
@@ -447,7 +452,7 @@ fn sweep(study: &Study, document: &ResultDocument, goal: &SizeGoal, up_to: Optio
         let Some((throughput_per_s, concurrency)) = middle else { continue };
         if let Some(most) = up_to.filter(|most| concurrency > most * SAME_LOAD) {
             let why = format!("more than {} in flight", words::things(most));
-            sweep.left_out.push(LeftOut { level: label.clone(), why });
+            sweep.left_out.push(ExcludedLevel { level: label.clone(), why });
             continue;
         }
         let level = Level {
@@ -510,7 +515,7 @@ fn sweep(study: &Study, document: &ResultDocument, goal: &SizeGoal, up_to: Optio
             runs: *runs,
         })
         .collect();
-    // Threads are held while they wait: what they are used in such a trial is no demand.
+    // Threads are held while they wait: their use in such a trial is not a demand.
     let uses = |replicate: &Replicate| {
         let used = |(resource, held): &(Resource, bool)| {
             let found = replicate.found.get(&resource.name).filter(|_| !held);
@@ -532,7 +537,7 @@ fn sweep(study: &Study, document: &ResultDocument, goal: &SizeGoal, up_to: Optio
     sweep
 }
 
-/// The resources whose amount and use a trial tells.
+/// The resources whose amount and use are known in a trial.
 fn found(study: &Study, measured: &Measured, spans: &[(f64, f64)]) -> Vec<Found> {
     let mut all = Vec::new();
     let mut add =
@@ -552,7 +557,7 @@ fn found(study: &Study, measured: &Measured, spans: &[(f64, f64)]) -> Vec<Found>
         let mean = |metric: &str| measured.mean_over(metric, service, spans);
         let quota = mean(metrics::PROCESS_QUOTA_CPUS);
         let amount = quota.map_or(cpus, |quota| quota.min(cpus));
-        // A quota makes of several CPUs one that is slower or faster: its share need not be whole.
+        // A quota makes several CPUs slower or faster as a whole: its amount need not be an integer.
         let scale = if quota.is_some() { Scale::Speed } else { Scale::Servers };
         add(
             format!("CPU of {service}"),
@@ -569,7 +574,8 @@ fn found(study: &Study, measured: &Measured, spans: &[(f64, f64)]) -> Vec<Found>
         ];
         let idle = idle.iter().filter_map(|metric| mean(metric)).reduce(|sum, more| sum + more);
         let threads = mean(metrics::PROCESS_THREADS);
-        // Only of a service whose threads take connections from a queue is an idle thread told from one at work.
+        // Idle threads can be distinguished from those at work only in a service whose threads accept
+        // connections from a queue.
         if mean(metrics::PROCESS_ACCEPT_QUEUE_CONNECTIONS).is_some() {
             let at_work = threads.zip(idle).map(|(threads, idle)| (threads - idle).max(0.0));
             add(format!("threads of {service}"), "threads", threads, Scale::Servers, true, at_work);
@@ -586,7 +592,7 @@ fn found(study: &Study, measured: &Measured, spans: &[(f64, f64)]) -> Vec<Found>
     for limits in limits.filter_map(|(_, level)| IoLimits::from_level(level)) {
         let sum = |metric: &str| measured.sum_over(metric, measured.instances(metric), spans);
         let of_all = |metric: &str| measured.sum_over(metric, services.iter().copied(), spans);
-        // What the services' own groups did is what the limit counts; the disks serve others too.
+        // The limit applies to the services' own groups; disks also serve others.
         for (name, unit, limit, of_services, of_disks) in [
             (
                 "disk reads",

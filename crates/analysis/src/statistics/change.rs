@@ -1,27 +1,27 @@
-//! Where a series changed for good: divisive segmentation by energy distance, with a permutation test.
+//! Change points of a series: divisive segmentation by energy distance, with a permutation test.
 
 use super::{autocorrelation, mean};
 use crate::random::Random;
 
-/// Longest series looked at value by value; longer ones are the caller's to average first, as the work grows
-/// with the square of the length.
+/// Length limit of a series. Callers average longer ones, because the cost grows with the square of the
+/// length.
 const LONGEST: usize = 240;
-/// Shuffles the best split is held against.
+/// Number of permutations that the best split is compared with.
 const SHUFFLES: usize = 199;
-/// A split counts when at most this share of the shuffles has one as strong.
+/// Significance level: a split counts if at most this share of the permutations has one as strong.
 const SIGNIFICANCE: f64 = 0.05;
-/// Standard errors that a change must be large: more than the usual two, as its place was chosen to make it large.
+/// Number of standard errors that a change must exceed: more than the usual two, because its position was
+/// chosen to maximize it.
 const CERTAIN: f64 = 3.5;
-/// Values needed on either side of a split, so that a single stall is not a change.
+/// Number of values required on either side of a split, so that a single stall is not a change.
 const SHORTEST: usize = 2;
 
-/// The places where the series changed: each is the index of the first value after a change, in rising order.
+/// The change points of a series: each is the index of the first value after a change, in ascending order.
 ///
-/// Each segment is split where the energy distance of its two parts, weighted by their sizes, is largest; the split
-/// stays when few random orders of the same values have one as strong, and when the medians of the two parts
-/// differ by at least `least_change` of the larger one. What the correlation of neighbouring values explains is
-/// taken back. The shuffles are seeded. Series longer than 240 values
-/// are cut short to their first 240.
+/// Each segment is split where the energy distance of its two parts, weighted by their sizes, is largest. The
+/// split is kept if few permutations have one as strong, and if the medians of the two parts differ by at
+/// least `least_change` of the larger one. Changes that the correlation of neighbouring values explains are
+/// removed. The permutations are seeded. A series is truncated to its first 240 values.
 ///
 /// Matteson and James, "A nonparametric approach for multiple change point analysis of multivariate data",
 /// Journal of the American Statistical Association 109 (2014).
@@ -54,11 +54,11 @@ pub fn change_points(values: &[f64], least_change: f64, seed: u64) -> Vec<usize>
     found
 }
 
-/// Takes back changes that are no more than the wandering of a series whose neighbouring values resemble each other: the
-/// least certain one, again and again, until each change is [`CERTAIN`] standard errors large. The correlation and the
-/// spread are those of all values around the means of their stretches, the spread as a share of the mean.
+/// Removes changes that the autocorrelation of the series explains: the least certain one, repeatedly, until
+/// each change has [`CERTAIN`] standard errors. The correlation and the spread are computed from all values
+/// relative to the means of their stretches, the spread as a share of the mean.
 fn prune(values: &[f64], found: &mut Vec<usize>) {
-    // How much neighbours resemble each other cannot be read off a shorter series.
+    // A shorter series does not show its autocorrelation.
     while !found.is_empty() && values.len() >= 20 {
         let ends = || found.iter().copied().chain([values.len()]);
         let begins = std::iter::once(0).chain(found.iter().copied());
@@ -69,7 +69,7 @@ fn prune(values: &[f64], found: &mut Vec<usize>) {
             let scale = mean.abs().max(f64::MIN_POSITIVE);
             distances.extend(stretch.iter().map(|value| (value - mean) / scale));
         }
-        // Each mean that was taken away took some correlation and spread with it (Kendall, Biometrika 41, 1954).
+        // Each mean that was subtracted removed some correlation and variance (Kendall, Biometrika 41, 1954).
         let n = distances.len() as f64;
         let lost = stretches.len() as f64 / n;
         let seen = autocorrelation(&distances).unwrap_or(0.0);
@@ -102,8 +102,8 @@ fn best_split(values: &[f64]) -> Option<(usize, f64)> {
         return None;
     }
     let distance_sum = |from: f64, to: &[f64]| to.iter().map(|value| (value - from).abs()).sum::<f64>();
-    // Sums of distances within the left part, within the right part, and across. Moving one value from right to
-    // left changes each by that value's distances to both parts.
+    // Sums of distances within the left part, within the right part, and across. Moving one value from right
+    // to left changes each sum by that value's distances to both parts.
     let (mut left, mut across) = (0.0, 0.0);
     let mut right: f64 = (0..n).map(|i| distance_sum(values[i], &values[i + 1..])).sum();
     let mut best: Option<(usize, f64)> = None;
@@ -140,7 +140,7 @@ mod tests {
         for seed in 0..10 {
             assert_eq!(change_points(&SERIES_1, 0.0, seed), [6]);
             assert_eq!(change_points(&SERIES_2, 0.0, seed), [4]);
-            // The second changes by 11 % only.
+            // The second change is only 11 %.
             assert_eq!(change_points(&SERIES_1, 0.2, seed), [6]);
             assert!(change_points(&SERIES_2, 0.2, seed).is_empty());
         }
@@ -163,7 +163,7 @@ mod tests {
 
     #[test]
     fn values_that_resemble_their_neighbours_are_no_change() {
-        // AR(1) with a coefficient of 0.6 wanders; of 100 such series few may be told to have changed.
+        // AR(1) with a coefficient of 0.6 wanders; few of 100 such series may be reported to have changed.
         let mut random = Random::new(12);
         let found = (0..100)
             .filter(|seed| {

@@ -1,18 +1,18 @@
-//! Means of series whose neighbouring values resemble each other: they tell less than their number promises.
+//! Means of autocorrelated series, which have less information than their number of values suggests.
 
 use model::Estimate;
 
 use super::{CONFIDENCE, autocorrelation, mean, student_t_quantile, variance};
 
-/// Largest correlation of neighbours that is believed: beyond it a series has no steady mean.
+/// Limit of the autocorrelation: above it, a series has no steady mean.
 const CORRELATION_MAX: f64 = 0.95;
 
-/// The mean of a series, the variance of that mean, and the degrees of freedom behind it. None for fewer than six
+/// The mean of a series, the variance of that mean, and its degrees of freedom. None for fewer than six
 /// values.
 ///
-/// As of an AR(1) series with `m = n (1 - r) / (1 + r)` independent values. The estimate of r is too low by about
-/// `(1 + 4 r) / n` (Kendall, Biometrika 41, 1954) and the sample variance by `(n / m - 1) / (n - 1)`: both are put right,
-/// without which intervals of short series cover much too seldom.
+/// The series is treated as AR(1) with `m = n (1 - r) / (1 + r)` independent values. The estimate of r is too
+/// low by about `(1 + 4 r) / n` (Kendall, Biometrika 41, 1954) and the sample variance by `(n / m - 1) / (n -
+/// 1)`. Both are corrected; otherwise the coverage of intervals from short series is much too low.
 fn mean_of_correlated(values: &[f64]) -> Option<(f64, f64, f64)> {
     let n = values.len() as f64;
     if values.len() < 6 {
@@ -25,8 +25,19 @@ fn mean_of_correlated(values: &[f64]) -> Option<(f64, f64, f64)> {
     Some((mean(values)?, spread / independent, independent - 1.0))
 }
 
-/// The mean of series `b` over the mean of series `a`, with the interval that the noise inside the two series leaves. It
-/// says nothing about how runs differ from each other. None when a series has fewer than six values or a mean
+/// The mean of a series with the interval for the noise within it; none for fewer than six values.
+pub fn steady_mean(values: &[f64]) -> Option<Estimate> {
+    let (value, variance, degrees) = mean_of_correlated(values)?;
+    let half = student_t_quantile(0.5 + 0.5 * CONFIDENCE, degrees) * variance.sqrt();
+    (value.is_finite() && half.is_finite()).then_some(Estimate {
+        value,
+        low: value - half,
+        high: value + half,
+    })
+}
+
+/// The mean of series `b` divided by the mean of series `a`, with an interval for the noise within the two
+/// series. It does not include differences between runs. None if a series has fewer than six values or a mean
 /// that is not positive.
 pub fn mean_ratio(a: &[f64], b: &[f64]) -> Option<Estimate> {
     let relative = |values: &[f64]| {
@@ -51,12 +62,11 @@ mod tests {
 
     #[test]
     fn independent_values_have_the_usual_interval() {
-        // Neighbours that differ have no positive correlation: nothing is put right but the little that a short
-        // series hides.
+        // Negative autocorrelation: only the small bias of a short series is corrected.
         let a: Vec<f64> = (0..400).map(|i| if i % 2 == 0 { 99.0 } else { 101.0 }).collect();
         let b: Vec<f64> = a.iter().map(|value| 1.1 * value).collect();
         let ratio = mean_ratio(&a, &b).unwrap();
-        // A deviation of 1 % each over 400 values, z of 1.96: sqrt(2) 0.01 / 20.
+        // A deviation of 1 % each over 400 values, z = 1.96: sqrt(2) 0.01 / 20.
         assert!(
             (ratio.value - 1.1).abs() < 1e-12 && (ratio.high / ratio.value - 1.001_39).abs() < 1e-4,
             "{ratio:?}"

@@ -65,8 +65,8 @@ pub fn student_t_cdf(t: f64, degrees: f64) -> f64 {
     if t > 0.0 { 1.0 - tail } else { tail }
 }
 
-/// The value that Student's t with `degrees` of freedom stays below with probability `p`, by bisection.
-/// `p` between 0 and 1 (excluded), `degrees` positive.
+/// The quantile `p` of Student's t with `degrees` of freedom, by bisection. `p` must be between 0 and 1
+/// (excluded), `degrees` positive.
 pub fn student_t_quantile(p: f64, degrees: f64) -> f64 {
     if p < 0.5 {
         return -student_t_quantile(1.0 - p, degrees);
@@ -118,7 +118,7 @@ mod tests {
             assert!((value - expected).abs() < 0.000_51, "t({p}, {degrees}) = {value}");
             assert!((student_t_quantile(1.0 - p, degrees) + value).abs() < 1e-9);
         }
-        // With one degree of freedom the distribution is Cauchy's, whose integral is known.
+        // With one degree of freedom it is the Cauchy distribution, whose integral is known.
         assert!((student_t_cdf(1.0, 1.0) - 0.75).abs() < 1e-12);
         for (z, expected) in [(0.0, 0.5), (1.0, 0.841_344_75), (1.959_964, 0.975), (-3.0, 0.001_349_9)] {
             assert!((normal_cdf(z) - expected).abs() < 1e-7, "{z}");

@@ -1,7 +1,7 @@
-//! The statistics behind every claim: each small, each tested against published or exactly known values.
+//! The statistics of all claims: small functions, each tested with published or exactly known values.
 //!
-//! Values that are not finite are the caller's to remove; functions answer `None` rather than guess when there
-//! is too little to go by.
+//! Callers must remove values that are not finite. Functions return `None` instead of a guess if there is too
+//! little data.
 
 mod change;
 mod correlated;
@@ -11,7 +11,7 @@ mod ratio;
 mod series;
 
 pub use change::change_points;
-pub use correlated::mean_ratio;
+pub use correlated::{mean_ratio, steady_mean};
 pub use distribution::{normal_cdf, student_t_cdf, student_t_quantile};
 pub use rank::{mann_whitney_p, median_interval, shift_interval, signed_rank_critical, signed_rank_interval};
 pub use ratio::{
@@ -19,7 +19,7 @@ pub use ratio::{
 };
 pub use series::{autocorrelation, effective_sample_size, mser5};
 
-/// The confidence of every interval that is shown.
+/// The confidence level of every shown interval.
 pub const CONFIDENCE: f64 = 0.95;
 
 /// The arithmetic mean.
@@ -39,7 +39,7 @@ pub fn median(values: &[f64]) -> Option<f64> {
     median_of_sorted(&sorted(values))
 }
 
-/// The values in rising order.
+/// The values in ascending order.
 fn sorted(values: &[f64]) -> Vec<f64> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -59,12 +59,12 @@ fn median_of_sorted(sorted: &[f64]) -> Option<f64> {
 mod tests {
     use super::*;
 
-    /// The example of benchstat's documentation: times of two versions of a JSON and a gob encoder.
+    /// The example in benchstat's documentation: times of two versions of a JSON encoder.
     pub(super) const JSON: ([f64; 10], [f64; 10]) = (
         [1726., 1723., 1707., 1707., 1713., 1729., 1736., 1707., 1705., 1774.],
         [1423., 1416., 1411., 1413., 1412., 1426., 1422., 1424., 1447., 1425.],
     );
-    /// Likewise.
+    /// The same for a gob encoder.
     pub(super) const GOB: ([f64; 10], [f64; 10]) = (
         [3069., 3075., 3069., 3067., 3207., 3064., 3064., 3058., 3059., 3062.],
         [3075., 3065., 3059., 3065., 3060., 3081., 3186., 3135., 3087., 3062.],

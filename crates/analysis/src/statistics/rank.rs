@@ -1,5 +1,5 @@
-//! Rank tests and the intervals made by turning them around: signed ranks for pairs, rank sums for two groups.
-//! Neither assumes a distribution, and both shrug off a stalled run.
+//! Rank tests and the intervals from their inversion: signed ranks for pairs, rank sums for two groups.
+//! Neither assumes a distribution, and both are robust against a stalled run.
 
 use model::Estimate;
 
@@ -7,13 +7,13 @@ use super::{median_of_sorted, normal_cdf, sorted};
 
 /// Above this many pairs the normal approximation of the signed ranks is used.
 const EXACT_PAIRS: usize = 60;
-/// Above this many values in both groups together the normal approximation of the rank sum is used.
+/// Above this total number of values in both groups, the normal approximation of the rank sum is used.
 const EXACT_VALUES: usize = 60;
 /// The normal quantile of 0.975.
 const Z_95: f64 = 1.959_963_984_540_054;
 
-/// The largest value of Wilcoxon's signed-rank statistic for `pairs` pairs that is still significant at
-/// `1 - confidence`, two-sided; none when even zero is not.
+/// The largest value of Wilcoxon's signed-rank statistic for `pairs` pairs that is significant at `1 -
+/// confidence`, two-sided; none if even zero is not.
 pub fn signed_rank_critical(pairs: usize, confidence: f64) -> Option<usize> {
     // probability[w]: that the ranks with a plus sign add up to w.
     let mut probability = vec![0.0; pairs * (pairs + 1) / 2 + 1];
@@ -35,9 +35,9 @@ pub fn signed_rank_critical(pairs: usize, confidence: f64) -> Option<usize> {
     within.checked_sub(1)
 }
 
-/// The Hodges-Lehmann estimate of the centre of `differences` (the median of all means of two of them) and the
-/// interval that Wilcoxon's signed-rank test does not reject. Exact up to 60 differences. Needs 6 of them for
-/// a confidence of 95 %, because all six on one side still have a chance of 2/64.
+/// The Hodges-Lehmann estimate of the centre of `differences` (the median of all pairwise means), with the
+/// interval from the inversion of Wilcoxon's signed-rank test. Exact up to 60 differences. Requires 6 of them
+/// for a confidence of 95 %, because all six on one side still have a probability of 2/64.
 ///
 /// Hodges and Lehmann, Annals of Mathematical Statistics 34 (1963); Hollander and Wolfe, section 3.3.
 pub fn signed_rank_interval(differences: &[f64], confidence: f64) -> Option<Estimate> {
@@ -56,14 +56,14 @@ pub fn signed_rank_interval(differences: &[f64], confidence: f64) -> Option<Esti
     between(&sorted(&means), cut)
 }
 
-/// The median of `values` with the narrowest interval between two of them, equally far from either end, whose chance to
-/// hold the true median is at least `confidence`; and that chance. Needs 6 values for 95 %, 8 for 99 %. Holds for
-/// any distribution.
+/// The median of `values` with the narrowest symmetric interval between two order statistics that covers the
+/// true median with a probability of at least `confidence`; and that probability. Requires 6 values for 95 %,
+/// 8 for 99 %. Valid for any distribution.
 ///
 /// Hollander and Wolfe, section 3.6.
 pub fn median_interval(values: &[f64], confidence: f64) -> Option<(Estimate, f64)> {
     let n = values.len();
-    // How likely it is that at most `cut` of n values lie below the median, each with an even chance.
+    // The probability that at most `cut` of n values are below the median, each with probability 0.5.
     let mut chance = 0.5_f64.powi(i32::try_from(n).ok()?);
     let (mut tail, mut best) = (0.0, None);
     for cut in 0..n {
@@ -78,14 +78,15 @@ pub fn median_interval(values: &[f64], confidence: f64) -> Option<(Estimate, f64
     best
 }
 
-/// The Hodges-Lehmann estimate of how far `b` lies above `a` (the median of all differences) and the interval that
-/// the rank-sum test does not reject. Needs at least 4 values on each side for a confidence of 95 %.
+/// The Hodges-Lehmann estimate of the shift from `a` to `b` (the median of all differences), with the
+/// interval from the inversion of the rank-sum test. Requires at least 4 values on each side for a confidence
+/// of 95 %.
 ///
 /// Hollander and Wolfe, section 4.3.
 pub fn shift_interval(a: &[f64], b: &[f64], confidence: f64) -> Option<Estimate> {
     let (n, m) = (a.len(), b.len());
     let cut = if n + m <= EXACT_VALUES {
-        // Without ties every rank is different; doubled ranks keep to whole numbers, see `rank_sum_tail`.
+        // Without ties all ranks differ; doubled ranks are always integers, see `rank_sum_tail`.
         let ranks: Vec<usize> = (1..=n + m).map(|rank| 2 * rank).collect();
         let least = n * (n + 1) / 2;
         let distribution = rank_sums(&ranks, n);
@@ -105,7 +106,7 @@ pub fn shift_interval(a: &[f64], b: &[f64], confidence: f64) -> Option<Estimate>
     between(&sorted(&differences), cut)
 }
 
-/// The median of the sorted values, and the values `cut` places from either end.
+/// The median of the sorted values, and the values at a distance of `cut` from either end.
 fn between(sorted: &[f64], cut: usize) -> Option<Estimate> {
     let high = sorted.len().checked_sub(1 + cut)?;
     (cut <= high).then_some(Estimate {
@@ -115,16 +116,16 @@ fn between(sorted: &[f64], cut: usize) -> Option<Estimate> {
     })
 }
 
-/// The chance of each sum of `choose` of the (doubled) ranks, every choice equally likely.
+/// The probability of each sum of `choose` of the (doubled) ranks, with all choices equally likely.
 fn rank_sums(doubled_ranks: &[usize], choose: usize) -> Vec<f64> {
     let largest: usize = doubled_ranks.iter().sum();
-    // ways[k][s]: of all the ways to choose k of the ranks seen so far, the share that adds up to s. Shares and not
-    // counts, so that nothing overflows.
+    // ways[k][s]: of all choices of k of the ranks seen so far, the share with the sum s. Shares are used
+    // instead of counts to avoid overflow.
     let mut ways = vec![vec![0.0; largest + 1]; choose + 1];
     ways[0][0] = 1.0;
     for (seen, &rank) in doubled_ranks.iter().enumerate() {
         for k in (1..=choose.min(seen + 1)).rev() {
-            // Of seen + 1 ranks, k are chosen: the last one is among them with probability k / (seen + 1).
+            // k of seen + 1 ranks are chosen: the last one is among them with probability k / (seen + 1).
             let with = k as f64 / (seen + 1) as f64;
             let (below, from) = ways.split_at_mut(k);
             let (without, chosen) = (&mut from[0], &below[k - 1]);
@@ -137,7 +138,7 @@ fn rank_sums(doubled_ranks: &[usize], choose: usize) -> Vec<f64> {
     ways.pop().unwrap_or_default()
 }
 
-/// Ranks from 1, doubled; equal values share the mean of their ranks.
+/// Ranks from 1, doubled; equal values have the mean of their ranks.
 fn doubled_ranks(values: &[f64]) -> Vec<usize> {
     let mut order: Vec<usize> = (0..values.len()).collect();
     order.sort_by(|&a, &b| values[a].total_cmp(&values[b]));
@@ -154,9 +155,9 @@ fn doubled_ranks(values: &[f64]) -> Vec<usize> {
     ranks
 }
 
-/// The two-sided p-value of the Mann-Whitney U test: how likely ranks at least as uneven are when both groups come
-/// from the same distribution. Exact, ties included, up to 60 values together; beyond that by the normal
-/// approximation with tie and continuity correction. None when a group is empty.
+/// The two-sided p-value of the Mann-Whitney U test: the probability of ranks at least as uneven if both
+/// groups have the same distribution. Exact, including ties, up to 60 values in total; above that the normal
+/// approximation with tie and continuity correction. None if a group is empty.
 pub fn mann_whitney_p(a: &[f64], b: &[f64]) -> Option<f64> {
     if a.is_empty() || b.is_empty() {
         return None;
@@ -199,7 +200,7 @@ mod tests {
 
     #[test]
     fn critical_values_of_the_published_table() {
-        // Wilcoxon's table, two-sided 5 %; fewer than six pairs can show nothing.
+        // Wilcoxon's table, two-sided 5 %; fewer than six pairs are never significant.
         for (pairs, critical) in
             [(6, 0), (7, 2), (8, 3), (9, 5), (10, 8), (11, 10), (12, 13), (15, 25), (20, 52), (25, 89)]
         {

@@ -1,7 +1,7 @@
-//! How many times as much: the ratio of two configurations with its interval.
+//! The ratio of two configurations with its interval.
 //!
-//! Ratios are compared as logarithms, so that "twice" and "half" are equally far from "the same". Runs of the same
-//! round are compared with each other, so that what drifts over an experiment cancels out.
+//! Ratios are compared as logarithms, so that "twice" and "half" have the same distance from "equal". Runs of
+//! the same round are compared with each other, so that drift over an experiment cancels out.
 
 use model::Estimate;
 
@@ -9,23 +9,23 @@ use super::{
     CONFIDENCE, mean, normal_cdf, shift_interval, signed_rank_interval, student_t_quantile, variance,
 };
 
-/// Pairs needed for the interval by signed ranks; with fewer, Student's t.
+/// Number of pairs that the signed-rank interval requires; with fewer, Student's t is used.
 const SIGNED_RANK_PAIRS: usize = 6;
-/// Runs needed on each side for the interval by rank sums; with fewer, Welch's t.
+/// Number of runs on each side that the rank-sum interval requires; with fewer, Welch's t is used.
 const RANK_SUM_RUNS: usize = 4;
 
-/// A ratio, how sure it is, and how that is known.
+/// A ratio with its interval and the method.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Ratio {
-    /// Best single value.
+    /// The point estimate.
     pub value: f64,
-    /// The 95 % interval; none when the runs are too few to give one.
+    /// The 95 % interval; none if there are too few runs.
     pub interval: Option<(f64, f64)>,
-    /// Pairs compared, or the runs of the smaller side when there were no pairs.
+    /// Number of compared pairs; without pairs, number of runs of the smaller side.
     pub pairs: u32,
     /// Standard deviation of the logarithm of the ratio of one pair; none for one pair.
     pub spread: Option<f64>,
-    /// How the interval was made.
+    /// The method of the interval.
     pub method: &'static str,
 }
 
@@ -41,7 +41,7 @@ impl Ratio {
     }
 }
 
-/// The mean with its interval by Student's t; needs two values.
+/// The mean with its interval by Student's t; requires two values.
 pub fn t_interval(values: &[f64], confidence: f64) -> Option<Estimate> {
     let (mean, variance) = (mean(values)?, variance(values)?);
     let n = values.len() as f64;
@@ -49,8 +49,8 @@ pub fn t_interval(values: &[f64], confidence: f64) -> Option<Estimate> {
     Some(Estimate { value: mean, low: mean - half, high: mean + half })
 }
 
-/// How far the mean of `b` lies above that of `a`, with its interval by Welch's t, which does not assume the same
-/// spread on both sides; needs two values on each.
+/// The difference of the means, `b` minus `a`, with its interval by Welch's t, which does not assume equal
+/// variances; requires two values on each side.
 pub fn welch_interval(a: &[f64], b: &[f64], confidence: f64) -> Option<Estimate> {
     let (n, m) = (a.len() as f64, b.len() as f64);
     let (share_a, share_b) = (variance(a)? / n, variance(b)? / m);
@@ -64,10 +64,10 @@ pub fn welch_interval(a: &[f64], b: &[f64], confidence: f64) -> Option<Estimate>
     Some(Estimate { value: difference, low: difference - half, high: difference + half })
 }
 
-/// Treatment over baseline from pairs `(baseline, treatment)` of the same round. Pairs in which a value is not
-/// positive have no ratio and are left out; none when no pair is left.
+/// Treatment divided by baseline, from pairs `(baseline, treatment)` of the same round. Pairs with a value
+/// that is not positive have no ratio and are omitted; none without pairs.
 ///
-/// With 6 pairs and more: the Hodges-Lehmann estimate with the exact interval by signed ranks. With 2 to 5: the
+/// With at least 6 pairs: the Hodges-Lehmann estimate with the exact signed-rank interval. With 2 to 5: the
 /// geometric mean with the interval by Student's t. One pair has a ratio but no interval.
 pub fn paired_ratio(pairs: &[(f64, f64)]) -> Option<Ratio> {
     let logs: Vec<f64> = pairs
@@ -87,11 +87,11 @@ pub fn paired_ratio(pairs: &[(f64, f64)]) -> Option<Ratio> {
     Some(Ratio { value, interval: None, pairs: 1, spread: None, method: "one pair, no interval" })
 }
 
-/// `b` over `a` when the runs of the two were not carried out side by side. Values that are not positive are left
-/// out; none when a side is empty.
+/// `b` divided by `a` if the runs were not paired. Values that are not positive are omitted; none if a side
+/// is empty.
 ///
-/// With 4 runs and more on each side: the Hodges-Lehmann shift with its interval by rank sums. With 2 or 3: Welch's
-/// t. With one: the ratio without an interval.
+/// With at least 4 runs on each side: the Hodges-Lehmann shift with its rank-sum interval. With 2 or 3:
+/// Welch's t. With one: the ratio without an interval.
 pub fn unpaired_ratio(a: &[f64], b: &[f64]) -> Option<Ratio> {
     let logs = |values: &[f64]| -> Vec<f64> {
         values.iter().filter(|v| **v > 0.0 && v.is_finite()).map(|v| v.ln()).collect()
@@ -111,24 +111,27 @@ pub fn unpaired_ratio(a: &[f64], b: &[f64]) -> Option<Ratio> {
     Some(Ratio { value, interval: None, pairs: smaller as u32, spread: None, method })
 }
 
-/// The chance that a planned experiment shows what is there.
+/// The statistical power of a planned experiment.
 const POWER: f64 = 0.8;
-/// How much a signed-rank test sees of what Student's t sees, for normal noise (Pitman's efficiency, 3 / pi).
+/// The efficiency of a signed-rank test relative to Student's t, for normal noise (Pitman's efficiency, 3 /
+/// pi).
 const RANK_EFFICIENCY: f64 = 3.0 / std::f64::consts::PI;
 
-/// How many pairs in all would settle whether there is a difference, with a chance of four in five: so many that an
-/// interval around the logarithm `log_ratio` either leaves out zero or lies inside `matters` on both sides. `spread` is the
-/// standard deviation of the logarithms of `pairs` ratios. None past 10,000 or when the spread is not known.
+/// The total number of pairs that decide whether there is a difference, with a probability of 80 %. The
+/// interval around the logarithm `log_ratio` then either excludes zero or is within `matters` on both sides.
+/// `spread` is the standard deviation of the logarithms of `pairs` ratios. None above 10,000 or if the spread
+/// is unknown.
 pub fn replicates_to_settle(log_ratio: f64, spread: f64, pairs: u32, matters: f64) -> Option<u32> {
     replicates_to_show(log_ratio.abs().max(matters - log_ratio.abs()), spread, pairs)
 }
 
-/// How many pairs in all would show that two configurations differ when the logarithm of their ratio is truly
-/// `log_difference`, with a chance of four in five. The spread is itself an estimate from `pairs` pairs, and may by
-/// chance be small: the chance is the mean over what it may truly be. None past 10,000 or when the spread is not known.
+/// The total number of pairs that show a difference with a probability of 80 %, if the true logarithm of the
+/// ratio is `log_difference`. The spread is itself an estimate from `pairs` pairs and may be too small by
+/// chance. So the probability is averaged over the possible true values. None above 10,000 or if the spread
+/// is unknown.
 ///
-/// Julious and Owen, "Sample size calculations for clinical studies allowing for uncertainty about the variance",
-/// Pharmaceutical Statistics 5 (2006).
+/// Julious and Owen, "Sample size calculations for clinical studies allowing for uncertainty about the
+/// variance", Pharmaceutical Statistics 5 (2006).
 pub fn replicates_to_show(log_difference: f64, spread: f64, pairs: u32) -> Option<u32> {
     const MOST: u32 = 10_000;
     if !(log_difference > 0.0 && spread >= 0.0 && spread.is_finite() && pairs >= 2) {
@@ -138,7 +141,7 @@ pub fn replicates_to_show(log_difference: f64, spread: f64, pairs: u32) -> Optio
         let n = f64::from(planned);
         let critical = student_t_quantile(0.5 + 0.5 * CONFIDENCE, n - 1.0);
         let seen = if planned as usize >= SIGNED_RANK_PAIRS { n * RANK_EFFICIENCY } else { n };
-        // In units of the estimated spread: the true one is `s` times smaller with the density of s.
+        // In units of the estimated spread: the true one is smaller by the factor `s`, with the density of s.
         let distance = log_difference * seen.sqrt() / spread;
         distance == f64::INFINITY || expected_power(distance, critical, f64::from(pairs - 1)) >= POWER
     };
@@ -156,10 +159,11 @@ pub fn replicates_to_show(log_difference: f64, spread: f64, pairs: u32) -> Optio
     Some(high)
 }
 
-/// The mean chance that a normal value `distance` estimated standard deviations away passes `critical`, over what the true
-/// standard deviation may be when the estimate has `degrees` of freedom.
+/// The mean probability that a normal value at a distance of `distance` estimated standard deviations exceeds
+/// `critical`. The mean is over the possible true standard deviations, given an estimate with `degrees` of
+/// freedom.
 fn expected_power(distance: f64, critical: f64, degrees: f64) -> f64 {
-    // The estimate over the truth, s: its square times the degrees is chi-squared distributed.
+    // s, the estimate divided by the true value: its square times the degrees has a chi-squared distribution.
     let width = 8.0 / (2.0 * degrees).sqrt();
     let (from, to) = ((1.0 - width).max(0.0), 1.0 + width);
     const STEPS: u32 = 200;
@@ -215,14 +219,14 @@ mod tests {
 
     #[test]
     fn replicates_that_would_settle() {
-        // A spread known well: the textbook's (t(0.975) + z(0.8))^2 (s / d)^2, 10 pairs for a difference of one
-        // spread, a little more for the ranks.
+        // With a well-known spread: the textbook's (t(0.975) + z(0.8))^2 (s / d)^2, 10 pairs for a difference
+        // of one spread, slightly more for ranks.
         assert!(matches!(replicates_to_show(0.1, 0.1, 10_000), Some(10..=11)));
         assert!(matches!(replicates_to_show(0.05, 0.1, 10_000), Some(34..=37)));
-        // Settled is what is clearly different, or clearly within what matters.
+        // Decided means clearly different, or clearly within what matters.
         assert_eq!(replicates_to_settle(0.1, 0.1, 9, 0.03), replicates_to_show(0.1, 0.1, 9));
         assert_eq!(replicates_to_settle(0.0, 0.03, 9, 0.03), replicates_to_show(0.03, 0.03, 9));
-        // The less is known of the spread, the more are needed.
+        // The less is known about the spread, the more pairs are required.
         let by_known: Vec<u32> =
             [2, 3, 5, 10, 1000].iter().map(|pairs| replicates_to_show(0.1, 0.1, *pairs).unwrap()).collect();
         assert!(

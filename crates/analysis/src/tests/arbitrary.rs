@@ -1,9 +1,9 @@
-//! Whatever a record holds, there is a document, and it survives being written and read.
+//! Tests that every record gives a document, which can be serialized and parsed.
 
 use std::collections::BTreeMap;
 
 use model::run::GeneratorUse;
-use model::verdict::Unclear;
+use model::verdict::InconclusiveReason;
 use model::{
     Change, Column, DesignKind, Ending, Goal, Interval, LatencySummary, Level, MetricInfo, MetricKind,
     Missing, OperationHistograms, Phase, Profile, ReadingTable, RunRecord, SettingPath, Shape, SizeGoal,
@@ -44,7 +44,7 @@ const FACTS: [&str; 12] = [
     "direct.supported",
 ];
 
-/// Anything, from nothing to everything, mostly wrong.
+/// Arbitrary values, from nothing to everything, mostly wrong.
 struct Chaos(Random);
 
 impl Chaos {
@@ -160,12 +160,13 @@ impl Chaos {
         };
         for metric in METRICS {
             if self.0.unit() < 0.7 {
-                let full_at = self.pick(&[0.0, 1.0, f64::NAN]);
-                let info = MetricInfo::new(metric, Unit::Share, MetricKind::Mean, "").full_at(full_at);
+                let saturated_at = self.pick(&[0.0, 1.0, f64::NAN]);
+                let info =
+                    MetricInfo::new(metric, Unit::Share, MetricKind::Mean, "").saturated_at(saturated_at);
                 table
                     .columns
                     .push(Column { metric: info, instance: self.pick(&["", "vda", "slapd"]).into() });
-                // Now and then a column is short, as a torn file leaves it.
+                // Sometimes a column is short, as in a truncated file.
                 let length = seconds.saturating_sub(usize::from(self.0.unit() < 0.02));
                 table.values.push((0..length).map(|_| self.number()).collect());
             }
@@ -299,6 +300,6 @@ proptest! {
 #[test]
 fn nothing_at_all_is_inconclusive() {
     let document = result(&Study::default());
-    assert_eq!(unclear(&document), (&Unclear::NothingCompleted, &[Missing::CompletedTrial][..]));
+    assert_eq!(unclear(&document), (&InconclusiveReason::NothingCompleted, &[Missing::CompletedTrial][..]));
     assert!(document.trials.is_empty() && document.comparison.is_empty() && document.goal.is_none());
 }

@@ -1,8 +1,8 @@
-//! Is the limit named that was planted, and none where it cannot be known?
+//! Tests that the simulated limit is named, and none if it cannot be known.
 
 use model::claim::{ChangeCause, DeviceBound, DeviceClaim, ReachedLimit};
 use model::result::ResultDocument;
-use model::verdict::{Carried, Unclear};
+use model::verdict::{InconclusiveReason, UnsaturatedReason};
 use model::{
     Claim, DesignKind, Detector, DoubtKind, Ending, FindingKind, Level, Missing, Phase, SourceState,
     SourceStatus, Verdict,
@@ -16,7 +16,7 @@ fn of(run: &Simulated) -> ResultDocument {
     result(&single(run))
 }
 
-/// What the verdict says of the disk that limits.
+/// The verdict's claim about the limiting disk.
 fn device(document: &ResultDocument) -> &DeviceClaim {
     match &rests_on(document).claim {
         Claim::Device(claim) => claim,
@@ -24,7 +24,7 @@ fn device(document: &ResultDocument) -> &DeviceClaim {
     }
 }
 
-/// The limit on I/O that was reached.
+/// The I/O limit that was reached.
 fn reached(document: &ResultDocument) -> Option<&ReachedLimit> {
     document.findings.iter().find_map(|finding| match &finding.claim {
         Claim::IoLimitReached(limit) => Some(limit),
@@ -54,7 +54,7 @@ fn a_device_that_the_operations_do_not_wait_for_is_ruled_out() {
     // 8 users, 1 ms at the device, 50 ms elsewhere: most operations are elsewhere.
     let document = of(&Simulated::closed_disk(8, 1.0, 50.0));
     let (reason, lacks) = unclear(&document);
-    let Unclear::NothingSaturated { ruled_out } = reason else { panic!("{reason:?}") };
+    let InconclusiveReason::NothingSaturated { ruled_out } = reason else { panic!("{reason:?}") };
     let ruled_out: Vec<String> = ruled_out.iter().map(ToString::to_string).collect();
     assert_eq!(ruled_out, ["load generator", "disk vda", "cpu", "memory"]);
     assert!(matches!(lacks, [Missing::OtherLoads(_)]), "{lacks:?}");
@@ -62,7 +62,7 @@ fn a_device_that_the_operations_do_not_wait_for_is_ruled_out() {
 
 #[test]
 fn a_device_that_is_let_one_request_at_a_time_limits_by_its_time() {
-    // 4 users of one file whose writes the file system lets through one after another: one is at the device, always.
+    // 4 users of one file whose writes the file system serializes: one is at the device all the time.
     let at_device = |queue: f64, utilization: f64| {
         let run = Simulated::closed_disk(4, 0.45, 0.0).counter("disk.queue_length", "vda", &[queue]);
         of(&run.counter("disk.utilization_share", "vda", &[utilization]))
@@ -72,7 +72,7 @@ fn a_device_that_is_let_one_request_at_a_time_limits_by_its_time() {
     assert!(claim.one_at_a_time && claim.bound.is_none(), "{claim:?}");
     assert_eq!(limit(&document), "disk vda");
 
-    // A device that is idle half of the time is not what they wait for.
+    // They do not wait for a device that is idle half of the time.
     assert!(matches!(at_device(0.5, 0.5).verdict, Verdict::Inconclusive { .. }));
 }
 
@@ -99,7 +99,7 @@ fn a_busy_generator_comes_before_everything() {
 #[test]
 fn an_open_load_that_was_carried_is_not_saturated() {
     let document = of(&Simulated::open_disk(200.0, 1.0));
-    let Verdict::NotSaturated { carried: Carried::Offered { rate_per_s, p99_ms, closest } } =
+    let Verdict::NotSaturated { carried: UnsaturatedReason::Offered { rate_per_s, p99_ms, closest } } =
         &document.verdict
     else {
         panic!("{:?}", document.verdict)
@@ -119,7 +119,7 @@ fn an_open_load_that_was_not_carried_is_not_called_unsaturated() {
     let document = of(&run);
     assert!(matches!(document.verdict, Verdict::Inconclusive { .. } | Verdict::Bottleneck { .. }));
     assert!(doubts(&run).contains(&DoubtKind::NotIssued));
-    // Late because its threads waited for a CPU: the generator's fault.
+    // Late because its threads waited for a CPU: the generator is the limit.
     run.generator = (0.3, 0.3);
     assert!(matches!(of(&run).verdict, Verdict::GeneratorBound { .. }));
 }
@@ -142,9 +142,10 @@ fn a_limit_set_on_io_is_named_though_the_device_looks_idle() {
     assert_eq!(rests_on(&document).claim, Claim::IoLimitReached(expected));
 }
 
-/// Each direction against its own limit, and by what meets it: the load past the page cache, else the devices.
+/// Each direction is compared with its own limit, by what the limit applies to: the load without the page
+/// cache, otherwise the devices.
 #[test]
-fn limits_of_reads_and_writes_are_told_apart() {
+fn limits_of_reads_and_writes_are_distinguished() {
     let cases = [
         ("read 500/s", "direct", "read", 500.0, Some(("disk.reads_per_s", 500.0, 500.0))),
         ("write 500/s", "direct", "write", 490.0, Some(("disk.writes_per_s", 490.0, 500.0))),
@@ -161,7 +162,7 @@ fn limits_of_reads_and_writes_are_told_apart() {
         ("5MB/s", "direct", "write", 500.0, None),
         ("2MB/s", "direct", "write", 488.0, Some(("disk.write_bytes_per_s", 488.0 * 4096.0, 2e6))),
         ("unlimited", "direct", "read", 500.0, None),
-        // What the page cache answers never meets the limit.
+        // The limit does not apply to what the page cache answers.
         ("read 500/s", "page-cache", "read", 90_000.0, None),
     ];
     for (limit, cache, operation, rate, expected) in cases {
@@ -177,7 +178,7 @@ fn limits_of_reads_and_writes_are_told_apart() {
         let reached = reached(&document).map(|limit| (limit.metric.as_str(), limit.observed, limit.limit));
         assert_eq!(reached, expected, "{limit} {cache} {operation}");
     }
-    // Through the page cache the devices tell.
+    // With the page cache, the devices are compared.
     let mut run = Simulated::closed_disk(8, 0.4, 0.0)
         .counter("disk.writes_per_s", "vda", &[498.0])
         .fact("cache", text("page-cache"));
@@ -187,7 +188,7 @@ fn limits_of_reads_and_writes_are_told_apart() {
     assert_eq!((reached.metric.as_str(), reached.observed), ("disk.writes_per_s", 498.0));
 }
 
-/// A device that is full, at each block size: `operations` a second at most, and `bytes` a second at most.
+/// A saturated device at several block sizes: at most `operations` per second and `bytes` per second.
 fn sized(operations: f64, bytes: f64, sizes: &[u64]) -> ResultDocument {
     let mut sweep = vary("workload.block_size", None, &[]);
     sweep.baseline = Some(block_size(sizes[0]));
@@ -203,7 +204,7 @@ fn sized(operations: f64, bytes: f64, sizes: &[u64]) -> ResultDocument {
 }
 
 #[test]
-fn a_full_disk_is_told_by_what_it_has_no_more_of() {
+fn a_full_disk_is_reported_by_what_it_has_no_more_of() {
     let sizes = [4096, 16384, 65536, 262_144];
     let bound = |operations: f64, bytes: f64| shown(&rests_on(&sized(operations, bytes, &sizes)).claim);
     insta::assert_snapshot!(bound(5000.0, 1e12), @r#"{"bound":{"over_sizes":{"operations":[{"bytes_per_s":20500000.0,"label":"4KiB","mean_ms":6.38,"rate_per_s":5000.0},{"bytes_per_s":1310000000.0,"label":"256KiB","mean_ms":6.38,"rate_per_s":5000.0}]}},"host_cpu_share":0.14,"in_flight":32.0,"one_at_a_time":false,"queue":32.0,"sign":"device","transfer_ms":6.4}"#);
@@ -211,12 +212,13 @@ fn a_full_disk_is_told_by_what_it_has_no_more_of() {
     insta::assert_snapshot!(bound(5000.0, 3e8), @r#"{"bound":{"over_sizes":{"bytes":[{"bytes_per_s":300000000.0,"label":"64KiB","mean_ms":6.97,"rate_per_s":4580.0},{"bytes_per_s":300000000.0,"label":"256KiB","mean_ms":27.9,"rate_per_s":1140.0}],"operations":[{"bytes_per_s":20500000.0,"label":"4KiB","mean_ms":6.38,"rate_per_s":5000.0},{"bytes_per_s":300000000.0,"label":"64KiB","mean_ms":6.97,"rate_per_s":4580.0}]}},"host_cpu_share":0.14,"in_flight":32.0,"one_at_a_time":false,"queue":32.0,"sign":"device","transfer_ms":6.4}"#);
     assert_eq!(device(&sized(5000.0, 1e12, &sizes[..1])).bound, None);
 
-    // One at a time, the time of each is the limit, and nothing of either.
+    // With serialized operations, their duration is the limit, and neither rate.
     let document = of(&Simulated::closed_disk(1, 1.0, 0.0));
     assert!(device(&document).one_at_a_time && device(&document).bound.is_none(), "{document:?}");
 }
 
-/// Without a sweep over sizes: more in flight gives no more, and the transfers are small or large.
+/// Without a sweep over sizes: more operations in flight do not increase throughput, and the transfers are
+/// small or large.
 #[test]
 fn the_size_of_transfers_hints_at_what_a_full_disk_lacks() {
     for (bytes, operations) in [(4096.0, Some(true)), (65536.0, None), (1_048_576.0, Some(false))] {
@@ -248,7 +250,7 @@ fn flushes_that_take_the_time_are_named() {
     run.operation = "fsync";
     run.bytes = 0;
     insta::assert_snapshot!(shown(&rests_on(&of(&run)).claim), @r#"{"flush_share":1.0,"host_cpu_share":0.14,"in_flight":8.0,"one_at_a_time":false,"queue":8.0,"serial_flushes":{"device":"vda","each_ms":8.1,"under_way":0.972},"sign":"device","transfer_ms":8.0}"#);
-    // Flushes beside reads that take the time are not.
+    // Flushes next to reads that take the time are not the limit.
     run.operation = "read";
     run.bytes = 4096;
     let document = of(&run);
@@ -259,7 +261,8 @@ fn flushes_that_take_the_time_are_named() {
 fn more_load_that_still_gives_more_speaks_against_a_full_device() {
     let axes = vec![vary("workload.outstanding", Some(1), &[2, 4])];
     let plan = experiment(axes, DesignKind::OneFactorAtATime, 2);
-    // A device with many channels: twice the load, twice the throughput, all of the time at the device.
+    // A device with many channels: twice the load gives twice the throughput, with all operations at the
+    // device.
     let study = carry_out(plan, |treatment| {
         let depth = level(treatment, "workload.outstanding", 1.0);
         let mut run = Simulated::closed_disk(1, 0.1, 0.0).times(depth);
@@ -325,6 +328,7 @@ fn each_fact_that_speaks_against_the_disk_is_a_doubt() {
         (clean.clone().fact("write_cache", text("write back")), vec![]),
         (clean.clone().fact("compressible", Level::Percent(50.0)), vec![DoubtKind::Compressible]),
         (clean.clone().fact("back_end", text("system-calls")), vec![DoubtKind::BackEnd]),
+        (clean.clone().fact("back_end", text("none")), vec![DoubtKind::NotTheDevice]),
         (clean.clone().counter("cpu.steal_share", "", &[0.06]), vec![DoubtKind::Neighbour]),
         (Simulated { in_flight: 10.0, ..clean.clone() }, vec![DoubtKind::LittlesLaw]),
         (Simulated { generator: (0.2, 0.06), ..clean.clone() }, vec![DoubtKind::Generator]),
@@ -342,7 +346,7 @@ fn each_fact_that_speaks_against_the_disk_is_a_doubt() {
     assert_eq!(doubts(&not_set), [DoubtKind::NotInForce]);
 }
 
-/// 500 operations of 1.28 us a second are 0.00064 in flight, of which the record keeps 0.001.
+/// 500 operations of 1.28 us per second are 0.00064 in flight, which is recorded as 0.001.
 #[test]
 fn a_concurrency_that_the_record_rounds_is_no_gap() {
     let brief = Simulated { lag_ms: 0.0, in_flight: 0.001, ..Simulated::open_disk(500.0, 0.00128) };
@@ -361,7 +365,7 @@ fn the_page_cache_is_called_by_its_name() {
     let doubt = &document.trials[0].doubts[0];
     assert_eq!(
         doubt.text,
-        "vda moved 0 % of the bytes read: this is the speed of the page cache (98 % of the file was in memory before)"
+        "vda transferred 0 % of the bytes read: this is the speed of the page cache (98 % of the file was in the page cache before)"
     );
 }
 
@@ -374,7 +378,7 @@ fn an_unsteady_run_is_doubted_and_its_change_found() {
     insta::assert_snapshot!(shown(&found(&document, Detector::Steadiness).unwrap().claim), @r#"{"after":12300000.0,"at_s":12.0,"before":36900000.0,"cause":"not_shown","moved_bytes":442000000.0,"sign":"rate_changed","unit":"bytes_per_second"}"#);
 }
 
-/// A copy through the page cache: 8 s at 1,530 MB/s into memory, then 205 MB/s.
+/// A copy with the page cache: 8 s at 1,530 MB/s into memory, then 205 MB/s.
 pub(super) fn copy() -> Simulated {
     let mut run = Simulated::closed_disk(1, 1.0, 0.0);
     (run.workload, run.operation) = ("copy", "copy");
@@ -389,12 +393,12 @@ pub(super) fn copy() -> Simulated {
 }
 
 #[test]
-fn an_exhausted_write_back_cache_is_told_from_a_busy_kernel() {
+fn an_exhausted_write_back_cache_is_reported_from_a_busy_kernel() {
     let rising: Vec<f64> = (0..28).map(|s| 2e9 * f64::from(s.min(8)) / 8.0).collect();
     let exhausted =
         copy().counter("memory.dirty_bytes", "", &rising).counter("disk.write_bytes_per_s", "vda", &[2.05e8]);
     let change = |run: &Simulated| found(&of(run), Detector::Steadiness).unwrap().claim.clone();
-    insta::assert_snapshot!(shown(&change(&exhausted)), @r#"{"after":205000000.0,"at_s":8.0,"before":1530000000.0,"cause":"write_back_cache","moved_bytes":12200000000.0,"sign":"rate_changed","unit":"bytes_per_second"}"#);
+    insta::assert_snapshot!(shown(&change(&exhausted)), @r#"{"cache":{"accepted_bytes":{"high":12400000000.0,"low":12000000000.0,"value":12200000000.0},"capacity_bytes":{"high":2000000000.0,"low":2000000000.0,"value":2000000000.0},"full_at_s":9.0,"into_bytes_per_s":1530000000.0,"past_bytes_per_s":{"high":205000000.0,"low":205000000.0,"value":205000000.0},"place":"page_cache"},"sign":"write_cache"}"#);
     let cause = |run: &Simulated| match change(run) {
         Claim::RateChanged { cause, .. } => cause,
         other => panic!("{other:?}"),
@@ -407,7 +411,7 @@ fn an_exhausted_write_back_cache_is_told_from_a_busy_kernel() {
     copying.generator = (0.93, 0.02);
     assert_eq!(cause(&copying), ChangeCause::Copying);
     assert_eq!(limit(&of(&copying)), "cpu");
-    // No counters: the change is reported, its cause is not.
+    // Without counters, the change is reported without its cause.
     assert_eq!(cause(&copy()), ChangeCause::NotShown);
 }
 
@@ -448,7 +452,7 @@ fn one_busy_thread_limits_a_process_that_has_cpus_to_spare() {
     run.in_force.insert("host.cpus".into(), Level::Count(4));
     let claim = Claim::OneThreadBusy { process: "slapd".into(), busiest_thread_cpus: 0.97, used_cpus: 1.05 };
     assert_eq!(shown(&rests_on(&of(&run)).claim), shown(&claim));
-    // Four threads that share the work are not one.
+    // Four threads that share the work are not a single one.
     let shared = run.counter("process.busy_cpus", "slapd", &[3.0]);
     assert!(matches!(of(&shared).verdict, Verdict::NotSaturated { .. }));
 }
@@ -461,7 +465,7 @@ fn a_partition_is_counted_on_its_disk() {
         document.trials[0].doubts.iter().find(|d| d.kind == DoubtKind::NotTheDevice).map(|d| d.text.clone())
     };
     let on = |device: &str| run.clone().fact("destination.device", text(device));
-    assert!(share(&on("vda1")).unwrap().starts_with("vda moved"));
+    assert!(share(&on("vda1")).unwrap().starts_with("vda transferred"));
     assert!(share(&on("none (0:45)")).unwrap().starts_with("no block device was found"));
     assert!(share(&on("sdb")).unwrap().contains("sdb were not recorded"));
 }
@@ -469,19 +473,19 @@ fn a_partition_is_counted_on_its_disk() {
 #[test]
 fn a_run_in_which_much_fails_says_nothing_about_limits() {
     let run = Simulated { failed_share: 0.2, ..Simulated::closed_disk(32, 0.0163, 0.003) };
-    assert_eq!(unclear(&of(&run)), (&Unclear::TooManyFailed, &[Missing::FewerFailures][..]));
+    assert_eq!(unclear(&of(&run)), (&InconclusiveReason::TooManyFailed, &[Missing::FewerFailures][..]));
 }
 
 #[test]
 fn a_generator_short_of_cpu_is_not_ruled_out() {
-    // Too little to be starved, too much to be ruled out.
+    // Too little for starvation, too much to be ruled out.
     let run = Simulated { generator: (0.094, 0.2), ..Simulated::closed_disk(8, 1.0, 50.0) };
     let document = of(&run);
     let finding = found(&document, Detector::Generator).unwrap();
     assert_eq!(finding.kind, FindingKind::Observation, "{finding:?}");
     assert!(!with(&document, FindingKind::RuledOut).contains(&"load generator".into()));
     let (reason, lacks) = unclear(&document);
-    assert!(matches!(reason, Unclear::NothingSaturated { .. }), "{reason:?}");
+    assert!(matches!(reason, InconclusiveReason::NothingSaturated { .. }), "{reason:?}");
     assert_eq!(lacks, [Missing::GeneratorUndisturbed]);
 }
 
@@ -496,7 +500,7 @@ fn what_was_only_watched_is_said_to_be_so() {
     record.intervals.clear();
     record.histograms.clear();
     let document = result(&study);
-    assert_eq!(unclear(&document), (&Unclear::OnlyWatched, &[][..]));
+    assert_eq!(unclear(&document), (&InconclusiveReason::OnlyWatched, &[][..]));
     let cut_short = document.trials[0].doubts.iter().find(|doubt| doubt.kind == DoubtKind::CutShort);
     assert_eq!(cut_short.unwrap().help, "", "there is no experiment to resume");
 }
@@ -522,8 +526,8 @@ fn data_that_was_not_what_was_written_comes_before_every_number() {
     let document = result(&study);
     let doubt = document.trials[0].doubts.iter().find(|doubt| doubt.kind == DoubtKind::Corrupted).unwrap();
     assert!(doubt.text.contains("the first: /data/f at offset 8192"), "{}", doubt.text);
-    assert_eq!(unclear(&document), (&Unclear::Corrupted, &[][..]));
-    // Without a place told it is as bad; another kind of failure is not.
+    assert_eq!(unclear(&document), (&InconclusiveReason::Corrupted, &[][..]));
+    // Without a reported place it counts equally; another kind of failure does not.
     for (kind, corrupted) in [(DoubtKind::Corrupted, true), (DoubtKind::Failures, false)] {
         let record = &mut study.runs[0];
         record.run.errors[0].kind = kind;
@@ -545,13 +549,13 @@ fn a_clock_that_drifts_is_a_doubt_about_every_latency() {
         (
             120.0,
             Some(
-                "120 parts per million fast against the kernel's: of each millisecond of a latency 120 ns are too many",
+                "120 ppm fast compared with the kernel's clock: each millisecond of latency has an error of 120 ns",
             ),
         ),
         (
             -120.0,
             Some(
-                "120 parts per million slow against the kernel's: of each millisecond of a latency 120 ns are missing",
+                "120 ppm slow compared with the kernel's clock: each millisecond of latency has an error of 120 ns",
             ),
         ),
     ] {

@@ -1,4 +1,4 @@
-//! Are changes inside a run found where they are, and not where they are not?
+//! Tests that changes within a run are found at their true times, and only there.
 
 use model::{Claim, Detector, DoubtKind, Finding, Unit};
 
@@ -7,7 +7,7 @@ use crate::random::Random;
 use crate::result;
 use crate::simulate::{Simulated, single};
 
-/// The document of a run whose true rate in each second is given; what is seen of it has noise that remembers.
+/// The document of a run with a given true rate in each second; the observed rates have autocorrelated noise.
 fn noisy(truth: &[f64], seed: u64) -> model::result::ResultDocument {
     let mut random = Random::new(seed);
     let mut last = random.normal();
@@ -50,7 +50,7 @@ fn changes_are_found_with_their_time_and_rates() {
         for seed in 0..10 {
             let document = noisy(&stretches(&parts), seed);
             let Some(found) = change(&document) else { continue };
-            // Begin, end and rate of each stretch, as the evidence has them.
+            // Begin, end and rate of each stretch, as in the evidence.
             let mut begin = 1.0;
             let every = found.evidence.len() == parts.len()
                 && found.evidence.iter().zip(&parts).all(|(evidence, (seconds, rate))| {

@@ -1,4 +1,4 @@
-//! Do comparisons cover the truth, and say so in the right words?
+//! Tests that comparisons cover the true ratio, and that their answers are right.
 
 use std::collections::BTreeMap;
 
@@ -19,13 +19,14 @@ fn has(document: &ResultDocument, kind: DoubtKind) -> bool {
     document.doubts.iter().any(|doubt| doubt.kind == kind)
 }
 
-/// An experiment with two configurations of which the second carries `ratio` times as much, on a noisy machine.
+/// An experiment with two configurations on a noisy machine; the throughput of the second one is `ratio`
+/// times that of the first.
 fn noisy(ratio: f64, replicates: u32, seed: u64) -> Study {
     let factor = vec![vary("workload.threads", Some(1), &[2])];
     let mut plan = experiment(factor, DesignKind::OneFactorAtATime, replicates);
     plan.seed = seed;
     let mut noise = Noise::new(seed ^ 0xABCD, 2 * replicates as usize);
-    // Times of half a microsecond keep the histograms small: only rates are looked at here.
+    // Times of half a microsecond keep the histograms small: only rates are examined here.
     let base = Simulated {
         rates: vec![1000.0],
         counters: Vec::new(),
@@ -41,7 +42,8 @@ fn noisy(ratio: f64, replicates: u32, seed: u64) -> Study {
 
 #[test]
 fn the_interval_covers_the_true_ratio() {
-    // Correlated noise, drift and stalls; 200 experiments. A 95 % interval covers between 90 and 99 of 100.
+    // Correlated noise, drift and stalls; 200 experiments. The coverage of a 95 % interval is between 90 and
+    // 99 %.
     for replicates in [5, 10] {
         let covered = (0..200)
             .filter(|seed| {
@@ -57,7 +59,7 @@ fn the_interval_covers_the_true_ratio() {
 }
 
 #[test]
-fn a_large_difference_is_told_and_none_is_rarely_invented() {
+fn a_large_difference_is_reported_and_none_is_rarely_invented() {
     let answers = |ratio: f64| -> Vec<Answer> {
         (0..50).map(|seed| row(&result(&noisy(ratio, 10, seed)), "rate_per_s").answer).collect()
     };
@@ -67,7 +69,7 @@ fn a_large_difference_is_told_and_none_is_rarely_invented() {
     assert!(invented <= 6, "{invented} of 50 differences that do not exist");
 }
 
-/// Two configurations, each driven by one of these back ends.
+/// Two configurations with the given back ends.
 fn driven_by(factor: &str, baseline: &str, other: &str) -> Study {
     let varied = match factor {
         "workload.back_end" => Variation {
@@ -76,6 +78,7 @@ fn driven_by(factor: &str, baseline: &str, other: &str) -> Study {
             levels: vec![Level::Text("system-calls".into())],
             on: None,
             parameters: BTreeMap::new(),
+            line: 0,
         },
         factor => vary(factor, Some(1), &[2]),
     };
@@ -99,7 +102,7 @@ fn configurations_of_different_back_ends_are_a_doubt_unless_the_back_end_was_var
     let document = result(&driven_by("workload.threads", "io_uring", "system-calls"));
     let doubt = document.doubts.iter().find(|doubt| doubt.kind == DoubtKind::BackEndsDiffer).unwrap();
     assert!(doubt.text.contains("io_uring in baseline; system-calls in threads=2"), "{}", doubt.text);
-    // Runs that were not planned together: one of each of them, of the same settings.
+    // Runs that were not planned together: one of each, with the same settings.
     let study = |back_end: &str| {
         single(&Simulated::closed_disk(8, 1.0, 0.0).fact("back_end", Level::Text(back_end.into())))
     };
@@ -110,12 +113,12 @@ fn configurations_of_different_back_ends_are_a_doubt_unless_the_back_end_was_var
 }
 
 #[test]
-fn what_cannot_be_told_says_how_many_replicates_would() {
+fn what_cannot_be_reported_says_how_many_replicates_would() {
     let document = result(&noisy(1.0, 3, 1));
     let unsure = row(&document, "rate_per_s");
     assert_eq!(unsure.answer, Answer::CantTell);
     assert!(unsure.replicates_to_settle.unwrap() > 3, "{unsure:?}");
-    // A difference of 5 % is larger than the smallest that matters: fewer show it.
+    // A difference of 5 % is larger than the smallest relevant one: fewer replicates show it.
     assert!(unsure.replicates_to_show <= unsure.replicates_to_settle, "{unsure:?}");
     assert!(unsure.replicates_to_show.is_some());
 
@@ -175,7 +178,7 @@ fn a_drifting_baseline_is_a_doubt() {
     });
     let document = result(&study);
     let drift = document.doubts.iter().find(|doubt| doubt.kind == DoubtKind::Drift).unwrap();
-    assert_eq!(drift.text, "the baseline drifted: 900/s in its first run, 700/s in its last (-22.2 %)");
+    assert_eq!(drift.text, "the baseline drifted: 900/s in its first trial, 700/s in its last (-22.2 %)");
     let steady = carry_out(plan, |_| Simulated::closed_disk(8, 1.0, 0.0));
     assert!(!has(&result(&steady), DoubtKind::Drift));
 }
@@ -203,7 +206,7 @@ fn directories_are_compared_without_pairs() {
     assert_eq!(document.trials[0].trial, "A/001-baseline.r1");
     assert_eq!(document.configurations[0].treatment.label, "A");
 
-    // One run each: a ratio, and no claim.
+    // One run each: a ratio without a claim.
     let (a, b) = (side(1.0, 1), side(1.5, 1));
     let document = compare(&sides(&a, &b));
     let rate = row(&document, "rate_per_s");

@@ -1,13 +1,13 @@
-//! Records that lack something or hold what cannot be: a weaker claim with its doubt, or none with what is missing; never a
-//! confident wrong one.
+//! Tests of records with missing or impossible data: the claim is weaker and has a doubt, or names the
+//! missing data; it is never confident and wrong.
 
 use std::collections::BTreeMap;
 
 use model::result::{ProofAnswer, ResultDocument};
-use model::verdict::Unclear;
+use model::verdict::InconclusiveReason;
 use model::{
-    DesignKind, DoubtKind, Ending, Experiment, Level, Missing, PROOF_SHARE, RunRecord, Shape, SourceState,
-    SourceStatus, Study, Treatment, Turnable, Verdict,
+    DesignKind, DoubtKind, Ending, Experiment, Level, Missing, PROOF_SHARE, RunRecord, Settable, Shape,
+    SourceState, SourceStatus, Study, Treatment, Verdict,
 };
 
 use super::read::{limit, unclear};
@@ -19,7 +19,7 @@ fn disk() -> Simulated {
     Simulated::closed_disk(8, 1.0, 0.2)
 }
 
-/// One run of it, with `spoil` done to its record.
+/// One run of it whose record `spoil` changes.
 fn spoiled(spoil: impl FnOnce(&mut RunRecord)) -> ResultDocument {
     let mut study = single(&disk());
     spoil(&mut study.runs[0]);
@@ -57,14 +57,14 @@ fn a_run_that_was_cut_short_is_not_judged() {
         record.run.ending = Ending::Running;
     };
     let document = spoiled(cut);
-    assert_eq!(unclear(&document), (&Unclear::NothingCompleted, &[Missing::CompletedTrial][..]));
+    assert_eq!(unclear(&document), (&InconclusiveReason::NothingCompleted, &[Missing::CompletedTrial][..]));
     assert!(
         has(&document, DoubtKind::CutShort, "the run was killed: 5.00 s were measured"),
         "{:?}",
         document.trials
     );
 
-    // Of two runs the whole one is judged.
+    // Of two runs, the intact one is judged.
     let mut study = carry_out(experiment(Vec::new(), DesignKind::OneFactorAtATime, 2), |_| disk());
     cut(&mut study.runs[1]);
     let document = result(&study);
@@ -78,11 +78,11 @@ fn a_run_without_its_operations_is_not_judged() {
         record.intervals.clear();
         record.histograms.clear();
     });
-    assert_eq!(unclear(&document), (&Unclear::NothingRecorded, &[Missing::Intervals][..]));
+    assert_eq!(unclear(&document), (&InconclusiveReason::NothingRecorded, &[Missing::Intervals][..]));
 }
 
 #[test]
-fn readings_that_cannot_be_are_not_used_and_told() {
+fn readings_that_cannot_be_are_not_used_and_reported() {
     for (metric, value, verdict_stays) in [
         ("cpu.busy_share", 5e15, true),
         ("cpu.busy_share", -0.2, true),
@@ -98,7 +98,7 @@ fn readings_that_cannot_be_are_not_used_and_told() {
             record.readings.values[at].fill(value);
         });
         assert!(
-            has(&document, DoubtKind::Damaged, &format!("counters show what cannot be: {metric}")),
+            has(&document, DoubtKind::Damaged, &format!("counters have impossible values: {metric}")),
             "{metric} {value}"
         );
         match verdict_stays {
@@ -120,7 +120,7 @@ fn a_counter_that_was_reset_in_the_middle_is_used_for_the_rest() {
         }
     });
     assert_eq!(limit(&document), "disk vda", "{:?}", document.verdict);
-    assert!(has(&document, DoubtKind::Damaged, "counters show what cannot be"));
+    assert!(has(&document, DoubtKind::Damaged, "counters have impossible values"));
     let busy = document.trials[0].resources.iter().find(|used| used.metric == "cpu.busy_share").unwrap();
     assert!((busy.mean - 0.14).abs() < 1e-12, "{busy:?}");
 }
@@ -132,7 +132,7 @@ fn lost_intervals_do_not_lower_the_rate() {
     let found = document.trials[0].whole().unwrap().rate_per_s;
     assert!((found / whole - 1.0).abs() < 1e-9, "{found} {whole}");
     assert!(
-        has(&document, DoubtKind::Damaged, "7.00 s of 20.0 s are in no interval"),
+        has(&document, DoubtKind::Damaged, "7.00 s of 20.0 s have no intervals"),
         "{:?}",
         document.trials[0].doubts
     );
@@ -164,7 +164,7 @@ fn a_clock_that_jumps_is_doubted() {
     );
     let ahead = spoiled(|record| shift(record, 10, 3600.0));
     assert!(
-        has(&ahead, DoubtKind::Damaged, "3,600 s of 3,620 s are in no interval"),
+        has(&ahead, DoubtKind::Damaged, "3,600 s of 3,620 s have no intervals"),
         "{:?}",
         ahead.trials[0].doubts
     );
@@ -172,9 +172,10 @@ fn a_clock_that_jumps_is_doubted() {
 
 #[test]
 fn operations_that_fail_say_nothing() {
-    for (share, expected, lacks) in
-        [(1.0, Unclear::AllFailed, Missing::Success), (0.4, Unclear::TooManyFailed, Missing::FewerFailures)]
-    {
+    for (share, expected, lacks) in [
+        (1.0, InconclusiveReason::AllFailed, Missing::Success),
+        (0.4, InconclusiveReason::TooManyFailed, Missing::FewerFailures),
+    ] {
         let run = Simulated { failed_share: share, ..disk() };
         let document = result(&single(&run));
         assert_eq!(unclear(&document), (&expected, &[lacks][..]));
@@ -189,7 +190,7 @@ fn one_pair_of_runs_gives_no_interval() {
         Simulated::closed_disk(level(treatment, "workload.outstanding", 8.0) as u32, 1.0, 0.2)
     });
     let document = result(&study);
-    assert!(has(&document, DoubtKind::Replication, "one pair of runs"));
+    assert!(has(&document, DoubtKind::Replication, "one pair of trials"));
     let answered = document.comparison.iter().filter(|row| row.low.is_some() || row.high.is_some());
     assert_eq!(answered.count(), 0);
     assert!(
@@ -205,13 +206,13 @@ fn proving() -> Experiment {
     Experiment { prove: true, ..experiment(Vec::new(), DesignKind::OneFactorAtATime, 1) }
 }
 
-/// A closed load whose throughput follows nothing, and its proof; what happens to the trials of it is `spoil`'s.
-fn proved(turnable: &[(&str, Turnable)], mut spoil: impl FnMut(&Treatment, &mut Simulated)) -> Study {
+/// A closed load whose throughput follows no resource, with its proof; `spoil` changes its trials.
+fn proved(settable: &[(&str, Settable)], mut spoil: impl FnMut(&Treatment, &mut Simulated)) -> Study {
     carry_out(proving(), |treatment| {
         let mut run = Simulated::of(Shape::closed(16), 100.0, 160.0).http();
         run.rates.truncate(5);
         run.in_flight = 16.0;
-        run.turnable = turnable
+        run.settable = settable
             .iter()
             .map(|(factor, how)| (factor.to_string(), how.clone()))
             .collect::<BTreeMap<_, _>>();
@@ -220,8 +221,8 @@ fn proved(turnable: &[(&str, Turnable)], mut spoil: impl FnMut(&Treatment, &mut 
     })
 }
 
-fn yes() -> Turnable {
-    Turnable::Yes {
+fn yes() -> Settable {
+    Settable::Yes {
         in_force: Level::Number(2.0),
         reduced: Some(Level::Number(2.0 * PROOF_SHARE)),
         raised: None,
@@ -242,14 +243,14 @@ fn a_proof_whose_trials_all_fail_proves_nothing() {
     let document = result(&study);
     assert!(!matches!(document.verdict, Verdict::Bottleneck { .. }), "{:?}", document.verdict);
     assert_eq!(document.proof.as_ref().unwrap().rows[0].rounds, 0);
-    let text = "the proof by host.cpu_quota rests on 0 rounds: 2 of 2 trials with it cut did not complete, the first \
-                because: the target does not start";
+    let text = "the proof of host.cpu_quota has only 0 rounds: 2 of 2 trials with the reduced resource \
+    did not complete, the first with: the target does not start";
     assert!(has(&document, DoubtKind::Replication, text), "{:?}", document.doubts);
 }
 
 #[test]
 fn operations_that_fail_with_less_of_a_resource_do_not_prove_it() {
-    // Three in ten fail: just what throughput would lose if it followed.
+    // 30 % fail: exactly the loss of throughput if it followed.
     for share in [0.3, 1.0] {
         let study = proved(&[(CPU, yes())], |treatment, run| {
             if is_cut(treatment) {
@@ -269,13 +270,13 @@ fn operations_that_fail_with_less_of_a_resource_do_not_prove_it() {
 }
 
 #[test]
-fn a_proof_that_is_not_there_is_told_with_the_reason() {
+fn a_proof_that_is_not_there_is_reported_with_the_reason() {
     let cases: [(&str, Study); 3] = [
         (
-            "nothing could be taken from the system",
-            proved(&[("host.memory", Turnable::No("no limit".into()))], |_, _| {}),
+            "no resource could be reduced",
+            proved(&[("host.memory", Settable::No("no limit".into()))], |_, _| {}),
         ),
-        ("nothing could be taken from the system", proved(&[], |_, _| {})),
+        ("no resource could be reduced", proved(&[], |_, _| {})),
         ("the record ends before its first round", {
             let mut study = proved(&[(CPU, yes())], |_, _| {});
             study.runs.truncate(1);
@@ -285,7 +286,7 @@ fn a_proof_that_is_not_there_is_told_with_the_reason() {
     for (why, study) in cases {
         let document = result(&study);
         assert!(
-            has(&document, DoubtKind::Replication, &format!("there is none: {why}")),
+            has(&document, DoubtKind::Replication, &format!("the requested proof was not possible: {why}")),
             "{why}: {:?}",
             document.doubts
         );
@@ -299,5 +300,5 @@ fn a_proof_that_is_not_there_is_told_with_the_reason() {
         "{:?}",
         document.doubts
     );
-    assert_eq!(unclear(&document), (&Unclear::NothingCompleted, &[Missing::CompletedTrial][..]));
+    assert_eq!(unclear(&document), (&InconclusiveReason::NothingCompleted, &[Missing::CompletedTrial][..]));
 }

@@ -1,11 +1,11 @@
-//! Operations that follow one another, as the steps of a synchronization do.
+//! Tests of consecutive operations, like the steps of a synchronization.
 
 use std::collections::BTreeMap;
 
 use model::claim::ServiceState;
 use model::experiment::{FigureName, Published};
 use model::result::Configuration;
-use model::verdict::Unclear;
+use model::verdict::InconclusiveReason;
 use model::{
     Claim, DesignKind, Detector, Finding, FindingKind, Level, Missing, ReadingTable, RunRecord, SettingPath,
     Shape, Study, Treatment, Trial, Verdict,
@@ -21,7 +21,7 @@ fn step(operation: &'static str, rate: f64) -> Simulated {
     Simulated { workload: "sync", operation, rates: vec![rate; 10], facts: BTreeMap::new(), ..run }
 }
 
-/// 10 s of staging at `staging` objects a second, then 10 s of export at `export`.
+/// 10 s of staging at `staging` objects per second, then 10 s of export at `export`.
 fn record(trial: Trial, staging: f64, export: f64) -> RunRecord {
     let mut record = step("staging", staging).run(trial.clone());
     let mut second = step("export", export).run(trial);
@@ -68,15 +68,19 @@ fn study() -> Study {
 fn each_has_the_rate_of_its_own_time() {
     let document = result(&study());
     let trial = document.trials.iter().find(|trial| trial.treatment.changes.is_empty()).unwrap();
-    let told: Vec<(&str, f64, Option<f64>)> = trial
+    let reported: Vec<(&str, f64, Option<f64>)> = trial
         .operations
         .iter()
         .map(|of| (of.name.as_str(), of.rate_per_s.round(), of.busy_s.map(f64::round)))
         .collect();
-    assert_eq!(told, [("staging", 1000.0, Some(10.0)), ("export", 50.0, Some(10.0)), ("all", 525.0, None)]);
+    assert_eq!(
+        reported,
+        [("staging", 1000.0, Some(10.0)), ("export", 50.0, Some(10.0)), ("all", 525.0, None)]
+    );
     assert_eq!(metric(trial, "export.rate_per_s").map(f64::round), Some(50.0));
     assert_eq!(metric(trial, "synchronization.rate_per_s"), None);
-    // A step that is slower than the one before is no change of speed, and a long commit no pause.
+    // A step that is slower than the previous one is not a change of throughput, and a long commit is not a
+    // pause.
     for detector in [Detector::Steadiness, Detector::Pauses] {
         assert_eq!(found(&document, detector), None);
     }
@@ -115,7 +119,7 @@ fn published_figures_stand_beside_what_was_measured() {
         .collect();
     assert_eq!(rows, [("staging", "100", 2, 100.0), ("staging", "400", 1, 160.0)]);
     assert_eq!(document.published[0].published[1].name, "older");
-    // Nothing was published of another factor's levels.
+    // Nothing was published about the levels of another factor.
     let mut other = study();
     if let Some(plan) = &mut other.plan {
         plan.experiment.published[0].factor = Some(SettingPath("workload.threads".into()));
@@ -138,7 +142,7 @@ fn figures_of_no_factor_stand_beside_each_configuration() {
         figures: vec![(name("export.busy_s"), 1000.0), (name("export.rate_per_s"), 0.5)],
     });
     for of in &mut study.runs {
-        // Of two, the one that had more all the time.
+        // Of two instances, the one with the larger value all the time.
         let small = of.run.trial.treatment == Treatment::Baseline;
         let counters = step("staging", 100.0).counter("process.threads", "other", &[1.0]).counter(
             "process.threads",
@@ -148,10 +152,10 @@ fn figures_of_no_factor_stand_beside_each_configuration() {
         of.readings = counters.run(of.run.trial.clone()).readings;
     }
     let rows = result(&study).beside;
-    let told: Vec<(&str, &str)> =
+    let reported: Vec<(&str, &str)> =
         rows.iter().map(|row| (row.metric.as_str(), row.instance.as_str())).collect();
     assert_eq!(
-        told,
+        reported,
         [
             ("process.threads", "metadir"),
             ("disk.flush_s", ""),
@@ -160,7 +164,7 @@ fn figures_of_no_factor_stand_beside_each_configuration() {
         ]
     );
     let measured = |at: usize| {
-        let row: &model::result::BesideRow = &rows[at];
+        let row: &model::result::FigureRow = &rows[at];
         row.measured.iter().map(|figure| figure.value.map(f64::round)).collect::<Vec<_>>()
     };
     assert_eq!(measured(0), [Some(3.0), Some(5.0)]);
@@ -171,7 +175,7 @@ fn figures_of_no_factor_stand_beside_each_configuration() {
     assert_eq!((rows[3].times.map(f64::round), rows[0].times), (Some(100.0), None));
 }
 
-/// Counters over the 20 s of both steps: those of staging, then those of export.
+/// Counters over the 20 s of both steps: the values of staging, then those of export.
 fn readings(trial: &Trial, counters: &[(&'static str, &'static str, [f64; 2])]) -> ReadingTable {
     let mut run = Simulated { rates: vec![100.0; 20], ..step("staging", 100.0) };
     for (metric, instance, [staging, export]) in counters {
@@ -181,7 +185,7 @@ fn readings(trial: &Trial, counters: &[(&'static str, &'static str, [f64; 2])]) 
     run.run(trial.clone()).readings
 }
 
-/// The threads of an engine with one that is at work, which runs so much of the time and waits for flushes for so much.
+/// The threads of an engine with one active thread, with its share of CPU time and of flush waits.
 fn one_thread(busy: [f64; 2], flush: [f64; 2]) -> Vec<(&'static str, &'static str, [f64; 2])> {
     vec![
         ("process.threads", "metadir", [1.0; 2]),
@@ -194,7 +198,7 @@ fn one_thread(busy: [f64; 2], flush: [f64; 2]) -> Vec<(&'static str, &'static st
     ]
 }
 
-/// An engine of one thread, that runs so much of the time and waits for flushes for so much.
+/// An engine with one thread, with its share of CPU time and of flush waits.
 fn engine(busy_cpus: f64, flush: f64) -> Study {
     let mut study = study();
     for of in &mut study.runs {
@@ -220,7 +224,7 @@ fn what_limits_an_engine_of_one_thread_is_named() {
     assert_eq!(state(0.25, 0.75, "disk of metadir (flushes)"), (1.0, waiting));
 }
 
-/// Staging that waits for flushes, then export that computes, beside a disk that is busy with flushes and then with writes.
+/// Staging waits for flushes, then export uses the CPU; the disk is busy with flushes, then with writes.
 fn shifting() -> Study {
     let mut study = study();
     for of in &mut study.runs {
@@ -239,7 +243,7 @@ fn shifting() -> Study {
     study
 }
 
-/// Each step with its limit, how much of it is used, and what comes next at which use.
+/// Each step with its limit, the used share of it, and the next resource with its share.
 fn limits(of: &Configuration) -> Vec<(String, String, Option<f64>, String, f64)> {
     let step = |step: &model::result::StepVerdict| {
         let next = step.next.as_ref().unwrap();
@@ -306,7 +310,7 @@ fn the_verdict_is_that_of_the_step_that_took_longest() {
 fn a_step_that_did_nothing_is_in_no_table() {
     let mut study = shifting();
     for of in &mut study.runs {
-        // What was due while nothing ended is shared out to the first operation.
+        // Operations that became due while nothing completed are assigned to the first operation.
         let mut idle = of.intervals[0].clone();
         (idle.operation, idle.completed, idle.issued, idle.offered) = ("synchronization".into(), 0, 0, 3);
         of.intervals.insert(0, idle);
@@ -344,14 +348,15 @@ fn a_step_without_samples_is_not_judged_by_those_of_another() {
         Some("disk of metadir (flushes)")
     );
     assert_eq!(of.steps[1].next, None);
-    let Verdict::Inconclusive { reason: Unclear::NothingSaturated { .. }, lacks } = &of.steps[1].verdict
+    let Verdict::Inconclusive { reason: InconclusiveReason::NothingSaturated { .. }, lacks } =
+        &of.steps[1].verdict
     else {
         panic!("{:?}", of.steps[1].verdict)
     };
     assert_eq!(lacks, &[Missing::SamplesOfStep]);
 }
 
-/// An engine and the service behind it, with these counters all the time.
+/// An engine and another service, with these counters all the time.
 fn behind(counters: &[(&'static str, &'static str, f64)]) -> model::result::ResultDocument {
     let mut study = study();
     for of in &mut study.runs {
@@ -363,7 +368,7 @@ fn behind(counters: &[(&'static str, &'static str, f64)]) -> model::result::Resu
     result(&study)
 }
 
-/// What metadir does that exports to a directory, over four connections.
+/// The counters of metadir during an export to a directory over four connections.
 const EXPORTING: [(&str, &str, f64); 9] = [
     ("process.threads", "metadir", 6.0),
     ("process.busy_cpus", "metadir", 0.06),
@@ -376,8 +381,9 @@ const EXPORTING: [(&str, &str, f64); 9] = [
     ("process.peer_wait_threads", "metadir to 127.0.0.1:3389", 3.24),
 ];
 
-/// Export to slapd that flushes each entry, 1,400 a second; without flushes it does 8,600. A lock lets one thread of its pool
-/// after the other flush, so that none of them is always busy, and the rest of the pool waits at one address.
+/// Export to slapd with a flush for each entry, 1,400 per second; without flushes 8,600. A lock lets one
+/// thread of its pool flush after the other. So none of them is always busy, and the rest of the pool waits
+/// at one address.
 #[test]
 fn flushes_that_go_round_a_pool_are_named() {
     let slapd = [
@@ -402,7 +408,7 @@ fn flushes_that_go_round_a_pool_are_named() {
     assert!(matches!(claim.state, ServiceState::Files { flushes: true, .. }), "{:?}", claim.state);
 }
 
-/// A thread that was looked at once did the same thing all of that time: nothing follows from it.
+/// A thread with a single sample seems to do the same all the time: nothing follows from it.
 #[test]
 fn a_thread_that_was_seen_once_is_no_stage() {
     let seen_once = |run: Simulated| {
@@ -433,9 +439,9 @@ fn a_thread_that_was_seen_once_is_no_stage() {
     assert_eq!(limit(&result(&study)), "downstream 127.0.0.1:3389");
 }
 
-/// Staging into PostgreSQL, 820/s; when it answers before it flushes, 980/s. Each object has a flush, but the kernel's time goes
-/// to other calls too: the busiest backend computes. Its idle background processes are no headroom, and one thread of
-/// metadir that waits for another one's work is at no lock.
+/// Staging into PostgreSQL, 820/s; if it answers before the flush, 980/s. Each object has a flush, but kernel
+/// time includes other calls: the busiest backend uses the CPU. Its idle background processes are not
+/// headroom, and a metadir thread that waits for the work of another one does not wait for a lock.
 #[test]
 fn a_backend_that_computes_is_not_taken_for_its_flushes() {
     let document = behind(&[

@@ -1,5 +1,5 @@
-//! Sweeps over a load, limits that differ between configurations, a load generator that is starved, and a copy within a
-//! device.
+//! Tests of sweeps over a load, limits that differ between configurations, a starved load generator, and a
+//! copy within a device.
 
 use model::claim::{LoadSweep, Starvation};
 use model::result::ResultDocument;
@@ -11,7 +11,7 @@ use super::services::service;
 use crate::result;
 use crate::simulate::{Simulated, carry_out, experiment, level, single, vary};
 
-/// A sweep over operations in flight, each with its throughput; the first is the baseline.
+/// A sweep over operations in flight, each with its throughput; the first one is the baseline.
 fn swept(points: &[(u64, f64)]) -> ResultDocument {
     let levels: Vec<u64> = points[1..].iter().map(|(depth, _)| *depth).collect();
     let axis = vary("workload.outstanding", Some(points[0].0), &levels);
@@ -31,7 +31,7 @@ fn sweep(document: &ResultDocument) -> &LoadSweep {
     }
 }
 
-/// Where throughput reaches nearly all of its highest value, and where it has that.
+/// The load with nearly the highest throughput, and the load with the highest one.
 fn knee_and_peak(points: &[(u64, f64)]) -> (Option<String>, String) {
     let document = swept(points);
     let sweep = sweep(&document);
@@ -43,7 +43,7 @@ fn the_knee_of_a_sweep_is_the_smallest_load_with_nearly_all_throughput() {
     let points = [(1, 100.0), (2, 190.0), (4, 200.0), (8, 150.0)];
     assert_eq!(knee_and_peak(&points), (Some("2".into()), "4".into()));
     insta::assert_snapshot!(shown(sweep(&swept(&points))), @r#"{"factor":"workload.outstanding","first":{"bytes_per_s":410000.0,"label":"1","mean_ms":9.97,"p99_ms":42.0,"rate_per_s":100.0},"knee":{"bytes_per_s":778000.0,"label":"2","mean_ms":10.5,"p99_ms":44.2,"rate_per_s":190.0},"last":{"bytes_per_s":614000.0,"label":"8","mean_ms":53.1,"p99_ms":224.0,"rate_per_s":150.0},"peak":{"bytes_per_s":819000.0,"label":"4","mean_ms":19.9,"p99_ms":84.0,"rate_per_s":200.0},"series":""}"#);
-    // Nine tenths of the highest are nearly all; less is not.
+    // 90 % of the highest throughput counts as nearly all; less does not.
     let points = [(1, 100.0), (2, 179.0), (4, 199.0), (8, 200.0)];
     assert_eq!(knee_and_peak(&points), (Some("4".into()), "8".into()));
 }
@@ -52,7 +52,7 @@ fn the_knee_of_a_sweep_is_the_smallest_load_with_nearly_all_throughput() {
 fn throughput_that_still_grows_has_no_knee() {
     let points = [(1, 100.0), (2, 190.0), (4, 350.0)];
     assert_eq!(knee_and_peak(&points), (None, "4".into()));
-    // A factor that is no load has no sweep over load.
+    // A factor that is not a load has no sweep over load.
     let axis = vec![vary("host.cpus", Some(1), &[2])];
     let study =
         carry_out(experiment(axis, DesignKind::OneFactorAtATime, 1), |_| Simulated::closed_disk(8, 1.0, 0.0));
@@ -95,9 +95,9 @@ fn each_configuration_has_its_own_limit() {
         })
         .collect();
     assert_eq!(limits, [("baseline", "cpu of svc".into()), ("host.cpus=2", "worker pool of svc".into())]);
-    // That of the experiment is that of its baseline.
+    // The limit of the experiment is that of its baseline.
     assert_eq!(limit(&document), "cpu of svc");
-    // Each rests on a finding about its own trials.
+    // Each one is based on a finding about its own trials.
     for (configuration, resource) in document.configurations.iter().zip(["cpu of svc", "worker pool of svc"])
     {
         let finding = about(&document, resource).unwrap();
@@ -115,7 +115,7 @@ fn a_starved_generator_is_the_limit() {
     for (run, expected) in [
         (throttled(0.6), Some(Starvation::CpuQuota(0.6))),
         (throttled(0.4), None),
-        // A quarter of the time, and half of what it wanted to run.
+        // A quarter of the time, and half of the time that it wanted to run.
         (driven(0.094, 0.37), Some(Starvation::OtherProcesses(0.37))),
         (driven(0.2, 0.26), Some(Starvation::OtherProcesses(0.26))),
         (driven(0.3, 0.26), None),
@@ -133,7 +133,7 @@ fn a_starved_generator_is_the_limit() {
     }
 }
 
-/// A copy that reads and writes the same device moves each byte twice there, which is not the work of others.
+/// A copy within a device transfers each byte twice, which is not caused by others.
 #[test]
 fn a_copy_within_a_device_does_not_share_it() {
     let text = |text: &str| Level::Text(text.into());
@@ -157,9 +157,9 @@ fn a_copy_within_a_device_does_not_share_it() {
     };
     assert_eq!(shared(&copied("vda1", 1.0)), None);
     assert_eq!(shared(&copied("sdb1", 0.0)), None);
-    // Somebody else reads from it.
+    // Another process reads from it.
     assert_eq!(shared(&copied("sdb1", 1.0)), Some(2.0));
     assert_eq!(shared(&copied("vda1", 2.0)), Some(1.5));
-    // It limits as one that is not shared.
+    // It is the limit like a device that is not shared.
     assert_eq!(limit(&copied("vda1", 1.0)), "disk vda");
 }

@@ -1,14 +1,14 @@
-//! Operations that mix, as reads and writes do.
+//! Tests of mixed operations, such as reads and writes.
 
-use model::cost::{CostKind, Payer};
+use model::cost::{CostKind, CostOwner};
 use model::{Operation, Shape, SizeGoal, Study};
 
 use crate::result;
 use crate::simulate::{Simulated, single};
 use crate::sizing::sizing;
 
-/// 700 reads of 1 ms, 300 writes of 4 ms and 15 flushes of 8 ms a second, of which the device takes less: a tenth of the reads is
-/// merged, each write makes two.
+/// 700 reads of 1 ms, 300 writes of 4 ms and 15 flushes of 8 ms per second. The device receives other
+/// numbers: 10 % of the reads are merged, and each write causes two.
 fn study() -> Study {
     let of = |operation, rate: f64, response_ms: f64| {
         let mut run = Simulated::of(Shape::closed(4), rate, response_ms);
@@ -42,7 +42,7 @@ fn each_operation_of_a_mix_has_its_own_cost_of_the_device() {
     let costs = &document.configurations[0].costs;
     let each = |name: &str, kind: CostKind| {
         let cost = costs.iter().find(|cost| cost.operation.is(name)).unwrap();
-        let device = Payer::Device("vda".into());
+        let device = CostOwner::Device("vda".into());
         cost.parts.iter().find(|part| (part.kind, &part.of) == (kind, &device)).map(|part| part.each.value)
     };
     let near = |value: Option<f64>, expected: f64| (value.unwrap() / expected - 1.0).abs() < 1e-6;
@@ -78,7 +78,7 @@ fn the_price_list_has_each_operation_at_its_share_of_the_load() {
             .find(|row| row.operation.is(name) && row.kind == kind)
             .unwrap()
     };
-    // 350 of 500 are reads, and nine tenths of these reach the device.
+    // 350 of 500 are reads, and 90 % of these reach the device.
     let reads = row("read", CostKind::Reads).for_load_per_s.value;
     assert!((reads / 315.0 - 1.0).abs() < 0.01, "{reads}");
     let writes = row("write", CostKind::Writes).for_load_per_s.value;

@@ -1,9 +1,10 @@
-//! The whole way from records to the document, on systems whose truth is known.
+//! Tests from records to the document, on systems with known properties.
 
 mod arbitrary;
 mod attribution;
 mod changes;
 mod comparing;
+mod copies;
 mod damage;
 mod in_turn;
 mod loads;

@@ -1,12 +1,12 @@
-//! Does the proof find the elasticities of systems whose elasticities are known, and name what they say?
+//! Tests that a proof finds the known elasticities of systems and draws the right conclusion.
 
 use std::collections::BTreeMap;
 
-use model::result::{ProofAnswer, ProofRow, ResultDocument, Turn};
-use model::verdict::{Limit, Together};
+use model::result::{Direction, ProofAnswer, ProofRow, ResultDocument};
+use model::verdict::{JointEvidence, Limit};
 use model::{
-    DesignKind, Experiment, HostResource, Level, PROOF_SHARE, Resource, ResourceClass, Shape, Study,
-    Treatment, Turnable, Verdict,
+    DesignKind, Experiment, HostResource, Level, PROOF_SHARE, Resource, ResourceClass, Settable, Shape,
+    Study, Treatment, Verdict,
 };
 
 use super::read::limit;
@@ -23,14 +23,14 @@ fn proving(seed: u64) -> Experiment {
     Experiment { prove: true, seed, ..experiment(vec![swept], DesignKind::OneFactorAtATime, 1) }
 }
 
-/// A factor and what can be set of it: less, and more when there is more.
-fn turnable(factor: &str, in_force: f64, has_more: bool) -> (String, Turnable) {
+/// A factor and its possible levels: a lower one, and a higher one if there is more.
+fn settable(factor: &str, in_force: f64, has_more: bool) -> (String, Settable) {
     let level = |amount: f64| match factor {
         DISK => Level::Rate(amount),
         MEMORY => Level::Bytes(amount as u64),
         _ => Level::Number(amount),
     };
-    let how = Turnable::Yes {
+    let how = Settable::Yes {
         in_force: level(in_force),
         reduced: Some(level(in_force * PROOF_SHARE)),
         raised: has_more.then(|| level(in_force / PROOF_SHARE)),
@@ -38,8 +38,8 @@ fn turnable(factor: &str, in_force: f64, has_more: bool) -> (String, Turnable) {
     (factor.into(), how)
 }
 
-/// Throughput of a closed system of two queues and a pool of `slots` that each hold an operation `hold_s`, by exact
-/// mean value analysis of the queues, bounded by the pool.
+/// Throughput of a closed system of two queues and a pool of `slots` that each operation holds for `hold_s`:
+/// exact mean value analysis of the queues, bounded by the pool.
 fn throughput(users: u32, cpu_s: f64, disk_s: f64, slots: f64, hold_s: f64) -> f64 {
     let (mut cpu, mut disk, mut rate) = (0.0, 0.0, 0.0);
     for n in 1..=users {
@@ -50,23 +50,23 @@ fn throughput(users: u32, cpu_s: f64, disk_s: f64, slots: f64, hold_s: f64) -> f
     if hold_s > 0.0 { rate.min(slots / hold_s) } else { rate }
 }
 
-/// Carries out the experiment and its proof on such a system, with noise.
+/// Executes the experiment and its proof on such a system, with noise.
 fn proved(seed: u64, cpu_s: f64, disk_s: f64, slots: f64, hold_s: f64, quiet: bool) -> ResultDocument {
     let mut noise = Noise::new(seed, 60);
     let study = carry_out(proving(seed), |treatment| {
         let left = |factor: &str, in_force: f64| level(treatment, factor, in_force) / in_force;
         let users = level(treatment, "load.closed", USERS.into()) as u32;
         let rate = throughput(users, cpu_s / left(CPU, 2.0), disk_s / left(DISK, 1000.0), slots, hold_s);
-        // The noise of one pair, when all else is quiet.
+        // The noise of one pair, without other noise.
         let noise = if quiet { 1.0 + 0.02 * (noise.next() - 1.0) } else { noise.next() };
         let response_ms = f64::from(users) / rate * 1e3;
         let mut run = Simulated::of(Shape::closed(users.into()), rate * noise, response_ms).http();
         run.rates.truncate(2);
         run.in_flight = users.into();
-        run.turnable = BTreeMap::from([
-            turnable(CPU, 2.0, false),
-            turnable(DISK, 1000.0, false),
-            (MEMORY.to_string(), Turnable::No("no limit is in force".into())),
+        run.settable = BTreeMap::from([
+            settable(CPU, 2.0, false),
+            settable(DISK, 1000.0, false),
+            (MEMORY.to_string(), Settable::No("there is no limit".into())),
         ]);
         run
     });
@@ -86,7 +86,7 @@ fn the_elasticities_are_those_of_the_queues() {
             let found = row.elasticity.unwrap();
             assert!((found.value - truth).abs() < 0.02, "{} {found:?} {truth}", row.factor);
         }
-        assert_eq!(proof.not_turned.len(), 1);
+        assert_eq!(proof.not_varied.len(), 1);
     }
 }
 
@@ -97,27 +97,27 @@ fn what_throughput_follows_is_confirmed_and_named() {
         document.proof.as_ref().unwrap().rows.iter().map(|row| row.answer).collect();
     assert_eq!(answers[0], ProofAnswer::Confirmed, "{:?}", document.proof);
     assert_eq!((limit(&document).as_str(), proved_limit(&document)), ("cpu", &lone("cpu", &[])));
-    let row = row(&document, CPU, Turn::Taken).unwrap();
+    let row = row(&document, CPU, Direction::Taken).unwrap();
     assert!((row.throughput_ratio.unwrap() - 0.72).abs() < 0.005, "{row:?}");
     assert!((0.9..1.0).contains(&row.elasticity.unwrap().value), "{row:?}");
 }
 
 #[test]
 fn two_limits_at_a_corner_are_mixed() {
-    // Deterministic limits that are equal: taking either hurts fully.
+    // Equal deterministic limits: each reduction has its full effect.
     let study = carry_out(proving(5), |treatment| {
         let left = |factor: &str, in_force: f64| level(treatment, factor, in_force) / in_force;
         let rate = 100.0 * left(CPU, 2.0).min(left(DISK, 1000.0));
         let mut run = Simulated::of(Shape::closed(16), rate, 160.0).http();
-        run.turnable = [(CPU, 2.0), (DISK, 1000.0)].map(|(factor, of)| turnable(factor, of, false)).into();
+        run.settable = [(CPU, 2.0), (DISK, 1000.0)].map(|(factor, of)| settable(factor, of, false)).into();
         run
     });
     let resources = vec![HostResource::Cpu, HostResource::Disk];
-    let expected = Limit::Together { resources, sign: Together::EachFollowed };
+    let expected = Limit::Together { resources, sign: JointEvidence::EachFollowed };
     assert_eq!(proved_limit(&result(&study)), &expected);
 }
 
-/// A pool limits: nothing that was turned does, in any of many noisy experiments.
+/// A pool is the limit: no changed resource is, in any of many noisy experiments.
 #[test]
 fn nothing_is_confirmed_that_does_not_limit() {
     let (mut wrong, mut rejected, rounds) = (0, 0, 30);
@@ -132,14 +132,14 @@ fn nothing_is_confirmed_that_does_not_limit() {
     assert!(rejected >= rounds as usize, "at least half are rejected: {rejected} of {}", 2 * rounds);
 }
 
-/// Fed with what was recorded, the proof goes on as it would have.
+/// With the recorded runs, the proof continues in the same way.
 #[test]
 fn an_interrupted_proof_goes_on() {
     let whole = carry_out(proving(11), |treatment| {
         let users = level(treatment, "load.closed", USERS.into()) as u32;
         let rate = 50.0 * level(treatment, CPU, 2.0);
         let mut run = Simulated::of(Shape::closed(users.into()), rate, 160.0).http();
-        run.turnable = [turnable(CPU, 2.0, true)].into();
+        run.settable = [settable(CPU, 2.0, true)].into();
         run
     });
     let design = crate::design(&proving(11));
@@ -151,8 +151,8 @@ fn an_interrupted_proof_goes_on() {
     }
 }
 
-/// Carries out the proof of a system whose quota of half a CPU and whose I/O limit can be raised, with noise of 2 % from
-/// trial to trial. `rate` says its throughput by the shares of CPU and disk it has.
+/// Executes the proof of a system whose quota of half a CPU and whose I/O limit can be increased, with 2 %
+/// noise between trials. `rate` gives its throughput from the shares of CPU and disk.
 fn given(seed: u64, rate: impl Fn(f64, f64) -> f64) -> Study {
     given_with_noise(seed, 0.02, rate)
 }
@@ -165,20 +165,20 @@ fn given_with_noise(seed: u64, noise: f64, rate: impl Fn(f64, f64) -> f64) -> St
         let rate = rate(left(CPU, 0.5), left(DISK, 1000.0)) * (users / f64::from(USERS)).min(1.0);
         let rate = rate * (1.0 + noise * random.normal());
         let mut run = Simulated::of(Shape::closed(users as u64), rate, users / rate * 1e3).http();
-        run.turnable = [(CPU, 0.5), (DISK, 1000.0)].map(|(factor, of)| turnable(factor, of, true)).into();
+        run.settable = [(CPU, 0.5), (DISK, 1000.0)].map(|(factor, of)| settable(factor, of, true)).into();
         run
     })
 }
 
-fn row<'a>(document: &'a ResultDocument, factor: &str, turn: Turn) -> Option<&'a ProofRow> {
+fn row<'a>(document: &'a ResultDocument, factor: &str, turn: Direction) -> Option<&'a ProofRow> {
     document.proof.as_ref()?.rows.iter().find(|row| row.factor == factor && row.turn == turn)
 }
 
-fn answer(document: &ResultDocument, factor: &str, turn: Turn) -> Option<ProofAnswer> {
+fn answer(document: &ResultDocument, factor: &str, turn: Direction) -> Option<ProofAnswer> {
     row(document, factor, turn).map(|row| row.answer)
 }
 
-/// The limit that the proof names.
+/// The limit in the proof.
 fn proved_limit(document: &ResultDocument) -> &Limit {
     match &document.verdict {
         Verdict::Bottleneck { limit, proved: true, .. } => limit,
@@ -186,7 +186,7 @@ fn proved_limit(document: &ResultDocument) -> &Limit {
     }
 }
 
-/// A resource of the host that limits, with those close above it.
+/// A host resource that is the limit, with those that are close to it.
 fn lone(resource: &str, close_above: &[HostResource]) -> Limit {
     let classes = [ResourceClass::Cpu, ResourceClass::Memory, ResourceClass::Disk];
     let class = classes.into_iter().find(|class| class.words() == resource).unwrap();
@@ -198,7 +198,7 @@ fn more_of_a_quota_that_binds_helps() {
     let at = |cpu: f64| throughput(USERS, 0.010 / cpu, 0.002, 1.0, 0.0);
     let study = given(3, |cpu, _| at(cpu));
     let document = result(&study);
-    for (turn, share) in [(Turn::Taken, PROOF_SHARE), (Turn::Given, 1.0 / PROOF_SHARE)] {
+    for (turn, share) in [(Direction::Taken, PROOF_SHARE), (Direction::Given, 1.0 / PROOF_SHARE)] {
         let row = row(&document, CPU, turn).unwrap();
         let truth = (at(share) / at(1.0)).ln() / share.ln();
         let found = row.elasticity.unwrap();
@@ -207,48 +207,50 @@ fn more_of_a_quota_that_binds_helps() {
         assert_eq!(row.answer, ProofAnswer::Confirmed);
     }
     assert_eq!(proved_limit(&document), &lone("cpu", &[]));
-    let given = row(&document, CPU, Turn::Given).unwrap();
+    let given = row(&document, CPU, Direction::Given).unwrap();
     assert_eq!((given.level.as_str(), given.in_force.as_str()), ("0.7142857142857143", "0.5"));
-    // Of the disk nothing is given: taking ruled it out.
-    assert_eq!(answer(&document, DISK, Turn::Taken), Some(ProofAnswer::Rejected));
-    assert_eq!(answer(&document, DISK, Turn::Given), None);
+    // The disk is not increased, because the reduction ruled it out.
+    assert_eq!(answer(&document, DISK, Direction::Taken), Some(ProofAnswer::Rejected));
+    assert_eq!(answer(&document, DISK, Direction::Given), None);
     let proof_trials = study.runs.iter().filter(|record| record.run.trial.replicate > 1);
     assert!(proof_trials.count() <= 24);
 }
 
-/// Two limits that are equal: each is needed, neither alone helps.
+/// Two equal limits: each is needed, neither alone helps.
 #[test]
 fn a_corner_of_two_is_no_single_limit() {
     let document = result(&given(5, |cpu, disk| 100.0 * cpu.min(disk)));
     let resources = vec![HostResource::Cpu, HostResource::Disk];
-    let expected = Limit::Together { resources, sign: Together::RaisingOneGainedNothing };
+    let expected = Limit::Together { resources, sign: JointEvidence::RaisingOneGainedNothing };
     assert_eq!(proved_limit(&document), &expected);
 }
 
-/// A second limit an eighth above the first: taking hurts with both, giving tells which is first where there is little noise.
+/// A second limit 12.5 % above the first: reducing either lowers throughput; with little noise, an increase
+/// shows which is lower.
 #[test]
-fn giving_tells_which_of_two_limits_is_first() {
+fn giving_shows_which_of_two_limits_is_first() {
     let document = result(&given_with_noise(6, 0.005, |cpu, disk| (100.0 * cpu).min(112.0 * disk)));
-    assert_eq!(answer(&document, DISK, Turn::Taken), Some(ProofAnswer::Confirmed));
-    assert_eq!(answer(&document, DISK, Turn::Given), Some(ProofAnswer::Rejected));
-    assert_eq!(answer(&document, CPU, Turn::Given), Some(ProofAnswer::Contributing));
+    assert_eq!(answer(&document, DISK, Direction::Taken), Some(ProofAnswer::Confirmed));
+    assert_eq!(answer(&document, DISK, Direction::Given), Some(ProofAnswer::Rejected));
+    assert_eq!(answer(&document, CPU, Direction::Given), Some(ProofAnswer::Contributing));
     assert_eq!(proved_limit(&document), &lone("cpu", &[HostResource::Disk]));
 }
 
-/// A pool limits and the CPU is close above it: taking alone would have called the CPU the limit.
+/// A pool is the limit and the CPU is slightly above it: reductions alone would name the CPU.
 #[test]
 fn what_is_close_above_a_limit_is_not_called_the_limit() {
     for seed in 0..20 {
         let document = result(&given(seed, |cpu, _| (100.0 * cpu).min(93.0)));
-        assert_eq!(answer(&document, CPU, Turn::Taken), Some(ProofAnswer::Confirmed));
-        assert_eq!(answer(&document, CPU, Turn::Given), Some(ProofAnswer::Rejected));
+        assert_eq!(answer(&document, CPU, Direction::Taken), Some(ProofAnswer::Confirmed));
+        assert_eq!(answer(&document, CPU, Direction::Given), Some(ProofAnswer::Rejected));
         let expected = Limit::CloseTo { resource: HostResource::Cpu, other: None };
         assert_eq!(proved_limit(&document), &expected);
     }
 }
 
-/// A service waits for flushes, and a limit on writes that is as high as the disk gets by itself: less is felt, more gains little,
-/// since no limit on operations makes a flush shorter. The flushes are what was observed, and what is left.
+/// A service waits for flushes, and an I/O limit equals the disk's own write rate. A lower limit reduces
+/// throughput, a higher one has little effect, because it makes flushes no shorter. The flushes were
+/// observed, and remain as the limit.
 #[test]
 fn flushes_behind_a_limit_as_high_as_the_disk_are_named() {
     let waits = [("process.flush_wait_threads", 14.2), ("process.accept_queue_connections", 15.7)];
@@ -263,18 +265,18 @@ fn flushes_behind_a_limit_as_high_as_the_disk_are_named() {
                 .counter("disk.queue_length", "vda", &[0.9])
                 .counter("disk.flushes_per_s", "vda", &[rate])
                 .counter("disk.flush_s", "vda", &[0.0075]);
-            run.turnable = [turnable(DISK, 1000.0, true)].into();
+            run.settable = [settable(DISK, 1000.0, true)].into();
             run
         });
         let document = result(&study);
-        assert_eq!(answer(&document, DISK, Turn::Taken), Some(ProofAnswer::Confirmed));
-        assert_ne!(answer(&document, DISK, Turn::Given), Some(ProofAnswer::Confirmed));
+        assert_eq!(answer(&document, DISK, Direction::Taken), Some(ProofAnswer::Confirmed));
+        assert_ne!(answer(&document, DISK, Direction::Given), Some(ProofAnswer::Confirmed));
         assert_eq!(limit(&document), "disk of svc (flushes)");
         assert!(matches!(proved_limit(&document), Limit::One { .. }));
     }
 }
 
-/// Where nothing can be taken, giving proves alone: whole processors, one of two.
+/// If nothing can be reduced, an increase alone proves the limit: whole CPUs, one of two.
 #[test]
 fn one_cpu_of_two_is_given_the_other() {
     let one_cpu = |binds: bool| {
@@ -283,14 +285,14 @@ fn one_cpu_of_two_is_given_the_other() {
             let rate = if binds { 100.0 * cpus.powf(0.9) } else { 100.0 };
             let mut run = Simulated::of(Shape::closed(USERS.into()), rate, 160.0).http();
             let raised = Some(Level::Count(2));
-            let yes = Turnable::Yes { in_force: Level::Count(1), reduced: None, raised };
-            run.turnable = BTreeMap::from([("host.cpus".to_string(), yes)]);
+            let yes = Settable::Yes { in_force: Level::Count(1), reduced: None, raised };
+            run.settable = BTreeMap::from([("host.cpus".to_string(), yes)]);
             run
         });
         result(&study)
     };
     let document = one_cpu(true);
-    let found = row(&document, "host.cpus", Turn::Given).unwrap();
+    let found = row(&document, "host.cpus", Direction::Given).unwrap();
     assert!((found.elasticity.unwrap().value - 0.9).abs() < 0.02, "{found:?}");
     assert_eq!((found.in_force.as_str(), found.level.as_str()), ("1", "2"));
     assert!((found.throughput_ratio.unwrap() - 1.87).abs() < 0.005, "{found:?}");
@@ -299,7 +301,7 @@ fn one_cpu_of_two_is_given_the_other() {
     assert!(!matches!(one_cpu(false).verdict, Verdict::Bottleneck { .. }));
 }
 
-/// What others have of the CPUs cannot be given, and a gift that others took shows nothing.
+/// CPUs that others use cannot be added, and an increase that others used shows nothing.
 #[test]
 fn what_others_have_is_not_given() {
     let run_with = |busy: f64, busy_with_more: f64, locked: f64| {
@@ -314,7 +316,7 @@ fn what_others_have_is_not_given() {
                 .counter("process.running_threads", "service", &[5.0 + had])
                 .counter("process.lock_wait_threads", "service", &[locked]);
             run.in_flight = 16.0;
-            run.turnable = [turnable(CPU, 1.0, true)].into();
+            run.settable = [settable(CPU, 1.0, true)].into();
             run
         });
         let asked = study.runs.iter().filter(|record| match &record.run.trial.treatment {
@@ -325,24 +327,24 @@ fn what_others_have_is_not_given() {
     };
     let (asked, document) = run_with(0.6, 0.6, 0.0);
     assert_eq!(asked, 0);
-    assert_eq!(answer(&document, CPU, Turn::Taken), Some(ProofAnswer::Confirmed));
+    assert_eq!(answer(&document, CPU, Direction::Taken), Some(ProofAnswer::Confirmed));
     let (asked, document) = run_with(1.0, 1.05, 0.0);
     assert_eq!(asked, 4);
-    assert_eq!(row(&document, CPU, Turn::Given).unwrap().rounds, 0);
+    assert_eq!(row(&document, CPU, Direction::Given).unwrap().rounds, 0);
     assert_eq!(limit(&document), "cpu of service");
     assert!(matches!(proved_limit(&document), Limit::One { .. }));
     let (_, document) = run_with(1.0, 1.4, 0.0);
-    assert_eq!(answer(&document, CPU, Turn::Given), Some(ProofAnswer::Confirmed));
-    // Most of its threads wait at a lock, and for a CPU now and then: what they use of it is what they need.
+    assert_eq!(answer(&document, CPU, Direction::Given), Some(ProofAnswer::Confirmed));
+    // Most of its threads wait for a lock, and sometimes for a CPU: it needs all the CPU time that it uses.
     let (asked, document) = run_with(0.6, 0.6, 9.0);
-    assert_eq!((asked, answer(&document, CPU, Turn::Taken)), (0, Some(ProofAnswer::Rejected)));
+    assert_eq!((asked, answer(&document, CPU, Direction::Taken)), (0, Some(ProofAnswer::Rejected)));
     let (_, document) = run_with(1.0, 1.05, 9.0);
-    assert_eq!(answer(&document, CPU, Turn::Given), Some(ProofAnswer::Rejected));
+    assert_eq!(answer(&document, CPU, Direction::Given), Some(ProofAnswer::Rejected));
     let other = Some(Resource::of_process(ResourceClass::WorkerPool, "service"));
     assert_eq!(proved_limit(&document), &Limit::CloseTo { resource: HostResource::Cpu, other });
 }
 
-/// An open load that a raised quota carries in full: it rose no further because no more was asked for.
+/// An open load that a higher quota completes: throughput rose no further because no more was offered.
 #[test]
 fn a_load_carried_in_full_is_no_second_limit() {
     let study = carry_out(proving(13), |treatment| {
@@ -351,47 +353,47 @@ fn a_load_carried_in_full_is_no_second_limit() {
         let shape = Shape::Open { rate_per_s: model::Profile::Constant(104.0), arrivals };
         let mut run = Simulated::of(shape, rate, 160.0).http();
         run.offered_per_s = 104.0;
-        run.turnable = [turnable(CPU, 0.5, true)].into();
+        run.settable = [settable(CPU, 0.5, true)].into();
         run
     });
     let document = result(&study);
-    assert_eq!(answer(&document, CPU, Turn::Taken), Some(ProofAnswer::Confirmed));
-    assert_eq!(row(&document, CPU, Turn::Given).unwrap().rounds, 0);
+    assert_eq!(answer(&document, CPU, Direction::Taken), Some(ProofAnswer::Confirmed));
+    assert_eq!(row(&document, CPU, Direction::Given).unwrap().rounds, 0);
     assert_eq!(proved_limit(&document), &lone("cpu", &[]));
 }
 
-/// Whole processors are rounded: half of them taken is not 30 %.
+/// Whole CPUs are rounded: a reduction by half is not one by 30 %.
 #[test]
 fn whole_cpus_are_taken_by_their_number() {
     let study = carry_out(proving(10), |treatment| {
         let cpus = level(treatment, "host.cpus", 2.0);
         let mut run = Simulated::of(Shape::closed(USERS.into()), 100.0 * cpus.powf(0.4), 160.0).http();
         let reduced = Some(Level::Count(1));
-        let yes = Turnable::Yes { in_force: Level::Count(2), reduced, raised: None };
-        run.turnable = BTreeMap::from([("host.cpus".to_string(), yes)]);
+        let yes = Settable::Yes { in_force: Level::Count(2), reduced, raised: None };
+        run.settable = BTreeMap::from([("host.cpus".to_string(), yes)]);
         run
     });
     let document = result(&study);
-    let found = row(&document, "host.cpus", Turn::Taken).unwrap();
+    let found = row(&document, "host.cpus", Direction::Taken).unwrap();
     assert!((found.elasticity.unwrap().value - 0.4).abs() < 0.02, "{found:?}");
     assert_eq!(found.answer, ProofAnswer::Contributing);
 }
 
-/// Memory fills as fast as it is read: that more of it did not help within a trial rules nothing out.
+/// Memory fills as fast as it is read: if an increase does not help within a trial, this rules nothing out.
 #[test]
 fn memory_that_does_not_help_at_once_rules_nothing_out() {
     let study = carry_out(proving(12), |treatment| {
         let limit = level(treatment, MEMORY, 1000.0);
         let mut run = Simulated::of(Shape::closed(USERS.into()), limit.min(1000.0) / 10.0, 160.0).http();
-        run.turnable = [turnable(MEMORY, 1000.0, true)].into();
+        run.settable = [settable(MEMORY, 1000.0, true)].into();
         run
     });
     let document = result(&study);
-    assert_eq!(answer(&document, MEMORY, Turn::Given), Some(ProofAnswer::Unclear));
+    assert_eq!(answer(&document, MEMORY, Direction::Given), Some(ProofAnswer::Unclear));
     assert_eq!(proved_limit(&document), &lone("memory", &[]));
 }
 
-/// One thread that never rests is not relieved by what other CPUs there are, and their loss does not speak against it.
+/// Other CPUs do not help a thread that uses one CPU all the time, and removing them says nothing against it.
 #[test]
 fn a_single_thread_is_not_ruled_out_by_cpus_it_does_not_use() {
     let study = carry_out(proving(3), |treatment| {
@@ -411,7 +413,7 @@ fn a_single_thread_is_not_ruled_out_by_cpus_it_does_not_use() {
         ] {
             run.counters.push((metric, "svc", vec![value]));
         }
-        run.turnable = [turnable(CPU, 2.0, false)].into();
+        run.settable = [settable(CPU, 2.0, false)].into();
         run
     });
     let document = result(&study);

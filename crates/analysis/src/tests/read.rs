@@ -1,17 +1,17 @@
-//! What tests read in a document.
+//! Reads parts of a document in tests.
 
 use model::result::ResultDocument;
-use model::verdict::Unclear;
+use model::verdict::InconclusiveReason;
 use model::{Detector, Estimate, Evidence, Finding, FindingKind, Missing, Verdict};
 use serde::Serialize;
 use serde_json::Value;
 
-/// The one resource that limits, as readers see it; empty when there is none, or several.
+/// The name of the one limiting resource; empty if there is none, or several.
 pub(crate) fn limit(document: &ResultDocument) -> String {
     document.verdict.resource().map(ToString::to_string).unwrap_or_default()
 }
 
-/// What the verdict rests on.
+/// The finding of the verdict.
 pub(crate) fn rests_on(document: &ResultDocument) -> &Finding {
     let at = match &document.verdict {
         Verdict::Bottleneck { finding, .. } => *finding,
@@ -21,8 +21,8 @@ pub(crate) fn rests_on(document: &ResultDocument) -> &Finding {
     at.and_then(|at| document.findings.get(at)).unwrap_or_else(|| panic!("{:?}", document.verdict))
 }
 
-/// Why it cannot be said what limits, and what was missing.
-pub(crate) fn unclear(document: &ResultDocument) -> (&Unclear, &[Missing]) {
+/// Why the limit is unknown, and the missing data.
+pub(crate) fn unclear(document: &ResultDocument) -> (&InconclusiveReason, &[Missing]) {
     match &document.verdict {
         Verdict::Inconclusive { reason, lacks } => (reason, lacks),
         other => panic!("{other:?}"),
@@ -34,23 +34,24 @@ pub(crate) fn found(document: &ResultDocument, detector: Detector) -> Option<&Fi
     document.findings.iter().find(|finding| finding.detector == detector)
 }
 
-/// The first finding about a resource, by its name as readers see it.
+/// The first finding about a resource with this name.
 pub(crate) fn about<'a>(document: &'a ResultDocument, resource: &str) -> Option<&'a Finding> {
     document.findings.iter().find(|one| one.about.as_ref().is_some_and(|about| about.to_string() == resource))
 }
 
-/// Resources with a finding of this kind, as readers see them.
+/// The names of the resources with a finding of this kind.
 pub(crate) fn with(document: &ResultDocument, kind: FindingKind) -> Vec<String> {
     let findings = document.findings.iter().filter(|finding| finding.kind == kind);
     findings.filter_map(|finding| finding.about.as_ref()).map(ToString::to_string).collect()
 }
 
-/// A claim, or a part of one, on one line as it is written to files, its numbers with three digits.
+/// A claim, or a part of one, in its serialized form on one line, with numbers of three digits.
 pub(crate) fn shown(claim: &impl Serialize) -> String {
     rounded(serde_json::to_value(claim).unwrap()).to_string()
 }
 
-/// Evidence for a finding (`+`) and against it (`-`), one a line: what was seen, and what it is compared with.
+/// Evidence for a finding (`+`) and against it (`-`), one per line: the observed value and the reference
+/// value.
 pub(crate) fn evidence(finding: &Finding) -> String {
     let line = |sign: &str, evidence: &Evidence| {
         let digits = |value: f64| digits(value).to_string();

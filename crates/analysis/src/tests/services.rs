@@ -1,16 +1,17 @@
-//! Is the right part of a service named from what its threads do? The numbers are those measured on services with a
-//! planted limit.
+//! Tests that the right part of a service is named from the activity of its threads. The numbers were
+//! measured on services with a known limit.
 
 use model::claim::{ReachedLimit, SerialFlushes, ServiceClaim, ServiceState};
 use model::result::ResultDocument;
-use model::verdict::{Carried, Unclear};
+use model::verdict::{InconclusiveReason, UnsaturatedReason};
 use model::{Claim, DesignKind, FindingKind, Shape, Verdict};
 
 use super::read::{limit, rests_on, shown, unclear, with};
 use crate::result;
 use crate::simulate::{Simulated, carry_out, experiment, level, single, vary};
 
-/// A service of `threads` under 32 users, `rate` answered a second; what of its counters is not zero.
+/// A service with `threads` threads and 32 users that answers `rate` requests per second; counters that are
+/// not given are zero.
 pub(super) fn service(threads: f64, rate: f64, counters: &[(&'static str, f64)]) -> Simulated {
     let mut run = Simulated::of(Shape::closed(32), rate, 32.0 / rate * 1e3).http();
     run.in_flight = 32.0;
@@ -43,7 +44,7 @@ pub(super) fn service(threads: f64, rate: f64, counters: &[(&'static str, f64)])
     run
 }
 
-/// What the verdict says of the service.
+/// The verdict's claim about the service.
 fn of_service(document: &ResultDocument) -> &ServiceClaim {
     match &rests_on(document).claim {
         Claim::Service(claim) => claim,
@@ -76,7 +77,7 @@ fn what_the_threads_do_names_the_limit() {
             ),
         ),
         (
-            // 7 asleep elsewhere, 24 at the lock, one holds it; most threads idle.
+            // 7 asleep elsewhere, 24 waiting for the lock, one holds it; most threads are idle.
             "lock of svc",
             service(
                 128.0,
@@ -181,7 +182,7 @@ fn what_the_threads_do_names_the_limit() {
             ),
         ),
         (
-            // Large answers: some threads still write them, and those on their way are half sent.
+            // Large responses: some threads still write them, and those on their way are half sent.
             "network",
             Simulated {
                 bytes: 131_000,
@@ -231,7 +232,8 @@ fn what_the_threads_do_names_the_limit() {
     "#);
 }
 
-/// Threads asleep in no call for a device read pages: again, for want of memory, or for the first time.
+/// Threads that sleep outside of system calls for a device read pages: refaults because of insufficient
+/// memory, or first reads.
 #[test]
 fn page_faults_are_memory_where_pages_are_read_again() {
     let faulting = |counters: &[(&'static str, f64)]| {
@@ -251,7 +253,7 @@ fn page_faults_are_memory_where_pages_are_read_again() {
         (vec![("memory.refaults_per_s", 2.0)], "disk of svc (page faults)"),
         (vec![("memory.refaults_per_s", 1800.0)], "memory of svc"),
         (vec![("memory.swap_ins_per_s", 850.0), ("memory.refaults_per_s", 0.0)], "memory of svc"),
-        // Its own limit, which stalls it too: two detectors, one resource.
+        // Its own limit, which also stalls it: two detectors, one resource.
         (
             vec![
                 ("process.memory_limit_bytes", 1e8),
@@ -267,9 +269,9 @@ fn page_faults_are_memory_where_pages_are_read_again() {
     }
 }
 
-/// Behind a service that waits for files: the limit that was set and reached, and flushes that follow each other.
+/// A service that waits for files: the I/O limit that was set and reached, and consecutive flushes.
 #[test]
-fn the_disk_behind_a_service_is_told_with_its_kind() {
+fn the_disk_behind_a_service_is_reported_with_its_kind() {
     let waiting = |metric| {
         let waits = [(metric, 14.2), ("process.accept_queue_connections", 15.7)];
         service(16.0, 100.0, &waits).counter("disk.queue_length", "vda", &[0.9])
@@ -296,7 +298,7 @@ fn the_disk_behind_a_service_is_told_with_its_kind() {
     let with_others = |reads: f64| limited.clone().counter("disk.reads_per_s", "vda", &[reads]);
     for (run, resource, limit, serial_flushes) in [
         (with_others(250.0), "disk of svc (transfers)", None, None),
-        // Others on the disk.
+        // Others use the disk.
         (with_others(1038.0), "disk of svc (transfers)", None, None),
         (limited.clone(), "disk of svc (transfers)", Some(reached), None),
         (flushing, "disk of svc (flushes)", None, Some(serial)),
@@ -309,7 +311,7 @@ fn the_disk_behind_a_service_is_told_with_its_kind() {
     }
 }
 
-/// What looks alike and is not: an idle pool waits at one address as at a lock.
+/// A similar pattern that is not a lock: the threads of an idle pool also wait at one address.
 #[test]
 fn idle_threads_are_no_limit() {
     let idle_pool = service(
@@ -326,8 +328,9 @@ fn idle_threads_are_no_limit() {
 
     let users = service(64.0, 185.0, &[("process.accept_wait_threads", 63.8)]);
     let document = result(&single(&users));
-    let Verdict::NotSaturated { carried: Carried::AllThatUsersAsked { load, rate_per_s, finding, .. } } =
-        &document.verdict
+    let Verdict::NotSaturated {
+        carried: UnsaturatedReason::AllThatUsersAsked { load, rate_per_s, finding, .. },
+    } = &document.verdict
     else {
         panic!("{:?}", document.verdict)
     };
@@ -336,7 +339,8 @@ fn idle_threads_are_no_limit() {
     assert_eq!(shown(&headroom.state), shown(&ServiceState::Headroom { idle_threads: 63.8 }));
 }
 
-/// Users whose number no longer matters are not the limit, though threads are idle: something else is, that is not seen.
+/// If more users have no effect, the users are not the limit, although threads are idle: an unknown resource
+/// is.
 #[test]
 fn a_load_that_gives_no_more_is_no_limit() {
     let swept = experiment(vec![vary("load.closed", Some(64), &[16, 32])], DesignKind::OneFactorAtATime, 1);
@@ -348,20 +352,28 @@ fn a_load_that_gives_no_more_is_no_limit() {
         run
     });
     let document = result(&study);
-    assert!(matches!(unclear(&document).0, Unclear::NothingSaturated { .. }), "{:?}", document.verdict);
+    assert!(
+        matches!(unclear(&document).0, InconclusiveReason::NothingSaturated { .. }),
+        "{:?}",
+        document.verdict
+    );
 }
 
-/// Without the right to see what threads wait for, nothing is said of it.
+/// Without the permission to see what threads wait for, nothing is claimed about it.
 #[test]
 fn what_cannot_be_seen_names_nothing() {
     let mut run = service(8.0, 391.0, &[("process.accept_queue_connections", 24.0)]);
     run.counters.retain(|(metric, _, _)| !metric.ends_with("_wait_threads"));
     let document = result(&single(&run));
-    assert!(matches!(unclear(&document).0, Unclear::NothingSaturated { .. }), "{:?}", document.verdict);
+    assert!(
+        matches!(unclear(&document).0, InconclusiveReason::NothingSaturated { .. }),
+        "{:?}",
+        document.verdict
+    );
 }
 
-/// What a request does beside may take longer than its wait for the disk; that the service's own reads have reached their
-/// limit tells all the same.
+/// Other work of a request may take longer than its wait for the disk; that the service's own reads reached
+/// their limit is still conclusive.
 #[test]
 fn a_limit_on_files_is_named_though_most_threads_do_something_else() {
     let run = |reads: f64| {

@@ -1,6 +1,6 @@
-//! What `plimsoll size` says of sound records and of bad ones.
+//! Tests of `plimsoll size` with valid and invalid records.
 
-use model::result::{ProofAnswer, ProofResult, ProofRow, ResultDocument, Turn};
+use model::result::{Direction, ProofAnswer, ProofResult, ProofRow, ResultDocument};
 use model::{
     DesignKind, Ending, HostResource, Shape, SizeGoal, SizingDocument, SourceState, SourceStatus, Study,
     Treatment,
@@ -12,8 +12,8 @@ use crate::sizing::sizing;
 
 const USERS: u64 = 32;
 
-/// A service with a quota of half a CPU, 0.5 ms of it for each request and 8 ms elsewhere: 1000 requests a second, less
-/// what it uses without load.
+/// A service with a quota of half a CPU, which needs 0.5 ms of it and 8 ms elsewhere per request: 1000
+/// requests per second, minus its use without load.
 fn service(users: f64) -> Simulated {
     let (mut queue, mut rate) = (0.0, 0.0);
     for n in 1..=users as u32 {
@@ -31,7 +31,7 @@ fn service(users: f64) -> Simulated {
     run
 }
 
-/// A sweep of it with `spoil` done to each run.
+/// A sweep of it in which `spoil` changes each run.
 pub(super) fn swept(replicates: u32, mut spoil: impl FnMut(f64, &mut Simulated)) -> Study {
     let swept = vary("load.closed", Some(USERS), &[1, 2, 4, 8, 16]);
     carry_out(experiment(vec![swept], DesignKind::OneFactorAtATime, replicates), |treatment| {
@@ -52,7 +52,7 @@ fn warned(sizing: &SizingDocument, text: &str) -> bool {
     sizing.warnings.iter().any(|warning| warning.contains(text))
 }
 
-/// What makes a run say nothing.
+/// A change that makes a run useless.
 type Spoil = fn(&mut Simulated);
 
 #[test]
@@ -67,8 +67,8 @@ fn a_sound_sweep_is_answered() {
 }
 
 #[test]
-fn levels_above_what_is_asked_are_told_and_their_verdict_is_not_used() {
-    // Without counters the verdict's words for the limit come from the record as a whole.
+fn levels_above_what_is_asked_are_reported_and_their_verdict_is_not_used() {
+    // Without counters, the verdict's text about the limit is based on the whole record.
     let study = swept(3, |_, run| run.counters.retain(|(metric, _, _)| *metric != "process.busy_cpus"));
     let (sizing, _) = asked(&study, "800/s", Some(8.0));
     let left_out: Vec<&str> = sizing.left_out.iter().map(|one| one.level.as_str()).collect();
@@ -120,7 +120,7 @@ fn a_sweep_whose_levels_all_say_nothing_has_no_answer() {
 }
 
 #[test]
-fn one_bad_run_of_several_is_told() {
+fn one_bad_run_of_several_is_reported() {
     let mut first = true;
     let study = swept(3, |users, run| {
         if users == 16.0 && std::mem::take(&mut first) {
@@ -137,7 +137,7 @@ fn one_bad_run_of_several_is_told() {
 }
 
 #[test]
-fn levels_measured_once_are_told() {
+fn levels_measured_once_are_reported() {
     let (sizing, _) = asked(&swept(1, |_, _| {}), "800/s", None);
     assert!(warned(&sizing, "5 of 6 levels were measured once"), "{:?}", sizing.warnings);
     assert!(sizing.answer.is_some());
@@ -165,7 +165,7 @@ fn use_that_does_not_follow_the_load_is_no_demand() {
 }
 
 #[test]
-fn what_the_record_lacks_is_told() {
+fn what_the_record_lacks_is_reported() {
     let mut study = swept(3, |_, _| {});
     study.damage.push("trials/004: readings.csv is cut off".into());
     for record in &mut study.runs {
@@ -186,7 +186,7 @@ fn what_the_record_lacks_is_told() {
 }
 
 #[test]
-fn a_proof_against_the_answer_is_told() {
+fn a_proof_against_the_answer_is_reported() {
     let study = swept(3, |_, _| {});
     let goal = SizeGoal::parse("800/s", &[]).unwrap();
     for (factor, answer, expected) in [
@@ -208,16 +208,16 @@ fn a_proof_against_the_answer_is_told() {
         document.proof = Some(proof(resource, factor, answer));
         let sizing = sizing(&study, &document, &goal, None);
         assert!(!warned(&sizing, "is not proved"));
-        let told = sizing.warnings.iter().find(|text| text.starts_with("the proof"));
-        match (told, expected) {
-            (Some(told), Some(expected)) => assert!(told.starts_with(expected), "{told}"),
-            (told, expected) => assert_eq!(told.map(String::as_str), expected),
+        let reported = sizing.warnings.iter().find(|text| text.starts_with("the proof"));
+        match (reported, expected) {
+            (Some(reported), Some(expected)) => assert!(reported.starts_with(expected), "{reported}"),
+            (reported, expected) => assert_eq!(reported.map(String::as_str), expected),
         }
     }
 }
 
 #[test]
-fn a_proof_that_leaves_something_open_beside_what_was_not_measured_is_told() {
+fn a_proof_that_leaves_something_open_beside_what_was_not_measured_is_reported() {
     let study = swept(3, |_, run| run.counters.clear());
     let goal = SizeGoal::parse("800/s", &[]).unwrap();
     for (answer, expected) in [(ProofAnswer::Unclear, true), (ProofAnswer::Rejected, false)] {
@@ -232,13 +232,13 @@ fn a_proof_that_leaves_something_open_beside_what_was_not_measured_is_told() {
     }
 }
 
-/// A proof that turned one resource and says this of it.
+/// A proof that changed one resource, with this answer.
 fn proof(resource: HostResource, factor: &str, answer: ProofAnswer) -> ProofResult {
     let row = ProofRow {
         resource,
         factor: factor.into(),
         in_force: "0.5".into(),
-        turn: Turn::Taken,
+        turn: Direction::Taken,
         level: "0.35".into(),
         throughput_ratio: None,
         rounds: 4,
@@ -248,7 +248,7 @@ fn proof(resource: HostResource, factor: &str, answer: ProofAnswer) -> ProofResu
     ProofResult {
         share: model::PROOF_SHARE,
         rows: vec![row],
-        not_turned: Vec::new(),
+        not_varied: Vec::new(),
         residual: None,
         observed: None,
     }

@@ -1,26 +1,26 @@
-//! Do 95 % intervals of a ratio cover the truth 95 times in 100? Simulated experiments with a known ratio, carried out in
-//! rounds as the design does, on a machine that drifts, stalls and remembers.
+//! Tests that 95 % intervals of a ratio cover the true one in 95 % of the cases. Experiments with a known
+//! ratio are simulated in rounds as in the design, on a machine with drift, stalls and autocorrelation.
 //!
 //! `cargo run --release -p plimsoll-analysis --example coverage` prints the whole table.
 
 use plimsoll_analysis::random::Random;
 use plimsoll_analysis::statistics::{Ratio, mean_ratio, paired_ratio};
 
-/// What disturbs the runs of an experiment.
+/// The disturbances of an experiment's runs.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Machine {
     pub(crate) name: &'static str,
     /// Standard deviation of a run, as a share of its rate.
     pub(crate) deviation: f64,
-    /// How much each run resembles the one before it: the coefficient of AR(1).
+    /// Autocorrelation of consecutive runs: the coefficient of AR(1).
     pub(crate) memory: f64,
-    /// By how much the machine slows over the whole experiment.
+    /// How much the machine slows down over the whole experiment.
     pub(crate) drift: f64,
-    /// How often a run stalls, and then goes at 70 %.
+    /// The probability that a run stalls to 70 %.
     pub(crate) stalls: f64,
 }
 
-/// From quiet to everything at once.
+/// From quiet to all disturbances at once.
 pub(crate) const MACHINES: [Machine; 6] = [
     Machine { name: "independent noise", deviation: 0.05, memory: 0.0, drift: 0.0, stalls: 0.0 },
     Machine { name: "AR(1), 0.5", deviation: 0.05, memory: 0.5, drift: 0.0, stalls: 0.0 },
@@ -30,8 +30,9 @@ pub(crate) const MACHINES: [Machine; 6] = [
     Machine { name: "all of these", deviation: 0.05, memory: 0.5, drift: 0.15, stalls: 0.05 },
 ];
 
-/// The rates of an experiment of `rounds` rounds as pairs (baseline, treatment), where the treatment is truly `ratio` times
-/// as fast: the baseline comes first in the first round, last in the last, and in between as chance has it.
+/// The rates of an experiment of `rounds` rounds as pairs (baseline, treatment), with a true ratio of
+/// `ratio`. The baseline is first in the first round and last in the last one; otherwise its position is
+/// random.
 pub(crate) fn experiment(
     machine: &Machine,
     rounds: usize,
@@ -59,15 +60,15 @@ pub(crate) fn experiment(
         .collect()
 }
 
-/// What many experiments on one machine showed.
+/// The results of many experiments on one machine.
 pub(crate) struct Coverage {
-    /// Share of the intervals that held the truth.
+    /// Share of the intervals that cover the true ratio.
     pub(crate) covered: f64,
-    /// Median width of the interval over the ratio.
+    /// Median width of the interval divided by the ratio.
     pub(crate) width: f64,
 }
 
-/// Repeats an experiment and counts.
+/// Repeats an experiment and computes the coverage.
 pub(crate) fn coverage(machine: &Machine, rounds: usize, experiments: usize, seed: u64) -> Coverage {
     const TRUTH: f64 = 2.14;
     let mut random = Random::new(seed);
@@ -88,8 +89,8 @@ pub(crate) fn coverage(machine: &Machine, rounds: usize, experiments: usize, see
     }
 }
 
-/// How often the interval of the ratio of two single runs, from the noise inside them, holds the truth: `windows` rates of
-/// each, resembling each other by `memory`.
+/// The coverage of the interval of the ratio of two single runs, derived from the noise within them:
+/// `windows` rates each, with the autocorrelation `memory`.
 pub(crate) fn coverage_inside(memory: f64, windows: usize, experiments: usize, seed: u64) -> f64 {
     const TRUTH: f64 = 1.1;
     let mut random = Random::new(seed);
@@ -124,7 +125,7 @@ mod tests {
                 assert!((0.92..=0.98).contains(&covered), "{name}, {pairs} pairs: {covered}");
                 found.width
             });
-            // More pairs tell more.
+            // More pairs give narrower intervals.
             assert!(found[1] < found[0] && found[6] < 0.6 * found[1], "{}: {found:?}", machine.name);
         }
     }
@@ -139,7 +140,8 @@ mod tests {
         }
     }
 
-    /// How often experiments of so many rounds show a true ratio of 1.05, the spread of a pair being `spread`.
+    /// The share of experiments with this number of rounds that show a true ratio of 1.05, if a pair has this
+    /// `spread`.
     fn power(rounds: u32, spread: f64, experiments: usize, random: &mut Random) -> f64 {
         let shown = (0..experiments).filter(|_| {
             let pairs: Vec<(f64, f64)> =
@@ -152,13 +154,13 @@ mod tests {
     #[test]
     fn as_many_replicates_as_promised_show_five_percent() {
         let mut random = Random::new(5);
-        // The spread known as well as 1,000 pairs tell it.
+        // The spread known from 1,000 pairs.
         for spread in [0.03, 0.05, 0.08] {
             let rounds = replicates_to_show(1.05_f64.ln(), spread, 1000).unwrap();
             let shown = power(rounds, spread, 500, &mut random);
             assert!((0.74..=0.93).contains(&shown), "{rounds} rounds at {spread}: {shown}");
         }
-        // The spread estimated from a few pairs, as users have it: right on average over what they estimate.
+        // The spread estimated from a few pairs, as for users: correct on average over the estimates.
         for pilot in [3, 5, 10] {
             let shown: f64 = (0..150)
                 .map(|_| {

@@ -1,8 +1,8 @@
-//! Every row of `tests/datasets/expected.csv`, reproduced within the tolerance it gives.
+//! Reproduces every row of `tests/datasets/expected.csv` within its tolerance.
 
 use model::study::new_histogram;
 use plimsoll_analysis::law::bounds::Demands;
-use plimsoll_analysis::law::knee::{Bend, kneedle};
+use plimsoll_analysis::law::knee::{CurveShape, kneedle};
 use plimsoll_analysis::law::mva::{Network, Solution, Station, solve};
 use plimsoll_analysis::law::scalability::{Form, Growth, NoPeak, ScalabilityFit, fit};
 use plimsoll_analysis::law::{Point, operational, queue};
@@ -21,7 +21,7 @@ const ENCODE: &str = include_str!("../datasets/ab_benchstat_encode.csv");
 const KNEES: &str = include_str!("../datasets/knee_shapes.csv");
 const CHANGES: &str = include_str!("../datasets/changepoint_small.csv");
 
-/// The rows of a CSV without its header; a quoted field may hold commas.
+/// The rows of a CSV file without its header; a quoted field may contain commas.
 fn rows(text: &str) -> Vec<Vec<String>> {
     let fields = |line: &str| {
         let (mut fields, mut quoted) = (vec![String::new()], false);
@@ -58,10 +58,10 @@ pub(crate) fn sweeps() -> Vec<(&'static str, Vec<Point>)> {
         .to_vec()
 }
 
-/// What was computed for a row.
+/// The computed value of a row.
 enum Computed {
     Numbers(Vec<f64>),
-    /// A number that was published with so few digits that it is compared as it is written.
+    /// A number that was published with few digits, which is compared in its written form.
     Written(String),
 }
 
@@ -83,9 +83,9 @@ fn specsdm91(quantity: &str) -> Option<Computed> {
     let fit = scalability(SPECSDM91);
     let peak = fit.peak().unwrap();
     let at_72 = fit.throughput_per_s(72.0).value;
-    // The published interval is 2.353 standard errors wide to either side, which is Student's one-sided quantile with
-    // n - 4 degrees of freedom. What is checked is the standard error: the interval that people are shown is two-sided
-    // with n - 3, and so a little wider.
+    // The published interval has a half-width of 2.353 standard errors, Student's one-sided quantile with n -
+    // 4 degrees of freedom. The standard error is checked: the interval shown to users is two-sided with n -
+    // 3, and so slightly wider.
     let half = student_t_quantile(0.95, 3.0) * fit.throughput_stderr_per_s(72.0)?;
     assert!(fit.throughput_per_s(72.0).high > at_72 + half);
     one(match quantity {
@@ -153,7 +153,7 @@ fn closed(demands: &[f64], think_s: f64, users: u32) -> Vec<Solution> {
     solve(&Network { stations, think_s }, users).unwrap()
 }
 
-/// All cells of Jain's table 34.1, to its three decimals.
+/// All cells of Jain's table 34.1, with its three decimals.
 fn jain() -> Option<Computed> {
     let (services, visits) = ([0.125, 0.3, 0.2], [16.0, 10.0, 5.0]);
     let solutions = closed(&[2.0, 3.0, 1.0], 4.0, 20);
@@ -178,7 +178,7 @@ fn dbserver(quantity: &str) -> Option<Computed> {
     let names: Vec<String> = rows(DBSERVER).into_iter().map(|row| row[0].clone()).collect();
     let bounds = Demands { demands_s: demands_s.clone(), think_s: 0.0 };
     let x = operational::throughput_per_s(13_680, 3600.0);
-    // The demands that the book prints follow from these completions by the demand law.
+    // The demands in the book follow from these completions by the demand law.
     let follow = utilizations
         .iter()
         .zip(&demands_s)
@@ -237,7 +237,7 @@ fn open_queue(case: &str, quantity: &str) -> Option<Computed> {
 }
 
 fn two_classes(quantity: &str) -> Option<Computed> {
-    // Example 7.2: class A visits the processor 10 times for each operation.
+    // Example 7.2: class A visits the processor 10 times per operation.
     let rates = [3.0 / 19.0, 2.0 / 19.0];
     let found = queue::open_classes(&rates, &[vec![1.0, 3.0], vec![2.0, 4.0]])?;
     let at_processor_s = found.residences_s[0][0];
@@ -311,17 +311,17 @@ fn knees(quantity: &str) -> Option<Computed> {
     };
     let figure_2: Vec<(f64, f64)> =
         column(KNEES, "figure2_x").into_iter().zip(column(KNEES, "figure2_y")).collect();
-    let figure_2_knee = || kneedle(&figure_2, Bend::ConcaveRising, 1.0).map(|at| figure_2[at]);
+    let figure_2_knee = || kneedle(&figure_2, CurveShape::ConcaveRising, 1.0).map(|at| figure_2[at]);
     match quantity {
-        "concave_increasing knee" => shape("concave_increasing", Bend::ConcaveRising),
-        "concave_decreasing knee" => shape("concave_decreasing", Bend::ConcaveFalling),
-        "convex_increasing knee" => shape("convex_increasing", Bend::ConvexRising),
-        "convex_decreasing knee" => shape("convex_decreasing", Bend::ConvexFalling),
+        "concave_increasing knee" => shape("concave_increasing", CurveShape::ConcaveRising),
+        "concave_decreasing knee" => shape("concave_decreasing", CurveShape::ConcaveFalling),
+        "convex_increasing knee" => shape("convex_increasing", CurveShape::ConvexRising),
+        "convex_decreasing knee" => shape("convex_decreasing", CurveShape::ConvexFalling),
         "figure2 knee x" => one(figure_2_knee()?.0),
         "figure2 knee y" => one(figure_2_knee()?.1),
         "flat line knee" => {
             let flat: Vec<(f64, f64)> = column(KNEES, "x").into_iter().map(|x| (x, 1.0)).collect();
-            let knee = kneedle(&flat, Bend::ConcaveRising, 1.0);
+            let knee = kneedle(&flat, CurveShape::ConcaveRising, 1.0);
             Some(Written(knee.map_or("none".into(), |at| at.to_string())))
         }
         _ => None,
@@ -340,8 +340,9 @@ fn changes(quantity: &str) -> Option<Computed> {
     }
 }
 
-/// 100 operations a second intended for 200 s, of 1 ms each; from 100 s on the system stands still until 200 s. Timed
-/// from the intended start every operation is counted, timed by a user who waits only one meets the stall.
+/// 100 operations per second of 1 ms each are intended for 200 s; from 100 s to 200 s the system stalls.
+/// Timed from the intended start, every operation is counted; timed by a user who waits, only one has the
+/// stall.
 fn coordinated_omission(quantity: &str) -> Option<Computed> {
     const STALL_MS: (f64, f64) = (100_000.0, 200_000.0);
     let end_ms = |begin_ms: f64| match begin_ms < STALL_MS.0 {
@@ -354,7 +355,8 @@ fn coordinated_omission(quantity: &str) -> Option<Computed> {
     let mut free_ms: f64 = 0.0;
     for i in 0..20_000 {
         let begin_ms = free_ms.max(f64::from(i) * 10.0);
-        // The user who waited goes on with what is due now; what was due meanwhile was never asked.
+        // The waiting user continues with the operation that is due now; those that were due meanwhile were
+        // never issued.
         if f64::from(i) * 10.0 >= free_ms {
             free_ms = end_ms(begin_ms);
             naive.push(free_ms - begin_ms);
@@ -372,7 +374,7 @@ fn coordinated_omission(quantity: &str) -> Option<Computed> {
         return one(mean(&naive)?);
     }
     match quantity {
-        // Three significant figures are what the histogram keeps.
+        // The histogram has three significant digits.
         "naive p99.99 (ms)" => Some(Written(format!("{:.0}", quantile(&naive, 0.9999)))),
         "corrected mean (ms)" => one(mean(&corrected)?),
         "corrected p50; p75; p99.99 (ms)" => all(&[0.5, 0.75, 0.9999].map(|q| quantile(&corrected, q))),

@@ -1,4 +1,4 @@
-//! What the crate answers, held against what others published and against simulated systems whose truth is known.
+//! Tests of the crate with published results and with simulated systems of known properties.
 
 #![allow(
     clippy::unwrap_used,

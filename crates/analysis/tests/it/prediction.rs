@@ -1,4 +1,5 @@
-//! Are predictions as good as their intervals say? On published sweeps, and on simulated systems whose truth is known.
+//! Tests that predictions are as accurate as their intervals, on published sweeps and on simulated systems
+//! with known throughput.
 
 use plimsoll_analysis::law::Point;
 use plimsoll_analysis::law::mva::{Network, Station, solve};
@@ -24,7 +25,7 @@ impl Score {
         self.errors.push((prediction.distance, (found.value / truth_per_s - 1.0).abs(), covered, half_width));
     }
 
-    /// The median error, the error that nine in ten stay within, the share covered and how many there are.
+    /// The median error, the 90 % quantile of the error, the covered share and the number of predictions.
     fn between(&self, from: f64, to: f64) -> (f64, f64, f64, usize) {
         let chosen: Vec<_> = self.errors.iter().filter(|(d, ..)| *d > from && *d <= to).collect();
         let mut errors: Vec<f64> = chosen.iter().map(|(_, error, ..)| *error).collect();
@@ -79,7 +80,7 @@ enum System {
 }
 
 impl System {
-    /// Queues in a row, a pool of threads, or a system that pays for coherency.
+    /// Queues in series, a pool of threads, or a system with coherency cost.
     fn draw(random: &mut Random, users: u32) -> System {
         let think_s = 0.2 * random.unit();
         let kind = random.below(4);
@@ -119,7 +120,7 @@ fn simulated_systems_are_covered() {
     for system in 0..120 {
         let noise = 0.005 + 0.04 * random.unit();
         let system_at = System::draw(&mut random, 128);
-        // Loads double, or rise by half; measured up to somewhere before, at or after the bend.
+        // Loads are doubled, or increased by half; measured up to a load before, at or after the bend.
         let levels: &[u32] = match system % 2 {
             0 => &[1, 2, 4, 8, 16, 32, 64],
             _ => &[1, 2, 3, 4, 6, 9, 13, 20, 30, 45, 64],

@@ -1,5 +1,5 @@
-//! `demo`: the first load of a metadirectory on this machine's own disk, with each object waiting for the disk and with many
-//! waiting together. Replicated and interleaved, ending in a comparison, the verdict and a report.
+//! `demo`: the initial load of a metadirectory on this machine's disk, with a flush for each object and with one for many
+//! objects. Replicated and interleaved, with a comparison, a verdict and a report.
 
 use std::fs::File;
 use std::io::Write;
@@ -22,7 +22,7 @@ static EXPERIMENT: &str = include_str!("../../templates/demo.toml");
 /// Objects that are staged or synchronized with small commits: 10,000 and 50,000 users, two steps, three replicates.
 const SMALL_COMMITS: u32 = 360_000;
 
-/// The longest that these should wait for the disk: with the large commits and the preparation the demo takes two minutes.
+/// Maximum time for these flushes: with the large commits and the preparation the demo takes two minutes.
 const WAIT_MAX: Duration = Duration::from_secs(80);
 
 /// Flushes that are timed.
@@ -37,7 +37,7 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<Exit, Failure> {
     };
     let flush = flush_time(&folder).map_err(cannot)?;
     let commit = small_commit(flush);
-    // Nobody can have put a link there, as nobody knows the name before the folder is made.
+    // Nobody can have created a link there, because the name is not known before the folder is created.
     let directory = folder.join(format!("plimsoll-demo-{}", files::random_name().map_err(cannot)?));
     let quoted = directory.display().to_string().replace('\\', "\\\\").replace('"', "\\\"");
     let text = EXPERIMENT.replace("DIRECTORY", &quoted).replace("COMMIT", &commit.to_string());
@@ -56,15 +56,15 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<Exit, Failure> {
     carry_out_and_show(&experiment, &text, &options, None, &|problem| problem)
 }
 
-/// The smallest of some commits with which a disk of this kind does not make the demo long.
+/// The smallest commit size with which this disk does not make the demo too long.
 fn small_commit(flush: Duration) -> u32 {
     let fits = |commit: &u32| flush.saturating_mul(SMALL_COMMITS) / *commit <= WAIT_MAX;
     [1, 10, 100].into_iter().find(fits).unwrap_or(1000)
 }
 
-/// How long a small write takes to be safe on the disk: the median of some.
+/// The median time of a small durable write.
 fn flush_time(folder: &Path) -> std::io::Result<Duration> {
-    // It never gets a name of its own, and is removed when it is dropped.
+    // It has no name and is removed when it is dropped.
     let mut replacement = Directory::open(folder)?.into_successor("plimsoll-demo.flush", PRIVATE_FILE)?;
     let mut times = timed_flushes(replacement.file())?;
     times.sort();

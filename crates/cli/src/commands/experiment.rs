@@ -9,10 +9,10 @@ use model::{Experiment, Load, Problem, WarmUp, quantity};
 use super::text;
 use crate::carry_out::{self, Failure, Resume, carry_out_and_show};
 use crate::exit::Exit;
-use crate::one_off::{options, texts};
+use crate::one_off::{ONE_OFFS, options, texts};
 use crate::output;
 use crate::registry::REGISTRY;
-use crate::secrets::{self, Asking};
+use crate::secrets::{self, PromptPolicy};
 
 /// What `init` writes, by workload.
 static TEMPLATES: &[(&str, &str)] = &[
@@ -25,13 +25,17 @@ static TEMPLATES: &[(&str, &str)] = &[
 
 /// `plimsoll init`.
 pub(crate) fn init(matches: &ArgMatches) -> Result<Exit, Failure> {
-    let kind = text(matches, "kind");
+    // A command is as good a name as its workload.
+    let kind = match ONE_OFFS.iter().find(|one_off| one_off.command == text(matches, "kind")) {
+        Some(one_off) => one_off.workload,
+        None => text(matches, "kind"),
+    };
     let output = text(matches, "output");
     let names: Vec<&str> = TEMPLATES.iter().map(|(name, _)| *name).collect();
     let template =
         TEMPLATES.iter().find(|(name, _)| *name == kind).map(|(_, text)| text).ok_or_else(|| {
             Failure::usage(format!(
-                "error: no experiment to start from for `{kind}`\n  {}",
+                "error: no example experiment for `{kind}`\n  {}",
                 model::problem::did_you_mean(kind, names)
             ))
         })?;
@@ -40,7 +44,7 @@ pub(crate) fn init(matches: &ArgMatches) -> Result<Exit, Failure> {
     file.and_then(|mut file| std::io::Write::write_all(&mut file, template.as_bytes())).map_err(|error| {
         match error.kind() {
             std::io::ErrorKind::AlreadyExists => Failure::usage(format!(
-                "error: {output} exists already, and is left as it is\n  name another file with --output"
+                "error: {output} exists already and is not overwritten\n  name another file with --output"
             )),
             _ => Failure::failed(format!("{output} cannot be written: {error}")),
         }
@@ -90,8 +94,8 @@ fn read(file: &str, matches: &ArgMatches) -> Result<Written, Failure> {
     }
     let prove = matches.get_flag("prove");
     experiment.prove |= prove;
-    // What was carried out is what is kept: with --set that is no longer the file's text.
-    // Nor is a secret kept that is written out in the file.
+    // The record contains the executed experiment: with --set it differs from the file.
+    // Secrets that are written in the file are not recorded.
     let written_out = secrets::is_written_out(&mut experiment);
     let text = match assignments.is_empty() && !prove && !written_out {
         true => source.clone(),
@@ -105,7 +109,7 @@ pub(crate) fn check(matches: &ArgMatches) -> Result<Exit, Failure> {
     let written = read(text(matches, "file"), matches)?;
     let experiment = &written.experiment;
     let words = |problem| written.place(problem);
-    let complete = carry_out::with_secrets(experiment, Asking::NotNow, &words)?;
+    let complete = carry_out::with_secrets(experiment, PromptPolicy::NotNow, &words)?;
     carry_out::check(&complete, &HostRoot::live(), &words)?;
     // The rounds of a proof depend on what is measured.
     let planned = Experiment { prove: false, ..experiment.clone() };
@@ -113,7 +117,7 @@ pub(crate) fn check(matches: &ArgMatches) -> Result<Exit, Failure> {
     if matches.get_flag("json") {
         let document =
             serde_json::json!({ "format": "plimsoll.check/1", "experiment": experiment, "trials": trials });
-        output::result(&serde_json::to_string_pretty(&document).map_err(Failure::failed)?);
+        output::verbatim(&serde_json::to_string_pretty(&document).map_err(Failure::failed)?);
         return Ok(Exit::Good);
     }
     let mut out = format!("{}: {} trials\n\n", experiment.name, trials.len());
@@ -122,11 +126,14 @@ pub(crate) fn check(matches: &ArgMatches) -> Result<Exit, Failure> {
             &format!("  {:>3}  {}  replicate {}\n", trial.number, trial.treatment.label(), trial.replicate);
     }
     if experiment.prove {
-        out += "\n  then the proof: 4 to 8 rounds of the baseline and of each resource with 30 % taken from it,\
-                \n  and 4 to 8 with more of those that throughput followed, where there is more\n";
+        out += "\n  then the proof: 4 to 8 rounds with the baseline and with each resource reduced by 30 %,\
+                \n  and 4 to 8 rounds with more of each resource that throughput followed, if there is more\n";
+    }
+    for note in carry_out::watched_for(experiment) {
+        out += &format!("\n{note}\n");
     }
     out += &format!(
-        "\n{}\nall settings are valid here; nothing was touched",
+        "\n{}\nall settings are valid on this host; nothing was changed",
         duration(experiment, trials.len())
     );
     output::result(&out);
@@ -138,21 +145,21 @@ fn duration(experiment: &Experiment, trials: usize) -> String {
     let Ok(load) = Load::read(&experiment.load) else { return String::new() };
     let (warm_up, about) = match load.warm_up {
         WarmUp::For(length) => (length, ""),
-        WarmUp::Auto => (5 * model::SECOND, "at least "),
+        WarmUp::Auto => (model::steady::STEADY_WINDOWS as u64 * load.warm_up_round, "at least "),
     };
     match load.measure {
         Some(measure) => {
             let total = (warm_up + measure) * trials as u64 / model::SECOND * model::SECOND;
-            format!("{about}{} of load, and the making of the data", quantity::duration(total))
+            format!("{about}{} of load, plus the creation of the data", quantity::duration(total))
         }
-        None => "each trial ends when its work is done".into(),
+        None => "each trial ends when its work is complete".into(),
     }
 }
 
 /// `plimsoll schema`.
 pub(crate) fn schema() -> Result<Exit, Failure> {
     let schema = model::experiment::schema(&REGISTRY.vocabulary());
-    output::result(&serde_json::to_string_pretty(&schema).map_err(Failure::failed)?);
+    output::verbatim(&serde_json::to_string_pretty(&schema).map_err(Failure::failed)?);
     Ok(Exit::Good)
 }
 
@@ -161,7 +168,7 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<Exit, Failure> {
     if let Some(directory) = matches.get_one::<String>("resume") {
         let path = Path::new(directory);
         let journal = super::restore::before_resuming(path)?;
-        // From the journal, not from the run directory: what is started is what this user asked for.
+        // From the journal, not from the run directory: only commands that this user wrote are started.
         let mut experiment = journal.experiment(path).map_err(|why| super::restore::not_ours(path, &why))?;
         set_secrets(&mut experiment, &texts(matches, "set"))?;
         let resume = Resume { directory: path, journal };
@@ -172,8 +179,8 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<Exit, Failure> {
     carry_out_and_show(&written.experiment, &written.text, &options(matches), None, &words)
 }
 
-/// Puts what `--set` says into an experiment that is resumed: secrets only, which its journal does not keep. Anything else
-/// would make of it another experiment.
+/// Applies `--set` to a resumed experiment: only secrets, which its journal does not contain. Anything else
+/// would change the experiment.
 fn set_secrets(experiment: &mut Experiment, assignments: &[String]) -> Result<(), Failure> {
     let vocabulary = REGISTRY.vocabulary();
     let table = vocabulary.workloads.iter().find(|info| info.name == experiment.workload.kind);
@@ -188,8 +195,8 @@ fn set_secrets(experiment: &mut Experiment, assignments: &[String]) -> Result<()
         let path = assignment.split('=').next().unwrap_or_default();
         if !is_secret(path) {
             problems.push(Problem::new(
-                format!("--set {path}: a run is resumed as it was begun"),
-                "only secrets, which are not recorded, are set again; for another setting begin a new run",
+                format!("--set {path}: a resumed run keeps its settings"),
+                "set only secrets, which are not recorded; start a new run for other settings",
             ));
         } else if let Err(problem) = model::experiment::set(experiment, assignment, &vocabulary) {
             problems.push(*problem);

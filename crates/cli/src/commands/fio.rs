@@ -4,7 +4,8 @@ use std::io::{Seek, SeekFrom};
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 
-use model::{Experiment, Level};
+use engine::source::HostRoot;
+use model::{Experiment, Goal, Level, Problems};
 use workloads::disk::fio::{FioStep, Surroundings};
 use workloads::disk::{JOBS, OVERWRITE, jobs};
 
@@ -12,18 +13,28 @@ use crate::carry_out::{Failure, Options, Words};
 use crate::exit::Exit;
 use crate::one_off::{plain_experiment, run_experiment};
 use crate::output;
+use crate::registry::REGISTRY;
 
 /// Most bytes of an included file.
 const INCLUDED_BYTES_MAX: u64 = 1 << 20;
 
-/// Carries out a fio job file. `put` changes it by what the flags beside it say; `target` is the file named there.
+/// What to do with a job file.
+pub(crate) enum How<'a> {
+    /// Carry it out.
+    Run(&'a Options),
+    /// Print its steps as experiment files, and then say whether they can run here.
+    Show,
+}
+
+/// Carries out a fio job file. `put` changes it by what the flags beside it say; `targets` are the files named there.
 pub(crate) fn run(
     file: &str,
-    target: Option<&str>,
+    targets: &[String],
     put: impl Fn(&mut Experiment) -> Result<(), Failure>,
-    options: &Options,
+    how: How<'_>,
     words: Words<'_>,
 ) -> Result<Exit, Failure> {
+    let target = targets.first().map(String::as_str);
     let text = files::read_named_text(file.as_ref(), super::NAMED_TEXT_BYTES_MAX)
         .map_err(|error| Failure::usage(format!("error: {file} cannot be read: {error}")))?;
     let cpus = std::thread::available_parallelism().map_or(1, usize::from) as u64;
@@ -32,7 +43,7 @@ pub(crate) fn run(
         variable: &|name| std::env::var(name).ok(),
         size_of: &|path| size_of(Path::new(target.unwrap_or(path))),
         keywords: [cpus, memory_mib(), rustix::param::page_size() as u64],
-        is_target_named: target.is_some(),
+        targets,
     };
     let jobs = workloads::disk::fio::parse(&text, file, &surroundings).map_err(Failure::usage)?;
     let experiments: Result<Vec<Experiment>, Failure> =
@@ -45,6 +56,35 @@ pub(crate) fn run(
     for note in jobs.notes.iter().filter(|note| !note.unless.is_some_and(is_set)) {
         output::say(&format!("note: {}", note.text));
     }
+    match how {
+        How::Run(options) => carry_out(&experiments, options, words),
+        How::Show => show(&experiments, words),
+    }
+}
+
+/// Prints the steps, where the settings fit together, and then says whether each could be carried out here.
+fn show(experiments: &[Experiment], words: Words<'_>) -> Result<Exit, Failure> {
+    let mut texts = Vec::new();
+    let mut problems = Problems::new();
+    for experiment in experiments {
+        problems.0.extend(engine::check::contradictions(experiment, &REGISTRY, &Problems::new()).0);
+        texts.push(model::experiment::write(experiment, &REGISTRY.vocabulary()));
+    }
+    Problems(problems.0.into_iter().map(words).collect()).or(()).map_err(Failure::usage)?;
+    for (number, text) in texts.iter().enumerate() {
+        if texts.len() > 1 {
+            output::result(&format!("# step {} of {}", number + 1, texts.len()));
+        }
+        output::result(text);
+    }
+    for experiment in experiments {
+        crate::carry_out::check(experiment, &HostRoot::live(), words)?;
+    }
+    Ok(Exit::Good)
+}
+
+/// Carries out the steps, one after another, until one is interrupted or fails.
+fn carry_out(experiments: &[Experiment], options: &Options, words: Words<'_>) -> Result<Exit, Failure> {
     let several = experiments.len() > 1;
     let mut worst = Exit::Good;
     for (number, experiment) in experiments.iter().enumerate() {
@@ -72,6 +112,10 @@ fn experiment(
     put: &impl Fn(&mut Experiment) -> Result<(), Failure>,
 ) -> Result<Experiment, Failure> {
     let mut experiment = plain_experiment(&step.name, "disk", step.workload.clone(), step.load.clone());
+    for text in &step.goals {
+        let goal = Goal::parse(text, &[]).map_err(|what| Failure::usage(format!("error: {text}: {what}")))?;
+        experiment.goals.push(goal);
+    }
     put(&mut experiment)?;
     let settings = &mut experiment.workload.settings;
     if let Some(Level::List(texts)) = settings.level(JOBS.name).cloned()
@@ -103,7 +147,7 @@ fn experiment(
     Ok(experiment)
 }
 
-/// How bad an end is: of several runs the worst is told.
+/// How bad an end is: of several runs the worst is reported.
 fn severity(exit: Exit) -> u8 {
     match exit {
         Exit::Good => 0,
@@ -117,7 +161,7 @@ fn severity(exit: Exit) -> u8 {
 }
 
 /// Bytes of a regular file or block device.
-fn size_of(path: &Path) -> Option<u64> {
+pub(super) fn size_of(path: &Path) -> Option<u64> {
     let kind = std::fs::metadata(path).ok()?.file_type();
     if !kind.is_file() && !kind.is_block_device() {
         return None;

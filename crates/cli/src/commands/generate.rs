@@ -1,4 +1,4 @@
-//! `generate`: synthetic people, for filling directories and databases with.
+//! `generate`: synthetic people as data for directories and databases.
 
 use std::fs::File;
 use std::io::{ErrorKind, IsTerminal, Write};
@@ -36,10 +36,10 @@ fn people_arguments() -> Command {
         Arg::new(name).long(name).value_name(value).help(help)
     };
     Command::new("people")
-        .about("People of an organization, and groups; person i follows from the seed and i alone")
+        .about("People of an organization, and groups; the data of person i depends only on the seed and i")
         .after_help(
-            "A day later:  plimsoll generate people --count 100000 --changes 2% --leavers 1% --joiners 1%\n\
-             Which attributes there are, and in which order: \"Attributes of people\" in docs/handbook/reference.md.",
+            "One day later:  plimsoll generate people --count 100000 --changes 2% --leavers 1% --joiners 1%\n\
+             The attributes and their order: \"Attributes of people\" in docs/handbook/reference.md.",
         )
         .arg(
             option("count", "N", "People on day 0")
@@ -47,33 +47,33 @@ fn people_arguments() -> Command {
                 .value_parser(value_parser!(u64).range(1..=COUNT_MAX)),
         )
         .arg(
-            option("attributes", "K", "How many attributes, the first K of the list")
+            option("attributes", "K", "Number of attributes: the first K of the list")
                 .default_value("25")
                 .value_parser(value_parser!(u64).range(1..=ATTRIBUTES.len() as u64)),
         )
-        .arg(option("seed", "S", "Other people for another seed").default_value("1").value_parser(value_parser!(u64)))
+        .arg(option("seed", "S", "Seed of the random data").default_value("1").value_parser(value_parser!(u64)))
         .arg(
             option("format", "FORMAT", "csv, ldif, sql, sqlite (a new database file) or avp (attribute-value pairs)")
                 .default_value("csv")
                 .value_parser(["csv", "ldif", "sql", "sqlite", "avp"]),
         )
-        .arg(option("output", "FILE", "Where to write them [default: standard output]").short('o'))
-        .arg(option("groups", "N", "Groups with their members, too").default_value("0").value_parser(value_parser!(u64)))
-        .arg(option("groups-output", "FILE", "Where to write memberships; CSV needs it, as they are a table of their own"))
-        .arg(option("base", "DN", "The entry above all others of an LDIF file").default_value("dc=example,dc=com"))
+        .arg(option("output", "FILE", "The file to write [default: standard output]").short('o'))
+        .arg(option("groups", "N", "Number of groups to write, with their members").default_value("0").value_parser(value_parser!(u64)))
+        .arg(option("groups-output", "FILE", "The file for memberships; required with CSV, which has a separate table for them"))
+        .arg(option("base", "DN", "Base DN of all entries in LDIF").default_value("dc=example,dc=com"))
         .arg(
-            option("dialect", "DIALECT", "Whose SQL: postgres (COPY) or sqlite (INSERT)")
+            option("dialect", "DIALECT", "SQL dialect: postgres (COPY) or sqlite (INSERT)")
                 .default_value("postgres")
                 .value_parser(["postgres", "sqlite"]),
         )
-        .arg(option("changes", "SHARE", "How many have something changed each day, such as 2%"))
-        .arg(option("leavers", "SHARE", "How many leave each day, such as 1%"))
-        .arg(option("joiners", "SHARE", "How many join each day, such as 1% of those on day 0"))
+        .arg(option("changes", "SHARE", "Share of people with a changed attribute each day, such as 2%"))
+        .arg(option("leavers", "SHARE", "Share of people who leave each day, such as 1%"))
+        .arg(option("joiners", "SHARE", "Share of people who join each day, such as 1% of those on day 0"))
         .arg(
             option(
                 "day",
                 "D",
-                "Which day [default: 0, or 1 with a share]; without shares 2% change, 1% leave, 1% join each day",
+                "The day to write [default: 0, or 1 with a share]; without shares 2% change, 1% leave, 1% join each day",
             )
             .value_parser(value_parser!(u32).range(0..=i64::from(DAY_MAX))),
         )
@@ -82,16 +82,16 @@ fn people_arguments() -> Command {
                 .long("json")
                 .action(ArgAction::SetTrue)
                 .requires("output")
-                .help("Print what was written as one JSON document; needs --output"),
+                .help("Print the summary as one JSON document; needs --output"),
         )
-        .arg(Arg::new("quiet").long("quiet").short('q').action(ArgAction::SetTrue).help("No progress and no summary"))
+        .arg(Arg::new("quiet").long("quiet").short('q').action(ArgAction::SetTrue).help("Print no progress and no summary"))
 }
 
 /// `plimsoll generate`.
 pub(crate) fn run(matches: &ArgMatches) -> Result<Exit, Failure> {
     match matches.subcommand() {
         Some(("people", matches)) => people(matches),
-        _ => Err(Failure::usage("error: say what to generate: plimsoll generate people")),
+        _ => Err(Failure::usage("error: the data to generate is missing: plimsoll generate people")),
     }
 }
 
@@ -103,27 +103,23 @@ fn people(matches: &ArgMatches) -> Result<Exit, Failure> {
     let groups_path = matches.get_one::<String>("groups-output");
     match (groups, &format, groups_path) {
         (1.., Format::Csv, None) => {
-            return Err(Failure::usage(
-                "error: --groups in CSV is a second table: say where with --groups-output FILE",
-            ));
+            return Err(Failure::usage("error: --groups with CSV needs a second file: --groups-output FILE"));
         }
         (0, _, Some(_)) => {
-            return Err(Failure::usage(
-                "error: --groups-output without --groups: say how many with --groups N",
-            ));
+            return Err(Failure::usage("error: --groups-output needs --groups N"));
         }
         _ => {}
     }
     let path = matches.get_one::<String>("output");
     if path.is_some() && path == groups_path {
         return Err(Failure::usage(
-            "error: --output and --groups-output name the same file: leave out --groups-output, or name another",
+            "error: --output and --groups-output are the same file: remove --groups-output, or name another file",
         ));
     }
     let is_database = text(matches, "format") == "sqlite";
     if is_database && (path.is_none() || groups_path.is_some()) {
         return Err(Failure::usage(
-            "error: --format sqlite writes one database: name its file with --output FILE, and leave out --groups-output",
+            "error: --format sqlite writes one database: name its file with --output FILE, and remove --groups-output",
         ));
     }
     let population = population(matches, Population::new(number("seed"), number("count")))?;
@@ -136,7 +132,7 @@ fn people(matches: &ArgMatches) -> Result<Exit, Failure> {
     let outcome = outcome.and_then(|done| files.finish(&done).map(|()| done));
     job.clear();
     match outcome {
-        // Whoever read has seen enough.
+        // The reader of the pipe has closed it.
         Err((_, error)) if error.kind() == ErrorKind::BrokenPipe => Ok(Exit::Good),
         Err((what, error)) => {
             let what = match what {
@@ -145,7 +141,7 @@ fn people(matches: &ArgMatches) -> Result<Exit, Failure> {
             };
             Err(Failure::failed(format!("{} could not be written: {error}", place(what))))
         }
-        Ok(done) => job.tell(&done, matches, path),
+        Ok(done) => job.report(&done, matches, path),
     }
 }
 
@@ -153,7 +149,9 @@ fn format(matches: &ArgMatches) -> Result<Format, Failure> {
     let name = text(matches, "format");
     for (flag, of) in [("base", "ldif"), ("dialect", "sql")] {
         if matches.value_source(flag) == Some(ValueSource::CommandLine) && name != of {
-            return Err(Failure::usage(format!("error: --{flag} is for --format {of}, and this is {name}")));
+            return Err(Failure::usage(format!(
+                "error: --{flag} needs --format {of}, but the format is {name}"
+            )));
         }
     }
     Ok(match name {
@@ -169,7 +167,7 @@ fn format(matches: &ArgMatches) -> Result<Format, Failure> {
     })
 }
 
-/// The people on the day that was asked for.
+/// The people on the requested day.
 fn population(matches: &ArgMatches, people: Population) -> Result<Population, Failure> {
     let share = |name: &str| -> Result<Option<f64>, Failure> {
         let Some(text) = matches.get_one::<String>(name) else { return Ok(None) };
@@ -181,7 +179,7 @@ fn population(matches: &ArgMatches, people: Population) -> Result<Population, Fa
     let none = changes.is_none() && leavers.is_none() && joiners.is_none();
     let shares = match none {
         true => Shares::default(),
-        // Who names some of the three means no more than these.
+        // If some of the three shares are given, the others are 0.
         false => Shares {
             changes: changes.unwrap_or(0.0),
             leavers: leavers.unwrap_or(0.0),
@@ -235,9 +233,9 @@ fn open_people(path: Option<&String>, is_database: bool) -> Result<People, Failu
     let Some(database) = path.filter(|_| is_database) else { return open(path).map(People::Text) };
     SqliteScript::create(Path::new(database)).map(People::Database).map_err(|error| match error.kind() {
         ErrorKind::AlreadyExists => Failure::usage(format!(
-            "error: {database} exists already, and is left as it is\n  name a new file: a database is never written over"
+            "error: {database} exists already and is not overwritten\n  name a new file"
         )),
-        _ => Failure::failed(format!("{database} could not be made: {error}")),
+        _ => Failure::failed(format!("{database} could not be created: {error}")),
     })
 }
 
@@ -264,7 +262,7 @@ struct Files {
 }
 
 impl Files {
-    /// Puts what was written in its place. A database that is not whole is not kept; text that is not, is.
+    /// Moves the output to its final path. An incomplete database is discarded; incomplete text is kept.
     fn finish(self, done: &Done) -> Result<(), (Part, std::io::Error)> {
         match self.people {
             People::Text(destination) => destination.finish().map_err(|error| (Part::People, error))?,
@@ -300,7 +298,7 @@ struct Job {
 
 impl Job {
     fn begin(matches: &ArgMatches, population: &Population, path: Option<&String>) -> Job {
-        // A line of progress would stand among the people.
+        // The progress line would appear within the output.
         let among = path.is_none() && std::io::stdout().is_terminal();
         let show = std::io::stderr().is_terminal() && !among && !matches.get_flag("quiet");
         Job { begun: Instant::now(), drawn: None, show, count: population.numbers_end() }
@@ -363,8 +361,8 @@ impl Job {
         }
     }
 
-    /// Says what was written, when it went to a file.
-    fn tell(&self, done: &Done, matches: &ArgMatches, path: Option<&String>) -> Result<Exit, Failure> {
+    /// Prints a summary if the output is a file.
+    fn report(&self, done: &Done, matches: &ArgMatches, path: Option<&String>) -> Result<Exit, Failure> {
         let whole = done.people.whole && done.groups.whole;
         let seconds = self.begun.elapsed().as_secs_f64();
         let rate = done.bytes as f64 / seconds.max(1e-9);
@@ -398,7 +396,7 @@ impl Job {
         if whole {
             return Ok(Exit::Good);
         }
-        output::say(&format!("interrupted: {} is not whole", place(path)));
+        output::say(&format!("interrupted: {} is incomplete", place(path)));
         Ok(Exit::Interrupted)
     }
 }

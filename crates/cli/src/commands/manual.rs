@@ -1,4 +1,4 @@
-//! `completions`, `man` and `manual`: made from the arguments and tables themselves.
+//! `completions`, `man` and `manual`: generated from the program's arguments and tables.
 
 use std::fmt::Write as _;
 
@@ -16,7 +16,7 @@ pub(crate) fn completions(matches: &ArgMatches) -> Result<Exit, Failure> {
     };
     let mut script = Vec::new();
     clap_complete::generate(*shell, &mut command(), "plimsoll", &mut script);
-    output::result(&String::from_utf8_lossy(&script));
+    output::verbatim(&String::from_utf8_lossy(&script));
     Ok(Exit::Good)
 }
 
@@ -41,20 +41,20 @@ pub(crate) fn man(matches: &ArgMatches) -> Result<Exit, Failure> {
     };
     let mut text = Vec::new();
     page.render(&mut text).map_err(Failure::failed)?;
-    output::result(&String::from_utf8_lossy(&text));
+    output::verbatim(&String::from_utf8_lossy(&text));
     Ok(Exit::Good)
 }
 
 /// `plimsoll manual`: the whole reference as one Markdown page.
 pub(crate) fn manual() -> Result<Exit, Failure> {
-    output::result(&reference());
+    output::verbatim(&reference());
     Ok(Exit::Good)
 }
 
-/// Every command, setting, factor, metric, attribute and exit code, read off the tables the program itself works by.
+/// Every command, setting, factor, metric, attribute and exit code, from the program's own tables.
 fn reference() -> String {
     let mut out = String::from(
-        "# Reference\n\nPrinted by `plimsoll manual` from the tables the program itself works by. How to use it is in \
+        "# Reference\n\n`plimsoll manual` prints this page from the program's own tables. For explanations see \
          [the handbook](index.md).\n\n## Commands\n\n",
     );
     // Writing to a String cannot fail.
@@ -65,7 +65,7 @@ fn reference() -> String {
     let vocabulary = crate::registry::REGISTRY.vocabulary();
     out += "\n## Experiment file\n\n### Top level\n\n";
     settings(&mut out, model::experiment::TOP_SETTINGS);
-    out += "\n### `[target]`\n\nBeside the table `environment`.\n\n";
+    out += "\n### `[target]`\n\nThe table `environment` is allowed in addition.\n\n";
     settings(&mut out, model::experiment::TARGET_SETTINGS);
     out += "\n### `[load]`\n\n";
     settings(&mut out, model::load::LOAD_SETTINGS);
@@ -75,7 +75,7 @@ fn reference() -> String {
         let operations: Vec<String> = workload.operations.iter().map(|name| format!("`{name}`")).collect();
         let _ = writeln!(out, "\nOperations: {}.", operations.join(", "));
     }
-    out += "\n### Factors for `[vary]`\n\nBeside every `workload.` and `load.` setting above.\n\n\
+    out += "\n### Factors for `[vary]`\n\nIn addition to every `workload.` and `load.` setting above.\n\n\
             | factor | levels | what it sets |\n| --- | --- | --- |\n";
     for factor in &vocabulary.factors {
         let path = if factor.named { format!("{}`, `{0}.NAME", factor.path) } else { factor.path.into() };
@@ -95,19 +95,19 @@ fn reference() -> String {
             cell(&parameters)
         );
     }
-    out += "\n## Metrics\n\n| metric | what it says | Perfmon | sar |\n| --- | --- | --- | --- |\n";
+    out += "\n## Metrics\n\n| metric | meaning | Perfmon | sar |\n| --- | --- | --- | --- |\n";
     for (_, metric) in counters::all_metrics() {
         let known = |name: &str| if name.is_empty() { String::new() } else { format!("`{}`", cell(name)) };
         let (perfmon, sar) = (known(&metric.perfmon), known(&metric.sar));
         let _ = writeln!(out, "| `{}` | {} | {perfmon} | {sar} |", metric.name, cell(&metric.about));
     }
-    out += "\n## Attributes of people\n\nOf `plimsoll generate people --attributes K`, in their order.\n\n\
-            | | attribute | in LDIF | holds |\n| ---: | --- | --- | --- |\n";
+    out += "\n## Attributes of people\n\n`plimsoll generate people --attributes K` writes the first K of them.\n\n\
+            | | attribute | in LDIF | content |\n| ---: | --- | --- | --- |\n";
     for (at, attribute) in people::ATTRIBUTES.iter().enumerate() {
         let ldap = attribute.ldap.map(|name| format!("`{name}`")).unwrap_or_default();
         let _ = writeln!(out, "| {} | `{}` | {ldap} | {} |", at + 1, attribute.name, cell(attribute.about));
     }
-    out += "\n## Exit codes\n\n| code | means |\n| --- | --- |\n";
+    out += "\n## Exit codes\n\n| code | meaning |\n| --- | --- |\n";
     for (exit, about) in TABLE {
         let _ = writeln!(out, "| {} | {about} |", exit as u8);
     }
@@ -115,7 +115,7 @@ fn reference() -> String {
 }
 
 fn settings(out: &mut String, table: &[model::SettingInfo]) {
-    *out += "| setting | takes | default | what it does |\n| --- | --- | --- | --- |\n";
+    *out += "| setting | value | default | description |\n| --- | --- | --- | --- |\n";
     for info in table {
         let default =
             if info.default.is_empty() { String::new() } else { format!("`{}`", cell(info.default)) };
@@ -129,7 +129,7 @@ fn settings(out: &mut String, table: &[model::SettingInfo]) {
     }
 }
 
-/// A bar would end the cell of a table.
+/// Escapes `|`, which would end a table cell.
 fn cell(text: &str) -> String {
     text.replace('|', "\\|")
 }

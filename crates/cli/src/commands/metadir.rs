@@ -37,7 +37,7 @@ pub(crate) fn arguments(json: impl Fn() -> Arg) -> Command {
             .long("config")
             .value_name("FILE")
             .default_value("metadirectory.toml")
-            .help("The configuration")
+            .help("The configuration file")
     };
     let what = || {
         let steps = StepKind::NAMES.map(|(name, _)| name).join(", ");
@@ -45,58 +45,58 @@ pub(crate) fn arguments(json: impl Fn() -> Arg) -> Command {
             .value_name("RUN | AGENT STEP")
             .num_args(1..=2)
             .required(true)
-            .help(format!("A run by its name, or an agent and a step: {steps}"))
+            .help(format!("Name of a run profile, or an agent and a step: {steps}"))
     };
     Command::new("metadir")
-        .about("The metadirectory: identities from several systems kept in step")
+        .about("The metadirectory: synchronize identities of several systems")
         .subcommand_required(true)
         .arg_required_else_help(true)
         .subcommand(metadir_init::arguments())
-        .subcommand(Command::new("check").about("Validate a configuration, touching nothing").arg(config()))
+        .subcommand(Command::new("check").about("Validate a configuration, without changing anything").arg(config()))
         .subcommand(
             Command::new("run")
-                .about("Carry out a run of the configuration, or one step of an agent")
+                .about("Execute a run profile of the configuration, or one step of an agent")
                 .arg(what())
                 .arg(config())
                 .arg(
                     Arg::new("progress")
                         .long("progress")
                         .action(ArgAction::SetTrue)
-                        .help("For programs: a line on standard error after each commit, `progress AGENT STEP OBJECTS`, with `done` behind the last of a step"),
+                        .help("For programs: print a line to standard error after each commit, `progress AGENT STEP OBJECTS`, with `done` at the end of the step"),
                 )
                 .arg(json()),
         )
         .subcommand(
             Command::new("preview")
-                .about("What a run or a step would do, and what it would send; changes nothing")
+                .about("Show what a run or a step would change and export, without doing it")
                 .arg(what())
                 .arg(
                     Arg::new("output")
                         .long("output")
                         .short('o')
                         .value_name("FILE")
-                        .help("Write every change there; without it, the first are printed"),
+                        .help("Write all changes to this file; without it, only the first are printed"),
                 )
                 .arg(
                     Arg::new("object")
                         .long("object")
                         .value_name("KEY")
-                        .help("Of an agent: what becomes of the object with this name or anchor, and why"),
+                        .help("Show how the synchronization of an agent would process the object with this name or anchor, and why"),
                 )
                 .arg(config())
                 .arg(json()),
         )
-        .subcommand(Command::new("status").about("How each connector space stands").arg(config()).arg(json()))
+        .subcommand(Command::new("status").about("Show the state of each connector space").arg(config()).arg(json()))
         .subcommand(
             Command::new("history")
-                .about("What the last steps did, the newest first")
+                .about("Show the results of the last steps, newest first")
                 .arg(
                     Arg::new("most")
                         .long("most")
                         .value_name("N")
                         .default_value("20")
                         .value_parser(clap::value_parser!(u64).range(1..=100_000))
-                        .help("How many steps"),
+                        .help("Number of steps"),
                 )
                 .arg(config())
                 .arg(json()),
@@ -106,7 +106,7 @@ pub(crate) fn arguments(json: impl Fn() -> Arg) -> Command {
 
 /// Carries out a command of the family.
 pub(crate) fn metadir(matches: &ArgMatches) -> Result<Exit, Failure> {
-    // What ps shows, and what `process:metadir` watches: not the program that measures it.
+    // The name in ps, and for `process:metadir`, so that it differs from the measuring program.
     let _ = rustix::thread::set_name(c"metadir");
     match matches.subcommand() {
         Some(("init", matches)) => metadir_init::run(matches),
@@ -116,7 +116,7 @@ pub(crate) fn metadir(matches: &ArgMatches) -> Result<Exit, Failure> {
         Some(("status", matches)) => status(matches),
         Some(("history", matches)) => history(matches),
         Some(("scim-server", matches)) => scim_server::run(matches),
-        _ => Err(Failure::usage("error: which command? plimsoll metadir --help lists them")),
+        _ => Err(Failure::usage("error: the command is missing: plimsoll metadir --help lists the commands")),
     }
 }
 
@@ -125,11 +125,11 @@ fn read(path: &str) -> Result<Config, Failure> {
     Ok(read_with_text(path)?.0)
 }
 
-/// The same, with the text of it.
+/// The same, with its text.
 fn read_with_text(path: &str) -> Result<(Config, String), Failure> {
     let text = files::read_text(Path::new(path), CONFIGURATION_BYTES_MAX).map_err(|error| {
         let hint = match error.kind() {
-            std::io::ErrorKind::NotFound => "\n  plimsoll metadir init writes one to start from",
+            std::io::ErrorKind::NotFound => "\n  plimsoll metadir init writes an example",
             _ => "",
         };
         Failure::usage(format!("error: {path} cannot be read: {error}{hint}"))
@@ -182,7 +182,7 @@ fn not_opened(error: StepError) -> Failure {
     }
 }
 
-/// A configuration whose waits for servers Ctrl-C and its like end. Commands that only read do without: the signal ends them.
+/// A configuration in which signals interrupt waits for servers. Commands that only read do not need it: the signal ends them.
 fn interruptible(mut config: Config) -> Config {
     config.interrupt_by(&Interrupt::by(crate::interrupt::flag()));
     config
@@ -211,7 +211,7 @@ fn titles(config: &Config, steps: &[Step]) -> Vec<String> {
     steps.iter().map(|step| format!("{} {}", agent(step), step.kind.name())).collect()
 }
 
-/// Carries steps out one after the other, up to the first that cannot be, or whose outcome the run is to stop after. `tells` writes lines of progress for programs.
+/// Executes steps in order, until one fails or has an outcome in `stop_after`. `tells` writes progress lines for programs.
 fn carry_out(
     directory: &mut Metadirectory,
     run: &RunProfile,
@@ -224,7 +224,9 @@ fn carry_out(
     for (at, (step, title)) in run.steps.iter().zip(titles).enumerate() {
         if directory.is_left_out(*step) {
             if !is_quiet {
-                output::result(&format!("{title}: left out, nothing was sent that it could show"));
+                output::result(&format!(
+                    "{title}: skipped, because nothing was exported that it could confirm"
+                ));
             }
             continue;
         }
@@ -235,12 +237,12 @@ fn carry_out(
         });
         progress.clear();
         if done.is_ok() {
-            progress.tell(" done");
+            progress.report(" done");
         }
         match done {
             Ok(record) => {
                 if !is_quiet {
-                    output::result(&told(&record));
+                    output::result(&reported(&record));
                 }
                 if record.outcome.contains("error") {
                     exit = Exit::Failed;
@@ -250,7 +252,7 @@ fn carry_out(
                 if stops && left > 0 {
                     let (title, outcome) = (title, &record.outcome);
                     output::say(&format!(
-                        "{} stops after {title}: {outcome} is in its `stop_after`; {left} more steps were not carried out",
+                        "{} stops after {title}: {outcome} is in its `stop_after`; {left} more steps were not executed",
                         run.name
                     ));
                 }
@@ -290,12 +292,12 @@ fn preview(matches: &ArgMatches) -> Result<Exit, Failure> {
             .map_err(|error| unwritable(path, error))?;
         changes.file = Some(std::io::BufWriter::new(file));
     }
-    // The metadirectory tells each change as it comes; what became of them is asked at the end.
+    // The metadirectory reports each change immediately; the totals are read at the end.
     let changes = Arc::new(Mutex::new(changes));
     let into = Arc::clone(&changes);
     let is_json = matches.get_flag("json");
-    let told = Box::new(move |change: Difference| held(&into).take_up(change, is_json));
-    let mut directory = Metadirectory::preview(interruptible(config), told).map_err(not_opened)?;
+    let reported = Box::new(move |change: Difference| held(&into).take_up(change, is_json));
+    let mut directory = Metadirectory::preview(interruptible(config), reported).map_err(not_opened)?;
     let (records, exit) = carry_out(&mut directory, &run, &titles, is_json, false);
     drop(directory);
     let mut changes = std::mem::take(&mut *held(&changes));
@@ -329,18 +331,16 @@ fn preview(matches: &ArgMatches) -> Result<Exit, Failure> {
     Ok(exit)
 }
 
-/// What becomes of one object of a connector space, and why.
+/// The processing of one object of a connector space, with reasons.
 fn preview_object(config: Config, what: &[&str], key: &str, is_json: bool) -> Result<Exit, Failure> {
     let [agent] = what else {
-        return Err(Failure::usage(
-            "error: --object asks about an object of one agent: name the agent alone",
-        ));
+        return Err(Failure::usage("error: --object needs the name of one agent and no step"));
     };
     let at = place_of(&config, agent)?;
     let changes = Arc::new(Mutex::new(Vec::new()));
     let into = Arc::clone(&changes);
-    let told = Box::new(move |change: Difference| held(&into).push(change));
-    let mut directory = Metadirectory::preview(config, told).map_err(Failure::failed)?;
+    let reported = Box::new(move |change: Difference| held(&into).push(change));
+    let mut directory = Metadirectory::preview(config, reported).map_err(Failure::failed)?;
     let why = directory.explain(at, key).map_err(Failure::failed)?.ok_or_else(|| {
         Failure::usage(format!(
             "error: the connector space of {agent} has no object {key:?}\n  name it by its name or its anchor, \
@@ -356,25 +356,25 @@ fn preview_object(config: Config, what: &[&str], key: &str, is_json: bool) -> Re
     }
     output::result(why.trim_end());
     output::result(match changes.is_empty() {
-        true => "a synchronization would change nothing",
-        false => "a synchronization would change:",
+        true => "A synchronization would change nothing.",
+        false => "A synchronization would change:",
     });
     changes.iter().for_each(|change| output::result(&change.to_string()));
     Ok(Exit::Good)
 }
 
-/// What is shared with the thread that a preview tells its changes on.
+/// The state shared with the thread that receives the changes of a preview.
 fn held<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
     shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What a preview was told.
+/// The collected changes of a preview.
 #[derive(Default)]
 struct Changes {
     count: u64,
-    /// The first of them, when no file takes all.
+    /// The first changes, if there is no output file.
     first: Vec<Difference>,
-    /// Then, of each sort the first, and how many there are.
+    /// The first changes of each kind, and their number.
     sorts: Vec<(Vec<Difference>, u64)>,
     file: Option<std::io::BufWriter<files::Output>>,
     error: Option<std::io::Error>,
@@ -439,7 +439,7 @@ impl Changes {
     }
 }
 
-/// Where a change is, of what, and what it is.
+/// The location, the object type and the kind of a change.
 fn sort_of(change: &Difference) -> (&'static str, &str, &'static str) {
     let (place, of) = match &change.place {
         Place::Staged(agent) => ("import", agent),
@@ -469,15 +469,17 @@ fn place_of(config: &Config, agent: &str) -> Result<usize, Failure> {
     })
 }
 
-/// The run that is asked for; one step is a run of its own.
+/// The requested run; a single step is a run of one step.
 fn steps(config: &Config, what: &[&str]) -> Result<RunProfile, Failure> {
     match what {
         [name] => {
             let run = config.runs.iter().find(|run| run.name == *name).ok_or_else(|| {
                 let all: Vec<&str> = config.runs.iter().map(|run| run.name.as_str()).collect();
                 let known = match config.agents.iter().any(|agent| agent.name == *name) {
-                    true => format!("it is an agent: name one of its steps too, such as {name} full-import"),
-                    false if all.is_empty() => "it has none: name an agent and a step, or write one".into(),
+                    true => format!("it is an agent: add one of its steps, such as {name} full-import"),
+                    false if all.is_empty() => {
+                        "the configuration has no [runs]: name an agent and a step, or add a run".into()
+                    }
                     false => model::problem::did_you_mean(name, all),
                 };
                 Failure::usage(format!("error: there is no run {name:?} in [runs]\n  {known}"))
@@ -498,7 +500,7 @@ fn steps(config: &Config, what: &[&str]) -> Result<RunProfile, Failure> {
     }
 }
 
-fn told(record: &StepRecord) -> String {
+fn reported(record: &StepRecord) -> String {
     let counters: Vec<String> = record
         .counters
         .iter()
@@ -567,7 +569,7 @@ fn status(matches: &ArgMatches) -> Result<Exit, Failure> {
         ">disconnectors",
         ">filtered",
         ">to synchronize",
-        ">to send or confirm",
+        ">pending exports",
         ">failures",
     ];
     let mut table = Table::new("", &heads);
@@ -601,7 +603,7 @@ fn history(matches: &ArgMatches) -> Result<Exit, Failure> {
         return Ok(Exit::Good);
     }
     if records.is_empty() {
-        output::result("nothing was run yet\nnext: plimsoll metadir run RUN");
+        output::result("no step was executed yet\nnext: plimsoll metadir run RUN");
         return Ok(Exit::Good);
     }
     for record in &records {
@@ -609,12 +611,12 @@ fn history(matches: &ArgMatches) -> Result<Exit, Failure> {
         let step = format!("{} {}", record.agent, record.step);
         // A step that was run by itself is a run of its name.
         let run = if record.run == step { String::new() } else { format!("{}: ", record.run) };
-        output::result(&format!("{began}  {run}{}", told(record)));
+        output::result(&format!("{began}  {run}{}", reported(record)));
     }
     Ok(Exit::Good)
 }
 
-/// How far a step is, on standard error.
+/// Progress of a step, on standard error.
 struct Progress {
     title: String,
     redraw: bool,
@@ -635,12 +637,12 @@ impl Progress {
             begin: Instant::now(),
             shown: None,
         };
-        progress.tell("");
+        progress.report("");
         progress
     }
 
     /// A line for a program, in one piece.
-    fn tell(&self, done: &str) {
+    fn report(&self, done: &str) {
         if self.lines {
             let line = format!("progress {} {}{done}\n", self.title, self.objects);
             let _ = std::io::stderr().lock().write_all(line.as_bytes());
@@ -650,7 +652,7 @@ impl Progress {
     fn show(&mut self, done: u64) {
         self.objects = done;
         if self.lines {
-            return self.tell("");
+            return self.report("");
         }
         let every = if self.redraw { SHOWN_EVERY } else { WRITTEN_EVERY };
         if self.shown.unwrap_or(self.begin).elapsed() < every {

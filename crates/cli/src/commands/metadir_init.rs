@@ -1,4 +1,4 @@
-//! `plimsoll metadir init`: a metadirectory to start from, with something to try it with.
+//! `plimsoll metadir init`: an example metadirectory with test data.
 
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ const CONFIGURATION: &str = include_str!("../../templates/metadirectory/metadire
 const LDAP: &str = include_str!("../../templates/metadirectory/ldap.toml");
 const LDIF: &str = include_str!("../../templates/metadirectory/ldif.toml");
 const SERVER: &str = include_str!("../../templates/metadirectory/directory.sh");
-/// The password of the server that is made to try it with, which listens on this host alone.
+/// The password of the test server, which listens only on this host.
 const PASSWORD: &str = "secret";
 
 /// Where `metadir` looks for a configuration when none is named.
@@ -25,7 +25,7 @@ const DEFAULT_PATH: &str = "metadirectory.toml";
 const STAFF_ATTRIBUTES: usize = 8;
 /// Attributes up to the mobile telephone, for the phone book.
 const PHONE_ATTRIBUTES: usize = 13;
-/// The table that people are written as becomes a phone book.
+/// Converts the table of people to a phone book.
 const PHONE_BOOK: &str = "
 CREATE TABLE subscriber (employee text PRIMARY KEY, extension text, mobile text);
 INSERT INTO subscriber SELECT employeeNumber, telephoneNumber, mobile FROM people;
@@ -35,14 +35,14 @@ DROP TABLE people;
 /// Its arguments.
 pub(crate) fn arguments() -> Command {
     Command::new("init")
-        .about("Write a configuration to start from, with a staff file and a phone book to try it with")
+        .about("Write an example configuration, with a staff file and a phone book as test data")
         .arg(
             Arg::new("output")
                 .long("output")
                 .short('o')
                 .value_name("FILE")
                 .default_value(DEFAULT_PATH)
-                .help("Where to write it; the other files come beside it"),
+                .help("The file to write; the other files are written to the same folder"),
         )
         .arg(
             Arg::new("target")
@@ -50,7 +50,7 @@ pub(crate) fn arguments() -> Command {
                 .value_name("TARGET")
                 .default_value("ldap")
                 .value_parser(["ldap", "ldif"])
-                .help("What follows the staff file and the phone book: an LDAP directory, or a file of entries, which needs no server"),
+                .help("The target of the export: an LDAP directory, or an LDIF file, which needs no server"),
         )
         .arg(
             Arg::new("people")
@@ -58,19 +58,19 @@ pub(crate) fn arguments() -> Command {
                 .value_name("N")
                 .default_value("200")
                 .value_parser(value_parser!(u64).range(0..=10_000_000))
-                .help("How many people to try it with; 0 writes the configuration alone"),
+                .help("Number of people in the test data; 0 writes only the configuration"),
         )
 }
 
-/// A file that is to be made.
-struct Made {
+/// A file to create.
+struct NewFile {
     path: PathBuf,
-    what: What,
+    what: FileContent,
 }
 
-enum What {
+enum FileContent {
     Text(String),
-    /// Readable by its owner alone.
+    /// Readable only by its owner.
     Secret(String),
     Staff,
     PhoneBook,
@@ -84,16 +84,16 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<Exit, Failure> {
     let configuration = CONFIGURATION.replace("DIRECTORY\n", if is_ldap { LDAP } else { LDIF });
     let configuration = configuration.replace("STAFF", &people.max(1).to_string());
     let beside = |name: &str| path.with_file_name(name);
-    let mut made = vec![Made { path: path.clone(), what: What::Text(configuration) }];
+    let mut made = vec![NewFile { path: path.clone(), what: FileContent::Text(configuration) }];
     if people > 0 {
-        made.push(Made { path: beside("staff.csv"), what: What::Staff });
-        made.push(Made { path: beside("phones.db"), what: What::PhoneBook });
+        made.push(NewFile { path: beside("staff.csv"), what: FileContent::Staff });
+        made.push(NewFile { path: beside("phones.db"), what: FileContent::PhoneBook });
     }
     if is_ldap && people > 0 {
-        made.push(Made { path: beside("directory.sh"), what: What::Text(SERVER.into()) });
-        made.push(Made { path: beside("directory.password"), what: What::Secret(PASSWORD.into()) });
+        made.push(NewFile { path: beside("directory.sh"), what: FileContent::Text(SERVER.into()) });
+        made.push(NewFile { path: beside("directory.password"), what: FileContent::Secret(PASSWORD.into()) });
     }
-    // Looked at before anything is written.
+    // Checked before anything is written.
     if let Some(there) = made.iter().find(|file| file.path.symlink_metadata().is_ok()) {
         return Err(exists(&there.path));
     }
@@ -109,18 +109,16 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<Exit, Failure> {
         _ => format!(" --config {}", path.display()),
     };
     let wrote = names.join(", ");
-    // Without people there is nothing to run yet.
+    // Without people `run` is missing yet.
     output::result(&match (people, is_ldap) {
         (0, _) => {
-            format!(
-                "wrote {wrote}\nnext: write your own systems into it, then plimsoll metadir check{config}"
-            )
+            format!("wrote {wrote}\nnext: add your own systems to it, then plimsoll metadir check{config}")
         }
         (_, false) => format!(
             "wrote {wrote}\nnext: plimsoll metadir preview full{config}\n      plimsoll metadir run full{config}"
         ),
         (_, true) => format!(
-            "wrote {wrote}\nnext: plimsoll metadir preview full{config}\n      sh {}  (in another terminal: an LDAP server to try it with)\n      \
+            "wrote {wrote}\nnext: plimsoll metadir preview full{config}\n      sh {}  (in another terminal: starts a test LDAP server)\n      \
              plimsoll metadir run full{config}",
             beside("directory.sh").display()
         ),
@@ -130,23 +128,25 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<Exit, Failure> {
 
 fn exists(path: &Path) -> Failure {
     Failure::usage(format!(
-        "error: {} exists already, and is left as it is; nothing was written\n  name another folder with --output FOLDER/metadirectory.toml",
+        "error: {} exists already; nothing was written\n  name another folder with --output FOLDER/metadirectory.toml",
         path.display()
     ))
 }
 
-fn write(file: &Made, people: u64) -> std::io::Result<()> {
+fn write(file: &NewFile, people: u64) -> std::io::Result<()> {
     let population = Population::new(1, people);
     let mut go_on = |_, _| true;
     match &file.what {
-        What::Text(text) => files::create_new(&file.path, 0o644)?.write_all(text.as_bytes()),
-        What::Secret(text) => files::create_new(&file.path, files::PRIVATE_FILE)?.write_all(text.as_bytes()),
-        What::Staff => {
+        FileContent::Text(text) => files::create_new(&file.path, 0o644)?.write_all(text.as_bytes()),
+        FileContent::Secret(text) => {
+            files::create_new(&file.path, files::PRIVATE_FILE)?.write_all(text.as_bytes())
+        }
+        FileContent::Staff => {
             let mut out = files::create_new(&file.path, files::PRIVATE_FILE)?;
             let mut sink = Sink::new(&mut out, &mut go_on);
             people::write_people(&population, STAFF_ATTRIBUTES, &Format::Csv, &mut sink).map(drop)
         }
-        What::PhoneBook => {
+        FileContent::PhoneBook => {
             let mut script = SqliteScript::create(&file.path)?;
             let mut sink = Sink::new(&mut script, &mut go_on);
             people::write_people(&population, PHONE_ATTRIBUTES, &Format::Sql(Dialect::Sqlite), &mut sink)?;

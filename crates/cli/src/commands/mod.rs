@@ -1,13 +1,16 @@
 //! One module per command, or per family of commands that share a subject.
 
 pub(crate) mod demo;
+pub(crate) mod diskspd;
 pub(crate) mod doctor;
+pub(crate) mod exec;
 pub(crate) mod experiment;
 pub(crate) mod fio;
 pub(crate) mod generate;
 pub(crate) mod manual;
 pub(crate) mod metadir;
 pub(crate) mod metadir_init;
+mod other_tool;
 pub(crate) mod record;
 pub(crate) mod restore;
 pub(crate) mod scim_server;

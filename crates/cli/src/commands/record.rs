@@ -1,5 +1,5 @@
-//! `runs`, `show`, `explain`, `compare`, `report`, `export`: what is in the record, judged and shown. All of it is made
-//! from the run directory alone.
+//! `runs`, `show`, `explain`, `compare`, `report`, `export`: analyse and show a record. They read
+//! only the run directory.
 
 use std::path::{Path, PathBuf};
 
@@ -12,7 +12,7 @@ use crate::carry_out::{self, Failure};
 use crate::exit::Exit;
 use crate::output;
 
-/// The largest `result.json` that a line of `plimsoll runs` is read from; a larger one is made again from the record.
+/// The largest `result.json` that `plimsoll runs` reads; for a larger one it reads the record.
 const RESULT_BYTES_MAX: u64 = 16 << 20;
 
 /// The run directories in a folder, oldest first, as their names are dates.
@@ -21,7 +21,7 @@ pub(crate) fn run_directories(folder: &Path) -> Vec<PathBuf> {
         .map(|entries| {
             entries
                 .filter_map(Result::ok)
-                // A link would lead out of the folder; a run elsewhere can be named.
+                // A link could point outside the folder; users can name such runs explicitly.
                 .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
                 .map(|entry| entry.path())
                 .filter(|path| path.join("trials").is_dir())
@@ -36,7 +36,7 @@ pub(crate) fn run_directories(folder: &Path) -> Vec<PathBuf> {
 fn find(name: &str) -> Result<PathBuf, Failure> {
     if name == "last" {
         return run_directories(Path::new("runs")).pop().ok_or_else(|| {
-            Failure::usage("error: there is no run under `runs` yet\n  `plimsoll demo` makes one")
+            Failure::usage("error: there is no run in the folder `runs`\n  `plimsoll demo` creates one")
         });
     }
     let candidates = [PathBuf::from(name), Path::new("runs").join(name)];
@@ -44,7 +44,7 @@ fn find(name: &str) -> Result<PathBuf, Failure> {
         let names: Vec<String> =
             run_directories(Path::new("runs")).iter().map(|path| path.display().to_string()).collect();
         let help = match names.is_empty() {
-            true => "there are no runs under `runs`".to_string(),
+            true => "there are no runs in the folder `runs`".to_string(),
             false => model::problem::near_word(name, names.iter().map(String::as_str))
                 .map_or("`plimsoll runs` lists them".into(), |near| format!("did you mean `{near}`?")),
         };
@@ -59,7 +59,7 @@ pub(crate) fn load(name: &str) -> Result<(PathBuf, Study, ResultDocument), Failu
     Ok((path, study, document))
 }
 
-/// What a line of `plimsoll runs` says of a run. Whole results of hundreds of runs would take gigabytes.
+/// The data for a line of `plimsoll runs`. Complete results of hundreds of runs would need gigabytes.
 struct Summary {
     experiment: String,
     workload: String,
@@ -87,7 +87,7 @@ pub(crate) fn runs(matches: &ArgMatches) -> Result<Exit, Failure> {
     let folder = text(matches, "dir");
     let mut rows = Vec::new();
     for path in run_directories(Path::new(folder)) {
-        // A large record is not read for a line of a list: its result stands in result.json.
+        // A large record is not read for a line of a list: result.json has its result.
         let kept: Option<ResultDocument> = files::Directory::open(&path)
             .and_then(|folder| folder.read("result.json", RESULT_BYTES_MAX))
             .ok()
@@ -112,7 +112,7 @@ pub(crate) fn runs(matches: &ArgMatches) -> Result<Exit, Failure> {
         return Ok(Exit::Good);
     }
     if rows.is_empty() {
-        output::result(&format!("no runs under {folder} yet\nnext: plimsoll demo"));
+        output::result(&format!("no runs in the folder {folder}\nnext: plimsoll demo"));
         return Ok(Exit::Good);
     }
     let mut out = String::new();
@@ -141,7 +141,7 @@ pub(crate) fn runs(matches: &ArgMatches) -> Result<Exit, Failure> {
 pub(crate) fn show(matches: &ArgMatches) -> Result<Exit, Failure> {
     let (_, _, document) = load(text(matches, "run"))?;
     carry_out::show(&document, matches.get_flag("json"), matches.get_flag("verbose"));
-    // Showing a missed goal is not missing it: the code of the measuring command said so.
+    // A missed goal affects only the exit code of the measuring command.
     Ok(Exit::Good)
 }
 
@@ -172,12 +172,19 @@ pub(crate) fn report(matches: &ArgMatches) -> Result<Exit, Failure> {
 
 /// `plimsoll export`.
 pub(crate) fn export(matches: &ArgMatches) -> Result<Exit, Failure> {
-    let (_, _, document) = load(text(matches, "run"))?;
+    let (_, study, document) = load(text(matches, "run"))?;
+    let of_launches = |text: Option<String>| {
+        text.ok_or_else(|| {
+            Failure::usage("error: this run did not launch commands\n  export it as csv, json or markdown")
+        })
+    };
     match text(matches, "format") {
+        "hyperfine-json" => output::json(&of_launches(report::hyperfine_json(&document, &study))?),
+        "hyperfine-markdown" => output::verbatim(&of_launches(report::hyperfine_markdown(&document))?),
         "json" => output::json(&report::json(&document)),
-        "markdown" => output::result(&report::markdown(&document)),
-        "junit" => output::result(&report::junit(&document)),
-        _ => output::result(&report::csv(&document)),
+        "markdown" => output::verbatim(&report::markdown(&document)),
+        "junit" => output::verbatim(&report::junit(&document)),
+        _ => output::verbatim(&report::csv(&document)),
     }
     Ok(Exit::Good)
 }
@@ -187,13 +194,13 @@ pub(crate) fn compare(matches: &ArgMatches) -> Result<Exit, Failure> {
     let names = ["a", "b"].map(|id| text(matches, id).to_string());
     let (mut a, mut b) = match (side(&names[0]), side(&names[1])) {
         (Ok(a), Ok(b)) => (a, b),
-        // Both mistakes at once, unless they are the same one.
+        // Report both mistakes, unless they are the same.
         (Err(a), Err(b)) if a.text != b.text => {
             return Err(Failure { text: format!("{}\n{}", a.text, b.text), exit: a.exit });
         }
         (Err(failure), _) | (_, Err(failure)) => return Err(failure),
     };
-    // One configuration of two runs: the runs tell them apart.
+    // One configuration of two runs: the names of the runs distinguish them.
     if a.label == b.label {
         [a.label, b.label] = names;
     }

@@ -1,4 +1,4 @@
-//! `restore`: undo what a killed run left changed, and say which files it left.
+//! `restore`: undo the changes of a killed run, and list the files that it left.
 
 use std::path::Path;
 
@@ -6,7 +6,7 @@ use clap::ArgMatches;
 use engine::restore::{FileRemains, LeftFile, Outcome, Removing, Restored, Restoring, left_files, restore};
 use engine::workload::Remains;
 use model::quantity;
-use record::{Found, Journal};
+use record::{Journal, JournalState};
 
 use crate::carry_out::Failure;
 use crate::exit::Exit;
@@ -34,7 +34,7 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<Exit, Failure> {
     let (mut seen, mut failed) = (0, false);
     for found in journals {
         match found {
-            Found::Left(mut journal) => {
+            JournalState::Left(mut journal) => {
                 let run = name_of(&journal);
                 let restored = restore(&mut journal, how, REGISTRY.carry_out).map_err(Failure::failed)?;
                 seen += restored.len();
@@ -43,11 +43,11 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<Exit, Failure> {
                 seen += left.len();
                 failed |= show_files(&run, &left, removing);
             }
-            Found::Running(run, process) => {
+            JournalState::Running(run, process) => {
                 seen += 1;
                 output::result(&format!("{}: process {process} is still running it", run.display()));
             }
-            Found::Damaged(why) => {
+            JournalState::Damaged(why) => {
                 seen += 1;
                 failed = true;
                 output::say(&format!("error: {why}"));
@@ -65,7 +65,7 @@ fn name_of(journal: &Journal) -> String {
     journal.header().map(|header| header.run.display().to_string()).unwrap_or_default()
 }
 
-/// Shows each change that a run left, with its steps; true when one could not be undone.
+/// Shows each remaining change of a run with its steps; true if one could not be undone.
 fn show(run: &str, restored: &[Restored]) -> bool {
     for Restored { factor, steps, outcome } in restored {
         let what = match outcome {
@@ -73,12 +73,12 @@ fn show(run: &str, restored: &[Restored]) -> bool {
             Outcome::Undone => format!("{factor} restored"),
             Outcome::Planned => format!("{factor} would be restored"),
             Outcome::EndedWithTheBoot => {
-                format!("{factor}: the host was started again since, nothing is left of the change")
+                format!("{factor}: the host was rebooted since; the change no longer exists")
             }
             Outcome::OtherHost(host) => {
                 format!("{factor} was changed on the host {host}: run `plimsoll restore` there")
             }
-            Outcome::Discarded(why) => format!("{factor} forgotten: {why}"),
+            Outcome::Discarded(why) => format!("{factor}: journal entry dropped: {why}"),
             Outcome::Failed(why) => {
                 output::say(&format!("error: {run}: {factor} could not be restored: {why}"));
                 continue;
@@ -92,7 +92,7 @@ fn show(run: &str, restored: &[Restored]) -> bool {
     restored.iter().any(|restored| matches!(restored.outcome, Outcome::Failed(_)))
 }
 
-/// Shows each file that a run left; true when one could not be removed that was to be.
+/// Shows each remaining file of a run; true if one could not be removed as requested.
 fn show_files(run: &str, left: &[LeftFile], removing: Removing) -> bool {
     let mut failed = false;
     for LeftFile { workload, made, remains } in left {
@@ -118,10 +118,10 @@ fn show_files(run: &str, left: &[LeftFile], removing: Removing) -> bool {
                     }
                 }
             }
-            FileRemains::Here(Remains::InUse) => format!("{path} is used by another run: it stays"),
+            FileRemains::Here(Remains::InUse) => format!("{path} is kept: another run uses it"),
             FileRemains::Here(Remains::Kept) => format!("{path} is kept, as `--keep` requested"),
             FileRemains::Here(Remains::Replaced) => {
-                format!("{path} is another file than the one that the run made: it stays")
+                format!("{path} is kept: it is not the file that the run created")
             }
             FileRemains::Here(Remains::NotRemovable(why)) if removing == Removing::Remove => {
                 failed = true;
@@ -132,28 +132,28 @@ fn show_files(run: &str, left: &[LeftFile], removing: Removing) -> bool {
                 format!("{path} was left by the {workload} load and is not removed: {why}")
             }
             FileRemains::OtherHost(host) => {
-                format!("{path} was made on the host {host}: run `plimsoll restore` there")
+                format!("{path} was created on the host {host}: run `plimsoll restore` there")
             }
-            FileRemains::Discarded(why) => format!("{path} forgotten: {why}"),
+            FileRemains::Discarded(why) => format!("{path}: journal entry dropped: {why}"),
         };
         output::result(&format!("{run}: {what}"));
     }
     failed
 }
 
-/// The file in which a run directory once kept its steps back, and which a run directory from elsewhere may hold.
+/// The file for undo steps of old run directories, which a run directory of unknown origin may contain.
 const FOREIGN: &str = "restore.jsonl";
 
-/// As much of it as is looked at.
+/// Maximum number of bytes that are read.
 const FOREIGN_BYTES_MAX: u64 = 1 << 20;
 
-/// As many of its steps as are shown.
+/// Maximum number of steps that are shown.
 const FOREIGN_STEPS_MAX: usize = 50;
 
-/// As many characters of each of them.
+/// Maximum number of characters per step.
 const FOREIGN_LINE_MAX: usize = 300;
 
-/// Shows what a journal in the run directory says, which is never carried out: the directory may come from anybody.
+/// Shows a journal in the run directory, which is never executed, because the directory is untrusted.
 /// True when there is one.
 fn show_foreign(directory: &Path) -> bool {
     let path = directory.join(FOREIGN);
@@ -166,7 +166,7 @@ fn show_foreign(directory: &Path) -> bool {
         }
     };
     output::result(&format!(
-        "{} is not carried out: a run directory is data, and only what this host's own journal holds is restored. It says:",
+        "{} is not executed: Plimsoll restores only changes in the journal of this host, never from a run directory. It contains:",
         path.display()
     ));
     let text = String::from_utf8_lossy(&bytes);
@@ -185,25 +185,25 @@ fn show_foreign(directory: &Path) -> bool {
 pub(crate) fn before_resuming(directory: &Path) -> Result<Journal, Failure> {
     let found = Journal::of(directory).map_err(Failure::failed)?;
     let mut journal = match found {
-        Some(Found::Left(journal)) => journal,
-        Some(Found::Running(_, process)) => {
+        Some(JournalState::Left(journal)) => journal,
+        Some(JournalState::Running(_, process)) => {
             return Err(Failure::failed(format!("process {process} is still running this experiment")));
         }
-        Some(Found::Damaged(why)) => return Err(Failure::failed(why)),
+        Some(JournalState::Damaged(why)) => return Err(Failure::failed(why)),
         None => return Err(not_ours(directory, "it is not an unfinished run of this user on this host")),
     };
     let restored = restore(&mut journal, Restoring::Undo, REGISTRY.carry_out).map_err(Failure::failed)?;
     match show(&name_of(&journal), &restored) {
-        true => Err(Failure::failed("the host is not as it was before the run; see above")),
+        true => Err(Failure::failed("the host was not restored completely; see above")),
         false => Ok(journal),
     }
 }
 
-/// Why a run directory is not resumed: what it would start is the choice of whoever made it.
+/// Why a run directory is not resumed: its author would choose the programs that are started.
 pub(crate) fn not_ours(directory: &Path, why: &str) -> Failure {
     let directory = directory.display();
     Failure::usage(format!(
         "error: {directory} cannot be resumed: {why}\n  an experiment can start programs: read \
-         {directory}/experiment.toml, then run it anew with `plimsoll run {directory}/experiment.toml`"
+        {directory}/experiment.toml, then start a new run with `plimsoll run {directory}/experiment.toml`"
     ))
 }

@@ -1,4 +1,4 @@
-//! `plimsoll metadir scim-server`: a service to try an agent on, and the system under test of experiments.
+//! `plimsoll metadir scim-server`: a test service for agents, and a system under test for experiments.
 
 use std::path::Path;
 use std::sync::atomic::Ordering;
@@ -12,26 +12,26 @@ use crate::carry_out::Failure;
 use crate::exit::Exit;
 use crate::output;
 
-/// How often it looks whether it is to end.
+/// Interval of checks for a stop request.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// Its arguments.
 pub(crate) fn arguments() -> Command {
     Command::new("scim-server")
-        .about("A service that speaks SCIM 2.0, with its users in a file of SQLite: to try an agent or an experiment on")
+        .about("A SCIM 2.0 test server with an SQLite database, for agents and experiments")
         .arg(
             Arg::new("listen")
                 .long("listen")
                 .value_name("HOST:PORT")
                 .default_value("127.0.0.1:8080")
-                .help("Where it listens; port 0 takes one that is free. Where other hosts can connect, a token is required"),
+                .help("Address to listen on; port 0 selects a free port. A token is required if other hosts can connect"),
         )
         .arg(
             Arg::new("database")
                 .long("database")
                 .value_name("FILE")
                 .default_value("scim.db")
-                .help("Its users and groups; made with mode 0600 when it is not there"),
+                .help("Database of users and groups; created with mode 0600 if it does not exist"),
         )
         .arg(
             Arg::new("durability")
@@ -39,31 +39,31 @@ pub(crate) fn arguments() -> Command {
                 .value_name("WHEN")
                 .default_value("full")
                 .value_parser(["full", "off"])
-                .help("full: a change waits for the disk before it is answered; off: the kernel writes it when it likes"),
+                .help("full: the server flushes each change to disk before it responds; off: the kernel decides when to write"),
         )
         .arg(
             Arg::new("token-file")
                 .long("token-file")
                 .value_name("FILE")
                 .conflicts_with("token-env")
-                .help("The file with the bearer token that requests must show, which nobody else may read; without a token, none"),
+                .help("File with the bearer token that requests must send, readable only by this user. Default: no token"),
         )
         .arg(
             Arg::new("token-env")
                 .long("token-env")
                 .value_name("NAME")
-                .help("The environment variable with the token, instead of a file"),
+                .help("Environment variable with the token, instead of a file"),
         )
         .arg(
             Arg::new("allow-host")
                 .long("allow-host")
                 .value_name("NAME")
                 .action(ArgAction::Append)
-                .help("A name by which clients call the service, beside its address and localhost; may be repeated"),
+                .help("Additional host name that clients may use, besides the address and localhost; may be repeated"),
         )
 }
 
-/// Serves until it is told to end.
+/// Serves until it is stopped.
 pub(crate) fn run(matches: &ArgMatches) -> Result<Exit, Failure> {
     // Watched by its own name.
     let _ = rustix::thread::set_name(c"scim-server");
@@ -85,7 +85,7 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<Exit, Failure> {
     Ok(Exit::Good)
 }
 
-/// The token, from where no list of processes shows it.
+/// The token, from a place that is not visible in the process list.
 fn token(matches: &ArgMatches) -> Result<Option<String>, Failure> {
     let text = match (matches.get_one::<String>("token-file"), matches.get_one::<String>("token-env")) {
         (Some(path), _) => files::secret::read(Path::new(path))
@@ -102,12 +102,12 @@ fn refused(error: StartError) -> Failure {
     let help = match &error {
         StartError::Listen(..) => "choose an address of this host and a free port with --listen",
         StartError::NoToken(_) => {
-            "write a token into a file that only you can read, and name it with --token-file; or listen on this host only: --listen 127.0.0.1:8080"
+            "write a token to a file that only you can read, and name it with --token-file; or listen only on this host: --listen 127.0.0.1:8080"
         }
         StartError::UnusableToken => {
-            "write one into the file: `head -c 32 /dev/urandom | base64 > FILE; chmod 600 FILE`"
+            "write a token to the file: `head -c 32 /dev/urandom | base64 > FILE; chmod 600 FILE`"
         }
-        StartError::Database(..) => "name a file in a folder that you may write, with --database",
+        StartError::Database(..) => "name a file in a writable folder with --database",
         StartError::Thread(_) => "allow this user more processes: ulimit -u",
     };
     Failure::failed(format!("{error}\n  {help}"))

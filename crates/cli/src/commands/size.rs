@@ -1,7 +1,7 @@
 //! `plimsoll size`: what a load needs, from a sweep that was measured.
 
 use clap::{Arg, ArgMatches, Command};
-use model::SizeGoal;
+use model::{BytesGoal, ResultDocument, SizeGoal};
 
 use super::{record, text};
 use crate::carry_out::Failure;
@@ -11,15 +11,11 @@ use crate::output;
 /// Its arguments.
 pub(crate) fn arguments(run: Arg, json: Arg) -> Command {
     Command::new("size")
-        .about("What a load needs of the limiting resource, and what today's system carries")
+        .about("What a load needs of the limiting resource, or how long a copy of so many bytes takes")
         .arg(run)
-        .arg(
-            Arg::new("for")
-                .long("for")
-                .value_name("GOAL")
-                .required(true)
-                .help("\"2000/s\" or \"2000/s with response.p95 <= 1s\""),
-        )
+        .arg(Arg::new("for").long("for").value_name("GOAL").required(true).help(
+            "\"2000/s\" or \"2000/s with response.p95 <= 1s\"; of a copy the bytes, such as 10TB or 500GiB",
+        ))
         .arg(
             Arg::new("up-to")
                 .long("up-to")
@@ -33,6 +29,30 @@ pub(crate) fn arguments(run: Arg, json: Arg) -> Command {
 /// Judges a record for a load.
 pub(crate) fn size(matches: &ArgMatches) -> Result<Exit, Failure> {
     let (_, study, document) = record::load(text(matches, "run"))?;
+    let (asked, traits) = (text(matches, "for"), &document.traits);
+    let is_copy = traits.storage && traits.ends_by_itself;
+    match BytesGoal::parse(asked) {
+        Some(goal) if is_copy => return copy_time(matches, &document, &goal),
+        Some(_) => {
+            let what = match document.workload.as_str() {
+                "" => "no copy".to_string(),
+                workload => format!("a run of `{workload}`, no copy"),
+            };
+            return Err(Failure::usage(format!(
+                "error: `{asked}` is an amount to copy, and {} is {what}\n  write a rate, such as --for 2000/s; for the time \
+                 of a copy, measure one: plimsoll copy SOURCE DESTINATION",
+                document.run
+            )));
+        }
+        None if is_copy => {
+            return Err(Failure::usage(format!(
+                "error: {} is a copy, and `{asked}` is no amount to copy\n  write bytes with a unit, such as --for 10TB or \
+                 --for 500GiB",
+                document.run
+            )));
+        }
+        None => {}
+    }
     let names: Vec<&str> = study
         .runs
         .first()
@@ -52,4 +72,21 @@ pub(crate) fn size(matches: &ArgMatches) -> Result<Exit, Failure> {
         Some(found) if found.headroom < 0.0 => Exit::GoalMissed,
         Some(_) => Exit::Good,
     })
+}
+
+/// How long a copy of so many bytes takes.
+fn copy_time(matches: &ArgMatches, document: &ResultDocument, goal: &BytesGoal) -> Result<Exit, Failure> {
+    if matches.contains_id("up-to") {
+        return Err(Failure::usage(
+            "error: --up-to is for a sweep over the load, and this run is a copy\n  leave it out".to_string(),
+        ));
+    }
+    let answer = analysis::sizing::copy_time(document, goal);
+    match matches.get_flag("json") {
+        true => output::json(
+            &serde_json::to_string_pretty(&report::copy_time_json(&answer)).map_err(Failure::failed)?,
+        ),
+        false => output::page(report::copy_time(&answer, output::terminal(false)).trim_end()),
+    }
+    Ok(if answer.configurations.is_empty() { Exit::Inconclusive } else { Exit::Good })
 }

@@ -4,44 +4,41 @@
 use model::{Experiment, Phase, Study};
 use workloads::disk::sqlio::{SqlioNumbers, SqlioRun, parse, report};
 
-use crate::carry_out::{Failure, Options, Words, carry_out, exit_of, show};
+use super::other_tool::{self, Tool};
+use crate::carry_out::{Failure, Options};
 use crate::exit::Exit;
 use crate::one_off::plain_experiment;
 use crate::output;
-use crate::registry::REGISTRY;
+
+static TOOL: Tool = Tool {
+    flag: "--sqlio",
+    flags: &[
+        ("size", "the size in the parameter file"),
+        ("block_size", "-b"),
+        ("outstanding", "-o"),
+        ("threads", "-t"),
+        ("stride", "-f"),
+        ("offset", "-S"),
+        ("cache", "-B"),
+    ],
+    page_cache: "-BY",
+};
 
 /// Carries out SQLIO's flags. `put` adds what SQLIO has no flag for.
 pub(crate) fn run(
     flags: &[String],
     put: impl Fn(&mut Experiment) -> Result<(), Failure>,
     options: &Options,
-    words: Words<'_>,
 ) -> Result<Exit, Failure> {
     let read = |file: &str| files::read_named_text(file.as_ref(), super::NAMED_TEXT_BYTES_MAX);
     let mut sqlio = parse(flags, &read).map_err(Failure::usage)?;
-    sqlio.find_missing(|file| std::path::Path::new(file).exists());
+    sqlio.find_sizes(|file| super::fio::size_of(file.as_ref()));
     for note in &sqlio.notes {
         output::say(&format!("note: {note}"));
     }
     let mut experiment = plain_experiment("sqlio", "disk", sqlio.settings(), sqlio.load());
     put(&mut experiment)?;
-    let text = model::experiment::write(&experiment, &REGISTRY.vocabulary());
-    let (document, study, ended) = carry_out(&experiment, &text, options, None, words)?;
-    match options.json {
-        true => show(&document, true, false),
-        false => {
-            output::result(&report(&sqlio, &numbers(&sqlio, &study)));
-            // SQLIO has no word for what weakens a number; Plimsoll does not keep it to itself.
-            for doubt in document.trials.iter().flat_map(|trial| &trial.doubts) {
-                output::say(&format!("doubt: {}", doubt.text));
-            }
-            if Exit::of(&document) != Exit::Good {
-                output::say(&format!("verdict: {}", report::sentences::verdict(&document)));
-            }
-            output::say(&format!("record: {}", document.run));
-        }
-    }
-    Ok(exit_of(&document, &ended))
+    other_tool::run(&experiment, options, &TOOL, |study| report(&sqlio, &numbers(&sqlio, study)))
 }
 
 /// SQLIO counts every operation of its run together.

@@ -1,4 +1,4 @@
-//! What is wrong in a source, as the administrator of a metadirectory meets it: counted, told with its place, and nobody is lost by it.
+//! What is wrong in a source, as the administrator of a metadirectory meets it: counted, reported with its place, and nobody is lost by it.
 
 use std::fs::File;
 use std::io::Write as _;
@@ -68,18 +68,18 @@ fn phones(place: &Place) -> Vec<String> {
     lines
 }
 
-/// What a run said of a step: how it ended with its counters, and what was told of it.
+/// What a run said of a step: how it ended with its counters, and what was reported of it.
 fn step(done: &Finished, title: &str) -> (String, Vec<String>) {
     let mut lines = done.out.lines().skip_while(|line| !line.starts_with(title));
     let first = lines.next().unwrap_or_else(|| panic!("{title}: {}{}", done.out, done.err));
     let (outcome, counters) = first[title.len() + 2..].split_once(" in ").unwrap();
     let counters = counters.split_once(": ").unwrap().1;
-    let told = lines.take_while(|line| line.starts_with("  ")).map(|line| line.trim().to_string());
-    (format!("{outcome}: {counters}"), told.collect())
+    let reported = lines.take_while(|line| line.starts_with("  ")).map(|line| line.trim().to_string());
+    (format!("{outcome}: {counters}"), reported.collect())
 }
 
 #[test]
-fn bad_rows_are_counted_and_each_is_told_with_its_line() {
+fn bad_rows_are_counted_and_each_is_reported_with_its_line() {
     let place = begun("metadir-bad-rows");
     let mut bytes =
         b"id,name,age,boss\n1,Ada,37,2\n2,Alan\n3,\xff\xfe,85,3\n,Nobody,1,\n1,Again,1,\n".to_vec();
@@ -88,18 +88,18 @@ fn bad_rows_are_counted_and_each_is_told_with_its_line() {
     let done = run(&place, &["metadir", "run", "full"]);
     // What is good goes on; the exit code says that something was not.
     assert_eq!(done.code, 1, "{}{}", done.out, done.err);
-    let (ended, told) = step(&done, "staff full-import");
+    let (ended, reported) = step(&done, "staff full-import");
     assert!(ended.starts_with("completed-discovery-errors: 4 discovery-errors, "), "{ended}");
     assert!(!ended.contains("stage-delete"), "{ended}");
     let expected = [
         "line 3: parse-error: ",
         "line 4: invalid-",
         "line 5: missing-anchor: ",
-        "line 6: duplicate-object: the object on line 2 has this anchor too, and is kept",
+        "line 6: duplicate-object: the object on line 2 has the same anchor and is kept",
     ];
-    assert_eq!(told.len(), expected.len(), "{told:?}");
-    for (told, expected) in told.iter().zip(expected) {
-        assert!(told.starts_with(expected), "{told}");
+    assert_eq!(reported.len(), expected.len(), "{reported:?}");
+    for (reported, expected) in reported.iter().zip(expected) {
+        assert!(reported.starts_with(expected), "{reported}");
     }
     // Who could not be read is as before; who came and who changed is there.
     let expected = ["1,Ada,37,2", "2,Alan,41,1", "3,Grace,85,3", "4,Edsger,72,1", "5,\"Barbara, L.\",60,4"];
@@ -107,22 +107,25 @@ fn bad_rows_are_counted_and_each_is_told_with_its_line() {
     assert_eq!(found[..5], expected, "{found:?}");
     // The history tells the same, each with its place.
     let history = run(&place, &["metadir", "history", "--json"]);
-    for line in &told {
+    for line in &reported {
         assert!(history.out.contains(&line.replace('"', "\\\"")), "{line}: {}", history.out);
     }
 }
 
 #[test]
-fn a_value_that_breaks_the_schema_costs_its_object_and_is_told_by_its_anchor() {
+fn a_value_that_breaks_the_schema_costs_its_object_and_is_reported_by_its_anchor() {
     let place = begun("metadir-bad-value");
     let text = STAFF.replace("2,Alan,41,1", "2,Alan,old,1") + "5,Barbara,60,2\n";
     std::fs::write(place.path("staff.csv"), text).unwrap();
     for _ in 0..2 {
         let done = run(&place, &["metadir", "run", "full"]);
         assert_eq!(done.code, 1, "{}{}", done.out, done.err);
-        let (ended, told) = step(&done, "staff delta-synchronization");
+        let (ended, reported) = step(&done, "staff delta-synchronization");
         assert!(ended.starts_with("completed-sync-errors: ") && ended.contains("1 flow-failure"), "{ended}");
-        assert!(told.len() == 1 && told[0].starts_with("2: ") && told[0].contains("age"), "{told:?}");
+        assert!(
+            reported.len() == 1 && reported[0].starts_with("2: ") && reported[0].contains("age"),
+            "{reported:?}"
+        );
         let lines = phones(&place);
         assert_eq!((lines.len(), lines[1].as_str(), lines[4].as_str()), (5, "2,Alan,41,1", "5,Barbara,60,2"));
     }
@@ -144,9 +147,12 @@ fn a_line_never_loses_its_anchor() {
     std::fs::write(place.path("staff.csv"), STAFF.replace("4,Edsger,72,1\n", "")).unwrap();
     let done = run(&place, &["metadir", "run", "full"]);
     assert_eq!(done.code, 1, "{}{}", done.out, done.err);
-    let (ended, told) = step(&done, "phones export");
+    let (ended, reported) = step(&done, "phones export");
     assert!(ended.starts_with("completed-export-errors: 1 export-failure"), "{ended}");
-    assert!(told.len() == 1 && told[0].ends_with("its anchor would change, and never may"), "{told:?}");
+    assert!(
+        reported.len() == 1 && reported[0].ends_with("its anchor would change, which is not allowed"),
+        "{reported:?}"
+    );
     assert_eq!(phones(&place)[3], "4,Edsger,72,1");
 }
 
@@ -158,7 +164,7 @@ fn peak_bytes(process: u32) -> Option<u64> {
 }
 
 #[test]
-fn a_line_of_100_mb_is_told_in_little_memory_and_what_stands_behind_it_is_read() {
+fn a_line_of_100_mb_is_reported_in_little_memory_and_what_stands_behind_it_is_read() {
     let place = begun("metadir-long-line");
     let mut file = File::create(place.path("staff.csv")).unwrap();
     file.write_all(STAFF.as_bytes()).unwrap();
@@ -189,7 +195,7 @@ fn a_line_of_100_mb_is_told_in_little_memory_and_what_stands_behind_it_is_read()
 fn a_source_that_is_empty_wrong_or_gone_stops_the_run_and_nobody_is_deleted() {
     let place = begun("metadir-bad-source");
     let before = phones(&place);
-    for (text, told) in [
+    for (text, reported) in [
         (Some("id,name,age,boss\n"), "least_share"),
         (Some(""), "staff.csv"),
         (Some("number;name\n1;Ada\n"), "id"),
@@ -202,7 +208,7 @@ fn a_source_that_is_empty_wrong_or_gone_stops_the_run_and_nobody_is_deleted() {
         let done = run(&place, &["metadir", "run", "full"]);
         assert_eq!(done.code, 1, "{text:?}: {}{}", done.out, done.err);
         assert!(
-            done.err.contains("staff full-import: ") && done.err.contains(told),
+            done.err.contains("staff full-import: ") && done.err.contains(reported),
             "{text:?}: {}",
             done.err
         );

@@ -69,7 +69,7 @@ fn noise(bytes: Vec<u8>) -> Option<Vec<u8>> {
 type Damage = fn(&Path);
 
 #[test]
-fn a_damaged_record_is_told_and_never_judged_with_confidence() {
+fn a_damaged_record_is_reported_and_never_judged_with_confidence() {
     let place = Place::new("damaged");
     std::fs::write(place.path("e.toml"), EXPERIMENT).unwrap();
     let done = run(&place, &["run", "e.toml", "--run-dir", "sound", "--quiet"]);
@@ -81,7 +81,7 @@ fn a_damaged_record_is_told_and_never_judged_with_confidence() {
         ("counters-noise", |run| edit(run, "", "readings.csv", noise), "readings.csv"),
         ("no-metrics", |run| edit(run, "", "metrics.json", gone), "metrics.json is missing"),
         ("metrics-cut", |run| edit(run, "", "metrics.json", half), "metrics.json is missing or damaged"),
-        ("no-intervals", |run| edit(run, "", "intervals.csv", gone), "nothing to judge"),
+        ("no-intervals", |run| edit(run, "", "intervals.csv", gone), "recorded no operation"),
         ("intervals-cut", |run| edit(run, "baseline", "intervals.csv", half), "intervals.csv"),
         ("intervals-noise", |run| edit(run, "baseline", "intervals.csv", noise), "intervals.csv"),
         ("no-histograms", |run| edit(run, "", "response.hlog", gone), "upper bound"),

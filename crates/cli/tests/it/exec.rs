@@ -137,3 +137,79 @@ fn a_command_that_fails_at_once_loses_no_samples() {
     assert!(!done.out.contains("samples of the counters are lost"), "{}", done.out);
     assert!(done.out.contains("`false` ended with exit status 1"), "{}", done.out);
 }
+
+#[test]
+fn quoted_commands_take_turns_and_are_exported_as_hyperfine_does() {
+    let place = Place::new("exec-compare");
+    let line = ["exec", "sleep 0.01", "sleep 0.03", "--repeat", "3", "--json", "--run-dir", "r", "-q"];
+    let exports = ["--export-json", "h.json", "--export-markdown", "h.md"];
+    let done = run(&place, &[&line[..], &exports[..]].concat());
+    assert!(done.measured(), "{}{}", done.out, done.err);
+    let document: Value = serde_json::from_str(&done.out).unwrap();
+    let configurations = document["configurations"].as_array().unwrap();
+    assert_eq!(configurations.len(), 2);
+    for (configuration, least_ms) in configurations.iter().zip([10.0, 30.0]) {
+        let launches = &configuration["launches"];
+        // One launch of each trial is not counted.
+        assert_eq!(launches["launches"], 3, "{configuration}");
+        assert!(launches["min_ms"]["value"].as_f64().or(launches["min_ms"].as_f64()).unwrap() >= least_ms);
+        assert_eq!(configuration["trials"].as_array().unwrap().len(), 3);
+    }
+    let exported: Value =
+        serde_json::from_str(&std::fs::read_to_string(place.path("h.json")).unwrap()).unwrap();
+    for (at, command) in ["sleep 0.01", "sleep 0.03"].into_iter().enumerate() {
+        let result = &exported["results"][at];
+        assert_eq!(result["command"], command);
+        assert_eq!(result["times"].as_array().unwrap().len(), 3);
+    }
+    let markdown = std::fs::read_to_string(place.path("h.md")).unwrap();
+    assert!(markdown.contains("| `sleep 0.01` | ") && markdown.contains(" | 1.00 |"), "{markdown}");
+    let again = run(&place, &["export", "r", "--format", "hyperfine-markdown"]);
+    assert_eq!(again.out, markdown);
+}
+
+#[test]
+fn quoted_lines_are_commands_and_other_words_are_arguments() {
+    let place = Place::new("exec-words");
+    std::fs::write(place.path("script name.sh"), "true").unwrap();
+    for (words, count) in [
+        (&["true", "sleep 0"][..], 2),
+        (&["--", "sleep", "0"], 1),
+        (&["sh", "script name.sh"], 1),
+        (&["sh", "-c", "sleep 0"], 1),
+        (&["true", "false"], 1),
+    ] {
+        let flags = ["exec", "--json", "-q", "--repeat", "1"];
+        let done = run(&place, &[&flags[..], words].concat());
+        let document: Value = serde_json::from_str(&done.out).unwrap_or_else(|_| panic!("{}", done.err));
+        assert_eq!(document["configurations"].as_array().unwrap().len(), count, "{words:?}");
+    }
+}
+
+#[test]
+fn a_parameter_makes_a_command_of_each_value() {
+    let place = Place::new("exec-parameter");
+    let line = ["exec", "--repeat", "1", "-L", "a=1..2", "-L", "b=x,y z", "--json", "-q", "--"];
+    let done = run(&place, &[&line[..], &["test", "{a}{b}", "=", "{a}{b}"]].concat());
+    assert!(done.measured(), "{}{}", done.out, done.err);
+    let document: Value = serde_json::from_str(&done.out).unwrap();
+    let commands: Vec<&str> = document["trials"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter_map(|trial| trial["facts"]["command"]["text"].as_str())
+        .collect();
+    let mut sorted = commands.clone();
+    sorted.sort_unstable();
+    // The baseline is measured again at the end.
+    sorted.dedup();
+    assert_eq!(sorted, ["test '1y z' = '1y z'", "test '2y z' = '2y z'", "test 1x = 1x", "test 2x = 2x"]);
+    for (flag, expected) in [
+        ("c=1", "error: --parameter c: no command has `{c}`"),
+        ("c", "error: --parameter c: no values"),
+        ("c=3..1", "error: --parameter c=3..1: the range is empty"),
+    ] {
+        let refused = run(&place, &["exec", "-L", flag, "--", "true"]);
+        assert_eq!(refused.err.lines().next(), Some(expected));
+    }
+}

@@ -18,13 +18,13 @@ fn completed(document: &Value, operation: &str) -> u64 {
 }
 
 #[test]
-fn a_fio_job_file_runs_and_what_is_unsupported_is_told() {
+fn a_fio_job_file_runs_and_what_is_unsupported_is_reported() {
     let place = Place::new("fio");
     let job = "[global]\nioengine=libaio\ndirect=1\nruntime=1\ntime_based\n[job]\nfilename=f.bin\nsize=8m\nrw=randread\nbs=4k\niodepth=4\n";
     std::fs::write(place.path("good.fio"), job).unwrap();
     let done = run(&place, &["disk", "--fio", "good.fio", "--quiet"]);
     assert!(done.measured(), "{}", done.err);
-    std::fs::write(place.path("bad.fio"), "[job]\nfilename=f.bin\nsize=8m\nrw=sideways\nzonemode=zbd\n")
+    std::fs::write(place.path("bad.fio"), "[job]\nfilename=f.bin\nsize=8m\nrw=sideways\nzonemode=zoned\n")
         .unwrap();
     let refused = run(&place, &["disk", "--fio", "bad.fio"]);
     assert_eq!(refused.code, 2);
@@ -98,4 +98,115 @@ fn a_job_file_writes_no_file_that_is_not_named() {
     assert!(done.measured(), "{}", done.err);
     let left = std::fs::read(place.path("precious.db")).unwrap();
     assert!(left.contains(&0) && left.len() == 1 << 20, "holes");
+}
+
+#[test]
+fn a_dry_run_shows_the_steps_as_experiments_and_runs_nothing() {
+    let place = Place::new("fio-dry-run");
+    let text = "[a]\nrw=read:12k\nfilename=f.bin\nsize=1m\nruntime=1\n[b]\nstonewall\nrw=randread\nfilename=f.bin\nsize=1m\n";
+    std::fs::write(place.path("jobs.fio"), text).unwrap();
+    let shown = run(&place, &["disk", "--fio", "jobs.fio", "--dry-run", "--duration", "2s"]);
+    assert_eq!(shown.code, 0, "{}", shown.err);
+    for part in [
+        "# step 1 of 2",
+        "passes = \"same\"",
+        "# step 2 of 2",
+        "distribution = \"shuffle\"",
+        "measure = \"2s\"",
+    ] {
+        assert!(shown.out.contains(part), "{part} is missing in\n{}", shown.out);
+    }
+    // A note about the time holds only where the job file sets it.
+    assert!(!shown.err.contains("30s"), "{}", shown.err);
+    assert!(!place.path("f.bin").exists() && !place.path("runs").exists());
+    // What is shown is an experiment file.
+    let (_, second) = shown.out.split_once("# step 2 of 2\n").unwrap();
+    std::fs::write(place.path("second.toml"), second).unwrap();
+    assert_eq!(run(&place, &["check", "second.toml"]).code, 0);
+    std::fs::write(place.path("absent.fio"), "[a]\nfilename=absent/f.bin\nsize=1m\n").unwrap();
+    let absent = run(&place, &["disk", "--fio", "absent.fio", "--dry-run"]);
+    assert_eq!(absent.code, 2);
+    assert!(absent.out.contains("absent/f.bin") && absent.err.contains("does not exist"), "{}", absent.err);
+}
+
+#[test]
+fn a_load_without_io_is_never_a_disk() {
+    let place = Place::new("fio-null");
+    let text = "[a]\nioengine=null\nrw=randread\nnorandommap\nsize=100g\nbs=4k\nnumber_ios=5000\n";
+    std::fs::write(place.path("jobs.fio"), text).unwrap();
+    let done = run(&place, &["disk", "--fio", "jobs.fio", "--quiet", "--run-dir", "r"]);
+    assert!(done.measured(), "{}", done.err);
+    assert!(done.err.contains("the cost of the load generator, not of a disk"), "{}", done.err);
+    let document = result(&place, "r");
+    assert_eq!(completed(&document, "read"), 5000);
+    let doubts = document["trials"][0]["doubts"].as_array().unwrap();
+    let is_doubted =
+        |doubt: &Value| doubt["text"].as_str().is_some_and(|text| text.contains("no I/O was issued"));
+    assert!(doubts.iter().any(is_doubted), "{doubts:?}");
+    assert!(!place.path("a.0.0").exists(), "100 GiB are not made");
+}
+
+#[test]
+fn blocks_that_hold_other_bytes_than_expected_are_failures() {
+    let place = Place::new("fio-expect");
+    // As fio's sg_verify-fail: 20 blocks are written, and 21 compared.
+    let text = "[global]\nioengine=sg\nfilename=/dev/sg0\nbs=512\nrw=write\nbuffer_pattern=0x01\nstonewall\n\
+                [precon]\nnumber_ios=20\n[good]\nsg_write_mode=verify_bytchk_01\nnumber_ios=20\n\
+                [bad]\nsg_write_mode=verify_bytchk_01\nnumber_ios=21\n";
+    std::fs::write(place.path("jobs.fio"), text).unwrap();
+    std::fs::write(place.path("f.bin"), vec![0_u8; 1 << 20]).unwrap();
+    let refused = run(&place, &["disk", "--fio", "jobs.fio", "--dry-run"]);
+    assert!(refused.code == 2 && refused.err.contains("name the block device"), "{}", refused.err);
+    let flags = ["--overwrite", "f.bin", "--page-cache", "--quiet", "--run-dir", "r", "--", "f.bin"];
+    let done = run(&place, &[&["disk", "--fio", "jobs.fio"][..], &flags].concat());
+    assert_eq!(done.code, 1, "{}", done.err);
+    let written = std::fs::read(place.path("f.bin")).unwrap();
+    assert!(
+        written[..20 * 512].iter().all(|byte| *byte == 1)
+            && written[20 * 512..].iter().all(|byte| *byte == 0)
+    );
+    let failed =
+        |folder: &str| result(&place, folder)["trials"][0]["operations"][0]["failed"].as_u64().unwrap();
+    assert_eq!((failed("r/step-2"), failed("r/step-3")), (0, 1));
+    let doubts = result(&place, "r/step-3")["trials"][0]["doubts"].to_string();
+    assert!(doubts.contains("offset 10240") && doubts.contains("other bytes than `expect` says"), "{doubts}");
+}
+
+#[test]
+fn jobs_with_a_flow_issue_operations_in_proportion() {
+    let place = Place::new("fio-flow");
+    let text = "[global]\nfilename=f.bin\nsize=4m\nruntime=1\ntime_based\nioengine=libaio\niodepth=4\n\
+                [one]\nrw=write\nflow=1\n[eight]\nrw=randread\nnorandommap\nflow=8\n";
+    std::fs::write(place.path("jobs.fio"), text).unwrap();
+    let done = run(&place, &["disk", "--fio", "jobs.fio", "--quiet", "--run-dir", "r"]);
+    assert!(done.measured(), "{}", done.err);
+    let document = result(&place, "r");
+    let (one, eight) = (completed(&document, "one:write"), completed(&document, "eight:read"));
+    // Those in flight at the borders of the measured time are not counted, and a starved thread counts its own late.
+    let tolerance = (8 * 8).max(8 * one / 5);
+    assert!(one > 20 && eight.abs_diff(8 * one) <= tolerance, "{one} and {eight}");
+}
+
+#[test]
+fn zones_discards_and_files_without_data() {
+    let place = Place::new("fio-zones");
+    let text = "[global]\nfilename=f.bin\nsize=1m\nstonewall\n\
+                [zones]\nrw=randwrite\nzonemode=zbd\nzonesize=64k\nmax_open_zones=2\nbs=4k\nnumber_ios=600\n\
+                [trims]\nrw=trimwrite\nbs=4k,4k,16k\nnumber_ios=100\n\
+                [space]\nioengine=falloc\nrw=randwrite\nbs=64k\nnumber_ios=10\n\
+                [end]\nioengine=ftruncate\nrw=write\nbs=4k\nnumber_ios=3\n";
+    std::fs::write(place.path("jobs.fio"), text).unwrap();
+    let done = run(&place, &["disk", "--fio", "jobs.fio", "--quiet", "--run-dir", "r"]);
+    assert!(done.measured(), "{}", done.err);
+    assert_eq!(completed(&result(&place, "r/step-1"), "write"), 600);
+    // Each loop over the file begins T0 w0, and then one discard stands before four writes.
+    let trims = result(&place, "r/step-2");
+    let (trimmed, written) = (completed(&trims, "trim"), completed(&trims, "write"));
+    assert!(trimmed + written == 100 && (20..=22).contains(&trimmed), "{trimmed} and {written}");
+    assert_eq!(completed(&result(&place, "r/step-3"), "write"), 10);
+    assert_eq!(
+        std::fs::metadata(place.path("f.bin")).unwrap().len(),
+        8192,
+        "it ends where the third write would be"
+    );
 }

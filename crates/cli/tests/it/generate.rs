@@ -24,7 +24,7 @@ fn the_same_people_in_a_file_and_on_a_pipe() {
 }
 
 #[test]
-fn json_tells_what_was_written() {
+fn json_shows_what_was_written() {
     let place = Place::new("generate-json");
     let arguments = ["generate", "people", "--count", "300", "--format", "ldif", "--groups", "8"];
     let done = run(&place, &[&arguments[..], &["-o", "p.ldif", "--json"]].concat());
@@ -103,12 +103,12 @@ fn interrupted_it_ends_after_a_whole_person() {
     let mut said = String::new();
     child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
     assert_eq!(child.wait().unwrap().code(), Some(130), "{said}");
-    assert_eq!(said, "interrupted: standard output is not whole\n");
+    assert_eq!(said, "interrupted: standard output is incomplete\n");
     assert!(text.ends_with(b"\n\n"), "after a whole record");
 }
 
 #[test]
-fn what_cannot_be_written_is_told() {
+fn what_cannot_be_written_is_reported() {
     let place = Place::new("generate-full");
     let nowhere = run(&place, &["generate", "people", "-o", "no/such/folder/p.csv"]);
     assert_eq!(nowhere.code, 1);

@@ -71,6 +71,6 @@ fn an_address_that_cannot_be_is_a_mistake_of_use() {
         let refused = run(&place, &["http", url, "--run-dir", "r"]);
         assert_eq!(refused.code, 2, "{url}: {}", refused.err);
         assert!(refused.err.contains(words), "{}", refused.err);
-        assert!(!place.path("r").exists(), "nothing was touched");
+        assert!(!place.path("r").exists(), "nothing was changed");
     }
 }

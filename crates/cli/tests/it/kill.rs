@@ -154,7 +154,7 @@ fn an_interrupted_experiment_ends_cleanly_and_resumes() {
     assert_eq!(counted.last(), Some(&(trials, trials)), "{}", resumed.err);
     let unknown = run(&place, &["compare", "r:baseline", "r:no such configuration at all"]);
     assert_eq!((unknown.code, unknown.err.matches("`baseline`").count()), (2, 1), "{}", unknown.err);
-    // Configurations of the same name are told apart by their runs.
+    // Configurations of the same name are distinguished by their runs.
     let same = run(&place, &["compare", "r:baseline", "./r:baseline"]);
     assert!(same.out.contains("r:baseline against ./r:baseline"), "{}{}", same.out, same.err);
     let unknown = run(&place, &["compare", "r:foo", "r:bar"]);
@@ -235,5 +235,5 @@ fn a_command_is_not_launched_where_the_end_of_processes_is_ignored() {
         .unwrap();
     let words = String::from_utf8_lossy(&done.stdout) + String::from_utf8_lossy(&done.stderr);
     assert_eq!(done.status.code(), Some(1), "{words}");
-    assert!(words.contains("SIGCHLD is ignored"), "{words}");
+    assert!(words.contains("ignores SIGCHLD"), "{words}");
 }

@@ -64,7 +64,7 @@ fn again(place: &Place, arguments: &[&str]) -> Finished {
     let begin = Instant::now();
     loop {
         let done = run(place, arguments);
-        if !done.err.contains("another process works on") || begin.elapsed() > Duration::from_secs(60) {
+        if !done.err.contains("another process uses") || begin.elapsed() > Duration::from_secs(60) {
             return done;
         }
         std::thread::sleep(Duration::from_millis(20));
@@ -336,8 +336,8 @@ fn lines(place: &Place) -> Vec<String> {
 fn kill_at(place: &Place, begin: &str, number: usize, then: Duration) -> bool {
     let mut command = command(place, &["metadir", "run", "full", "--progress"]);
     let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
-    let mut told = BufReader::new(child.stderr.take().unwrap()).lines().map_while(Result::ok);
-    let is_there = told.by_ref().filter(|line| line.starts_with(begin)).nth(number).is_some();
+    let mut reported = BufReader::new(child.stderr.take().unwrap()).lines().map_while(Result::ok);
+    let is_there = reported.by_ref().filter(|line| line.starts_with(begin)).nth(number).is_some();
     if is_there {
         std::thread::sleep(then);
     }
@@ -354,10 +354,10 @@ fn a_directory(store: Store) {
     let mut expected = Vec::new();
     for day in 0..2 {
         quiet.day(day);
-        let told = lines(&quiet.place);
-        let of_export = told.iter().filter(|line| line.starts_with("progress directory export ")).count();
+        let reported = lines(&quiet.place);
+        let of_export = reported.iter().filter(|line| line.starts_with("progress directory export ")).count();
         quiet.finish();
-        expected.push((quiet.state(), told.len(), of_export));
+        expected.push((quiet.state(), reported.len(), of_export));
     }
     assert!(expected[0].0.0.iter().any(|entry| entry.contains("\nmember: ")), "{:?}", expected[0].0);
     assert_ne!(expected[0].0.0, expected[1].0.0);

@@ -138,7 +138,12 @@ fn a_file_that_was_edited_replaced_or_linked_to_stays_and_is_reported() {
         std::process::Command::new("cp").args(["-a", "mine", "f.bin"]).current_dir(place.path("")).status();
     assert!(copied.unwrap().success());
     let said = restore(&place, &["--remove-files"]);
-    assert!(said.code == 0 && said.out.contains("is another file than the one"), "{}{}", said.out, said.err);
+    assert!(
+        said.code == 0 && said.out.contains("is not the file that the run created"),
+        "{}{}",
+        said.out,
+        said.err
+    );
     assert!(file.exists() && place.path("mine").exists());
     assert_eq!(restore(&place, &[]).out, NOTHING);
 }
@@ -148,7 +153,11 @@ fn what_was_corrected_by_hand_is_forgotten_on_request() {
     let place = killed("left-discard", WRITES, Moment::Measuring);
     std::fs::write(place.path("f.bin"), vec![7; 8 << 20]).unwrap();
     let forgotten = restore(&place, &["--discard"]);
-    assert!(forgotten.code == 0 && forgotten.out.contains("f.bin forgotten: "), "{}", forgotten.out);
+    assert!(
+        forgotten.code == 0 && forgotten.out.contains("f.bin: journal entry dropped: "),
+        "{}",
+        forgotten.out
+    );
     assert!(place.path("f.bin").exists());
     assert_eq!(restore(&place, &[]).out, NOTHING);
 }
@@ -194,12 +203,7 @@ fn a_file_that_a_run_uses_is_not_removed() {
     let mut other = start(&place, &long, "other");
     wait_for("the other run did not begin", || is_measuring(&place, "other"));
     let said = restore(&place, &["killed", "--remove-files"]);
-    assert!(
-        said.code == 0 && said.out.contains("is used by another run: it stays"),
-        "{}{}",
-        said.out,
-        said.err
-    );
+    assert!(said.code == 0 && said.out.contains("is kept: another run uses it"), "{}{}", said.out, said.err);
     assert!(place.path("f.bin").exists());
     let process = rustix::process::Pid::from_child(&other);
     rustix::process::kill_process(process, rustix::process::Signal::INT).unwrap();
@@ -267,6 +271,6 @@ fn a_folder_of_a_synchronization_that_was_killed_goes_with_its_mark_only() {
     kill();
     std::fs::remove_file(place.path("work/.plimsoll-sync")).unwrap();
     let refused = restore(&place, &["--remove-files"]);
-    assert!(refused.code == 1 && refused.err.contains("has lost the mark"), "{}", refused.err);
+    assert!(refused.code == 1 && refused.err.contains("marker file is missing"), "{}", refused.err);
     assert!(place.path("work/ready").exists());
 }

@@ -3,7 +3,9 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod bad_rows;
+mod copy;
 mod damage;
+mod diskspd;
 mod exec;
 mod fio;
 mod generate;
@@ -24,6 +26,9 @@ mod sweep;
 mod sweep_block_size;
 mod sync;
 mod target;
+mod watch;
+mod width;
+mod window;
 mod words;
 
 use std::io::Write;
@@ -39,7 +44,7 @@ fn alone_it_says_what_to_do_next() {
 }
 
 #[test]
-fn a_disk_is_measured_and_the_record_tells_the_same_again() {
+fn a_disk_is_measured_and_the_record_shows_the_same_again() {
     let place = Place::new("disk");
     let done = run(
         &place,
@@ -134,7 +139,7 @@ fn a_missed_goal_is_99_and_an_unknown_metric_is_2() {
     let unknown = run(&place, &[&load[..], &["respons.p99 < 1s", "--run-dir", "b"]].concat());
     assert_eq!(unknown.code, 2);
     assert!(unknown.err.contains("did you mean `response.p95`?"), "{}", unknown.err);
-    assert!(!place.path("b").exists(), "nothing was touched");
+    assert!(!place.path("b").exists(), "nothing was changed");
 }
 
 #[test]
@@ -150,6 +155,11 @@ fn sqlio_flags_give_sqlios_report() {
         "2 threads writing for 1 secs to file sqlio.dat",
         "\tusing 8KB random IOs",
         "\tenabling multiple I/Os per thread with 8 outstanding",
+        "size of file sqlio.dat needs to be: 16777216 bytes",
+        "current file size:\t0 bytes",
+        "need to expand by:\t16777216 bytes",
+        "expanding sqlio.dat ... done.",
+        "using specified size: 16 MB for file: sqlio.dat",
         "CUMULATIVE DATA:",
         "ms: 0  1  2  3  4  5  6  7  8  9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24+",
     ] {
@@ -241,7 +251,7 @@ fn a_command_that_always_fails_is_a_failure() {
     let load = ["exec", "--repeat", "3", "--allow-failure", "--run-dir", "r", "--quiet", "--", "/bin/false"];
     let done = run(&place, &load);
     assert_eq!(done.code, 1, "{}", done.err);
-    assert!(done.out.contains("Every operation failed: there is nothing to judge."), "{}", done.out);
+    assert!(done.out.contains("Every operation failed."), "{}", done.out);
     assert!(done.out.contains("3 of 3 operations failed (100 %), most often: exit status 1"), "{}", done.out);
     let junit = run(&place, &["export", "r", "--format", "junit"]).out;
     assert!(junit.contains("tests=\"2\" failures=\"2\" errors=\"0\""), "{junit}");
@@ -255,7 +265,7 @@ fn what_is_not_there_or_there_already_is_a_matter_of_usage() {
     for (arguments, words) in [
         (&["init", "disk"][..], "experiment.toml exists already"),
         (&["show", "nope"], "`nope` is not a run directory"),
-        (&["show", "last"], "there is no run under `runs` yet"),
+        (&["show", "last"], "there is no run in the folder `runs`"),
         (&["compare", "a", "b"], "`a` is not a run directory"),
     ] {
         let done = run(&place, arguments);
@@ -314,7 +324,7 @@ fn every_experiment_to_start_from_is_valid() {
 }
 
 #[test]
-fn damaged_data_is_told_with_its_place_and_fails() {
+fn damaged_data_is_reported_with_its_place_and_fails() {
     let place = Place::new("damage");
     let load = ["disk", "f.bin", "--size", "1MiB", "--verify", "--sequential", "--duration", "300ms"];
     let more = ["--warm-up", "0s", "--quiet", "--keep"];
@@ -329,5 +339,26 @@ fn damaged_data_is_told_with_its_place_and_fails() {
     assert_eq!(damaged.code, 1, "{}{}", damaged.out, damaged.err);
     let text = damaged.out.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(text.contains("f.bin at offset 20480: the block read back does not match"), "{text}");
-    assert!(text.contains("VERDICT The data read back is not what was written"), "{text}");
+    assert!(text.contains("VERDICT The data read back differs from the data written"), "{text}");
+}
+
+#[test]
+fn intervals_are_written_while_they_happen() {
+    let place = Place::new("live");
+    let load = ["null", "--duration", "600ms", "--interval", "100ms", "--warm-up", "200ms"];
+    let done = run(&place, &[&load[..], &["--live", "live.csv", "--run-dir", "r", "-q"]].concat());
+    assert!(done.measured(), "{}{}", done.out, done.err);
+    let written = std::fs::read_to_string(place.path("live.csv")).unwrap();
+    let rows: Vec<Vec<&str>> = written.lines().map(|line| line.split(',').collect()).collect();
+    assert!(rows.iter().all(|row| row.len() == rows[0].len()), "{written}");
+    let at = |name: &str| rows[0].iter().position(|head| *head == name).unwrap();
+    let measured: Vec<_> = rows.iter().filter(|row| row[at("phase")] == "measure").collect();
+    assert!(measured.len() >= 3, "{written}");
+    assert!(measured.iter().all(|row| row[at("rate_per_s")].parse::<f64>().unwrap() > 0.0));
+    let recorded = std::fs::read_to_string(place.path("r/trials/001-baseline.r1/intervals.csv")).unwrap();
+    let of_record = recorded.lines().filter(|line| line.contains("measure")).count();
+    assert_eq!(measured.len(), of_record);
+    let refused = run(&place, &["null", "--live", "/dev/full"]);
+    assert_eq!(refused.code, 2);
+    assert!(refused.err.contains("/dev/full is not a regular file"), "{}", refused.err);
 }

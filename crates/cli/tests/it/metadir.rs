@@ -40,10 +40,14 @@ fn from_a_staff_file_to_a_phone_book() {
     staff_and_phones(&place);
     let checked = run(&place, &["metadir", "check"]);
     assert_eq!(checked.out, "metadirectory.toml is valid: agents phones, staff; runs full\n");
-    // The source is not there: nothing goes on after that.
+    // The source is missing: the run ends.
     let missing = run(&place, &["metadir", "run", "full"]);
     assert_eq!(missing.code, 1);
-    assert!(missing.err.contains("staff full-import: reading staff.csv: it is not there"), "{}", missing.err);
+    assert!(
+        missing.err.contains("staff full-import: reading staff.csv: it does not exist"),
+        "{}",
+        missing.err
+    );
     let history = run(&place, &["metadir", "history"]).out;
     let (began, step) = history.split_once("  ").unwrap();
     assert!(began.ends_with(" UTC") && began.len() == "2026-11-22 08:30 UTC".len(), "{history}");
@@ -66,9 +70,9 @@ fn from_a_staff_file_to_a_phone_book() {
     assert_eq!(phone_book(&place).len(), 31);
     let status = run(&place, &["metadir", "status"]);
     insta::assert_snapshot!(status.out, @r"
-     agent   objects  connectors  disconnectors  filtered  to synchronize  to send or confirm  failures
-     phones       30          30              0         0               0                   0         0
-     staff        30          30              0         0               0                   0         0
+     agent   objects  connectors  disconnectors  filtered  to synchronize  pending exports  failures
+     phones       30          30              0         0               0                0         0
+     staff        30          30              0         0               0                0         0
     30 in the metaverse
     ");
     let history = run(&place, &["metadir", "history", "--json", "--most", "2"]);
@@ -79,7 +83,7 @@ fn from_a_staff_file_to_a_phone_book() {
     let step: serde_json::Value = serde_json::from_str(&step.out).unwrap();
     assert_eq!(step["steps"][0]["counters"]["stage-no-change"], 30);
     let half = run(&place, &["metadir", "run", "staff"]);
-    assert!(half.err.contains("it is an agent: name one of its steps too"), "{}", half.err);
+    assert!(half.err.contains("it is an agent: add one of its steps"), "{}", half.err);
     let wrong = run(&place, &["metadir", "run", "staff", "ful-import"]);
     assert_eq!((wrong.code, wrong.err.contains("did you mean `full-import`")), (2, true), "{}", wrong.err);
 }
@@ -108,7 +112,7 @@ fn a_run_goes_on_after_errors_unless_it_says_otherwise() {
     assert_eq!(outcomes(&stopped), ["staff full-import: completed-discovery-errors"]);
     assert!(
         stopped.err.contains(
-            "careful stops after staff full-import: completed-discovery-errors is in its `stop_after`; 4 more steps were not carried out"
+            "careful stops after staff full-import: completed-discovery-errors is in its `stop_after`; 4 more steps were not executed"
         ),
         "{}",
         stopped.err
@@ -137,19 +141,19 @@ fn what_init_writes_works_at_once() {
     let checked = run(&place, &["metadir", "check"]);
     assert_eq!(checked.out, "metadirectory.toml is valid: agents directory, phones, staff; runs full\n");
     // Of many changes some of each sort are shown: what comes last is what is sent.
-    let foretold = run(&place, &["metadir", "preview", "full"]);
-    assert_eq!(foretold.code, 0, "{}", foretold.err);
-    let told: Vec<&str> = foretold.out.lines().filter(|line| line.contains("48 more")).collect();
+    let predicted = run(&place, &["metadir", "preview", "full"]);
+    assert_eq!(predicted.code, 0, "{}", predicted.err);
+    let reported: Vec<&str> = predicted.out.lines().filter(|line| line.contains("48 more")).collect();
     let sorts = ["import staff: add", "import phones: add", "metaverse person: add", "export directory: add"];
     let then = ["metaverse person: update", "export directory: update"];
     let expected: Vec<String> = sorts.iter().chain(&then).map(|sort| format!("{sort}, 48 more")).collect();
-    assert_eq!(told, expected);
+    assert_eq!(reported, expected);
     assert!(
-        foretold
+        predicted
             .out
             .ends_with("\n300 changes; --output FILE writes all of them; nothing was changed or sent\n"),
         "{}",
-        foretold.out
+        predicted.out
     );
     assert!(!place.path("directory.ldif").exists());
     let done = run(&place, &["metadir", "run", "full"]);
@@ -226,7 +230,7 @@ fn what_init_writes_fills_a_directory() {
     assert_eq!((&directory["pending_exports"], &directory["failures"]), (&0.into(), &0.into()));
 }
 
-/// A service that is told to end does so, and what it kept is there again.
+/// A service that is reported to end does so, and what it kept is there again.
 #[test]
 fn a_scim_service_is_filled_and_keeps_what_it_has() {
     let place = Place::new("metadir-scim");
@@ -273,7 +277,7 @@ fn a_scim_service_beyond_this_host_needs_a_token_that_only_its_owner_reads() {
     assert_eq!((refused.code, refused.out.as_str()), (1, ""));
     assert!(refused.err.contains("so a token is required\n"), "{}", refused.err);
     assert!(
-        refused.err.contains("name it with --token-file; or listen on this host only"),
+        refused.err.contains("name it with --token-file; or listen only on this host"),
         "{}",
         refused.err
     );
@@ -291,8 +295,8 @@ fn a_scim_service_beyond_this_host_needs_a_token_that_only_its_owner_reads() {
         .env("SCIM_TOKEN", " ")
         .output()
         .unwrap();
-    let told = String::from_utf8(empty.stderr).unwrap();
-    assert!(empty.status.code() == Some(1) && told.contains("the token is empty"), "{told}");
+    let reported = String::from_utf8(empty.stderr).unwrap();
+    assert!(empty.status.code() == Some(1) && reported.contains("the token is empty"), "{reported}");
     // With one that nobody else can read it starts.
     std::fs::set_permissions(place.path("token"), PermissionsExt::from_mode(0o600)).unwrap();
     let arguments = [&server[..], &["--token-file", "token", "--allow-host", "id.plim.example"]].concat();
@@ -322,9 +326,9 @@ fn a_scim_service_beyond_this_host_needs_a_token_that_only_its_owner_reads() {
     assert_eq!((statuses.map(|status| status.parse().unwrap_or(0)), mode), ([200, 401, 421], 0o600));
 }
 
-/// A preview tells what a run does afterwards, and changes nothing.
+/// A preview shows what a run does afterwards, and changes nothing.
 #[test]
-fn a_preview_changes_nothing_and_tells_what_the_run_then_does() {
+fn a_preview_changes_nothing_and_shows_what_the_run_then_does() {
     let place = Place::new("metadir-preview");
     staff_and_phones(&place);
     std::fs::write(place.path("staff.csv"), staff(3, |_| "Oslo")).unwrap();
@@ -337,17 +341,17 @@ fn a_preview_changes_nothing_and_tells_what_the_run_then_does() {
     );
     assert!(!place.path("phones.csv").exists());
     let history = run(&place, &["metadir", "history"]);
-    assert_eq!(history.out, "nothing was run yet\nnext: plimsoll metadir run RUN\n");
+    assert_eq!(history.out, "no step was executed yet\nnext: plimsoll metadir run RUN\n");
     let preview = |place: &Place| {
         let preview = run(place, &["metadir", "preview", "full", "--json"]);
         let preview: serde_json::Value = serde_json::from_str(&preview.out).unwrap();
         preview
     };
-    let foretold = preview(&place);
+    let predicted = preview(&place);
     let done = run(&place, &["metadir", "run", "full", "--json"]);
     let done: serde_json::Value = serde_json::from_str(&done.out).unwrap();
     for step in 0..3 {
-        assert_eq!(foretold["steps"][step]["counters"], done["steps"][step]["counters"]);
+        assert_eq!(predicted["steps"][step]["counters"], done["steps"][step]["counters"]);
     }
     // One moves, one goes, one comes.
     let mut text = staff(2, |at| if at == 0 { "Bergen" } else { "Oslo" });
@@ -379,7 +383,7 @@ fn a_preview_changes_nothing_and_tells_what_the_run_then_does() {
 }
 
 #[test]
-fn mistakes_are_told_at_once_with_their_lines() {
+fn mistakes_are_reported_at_once_with_their_lines() {
     let place = Place::new("metadir-mistakes");
     staff_and_phones(&place);
     let text = std::fs::read_to_string(place.path("metadirectory.toml")).unwrap();
@@ -394,7 +398,7 @@ fn mistakes_are_told_at_once_with_their_lines() {
 }
 
 #[test]
-fn what_is_most_likely_not_meant_is_told_and_keeps_nothing_from_being_done() {
+fn what_is_most_likely_not_meant_is_reported_and_keeps_nothing_from_being_done() {
     let place = Place::new("metadir-warning");
     staff_and_phones(&place);
     let text = std::fs::read_to_string(place.path("metadirectory.toml")).unwrap();

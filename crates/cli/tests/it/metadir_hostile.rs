@@ -126,7 +126,7 @@ struct Case {
     agent: &'static str,
     command: &'static [&'static str],
     /// What the error says.
-    told: &'static str,
+    reported: &'static str,
 }
 
 const LDAP: &str = "type = \"ldap\"\nurl = \"ldap://127.0.0.1:PORT\"\nbase = \"dc=a\"\nanchor = \"uid\"\nattributes = [\"cn\"]\n\
@@ -145,14 +145,14 @@ const IMPORT: &[&str] = &["run", "a", "full-import"];
 const STATUS: &[&str] = &["status"];
 
 const CASES: [Case; 17] = [
-    Case { name: "ldap mute", act: ldap_mute, store: None, agent: LDAP, command: IMPORT, told: "waited" },
+    Case { name: "ldap mute", act: ldap_mute, store: None, agent: LDAP, command: IMPORT, reported: "waited" },
     Case {
         name: "ldap intermediate",
         act: |stream| flood(stream, &INTERMEDIATE),
         store: None,
         agent: LDAP,
         command: IMPORT,
-        told: "nothing that was requested",
+        reported: "nothing that was requested",
     },
     Case {
         name: "ldap synchronization, intermediate",
@@ -160,7 +160,7 @@ const CASES: [Case; 17] = [
         store: None,
         agent: SYNC,
         command: IMPORT,
-        told: "nothing that was requested",
+        reported: "nothing that was requested",
     },
     Case {
         name: "ldap other request",
@@ -168,7 +168,7 @@ const CASES: [Case; 17] = [
         store: None,
         agent: LDAP,
         command: IMPORT,
-        told: "waited",
+        reported: "waited",
     },
     Case {
         name: "ldap references",
@@ -176,7 +176,7 @@ const CASES: [Case; 17] = [
         store: None,
         agent: LDAP,
         command: IMPORT,
-        told: "nothing that was requested",
+        reported: "nothing that was requested",
     },
     Case {
         name: "ldap notices",
@@ -184,26 +184,33 @@ const CASES: [Case; 17] = [
         store: None,
         agent: LDAP,
         command: IMPORT,
-        told: "waited",
+        reported: "waited",
     },
-    Case { name: "ldap drip", act: ldap_drip, store: None, agent: LDAP, command: IMPORT, told: "waited" },
-    Case { name: "scim drip", act: scim_drip, store: None, agent: SCIM, command: IMPORT, told: "timeout" },
+    Case { name: "ldap drip", act: ldap_drip, store: None, agent: LDAP, command: IMPORT, reported: "waited" },
+    Case {
+        name: "scim drip",
+        act: scim_drip,
+        store: None,
+        agent: SCIM,
+        command: IMPORT,
+        reported: "timeout",
+    },
     Case {
         name: "scim headers",
         act: scim_headers_drip,
         store: None,
         agent: SCIM,
         command: IMPORT,
-        told: "timeout",
+        reported: "timeout",
     },
-    Case { name: "sql mute", act: mute, store: None, agent: SQL, command: IMPORT, told: "waited" },
+    Case { name: "sql mute", act: mute, store: None, agent: SQL, command: IMPORT, reported: "waited" },
     Case {
         name: "sql mute after start",
         act: postgres_mute_after_start,
         store: None,
         agent: SQL,
         command: IMPORT,
-        told: "raise `timeout_s`",
+        reported: "raise `timeout_s`",
     },
     Case {
         name: "sql notices",
@@ -211,16 +218,16 @@ const CASES: [Case; 17] = [
         store: None,
         agent: SQL,
         command: IMPORT,
-        told: "raise `timeout_s`",
+        reported: "raise `timeout_s`",
     },
-    Case { name: "store mute", act: mute, store: STORE, agent: FILE, command: STATUS, told: "waited" },
+    Case { name: "store mute", act: mute, store: STORE, agent: FILE, command: STATUS, reported: "waited" },
     Case {
         name: "store mute after start",
         act: postgres_mute_after_start,
         store: STORE,
         agent: FILE,
         command: STATUS,
-        told: "raise `timeout_s`",
+        reported: "raise `timeout_s`",
     },
     Case {
         name: "store notices",
@@ -228,7 +235,7 @@ const CASES: [Case; 17] = [
         store: STORE,
         agent: FILE,
         command: STATUS,
-        told: "raise `timeout_s`",
+        reported: "raise `timeout_s`",
     },
     Case {
         name: "store rows",
@@ -236,7 +243,7 @@ const CASES: [Case; 17] = [
         store: STORE,
         agent: FILE,
         command: STATUS,
-        told: "unexpected message",
+        reported: "unexpected message",
     },
     Case {
         name: "store huge row",
@@ -244,7 +251,7 @@ const CASES: [Case; 17] = [
         store: STORE,
         agent: FILE,
         command: STATUS,
-        told: "2147483648 bytes",
+        reported: "2147483648 bytes",
     },
 ];
 
@@ -275,9 +282,9 @@ fn end(mut child: std::process::Child, name: &str) -> (Option<i32>, String) {
         }
         std::thread::sleep(Duration::from_millis(20));
     };
-    let mut told = String::new();
-    child.stderr.take().unwrap().read_to_string(&mut told).unwrap();
-    (status.code(), told)
+    let mut reported = String::new();
+    child.stderr.take().unwrap().read_to_string(&mut reported).unwrap();
+    (status.code(), reported)
 }
 
 #[test]
@@ -286,9 +293,9 @@ fn a_server_that_never_answers_or_never_ends_is_given_up_in_time() {
         for case in &CASES {
             scope.spawn(move || {
                 let place = Place::new(&format!("hostile-{}", case.name.replace([' ', ','], "-")));
-                let (code, told) = end(start(&place, case, 1), case.name);
-                assert_eq!(code, Some(1), "{}: {told}", case.name);
-                assert!(told.contains(case.told), "{}: {told}", case.name);
+                let (code, reported) = end(start(&place, case, 1), case.name);
+                assert_eq!(code, Some(1), "{}: {reported}", case.name);
+                assert!(reported.contains(case.reported), "{}: {reported}", case.name);
             });
         }
     });
@@ -311,7 +318,7 @@ fn sigterm_ends_a_wait_for_a_server() {
         "store notices",
     ];
     let busy =
-        Case { name: "scim busy", act: scim_busy, store: None, agent: SCIM, command: IMPORT, told: "" };
+        Case { name: "scim busy", act: scim_busy, store: None, agent: SCIM, command: IMPORT, reported: "" };
     let cases = CASES.iter().filter(|case| waits.contains(&case.name));
     std::thread::scope(|scope| {
         for case in cases.chain([&busy]) {
@@ -323,8 +330,8 @@ fn sigterm_ends_a_wait_for_a_server() {
                 assert!(child.try_wait().unwrap().is_none(), "{}: it ended by itself", case.name);
                 let pid = Pid::from_child(&child);
                 rustix::process::kill_process(pid, Signal::TERM).unwrap();
-                let (code, told) = end(child, case.name);
-                assert!(matches!(code, Some(130) | None), "{}: {code:?} {told}", case.name);
+                let (code, reported) = end(child, case.name);
+                assert!(matches!(code, Some(130) | None), "{}: {code:?} {reported}", case.name);
             });
         }
     });

@@ -2,16 +2,16 @@
 
 use crate::program::{Place, run};
 
-/// What was refused, each mistake in its order, and nothing was touched.
+/// What was refused, each mistake in its order, and nothing was changed.
 fn mistakes(place: &Place, arguments: &[&str]) -> Vec<String> {
     let refused = run(place, arguments);
     assert_eq!(refused.code, 2, "{arguments:?}: {}{}", refused.out, refused.err);
-    assert!(!place.path("runs").exists(), "nothing was touched");
+    assert!(!place.path("runs").exists(), "nothing was changed");
     refused.err.lines().filter_map(|line| line.strip_prefix("error: ")).map(String::from).collect()
 }
 
 #[test]
-fn a_file_is_told_its_contradictions_beside_its_other_mistakes() {
+fn a_file_is_reported_its_contradictions_beside_its_other_mistakes() {
     let place = Place::new("mistakes-file");
     let experiment = r#"
 naem = "x"
@@ -48,7 +48,7 @@ measure = "xs"
 }
 
 #[test]
-fn flags_are_told_their_contradictions_beside_other_mistakes() {
+fn flags_are_reported_their_contradictions_beside_other_mistakes() {
     let place = Place::new("mistakes-flags");
     assert_eq!(
         mistakes(&place, &["http", "https://localhost/", "--duration", "xs", "--replicates", "0"]),
@@ -65,4 +65,33 @@ fn flags_are_told_their_contradictions_beside_other_mistakes() {
     assert_eq!(found, [block, depth]);
     let share = "--threads of 4 cannot share the 2 operations in flight that --steps sets";
     assert_eq!(mistakes(&place, &[&disk[..], &["--steps", "1,2"]].concat()), [block, share]);
+}
+
+#[test]
+fn flags_of_other_tools_and_missing_units_say_what_to_write() {
+    let place = Place::new("mistakes-foreign");
+    for (line, expected) in [
+        (
+            "disk f.bin --bs 4k --iodepth=8",
+            "error: `--bs` is a flag of fio\n  write --block-size 4k\n\n\
+             error: `--iodepth` is a flag of fio\n  write --outstanding 8\n",
+        ),
+        ("exec --runs 5 -- true", "error: `--runs` is a flag of hyperfine\n  write --repeat 5\n"),
+        (
+            "exec --nonsense -- true",
+            "error: `--nonsense` is not a flag of `exec`\n  list its flags: plimsoll exec --help\n",
+        ),
+        (
+            "disk f.bin --duration 5 --block-size 4",
+            "error: --block-size: `4` has no unit: write 4B or 4KiB\n\n\
+             error: --duration: `5` has no unit: write 5s\n\n2 mistakes, nothing was run\n",
+        ),
+    ] {
+        let arguments: Vec<&str> = line.split(' ').collect();
+        let refused = run(&place, &arguments);
+        assert_eq!((refused.code, refused.err.as_str()), (2, expected), "{line}");
+    }
+    // The command that times commands is known to `init` by its own name.
+    assert_eq!(run(&place, &["init", "exec"]).code, 0);
+    assert_eq!(run(&place, &["check", "experiment.toml"]).code, 0);
 }

@@ -54,8 +54,8 @@ fn the_page_stands_alone_in_a_browser() {
     std::fs::write(&driven, with_script(&text, include_str!("page_driver.js"))).unwrap();
     let (dom, errors) = browse(&place, &driven);
     assert!(errors.is_empty(), "{errors:#?}");
-    let told = dom.split("data-driven=\"").nth(1).and_then(|rest| rest.split('"').next());
-    assert_eq!(told, Some("all well"), "what the reader of the page met");
+    let reported = dom.split("data-driven=\"").nth(1).and_then(|rest| rest.split('"').next());
+    assert_eq!(reported, Some("all well"), "what the reader of the page met");
 }
 
 /// Runs of the kinds that are read most, as they were recorded.
@@ -131,8 +131,8 @@ fn chromium(place: &Place) -> Command {
     command
 }
 
-/// Shows a page in headless Chromium: what it became, and what its console told. Script errors and refused requests of
-/// the page are told there.
+/// Shows a page in headless Chromium: what it became, and what its console reported. Script errors and refused requests of
+/// the page are reported there.
 fn browse(place: &Place, page: &Path) -> (String, Vec<String>) {
     let output = chromium(place)
         .args(["--enable-logging=stderr", "--v=0", "--virtual-time-budget=2000", "--dump-dom"])

@@ -13,18 +13,21 @@ use crate::program::{Finished, Place, run};
 /// The testkit's service, built.
 fn planted() -> &'static Path {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
-    BUILT.get_or_init(|| {
-        // Two folders up from the program: it may be built optimized, this is not.
-        let target = Path::new(env!("CARGO_BIN_EXE_plimsoll")).ancestors().nth(2).unwrap();
-        let status = Command::new(env!("CARGO"))
-            .args(["build", "--quiet", "--locked", "--package", "plimsoll-testkit", "--bin", "planted"])
-            .arg("--target-dir")
-            .arg(target)
-            .status()
-            .unwrap();
-        assert!(status.success(), "the testkit's service is not built");
-        target.join("debug/planted")
-    })
+    BUILT.get_or_init(|| built("planted"))
+}
+
+/// Builds a program of the testkit.
+pub(crate) fn built(program: &str) -> PathBuf {
+    // Two folders up from the program: it may be built optimized, this is not.
+    let target = Path::new(env!("CARGO_BIN_EXE_plimsoll")).ancestors().nth(2).unwrap();
+    let status = Command::new(env!("CARGO"))
+        .args(["build", "--quiet", "--locked", "--package", "plimsoll-testkit", "--bin", program])
+        .arg("--target-dir")
+        .arg(target)
+        .status()
+        .unwrap();
+    assert!(status.success(), "{program} of the testkit is not built");
+    target.join("debug").join(program)
 }
 
 /// An experiment on it: half a CPU at most and 2 ms of it for each request, where the host permits a quota.
@@ -170,7 +173,7 @@ fn sized(place: &Place) {
     for (more, code, words) in [
         (&["fast"][..], 2, "write \"2000/s\""),
         (&["20/s with respons.p95 <= 1s"], 2, "did you mean `response.p95`"),
-        (&["20/s with throughput > 3/s"], 2, "no limit on response times"),
+        (&["20/s with throughput > 3/s"], 2, "not a limit on response times"),
         (&["20/s", "--up-to", "many"], 2, "invalid value"),
         (&["90000/s", "--up-to", "2"], 98, "ANSWER   None: "),
     ] {

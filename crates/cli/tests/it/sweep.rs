@@ -5,7 +5,7 @@ use testkit::Need;
 use crate::program::{Place, run};
 
 #[test]
-fn a_limited_disk_is_told_from_an_unlimited_one() {
+fn a_limited_disk_is_reported_from_an_unlimited_one() {
     let place = Place::new("limit");
     if testkit::lacks(Need::Cgroup("blkio", "io")) || testkit::lacks(Need::BlockDevice(&place.path(""))) {
         return;

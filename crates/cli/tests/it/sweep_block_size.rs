@@ -119,6 +119,21 @@ fn a_profile_lists_its_patterns_without_comparing_them() {
     assert!(line.split_whitespace().count() >= 8, "{line}");
     assert!(shown.out.contains("ANSWER    RND32K Q1T1 60% read: "), "{}", shown.out);
 
+    // Where every pattern is read and written, a row has both.
+    let done = run(&place, &[&DISK[..], &SHORT, &["--profile", "desktop", "--run-dir", "d"]].concat());
+    assert!(matches!(done.code, 0 | 97 | 98), "{}{}", done.out, done.err);
+    let shown = run(&place, &["show", "d"]).out;
+    let mut lines = shown.lines().skip_while(|line| !line.contains("read, "));
+    let head = lines.next().unwrap_or_else(|| panic!("{shown}"));
+    assert_eq!(head.matches("write, ").count(), 3, "{head}");
+    for pattern in ["SEQ1M Q8T1", "SEQ1M Q1T1", "RND4K Q32T1", "RND4K Q1T1"] {
+        let cells: Vec<&str> = lines.next().unwrap().trim().splitn(3, ' ').collect();
+        assert_eq!(cells[..2].join(" "), pattern, "{shown}");
+        let figures =
+            cells[2].split_whitespace().filter(|word| word.starts_with(|c: char| c.is_ascii_digit()));
+        assert_eq!(figures.count(), 6, "{shown}");
+    }
+
     // A pattern states what these flags state too, and it must be one.
     let refused =
         run(&place, &[&DISK[..], &["--pattern", "RND4K Q1T1 read", "--block-size", "8KiB"]].concat());

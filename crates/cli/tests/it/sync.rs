@@ -74,7 +74,7 @@ fn an_interval_ends_where_a_step_ends() {
 }
 
 #[test]
-fn the_steps_of_a_run_are_told_apart() {
+fn the_steps_of_a_run_are_distinguished() {
     let place = metadirectory("sync-run", "300");
     let done = run(&place, &["sync", "full", "--run-dir", "r", "--quiet"]);
     assert!(was_measured(&done), "{}{}", done.out, done.err);
@@ -176,20 +176,20 @@ fn an_experiment_stands_beside_published_figures() {
 }
 
 #[test]
-fn a_step_that_fails_is_told_in_the_engines_words() {
+fn a_step_that_fails_is_reported_in_the_engines_words() {
     let place = metadirectory("sync-fails", "10");
     std::fs::remove_file(place.path("staff.csv")).unwrap();
     let done = run(&place, &["sync", "full", "--run-dir", "r", "--quiet"]);
     assert_eq!(done.code, 1, "{}", done.out);
-    let told = done.err.lines().find(|line| line.starts_with("error:")).unwrap_or_default();
+    let reported = done.err.lines().find(|line| line.starts_with("error:")).unwrap_or_default();
     assert!(
-        told.contains("ended with exit status 1: error: staff full-import: reading staff.csv"),
+        reported.contains("ended with exit status 1: error: staff full-import: reading staff.csv"),
         "{}",
         done.err
     );
     let json = std::fs::read_to_string(place.path("r/trials/001-baseline.r1/run.json")).unwrap();
     assert!(json.contains("reading staff.csv"), "{json}");
-    // What is wrong in the settings is told in flags.
+    // What is wrong in the settings is reported in flags.
     let wrong = run(&place, &["sync", "nightly", "--progress", "([0-9]+)", "--users", "3"]);
     assert_eq!(wrong.code, 2);
     insta::assert_snapshot!(wrong.err);

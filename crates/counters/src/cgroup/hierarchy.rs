@@ -1,4 +1,4 @@
-//! Where the files of a group are and what stands in them, in either version.
+//! The files of a group and their formats, in both versions.
 
 use std::path::PathBuf;
 
@@ -52,15 +52,15 @@ impl Hierarchies {
             None => hierarchy.controllers.is_empty(),
             Some(wanted) => hierarchy.controllers.iter().any(|controller| controller == wanted),
         })?;
-        // The group may be written as it stands in the file system.
+        // The group may be given as a path in the file system.
         let group = self.mounts.iter().find_map(|mount| group.strip_prefix(&mount.folder)).unwrap_or(group);
         let folder = PathBuf::from(hierarchy.folder.trim_start_matches('/'));
         let path = folder.join(group.trim_start_matches('/')).join(name);
         Some(self.root.join(path))
     }
 
-    /// True when a group is the root of its hierarchy, which has no limits and whose operations are those of everybody.
-    /// In a container the root that is seen may be a group of the host: it has what only such groups have.
+    /// Whether a group is the root of its hierarchy, which has no limits and counts the operations of all processes.
+    /// In a container the visible root may be a group of the host, which has files that the real root lacks.
     fn is_root(&self, group: Place<'_>, controller: Option<&str>) -> bool {
         let exists = |name| self.path(group, controller, name).is_some_and(|path| path.exists());
         group.under(controller) == Some("/")
@@ -70,7 +70,7 @@ impl Hierarchies {
             }
     }
 
-    /// Of a group's files those that tell how a limit on processor time, memory or disk operations holds it back.
+    /// The files of a group that show how its limits on CPU time, memory or disk operations throttle it.
     pub(super) fn limit_files(&self, group: Place<'_>) -> Files {
         let file = |controller, name| match self.is_root(group, controller) {
             true => None,
@@ -89,7 +89,7 @@ impl Hierarchies {
             v1_period: v1("cpu", "cpu.cfs_period_us"),
             v1_memory: v1("memory", "memory.usage_in_bytes"),
             v1_memory_limit: v1("memory", "memory.limit_in_bytes"),
-            // A limit of version 1 counts the operations of the group alone, without the groups below it.
+            // A limit of version 1 counts only the operations of the group itself, not of its child groups.
             v1_io_operations: v1("blkio", "blkio.throttle.io_serviced"),
             ..Files::default()
         }
@@ -131,12 +131,12 @@ impl Hierarchies {
     }
 }
 
-/// Where a group is in the hierarchies.
+/// The location of a group in the hierarchies.
 #[derive(Clone, Copy)]
 pub(super) enum Place<'a> {
     /// At this path in each of them.
     Everywhere(&'a str),
-    /// Where a process says it is, by the text of its `/proc/PID/cgroup`.
+    /// The location of a process, by its `/proc/PID/cgroup`.
     OfProcess(&'a str),
 }
 
@@ -182,10 +182,10 @@ pub(super) struct Files {
     v1_io_operations: Option<KernelFile>,
 }
 
-/// What the files say; nothing for what no hierarchy has.
+/// The values of the files; none if no hierarchy has them.
 #[derive(Debug, Default, PartialEq)]
-pub(crate) struct Found {
-    /// Nanoseconds of processor time: all, user, system.
+pub(crate) struct CgroupValues {
+    /// Nanoseconds of CPU time: total, user, system.
     pub(super) cpu_ns: [Option<u64>; 3],
     /// The quota over its period.
     pub(crate) quota_cpus: Option<f64>,
@@ -200,14 +200,14 @@ pub(crate) struct Found {
 }
 
 impl Files {
-    pub(super) fn read(&mut self, buffer: &mut Buffer) -> Found {
-        let mut found = Found::default();
+    pub(super) fn read(&mut self, buffer: &mut Buffer) -> CgroupValues {
+        let mut found = CgroupValues::default();
         self.read_v2(buffer, &mut found);
         self.read_v1(buffer, &mut found);
         found
     }
 
-    fn read_v2(&mut self, buffer: &mut Buffer, found: &mut Found) {
+    fn read_v2(&mut self, buffer: &mut Buffer, found: &mut CgroupValues) {
         // A group without the cpu controller has the first three lines only.
         if let Some(text) = read(&mut self.v2_cpu, buffer) {
             for (name, value) in named_numbers(text) {
@@ -242,13 +242,13 @@ impl Files {
         }
     }
 
-    fn read_v1(&mut self, buffer: &mut Buffer, found: &mut Found) {
+    fn read_v1(&mut self, buffer: &mut Buffer, found: &mut CgroupValues) {
         for (value, file) in found.cpu_ns.iter_mut().zip([
             &mut self.v1_usage,
             &mut self.v1_usage_user,
             &mut self.v1_usage_system,
         ]) {
-            // Version 2 keeps processor time even where version 1 has the controller and with it the processes.
+            // Version 2 counts CPU time even if version 1 has the controller and the processes.
             *value = read_number(file, buffer).or(*value);
         }
         if found.throttling == [None; 3]
@@ -298,7 +298,7 @@ fn read_number(file: &mut Option<KernelFile>, buffer: &mut Buffer) -> Option<u64
     number(read(file, buffer)?.trim_ascii())
 }
 
-/// Microseconds of processor time per period of as many microseconds; "max" and -1, which are no numbers, mean none.
+/// Microseconds of CPU time per period in microseconds; "max" and -1 mean no quota.
 fn quota(quota_us: Option<u64>, period_us: Option<u64>) -> Option<f64> {
     match (quota_us?, period_us?) {
         (_, 0) => None,

@@ -1,7 +1,7 @@
-//! The limits on disk operations and bytes that hold for the processes of a group.
+//! The limits on disk operations and bytes that apply to the processes of a group.
 //!
 //! Version 2 applies the limits of a group to all groups below it. Version 1 applies them to the group's own processes
-//! alone: there a group below a limited one is not limited.
+//! only: a child of a limited group is not limited.
 
 use std::path::Path;
 
@@ -24,10 +24,10 @@ const V2_KEYS: [&[u8]; 4] = [b"riops=", b"wiops=", b"rbps=", b"wbps="];
 
 /// Limits change rarely and are several files.
 const PAUSE: Nanos = 2 * SECOND;
-/// Groups that lie in each other are followed up to this depth.
+/// Maximum depth of nested groups.
 const DEPTH_MAX: usize = 32;
 
-/// The I/O limits of one group, read again when that is due.
+/// The I/O limits of one group, read again at intervals.
 pub(super) struct IoLimits {
     v1: Vec<(usize, KernelFile)>,
     v2: Vec<KernelFile>,

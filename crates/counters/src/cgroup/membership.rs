@@ -1,9 +1,9 @@
-//! The groups a process is in, and how their limits hold it back.
+//! The groups of a process, and how their limits throttle it.
 
 use engine::source::HostRoot;
 use model::Nanos;
 
-use super::hierarchy::{Files, Found, Hierarchies, Place};
+use super::hierarchy::{CgroupValues, Files, Hierarchies, Place};
 use super::io_limit::{IoLimits, IoRates};
 use crate::mounts;
 use crate::reader::{Buffer, KernelFile};
@@ -27,15 +27,15 @@ impl Membership {
         }
     }
 
-    /// The limits of the groups that process `pid` is in. Those on processor time and memory are of these groups alone,
-    /// not of what they lie in; those on I/O are all that hold.
+    /// The limits of the groups of process `pid`. Those on CPU time and memory are of these groups only,
+    /// not of their parents; those on I/O include all that apply.
     pub(crate) fn limits(
         &mut self,
         root: &HostRoot,
         pid: u32,
         now: Nanos,
         buffer: &mut Buffer,
-    ) -> Option<(Found, IoRates)> {
+    ) -> Option<(CgroupValues, IoRates)> {
         if self.of.as_ref().is_none_or(|(known, _)| *known != pid) {
             self.of = Some((pid, KernelFile::new(root, &format!("proc/{pid}/cgroup"))));
         }

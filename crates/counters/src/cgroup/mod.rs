@@ -1,7 +1,7 @@
-//! Control groups, version 1 and 2: use, limits, and how often the limits held something back.
+//! Control groups, version 1 and 2: resource usage, limits, and throttling.
 //!
 //! Each value comes from whichever hierarchy has it, so that a host with both (pressure in the one, controllers in
-//! the other) is read whole. A group need not exist yet; its values are absent until it does.
+//! the other) is read completely. A group need not exist yet; its values are absent until then.
 
 use engine::source::{HostRoot, Source, SourceKind, Unavailable};
 use model::MetricKind::{Gauge, Mean, Rate};
@@ -12,7 +12,7 @@ use crate::pressure::Stall;
 use crate::reader::{Buffer, KernelFile};
 use crate::series::{Clock, Columns, Counters, Tick, metrics};
 
-use hierarchy::{Files, Found, Hierarchies, Place};
+use hierarchy::{CgroupValues, Files, Hierarchies, Place};
 pub(crate) use membership::Membership;
 
 mod hierarchy;
@@ -22,55 +22,55 @@ mod membership;
 mod tests;
 
 metrics! {
-    Busy => MetricInfo::new("cgroup.busy_cpus", Unit::Cpus, Rate, "Processors kept busy by the group."),
-    User => MetricInfo::new("cgroup.user_cpus", Unit::Cpus, Rate, "Processors kept busy in programs of the group."),
+    Busy => MetricInfo::new("cgroup.busy_cpus", Unit::Cpus, Rate, "CPUs kept busy by the group."),
+    User => MetricInfo::new("cgroup.user_cpus", Unit::Cpus, Rate, "CPUs busy in user mode of the group's processes."),
     System => MetricInfo::new("cgroup.system_cpus", Unit::Cpus, Rate,
-        "Processors kept busy in the kernel on the group's behalf."),
+        "CPUs busy in the kernel on behalf of the group."),
     Quota => MetricInfo::new("cgroup.quota_cpus", Unit::Cpus, Gauge,
-        "Processors the group may keep busy at most; absent without a quota."),
+        "CPU quota of the group, in CPUs; absent without a quota."),
     Periods => MetricInfo::new("cgroup.periods_per_s", Unit::PerSecond, Rate,
-        "Periods of the quota in which the group wanted to run."),
+        "Quota periods in which the group was ready to run."),
     ThrottledShare => MetricInfo::new("cgroup.throttled_share", Unit::Share, Mean,
-        "The share of those periods in which the quota was used up.")
-        .weighed_by("cgroup.periods_per_s").full_at(1.0),
+        "Share of the quota periods in which the quota was used up and the group was throttled.")
+        .weighed_by("cgroup.periods_per_s").saturated_at(1.0),
     ThrottledCpus => MetricInfo::new("cgroup.throttled_cpus", Unit::Cpus, Rate,
-        "Processors on which the group was held back by its quota, on average: seconds throttled per second."),
+        "Mean number of CPUs on which the quota throttled the group: seconds throttled per second."),
     MemoryUsed => MetricInfo::new("cgroup.memory_used_bytes", Unit::Bytes, Gauge,
-        "Memory charged to the group, its page cache included."),
+        "Memory charged to the group, including its page cache."),
     MemoryLimit => MetricInfo::new("cgroup.memory_limit_bytes", Unit::Bytes, Gauge,
-        "Memory the group may be charged at most; absent without a limit."),
+        "Memory limit of the group; absent without a limit."),
     MemoryLimitHits => MetricInfo::new("cgroup.memory_limit_hits_per_s", Unit::PerSecond, Rate,
-        "Times the group met its memory limit and had to give up pages first."),
+        "Times the group reached its memory limit, so that pages had to be reclaimed."),
     OomKills => MetricInfo::new("cgroup.oom_kills_per_s", Unit::PerSecond, Rate,
-        "Processes of the group killed because no memory was left."),
+        "Processes of the group killed because memory was exhausted."),
     Reads => MetricInfo::new("cgroup.reads_per_s", Unit::PerSecond, Rate,
-        "Read operations handed to block devices, all devices together."),
+        "Read operations sent to block devices, the sum over all devices."),
     Writes => MetricInfo::new("cgroup.writes_per_s", Unit::PerSecond, Rate,
-        "Write operations handed to block devices, all devices together."),
+        "Write operations sent to block devices, the sum over all devices."),
     ReadBytes => MetricInfo::new("cgroup.read_bytes_per_s", Unit::BytesPerSecond, Rate,
         "Bytes read from block devices."),
     WriteBytes => MetricInfo::new("cgroup.write_bytes_per_s", Unit::BytesPerSecond, Rate,
         "Bytes written to block devices."),
     CpuSome => MetricInfo::new("cgroup.cpu_some_share", Unit::Share, Mean,
-        "The share of time in which at least one thread of the group was ready to run and had no processor.")
-        .full_at(1.0),
+        "Share of time in which at least one thread of the group was ready to run but waited for a CPU.")
+        .saturated_at(1.0),
     CpuFull => MetricInfo::new("cgroup.cpu_full_share", Unit::Share, Mean,
-        "The share of time in which the group was ready to run and none of it ran, as under a quota.")
-        .full_at(1.0),
+        "Share of time in which the group was ready to run but none of its threads ran, as under a quota.")
+        .saturated_at(1.0),
     MemorySome => MetricInfo::new("cgroup.memory_some_share", Unit::Share, Mean,
-        "The share of time in which at least one thread of the group waited for memory.").full_at(1.0),
+        "Share of time in which at least one thread of the group waited for memory.").saturated_at(1.0),
     MemoryFull => MetricInfo::new("cgroup.memory_full_share", Unit::Share, Mean,
-        "The share of time in which every thread of the group that had work waited for memory.").full_at(1.0),
+        "Share of time in which all threads of the group that were not idle waited for memory.").saturated_at(1.0),
     IoSome => MetricInfo::new("cgroup.io_some_share", Unit::Share, Mean,
-        "The share of time in which at least one thread of the group waited for I/O.").full_at(1.0),
+        "Share of time in which at least one thread of the group waited for I/O.").saturated_at(1.0),
     IoFull => MetricInfo::new("cgroup.io_full_share", Unit::Share, Mean,
-        "The share of time in which every thread of the group that had work waited for I/O.").full_at(1.0),
+        "Share of time in which all threads of the group that were not idle waited for I/O.").saturated_at(1.0),
 }
 
 /// The source `cgroup`.
 pub const KIND: SourceKind = SourceKind {
     name: "cgroup",
-    about: "What a control group uses, what it may use, and how often its limits held it back.",
+    about: "Resource usage of a control group, its limits, and how often they throttled it.",
     metrics: METRICS,
     selector: "cgroup",
     open,
@@ -87,7 +87,7 @@ fn open(root: &HostRoot, selected: &[String]) -> Result<Box<dyn Source>, Unavail
     }
     let mut groups: Vec<Group> = Vec::new();
     for selected in selected {
-        // `NAME=PATH` calls the group NAME; a name has no slash, while a path may have `=`.
+        // `NAME=PATH` names the group NAME; a name has no slash, but a path may contain `=`.
         let (name, path) = match selected.split_once('=') {
             Some((name, path)) if !name.contains('/') => (name, path),
             _ => (selected.as_str(), selected.as_str()),
@@ -166,7 +166,7 @@ impl Group {
 
     fn read(&mut self, tick: &Tick, buffer: &mut Buffer, out: &mut Readings) {
         let found = self.files.read(buffer);
-        self.exists = found != Found::default();
+        self.exists = found != CgroupValues::default();
         let columns = &mut self.columns;
 
         let used = self.use_of_cpus.advance(tick, found.cpu_ns);

@@ -1,4 +1,4 @@
-//! The processors: how their time was spent, who waits for them, how often they switch.
+//! CPUs: time by kind, run queue, context switches.
 //!
 //! Shares come from `/proc/stat` and are shares of the time the kernel accounted in the window, so they add up to
 //! one whatever the length of the window. Utilization says little about saturation on a shared or virtual
@@ -14,45 +14,45 @@ use crate::series::{Clock, Columns, Counters, Roster, Tick, metrics};
 #[cfg(test)]
 mod tests;
 
-/// The kernel counts processor time in hundredths of a second.
+/// The kernel counts CPU time in hundredths of a second.
 const TICK_SHARE: f64 = 0.01;
 
 metrics! {
     Busy => MetricInfo::new("cpu.busy_share", Unit::Share, Mean,
-        "The share of time the processors were neither idle nor waiting for I/O; stolen time counts, as it was wanted.")
-        .known_as(r"Processor\% Processor Time", "-u 100-%idle-%iowait").full_at(1.0).quantum(TICK_SHARE),
+        "Share of time in which the CPUs were not idle and not waiting for I/O; stolen time counts as busy.")
+        .known_as(r"Processor\% Processor Time", "-u 100-%idle-%iowait").saturated_at(1.0).quantum(TICK_SHARE),
     User => MetricInfo::new("cpu.user_share", Unit::Share, Mean,
-        "The share of time in programs, lowered priority and guests included.")
+        "Share of CPU time in user mode, including niced processes and guests.")
         .known_as(r"Processor\% User Time", "-u %user+%nice").quantum(TICK_SHARE),
     System => MetricInfo::new("cpu.system_share", Unit::Share, Mean,
-        "The share of time in the kernel, without interrupts.")
+        "Share of CPU time in the kernel, without interrupts.")
         .known_as(r"Processor\% Privileged Time", "-u ALL %sys").quantum(TICK_SHARE),
     IoWait => MetricInfo::new("cpu.iowait_share", Unit::Share, Mean,
-        "The share of time a processor was idle while a thread that last ran on it waited for I/O: a hint, not a measure of I/O.")
+        "Share of time in which a CPU was idle while a thread that last ran on it waited for I/O: a hint, not a measure of I/O.")
         .known_as("", "-u %iowait").quantum(TICK_SHARE),
     Interrupt => MetricInfo::new("cpu.irq_share", Unit::Share, Mean,
-        "The share of time in interrupts and what they put off to soft interrupts.")
+        "Share of CPU time in hardware and soft interrupts.")
         .known_as(r"Processor\% Interrupt Time", "-u ALL %irq+%soft").quantum(TICK_SHARE),
     Steal => MetricInfo::new("cpu.steal_share", Unit::Share, Mean,
-        "The share of time this virtual machine was ready to run and the host ran something else.")
+        "Share of time in which this virtual machine was ready to run, but the hypervisor ran something else.")
         .known_as("", "-u %steal").quantum(TICK_SHARE),
     QueueLength => MetricInfo::new("cpu.run_queue_length", Unit::Count, Mean,
-        "Threads ready to run but waiting for a processor, on average: seconds waited per second.")
+        "Mean number of threads that are ready to run but wait for a CPU: seconds waited per second.")
         .known_as(r"System\Processor Queue Length", ""),
     Runnable => MetricInfo::new("cpu.runnable_threads", Unit::Count, Gauge,
-        "Threads running or ready to run at this moment, the one that reads this included.")
+        "Threads running or ready to run at this moment, including the thread that reads this counter.")
         .known_as("", "-q runq-sz"),
     Blocked => MetricInfo::new("cpu.blocked_threads", Unit::Count, Gauge,
-        "Threads waiting for I/O at this moment.")
+        "Threads blocked on I/O at this moment.")
         .known_as("", "-q blocked"),
     LoadAverage => MetricInfo::new("cpu.load_average", Unit::Count, Gauge,
-        "Threads running, ready or in uninterruptible sleep, averaged by the kernel over about one minute.")
+        "Threads running, ready to run or in uninterruptible sleep; the kernel's average over about one minute.")
         .known_as("", "-q ldavg-1"),
     Switches => MetricInfo::new("cpu.context_switches_per_s", Unit::PerSecond, Rate,
-        "Times a processor changed from one thread to another.")
+        "Context switches from one thread to another.")
         .known_as(r"System\Context Switches/sec", "-w cswch/s"),
     Interrupts => MetricInfo::new("cpu.interrupts_per_s", Unit::PerSecond, Rate,
-        "Hardware interrupts taken.")
+        "Hardware interrupts handled.")
         .known_as(r"Processor\Interrupts/sec", "-I SUM intr/s"),
     Created => MetricInfo::new("cpu.processes_created_per_s", Unit::PerSecond, Rate,
         "Processes and threads created.")
@@ -62,14 +62,14 @@ metrics! {
 /// The source `cpu`.
 pub const KIND: SourceKind = SourceKind {
     name: "cpu",
-    about: "How the processors' time was spent, as a whole and core by core, and who waits for them.",
+    about: "CPU time by kind, of the host and of each core, and the run queue.",
     metrics: METRICS,
     selector: "",
     open,
 };
 
 /// `/proc/schedstat` describes the scheduling domains of every core, which on a large machine takes the kernel
-/// longer to write than everything else here together.
+/// longer to generate than all other files of this module together.
 const MOST_CORES_WITH_SCHEDSTAT: usize = 32;
 
 fn open(root: &HostRoot, _selected: &[String]) -> Result<Box<dyn Source>, Unavailable> {
@@ -185,7 +185,7 @@ impl Source for Cpu {
     fn limits(&self) -> String {
         match self.too_many_cores {
             true => format!(
-                "the run queue of the whole host is left out on more than {MOST_CORES_WITH_SCHEDSTAT} cores"
+                "the run queue of the whole host is not read on more than {MOST_CORES_WITH_SCHEDSTAT} cores"
             ),
             false => self.cores.limits("cores"),
         }
@@ -197,7 +197,7 @@ impl Cpu {
     fn read_queue(&mut self, tick: &Tick, out: &mut Readings) {
         let Some(text) = self.schedstat.as_mut().and_then(|file| file.read(&mut self.buffer)) else { return };
         let mut total = None;
-        // The line of all processors stands first in /proc/stat and has no counterpart here.
+        // /proc/stat begins with a line for all CPUs, which has no counterpart here.
         self.cores.rewind();
         for line in lines(text) {
             let mut fields = fields(line);

@@ -1,22 +1,18 @@
 //! Block devices: operations, bytes, response times and queues, from `/proc/diskstats`.
 //!
 //! Device-mapper and md devices are reported beside the disks below them, so the same operation may be seen on
-//! two levels. What the kernel holds back above the device (a throttled cgroup) is not seen here at all.
+//! two levels. What the kernel holds back above the device (a throttled cgroup) is not seen here at all. Partitions are
+//! in [`crate::volume`], so that what adds up or compares disks never meets the same operation there once more.
 
 use engine::source::{HostRoot, Source, SourceKind, Unavailable};
 use model::MetricKind::{Gauge, Mean, Rate};
 use model::{MetricInfo, Nanos, Readings, Unit};
 
-use crate::reader::{Buffer, KernelFile, fields, lines, numbers};
-use crate::series::{Clock, Columns, Counters, Roster, Tick, metrics};
+use crate::diskstats::{self, Activity, Diskstats, MILLISECOND_S, SECTOR_BYTES};
+use crate::series::{Columns, metrics};
 
 #[cfg(test)]
 mod tests;
-
-/// Times are kept in milliseconds.
-const MILLISECOND_S: f64 = 0.001;
-/// Sizes are kept in sectors, which are of 512 bytes here whatever the device's own are.
-const SECTOR_BYTES: f64 = 512.0;
 
 metrics! {
     Reads => MetricInfo::new("disk.reads_per_s", Unit::PerSecond, Rate, "Read operations completed.")
@@ -70,150 +66,59 @@ pub const KIND: SourceKind = SourceKind {
 };
 
 fn open(root: &HostRoot, _selected: &[String]) -> Result<Box<dyn Source>, Unavailable> {
-    let mut disks = Disks {
-        clock: Clock::default(),
-        buffer: Buffer::new(),
-        file: KernelFile::new(root, "proc/diskstats"),
-        devices: Roster::new(),
-    };
-    match disks.file.read(&mut disks.buffer) {
-        Some(_) => Ok(Box::new(disks)),
-        None => Err(Unavailable("/proc/diskstats cannot be read; is /proc mounted?".into())),
-    }
+    Ok(Box::new(Disks(Diskstats::open(root)?)))
 }
 
-struct Disks {
-    clock: Clock,
-    buffer: Buffer,
-    file: KernelFile,
-    devices: Roster<Device>,
-}
+struct Disks(Diskstats<Device>);
 
 struct Device {
     columns: Columns<Metric>,
-    counters: Counters<12>,
+    counters: diskstats::Device,
     is_partition: bool,
 }
 
 impl Source for Disks {
     fn read(&mut self, now: Nanos, out: &mut Readings) -> Result<(), Unavailable> {
-        let tick = self.clock.tick(now);
-        let Some(text) = self.file.read(&mut self.buffer) else {
-            return Err(Unavailable("/proc/diskstats can no longer be read".into()));
-        };
-        self.devices.rewind();
-        for line in lines(text) {
-            let mut fields = fields(line);
-            let Some(name) = fields.nth(2) else { continue };
-            // The kernel lists a disk before its partitions.
-            let is_partition = disk_of_partition(name).is_some_and(|disk| self.devices.knows(disk));
-            let device = self.devices.entry(name, |instance| Device {
+        self.0.read(now, |devices, tick, name, statistics| {
+            let is_partition = diskstats::is_partition(name, devices);
+            let device = devices.entry(name, |instance| Device {
                 columns: Columns::new(instance),
-                counters: Counters::new(),
+                counters: diskstats::Device::new(),
                 is_partition,
             });
-            match device {
-                Some(device) if !device.is_partition => device.read(&tick, numbers(fields), out),
-                _ => {}
+            if let Some(device) = device.filter(|device| !device.is_partition)
+                && let Some(activity) = device.counters.advance(tick, statistics)
+            {
+                device.columns.set_activity(out, &activity);
             }
-        }
-        Ok(())
+        })
     }
 
     fn limits(&self) -> String {
-        self.devices.limits("block devices")
+        self.0.limits()
     }
 }
 
-impl Device {
-    /// `statistics` are the numbers after the device's name, as the kernel's `iostats` document lists them.
-    fn read(&mut self, tick: &Tick, statistics: [Option<u64>; 17], out: &mut Readings) {
-        let [
-            reads,
-            read_merges,
-            read_sectors,
-            read_ms,
-            writes,
-            write_merges,
-            write_sectors,
-            write_ms,
-            in_flight,
-            busy_ms,
-            queue_ms,
-            _discards,
-            _discard_merges,
-            _discard_sectors,
-            _discard_ms,
-            flushes,
-            flush_ms,
-        ] = statistics;
-        let counters = [
-            reads,
-            read_merges,
-            read_sectors,
-            read_ms,
-            writes,
-            write_merges,
-            write_sectors,
-            write_ms,
-            busy_ms,
-            queue_ms,
-            flushes,
-            flush_ms,
-        ];
-        let [
-            reads_done,
-            read_merges,
-            read_sectors,
-            read_ms,
-            writes_done,
-            write_merges,
-            write_sectors,
-            write_ms,
-            busy_ms,
-            queue_ms,
-            flushes,
-            flush_ms,
-        ] = self.counters.advance(tick, counters);
-        // Loop, ram and zram devices exist by the dozen; one that never did anything is no device to speak of.
-        if matches!((reads, writes), (Some(0), Some(0))) {
-            return;
-        }
-        let transfers = reads_done + writes_done;
-        let utilization = busy_ms / 1e3 / tick.seconds;
+impl Columns<Metric> {
+    fn set_activity(&mut self, out: &mut Readings, activity: &Activity) {
         for (metric, value) in [
-            (Metric::Reads, reads_done / tick.seconds),
-            (Metric::Writes, writes_done / tick.seconds),
-            (Metric::Transfers, transfers / tick.seconds),
-            (Metric::ReadBytes, read_sectors * SECTOR_BYTES / tick.seconds),
-            (Metric::WriteBytes, write_sectors * SECTOR_BYTES / tick.seconds),
-            (Metric::ReadTime, read_ms / 1e3 / reads_done),
-            (Metric::WriteTime, write_ms / 1e3 / writes_done),
-            (Metric::TransferTime, (read_ms + write_ms) / 1e3 / transfers),
-            (Metric::Flushes, flushes / tick.seconds),
-            (Metric::FlushTime, flush_ms / 1e3 / flushes),
-            (Metric::QueueLength, queue_ms / 1e3 / tick.seconds),
-            // The kernel counts whole clock ticks as busy, so a share can come out a little over one.
-            (Metric::Utilization, if utilization > 1.0 { 1.0 } else { utilization }),
-            (Metric::ReadMerges, read_merges / tick.seconds),
-            (Metric::WriteMerges, write_merges / tick.seconds),
+            (Metric::Reads, activity.reads_per_s),
+            (Metric::Writes, activity.writes_per_s),
+            (Metric::Transfers, activity.transfers_per_s),
+            (Metric::ReadBytes, activity.read_bytes_per_s),
+            (Metric::WriteBytes, activity.write_bytes_per_s),
+            (Metric::ReadTime, activity.read_s),
+            (Metric::WriteTime, activity.write_s),
+            (Metric::TransferTime, activity.transfer_s),
+            (Metric::Flushes, activity.flushes_per_s),
+            (Metric::FlushTime, activity.flush_s),
+            (Metric::QueueLength, activity.queue_length),
+            (Metric::Utilization, activity.utilization_share),
+            (Metric::ReadMerges, activity.read_merges_per_s),
+            (Metric::WriteMerges, activity.write_merges_per_s),
         ] {
-            self.columns.set(out, metric, value);
+            self.set(out, metric, value);
         }
-        self.columns.set_count(out, Metric::InFlight, in_flight);
-    }
-}
-
-/// The name the disk of a partition must have: `sda` of `sda1`, `nvme0n1` of `nvme0n1p2`. Whether it is one depends on
-/// whether there is such a disk: `md127` and `xvda1` may well be disks themselves.
-fn disk_of_partition(name: &[u8]) -> Option<&[u8]> {
-    let digits = name.iter().rev().take_while(|byte| byte.is_ascii_digit()).count();
-    let stem = &name[..name.len() - digits];
-    if digits == 0 || stem.is_empty() {
-        return None;
-    }
-    match stem.strip_suffix(b"p") {
-        Some(disk) if disk.last().is_some_and(u8::is_ascii_digit) => Some(disk),
-        _ => Some(stem),
+        self.set_count(out, Metric::InFlight, activity.in_flight);
     }
 }

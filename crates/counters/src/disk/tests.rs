@@ -1,6 +1,6 @@
 use proptest::prelude::*;
 
-use super::{KIND, disk_of_partition};
+use super::KIND;
 use crate::fixture::Host;
 
 fn line(name: &str, statistics: [u64; 17]) -> String {
@@ -101,23 +101,6 @@ fn kernels_that_do_not_count_flushes_show_none() {
     assert_eq!(disk.get("disk.reads_per_s", "sda"), Some(10.0));
     assert_eq!(disk.get("disk.flushes_per_s", "sda"), None);
     assert_eq!(disk.get("disk.write_s", "sda"), None, "no writes in the window");
-}
-
-#[test]
-fn names_of_partitions() {
-    let cases: [(&str, Option<&str>); 8] = [
-        ("sda", None),
-        ("sda12", Some("sda")),
-        ("nvme0n1", Some("nvme0n")),
-        ("nvme0n1p2", Some("nvme0n1")),
-        ("mmcblk0p1", Some("mmcblk0")),
-        ("dm-0", Some("dm-")),
-        ("sdp1", Some("sdp")),
-        ("7", None),
-    ];
-    for (name, disk) in cases {
-        assert_eq!(disk_of_partition(name.as_bytes()), disk.map(str::as_bytes), "{name}");
-    }
 }
 
 proptest! {

@@ -1,6 +1,6 @@
-//! Mounted file systems: how full they are.
+//! Mounted file systems: space and inodes in use.
 //!
-//! Only file systems on block devices of this machine are asked: a file server that does not answer would hold up
+//! Only file systems on block devices of this machine are queried: a file server that does not respond would delay
 //! every other reading.
 
 use engine::source::{HostRoot, Source, SourceKind, Unavailable};
@@ -18,20 +18,20 @@ metrics! {
     Used => MetricInfo::new("filesystem.used_bytes", Unit::Bytes, Gauge, "Space in use.")
         .known_as("", "-F MBfsused"),
     Free => MetricInfo::new("filesystem.free_bytes", Unit::Bytes, Gauge,
-        "Space left to users other than root.")
+        "Free space for users other than root.")
         .known_as(r"LogicalDisk\Free Megabytes", "-F MBfsfree"),
     UsedShare => MetricInfo::new("filesystem.used_share", Unit::Share, Gauge,
-        "The share of the space users other than root can have that is in use, as `df` shows it.")
-        .known_as(r"LogicalDisk\% Free Space", "-F %fsused").full_at(1.0),
+        "Share of the space that is in use, as `df` shows it; the space reserved for root is left out.")
+        .known_as(r"LogicalDisk\% Free Space", "-F %fsused").saturated_at(1.0),
     InodesShare => MetricInfo::new("filesystem.inodes_used_share", Unit::Share, Gauge,
-        "The share of the inodes in use; absent where the file system makes them as needed.")
-        .known_as("", "-F %Iused").full_at(1.0),
+        "Share of the inodes that are in use; absent if the file system allocates inodes as needed.")
+        .known_as("", "-F %Iused").saturated_at(1.0),
 }
 
 /// The source `filesystem`.
 pub const KIND: SourceKind = SourceKind {
     name: "filesystem",
-    about: "How full the file systems on this machine's disks are.",
+    about: "Space and inodes in use on this machine's file systems.",
     metrics: METRICS,
     selector: "",
     open,

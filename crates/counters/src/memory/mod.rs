@@ -1,7 +1,7 @@
-//! Main memory: what is left, what waits to be written, and the signs that there is too little of it.
+//! Main memory: usage, dirty pages, and signs of shortage.
 //!
-//! Little free memory is no sign of anything on Linux. Refaults (pages read again soon after they were given up),
-//! direct reclaim and allocation stalls are; so is the `pressure` source.
+//! Low free memory has no meaning on Linux. Refaults (pages read again soon after they were reclaimed),
+//! direct reclaim and allocation stalls show a shortage, as does the `pressure` source.
 
 use engine::source::{HostRoot, Source, SourceKind, Unavailable};
 use model::MetricKind::{Gauge, Rate};
@@ -14,60 +14,60 @@ use crate::series::{Clock, Columns, Counters, metrics};
 mod tests;
 
 metrics! {
-    Total => MetricInfo::new("memory.total_bytes", Unit::Bytes, Gauge, "Memory the kernel manages."),
+    Total => MetricInfo::new("memory.total_bytes", Unit::Bytes, Gauge, "Memory managed by the kernel."),
     Available => MetricInfo::new("memory.available_bytes", Unit::Bytes, Gauge,
-        "Memory programs could still get without swapping, by the kernel's estimate.")
+        "Memory that programs can still allocate without swapping, estimated by the kernel.")
         .known_as(r"Memory\Available Bytes", "-r kbavail"),
-    Free => MetricInfo::new("memory.free_bytes", Unit::Bytes, Gauge, "Memory used for nothing at all.")
+    Free => MetricInfo::new("memory.free_bytes", Unit::Bytes, Gauge, "Unused memory.")
         .known_as(r"Memory\Free & Zero Page List Bytes", "-r kbmemfree"),
     Cached => MetricInfo::new("memory.cached_bytes", Unit::Bytes, Gauge,
-        "Files kept in memory, shared memory and tmpfs included.")
+        "Page cache, including shared memory and tmpfs.")
         .known_as(r"Memory\Cache Bytes", "-r kbcached"),
     Dirty => MetricInfo::new("memory.dirty_bytes", Unit::Bytes, Gauge,
-        "File data changed in memory and not yet being written.")
+        "Dirty pages: file data changed in memory and not yet being written.")
         .known_as(r"Memory\Modified Page List Bytes", "-r kbdirty"),
     Writeback => MetricInfo::new("memory.writeback_bytes", Unit::Bytes, Gauge,
-        "File data being written to its device at this moment."),
+        "File data that is being written to its device at this moment."),
     Slab => MetricInfo::new("memory.slab_bytes", Unit::Bytes, Gauge,
-        "Memory in the kernel's own objects, such as directory entries.")
+        "Memory of kernel objects, such as cached directory entries.")
         .known_as("", "-r ALL kbslab"),
     SwapUsed => MetricInfo::new("memory.swap_used_bytes", Unit::Bytes, Gauge, "Swap space in use.")
         .known_as("", "-S kbswpused"),
     MajorFaults => MetricInfo::new("memory.major_faults_per_s", Unit::PerSecond, Rate,
-        "Page faults that had to read from a device.")
+        "Major page faults: the page was read from a device.")
         .known_as(r"Memory\Page Reads/sec", "-B majflt/s"),
     PagedIn => MetricInfo::new("memory.paged_in_bytes_per_s", Unit::BytesPerSecond, Rate,
-        "Bytes read from block devices through the page cache and by swapping.")
+        "Bytes read from block devices into the page cache or from swap.")
         .known_as("", "-B pgpgin/s").quantum(1024.0),
     PagedOut => MetricInfo::new("memory.paged_out_bytes_per_s", Unit::BytesPerSecond, Rate,
-        "Bytes written to block devices through the page cache and by swapping.")
+        "Bytes written to block devices from the page cache or to swap.")
         .known_as("", "-B pgpgout/s").quantum(1024.0),
     SwapIns => MetricInfo::new("memory.swap_ins_per_s", Unit::PerSecond, Rate, "Pages read back from swap.")
         .known_as(r"Memory\Pages Input/sec", "-W pswpin/s"),
     SwapOuts => MetricInfo::new("memory.swap_outs_per_s", Unit::PerSecond, Rate, "Pages written to swap.")
         .known_as(r"Memory\Pages Output/sec", "-W pswpout/s"),
     BackgroundScans => MetricInfo::new("memory.background_scans_per_s", Unit::PerSecond, Rate,
-        "Pages the kernel's own thread looked at to find some to give up.")
+        "Pages scanned in background reclaim, by the kernel thread kswapd.")
         .known_as("", "-B pgscank/s"),
     DirectScans => MetricInfo::new("memory.direct_scans_per_s", Unit::PerSecond, Rate,
-        "Pages scanned in direct reclaim: a program that needs memory looks for it itself.")
+        "Pages scanned in direct reclaim: the program that needs memory waits while it is reclaimed.")
         .known_as("", "-B pgscand/s"),
     Reclaimed => MetricInfo::new("memory.reclaimed_pages_per_s", Unit::PerSecond, Rate,
-        "Pages given up to make room, of those that were looked at.")
+        "Pages reclaimed, of those that were scanned.")
         .known_as("", "-B pgsteal/s"),
     AllocationStalls => MetricInfo::new("memory.allocation_stalls_per_s", Unit::PerSecond, Rate,
-        "Times an allocation had to wait for memory to be reclaimed."),
+        "Allocations that had to wait for direct reclaim."),
     Refaults => MetricInfo::new("memory.refaults_per_s", Unit::PerSecond, Rate,
-        "Pages needed again soon after they were given up: memory is smaller than the working set.")
+        "Refaults: pages read again soon after they were reclaimed, because memory is smaller than the working set.")
         .known_as(r"Memory\Transition Pages RePurposed/sec", ""),
     OomKills => MetricInfo::new("memory.oom_kills_per_s", Unit::PerSecond, Rate,
-        "Processes killed because no memory was left."),
+        "Processes killed because memory was exhausted."),
 }
 
 /// The source `memory`.
 pub const KIND: SourceKind = SourceKind {
     name: "memory",
-    about: "What memory is left, what waits to be written, and the signs that there is too little.",
+    about: "Memory in use, dirty pages, and signs of memory shortage.",
     metrics: METRICS,
     selector: "",
     open,

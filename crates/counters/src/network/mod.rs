@@ -1,6 +1,6 @@
-//! The network: interfaces, TCP, and the queues in which the kernel drops what it cannot take.
+//! The network: interfaces, TCP, and the kernel's queues with their drops.
 //!
-//! What is read is that of the network namespace Plimsoll runs in.
+//! The counters are those of Plimsoll's network namespace.
 
 use engine::source::{HostRoot, Source, SourceKind, Unavailable};
 use model::MetricKind::{Gauge, Rate};
@@ -22,57 +22,57 @@ metrics! {
     SentPackets => MetricInfo::new("network.sent_packets_per_s", Unit::PerSecond, Rate, "Packets sent.")
         .known_as(r"Network Interface\Packets Sent/sec", "-n DEV txpck/s"),
     ReceiveErrors => MetricInfo::new("network.receive_errors_per_s", Unit::PerSecond, Rate,
-        "Packets received damaged.")
+        "Packets received with errors.")
         .known_as(r"Network Interface\Packets Received Errors", "-n EDEV rxerr/s"),
     SendErrors => MetricInfo::new("network.send_errors_per_s", Unit::PerSecond, Rate,
-        "Packets that could not be sent.")
+        "Packets that failed to be sent.")
         .known_as(r"Network Interface\Packets Outbound Errors", "-n EDEV txerr/s"),
     ReceiveDrops => MetricInfo::new("network.receive_drops_per_s", Unit::PerSecond, Rate,
-        "Packets received and dropped, mostly because no buffer was free.")
+        "Received packets that were dropped, usually because no buffer was free.")
         .known_as(r"Network Interface\Packets Received Discarded", "-n EDEV rxdrop/s"),
     SendDrops => MetricInfo::new("network.send_drops_per_s", Unit::PerSecond, Rate,
-        "Packets thrown away before they were sent, mostly because the queue was full.")
+        "Packets dropped before they were sent, usually because the queue was full.")
         .known_as(r"Network Interface\Packets Outbound Discarded", "-n EDEV txdrop/s"),
     SegmentsIn => MetricInfo::new("network.tcp_received_segments_per_s", Unit::PerSecond, Rate,
         "TCP segments received.")
         .known_as(r"TCPv4\Segments Received/sec", "-n TCP iseg/s"),
     SegmentsOut => MetricInfo::new("network.tcp_sent_segments_per_s", Unit::PerSecond, Rate,
-        "TCP segments sent, without those sent again.")
+        "TCP segments sent, without retransmissions.")
         .known_as(r"TCPv4\Segments Sent/sec", "-n TCP oseg/s"),
     Retransmitted => MetricInfo::new("network.tcp_retransmitted_segments_per_s", Unit::PerSecond, Rate,
-        "TCP segments sent again because no acknowledgement came.")
+        "TCP segments retransmitted because no acknowledgement arrived.")
         .known_as(r"TCPv4\Segments Retransmitted/sec", "-n ETCP retrans/s"),
     ActiveOpens => MetricInfo::new("network.tcp_active_opens_per_s", Unit::PerSecond, Rate,
-        "TCP connections this host began to open.")
+        "TCP connections that this host started to open.")
         .known_as(r"TCPv4\Connections Active", "-n TCP active/s"),
     PassiveOpens => MetricInfo::new("network.tcp_passive_opens_per_s", Unit::PerSecond, Rate,
-        "TCP connections others opened to this host.")
+        "TCP connections that other hosts opened to this host.")
         .known_as(r"TCPv4\Connections Passive", "-n TCP passive/s"),
     FailedOpens => MetricInfo::new("network.tcp_failed_opens_per_s", Unit::PerSecond, Rate,
-        "TCP connections that failed while being opened.")
+        "TCP connections that could not be opened.")
         .known_as(r"TCPv4\Connection Failures", "-n ETCP atmptf/s"),
     Resets => MetricInfo::new("network.tcp_resets_per_s", Unit::PerSecond, Rate,
-        "Established TCP connections ended by a reset, from either side.")
+        "Established TCP connections that either side reset.")
         .known_as(r"TCPv4\Connections Reset", "-n ETCP estres/s"),
     ResetsSent => MetricInfo::new("network.tcp_sent_resets_per_s", Unit::PerSecond, Rate,
-        "TCP segments sent with the reset flag.")
+        "TCP segments sent with the RST flag.")
         .known_as("", "-n ETCP orsts/s"),
     Established => MetricInfo::new("network.tcp_established_connections", Unit::Count, Gauge,
-        "TCP connections established or waiting to be closed by this host at this moment.")
+        "TCP connections in the states ESTABLISHED and CLOSE_WAIT at this moment.")
         .known_as(r"TCPv4\Connections Established", ""),
     Buffered => MetricInfo::new("network.tcp_buffer_bytes", Unit::Bytes, Gauge,
-        "Memory that TCP holds for data sent and not yet acknowledged, or received and not yet read, of all connections of the host."),
+        "Memory of the TCP buffers of all connections: data sent and not yet acknowledged, or received and not yet read."),
     Orphans => MetricInfo::new("network.tcp_orphaned_connections", Unit::Count, Gauge,
-        "TCP connections that their process has closed while data still waits to be sent."),
+        "TCP connections that their process has closed although data still waits to be sent."),
     ListenOverflows => MetricInfo::new("network.tcp_listen_overflows_per_s", Unit::PerSecond, Rate,
-        "Connections refused a place because a listening service's accept queue was full: the service accepts too slowly."),
+        "Connections dropped because the accept queue of a listening service was full: the service accepts too slowly."),
     ListenDrops => MetricInfo::new("network.tcp_listen_drops_per_s", Unit::PerSecond, Rate,
-        "Connection requests to listening services thrown away for any reason, a full accept queue included."),
+        "Connection requests to listening services dropped for any reason, including a full accept queue."),
     SoftnetDrops => MetricInfo::new("network.softnet_drops_per_s", Unit::PerSecond, Rate,
-        "Packets thrown away because a processor's input queue was full.")
+        "Packets dropped because the input queue of a CPU was full.")
         .known_as("", "-n SOFT dropd/s"),
     SoftnetSqueezes => MetricInfo::new("network.softnet_squeezes_per_s", Unit::PerSecond, Rate,
-        "Times a processor had to stop taking packets with more of them waiting.")
+        "Times a CPU reached its limit of packets or time per poll while more packets waited.")
         .known_as("", "-n SOFT squeezd/s"),
 }
 

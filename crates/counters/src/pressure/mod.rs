@@ -1,7 +1,7 @@
-//! Pressure stall information: the share of time work stood still for want of a processor, memory or I/O.
+//! Pressure stall information: the share of time in which tasks stalled for CPU, memory or I/O.
 //!
 //! Taken from the kernel's running totals in microseconds, so that the window is the sample's own and not the
-//! kernel's fading average over ten seconds. A pressure of zero for I/O exculpates nothing: threads that wait for
+//! kernel's moving average over ten seconds. An I/O pressure of zero proves nothing: threads that wait for
 //! asynchronous I/O sleep without being counted.
 
 use engine::source::{HostRoot, Source, SourceKind, Unavailable};
@@ -17,24 +17,24 @@ mod tests;
 
 metrics! {
     CpuSome => MetricInfo::new("pressure.cpu_some_share", Unit::Share, Mean,
-        "The share of time in which at least one thread was ready to run and had no processor.").full_at(1.0),
+        "Share of time in which at least one thread was ready to run but waited for a CPU.").saturated_at(1.0),
     CpuFull => MetricInfo::new("pressure.cpu_full_share", Unit::Share, Mean,
-        "The share of time in which every thread that wanted a processor had none, as under a quota; zero for a whole host.")
-        .full_at(1.0),
+        "Share of time in which all threads that were ready to run waited for a CPU, as under a quota; always 0 for the whole host.")
+        .saturated_at(1.0),
     MemorySome => MetricInfo::new("pressure.memory_some_share", Unit::Share, Mean,
-        "The share of time in which at least one thread waited for memory.").full_at(1.0),
+        "Share of time in which at least one thread waited for memory.").saturated_at(1.0),
     MemoryFull => MetricInfo::new("pressure.memory_full_share", Unit::Share, Mean,
-        "The share of time in which every thread that had work waited for memory.").full_at(1.0),
+        "Share of time in which all threads that were not idle waited for memory.").saturated_at(1.0),
     IoSome => MetricInfo::new("pressure.io_some_share", Unit::Share, Mean,
-        "The share of time in which at least one thread waited for I/O.").full_at(1.0),
+        "Share of time in which at least one thread waited for I/O.").saturated_at(1.0),
     IoFull => MetricInfo::new("pressure.io_full_share", Unit::Share, Mean,
-        "The share of time in which every thread that had work waited for I/O.").full_at(1.0),
+        "Share of time in which all threads that were not idle waited for I/O.").saturated_at(1.0),
 }
 
 /// The source `pressure`.
 pub const KIND: SourceKind = SourceKind {
     name: "pressure",
-    about: "The share of time in which tasks waited for a CPU, memory or I/O (pressure stall information).",
+    about: "Share of time in which tasks waited for a CPU, memory or I/O (pressure stall information).",
     metrics: METRICS,
     selector: "",
     open,

@@ -23,7 +23,7 @@ fn shares_come_from_the_totals_and_not_from_the_averages() {
 }
 
 #[test]
-fn a_kernel_without_it_is_told_apart_from_one_without_pressure() {
+fn a_kernel_without_it_is_distinguished_from_one_without_pressure() {
     let why = Host::copy_of("no-psi").try_open(&KIND, &[]).err().unwrap();
     assert!(why.0.contains("psi=1"), "{why}");
     let host = Host::copy_of("metal");

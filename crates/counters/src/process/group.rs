@@ -1,8 +1,8 @@
-//! The processes of one selection and what they did together.
+//! The processes of one selection and their sums.
 //!
-//! A rate is the sum of what each process added since the previous sample, not the difference of two sums, so that
-//! processes may come and go. One thing needs care: when a process ends and its parent waits for it, the kernel adds
-//! all it ever did to the parent's account. What had been counted already is then taken off again.
+//! A rate is the sum of each process's increase since the previous sample, not the difference of two sums, so that
+//! processes may start and end. One correction is needed: when a process ends and its parent waits for it, the kernel adds
+//! all its totals to the parent's account. The part that was already counted is then subtracted.
 
 use std::path::{Path, PathBuf};
 
@@ -10,7 +10,7 @@ use model::{Nanos, SECOND};
 
 use super::parse::{self, Stat};
 use super::sockets::{Listeners, inode};
-use super::table::{Found, numbered_entries};
+use super::table::{MatchedProcess, numbered_entries};
 use super::threads::{Summary, Threads};
 use crate::reader::{Buffer, KernelFile};
 
@@ -18,7 +18,7 @@ use crate::reader::{Buffer, KernelFile};
 /// [`parse::io`]. Children that ended and were waited for are included.
 const QUANTITIES: usize = 10;
 type Totals = [u64; QUANTITIES];
-/// Where the totals of `/proc/PID/io` begin.
+/// Index of the first total of `/proc/PID/io`.
 const IO: usize = 4;
 
 /// A process is gone only after its parent's account was made up, but the parent may have been read a moment before:
@@ -29,7 +29,7 @@ const PATIENCE: u8 = 2;
 pub(super) struct Group {
     proc: PathBuf,
     members: Vec<Member>,
-    departed: Vec<Departed>,
+    departed: Vec<ExitedProcess>,
     carry: [f64; QUANTITIES],
     pub(super) threads: Threads,
     descriptors: usize,
@@ -49,9 +49,9 @@ pub(super) struct Served {
     pub(super) waiting_limit: u64,
 }
 
-/// How long between two searches for listening sockets at least.
+/// Minimum time between two searches for listening sockets.
 const SEARCH_PAUSE: Nanos = SECOND;
-/// Descriptors of a process looked at in a search: services open their listening sockets first.
+/// Maximum number of descriptors of a process to inspect in a search: services open their listening sockets first.
 const DESCRIPTORS_SEARCHED: usize = 1024;
 
 struct Member {
@@ -71,7 +71,7 @@ struct Member {
 }
 
 /// A process that ended and whose account may yet be added to its parent's.
-struct Departed {
+struct ExitedProcess {
     parent: u32,
     totals: Totals,
     patience: u8,
@@ -108,8 +108,8 @@ impl Group {
         }
     }
 
-    /// Takes a process in.
-    pub(super) fn take_in(&mut self, found: &Found, previous: Option<Nanos>) {
+    /// Adds a process.
+    pub(super) fn take_in(&mut self, found: &MatchedProcess, previous: Option<Nanos>) {
         if self.members.iter().any(|member| member.pid == found.pid && member.started == found.started) {
             return;
         }
@@ -158,7 +158,7 @@ impl Group {
                 let gone = self.members.swap_remove(index);
                 self.threads.forget(gone.pid);
                 if let Some((totals, _)) = last {
-                    self.departed.push(Departed { parent: gone.parent, totals, patience: PATIENCE });
+                    self.departed.push(ExitedProcess { parent: gone.parent, totals, patience: PATIENCE });
                 }
             }
         }
@@ -166,7 +166,7 @@ impl Group {
         (sum.processes > 0).then_some(sum)
     }
 
-    /// Takes off what parents were given of children already counted.
+    /// Subtracts totals of children that parents received although they were already counted.
     fn settle(&mut self, sum: &mut Sum) {
         let mut owed = [0.0; QUANTITIES];
         let members = &mut self.members;
@@ -175,7 +175,7 @@ impl Group {
                 return false;
             };
             // Every process has page faults, so the faults of its children show whether the parent has waited for it.
-            // It may also have asked the kernel not to keep account of children; then there is nothing to take off.
+            // It may also have disabled the accounting of children; then there is nothing to subtract.
             let faults = departed.totals[2];
             if parent.children_faults < faults {
                 departed.patience -= 1;
@@ -244,7 +244,7 @@ impl Group {
         }
     }
 
-    /// Looks at the threads whose turn it is, of `count` by the kernel's own account.
+    /// Samples the next threads, of `count` according to the kernel.
     pub(super) fn read_threads(&mut self, count: u64, now: Nanos, buffer: &mut Buffer) -> Summary {
         let ports = self.searched.is_some().then_some(self.ports.as_slice());
         self.threads.read(count, now, ports, buffer)
@@ -263,7 +263,7 @@ impl Group {
         Some(served)
     }
 
-    /// True when no process is taken in.
+    /// Whether the group has no process.
     pub(super) fn is_empty(&self) -> bool {
         self.members.is_empty()
     }

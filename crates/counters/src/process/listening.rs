@@ -1,4 +1,4 @@
-//! Which process serves a port of this host: what a load on a local address is most likely to be limited by.
+//! Finds the process that serves a port of this host, the most likely limit of a load on a local address.
 
 use std::fs;
 use std::os::unix::ffi::OsStrExt;

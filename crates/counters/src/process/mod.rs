@@ -1,7 +1,7 @@
-//! Processes by name or PID, with their descendants: what they use, and what their threads wait for.
+//! Processes by name or PID, with their descendants: resource usage and wait states of their threads.
 //!
-//! The run-queue wait of the service's own threads is the best sign there is of too few processors: unlike the
-//! host's utilization it says whose need it is.
+//! The run-queue wait of the service's own threads is the best sign of too few CPUs: unlike the
+//! host's utilization, it shows which process needs them.
 
 use std::net::SocketAddr;
 
@@ -17,7 +17,7 @@ use crate::series::{Clock, Columns, Counters, Tick, metrics};
 use group::Group;
 pub use listening::listening_on;
 use sockets::Listeners;
-use table::{Found, MOST_SELECTIONS, Selector, Table};
+use table::{MOST_SELECTIONS, MatchedProcess, Selector, Table};
 use threads::{Summary, THREADS_A_SAMPLE, WAITS};
 use tracked::Tracked;
 
@@ -35,20 +35,20 @@ mod tracked;
 const TICK_S: f64 = 0.01;
 
 metrics! {
-    Busy => MetricInfo::new("process.busy_cpus", Unit::Cpus, Rate, "Processors kept busy.")
+    Busy => MetricInfo::new("process.busy_cpus", Unit::Cpus, Rate, "CPUs kept busy.")
         .known_as(r"Process\% Processor Time", "").quantum(TICK_S),
-    User => MetricInfo::new("process.user_cpus", Unit::Cpus, Rate, "Processors kept busy in the program itself.")
+    User => MetricInfo::new("process.user_cpus", Unit::Cpus, Rate, "CPUs busy in user mode.")
         .known_as(r"Process\% User Time", "").quantum(TICK_S),
     System => MetricInfo::new("process.system_cpus", Unit::Cpus, Rate,
-        "Processors kept busy in the kernel on the program's behalf.")
+        "CPUs busy in the kernel on behalf of the process.")
         .known_as(r"Process\% Privileged Time", "").quantum(TICK_S),
     BusiestThread => MetricInfo::new("process.busiest_thread_cpus", Unit::Cpus, Rate,
-        "The processor time of the thread that used most: near one with others idle, a single thread is the limit.")
-        .full_at(1.0),
+        "CPU usage of the busiest thread, in CPUs: near 1 while others are idle, this single thread is the limit.")
+        .saturated_at(1.0),
     QueueLength => MetricInfo::new("process.run_queue_length", Unit::Count, Mean,
-        "Threads ready to run but waiting for a processor or held back by a quota, on average: seconds waited per second."),
+        "Mean number of threads that are ready to run but wait for a CPU or are throttled by a quota: seconds waited per second."),
     Processes => MetricInfo::new("process.processes", Unit::Count, Gauge,
-        "Processes taken together in this instance, descendants included."),
+        "Processes in this instance, including descendants."),
     Threads => MetricInfo::new("process.threads", Unit::Count, Gauge, "Threads of all these processes.")
         .known_as(r"Process\Thread Count", ""),
     Running => MetricInfo::new("process.running_threads", Unit::Count, Gauge,
@@ -56,85 +56,85 @@ metrics! {
     Sleeping => MetricInfo::new("process.sleeping_threads", Unit::Count, Gauge,
         "Threads waiting for a lock, a connection, a timer or asynchronous I/O at this moment."),
     DiskWait => MetricInfo::new("process.disk_wait_threads", Unit::Count, Gauge,
-        "Threads in uninterruptible sleep at this moment, which mostly is waiting for a disk."),
+        "Threads in uninterruptible sleep at this moment, usually waiting for a disk."),
     LockWait => MetricInfo::new("process.lock_wait_threads", Unit::Count, Gauge,
         "Threads asleep until another thread wakes them: waiting for a lock, or idle in a pool."),
     SameLockWait => MetricInfo::new("process.same_lock_wait_threads", Unit::Count, Gauge,
-        "Of these, the threads that wait at one and the same address: the most crowded lock or pool."),
+        "Of these, the threads that wait at the same address: the most contended lock or the largest idle pool."),
     TimerWait => MetricInfo::new("process.timer_wait_threads", Unit::Count, Gauge,
-        "Threads asleep until a time comes."),
+        "Threads waiting for a timer."),
     EventWait => MetricInfo::new("process.event_wait_threads", Unit::Count, Gauge,
-        "Threads waiting for any of several descriptors: event loops of programs that serve clients."),
+        "Threads waiting for an event on several file descriptors: event loops of servers."),
     AcceptWait => MetricInfo::new("process.accept_wait_threads", Unit::Count, Gauge,
-        "Threads waiting for a connection to come: idle ones of a pool that has room."),
+        "Threads waiting to accept a connection: idle threads of a pool."),
     ClientWait => MetricInfo::new("process.client_wait_threads", Unit::Count, Gauge,
-        "Threads waiting for a client: for its request, or until it takes more of the answer."),
+        "Threads waiting for a client: for its request, or until it has read more of the response."),
     PeerWait => MetricInfo::new("process.peer_wait_threads", Unit::Count, Gauge,
-        "Threads waiting for the answer of a service this process has connected to; by that service's address, and in all."),
+        "Threads waiting for the response of a service that this process has connected to, by the address of the service and in total."),
     TransferWait => MetricInfo::new("process.transfer_wait_threads", Unit::Count, Gauge,
-        "Threads waiting for data from or to a file, or for asynchronous I/O."),
+        "Threads waiting for a file read or write, or for asynchronous I/O."),
     FlushWait => MetricInfo::new("process.flush_wait_threads", Unit::Count, Gauge,
-        "Threads waiting until written data is safe on the device."),
+        "Threads waiting for a flush of written data to stable storage."),
     OtherWait => MetricInfo::new("process.other_wait_threads", Unit::Count, Gauge,
         "Threads asleep for any other reason."),
     ThreadCpus => MetricInfo::new("process.thread_cpus", Unit::Cpus, Rate,
-        "The processor time of one thread: near one, this thread is the limit. Of at most 8 threads that are not idle, by name."),
+        "CPU usage of one thread, in CPUs: near 1, this thread is the limit. Up to 8 threads that are not idle, by name."),
     ThreadReady => MetricInfo::new("process.thread_ready_share", Unit::Share, Mean,
-        "The share of time in which one thread was ready to run but waited for a processor or was held back by a quota."),
+        "Share of time in which one thread was ready to run but waited for a CPU or was throttled by a quota."),
     ThreadFlush => MetricInfo::new("process.thread_flush_wait_share", Unit::Share, Gauge,
-        "Whether one thread waits at this moment until written data is safe on the device, 1 or 0: the mean is the share of time."),
+        "Whether one thread waits for a flush to stable storage at this moment, 1 or 0: the mean is the share of time."),
     ThreadTransfer => MetricInfo::new("process.thread_transfer_wait_share", Unit::Share, Gauge,
-        "Whether one thread waits at this moment for data from or to a file, or for asynchronous I/O, 1 or 0."),
+        "Whether one thread waits for a file read or write or for asynchronous I/O at this moment, 1 or 0."),
     ThreadPeer => MetricInfo::new("process.thread_peer_wait_share", Unit::Share, Gauge,
-        "Whether one thread waits at this moment for the answer of a service this process has connected to, 1 or 0."),
+        "Whether one thread waits for the response of a service that this process has connected to at this moment, 1 or 0."),
     ThreadLock => MetricInfo::new("process.thread_lock_wait_share", Unit::Share, Gauge,
-        "Whether one thread sleeps at this moment until another thread wakes it, for a lock or for work, 1 or 0."),
+        "Whether one thread sleeps until another thread wakes it, for a lock or for work, at this moment, 1 or 0."),
     ThreadTimer => MetricInfo::new("process.thread_timer_wait_share", Unit::Share, Gauge,
-        "Whether one thread sleeps at this moment until a time comes, 1 or 0."),
+        "Whether one thread waits for a timer at this moment, 1 or 0."),
     ThreadIdle => MetricInfo::new("process.thread_idle_share", Unit::Share, Gauge,
-        "Whether one thread waits at this moment for work to come: an event, a connection or a client's request, 1 or 0."),
+        "Whether one thread waits for work at this moment: an event, a connection or a client's request, 1 or 0."),
     AcceptQueue => MetricInfo::new("process.accept_queue_connections", Unit::Count, Gauge,
-        "Connections made and not yet accepted by this process: work that waits for a free thread."),
+        "Established connections that this process has not yet accepted: work that waits for a free thread."),
     AcceptQueueLimit => MetricInfo::new("process.accept_queue_limit", Unit::Count, Gauge,
-        "Connections that may wait so at most; beyond it they are refused."),
+        "Limit of the accept queue; further connections are refused."),
     Quota => MetricInfo::new("process.quota_cpus", Unit::Cpus, Gauge,
-        "Processors the process may keep busy at most by the quota of its cgroup; absent without one."),
+        "CPU quota of the process's cgroup, in CPUs; absent without a quota."),
     ThrottledShare => MetricInfo::new("process.throttled_share", Unit::Share, Mean,
-        "The share of the quota's periods in which the quota was used up and the process was throttled.").full_at(1.0),
+        "Share of the quota periods in which the quota was used up and the process was throttled.").saturated_at(1.0),
     MemoryLimit => MetricInfo::new("process.memory_limit_bytes", Unit::Bytes, Gauge,
-        "Memory the process and its page cache may take at most by the limit of its cgroup; absent without one."),
+        "Memory limit of the process's cgroup, which includes its page cache; absent without a limit."),
     MemoryCharged => MetricInfo::new("process.memory_charged_bytes", Unit::Bytes, Gauge,
-        "Memory charged against that limit, page cache included; absent without a limit."),
+        "Memory charged against that limit, including the page cache; absent without a limit."),
     ReadLimit => MetricInfo::new("process.read_limit_per_s", Unit::PerSecond, Gauge,
-        "Reads a second that the cgroup of the process and those above it allow, the lowest limit of any one device; absent without a limit."),
+        "Limit of reads per second of the process's cgroup and its parents: the lowest limit of any device; absent without a limit."),
     WriteLimit => MetricInfo::new("process.write_limit_per_s", Unit::PerSecond, Gauge,
-        "Writes a second that they allow, the lowest limit of any one device; absent without a limit."),
+        "Limit of writes per second of the process's cgroup and its parents: the lowest limit of any device; absent without a limit."),
     ReadBytesLimit => MetricInfo::new("process.read_limit_bytes_per_s", Unit::BytesPerSecond, Gauge,
-        "Bytes a second that they allow to be read, the lowest limit of any one device; absent without a limit."),
+        "Limit of bytes read per second of the process's cgroup and its parents: the lowest limit of any device; absent without a limit."),
     WriteBytesLimit => MetricInfo::new("process.write_limit_bytes_per_s", Unit::BytesPerSecond, Gauge,
-        "Bytes a second that they allow to be written, the lowest limit of any one device; absent without a limit."),
+        "Limit of bytes written per second of the process's cgroup and its parents: the lowest limit of any device; absent without a limit."),
     DiskReads => MetricInfo::new("process.disk_reads_per_s", Unit::PerSecond, Rate,
-        "Reads that the process's cgroup sent to disks, which is what a limit on them counts; absent outside a cgroup and where the kernel counts none."),
+        "Reads that the process's cgroup sent to disks: these count against the limit; absent outside a cgroup or if the kernel does not count them."),
     DiskWrites => MetricInfo::new("process.disk_writes_per_s", Unit::PerSecond, Rate,
-        "Writes that the process's cgroup sent to disks; absent outside a cgroup and where the kernel counts none."),
+        "Writes that the process's cgroup sent to disks; absent outside a cgroup or if the kernel does not count them."),
     OtherState => MetricInfo::new("process.other_threads", Unit::Count, Gauge,
-        "Threads stopped, traced or ending at this moment."),
+        "Threads stopped, traced or exiting at this moment."),
     Voluntary => MetricInfo::new("process.voluntary_switches_per_s", Unit::PerSecond, Rate,
-        "Times a thread gave up its processor to wait for something.")
+        "Voluntary context switches: a thread gave up its CPU to wait.")
         .known_as(r"Thread\Context Switches/sec", ""),
     Involuntary => MetricInfo::new("process.involuntary_switches_per_s", Unit::PerSecond, Rate,
-        "Times a thread was taken off its processor with more to do."),
+        "Involuntary context switches: the scheduler took the CPU from a thread that was still running."),
     Resident => MetricInfo::new("process.resident_bytes", Unit::Bytes, Gauge,
-        "Memory in use, what processes share counted for each of them.")
+        "Resident memory; memory shared between processes counts for each of them.")
         .known_as(r"Process\Working Set", ""),
     MinorFaults => MetricInfo::new("process.minor_faults_per_s", Unit::PerSecond, Rate,
-        "Page faults served from memory."),
+        "Minor page faults: no device was read."),
     MajorFaults => MetricInfo::new("process.major_faults_per_s", Unit::PerSecond, Rate,
-        "Page faults that had to read from a device."),
+        "Major page faults: the page was read from a device."),
     ReadBytes => MetricInfo::new("process.read_bytes_per_s", Unit::BytesPerSecond, Rate,
-        "Bytes fetched from storage; what was found in the page cache is not counted."),
+        "Bytes read from storage; reads from the page cache are not counted."),
     WriteBytes => MetricInfo::new("process.write_bytes_per_s", Unit::BytesPerSecond, Rate,
-        "Bytes sent or to be sent to storage."),
+        "Bytes written to storage, or to the page cache to be written later."),
     ReadCalls => MetricInfo::new("process.read_calls_per_s", Unit::PerSecond, Rate,
         "System calls that read from files or pipes.")
         .known_as(r"Process\IO Read Operations/sec", ""),
@@ -142,20 +142,20 @@ metrics! {
         "System calls that wrote to files or pipes.")
         .known_as(r"Process\IO Write Operations/sec", ""),
     ReadCallBytes => MetricInfo::new("process.read_call_bytes_per_s", Unit::BytesPerSecond, Rate,
-        "Bytes moved by system calls that read, from the page cache too.")
+        "Bytes read by system calls, including the page cache.")
         .known_as(r"Process\IO Read Bytes/sec", ""),
     WriteCallBytes => MetricInfo::new("process.write_call_bytes_per_s", Unit::BytesPerSecond, Rate,
-        "Bytes moved by system calls that wrote, into the page cache too.")
+        "Bytes written by system calls, including the page cache.")
         .known_as(r"Process\IO Write Bytes/sec", ""),
     OpenFiles => MetricInfo::new("process.open_descriptors", Unit::Count, Gauge,
-        "File descriptors open: files, sockets and pipes.")
+        "Open file descriptors: files, sockets and pipes.")
         .known_as(r"Process\Handle Count", ""),
 }
 
 /// The source `process`.
 pub const KIND: SourceKind = SourceKind {
     name: "process",
-    about: "What processes and their descendants use and wait for; `self` is Plimsoll's own process alone.",
+    about: "Resource usage and wait states of processes and their descendants; `self` is only Plimsoll's own process.",
     metrics: METRICS,
     selector: "process",
     open,
@@ -179,7 +179,7 @@ const IO_LIMITS: [Metric; 4] =
 
 const STATES: [Metric; 4] = [Metric::Running, Metric::Sleeping, Metric::DiskWait, Metric::OtherState];
 
-/// The metrics of what threads wait for, in the order of [`threads::Wait`].
+/// The metrics of what threads wait for, in the order of [`threads::WaitReason`].
 const WAIT_METRICS: [Metric; WAITS] = [
     Metric::LockWait,
     Metric::TimerWait,
@@ -212,7 +212,7 @@ fn open(root: &HostRoot, selected: &[String]) -> Result<Box<dyn Source>, Unavail
     if std::fs::read_dir(&proc).is_err() {
         return Err(Unavailable("/proc cannot be read; is it mounted?".into()));
     }
-    // Half of what this process may open is left to the load generator.
+    // The load generator keeps half of the allowed open files.
     let descriptors = getrlimit(Resource::Nofile).current.map_or(usize::MAX, |soft| soft as usize / 2);
     let (threads, descriptors) = ((THREADS_A_SAMPLE / names.len()).max(1), descriptors / names.len());
     let mut buffer = Buffer::new();
@@ -241,7 +241,7 @@ fn open(root: &HostRoot, selected: &[String]) -> Result<Box<dyn Source>, Unavail
     }))
 }
 
-/// `NAME=WHAT` watches WHAT and calls it NAME, so that it keeps its name when its process id changes from trial to trial.
+/// `NAME=WHAT` watches WHAT as NAME, so that its name stays the same when its process id changes between trials.
 fn named(selected: &str) -> (&str, &str) {
     selected.split_once('=').unwrap_or((selected, selected))
 }
@@ -252,7 +252,7 @@ struct Processes {
     clock: Clock,
     buffer: Buffer,
     table: Table,
-    found: Vec<Found>,
+    found: Vec<MatchedProcess>,
     selections: Vec<Selection>,
     ticks_per_s: f64,
     page_bytes: f64,
@@ -302,7 +302,7 @@ impl Selection {
         let [periods, throttled] = self.periods.advance(tick, [periods, throttled]);
         if let Some(quota_cpus) = found.quota_cpus {
             self.columns.set(out, Metric::Quota, quota_cpus);
-            // Without a period in which it wanted to run it was not held back either.
+            // Without a period in which it was ready to run it was not throttled.
             let share = if periods == 0.0 { 0.0 } else { throttled / periods };
             self.columns.set(out, Metric::ThrottledShare, share);
         }
@@ -330,7 +330,7 @@ impl Source for Processes {
                 selection.group.take_in(found, tick.previous);
             }
         }
-        // Plimsoll itself serves nobody that a run would ask about.
+        // Plimsoll itself is not a service.
         if self.selections.iter().any(|selection| selection.columns.instance() != "self") {
             self.listeners.refresh(now);
         }
@@ -383,16 +383,17 @@ impl Source for Processes {
             if group.threads.are_sampled() {
                 let (some, all) = group.threads.counts();
                 limits.push(format!(
-                    "{some} of the {all} threads of `{name}` are looked at each time, one after the other: states are estimates, \
-                     run-queue wait and context switches are smoothed over {} samples",
+                    "{some} of the {all} threads of `{name}` are sampled each time, in turn: thread \
+                    states are estimates, run-queue wait and context switches are averaged over {} \
+                    samples",
                     all.div_ceil(some.max(1))
                 ));
             }
             match group.unreadable_io() {
                 0 => {}
                 some => limits.push(format!(
-                    "the I/O of `{name}` is left out: {some} of its processes belong to another user, run as that \
-                     user or as root to read it"
+                    "the I/O counters of `{name}` are absent: {some} of its processes belong to another \
+                    user; run as that user or as root"
                 )),
             }
         }

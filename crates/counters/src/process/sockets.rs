@@ -1,7 +1,7 @@
 //! The sockets of a process: how many connections wait to be accepted, and who is at the other end of one.
 //!
-//! Listening sockets are asked of the kernel by sock_diag(7), in the network namespace Plimsoll runs in. Connections are
-//! not: walking their table takes a millisecond whether or not there are any. The one that a thread waits at is looked at
+//! Listening sockets are queried by sock_diag(7), in Plimsoll's network namespace. Connections are
+//! not: a scan of their table takes a millisecond even without connections. The one that a thread waits at is inspected
 //! by a duplicate of its descriptor (pidfd_getfd(2)), which is closed again at once.
 
 use std::net::SocketAddr;
@@ -31,7 +31,7 @@ pub(super) struct Listeners {
     asked_at: Option<Nanos>,
 }
 
-/// What the kernel takes to describe a socket is about 1 us: 0.1 % of the time may go there.
+/// The kernel needs about 1 us to describe a socket: at most 0.1 % of the time is used for this.
 const TIME_PER_SOCKET: Nanos = MILLISECOND;
 /// The two questions, for either version of IP, take 60 us and more.
 const PAUSE: Nanos = 200 * MILLISECOND;
@@ -70,7 +70,7 @@ impl Listeners {
         self.diagnosis.is_some() && self.asked_at.is_some()
     }
 
-    /// Asks the kernel again when that is worth its cost.
+    /// Queries the kernel again if the cost is acceptable.
     pub(super) fn refresh(&mut self, now: Nanos) {
         let pause = PAUSE.max(self.list.len() as Nanos * TIME_PER_SOCKET);
         if self.asked_at.is_some_and(|at| now.saturating_sub(at) < pause) {
@@ -80,7 +80,7 @@ impl Listeners {
         self.list.clear();
         for family in [libc::AF_INET as u8, libc::AF_INET6 as u8] {
             if dump(diagnosis, family, &mut self.buffer, &mut self.list).is_none() {
-                // An answer half read would be taken for that of the next question.
+                // A partly read response would be mistaken for that of the next query.
                 self.diagnosis = None;
                 self.list.clear();
                 return;
@@ -131,7 +131,7 @@ fn connection_of(socket: &OwnedFd) -> Option<(u16, SocketAddr)> {
     Some((local.port(), SocketAddr::new(peer.ip().to_canonical(), peer.port())))
 }
 
-/// Who is at the other end of one of the descriptors that an event loop waits for.
+/// The peer at one of the descriptors that an event loop waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum End {
     /// Clients: it listens, or it was accepted from a Unix socket that does, whose name it has.
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn the_kernel_tells_of_connections_that_wait_and_who_is_at_the_other_end() {
+    fn the_kernel_shows_of_connections_that_wait_and_who_is_at_the_other_end() {
         for address in ["127.0.0.1:0", "[::1]:0"] {
             let Ok(listener) = TcpListener::bind(address) else { continue };
             let at = listener.local_addr().unwrap();

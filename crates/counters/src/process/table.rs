@@ -1,8 +1,8 @@
-//! All processes of the host, and which of them are selected.
+//! All processes of the host, and the selected ones.
 //!
-//! Looking at every process at every sample would cost more than all other sources together. The list is read when
-//! a PID was given out since the last time and the reading is worth its cost; a process is looked at when it is new,
-//! and in turn afterwards, because it may become another program.
+//! Inspecting every process at every sample would cost more than all other sources together. The list is read when
+//! a PID was assigned since the last time and the cost is acceptable; a process is inspected when it is new,
+//! and later in rotation, because it may execute another program.
 
 use std::fs::File;
 use std::mem::MaybeUninit;
@@ -49,7 +49,7 @@ impl Selector {
     }
 }
 
-/// A process's name as the kernel keeps it, filled up with zeros.
+/// The kernel's name of a process, padded with zeros.
 type ShortName = [u8; 16];
 
 fn short(name: &[u8]) -> ShortName {
@@ -73,12 +73,12 @@ struct Entry {
     started: u64,
     name: ShortName,
     selected: Selected,
-    /// How many more scans look at it again: a process that was just made is about to become another program.
+    /// Number of further scans that inspect it again: a new process may soon execute another program.
     young: u8,
 }
 
-/// A process that a selection should take in.
-pub(super) struct Found {
+/// A process that matches a selection.
+pub(super) struct MatchedProcess {
     /// Which selection.
     pub(super) selection: usize,
     /// Its PID.
@@ -123,8 +123,8 @@ impl Table {
         }
     }
 
-    /// Brings the list up to date when that is due; `found` receives the processes newly selected.
-    pub(super) fn update(&mut self, now: Nanos, buffer: &mut Buffer, found: &mut Vec<Found>) {
+    /// Updates the list if due; `found` receives the newly selected processes.
+    pub(super) fn update(&mut self, now: Nanos, buffer: &mut Buffer, found: &mut Vec<MatchedProcess>) {
         let last_pid = self.load.read(buffer).and_then(parse::last_pid);
         if let Some(scanned_at) = self.scanned_at {
             let since = now.saturating_sub(scanned_at);
@@ -151,8 +151,8 @@ impl Table {
         self.inherit(found);
     }
 
-    /// Drops the processes that are gone, takes in those that are new, looks again at the young.
-    fn merge(&mut self, is_first: bool, buffer: &mut Buffer, found: &mut Vec<Found>) {
+    /// Removes ended processes, adds new ones, inspects young ones again.
+    fn merge(&mut self, is_first: bool, buffer: &mut Buffer, found: &mut Vec<MatchedProcess>) {
         std::mem::swap(&mut self.entries, &mut self.previous);
         let mut known = self.previous.drain(..).peekable();
         for &pid in &self.pids {
@@ -161,7 +161,7 @@ impl Table {
                 Some(entry) if entry.young == 0 => Some(entry),
                 known => {
                     let known = known.map(|entry| Entry { young: entry.young - 1, ..entry });
-                    look(&self.proc, pid, &self.selectors, known, buffer, is_first, found)
+                    inspect(&self.proc, pid, &self.selectors, known, buffer, is_first, found)
                 }
             };
             self.entries.extend(entry);
@@ -181,22 +181,22 @@ impl Table {
         }
     }
 
-    /// Looks again at some of the processes that have been there for long.
-    fn recheck(&mut self, buffer: &mut Buffer, found: &mut Vec<Found>) {
+    /// Inspects some of the old processes again.
+    fn recheck(&mut self, buffer: &mut Buffer, found: &mut Vec<MatchedProcess>) {
         let count = self.entries.len();
         for _ in 0..RECHECKED.min(count) {
             self.cursor = (self.cursor + 1) % count;
             let known = self.entries[self.cursor];
             if let Some(seen) =
-                look(&self.proc, known.pid, &self.selectors, Some(known), buffer, false, found)
+                inspect(&self.proc, known.pid, &self.selectors, Some(known), buffer, false, found)
             {
                 self.entries[self.cursor] = seen;
             }
         }
     }
 
-    /// Gives to children what their parents are selected for, until nothing changes: a child may have the lower PID.
-    fn inherit(&mut self, found: &mut Vec<Found>) {
+    /// Propagates selections from parents to children until nothing changes: a child may have the lower PID.
+    fn inherit(&mut self, found: &mut Vec<MatchedProcess>) {
         let heritable = (0..self.selectors.len())
             .filter(|&index| self.selectors[index].takes_children())
             .fold(0, |bits, index| bits | 1 << index);
@@ -217,15 +217,15 @@ impl Table {
     }
 }
 
-/// Looks at one process: who it is, and what selects it by itself.
-fn look(
+/// Inspects one process: its identity and the selections that match it directly.
+fn inspect(
     proc: &Path,
     pid: u32,
     selectors: &[Selector],
     known: Option<Entry>,
     buffer: &mut Buffer,
     is_first: bool,
-    found: &mut Vec<Found>,
+    found: &mut Vec<MatchedProcess>,
 ) -> Option<Entry> {
     let folder = proc.join(pid.to_string());
     let text = KernelFile::at(folder.join("stat")).read_once(buffer)?;
@@ -258,10 +258,10 @@ fn look(
     Some(Entry { pid, parent, started, name, selected: before | matching, young })
 }
 
-fn report(pid: u32, started: u64, selected: Selected, is_born: bool, found: &mut Vec<Found>) {
+fn report(pid: u32, started: u64, selected: Selected, is_born: bool, found: &mut Vec<MatchedProcess>) {
     for selection in 0..MOST_SELECTIONS {
         if selected & (1 << selection) != 0 {
-            found.push(Found { selection, pid, started, is_born });
+            found.push(MatchedProcess { selection, pid, started, is_born });
         }
     }
 }

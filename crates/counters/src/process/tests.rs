@@ -349,7 +349,7 @@ proptest! {
 
 /// Threads of this very process that wait for known things, read through the real kernel.
 #[test]
-fn what_threads_wait_for_is_told_from_their_calls() {
+fn what_threads_wait_for_is_reported_from_their_calls() {
     use std::io::Read;
     use std::net::{TcpListener, TcpStream};
     use std::sync::{Arc, Condvar, Mutex};

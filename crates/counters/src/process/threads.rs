@@ -1,7 +1,7 @@
-//! What is kept thread by thread: state, context switches, time in the run queue.
+//! Data per thread: state, context switches, time in the run queue.
 //!
-//! A thread costs the kernel several microseconds to describe, so of many threads only some are looked at each time,
-//! in turn. A thread's rates are those since it was last looked at, and hold until it is looked at again.
+//! The kernel needs several microseconds to describe a thread, so only some of many threads are sampled each time,
+//! in rotation. A thread's rates are those since its last sample, and are used until its next one.
 
 use std::fs::File;
 use std::net::SocketAddr;
@@ -18,11 +18,11 @@ use super::sockets::{self, End, connection};
 use super::table::{listing_interval, numbered_entries};
 use crate::reader::{Buffer, KernelFile};
 
-/// Threads looked at in one sample at most, over all selections together.
+/// Maximum number of threads per sample, over all selections.
 pub(super) const THREADS_A_SAMPLE: usize = 32;
 /// Samples that follow each other faster than this look at a fifth as many, when they cannot look at all.
 const FAST: Nanos = SECOND / 2;
-/// Threads looked at when a process is taken in, so that its first rates do not have to wait for a round.
+/// Threads sampled when a process is added, so that its first rates are available at once.
 const THREADS_AT_FIRST: usize = 2048;
 
 /// Descriptors of an event loop that are looked at for the service it waits for.
@@ -41,7 +41,7 @@ pub(super) struct Threads {
     descriptors: usize,
     read_at: Option<Nanos>,
     looked_at: usize,
-    pub(super) waits: Waits,
+    pub(super) waits: WaitCounts,
     /// Handles of processes whose descriptors were looked at; none where that is not allowed.
     processes: Vec<(u32, Option<OwnedFd>)>,
     /// Those shown by themselves, by the time they were last looked at.
@@ -77,25 +77,25 @@ pub(super) struct Thread {
     status: KernelFile,
     schedstat: KernelFile,
     syscall: KernelFile,
-    last: Option<Look>,
+    last: Option<ThreadSample>,
     pub(super) rates: Option<Rates>,
     pub(super) moment: Option<Moment>,
     /// The place of a thread that is shown by itself, in [`super::tracked::Tracked`].
     pub(super) place: Option<usize>,
 }
 
-/// What a thread did when it was last looked at.
+/// The state of a thread at its last sample.
 #[derive(Clone, Copy)]
 pub(super) struct Moment {
     state: State,
     /// False for a sleeping thread whose call may not be read.
     pub(super) is_known: bool,
-    pub(super) wait: Option<Wait>,
+    pub(super) wait: Option<WaitReason>,
 }
 
 /// What a sleeping thread waits for.
 #[derive(Clone, Copy, PartialEq)]
-pub(super) enum Wait {
+pub(super) enum WaitReason {
     /// A lock, or work from another thread, at this address.
     Lock(u64),
     Timer,
@@ -111,39 +111,39 @@ pub(super) enum Wait {
 }
 
 /// How many kinds of wait there are.
-pub(super) const WAITS: usize = Wait::Other.index() + 1;
+pub(super) const WAITS: usize = WaitReason::Other.index() + 1;
 
-impl Wait {
-    /// The place of this kind in [`Waits::counts`].
+impl WaitReason {
+    /// The place of this kind in [`WaitCounts::counts`].
     const fn index(self) -> usize {
         match self {
-            Wait::Lock(_) => 0,
-            Wait::Timer => 1,
-            Wait::Events => 2,
-            Wait::Accept => 3,
-            Wait::Client => 4,
-            Wait::Peer(_) => 5,
-            Wait::Transfer => 6,
-            Wait::Flush => 7,
-            Wait::Other => 8,
+            WaitReason::Lock(_) => 0,
+            WaitReason::Timer => 1,
+            WaitReason::Events => 2,
+            WaitReason::Accept => 3,
+            WaitReason::Client => 4,
+            WaitReason::Peer(_) => 5,
+            WaitReason::Transfer => 6,
+            WaitReason::Flush => 7,
+            WaitReason::Other => 8,
         }
     }
 }
 
-/// What the threads that were looked at wait for.
-pub(super) struct Waits {
+/// Wait reasons of the sampled threads.
+pub(super) struct WaitCounts {
     counts: [u32; WAITS],
     /// Addresses of the locks waited for.
     locks: Vec<u64>,
-    /// Who is waited for at the other end of a connection.
+    /// Peers of the connections that threads wait for.
     pub(super) peers: Vec<(SocketAddr, u32)>,
     /// Threads whose call could be read.
     known: u32,
 }
 
-impl Waits {
+impl WaitCounts {
     fn new() -> Self {
-        Waits { counts: [0; WAITS], locks: Vec::new(), peers: Vec::new(), known: 0 }
+        WaitCounts { counts: [0; WAITS], locks: Vec::new(), peers: Vec::new(), known: 0 }
     }
 
     fn clear(&mut self) {
@@ -163,8 +163,8 @@ impl Waits {
         let Some(wait) = moment.wait else { return };
         self.counts[wait.index()] += 1;
         match wait {
-            Wait::Lock(address) => self.locks.push(address),
-            Wait::Peer(peer) => self.count_peer(peer),
+            WaitReason::Lock(address) => self.locks.push(address),
+            WaitReason::Peer(peer) => self.count_peer(peer),
             _ => {}
         }
     }
@@ -184,7 +184,7 @@ impl Moment {
 }
 
 /// Running totals of one thread: nanoseconds run and waited, voluntary and involuntary switches.
-struct Look {
+struct ThreadSample {
     at: Nanos,
     totals: Totals,
     /// How often it was given a CPU.
@@ -196,15 +196,15 @@ type Totals = [Option<u64>; 4];
 /// The same per second; NaN for nothing.
 type Rates = [f64; 4];
 
-/// What is known of all threads of a selection together, NaN where nothing is.
+/// Sums over all threads of a selection; NaN if unknown.
 #[derive(Debug, PartialEq)]
 pub(super) struct Summary {
     /// Threads running, sleeping, waiting for a disk, and others.
     pub(super) states: [f64; 4],
-    /// Threads by what they wait for, in the order of [`Wait`]; and those at the lock that most wait for.
+    /// Threads by what they wait for, in the order of [`WaitReason`]; and those at the lock that most wait for.
     pub(super) waits: [f64; WAITS],
     pub(super) most_at_one_lock: f64,
-    /// Threads that one thread looked at stands for.
+    /// Number of threads that one sampled thread represents.
     pub(super) weight: f64,
     /// Seconds waited in the run queue per second.
     pub(super) waiting: f64,
@@ -227,23 +227,23 @@ impl Threads {
             descriptors,
             read_at: None,
             looked_at: 0,
-            waits: Waits::new(),
+            waits: WaitCounts::new(),
             processes: Vec::new(),
             tracked: Vec::new(),
         }
     }
 
-    /// True when not all threads are looked at each time.
+    /// Whether only some threads are sampled each time.
     pub(super) fn are_sampled(&self) -> bool {
         self.list.len() > self.budget
     }
 
-    /// How many are looked at each time, of how many.
+    /// Number of threads per sample, and in total.
     pub(super) fn counts(&self) -> (usize, usize) {
         (self.looked_at, self.list.len())
     }
 
-    /// Forgets a process that is gone.
+    /// Removes an ended process.
     pub(super) fn forget(&mut self, pid: u32) {
         self.list.retain(|thread| thread.pid != pid);
         self.processes.retain(|(known, _)| *known != pid);
@@ -286,14 +286,14 @@ impl Threads {
         let first_new = self.list.len();
         for &tid in &self.tids {
             if self.known.binary_search(&tid).is_err() {
-                let last = since.map(|at| Look { at, totals: [Some(0); 4], slices: None });
+                let last = since.map(|at| ThreadSample { at, totals: [Some(0); 4], slices: None });
                 self.list.push(Thread::new(pid, tid, &folder, last));
             }
         }
         if since.is_none() {
             let keep_open = self.keeps_open();
             for thread in self.list[first_new..].iter_mut().take(THREADS_AT_FIRST) {
-                thread.look(now, buffer, keep_open);
+                thread.sample(now, buffer, keep_open);
             }
         }
     }
@@ -302,7 +302,7 @@ impl Threads {
         self.list.len() * Thread::FILES <= self.descriptors
     }
 
-    /// Looks at some of the threads that are shown by themselves, in turn. Returns at how many.
+    /// Samples some of the individually shown threads, in rotation. Returns their number.
     fn look_at_tracked(
         &mut self,
         looks: usize,
@@ -313,7 +313,7 @@ impl Threads {
         let tracked = self.list.iter().enumerate().filter(|(_, thread)| thread.place.is_some());
         self.tracked.clear();
         self.tracked.extend(tracked.map(|(index, thread)| (thread.last.as_ref().map(|look| look.at), index)));
-        // Those first that were not looked at for the longest time.
+        // The least recently sampled ones first.
         self.tracked.sort_unstable();
         let looks = looks.min(self.tracked.len());
         for at in 0..looks {
@@ -323,7 +323,7 @@ impl Threads {
         looks
     }
 
-    /// Looks at one thread, once a sample; nothing when it is gone.
+    /// Samples one thread, at most once per sample; none if it has ended.
     fn look_at(
         &mut self,
         index: usize,
@@ -340,7 +340,7 @@ impl Threads {
         if is_sampled && thread.has_slept_since(now, buffer, keep_open) {
             return thread.moment;
         }
-        thread.moment = match thread.look(now, buffer, keep_open) {
+        thread.moment = match thread.sample(now, buffer, keep_open) {
             Some(state) => Some(thread.moment(state, ports, &mut self.processes, buffer, keep_open)),
             // The number alone would not show that it is gone when another one has come.
             None => {
@@ -354,8 +354,8 @@ impl Threads {
         self.list[index].moment
     }
 
-    /// Looks at the threads whose turn it is. `count` is how many there are by the kernel's own account.
-    /// `ports`: where the process itself listens, by which clients are told from peers; none while that is not known.
+    /// Samples the next threads. `count` is their number according to the kernel.
+    /// `ports`: where the process itself listens, by which clients are reported from peers; none while that is not known.
     pub(super) fn read(
         &mut self,
         count: u64,
@@ -429,12 +429,12 @@ fn step(threads: usize) -> usize {
 }
 
 /// Who is at the other ends of the descriptors that an event loop waits for: a service, unless one of them serves clients.
-fn other_ends(process: &OwnedFd, descriptors: impl Iterator<Item = u32>) -> Wait {
-    let mut waits_for = Wait::Events;
+fn other_ends(process: &OwnedFd, descriptors: impl Iterator<Item = u32>) -> WaitReason {
+    let mut waits_for = WaitReason::Events;
     for descriptor in descriptors.take(SOCKETS_OF_A_LOOP) {
         match sockets::end(process, descriptor) {
-            End::Clients => return Wait::Events,
-            End::Connection(peer) if waits_for == Wait::Events => waits_for = Wait::Peer(peer),
+            End::Clients => return WaitReason::Events,
+            End::Connection(peer) if waits_for == WaitReason::Events => waits_for = WaitReason::Peer(peer),
             End::Connection(_) | End::Other => {}
         }
     }
@@ -445,7 +445,7 @@ impl Thread {
     /// Files read for a thread.
     const FILES: usize = 3;
 
-    fn new(pid: u32, tid: u32, folder: &Path, last: Option<Look>) -> Self {
+    fn new(pid: u32, tid: u32, folder: &Path, last: Option<ThreadSample>) -> Self {
         let folder = folder.join(tid.to_string());
         Thread {
             pid,
@@ -461,8 +461,8 @@ impl Thread {
         }
     }
 
-    /// Brings the rates up to date; nothing when the thread is gone.
-    fn look(&mut self, now: Nanos, buffer: &mut Buffer, keep_open: bool) -> Option<State> {
+    /// Updates the rates; none if the thread has ended.
+    fn sample(&mut self, now: Nanos, buffer: &mut Buffer, keep_open: bool) -> Option<State> {
         let found = self.totals(buffer);
         if !keep_open {
             self.status.close();
@@ -481,7 +481,7 @@ impl Thread {
                 _ => f64::NAN,
             }));
         }
-        self.last = Some(Look { at: now, totals, slices });
+        self.last = Some(ThreadSample { at: now, totals, slices });
         Some(state)
     }
 
@@ -526,18 +526,18 @@ impl Thread {
             self.syscall.close();
         }
         moment.wait = call.map(|call| match call {
-            Call::Futex(address) => Wait::Lock(address),
-            Call::Timer => Wait::Timer,
-            Call::Events => Wait::Events,
+            Call::Futex(address) => WaitReason::Lock(address),
+            Call::Timer => WaitReason::Timer,
+            Call::Events => WaitReason::Events,
             Call::Epoll(_) | Call::Poll(..) => self.events(call, ports, processes, buffer),
-            Call::Accept => Wait::Accept,
-            Call::Transfer => Wait::Transfer,
+            Call::Accept => WaitReason::Accept,
+            Call::Transfer => WaitReason::Transfer,
             Call::WriteAt(descriptor) => self.written(descriptor, buffer),
-            Call::Flush => Wait::Flush,
-            Call::Other => Wait::Other,
+            Call::Flush => WaitReason::Flush,
+            Call::Other => WaitReason::Other,
             Call::Read(descriptor) => self.other_end(descriptor, state, ports, processes),
             Call::Write(descriptor) => match self.other_end(descriptor, state, ports, processes) {
-                Wait::Transfer => self.written(descriptor, buffer),
+                WaitReason::Transfer => self.written(descriptor, buffer),
                 wait => wait,
             },
         });
@@ -552,11 +552,11 @@ impl Thread {
         ports: Option<&[u16]>,
         processes: &mut Vec<(u32, Option<OwnedFd>)>,
         buffer: &mut Buffer,
-    ) -> Wait {
+    ) -> WaitReason {
         if ports.is_none_or(|ports| !ports.is_empty()) {
-            return Wait::Events;
+            return WaitReason::Events;
         }
-        let Some(process) = handle(processes, self.pid) else { return Wait::Events };
+        let Some(process) = handle(processes, self.pid) else { return WaitReason::Events };
         match call {
             Call::Epoll(descriptor) => {
                 let mut file = KernelFile::at(self.folder.join(format!("fdinfo/{descriptor}")));
@@ -570,39 +570,39 @@ impl Thread {
                 let read = memory.and_then(|memory| memory.read_at(&mut array[..wanted], address));
                 other_ends(process, system_call::polled(&array[..read.unwrap_or(0)]))
             }
-            _ => Wait::Events,
+            _ => WaitReason::Events,
         }
     }
 
     /// What a thread waits for that writes to a file: opened with `O_DSYNC` or `O_SYNC`, each write is a flush too.
-    fn written(&self, descriptor: u32, buffer: &mut Buffer) -> Wait {
+    fn written(&self, descriptor: u32, buffer: &mut Buffer) -> WaitReason {
         let mut file = KernelFile::at(self.folder.join(format!("fdinfo/{descriptor}")));
         let is_synced = file.read_once(buffer).is_some_and(system_call::is_synced);
-        if is_synced { Wait::Flush } else { Wait::Transfer }
+        if is_synced { WaitReason::Flush } else { WaitReason::Transfer }
     }
 
-    /// Whom a thread waits for that reads from or writes to a descriptor.
+    /// What a thread waits for that reads from or writes to a descriptor.
     fn other_end(
         &self,
         descriptor: u32,
         state: State,
         ports: Option<&[u16]>,
         processes: &mut Vec<(u32, Option<OwnedFd>)>,
-    ) -> Wait {
+    ) -> WaitReason {
         let link = self.folder.join(format!("fd/{descriptor}"));
-        let Ok(link) = rustix::fs::readlink(&link, Vec::new()) else { return Wait::Other };
+        let Ok(link) = rustix::fs::readlink(&link, Vec::new()) else { return WaitReason::Other };
         if sockets::inode(link.as_bytes()).is_none() {
             let is_file = state == State::DiskWait || link.as_bytes().starts_with(b"/");
-            return if is_file { Wait::Transfer } else { Wait::Other };
+            return if is_file { WaitReason::Transfer } else { WaitReason::Other };
         }
         match handle(processes, self.pid).and_then(|process| connection(process, descriptor)) {
-            Some((port, _)) if ports.is_some_and(|ports| ports.contains(&port)) => Wait::Client,
-            Some((_, peer)) => Wait::Peer(peer),
-            None => Wait::Other,
+            Some((port, _)) if ports.is_some_and(|ports| ports.contains(&port)) => WaitReason::Client,
+            Some((_, peer)) => WaitReason::Peer(peer),
+            None => WaitReason::Other,
         }
     }
 
-    /// True when it was looked at now.
+    /// Whether it was sampled now.
     pub(super) fn is_seen(&self, now: Nanos) -> bool {
         self.moment.is_some() && self.last.as_ref().is_some_and(|look| look.at == now)
     }

@@ -1,17 +1,17 @@
-//! The threads of a service that are shown one by one.
+//! The individually shown threads of a service.
 //!
-//! A pipeline is limited by the stage that is always busy: counts of threads by state do not show which one that is.
+//! The busiest stage limits a pipeline, and counts of threads by state do not show which one that is.
 
 use model::{Nanos, Readings};
 
 use super::Metric;
-use super::threads::{Thread, Threads, Wait};
+use super::threads::{Thread, Threads, WaitReason};
 use crate::reader::{Buffer, KernelFile};
 use crate::series::Columns;
 
 /// Threads of one selection shown at the same time at most.
 const THREADS_MAX: usize = 8;
-/// Columns once made stay: names given in one run at most, those of threads that ended included.
+/// Maximum number of names in one run, including ended threads, because columns are never removed.
 const NAMES_MAX: usize = 2 * THREADS_MAX;
 /// What a thread does at least to be shown, where there are more than can be: its share of time running, ready to run or
 /// waiting for a disk or a peer.
@@ -43,7 +43,7 @@ struct Place {
 }
 
 impl Tracked {
-    /// Takes in the threads of a process that are busy, and sets the values of those that were looked at now.
+    /// Adds the busy threads of a process, and sets the values of those that were just sampled.
     pub(super) fn set(
         &mut self,
         out: &mut Readings,
@@ -132,15 +132,15 @@ impl Place {
 }
 
 /// The metric that a wait counts for.
-fn sampled(wait: Wait) -> Option<Metric> {
+fn sampled(wait: WaitReason) -> Option<Metric> {
     Some(match wait {
-        Wait::Flush => Metric::ThreadFlush,
-        Wait::Transfer => Metric::ThreadTransfer,
-        Wait::Peer(_) => Metric::ThreadPeer,
-        Wait::Lock(_) => Metric::ThreadLock,
-        Wait::Timer => Metric::ThreadTimer,
-        Wait::Events | Wait::Accept | Wait::Client => Metric::ThreadIdle,
-        Wait::Other => return None,
+        WaitReason::Flush => Metric::ThreadFlush,
+        WaitReason::Transfer => Metric::ThreadTransfer,
+        WaitReason::Peer(_) => Metric::ThreadPeer,
+        WaitReason::Lock(_) => Metric::ThreadLock,
+        WaitReason::Timer => Metric::ThreadTimer,
+        WaitReason::Events | WaitReason::Accept | WaitReason::Client => Metric::ThreadIdle,
+        WaitReason::Other => return None,
     })
 }
 
@@ -149,8 +149,8 @@ fn sampled(wait: Wait) -> Option<Metric> {
 fn busy_share(thread: &Thread, threads: usize) -> f64 {
     let rates = thread.rates.map_or(0.0, |[ran, waited, ..]| (ran.max(0.0) + waited.max(0.0)) / 1e9);
     let waits = match thread.moment.and_then(|moment| moment.wait) {
-        Some(Wait::Flush | Wait::Transfer | Wait::Peer(_)) => 1.0,
-        Some(Wait::Lock(_) | Wait::Timer | Wait::Other) if threads <= THREADS_MAX => 1.0,
+        Some(WaitReason::Flush | WaitReason::Transfer | WaitReason::Peer(_)) => 1.0,
+        Some(WaitReason::Lock(_) | WaitReason::Timer | WaitReason::Other) if threads <= THREADS_MAX => 1.0,
         _ => 0.0,
     };
     rates + waits

@@ -1,5 +1,5 @@
-//! The measuring loop against queues whose behaviour is known in closed form, on a simulated clock: no time passes, and
-//! every figure is exact up to the randomness of the arrivals.
+//! Tests of the measuring loop with queues of known closed-form behaviour, on a simulated clock: no real time
+//! passes, and every value is exact except for the randomness of the arrivals.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
@@ -16,7 +16,8 @@ use engine::pace::Pace;
 use model::{Nanos, Process, Profile, SECOND, Shape};
 use queue::{Batches, SimulatedClock, SimulatedQueue};
 
-/// Drives a simulated queue of `servers`, each busy an exponential time of mean `service` per operation.
+/// Drives a simulated queue with a number of `servers`. Each operation takes an exponentially distributed
+/// time with the mean `service`.
 fn simulate(shape: &Shape, servers: usize, service: Nanos, length: Nanos, in_flight_max: u32) -> Book {
     let clock = SimulatedClock::default();
     let measured = MeasuredTime::new(length);
@@ -49,10 +50,10 @@ fn an_open_queue_answers_as_theory_says() {
         let kind = only(&book);
         close(kind.completed as f64, 400_000.0 * rho, 0.02, "throughput");
         close(kind.response.mean(), 1e6 / (1.0 - rho), 0.06, "response time");
-        // Nothing held the arrivals back, so response and service time agree and nothing was late.
+        // Nothing delayed the arrivals, so response and service time are equal and nothing was late.
         close(kind.service.mean(), kind.response.mean(), 0.001, "service time");
         assert_eq!(kind.late, 0);
-        // All but what was due in the instant the work ran out.
+        // All operations except those due at the end of the work.
         assert!(book.offered.abs_diff(book.issued) <= 1);
     }
 }
@@ -72,7 +73,7 @@ fn a_closed_loop_obeys_littles_law() {
     let kind = only(&book);
     close(kind.completed as f64, 100_000.0, 0.02, "throughput");
     close(kind.response.mean(), 4e6, 0.02, "response time");
-    // Concurrency measured by adding up time in flight, against X times S.
+    // The concurrency from summed time in flight, compared with X times S.
     let length = 100.0 * SECOND as f64;
     let in_flight = book.in_flight_ns as f64 / length;
     close(kind.completed as f64 / length * kind.service.mean(), in_flight, 0.005, "concurrency");
@@ -90,14 +91,15 @@ fn think_time_is_no_response_time() {
 
 #[test]
 fn an_overloaded_open_loop_confesses() {
-    // Twice what the server can do, with room for 8 in flight: half is never issued, and what is issued is late.
+    // Twice the capacity of the server, with at most 8 in flight: half is never issued, and the issued
+    // operations are late.
     let shape = Shape::Open { rate_per_s: Profile::Constant(2000.0), arrivals: Process::Constant };
     let book = simulate(&shape, 1, 1_000_000, 20 * SECOND, 8);
     let kind = only(&book);
     close(book.offered as f64, 40_000.0, 0.01, "offered");
     close(book.issued as f64, 20_000.0, 0.03, "issued");
     assert!(kind.late > kind.completed * 9 / 10);
-    // Response time counts from the intended start: the mean arrival waited through half the backlog.
+    // Response time counts from the intended start: the mean arrival waited for half of the backlog.
     assert!(kind.response.mean() > 4e9, "{}", kind.response.mean());
     close(kind.service.mean(), 8e6, 0.05, "service time");
     close(kind.lag.mean() + kind.service.mean(), kind.response.mean(), 0.01, "lag and service make response");
@@ -113,7 +115,7 @@ fn steps_and_ramps_follow_the_measured_time() {
         "a ramp's arrivals",
     );
     let steps = Shape::Closed { users: Profile::Steps(vec![1.0, 3.0]), think: 0 };
-    // With a server for each user: one user does 1000/s, three do 3000/s, each for ten seconds.
+    // With a server for each user: one user completes 1000/s, three complete 3000/s, each for ten seconds.
     close(only(&simulate(&steps, 3, 1_000_000, 20 * SECOND, 3)).completed as f64, 40_000.0, 0.03, "steps");
 }
 
@@ -122,7 +124,7 @@ fn operations_that_complete_together_share_the_time() {
     let clock = SimulatedClock::default();
     let measured = MeasuredTime::new(SECOND);
     measured.begin(0);
-    // Nothing to do in the third.
+    // The third batch has nothing to do.
     let mut batches =
         Batches::new(&clock, &[(4_000_000, 1000), (2_000_000, 1), (5_000_000, 0), (3_000_000, 3)]);
     let mut arrivals = Arrivals::new(&Shape::closed(1), 0, 1, 42, 0, &measured);
@@ -134,7 +136,7 @@ fn operations_that_complete_together_share_the_time() {
     book.count_to(clock.now());
     let kind = only(&book);
     assert_eq!((kind.completed, kind.failed, kind.late), (1004, 0, 0));
-    // The one that came to nothing was offered and issued all the same.
+    // The empty batch still counts as offered and issued.
     assert_eq!((book.offered, book.issued), (1005, 1005));
     let total = kind.service.mean() * kind.completed as f64;
     close(total, 9_000_000.0, 0.001, "the time of all together");
@@ -142,12 +144,12 @@ fn operations_that_complete_together_share_the_time() {
     assert_eq!(book.in_flight_ns, 14_000_000);
 }
 
-/// What a load of evenly spaced arrivals, two of them side by side at times, came to on a clock that oversleeps.
+/// The results of evenly spaced arrivals, sometimes two at once, on a clock that oversleeps.
 struct Paced {
     book: Book,
-    /// Intended to issued, of each operation.
+    /// The lag of each operation (intended to issued).
     lags: Vec<Nanos>,
-    /// Over to seen, of each operation.
+    /// The delay from completion to its detection, of each operation.
     completions: Vec<Nanos>,
     spun: Nanos,
     length: Nanos,
@@ -167,7 +169,7 @@ fn pace(gap: Nanos, oversleeps: &[Nanos], spins: bool) -> Paced {
     let mut pace = Pace::new(&clock, spins);
     drive(&mut queue, &mut arrivals, &mut pace, &Stop::default(), &book, numbers, 4096).unwrap();
     let issued = std::mem::take(&mut queue.issued);
-    // An operation before its time is caught here. Intended times are whole nanoseconds, rounded down.
+    // Fails for an operation before its time. Intended times are whole nanoseconds, rounded down.
     let lag = |(at, number): (&Nanos, Nanos)| (at + 1).checked_sub(number * gap).unwrap();
     let lags = issued.iter().zip(0..).map(lag).collect();
     let completions = std::mem::take(&mut queue.seen_late);
@@ -176,7 +178,7 @@ fn pace(gap: Nanos, oversleeps: &[Nanos], spins: bool) -> Paced {
 
 #[test]
 fn a_machine_that_wakes_late_is_woken_earlier() {
-    // 20 to 90 us too late, as on an idle machine, and now and then 2 ms.
+    // 20 to 90 us too late, as on an idle machine, and sometimes 2 ms.
     let mut oversleeps: Vec<Nanos> = (0..199).map(|i| 20_000 + (i * 7919) % 70_000).collect();
     oversleeps.push(2_000_000);
     let late = pace(2_000_000, &oversleeps, false);
@@ -188,7 +190,7 @@ fn a_machine_that_wakes_late_is_woken_earlier() {
     assert_eq!(late.spun, 0);
     assert!(share(&on_time, 1) > 0.96, "{}", share(&on_time, 1));
     assert_eq!(on_time.lags.len(), 1000);
-    // On average it spins for what the lead is longer than the oversleep, about 35 us in 2 ms.
+    // On average it spins for the difference between lead and oversleep, about 35 us in 2 ms.
     let spun = on_time.spun as f64 / on_time.length as f64;
     assert!(spun < 0.03, "{spun}");
     assert_eq!(on_time.book.spun_ns, on_time.spun);
@@ -196,7 +198,7 @@ fn a_machine_that_wakes_late_is_woken_earlier() {
 
 #[test]
 fn a_busy_machine_is_not_kept_busier() {
-    // One sleep in three ends when another program gives up the CPU: no lead makes up for that.
+    // One sleep in three ends only when another program gives up the CPU: no lead compensates for this.
     let oversleeps: Vec<Nanos> =
         (0..300).map(|i| if i % 3 == 0 { 3_000_000 } else { 20_000 + i * 200 }).collect();
     let paced = pace(2_000_000, &oversleeps, true);
@@ -206,11 +208,11 @@ fn a_busy_machine_is_not_kept_busier() {
 
 #[test]
 fn spinning_leaves_half_of_the_cpu() {
-    // Arrivals closer together than a sleep can be long: nothing but spinning would be on time.
+    // Arrivals at shorter distances than a sleep: only spinning would be punctual.
     let paced = pace(40_000, &[60_000, 70_000], true);
     let spun = paced.spun as f64 / paced.length as f64;
     assert!((0.3..=0.51).contains(&spun), "{spun}");
-    // Arrivals that leave just enough time to sleep.
+    // Arrivals with just enough distance for a sleep.
     let paced = pace(120_000, &[60_000, 70_000], true);
     assert!(paced.lags.iter().filter(|lag| **lag <= 1).count() > paced.lags.len() / 2);
     let spun = paced.spun as f64 / paced.length as f64;
@@ -219,8 +221,8 @@ fn spinning_leaves_half_of_the_cpu() {
 
 #[test]
 fn completions_are_seen_while_the_thread_spins() {
-    // One sleep in 20 takes too long, so that the thread spins for 100 us before the other arrivals, with operations in flight
-    // that end meanwhile.
+    // One sleep in 20 takes too long, so the thread spins for 100 us before the other arrivals, and
+    // operations in flight end meanwhile.
     let mut oversleeps = vec![0; 19];
     oversleeps.push(100_000);
     let paced = pace(400_000, &oversleeps, true);

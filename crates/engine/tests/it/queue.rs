@@ -1,4 +1,4 @@
-//! A clock that is set forward by hand, and a queue with a number of servers that lives on it.
+//! A simulated clock, and a queue with a number of servers that uses it.
 
 use std::cell::Cell;
 use std::cmp::Reverse;
@@ -9,7 +9,7 @@ use engine::workload::{Admission, Completion, Done, LoadError, Operation, Outcom
 use model::Nanos;
 use model::random::Random;
 
-/// Time passes only when somebody waits. A sleep may last longer than it should, in a pattern that repeats.
+/// Time passes only during waits. A sleep may last too long, in a repeating pattern.
 #[derive(Default)]
 pub(crate) struct SimulatedClock {
     now: Cell<Nanos>,
@@ -19,17 +19,17 @@ pub(crate) struct SimulatedClock {
 }
 
 impl SimulatedClock {
-    /// A clock on which sleeps last longer by these times in turn.
+    /// A clock on which consecutive sleeps last too long by these times.
     pub(crate) fn oversleeping(oversleeps: &[Nanos]) -> Self {
         SimulatedClock { oversleeps: oversleeps.to_vec(), ..Self::default() }
     }
 
-    /// Time passes up to `at`.
+    /// Advances the time to `at`.
     fn pass(&self, at: Nanos) {
         self.now.set(self.now.get().max(at));
     }
 
-    /// For how long anybody has kept the CPU.
+    /// The total spinning time.
     pub(crate) fn spun(&self) -> Nanos {
         self.spun.get()
     }
@@ -57,7 +57,7 @@ impl Time for SimulatedClock {
     }
 }
 
-/// First come, first served; exponential service times. Takes no more work after `end`.
+/// First come, first served; exponential service times. Accepts no more work after `end`.
 pub(crate) struct SimulatedQueue<'a> {
     clock: &'a SimulatedClock,
     free: usize,
@@ -66,9 +66,9 @@ pub(crate) struct SimulatedQueue<'a> {
     waiting: VecDeque<u32>,
     in_service: BinaryHeap<Reverse<(Nanos, u32)>>,
     random: Random,
-    /// When each operation came.
+    /// When each operation was submitted.
     pub(crate) issued: Vec<Nanos>,
-    /// How long after its end each completion was taken.
+    /// The delay between the end of each operation and its reaping.
     pub(crate) seen_late: Vec<Nanos>,
 }
 
@@ -129,7 +129,8 @@ impl Worker for SimulatedQueue<'_> {
     }
 }
 
-/// Does batches one after the other: each takes so long and completes so many operations at once.
+/// Executes batches one after the other: each takes a given time and completes a number of operations at
+/// once.
 pub(crate) struct Batches<'a> {
     clock: &'a SimulatedClock,
     batches: VecDeque<(Nanos, u32)>,

@@ -1,4 +1,4 @@
-//! Where a value stands in a file, and how another one is written in its place.
+//! Finds a value in a configuration file, and replaces it.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -11,7 +11,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 use toml::de::{DeTable, DeValue};
 
-/// What a file is.
+/// The format of a file.
 #[derive(Clone, Debug)]
 pub(super) enum Format {
     Ini,
@@ -19,7 +19,7 @@ pub(super) enum Format {
     Yaml,
     Json,
     Toml,
-    /// Anything: the first group of the expression, or all it matches, is the value.
+    /// Any format: the value is the first group of the regular expression, or its whole match.
     Pattern(Regex),
 }
 
@@ -32,7 +32,7 @@ const NAMES: [(&str, Format); 5] = [
 ];
 
 impl Format {
-    /// The format that is stated, or that the ending of the file's name tells.
+    /// The stated format, or the one that the file name extension implies.
     pub(super) fn of(stated: Option<&str>, file: &Path) -> Result<Format, Unavailable> {
         let ending = file.extension().and_then(|ending| ending.to_str()).unwrap_or_default();
         let name = stated.unwrap_or(match ending {
@@ -44,19 +44,19 @@ impl Format {
         let found = NAMES.into_iter().find(|(known, _)| *known == name).map(|(_, format)| format);
         found.ok_or_else(|| {
             Unavailable(match stated {
-                Some(stated) => format!("`{stated}` is no format: it is one of {names}"),
+                Some(stated) => format!("`{stated}` is not a format: use one of {names}"),
                 None => format!(
-                    "the format of {} does not follow from its name: state `format`, one of {names}, or a `pattern`",
+                    "the format of {} is not known from its name: set `format`, one of {names}, or a `pattern`",
                     file.display()
                 ),
             })
         })
     }
 
-    /// An expression; `^` and `$` are the ends of a line.
+    /// A regular expression; `^` and `$` match at line ends.
     pub(super) fn pattern(pattern: &str) -> Result<Format, Unavailable> {
         RegexBuilder::new(pattern).multi_line(true).build().map(Format::Pattern).map_err(|error| {
-            // The message of the expression's parser draws the place below it, on lines of its own.
+            // The parser's message marks the position on separate lines.
             let words = error.to_string();
             let last = words.lines().last().unwrap_or("").trim_start_matches("error: ").to_string();
             Unavailable(format!("`{pattern}` is not a regular expression: {last}"))
@@ -64,12 +64,12 @@ impl Format {
     }
 }
 
-/// A value and where it stands.
+/// A value and its position.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Place {
     span: Range<usize>,
     value: String,
-    /// The quote it stands in.
+    /// Its quotation mark.
     quote: Option<char>,
 }
 
@@ -78,20 +78,20 @@ pub(super) fn read(format: &Format, text: &str, key: &str) -> Result<String, Str
     locate(format, text, key).map(|place| place.value)
 }
 
-/// A text with another value in one place, and nothing else changed.
+/// A text in which one value is replaced.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Replaced {
     /// The new text.
     pub(super) text: String,
-    /// The first byte of the value in both texts.
+    /// The offset of the value in both texts.
     pub(super) at: usize,
-    /// What stood there, with its quotes.
+    /// The old value, with its quotation marks.
     pub(super) before: String,
-    /// What stands there now.
+    /// The new value, as written.
     pub(super) written: String,
 }
 
-/// Writes another value for a key. Written as the old one was, quoted or not, where that gives the value, and quoted
+/// Replaces the value of a key. The new value is quoted like the old one if that preserves it, and quoted
 /// otherwise.
 pub(super) fn replace(format: &Format, text: &str, key: &str, value: &str) -> Result<Replaced, String> {
     let place = locate(format, text, key)?;
@@ -119,13 +119,13 @@ pub(super) fn replace(format: &Format, text: &str, key: &str, value: &str) -> Re
     }
     Err(match format {
         Format::Pattern(pattern) => {
-            format!("with `{value}` in its place `{pattern}` would no longer find the value")
+            format!("after writing `{value}`, `{pattern}` would no longer match the value")
         }
         _ => format!("`{value}` cannot be written as the value of `{key}`"),
     })
 }
 
-/// A double-quoted string that JSON, YAML and TOML read alike.
+/// A double-quoted string with the same meaning in JSON, YAML and TOML.
 fn quoted(value: &str) -> String {
     let mut out = String::from("\"");
     for c in value.chars() {
@@ -154,10 +154,10 @@ fn locate(format: &Format, text: &str, key: &str) -> Result<Place, String> {
             match found.as_slice() {
                 [captures] => {
                     let group = captures.get(1).or_else(|| captures.get(0));
-                    let group = group.ok_or_else(|| format!("`{pattern}` matches nothing"))?;
+                    let group = group.ok_or_else(|| format!("`{pattern}` has no match"))?;
                     Ok(Place { span: group.range(), value: group.as_str().into(), quote: None })
                 }
-                [] => Err(format!("`{pattern}` matches nothing")),
+                [] => Err(format!("`{pattern}` has no match")),
                 several => Err(format!("`{pattern}` matches {} times and must match once", several.len())),
             }
         }
@@ -165,10 +165,10 @@ fn locate(format: &Format, text: &str, key: &str) -> Result<Place, String> {
 }
 
 fn absent(key: &str) -> String {
-    format!("has no `{key}`; write it there first")
+    format!("has no `{key}`; add it first")
 }
 
-/// The only one of the places where a key stands.
+/// The only place of a key; an error if there is none or more than one.
 fn one(key: &str, mut found: Vec<Place>) -> Result<Place, String> {
     match found.len() {
         0 => Err(absent(key)),
@@ -177,7 +177,7 @@ fn one(key: &str, mut found: Vec<Place>) -> Result<Place, String> {
     }
 }
 
-/// Lines with where they begin, without their ends.
+/// The lines without their line ends, with their offsets.
 fn lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let mut at = 0;
     text.split_inclusive('\n').map(move |line| {
@@ -187,7 +187,8 @@ fn lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
     })
 }
 
-/// `[section]` and `key = value` or `key: value`; comments begin with `#` or `;`, behind a value after a blank.
+/// `[section]` and `key = value` or `key: value`. Comments begin with `#` or `;`; after a value, a blank must
+/// precede them.
 fn in_ini(text: &str, key: &str) -> Vec<Place> {
     let mut section = String::new();
     let mut found = Vec::new();
@@ -227,7 +228,8 @@ fn in_ini(text: &str, key: &str) -> Vec<Place> {
     found
 }
 
-/// Java's properties: `key=value`, `key: value`, `key value`; a backslash escapes, and joins a line with the next.
+/// Java properties: `key=value`, `key: value`, `key value`; a backslash escapes a character or continues a
+/// line.
 fn in_properties(text: &str, key: &str) -> Vec<Place> {
     let mut found = Vec::new();
     let mut lines = lines(text).peekable();
@@ -264,12 +266,12 @@ fn in_properties(text: &str, key: &str) -> Vec<Place> {
     found
 }
 
-/// Does the line go on in the next one: an odd number of backslashes at its end?
+/// Whether the line continues in the next one: it ends with an odd number of backslashes.
 fn ends_open(line: &str) -> bool {
     (line.len() - line.trim_end_matches('\\').len()) % 2 == 1
 }
 
-/// The place of the first character from `from` on that is meant and not behind a backslash.
+/// The offset of the first matching character from `from` on that is not escaped by a backslash.
 fn unescaped(text: &str, from: usize, is_meant: impl Fn(char) -> bool) -> usize {
     let mut escaped = false;
     for (at, c) in text[from..].char_indices() {
@@ -293,7 +295,7 @@ fn unescape_property(text: &str) -> String {
             continue;
         }
         match characters.next() {
-            // The end of a line, and the blanks the next one begins with.
+            // A line end, and the blanks at the start of the next line.
             Some(end @ ('\n' | '\r')) => {
                 if end == '\r' {
                     characters.next_if_eq(&'\n');
@@ -323,7 +325,7 @@ fn escaped_property(value: &str) -> String {
             '\n' => out.push_str("\\n"),
             '\r' => out.push_str("\\r"),
             '\t' => out.push_str("\\t"),
-            // Blanks at the beginning would be taken for the separator's.
+            // A leading blank would be taken for a part of the separator.
             ' ' if at == 0 => out.push_str("\\ "),
             c if at == 0 && c.is_whitespace() => out.push_str(&format!("\\u{:04x}", c as u32)),
             c => out.push(c),
@@ -332,7 +334,7 @@ fn escaped_property(value: &str) -> String {
     out
 }
 
-/// Splits `a.b.c` where a table has a key: the longest that it has, so that keys may hold dots.
+/// Splits `a.b.c` at the longest existing key, so that keys may contain dots.
 fn longest<T>(key: &str, find: impl Fn(&str) -> Option<T>) -> Option<(T, &str)> {
     let ends = key.match_indices('.').map(|(at, _)| at).chain([key.len()]);
     let mut ends: Vec<usize> = ends.collect();
@@ -381,7 +383,7 @@ fn in_json(text: &str, key: &str) -> Result<Place, String> {
         };
         (raw, rest) = found.ok_or_else(|| absent(key))?;
     }
-    // What is found is a part of the text itself.
+    // `get` returns a part of the text itself.
     let begin = (raw.get().as_ptr() as usize).saturating_sub(text.as_ptr() as usize);
     let span = begin..begin + raw.get().len();
     match serde_json::from_str(raw.get()) {
@@ -391,7 +393,7 @@ fn in_json(text: &str, key: &str) -> Result<Place, String> {
     }
 }
 
-/// A part of a YAML document.
+/// A node of a YAML document.
 enum Node {
     Scalar(String, ScalarStyle, Span),
     Mapping(Vec<(Node, Node)>),
@@ -399,7 +401,7 @@ enum Node {
     Alias,
 }
 
-/// Deeper documents are refused: each level is a call.
+/// Limit of the nesting depth, because each level is a recursive call.
 const DEPTH_MAX: usize = 100;
 
 type Events<'t> = dyn Iterator<Item = Result<(Event<'t>, Span), saphyr_parser::ScanError>> + 't;
@@ -457,7 +459,7 @@ fn in_yaml(text: &str, key: &str) -> Result<Place, String> {
             (Event::StreamStart | Event::StreamEnd | Event::DocumentStart(_) | Event::DocumentEnd, _) => {}
             (Event::Nothing, _) => {}
             event => {
-                // Of several documents in a file, the first that has it.
+                // Of several documents in a file, the first one with the key is used.
                 let document = node(event, events, 0)?;
                 if let Some(found) = find(&document, key) {
                     return place_in_yaml(text, key, found);

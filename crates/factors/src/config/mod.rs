@@ -1,8 +1,9 @@
-//! `target.config`: a value in a file that the target reads when it starts, or when it is told to.
+//! `target.config`: a value in a file that the target reads when it starts or reloads.
 //!
-//! Only the bytes of the value change; comments, order and blanks stay as they are. What was replaced is found again in
-//! the new text and must be what was requested, before anything is written. The journal keeps the value, not the file,
-//! which may hold passwords; a file that somebody edited meanwhile is not restored but reported.
+//! Only the bytes of the value change; comments, order and blanks are kept. Before anything is written, the
+//! value is parsed from the new text and must equal the requested one. The journal stores the value, not the
+//! file, which may contain passwords. A file that somebody else edited meanwhile is not restored but
+//! reported.
 
 pub(crate) mod file;
 mod format;
@@ -24,24 +25,24 @@ pub const CONFIG: FactorKind = FactorKind {
     info: FactorInfo {
         path: "target.config",
         kind: SettingKind::Value,
-        about: "A value in a file of the target's, which is stopped before and started after; on = \"FILE:KEY.PATH\" names it.",
+        about: "A value in a configuration file of the target, named by on = \"FILE:KEY.PATH\". The target is restarted with each level.",
         resource: None,
         needs_on: true,
         parameters: &[
             ParameterInfo {
                 name: "format",
                 needed: false,
-                about: "What the file is: \"ini\", \"properties\", \"yaml\", \"json\" or \"toml\"; without it the file's extension decides.",
+                about: "File format: \"ini\", \"properties\", \"yaml\", \"json\" or \"toml\". Default: by the file name's extension.",
             },
             ParameterInfo {
                 name: "pattern",
                 needed: false,
-                about: "Regular expression for any other file, which is all that `on` then names: its first group, or all it matches, is replaced. It must match once.",
+                about: "Regular expression for other file formats; `on` is then only the file name. The first group, or else the match, is replaced. It must match once.",
             },
             ParameterInfo {
                 name: "reload",
                 needed: false,
-                about: "Shell command that makes the target read the file again, instead of a restart.",
+                about: "Shell command that makes the target reload the file, instead of a restart.",
             },
         ],
         named: true,
@@ -52,7 +53,7 @@ pub const CONFIG: FactorKind = FactorKind {
 
 const RELOAD: &str = "reload";
 
-/// How long a reload may take.
+/// Timeout of a reload.
 const WITHIN: Nanos = 60 * SECOND;
 
 struct Config {
@@ -74,7 +75,7 @@ fn open(target: &FactorTarget) -> Result<Box<dyn Factor>, Unavailable> {
                 on.rsplit_once(':').filter(|(file, key)| !file.is_empty() && !key.is_empty()).ok_or_else(
                     || {
                         Unavailable(format!(
-                            "on = \"{on}\" does not name a value: write \"FILE:KEY.PATH\", or \"FILE\" and a `pattern`"
+                            "on = \"{on}\" is not the name of a value: write \"FILE:KEY.PATH\", or \"FILE\" and a `pattern`"
                         ))
                     },
                 )?;
@@ -111,8 +112,8 @@ impl Factor for Config {
     fn check(&self, level: &Level) -> Result<(), Unavailable> {
         if self.reload.is_none() && !self.restartable {
             return Err(Unavailable(
-                "the target would have to be restarted, and Plimsoll did not start it: let [target] start it, or state \
-                 `reload`, the command that makes it read the file again"
+                "the target needs a restart, but Plimsoll did not start it: let [target] start it, or \
+                set `reload`, a command that makes it reload the file"
                     .into(),
             ));
         }
@@ -194,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_is_set_read_and_put_back_byte_for_byte() {
+    fn a_value_is_set_read_and_restored_byte_for_byte() {
         let folder = Scratch::new();
         let old = "# threads of the pool\n[server]\nthreads = 8   # was 4\nname = \"a\"\n";
         folder.file("server.toml", old);
@@ -237,7 +238,7 @@ mod tests {
                 assert!(error.contains(part), "{error}");
             }
         }
-        // One that was removed needs nothing restored, and none is made again.
+        // A removed file needs no restoration and is not created.
         let step = {
             folder.file("a.ini", old);
             let threads = factor(&folder, "a.ini:threads", &[]).unwrap();
@@ -292,10 +293,10 @@ mod tests {
         folder.file("broken.json", "{");
         let level = Level::Text("2".into());
         for (on, parameters, expected) in [
-            ("a.json", vec![], "does not name a value"),
+            ("a.json", vec![], "is not the name of a value"),
             ("a.json:c", vec![], "has no `c`"),
-            ("a.txt:c", vec![], "state `format`"),
-            ("a.json:b", vec![("format", "xml")], "`xml` is no format"),
+            ("a.txt:c", vec![], "set `format`"),
+            ("a.json:b", vec![("format", "xml")], "`xml` is not a format"),
             ("a.json", vec![("pattern", "(")], "is not a regular expression"),
             ("a.json", vec![("pattern", "[0-9]|b")], "matches 2 times"),
             ("none.toml:a", vec![], "No such file"),
@@ -311,6 +312,6 @@ mod tests {
             folder: folder.path().to_path_buf(),
             ..FactorTarget::of(HostRoot::live(), vec![1])
         });
-        assert!(attached.unwrap().check(&level).unwrap_err().0.contains("state `reload`"));
+        assert!(attached.unwrap().check(&level).unwrap_err().0.contains("set `reload`"));
     }
 }

@@ -1,21 +1,21 @@
-//! Figures by name: a counter such as `disk.flush_s` or `process.busy_cpus{metadir}`, or what was measured of an operation, such as
-//! `export.busy_s`.
+//! Figures by name: a counter such as `disk.flush_s` or `process.busy_cpus{metadir}`, or a measurement of an
+//! operation, such as `export.busy_s`.
 
 use serde::{Deserialize, Serialize};
 
 use crate::problem::did_you_mean;
 use crate::{Unit, quantity};
 
-/// What can be asked of an operation.
+/// The measurements of operations.
 const OF_OPERATIONS: [&str; 2] = ["rate_per_s", "busy_s"];
 
 /// The name of a figure.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(into = "String", from = "String")]
 pub struct FigureName {
-    /// A metric, or an operation and what is asked of it.
+    /// A metric, or an operation and its measurement.
     pub metric: String,
-    /// Which instance of a metric; none is the one with the largest mean.
+    /// The instance of a metric; none means the one with the largest mean.
     pub instance: Option<String>,
 }
 
@@ -48,7 +48,7 @@ impl FigureName {
         FigureName { metric: metric.into(), instance }
     }
 
-    /// Reads a name. The error says what to write.
+    /// Parses a name. The error says what to write.
     pub fn parse(text: &str, operations: &[&str], metrics: &[&str]) -> Result<FigureName, String> {
         let name = FigureName::split(text);
         let known = || {
@@ -66,12 +66,12 @@ impl FigureName {
         ))
     }
 
-    /// The operation and what is asked of it, where it is not a metric.
+    /// The operation and its measurement; none for a metric.
     pub fn of_operation(&self) -> Option<(&str, &str)> {
         self.metric.rsplit_once('.').filter(|(_, part)| OF_OPERATIONS.contains(part))
     }
 
-    /// The unit of its values, which stands last in its name.
+    /// The unit of its values, which is the last part of its name.
     pub fn unit(&self) -> Unit {
         let ends = |end: &str| self.metric.ends_with(end);
         match () {
@@ -85,7 +85,7 @@ impl FigureName {
         }
     }
 
-    /// A value as [`Self::value`] reads it.
+    /// Formats a value as [`Self::value`] parses it.
     pub(super) fn text(&self, value: f64) -> String {
         match self.unit() {
             Unit::Seconds => quantity::duration((value * 1e9).round() as u64),
@@ -96,7 +96,7 @@ impl FigureName {
         }
     }
 
-    /// Reads a value with its unit.
+    /// Parses a value with its unit.
     pub fn value(&self, text: &str) -> Result<f64, String> {
         let plain = || {
             let value =
@@ -113,7 +113,7 @@ impl FigureName {
             Unit::Bytes => quantity::parse_bytes(text).map(|bytes| bytes as f64).map_err(|error| error.0),
             Unit::BytesPerSecond => quantity::parse_bytes_per_s(text).map_err(|error| error.0),
             Unit::PerSecond if text.contains('/') => quantity::parse_rate(text).map_err(|error| error.0),
-            // As process monitors tell it: one processor is 100 %.
+            // As in process monitors: one CPU is 100 %.
             Unit::Cpus if text.contains('%') => {
                 quantity::parse_percent(text).map(|percent| percent / 100.0).map_err(|error| error.0)
             }

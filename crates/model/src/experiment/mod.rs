@@ -1,4 +1,4 @@
-//! What the user wrote: a system, a load, what to change, what to watch, what is good enough.
+//! The experiment that the user wrote: a system, a load, factors, watched processes and goals.
 
 mod figure;
 mod read;
@@ -18,56 +18,58 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use crate::problem::near_word;
 use crate::run::WorkloadTraits;
 use crate::{DesignKind, Goal, HostResource, Level, Nanos, SettingInfo, SettingKind, SettingPath, Settings};
 
-/// Share of the operations that may fail where nothing else is stated.
+/// The default limit of the share of failed operations.
 pub const MAX_FAILURES: f64 = 0.01;
 
 fn max_failures() -> f64 {
     MAX_FAILURES
 }
 
-/// An experiment, read and complete: every setting it needs has a level.
+/// A complete experiment: every required setting has a level.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Experiment {
-    /// Its name, for people.
+    /// Its name, for display.
     pub name: String,
-    /// What is good enough.
+    /// The goals.
     pub goals: Vec<Goal>,
-    /// Share of the operations that may fail, 0 to 1, where no goal says it.
+    /// Limit of the share of failed operations, 0 to 1, unless a goal states it.
     #[serde(default = "max_failures")]
     pub max_failures: f64,
-    /// What to watch: `host`, `process:NAME`, `cgroup:PATH`.
+    /// The watched parts of the host: `host`, `process:NAME`, `cgroup:PATH`, or a counter of Performance Monitor
+    /// that [`Vocabulary::watched`] knows.
     pub watch: Vec<String>,
-    /// How often the counters are read, 10 ms to 1 min.
+    /// The sampling interval of the counters, 10 ms to 1 min.
     pub sample_every: Nanos,
-    /// How often each treatment is repeated.
+    /// Number of replicates of each treatment.
     pub replicates: u32,
-    /// Shuffles the order and makes the data.
+    /// The seed of the random order and of the data.
     pub seed: u64,
-    /// Whether to take a part of each resource afterwards, to prove which one limits.
+    /// Whether each resource is changed afterwards, to prove which one is the limit.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub prove: bool,
-    /// The folder that relative paths of the target and of its files are meant from: that of the experiment file. Empty
-    /// is the present one.
+    /// The folder against which relative paths of the target and its files are resolved: that of the
+    /// experiment file. If empty, the working directory.
     #[serde(default, skip_serializing_if = "is_empty")]
     pub folder: PathBuf,
-    /// The system under test, when it is another than the load's own process.
+    /// The system under test, if it is not the load's own process.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target: Option<Target>,
-    /// What is driven.
+    /// The workload.
     pub workload: WorkloadSpec,
-    /// How the load arrives; settings of [`crate::load::LOAD_SETTINGS`].
+    /// The load: settings of [`crate::load::LOAD_SETTINGS`].
     pub load: Settings,
-    /// What is varied.
+    /// The factors.
     pub vary: Vec<Variation>,
-    /// How treatments are made from it.
+    /// How treatments are derived from the factors.
     pub design: DesignKind,
-    /// Figures that stand in a table for each configuration.
+    /// Figures for the table of configurations.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub show: Vec<FigureName>,
-    /// What others have published, to stand beside what is measured.
+    /// Published figures, to be compared with the measurements.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub published: Vec<Published>,
 }
@@ -76,7 +78,7 @@ fn is_empty(path: &std::path::Path) -> bool {
     path.as_os_str().is_empty()
 }
 
-/// The workload and its settings.
+/// A workload and its settings.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct WorkloadSpec {
     /// Its kind, such as `disk`.
@@ -85,20 +87,20 @@ pub struct WorkloadSpec {
     pub settings: Settings,
 }
 
-/// Figures that somebody published.
+/// Published figures of one source.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Published {
-    /// What was measured there, in a few words.
+    /// What was measured, in a few words.
     pub name: String,
-    /// Where they were published.
+    /// The source of the publication.
     pub source: String,
-    /// The varied setting that the rates are for; none where there are no rates.
+    /// The varied setting of the rates; none without rates.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub factor: Option<SettingPath>,
     /// Operations per second at each level, by the name of the operation.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub rates_per_s: BTreeMap<String, Vec<(Level, f64)>>,
-    /// Figures that hang on no factor, as they stand in the file, in the unit of their name.
+    /// Figures without a factor, in the order of the file, in the unit of their name.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub figures: Vec<(FigureName, f64)>,
 }
@@ -106,90 +108,145 @@ pub struct Published {
 /// A factor and its levels.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Variation {
-    /// Which setting.
+    /// The setting.
     pub factor: SettingPath,
-    /// Its level in the baseline; none leaves what is in force.
+    /// Its level in the baseline; none keeps the present level.
     pub baseline: Option<Level>,
     /// The other levels.
     pub levels: Vec<Level>,
-    /// What it acts on (a device, an address), when the factor needs to be told.
+    /// The object of the factor (a device, an address), if it needs one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on: Option<String>,
-    /// What else the factor was told, by the names of its [`FactorInfo::parameters`].
+    /// The other parameters of the factor, by the names in [`FactorInfo::parameters`].
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub parameters: BTreeMap<String, String>,
+    /// 1-based line in the experiment file, 0 when it came from a flag.
+    #[serde(default, skip)]
+    pub line: u32,
 }
 
-/// What can be written in an experiment on this build: composed by the program from its registries, so that
-/// the reader of experiments knows every workload and factor without depending on them.
+/// The content that experiments may have in this build. The program composes it from its registries, so that
+/// the parser knows every workload and factor without depending on them.
 #[derive(Clone, Debug, Default)]
 pub struct Vocabulary {
     /// Workloads.
     pub workloads: Vec<WorkloadInfo>,
     /// Factors.
     pub factors: Vec<FactorInfo>,
-    /// Words before the colon in `watch`, such as `process`; `host` is always one.
+    /// The words before the colon in `watch`, such as `process`; `host` is always valid.
     pub selectors: Vec<&'static str>,
     /// Every metric of every source.
     pub metrics: Vec<&'static str>,
+    /// What is watched for a counter of Performance Monitor.
+    pub watched: Option<WatchedFor>,
 }
 
-impl Vocabulary {
-    /// The factor of a path.
-    pub fn factor(&self, path: &str) -> Option<&FactorInfo> {
-        self.factors.iter().find(|info| info.covers(path))
+/// Finds what is watched for a counter of Performance Monitor, such as `Process(slapd)\Working Set`; none for what is
+/// no path of one. The error is the problem and what to write.
+pub type WatchedFor = fn(&str) -> Option<Result<Watched, (String, String)>>;
+
+/// What is watched for a counter of Performance Monitor.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Watched {
+    /// `host`, or an entry such as `process:slapd`.
+    pub entry: String,
+    /// The metric that provides the counter.
+    pub metric: &'static str,
+    /// The difference between both, in a sentence; may be empty.
+    pub about: &'static str,
+}
+
+impl std::fmt::Display for Watched {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} of {}", self.metric, self.entry)?;
+        if self.about.is_empty() { Ok(()) } else { write!(f, ". {}", self.about) }
     }
 }
 
-/// A kind of workload as far as an experiment file is concerned.
+impl Vocabulary {
+    /// The factor with this path.
+    pub fn factor(&self, path: &str) -> Option<&FactorInfo> {
+        self.factors.iter().find(|info| info.covers(path))
+    }
+
+    /// Whether an entry of `watch` can be watched; what is watched, where it is a counter of Performance Monitor.
+    ///
+    /// # Errors
+    /// The problem and what to write.
+    pub fn watch_entry(&self, entry: &str) -> Result<Option<Watched>, (String, String)> {
+        let known = || ["host"].into_iter().chain(self.selectors.iter().copied());
+        let word = match entry.split_once(':') {
+            Some((word, selection)) if self.selectors.contains(&word) && !selection.is_empty() => {
+                return Ok(None);
+            }
+            Some((word, _)) => word,
+            None if entry == "host" => return Ok(None),
+            None => entry,
+        };
+        if let Some(found) = self.watched.and_then(|watched| watched(entry)) {
+            return found.map(Some);
+        }
+        let what = format!("`{entry}` cannot be watched");
+        let help = match near_word(word, known()) {
+            Some(near) if near != word => format!("did you mean `{near}`?"),
+            _ => {
+                let all: Vec<String> = self.selectors.iter().map(|word| format!("{word}:...")).collect();
+                format!("write one of host, {}", all.join(", "))
+            }
+        };
+        Err((what, help))
+    }
+}
+
+/// The description of a workload for the experiment file.
 #[derive(Clone, Copy, Debug)]
 pub struct WorkloadInfo {
-    /// Its name: the `disk` of `[workload.disk]`.
+    /// Its name: `disk` in `[workload.disk]`.
     pub name: &'static str,
     /// One sentence.
     pub about: &'static str,
     /// Its settings.
     pub settings: &'static [SettingInfo],
-    /// The operations it can report, for goals such as `read.throughput`.
+    /// The operations that it can report, for goals such as `read.throughput`.
     pub operations: &'static [&'static str],
-    /// What sort of load it is.
+    /// Its traits.
     pub traits: &'static WorkloadTraits,
 }
 
-/// A factor as far as an experiment file is concerned.
+/// The description of a factor for the experiment file.
 #[derive(Clone, Copy, Debug)]
 pub struct FactorInfo {
     /// Its path, such as `host.cpus`.
     pub path: &'static str,
-    /// What levels it takes.
+    /// The accepted levels.
     pub kind: SettingKind,
     /// One sentence.
     pub about: &'static str,
-    /// The resource of the host that it changes; none for another kind of setting.
+    /// The host resource that it changes; none for other settings.
     pub resource: Option<HostResource>,
-    /// Whether it needs `on = "..."`.
+    /// Whether it requires `on = "..."`.
     pub needs_on: bool,
-    /// What else it is told beside `on`.
+    /// Its parameters besides `on`.
     pub parameters: &'static [ParameterInfo],
-    /// Whether a name of the user's may follow the path, as in `target.config.threads`, so that an experiment can vary
-    /// several of this kind.
+    /// Whether a user-defined name may follow the path, as in `target.config.threads`, so that an experiment
+    /// can vary several of this kind.
     pub named: bool,
 }
 
 impl FactorInfo {
-    /// Is this the path of this factor, a name of the user's included?
+    /// Whether a path belongs to this factor, including a user-defined name.
     pub fn covers(&self, path: &str) -> bool {
         let name = || path.strip_prefix(self.path)?.strip_prefix('.');
         path == self.path || (self.named && name().is_some_and(|name| !name.is_empty()))
     }
 }
 
-/// A text that a factor is told in the table of its levels.
+/// A parameter of a factor, in the table of its levels.
 #[derive(Clone, Copy, Debug)]
 pub struct ParameterInfo {
     /// Its key.
     pub name: &'static str,
-    /// Whether the factor cannot do without.
+    /// Whether it is required.
     pub needed: bool,
     /// One sentence.
     pub about: &'static str,

@@ -1,4 +1,4 @@
-//! The experiment file: TOML in, an [`Experiment`] or every mistake out.
+//! The experiment file: converts TOML to an [`Experiment`], or reports all errors.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -21,54 +21,54 @@ use crate::{
 };
 
 crate::settings! {
-    /// The keys of the file's top level besides its tables.
+    /// The top-level keys of the file besides its tables.
     pub static TOP;
 
-    static NAME: Key<Option<String>> = Key::text("name", "", "What the experiment is about, for people.");
+    static NAME: Key<Option<String>> = Key::text("name", "", "Title of the experiment.");
 
     static GOAL: Key<Vec<String>> = Key::texts(
         "goal",
-        "What is good enough, such as \"response.p95 <= 20ms\" or \"failed < 0.1%\".",
+        "Goals, such as \"response.p95 <= 20ms\" or \"failed < 0.1%\".",
     );
 
     static WATCH: Key<Vec<String>> = Key::texts(
         "watch",
-        "Counters to read: \"host\", \"process:NAME\", \"cgroup:PATH\". Without it: host and Plimsoll itself.",
+        "Counters to read: \"host\", \"process:NAME\", \"cgroup:PATH\", or the path of a Performance Monitor counter. Default: the host and Plimsoll itself.",
     );
 
     static SHOW: Key<Vec<String>> = Key::texts(
         "show",
-        "Figures to stand in a table for each configuration: a counter such as \"disk.flush_s\" or \"process.busy_cpus{slapd}\", or OPERATION.rate_per_s, OPERATION.busy_s.",
+        "Figures to show in a table for each configuration: a counter such as \"disk.flush_s\" or \"process.busy_cpus{slapd}\", or OPERATION.rate_per_s, OPERATION.busy_s.",
     );
 
     static SAMPLE_EVERY: Key<Option<Nanos>> = Key::time(
         "sample_every", "",
-        "How often the counters are read, 10ms to 1m; none is a twentieth of the measured time, 100ms to 1s, and 200ms for work that ends by itself.",
+        "Sampling interval of the counters, 10ms to 1m. Default: 1/20 of the measured time, at least 100ms and at most 1s; 200ms with measure = \"until-done\".",
     );
 
     static MAX_FAILURES: Key<f64> = Key::percent(
         "max_failures", "1%",
-        "Share of the operations that may fail; more is a missed goal, unless a goal on `failed` says otherwise.",
+        "Maximum share of failed operations; more is a missed goal. A goal on `failed` replaces it.",
     );
 
     static REPLICATES: Key<u32> = Key::count(
         "replicates", 1..=1000, "1",
-        "How often each treatment is repeated; 5 or more give narrow intervals.",
+        "Number of trials of each configuration; 5 or more give narrow confidence intervals.",
     );
 
     static SEED: Key<u64> = Key::count(
         "seed", 0..=i64::MAX as u64, "1",
-        "Shuffles the order of trials and makes the data.",
+        "Seed of the random order of trials and of the generated data.",
     );
 
     static PROVE: Key<bool> = Key::flag(
         "prove", "false",
-        "Afterwards reduce each resource by 30 %, one at a time, and increase it where there is more, to prove which one limits.",
+        "After the trials, reduce each resource by 30 %, one at a time, and increase it where possible, to prove which resource is the limit.",
     );
 
     static DESIGN: Key<DesignKind> = Key::choice(
         "design",
-        "Each level alone against the baseline, or every combination.",
+        "Compare each level alone with the baseline, or measure every combination of levels.",
     );
 }
 
@@ -77,13 +77,14 @@ pub(super) const VARIATION_KEYS: [&str; 3] = ["baseline", "levels", "on"];
 
 /// The keys of `[[published]]` besides the names of operations.
 pub(super) const PUBLISHED_KEYS: [&str; 3] = ["name", "source", "factor"];
-/// Its table of figures that hang on no factor.
+/// Its table of figures without a factor.
 pub(super) const FIGURES: &str = "figures";
 
 const TABLES: [&str; 5] = ["target", "workload", "load", "vary", "published"];
 
 impl Experiment {
-    /// Reads an experiment file. `file` is its name for messages. All mistakes are told at once, each with its line.
+    /// Parses an experiment file. `file` is its name in messages. All errors are reported together, each with
+    /// its line.
     pub fn parse(text: &str, file: &str, vocabulary: &Vocabulary) -> Result<Experiment, Problems> {
         let (experiment, problems) = Experiment::read(text, file, vocabulary);
         match experiment {
@@ -92,7 +93,7 @@ impl Experiment {
         }
     }
 
-    /// Reads as much of an experiment file as can be read, for a check of the rest beside its mistakes.
+    /// Parses the valid parts of an experiment file, so that they can be checked in addition to the errors.
     pub fn read(text: &str, file: &str, vocabulary: &Vocabulary) -> (Option<Experiment>, Problems) {
         let mut reader = Reader { text, file, vocabulary, problems: Problems::new() };
         let experiment = reader.experiment();
@@ -110,7 +111,7 @@ struct Reader<'a> {
 
 type Value<'i> = Spanned<DeValue<'i>>;
 
-/// What a path of `[vary]` takes.
+/// What a path of `[vary]` accepts.
 struct Varied {
     kind: SettingKind,
     needs_on: bool,
@@ -122,7 +123,7 @@ impl Reader<'_> {
         self.problems.push(Problem::at_span(self.file, self.text, span, what, help));
     }
 
-    /// Says which setting the last problem is about.
+    /// Sets the setting of the last problem.
     fn last_is_about(&mut self, setting: Option<&'static str>) {
         if let Some(problem) = self.problems.0.last_mut() {
             problem.settings.extend(setting);
@@ -141,7 +142,7 @@ impl Reader<'_> {
             self.problem(span, error.message().trim().replace('\n', ", "), "");
         }
         if !self.problems.is_empty() {
-            // What a broken file means beyond its first errors would be guessed.
+            // After a syntax error, further errors would be guesses.
             return None;
         }
         let table = document.get_ref();
@@ -150,7 +151,7 @@ impl Reader<'_> {
         let sample_every = top.get(&SAMPLE_EVERY);
         if sample_every.is_some_and(|every| !(10_000_000..=60 * SECOND).contains(&every)) {
             let at = span_of(table, "sample_every");
-            self.problem(at, "counters cannot be read that often", "write 10ms to 1m");
+            self.problem(at, "this sampling interval is out of range", "write 10ms to 1m");
         }
         let workload = self.workload(table);
         let info = workload.as_ref().and_then(|spec| self.info(&spec.kind));
@@ -178,14 +179,9 @@ impl Reader<'_> {
         }
         let mut watch = top.get(&WATCH);
         for entry in &watch {
-            let word = entry.split(':').next().unwrap_or("");
-            let known = || ["host"].into_iter().chain(self.vocabulary.selectors.iter().copied());
-            let fine =
-                entry == "host" || (known().any(|known| known == word) && entry.len() > word.len() + 1);
-            if !fine {
-                let help = did_you_mean(word, known().collect::<Vec<_>>());
+            if let Err((what, help)) = self.vocabulary.watch_entry(entry) {
                 let at = element_span(table, "watch", entry);
-                self.problem(at, format!("`{entry}` is nothing to watch"), help);
+                self.problem(at, what, help);
             }
         }
         if watch.is_empty() {
@@ -252,7 +248,11 @@ impl Reader<'_> {
                 continue;
             };
             if chosen.is_some() {
-                self.problem(key.span(), "a second workload", "an experiment drives one: keep one of them");
+                self.problem(
+                    key.span(),
+                    "a second workload",
+                    "an experiment has one workload: remove the others",
+                );
                 continue;
             }
             let DeValue::Table(settings) = value.get_ref() else {
@@ -283,7 +283,7 @@ impl Reader<'_> {
         if let Some(variables) = self.table(target, ENVIRONMENT) {
             for (name, value) in variables {
                 let text = match value.get_ref() {
-                    // Unlike a setting, a variable may be empty, and its spaces count.
+                    // Unlike a setting, a variable may be empty, and its blanks count.
                     DeValue::String(text) => Some(text.to_string()),
                     _ => self
                         .level(value, &SettingKind::Value, &format!("environment.{}", name.get_ref()))
@@ -309,7 +309,7 @@ impl Reader<'_> {
         let Some(vary) = self.table(table, "vary") else { return variations };
         let mut entries: Vec<(String, Range<usize>, &Value<'_>)> = Vec::new();
         flatten("", vary, &mut entries);
-        // In the order they are written, which is the order factors are turned in.
+        // In the order of the file, which is the order in which factors are set.
         entries.sort_by_key(|(_, span, _)| span.start);
         for (path, span, value) in entries {
             let Some(Varied { kind, needs_on, parameters: known }) = self.varied(&path, &span, info) else {
@@ -318,7 +318,7 @@ impl Reader<'_> {
             let DeValue::Table(parts) = value.get_ref() else {
                 self.problem(
                     value.span(),
-                    format!("`{path}` needs its levels"),
+                    format!("`{path}` needs levels"),
                     "write { baseline = ..., levels = [...] }",
                 );
                 continue;
@@ -345,11 +345,7 @@ impl Reader<'_> {
                 _ => None,
             };
             if needs_on && on.is_none() {
-                self.problem(
-                    span.clone(),
-                    format!("`{path}` does not say what it acts on"),
-                    "add on = \"...\"",
-                );
+                self.problem(span.clone(), format!("`{path}` needs `on`"), "add on = \"...\"");
             }
             let mut parameters = BTreeMap::new();
             for parameter in known {
@@ -373,16 +369,23 @@ impl Reader<'_> {
             if let Some(level) = levels.iter().find(|level| again(level)) {
                 self.problem(
                     span.clone(),
-                    format!("level {level} of `{path}` stands there twice"),
+                    format!("level {level} of `{path}` is listed twice"),
                     "replicates repeat a level",
                 );
             }
-            variations.push(Variation { factor: SettingPath(path), baseline, levels, on, parameters });
+            variations.push(Variation {
+                factor: SettingPath(path),
+                baseline,
+                levels,
+                on,
+                parameters,
+                line: self.line(&span),
+            });
         }
         variations
     }
 
-    /// What others have published: a table for each system, with the rates of each operation by the level of a factor.
+    /// Published figures: a table for each system, with the rates of each operation by the level of a factor.
     fn published(
         &mut self,
         table: &DeTable<'_>,
@@ -407,7 +410,7 @@ impl Reader<'_> {
                 Some(value) => self
                     .level(value, &SettingKind::Text, &format!("published.{key}"))
                     .map(|level| level.to_string()),
-                // What hangs on no factor needs none.
+                // Figures without a factor require none.
                 None if key == "factor" && parts.contains_key(FIGURES) => None,
                 None => {
                     self.problem(entry.span(), format!("published figures without `{key}`"), "");
@@ -419,8 +422,8 @@ impl Reader<'_> {
             let Some(factor) = factor else {
                 for operation in operations.iter().filter(|operation| parts.contains_key(**operation)) {
                     let at = span_of(parts, operation);
-                    let help = "name the `factor` whose levels they are for, or write figures = { \"OPERATION.rate_per_s\" = 1.5 }";
-                    self.problem(at, "rates by level, but of which factor?", help);
+                    let help = "name the `factor` of the levels, or write figures = { \"OPERATION.rate_per_s\" = 1.5 }";
+                    self.problem(at, "rates by level need a `factor`", help);
                 }
                 let rates_per_s = BTreeMap::new();
                 all.push(Published { name, source, factor: None, rates_per_s, figures });
@@ -445,7 +448,7 @@ impl Reader<'_> {
         all
     }
 
-    /// Figures that hang on no factor, in the order of the file.
+    /// Figures without a factor, in the order of the file.
     fn figures_by_name(&mut self, parts: &DeTable<'_>, operations: &[&str]) -> Vec<(FigureName, f64)> {
         let Some(table) = self.table(parts, FIGURES) else { return Vec::new() };
         let mut listed: Vec<_> = table.iter().collect();
@@ -473,7 +476,7 @@ impl Reader<'_> {
         all
     }
 
-    /// Levels, each with its rate.
+    /// Levels with their rates.
     fn figures(&mut self, figures: &DeTable<'_>, kind: &SettingKind) -> Vec<(Level, f64)> {
         let mut all = Vec::new();
         for (key, value) in figures {
@@ -494,7 +497,7 @@ impl Reader<'_> {
         all
     }
 
-    /// What a path takes when it is varied.
+    /// What a path accepts when it is varied.
     fn varied(&mut self, path: &str, span: &Range<usize>, info: Option<WorkloadInfo>) -> Option<Varied> {
         let mut known: Vec<String> =
             self.vocabulary.factors.iter().map(|factor| factor.path.to_string()).collect();
@@ -511,12 +514,23 @@ impl Reader<'_> {
                 known.push(candidate);
             }
         }
-        let help = match near_word(path, known.iter().map(String::as_str)) {
+        let help = match suggested_path(path, &known) {
             _ if path == "network.delay" => {
-                "latency needs a proxy between load and target, which this version does not have".into()
+                "a latency factor needs a proxy between load and target, which this version does not have"
+                    .into()
             }
             Some(near) => format!("did you mean `{near}`?"),
-            None => "a setting of the workload (workload.NAME), of the load (load.NAME), or a factor of the host; `plimsoll schema` lists them".into(),
+            None => {
+                let area = path.split_once('.').map_or("", |(area, _)| area);
+                let in_area: Vec<&str> = known
+                    .iter()
+                    .filter_map(|known| known.strip_prefix(area)?.starts_with('.').then_some(known.as_str()))
+                    .collect();
+                match in_area.is_empty() {
+                    true => "a setting of the workload (workload.NAME), of the load (load.NAME), or a factor of the host; `plimsoll schema` lists them".into(),
+                    false => did_you_mean("", in_area),
+                }
+            }
         };
         self.problem(span.clone(), format!("`{path}` cannot be varied"), help);
         None
@@ -551,7 +565,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Reads what `infos` describe out of a table; `prefix` goes before names in messages.
+    /// Parses the settings of `infos` in a table; `prefix` precedes names in messages.
     fn settings(
         &mut self,
         table: &DeTable<'_>,
@@ -640,7 +654,8 @@ impl Reader<'_> {
     }
 }
 
-/// Writes `"host.cpus" = {...}` and `[vary.host] cpus = {...}` as the same paths. A table with `levels` is a factor.
+/// Converts `"host.cpus" = {...}` and `[vary.host] cpus = {...}` to the same paths. A table with `levels` is
+/// a factor.
 fn flatten<'t, 'i>(
     prefix: &str,
     table: &'t DeTable<'i>,
@@ -667,7 +682,7 @@ fn span_of(table: &DeTable<'_>, name: &str) -> Range<usize> {
     table.get(name).map_or(0..0, Spanned::span)
 }
 
-/// The place of one text of a list, or of the single text.
+/// The byte range of one text in a list, or of the single text.
 fn element_span(table: &DeTable<'_>, name: &str, text: &str) -> Range<usize> {
     let Some(value) = table.get(name) else { return 0..0 };
     match value.get_ref() {
@@ -679,8 +694,8 @@ fn element_span(table: &DeTable<'_>, name: &str, text: &str) -> Range<usize> {
     }
 }
 
-/// Reads one `PATH=LEVEL,LEVEL` as `--vary` takes it. A bare name is the workload's setting; the level the experiment has
-/// is the baseline.
+/// Parses a `PATH=LEVEL,LEVEL` of `--vary`. A bare name is a setting of the workload; the level in the
+/// experiment becomes the baseline.
 pub fn variation(
     text: &str,
     experiment: &Experiment,
@@ -701,7 +716,7 @@ pub fn variation(
         return Err(wrong(found.what, &found.help));
     };
     if needs_on || parameters.iter().any(|parameter| parameter.needed) {
-        return Err(wrong(format!("`{path}` needs what it acts on"), "write it in an experiment file"));
+        return Err(wrong(format!("`{path}` needs `on`"), "write it in an experiment file"));
     }
     let factor = SettingPath(path);
     let baseline = match factor.area() {
@@ -718,11 +733,13 @@ pub fn variation(
     }
     match parsed.is_empty() {
         true => Err(wrong("no level differs from the baseline".into(), "")),
-        false => Ok(Variation { factor, baseline, levels: parsed, on: None, parameters: BTreeMap::new() }),
+        false => {
+            Ok(Variation { factor, baseline, levels: parsed, on: None, parameters: BTreeMap::new(), line: 0 })
+        }
     }
 }
 
-/// Reads one `PATH=VALUE` as `plimsoll run FILE --set` takes it and puts it into the experiment.
+/// Parses a `PATH=VALUE` of `plimsoll run FILE --set` and applies it to the experiment.
 pub fn set(
     experiment: &mut Experiment,
     assignment: &str,
@@ -767,4 +784,45 @@ pub fn set(
         _ => return Err(wrong(format!("`{path}` cannot be set here"), "edit the file")),
     }
     Ok(())
+}
+
+/// What other tools and people call what is varied most.
+const TERMS: [(&str, &str); 22] = [
+    ("bs", "workload.block_size"),
+    ("blocksize", "workload.block_size"),
+    ("depth", "workload.outstanding"),
+    ("iodepth", "workload.outstanding"),
+    ("qd", "workload.outstanding"),
+    ("queue_depth", "workload.outstanding"),
+    ("numjobs", "workload.threads"),
+    ("pattern", "workload.access"),
+    ("rw", "workload.access"),
+    ("rwmixread", "workload.read_percent"),
+    ("clients", "load.closed"),
+    ("concurrency", "load.closed"),
+    ("users", "load.closed"),
+    ("vus", "load.closed"),
+    ("iops", "load.open"),
+    ("qps", "load.open"),
+    ("rate", "load.open"),
+    ("rps", "load.open"),
+    ("cores", "host.cpus"),
+    ("cpu", "host.cpus"),
+    ("memory", "host.memory"),
+    ("ram", "host.memory"),
+];
+
+/// The path that was probably meant: by another word for it, else the nearest spelling within its area.
+fn suggested_path<'k>(path: &str, known: &'k [String]) -> Option<&'k str> {
+    let (area, name) = path.split_once('.').unwrap_or(("", path));
+    let name_of = |known: &'k str| known.split_once('.').map_or(known, |(_, name)| name);
+    let term = TERMS.iter().find(|(term, _)| *term == name).map(|(_, path)| *path);
+    if let Some(found) = known.iter().find(|known| Some(known.as_str()) == term) {
+        return Some(found);
+    }
+    let in_area =
+        |known: &&'k String| area.is_empty() || known.split_once('.').is_some_and(|(of, _)| of == area);
+    let names = known.iter().filter(in_area).map(|known| name_of(known));
+    let near = near_word(name, names)?;
+    known.iter().filter(in_area).map(String::as_str).find(|known| name_of(known) == near)
 }

@@ -1,4 +1,5 @@
-//! The JSON Schema of experiment files, read off the same tables as the reader, for editors that complete and check.
+//! The JSON Schema of experiment files, for completion and validation in editors. It is derived from the same
+//! tables as the parser.
 
 use serde_json::{Map, Value, json};
 
@@ -8,7 +9,7 @@ use super::{ParameterInfo, Vocabulary};
 use crate::load::LOAD_SETTINGS;
 use crate::{SettingInfo, SettingKind};
 
-/// The schema (draft 2020-12) of the experiments this build can carry out.
+/// The schema (draft 2020-12) of the experiments that this build supports.
 pub fn schema(vocabulary: &Vocabulary) -> Value {
     let mut top = properties(TOP);
     let text = json!({ "type": "string" });
@@ -16,22 +17,22 @@ pub fn schema(vocabulary: &Vocabulary) -> Value {
     let variable = json!({ "type": ["string", "number", "boolean"] });
     target.insert(
         ENVIRONMENT.into(),
-        json!({ "description": "Environment variables it is started with.", "type": "object", "additionalProperties": variable }),
+        json!({ "description": "Environment variables of the target.", "type": "object", "additionalProperties": variable }),
     );
     top.insert(
         "target".into(),
-        object("The system under test: started by Plimsoll, or running already.", target),
+        object("The system under test: started by Plimsoll, or already running.", target),
     );
     let workloads: Map<String, Value> = vocabulary
         .workloads
         .iter()
         .map(|info| (info.name.to_string(), object(info.about, properties(info.settings))))
         .collect();
-    let mut workload = object("What is driven: one table, named after its kind.", workloads);
+    let mut workload = object("The workload: one table with the name of its kind.", workloads);
     workload["minProperties"] = json!(1);
     workload["maxProperties"] = json!(1);
     top.insert("workload".into(), workload);
-    top.insert("load".into(), object("How the load arrives.", properties(LOAD_SETTINGS)));
+    top.insert("load".into(), object("The load.", properties(LOAD_SETTINGS)));
     let mut vary = Map::new();
     let factor = |about: &str, kind: SettingKind, parameters: &[ParameterInfo]| {
         let level = kind_schema(kind);
@@ -59,16 +60,16 @@ pub fn schema(vocabulary: &Vocabulary) -> Value {
             vary.insert(format!("workload.{}", info.name), factor(info.about, info.kind, &[]));
         }
     }
-    let mut varied = object("What is varied: each path with its baseline and levels.", vary);
+    let mut varied = object("The varied settings: each path with its baseline and levels.", vary);
     if !named.is_empty() {
         varied["patternProperties"] = Value::Object(named);
     }
     top.insert("vary".into(), varied);
     let rates = json!({ "description": "Operations per second by the level of the factor.", "type": "object", "additionalProperties": { "type": "number" } });
     let mut published: Map<String, Value> = [
-        ("name", "What was measured there, in a few words."),
-        ("source", "Where it was published."),
-        ("factor", "The varied setting that rates by level are for."),
+        ("name", "Title of the measurement."),
+        ("source", "The source."),
+        ("factor", "The varied setting of the rates."),
     ]
     .into_iter()
     .map(|(key, about)| (key.to_string(), json!({ "description": about, "type": "string" })))
@@ -78,15 +79,15 @@ pub fn schema(vocabulary: &Vocabulary) -> Value {
     }
     published.insert(
         FIGURES.into(),
-        json!({ "description": "Figures that hang on no factor, by name: OPERATION.rate_per_s, OPERATION.busy_s or a counter.", "type": "object", "additionalProperties": { "type": ["number", "string"] } }),
+        json!({ "description": "Figures without a factor, by name: OPERATION.rate_per_s, OPERATION.busy_s or a counter.", "type": "object", "additionalProperties": { "type": ["number", "string"] } }),
     );
-    let mut published = object("Figures that somebody published.", published);
+    let mut published = object("Published figures.", published);
     published["required"] = json!(PUBLISHED_KEYS[..2]);
     top.insert(
         "published".into(),
-        json!({ "description": "What others have published, to stand beside what is measured.", "type": "array", "items": published }),
+        json!({ "description": "Published figures to compare with the measurements.", "type": "array", "items": published }),
     );
-    let mut schema = object("An experiment for Plimsoll.", top);
+    let mut schema = object("An experiment of Plimsoll.", top);
     schema["$schema"] = json!("https://json-schema.org/draft/2020-12/schema");
     schema["title"] = json!("Plimsoll experiment");
     schema["required"] = json!(["workload"]);

@@ -83,6 +83,7 @@ fn vocabulary() -> Vocabulary {
         ],
         selectors: vec!["process", "cgroup"],
         metrics: Vec::new(),
+        watched: None,
     }
 }
 
@@ -141,13 +142,13 @@ fn an_experiment_reads_and_is_written_back() {
     assert_eq!(experiment.workload.settings.level("read_percent"), Some(&Level::Percent(70.0)));
     assert_eq!(experiment.workload.settings.line("block_size"), 18);
     assert_eq!(experiment.workload.settings.level("outstanding"), Some(&Level::Count(1)));
-    assert_eq!(experiment.vary[0].factor.0, "workload.block_size");
+    assert_eq!((experiment.vary[0].factor.0.as_str(), experiment.vary[0].line), ("workload.block_size", 28));
     assert_eq!(experiment.vary[1].levels, [Level::Count(2)]);
     let rates = &experiment.published[0].rates_per_s;
     assert_eq!(rates["read"], [(Level::Bytes(4096), 110.0), (Level::Bytes(8192), 97.5)]);
     assert_eq!(rates["write"], [(Level::Bytes(65536), 1000.0)]);
     let mut again = parse(&write(&experiment, &vocabulary())).unwrap_or_else(|problems| panic!("{problems}"));
-    // Lines are the file's, not the experiment's.
+    // Line numbers belong to the file, not to the experiment.
     let target = again.target.as_mut().unwrap();
     assert_eq!(target.origin(), Some(Origin::Start("serve --port 3389")));
     assert_eq!(target.environment["LEVEL"].reveal(), "3");
@@ -158,6 +159,9 @@ fn an_experiment_reads_and_is_written_back() {
     let target = expected.target.as_mut().unwrap();
     for settings in [&mut expected.workload.settings, &mut expected.load, &mut target.settings] {
         settings.0.values_mut().for_each(|setting| setting.line = 0);
+    }
+    for variation in again.vary.iter_mut().chain(&mut expected.vary) {
+        variation.line = 0;
     }
     assert_eq!(again, expected);
 }
@@ -197,15 +201,15 @@ figures = { "read.busy_s" = "585m", "process.busy_cpus{slapd}" = "0.40%", "disk.
         .replace("\"3ms\"", "3")
         .replace("585m\"", "585m\", \"write.rate\" = \"1/s\"");
     let problems = Experiment::parse(&wrong, "e.toml", &vocabulary).unwrap_err();
-    let told: Vec<(u32, &str)> =
+    let reported: Vec<(u32, &str)> =
         problems.0.iter().map(|problem| (problem.line, problem.what.as_str())).collect();
-    assert_eq!(told.len(), 3, "{told:?}");
-    assert!(told[0].1.contains("did you mean `disk.flush_s`?"), "{told:?}");
-    assert!(told[1].1.contains("there is no figure `write.rate`"), "{told:?}");
-    assert!(told[2].1.contains("`3`"), "{told:?}");
+    assert_eq!(reported.len(), 3, "{reported:?}");
+    assert!(reported[0].1.contains("did you mean `disk.flush_s`?"), "{reported:?}");
+    assert!(reported[1].1.contains("there is no figure `write.rate`"), "{reported:?}");
+    assert!(reported[2].1.contains("`3`"), "{reported:?}");
     let aimless = text.replace("figures =", "read = { 1 = 2.0 }\nfigures =");
     let problems = Experiment::parse(&aimless, "e.toml", &vocabulary).unwrap_err();
-    assert_eq!(problems.0[0].what, "rates by level, but of which factor?");
+    assert_eq!(problems.0[0].what, "rates by level need a `factor`");
 }
 
 #[test]
@@ -228,7 +232,7 @@ factor = "workload.outstanding"
 reads = { 2 = 1 }
 read = { two = 1, 2 = "many", 3 = -1 }
 "#;
-    let told: Vec<(u32, String)> =
+    let reported: Vec<(u32, String)> =
         parse(text).unwrap_err().0.into_iter().map(|problem| (problem.line, problem.what)).collect();
     let expected = [
         (8, "`workload.block_size` is not varied"),
@@ -238,7 +242,7 @@ read = { two = 1, 2 = "many", 3 = -1 }
         (17, "not a rate"),
         (17, "not a rate"),
     ];
-    assert_eq!(told, expected.map(|(line, what)| (line, what.to_string())));
+    assert_eq!(reported, expected.map(|(line, what)| (line, what.to_string())));
 }
 
 #[test]
@@ -248,7 +252,7 @@ fn a_nested_table_is_the_same_factor() {
 }
 
 #[test]
-fn every_mistake_is_told_at_once() {
+fn every_mistake_is_reported_at_once() {
     let text = r#"replicats = 3
 goal = ["respons.p95 <= 1s"]
 watch = ["host", "proces:slapd"]
@@ -270,16 +274,16 @@ measure = 30
 }
 
 #[test]
-fn what_a_target_lacks_is_told() {
+fn what_a_target_lacks_is_reported() {
     for (target, expected) in [
-        ("", "[target] does not say what the system under test is"),
-        ("start = 'a'", "[target] does not say when it is ready"),
-        ("start = 'a'\nprocess = 'b'\nready = 'tcp://a:1'", "`start` and `process` both say"),
-        ("process = 'b'\nstop = 'c'", "`stop` belongs to `start`"),
-        ("pid = 7\nenvironment = { A = 1 }", "`environment` belongs to `start`"),
-        ("pid = 7\nready = 'line:x'", "the output of what runs already cannot be read"),
-        ("start = 'a'\nready = 'port 80'", "`port 80` does not say when the target is ready"),
-        ("start = 'a'\nready = 'tcp://a'", "`tcp://a` does not say when the target is ready"),
+        ("", "[target] has none of `start`, `process` and `pid`"),
+        ("start = 'a'", "[target] has no `ready`"),
+        ("start = 'a'\nprocess = 'b'\nready = 'tcp://a:1'", "`start` and `process` exclude each other"),
+        ("process = 'b'\nstop = 'c'", "`stop` needs `start`"),
+        ("pid = 7\nenvironment = { A = 1 }", "`environment` needs `start`"),
+        ("pid = 7\nready = 'line:x'", "the output of a process that is already running cannot be read"),
+        ("start = 'a'\nready = 'port 80'", "`port 80` is not a test of readiness"),
+        ("start = 'a'\nready = 'tcp://a'", "`tcp://a` is not a test of readiness"),
         ("start = 'a'\nready = 'tcp://a:1'\nrestart = 'daily'", "one of `never`, `each-trial`"),
         ("start = 'a'\nready = 'tcp://a:1'\nreay_within = '1s'", "did you mean `ready_within`?"),
     ] {
@@ -292,7 +296,7 @@ fn what_a_target_lacks_is_told() {
 }
 
 #[test]
-fn a_parameter_that_is_missing_or_unknown_is_told() {
+fn a_parameter_that_is_missing_or_unknown_is_reported() {
     let vary = |table: &str| {
         let text = format!("[workload.disk]\nfiles = 'f'\n[vary]\n{table}\n");
         parse(&text).unwrap_err().to_string()
@@ -303,6 +307,24 @@ fn a_parameter_that_is_missing_or_unknown_is_told() {
     assert!(vary("'host.cpus' = { set = 'a', levels = [1] }").contains("unknown key `set`"));
     assert!(vary("'target.command.' = { levels = [1] }").contains("cannot be varied"));
     assert!(vary("'host.cpus.a' = { levels = [1] }").contains("cannot be varied"));
+}
+
+#[test]
+fn what_cannot_be_varied_has_the_word_that_was_meant() {
+    for (path, expected) in [
+        ("workload.iodepth", "did you mean `workload.outstanding`?"),
+        ("workload.outstandin", "did you mean `workload.outstanding`?"),
+        ("workload.users", "did you mean `load.closed`?"),
+        ("host.cpu", "did you mean `host.cpus`?"),
+        ("bs", "did you mean `workload.block_size`?"),
+        ("workload.foo", "one of `workload.files`, "),
+        ("host.foo", "one of `host.cpus`, "),
+        ("foo", "a setting of the workload"),
+    ] {
+        let text = format!("[workload.disk]\nfiles = 'f'\n[vary]\n'{path}' = {{ levels = [1] }}\n");
+        let found = parse(&text).unwrap_err().to_string();
+        assert!(found.contains(expected), "{path}: {found}");
+    }
 }
 
 #[test]

@@ -1,4 +1,5 @@
-//! An experiment as a file again: what a one-off command did, in a form that can be kept, changed and run.
+//! Writes an experiment as a file, so that the settings of a one-off command can be saved, changed and run
+//! again.
 
 use std::fmt::Write as _;
 
@@ -10,7 +11,8 @@ use super::{Experiment, FigureName, Vocabulary};
 use crate::load::LOAD_SETTINGS;
 use crate::{DesignKind, Level, SettingInfo, Settings, quantity};
 
-/// The TOML text of an experiment. Only what differs from the defaults is written; it reads back as the same experiment.
+/// The TOML text of an experiment. Only differences from the defaults are written; parsing it gives the same
+/// experiment.
 pub fn write(experiment: &Experiment, vocabulary: &Vocabulary) -> String {
     let mut out = String::new();
     // Writing to a String cannot fail.
@@ -105,7 +107,7 @@ fn settings(out: &mut String, settings: &Settings, table: &[SettingInfo]) {
     for info in table {
         let Some(setting) = settings.0.get(info.name).filter(|setting| setting.given) else { continue };
         let text = match (&setting.level, info.kind) {
-            // A list of one is written as its text.
+            // A list with one element is written as its text.
             (Level::List(items), kind) if kind.takes_several() && items.len() == 1 => value(&items[0]),
             (level, _) => value(level),
         };
@@ -113,7 +115,7 @@ fn settings(out: &mut String, settings: &Settings, table: &[SettingInfo]) {
     }
 }
 
-/// A level as a value of an experiment file.
+/// A level as a TOML value.
 pub(crate) fn value(level: &Level) -> String {
     match level {
         Level::Flag(_) | Level::Count(_) => level.to_string(),
@@ -123,7 +125,7 @@ pub(crate) fn value(level: &Level) -> String {
     }
 }
 
-/// A TOML string on one line, which may be a key too.
+/// A TOML string on one line, which is also valid as a key.
 fn quoted(text: &str) -> String {
     toml_writer::TomlStringBuilder::new(text).as_basic().to_toml_value()
 }

@@ -1,4 +1,4 @@
-//! Settings with the Rust types of their values: described once, read without a name in a string.
+//! Settings with the Rust types of their values: described once, and read without names in strings.
 
 use std::marker::PhantomData;
 use std::ops::{Deref, RangeInclusive};
@@ -6,12 +6,13 @@ use std::ops::{Deref, RangeInclusive};
 use super::{Level, SettingInfo, SettingKind};
 use crate::{Nanos, Secret, SecretParts, quantity};
 
-/// A setting whose value has the type `T`: its description, and what [`Settings::get`](super::Settings::get) takes.
+/// A setting with a value of type `T`: its description, and the argument of
+/// [`Settings::get`](super::Settings::get).
 ///
-/// Keys are defined inside [`settings!`](crate::settings), which also makes their table.
+/// Keys are defined by [`settings!`](crate::settings), which also creates their table.
 #[derive(Debug)]
 pub struct Key<T> {
-    /// Its line in the table.
+    /// Its entry in the table.
     pub info: SettingInfo,
     value: PhantomData<fn() -> T>,
 }
@@ -24,7 +25,7 @@ impl<T> Deref for Key<T> {
     }
 }
 
-/// A type that the value of a setting can have.
+/// A type of setting values.
 pub trait Value: Default {
     /// The type without `Option`.
     type Plain;
@@ -32,17 +33,17 @@ pub trait Value: Default {
     /// Whether a setting of this type needs no default.
     const MAY_BE_ABSENT: bool = false;
 
-    /// The value of a level; none when the level is not one of this kind, as in a damaged record.
+    /// The value of a level; none if the level has another kind, as in a damaged record.
     fn from_level(kind: &SettingKind, level: &Level) -> Option<Self>;
 }
 
 /// A whole number that counts things.
-pub trait Whole: Value {
-    /// The largest.
+pub trait WholeNumber: Value {
+    /// The maximum.
     const MAX: u64;
 }
 
-/// One of several words; [`choice!`](crate::choice) defines it.
+/// An enum with words; [`choice!`](crate::choice) defines it.
 pub trait Choice: Value {
     /// All words; the first is the default.
     const WORDS: &'static [&'static str];
@@ -62,18 +63,18 @@ impl<T: Value> Key<T> {
         Key { info: SettingInfo { name, kind, default, about }, value: PhantomData }
     }
 
-    /// The value when nothing is written.
+    /// The default value.
     pub fn default(&self) -> T {
-        // Tests over all tables exclude a default that its own kind refuses.
+        // Tests of all tables ensure that each default is valid for its kind.
         self.parse(self.info.default).ok().and_then(|level| self.value(&level)).unwrap_or_default()
     }
 
-    /// The value of a level, if it is one of this kind.
+    /// The value of a level, if it has the right kind.
     pub fn value(&self, level: &Level) -> Option<T> {
         T::from_level(&self.info.kind, level)
     }
 
-    /// The level of a text, as on a command line.
+    /// Parses a level, for example from a command line.
     ///
     /// # Errors
     /// What to write instead.
@@ -91,9 +92,9 @@ impl<T: Value<Plain = bool>> Key<T> {
 
 impl<T: Value> Key<T>
 where
-    T::Plain: Whole,
+    T::Plain: WholeNumber,
 {
-    /// A whole number within bounds. Without a default, here as in the others, it is empty.
+    /// A whole number within bounds. An empty default means none, here and below.
     pub const fn count(
         name: &'static str,
         bounds: RangeInclusive<u64>,
@@ -119,7 +120,7 @@ impl<T: Value<Plain = u64>> Key<T> {
 }
 
 impl Key<Option<Nanos>> {
-    /// A duration, or a word, which is read as none.
+    /// A duration, or a word that means none.
     pub const fn time_or(
         name: &'static str,
         word: &'static str,
@@ -143,12 +144,12 @@ impl<T: Value<Plain = f64>> Key<T> {
 }
 
 impl<T: Value<Plain = String>> Key<T> {
-    /// A text; the owner of the setting checks it.
+    /// A text; the owner of the setting validates it.
     pub const fn text(name: &'static str, default: &'static str, about: &'static str) -> Self {
         Self::new(name, SettingKind::Text, default, about)
     }
 
-    /// A size or a mix of sizes; the owner of the setting reads the mix.
+    /// A size or a mix of sizes; the owner of the setting parses the mix.
     pub const fn sizes(name: &'static str, default: &'static str, about: &'static str) -> Self {
         Self::new(name, SettingKind::Sizes, default, about)
     }
@@ -169,14 +170,14 @@ impl<T: Choice> Key<T> {
 }
 
 impl Key<Option<Secret>> {
-    /// A text parts of which are secret.
+    /// A text with secret parts.
     pub const fn secret(name: &'static str, parts: SecretParts, about: &'static str) -> Self {
         Self::new(name, SettingKind::Secret(parts), "", about)
     }
 }
 
 impl Key<Vec<Secret>> {
-    /// One or more texts parts of which are secret.
+    /// One or more texts with secret parts.
     pub const fn secrets(name: &'static str, parts: SecretParts, about: &'static str) -> Self {
         Self::new(name, SettingKind::Secrets(parts), "", about)
     }
@@ -201,14 +202,14 @@ impl Value for u64 {
             (SettingKind::Count { min, max }, Level::Count(value)) => Some((*value).clamp(*min, *max)),
             (SettingKind::Bytes, Level::Bytes(value))
             | (SettingKind::Time | SettingKind::TimeOr(_), Level::Time(value)) => Some(*value),
-            // Older records hold a text.
+            // Older records contain a text.
             (SettingKind::TimeOr(_), Level::Text(text)) => quantity::parse_duration(text).ok(),
             _ => None,
         }
     }
 }
 
-impl Whole for u64 {
+impl WholeNumber for u64 {
     const MAX: u64 = u64::MAX;
 }
 
@@ -220,7 +221,7 @@ impl Value for u32 {
     }
 }
 
-impl Whole for u32 {
+impl WholeNumber for u32 {
     const MAX: u64 = u32::MAX as u64;
 }
 
@@ -281,7 +282,7 @@ impl<T: Value> Value for Vec<T> {
 
     const MAY_BE_ABSENT: bool = true;
 
-    /// A single text is a list of one.
+    /// A single text becomes a list with one element.
     fn from_level(kind: &SettingKind, level: &Level) -> Option<Self> {
         match level {
             Level::List(levels) => levels.iter().map(|level| T::from_level(kind, level)).collect(),
@@ -290,7 +291,7 @@ impl<T: Value> Value for Vec<T> {
     }
 }
 
-/// Defines the settings of one owner and their table, so that none is missing in the table or in it twice:
+/// Defines the settings of one owner and their table, so that each is in the table exactly once:
 ///
 /// ```
 /// # use plimsoll_model as model;
@@ -308,7 +309,7 @@ impl<T: Value> Value for Vec<T> {
 /// assert_eq!((settings.get(&THREADS), settings.get(&SIZE)), (1, None));
 /// ```
 ///
-/// A default that is missing does not compile:
+/// A missing default does not compile:
 ///
 /// ```compile_fail,E0080
 /// # use plimsoll_model as model;
@@ -429,7 +430,7 @@ mod tests {
         settings.set(SIZE.name, Level::Count(5));
         settings.set(WARM_UP.name, Level::Count(5));
         assert_eq!((settings.get(&SIZE), settings.get(&WARM_UP)), (None, Some(5_000_000_000)));
-        // Out of bounds is the nearest within.
+        // A value out of bounds becomes the nearest bound.
         settings.set(THREADS.name, Level::Count(u64::MAX));
         assert_eq!(settings.get(&THREADS), 256);
     }

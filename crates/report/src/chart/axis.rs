@@ -3,21 +3,21 @@
 use super::draw::{Anchor, Svg};
 use crate::text::Scale;
 
-/// About as many horizontal lines stand behind a chart.
+/// Approximate number of horizontal grid lines of a chart.
 const ROW_TICKS: usize = 4;
 
-/// Levels that span more than this stand on a logarithmic axis.
+/// Levels that span more than this factor get a logarithmic axis.
 const LOG_FACTOR: f64 = 20.0;
 
-/// From values to places.
+/// A mapping from values to pixels.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Axis {
     from: f64,
     to: f64,
     log: bool,
-    /// Place of `from`.
+    /// Position of `from`.
     start: f64,
-    /// Place of `to`.
+    /// Position of `to`.
     end: f64,
 }
 
@@ -42,7 +42,7 @@ impl Axis {
     /// A logarithmic axis around the values above zero, a little wider than they are.
     pub fn log(values: impl IntoIterator<Item = f64>, start: f64, end: f64) -> Self {
         let (mut from, mut to) = (f64::INFINITY, 0.0_f64);
-        // Beyond these no decade above or below is a number any more.
+        // Outside these bounds the next decade is not a finite number.
         for value in values.into_iter().filter(|value| (1e-300..1e300).contains(value)) {
             from = from.min(value);
             to = to.max(value);
@@ -74,8 +74,8 @@ impl Axis {
         Axis { from, to, log: true, start, end }
     }
 
-    /// An axis over exactly these levels, with a little room on both sides: logarithmic when they span more than a factor of
-    /// 20, as block sizes and queue depths mostly do.
+    /// An axis over exactly these levels, with a margin on both sides: logarithmic if they span more than a factor of
+    /// 20, as block sizes and queue depths usually do.
     pub fn levels(values: &[f64], start: f64, end: f64) -> Self {
         let smallest = values.iter().copied().fold(f64::INFINITY, f64::min);
         let largest = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
@@ -88,7 +88,7 @@ impl Axis {
         }
     }
 
-    /// Where a value stands; not a number for what cannot stand on it.
+    /// The position of a value; NaN if the axis cannot show it.
     pub fn place(&self, value: f64) -> f64 {
         let share = if self.log {
             (value.ln() - self.from.ln()) / (self.to.ln() - self.from.ln())
@@ -152,7 +152,7 @@ impl Axis {
     }
 }
 
-/// The step of 1, 2 or 5 times a power of ten that gives about `count` ticks over `range`.
+/// The step, 1, 2 or 5 times a power of ten, for about `count` ticks over `range`.
 pub(crate) fn nice_step(range: f64, count: usize) -> f64 {
     if !range.is_finite() || range <= 0.0 {
         return 1.0;
@@ -166,7 +166,7 @@ pub(crate) fn nice_step(range: f64, count: usize) -> f64 {
         .unwrap_or(decade * 10.0)
 }
 
-/// Ticks of a time axis in seconds: steps people read, `0 ms`, `0 s`, `30 s`, `10 min`.
+/// Ticks of a time axis in seconds with readable steps: `0 ms`, `0 s`, `30 s`, `10 min`.
 pub(crate) fn time_ticks(from_s: f64, to_s: f64) -> Vec<(f64, String)> {
     let range = to_s - from_s;
     if !range.is_finite() || range <= 0.0 {

@@ -1,20 +1,20 @@
-//! Is B better: a dot with the interval of the ratio, per metric, and the band of changes too small to matter.
+//! Comparison chart: for each metric the ratio with its interval, and the band of negligible changes.
 
 use super::WIDTH;
 use super::axis::Axis;
 use super::draw::{Anchor, INK, SOFT, Svg, coordinate, escape};
-use super::style::Look;
+use super::style::SeriesStyle;
 
 /// One ratio with its interval.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Dot {
-    /// What is compared.
+    /// The compared metric.
     pub name: String,
-    /// Its look: one per configuration.
-    pub look: Look,
-    /// Over the baseline.
+    /// The style of its configuration.
+    pub look: SeriesStyle,
+    /// The ratio to the baseline.
     pub ratio: f64,
-    /// 95 % interval; none when there is none.
+    /// 95 % interval, if known.
     pub interval: Option<(f64, f64)>,
     /// The smallest change that matters, 0.03 for 3 %; none draws no band.
     pub smallest_change: Option<f64>,
@@ -31,7 +31,7 @@ pub fn dots(label: &str, rows: &[Dot]) -> String {
     let right =
         WIDTH - (widest(&mut rows.iter().map(|row| row.answer.chars().count())) + 20.0).clamp(90.0, 300.0);
     let (top, bottom) = (22.0, 22.0 + ROW * rows.len().max(1) as f64);
-    // Far-off ends are cut, so that one wide interval does not press all others together.
+    // Distant ends are clipped, so that one wide interval does not compress all others.
     let ends = rows.iter().flat_map(|row| {
         let (low, high) = row.interval.unwrap_or((row.ratio, row.ratio));
         let band = row.smallest_change.unwrap_or(0.0);
@@ -80,7 +80,7 @@ pub fn dots(label: &str, rows: &[Dot]) -> String {
         let (class, color) = (row.look.class(), row.look.color());
         if let Some((low, high)) = row.interval {
             let y = coordinate(y);
-            // An end that lies outside is an arrow.
+            // An end outside the chart is drawn as an arrow.
             let outside = |ratio: f64| ratio.max(1e-9).ln().abs() > furthest;
             let from = if outside(low) { "m6-5l-6 5l6 5" } else { "m0-5v10" };
             let to = if outside(high) { "m-6-5l6 5l-6 5" } else { "m0-5v10" };
@@ -99,7 +99,7 @@ pub fn dots(label: &str, rows: &[Dot]) -> String {
     svg.finish()
 }
 
-/// Round ratios on both sides of one: changes in percent while they are small, factors beyond.
+/// Round ratios on both sides of 1: percentages for small changes, factors for large ones.
 fn ratio_ticks(furthest: f64) -> Vec<(f64, String)> {
     let reach = furthest.exp();
     if reach < 2.0 {

@@ -2,11 +2,11 @@
 
 use crate::text::is_hidden;
 
-/// Text on a light ground.
+/// Text on a light background.
 pub(crate) const INK: &str = "#1c2127";
-/// Less important text on a light ground.
+/// Secondary text on a light background.
 pub(crate) const SOFT: &str = "#5c6370";
-/// Grid lines on a light ground.
+/// Grid lines on a light background.
 pub(crate) const GRID: &str = "#d9dde3";
 
 /// A text for an attribute or an element.
@@ -19,7 +19,7 @@ pub(crate) fn escape(text: &str) -> String {
             '>' => out.push_str("&gt;"),
             '"' => out.push_str("&quot;"),
             '\'' => out.push_str("&#39;"),
-            // Not allowed in XML, even escaped; and what would turn the text around it.
+            // Characters that XML forbids even escaped, and characters that change the text direction.
             '\u{fffe}' | '\u{ffff}' => out.push('\u{fffd}'),
             c if is_hidden(c) => out.push('\u{fffd}'),
             c => out.push(c),
@@ -28,8 +28,8 @@ pub(crate) fn escape(text: &str) -> String {
     out
 }
 
-/// A coordinate with at most one decimal. What is not a number stands at zero: better a wrong point than a
-/// chart that does not draw.
+/// A coordinate with at most one decimal. NaN becomes zero: a wrong point is better than a
+/// chart that cannot be displayed.
 pub(crate) fn coordinate(value: f64) -> String {
     match value.is_finite() {
         true => tenths((value.clamp(-1e5, 1e5) * 10.0).round() as i64),
@@ -47,7 +47,7 @@ fn tenths(value: i64) -> String {
     }
 }
 
-/// The `d` of a path in relative coordinates, from tenths, so that rounding does not add up.
+/// The `d` attribute of a path in relative coordinates, computed in tenths so that rounding errors do not add up.
 #[derive(Default)]
 pub(crate) struct Path {
     d: String,
@@ -85,12 +85,12 @@ impl Path {
         self.at = (x, y);
     }
 
-    /// The line ends here.
+    /// Ends the line.
     pub(crate) fn gap(&mut self) {
         self.drawing = false;
     }
 
-    /// Back to the start of the line.
+    /// Closes the line to its start.
     pub(crate) fn close(&mut self) {
         if self.drawing {
             self.d.push('z');
@@ -104,7 +104,7 @@ impl Path {
     }
 }
 
-/// Where a text stands relative to its point.
+/// The alignment of a text at its point.
 #[derive(Clone, Copy, PartialEq)]
 pub(crate) enum Anchor {
     Start,
@@ -112,21 +112,21 @@ pub(crate) enum Anchor {
     End,
 }
 
-/// An `<svg>` being written. Grid lines and less important texts are gathered and stand before everything else, so that their
-/// look is written once.
+/// An `<svg>` under construction. Grid lines and secondary texts are collected and written first, so that their
+/// style is written once.
 pub(crate) struct Svg {
     opening: String,
     /// Lines of the grid, as one path.
     grid: String,
-    /// Less important texts that begin, have their middle, or end at their point.
+    /// Secondary texts by alignment: start, middle, end.
     soft: [String; 3],
-    /// Likewise those in the main ink: they lie over everything else.
+    /// Primary texts by alignment; they are drawn last.
     ink: [String; 3],
     body: String,
 }
 
 impl Svg {
-    /// Begins a chart. `label` is the sentence a screen reader says; `attributes` may be empty.
+    /// Begins a chart. `label` is the sentence for screen readers; `attributes` may be empty.
     pub(crate) fn new(width: f64, height: f64, label: &str, attributes: &str) -> Self {
         Svg {
             opening: format!(
@@ -147,7 +147,7 @@ impl Svg {
         self.body.push_str(markup);
     }
 
-    /// A straight line of the grid.
+    /// A grid line.
     pub(crate) fn grid(&mut self, x1: f64, y1: f64, x2: f64, y2: f64) {
         let [x1, y1, x2, y2] = [x1, y1, x2, y2].map(coordinate);
         let to = match (x1 == x2, y1 == y2) {
@@ -158,12 +158,12 @@ impl Svg {
         self.grid.push_str(&format!("M{x1} {y1}{to}"));
     }
 
-    /// A text in the main ink.
+    /// A primary text.
     pub(crate) fn text(&mut self, x: f64, y: f64, anchor: Anchor, text: &str) {
         self.ink[anchor as usize].push_str(&text_at(x, y, text));
     }
 
-    /// A less important text.
+    /// A secondary text.
     pub(crate) fn soft_text(&mut self, x: f64, y: f64, anchor: Anchor, text: &str) {
         self.soft[anchor as usize].push_str(&text_at(x, y, text));
     }
@@ -186,7 +186,7 @@ fn text_at(x: f64, y: f64, text: &str) -> String {
     format!(r#"<text x="{}" y="{}">{}</text>"#, coordinate(x), coordinate(y), escape(text))
 }
 
-/// Texts of one ink, by where they stand relative to their points.
+/// Texts of one colour, by alignment.
 fn groups(class: &str, fill: &str, texts: &[String; 3]) -> String {
     let anchors = ["", r#" text-anchor="middle""#, r#" text-anchor="end""#];
     let filled = texts.iter().zip(anchors).filter(|(texts, _)| !texts.is_empty());

@@ -1,18 +1,18 @@
-//! Which resource throughput follows: an elasticity with its interval for each change, from none to all of it.
+//! Elasticity chart: the elasticity of throughput with its interval for each changed resource.
 
 use super::WIDTH;
 use super::axis::Axis;
 use super::draw::{Anchor, INK, Svg, coordinate, escape};
-use super::style::Look;
+use super::style::SeriesStyle;
 
 /// One change of a resource.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ForestRow {
-    /// What was changed: `host.cpu_quota reduced`.
+    /// The change: `host.cpu_quota reduced`.
     pub name: String,
-    /// Its look: one for less of a resource, one for more.
-    pub look: Look,
-    /// Elasticity; none before two rounds.
+    /// The style of reductions or of increases.
+    pub look: SeriesStyle,
+    /// Elasticity; none with fewer than two rounds.
     pub value: Option<f64>,
     /// Its 95 % interval.
     pub interval: Option<(f64, f64)>,
@@ -21,10 +21,10 @@ pub struct ForestRow {
 }
 
 const ROW: f64 = 28.0;
-/// Ends of the axis, unless an elasticity lies beyond.
+/// Ends of the axis, unless an elasticity is outside.
 const ENDS: [f64; 2] = [-0.25, 1.25];
 
-/// Draws elasticities: at 0 throughput does not follow the resource, at 1 it follows all the way.
+/// Draws elasticities: at 0 throughput does not depend on the resource, at 1 it is proportional to it.
 pub fn forest(label: &str, rows: &[ForestRow]) -> String {
     let widest = |texts: &mut dyn Iterator<Item = usize>| texts.max().unwrap_or(8) as f64 * 6.6;
     let left = (widest(&mut rows.iter().map(|row| row.name.chars().count())) + 24.0).clamp(90.0, 340.0);
@@ -85,7 +85,7 @@ mod tests {
     fn intervals_past_the_axis_are_arrows() {
         let row = |value, interval| ForestRow {
             name: "host.cpus reduced".into(),
-            look: Look::of(0),
+            look: SeriesStyle::of(0),
             value,
             interval,
             answer: "confirmed".into(),
@@ -95,7 +95,7 @@ mod tests {
         assert_eq!(chart.matches("m-6-5l6 5l-6 5").count(), 1);
         assert_eq!(chart.matches("<title>").count(), 1);
         assert!(!chart.contains("NaN"), "{chart}");
-        // The axis grows with what lies past its ends.
+        // Values outside the ends extend the axis.
         assert!(forest("x", &[row(Some(2.0), None)]).contains(">2</text>"));
     }
 }

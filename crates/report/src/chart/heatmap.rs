@@ -1,4 +1,4 @@
-//! How many operations took how long, over time.
+//! Heatmap of response times over time.
 
 use std::collections::BTreeMap;
 
@@ -7,30 +7,30 @@ use model::study::{HEAT_ROWS_PER_OCTAVE, heat_row_ns};
 
 use super::draw::{Anchor, Svg};
 use super::style::HEAT;
-use super::timeline::{Shade, time_attributes, time_axis};
+use super::timeline::{ShadedSpan, time_attributes, time_axis};
 use super::{TIME_LEFT, TIME_RIGHT, WIDTH};
 use crate::text::Quantity;
 
-/// What a heatmap shows.
+/// The data of a heatmap.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Heat<'a> {
-    /// The sentence that stands for the chart where it cannot be seen.
+pub struct HeatmapData<'a> {
+    /// The sentence for screen readers.
     pub label: &'a str,
     /// Start and end of the time axis in seconds.
     pub span_s: (f64, f64),
-    /// Counts by stretch of time and row of response time.
+    /// Counts by time span and row of response time.
     pub columns: &'a [HeatColumn],
-    /// Phases beside the measured one.
-    pub shades: &'a [Shade],
-    /// At most this many columns are drawn; more are added together.
+    /// Phases other than the measured one.
+    pub shades: &'a [ShadedSpan],
+    /// Maximum number of columns; more are merged.
     pub most_columns: usize,
 }
 
-/// Draws response times over time: four rows to a factor of two, the colour is the logarithm of the count.
+/// Draws response times over time: four rows per factor of two, the colour is the logarithm of the count.
 ///
-/// Cells are thick lines whose ends are whole numbers that neighbours share, so that no seam shows between them; the cells of
+/// Cells are thick lines with integer ends that neighbours share, so that there are no visible seams; the cells of
 /// one colour are one path.
-pub fn heatmap(data: &Heat<'_>) -> String {
+pub fn heatmap(data: &HeatmapData<'_>) -> String {
     let used = || data.columns.iter().flat_map(|column| column.cells.iter()).filter(|cell| cell.1 > 0);
     let first = used().map(|cell| cell.0).min().unwrap_or(0);
     let last = used().map(|cell| cell.0).max().unwrap_or(first + 15);
@@ -43,7 +43,7 @@ pub fn heatmap(data: &Heat<'_>) -> String {
     let time = time_axis(&mut svg, data.span_s, data.shades, top, bottom);
     let x = |at_s: f64| time.place(at_s).clamp(TIME_LEFT, TIME_RIGHT).round() as i64;
 
-    // Columns that fall on the same stretch of pixels are one.
+    // Columns on the same pixels are merged.
     let width = ((TIME_RIGHT - TIME_LEFT) / data.most_columns.max(1) as f64).max(1.0);
     let mut merged: Vec<(i64, i64, BTreeMap<u16, u64>)> = Vec::new();
     for column in data.columns.iter().filter(|column| column.end_s > column.begin_s) {
@@ -69,7 +69,7 @@ pub fn heatmap(data: &Heat<'_>) -> String {
 
     let largest = merged.iter().flat_map(|(_, _, cells)| cells.values()).max().copied().unwrap_or(1);
     let level = |count: u64| level_of(count, largest);
-    // Neighbours in a row with the same colour are one rectangle.
+    // Neighbours of the same colour in a row are one rectangle.
     let mut runs: BTreeMap<(usize, u16), Vec<(i64, i64)>> = BTreeMap::new();
     for (from, to, cells) in &merged {
         for (row, count) in cells {
@@ -113,7 +113,7 @@ pub fn heatmap(data: &Heat<'_>) -> String {
     svg.finish()
 }
 
-/// Which of the eight colours a count has: equal steps of its logarithm, from one operation to the most.
+/// The colour of a count, of eight: equal steps of its logarithm, from one operation to the maximum.
 fn level_of(count: u64, largest: u64) -> usize {
     if largest <= 1 {
         return HEAT.len() - 1;
@@ -122,7 +122,7 @@ fn level_of(count: u64, largest: u64) -> usize {
     ((share * HEAT.len() as f64) as usize).min(HEAT.len() - 1)
 }
 
-/// 1, 2, 5 times powers of ten, or only the powers when there would be too many.
+/// 1, 2, 5 times powers of ten, or only the powers if there would be too many.
 fn ticks(from: f64, to: f64, octaves: f64) -> Vec<f64> {
     let steps: &[f64] = if octaves < 9.0 { &[1.0, 2.0, 5.0] } else { &[1.0] };
     let (low, high) = (from.log10().floor() as i32, to.log10().ceil() as i32);
@@ -132,10 +132,10 @@ fn ticks(from: f64, to: f64, octaves: f64) -> Vec<f64> {
         .collect()
 }
 
-/// Where the scale of the colours begins.
+/// Left edge of the colour scale.
 const SCALE_LEFT: f64 = TIME_RIGHT - 8.0 * 14.0 - 70.0;
 
-/// A sample of a colour in the scale above the chart, out of lines as thick as its cells.
+/// A sample of a colour in the scale above the chart, drawn with lines as thick as the cells.
 fn sample(level: usize, top: f64, thick: f64) -> String {
     let (x, lines) = (SCALE_LEFT + 14.0 * level as f64, (10.0 / thick).round().max(1.0) as usize);
     let first = top - 18.0 + thick / 2.0;
@@ -143,7 +143,7 @@ fn sample(level: usize, top: f64, thick: f64) -> String {
     format!("M{x} {first}h14{more}")
 }
 
-/// What the colours mean: the smallest and the largest count.
+/// The legend of the colours: the smallest and the largest count.
 fn legend(svg: &mut Svg, largest: u64, top: f64) {
     svg.soft_text(SCALE_LEFT - 6.0, top - 9.0, Anchor::End, "operations in a cell: 1");
     let text = Quantity::Count.show(largest as f64);
@@ -163,8 +163,13 @@ mod tests {
                 cells: (30..50).map(|row| (row, u64::from(row) * u64::from(second as u16 + 1))).collect(),
             })
             .collect();
-        let data =
-            Heat { label: "x", span_s: (0.0, 60.0), columns: &columns, shades: &[], most_columns: 400 };
+        let data = HeatmapData {
+            label: "x",
+            span_s: (0.0, 60.0),
+            columns: &columns,
+            shades: &[],
+            most_columns: 400,
+        };
         let svg = heatmap(&data);
         assert!(svg.matches("crispEdges").count() <= 8);
         let corners: Vec<i64> = svg

@@ -3,8 +3,8 @@
 const EIGHTHS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 const LEFT_EIGHTHS: [char; 9] = [' ', '▏', '▎', '▍', '▌', '▋', '▊', '▉', '█'];
 
-/// Values as a row of blocks from zero to the largest, `width` characters at most. Each character shows the
-/// largest of the values it stands for, so that a short stall or peak stays visible; what is absent is a space.
+/// Values as a row of block characters from zero to the largest, at most `width` characters. Each character shows the
+/// largest of its values, so that a short stall or peak stays visible; a missing value is a space.
 pub fn sparkline(values: &[f64], width: usize) -> String {
     let width = width.min(values.len());
     let largest = values.iter().copied().filter(|value| value.is_finite()).fold(0.0_f64, f64::max);
@@ -21,7 +21,7 @@ pub fn sparkline(values: &[f64], width: usize) -> String {
         .collect()
 }
 
-/// A bar of `value` against `largest`, `width` characters for the largest, in eighths of a character.
+/// A bar for `value`, where `largest` has `width` characters, in eighths of a character.
 pub fn bar(value: f64, largest: f64, width: usize) -> String {
     if !(value.is_finite() && value > 0.0 && largest > 0.0) {
         return String::new();

@@ -1,8 +1,8 @@
-//! What more load costs: response time against throughput, the load along the line.
+//! Load curve: response time against throughput, one point per load.
 
 use super::axis::Axis;
 use super::draw::{Anchor, Path, Svg, escape};
-use super::style::Look;
+use super::style::SeriesStyle;
 use super::sweep::LOG_RANGE;
 use crate::text::{Quantity, shortened};
 
@@ -22,9 +22,9 @@ pub struct LoadCurvePoint {
 pub struct LoadCurveSeries {
     /// Its name.
     pub name: String,
-    /// Its look.
-    pub look: Look,
-    /// Whether its points carry their level: one line of several with the same levels is enough.
+    /// Its style.
+    pub look: SeriesStyle,
+    /// Whether its points are labelled with their level: one of several lines with the same levels is enough.
     pub has_labels: bool,
     /// In order of the level.
     pub points: Vec<LoadCurvePoint>,
@@ -53,7 +53,7 @@ pub fn load_curve(label: &str, title: &str, rate: Quantity, series: &[LoadCurveS
         Anchor::Middle,
         &format!("throughput, {}", rate_scale.unit),
     );
-    // Labels that would lie on one another are left out; the table has every level.
+    // Overlapping labels are omitted; the table has every level.
     let mut taken: Vec<(f64, f64)> = Vec::new();
     for (at, line) in series.iter().enumerate() {
         let (mut path, mut markers) = (Path::default(), String::new());
@@ -95,7 +95,7 @@ mod tests {
     fn the_load_stands_along_the_line() {
         let line = |look, has_labels, scale: f64| LoadCurveSeries {
             name: "mean".into(),
-            look: Look::of(look),
+            look: SeriesStyle::of(look),
             has_labels,
             points: [(1, 100.0, 1.0), (2, 190.0, 1.1), (4, 210.0, 2.0), (8, 211.0, 4.0), (16, 212.0, 30.0)]
                 .map(|(level, rate_per_s, ms)| LoadCurvePoint {

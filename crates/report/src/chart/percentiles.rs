@@ -1,11 +1,11 @@
-//! Percentile curves: how bad is the tail, and for how many.
+//! Percentile curves.
 
 use hdrhistogram::Histogram;
 
 use super::WIDTH;
 use super::axis::Axis;
 use super::draw::{Anchor, Path, SOFT, Svg, escape};
-use super::style::Look;
+use super::style::SeriesStyle;
 use super::timeline::marked;
 use crate::text::Quantity;
 
@@ -14,13 +14,13 @@ use crate::text::Quantity;
 pub struct PercentileCurve {
     /// Its name.
     pub name: String,
-    /// Its look.
-    pub look: Look,
+    /// Its style.
+    pub look: SeriesStyle,
     /// (quantile, milliseconds) in order.
     pub points: Vec<(f64, f64)>,
 }
 
-/// A goal: a percentile and what it may be.
+/// A goal: a percentile and its limit.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ReferencePoint {
     /// As written.
@@ -42,7 +42,7 @@ const MARKS: [(f64, &str); 7] = [
     (0.999_999, "p99.9999"),
 ];
 
-/// Samples that must lie beyond a percentile for it to be shown.
+/// Minimum number of samples above a percentile that is shown.
 const SAMPLES_BEYOND: f64 = 10.0;
 
 /// The points of the curve of a histogram of nanoseconds, evenly spaced in log 1/(1-q), up to the last
@@ -58,7 +58,7 @@ pub fn percentile_points(histogram: &Histogram<u64>) -> Vec<(f64, f64)> {
     let steps = ((end * 24.0).ceil() as usize).clamp(2, 200);
     let mut quantiles: Vec<f64> =
         (0..=steps).map(|step| 1.0 - 10f64.powf(-end * step as f64 / steps as f64)).collect();
-    // The named ones exactly, so that a value read off the curve is the one in the tables.
+    // The named percentiles exactly, so that the curve agrees with the tables.
     quantiles.extend(MARKS.iter().map(|mark| mark.0).filter(|quantile| nines(*quantile) <= end));
     quantiles.sort_by(f64::total_cmp);
     quantiles
@@ -107,7 +107,7 @@ pub fn percentiles(label: &str, curves: &[PercentileCurve], goals: &[ReferencePo
             r#"<path class="s3" d="M{from} {height}H{to}M{} {height}l-5-7h10z" stroke="{SOFT}" fill="none" stroke-width="2"/>"#,
             super::draw::coordinate(x)
         ));
-        // Curves rise: below the line and to the right of its percentile is free.
+        // Curves rise, so the area below the line and to the right of its percentile is empty.
         svg.text(x + 10.0, y + 16.0, Anchor::Start, &goal.text);
     }
     for (at, curve) in curves.iter().enumerate() {

@@ -1,8 +1,8 @@
-//! What was saturated: one row per resource over the time axis of the other charts.
+//! Utilization chart: one row per resource over the time axis of the other charts.
 
 use super::draw::{Anchor, GRID, Path, Svg, coordinate, thin};
 use super::style::HUES;
-use super::timeline::{Shade, time_attributes, time_axis};
+use super::timeline::{ShadedSpan, time_attributes, time_axis};
 use super::{TIME_LEFT, TIME_RIGHT, WIDTH};
 
 /// One resource.
@@ -10,25 +10,31 @@ use super::{TIME_LEFT, TIME_RIGHT, WIDTH};
 pub struct StripRow {
     /// Its name, such as `utilization of vda`.
     pub name: String,
-    /// What is known of it in words: `mean 98.7 %, max 100 %`.
+    /// Its summary: `mean 98.7 %, max 100 %`.
     pub numbers: String,
     /// (seconds, value) in order of time; NaN is a gap.
     pub points: Vec<(f64, f64)>,
     /// The value at the top of the row; 0 takes the largest value.
-    pub full_at: f64,
-    /// The same as it is written beside the line: `100 %`.
+    pub saturated_at: f64,
+    /// The label of that value beside the line: `100 %`.
     pub full_text: String,
 }
 
 const ROW: f64 = 50.0;
 
-/// Draws resources one below the other, each from zero to full. A dashed line marks full where a row knows it
+/// Draws resources one below the other, each from zero to saturation. A dashed line marks saturation if it is known
 /// and values go beyond.
-pub fn strip(label: &str, span_s: (f64, f64), rows: &[StripRow], shades: &[Shade], columns: usize) -> String {
+pub fn strip(
+    label: &str,
+    span_s: (f64, f64),
+    rows: &[StripRow],
+    shades: &[ShadedSpan],
+    columns: usize,
+) -> String {
     let bottom = 8.0 + ROW * rows.len().max(1) as f64;
     let mut svg = Svg::new(WIDTH, bottom + 24.0, label, &time_attributes(span_s));
-    let unnamed: Vec<Shade> =
-        shades.iter().map(|shade| Shade { name: String::new(), ..shade.clone() }).collect();
+    let unnamed: Vec<ShadedSpan> =
+        shades.iter().map(|shade| ShadedSpan { name: String::new(), ..shade.clone() }).collect();
     let time = time_axis(&mut svg, span_s, &unnamed, 8.0, bottom);
     let (mut dashes, mut areas) = (String::new(), String::new());
     for (at, row) in rows.iter().enumerate() {
@@ -36,8 +42,8 @@ pub fn strip(label: &str, span_s: (f64, f64), rows: &[StripRow], shades: &[Shade
         let height = ROW - 22.0;
         let largest =
             row.points.iter().map(|point| point.1).filter(|value| value.is_finite()).fold(0.0_f64, f64::max);
-        let top_value = match (row.full_at > 0.0, largest > 0.0) {
-            (true, _) => row.full_at.max(largest),
+        let top_value = match (row.saturated_at > 0.0, largest > 0.0) {
+            (true, _) => row.saturated_at.max(largest),
             (false, true) => largest,
             (false, false) => 1.0,
         };
@@ -45,8 +51,8 @@ pub fn strip(label: &str, span_s: (f64, f64), rows: &[StripRow], shades: &[Shade
         svg.grid(TIME_LEFT, base, TIME_RIGHT, base);
         svg.text(TIME_LEFT + 4.0, base - height - 6.0, Anchor::Start, &row.name);
         svg.soft_text(TIME_RIGHT, base - height - 6.0, Anchor::End, &row.numbers);
-        if row.full_at > 0.0 {
-            let full = y(row.full_at);
+        if row.saturated_at > 0.0 {
+            let full = y(row.saturated_at);
             dashes.push_str(&format!("M{TIME_LEFT} {}H{TIME_RIGHT}", coordinate(full)));
             svg.soft_text(TIME_LEFT - 6.0, full + 4.0, Anchor::End, &row.full_text);
         }

@@ -1,37 +1,37 @@
-//! Hues, dashes and markers. Every series has its own three, so that none is told by colour alone.
+//! Hues, dashes and markers. Every series has its own combination, so that colour is never the only difference.
 
-/// The three hues and grey on a light ground: blue, orange, green, grey.
+/// The three hues and grey on a light background: blue, orange, green, grey.
 pub const HUES: [&str; 4] = ["#1a5fb4", "#b34700", "#1b7340", "#5c6370"];
-/// The same on a dark ground.
+/// The same on a dark background.
 pub const DARK_HUES: [&str; 4] = ["#78b0ff", "#ffa95c", "#74cf95", "#b3bac5"];
-/// Levels of a heatmap on a light ground, few to many.
+/// Levels of a heatmap on a light background, few to many.
 pub const HEAT: [&str; 8] =
     ["#8fbbe8", "#73a6dd", "#5890cf", "#3f7abf", "#2a64ab", "#184e91", "#0b3974", "#04244f"];
-/// The same on a dark ground.
+/// The same on a dark background.
 pub const DARK_HEAT: [&str; 8] =
     ["#2f5a8a", "#3c6ea6", "#4b83c0", "#5f99d6", "#7bafe6", "#9bc5f2", "#bfdbf9", "#e8f3ff"];
 
 const DASHES: [&str; 4] = ["", "7 3", "2 3", "9 3 2 3"];
 
-/// The look of one series: a hue, a dash and a marker.
+/// The style of one series: a hue, a dash and a marker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Look {
+pub struct SeriesStyle {
     hue: usize,
     dash: usize,
 }
 
-impl Look {
-    /// The look of the series in this place. Sixteen differ; within the first four, hue, dash and marker all do.
+impl SeriesStyle {
+    /// The style of the series at this index. Sixteen are different; the first four differ in hue, dash and marker.
     pub fn of(at: usize) -> Self {
-        Look { hue: at % 4, dash: (at + at / 4) % 4 }
+        SeriesStyle { hue: at % 4, dash: (at + at / 4) % 4 }
     }
 
-    /// A hue and a dash by hand, where two things are told apart: operation by hue, percentile by dash.
+    /// An explicit hue and dash, for charts with two dimensions: operation by hue, percentile by dash.
     pub fn pair(hue: usize, dash: usize) -> Self {
-        Look { hue: hue % 4, dash: dash % 4 }
+        SeriesStyle { hue: hue % 4, dash: dash % 4 }
     }
 
-    /// The name of its picture on a page.
+    /// The id of its swatch on a page.
     fn id(self) -> String {
         format!("look{}{}", self.hue, self.dash)
     }
@@ -41,12 +41,12 @@ impl Look {
         ["s0", "s1", "s2", "s3"][self.hue]
     }
 
-    /// Its colour on a light ground.
+    /// Its colour on a light background.
     pub fn color(self) -> &'static str {
         HUES[self.hue]
     }
 
-    /// `stroke-dasharray="..."`, or nothing for a full line.
+    /// `stroke-dasharray="..."`, or nothing for a solid line.
     pub(crate) fn dash_attribute(self) -> String {
         match DASHES[self.dash] {
             "" => String::new(),
@@ -66,14 +66,14 @@ impl Look {
     }
 }
 
-/// A small picture of a look for a legend, line and marker: a reference to one of [`swatches`].
-pub fn swatch(look: Look) -> String {
+/// The swatch of a style for a legend, line and marker: a reference to one of [`swatches`].
+pub fn swatch(look: SeriesStyle) -> String {
     format!(r##"<svg class="swatch" width="30" height="10"><use href="#{}"/></svg>"##, look.id())
 }
 
-/// The pictures that the swatches of a page refer to, once.
+/// The definitions of the swatches of a page.
 pub fn swatches(page: &str) -> String {
-    let looks = (0..4).flat_map(|hue| (0..4).map(move |dash| Look { hue, dash }));
+    let looks = (0..4).flat_map(|hue| (0..4).map(move |dash| SeriesStyle { hue, dash }));
     let used = looks.filter(|look| page.contains(&format!("#{}\"", look.id())));
     let symbols: String = used
         .map(|look| {
@@ -134,9 +134,9 @@ mod tests {
     #[test]
     fn sixteen_looks_differ() {
         let looks: BTreeSet<(usize, usize)> =
-            (0..16).map(Look::of).map(|look| (look.hue, look.dash)).collect();
+            (0..16).map(SeriesStyle::of).map(|look| (look.hue, look.dash)).collect();
         assert_eq!(looks.len(), 16);
-        let dashes: BTreeSet<usize> = (0..4).map(|at| Look::of(at).dash).collect();
+        let dashes: BTreeSet<usize> = (0..4).map(|at| SeriesStyle::of(at).dash).collect();
         assert_eq!(dashes.len(), 4);
     }
 }

@@ -1,8 +1,8 @@
-//! How much can it take: a number against block size, queue depth or load.
+//! Sweep chart: a measurement against block size, queue depth or load.
 
 use super::axis::Axis;
 use super::draw::{Anchor, Path, Svg, coordinate, escape};
-use super::style::Look;
+use super::style::SeriesStyle;
 use crate::text::{Quantity, shortened};
 
 /// A point: a level and the median, smallest and largest of its replicates.
@@ -21,16 +21,16 @@ pub struct SweepPoint {
 pub struct SweepSeries {
     /// Its name.
     pub name: String,
-    /// Its look.
-    pub look: Look,
+    /// Its style.
+    pub look: SeriesStyle,
     /// In order of the level.
     pub points: Vec<SweepPoint>,
 }
 
-/// Values that span more than this stand on a logarithmic axis, where the axis may be one.
+/// Values that span more than this factor get a logarithmic axis, if that is allowed.
 pub(crate) const LOG_RANGE: f64 = 20.0;
 
-/// The largest of these over the smallest above zero; 1 where there are none.
+/// The ratio of the largest to the smallest positive value; 1 without positive values.
 pub(crate) fn range(values: impl Iterator<Item = f64>) -> f64 {
     let (mut smallest, mut largest) = (f64::INFINITY, 0.0_f64);
     for value in values.filter(|value| value.is_finite() && *value > 0.0) {
@@ -40,9 +40,9 @@ pub(crate) fn range(values: impl Iterator<Item = f64>) -> f64 {
     if largest > 0.0 { largest / smallest } else { 1.0 }
 }
 
-/// Draws lines over levels, half the width of the page so that two stand side by side. `log` lets the values stand on a
-/// logarithmic axis where they span more than a factor of 20; otherwise the axis begins at zero, so that a curve that no longer
-/// grows is seen to be flat.
+/// Draws lines over levels, half the width of the page so that two fit side by side. `log` allows a logarithmic axis
+/// for values that span more than a factor of 20; otherwise the axis begins at zero, so that a curve that no longer
+/// grows looks flat.
 pub fn sweep(
     label: &str,
     title: &str,
@@ -97,7 +97,7 @@ pub fn sweep(
                 bars.push_str(&format!("M{x} {low}V{high}M{x} {low}m-3 0h6M{x} {high}m-3 0h6"));
             }
         }
-        // A line without a name stands for everything: there is nothing to hide.
+        // A line without a name is the only one and needs no button.
         let series = match line.name.as_str() {
             "" => String::new(),
             name => format!(r#" data-series="{at}" data-name="{}""#, escape(name)),

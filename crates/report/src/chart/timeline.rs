@@ -2,13 +2,13 @@
 
 use super::axis::{Axis, time_ticks};
 use super::draw::{Anchor, Path, SOFT, Svg, escape, thin};
-use super::style::Look;
+use super::style::SeriesStyle;
 use super::{TIME_LEFT, TIME_RIGHT, WIDTH};
 use crate::text::Quantity;
 
-/// A stretch of time shaded behind the lines, such as the warm-up.
+/// A shaded time span behind the lines, such as the warm-up.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Shade {
+pub struct ShadedSpan {
     /// Its name, written at its top.
     pub name: String,
     /// Start in seconds.
@@ -17,45 +17,62 @@ pub struct Shade {
     pub end_s: f64,
 }
 
+/// A moment, drawn as a vertical line with its name beside it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Mark {
+    /// Its name.
+    pub name: String,
+    /// When, in seconds.
+    pub at_s: f64,
+}
+
 /// One line.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TimelineSeries {
     /// Its name, for the legend and the readout.
     pub name: String,
-    /// Its look.
-    pub look: Look,
+    /// Its style.
+    pub look: SeriesStyle,
     /// (seconds, value) in order of time; NaN is a gap.
     pub points: Vec<(f64, f64)>,
 }
 
-/// What a timeline shows.
+/// The data of a timeline.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Timeline<'a> {
-    /// The sentence that stands for the chart where it cannot be seen.
+    /// The sentence for screen readers.
     pub label: &'a str,
-    /// Start and end of the time axis in seconds: the same for charts that stand under one another.
+    /// Start and end of the time axis in seconds: the same for aligned charts.
     pub span_s: (f64, f64),
     /// The lines.
     pub series: &'a [TimelineSeries],
-    /// What the values are.
+    /// The unit of the values.
     pub quantity: Quantity,
     /// Logarithmic for latencies, else from zero.
     pub log: bool,
-    /// Phases beside the measured one.
-    pub shades: &'a [Shade],
+    /// Phases other than the measured one.
+    pub shades: &'a [ShadedSpan],
+    /// Moments to mark.
+    pub marks: &'a [Mark],
     /// Height of the plotting area.
     pub height: f64,
-    /// Columns the lines are thinned to.
+    /// Maximum number of points of a line.
     pub columns: usize,
 }
 
-/// The attributes a script needs to place a crosshair on a chart over time.
+/// The attributes that the script needs to draw a crosshair on a time chart.
 pub(crate) fn time_attributes(span_s: (f64, f64)) -> String {
     format!(r#" tabindex="0" data-time="{} {} {TIME_LEFT} {TIME_RIGHT}""#, span_s.0, span_s.1)
 }
 
 /// Draws the shades and the time axis; returns the axis.
-pub(crate) fn time_axis(svg: &mut Svg, span_s: (f64, f64), shades: &[Shade], top: f64, bottom: f64) -> Axis {
+pub(crate) fn time_axis(
+    svg: &mut Svg,
+    span_s: (f64, f64),
+    shades: &[ShadedSpan],
+    top: f64,
+    bottom: f64,
+) -> Axis {
     let axis = Axis::linear(span_s.0, span_s.1, TIME_LEFT, TIME_RIGHT);
     for shade in shades {
         let from = axis.place(shade.begin_s).clamp(TIME_LEFT, TIME_RIGHT);
@@ -75,7 +92,7 @@ pub(crate) fn time_axis(svg: &mut Svg, span_s: (f64, f64), shades: &[Shade], top
     for (value, text) in ticks {
         let x = axis.place(value);
         svg.grid(x, bottom, x, bottom + 5.0);
-        // The last label would stick out of the picture.
+        // The last label would exceed the chart.
         let anchor = if x > TIME_RIGHT - 12.0 { Anchor::End } else { Anchor::Middle };
         svg.soft_text(if anchor == Anchor::End { WIDTH } else { x }, bottom + 17.0, anchor, &text);
     }
@@ -104,6 +121,17 @@ pub fn timeline(data: &Timeline<'_>) -> String {
     rows.draw_rows(&mut svg, TIME_LEFT, TIME_RIGHT, &scale);
     svg.soft_text(TIME_LEFT - 6.0, top - 7.0, Anchor::End, scale.unit);
     let time = time_axis(&mut svg, data.span_s, data.shades, top, bottom);
+    for mark in data.marks {
+        let x = time.place(mark.at_s).clamp(TIME_LEFT, TIME_RIGHT).round();
+        svg.raw(&format!(
+            r#"<path class="shade" d="M{x} {top}V{bottom}" fill="none" stroke="{SOFT}" stroke-width="1.2" stroke-dasharray="5 3"/>"#
+        ));
+        let (place, anchor) = match x > (TIME_LEFT + TIME_RIGHT) / 2.0 {
+            true => (x - 5.0, Anchor::End),
+            false => (x + 5.0, Anchor::Start),
+        };
+        svg.soft_text(place, top + 24.0, anchor, &mark.name);
+    }
     for (at, series) in data.series.iter().enumerate() {
         let mut path = Path::default();
         let mut alone = Path::default();

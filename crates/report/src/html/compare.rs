@@ -2,24 +2,24 @@
 
 use std::collections::BTreeSet;
 
-use model::result::{ComparisonRow, Curve, CurvePoint, Operation, Turn};
+use model::result::{ComparisonRow, Curve, CurvePoint, Direction, Operation};
 use model::run::WorkloadTraits;
 use model::study::new_histogram;
 use model::{Goal, ResultDocument, RunRecord, Study};
 
 use super::markup::{Figure, Origin, figure, table};
 use crate::chart::{
-    Dot, ForestRow, LoadCurvePoint, LoadCurveSeries, Look, PercentileCurve, ReferencePoint, SweepPoint,
-    SweepSeries, dots, forest, load_curve, percentile_points, percentiles, sweep,
+    Dot, ForestRow, LoadCurvePoint, LoadCurveSeries, PercentileCurve, ReferencePoint, SeriesStyle,
+    SweepPoint, SweepSeries, dots, forest, load_curve, percentile_points, percentiles, sweep,
 };
 use crate::table::{Cell, Table};
 use crate::tables;
 use crate::text::{Quantity, RatioStyle, capitalized, plural, rate_word, sentence_start, shortened};
 use crate::{labels, sentences};
 
-/// Series a chart can hold and still be read.
+/// Maximum number of series in a readable chart.
 const MOST_SERIES: usize = 8;
-/// Rows of a chart of intervals.
+/// Maximum number of rows in a chart of intervals.
 const MOST_DOTS: usize = 40;
 
 /// Side by side: the chart of intervals, the sentences, the tables.
@@ -84,7 +84,7 @@ pub(super) fn comparison(document: &ResultDocument) -> String {
     }
     out.push_str(&figure(&Figure {
         title: &comparison_title(document),
-        question: "What is better, and how sure is that? Each dot is a ratio to the baseline with its 95 % interval.",
+        question: "Which configuration is better, and how certain is it? Each dot is a ratio to the baseline with its 95 % interval.",
         charts: &dots(&label, &drawn),
         legend: &[],
         numbers,
@@ -109,7 +109,7 @@ fn dot(document: &ResultDocument, row: &ComparisonRow, few: bool) -> Dot {
     };
     Dot {
         name,
-        look: Look::of(if few { at.saturating_sub(1) } else { 0 }),
+        look: SeriesStyle::of(if few { at.saturating_sub(1) } else { 0 }),
         ratio: row.ratio,
         interval,
         smallest_change: row.smallest_change,
@@ -117,7 +117,7 @@ fn dot(document: &ResultDocument, row: &ComparisonRow, few: bool) -> Dot {
     }
 }
 
-/// What the comparison found, in one sentence.
+/// The result of the comparison, in one sentence.
 fn comparison_title(document: &ResultDocument) -> String {
     use model::result::Answer;
     let few = document.configurations.len() <= tables::SIDE_BY_SIDE;
@@ -217,7 +217,7 @@ pub(super) fn tails(document: &ResultDocument, study: &Study) -> String {
             }
             let points = percentile_points(&sum);
             if points.len() > 1 {
-                curves.push(PercentileCurve { name, look: Look::of(at), points });
+                curves.push(PercentileCurve { name, look: SeriesStyle::of(at), points });
             }
         };
     let several = document.configurations.len() > 1;
@@ -232,7 +232,7 @@ pub(super) fn tails(document: &ResultDocument, study: &Study) -> String {
             add(name, look, &records, None, false);
         }
     } else {
-        // Trials of a proof had less or more of a resource: they belong to no configuration.
+        // Trials of a proof had a changed resource: they belong to no configuration.
         let trials = document.configurations.first().map_or(&[][..], |only| &only.trials);
         let records: Vec<&RunRecord> = trials.iter().filter_map(|id| record(id)).collect();
         let names: BTreeSet<&str> = records
@@ -252,12 +252,13 @@ pub(super) fn tails(document: &ResultDocument, study: &Study) -> String {
     let goals = reference_points(study);
     let pooled = document.configurations.iter().any(|each| each.trials.len() > 1);
     let title = tail_title(&curves, pooled);
-    let legend: Vec<(String, Look)> = curves.iter().map(|curve| (curve.name.clone(), curve.look)).collect();
-    let mut note = "A curve ends where fewer than ten operations lie beyond it.".to_string();
+    let legend: Vec<(String, SeriesStyle)> =
+        curves.iter().map(|curve| (curve.name.clone(), curve.look)).collect();
+    let mut note = "A curve ends where fewer than ten operations are slower.".to_string();
     if pooled {
         note.push_str(
-            " The operations of all trials of a configuration are taken together; the tables of configurations have the \
-             median of its trials instead.",
+            " Each curve combines the operations of all trials of a configuration; the tables of \
+            configurations have the median of the trials.",
         );
     }
     let drawn = drawn_configurations(document).len();
@@ -266,7 +267,7 @@ pub(super) fn tails(document: &ResultDocument, study: &Study) -> String {
     }
     figure(&Figure {
         title: &title,
-        question: "How bad is the tail, and for how many? Response time against the share of operations that were faster.",
+        question: "How slow are the slowest operations? Response time against the share of operations that were faster.",
         charts: &percentiles(&format!("Percentile curves. {title}."), &curves, &goals),
         legend: &legend,
         numbers: table(&percentile_table(&curves), Origin::Record),
@@ -349,12 +350,12 @@ fn reference_points(study: &Study) -> Vec<ReferencePoint> {
         .collect()
 }
 
-/// Sweeps: small charts for each factor; of a load, response time against throughput first.
+/// Sweeps: small charts for each factor; for load factors, response time against throughput first.
 pub(super) fn sweeps(document: &ResultDocument) -> String {
     tables::curves_by_factor(document).into_iter().map(|curves| one_sweep(&curves, document)).collect()
 }
 
-/// Whether a factor is how much load there is: its curve is drawn as response time against throughput.
+/// Whether a factor is the load: its curve shows response time against throughput.
 fn is_load(factor: &str, traits: &WorkloadTraits) -> bool {
     let setting = factor.strip_prefix("workload.").unwrap_or(factor);
     factor.starts_with("load") || traits.load_settings.iter().any(|load| load == setting)
@@ -370,7 +371,7 @@ fn one_sweep(curves: &[&Curve], document: &ResultDocument) -> String {
         let each = shown.iter().enumerate();
         each.map(|(at, curve)| SweepSeries {
             name: name(curve),
-            look: Look::of(at),
+            look: SeriesStyle::of(at),
             points: curve
                 .points
                 .iter()
@@ -402,9 +403,9 @@ fn one_sweep(curves: &[&Curve], document: &ResultDocument) -> String {
         }
         None => format!("Nothing completed at any {factor}"),
     };
-    let mut legend: Vec<(String, Look)> = Vec::new();
+    let mut legend: Vec<(String, SeriesStyle)> = Vec::new();
     let named = shown.iter().enumerate().filter(|(_, curve)| !name(curve).is_empty());
-    legend.extend(named.map(|(at, curve)| (name(curve), Look::of(at))));
+    legend.extend(named.map(|(at, curve)| (name(curve), SeriesStyle::of(at))));
     let mut charts = String::new();
     let loads = is_load(&curves[0].factor, traits);
     if loads {
@@ -438,7 +439,7 @@ fn one_sweep(curves: &[&Curve], document: &ResultDocument) -> String {
     figure(&Figure {
         title: &title,
         question: &match loads {
-            true => format!("How much can it carry, and what does more {factor} cost in response time?"),
+            true => format!("What is the capacity, and how does {factor} change the response time?"),
             false => format!("What does {factor} change?"),
         },
         charts: &charts,
@@ -448,10 +449,10 @@ fn one_sweep(curves: &[&Curve], document: &ResultDocument) -> String {
     })
 }
 
-/// Of one curve the mean and the 99th percentile; of several the mean of each.
-fn load_lines(curves: &[&Curve], legend: &[(String, Look)]) -> Vec<LoadCurveSeries> {
-    let line =
-        |curve: &Curve, name: &str, look: Look, has_labels, value: fn(&CurvePoint) -> f64| LoadCurveSeries {
+/// Mean and 99th percentile of a single curve; the mean of each of several curves.
+fn load_lines(curves: &[&Curve], legend: &[(String, SeriesStyle)]) -> Vec<LoadCurveSeries> {
+    let line = |curve: &Curve, name: &str, look: SeriesStyle, has_labels, value: fn(&CurvePoint) -> f64| {
+        LoadCurveSeries {
             name: name.into(),
             look,
             has_labels,
@@ -464,24 +465,25 @@ fn load_lines(curves: &[&Curve], legend: &[(String, Look)]) -> Vec<LoadCurveSeri
                     response_ms: value(point),
                 })
                 .collect(),
-        };
+        }
+    };
     match curves {
         [curve] => vec![
-            line(curve, "mean", Look::of(0), true, |point| point.mean_ms[0]),
-            line(curve, "p99", Look::of(1), false, |point| point.p99_ms[0]),
+            line(curve, "mean", SeriesStyle::of(0), true, |point| point.mean_ms[0]),
+            line(curve, "p99", SeriesStyle::of(1), false, |point| point.p99_ms[0]),
         ],
         curves => {
             let each = curves.iter().enumerate();
             each.map(|(at, curve)| {
                 let name = legend.get(at).map_or("", |(name, _)| name.as_str());
-                line(curve, name, Look::of(at), true, |point| point.mean_ms[0])
+                line(curve, name, SeriesStyle::of(at), true, |point| point.mean_ms[0])
             })
             .collect()
         }
     }
 }
 
-/// The proof: how far throughput follows each resource, as a picture and in numbers.
+/// The proof: the elasticity of throughput to each resource, as a chart and in numbers.
 pub(super) fn proof(document: &ResultDocument) -> String {
     let (Some(proof), Some(numbers)) = (&document.proof, tables::proof(document)) else {
         return String::new();
@@ -491,8 +493,8 @@ pub(super) fn proof(document: &ResultDocument) -> String {
         .iter()
         .map(|row| {
             let (word, look) = match row.turn {
-                Turn::Taken => ("reduced", Look::of(0)),
-                Turn::Given => ("raised", Look::of(1)),
+                Direction::Taken => ("reduced", SeriesStyle::of(0)),
+                Direction::Given => ("raised", SeriesStyle::of(1)),
             };
             let ratio = row.throughput_ratio.map(|ratio| RatioStyle::Percent.show(ratio, None));
             let ratio = ratio.map_or(String::new(), |ratio| format!(", throughput {ratio}"));

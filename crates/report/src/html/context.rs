@@ -1,4 +1,4 @@
-//! Where the numbers come from: findings, doubts, settings, host, sources.
+//! Background of the result: findings, doubts, settings, host, sources.
 
 use model::{EventKind, Evidence, Finding, ResultDocument, Run, SourceState, Study};
 
@@ -67,7 +67,7 @@ fn evidence_row(side: &str, evidence: &Evidence) -> Vec<Cell> {
     ]
 }
 
-/// Doubts with what to try, and what could not be seen.
+/// Doubts with advice, and missing evidence.
 pub(super) fn doubts(document: &ResultDocument, study: &Study) -> String {
     let mut items = String::new();
     for doubted in all_doubts(document) {
@@ -90,14 +90,14 @@ pub(super) fn doubts(document: &ResultDocument, study: &Study) -> String {
     }
 }
 
-/// Settings asked and in force, host, sources, cost of watching.
+/// Settings requested and in force, host, sources, cost of measuring.
 pub(super) fn setting(document: &ResultDocument, study: &Study) -> String {
     let mut out = String::new();
     if let Some(record) = study.runs.first() {
         out.push_str(&filled(&settings(&record.run), Origin::Record));
         if study.runs.len() > 1 {
             out.push_str(
-                r#"<p class="note">Of the first trial; what differs in the others is in their names.</p>"#,
+                r#"<p class="note">These are the settings of the first trial; the names of the others show the differences.</p>"#,
             );
         }
     }
@@ -113,8 +113,8 @@ pub(super) fn setting(document: &ResultDocument, study: &Study) -> String {
             }
             out.push_str(&table(&facts, Origin::Record));
         }
-        let told = record.events.iter().filter(|event| event.kind != EventKind::Launch);
-        let events: Vec<_> = told.take(40).collect();
+        let reported = record.events.iter().filter(|event| event.kind != EventKind::Launch);
+        let events: Vec<_> = reported.take(40).collect();
         if !events.is_empty() {
             let mut rows = Table::new("Events of the first trial", &[">second", "event"]);
             for event in events {
@@ -147,9 +147,10 @@ fn settings(run: &Run) -> Table {
     out
 }
 
-/// Where a setting in force is not the one asked for, in any trial.
+/// Settings whose level in force differs from the requested one, in any trial.
 fn not_in_force(study: &Study) -> Table {
-    let mut out = Table::new("Not in force as asked", &["trial", "setting", "asked", "in force"]);
+    let mut out =
+        Table::new("Settings not in force as requested", &["trial", "setting", "asked", "in force"]);
     for record in &study.runs {
         let differing = record.run.asked.iter().filter_map(|(path, asked)| {
             record.run.in_force.get(path).filter(|read| *read != asked).map(|read| (path, asked, read))
@@ -186,12 +187,12 @@ fn host(document: &ResultDocument) -> Table {
     }
     row("Plimsoll", Cell::words(host.plimsoll.clone()));
     if let Some(trial) = document.trials.first() {
-        row("first trial began", Cell::words(date(trial.started_unix_ns)));
+        row("start of the first trial", Cell::words(date(trial.started_unix_ns)));
     }
     out
 }
 
-/// Every source and in how many trials it could be read.
+/// Every source and the number of trials in which it could be read.
 fn sources(study: &Study) -> Table {
     let mut out = Table::new("Counters read", &["source", "state", "in trials"]);
     let mut seen: Vec<(String, String, Vec<String>)> = Vec::new();
@@ -223,7 +224,7 @@ fn cost(run: &Run) -> Table {
     let mut out = Table::new("Cost of measuring, in the first trial", &["", ""]);
     let mut row = |name: &str, cell: Cell| out.row(vec![Cell::words(name), cell]);
     let time = |value: f64| Cell::shown(value, Quantity::Seconds.show(value));
-    // A trial that was only watched drives nothing, and one that failed early measured nothing.
+    // A recording has no load generator, and a trial that failed early has no measurements.
     if run.generator.wall_s > 0.0 {
         row("CPU time of the load generator", time(run.generator.cpu_s));
         row("its threads waited for a CPU", time(run.generator.run_wait_s));
@@ -237,7 +238,7 @@ fn cost(run: &Run) -> Table {
         row("clock", Cell::words(run.clock.source.clone()));
         let read_ns = run.clock.read_ns;
         let text = format!("{} ns", model::quantity::three_figures(read_ns));
-        row("one reading of it", Cell::shown(read_ns, text));
+        row("one sample", Cell::shown(read_ns, text));
     }
     for error in &run.errors {
         row(

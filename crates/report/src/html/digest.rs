@@ -1,10 +1,10 @@
-//! Digests for the content policy of a page: it names its one style sheet and its one script by them, so nothing else is
-//! let in.
+//! Digests for the content security policy of a page, which allows only its style sheet and its script by their
+//! digests.
 
 use base64::Engine as _;
 use sha2::{Digest as _, Sha256};
 
-/// `'sha256-...'` as a content policy writes it.
+/// `'sha256-...'` in the form of a content security policy.
 pub(super) fn source(text: &str) -> String {
     let digest = Sha256::digest(text.as_bytes());
     format!("'sha256-{}'", base64::engine::general_purpose::STANDARD.encode(digest))

@@ -1,10 +1,10 @@
-//! Pieces of the page.
+//! Elements of the page.
 
-use crate::chart::{Look, escape, swatch};
+use crate::chart::{SeriesStyle, escape, swatch};
 use crate::table::{Cell, Piece, Table};
 use crate::text::capitalized;
 
-/// Where the numbers of a table come from.
+/// The source of the numbers of a table.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Origin {
     /// The result document: each is in `result.json`.
@@ -63,16 +63,16 @@ pub(super) fn table(table: &Table, origin: Origin) -> String {
     out
 }
 
-/// A chart with its finding, its question, its legend and its numbers.
+/// A chart with its message, its question, its legend and its numbers.
 pub(super) struct Figure<'a> {
-    /// The finding, as a sentence.
+    /// The message, as a sentence.
     pub(super) title: &'a str,
-    /// What the chart answers.
+    /// The question that the chart answers.
     pub(super) question: &'a str,
     /// One or more `<svg>` elements.
     pub(super) charts: &'a str,
-    /// Names and looks of the series; empty when there is nothing to tell apart.
-    pub(super) legend: &'a [(String, Look)],
+    /// Names and styles of the series; empty if there is only one.
+    pub(super) legend: &'a [(String, SeriesStyle)],
     /// Its numbers, as markup.
     pub(super) numbers: String,
     /// A line below; may be empty.
@@ -105,7 +105,7 @@ pub(super) fn figure(figure: &Figure<'_>) -> String {
     out
 }
 
-/// A section with its heading; nothing when it has no content.
+/// A section with its heading; empty without content.
 pub(super) fn section(id: &str, title: &str, content: &str) -> String {
     match content.is_empty() {
         true => String::new(),

@@ -5,35 +5,38 @@ use std::collections::BTreeMap;
 use model::load::Shape;
 use model::result::{Operation, ResourceUse, TrialResult};
 use model::run::WorkloadTraits;
-use model::{HeatColumn, Interval, Phase, ResultDocument, RunRecord, Study};
+use model::{HeatColumn, Interval, Level, Phase, ResultDocument, RunRecord, Study, metrics};
 
 use super::markup::{Figure, Origin, figure, table};
-use crate::chart::{Heat, Look, Shade, StripRow, Timeline, TimelineSeries, escape, heatmap, strip, timeline};
+use crate::chart::{
+    HeatmapData, Mark, SeriesStyle, ShadedSpan, StripRow, Timeline, TimelineSeries, escape, heatmap, strip,
+    timeline,
+};
 use crate::labels;
 use crate::table::{Cell, Table};
 use crate::tables;
 use crate::terminal::cut_short;
 use crate::text::{self, Quantity, plural, rate_word};
 
-/// Trials whose time series are drawn.
+/// Maximum number of trials with drawn time series.
 const MOST_TRIALS: usize = 12;
 /// Resources drawn for a trial.
 const MOST_RESOURCES: usize = 8;
 /// Resources in the table.
 const MOST_RESOURCES_LISTED: usize = 60;
-/// Operations told apart by hue.
+/// Operations distinguished by hue.
 const MOST_OPERATIONS: usize = 3;
-/// Intervals from which on throughput may be called steady, as in the doubts of a short trial.
+/// Minimum number of intervals to judge steadiness, as in the doubt about short trials.
 const STEADY_INTERVALS: usize = 10;
 /// Rows of the table under a chart over time.
 const MOST_ROWS: usize = 30;
 /// The same when many trials are drawn.
-const FEW_ROWS: usize = 8;
+const FEW_ROWS: usize = 6;
 
 /// How much of a trial is drawn.
 #[derive(Clone, Copy)]
 struct Detail {
-    /// Whether each chart says what it answers: of many trials the first ones do.
+    /// Whether each chart shows its question: only in the first of many trials.
     has_questions: bool,
     /// Points of a line.
     columns: usize,
@@ -57,17 +60,17 @@ pub(super) fn trials(document: &ResultDocument, study: &Study) -> String {
         .filter(|(_, record)| !record.intervals.is_empty() || !record.readings.end_s.is_empty())
         .take(MOST_TRIALS)
         .collect();
-    // Many trials share a budget of points, so that the page stays light.
-    let columns = (1600 / drawn.len().max(1)).clamp(130, 460);
+    // Many trials share a budget of points, so that the page stays small.
+    let columns = (800 / drawn.len().max(1)).clamp(66, 460);
     let most_rows = if drawn.len() > 3 { FEW_ROWS } else { MOST_ROWS };
     let full = Detail { has_questions: true, columns, most_rows, most_resources: MOST_RESOURCES };
-    // Of each configuration one replicate in full; of the others the shape is enough to compare.
+    // One replicate of each configuration in full detail; the others only in coarse resolution.
     let configurations = document.configurations.len().max(1);
     let brief = Detail {
         has_questions: false,
-        columns: columns / 2,
+        columns: columns * 2 / 5,
         most_rows: 0,
-        most_resources: MOST_RESOURCES / 2,
+        most_resources: MOST_RESOURCES / 3,
     };
     let detail = |at: usize| match at < configurations || drawn.len() < 4 {
         true => Detail { has_questions: at == 0, ..full },
@@ -103,7 +106,7 @@ pub(super) fn trials(document: &ResultDocument, study: &Study) -> String {
         out.push_str("<h3>Every trial</h3>");
         if drawn.len() < document.trials.len() {
             out.push_str(&format!(
-                r#"<p class="note">Showing the time series of {}: of each configuration the median replicate first.</p>"#,
+                r#"<p class="note">Showing the time series of {}: the median replicate of each configuration first.</p>"#,
                 plural(drawn.len(), "trial")
             ));
         }
@@ -112,8 +115,8 @@ pub(super) fn trials(document: &ResultDocument, study: &Study) -> String {
     out
 }
 
-/// The order in which trials are worth drawing: of each configuration the replicate with the median
-/// throughput, the baseline first; then the others as they were carried out.
+/// The order in which trials are drawn: first the replicate of each configuration with the median
+/// throughput, the baseline first; then the others in order of execution.
 fn order(document: &ResultDocument) -> Vec<&TrialResult> {
     let mut order: Vec<&TrialResult> = Vec::new();
     for configuration in &document.configurations {
@@ -136,7 +139,7 @@ fn order(document: &ResultDocument) -> Vec<&TrialResult> {
     order
 }
 
-/// The operations of a record, those done most first; `all` only when there is nothing else.
+/// The operations of a record, the most frequent first; `all` only if there is no other.
 fn operations(record: &RunRecord) -> Vec<&str> {
     let mut counts: BTreeMap<&str, u64> = BTreeMap::new();
     for interval in &record.intervals {
@@ -151,12 +154,12 @@ fn operations(record: &RunRecord) -> Vec<&str> {
     names.into_iter().map(|(name, _)| name).collect()
 }
 
-/// The rest of an interval in which the last operations came back: a rate over it is no rate of the load.
+/// The rest of an interval in which only the last operations completed: its rate is not the rate of the load.
 fn is_sliver(record: &RunRecord, interval: &Interval) -> bool {
     interval.phase == Phase::CoolDown && interval.length_s() < record.run.load.interval as f64 / 2e9
 }
 
-/// The stretch of time the charts of a trial share.
+/// The common time span of the charts of a trial.
 fn span(record: &RunRecord) -> (f64, f64) {
     let ends = record
         .intervals
@@ -169,26 +172,71 @@ fn span(record: &RunRecord) -> (f64, f64) {
     if from.is_finite() && to > from { (from, to) } else { (0.0, 1.0) }
 }
 
-fn shades(record: &RunRecord) -> Vec<Shade> {
-    record
-        .run
-        .phases
-        .iter()
-        .filter(|phase| phase.phase != Phase::Measure)
-        .map(|phase| Shade {
-            name: match phase.phase {
-                Phase::WarmUp => "warm-up".into(),
-                other => other.word().replace('_', "-"),
-            },
-            begin_s: phase.begin_s,
-            end_s: phase.end_s,
+fn shades(trial: &TrialResult, record: &RunRecord) -> Vec<ShadedSpan> {
+    let phases = record.run.phases.iter().filter(|phase| phase.phase != Phase::Measure);
+    let shades = phases.map(|phase| ShadedSpan {
+        name: match phase.phase {
+            Phase::WarmUp => "warm-up".into(),
+            other => other.word().replace('_', "-"),
+        },
+        begin_s: phase.begin_s,
+        end_s: phase.end_s,
+    });
+    match trial.copy.as_ref().and_then(|copy| copy.drain).filter(|drain| drain.length_s() > 0.0) {
+        // It begins with the last byte, and so includes the final flush and the phase after it.
+        Some(drain) => {
+            let before = shades.filter(|shade| shade.end_s <= drain.begin_s);
+            let shade = ShadedSpan { name: "drain".into(), begin_s: drain.begin_s, end_s: drain.end_s };
+            before.chain([shade]).collect()
+        }
+        None => shades.collect(),
+    }
+}
+
+/// What the devices wrote during a copy and its drain, as lines beside its throughput.
+fn device_writes(trial: &TrialResult, record: &RunRecord, drawn: usize) -> Vec<TimelineSeries> {
+    let Some(Level::List(devices)) = trial.facts.get("drain.devices").filter(|_| trial.copy.is_some()) else {
+        return Vec::new();
+    };
+    let readings = &record.readings;
+    let line = |(at, device): (usize, &Level)| {
+        let device = device.to_string();
+        let column = readings.find(metrics::DISK_WRITE_BYTES_PER_S, &device)?;
+        let middles = readings.begin_s.iter().zip(&readings.end_s).map(|(begin, end)| (begin + end) / 2.0);
+        Some(TimelineSeries {
+            name: format!("{device} writes"),
+            look: SeriesStyle::of(drawn + at),
+            points: middles.zip(readings.values[column].iter().copied()).collect(),
         })
-        .collect()
+    };
+    devices.iter().take(MOST_OPERATIONS.saturating_sub(drawn)).enumerate().filter_map(line).collect()
+}
+
+/// When a cache was full.
+fn copy_marks(trial: &TrialResult) -> Vec<Mark> {
+    let full =
+        trial.copy.as_ref().and_then(|copy| Some((copy.shown_cache()?, copy.shown_cache()?.full_at_s?)));
+    let mark = full.map(|(cache, at_s)| Mark {
+        name: format!("cache exhausted, {} accepted", Quantity::Bytes.show(cache.accepted_bytes.value)),
+        at_s,
+    });
+    mark.into_iter().collect()
+}
+
+/// The rates into the cache and past it; none without a cache that was full.
+fn copy_title(trial: &TrialResult) -> Option<String> {
+    let cache = trial.copy.as_ref()?.shown_cache()?;
+    let show = |rate| Quantity::BytesPerSecond.show(rate);
+    let (into, past) = (show(cache.into_bytes_per_s), show(cache.past_bytes_per_s?.value));
+    Some(format!(
+        "A cache took {into} until it was exhausted at {}, then throughput was {past}",
+        at(cache.full_at_s?)
+    ))
 }
 
 fn one(trial: &TrialResult, record: &RunRecord, traits: &WorkloadTraits, detail: &Detail) -> String {
     let columns = detail.columns;
-    let (span_s, shades, names) = (span(record), shades(record), operations(record));
+    let (span_s, shades, names) = (span(record), shades(trial, record), operations(record));
     let mut out = String::new();
     if let Some(why) = cut_short(trial) {
         out.push_str(&format!(r#"<p class="note">{}</p>"#, escape(&why)));
@@ -204,7 +252,7 @@ fn one(trial: &TrialResult, record: &RunRecord, traits: &WorkloadTraits, detail:
             .enumerate()
             .map(|(at, name)| TimelineSeries {
                 name: format!("{name}{suffix}"),
-                look: dash.map_or(Look::of(at), |dash| Look::pair(at, dash)),
+                look: dash.map_or(SeriesStyle::of(at), |dash| SeriesStyle::pair(at, dash)),
                 points: record
                     .intervals
                     .iter()
@@ -214,18 +262,27 @@ fn one(trial: &TrialResult, record: &RunRecord, traits: &WorkloadTraits, detail:
             })
             .collect()
     };
-    let legend = |series: &[TimelineSeries]| -> Vec<(String, Look)> {
+    let legend = |series: &[TimelineSeries]| -> Vec<(String, SeriesStyle)> {
         series.iter().map(|line| (line.name.clone(), line.look)).collect()
     };
 
     if !drawn.is_empty() {
         let progress = Progress::of(traits);
-        let lines = series(progress.value, "", None);
-        let title = throughput_title(record, drawn, &progress);
+        let mut lines = series(progress.value, "", None);
+        if trial.copy.is_some() {
+            // A flush moves no bytes of its own.
+            lines.retain(|line| line.points.iter().any(|(_, value)| *value > 0.0));
+        }
+        lines.extend(device_writes(trial, record, lines.len()));
+        let title = copy_title(trial).unwrap_or_else(|| throughput_title(record, drawn, &progress));
         let rate = progress.quantity;
         out.push_str(&figure(&Figure {
             title: &title,
-            question: if detail.has_questions { "How much was done, and was it steady?" } else { "" },
+            question: if detail.has_questions {
+                "How high was the throughput, and was it steady?"
+            } else {
+                ""
+            },
             charts: &timeline(&Timeline {
                 label: "Throughput over time",
                 span_s,
@@ -233,6 +290,7 @@ fn one(trial: &TrialResult, record: &RunRecord, traits: &WorkloadTraits, detail:
                 quantity: rate,
                 log: false,
                 shades: &shades,
+                marks: &copy_marks(trial),
                 height: 150.0,
                 columns,
             }),
@@ -241,7 +299,7 @@ fn one(trial: &TrialResult, record: &RunRecord, traits: &WorkloadTraits, detail:
             note: &note,
         }));
 
-        // What did not complete has no response time: a gap, not a zero.
+        // Without completed operations there is no response time: a gap, not a zero.
         let p50 = |interval: &Interval| if interval.completed > 0 { interval.response.p50 } else { f64::NAN };
         let p99 = |interval: &Interval| if interval.completed > 0 { interval.response.p99 } else { f64::NAN };
         let mut lines = series(p50, " p50", Some(0));
@@ -261,6 +319,7 @@ fn one(trial: &TrialResult, record: &RunRecord, traits: &WorkloadTraits, detail:
                 quantity: Quantity::Milliseconds,
                 log: true,
                 shades: &shades,
+                marks: &[],
                 height: 170.0,
                 columns,
             }),
@@ -287,6 +346,7 @@ fn one(trial: &TrialResult, record: &RunRecord, traits: &WorkloadTraits, detail:
                 quantity: Quantity::Rate("/s"),
                 log: false,
                 shades: &shades,
+                marks: &[],
                 height: 100.0,
                 columns,
             }),
@@ -312,6 +372,7 @@ fn one(trial: &TrialResult, record: &RunRecord, traits: &WorkloadTraits, detail:
                 quantity: Quantity::Plain,
                 log: false,
                 shades: &shades,
+                marks: &[],
                 height: 100.0,
                 columns,
             }),
@@ -327,16 +388,17 @@ fn one(trial: &TrialResult, record: &RunRecord, traits: &WorkloadTraits, detail:
         out.push_str(&figure(&Figure {
             title: &title,
             question: if detail.has_questions {
-                "When did which operations take long? Every operation is in it, warm-up included."
+                "When were which operations slow? The chart includes every operation, also of the warm-up."
             } else {
                 ""
             },
-            charts: &heatmap(&Heat {
+            charts: &heatmap(&HeatmapData {
                 label: "Response times over time",
                 span_s,
                 columns: &heat,
                 shades: &shades,
-                most_columns: (columns * 2 / 3).clamp(40, 300),
+                // Its cells take most of the space of a trial.
+                most_columns: if columns > 200 { columns * 2 / 3 } else { columns / 3 },
             }),
             legend: &[],
             numbers: if detail.most_rows > 0 { bands(&heat) } else { String::new() },
@@ -354,7 +416,11 @@ fn one(trial: &TrialResult, record: &RunRecord, traits: &WorkloadTraits, detail:
         let title = strip_title(&trial.resources);
         out.push_str(&figure(&Figure {
             title: &title,
-            question: if detail.has_questions { "What was saturated? The most saturated first." } else { "" },
+            question: if detail.has_questions {
+                "Which resources were saturated? The most saturated first."
+            } else {
+                ""
+            },
             charts: &strip("Resources over time", span_s, &rows, &shades, columns),
             legend: &[],
             numbers: String::new(),
@@ -371,7 +437,7 @@ fn one(trial: &TrialResult, record: &RunRecord, traits: &WorkloadTraits, detail:
     out
 }
 
-/// What a workload's throughput is drawn in: a copy moves bytes, everything else completes operations.
+/// The unit of the throughput chart: bytes for a copy, operations for all other workloads.
 struct Progress {
     quantity: Quantity,
     value: fn(&Interval) -> f64,
@@ -409,13 +475,17 @@ fn at(at_s: f64) -> String {
 
 fn throughput_title(record: &RunRecord, names: &[&str], progress: &Progress) -> String {
     let quantity = progress.quantity;
-    let rates = measured_rates(record, names, progress);
+    let mut rates = measured_rates(record, names, progress);
+    if record.run.operations_in_turn {
+        // Between two steps nothing completes, which is no fall of throughput.
+        rates.retain(|rate| rate.1 > 0.0);
+    }
     let typical = median(rates.iter().map(|rate| rate.1).collect());
     let lowest = rates.iter().copied().min_by(|a, b| a.1.total_cmp(&b.1));
     match (typical, lowest) {
         (Some(typical), Some((_, low))) if low > 0.9 * typical => match rates.len() {
             1 => format!("Throughput was {} in the one interval", quantity.show(typical)),
-            // Fewer do not show whether it was.
+            // Fewer intervals do not show steadiness.
             2..STEADY_INTERVALS => format!(
                 "Throughput was {} in a typical interval, never below {}",
                 quantity.show(typical),
@@ -447,7 +517,7 @@ fn failures_title(record: &RunRecord, names: &[&str]) -> String {
     format!("{count} operations failed ({share}), the first at {}", at(first))
 }
 
-/// Whether the number in flight says something: it follows arrivals, or the load changes within the trial.
+/// Whether operations in flight are worth a chart: with open arrivals, or if the load changes within the trial.
 fn is_in_flight_worth_drawing(record: &RunRecord, names: &[&str]) -> bool {
     let all = || record.intervals.iter().filter(|interval| names.contains(&interval.operation.as_str()));
     let is_open = matches!(record.run.load.shape, Some(Shape::Open { .. }));
@@ -511,8 +581,8 @@ fn heat_title(trial: &TrialResult) -> String {
 fn strip_title(resources: &[ResourceUse]) -> String {
     let Some(first) = resources.first() else { return String::new() };
     let quantity = Quantity::of(first.unit);
-    let full = match first.full_at > 0.0 {
-        true => format!(" (saturated at {})", quantity.show(first.full_at)),
+    let full = match first.saturated_at > 0.0 {
+        true => format!(" (saturated at {})", quantity.show(first.saturated_at)),
         false => String::new(),
     };
     format!(
@@ -545,12 +615,12 @@ fn strip_row(resource: &ResourceUse, record: &RunRecord) -> StripRow {
         name: labels::counter(&resource.metric, &resource.instance),
         numbers,
         points,
-        full_at: resource.full_at,
-        full_text: quantity.show(resource.full_at),
+        saturated_at: resource.saturated_at,
+        full_text: quantity.show(resource.saturated_at),
     }
 }
 
-/// The heatmaps of all operations added together.
+/// The sum of the heatmaps of all operations.
 fn heat(record: &RunRecord) -> Vec<HeatColumn> {
     let mut columns: BTreeMap<i64, (f64, f64, BTreeMap<u16, u64>)> = BTreeMap::new();
     let several = record.histograms.len() > 1;
@@ -575,7 +645,7 @@ fn heat(record: &RunRecord) -> Vec<HeatColumn> {
         .collect()
 }
 
-/// The numbers of the charts over time: of each stretch the interval with the worst p99.
+/// The numbers of the time charts: the interval with the worst p99 of each span.
 fn seconds(record: &RunRecord, names: &[&str], traits: &WorkloadTraits, most_rows: usize) -> String {
     if most_rows == 0 {
         return String::new();
@@ -611,7 +681,7 @@ fn seconds(record: &RunRecord, names: &[&str], traits: &WorkloadTraits, most_row
         ];
         for name in names {
             match row.iter().find(|interval| interval.operation == *name) {
-                // A step that was not at work has no numbers.
+                // A step that did not run has no numbers.
                 Some(interval) if interval.completed > 0 => {
                     cells.push(Cell::number((progress.value)(interval), &rate));
                     cells.extend(
@@ -626,7 +696,7 @@ fn seconds(record: &RunRecord, names: &[&str], traits: &WorkloadTraits, most_row
     }
     if stretch > 1 {
         out.note = format!(
-            "Of every {stretch} intervals the one with the worst p99; all of them are in intervals.csv."
+            "Showing the interval with the worst p99 of every {stretch} intervals; intervals.csv has all of them."
         );
     }
     table(&out, Origin::Record)

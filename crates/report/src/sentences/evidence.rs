@@ -1,4 +1,4 @@
-//! What a metric showed, and what it is compared with.
+//! Evidence in words: an observed value and its threshold.
 
 use model::{Comparison, Estimate, Evidence};
 
@@ -6,7 +6,7 @@ use super::{of_series, ratio};
 use crate::labels;
 use crate::text::{Quantity, percent, plain, things};
 
-/// What metrics measure, in the words of a sentence. A metric that is not here goes by its own name.
+/// The names of metrics within sentences. Other metrics keep their own name.
 const PHRASES: &[(&str, &str)] = &[
     ("bytes_per_s", "throughput"),
     ("concurrency", "operations in flight"),
@@ -24,10 +24,12 @@ const PHRASES: &[(&str, &str)] = &[
     ("disk.utilization_share", "device utilization"),
     ("disk.write_bytes_per_s", "bytes written to the device"),
     ("disk.writes_per_s", "writes of the device"),
+    ("drained_bytes", "bytes drained after the copy"),
     ("elasticity of bytes per second to block size", "elasticity of bandwidth to the block size"),
     ("elasticity of throughput to load", "elasticity of throughput to the load"),
     ("generator.busy_share", "time that the threads of the load generator ran"),
     ("generator.run_wait_share", "time that the threads of the load generator waited for a CPU"),
+    ("into_cache_bytes_per_s", "rate into the cache"),
     ("lag_ms.p99", "p99 of the delay before an operation was issued"),
     ("launch.asleep_share", "time that a launch was asleep (timer)"),
     ("launch.cpu_share", "CPU time of a launch over its time"),
@@ -52,6 +54,7 @@ const PHRASES: &[(&str, &str)] = &[
     ("network.tcp_buffer_bytes", "data in the buffers of TCP"),
     ("network.tcp_listen_overflows_per_s", "connections refused because the accept queue overflowed"),
     ("network.tcp_retransmitted_segments_per_s", "TCP segments retransmitted"),
+    ("past_cache_bytes_per_s", "rate past the cache"),
     ("pressure.cpu_some_share", "time that some task waited for a CPU"),
     ("pressure.io_some_share", "time that some task was blocked on I/O"),
     ("pressure.memory_some_share", "time that some task stalled for memory"),
@@ -75,7 +78,7 @@ const PHRASES: &[(&str, &str)] = &[
     ("sync.service.mean", "time of the final flush"),
 ];
 
-/// What was measured: `average device queue, vda`.
+/// The name of the measurement: `average device queue, vda`.
 pub fn measure(evidence: &Evidence) -> String {
     let (metric, instance) = match evidence.metric.split_once('{') {
         Some((metric, rest)) => (metric, rest.trim_end_matches('}')),
@@ -103,7 +106,7 @@ pub(crate) fn value(evidence: &Evidence, value: f64) -> String {
     }
 }
 
-/// What was observed and what it is compared with: `average device queue, vda: 31.4 (rule of thumb:
+/// The observed value and its threshold: `average device queue, vda: 31.4 (rule of thumb:
 /// at most 1)`.
 pub fn evidence(evidence: &Evidence) -> String {
     let Estimate { value, low, high } = evidence.observed;

@@ -1,12 +1,12 @@
-//! What a finding claims.
+//! The claims of findings in sentences.
 
 use model::claim::{ChangeCause, Claim, Lateness, MemoryClaim, Starvation};
 use model::{Finding, FindingKind, Unit};
 
-use super::{launches, service, storage};
+use super::{copy, launches, service, storage};
 use crate::text::{Quantity, capitalized, per_s, percent, things, time_ms, time_s, times};
 
-/// The claim of a finding in sentences; with how many trials show it, where not all of them do.
+/// The claim of a finding in sentences, with the number of trials if not all show it.
 pub fn finding(finding: &Finding) -> String {
     let side = finding.side.as_ref().map_or(String::new(), |side| format!("{side}: "));
     let step =
@@ -44,8 +44,8 @@ fn claim(finding: &Finding) -> String {
             things(*used_cpus)
         ),
         Claim::CopyingInMemory { ran_share, wait_share } => format!(
-            "The CPU was the limit: the threads of the load copied data in memory {} of the time and waited for a CPU {} of it. \
-             They did not wait for a disk.",
+            "The CPU was the limit: the threads of the load copied data in memory {} and waited for a \
+            CPU {} of the time. They did not wait for a disk.",
             percent(*ran_share),
             percent(*wait_share)
         ),
@@ -58,7 +58,7 @@ fn claim(finding: &Finding) -> String {
                     format!("The CPUs were not the limit: {} busy{waited}.", percent(*busy_share))
                 }
                 _ => format!(
-                    "The CPUs were {} busy{waited}. It is not known how much of that is the measured system.",
+                    "The CPUs were {} busy{waited}. The counters do not separate the measured system from other programs: stop other programs and measure again.",
                     percent(*busy_share)
                 ),
             }
@@ -67,9 +67,9 @@ fn claim(finding: &Finding) -> String {
         Claim::Pauses(claim) => service::pauses(kind, claim),
         Claim::SuspectedPauses { intervals, of_intervals, longest_s, usual_s, lost_share, interval_s } => {
             format!(
-                "The system seems to pause: in {intervals} of {of_intervals} intervals the slowest operation took {}, otherwise {}, \
-             and throughput was lower by as much, {} in all. Intervals of {} are too long to show a pause: set a shorter \
-             `load.interval`.",
+                "The system may pause: in {intervals} of {of_intervals} intervals the slowest operation \
+                took {}, in the others {}, and throughput was lower by {} in total. Intervals of {} are \
+                too long to show a pause: set a shorter `load.interval`.",
                 super::spread(longest_s, time_s),
                 time_s(*usual_s),
                 percent(*lost_share),
@@ -79,7 +79,7 @@ fn claim(finding: &Finding) -> String {
         Claim::IoLimitReached(limit) => format!("The I/O limit was reached: {}.", storage::reached(limit)),
         Claim::Device(claim) => storage::device(kind, &about, claim),
         Claim::DeviceShared { factor } => format!(
-            "{} moved {} the bytes of this load: something else used it.",
+            "{} transferred {} the bytes of this load: another program used it. Stop that program and measure again.",
             capitalized(&about),
             times(*factor)
         ),
@@ -90,15 +90,15 @@ fn claim(finding: &Finding) -> String {
             let used = format!("{} of {} in use", percent(*used_share), Quantity::Bytes.show(*limit_bytes));
             match reached {
                 true => format!(
-                    "The memory limit of {process} was reached and is not the limit: {used}, page cache included, and nothing \
-                     was read again."
+                    "{process} reached its memory limit, but this was not the bottleneck: {used}, \
+                    including the page cache, and there were no refaults."
                 ),
                 false => format!("The memory limit of {process} was not reached: {used}."),
             }
         }
         Claim::ListenOverflows { per_s: refused } => format!(
-            "The accept queue of a service overflowed: {} connections/s were refused. It accepts too slowly for this load, or \
-             its backlog is too short.",
+            "The accept queue of a service overflowed: {} connections/s were refused. It accepts too \
+            slowly for this load, or its backlog is too short.",
             things(*refused)
         ),
         Claim::Retransmissions { per_s: sent, share } => format!(
@@ -123,6 +123,10 @@ fn claim(finding: &Finding) -> String {
                 ChangeCause::WriteBackCache => {
                     format!("The write-back cache was exhausted {place}: {numbers}.")
                 }
+                ChangeCause::CacheBelowSystem => format!(
+                    "A write-back cache below the operating system was exhausted {place}: {numbers}. This is inferred from \
+                     the rate alone."
+                ),
                 ChangeCause::Copying => format!(
                     "Throughput changed {place}: {numbers}. The kernel copied data in memory; the disk was not the limit."
                 ),
@@ -131,6 +135,22 @@ fn claim(finding: &Finding) -> String {
                 }
             }
         }
+        Claim::WriteCache { cache, drain } => copy::write_cache(cache, drain.as_ref()),
+        Claim::CacheCosts {
+            configuration,
+            without,
+            past_bytes_per_s,
+            without_bytes_per_s,
+            ratio,
+            break_even_bytes,
+        } => copy::cache_costs(&copy::Costs {
+            configuration,
+            without,
+            past_bytes_per_s: *past_bytes_per_s,
+            without_bytes_per_s: *without_bytes_per_s,
+            ratio: *ratio,
+            break_even_bytes: *break_even_bytes,
+        }),
         Claim::ClosingFlush { flush_s, of_s, bytes_per_s, bytes_per_s_without } => format!(
             "The final flush took {} of {}: {} with it, {} without it.",
             time_s(*flush_s),
@@ -148,8 +168,9 @@ fn claim(finding: &Finding) -> String {
             let list = super::listed(&each);
             match shares.first().is_some_and(|most| (300..400).contains(&most.status)) {
                 true => format!(
-                    "The server redirected requests: responses had status {list}. Their times are those of the redirect, not \
-                     of the page: request the final address, or set `expect_status`."
+                    "The server redirected requests: responses had status {list}. The response times are \
+                    those of the redirect, not of the page: request the final address, or set \
+                    `expect_status`."
                 ),
                 false => format!(
                     "Responses had status {list}, and their times are mixed: set `expect_status` to the status of success."
@@ -157,16 +178,16 @@ fn claim(finding: &Finding) -> String {
             }
         }
         Claim::AnswerSizes { max_bytes, .. } if *max_bytes <= 0.0 => {
-            "All responses had an empty body: check that the server does what the load requests.".into()
+            "All responses had an empty body: check that the server processes the request.".into()
         }
         Claim::AnswerSizes { min_bytes, max_bytes } => format!(
-            "Responses had bodies of {} to {}: check that the small ones are what the load requests.",
+            "Responses had bodies of {} to {}: check that the small ones are valid responses.",
             Quantity::Bytes.show(*min_bytes),
             Quantity::Bytes.show(*max_bytes)
         ),
         Claim::ErrorText { word } => format!(
-            "The first response counts as successful, but its body begins with \"{word}\": check that the server does what the \
-             load requests."
+            "The first response counts as successful, but its body begins with \"{word}\": check that \
+            the server processes the request."
         ),
         Claim::LaunchesShifted { from_launch, at_s, before_ms, after_ms, differences } => {
             launches::shifted(*from_launch, *at_s, [*before_ms, *after_ms], differences.as_deref())
@@ -174,7 +195,7 @@ fn claim(finding: &Finding) -> String {
     }
 }
 
-/// A process as it stands in a sentence.
+/// The name of a process within a sentence.
 fn own(process: &str) -> &str {
     if process == "self" { "Plimsoll itself" } else { process }
 }
@@ -187,8 +208,7 @@ fn generator(
     starved_by: Option<&Starvation>,
 ) -> String {
     let threads = if threads == 1 { "its thread".into() } else { format!("its {threads} threads") };
-    let busy =
-        format!("{threads} ran {} of the time and waited for a CPU {} of it", percent(ran), percent(waited));
+    let busy = format!("{threads} ran {} and waited for a CPU {} of the time", percent(ran), percent(waited));
     let late = match late {
         None => String::new(),
         Some(Lateness::Issued(share)) => {
@@ -223,7 +243,7 @@ fn generator(
         FindingKind::Limits => format!("The load generator was the limit: {busy}{late}.{starved_by}"),
         FindingKind::RuledOut => format!("The load generator was not the limit: {busy}{late}.{starved_by}"),
         FindingKind::Observation => format!(
-            "The load generator was short of CPU: {busy}{late}.{starved_by} It is not known whether that was the limit."
+            "The load generator was short of CPU: {busy}{late}.{starved_by} This may have reduced the load: reserve a CPU for it and measure again."
         ),
     }
 }
@@ -257,8 +277,8 @@ fn memory(kind: FindingKind, claim: &MemoryClaim) -> String {
             format!("Memory was short at times: {stalled}{available}.")
         }
         (_, None, Some(scans)) => format!(
-            "Memory was short at times: {} pages/s were scanned in direct reclaim{available}. This kernel has no pressure stall \
-             information, so the time lost is not known.",
+            "Memory was short at times: {} pages/s were scanned in direct reclaim{available}. This \
+            kernel has no pressure stall information, so the stall time is not known.",
             things(scans)
         ),
         (FindingKind::Limits, None, None) => format!("Memory was the limit{available}."),

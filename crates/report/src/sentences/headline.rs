@@ -1,9 +1,12 @@
-//! What a result answers, first of all: how much was carried, which configuration is better, or where throughput peaks; then
-//! what limits, and the command that leads on.
+//! The first sentences of a result: the throughput, the better configuration, or the peak; then
+//! the limit, and the next command.
 
-use model::result::{Answer, ComparisonRow, Curve, CurvePoint, Operation, OperationResult, TrialResult};
-use model::verdict::Unclear;
-use model::{Claim, Finding, FindingKind, Missing, ResultDocument, Verdict};
+use model::result::{
+    Answer, ComparisonRow, Configuration, Curve, CurvePoint, Operation, OperationResult, TrialResult,
+};
+use model::run::{OperationUnit, WorkloadTraits};
+use model::verdict::InconclusiveReason;
+use model::{Claim, CopyResult, Finding, FindingKind, Missing, ResultDocument, Verdict};
 
 use super::limits::{limits_of_steps, next_sentence};
 use super::{finding, findings_of, limits_on, verdict, verdict_of_configuration};
@@ -16,25 +19,26 @@ use crate::{costs, labels};
 pub struct Headline {
     /// The answer with its figures, in one sentence. None where no operation was measured.
     pub answer: Option<String>,
-    /// More figures of the answer, a sentence each.
+    /// More figures of the answer, one sentence each.
     pub details: Vec<String>,
-    /// Why configurations differ: what of the cost of one operation changed. Of several configurations that of the best.
+    /// Why configurations differ: the changes in the cost of one operation. With several configurations, those of the best.
     pub why: Vec<String>,
-    /// What limits: the verdict; of several configurations of the baseline and of the best, or the last.
+    /// The limits: the verdict; with several configurations, that of the baseline and of the best, or of the last.
     pub limits: Vec<String>,
-    /// The findings that are said here, by their places in the result.
+    /// The indices of the findings that these sentences contain.
     pub said: Vec<usize>,
 }
 
-/// What a result answers, and what limits.
+/// The answer and the limits of a result.
 pub fn headline(document: &ResultDocument) -> Headline {
     let mut said = findings_of(&document.verdict);
-    let (answer, details) = match () {
+    let (answer, mut details) = match () {
         () if is_swept(document) => swept(document, &mut said),
         () if document.configurations.len() > 1 && document.comparison.is_empty() => listed(document),
         () if document.configurations.len() > 1 => compared(document),
         () => (document.trials.first().and_then(|trial| measured(document, trial)), Vec::new()),
     };
+    details.extend(caches(document, &mut said));
     let best = best(document);
     let why = match best {
         Some(at) if !is_swept(document) => {
@@ -46,9 +50,43 @@ pub fn headline(document: &ResultDocument) -> Headline {
     Headline { answer, details, why, limits, said }
 }
 
+/// What copies show of write-back caches: the cache of the only configuration, or of each, and what one costs.
+fn caches(document: &ResultDocument, said: &mut Vec<usize>) -> Vec<String> {
+    let mut texts = Vec::new();
+    for (at, of) in document.findings.iter().enumerate() {
+        match &of.claim {
+            Claim::CacheCosts { .. } => texts.insert(0, finding(of)),
+            Claim::WriteCache { .. } if document.configurations.len() <= 1 => texts.push(finding(of)),
+            Claim::WriteCache { .. } => texts.extend(caches_by_configuration(document)),
+            _ => continue,
+        }
+        said.push(at);
+    }
+    texts
+}
+
+/// The cache of each configuration that has one, in its replicate with the median rate past it.
+fn caches_by_configuration(document: &ResultDocument) -> Vec<String> {
+    let of = |configuration: &Configuration| {
+        let trials = document.trials.iter().filter(|trial| configuration.trials.contains(&trial.trial));
+        let mut copies: Vec<&CopyResult> = trials
+            .filter_map(|trial| trial.copy.as_ref().filter(|copy| copy.shown_cache().is_some()))
+            .collect();
+        let past = |copy: &CopyResult| {
+            copy.cache.and_then(|cache| cache.past_bytes_per_s).map_or(0.0, |of| of.value)
+        };
+        copies.sort_by(|a, b| past(a).total_cmp(&past(b)));
+        let copy = copies.get(copies.len() / 2)?;
+        let text = super::copy::write_cache(copy.cache.as_ref()?, copy.drain.as_ref());
+        let label = &configuration.treatment.label;
+        Some(format!("{}: {text}", sentence_start(&labels::labelled(document, label))))
+    };
+    document.configurations.iter().filter_map(of).collect()
+}
+
 impl Headline {
-    /// The findings to list after it: those that it does not say. Where the load generator was the limit nothing else is
-    /// claimed to be, so what else looked like one is left to the explanation.
+    /// The findings to list after it: those that it does not contain. If the load generator was the limit, other
+    /// limits are shown only in the explanation.
     pub fn others<'a>(&self, document: &'a ResultDocument) -> Vec<&'a Finding> {
         let is_generator = matches!(document.verdict, Verdict::GeneratorBound { .. });
         let findings = document.findings.iter().enumerate();
@@ -57,13 +95,13 @@ impl Headline {
     }
 }
 
-/// Whether it is about a number that was varied: two levels of it are compared like any two configurations.
+/// Whether a numeric setting was varied over more than two levels; two levels are compared like other configurations.
 pub(crate) fn is_swept(document: &ResultDocument) -> bool {
     let inside_a_run = document.configurations.len() <= 1;
     document.curves.iter().any(|curve| curve.points.len() > if inside_a_run { 1 } else { 2 })
 }
 
-/// The highest percentile that ten operations lie beyond: `p99 3.18 ms`.
+/// The highest percentile with at least ten slower operations: `p99 3.18 ms`.
 fn tail(operation: &OperationResult) -> String {
     let summary = &operation.response_ms;
     let reached = [("p99", summary.p99, 0.01), ("p90", summary.p90, 0.1)];
@@ -81,7 +119,7 @@ fn throughput(document: &ResultDocument, rate_per_s: f64, bytes_per_s: f64) -> S
     }
 }
 
-/// What one trial carried, in a sentence.
+/// The throughput and response time of one trial, in a sentence.
 fn measured(document: &ResultDocument, trial: &TrialResult) -> Option<String> {
     let traits = &document.traits;
     let whole = trial.whole()?;
@@ -115,21 +153,34 @@ fn measured(document: &ResultDocument, trial: &TrialResult) -> Option<String> {
         let bytes = Quantity::Bytes.show(whole.bytes_per_s * trial.measured_s);
         let [rate, took] =
             [Quantity::BytesPerSecond.show(whole.bytes_per_s), Quantity::Seconds.show(trial.measured_s)];
-        return Some(format!("{bytes} in {took}: {rate}.{failed}"));
+        return Some(format!("{bytes} in {took} ({rate}).{failed}"));
     }
-    let load = match trial.load.as_str() {
-        "" => String::new(),
-        load => format!(" at a load of {load}"),
-    };
+    let load = under_load(&trial.load, traits);
     let carried = throughput(document, whole.rate_per_s, whole.bytes_per_s);
     let times = format!("mean {}, {}", time_ms(whole.response_ms.mean), tail(whole));
     Some(format!("{carried}{load}: {times}.{failed}"))
 }
 
-/// Bytes of one operation from which on its bandwidth says more than its rate.
+/// ` at queue depth 16`, ` with 1 request in flight`, ` at an offered load of 200/s, Poisson arrivals`.
+fn under_load(load: &str, traits: &WorkloadTraits) -> String {
+    let in_flight = load.strip_suffix(" in flight").and_then(|count| count.parse::<usize>().ok());
+    let noun = if traits.unit == OperationUnit::Request { "request" } else { "operation" };
+    match in_flight {
+        _ if load.is_empty() => String::new(),
+        Some(count) if traits.storage => format!(" at queue depth {count}"),
+        Some(count) => format!(" with {} in flight", plural(count, noun)),
+        None if load.starts_with("ramp ") => format!(" with a {load}"),
+        None if load.ends_with(" arrivals") && !load.starts_with("steps ") => {
+            format!(" at an offered load of {load}")
+        }
+        None => format!(" with {load}"),
+    }
+}
+
+/// Operation size in bytes above which bandwidth is more useful than the rate.
 const LARGE_BYTES: f64 = 128.0 * 1024.0;
 
-/// Loads of their own, which are not compared: what each carries.
+/// Distinct loads, which are not compared: the throughput of each.
 fn listed(document: &ResultDocument) -> (Option<String>, Vec<String>) {
     let each = document.configurations.iter().filter_map(|configuration| {
         let median = |name: &str| configuration.medians.get(name).copied();
@@ -158,10 +209,10 @@ fn launches(trial: &TrialResult) -> Option<String> {
     Some(match named.next() {
         None if first.completed == 1 => format!("One launch took {}.", time_ms(first.response_ms.mean)),
         None => format!(
-            "{} took {} in the median, {}.",
-            plural(first.completed as usize, "launch").replace("launchs", "launches"),
+            "{} launches took {} in the median, {} at most.",
+            first.completed,
             time_ms(first.response_ms.p50),
-            tail(first)
+            time_ms(first.response_ms.max),
         ),
         Some(later) => format!(
             "The first launch took {}; {} later {} took {} in the median.",
@@ -255,6 +306,8 @@ fn deciding(document: &ResultDocument) -> Vec<&str> {
     let steps: Vec<&str> = names.iter().copied().filter(|name| name.ends_with(".rate_per_s")).collect();
     match () {
         () if !steps.is_empty() => steps,
+        // Of a copy the bytes count, however many blocks they are.
+        () if document.traits.storage && document.traits.ends_by_itself => vec!["bytes_per_s"],
         () if document.traits.operations_apart => vec!["response_ms.mean"],
         // Larger blocks have fewer operations and more bytes per second: one alone would mislead.
         () if disagree(document, "rate_per_s", "bytes_per_s") => {
@@ -407,6 +460,7 @@ fn of_many(document: &ResultDocument, rows: &[&ComparisonRow], best: Option<usiz
             let [here, before] = [row.treatment, row.baseline].map(|value| metric.quantity.show(value));
             format!("Best: {this}. {} {here} instead of {before} ({}).", sentence_start(&noun), change(row))
         }
+        None if rows.iter().all(|row| row.answer == Answer::Worse) => best_is_baseline(document, rows),
         None => format!("No configuration is shown to be better than {baseline} in {noun}."),
     };
     if rows.len() < SIDE_BY_SIDE {
@@ -421,12 +475,28 @@ fn of_many(document: &ResultDocument, rows: &[&ComparisonRow], best: Option<usiz
     )
 }
 
+/// Where every other configuration is worse: the baseline, and what comes nearest.
+fn best_is_baseline(document: &ResultDocument, rows: &[&ComparisonRow]) -> String {
+    let metric = tables::metric(&rows[0].metric, &document.traits);
+    let distance = |row: &&&ComparisonRow| row.ratio.ln().abs();
+    let nearest = rows.iter().min_by(|a, b| distance(a).total_cmp(&distance(b))).unwrap_or(&rows[0]);
+    format!(
+        "Best: {}. {} {}; next {} with {} ({}).",
+        name(document, 0),
+        sentence_start(&metric.name),
+        metric.quantity.show(nearest.baseline),
+        labels::labelled(document, &nearest.configuration),
+        metric.quantity.show(nearest.treatment),
+        change(nearest),
+    )
+}
+
 /// What limits: the verdict; of several configurations that of the baseline and of the best, or of the last.
 fn limits(document: &ResultDocument, best: Option<usize>, said: &mut Vec<usize>) -> Vec<String> {
     let configurations = &document.configurations;
     let judged = configurations.iter().filter(|each| each.verdict.is_some()).count();
     let is_of_sides =
-        matches!(&document.verdict, Verdict::Inconclusive { reason: Unclear::Sides { .. }, .. });
+        matches!(&document.verdict, Verdict::Inconclusive { reason: InconclusiveReason::Sides { .. }, .. });
     let first = || {
         let next = configurations.first().and_then(|baseline| baseline.next.as_ref());
         format!("{}{}", verdict(document), next_sentence(&document.verdict, next))
@@ -511,7 +581,13 @@ pub fn next_command(document: &ResultDocument) -> Option<NextCommand> {
         _ => None,
     });
     let next = |command: String, purpose| Some(NextCommand { command, purpose });
+    let is_past_a_cache = document.findings.iter().any(
+        |finding| matches!(&finding.claim, Claim::WriteCache { cache, .. } if cache.full_at_s.is_some()),
+    );
     match &document.verdict {
+        _ if is_past_a_cache => {
+            next(format!("plimsoll size {run} --for 10TB"), "to see how long more data takes")
+        }
         _ if is_single_pair => next(again("--set replicates=5"), "to tell differences from chance"),
         Verdict::Bottleneck { .. } if !is_proved => next(again("--prove"), "to confirm the bottleneck"),
         Verdict::Inconclusive { lacks, .. } if wants_proof(lacks) => {
@@ -626,7 +702,10 @@ mod tests {
         );
         assert!(many.contains("Of 4 configurations compared with the baseline, 2 are better, "), "{many}");
         let worse = headline(&compared(3, &[rows[2], rows[2], rows[2]])).answer.unwrap();
-        assert_eq!(worse, "No configuration is shown to be better than the baseline in throughput.");
+        assert_eq!(
+            worse,
+            "Best: the baseline. Throughput 40.0 k IOPS; next distribution zipf 1.2 with 32.0 k IOPS (-20.0 %, 95 % interval -25.0 to -15.0 %, 5 pairs)."
+        );
     }
 
     #[test]
@@ -675,7 +754,7 @@ mod tests {
         let document = recorded::run("disk").document;
         let single = headline(&document);
         assert_eq!(single.limits.len(), 1);
-        let answer = "71.1 k IOPS (291 MB/s) at a load of 16 in flight: mean 224 µs, p99 356 µs.";
+        let answer = "71.1 k IOPS (291 MB/s) at queue depth 16: mean 224 µs, p99 356 µs.";
         assert_eq!(single.answer.as_deref(), Some(answer));
         assert_eq!(single.said, findings_of(&document.verdict));
     }
@@ -720,12 +799,15 @@ mod tests {
     #[test]
     fn every_kind_of_run_is_answered_with_figures() {
         for (run, expected) in [
-            ("copy", "512 MiB in 283 ms: 1.90 GB/s."),
-            ("http", "196 requests/s at a load of 200/s, Poisson arrivals: mean 2.13 ms, p90 3.01 ms."),
+            ("copy", "512 MiB in 283 ms (1.90 GB/s)."),
+            (
+                "http",
+                "196 requests/s at an offered load of 200/s, Poisson arrivals: mean 2.13 ms, p90 3.01 ms.",
+            ),
             ("exec", "The first launch took 1.56 ms; 19 later launches took 1.06 ms in the median."),
             (
                 "failing",
-                "65.0 requests/s at a load of 1 in flight: mean 4.97 ms, p90 7.35 ms. 68 % of the operations failed.",
+                "65.0 requests/s with 1 request in flight: mean 4.97 ms, p90 7.35 ms. 68 % of the operations failed.",
             ),
             ("all-failed", "All 202 operations failed."),
             ("nothing-completed", "No operation completed."),

@@ -15,9 +15,7 @@ pub(super) fn launch(kind: FindingKind, claim: &LaunchClaim) -> String {
     let LaunchClaim { command, cpu_share, share, .. } = claim;
     let (share, cpu) = (percent(*share), percent(*cpu_share));
     let disk = |doing: &str| {
-        format!(
-            "The disk limited {command}: a launch {doing} {share} of its time and ran on a CPU {cpu} of it."
-        )
+        format!("The disk limited {command}: a launch {doing} {share} and ran on a CPU {cpu} of the time.")
     };
     match claim.state {
         LaunchState::OneThread => format!(
@@ -29,28 +27,28 @@ pub(super) fn launch(kind: FindingKind, claim: &LaunchClaim) -> String {
             things(*cpu_share)
         ),
         LaunchState::Ready if kind == FindingKind::Observation => format!(
-            "Other processes kept {command} from running: a launch was ready to run and waited for a CPU {share} of its time, \
-             and ran {cpu} of it."
+            "Other processes kept {command} from running: a launch was ready to run and waited for a CPU \
+            {share} of its time, and ran {cpu} of its time."
         ),
         LaunchState::Ready => format!(
-            "The CPU limited {command}: a launch was ready to run and waited for a CPU {share} of its time, and ran {cpu} of it."
+            "The CPU limited {command}: a launch was ready to run and waited for a CPU {share} of its time, and ran {cpu} of its time."
         ),
         LaunchState::Waits(Doing::Flushes) => disk("waited for flushes"),
         LaunchState::Waits(Doing::Transfers) => disk("waited for reads and writes of files"),
         LaunchState::Waits(Doing::PageFaults) => disk("waited for pages to be read"),
         LaunchState::Waits(Doing::Network) => format!(
             "Another service limited {command}: a launch waited for the other end of a connection {share} of its time and ran \
-             on a CPU {cpu} of it."
+            on a CPU {cpu} of the time."
         ),
         LaunchState::Waits(Doing::Lock) => format!(
-            "A lock limited {command}: all threads of a launch waited for each other {share} of its time. They ran on a CPU \
-             {cpu} of it."
+            "A lock limited {command}: all threads of a launch waited for each other {share} of its time. They \
+            ran on a CPU {cpu} of the time."
         ),
         LaunchState::Waits(Doing::Asleep) => format!(
-            "{command} slept: a launch was asleep (timer) {share} of its time and ran on a CPU {cpu} of it."
+            "{command} slept: a launch was asleep (timer) {share} of its time and ran on a CPU {cpu} of the time."
         ),
         LaunchState::Waits(Doing::Other | Doing::Running) => format!(
-            "{command} waited: a launch was asleep {share} of its time, for what is not known, and ran on a CPU {cpu} of it."
+            "{command} waited: a launch was asleep {share} of its time, for an unknown reason, and ran on a CPU {cpu} of the time."
         ),
     }
 }
@@ -63,7 +61,7 @@ pub(super) fn first(
 ) -> String {
     let more = if first_ms >= later_ms { "more" } else { "less" };
     let why = differences.map_or(String::new(), |differences| match differences {
-        [] => " What the launches used does not show why.".into(),
+        [] => " The resource usage of the launches does not show why.".into(),
         some => {
             let each = some.iter().take(DIFFERENCES_MAX).map(|of| {
                 let [first, later] = [of.before, of.after].map(|value| amount(of.kind, value));
@@ -90,7 +88,7 @@ pub(super) fn shifted(
 ) -> String {
     let at = at_s.map_or(String::new(), |at_s| format!(", after {}", time_s(at_s)));
     let why = differences.map_or(String::new(), |differences| match differences {
-        [] => " What the launches used does not show why.".into(),
+        [] => " The resource usage of the launches does not show why.".into(),
         some => {
             let each = some.iter().take(DIFFERENCES_MAX).map(|of| {
                 let verb = if of.after < of.before { "fell" } else { "rose" };

@@ -1,6 +1,7 @@
 //! What is said about a result, in sentences. Findings, evidence, proof and verdict come as data; here alone they become
 //! text, which the terminal, the page, Markdown, JUnit and JSON show alike. No code reads a sentence.
 
+mod copy;
 mod evidence;
 mod finding;
 mod headline;

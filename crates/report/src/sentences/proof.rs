@@ -1,16 +1,16 @@
-//! What a proof showed.
+//! Proofs in sentences.
 
-use model::result::{ProofAnswer, ProofRow, Turn};
+use model::result::{Direction, ProofAnswer, ProofRow};
 use model::{Estimate, ResultDocument};
 
 use crate::text::{RatioStyle, capitalized, percent};
 
-/// Elasticity below which throughput hardly follows a resource: as `analysis` judges it.
+/// Elasticity below which throughput hardly depends on a resource, as in `analysis`.
 const HARDLY: f64 = 0.5;
-/// A residual whose interval lies above this is worth a sentence.
+/// A residual whose interval is above this gets a sentence.
 const RESIDUAL: f64 = 0.2;
 
-/// The proof of a result in sentences; none where no resource was changed in a round that was completed.
+/// The proof of a result in sentences; none without a completed round.
 pub fn proof(document: &ResultDocument) -> Option<String> {
     let proof = document.proof.as_ref()?;
     let rows: Vec<&ProofRow> = proof.rows.iter().filter(|row| row.rounds > 0).collect();
@@ -21,7 +21,7 @@ pub fn proof(document: &ResultDocument) -> Option<String> {
     let mut text = each.collect::<Vec<String>>().join(" ");
     if let Some(residual) = proof.residual.filter(|residual| residual.low > RESIDUAL) {
         text.push_str(&format!(
-            " {} of the limit lies in what was not changed: the service itself, what it calls, or the load.",
+            " {} of the limit comes from something that was not changed: the service itself, a service that it uses, or the load.",
             percent(residual.value.clamp(0.0, 1.0))
         ));
     }
@@ -35,8 +35,9 @@ pub fn proof_in_short(document: &ResultDocument) -> Option<String> {
     let of = |answers: &[ProofAnswer]| -> Vec<String> {
         let mut names: Vec<String> = Vec::new();
         for resource in rows.chunk_by(|one, next| one.resource == next.resource) {
-            // Less of a resource shows whether it is needed; more of it only whether more would help.
-            let Some(row) = resource.iter().find(|row| row.turn == Turn::Taken).or(resource.first()) else {
+            // A reduction shows whether the resource is needed; an increase only whether more would help.
+            let Some(row) = resource.iter().find(|row| row.turn == Direction::Taken).or(resource.first())
+            else {
                 continue;
             };
             if answers.contains(&row.answer) {
@@ -71,8 +72,8 @@ fn changes(rows: &[&ProofRow]) -> String {
 fn change(row: &ProofRow) -> String {
     let ProofRow { factor, in_force, level, .. } = row;
     let verb = match row.turn {
-        Turn::Taken => "reduced",
-        Turn::Given => "raised",
+        Direction::Taken => "reduced",
+        Direction::Given => "raised",
     };
     let changed = format!("with {factor} {verb} from {in_force} to {level}, throughput");
     let Some((Estimate { value, low, high }, ratio)) = row.elasticity.zip(row.throughput_ratio) else {

@@ -21,7 +21,7 @@ pub(super) fn service(claim: &ServiceClaim) -> String {
                 format!(" {} other threads waited for it at a lock.", things(threads))
             });
             format!(
-                "One thread of {process} was the limit: it ran {} of the time and was ready to run, waiting for a CPU, {} of it. \
+                "One thread of {process} was the limit: it ran {} of the time and waited for a CPU {} of the time. \
                  All threads together used {} CPUs.{lock}",
                 percent(*busiest_thread_cpus),
                 percent(ready_threads.min(1.0)),
@@ -33,7 +33,7 @@ pub(super) fn service(claim: &ServiceClaim) -> String {
                 Stage::Cpu => "computed".to_string(),
                 Stage::Flushes => "waited for flushes".into(),
                 Stage::Transfers => "read and wrote files".into(),
-                Stage::Downstream(peer) => format!("waited for answers of {peer}"),
+                Stage::Downstream(peer) => format!("waited for responses of {peer}"),
             };
             format!(
                 "The pipeline of {process} was the limit: its busiest stage {doing} {} of the time, and the others waited for it. \
@@ -48,7 +48,7 @@ pub(super) fn service(claim: &ServiceClaim) -> String {
             things(*ready_threads)
         ),
         ServiceState::MemoryLimitReached { used_share, read_bytes_per_s, threads } => format!(
-            "The memory limit of {process} was reached: {} of it was in use, {} were read again, and {}.",
+            "The memory limit of {process} was reached: {} of it was in use, reclaimed pages were read again at {}, and {}.",
             percent(*used_share),
             Quantity::BytesPerSecond.show(*read_bytes_per_s),
             busy(claim, *threads, "waited for files or pages")
@@ -74,8 +74,8 @@ pub(super) fn service(claim: &ServiceClaim) -> String {
             format!("The disk limited {process}: {}.{limit}{serial}", busy(claim, *threads, doing))
         }
         ServiceState::Sending { buffered_bytes, in_flight, answer_bytes, bytes_per_s } => format!(
-            "The network limited {process}: {} of answers waited in the send buffers of TCP, with {} requests of {} \
-             each in flight. Answers were sent at {}.",
+            "The network limited {process}: {} of response data waited in the TCP send buffers, with {} \
+            requests of {} each in flight. The send rate was {}.",
             Quantity::Bytes.show(*buffered_bytes),
             things(*in_flight),
             Quantity::Bytes.show(*answer_bytes),
@@ -95,7 +95,7 @@ pub(super) fn service(claim: &ServiceClaim) -> String {
         }
         ServiceState::Downstream { peer, threads } => format!(
             "The service at {peer} behind {process} was the limit: {}.",
-            busy(claim, *threads, "waited for its answer")
+            busy(claim, *threads, "waited for its response")
         ),
         ServiceState::AllThreadsAtWork { most, threads: doing } => {
             let state = match most {
@@ -132,7 +132,7 @@ pub(super) fn service(claim: &ServiceClaim) -> String {
         .host_cpu_share
         .map_or(String::new(), |share| format!(" The CPUs of the host were {} busy.", percent(share)));
     let text = match claim.between_pauses {
-        true => format!("This is about the time between the pauses. {text}"),
+        true => format!("Between the pauses, the limit was the following. {text}"),
         false => text,
     };
     format!("{text}{queue}{host}")
@@ -183,7 +183,7 @@ fn meanwhile(meanwhile: &Meanwhile) -> String {
         |value: Option<String>| value.map_or(String::new(), |value| format!(" ({value} between the pauses)"));
     match meanwhile {
         Meanwhile::GeneratorWaited(share) => format!(
-            "The load generator waited for a CPU {} of the time: the pauses may be its own.",
+            "The load generator waited for a CPU {} of the time, so it may have caused the pauses itself.",
             percent(*share)
         ),
         Meanwhile::MachineStopped => {
@@ -194,7 +194,7 @@ fn meanwhile(meanwhile: &Meanwhile) -> String {
             percent(*share)
         ),
         Meanwhile::Downstream { process, threads } => format!(
-            "During the pauses {} threads of {process} waited for the answer of another service: that service paused.",
+            "During the pauses {} threads of {process} waited for the response of another service: that service paused.",
             things(*threads)
         ),
         Meanwhile::NoCpu { process, threads } => format!(
@@ -212,8 +212,8 @@ fn meanwhile(meanwhile: &Meanwhile) -> String {
             between(busy_share_between.map(percent))
         ),
         Meanwhile::NothingBusy => {
-            "During the pauses neither the service nor a disk was busy: it waited for a lock, a timer or something that is \
-             not watched."
+            "During the pauses neither the service nor a disk was busy: the service waited for a lock, a \
+            timer or a resource that is not watched."
                 .into()
         }
         Meanwhile::NotWatched => {
@@ -221,7 +221,7 @@ fn meanwhile(meanwhile: &Meanwhile) -> String {
         }
         Meanwhile::NotShown => "The counters do not show the cause.".into(),
         Meanwhile::SampledTooSeldom => {
-            "The counters were read too seldom to show the cause: set `sample_every` to a third of a pause or less.".into()
+            "The sampling interval of the counters is too long to show the cause: set `sample_every` to a third of a pause or less.".into()
         }
     }
 }

@@ -40,7 +40,7 @@ pub(super) fn serial_flushes(flushes: &SerialFlushes) -> String {
     )
 }
 
-/// How the requests of the load queued at the device.
+/// The queue of the load's requests at the device.
 pub(super) fn device(kind: FindingKind, about: &str, claim: &DeviceClaim) -> String {
     let transfer = claim.transfer_ms.map_or(String::new(), |ms| format!(", {} per request", time_ms(ms)));
     let queued = format!(
@@ -57,8 +57,9 @@ pub(super) fn device(kind: FindingKind, about: &str, claim: &DeviceClaim) -> Str
                     format!("Latency-bound at queue depth 1: {about} served one operation at a time{took}.")
                 }
                 false => format!(
-                    "Latency-bound: of {} operations in flight, {about} got one at a time{took}. The others waited in the file \
-                     system, as writes that extend one file do in most of them.",
+                    "Latency-bound: of {} operations in flight, {about} received one at a time{took}. \
+                    The others waited in the file system: most file systems serialize writes that extend \
+                    a file.",
                     things(claim.in_flight)
                 ),
             }
@@ -111,7 +112,7 @@ fn bound(bound: &DeviceBound) -> String {
     }
 }
 
-/// What larger blocks gained and cost.
+/// The effect of larger blocks on throughput and response time.
 pub(super) fn block_sizes(from: &SizePoint, to: &SizePoint, series: &str) -> String {
     format!(
         "Blocks of {} instead of {}{}: {} instead of {} ({}), {} instead of {}, mean response time {} instead of {} ({}).",
@@ -129,7 +130,7 @@ pub(super) fn block_sizes(from: &SizePoint, to: &SizePoint, series: &str) -> Str
     )
 }
 
-/// The throughput at a load: operations, and bytes where it moves any.
+/// The throughput at a load: operations, and bytes if there are any.
 fn carried(point: &LoadPoint) -> String {
     match point.bytes_per_s > 0.0 {
         true => format!("{} ({})", per_s(point.rate_per_s), moved(point.bytes_per_s)),
@@ -137,7 +138,7 @@ fn carried(point: &LoadPoint) -> String {
     }
 }
 
-/// Where throughput stopped growing with the load, and what more load cost.
+/// The load at which throughput stops growing, and the latency above it.
 pub(super) fn load_sweep(sweep: &LoadSweep) -> String {
     let LoadSweep { factor, series, first, last, peak, knee } = sweep;
     let (factor, series) = (labels::setting(factor), of_series(series));

@@ -4,12 +4,13 @@ mod limits;
 mod verdicts;
 
 use model::claim::*;
+use model::drain::DrainEnd;
 use model::finding::Levels;
-use model::result::{NotTurned, ProofAnswer, ProofResult, ProofRow, Turn};
-use model::verdict::{Carried, Closest, Limit, SideVerdict, Together, Unclear};
+use model::result::{Direction, NotVaried, ProofAnswer, ProofResult, ProofRow};
+use model::verdict::{Closest, InconclusiveReason, JointEvidence, Limit, SideVerdict, UnsaturatedReason};
 use model::{
-    Claim, Comparison, Detector, Estimate, Evidence, Finding, FindingKind, HostResource, Level, Missing,
-    Owner, Resource, ResourceClass, ResultDocument, Unit, Verdict,
+    CachePlace, Claim, Comparison, Detector, DrainResult, Estimate, Evidence, Finding, FindingKind,
+    HostResource, Level, Missing, Owner, Resource, ResourceClass, ResultDocument, Unit, Verdict, WriteCache,
 };
 
 use super::{evidence, finding, headline, missing, proof, verdict};
@@ -132,6 +133,34 @@ fn findings() -> Vec<Finding> {
         unit: Unit::BytesPerSecond,
         moved_bytes,
         cause,
+    };
+    use CachePlace::{BelowSystem, PageCache};
+    let drain = |end, length_s: f64, writing_s: f64| {
+        let bytes = writing_s * 1.9e8;
+        let bytes_per_s = (writing_s > 0.0).then_some(1.9e8);
+        Some(DrainResult { begin_s: 2.0, end_s: 2.0 + length_s, writing_s, bytes, bytes_per_s, end })
+    };
+    let write_cache = |place, past: Option<f64>, drain| Claim::WriteCache {
+        cache: WriteCache {
+            place,
+            into_bytes_per_s: 1.9e9,
+            past_bytes_per_s: past.map(Estimate::exact),
+            accepted_bytes: Estimate { value: 1.4e9, low: 1.3e9, high: 1.5e9 },
+            capacity_bytes: match place {
+                PageCache => Estimate::exact(1.25e9),
+                _ => Estimate { value: 1.25e9, low: 1.2e9, high: 1.5e9 },
+            },
+            full_at_s: past.map(|_| 0.74),
+        },
+        drain,
+    };
+    let cache_costs = |break_even_bytes| Claim::CacheCosts {
+        configuration: "cache=page-cache".into(),
+        without: "cache=direct".into(),
+        past_bytes_per_s: 26.1e6,
+        without_bytes_per_s: 43.5e6,
+        ratio: Estimate { value: 0.6, low: 0.55, high: 0.65 },
+        break_even_bytes,
     };
     let disk = || Some(Resource::disk("vda"));
     let sizes = DeviceBound::OverSizes {
@@ -312,6 +341,16 @@ fn findings() -> Vec<Finding> {
         found(Observation, None, Claim::Retransmissions { per_s: 80.0, share: 0.02 }),
         found(Observation, None, Claim::PacketsDropped { per_s: 3.0 }),
         found(Observation, None, changed(ChangeCause::WriteBackCache, Some(8.1e9))),
+        found(Observation, None, changed(ChangeCause::CacheBelowSystem, Some(8.1e9))),
+        found(Observation, None, write_cache(PageCache, Some(2.1e8), drain(DrainEnd::Rest, 6.2, 6.0))),
+        found(Observation, None, write_cache(PageCache, Some(2.1e8), drain(DrainEnd::Rest, 36.2, 6.0))),
+        found(Observation, None, write_cache(PageCache, Some(2.1e8), drain(DrainEnd::Rest, 0.0, 0.0))),
+        found(Observation, None, write_cache(PageCache, None, drain(DrainEnd::TimeLimit, 60.0, 60.0))),
+        found(Observation, None, write_cache(PageCache, None, drain(DrainEnd::Interrupted, 3.0, 3.0))),
+        found(Observation, None, write_cache(PageCache, None, None)),
+        found(Observation, None, write_cache(BelowSystem, Some(2.1e8), drain(DrainEnd::Rest, 0.0, 0.0))),
+        found(Observation, None, cache_costs(2.21e8)),
+        found(Observation, None, cache_costs(0.0)),
         found(Observation, None, changed(ChangeCause::Copying, None)),
         found(Observation, None, changed(ChangeCause::NotShown, None)),
         found(

@@ -1,7 +1,7 @@
-//! Which limit binds, and what was missing to say it.
+//! Verdicts in sentences, and the missing evidence.
 
 use model::result::{Configuration, StepVerdict};
-use model::verdict::{Carried, Limit, Together, Unclear};
+use model::verdict::{InconclusiveReason, JointEvidence, Limit, UnsaturatedReason};
 use model::{Claim, Finding, HostResource, Missing, Owner, Resource, ResultDocument, Verdict};
 
 use super::finding::claim_in;
@@ -10,14 +10,14 @@ use super::{evidence, listed, proof};
 use crate::labels;
 use crate::text::{capitalized, per_s, time_ms};
 
-/// Whose verdict it is: a result, and the trials it was judged by; none for all of them.
+/// The context of a verdict: a result, and the judged trials; none for all.
 #[derive(Clone, Copy)]
 struct Judged<'a> {
     document: &'a ResultDocument,
     trials: Option<&'a [String]>,
 }
 
-/// The verdict of a result in sentences. With several configurations it is about the baseline.
+/// The verdict of a result in sentences. With several configurations, that of the baseline.
 pub fn verdict(document: &ResultDocument) -> String {
     let trials = match document.configurations.as_slice() {
         [baseline, _, ..] if !baseline.treatment.is_side => Some(baseline.trials.as_slice()),
@@ -31,7 +31,7 @@ pub fn verdict(document: &ResultDocument) -> String {
     }
 }
 
-/// A verdict that stands in this result, in sentences.
+/// A verdict of this result, in sentences.
 pub fn verdict_of(verdict: &Verdict, document: &ResultDocument) -> String {
     text(verdict, Judged { document, trials: None })
 }
@@ -59,7 +59,7 @@ fn text(verdict: &Verdict, judged: Judged<'_>) -> String {
     }
 }
 
-/// What a finding claims, with the evidence against it: that is part of the sentence, not a footnote.
+/// The claim of a finding with the evidence against it, which is part of the sentence.
 fn claimed(at: Option<usize>, judged: Judged<'_>) -> Option<String> {
     let claim: &Finding = judged.document.findings.get(at?)?;
     let (trials, of) = match judged.trials {
@@ -70,7 +70,7 @@ fn claimed(at: Option<usize>, judged: Judged<'_>) -> Option<String> {
     let against: Vec<String> = claim.against.iter().map(evidence).collect();
     match against.is_empty() {
         true => Some(text),
-        false => Some(format!("{text} Against it: {}.", against.join("; "))),
+        false => Some(format!("{text} Evidence against it: {}.", against.join("; "))),
     }
 }
 
@@ -78,7 +78,7 @@ fn the(resources: &[HostResource]) -> Vec<String> {
     resources.iter().map(|resource| format!("the {}", noun(*resource))).collect()
 }
 
-/// A resource as it stands in a sentence.
+/// The name of a resource within a sentence.
 fn noun(resource: HostResource) -> &'static str {
     match resource {
         HostResource::Cpu => "CPU",
@@ -93,28 +93,31 @@ fn bottleneck(limit: &Limit, at: Option<usize>, judged: Judged<'_>) -> String {
                 .unwrap_or_else(|| format!("{} was the limit.", capitalized(&named(resource))));
             match close_above.is_empty() {
                 true => text,
-                false => format!("{text} Just above it {} would be the limit.", listed(&the(close_above))),
+                false => format!(
+                    "{text} With slightly more of it, {} would be the limit.",
+                    listed(&the(close_above))
+                ),
             }
         }
         Limit::Together { resources, sign } => {
             let why = match sign {
-                Together::EachFollowed => {
-                    "throughput follows each of them, so more of one alone gains little"
+                JointEvidence::EachFollowed => {
+                    "throughput depends on each of them, so more of only one gains little"
                 }
-                Together::RaisingOneGainedNothing => "more of one alone gained nothing",
-                Together::ReducingEitherCosts => "less of either reduces throughput",
+                JointEvidence::RaisingOneGainedNothing => "more of only one gained nothing",
+                JointEvidence::ReducingEitherCosts => "less of either reduces throughput",
             };
             format!("{} are the limit together: {why}.", capitalized(&listed(&the(resources))))
         }
         Limit::CloseTo { resource, other } => format!(
-            "The {0} and {1} are the limit together: less {0} reduces throughput, and more of it alone gains nothing.",
+            "The {0} and {1} are the limit together: less {0} reduces throughput, but more of only it gains nothing.",
             noun(*resource),
             other.as_ref().map_or("something that was not changed".into(), named)
         ),
     }
 }
 
-/// A resource in the middle of a sentence, with its article where it needs one.
+/// A resource within a sentence, with its article if it needs one.
 fn named(resource: &Resource) -> String {
     match &resource.of {
         Some(Owner::Device(_)) => resource.to_string(),
@@ -123,9 +126,9 @@ fn named(resource: &Resource) -> String {
     }
 }
 
-fn not_saturated(carried: &Carried, judged: Judged<'_>) -> String {
+fn not_saturated(carried: &UnsaturatedReason, judged: Judged<'_>) -> String {
     match carried {
-        Carried::Offered { rate_per_s, p99_ms, closest } => {
+        UnsaturatedReason::Offered { rate_per_s, p99_ms, closest } => {
             let closest = closest
                 .as_ref()
                 .map_or(String::new(), |used| format!(" Closest to saturation: {}.", super::closest(used)));
@@ -135,18 +138,18 @@ fn not_saturated(carried: &Carried, judged: Judged<'_>) -> String {
                 time_ms(*p99_ms)
             )
         }
-        Carried::AllThatUsersAsked { load, rate_per_s, mean_ms, finding } => format!(
-            "The load was the limit: {load} give {} at a mean response time of {}. {} Raise the load to find what the system \
-             carries.",
+        UnsaturatedReason::AllThatUsersAsked { load, rate_per_s, mean_ms, finding } => format!(
+            "The load was the limit: {load} give {} at a mean response time of {}. {} Raise the load to \
+            find the capacity of the system.",
             per_s(*rate_per_s),
             time_ms(*mean_ms),
             claimed(Some(*finding), judged).unwrap_or_default()
         ),
-        Carried::Waited { finding } => format!(
+        UnsaturatedReason::Waited { finding } => format!(
             "No resource of the host was the limit. {}",
             claimed(Some(*finding), judged).unwrap_or_default()
         ),
-        Carried::StillGrowing { finding } => {
+        UnsaturatedReason::StillGrowing { finding } => {
             let last = match judged.document.findings.get(*finding).map(|finding| &finding.claim) {
                 Some(Claim::LoadSweep(sweep)) => format!(", {} {}", labels::setting(&sweep.factor), sweep.last.label),
                 _ => String::new(),
@@ -159,7 +162,7 @@ fn not_saturated(carried: &Carried, judged: Judged<'_>) -> String {
     .replace("  ", " ")
 }
 
-fn unclear(reason: &Unclear, judged: Judged<'_>) -> String {
+fn unclear(reason: &InconclusiveReason, judged: Judged<'_>) -> String {
     let ruled_out = |resources: &[Resource]| match resources {
         [] => String::new(),
         some => {
@@ -168,39 +171,39 @@ fn unclear(reason: &Unclear, judged: Judged<'_>) -> String {
         }
     };
     match reason {
-        Unclear::OnlyWatched => "Nothing was driven, only watched: there is no load to judge.".into(),
-        Unclear::Corrupted => {
-            "The data read back is not what was written, so its throughput means nothing.".into()
+        InconclusiveReason::OnlyWatched => {
+            "Plimsoll only recorded counters and drove no load, so there is no bottleneck to find.".into()
         }
-        Unclear::NothingCompleted => "No trial completed: there is nothing to judge.".into(),
-        Unclear::NothingRecorded => {
-            "No operation was recorded in any trial that completed: there is nothing to judge.".into()
+        InconclusiveReason::Corrupted => {
+            "The data read back differs from the data written, so the throughput is invalid.".into()
         }
-        Unclear::AllFailed => "Every operation failed: there is nothing to judge.".into(),
-        Unclear::TooManyFailed => {
-            "Too many operations failed: their rate and response times do not show what limits.".into()
+        InconclusiveReason::NothingCompleted => "No trial completed.".into(),
+        InconclusiveReason::NothingRecorded => "The completed trials recorded no operation.".into(),
+        InconclusiveReason::AllFailed => "Every operation failed.".into(),
+        InconclusiveReason::TooManyFailed => {
+            "Too many operations failed: rate and response times do not show the limit.".into()
         }
-        Unclear::SeveralSaturated { findings } => {
+        InconclusiveReason::SeveralSaturated { findings } => {
             let texts: Vec<String> = findings.iter().filter_map(|at| claimed(Some(*at), judged)).collect();
             format!("More than one resource was saturated. {}", texts.join(" "))
         }
-        Unclear::InSomeTrials { resource, trials, of_trials, ruled_out: others } => format!(
+        InconclusiveReason::InSomeTrials { resource, trials, of_trials, ruled_out: others } => format!(
             "{} looked like the limit in only {trials} of {of_trials} trials.{} Measure longer (`--duration`) or more often \
              (`--replicates`).",
             capitalized(&named(resource)),
             ruled_out(others)
         ),
-        Unclear::NothingSaturated { ruled_out: others } => {
+        InconclusiveReason::NothingSaturated { ruled_out: others } => {
             format!("No bottleneck identified: no resource was saturated.{}", ruled_out(others))
         }
-        Unclear::Disproved { resource } => format!(
+        InconclusiveReason::Disproved { resource } => format!(
             "{} looked like the limit, but the proof shows that it is not. {}",
             capitalized(&named(resource)),
             proof(judged.document).unwrap_or_default()
         )
         .trim_end()
         .to_string(),
-        Unclear::Sides { sides } => {
+        InconclusiveReason::Sides { sides } => {
             let texts: Vec<String> = sides
                 .iter()
                 .map(|side| format!("{}: {}", side.label, verdict_of(&side.verdict, judged.document)))
@@ -210,40 +213,37 @@ fn unclear(reason: &Unclear, judged: Judged<'_>) -> String {
     }
 }
 
-/// What to do for a verdict that is missing, as a sentence.
+/// What to do to get a verdict, as a sentence.
 pub fn missing(missing: &Missing) -> String {
     match missing {
-        Missing::CompletedTrial => "Let at least one trial run to its end.".into(),
-        Missing::Intervals => "Measure again: no trial recorded intervals with operations.".into(),
+        Missing::CompletedTrial => "Run at least one trial to its end.".into(),
+        Missing::Intervals => "Measure again: no trial recorded an interval with operations.".into(),
         Missing::Success => "Measure again with operations that succeed.".into(),
         Missing::FewerFailures => "Measure again with at most 1 % failed operations.".into(),
-        Missing::OneChangedAlone => {
-            "Change one of the saturated resources alone: --prove does it for each of them.".into()
-        }
+        Missing::OneChangedAlone => "Run with --prove: it changes each saturated resource alone.".into(),
         Missing::Source(source) => format!("Make the counters of {source} readable."),
         Missing::GeneratorCpu => "Record the CPU time of the load generator's threads.".into(),
         Missing::GeneratorUndisturbed => {
-            "Measure again where the load generator does not wait for a CPU.".into()
+            "Stop other programs so that the load generator does not wait for a CPU, and measure again."
+                .into()
         }
-        Missing::CpuUse => "Record how busy the CPUs are.".into(),
+        Missing::CpuUse => "Record CPU utilization: watch `host`.".into(),
         Missing::Device => "Use files whose block device is known.".into(),
         Missing::DeviceQueue => "Make the counters of the block device behind the files readable.".into(),
         Missing::WhereOperationsWaited => {
-            "To find the cause, watch the process of the service: --watch process:NAME.".into()
+            "Watch the process of the service to find the cause: --watch process:NAME.".into()
         }
-        Missing::Proof => "To find the limit, change each resource and measure: --prove.".into(),
+        Missing::Proof => "Run with --prove: it changes each resource to find the limit.".into(),
         Missing::OtherLoads(setting) => {
-            format!("To see where throughput stops growing, measure other loads: --vary {setting}=1,4,16,64.")
+            format!("Measure other loads to see where throughput stops growing: --vary {setting}=1,4,16,64.")
         }
         Missing::SamplesOfStep => "Give this step more work, or sample more often (`sample_every`).".into(),
         Missing::Looks => "Launch it more often (--repeat), or do more in one launch.".into(),
-        Missing::OtherFactor => {
-            "Vary other resources: the limit was not among those that were changed.".into()
-        }
+        Missing::OtherFactor => "Vary other resources: none of the changed ones is the limit.".into(),
     }
 }
 
-/// What limits, in a few words: `disk vda`, `mixed: cpu and disk`; none where no resource is named.
+/// The limit in a few words: `disk vda`, `mixed: cpu and disk`; none without a resource.
 pub(crate) fn limiting(verdict: &Verdict) -> Option<String> {
     let Verdict::Bottleneck { limit, .. } = verdict else { return None };
     Some(match limit {
@@ -259,24 +259,27 @@ pub(crate) fn limiting(verdict: &Verdict) -> Option<String> {
     })
 }
 
-/// The findings that a verdict rests on and says, by their places in the result.
+/// The indices of the findings that a verdict is based on.
 pub(crate) fn findings_of(verdict: &Verdict) -> Vec<usize> {
     match verdict {
         Verdict::Bottleneck { finding, .. } => finding.iter().copied().collect(),
         Verdict::GeneratorBound { finding }
         | Verdict::NotSaturated {
-            carried: Carried::AllThatUsersAsked { finding, .. } | Carried::Waited { finding },
+            carried:
+                UnsaturatedReason::AllThatUsersAsked { finding, .. } | UnsaturatedReason::Waited { finding },
         } => vec![*finding],
         Verdict::NotSaturated { .. } => Vec::new(),
-        Verdict::Inconclusive { reason: Unclear::SeveralSaturated { findings }, .. } => findings.clone(),
-        Verdict::Inconclusive { reason: Unclear::Sides { sides }, .. } => {
+        Verdict::Inconclusive { reason: InconclusiveReason::SeveralSaturated { findings }, .. } => {
+            findings.clone()
+        }
+        Verdict::Inconclusive { reason: InconclusiveReason::Sides { sides }, .. } => {
             sides.iter().flat_map(|side| findings_of(&side.verdict)).collect()
         }
         Verdict::Inconclusive { .. } => Vec::new(),
     }
 }
 
-/// What limits a configuration, in a few words: `disk vda`, `nothing was saturated`.
+/// The limit of a configuration in a few words: `disk vda`, `nothing was saturated`.
 pub fn limits_on(configuration: &Configuration) -> Option<String> {
     configuration.verdict.as_ref().map(limit_words)
 }

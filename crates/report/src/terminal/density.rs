@@ -101,7 +101,7 @@ fn axis(from: f64, to: f64, width: usize) -> String {
                 let text =
                     format!("┴{}", Quantity::Milliseconds.show(ms).replace(".00 ", " ").replace(".0 ", " "));
                 let used = if out.is_empty() { 0 } else { out.chars().count() + 1 };
-                let fits = place as usize >= used && place as usize + text.chars().count() <= width + 6;
+                let fits = place as usize >= used && place as usize + text.chars().count() <= width + 3;
                 if place >= 0.0 && ms <= to && fits {
                     out.push_str(&" ".repeat(place as usize - out.chars().count()));
                     out.push_str(&text);

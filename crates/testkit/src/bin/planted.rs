@@ -1,8 +1,8 @@
-//! A small HTTP service with a planted limit: what it does for a request is stated on its command line, so that its
-//! capacity is known beforehand and a verdict about it can be right or wrong.
+//! A small HTTP service with a planted limit: its command line defines the work per request, so that its
+//! capacity is known and a verdict about it can be checked.
 //!
 //! `planted --listen 127.0.0.1:8080 --workers 8 --sleep-ms 40` answers at most 200 requests/s, whatever the host has.
-//! A worker accepts a connection, reads one request, takes the steps in the order of [`Steps`], answers and closes,
+//! A worker accepts a connection, reads one request, executes the steps in the order of [`Steps`], responds and closes,
 //! unless `--keep-alive` is given. Connections beyond the workers wait in the accept queue.
 #![forbid(unsafe_code)]
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a program's own output")]
@@ -19,48 +19,48 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError, RwLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// What is planted; nothing of it unless it is asked for.
+/// The planted limits; by default none.
 #[derive(Debug, Default)]
 struct Options {
     listen: String,
     workers: u32,
     keep_alive: bool,
     steps: Steps,
-    /// How often all work stands still, and how long.
+    /// Interval and duration of pauses.
     pause: Option<(Duration, Duration)>,
-    /// Whether nothing uses a processor meanwhile.
+    /// Whether the CPU is idle during a pause.
     pause_idle: bool,
-    /// Connections to the service behind that exist at all; none for as many as workers.
+    /// Size of the connection pool to the service behind; none for one per worker.
     call_connections: u32,
-    /// Answers in a hundred with the status 500, and with a redirection.
+    /// Percentage of responses with status 500, and of redirections.
     fail_percent: u32,
     redirect_percent: u32,
-    /// Text that every answer holds instead of its bytes.
+    /// Text of every response body.
     text: Option<String>,
-    /// Bytes of the largest answer where they are of any size from none to that.
+    /// Maximum size of responses of random size.
     body_bytes_max: u32,
 }
 
-/// What is done for one request, in this order.
+/// The work for one request, in this order.
 #[derive(Debug, Default, Clone)]
 struct Steps {
-    /// CPU time used by the worker for one request, with all that it takes to accept, read and answer it.
+    /// CPU time used by the worker for one request, including accept, read and response.
     cpu: Duration,
     /// CPU time used by one thread on behalf of all workers.
     single_thread_cpu: Duration,
-    /// Time asleep on average; each time between half and one and a half of it.
+    /// Mean sleep time; each sleep is between 0.5 and 1.5 times as long.
     sleep: Duration,
     /// Time asleep while holding the one lock.
     lock: Duration,
-    /// Blocks of 4 KiB read from the file, past the page cache.
+    /// Blocks of 4 KiB read from the file with direct I/O.
     reads: u32,
     /// Blocks of 4 KiB read from the file through the page cache.
     cached_reads: u32,
-    /// Blocks of 4 KiB written, each made safe.
+    /// Blocks of 4 KiB written, each with a flush.
     flushes: u32,
     /// The service called for each request.
     call: Option<SocketAddr>,
-    /// Bytes of the answer.
+    /// Size of the response in bytes.
     body_bytes: usize,
     file: Option<PathBuf>,
 }
@@ -129,24 +129,24 @@ fn options(mut words: impl Iterator<Item = String>) -> Result<Options, String> {
     Ok(options)
 }
 
-/// What the workers share.
+/// The shared state of the workers.
 struct Shared {
     options: Options,
     listener: TcpListener,
     /// The one lock.
     lock: Mutex<()>,
-    /// Held for writing while all stands still.
+    /// Locked for writing during a pause.
     running: RwLock<()>,
     direct: Option<File>,
     cached: Option<File>,
     blocks: u64,
     state: AtomicU64,
-    /// Work for the one thread, and what tells it that there is some.
+    /// Work for the single thread, and its condition variable.
     single: (Mutex<VecDeque<Ticket>>, Condvar),
     connections: Connections,
 }
 
-/// One worker's wait for the one thread: whether its part is done.
+/// One worker's wait for the single thread: whether its part is done.
 type Ticket = Arc<(Mutex<bool>, Condvar)>;
 
 /// Connections to the service behind, lent to one worker at a time.
@@ -207,7 +207,7 @@ fn work(shared: &Shared) {
         used: thread_time(),
     };
     loop {
-        // A client that goes away in the middle is its own affair.
+        // Disconnected clients are ignored.
         if let Ok((connection, _)) = shared.listener.accept() {
             let _ = worker.serve(shared, connection);
         }
@@ -245,7 +245,7 @@ fn choose(shared: &Shared) -> Option<Vec<u8>> {
     Some(answer(options, status, length))
 }
 
-/// A random number as one of a hundred.
+/// A random number from 0 to 99.
 fn u64_percent(random: u64) -> u32 {
     (random % 100) as u32
 }
@@ -297,7 +297,7 @@ impl Worker {
             ask_the_one(shared);
         }
         if !steps.sleep.is_zero() {
-            // Between half and one and a half of it: users that began together do not stay in step.
+            // A factor of 0.5 to 1.5, so that users that began together do not stay synchronized.
             thread::sleep(steps.sleep.mul_f64(0.5 + shared.unit()));
         }
         if !steps.lock.is_zero() {
@@ -350,7 +350,7 @@ impl Shared {
 
     /// A random number of 53 bits.
     fn random(&self) -> u64 {
-        // xorshift64*, one step by whoever comes.
+        // xorshift64*, shared by all threads.
         let mut state = self.state.load(Ordering::Relaxed);
         state ^= state >> 12;
         state ^= state << 25;
@@ -360,7 +360,7 @@ impl Shared {
     }
 }
 
-/// Uses CPU time until the calling thread has used so much, and stands still while the collector works.
+/// Uses CPU time until the calling thread has used this much, and waits during pauses.
 fn use_cpu_until(shared: &Shared, end: Duration) {
     while thread_time() < end {
         if shared.options.pause.is_some() {
@@ -378,16 +378,16 @@ fn thread_time() -> Duration {
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
-/// Asks the one thread for its part and waits for it.
+/// Queues work for the single thread and waits for it.
 fn ask_the_one(shared: &Shared) {
     let ticket: Ticket = Arc::default();
     let (queue, filled) = &shared.single;
     queue.lock().unwrap_or_else(PoisonError::into_inner).push_back(ticket.clone());
     filled.notify_one();
-    let (done, told) = &*ticket;
+    let (done, reported) = &*ticket;
     let mut done = done.lock().unwrap_or_else(PoisonError::into_inner);
     while !*done {
-        done = told.wait(done).unwrap_or_else(PoisonError::into_inner);
+        done = reported.wait(done).unwrap_or_else(PoisonError::into_inner);
     }
 }
 
@@ -403,13 +403,13 @@ fn work_alone(shared: &Shared) {
         };
         drop(held);
         use_cpu_until(shared, thread_time() + shared.options.steps.single_thread_cpu);
-        let (done, told) = &*ticket;
+        let (done, reported) = &*ticket;
         *done.lock().unwrap_or_else(PoisonError::into_inner) = true;
-        told.notify_one();
+        reported.notify_one();
     }
 }
 
-/// Makes everything stand still now and then: busy itself, as a collector of garbage is, or asleep with `--pause-idle`.
+/// Pauses all work at intervals: busy, like a garbage collector, or asleep with `--pause-idle`.
 fn collect(shared: &Shared) {
     let Some((every, pause)) = shared.options.pause else { return };
     loop {
@@ -427,7 +427,7 @@ fn collect(shared: &Shared) {
 }
 
 impl Connections {
-    /// One request to the service behind, over a connection that is free; waits until one is.
+    /// One request to the service behind, over a free connection; waits for one if necessary.
     fn call(&self, address: SocketAddr) -> io::Result<()> {
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         let mut connection = loop {

@@ -1,7 +1,7 @@
-//! A directory with the entries of a file, and a database server, on loopback: for what is measured from outside. They live
+//! A directory with the entries of a file, and a database server, on loopback, for external measurements. They run
 //! until standard input ends.
 //!
-//! `servers --ldif people.ldif --setting shared_buffers=1GB` prints a line `NAME VALUE` for each thing that is to be known, and
+//! `servers --ldif people.ldif --setting shared_buffers=1GB` prints a line `NAME VALUE` for each property, and
 //! `ready` as the last.
 #![forbid(unsafe_code)]
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a program's own output")]
@@ -46,7 +46,7 @@ fn serve(mut words: impl Iterator<Item = String>) -> Result<(), String> {
     let process = std::fs::read_to_string(&file).map_err(|error| format!("{}: {error}", file.display()))?;
     let directory = Slapd::start(&SlapdOptions { ldif, ..SlapdOptions::default() })
         .ok_or("slapd is not installed (apt-get install slapd)")?;
-    let told = [
+    let reported = [
         ("directory-url", directory.url()),
         ("directory-process", directory.process_id().to_string()),
         ("directory-base", SUFFIX.into()),
@@ -58,7 +58,7 @@ fn serve(mut words: impl Iterator<Item = String>) -> Result<(), String> {
         ("database-process", process.lines().next().unwrap_or_default().into()),
         ("database-folder", database.folder().display().to_string()),
     ];
-    told.iter().for_each(|(name, value)| println!("{name} {value}"));
+    reported.iter().for_each(|(name, value)| println!("{name} {value}"));
     println!("ready");
     let _ = std::io::stdout().flush();
     let mut rest = Vec::new();

@@ -1,5 +1,5 @@
 //! The `command` workload: launches a command again and again, and times each launch until it exits, a port answers, a
-//! line appears or a web page is served.
+//! line appears, a web page is served or a window appears.
 //!
 //! An operation holds nothing but the launch. What comes before it and is not to be timed (ending the previous launch,
 //! the `prepare` command, dropping the page cache) is done while the worker answers `Preparing`: the loop then reaps, the
@@ -13,6 +13,7 @@ mod looks;
 mod readiness;
 mod settings;
 mod usage;
+mod window;
 mod worker;
 
 use std::borrow::Cow;
@@ -20,11 +21,12 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use engine::workload::{LoadError, Share, Worker, Workload, WorkloadKind};
+use engine::clock::Clock;
+use engine::workload::{Admission, LoadError, Operation, Share, Worker, Workload, WorkloadKind};
 use model::experiment::WorkloadInfo;
 use model::random::Random;
 use model::run::{GeneratorRole, OperationUnit, WorkloadTraits};
-use model::{Level, Problems, Settings, Shape};
+use model::{Level, MILLISECOND, Nanos, Problems, Settings, Shape};
 
 use readiness::Until;
 use settings::CommandSettings;
@@ -34,6 +36,9 @@ use worker::{CommandWorker, Failure};
 pub static COMMAND: CommandKind = CommandKind;
 
 static OPERATIONS: &[&str] = &["first", "later"];
+
+/// How often progress is shown and an interruption is noticed during the launches of a warm-up.
+const WARM_UP_LOOK: Nanos = 250 * MILLISECOND;
 
 /// Most launches side by side.
 const WORKERS_MAX: u32 = 256;
@@ -56,7 +61,7 @@ impl WorkloadKind for CommandKind {
     fn info(&self) -> WorkloadInfo {
         WorkloadInfo {
             name: "command",
-            about: "Launches a command and times it until it exits, a port answers, a line appears or a web page is served.",
+            about: "Launches a command and times it until it exits, a port answers, a line appears, a web page is served or a window appears.",
             settings: settings::SETTINGS,
             operations: OPERATIONS,
             traits: &TRAITS,
@@ -84,6 +89,40 @@ struct CommandLoad {
     launched: AtomicU64,
 }
 
+impl CommandLoad {
+    /// Launches what is not measured.
+    fn warm_up(&self, seed: u64, say: &mut dyn FnMut(&str) -> bool) -> Result<(), LoadError> {
+        if self.settings.warmup == 0 {
+            return Ok(());
+        }
+        let mut settings = self.settings.clone();
+        settings.repeat = settings.warmup;
+        let launched = AtomicU64::new(0);
+        let random = Random::stream(seed, 0);
+        let mut worker =
+            CommandWorker::new(&settings, self.output.as_ref(), &self.addresses, &launched, random)?;
+        let clock = Clock::get();
+        let mut done = Vec::new();
+        let mut say_at = clock.now();
+        while worker.submit(Operation { ticket: 0, number: 0 }) != Admission::Exhausted {
+            let now = clock.now();
+            if now >= say_at {
+                say_at = now.saturating_add(WARM_UP_LOOK);
+                let number = launched.load(Ordering::Relaxed);
+                if !say(&format!("warm-up: launch {number} of {}", settings.repeat)) {
+                    return Ok(());
+                }
+            }
+            worker.reap(say_at, &mut done)?;
+            done.clear();
+            if let Some(usages) = worker.usages() {
+                usages.clear();
+            }
+        }
+        Ok(())
+    }
+}
+
 impl Workload for CommandLoad {
     fn operations(&self) -> Vec<String> {
         OPERATIONS.iter().map(ToString::to_string).collect()
@@ -109,7 +148,7 @@ impl Workload for CommandLoad {
         self.settings.check()
     }
 
-    fn prepare(&mut self, _seed: u64, _say: &mut dyn FnMut(&str) -> bool) -> Result<(), LoadError> {
+    fn prepare(&mut self, seed: u64, say: &mut dyn FnMut(&str) -> bool) -> Result<(), LoadError> {
         if let Some(host) = self.settings.until.host() {
             self.addresses = engine::readiness::resolve(host)
                 .map_err(|error| LoadError::new(error, "is the name of the host right?"))?;
@@ -126,7 +165,7 @@ impl Workload for CommandLoad {
             self.output = Some(file);
         }
         self.launched.store(0, Ordering::Relaxed);
-        Ok(())
+        self.warm_up(seed, say)
     }
 
     fn release(&mut self) {
@@ -174,6 +213,7 @@ impl std::fmt::Display for Until {
             Until::Port(host) => write!(f, "port {host} answers"),
             Until::Line(pattern) => write!(f, "a line matches {pattern}"),
             Until::Http(page) => write!(f, "http://{}{} is served", page.host, page.path),
+            Until::Window(title) => write!(f, "a window with `{title}` in its title appears"),
         }
     }
 }

@@ -10,6 +10,7 @@ use model::{MILLISECOND, Nanos, SettingInfo};
 use regex::bytes::Regex;
 
 use super::settings::{UNTIL_HTTP, UNTIL_PORT};
+use super::window::Windows;
 
 /// How often a port is tried: the resolution of what is measured.
 const RETRY: Nanos = MILLISECOND;
@@ -28,6 +29,8 @@ pub(super) enum Until {
     Line(Regex),
     /// When a page is served.
     Http(Page),
+    /// When a window appears whose title contains this.
+    Window(String),
 }
 
 impl Until {
@@ -36,7 +39,7 @@ impl Until {
         match self {
             Until::Port(host) => Some(host),
             Until::Http(page) => Some(&page.host),
-            Until::Exit | Until::Line(_) => None,
+            Until::Exit | Until::Line(_) | Until::Window(_) => None,
         }
     }
 
@@ -45,7 +48,7 @@ impl Until {
         match self {
             Until::Port(_) => Some(&UNTIL_PORT),
             Until::Http(_) => Some(&UNTIL_HTTP),
-            Until::Exit | Until::Line(_) => None,
+            Until::Exit | Until::Line(_) | Until::Window(_) => None,
         }
     }
 
@@ -61,16 +64,18 @@ pub(super) enum Probe<'a> {
     Port(&'a [SocketAddr]),
     Line(Lines<'a>),
     Http(Request),
+    Window(Box<Windows>),
 }
 
 impl Probe<'_> {
-    /// Is it done? Never waits for long.
-    pub(super) fn is_ready(&mut self, now: Nanos) -> io::Result<bool> {
+    /// Is it done? Never waits for long. `group` is the process group of the launch.
+    pub(super) fn is_ready(&mut self, now: Nanos, group: i32) -> io::Result<bool> {
         match self {
             Probe::Exit => Ok(false),
             Probe::Port(addresses) => Ok(connect(addresses).is_some()),
             Probe::Line(lines) => lines.read(),
             Probe::Http(request) => Ok(request.is_answered(now)),
+            Probe::Window(windows) => windows.appeared(group),
         }
     }
 
@@ -79,6 +84,7 @@ impl Probe<'_> {
         match self {
             Probe::Line(lines) if !lines.ended => Some(lines.pipe.as_fd()),
             Probe::Http(request) => request.source(),
+            Probe::Window(windows) => Some(windows.source()),
             _ => None,
         }
     }
@@ -86,9 +92,18 @@ impl Probe<'_> {
     /// When to look again even if nothing becomes readable.
     pub(super) fn look_again(&self, now: Nanos) -> Nanos {
         match self {
-            Probe::Exit | Probe::Line(_) => Nanos::MAX,
+            Probe::Window(windows) if windows.is_behind() => now,
+            Probe::Exit | Probe::Line(_) | Probe::Window(_) => Nanos::MAX,
             Probe::Port(_) => now + RETRY,
             Probe::Http(request) => request.waits_until().unwrap_or(now + RETRY),
+        }
+    }
+
+    /// What was seen of a launch that is not done, for its message; empty when there is nothing to say.
+    pub(super) fn seen(&self) -> String {
+        match self {
+            Probe::Window(windows) => windows.seen(),
+            _ => String::new(),
         }
     }
 

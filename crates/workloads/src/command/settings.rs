@@ -14,6 +14,7 @@ use regex::bytes::Regex;
 use rustix::fs::Access;
 
 use super::readiness::Until;
+use super::window::Windows;
 use crate::group::is_program;
 
 model::settings! {
@@ -22,7 +23,7 @@ model::settings! {
 
     static COMMAND: Key<Vec<String>> = Key::texts(
         "command",
-        "The program and its arguments, started directly.",
+        "The program and its arguments, started directly. One text with blanks is a command line: it is split as a shell would, and given to /bin/sh where it has pipes, variables or patterns.",
     );
 
     static IN_SHELL: Key<bool> = Key::flag(
@@ -33,6 +34,11 @@ model::settings! {
     static REPEAT: Key<u64> = Key::count(
         "repeat", 1..=1_000_000, "10",
         "How often it is launched.",
+    );
+
+    static WARMUP: Key<u64> = Key::count(
+        "warmup", 0..=1_000_000, "0",
+        "Launches before the measurement of a trial, which are not counted. All measured launches are then `later` ones.",
     );
 
     pub(super) static UNTIL_PORT: Key<Option<String>> = Key::text(
@@ -48,6 +54,11 @@ model::settings! {
     pub(super) static UNTIL_HTTP: Key<Option<String>> = Key::text(
         "until_http", "",
         "Time until this page is served with a status of 200 to 399: \"http://HOST:PORT/PATH\".",
+    );
+
+    static UNTIL_WINDOW: Key<Option<String>> = Key::text(
+        "until_window", "",
+        "Time until a new window can be seen whose title contains this text, upper and lower case as written, on the X display of DISPLAY. Not for Wayland: use XWayland.",
     );
 
     static TIMEOUT: Key<Nanos> = Key::time(
@@ -87,6 +98,7 @@ pub(super) struct CommandSettings {
     command: Vec<String>,
     shell: bool,
     pub(super) repeat: u64,
+    pub(super) warmup: u64,
     pub(super) until: Until,
     pub(super) timeout: Nanos,
     pub(super) stop: Nanos,
@@ -96,18 +108,65 @@ pub(super) struct CommandSettings {
     pub(super) output: Option<PathBuf>,
 }
 
+/// The words of a command line that needs no shell; none of one that does, or whose quotes do not match.
+fn words(line: &str) -> Option<Vec<String>> {
+    let mut in_single_quotes = false;
+    let mut quote = None;
+    for c in line.chars() {
+        match (c, quote) {
+            ('\'', None) => in_single_quotes = !in_single_quotes,
+            ('"', _) if !in_single_quotes => quote = if quote.is_some() { None } else { Some(c) },
+            // Within double quotes a shell still replaces variables and commands.
+            ('$' | '`', _) if !in_single_quotes => return None,
+            (
+                '|' | '&' | ';' | '<' | '>' | '(' | ')' | '{' | '}' | '*' | '?' | '[' | '~' | '#' | '!'
+                | '\n',
+                None,
+            ) if !in_single_quotes => {
+                return None;
+            }
+            _ => {}
+        }
+    }
+    let words = shlex::split(line)?;
+    // `NAME=value program` sets a variable.
+    let sets_a_variable = words.first().is_none_or(|word| word.contains('='));
+    (!sets_a_variable && !is_built_in(&words[0])).then_some(words)
+}
+
+/// Commands that change or ask the shell itself, so that only a shell knows them.
+fn is_built_in(word: &str) -> bool {
+    [
+        ".", ":", "cd", "command", "eval", "exec", "exit", "export", "set", "source", "trap", "type",
+        "ulimit", "umask", "unset", "wait",
+    ]
+    .contains(&word)
+        && !is_program(word)
+}
+
 impl CommandSettings {
     /// Reads the settings; every contradiction at once.
     pub(super) fn read(settings: &Settings) -> Result<Self, Problems> {
         let mut problems = Problems::new();
-        let command = settings.get(&COMMAND);
+        let mut command = settings.get(&COMMAND);
+        let mut shell = settings.get(&IN_SHELL);
+        if let [line] = command.as_slice()
+            && !shell
+            && line.trim().contains(char::is_whitespace)
+            && !is_program(line)
+        {
+            match words(line) {
+                Some(words) => command = words,
+                None => shell = true,
+            }
+        }
         if command.first().is_none_or(|program| program.trim().is_empty()) {
             problems.add(&[&COMMAND], "there is no command to launch", "name a program and its arguments");
         }
         if command.iter().any(|word| word.contains('\0')) {
             problems.add(&[&COMMAND], "the command holds a zero byte", "");
         }
-        let ends: [&SettingInfo; 3] = [&UNTIL_PORT, &UNTIL_LINE, &UNTIL_HTTP];
+        let ends: [&SettingInfo; 4] = [&UNTIL_PORT, &UNTIL_LINE, &UNTIL_HTTP, &UNTIL_WINDOW];
         let chosen: Vec<&SettingInfo> = ends.into_iter().filter(|end| settings.has(end)).collect();
         if let [first, second, ..] = chosen.as_slice() {
             problems.add(
@@ -146,14 +205,25 @@ impl CommandSettings {
                 Err((what, help)) => problems.add(&[&UNTIL_HTTP], what, help),
             }
         }
+        if let Some(title) = settings.text(&UNTIL_WINDOW) {
+            match title.trim().is_empty() {
+                false => until = Until::Window(title.into()),
+                true => problems.add(
+                    &[&UNTIL_WINDOW],
+                    "the title of a window must not be empty",
+                    "write a part of it, such as \"Mozilla Firefox\"",
+                ),
+            }
+        }
         let timeout = settings.get(&TIMEOUT);
         if timeout == 0 {
             problems.add(&[&TIMEOUT], "the timeout must be greater than 0", "such as \"60s\"");
         }
         problems.or(CommandSettings {
             command,
-            shell: settings.get(&IN_SHELL),
+            shell,
             repeat: settings.get(&REPEAT),
+            warmup: settings.get(&WARMUP),
             until,
             timeout,
             stop: settings.get(&STOP),
@@ -239,6 +309,11 @@ impl CommandSettings {
                 }
             }
         }
+        if let Until::Window(title) = &self.until
+            && let Err((what, help)) = Windows::open(title)
+        {
+            problems.add(&[&UNTIL_WINDOW], what, help);
+        }
         if self.cold
             && let Err(error) = fs::OpenOptions::new().write(true).open(DROP_CACHES)
         {
@@ -280,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_wrong_is_told_at_once() {
+    fn everything_wrong_is_reported_at_once() {
         let problems = read(&[
             ("until_port", "80"),
             ("until_line", "("),
@@ -316,6 +391,32 @@ mod tests {
     }
 
     #[test]
+    fn a_command_line_is_split_and_given_to_a_shell_only_where_it_needs_one() {
+        for (line, expected) in [
+            ("sleep 0.01", Some(&["sleep", "0.01"][..])),
+            ("sh -c 'echo $HOME | wc'", Some(&["sh", "-c", "echo $HOME | wc"])),
+            ("grep \"a|b\" 'x y'", Some(&["grep", "a|b", "x y"])),
+            ("echo it\\'s", Some(&["echo", "it's"])),
+            ("ls | wc -l", None),
+            ("echo \"$HOME\"", None),
+            ("ls *.rs", None),
+            ("A=1 true x", None),
+            ("cd /tmp", None),
+            ("echo 'open", None),
+        ] {
+            let words = expected.map(|words| words.iter().map(ToString::to_string).collect());
+            assert_eq!(super::words(line), words, "{line}");
+            let settings = read(&[("command", line)]).unwrap();
+            assert_eq!(settings.shell, expected.is_none(), "{line}");
+        }
+        // What comes as several words is taken as it is.
+        let mut settings = Settings::defaults(SETTINGS);
+        settings.set("command", Level::List(["a b", "|"].map(|word| Level::Text(word.into())).into()));
+        let read = CommandSettings::read(&settings).unwrap();
+        assert_eq!((read.command, read.shell), (vec!["a b".to_string(), "|".to_string()], false));
+    }
+
+    #[test]
     fn what_a_launch_lacks_is_found_before_it() {
         let whats = |pairs: &[(&str, &str)]| {
             let problems = read(pairs).unwrap().check();
@@ -329,7 +430,8 @@ mod tests {
                 "the output cannot be written to `/proc/none/x`: No such file or directory (os error 2)"
             ]
         );
-        assert_eq!(whats(&[("command", "sleep 1")]), ["there is no program `sleep 1`"]);
+        assert_eq!(whats(&[("command", "sleep 1")]), [""; 0]);
+        assert_eq!(whats(&[("command", "no-such-program 1")]), ["there is no program `no-such-program`"]);
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().to_string();
         assert_eq!(

@@ -51,6 +51,23 @@ fn each_launch_is_prepared_and_its_output_kept() {
 }
 
 #[test]
+fn launches_of_the_warm_up_are_made_and_not_counted() {
+    let folder = Scratch::new();
+    let log = folder.join("log");
+    let script = format!("echo launch >> '{}'", log.display());
+    let done = run(&script, &[("repeat", "2"), ("warmup", "3")]).unwrap();
+    assert_eq!(done.iter().map(|done| done.kind).collect::<Vec<_>>(), [1, 1]);
+    assert_eq!(fs::read_to_string(&log).unwrap(), "launch\n".repeat(5));
+    // A warm-up that fails stops the run, as nothing measured after it would mean anything.
+    let error = run("exit 3", &[("warmup", "1")]).unwrap_err();
+    assert_eq!(error.to_string().lines().next(), Some("`/bin/sh -c 'exit 3'` ended with exit status 3"));
+    // So does an interruption.
+    let mut workload = configure(&script, &[("warmup", "1000000")]);
+    workload.prepare(0, &mut |_| false).unwrap();
+    assert_eq!(fs::read_to_string(&log).unwrap(), "launch\n".repeat(5));
+}
+
+#[test]
 fn a_failure_is_counted_with_its_reason_or_stops_the_run() {
     for (script, pairs, expected) in [
         ("exit 3", vec![], "exit status 3"),
@@ -153,11 +170,11 @@ impl Server {
         use std::io::{Read, Write};
         let address = format!("127.0.0.1:{}", free_port());
         let stop = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
-        let (told, place) = (stop.clone(), address.clone());
+        let (reported, place) = (stop.clone(), address.clone());
         let thread = std::thread::spawn(move || {
             let mut listener: Option<TcpListener> = None;
             let mut answers = answers.into_iter().cycle();
-            while !told.load(Ordering::Relaxed) {
+            while !reported.load(Ordering::Relaxed) {
                 match (&listener, mark.exists()) {
                     (None, true) => {
                         let new = TcpListener::bind(&place).unwrap();

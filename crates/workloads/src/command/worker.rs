@@ -21,6 +21,7 @@ use super::looks::Looks;
 use super::readiness::{Lines, Probe, Until};
 use super::settings::CommandSettings;
 use super::usage;
+use super::window::Windows;
 
 /// Why a launch failed, and its code in the record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -243,6 +244,10 @@ impl<'a> CommandWorker<'a> {
             Until::Exit => Probe::Exit,
             Until::Port(_) => Probe::Port(self.addresses),
             Until::Http(page) => Probe::Http(Request::new(self.addresses, page)),
+            Until::Window(title) => {
+                let windows = Windows::open(title).map_err(|(what, help)| LoadError::new(what, help))?;
+                Probe::Window(Box::new(windows))
+            }
             Until::Line(pattern) => {
                 let (reader, writer) = std::io::pipe().map_err(wrong)?;
                 command.stdout(writer.try_clone().map_err(wrong)?).stderr(writer);
@@ -290,8 +295,13 @@ impl<'a> CommandWorker<'a> {
         loop {
             // Asked before the probe, so that output written before the end is seen before the end is.
             let ending = launch.group.ending();
-            let ready = launch.probe.is_ready(self.clock.now()).map_err(|error| {
-                LoadError::new(format!("the output of the command cannot be read or kept: {error}"), "")
+            let group = launch.group.number();
+            let ready = launch.probe.is_ready(self.clock.now(), group).map_err(|error| {
+                let what = match launch.probe {
+                    Probe::Window(_) => "windows can no longer be watched",
+                    _ => "the output of the command cannot be read or kept",
+                };
+                LoadError::new(format!("{what}: {error}"), "")
             })?;
             match ending {
                 _ if ready => return Ok(Some(Ok(()))),
@@ -330,7 +340,7 @@ impl<'a> CommandWorker<'a> {
         self.usages.push((ticket, usage));
     }
 
-    fn failure(&self, failure: Failure) -> LoadError {
+    fn failure(&self, failure: Failure, probe: &Probe<'_>) -> LoadError {
         let help = match failure {
             Failure::TimedOut => {
                 "raise the timeout, or allow failure (`allow_failure`, --allow-failure) to count such launches"
@@ -341,7 +351,11 @@ impl<'a> CommandWorker<'a> {
         };
         let how = Failure::describe(failure.code());
         let verb = if failure == Failure::TimedOut { "" } else { "ended with " };
-        LoadError::new(format!("`{}` {verb}{how}", self.settings.command_line()), help)
+        let seen = match probe.seen() {
+            seen if seen.is_empty() => seen,
+            seen => format!("; {seen}"),
+        };
+        LoadError::new(format!("`{}` {verb}{how}{seen}", self.settings.command_line()), help)
     }
 }
 
@@ -411,13 +425,13 @@ impl Worker for CommandWorker<'_> {
             Some(Ok(())) => Outcome::Well,
             Some(Err(failure)) if self.settings.allow_failure => Outcome::Failed(failure.code()),
             Some(Err(failure)) => {
-                let error = self.failure(failure);
+                let error = self.failure(failure, &launch.probe);
                 self.stage = Stage::Stopping(Stopping::new(launch.group, self.settings.stop), launch.probe);
                 return Err(error);
             }
         };
         let Launch { ticket, number, looks, .. } = launch;
-        let kind = u8::from(number > 0);
+        let kind = u8::from(number > 0 || self.settings.warmup > 0);
         done.push(Completion { ticket, done: workload::Done { kind, outcome, bytes: 0, count: 1 } });
         self.done = Some(Done { ticket, number, looks });
         self.stage = Stage::Stopping(Stopping::new(launch.group, self.settings.stop), launch.probe);

@@ -1,4 +1,4 @@
-//! One block on its way: which transfer comes next, whoever carries it out.
+//! One block on its way: which transfer comes next, independent of the back end.
 
 use std::fs::File;
 use std::io;

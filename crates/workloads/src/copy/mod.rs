@@ -18,7 +18,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use engine::workload::{
-    Announce, LoadError, Made, Remains, Share, Unannounced, Worker, Workload, WorkloadKind, find,
+    Announce, Drain, LoadError, Made, Remains, Share, Unannounced, Worker, Workload, WorkloadKind, find,
 };
 use model::experiment::WorkloadInfo;
 use model::run::{GeneratorRole, OperationUnit, WorkloadTraits};
@@ -70,7 +70,7 @@ impl WorkloadKind for CopyKind {
         Ok(Box::new(Copy { settings, announcements, progress: None, copied: None }))
     }
 
-    /// A copy is not told from a file of the user's, and so never removed.
+    /// A copy is not reported from a file of the user's, and so never removed.
     fn remains(&self, made: &Made, _remove: bool) -> Remains {
         match find(made) {
             Err(remains) => remains,
@@ -205,6 +205,14 @@ impl Workload for Copy {
 
     fn describe_failure(&self, code: u32) -> String {
         std::io::Error::from_raw_os_error(code.cast_signed()).to_string()
+    }
+
+    fn drain(&self) -> Option<Drain> {
+        self.settings.drain()
+    }
+
+    fn unwritten_bytes(&self) -> Option<u64> {
+        self.progress.as_ref()?.unwritten_bytes()
     }
 
     fn release(&mut self) {

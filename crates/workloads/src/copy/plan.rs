@@ -1,16 +1,19 @@
 //! What is to be copied where: found before anything is changed.
 
 use std::fs;
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use engine::mounts::Medium;
 use engine::workload::LoadError;
 use model::{Level, Problem, Problems, quantity};
 use rustix::fs::Access;
 
 use super::failure::failed;
 use super::place::{self, Place};
+use crate::device::{disk_of, mount_of};
+
 use super::settings::{CopySettings, DESTINATION, OVERWRITE, SOURCE, Source};
 
 /// One file to copy.
@@ -290,15 +293,55 @@ fn nearest_existing(path: &Path) -> Option<PathBuf> {
     absolute.ancestors().find(|path| path.exists()).map(Path::to_path_buf)
 }
 
-/// The block device a path is or will be on.
-pub(super) fn device_of(path: &Path) -> String {
-    let Some(data) = nearest_existing(path).and_then(|path| fs::metadata(path).ok()) else {
-        return "unknown".into();
-    };
-    let (major, minor) = (rustix::fs::major(data.dev()), rustix::fs::minor(data.dev()));
-    match fs::canonicalize(format!("/sys/dev/block/{major}:{minor}")) {
-        Ok(link) => link.file_name().unwrap_or_default().to_string_lossy().into_owned(),
-        Err(_) => format!("none ({major}:{minor})"),
+/// Where a path is or will be: its block device, or what takes the place of one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Storage {
+    /// The kernel name of the whole device.
+    Device(String),
+    /// A file system without a block device on this host.
+    Mount {
+        medium: Option<Medium>,
+        text: String,
+    },
+    Unknown,
+}
+
+impl Storage {
+    pub(super) fn of(path: &Path) -> Storage {
+        let Some(path) = nearest_existing(path) else { return Storage::Unknown };
+        let Ok(data) = fs::metadata(&path) else { return Storage::Unknown };
+        let mount = mount_of(&path);
+        // Btrfs and others number their files by a device of their own; the mount table names the real one.
+        let behind_mount = || {
+            let source = fs::metadata(&mount.as_ref()?.source).ok()?;
+            source.file_type().is_block_device().then(|| disk_of(source.rdev()))?
+        };
+        match (disk_of(data.dev()).or_else(behind_mount), &mount) {
+            (Some(disk), _) => Storage::Device(disk),
+            (None, Some(mount)) => Storage::Mount {
+                medium: mount.medium(),
+                text: format!("{} ({} at {})", mount.file_system, mount.source, mount.point.display()),
+            },
+            (None, None) => Storage::Unknown,
+        }
+    }
+
+    /// Facts named after `side`: `destination.device`, and the mount without one.
+    pub(super) fn facts(&self, side: &str) -> Vec<(String, Level)> {
+        let fact = |name: &str, text: &str| (format!("{side}.{name}"), Level::Text(text.into()));
+        match self {
+            Storage::Device(name) => vec![fact("device", name)],
+            Storage::Unknown => vec![fact("device", "unknown")],
+            Storage::Mount { medium, text } => {
+                let medium = match medium {
+                    Some(Medium::Network) => "network",
+                    Some(Medium::Program) => "program",
+                    Some(Medium::Memory) => "memory",
+                    None => "other",
+                };
+                vec![fact("device", "none"), fact("mount", text), fact("medium", medium)]
+            }
+        }
     }
 }
 

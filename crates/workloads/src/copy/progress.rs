@@ -227,6 +227,25 @@ impl Progress {
         Ok(())
     }
 
+    /// Bytes of the copies that are in the page cache and on no device yet; none where the kernel does not say, and for
+    /// many files, which would take too long.
+    pub(super) fn unwritten_bytes(&self) -> Option<u64> {
+        const FILES_MAX: usize = 64;
+        if self.places.files.len() > FILES_MAX {
+            return None;
+        }
+        let mut bytes = 0;
+        for (_, place) in &self.places.files {
+            match place.open() {
+                Ok(file) => bytes += engine::page_cache::unwritten_bytes(&file)?,
+                // Not begun yet.
+                Err(error) if error.kind() == ErrorKind::NotFound => {}
+                Err(_) => return None,
+            }
+        }
+        Some(bytes)
+    }
+
     /// Facts about the plan, and how far it is carried out.
     pub(super) fn facts(&self) -> BTreeMap<String, Level> {
         let state = self.state();

@@ -1,11 +1,14 @@
 //! The settings of a copy, and what they mean together.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use model::{Choice, Key, Level, Problem, Problems, Profile, Settings, Shape, quantity};
+use engine::source::HostRoot;
+use engine::workload::Drain;
+use model::{Choice, Key, Level, Nanos, Problem, Problems, Profile, Settings, Shape, quantity};
 
-use super::plan::device_of;
+use super::plan::Storage;
+use crate::device::below;
 
 /// Most blocks in flight.
 pub(super) const OUTSTANDING_MAX: u32 = 1024;
@@ -48,6 +51,11 @@ model::settings! {
     static SYNC: Key<Flush> = Key::choice(
         "sync",
         "When each file is flushed to stable storage (fsync), as an operation of its own.",
+    );
+
+    static DRAIN: Key<Option<Nanos>> = Key::time_or(
+        "drain", "none", "60s",
+        "How long to watch the device at most, after the copy, until it has written what caches accepted; none does not watch.",
     );
 
     static SIZE: Key<Option<u64>> = Key::bytes(
@@ -114,6 +122,8 @@ pub(super) struct CopySettings {
     pub(super) outstanding: u32,
     pub(super) direct: bool,
     pub(super) sync: bool,
+    /// How long to watch the drain at most.
+    pub(super) drain: Option<Nanos>,
     pub(super) bytes_max: Option<u64>,
     pub(super) overwrite: bool,
     pub(super) discard: bool,
@@ -193,6 +203,7 @@ impl CopySettings {
             outstanding,
             direct,
             sync: settings.get(&SYNC) == Flush::AtEnd,
+            drain: settings.get(&DRAIN).filter(|limit| *limit > 0),
             bytes_max: settings.get(&SIZE),
             overwrite: settings.get(&OVERWRITE),
             discard: settings.get(&DISCARD),
@@ -221,10 +232,6 @@ impl CopySettings {
     /// What holds for the whole copy.
     pub(super) fn facts(&self) -> BTreeMap<String, Level> {
         let text = |text: &str| Level::Text(text.into());
-        let source_device = match &self.source {
-            Source::Path(path) => device_of(path),
-            Source::Generated(_) => "generated".into(),
-        };
         let cache =
             if self.direct { "direct" } else { "page-cache, without what was cached of the source before" };
         let sync = match (self.sync, self.direct) {
@@ -232,12 +239,26 @@ impl CopySettings {
             (false, true) => "never: a device may still hold data in a cache of its own",
             (false, false) => "never: data may still be in memory",
         };
-        BTreeMap::from([
-            ("cache".into(), text(cache)),
-            ("sync".into(), text(sync)),
-            ("source.device".into(), text(&source_device)),
-            ("destination.device".into(), text(&device_of(Path::new(&self.destination)))),
-        ])
+        let mut facts =
+            BTreeMap::from([("cache".to_string(), text(cache)), ("sync".to_string(), text(sync))]);
+        match &self.source {
+            Source::Path(path) => facts.extend(Storage::of(path).facts("source")),
+            Source::Generated(_) => _ = facts.insert("source.device".into(), text("generated")),
+        }
+        facts.extend(Storage::of(&self.destination).facts("destination"));
+        facts
+    }
+
+    /// The drain to watch: none of a destination without a device, whose writes no counter shows.
+    pub(super) fn drain(&self) -> Option<Drain> {
+        match (self.drain, Storage::of(&self.destination)) {
+            (Some(at_most), Storage::Device(device)) => {
+                let below = below(&HostRoot::live(), &device);
+                let is_stacked = !below.is_empty();
+                Some(Drain { at_most, devices: if is_stacked { below } else { vec![device] }, is_stacked })
+            }
+            _ => None,
+        }
     }
 }
 
@@ -251,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_wrong_is_told_at_once() {
+    fn everything_wrong_is_reported_at_once() {
         let problems =
             read(&[("source", "generate:much"), ("block_size", "1000B"), ("size", "0B")]).unwrap_err();
         let whats: Vec<&str> = problems.0.iter().map(|problem| problem.what.as_str()).collect();

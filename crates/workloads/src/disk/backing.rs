@@ -5,10 +5,9 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use engine::mounts::{Mount, mounts};
-use engine::source::HostRoot;
+use engine::mounts::MEMORY;
 
-use super::target::{disk_of, parent};
+use crate::device::{disk_of, mount_of};
 
 /// File systems whose files the kernel makes up: nothing that is written to them is kept, and what is read is computed.
 const MADE_UP: &[&str] = &[
@@ -32,18 +31,8 @@ const MADE_UP: &[&str] = &[
     "tracefs",
 ];
 
-/// File systems that are memory.
-const MEMORY: &[&str] = &["tmpfs", "ramfs", "devtmpfs", "hugetlbfs"];
-
 /// Devices below devices below devices: more than this is a loop in what the kernel says.
 const DEPTH_MAX: u32 = 16;
-
-/// The mount a path lies on: the one with the longest mount point, the last of several at the same place.
-pub(super) fn mount_of(path: &Path) -> Option<Mount> {
-    let path = fs::canonicalize(path).or_else(|_| fs::canonicalize(parent(path))).ok()?;
-    let mounts = mounts(&HostRoot::live()).ok()?.into_iter();
-    mounts.filter(|mount| path.starts_with(&mount.point)).max_by_key(|mount| mount.point.as_os_str().len())
-}
 
 /// Why a file in this folder would be no file on a disk; none when it may be one.
 pub(super) fn made_up(folder: &Path) -> Option<String> {
@@ -149,7 +138,7 @@ mod tests {
         let root = folder.path("");
         let file = |name: &str, content: &str| {
             let path = root.join(name);
-            fs::create_dir_all(parent(&path)).unwrap();
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(path, content).unwrap();
         };
         file("vda/size", "1");

@@ -13,10 +13,12 @@ use model::{Level, MILLISECOND, Nanos, Shape, quantity};
 use rustix::fs::Advice;
 
 use super::calls::CallWorker;
+use super::nothing::NothingWorker;
 use super::pattern::{Pattern, Place};
 use super::prepare::Ready;
 use super::ring::{self, RingFlags, RingWorker};
 use super::settings::{Access, BackEndChoice, DiskPlan};
+use super::stream::Kinds;
 
 /// Most threads in place of operations in flight.
 const THREADS_MAX: u64 = 256;
@@ -55,6 +57,8 @@ pub(super) enum BackEnd {
     SystemCalls,
     /// The threads of the plan, each of which carries out the operations of its queue one after another.
     SystemCallsInTurn,
+    /// Nothing is issued.
+    Nothing,
 }
 
 impl BackEnd {
@@ -63,6 +67,7 @@ impl BackEnd {
         match self {
             BackEnd::IoUring(_) => "io_uring",
             BackEnd::SystemCalls | BackEnd::SystemCallsInTurn => "system-calls",
+            BackEnd::Nothing => "none",
         }
     }
 
@@ -71,6 +76,7 @@ impl BackEnd {
             BackEnd::IoUring(_) => "io_uring",
             BackEnd::SystemCalls => "system calls on one thread per operation",
             BackEnd::SystemCallsInTurn => "system calls one after another",
+            BackEnd::Nothing => "nothing",
         }
     }
 
@@ -79,6 +85,7 @@ impl BackEnd {
             BackEnd::IoUring(_) => "back_end.io_uring.rate",
             BackEnd::SystemCalls => "back_end.system_calls.rate",
             BackEnd::SystemCallsInTurn => "back_end.system_calls_in_turn.rate",
+            BackEnd::Nothing => "back_end.none.rate",
         }
     }
 
@@ -93,7 +100,7 @@ impl BackEnd {
             }
         };
         let threads = match self {
-            BackEnd::IoUring(_) => u64::from(plan.threads),
+            BackEnd::IoUring(_) | BackEnd::Nothing => u64::from(plan.threads),
             BackEnd::SystemCalls => THREADS_MAX,
             BackEnd::SystemCallsInTurn => u64::from(plan.threads).max(least),
         };
@@ -111,6 +118,7 @@ impl BackEnd {
             BackEnd::IoUring(_) => Box::new(RingWorker::new(plan, ready, share)?),
             BackEnd::SystemCalls => Box::new(CallWorker::new(plan, ready, share, false)?),
             BackEnd::SystemCallsInTurn => Box::new(CallWorker::new(plan, ready, share, true)?),
+            BackEnd::Nothing => Box::new(NothingWorker::new(plan, ready, share)),
         })
     }
 }
@@ -182,6 +190,13 @@ pub(super) fn choose(plan: &DiskPlan, ready: Option<&Ready>, shape: &Shape) -> C
     if plan.back_end == BackEndChoice::SystemCalls {
         return Choice::new(BackEnd::SystemCalls, Basis::Requested, "the experiment requests it");
     }
+    if plan.back_end == BackEndChoice::Nothing {
+        return Choice::new(
+            BackEnd::Nothing,
+            Basis::Requested,
+            "no I/O is issued, as the experiment requests",
+        );
+    }
     let ring = match ring::probe() {
         Ok(flags) => BackEnd::IoUring(flags),
         Err(error) => {
@@ -195,6 +210,9 @@ pub(super) fn choose(plan: &DiskPlan, ready: Option<&Ready>, shape: &Shape) -> C
     let threads = u64::from(plan.threads).min(users(shape)).max(1);
     let depth = users(shape).div_ceil(threads);
     let is_open = matches!(shape, Shape::Open { .. });
+    if plan.has_memory() {
+        return Choice::new(ring, Basis::Rule, "a try would change where the operations of the run go");
+    }
     if plan.direct && is_open {
         let reason =
             "arrivals do not wait for completions, and a ring holds any number of operations in flight";
@@ -218,9 +236,10 @@ pub(super) fn choose(plan: &DiskPlan, ready: Option<&Ready>, shape: &Shape) -> C
     let usual = Choice::new(ring, Basis::Rule, "the usual choice; nothing was compared");
     let Some(ready) = ready else { return usual };
     let key = match plan.is_job {
-        // Copies differ in their files only.
+        // Copies differ in their files and names only.
         true => {
-            let alike = DiskPlan { files: Vec::new(), offset: 0, is_copy: false, ..plan.clone() };
+            let (files, kinds) = (Vec::new(), Kinds::default());
+            let alike = DiskPlan { files, kinds, offset: 0, is_copy: false, ..plan.clone() };
             format!("{alike:?} {}", users(shape))
         }
         false => format!("{plan:?} {} {is_open}", users(shape)),
@@ -319,7 +338,7 @@ impl Try<'_> {
     fn rate(self) -> Result<f64, LoadError> {
         let clock = Clock::get();
         std::thread::scope(|scope| {
-            let (tell, told) = channel();
+            let (tell, reported) = channel();
             let mut go = Vec::new();
             for index in 0..self.workers {
                 let (start, started) = channel::<()>();
@@ -352,14 +371,14 @@ impl Try<'_> {
             }
             drop(tell);
             for _ in 0..self.workers {
-                told.recv().unwrap_or(Ok((0, 0)))?;
+                reported.recv().unwrap_or(Ok((0, 0)))?;
             }
             let begun = clock.now();
             for start in &go {
                 let _ = start.send(());
             }
             let (mut completed, mut end) = (0, begun);
-            for result in told {
+            for result in reported {
                 let (count, at) = result?;
                 completed += count;
                 end = end.max(at);

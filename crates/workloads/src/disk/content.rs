@@ -82,6 +82,16 @@ pub(super) fn is_own(bytes: &[u8]) -> bool {
 
 const MAGIC: u32 = u32::from_le_bytes(*b"Plim");
 
+/// Fills `block` with `bytes` again and again.
+pub(super) fn repeat(bytes: &[u8], block: &mut [u8]) {
+    block.chunks_mut(bytes.len().max(1)).for_each(|part| part.copy_from_slice(&bytes[..part.len()]));
+}
+
+/// Whether `block` is `bytes` again and again.
+pub(super) fn is_repeated(bytes: &[u8], block: &[u8]) -> bool {
+    block.chunks(bytes.len().max(1)).all(|part| part == &bytes[..part.len()])
+}
+
 /// What is wrong with a block that was read back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Damage {
@@ -93,11 +103,14 @@ pub(super) enum Damage {
     Misplaced,
     /// A whole block, older than what was written last: a lost write.
     Stale,
+    /// Not what `expect` says.
+    Unexpected,
 }
 
 impl Damage {
     /// Every kind; the place plus one is its failure code.
-    pub(super) const ALL: [Damage; 4] = [Damage::Foreign, Damage::Checksum, Damage::Misplaced, Damage::Stale];
+    pub(super) const ALL: [Damage; 5] =
+        [Damage::Foreign, Damage::Checksum, Damage::Misplaced, Damage::Stale, Damage::Unexpected];
 
     /// Its failure code.
     pub(super) fn code(self) -> u32 {
@@ -112,6 +125,7 @@ impl Damage {
             }
             Damage::Checksum => "the block read back does not match its checksum: damaged or torn",
             Damage::Misplaced => "the block read back belongs to another place: a misdirected read or write",
+            Damage::Unexpected => "the block read back holds other bytes than `expect` says",
             Damage::Stale => "the block read back is older than what was written: a lost write",
         }
     }
@@ -221,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn every_damage_is_told_apart() {
+    fn every_damage_is_distinguished() {
         let block = sealed(8192, 3);
         assert_eq!(open(&block, 8192), Ok(Stamp { seed: 9, generation: 3 }));
         assert_eq!(open(&block, 4096), Err(Damage::Misplaced));

@@ -6,12 +6,12 @@ use model::Level;
 
 use super::backing;
 use super::prepare::Ready;
-use super::settings::DiskPlan;
+use super::settings::{BackEndChoice, DiskPlan};
 use super::target::{self, Target, Unbacked, queue_attribute};
 
 /// Share of the files' used part that is in the page cache; none with direct I/O, or where the kernel cannot tell.
 pub(super) fn resident_share(plan: &DiskPlan, ready: &Ready) -> Option<f64> {
-    if plan.direct {
+    if plan.direct || plan.back_end == BackEndChoice::Nothing {
         return None;
     }
     let (mut resident, mut total) = (0, 0);
@@ -92,6 +92,9 @@ pub(super) fn together(jobs: Vec<(&str, BTreeMap<String, Level>)>) -> BTreeMap<S
 pub(super) fn facts(plan: &DiskPlan, ready: &Ready) -> BTreeMap<String, Level> {
     let mut facts = BTreeMap::new();
     let mut set = |name: &str, level: Level| drop(facts.insert(name.to_string(), level));
+    if plan.back_end == BackEndChoice::Nothing {
+        return facts;
+    }
     set("cache", Level::Text(if plan.direct { "direct" } else { "page-cache" }.into()));
     set("compressible", Level::Percent(plan.compressible_percent));
     set("file.bytes", Level::Bytes(ready.files.iter().map(|file| file.bytes).sum()));

@@ -3,12 +3,16 @@
 //! Options that only concern how fio does its work are accepted and named in a note where that helps; options that would
 //! make the load another one are a problem with the line and what to write instead.
 
+mod arithmetic;
+mod content;
 mod engines;
 mod files;
 mod options;
+mod priority;
 mod sections;
 mod translate;
 mod value;
+mod zones;
 
 use model::problem::Problems;
 use model::{Level, Load, Nanos, Process, SECOND, Settings, load};
@@ -17,7 +21,7 @@ use super::jobs::{self, JOBS_MAX};
 use super::settings::{self, SETTINGS};
 pub use sections::Surroundings;
 use sections::{At, Job, Reader};
-use translate::Draft;
+use translate::{Draft, Latency};
 
 /// A job file, read: loads that follow one another. At least one.
 #[derive(Clone, Debug, PartialEq)]
@@ -37,6 +41,8 @@ pub struct FioStep {
     pub workload: Settings,
     /// Settings of the load.
     pub load: Settings,
+    /// What is good enough, as `--goal` takes it.
+    pub goals: Vec<String>,
 }
 
 /// What differs from fio.
@@ -135,10 +141,23 @@ impl Reader<'_> {
                 load.set(load::CLOSED.name, Level::Count(draft.in_flight));
                 load.set(load::THINK.name, Level::Time(draft.think));
             }
+            if draft.weight.is_some() {
+                self.note("flow: has no effect where one job is alone");
+            }
+            let goals = self.search(draft, &mut workload, &mut load);
             if draft.start > 0 {
                 self.note("startdelay: has no effect where one job is alone: the clock starts with it");
             }
-            return FioStep { name, workload, load };
+            return FioStep { name, workload, load, goals };
+        }
+        for draft in drafts {
+            if let Some(latency) = draft.latency {
+                self.problem(
+                    latency.at,
+                    "`latency_target` beside other jobs is not supported",
+                    "separate them with stonewall",
+                );
+            }
         }
         let mut texts = Vec::new();
         let total: usize = drafts.iter().map(|draft| draft.copies.len()).sum();
@@ -149,6 +168,7 @@ impl Reader<'_> {
             self.problem(at, what, format!("at most {JOBS_MAX}"));
         }
         let is_lonely = drafts.len() == 1;
+        let mut flows = false;
         for draft in drafts {
             for own in draft.copies.iter().take(JOBS_MAX) {
                 let mut settings = draft.settings.clone();
@@ -166,14 +186,51 @@ impl Reader<'_> {
                 if draft.think > 0 {
                     set("think", Level::Time(draft.think));
                 }
+                if let Some((weight, group)) = draft.weight.filter(|_| !is_lonely) {
+                    flows = true;
+                    set("weight", Level::Count(weight));
+                    if group > 0 {
+                        set("weight_group", Level::Count(group));
+                    }
+                }
                 if draft.start > 0 && !is_lonely {
                     set("start", Level::Time(draft.start));
                 }
                 texts.push(Level::Text(jobs::write(&draft.name, &settings)));
             }
         }
+        if flows {
+            self.note(
+                "flow: response time includes the wait for the other jobs; service time is what fio reports",
+            );
+        }
         workload.set(settings::JOBS.name, Level::List(texts));
-        FioStep { name, workload, load }
+        FioStep { name, workload, load, goals: Vec::new() }
+    }
+
+    /// `latency_target` as steps of growing queue depth, each as long as fio's window, and a goal.
+    fn search(&mut self, draft: &Draft, workload: &mut Settings, load: &mut Settings) -> Vec<String> {
+        let Some(Latency { target, window, part, .. }) = draft.latency else { return Vec::new() };
+        let most = draft.in_flight.max(1);
+        let mut depths: Vec<u64> = std::iter::successors(Some(1_u64), |depth| depth.checked_mul(2))
+            .take_while(|depth| *depth < most)
+            .collect();
+        depths.push(most);
+        workload.0.remove(settings::OUTSTANDING.name);
+        let time = window.saturating_mul(depths.len() as u64).max(SECOND);
+        let texts = depths.iter().map(|depth| Level::Text(depth.to_string()));
+        load.set(load::STEPS.name, Level::List(texts.collect()));
+        load.set(load::MEASURE.name, Level::Time(time));
+        let target = model::quantity::duration(target);
+        self.note_unless(
+            format!(
+                "latency_target: the queue depths {} are held for {} each, and the table by load shows which of them stay below {target}; the goal is about all of them together. fio searches between them",
+                depths.iter().map(u64::to_string).collect::<Vec<_>>().join(", "),
+                model::quantity::duration(time / depths.len() as u64),
+            ),
+            Some(load::MEASURE.name),
+        );
+        vec![format!("response.{part} <= {target}")]
     }
 
     /// Warm-up and measured time of a step.
@@ -203,6 +260,10 @@ impl Reader<'_> {
                 draft.name
             ));
         }
+        if drafts.iter().any(|draft| draft.latency.is_some()) {
+            // Steps and their time have a note of their own.
+            return settings;
+        }
         if runtime.is_none() {
             self.note_unless(
                 format!(
@@ -213,7 +274,7 @@ impl Reader<'_> {
             );
         } else if drafts.iter().any(|draft| !draft.is_time_based && !draft.has_end) {
             self.note(
-                "fio stops when `size` is done, if earlier than `runtime`; here operations go on for the whole measured time",
+                "fio stops when `size` is done, if earlier than `runtime`; here the load runs for the whole measured time",
             );
         }
         settings

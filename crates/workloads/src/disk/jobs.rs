@@ -44,6 +44,16 @@ model::settings! {
         "Closed loop: wait between one operation and the next.",
     );
 
+    pub(super) static WEIGHT: Key<Option<u32>> = Key::count(
+        "weight", 1..=1_000_000, "",
+        "Closed loop: jobs that have weights issue operations in their proportion.",
+    );
+
+    pub(super) static WEIGHT_GROUP: Key<u32> = Key::count(
+        "weight_group", 0..=1_000_000, "0",
+        "Jobs are in proportion with those of the same group.",
+    );
+
     pub(super) static START: Key<Option<Nanos>> = Key::time(
         "start", "",
         "How long after the start of the load the job begins.",
@@ -59,6 +69,8 @@ pub(super) struct Job {
     /// The arrivals of all its lanes; none where they are those of the whole load.
     pub(super) shape: Option<Shape>,
     pub(super) delay: Nanos,
+    /// Weight of its operations, and its group.
+    pub(super) weight: Option<(u64, u32)>,
 }
 
 impl Job {
@@ -108,7 +120,7 @@ pub(super) fn read(settings: &Settings) -> Result<Vec<Job>, Problems> {
     let texts = settings.get(&JOBS);
     if texts.is_empty() {
         let plan = DiskPlan::read(settings)?;
-        return Ok(vec![Job { name: String::new(), plan, shape: None, delay: 0 }]);
+        return Ok(vec![Job { name: String::new(), plan, shape: None, delay: 0, weight: None }]);
     }
     let mut problems = Problems::new();
     let mut jobs = Vec::new();
@@ -156,11 +168,13 @@ pub(super) fn read(settings: &Settings) -> Result<Vec<Job>, Problems> {
         return Err(problems);
     }
     let mut names = Vec::new();
-    let mut seen: Vec<String> = Vec::new();
-    for job in &mut jobs {
+    let mut seen: Vec<(&str, &str)> = Vec::new();
+    for (job, text) in jobs.iter_mut().zip(&texts) {
         job.plan.is_job = true;
-        job.plan.is_copy = seen.contains(&job.name);
-        seen.push(job.name.clone());
+        let (name, stated) = halves(text, ':').unwrap_or_default();
+        let (name, stated) = (name.trim(), stated.trim());
+        job.plan.is_copy = seen.iter().any(|other| other.0 == name || other.1 == stated);
+        seen.push((name, stated));
         job.plan.kinds = Kinds::within(&job.plan, &job.name, &mut names);
     }
     let lanes: usize = jobs.iter().map(|job| job.plan.lanes as usize).sum();
@@ -239,6 +253,13 @@ fn job(base: &Settings, text: &str) -> Result<Job, Problems> {
             "keep one of them",
         );
     }
+    if rate.is_some() && load.given(&WEIGHT) {
+        problems.add(
+            &[&JOBS],
+            format!("job [{name}]: `rate` and `weight` contradict each other"),
+            "keep one of them",
+        );
+    }
     if load.given(&ARRIVALS) && rate.is_none() {
         problems.add(
             &[&JOBS],
@@ -254,7 +275,8 @@ fn job(base: &Settings, text: &str) -> Result<Job, Problems> {
                 }
                 None => Shape::Closed { users: Profile::Constant(plan.in_flight() as f64), think },
             };
-            Ok(Job { name, plan, shape: Some(shape), delay: load.get(&START).unwrap_or(0) })
+            let weight = load.get(&WEIGHT).map(|weight| (u64::from(weight), load.get(&WEIGHT_GROUP)));
+            Ok(Job { name, plan, shape: Some(shape), delay: load.get(&START).unwrap_or(0), weight })
         }
         _ => Err(problems),
     }
@@ -283,7 +305,10 @@ fn verify_alike(jobs: &mut [Job], problems: &mut Problems) {
         for (at, other) in jobs.iter().enumerate().filter(|(at, _)| *at != index) {
             let shared = job.plan.files.iter().find(|file| other.plan.files.contains(file));
             let is_first = at > index || !other.plan.verify;
-            if let Some(file) = shared.filter(|_| is_first && (other.plan.writes() || job.plan.writes())) {
+            // Those that verify the same files know of each other's writes.
+            let is_known = other.plan.verify && other.plan.files == job.plan.files;
+            let harms = is_first && !is_known && (other.plan.writes() || job.plan.writes());
+            if let Some(file) = shared.filter(|_| harms) {
                 problems.add(
                     &[&JOBS, &VERIFY],
                     format!(

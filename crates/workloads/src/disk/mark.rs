@@ -164,11 +164,21 @@ pub(super) fn is_recognized(file: &File, size: u64) -> io::Result<bool> {
             Some(Ok(read)) => read,
             _ => file.read_at(block, place)?,
         };
-        if read < expected || !content::is_own(&block[..expected]) {
+        // A hole, as a discard leaves it, holds nothing to lose.
+        if read < expected || !(content::is_own(&block[..expected]) || is_hole(file, place, expected as u64))
+        {
             return Ok(false);
         }
     }
     Ok(true)
+}
+
+/// Whether nothing is stored in a part of a file.
+fn is_hole(file: &File, place: u64, bytes: u64) -> bool {
+    match rustix::fs::seek(file, rustix::fs::SeekFrom::Data(place)) {
+        Ok(data) => data >= place + bytes,
+        Err(error) => error == rustix::io::Errno::NXIO,
+    }
 }
 
 /// A number from 0 to `below - 1` that nobody can predict.

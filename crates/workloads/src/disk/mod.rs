@@ -8,7 +8,7 @@
 //!
 //! Several loads at once are jobs (`jobs`), each with its own settings, files, arrivals and stream of operations.
 //!
-//! Files that Plimsoll makes carry a mark (`mark`). They are used again without being written anew, and only they may be
+//! Files that Plimsoll makes carry a mark (`mark`). They are used again without being rewritten, and only they may be
 //! written without being named in `overwrite`, and only while their content is Plimsoll's. A file made without `keep` is
 //! removed by `clean_up`; one that a killed run left only by a run that wrote to it.
 
@@ -18,12 +18,16 @@ mod calls;
 mod choice;
 mod claim;
 mod content;
+mod contradictions;
+pub mod diskspd;
 mod facts;
 mod failure;
 pub mod fio;
+mod flow;
 mod grammar;
 pub mod jobs;
 mod mark;
+mod nothing;
 mod own;
 mod pattern;
 mod prepare;
@@ -33,10 +37,15 @@ mod random;
 mod ring;
 mod sample;
 mod settings;
+mod sprandom;
+mod spread;
 pub mod sqlio;
 mod stream;
 mod survey;
 mod target;
+mod typed;
+mod walk;
+mod zones;
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -54,12 +63,14 @@ use model::{DoubtKind, Level, Problems, Settings, Shape};
 
 use choice::{BackEnd, Choice};
 use content::Damage;
+use flow::Flow;
 use jobs::Job;
-use own::OwnFile;
-use prepare::Ready;
-pub use probe::{Ground, probe_ground, probe_io_uring};
+use prepare::{Kept, Ready};
+pub use probe::{Storage, probe_io_uring, probe_storage};
 pub use profile::{PROFILES, Profile};
+use settings::BackEndChoice;
 pub use settings::{JOBS, OUTSTANDING, OVERWRITE, PATTERN, SETTINGS};
+use zones::Zones;
 
 /// The kind.
 pub struct DiskKind;
@@ -96,7 +107,7 @@ impl WorkloadKind for DiskKind {
     fn configure(&self, settings: &Settings) -> Result<Box<dyn Workload>, Problems> {
         Ok(Box::new(Disk {
             parts: jobs::read(settings)?.into_iter().map(Part::new).collect(),
-            made: Vec::new(),
+            kept: Kept::default(),
             announcements: Arc::new(Unannounced),
             claims: Vec::new(),
             driven: AtomicBool::new(false),
@@ -116,8 +127,7 @@ impl WorkloadKind for DiskKind {
 struct Disk {
     /// Its jobs; one where the load is not made of several.
     parts: Vec<Part>,
-    /// Files to remove or to mark in the end.
-    made: Vec<OwnFile>,
+    kept: Kept,
     announcements: Arc<dyn Announce>,
     /// Block devices that stay claimed between the trials.
     claims: Vec<Arc<File>>,
@@ -196,6 +206,44 @@ impl Disk {
     }
 }
 
+/// Jobs that verify the same files know of each other's writes.
+fn share_ledgers(parts: &mut [Part]) {
+    for at in 0..parts.len() {
+        let files = &parts[at].job.plan.files;
+        let verifies = |part: &Part| part.job.plan.verify && part.job.plan.files == *files;
+        if !verifies(&parts[at]) || parts[at].ready.as_ref().is_none_or(|ready| ready.ledger.is_some()) {
+            continue;
+        }
+        let together: Vec<usize> = (at..parts.len()).filter(|other| verifies(&parts[*other])).collect();
+        let jobs: Vec<(u64, Vec<u64>)> = together
+            .iter()
+            .map(|other| &parts[*other])
+            .map(|part| {
+                (
+                    part.job.plan.offset,
+                    part.ready.iter().flat_map(|ready| &ready.files).map(|file| file.bytes).collect(),
+                )
+            })
+            .collect();
+        let ledger = Arc::new(prepare::Ledger::new(parts[at].job.plan.unit(), &jobs));
+        for other in together {
+            if let Some(ready) = &mut parts[other].ready {
+                ready.ledger = Some(Arc::clone(&ledger));
+            }
+        }
+    }
+}
+
+/// Jobs on the same file have the same zones, as far as they agree on their size.
+fn share_zones(ready: &mut Ready, known: &mut Vec<(PathBuf, Arc<Zones>)>) {
+    let (Some(zones), Some(file)) = (&ready.zones, ready.files.first()) else { return };
+    let same = known.iter().find(|(path, other)| *path == file.path && other.bytes() == zones.bytes());
+    match same {
+        Some((_, other)) => ready.zones = Some(Arc::clone(other)),
+        None => known.push((file.path.clone(), Arc::clone(zones))),
+    }
+}
+
 impl Workload for Disk {
     fn operations(&self) -> Vec<String> {
         let mut names = Vec::new();
@@ -222,6 +270,8 @@ impl Workload for Disk {
     }
 
     fn describe_operations(&self, traits: &mut WorkloadTraits) {
+        // Without I/O no figure is a disk's.
+        traits.storage &= self.parts.iter().any(|part| part.job.plan.back_end != BackEndChoice::Nothing);
         let names = self.operations();
         let transfers = [("read", Transfer::Read), ("write", Transfer::Write), ("fsync", Transfer::Flush)];
         for (operation, transfer) in transfers {
@@ -237,7 +287,7 @@ impl Workload for Disk {
 
     /// Where each job states how many operations it has.
     fn ends_by_itself(&self) -> bool {
-        self.parts.iter().all(|part| part.job.plan.operations.is_some())
+        self.parts.iter().all(|part| part.job.plan.has_end())
     }
 
     fn files(&self) -> Vec<PathBuf> {
@@ -261,16 +311,28 @@ impl Workload for Disk {
     }
 
     fn prepare(&mut self, seed: u64, say: &mut dyn FnMut(&str) -> bool) -> Result<(), LoadError> {
-        let Disk { parts, made, announcements, .. } = self;
+        let Disk { parts, kept, announcements, .. } = self;
         for part in parts.iter_mut() {
             part.choice = OnceLock::new();
             part.ready = None;
         }
+        let mut zones = Vec::new();
+        let mut flows: BTreeMap<u32, Arc<Flow>> = BTreeMap::new();
         for part in parts {
-            let ready = prepare::prepare(&part.job.plan, seed, (made, &**announcements), say)?;
+            let plan = &mut part.job.plan;
+            if let Some(like) = plan.compressible_like.take() {
+                let sample =
+                    sample::of_file(&like).map_err(|error| failure::failed("sample", &like, &error))?;
+                plan.compressible_percent = (sample.repeated_share * 100.0).round();
+            }
+            let mut ready = prepare::prepare(&part.job.plan, seed, (kept, &**announcements), say)?;
+            share_zones(&mut ready, &mut zones);
+            ready.flow =
+                part.job.weight.map(|(weight, group)| (Arc::clone(flows.entry(group).or_default()), weight));
             part.resident_before = facts::resident_share(&part.job.plan, &ready);
             part.ready = Some(ready);
         }
+        share_ledgers(&mut self.parts);
         self.driven.store(false, Ordering::Relaxed);
         Ok(())
     }
@@ -294,7 +356,16 @@ impl Workload for Disk {
 
     fn facts(&self) -> BTreeMap<String, Level> {
         let driven = self.driven.load(Ordering::Relaxed);
-        facts::together(self.parts.iter().map(|part| (part.job.name.as_str(), part.facts(driven))).collect())
+        let mut facts = facts::together(
+            self.parts.iter().map(|part| (part.job.name.as_str(), part.facts(driven))).collect(),
+        );
+        if !self.kept.preconditioned.is_empty() {
+            let done = self.kept.preconditioned.values();
+            let (bytes, s) = done.fold((0, 0.0), |(bytes, s), next| (bytes + next.bytes, s + next.s));
+            facts.insert("precondition.written_bytes".into(), Level::Bytes(bytes));
+            facts.insert("precondition.s".into(), Level::Number(s));
+        }
+        facts
     }
 
     fn describe_failure(&self, code: u32) -> String {
@@ -322,7 +393,7 @@ impl Workload for Disk {
         self.parts.iter_mut().for_each(|part| part.ready = None);
         self.claims.clear();
         let mut result = Ok(());
-        for file in self.made.drain(..) {
+        for file in self.kept.made.drain(..) {
             if let Err(error) = file.clean_up() {
                 result = Err(error);
             }

@@ -1,11 +1,9 @@
 //! Where an operation goes: a pure function of the trial's seed, the operation's number and the settings.
 
-use super::grammar::{BlockShare, Distribution, Zone};
-use super::random::{Draws, Scramble, Zipf, mix, threshold};
+use super::random::{Draws, mix, threshold};
 use super::settings::{Access, DiskPlan};
-
-/// Operations after which the order of sizes in a sequential mix repeats: shares are kept to 0.1 %.
-const CYCLE: usize = 1000;
+use super::spread::{Class, Drawn, classes, random};
+use super::walk::Walk;
 
 /// All operations, in the share of those that write.
 const APART_WHOLE: u64 = 1 << 32;
@@ -19,6 +17,8 @@ pub(super) struct Place {
     pub(super) bytes: u32,
     /// From its start.
     pub(super) offset: u64,
+    /// I/O priority as `ioprio_set(2)` encodes it; 0 is that of the process.
+    pub(super) priority: u16,
     /// Write or discard, or read.
     pub(super) write: bool,
     /// Discard: nothing is moved.
@@ -35,55 +35,26 @@ pub(super) struct Pattern {
     /// Usable bytes of each file.
     sizes: Vec<u64>,
     order: Order,
+    trims_before: Option<TrimsBefore>,
+}
+
+/// Discards of what is then written.
+#[derive(Clone, Debug)]
+struct TrimsBefore {
+    /// Writes in one discarded piece.
+    writes: u64,
+    /// Pieces in the first file, for sequential writes.
+    pieces: u64,
+    walk: Walk,
 }
 
 #[derive(Clone, Debug)]
 enum Order {
     /// Block sizes of reads, and of writes where they differ.
     Random(Vec<Class>, Vec<Class>),
-    Sequential(Stream),
+    Sequential(Walk),
     /// Reads and writes each have a stream; writes are this share of 2^32.
-    Apart(Stream, u64),
-}
-
-/// One block size of a random mix.
-#[derive(Clone, Debug)]
-struct Class {
-    /// A draw below this takes this class, when it was not below that of the one before.
-    threshold: u64,
-    bytes: u32,
-    align: u64,
-    /// Places in all files up to and including each.
-    places: Vec<u64>,
-    spread: Spread,
-}
-
-#[derive(Clone, Debug)]
-enum Spread {
-    Uniform,
-    Shuffle(Scramble),
-    Zipf(Zipf, Scramble),
-    Zones(Vec<Part>),
-}
-
-/// A zone: a draw below `threshold` falls into it, when it was not below that of the one before.
-#[derive(Clone, Debug)]
-struct Part {
-    threshold: u64,
-    first: u64,
-    places: u64,
-}
-
-/// Sequential access: a cycle of sizes and where each begins in it.
-#[derive(Clone, Debug)]
-struct Stream {
-    starts: Vec<u64>,
-    bytes: Vec<u32>,
-    cycle_bytes: u64,
-    /// With a stride, each pass over the file begins one block further, this many times before it repeats.
-    lanes: u64,
-    /// From the end to the start.
-    reverse: bool,
+    Apart(Walk, u64),
 }
 
 impl Pattern {
@@ -95,17 +66,23 @@ impl Pattern {
                 classes(plan, &plan.write_blocks, sizes, seed),
             ),
             Access::Sequential => {
-                let stream = Stream { reverse: plan.reverse, ..Stream::new(&plan.blocks, plan.stride) };
+                let walk = Walk::new(plan);
                 match plan.is_apart {
                     true => {
                         let writes = ((1.0 - plan.read_share) * APART_WHOLE as f64).round() as u64;
-                        Order::Apart(stream, writes)
+                        Order::Apart(walk, writes)
                     }
-                    false => Order::Sequential(stream),
+                    false => Order::Sequential(walk),
                 }
             }
         };
+        let trims_before = plan.trim_before.map(|bytes| TrimsBefore {
+            writes: (bytes / plan.largest_block().max(1)).max(1),
+            pieces: sizes.first().map_or(1, |size| size / bytes.max(1)),
+            walk: Walk::new(plan).with_blocks(bytes),
+        });
         Pattern {
+            trims_before,
             seed: mix(seed),
             base: plan.offset,
             read_threshold: threshold(plan.read_share),
@@ -118,177 +95,67 @@ impl Pattern {
     /// The place of operation `number`. `attempt` asks for another one when the first was taken.
     #[inline]
     pub(super) fn place(&self, number: u64, attempt: u32) -> Place {
-        if let Order::Apart(stream, writes) = &self.order {
-            return self.place_apart(stream, *writes, number);
+        if let Some(trims) = &self.trims_before {
+            return self.place_trimmed(trims, number, attempt);
+        }
+        if let Order::Apart(walk, writes) = &self.order {
+            return self.place_apart(walk, *writes, number);
         }
         let mut draws = Draws::new(self.seed, number, attempt);
         let trim = draws.chance(self.trim_threshold);
         let write = trim || !draws.chance(self.read_threshold);
-        let (file, offset, bytes) = match &self.order {
+        let drawn = match &self.order {
             Order::Random(reads, writes) => {
                 let classes = if write && !writes.is_empty() { writes } else { reads };
                 random(classes, &mut draws, (number, attempt))
             }
-            Order::Sequential(stream) | Order::Apart(stream, _) => stream.place(number, &self.sizes),
+            Order::Sequential(walk) | Order::Apart(walk, _) => walk.place(number, &self.sizes),
         };
-        Place { file, bytes, offset: self.base + offset, write, trim }
+        self.at(drawn, (write, trim))
+    }
+
+    #[inline]
+    fn at(&self, (file, offset, bytes, priority): Drawn, (write, trim): (bool, bool)) -> Place {
+        Place { file, bytes, offset: self.base + offset, priority, write, trim }
     }
 
     /// Reads and writes alternate evenly, and each counts its own blocks.
-    fn place_apart(&self, stream: &Stream, writes: u64, number: u64) -> Place {
+    fn place_apart(&self, walk: &Walk, writes: u64, number: u64) -> Place {
         let before = |number: u64| (u128::from(number) * u128::from(writes) / u128::from(APART_WHOLE)) as u64;
         let written = before(number);
         let write = before(number.saturating_add(1)) > written;
-        let (file, offset, bytes) = stream.place(if write { written } else { number - written }, &self.sizes);
-        Place { file, bytes, offset: self.base + offset, write, trim: false }
-    }
-}
-
-fn classes(plan: &DiskPlan, blocks: &[BlockShare], sizes: &[u64], seed: u64) -> Vec<Class> {
-    let mut share = 0.0;
-    blocks
-        .iter()
-        .enumerate()
-        .map(|(index, block)| {
-            share += block.share;
-            let last = index + 1 == blocks.len();
-            let align = plan.align.unwrap_or(block.bytes);
-            let mut places = Vec::with_capacity(sizes.len());
-            let mut total = 0;
-            for size in sizes {
-                total += size.saturating_sub(block.bytes) / align + 1;
-                places.push(total);
-            }
-            let spread = match &plan.distribution {
-                Distribution::Uniform => Spread::Uniform,
-                Distribution::Shuffle => Spread::Shuffle(Scramble::keyed(total, mix(seed))),
-                Distribution::Zipf { exponent } => {
-                    Spread::Zipf(Zipf::new(total, *exponent), Scramble::new(total))
-                }
-                Distribution::Zones(zones) => Spread::Zones(parts(zones, total)),
-            };
-            Class {
-                threshold: if last { u64::MAX } else { threshold(share) },
-                bytes: block.bytes as u32,
-                align,
-                places,
-                spread,
-            }
-        })
-        .collect()
-}
-
-/// Zones as places of a whole; each has one place at least.
-fn parts(zones: &[Zone], total: u64) -> Vec<Part> {
-    let (mut operations, mut blocks) = (0.0, 0.0);
-    zones
-        .iter()
-        .enumerate()
-        .map(|(index, zone)| {
-            let place = |share: f64| ((total as f64 * share).round() as u64).min(total);
-            let first = place(blocks).min(total - 1);
-            operations += zone.operations;
-            blocks += zone.blocks;
-            let last = index + 1 == zones.len();
-            let end = if last { total } else { place(blocks).max(first + 1) };
-            let threshold = if last { u64::MAX } else { threshold(operations) };
-            Part { threshold, first, places: end - first }
-        })
-        .collect()
-}
-
-#[inline]
-fn random(classes: &[Class], draws: &mut Draws, (number, attempt): (u64, u32)) -> (u32, u64, u32) {
-    let class = match classes {
-        [one] => one,
-        several => {
-            let draw = draws.next();
-            let index = several.iter().position(|class| draw < class.threshold).unwrap_or(several.len() - 1);
-            &several[index]
-        }
-    };
-    let total = class.places.last().copied().unwrap_or(1);
-    let place = match &class.spread {
-        Spread::Uniform => draws.below(total),
-        Spread::Zipf(zipf, scramble) => scramble.place(zipf.rank(draws)),
-        // A block that an operation in flight has to itself is left out of this pass.
-        Spread::Shuffle(_) if attempt > 0 => draws.below(total),
-        Spread::Shuffle(scramble) => scramble.place_in_pass(number % total, number / total),
-        Spread::Zones(parts) => {
-            let draw = draws.next();
-            match parts.iter().find(|part| draw < part.threshold).or(parts.last()) {
-                Some(part) => part.first + draws.below(part.places),
-                None => draws.below(total),
-            }
-        }
-    };
-    let (file, place) = match class.places.as_slice() {
-        [_] => (0, place),
-        places => {
-            let file = places.partition_point(|end| *end <= place);
-            (file as u32, if file == 0 { place } else { place - places[file - 1] })
-        }
-    };
-    (file, place * class.align, class.bytes)
-}
-
-impl Stream {
-    fn new(blocks: &[BlockShare], stride: Option<u64>) -> Self {
-        let mut bytes: Vec<u32> = match blocks {
-            [one] => vec![one.bytes as u32],
-            several => {
-                let mut sizes = Vec::with_capacity(CYCLE);
-                let mut share = 0.0;
-                for block in several {
-                    share += block.share;
-                    sizes.resize(((share * CYCLE as f64).round() as usize).min(CYCLE), block.bytes as u32);
-                }
-                sizes
-            }
-        };
-        // A fixed shuffle (Fisher-Yates), so that sizes alternate.
-        for last in (1..bytes.len()).rev() {
-            bytes.swap(last, Draws::new(0, last as u64, 0).below(last as u64 + 1) as usize);
-        }
-        let mut starts = Vec::with_capacity(bytes.len());
-        let mut cycle_bytes = 0;
-        let mut lanes = 1;
-        for &size in &bytes {
-            starts.push(cycle_bytes);
-            cycle_bytes += stride.unwrap_or(u64::from(size));
-            lanes = (stride.unwrap_or(0) / u64::from(size).max(1)).max(1);
-        }
-        Stream { starts, bytes, cycle_bytes: cycle_bytes.max(1), lanes, reverse: false }
+        self.at(walk.place(if write { written } else { number - written }, &self.sizes), (write, false))
     }
 
-    /// Files take turns; within a file one block follows the other, and after the last comes the first.
-    #[inline]
-    fn place(&self, number: u64, sizes: &[u64]) -> (u32, u64, u32) {
-        let (file, turn) = match sizes {
-            [_] => (0, number),
-            _ => ((number % sizes.len() as u64) as usize, number / sizes.len() as u64),
-        };
-        let size = sizes[file];
-        if let [bytes] = self.bytes[..] {
-            let last = size.saturating_sub(u64::from(bytes));
-            let last = if self.reverse { last / u64::from(bytes) * u64::from(bytes) } else { last };
-            let turns = last / self.cycle_bytes + 1;
-            let offset = turn % turns * self.cycle_bytes;
-            if self.reverse {
-                return (file as u32, last - offset, bytes);
+    /// What is written is discarded before, in the order of fio's `trimwrite`.
+    fn place_trimmed(&self, trims: &TrimsBefore, number: u64, attempt: u32) -> Place {
+        match &self.order {
+            Order::Random(classes, _) => {
+                // A block and its discard are one draw.
+                let pair = number / 2;
+                let mut draws = Draws::new(self.seed, pair, attempt);
+                self.at(random(classes, &mut draws, (pair, attempt)), (true, number.is_multiple_of(2)))
             }
-            let lane = if self.lanes > 1 { turn / turns % self.lanes * u64::from(bytes) } else { 0 };
-            let offset = if offset + lane <= last { offset + lane } else { offset };
-            return (file as u32, offset, bytes);
+            Order::Sequential(walk) | Order::Apart(walk, _) => {
+                // A discard is due as soon as the writes have begun with the piece before it.
+                let turn = number % (2 + trims.pieces.saturating_sub(1) * (1 + trims.writes));
+                let (piece, write) = match turn {
+                    0 => (0, None),
+                    1 => (0, Some(0)),
+                    turn => {
+                        let group = (turn - 2) / (1 + trims.writes);
+                        match (turn - 2) % (1 + trims.writes) {
+                            0 => (group + 1, None),
+                            of_group => (0, Some(group * trims.writes + of_group)),
+                        }
+                    }
+                };
+                match write {
+                    Some(write) => self.at(walk.place(write, &self.sizes), (true, false)),
+                    None => self.at(trims.walk.place(piece, &self.sizes), (true, true)),
+                }
+            }
         }
-        let at = (turn % self.bytes.len() as u64) as usize;
-        let bytes = self.bytes[at];
-        // The cycle is not cut at the file's end: whatever would cross it goes to the start instead, so that every
-        // place is a sum of whole blocks.
-        let cycles = (size / self.cycle_bytes).max(1);
-        let offset = turn / self.bytes.len() as u64 % cycles * self.cycle_bytes + self.starts[at];
-        let offset = if offset + u64::from(bytes) <= size { offset } else { 0 };
-        (file as u32, offset, bytes)
     }
 }
 
@@ -414,7 +281,7 @@ mod tests {
             sizes in prop::collection::vec(262_144_u64..(1 << 40), 1..5),
             number in any::<u64>(),
             attempt in 0_u32..64,
-            choice in 0_usize..10,
+            choice in 0_usize..18,
         ) {
             let pairs: &[(&str, &str)] = [
                 &[("block_size", "4KiB")][..],
@@ -427,6 +294,14 @@ mod tests {
                 &[("distribution", "shuffle"), ("block_size", "64KiB")],
                 &[("access", "sequential"), ("reverse", "true"), ("block_size", "12KiB"), ("stride", "16KiB")],
                 &[("write_block_size", "4KiB,64KiB"), ("read_percent", "50%"), ("trim_percent", "10%")],
+                &[("distribution", "pareto 0.2"), ("block_size", "64KiB")],
+                &[("distribution", "normal 20%"), ("align", "4KiB")],
+                &[("distribution", "sequence 2,0,999999,1 moving")],
+                &[("distribution", "zones 60% in 1GiB, 40% in 2GiB"), ("block_size", "12KiB")],
+                &[("access", "sequential"), ("reverse", "true"), ("passes", "same"), ("stride", "20KiB")],
+                &[("access", "sequential"), ("zone_size", "32KiB"), ("zone_skip", "100KiB")],
+                &[("block_size", "64KiB 20% rt:0, 64KiB 80% idle"), ("distribution", "shuffle")],
+                &[("access", "sequential"), ("block_size", "12KiB 50% be:1, 12KiB 50%"), ("stride", "16KiB")],
             ][choice];
             let pattern = pattern(pairs, &sizes);
             let place = pattern.place(number, attempt);

@@ -1,11 +1,12 @@
 //! Before the clock starts: files with truly written extents, and how much faster the second read of a block is than
 //! the first.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use engine::workload::{Announce, LoadError};
@@ -16,20 +17,28 @@ use rustix::fs::OFlags;
 use super::buffer::Buffers;
 use super::content::{Filler, Stamp, seal};
 use super::failure::{failed, transfer_failed};
+use super::flow::Flow;
 use super::mark::Mark;
 use super::own::OwnFile;
 use super::pattern::Place;
 use super::random::{Draws, mix};
 use super::sample::{self, Sample};
-use super::settings::{Access, DiskPlan};
+use super::settings::{Access, BackEndChoice, DiskPlan, SIZE_DEFAULT};
+use super::sprandom::Course;
 use super::survey::{Region, region};
 use super::target::{Kind, Target};
+use super::zones::Zones;
 
 /// Mode of a file that is made. Its mark counts only while nobody else can write the file.
 const FILE_MODE: u32 = 0o644;
 
 /// Bytes of one write while a file is made.
 const CHUNK_BYTES: u64 = 4 << 20;
+
+/// Bytes of one write, and how often everything is written, where a file or device is preconditioned. As in the Solid
+/// State Storage Performance Test Specification (SNIA).
+const PRECONDITION_BYTES: u64 = 128 << 10;
+const PRECONDITION_PASSES: u64 = 2;
 
 /// How often progress is reported while a file is made. After each write in tests, which change files at that moment.
 const PROGRESS_EVERY: Duration = Duration::from_millis(if cfg!(test) { 0 } else { 400 });
@@ -57,7 +66,14 @@ pub(super) struct ReadyFile {
 #[derive(Debug)]
 pub(super) struct Ready {
     pub(super) files: Vec<ReadyFile>,
-    pub(super) ledger: Option<Ledger>,
+    /// Shared with other jobs that verify the same files.
+    pub(super) ledger: Option<Arc<Ledger>>,
+    /// Of the only file, shared with other jobs on it.
+    pub(super) zones: Option<Arc<Zones>>,
+    /// For a load that brings a device into its steady state.
+    pub(super) course: Option<Mutex<Course>>,
+    /// What keeps the job in proportion to others, and its weight.
+    pub(super) flow: Option<(Arc<Flow>, u64)>,
     pub(super) touch: Option<Touch>,
     /// What the load will read.
     pub(super) sample: Option<Sample>,
@@ -70,6 +86,22 @@ pub(super) struct Ready {
 pub(super) struct Touch {
     pub(super) first_ms: f64,
     pub(super) second_ms: f64,
+}
+
+/// What preconditioning has written.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Preconditioned {
+    pub(super) bytes: u64,
+    pub(super) s: f64,
+}
+
+/// What is known of the files and kept from trial to trial.
+#[derive(Debug, Default)]
+pub(super) struct Kept {
+    /// Files that are Plimsoll's.
+    pub(super) made: Vec<OwnFile>,
+    /// Files and devices that were preconditioned.
+    pub(super) preconditioned: BTreeMap<PathBuf, Preconditioned>,
 }
 
 /// Which write each verified block holds, and which blocks an operation in flight has to itself.
@@ -87,10 +119,18 @@ const CLAIMED: u32 = 1 << 31;
 const GENERATION_MADE: u32 = 1;
 
 impl Ledger {
-    fn new(plan: &DiskPlan, sizes: impl Iterator<Item = u64>) -> Self {
-        let unit = plan.unit();
-        let files = sizes.map(|bytes| (0..bytes / unit).map(|_| AtomicU32::new(0)).collect()).collect();
-        Ledger { unit, base: plan.offset, files }
+    /// Blocks of `unit` bytes of some jobs with the same files, each with its offset and the bytes it uses of each file: from the
+    /// first that one of them uses to the last.
+    pub(super) fn new(unit: u64, jobs: &[(u64, Vec<u64>)]) -> Self {
+        let unit = unit.max(1);
+        let base = jobs.iter().map(|(offset, _)| *offset).min().unwrap_or(0);
+        let count = jobs.first().map_or(0, |(_, sizes)| sizes.len());
+        let blocks = |file: usize| {
+            let ends = jobs.iter().filter_map(|(offset, sizes)| Some(offset + sizes.get(file)?));
+            ends.max().unwrap_or(base).saturating_sub(base) / unit
+        };
+        let files = (0..count).map(|file| (0..blocks(file)).map(|_| AtomicU32::new(0)).collect()).collect();
+        Ledger { unit, base, files }
     }
 
     /// Bytes of one block with a header.
@@ -137,14 +177,17 @@ pub(super) fn next_generation(known: u32) -> u32 {
     if known >= CLAIMED - 1 { GENERATION_MADE + 1 } else { known.max(GENERATION_MADE) + 1 }
 }
 
-/// Makes what is missing, opens everything, and looks for caches below. `made` receives each file that is Plimsoll's
+/// Makes what is missing, opens everything, and looks for caches below. `kept.made` receives each file that is Plimsoll's
 /// before anything is written to it, and what is made new is announced then.
 pub(super) fn prepare(
     plan: &DiskPlan,
     seed: u64,
-    (made, announcements): (&mut Vec<OwnFile>, &dyn Announce),
+    (kept, announcements): (&mut Kept, &dyn Announce),
     say: &mut dyn FnMut(&str) -> bool,
 ) -> Result<Ready, LoadError> {
+    if plan.back_end == BackEndChoice::Nothing {
+        return unopened(plan, seed);
+    }
     let mut files: Vec<ReadyFile> = Vec::with_capacity(plan.files.len());
     for (index, path) in plan.files.iter().enumerate() {
         let target = Target::inspect(path).map_err(|error| failed("look at", path, &error))?;
@@ -155,6 +198,8 @@ pub(super) fn prepare(
                 "name each file once",
             ));
         }
+        let is_due = plan.precondition && !kept.preconditioned.contains_key(path);
+        let plan = &DiskPlan { precondition: is_due, ..plan.clone() };
         let region = region(plan, &target)
             .map_err(|problem| LoadError::new(problem.what.as_str(), problem.help.as_str()))?;
         let fills = region.write_to > region.write_from;
@@ -182,18 +227,30 @@ pub(super) fn prepare(
                     &own.announcement(region.write_to).map_err(|error| failed("look at", path, &error))?,
                 )?;
             }
-            made.push(own);
+            kept.made.push(own);
         } else if writes && target.mark.is_some() {
             Mark::remove(&base, &target.place.beside());
         }
-        let own = if is_own { made.last() } else { None };
+        let own = if is_own { kept.made.last() } else { None };
         if let Some(own) = own
             && fills
         {
             // While it is being written its headers are not all there.
             own.mark(0, true)?;
         }
-        fill(plan, path, &base, region, (mix(seed ^ index as u64), seed), say)?;
+        let seeds = |pass: u64| (mix(seed ^ index as u64 ^ pass << 32), seed);
+        if is_due {
+            let begun = Instant::now();
+            for pass in 1..=PRECONDITION_PASSES {
+                let doing = format!("preconditioning, pass {pass} of {PRECONDITION_PASSES}");
+                fill(plan, path, &base, region, (seeds(pass), PRECONDITION_BYTES), (&doing, say))?;
+            }
+            let bytes = PRECONDITION_PASSES * (region.write_to - region.write_from);
+            let s = begun.elapsed().as_secs_f64();
+            kept.preconditioned.insert(path.clone(), Preconditioned { bytes, s });
+        } else {
+            fill(plan, path, &base, region, (seeds(0), CHUNK_BYTES), ("writing", say))?;
+        }
         if let Some(own) = own {
             let unit = match (plan.verify, writes) {
                 (true, _) => plan.unit(),
@@ -208,10 +265,40 @@ pub(super) fn prepare(
         let key = key.or_else(|| Some((false, Identity::of(&file).ok()?)));
         files.push(ReadyFile { path: path.clone(), file, claim, key, bytes: region.bytes, target });
     }
-    let ledger = plan.verify.then(|| Ledger::new(plan, files.iter().map(|file| file.bytes)));
     let touch = if plan.direct && !plan.is_copy { touch(plan, &files, seed)? } else { None };
     let sample = if plan.is_copy { None } else { sample::sample(plan, &files, seed) };
-    Ok(Ready { files, ledger, touch, sample, seed })
+    let course = course(plan, &files, seed);
+    Ok(Ready { files, ledger: None, course, zones: zones(plan), flow: None, touch, sample, seed })
+}
+
+/// The course of a load that brings a device into its steady state.
+fn course(plan: &DiskPlan, files: &[ReadyFile], seed: u64) -> Option<Mutex<Course>> {
+    let bytes = files.first()?.bytes;
+    plan.sprandom.map(|what| Mutex::new(Course::new(what, bytes / plan.largest_block().max(1), seed)))
+}
+
+/// The zones of a load that writes at write pointers, all empty.
+fn zones(plan: &DiskPlan) -> Option<Arc<Zones>> {
+    plan.zone_size.filter(|_| plan.write_pointers).map(|bytes| Arc::new(Zones::new(bytes)))
+}
+
+/// For a load without I/O: nothing is made, and none of its files is opened.
+fn unopened(plan: &DiskPlan, seed: u64) -> Result<Ready, LoadError> {
+    const NOTHING: &str = "/dev/null";
+    let refused = |error: std::io::Error| failed("open", Path::new(NOTHING), &error);
+    let bytes = plan.size.unwrap_or(SIZE_DEFAULT).max(plan.largest_block());
+    let files: std::io::Result<Vec<ReadyFile>> = plan
+        .files
+        .iter()
+        .map(|path| {
+            let target = Target::in_folder(Path::new("/"))?;
+            let file = File::open(NOTHING)?;
+            Ok(ReadyFile { path: path.clone(), file, claim: None, key: None, bytes, target })
+        })
+        .collect();
+    let files = files.map_err(refused)?;
+    let course = course(plan, &files, seed);
+    Ok(Ready { files, ledger: None, course, zones: zones(plan), flow: None, touch: None, sample: None, seed })
 }
 
 /// The descriptor from which every other one of a target is made, so that all are of the file that was looked at; and the
@@ -252,20 +339,20 @@ fn open(plan: &DiskPlan, base: &File) -> std::io::Result<File> {
     }
     let file = files::reopen(base, flags)?;
     if !plan.direct && plan.access == Access::Random {
-        // Reading ahead of random reads would fill the cache with what was not asked for. Advice may be refused.
+        // Reading ahead of random reads would fill the cache with blocks that were not requested. Advice may be refused.
         let _ = rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::Random);
     }
     Ok(file)
 }
 
-/// Writes the blocks of a region: data that does not compress, with headers when they are to be verified.
+/// Writes the blocks of a region: data that compresses as planned, with headers when they are to be verified.
 fn fill(
     plan: &DiskPlan,
     path: &Path,
     base: &File,
     region: Region,
-    (key, seed): (u64, u64),
-    say: &mut dyn FnMut(&str) -> bool,
+    ((key, seed), chunk_bytes): ((u64, u64), u64),
+    (doing, say): (&str, &mut dyn FnMut(&str) -> bool),
 ) -> Result<(), LoadError> {
     if region.write_to <= region.write_from {
         return Ok(());
@@ -283,12 +370,12 @@ fn fill(
         region.write_to - region.write_from,
     );
     let unit = if plan.verify { plan.unit() } else { 0 };
-    let chunk = CHUNK_BYTES.next_multiple_of(unit.max(1));
+    let chunk = chunk_bytes.next_multiple_of(unit.max(1));
     let mut buffers =
         Buffers::new(1, chunk as usize).map_err(|error| failed("find memory to fill", path, &error))?;
     let filler = Filler::new(plan.compressible_percent);
     let begun = Instant::now();
-    let mut told = begun;
+    let mut reported = begun;
     let mut at = region.write_from;
     while at < region.write_to {
         // Up to the first header everything is plain data.
@@ -313,11 +400,11 @@ fn fill(
             buffered.write_all_at(block, at).map_err(|error| write_error(&error, at, length))?;
         }
         at += length as u64;
-        if told.elapsed() > PROGRESS_EVERY {
-            told = Instant::now();
+        if reported.elapsed() > PROGRESS_EVERY {
+            reported = Instant::now();
             let done = at - region.write_from;
             let progress = format!(
-                "writing {}: {} of {}, {:.0} MB/s",
+                "{doing} {}: {} of {}, {:.0} MB/s",
                 path.display(),
                 quantity::bytes(done >> 20 << 20),
                 quantity::bytes(region.write_to - region.write_from),
@@ -365,10 +452,10 @@ mod tests {
         let plan =
             DiskPlan::read(&settings(&[("files", "f"), ("block_size", "4KiB,16KiB"), ("verify", "on")]))
                 .unwrap();
-        let ledger = Ledger::new(&plan, [65536].into_iter());
+        let ledger = Ledger::new(plan.unit(), &[(plan.offset, vec![65536])]);
         assert_eq!(ledger.unit(), 4096);
-        let wide = Place { file: 0, bytes: 16384, offset: 16384, write: true, trim: false };
-        let inner = Place { file: 0, bytes: 4096, offset: 20480, write: false, trim: false };
+        let wide = Place { file: 0, bytes: 16384, offset: 16384, priority: 0, write: true, trim: false };
+        let inner = Place { file: 0, bytes: 4096, offset: 20480, priority: 0, write: false, trim: false };
         assert!(ledger.claim(&inner));
         assert!(!ledger.claim(&wide));
         ledger.release(&inner);

@@ -16,7 +16,7 @@ pub fn probe_io_uring() -> io::Result<&'static [&'static str]> {
 
 /// What lies below a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Ground {
+pub struct Storage {
     /// Type of the file system, such as `ext4`; none for a block device.
     pub file_system: Option<String>,
     /// The block devices below, whole disks; empty when there is none (tmpfs, network).
@@ -29,12 +29,12 @@ pub struct Ground {
 
 /// Looks below a folder, a file or a block device, and reads one block with direct I/O. In a folder the block is first
 /// written to an unnamed file, which is gone when this returns; a file or device that is there is only read.
-pub fn probe_ground(path: &Path) -> io::Result<Ground> {
+pub fn probe_storage(path: &Path) -> io::Result<Storage> {
     let target = if path.is_dir() { Target::in_folder(path)? } else { Target::inspect(path)? };
     let direct = probe_direct(&target);
     let alignment = direct.as_ref().ok().and_then(direct_alignment);
     let unnamed = target.kind == Kind::Missing;
-    Ok(Ground {
+    Ok(Storage {
         file_system: target.file_system(),
         disks: target.disks(),
         direct_alignment: alignment.map(|alignment| alignment.memory.max(alignment.offset)),
@@ -62,8 +62,8 @@ mod tests {
     fn a_folder_and_a_file_in_it_lie_on_the_same_ground() {
         let folder = Scratch::new("probe");
         std::fs::write(folder.path("data"), vec![1u8; 8192]).unwrap();
-        let of_folder = probe_ground(&folder.path("")).unwrap();
-        let of_file = probe_ground(&folder.path("data")).unwrap();
+        let of_folder = probe_storage(&folder.path("")).unwrap();
+        let of_file = probe_storage(&folder.path("data")).unwrap();
         assert_eq!((&of_folder.file_system, &of_folder.disks), (&of_file.file_system, &of_file.disks));
         assert!(of_folder.file_system.is_some());
         let left: Vec<_> = std::fs::read_dir(folder.path("")).unwrap().collect();
@@ -80,12 +80,12 @@ mod tests {
             let (kind, mode) = (rustix::fs::FileType::Fifo, rustix::fs::Mode::RUSR);
             rustix::fs::mknodat(&directory, name, kind, mode, 0).unwrap();
         }
-        assert!(probe_ground(&folder.path("")).unwrap().file_system.is_some());
-        assert!(probe_ground(&folder.path("fifo")).unwrap().direct.is_err());
+        assert!(probe_storage(&folder.path("")).unwrap().file_system.is_some());
+        assert!(probe_storage(&folder.path("fifo")).unwrap().direct.is_err());
     }
 
     #[test]
     fn a_path_that_is_not_there_is_an_error() {
-        assert!(probe_ground(Path::new("/nonexistent/folder")).is_err());
+        assert!(probe_storage(Path::new("/nonexistent/folder")).is_err());
     }
 }

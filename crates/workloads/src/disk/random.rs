@@ -11,7 +11,7 @@ const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
 pub(super) struct Draws(Random);
 
 impl Draws {
-    /// Those of operation `number` under `seed`; `attempt` tells repeated choices apart.
+    /// Those of operation `number` under `seed`; `attempt` distinguishes repeated choices.
     #[inline]
     pub(super) fn new(seed: u64, number: u64, attempt: u32) -> Self {
         Draws(Random::new(mix(seed ^ mix(number.wrapping_add(u64::from(attempt) << 56)))))
@@ -21,6 +21,12 @@ impl Draws {
     #[inline]
     pub(super) fn next(&mut self) -> u64 {
         self.0.next_u64()
+    }
+
+    /// Uniform from 0 to below 1.
+    #[inline]
+    pub(super) fn unit(&mut self) -> f64 {
+        self.0.unit()
     }
 
     /// Uniform in `0..n`.

@@ -9,6 +9,7 @@ use io_uring::{IoUring, opcode, squeue, types};
 use model::{Nanos, SECOND};
 
 use super::buffer::Buffers;
+use super::calls;
 use super::failure::{failed, transfer_failed, transfer_short};
 use super::pattern::Place;
 use super::prepare::Ready;
@@ -81,7 +82,7 @@ pub(super) fn probe() -> io::Result<RingFlags> {
 
 /// How many completions to wait for at once.
 ///
-/// One, as long as there is room for more operations: an arrival may come any moment, and a completion is told as soon
+/// One, as long as there is room for more operations: an arrival may come any moment, and a completion is reported as soon
 /// as it is there. When every slot is in flight nothing can be issued before something completes; then waiting for a
 /// quarter of them saves most of the system calls and doorbells. A completion that waits for others looks slower than it
 /// was, so the wait is bounded by a share of what operations take on this device.
@@ -160,6 +161,8 @@ pub(super) struct RingWorker<'a> {
     flights: Box<[Flight]>,
     buffers: Option<Buffers>,
     registered_buffers: bool,
+    /// Flags of `pwritev2(2)` for writes.
+    write_flags: i32,
     in_flight: usize,
     queued: u32,
     batch: Batch,
@@ -183,7 +186,7 @@ impl<'a> RingWorker<'a> {
                 "keep fewer operations outstanding, raise the limit of locked memory (ulimit -l), or choose the back end system-calls",
             )
         })?;
-        let buffers = Buffers::new(slots as usize, plan.largest_block() as usize).map_err(|error| {
+        let buffers = Buffers::new(slots as usize, plan.buffer_bytes() as usize).map_err(|error| {
             LoadError::new(
                 format!("no memory for buffers: {error}"),
                 "keep fewer operations outstanding, or use smaller blocks",
@@ -210,6 +213,7 @@ impl<'a> RingWorker<'a> {
             flights: vec![Flight::None; slots as usize].into(),
             buffers: Some(buffers),
             registered_buffers,
+            write_flags: calls::write_flags(plan),
             in_flight: 0,
             queued: 0,
             batch,
@@ -232,15 +236,23 @@ impl<'a> RingWorker<'a> {
     fn entry(&self, slot: usize, place: &Place) -> Option<squeue::Entry> {
         let address = self.buffers.as_ref()?.address(slot);
         let file = types::Fixed(place.file);
+        let Place { offset, bytes, priority, .. } = *place;
+        let flags = self.write_flags;
         Some(match (place.write, self.registered_buffers) {
             (false, true) => {
-                opcode::ReadFixed::new(file, address, place.bytes, 0).offset(place.offset).build()
+                opcode::ReadFixed::new(file, address, bytes, 0).offset(offset).ioprio(priority).build()
             }
-            (true, true) => {
-                opcode::WriteFixed::new(file, address, place.bytes, 0).offset(place.offset).build()
-            }
-            (false, false) => opcode::Read::new(file, address, place.bytes).offset(place.offset).build(),
-            (true, false) => opcode::Write::new(file, address, place.bytes).offset(place.offset).build(),
+            (true, true) => opcode::WriteFixed::new(file, address, bytes, 0)
+                .offset(offset)
+                .ioprio(priority)
+                .rw_flags(flags)
+                .build(),
+            (false, false) => opcode::Read::new(file, address, bytes).offset(offset).ioprio(priority).build(),
+            (true, false) => opcode::Write::new(file, address, bytes)
+                .offset(offset)
+                .ioprio(priority)
+                .rw_flags(flags)
+                .build(),
         })
     }
 
@@ -331,10 +343,11 @@ impl Worker for RingWorker<'_> {
         }
         let (entry, flight) = match self.stream.next(operation.number) {
             Step::Taken => return Admission::Busy,
+            Step::Held => return Admission::Preparing,
             Step::Over => return Admission::Exhausted,
-            // A discard has no place in the queue of every kernel; it completes inside the call.
-            Step::Transfer(place) if place.trim => {
-                return match self.stream.trim(&place) {
+            // A discard has no place in the queue of every kernel; it completes inside the call, and so do others that move nothing.
+            Step::Transfer(place) if self.stream.is_command(&place) => {
+                return match self.stream.command(&place) {
                     Ok(done) => Admission::Completed(done),
                     Err(error) => {
                         self.error = Some(error);
@@ -376,6 +389,7 @@ impl Worker for RingWorker<'_> {
             return self.error.take().map_or(Ok(()), Err);
         }
         if self.in_flight == 0 {
+            self.stream.wait_for_turn(until, self.clock.now());
             return Ok(());
         }
         if self.queued > 0 || self.ring.completion().is_empty() {

@@ -1,10 +1,13 @@
 //! What the files hold that a load reads. Zeros, and what compresses, may be answered without being read: by thin volumes,
 //! by file systems and by controllers that compress.
 
+use std::fs::File;
+use std::io;
 use std::os::unix::fs::FileExt;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
-use rustix::fs::{Advice, OFlags};
+use rustix::fs::{Advice, Mode, OFlags};
 
 use super::buffer::Buffers;
 use super::prepare::ReadyFile;
@@ -36,10 +39,9 @@ pub(super) fn sample(plan: &DiskPlan, files: &[ReadyFile], seed: u64) -> Option<
         return None;
     }
     let mut buffers = Buffers::new(1, PIECE as usize).ok()?;
-    let direct: Vec<Option<std::fs::File>> =
+    let direct: Vec<Option<File>> =
         files.iter().map(|file| file.target.open(OFlags::RDONLY | OFlags::DIRECT).ok()).collect();
-    let mut kept = Matches::default();
-    let (mut pieces, mut zeros, mut repeated) = (0, 0, 0_usize);
+    let mut found = Found::default();
     let begun = Instant::now();
     for number in 0..PIECES {
         if begun.elapsed() > TIME {
@@ -59,20 +61,68 @@ pub(super) fn sample(plan: &DiskPlan, files: &[ReadyFile], seed: u64) -> Option<
         let Some(read) = past.or_else(|| through(file, piece, offset)).filter(|read| *read > 0) else {
             continue;
         };
-        let piece = &piece[..read];
-        pieces += 1;
+        found.add(&piece[..read]);
+    }
+    found.sample()
+}
+
+/// What a file holds that is not part of the load. Fails where it is not a file with data that can be read.
+pub(super) fn of_file(path: &Path) -> io::Result<Sample> {
+    let file = File::from(rustix::fs::open(
+        path,
+        OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC,
+        Mode::empty(),
+    )?);
+    let bytes = match file.metadata()? {
+        data if data.is_file() && data.len() > 0 => data.len(),
+        data if data.is_file() => return Err(io::Error::other("it is empty")),
+        _ => return Err(io::Error::other("it is not a file")),
+    };
+    let _ = rustix::fs::fadvise(&file, 0, None, Advice::Random);
+    let mut piece = [0; PIECE as usize];
+    let mut found = Found::default();
+    let begun = Instant::now();
+    for number in 0..PIECES.min(bytes.div_ceil(PIECE)) {
+        if begun.elapsed() > TIME && number > 0 {
+            break;
+        }
+        let offset = Draws::new(0, number, 1).below(bytes.div_ceil(PIECE)) * PIECE;
+        let read = file.read_at(&mut piece, offset)?;
+        found.add(&piece[..read]);
+    }
+    found.sample().ok_or_else(|| io::Error::other("nothing could be read"))
+}
+
+/// Sums over pieces.
+#[derive(Default)]
+struct Found {
+    matches: Matches,
+    pieces: u64,
+    zeros: u64,
+    repeated: usize,
+}
+
+impl Found {
+    fn add(&mut self, piece: &[u8]) {
+        if piece.is_empty() {
+            return;
+        }
+        self.pieces += 1;
         if piece.iter().all(|byte| *byte == 0) {
-            zeros += 1;
-            repeated += PIECE as usize;
+            self.zeros += 1;
+            self.repeated += PIECE as usize;
         } else {
-            repeated += kept.repeated(piece) * PIECE as usize / read;
+            self.repeated += self.matches.repeated(piece) * PIECE as usize / piece.len();
         }
     }
-    (pieces > 0).then(|| Sample {
-        pieces,
-        zero_share: zeros as f64 / pieces as f64,
-        repeated_share: repeated as f64 / (pieces * PIECE) as f64,
-    })
+
+    fn sample(&self) -> Option<Sample> {
+        (self.pieces > 0).then(|| Sample {
+            pieces: self.pieces,
+            zero_share: self.zeros as f64 / self.pieces as f64,
+            repeated_share: self.repeated as f64 / (self.pieces * PIECE) as f64,
+        })
+    }
 }
 
 /// Reads a piece through the page cache, and drops it again when it was not there; not at all where the kernel does not say.

@@ -2,14 +2,21 @@
 
 use std::path::PathBuf;
 
-use model::{Choice, Key, Problem, Problems, SettingInfo, Settings, quantity};
+use model::{Key, Problems, SettingInfo, Settings};
 
-use super::grammar::{BlockShare, Distribution, read_blocks, read_distribution};
+use super::grammar::{
+    BlockShare, Distribution, Duplicates, read_blocks, read_distribution, read_duplicates, read_hex,
+    read_sprandom,
+};
 use super::profile::{self, Pattern};
+use super::sprandom::Sprandom;
 use super::stream::Kinds;
 
 /// Smallest sector any disk has: direct I/O in smaller pieces cannot work.
-const SECTOR: u64 = 512;
+pub(super) const SECTOR: u64 = 512;
+
+/// Most bytes of `content` and `expect`.
+const CONTENT_BYTES_MAX: usize = 4096;
 
 /// Size of a file that does not exist yet and whose size was not given.
 pub(super) const SIZE_DEFAULT: u64 = 1 << 30;
@@ -73,7 +80,7 @@ model::settings! {
 
     pub static PATTERN: Key<Option<String>> = Key::text(
         "pattern", "",
-        "A load in short, as CrystalDiskMark writes it: \"SEQ1M Q8T1 read\", \"RND4K Q32T1 70% read\". It stands for access, block_size, outstanding, threads and read_percent.",
+        "A load in short, as CrystalDiskMark writes it: \"SEQ1M Q8T1 read\", \"RND4K Q32T1 70% read\". It sets access, block_size, outstanding, threads and read_percent.",
     );
 
     pub(super) static STREAMS: Key<Streams> = Key::choice(
@@ -88,7 +95,7 @@ model::settings! {
 
     pub(super) static OPERATIONS: Key<Option<u64>> = Key::count(
         "operations", 1..=1_000_000_000_000, "",
-        "Stop after this many operations (of each thread, where each has its own stream); none goes on for the measured time.",
+        "Stop after this many operations (of each thread, where each has its own stream); none runs for the measured time.",
     );
 
     pub(super) static CACHE: Key<Cache> = Key::choice(
@@ -108,7 +115,7 @@ model::settings! {
 
     pub(super) static DISTRIBUTION: Key<String> = Key::text(
         "distribution", "uniform",
-        "How random operations spread over the blocks: \"uniform\", \"shuffle\" (each block once before any is visited again), \"zipf 1.2\" (exponent), \"hot 90% in 10%\" (share of operations in a share of the blocks) or \"zones 50% in 5%, 30% in 15%, 20% in 80%\".",
+        "How random operations spread over the blocks: \"uniform\", \"shuffle\" (each block once before any is visited again), \"zipf 1.2\" (exponent), \"pareto 0.2\" and \"normal 10%\" (as fio draws them), \"sequence 2,0,1\" (blocks by their numbers), \"hot 90% in 10%\" (share of operations in a share of the blocks) or \"zones 50% in 5%, 30% in 15%, 20% in 80%\" (also of bytes: \"60% in 20GiB\").",
     );
 
     pub(super) static STRIDE: Key<Option<u64>> = Key::bytes(
@@ -121,6 +128,46 @@ model::settings! {
         "Sequential access from the end of each file to its start.",
     );
 
+    pub(super) static PASSES: Key<Passes> = Key::choice(
+        "passes",
+        "Sequential access with a stride: whether each further pass over a file begins one block further, or visits the same blocks. With `reverse`, same begins with the first block and then goes back from the second to last, as fio does.",
+    );
+
+    pub(super) static ZONE_SIZE: Key<Option<u64>> = Key::bytes(
+        "zone_size", "",
+        "Zones of this size: sequential access leaves out `zone_skip` behind each; with `write_pointers` writes fill one after another.",
+    );
+
+    pub(super) static ZONE_SKIP: Key<Option<u64>> = Key::bytes(
+        "zone_skip", "",
+        "Sequential access: bytes left out behind each zone of `zone_size`.",
+    );
+
+    pub(super) static WRITE_POINTERS: Key<bool> = Key::flag(
+        "write_pointers", "false",
+        "Write as on a zoned device: an operation goes to the write pointer of its zone (`zone_size`), and a full zone is reset. For files and devices that have no zones.",
+    );
+
+    pub(super) static OPEN_ZONES: Key<Option<u32>> = Key::count(
+        "open_zones", 1..=1_000_000, "",
+        "With `write_pointers`: most zones that are partly written; none is any number.",
+    );
+
+    pub(super) static EMPTY_ZONES_ABOVE: Key<f64> = Key::percent(
+        "empty_zones_above", "100%",
+        "With `write_pointers`: from this share of written bytes on, every `empty_zone_every`th write first resets its zone.",
+    );
+
+    pub(super) static EMPTY_ZONE_EVERY: Key<u64> = Key::count(
+        "empty_zone_every", 0..=1_000_000_000, "0",
+        "With `write_pointers` and above `empty_zones_above`: one in this many writes first resets its zone; 0 never.",
+    );
+
+    pub(super) static TRIM_BEFORE: Key<Option<u64>> = Key::bytes(
+        "trim_before", "",
+        "Discard each piece of this size before it is written: the block size, or sequentially a multiple of it.",
+    );
+
     pub(super) static ALIGN: Key<Option<u64>> = Key::bytes(
         "align", "",
         "Random access: blocks start at multiples of this; none is the block size.",
@@ -131,9 +178,49 @@ model::settings! {
         "Share of each written block that compresses away (zeros); the rest neither compresses nor repeats.",
     );
 
+    pub(super) static COMPRESSIBLE_LIKE: Key<Option<String>> = Key::text(
+        "compressible_like", "",
+        "A file whose data is sampled before the clock starts: written blocks compress as much as it does.",
+    );
+
+    pub(super) static PRECONDITION: Key<bool> = Key::flag(
+        "precondition", "false",
+        "Write each file or device twice in full, 128 KiB after 128 KiB, before the first trial of a configuration: the workload-independent preconditioning of SNIA's test specification for solid state storage.",
+    );
+
     pub(super) static VERIFY: Key<bool> = Key::flag(
         "verify", "false",
         "Write a header with place, generation and checksum into each block, and check every block read. Costs CPU time.",
+    );
+
+    pub(super) static SPRANDOM: Key<Option<String>> = Key::text(
+        "sprandom", "",
+        "Random writes that bring a flash device into its steady state and then end, as fio's sprandom: \"15% in 100 regions\", the share of spare space the device has, and how finely.",
+    );
+
+    pub(super) static WRITES: Key<Writes> = Key::choice(
+        "writes",
+        "What a write does: it writes data, only allocates the space of its block in the file (fallocate), or makes the file end at its offset (ftruncate).",
+    );
+
+    pub(super) static ATOMIC: Key<bool> = Key::flag(
+        "atomic", "false",
+        "Each write is stored whole or not at all (RWF_ATOMIC), where device and file system support it.",
+    );
+
+    pub(super) static CONTENT: Key<Option<String>> = Key::text(
+        "content", "",
+        "Bytes that each written block repeats, in hexadecimal: \"0x01\"; none is data that neither compresses nor repeats.",
+    );
+
+    pub(super) static EXPECT: Key<Option<String>> = Key::text(
+        "expect", "",
+        "Bytes that each block read must repeat, in hexadecimal: \"0x01\"; a block that holds others is a failure.",
+    );
+
+    pub(super) static DUPLICATES: Key<Option<String>> = Key::text(
+        "duplicates", "",
+        "Share of the written blocks that repeat another, for storage that removes duplicates: \"50%\" (the block before), or \"50% of 1000 blocks\", \"50% of 1000 shared blocks\" (the same ones for all jobs).",
     );
 
     pub static OVERWRITE: Key<Vec<String>> = Key::texts(
@@ -143,7 +230,7 @@ model::settings! {
 
     pub(super) static BACK_END: Key<BackEndChoice> = Key::choice(
         "back_end",
-        "How operations are issued: io_uring, or one preadv/pwritev at a time; auto takes the faster one. With one operation in flight per thread through the page cache that is system calls; else both are tried briefly before the clock starts.",
+        "How operations are issued: io_uring, or one preadv/pwritev at a time; auto takes the faster one; none issues nothing and shows what the load generator costs. With one operation in flight per thread through the page cache that is system calls; else both are tried briefly before the clock starts.",
     );
 
     pub static JOBS: Key<Vec<String>> = Key::texts(
@@ -174,6 +261,23 @@ model::choice! {
 }
 
 model::choice! {
+    /// What a write does.
+    pub(super) enum Writes {
+        Data = "data",
+        Allocate = "allocate",
+        Truncate = "truncate",
+    }
+}
+
+model::choice! {
+    /// Where a further pass over a file begins.
+    pub(super) enum Passes {
+        Shifted = "shifted",
+        Same = "same",
+    }
+}
+
+model::choice! {
     /// Whether threads share a stream of blocks.
     pub(super) enum Streams {
         Shared = "shared",
@@ -195,6 +299,7 @@ model::choice! {
         Auto = "auto",
         IoUring = "io_uring",
         SystemCalls = "system-calls",
+        Nothing = "none",
     }
 }
 
@@ -226,15 +331,36 @@ pub(super) struct DiskPlan {
     pub(super) distribution: Distribution,
     pub(super) stride: Option<u64>,
     pub(super) reverse: bool,
+    pub(super) passes: Passes,
+    pub(super) zone_size: Option<u64>,
+    pub(super) zone_skip: u64,
+    pub(super) write_pointers: bool,
+    pub(super) open_zones: Option<u32>,
+    /// 0 to 1.
+    pub(super) empty_zones_above: f64,
+    pub(super) empty_zone_every: u64,
+    pub(super) trim_before: Option<u64>,
     pub(super) align: Option<u64>,
     pub(super) compressible_percent: f64,
+    /// A file whose compressibility replaces `compressible_percent`.
+    pub(super) compressible_like: Option<PathBuf>,
+    /// Whether files and devices are written in full before the first trial.
+    pub(super) precondition: bool,
+    pub(super) sprandom: Option<Sprandom>,
+    pub(super) writes: Writes,
+    pub(super) atomic: bool,
+    /// What each written block repeats; empty for other data.
+    pub(super) content: Vec<u8>,
+    /// What each block read must repeat; empty for anything.
+    pub(super) expect: Vec<u8>,
+    pub(super) duplicates: Option<Duplicates>,
     pub(super) verify: bool,
     pub(super) overwrite: Vec<PathBuf>,
     pub(super) back_end: BackEndChoice,
     pub(super) keep: bool,
     /// Whether it is one of several loads at the same time.
     pub(super) is_job: bool,
-    /// Whether an earlier job has the same name: what is looked at for the one holds for the other.
+    /// Whether an earlier job has the same name or the same settings: what is looked at for the one holds for the other.
     pub(super) is_copy: bool,
     /// A divisor of `unit` that others who verify the same files have, or 0.
     pub(super) shared_unit: u64,
@@ -294,6 +420,25 @@ impl DiskPlan {
             problems.add(&[&WRITE_BLOCK_SIZE], what, "such as \"8KiB\" or \"4KiB 70%, 64KiB 30%\"");
             Vec::new()
         });
+        let duplicates = settings.get(&DUPLICATES).and_then(|text| {
+            let read = read_duplicates(&text);
+            if read.is_none() {
+                let what = format!("`{text}` is no share of duplicates");
+                problems.add(&[&DUPLICATES], what, "such as \"50%\" or \"50% of 1000 blocks\"");
+            }
+            read
+        });
+        let sprandom = settings.get(&SPRANDOM).and_then(|text| {
+            let read = read_sprandom(&text);
+            if read.is_none() {
+                problems.add(
+                    &[&SPRANDOM],
+                    format!("`{text}` is not a description of such writes"),
+                    "such as \"15% in 100 regions\"",
+                );
+            }
+            read
+        });
         let threads = match &pattern {
             Some(Ok(pattern)) => pattern.threads,
             _ => settings.get(&THREADS),
@@ -322,8 +467,24 @@ impl DiskPlan {
             distribution,
             stride: settings.get(&STRIDE),
             reverse: settings.get(&REVERSE),
+            passes: settings.get(&PASSES),
+            zone_size: settings.get(&ZONE_SIZE),
+            zone_skip: settings.get(&ZONE_SKIP).unwrap_or(0),
+            write_pointers: settings.get(&WRITE_POINTERS),
+            open_zones: settings.get(&OPEN_ZONES),
+            empty_zones_above: settings.get(&EMPTY_ZONES_ABOVE) / 100.0,
+            empty_zone_every: settings.get(&EMPTY_ZONE_EVERY),
+            trim_before: settings.get(&TRIM_BEFORE),
             align: settings.get(&ALIGN),
             compressible_percent: settings.get(&COMPRESSIBLE),
+            compressible_like: settings.get(&COMPRESSIBLE_LIKE).map(PathBuf::from),
+            precondition: settings.get(&PRECONDITION),
+            sprandom,
+            writes: settings.get(&WRITES),
+            atomic: settings.get(&ATOMIC),
+            content: bytes_of(settings, &CONTENT, &mut problems),
+            expect: bytes_of(settings, &EXPECT, &mut problems),
+            duplicates,
             verify: settings.get(&VERIFY),
             overwrite,
             back_end: settings.get(&BACK_END),
@@ -335,146 +496,42 @@ impl DiskPlan {
         };
         if let Some(Ok(pattern)) = pattern {
             plan.access = pattern.access;
-            plan.blocks = vec![BlockShare { bytes: pattern.block_bytes, share: 1.0 }];
+            plan.blocks = vec![BlockShare { bytes: pattern.block_bytes, share: 1.0, priority: 0 }];
             plan.outstanding = pattern.outstanding;
             plan.read_share = pattern.read_share;
             plan.write_through |= pattern.write_through;
+        }
+        if plan.compressible_like.is_some() && settings.given(&COMPRESSIBLE) {
+            problems.add(
+                &[&COMPRESSIBLE_LIKE, &COMPRESSIBLE],
+                "`compressible` and `compressible_like` both set how much of the data compresses",
+                "keep one of them",
+            );
         }
         plan.kinds = Kinds::within(&plan, "", &mut Vec::new());
         plan.find_contradictions(&mut problems);
         problems.or(plan)
     }
 
-    fn find_contradictions(&self, problems: &mut Problems) {
-        let size = |bytes: u64| quantity::bytes(bytes);
-        match self.access {
-            Access::Random if self.stride.is_some() => {
-                problems.push(
-                    Problem::new("`stride` has no meaning for random access", "remove it")
-                        .about(&[&STRIDE])
-                        .or_set(&ACCESS, Access::Sequential.level()),
-                );
-            }
-            Access::Sequential if self.align.is_some() => {
-                problems.add(
-                    &[&ALIGN, &STRIDE],
-                    "`align` has no meaning for sequential access",
-                    "use `stride`",
-                );
-            }
-            Access::Sequential if self.distribution != Distribution::Uniform => {
-                problems.push(
-                    Problem::new("`distribution` has no meaning for sequential access", "remove it")
-                        .about(&[&DISTRIBUTION])
-                        .or_set(&ACCESS, Access::Random.level()),
-                );
-            }
-            _ => {}
-        }
-        if self.reverse && self.access == Access::Random {
-            problems.push(
-                Problem::new("`reverse` has no meaning for random access", "remove it")
-                    .about(&[&REVERSE])
-                    .or_set(&ACCESS, Access::Sequential.level()),
-            );
-        }
-        if self.reverse && self.blocks.len() > 1 {
-            problems.add(
-                &[&REVERSE],
-                "`reverse` and a mix of block sizes contradict each other",
-                "use one block size",
-            );
-        }
-        if !self.write_blocks.is_empty() && self.access == Access::Sequential {
-            problems.add(
-                &[&WRITE_BLOCK_SIZE, &ACCESS],
-                "`write_block_size` has no meaning for sequential access, which is one stream of reads and writes",
-                "remove it, or give reads and writes a job each (`jobs`)",
-            );
-        }
-        if self.distribution == Distribution::Shuffle
-            && (self.blocks.len() > 1 || !self.write_blocks.is_empty())
-        {
-            problems.add(
-                &[&DISTRIBUTION],
-                "`distribution` of \"shuffle\" and a mix of block sizes contradict each other",
-                "use one block size, or \"uniform\"",
-            );
-        }
-        if self.trim_share > 0.0 && self.verify {
-            problems.add(
-                &[&TRIM_PERCENT, &VERIFY],
-                "`verify` and `trim_percent` contradict each other: what was discarded has no header",
-                "remove one of them",
-            );
-        }
-        if self.stride.is_some() && self.blocks.len() > 1 {
-            problems.add(
-                &[&STRIDE],
-                "`stride` and a mix of block sizes contradict each other",
-                "use one block size",
-            );
-        }
-        if let Some(stride) = self.stride
-            && stride < self.smallest_block()
-        {
-            problems.add(
-                &[&STRIDE],
-                format!("a stride of {} is shorter than the block", size(stride)),
-                "the distance from block start to block start is at least the block size",
-            );
-        }
-        if self.align == Some(0) {
-            problems.add(&[&ALIGN], "blocks cannot be aligned to 0 bytes", "such as \"4KiB\"");
-        }
-        if self.fsync_every > 0 && !self.writes() {
-            problems.add(
-                &[&FSYNC_EVERY, &READ_PERCENT],
-                "`fsync_every` without writes",
-                "remove it, or lower `read_percent`",
-            );
-        }
-        if let Some(bytes) = self.size
-            && bytes < self.largest_block()
-        {
-            problems.add(
-                &[&SIZE],
-                format!("a size of {} is smaller than one block", size(bytes)),
-                "make it many times the block size",
-            );
-        }
-        if self.direct {
-            let steps: [(&SettingInfo, Option<u64>); 3] =
-                [(&STRIDE, self.stride), (&ALIGN, self.align), (&OFFSET, Some(self.offset))];
-            let blocks = self.blocks.iter().map(|block| (&BLOCK_SIZE.info, Some(block.bytes)));
-            let writes = self.write_blocks.iter().map(|block| (&WRITE_BLOCK_SIZE.info, Some(block.bytes)));
-            for (setting, value) in steps.into_iter().chain(blocks).chain(writes) {
-                if let Some(value) = value.filter(|value| !value.is_multiple_of(SECTOR)) {
-                    problems.push(
-                        Problem::new(
-                            format!(
-                                "direct I/O works in multiples of 512 bytes, and `{}` of {} is none",
-                                setting.name,
-                                size(value)
-                            ),
-                            "round it",
-                        )
-                        .about(&[setting])
-                        .or_set(&CACHE, Cache::PageCache.level()),
-                    );
-                }
-            }
-        }
-        if self.verify && !self.blocks.is_empty() && !self.unit().is_multiple_of(SECTOR) {
-            problems.add(
-                &[&VERIFY],
-                format!(
-                    "`verify` works on whole 512-byte sectors; these sizes share only {}",
-                    size(self.unit())
-                ),
-                "make block sizes, offset, stride and align multiples of 512 bytes",
-            );
-        }
+    /// Whether it ends without being stopped.
+    pub(super) fn has_end(&self) -> bool {
+        self.operations.is_some() || self.sprandom.is_some()
+    }
+
+    /// Whether where an operation goes depends on those before it.
+    pub(super) fn has_memory(&self) -> bool {
+        self.write_pointers || self.sprandom.is_some()
+    }
+
+    /// Bytes of memory that an operation needs.
+    pub(super) fn buffer_bytes(&self) -> u64 {
+        let moves = self.trim_share < 1.0;
+        if moves { self.largest_block() } else { 0 }
+    }
+
+    /// Whether blocks are discarded.
+    pub(super) fn discards(&self) -> bool {
+        self.trim_share > 0.0 || self.trim_before.is_some()
     }
 
     /// True when anything is written or discarded while measuring.
@@ -487,14 +544,23 @@ impl DiskPlan {
         u64::from(self.lanes) * u64::from(self.threads) * u64::from(self.outstanding)
     }
 
-    fn all_blocks(&self) -> impl Iterator<Item = u64> + '_ {
+    /// Whether blocks have different sizes.
+    pub(super) fn is_mix(&self) -> bool {
+        let mut sizes = self.all_blocks();
+        let first = sizes.next();
+        sizes.any(|size| Some(size) != first)
+    }
+
+    pub(super) fn all_blocks(&self) -> impl Iterator<Item = u64> + '_ {
         self.blocks.iter().chain(&self.write_blocks).map(|block| block.bytes)
     }
 
     /// Whether what is written can be recognized as Plimsoll's later: it needs words in their places, and more than a few
     /// that are no zeros.
     pub(super) fn is_recognizable(&self) -> bool {
-        self.trim_share == 0.0
+        !self.discards()
+            && self.content.is_empty()
+            && self.writes == Writes::Data
             && self.compressible_percent <= 90.0
             && self.unit().is_multiple_of(8)
             && self.smallest_block() >= 64
@@ -505,7 +571,7 @@ impl DiskPlan {
         self.all_blocks().max().unwrap_or(0)
     }
 
-    fn smallest_block(&self) -> u64 {
+    pub(super) fn smallest_block(&self) -> u64 {
         self.all_blocks().min().unwrap_or(0)
     }
 
@@ -514,6 +580,20 @@ impl DiskPlan {
         let steps = [Some(self.offset), self.stride, self.align].into_iter().flatten();
         self.all_blocks().chain(steps).fold(self.shared_unit, greatest_common_divisor)
     }
+}
+
+/// Bytes of a text as `0x01ff`; none where the setting is not given.
+fn bytes_of(settings: &Settings, setting: &Key<Option<String>>, problems: &mut Problems) -> Vec<u8> {
+    let Some(text) = settings.get(setting) else { return Vec::new() };
+    let read = read_hex(&text).filter(|bytes| !bytes.is_empty() && bytes.len() <= CONTENT_BYTES_MAX);
+    read.unwrap_or_else(|| {
+        problems.add(
+            &[setting],
+            format!("`{text}` are no bytes in hexadecimal"),
+            "such as \"0x01\" or \"0xdeadbeef\"",
+        );
+        Vec::new()
+    })
 }
 
 pub(super) fn greatest_common_divisor(a: u64, b: u64) -> u64 {
@@ -538,7 +618,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn contradictions_are_all_told() {
+    fn contradictions_are_all_reported() {
         for (pairs, count) in [
             (vec![], 1),
             (vec![("files", "f"), ("stride", "8KiB"), ("fsync_every", "3")], 2),
@@ -557,7 +637,7 @@ pub(super) mod tests {
 
     #[test]
     fn a_stated_load_and_the_queue_depth_agree() {
-        let told = |pairs: &[(&str, &str)], users| {
+        let reported = |pairs: &[(&str, &str)], users| {
             let shape = Shape::Closed { users, think: 0 };
             check_load(&settings(pairs), &shape).0.into_iter().map(|problem| problem.what).collect::<Vec<_>>()
         };
@@ -567,16 +647,16 @@ pub(super) mod tests {
             (Profile::Ramp(1.0, 32.0), "`ramp` sets others over time"),
         ] {
             let whole = "`threads` of 4 and `outstanding` of 8 are 32 operations in flight, but ";
-            assert_eq!(told(&depth, stated), [format!("{whole}{expected}")]);
+            assert_eq!(reported(&depth, stated), [format!("{whole}{expected}")]);
         }
         assert_eq!(
-            told(&depth[..1], Profile::Steps(vec![1.0, 2.0])),
+            reported(&depth[..1], Profile::Steps(vec![1.0, 2.0])),
             ["`threads` of 4 cannot share the 2 operations in flight that `steps` sets"]
         );
         // Those that agree, and defaults.
-        assert!(told(&depth, Profile::Constant(32.0)).is_empty());
-        assert!(told(&depth[..1], Profile::Ramp(1.0, 4.0)).is_empty());
-        assert!(told(&[], Profile::Constant(64.0)).is_empty());
+        assert!(reported(&depth, Profile::Constant(32.0)).is_empty());
+        assert!(reported(&depth[..1], Profile::Ramp(1.0, 4.0)).is_empty());
+        assert!(reported(&[], Profile::Constant(64.0)).is_empty());
         let open = Shape::Open { rate_per_s: Profile::Constant(10.0), arrivals: model::Process::Constant };
         assert!(check_load(&settings(&depth), &open).is_empty());
     }

@@ -11,9 +11,13 @@ pub use report::{SqlioNumbers, report};
 
 use super::jobs;
 use super::settings::{self, Access, Cache, SETTINGS, SIZE_DEFAULT};
+use super::typed::{Wrong, number, plain, unsupported, windows_path, with_odd_letter, words};
 
-/// Flags as `--help` of SQLIO tells them, for near words.
+/// Flags as `--help` of SQLIO lists them, for near words.
 const FLAGS: &str = "-k -t -s -d -R -f -p -a -o -b -i -m -L -U -B -S -v -64 -F";
+
+/// Most drives of `-d` that an error shows a path for.
+const DRIVES_SHOWN: usize = 3;
 
 /// Most threads and files SQLIO takes.
 const THREADS_MAX: u64 = 256;
@@ -58,12 +62,30 @@ pub struct SqlioFile {
     pub path: String,
     /// Threads of its own, from the parameter file.
     pub threads: Option<u64>,
-    /// Processor mask, which is told in the report and has no effect.
+    /// Processor mask, which is reported in the report and has no effect.
     pub mask: u64,
     /// Size in MB of 2^20 bytes.
     pub size_mb: Option<u64>,
     /// Whether it is made for this run, because it does not exist.
     pub made: bool,
+    /// How it is extended for this run.
+    pub expansion: Option<Expansion>,
+}
+
+/// A file that is smaller than the run needs, and is extended before the clock starts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Expansion {
+    /// Bytes that the run needs.
+    pub needed_bytes: u64,
+    /// Bytes that the file had, 0 if it did not exist.
+    pub present_bytes: u64,
+}
+
+impl SqlioFile {
+    /// A file without threads or a size of its own.
+    fn named(path: &str) -> Self {
+        SqlioFile { path: path.into(), threads: None, mask: 0, size_mb: None, made: false, expansion: None }
+    }
 }
 
 /// A SQLIO command line, read.
@@ -81,7 +103,7 @@ pub struct SqlioRun {
     pub outstanding: Option<u64>,
     /// `-b`
     pub block_kib: u64,
-    /// `-i`: told in the report, no other effect.
+    /// `-i`: reported in the report, no other effect.
     pub ios_per_run: u64,
     /// `-S`: the block of each file at which it begins.
     pub start_block: u64,
@@ -119,21 +141,14 @@ pub fn parse(
         notes: Vec::new(),
     };
     let mut problems = Problems::new();
-    let mut drives: Vec<char> = Vec::new();
-    for argument in arguments {
-        let argument = &plain(argument);
+    let mut after_all = AfterAll::default();
+    for argument in &words(arguments) {
         let Some(flag) = argument.strip_prefix('-').filter(|flag| !flag.is_empty()) else {
-            run.files.push(SqlioFile {
-                path: argument.clone(),
-                threads: None,
-                mask: 0,
-                size_mb: None,
-                made: false,
-            });
+            run.files.push(SqlioFile::named(argument));
             continue;
         };
-        if let Err((what, help)) = run.read_flag(flag, &mut drives) {
-            problems.push(Problem::new(format!("`{argument}`: {what}"), help));
+        if let Err((what, help)) = run.read_flag(flag, &mut after_all) {
+            problems.push(Problem::new(format!("`{argument}`: {what}"), with_odd_letter(help, argument)));
         }
     }
     if let Some(name) = run.parameter_file.clone() {
@@ -145,27 +160,14 @@ pub fn parse(
             )),
         }
     }
-    if !drives.is_empty() {
-        let drives: Vec<String> = drives.iter().map(|drive| format!("{drive}:")).collect();
-        problems.push(Problem::new(
-            format!("`-d`: there are no drive letters here ({})", drives.join(" ")),
-            "name the files with their whole paths",
-        ));
-    }
     if run.files.is_empty() && run.parameter_file.is_none() {
-        run.files.push(SqlioFile {
-            path: "testfile.dat".into(),
-            threads: None,
-            mask: 0,
-            size_mb: None,
-            made: false,
-        });
+        run.files.push(SqlioFile::named("testfile.dat"));
     }
-    for file in run.files.iter().filter(|file| is_windows_path(&file.path)) {
-        problems.push(Problem::new(
-            format!("`{}` is a path of Windows", file.path),
-            "name a file of this system, such as /data/testfile.dat",
-        ));
+    for (what, help) in after_all.problems(&run) {
+        problems.push(Problem::new(what, help));
+    }
+    for (what, help) in run.files.iter().filter_map(|file| windows_path(&file.path)) {
+        problems.push(Problem::new(what, help));
     }
     if run.files.len() as u64 > THREADS_MAX {
         problems
@@ -174,36 +176,48 @@ pub fn parse(
     problems.or(run)
 }
 
-/// As typed on a keyboard: a word processor makes a hyphen at the start a dash, and quotes typographic ones.
-fn plain(text: &str) -> String {
-    let is_quote = |letter: char| matches!(letter, '\u{201c}' | '\u{201d}' | '\u{201e}' | '"');
-    let text = text.trim_matches(is_quote);
-    match text.strip_prefix(['\u{2010}', '\u{2011}', '\u{2012}', '\u{2013}', '\u{2014}', '\u{2212}']) {
-        Some(flag) => format!("-{}", flag.trim_matches(is_quote)),
-        None => text.into(),
+/// Flags that can be judged only when all others are known.
+#[derive(Default)]
+struct AfterAll {
+    /// `-d`
+    drives: String,
+    /// `-m`
+    blocks_together: Option<String>,
+}
+
+impl AfterAll {
+    /// Why they are refused, and what to write instead.
+    fn problems(&self, run: &SqlioRun) -> Vec<Wrong> {
+        let mut problems = Vec::new();
+        if !self.drives.is_empty() {
+            // `-dEF t.dat` is t.dat on both drives.
+            let names = run.files.iter().map(|file| file.path.as_str());
+            let names: Vec<&str> = names.filter(|name| windows_path(name).is_none()).collect();
+            let name = names.first().map_or("testfile.dat", |name| name.trim_start_matches('/'));
+            let drives = self.drives.chars().take(DRIVES_SHOWN);
+            let instead: Vec<String> =
+                drives.map(|drive| format!("/mnt/{}/{name}", drive.to_ascii_lowercase())).collect();
+            problems.push((
+                format!("`-d{}`: this system has no drive letters", self.drives),
+                format!("name the file in a folder of each disk, such as {}", instead.join(" ")),
+            ));
+        }
+        if let Some(flag) = &self.blocks_together {
+            let count = flag.trim_start_matches(|letter: char| !letter.is_ascii_digit()).parse::<u64>();
+            let block = count.ok().and_then(|count| count.checked_mul(run.block_kib));
+            let instead = block.map_or_else(
+                || "use a larger block (-b)".into(),
+                |block| {
+                    format!("use a block of the same size: -b{block} instead of -b{} -m{flag}", run.block_kib)
+                },
+            );
+            problems.push((
+                format!("`-m{flag}`: scattering one operation over several blocks is not supported"),
+                instead,
+            ));
+        }
+        problems
     }
-}
-
-/// `C:\data`, `D:` or `\\server\share`.
-fn is_windows_path(path: &str) -> bool {
-    let mut letters = path.chars();
-    let is_drive = letters.next().is_some_and(|letter| letter.is_ascii_alphabetic())
-        && letters.next() == Some(':')
-        && letters.next().is_none_or(|letter| letter == '\\' || letter == '/');
-    is_drive || path.starts_with("\\\\")
-}
-
-type Wrong = (String, String);
-
-fn number(text: &str, min: u64, max: u64) -> Result<u64, Wrong> {
-    match text.parse::<u64>() {
-        Ok(value) if (min..=max).contains(&value) => Ok(value),
-        _ => Err((format!("`{text}` is not a whole number from {min} to {max}"), String::new())),
-    }
-}
-
-fn unsupported(what: &str, help: &str) -> Result<(), Wrong> {
-    Err((format!("{what} is not supported"), help.into()))
 }
 
 impl SqlioRun {
@@ -212,9 +226,9 @@ impl SqlioRun {
         Ok(())
     }
 
-    fn read_flag(&mut self, flag: &str, drives: &mut Vec<char>) -> Result<(), Wrong> {
+    fn read_flag(&mut self, flag: &str, after_all: &mut AfterAll) -> Result<(), Wrong> {
         if flag == "64" {
-            return self.note("-64 has no effect: large files need no switch here");
+            return self.note("-64 has no effect: memory has 64-bit addresses here anyway");
         }
         let mut letters = flag.chars();
         let letter = letters.next().unwrap_or(' ');
@@ -225,8 +239,16 @@ impl SqlioRun {
             ('k', _) => return Err(("the kind is R or W".into(), "write -kR or -kW".into())),
             ('t', count) => self.threads = number(count, 1, THREADS_MAX)?,
             ('s', count) => self.seconds = number(count, 1, 10_000_000)?,
-            ('d', letters) => drives.extend(letters.chars()),
-            ('R', _) => return unsupported("a list of raw devices", "name the devices as files: /dev/sdb"),
+            ('d', "") => {
+                return Err(("the letters of the drives are missing".into(), "name the files".into()));
+            }
+            ('d', letters) => after_all.drives.push_str(letters),
+            ('R', _) => {
+                return unsupported(
+                    "a list of disk numbers",
+                    "name the block devices as files, such as /dev/sdb (`lsblk` lists them)",
+                );
+            }
             ('f', "random") => self.access = SqlioAccess::Random,
             ('f', "sequential") => self.access = SqlioAccess::Sequential,
             ('f', count) => match number(count, 1, 1 << 32) {
@@ -238,10 +260,18 @@ impl SqlioRun {
                     ));
                 }
             },
-            ('p', _) | ('a', _) => {
+            ('p', cpu) => {
+                let cpu = cpu.trim_start_matches('I');
+                let cpu = if cpu.parse::<u32>().is_ok() { cpu } else { "0" };
+                return unsupported(
+                    "binding threads to a processor",
+                    format!("leave it out and start `taskset -c {cpu} plimsoll disk --sqlio ...`"),
+                );
+            }
+            ('a', _) => {
                 return unsupported(
                     "binding threads to processors",
-                    "leave it out and start Plimsoll under `taskset`, or vary `host.cpus`",
+                    "leave it out and start `taskset MASK plimsoll disk --sqlio ...`, or vary `host.cpus`",
                 );
             }
             ('o', count) => self.outstanding = Some(number(count, 1, 1024)?),
@@ -251,9 +281,7 @@ impl SqlioRun {
                 return self
                     .note(format!("-i{count} has no effect: blocks follow one another over the whole file"));
             }
-            ('m', _) => {
-                return unsupported("several blocks in one scattered operation", "use a larger block (-b)");
-            }
+            ('m', blocks) => after_all.blocks_together = Some(blocks.into()),
             ('L', "S" | "P" | "Si" | "Pi") => {
                 self.latency = true;
                 if rest.ends_with('i') {
@@ -265,8 +293,9 @@ impl SqlioRun {
             }
             ('L', _) => return Err(("the timer is S or P".into(), "write -LS".into())),
             ('U', _) => {
-                return self
-                    .note(format!("-{flag}: processor use is in Plimsoll's own record, not in this report"));
+                return self.note(format!(
+                    "-{flag}: CPU use is in Plimsoll's own record (`plimsoll show`), not in this report"
+                ));
             }
             ('B', "N") => self.buffering = SqlioBuffering::None,
             ('B', "Y") => self.buffering = SqlioBuffering::All,
@@ -275,7 +304,7 @@ impl SqlioRun {
             ('B', _) => return Err(("the buffering is N, Y, H or S".into(), "write -BN or -BH".into())),
             ('S', count) => self.start_block = number(count, 0, 1 << 40)?,
             ('v', _) => {
-                return self.note(format!("-{flag} has no effect: the options are those of version 1.5"));
+                return self.note(format!("-{flag} has no effect: blocks are chosen as in version 1.5"));
             }
             ('D', _) => return self.note(format!("-{flag} has no effect: there is no debugging output")),
             ('F', "") => return Err(("a name is missing".into(), "write -Fparam.txt".into())),
@@ -288,50 +317,47 @@ impl SqlioRun {
     /// `PATH THREADS [MASK [SIZE_IN_MB]]` a line; `#` at the start is a comment.
     fn read_parameters(&mut self, name: &str, text: &str, problems: &mut Problems) {
         let before = self.files.len();
+        let text = text.trim_start_matches('\u{feff}');
         for (index, line) in text.lines().enumerate() {
             let line_number = index as u32 + 1;
-            let mut problem = |what: String, help: &str| {
+            let mut problem = |what: String, help: &str, word: &str| {
+                let help = with_odd_letter(help.into(), word);
                 problems.push(Problem::at_line(name, text, line_number, what, help));
             };
             if line.trim().is_empty() || line.starts_with('#') {
                 continue;
             }
-            let line = plain(line);
-            let words: Vec<&str> = line.split_whitespace().collect();
+            let words: Vec<String> = line.split_whitespace().map(plain).collect();
+            let words: Vec<&str> = words.iter().map(String::as_str).collect();
             let (Some(path), Some(threads)) = (words.first(), words.get(1)) else {
-                problem("the number of threads is missing".into(), "write: PATH THREADS MASK SIZE_IN_MB");
+                problem("the number of threads is missing".into(), "write: PATH THREADS MASK SIZE_IN_MB", "");
                 continue;
             };
             if words.len() > 4 {
-                problem(format!("`{}` is one word too many", words[4]), "a path with blanks is not possible");
+                let what = format!("`{}` is one word too many", words[4]);
+                problem(what, "a path with blanks is not possible", words[4]);
             }
             let threads = number(threads, 1, THREADS_MAX)
-                .map_err(|(what, _)| problem(format!("threads: {what}"), "such as 2"))
+                .map_err(|(what, _)| problem(format!("threads: {what}"), "such as 2", threads))
                 .ok();
             let mask = words.get(2).map_or(Some(0), |mask| {
                 let value = match mask.strip_prefix("0x").or_else(|| mask.strip_prefix("0X")) {
                     Some(hex) => u64::from_str_radix(hex, 16),
                     None => mask.parse(),
                 };
-                value
-                    .map_err(|_| problem(format!("`{mask}` is not a processor mask"), "write 0x0 for none"))
-                    .ok()
+                let what = format!("`{mask}` is not a processor mask");
+                value.map_err(|_| problem(what, "write 0x0 for none", mask)).ok()
             });
             let size_mb = words.get(3).and_then(|size| {
                 number(size, 1, 1 << 40)
-                    .map_err(|(what, _)| problem(format!("size: {what}"), "in MB, such as 100"))
+                    .map_err(|(what, _)| problem(format!("size: {what}"), "in MB, such as 100", size))
                     .ok()
             });
             if mask.is_some_and(|mask| mask != 0) {
                 self.notes.push(format!("{name}:{line_number}: the processor mask has no effect"));
             }
-            self.files.push(SqlioFile {
-                path: (*path).into(),
-                threads,
-                mask: mask.unwrap_or(0),
-                size_mb,
-                made: false,
-            });
+            let mask = mask.unwrap_or(0);
+            self.files.push(SqlioFile { threads, mask, size_mb, ..SqlioFile::named(path) });
         }
         if self.files.len() == before {
             problems.push(Problem::new(
@@ -358,13 +384,20 @@ impl SqlioRun {
         self.outstanding.unwrap_or(1).saturating_mul(files).clamp(1, 1024)
     }
 
-    /// Marks the files that do not exist as made by this run, with a note for each: SQLIO's report has no word for it.
-    pub fn find_missing(&mut self, exists: impl Fn(&str) -> bool) {
+    /// Compares the files with what the run needs of them. `size_of` gives the bytes of a file that exists. Each file that
+    /// is made gets a note, as SQLIO's report has no word for it.
+    pub fn find_sizes(&mut self, size_of: impl Fn(&str) -> Option<u64>) {
         for file in &mut self.files {
-            file.made = !exists(&file.path);
-            if file.made {
-                let bytes = file.size_mb.map_or(SIZE_DEFAULT, |size| size.saturating_mul(1 << 20));
-                let (path, size) = (&file.path, quantity::bytes(bytes));
+            let present = size_of(&file.path);
+            file.made = present.is_none();
+            let stated = file.size_mb.map(|size| size.saturating_mul(1 << 20));
+            let needed = stated.or(file.made.then_some(SIZE_DEFAULT));
+            let present = present.unwrap_or(0);
+            file.expansion = needed
+                .filter(|needed| *needed > present)
+                .map(|needed| Expansion { needed_bytes: needed, present_bytes: present });
+            if let (true, Some(needed)) = (file.made, needed) {
+                let (path, size) = (&file.path, quantity::bytes(needed));
                 self.notes.push(format!("`{path}` does not exist: it is made with {size}, and kept"));
             }
         }

@@ -4,17 +4,24 @@ use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
 use std::path::Path;
+use std::sync::PoisonError;
+use std::time::Duration;
 
 use engine::workload::{Done, LoadError, Outcome, Share};
+use model::Nanos;
 use rustix::fs::{FallocateFlags, fallocate};
 
 use super::choice::FIRST_NUMBER;
-use super::content::{Damage, Filler, Stamp, open, seal};
+use super::content::{Damage, Filler, Stamp, is_repeated, open, repeat, seal};
+use super::failure::failed;
+use super::flow::Turn;
+use super::grammar::Duplicates;
 use super::pattern::{Pattern, Place};
 use super::prepare::{Ready, next_generation};
-use super::random::mix;
-use super::settings::DiskPlan;
+use super::random::{Draws, mix, threshold};
+use super::settings::{DiskPlan, Writes};
 use super::target::Kind;
+use super::zones::ZoneUse;
 
 /// Places of the operations in [`engine::workload::Workload::operations`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -46,7 +53,7 @@ impl Kinds {
         Kinds {
             read: place("read", plan.read_share > 0.0 && moves),
             write: place("write", plan.read_share < 1.0 && moves),
-            trim: place("trim", plan.trim_share > 0.0),
+            trim: place("trim", plan.discards()),
             sync: place("fsync", plan.fsync_every > 0),
         }
     }
@@ -61,8 +68,42 @@ pub(super) fn label(job: &str) -> String {
 /// How many other places are tried when the blocks of one are in use by an operation in flight.
 const ATTEMPTS: u32 = 64;
 
-/// Most damaged blocks told one by one.
+/// Most damaged blocks reported one by one.
 const REMARKS_MAX: usize = 100;
+
+/// Which written blocks repeat others.
+struct Repeats {
+    duplicates: Duplicates,
+    threshold: u64,
+    /// Of the blocks that are repeated.
+    seed: u64,
+    /// The key of the last block that repeats none.
+    last: Option<u64>,
+}
+
+impl Repeats {
+    fn new(duplicates: Duplicates, seed: u64, lane_seed: u64) -> Self {
+        let seed = mix(if duplicates.is_shared { seed } else { lane_seed } ^ SET);
+        Repeats { duplicates, threshold: threshold(duplicates.share), seed, last: None }
+    }
+
+    /// The key of a block's content, whose own would be `own`.
+    fn key(&mut self, own: u64) -> u64 {
+        let mut draws = Draws::new(SET, own, 0);
+        if draws.chance(self.threshold) {
+            match (self.duplicates.set, self.last) {
+                (Some(set), _) => return mix(self.seed ^ draws.below(set)),
+                (None, Some(last)) => return last,
+                (None, None) => {}
+            }
+        }
+        self.last = Some(own);
+        own
+    }
+}
+
+/// Tells the keys of repeated blocks from those of others.
+const SET: u64 = 0x5a17_9c3e_0d42_b86f;
 
 /// What a worker does next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,6 +113,8 @@ pub(super) enum Step {
     Sync(u32),
     /// Every place tried is in use by another operation.
     Taken,
+    /// Other jobs of its flow come first.
+    Held,
     /// All operations that the load was to have are issued.
     Over,
 }
@@ -82,12 +125,21 @@ pub(super) struct Stream<'a> {
     pub(super) kinds: Kinds,
     pattern: Pattern,
     filler: Filler,
+    /// What writes repeat and reads must hold; empty for other data.
+    content: Vec<u8>,
+    expect: Vec<u8>,
+    repeats: Option<Repeats>,
     /// The trial's, which verified blocks hold.
     seed: u64,
     /// Of the places and the data: each lane has others.
     lane_seed: u64,
     workers: u64,
     operations: u64,
+    /// Where the plan begins in its files.
+    base: u64,
+    writes: Writes,
+    zone_use: ZoneUse,
+    turn: Option<Turn>,
     fsync_every: u64,
     writes_since_sync: u64,
     syncs: u64,
@@ -105,10 +157,17 @@ impl<'a> Stream<'a> {
             kinds: plan.kinds,
             pattern: Pattern::new(plan, &sizes, lane_seed),
             filler: Filler::new(plan.compressible_percent),
+            content: plan.content.clone(),
+            expect: plan.expect.clone(),
+            repeats: plan.duplicates.map(|duplicates| Repeats::new(duplicates, share.seed, lane_seed)),
             seed: share.seed,
             lane_seed,
             workers: u64::from(share.of),
             operations: plan.operations.unwrap_or(u64::MAX),
+            base: plan.offset,
+            writes: plan.writes,
+            zone_use: ZoneUse::new(plan, sizes.first().copied().unwrap_or(0)),
+            turn: ready.flow.as_ref().map(|(flow, weight)| Turn::new(flow, share.lane, *weight)),
             fsync_every: plan.fsync_every,
             writes_since_sync: 0,
             syncs: 0,
@@ -129,10 +188,45 @@ impl<'a> Stream<'a> {
         }
         let number = number.wrapping_sub(self.syncs * self.workers);
         if number >= self.operations && number < FIRST_NUMBER {
+            if let Some(turn) = &mut self.turn {
+                turn.leave();
+            }
             return Step::Over;
         }
+        if self.turn.as_ref().is_some_and(|turn| !turn.take()) {
+            return Step::Held;
+        }
+        let step = self.transfer(number);
+        if let (Step::Taken, Some(turn)) = (step, &self.turn) {
+            turn.put_back();
+        }
+        step
+    }
+
+    /// Waits until other jobs of the flow have issued what they are behind, at most until an instant.
+    pub(super) fn wait_for_turn(&self, until: Nanos, now: Nanos) {
+        if let Some(turn) = &self.turn {
+            turn.wait(Duration::from_nanos(until.saturating_sub(now)));
+        }
+    }
+
+    #[inline]
+    fn transfer(&mut self, number: u64) -> Step {
         let mut place = self.pattern.place(number, 0);
-        if let Some(ledger) = &self.ready.ledger {
+        if let Some(course) = &self.ready.course {
+            match course.lock().unwrap_or_else(PoisonError::into_inner).next() {
+                Some(block) => place.offset = self.base + block * u64::from(place.bytes),
+                None => return Step::Over,
+            }
+        }
+        if let Some(zones) = &self.ready.zones {
+            let permitted =
+                |place: &Place| self.ready.ledger.as_ref().is_none_or(|ledger| ledger.claim(place));
+            match zones.place(place, &self.zone_use, permitted) {
+                Some(found) => place = found,
+                None => return Step::Taken,
+            }
+        } else if let Some(ledger) = &self.ready.ledger {
             let mut attempt = 0;
             while !ledger.claim(&place) {
                 attempt += 1;
@@ -151,8 +245,17 @@ impl<'a> Stream<'a> {
 
     /// The data of a write.
     #[inline]
-    pub(super) fn fill(&self, place: &Place, number: u64, block: &mut [u8]) {
-        self.filler.fill(block, self.lane_seed ^ mix(number));
+    pub(super) fn fill(&mut self, place: &Place, number: u64, block: &mut [u8]) {
+        if !self.content.is_empty() {
+            repeat(&self.content, block);
+            return;
+        }
+        let key = self.lane_seed ^ mix(number);
+        let key = match &mut self.repeats {
+            Some(repeats) => repeats.key(key),
+            None => key,
+        };
+        self.filler.fill(block, key);
         if let Some(ledger) = &self.ready.ledger {
             let unit = ledger.unit();
             for (index, part) in block.chunks_exact_mut(unit).enumerate() {
@@ -172,6 +275,9 @@ impl<'a> Stream<'a> {
         };
         let outcome = match self.ready.ledger {
             Some(_) => self.verify(place, block),
+            None if !self.expect.is_empty() && !place.write && !is_repeated(&self.expect, block) => {
+                self.remark(place.file, place.offset, Damage::Unexpected)
+            }
             None => Outcome::Well,
         };
         Done { kind, outcome, bytes: place.bytes, count: 1 }
@@ -191,22 +297,46 @@ impl<'a> Stream<'a> {
                     }
                     Ok(_) => continue,
                 };
-                worst = Some(damage);
-                self.remarked += 1;
-                if self.remarked <= REMARKS_MAX {
-                    let path = self.ready.files.get(place.file as usize).map(|file| file.path.display());
-                    let path = path.map(|path| path.to_string()).unwrap_or_default();
-                    self.remarks.push(format!("{path} at offset {offset}: {}", damage.words()));
-                }
+                worst = Some(self.remark(place.file, offset, damage));
             }
         }
         ledger.release(place);
-        worst.map_or(Outcome::Well, |damage| Outcome::Failed(damage.code()))
+        worst.unwrap_or(Outcome::Well)
     }
 
-    /// Discards a block; the space is given back and the data is lost.
-    pub(super) fn trim(&self, place: &Place) -> Result<Done, LoadError> {
+    /// Reports damage, the first times with its place.
+    #[cold]
+    fn remark(&mut self, file: u32, offset: u64, damage: Damage) -> Outcome {
+        self.remarked += 1;
+        if self.remarked <= REMARKS_MAX {
+            let path = self.ready.files.get(file as usize).map(|file| file.path.display().to_string());
+            self.remarks.push(format!("{} at offset {offset}: {}", path.unwrap_or_default(), damage.words()));
+        }
+        Outcome::Failed(damage.code())
+    }
+
+    /// Whether an operation moves no data.
+    #[inline]
+    pub(super) fn is_command(&self, place: &Place) -> bool {
+        place.trim || (place.write && self.writes != Writes::Data)
+    }
+
+    /// Carries out an operation that moves no data: a discard, where the space is given back and the data is lost; or what stands
+    /// in place of a write.
+    pub(super) fn command(&self, place: &Place) -> Result<Done, LoadError> {
         let file = &self.ready.files[place.file as usize];
+        if !place.trim {
+            let (doing, result) = match self.writes {
+                Writes::Truncate => ("truncate", file.file.set_len(place.offset)),
+                _ => {
+                    let bytes = u64::from(place.bytes);
+                    let result = fallocate(&file.file, FallocateFlags::empty(), place.offset, bytes);
+                    ("allocate space of", result.map_err(io::Error::from))
+                }
+            };
+            result.map_err(|error| failed(doing, &file.path, &error))?;
+            return Ok(Done { kind: self.kinds.write, outcome: Outcome::Well, bytes: 0, count: 1 });
+        }
         discard(&file.file, file.target.kind == Kind::BlockDevice, place.offset, u64::from(place.bytes))
             .map_err(|error| trim_failed(&file.path, place, &error))?;
         Ok(Done { kind: self.kinds.trim, outcome: Outcome::Well, bytes: place.bytes, count: 1 })

@@ -1,4 +1,4 @@
-//! Whether the load can be driven as asked: looks at every target and tells every problem at once. Touches nothing.
+//! Whether the load can be driven: inspects every target and reports all problems at once. Changes nothing.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -10,9 +10,11 @@ use rustix::fs::{Access as AccessMode, OFlags, access, fstatvfs};
 
 use super::backing;
 use super::ring;
+use super::sample;
 use super::settings::{
-    ALIGN, BACK_END, BLOCK_SIZE, BackEndChoice, CACHE, Cache, DiskPlan, FILES, OFFSET, OUTSTANDING,
-    OVERWRITE, SIZE, SIZE_DEFAULT, STRIDE, THREADS, VERIFIED_BLOCKS_MAX, VERIFY,
+    ALIGN, ATOMIC, BACK_END, BLOCK_SIZE, BackEndChoice, CACHE, COMPRESSIBLE_LIKE, Cache, DiskPlan, FILES,
+    OFFSET, OUTSTANDING, OVERWRITE, SIZE, SIZE_DEFAULT, STRIDE, THREADS, VERIFIED_BLOCKS_MAX, VERIFY, WRITES,
+    Writes,
 };
 use super::target::{self, DirectAlignment, Kind, Place, Target};
 
@@ -71,7 +73,7 @@ pub(super) fn region(plan: &DiskPlan, target: &Target) -> Result<Region, Box<Pro
             if plan.verify && !headed && kept > 0 && !plan.writes() {
                 return Err(Box::new(Problem::new(
                     format!(
-                        "`{name}` holds blocks of {} to be verified; with blocks of {} it would be written anew, not verified",
+                        "`{name}` holds blocks of {} to be verified; with blocks of {} it would be written again, not verified",
                         quantity::bytes(kept),
                         quantity::bytes(plan.unit())
                     ),
@@ -123,7 +125,7 @@ pub(super) fn region(plan: &DiskPlan, target: &Target) -> Result<Region, Box<Pro
                     .about(&[&FILES]),
                 ));
             }
-            if plan.verify && !headed {
+            if plan.precondition || (plan.verify && !headed) {
                 return Ok(whole(bytes));
             }
             Ok(Region { bytes, write_from: plan.offset, write_to: plan.offset })
@@ -134,7 +136,7 @@ pub(super) fn region(plan: &DiskPlan, target: &Target) -> Result<Region, Box<Pro
 /// Bytes by which a file will grow, its device and its place.
 type Growth<'a> = BTreeMap<&'a Path, (u64, u64, Arc<Place>)>;
 
-/// Everything that stands against driving these jobs.
+/// All problems of these jobs.
 pub(super) fn check(jobs: &[(&str, &DiskPlan)]) -> Problems {
     let mut problems = Problems::new();
     let mut growth = Growth::new();
@@ -156,13 +158,16 @@ pub(super) fn check(jobs: &[(&str, &DiskPlan)]) -> Problems {
     for (needed, path, place) in space_needed.into_values() {
         check_space(path, &place, needed, &mut problems);
     }
-    let needed: u64 = jobs.iter().map(|(_, plan)| plan.in_flight() * plan.largest_block()).sum();
+    let needed: u64 = jobs.iter().map(|(_, plan)| plan.in_flight() * plan.buffer_bytes()).sum();
     check_memory(needed, &mut problems);
     problems
 }
 
 fn check_job<'a>(plan: &'a DiskPlan, growth: &mut Growth<'a>) -> Problems {
     let mut problems = Problems::new();
+    if plan.back_end == BackEndChoice::Nothing {
+        return problems;
+    }
     let mut blocks_total = 0;
     let mut seen = BTreeMap::new();
     for path in &plan.files {
@@ -197,6 +202,17 @@ fn check_job<'a>(plan: &'a DiskPlan, growth: &mut Growth<'a>) -> Problems {
                 }
             }
         }
+    }
+    if let Some(like) = &plan.compressible_like
+        && let Err(error) = sample::of_file(like)
+    {
+        problems.push(
+            Problem::new(
+                format!("the data of `{}` cannot be sampled: {error}", like.display()),
+                "name a file with data that this user may read",
+            )
+            .about(&[&COMPRESSIBLE_LIKE]),
+        );
     }
     if plan.verify && blocks_total > VERIFIED_BLOCKS_MAX {
         problems.push(
@@ -275,6 +291,44 @@ fn check_access(plan: &DiskPlan, target: &Target, region: Region, problems: &mut
             .about(&[&FILES]),
         );
     }
+    if target.is_zoned() {
+        problems.push(
+            Problem::new(
+                format!("`{name}` is a zoned device, which takes writes at its own write pointers only"),
+                "only read it; or take a device without zones, with `write_pointers` for the same order",
+            )
+            .about(&[&FILES]),
+        );
+    }
+    if plan.atomic
+        && let Ok(file) = target.open(OFlags::RDONLY)
+    {
+        let limits = target::atomic_limits(&file);
+        let fits = |bytes: u64| {
+            limits.is_some_and(|(least, most)| (u64::from(least)..=u64::from(most)).contains(&bytes))
+        };
+        if !plan.all_blocks().all(fits) {
+            let what = match limits {
+                None => format!("`{name}` offers no atomic writes"),
+                Some((least, most)) => {
+                    format!("`{name}` offers atomic writes of {least} to {most} bytes only")
+                }
+            };
+            problems.push(
+                Problem::new(what, "remove `atomic`, or take another device or file system")
+                    .about(&[&ATOMIC]),
+            );
+        }
+    }
+    if plan.writes != Writes::Data && target.kind == Kind::BlockDevice {
+        problems.push(
+            Problem::new(
+                format!("`{name}` is a device, whose space is neither allocated nor cut off"),
+                "name a file",
+            )
+            .about(&[&WRITES, &FILES]),
+        );
+    }
     if let Some(why) = target.in_use() {
         problems.push(
             Problem::new(
@@ -320,7 +374,7 @@ fn check_direct(plan: &DiskPlan, target: &Target, problems: &mut Problems) {
         Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
             problems.push(refused(&format!("{file_system} does not support it")));
         }
-        // No unnamed files here, or not permitted, which is told elsewhere: it will show when the file is opened.
+        // No unnamed files here, or not permitted, which is reported elsewhere: it will show when the file is opened.
         Err(_) => {}
     }
 }

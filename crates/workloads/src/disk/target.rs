@@ -13,10 +13,10 @@ use engine::source::HostRoot;
 use files::{Directory, Identity, Named};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, StatxFlags, openat, statx};
 
-use super::backing::mount_of;
 use super::claim;
 use super::mark::{self, Beside, Mark};
 use super::own;
+use crate::device::{disk_of, mount_of};
 
 /// What kind of thing a path names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -148,7 +148,7 @@ impl Target {
         })
     }
 
-    /// What tells it from every other target.
+    /// What distinguishes it from every other target.
     pub(super) fn key(&self) -> Option<(bool, Identity)> {
         match self.kind {
             // A device is the same under each of its nodes.
@@ -189,6 +189,13 @@ impl Target {
             Kind::BlockDevice => None,
             _ => mount_of(&self.path).map(|mount| mount.file_system),
         }
+    }
+
+    /// Whether it is a device that takes writes at write pointers only.
+    pub(super) fn is_zoned(&self) -> bool {
+        let model = |disk: &String| queue_attribute(disk, "zoned");
+        self.kind == Kind::BlockDevice
+            && self.disks().iter().filter_map(model).any(|model| model == "host-managed")
     }
 
     /// Why writing to this device would harm something in use; none when it would not, or when it is no device.
@@ -247,13 +254,6 @@ pub(super) fn parent(path: &Path) -> &Path {
     }
 }
 
-pub(super) fn disk_of(device: u64) -> Option<String> {
-    let number = format!("{}:{}", rustix::fs::major(device), rustix::fs::minor(device));
-    let folder = std::fs::canonicalize(format!("/sys/dev/block/{number}")).ok()?;
-    let whole = if folder.join("partition").exists() { folder.parent()?.to_path_buf() } else { folder };
-    Some(whole.file_name()?.to_string_lossy().into_owned())
-}
-
 fn device_bytes(device: u64) -> u64 {
     let number = format!("{}:{}", rustix::fs::major(device), rustix::fs::minor(device));
     let sectors = std::fs::read_to_string(format!("/sys/dev/block/{number}/size")).unwrap_or_default();
@@ -271,6 +271,29 @@ pub(super) fn direct_alignment(file: impl AsFd) -> Option<DirectAlignment> {
     let status = statx(file, c"", AtFlags::EMPTY_PATH, StatxFlags::DIOALIGN).ok()?;
     (status.stx_mask & StatxFlags::DIOALIGN.bits() != 0 && status.stx_dio_offset_align > 0)
         .then_some(DirectAlignment { memory: status.stx_dio_mem_align, offset: status.stx_dio_offset_align })
+}
+
+/// Least and most bytes of a write that is stored whole or not at all; none where there is no such write, or the kernel does not
+/// say (before Linux 6.11).
+pub(super) fn atomic_limits(file: &File) -> Option<(u32, u32)> {
+    // STATX_WRITE_ATOMIC, and two fields of `struct statx` in linux/stat.h.
+    const WRITE_ATOMIC: libc::c_uint = 0x0001_0000;
+    const LEAST: usize = 0xa8;
+    const MOST: usize = 0xac;
+    let mut status = [0_u8; 256];
+    // SAFETY: the path is a text that ends with 0, and the kernel writes `struct statx` of 256 bytes, which fits.
+    let result = unsafe {
+        libc::syscall(
+            libc::SYS_statx,
+            file.as_raw_fd(),
+            c"".as_ptr(),
+            libc::AT_EMPTY_PATH,
+            WRITE_ATOMIC,
+            status.as_mut_ptr(),
+        )
+    };
+    let word = |at: usize| u32::from_ne_bytes([status[at], status[at + 1], status[at + 2], status[at + 3]]);
+    (result == 0 && word(0) & WRITE_ATOMIC != 0 && word(MOST) > 0).then(|| (word(LEAST), word(MOST)))
 }
 
 /// Opens what direct I/O can be asked about: the target itself, or for one that does not exist an unnamed file beside

@@ -12,6 +12,7 @@ mod choice;
 mod content;
 mod device;
 mod lasting;
+mod orders;
 mod ownership;
 
 /// A directory that is removed in the end.
@@ -233,7 +234,7 @@ fn verify_finds_damaged_torn_and_lost_blocks_and_nothing_else() {
         }
         // Blocks of another size would have to be written anew, and the damage with them.
         let other = disk(&path, &[("verify", "on"), ("block_size", "8KiB"), ("back_end", back_end)]);
-        assert!(other.check().to_string().contains("written anew"), "{}", other.check());
+        assert!(other.check().to_string().contains("written again"), "{}", other.check());
 
         let failure = results.iter().find_map(|done| match done.outcome {
             Outcome::Failed(code) => Some(second.describe_failure(code)),
@@ -322,7 +323,7 @@ fn a_file_made_by_plimsoll_is_used_again_and_grown_and_others_are_left_alone() {
 }
 
 #[test]
-fn every_problem_is_told_at_once() {
+fn every_problem_is_reported_at_once() {
     let folder = Scratch::new("problems");
     std::fs::write(folder.path("short"), [0; 100]).unwrap();
     let names =

@@ -7,7 +7,7 @@ use super::response::Fault;
 /// Why an operation failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Failure {
-    /// A status that was not expected.
+    /// An unexpected status.
     Status(u16),
     /// No connection could be made to any address; the last one's reason.
     Connect(Errno),
@@ -15,15 +15,15 @@ pub(super) enum Failure {
     Broken(Errno),
     /// The connection was closed before the first byte of a response.
     Unanswered,
-    /// The time was over.
-    TimedOut(Waiting),
-    /// What came is no response, or not a whole one.
+    /// The timeout expired.
+    TimedOut(TimeoutPhase),
+    /// The response is invalid or incomplete.
     Response(Fault),
 }
 
-/// What was waited for when the time was over.
+/// The phase in which the timeout expired.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Waiting {
+pub(super) enum TimeoutPhase {
     Connection,
     FirstByte,
     LastByte,
@@ -35,14 +35,15 @@ const UNANSWERED: u32 = 3 << 16;
 const TIMED_OUT: u32 = 4 << 16;
 const RESPONSE: u32 = 5 << 16;
 
-impl Waiting {
-    const ALL: [Waiting; 3] = [Waiting::Connection, Waiting::FirstByte, Waiting::LastByte];
+impl TimeoutPhase {
+    const ALL: [TimeoutPhase; 3] =
+        [TimeoutPhase::Connection, TimeoutPhase::FirstByte, TimeoutPhase::LastByte];
 
     fn words(self) -> &'static str {
         match self {
-            Waiting::Connection => "timeout, before a connection was made",
-            Waiting::FirstByte => "timeout, before the first byte of the response",
-            Waiting::LastByte => "timeout, in the middle of the response",
+            TimeoutPhase::Connection => "timeout, before a connection was established",
+            TimeoutPhase::FirstByte => "timeout, before the first byte of the response",
+            TimeoutPhase::LastByte => "timeout, in the middle of the response",
         }
     }
 }
@@ -56,7 +57,7 @@ impl Failure {
             Failure::Connect(errno) => CONNECT | errno.raw_os_error() as u32 & 0xffff,
             Failure::Broken(errno) => BROKEN | errno.raw_os_error() as u32 & 0xffff,
             Failure::Unanswered => UNANSWERED,
-            Failure::TimedOut(what) => TIMED_OUT | place(Waiting::ALL.iter().position(|of| *of == what)),
+            Failure::TimedOut(what) => TIMED_OUT | place(TimeoutPhase::ALL.iter().position(|of| *of == what)),
             Failure::Response(fault) => RESPONSE | place(Fault::ALL.iter().position(|of| *of == fault)),
         }
     }
@@ -67,12 +68,12 @@ impl Failure {
         let words = match code & !0xffff {
             0 => return format!("http {detail}"),
             CONNECT if detail == Errno::ADDRNOTAVAIL.raw_os_error() as u32 => {
-                Some("connect: no local port is free; keep connections alive, or open fewer a second")
+                Some("connect: no local port is free; set `keep_alive`, or open fewer connections per second")
             }
             CONNECT => return format!("connect: {}", errno_words(detail as i32)),
             BROKEN => return errno_words(detail as i32),
             UNANSWERED => Some("closed early, before any response"),
-            TIMED_OUT => Waiting::ALL.get(detail as usize).map(|what| what.words()),
+            TIMED_OUT => TimeoutPhase::ALL.get(detail as usize).map(|what| what.words()),
             RESPONSE => Fault::ALL.get(detail as usize).map(|fault| fault.words()),
             _ => None,
         };
@@ -99,7 +100,7 @@ mod tests {
             (Failure::Connect(Errno::CONNREFUSED), "connect: connection refused"),
             (Failure::Broken(Errno::CONNRESET), "connection reset by peer"),
             (Failure::Unanswered, "closed early, before any response"),
-            (Failure::TimedOut(Waiting::FirstByte), "timeout, before the first byte of the response"),
+            (Failure::TimedOut(TimeoutPhase::FirstByte), "timeout, before the first byte of the response"),
             (Failure::Response(Fault::Chunk), "malformed: a chunk's size or end"),
             (Failure::Response(Fault::ClosedEarly), "closed early, in the middle of a response"),
         ] {

@@ -1,11 +1,11 @@
-//! The `http` workload: one request again and again over HTTP/1.1, over as many connections as there are operations in flight.
+//! The `http` workload: repeats one request over HTTP/1.1, with one connection per operation in flight.
 //!
 //! Each thread drives its connections from one epoll (`worker`); a connection carries one request at a time. Responses
 //! are read by a reader without I/O (`response`); their bodies are counted, not kept.
 //!
-//! An operation is over when its response is whole. A status that was not expected, a response that is none, a broken
-//! connection and a timeout are failed operations, each of its own kind. Only a connection that broke while it lay idle
-//! is not: the request is sent once more over a new one, as browsers do, and that is counted.
+//! An operation ends when its response is complete. An unexpected status, an invalid response, a broken
+//! connection and a timeout are failed operations of different kinds. A connection that broke while it was idle
+//! is not a failure: the request is sent again over a new connection, as browsers do, and this is counted.
 
 mod failure;
 pub mod response;
@@ -31,7 +31,7 @@ use worker::HttpWorker;
 /// The kind.
 pub static HTTP: HttpKind = HttpKind;
 
-/// Operations in flight on one thread of an open load, as far as the loop goes.
+/// Maximum number of operations in flight on one thread of an open load.
 const OPEN_IN_FLIGHT: u32 = engine::lanes::OPEN_IN_FLIGHT_MAX;
 
 /// The `http` workload's kind.
@@ -48,14 +48,14 @@ pub fn local_port(settings: &Settings) -> Option<u16> {
     port.parse().ok().filter(|_| is_local)
 }
 
-/// What sort of load it is.
+/// Its traits.
 static TRAITS: WorkloadTraits = WorkloadTraits { unit: OperationUnit::Request, ..WorkloadTraits::NONE };
 
 impl WorkloadKind for HttpKind {
     fn info(&self) -> WorkloadInfo {
         WorkloadInfo {
             name: "http",
-            about: "Sends one HTTP/1.1 request again and again, over as many connections as operations are in flight.",
+            about: "Repeats one HTTP/1.1 request over persistent connections, one per operation in flight.",
             settings: settings::SETTINGS,
             operations: settings::OPERATIONS,
             traits: &TRAITS,
@@ -64,14 +64,14 @@ impl WorkloadKind for HttpKind {
 
     fn configure(&self, settings: &Settings) -> Result<Box<dyn Workload>, Problems> {
         let plan = HttpPlan::read(settings)?;
-        Ok(Box::new(Http { plan, addresses: Vec::new(), seen: Seen::default() }))
+        Ok(Box::new(Http { plan, addresses: Vec::new(), seen: Observations::default() }))
     }
 }
 
-/// What the workers of a load have seen together.
+/// The observations of all workers of a load.
 #[derive(Debug, Default)]
-struct Seen {
-    /// What the server calls itself, from the first response; empty when it does not.
+struct Observations {
+    /// The `Server` header of the first response; empty without one.
     server: OnceLock<String>,
     opened: AtomicU64,
     /// Idle connections that were closed by the other end.
@@ -82,7 +82,7 @@ struct Seen {
     tally: Mutex<Tally>,
 }
 
-impl Seen {
+impl Observations {
     /// Adds what a worker counted.
     fn add(&self, tally: &Tally) {
         self.tally.lock().unwrap_or_else(PoisonError::into_inner).add(tally);
@@ -123,9 +123,9 @@ impl Tally {
 /// A configured load.
 struct Http {
     plan: HttpPlan,
-    /// Since `prepare`: the one to try first comes first.
+    /// Set by `prepare`; the address to try first comes first.
     addresses: Vec<SocketAddr>,
-    seen: Seen,
+    seen: Observations,
 }
 
 impl Workload for Http {
@@ -161,7 +161,7 @@ impl Workload for Http {
 
     fn prepare(&mut self, _seed: u64, _say: &mut dyn FnMut(&str) -> bool) -> Result<(), LoadError> {
         self.addresses = target::find(&self.plan.url, self.plan.timeout)?;
-        self.seen = Seen::default();
+        self.seen = Observations::default();
         target::raise_file_limit();
         Ok(())
     }

@@ -1,5 +1,5 @@
-//! Reads the responses of HTTP/1.1 and 1.0 from pieces as they come (RFC 9112). No socket and no clock: bytes in, an
-//! answer out. Bodies are counted, not kept.
+//! Parses responses of HTTP/1.1 and 1.0 incrementally (RFC 9112), without socket or clock: bytes in,
+//! responses out. Bodies are counted, not kept.
 
 use std::mem::MaybeUninit;
 
@@ -14,12 +14,12 @@ pub const FIELDS_MAX: usize = 128;
 /// The longest response, as an operation's bytes are counted in 32 bits.
 pub const RESPONSE_BYTES_MAX: u64 = u32::MAX as u64;
 
-/// A response that came whole.
+/// A complete response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Answer {
     /// Its status, 200 to 999.
     pub status: u16,
-    /// Whether the connection may carry another request, as far as the server is concerned.
+    /// Whether the server allows another request on the connection.
     pub persistent: bool,
     /// Bytes of heads, body, chunk framing and trailers.
     pub bytes: u32,
@@ -27,36 +27,36 @@ pub struct Answer {
     pub body_bytes: u32,
 }
 
-/// How far a response has come.
+/// The progress of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
-    /// It goes on.
+    /// It is incomplete.
     More,
-    /// It is whole. The second is how many bytes of the piece came after its end, which nobody asked for.
+    /// It is complete. The second value is the number of unexpected bytes after its end.
     Whole(Answer, usize),
 }
 
-/// Why no answer can be read.
+/// Why a response is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// The status line or a header field is not HTTP.
     Head,
     /// The head has more than [`HEAD_BYTES_MAX`] bytes or [`FIELDS_MAX`] fields.
     HeadTooLong,
-    /// `Content-Length` is no number, or several numbers.
+    /// `Content-Length` is not a number, or has several values.
     Length,
-    /// A chunk's size or end is not as it must be.
+    /// The size or the end of a chunk is invalid.
     Chunk,
     /// More than [`RESPONSE_BYTES_MAX`] bytes.
     TooLong,
-    /// `101 Switching Protocols`, which was not asked for.
+    /// `101 Switching Protocols`, which was not requested.
     Switch,
     /// The connection ended before the response did.
     ClosedEarly,
 }
 
 impl Fault {
-    /// Every fault; its place here is its code in a record.
+    /// All faults; the index is the code in a record.
     pub const ALL: [Fault; 7] = [
         Fault::Head,
         Fault::HeadTooLong,
@@ -67,35 +67,35 @@ impl Fault {
         Fault::ClosedEarly,
     ];
 
-    /// What is wrong, as a fragment.
+    /// Its description, as a fragment.
     pub fn words(self) -> &'static str {
         match self {
             Fault::Head => "malformed: no HTTP status line and header fields",
-            Fault::HeadTooLong => "malformed: a head of more than 64 KiB or 128 fields",
+            Fault::HeadTooLong => "malformed: more than 64 KiB or 128 header fields",
             Fault::Length => "malformed: Content-Length is not one number",
             Fault::Chunk => "malformed: a chunk's size or end",
             Fault::TooLong => "response of more than 4 GiB",
-            Fault::Switch => "malformed: 101 Switching Protocols, unasked",
+            Fault::Switch => "malformed: 101 Switching Protocols, which was not requested",
             Fault::ClosedEarly => "closed early, in the middle of a response",
         }
     }
 }
 
-/// What comes next.
+/// The parser state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Head,
-    /// So many bytes of body.
+    /// This many bytes of body remain.
     Length(u64),
     UntilClose,
     Chunked(Chunk),
     Whole,
 }
 
-/// What comes next in a chunked body.
+/// The parser state in a chunked body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Chunk {
-    /// A digit of the size, after so many.
+    /// A digit of the size, after this many.
     Size(u64, u8),
     Extension,
     SizeEnd(u64),
@@ -112,7 +112,7 @@ enum Chunk {
 #[derive(Debug)]
 pub struct ResponseReader {
     state: State,
-    /// What has come of a head that is not whole.
+    /// The received part of an incomplete head.
     head: Vec<u8>,
     bytes: u64,
     /// Bytes up to the end of the last head.
@@ -126,11 +126,11 @@ pub struct ResponseReader {
     of_head: bool,
     wants_server: bool,
     server: Option<String>,
-    /// The first bytes of the body, where the server is wanted.
+    /// The first bytes of the body, if the server header is requested.
     beginning: Vec<u8>,
 }
 
-/// Bytes of the beginning of a body that are looked at.
+/// Number of bytes at the beginning of a body that are inspected.
 const BEGINNING_BYTES: usize = 100;
 
 impl Default for ResponseReader {
@@ -153,8 +153,8 @@ impl Default for ResponseReader {
 }
 
 impl ResponseReader {
-    /// Forgets the response before. `of_head` says that the request was a HEAD, whose response has no body;
-    /// `wants_server`, that the field `Server` is to be kept.
+    /// Resets the reader. `of_head`: the request was a HEAD, whose response has no body;
+    /// `wants_server`: keep the field `Server`.
     pub fn begin(&mut self, of_head: bool, wants_server: bool) {
         self.state = State::Head;
         self.head.clear();
@@ -165,24 +165,24 @@ impl ResponseReader {
         self.beginning.clear();
     }
 
-    /// Whether any byte has come.
+    /// Whether any byte was received.
     pub fn has_begun(&self) -> bool {
         self.bytes > 0
     }
 
-    /// The field `Server`, if it was wanted and there.
+    /// The field `Server`, if it was requested and present.
     pub fn take_server(&mut self) -> Option<String> {
         self.server.take()
     }
 
-    /// The word for a failure that the body begins with, if it does: some servers say so under a status of success. What
-    /// else stands there is not kept.
+    /// The word for a failure at the beginning of the body, if any: some servers report failures with a status of success.
+    /// The rest of the body is not kept.
     pub fn failure_word(&self) -> Option<&'static str> {
         let text = String::from_utf8_lossy(&self.beginning).to_ascii_lowercase();
         ["error", "exception", "failure", "unavailable"].into_iter().find(|word| text.contains(word))
     }
 
-    /// Takes the next bytes of the connection.
+    /// Parses the next bytes of the connection.
     pub fn feed(&mut self, piece: &[u8]) -> Result<Progress, Fault> {
         let mut rest = piece;
         while !rest.is_empty() && self.state != State::Whole {
@@ -216,7 +216,7 @@ impl ResponseReader {
         })
     }
 
-    /// The connection has ended: where nothing else says how long a body is, that is the end of the response.
+    /// The connection has ended: without another length, this is the end of the body.
     pub fn end(&mut self) -> Result<Answer, Fault> {
         match self.state {
             State::UntilClose | State::Whole => {
@@ -236,7 +236,7 @@ impl ResponseReader {
         }
     }
 
-    /// Takes bytes of a head: all of them while it is not whole.
+    /// Parses bytes of a head: all of them while it is incomplete.
     fn take_head(&mut self, piece: &[u8]) -> Result<usize, Fault> {
         let before = self.head.len();
         if before == 0 {
@@ -260,7 +260,7 @@ impl ResponseReader {
         Ok(read?.map_or(piece.len(), |bytes| bytes.saturating_sub(before)))
     }
 
-    /// Reads a head, if it is whole, and sets what follows it. Returns its length.
+    /// Parses a head, if it is complete, and sets the next state. Returns its length.
     fn read_head(&mut self, bytes: &[u8]) -> Result<Option<usize>, Fault> {
         let mut fields = [const { MaybeUninit::<Header<'_>>::uninit() }; FIELDS_MAX];
         let mut response = Response::new(&mut []);
@@ -274,7 +274,7 @@ impl ResponseReader {
         };
         let status = response.code.unwrap_or(0);
         if status < 200 {
-            // Interim responses may come before the one that counts.
+            // Interim responses may precede the final one.
             return if status >= 100 && status != 101 {
                 Ok(Some(length))
             } else if status == 101 {
@@ -332,7 +332,7 @@ impl ResponseReader {
         Ok(Some(length))
     }
 
-    /// Takes bytes of a chunked body (section 7.1) up to its end.
+    /// Parses bytes of a chunked body (section 7.1) up to its end.
     fn take_chunks(&mut self, mut chunk: Chunk, piece: &[u8]) -> Result<usize, Fault> {
         let mut at = 0;
         while let Some(&byte) = piece.get(at) {
@@ -395,7 +395,7 @@ fn parts(value: &[u8]) -> impl Iterator<Item = &[u8]> {
     value.split(|byte| *byte == b',').map(<[u8]>::trim_ascii).filter(|part| !part.is_empty())
 }
 
-/// A number of decimal digits alone.
+/// A number that consists only of decimal digits.
 fn number(digits: &[u8]) -> Option<u64> {
     digits.iter().try_fold(0u64, |value, byte| {
         let digit = byte.is_ascii_digit().then(|| u64::from(byte - b'0'))?;

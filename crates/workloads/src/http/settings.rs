@@ -1,4 +1,4 @@
-//! The settings of the HTTP workload, and the request they make together.
+//! The settings of the HTTP workload, and the resulting request.
 
 use std::ops::RangeInclusive;
 
@@ -26,68 +26,68 @@ impl Method {
 pub(super) static OPERATIONS: &[&str] = &["get", "post", "put", "head", "delete"];
 
 model::settings! {
-    /// What can be chosen.
+    /// The settings.
     pub(super) static SETTINGS;
 
     static URL: Key<Option<Secret>> = Key::secret(
         "url", SecretParts::Url,
-        "What is requested: \"http://HOST[:PORT][/PATH][?QUERY]\"; ${env:NAME}, ${file:PATH} or ${prompt:WORDS} in it stands for a secret.",
+        "URL to request: \"http://HOST[:PORT][/PATH][?QUERY]\". Write a secret as ${env:NAME}, ${file:PATH} or ${prompt:WORDS}.",
     );
 
     static METHOD: Key<Method> = Key::choice(
         "method",
-        "The request method; the operation has its name in lower case.",
+        "Request method. Its name in lower case is the name of the operation.",
     );
 
     static HEADER: Key<Vec<Secret>> = Key::secrets(
         "header", SecretParts::Header,
-        "Header fields to send, \"NAME: VALUE\" each; they replace Host, User-Agent and Accept. A secret is written ${env:NAME}, ${file:PATH} or ${prompt:WORDS}.",
+        "Header fields to send, \"NAME: VALUE\" each. They can replace Host, User-Agent and Accept. Write a secret as ${env:NAME}, ${file:PATH} or ${prompt:WORDS}.",
     );
 
     static BODY: Key<Option<Secret>> = Key::secret(
         "body", SecretParts::Pairs,
-        "What the request carries, sent as it is written; name its type with a header Content-Type. A secret is written ${env:NAME}, ${file:PATH} or ${prompt:WORDS}.",
+        "Request body, sent unchanged; set its type with a header Content-Type. Write a secret as ${env:NAME}, ${file:PATH} or ${prompt:WORDS}.",
     );
 
     static KEEP_ALIVE: Key<bool> = Key::flag(
         "keep_alive", "true",
-        "Send one request after another over a connection; otherwise each operation makes a connection and closes it.",
+        "Reuse a connection for several requests; otherwise each operation opens and closes a connection.",
     );
 
     static CONNECTIONS: Key<Option<u32>> = Key::count(
         "connections", 1..=65_536, "",
-        "Most connections open at a time, over all threads; none is as many as there are operations in flight, in an open load at most 256 for each thread.",
+        "Maximum number of open connections, over all threads. Default: one per operation in flight; in an open loop at most 256 per thread.",
     );
 
     static TIMEOUT: Key<Nanos> = Key::time(
         "timeout", "10s",
-        "An operation that takes longer has failed, and its connection is closed.",
+        "Timeout of an operation: if it takes longer, it has failed and its connection is closed.",
     );
 
     static EXPECT_STATUS: Key<String> = Key::text(
         "expect_status", "200..399",
-        "Status codes counted as success, \"200..299,304\"; any other is a failed operation.",
+        "Status codes that count as success, such as \"200..299,304\"; with any other status the operation has failed.",
     );
 
     static THREADS: Key<u32> = Key::count(
         "threads", 1..=256, "1",
-        "Threads that drive the load, each with its own connections.",
+        "Number of worker threads, each with its own connections.",
     );
 }
 
-/// An address of the web, without encryption.
+/// An HTTP URL.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Url {
     /// `host:port`, an IPv6 address in brackets.
     pub(super) authority: String,
-    /// The same without the port when that is 80, as the field Host has it.
+    /// The value of the field Host: without the port if it is 80.
     host: String,
     /// Path and query, from the first slash.
     path: String,
 }
 
 impl Url {
-    /// Reads an address; else what is wrong, and what to write. What is wrong names the address without its secrets.
+    /// Parses a URL; otherwise the problem, without secrets of the URL, and the advice.
     pub(super) fn parse(text: &str) -> Result<Url, (String, String)> {
         const EXAMPLE: &str = "such as \"http://127.0.0.1:8080/\"";
         let shown = SecretParts::Url.hide(text);
@@ -100,22 +100,22 @@ impl Url {
             "https" => {
                 return Err((
                     format!("https is not supported yet: `{shown}`"),
-                    "measure the plain http port behind the encryption, if there is one".into(),
+                    "measure the http port behind the TLS endpoint, if there is one".into(),
                 ));
             }
             _ => return Err((format!("`{scheme}` is not http: `{shown}`"), EXAMPLE.into())),
         }
         if let Some(odd) = text.chars().find(|c| !c.is_ascii_graphic()) {
             return Err((
-                format!("`{}` holds {odd:?}", shown.escape_debug()),
-                "write what is not plain ASCII percent-encoded, a blank as %20".into(),
+                format!("`{}` contains {odd:?}", shown.escape_debug()),
+                "percent-encode all characters except printable ASCII; write a blank as %20".into(),
             ));
         }
         let rest = rest.split('#').next().unwrap_or(rest);
         let (authority, path) = rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len()));
         if authority.contains('@') {
             return Err((
-                format!("`{shown}` holds a user name"),
+                format!("`{shown}` contains a user name"),
                 "send it as a header: \"Authorization: Basic ${env:CREDENTIALS}\"".into(),
             ));
         }
@@ -154,11 +154,11 @@ pub(super) struct HttpPlan {
     pub(super) url: Url,
     /// The operation's name.
     pub(super) operation: &'static str,
-    /// What is sent, whole.
+    /// The complete request.
     pub(super) request: Vec<u8>,
     /// A response to HEAD has no body.
     pub(super) of_head: bool,
-    /// Sent twice it does no more than sent once (RFC 9110 section 9.2.2).
+    /// Whether the request is idempotent (RFC 9110 section 9.2.2).
     pub(super) idempotent: bool,
     pub(super) keep_alive: bool,
     pub(super) connections: Option<u32>,
@@ -170,7 +170,7 @@ pub(super) struct HttpPlan {
 }
 
 impl HttpPlan {
-    /// Reads the settings; every mistake at once.
+    /// Reads the settings; reports all mistakes.
     pub(super) fn read(settings: &Settings) -> Result<HttpPlan, Problems> {
         let mut problems = Problems::new();
         let mut problem = |setting: &SettingInfo, what: String, help: &str| {
@@ -178,7 +178,7 @@ impl HttpPlan {
         };
         let url = match settings.get(&URL) {
             None => {
-                problem(&URL, "there is no URL to ask for".into(), "url = \"http://127.0.0.1:8080/\"");
+                problem(&URL, "the URL is missing".into(), "url = \"http://127.0.0.1:8080/\"");
                 None
             }
             Some(text) => match Url::parse(text.reveal()) {
@@ -200,7 +200,7 @@ impl HttpPlan {
         let expected = ranges(&expected).unwrap_or_else(|| {
             problem(
                 &EXPECT_STATUS,
-                format!("`{expected}` is no list of statuses from 200 to 999"),
+                format!("`{expected}` is not a list of status codes from 200 to 999"),
                 "such as \"200..399\" or \"200,404\"",
             );
             Vec::new()
@@ -239,7 +239,7 @@ impl HttpPlan {
         })
     }
 
-    /// Whether a response with this status is well.
+    /// Whether a response with this status is a success.
     pub(super) fn expects(&self, status: u16) -> bool {
         self.expected.iter().any(|range| range.contains(&status))
     }
@@ -260,7 +260,7 @@ fn request(method: Method, url: &Url, fields: &[(String, String)], keep_alive: b
     if !keep_alive {
         text += "Connection: close\r\n";
     }
-    // A method that usually has content says so even when it has none (RFC 9110 section 8.6).
+    // Methods that usually have content state its length even if it is empty (RFC 9110 section 8.6).
     if !body.is_empty() || matches!(method, Method::Post | Method::Put) {
         text += &format!("Content-Length: {}\r\n", body.len());
     }
@@ -269,7 +269,7 @@ fn request(method: Method, url: &Url, fields: &[(String, String)], keep_alive: b
     text.into_bytes()
 }
 
-/// Reads `NAME: VALUE`. What is wrong names the field without its secrets.
+/// Parses `NAME: VALUE`. The problem does not contain secrets of the field.
 fn field(text: &str) -> Result<(String, String), (String, &'static str)> {
     let shown = SecretParts::Header.hide(text);
     let Some((name, value)) = text.split_once(':') else {
@@ -281,18 +281,18 @@ fn field(text: &str) -> Result<(String, String), (String, &'static str)> {
     if name.is_empty() || !name.bytes().all(token) || value.bytes().any(|byte| byte < b' ' && byte != b'\t') {
         return Err((
             format!("the header `{}` cannot be sent", shown.escape_debug()),
-            "a name is letters, digits and hyphens, and a value one line",
+            "a name has letters, digits and hyphens, and a value is one line",
         ));
     }
     let ours = [
-        ("connection", "it follows `keep_alive`"),
-        ("content-length", "it follows `body`"),
-        ("transfer-encoding", "a body is sent whole, with its length"),
-        ("expect", "a body is sent at once"),
-        ("upgrade", "only HTTP/1.1 is spoken"),
+        ("connection", "Plimsoll sets it from `keep_alive`"),
+        ("content-length", "Plimsoll sets it from `body`"),
+        ("transfer-encoding", "Plimsoll sends the body with its length"),
+        ("expect", "Plimsoll sends the body without waiting"),
+        ("upgrade", "only HTTP/1.1 is supported"),
     ];
     match ours.iter().find(|(known, _)| name.eq_ignore_ascii_case(known)) {
-        Some((_, help)) => Err((format!("the header {name} is not yours to set"), help)),
+        Some((_, help)) => Err((format!("the header {name} cannot be set"), help)),
         None => Ok((name.to_string(), value.to_string())),
     }
 }
@@ -340,9 +340,9 @@ mod tests {
             ("http://a:+8/", "`http://a:+8/` is not the address of a page"),
             ("http://::1/", "`http://::1/` is not the address of a page"),
             ("http://[::1/", "`http://[::1/` is not the address of a page"),
-            ("http://me:pw@a/", "`http://***@a/` holds a user name"),
-            ("http://a/ b", "`http://a/ b` holds ' '"),
-            ("http://a/\r\nX: y", "`http://a/\\r\\nX: y` holds '\\r'"),
+            ("http://me:pw@a/", "`http://***@a/` contains a user name"),
+            ("http://a/ b", "`http://a/ b` contains ' '"),
+            ("http://a/\r\nX: y", "`http://a/\\r\\nX: y` contains '\\r'"),
         ] {
             assert_eq!(Url::parse(text).unwrap_err().0, what);
         }
@@ -370,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_wrong_is_told_at_once() {
+    fn everything_wrong_is_reported_at_once() {
         let mut settings = settings_of(
             SETTINGS,
             &[
@@ -391,14 +391,14 @@ mod tests {
                 "https is not supported yet: `https://a`",
                 "the header `none` has no colon",
                 "the header `a b: c` cannot be sent",
-                "the header Content-Length is not yours to set",
+                "the header Content-Length cannot be set",
                 "the header `Accept: x\\r\\ny` cannot be sent",
-                "`100` is no list of statuses from 200 to 999",
+                "`100` is not a list of status codes from 200 to 999",
                 "the timeout must be greater than 0",
                 "2 connections cannot be shared by 3 threads",
             ]
         );
-        assert_eq!(read(&[]).unwrap_err().0[0].what, "there is no URL to ask for");
+        assert_eq!(read(&[]).unwrap_err().0[0].what, "the URL is missing");
     }
 
     #[test]

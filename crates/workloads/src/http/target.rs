@@ -1,4 +1,4 @@
-//! Where requests go: the addresses of a host, found once.
+//! The target of requests: the addresses of a host, resolved once.
 
 use std::io;
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
@@ -17,7 +17,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// The addresses of the host, the first that accepts a connection first. Connects and sends nothing.
 pub(super) fn find(url: &Url, timeout: Nanos) -> Result<Vec<SocketAddr>, LoadError> {
     let authority = &url.authority;
-    let help = "is the name of the host right, and does this machine know it?";
+    let help = "check the host name and the DNS settings of this machine";
     let resolved = authority
         .to_socket_addrs()
         .map_err(|error| LoadError::new(format!("{authority} has no address: {}", words(&error)), help))?;
@@ -42,7 +42,7 @@ pub(super) fn find(url: &Url, timeout: Nanos) -> Result<Vec<SocketAddr>, LoadErr
         true => LoadError::new(format!("{authority} has no address"), help),
         false => LoadError::new(
             format!("nothing accepts a connection at {authority} ({})", reasons.join("; ")),
-            "is the server started, and is this its port?",
+            "check that the server is running and that the port is correct",
         ),
     })
 }
@@ -54,11 +54,11 @@ fn words(error: &io::Error) -> String {
     }
 }
 
-/// Lets this process open as many files as it may, since each connection is one.
+/// Raises the limit of open files to its maximum, because each connection is one.
 pub(super) fn raise_file_limit() {
     let limit = getrlimit(Resource::Nofile);
     if limit.current != limit.maximum {
-        // Where it is refused, the connection that finds no room says so.
+        // If this fails, a connection reports the limit later.
         let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
     }
 }

@@ -299,7 +299,8 @@ fn an_address_that_refuses_is_followed_by_one_that_does_not() {
     let server = Server::start();
     let plan = super::HttpPlan::read(&settings_of(SETTINGS, &[("url", &server.url("/"))])).unwrap();
     let gone = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let workload = super::Http { plan, addresses: vec![gone, server.address], seen: super::Seen::default() };
+    let workload =
+        super::Http { plan, addresses: vec![gone, server.address], seen: super::Observations::default() };
     let done = drive(&workload, 2, 10).unwrap();
     assert_eq!(words(&workload, &done), [""; 0]);
     assert_eq!(server.connections(), 2);
@@ -333,7 +334,7 @@ fn a_connection_that_broke_while_idle_is_opened_again_and_the_request_sent_once_
     for (path, method, failures) in [
         // The end of the connection comes before the next request, or is found out by it.
         ("/one-each", "GET", &[][..]),
-        // It cannot be told from a connection closed while idle, and asking again does no harm.
+        // It cannot be reported from a connection closed while idle, and asking again does no harm.
         ("/second-unanswered", "GET", &[]),
         // This one may have been carried out.
         ("/second-unanswered", "POST", &["closed early, before any response"]),

@@ -1,7 +1,7 @@
 //! One thread's connections, on one epoll.
 //!
-//! An operation is three system calls: the request is sent, epoll says that something came, it is received. Sockets are
-//! watched edge-triggered from the moment they are opened, so that epoll is not told anything more about them.
+//! An operation needs three system calls: send, epoll_wait, receive. Sockets are
+//! registered once, edge-triggered, when they are opened.
 
 use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -14,22 +14,22 @@ use rustix::event::{Timespec, epoll};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, ipproto, sockopt};
 
-use super::failure::{Failure, Waiting, errno_words};
+use super::failure::{Failure, TimeoutPhase, errno_words};
 use super::response::{Answer, Progress, ResponseReader};
 use super::settings::HttpPlan;
-use super::{Seen, Tally};
+use super::{Observations, Tally};
 
 /// Bytes received at a time.
 const BUFFER_BYTES: usize = 64 << 10;
 
-/// Buffers taken from one connection before the others have their turn.
+/// Number of buffers received from one connection before the others continue.
 const TURN: usize = 16;
 
 /// Most events taken from epoll at a time.
 const EVENTS_MAX: usize = 256;
 
-/// A connection whose last request was sent longer ago is looked at before it is used again: nobody may have seen that
-/// the server has closed it meanwhile.
+/// A connection whose last request was sent longer ago is checked before it is used again: perhaps
+/// the server has closed it.
 const FRESH: Nanos = SECOND;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,18 +40,18 @@ enum Stage {
     InUse,
 }
 
-/// A place for a connection.
+/// A slot for a connection.
 #[derive(Debug)]
 struct Connection {
     socket: Option<OwnedFd>,
     stage: Stage,
-    /// How often this place was opened: an event of the connection before must not be taken for one of this.
+    /// Generation of this slot: an event of the previous connection must not be mistaken for one of this connection.
     serial: u32,
     /// How many addresses were tried for this operation.
     tried: usize,
     /// Whether a response has come over it, so that the server may have closed it for having been idle.
     used: bool,
-    /// The operation under way.
+    /// The active operation.
     ticket: u32,
     deadline: Nanos,
     /// Bytes of the request handed over.
@@ -60,25 +60,25 @@ struct Connection {
     reader: ResponseReader,
 }
 
-/// What an operation came to: well with so many bytes, or why not.
+/// The outcome of an operation: success with this number of bytes, or the failure.
 type Result = std::result::Result<u32, Failure>;
 
 /// Drives the connections of one share of the load.
 pub(super) struct HttpWorker<'a> {
     plan: &'a HttpPlan,
     addresses: &'a [SocketAddr],
-    seen: &'a Seen,
+    seen: &'a Observations,
     clock: Clock,
     epoll: OwnedFd,
     connections: Box<[Connection]>,
-    /// Places of idle connections, the last used last. One that was closed meanwhile stays until it comes up.
+    /// Slots of idle connections, the most recently used last. A closed one stays until it is used.
     idle: Vec<u32>,
-    /// Places without a connection.
+    /// Slots without a connection.
     vacant: Vec<u32>,
     events: Vec<libc::epoll_event>,
-    /// How many of them were looked at.
+    /// Number of processed events.
     events_taken: usize,
-    /// Whether a connection has more than one turn's worth of bytes.
+    /// Whether a connection has more bytes than one turn receives.
     more: bool,
     /// Whether epoll waits in whole milliseconds here.
     coarse: bool,
@@ -87,7 +87,7 @@ pub(super) struct HttpWorker<'a> {
     deadlines_from: Nanos,
     server_known: bool,
     tally: Tally,
-    /// What `submit` cannot say itself; the next `reap` does.
+    /// Results that `submit` cannot return; the next `reap` returns them.
     error: Option<LoadError>,
 }
 
@@ -95,11 +95,11 @@ impl<'a> HttpWorker<'a> {
     pub(super) fn new(
         plan: &'a HttpPlan,
         addresses: &'a [SocketAddr],
-        seen: &'a Seen,
+        seen: &'a Observations,
         share: &Share,
     ) -> std::result::Result<Self, LoadError> {
         if addresses.is_empty() {
-            return Err(LoadError::new("the host was not looked up", ""));
+            return Err(LoadError::new("the host name was not resolved", ""));
         }
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)
             .map_err(|errno| LoadError::new(format!("epoll: {}", errno_words(errno.raw_os_error())), ""))?;
@@ -141,7 +141,7 @@ impl<'a> HttpWorker<'a> {
         })
     }
 
-    /// A place for the next operation: an idle connection, or room for a new one.
+    /// A slot for the next operation: an idle connection, or space for a new one.
     fn take_place(&mut self, now: Nanos) -> Option<u32> {
         while let Some(place) = self.idle.pop() {
             let connection = &mut self.connections[place as usize];
@@ -194,7 +194,7 @@ impl<'a> HttpWorker<'a> {
         Err(failure)
     }
 
-    /// Hands over what is left of the request. It is over only when it failed.
+    /// Sends the rest of the request. Ends the operation only on failure.
     fn send(&mut self, place: u32) -> Option<Result> {
         loop {
             let connection = &mut self.connections[place as usize];
@@ -243,15 +243,15 @@ impl<'a> HttpWorker<'a> {
         self.open(place)
     }
 
-    /// Takes what has come, unless it is more than one turn; then the connection has another one after the others.
-    fn receive(&mut self, place: u32, ends: bool) -> Turn {
+    /// Receives the available bytes, up to one turn; more are received after the other connections.
+    fn receive(&mut self, place: u32, ends: bool) -> Received {
         for _ in 0..TURN {
             let connection = &mut self.connections[place as usize];
-            let Some(socket) = &connection.socket else { return Turn::Waits };
+            let Some(socket) = &connection.socket else { return Received::Waits };
             let bytes = match rustix::net::recv(socket, &mut *self.buffer, RecvFlags::empty()) {
                 Ok((_, 0)) => {
                     return match connection.reader.end() {
-                        Ok(answer) => Turn::Over(self.finish(place, answer, false)),
+                        Ok(answer) => Received::Over(self.finish(place, answer, false)),
                         Err(fault) => {
                             let failure = match connection.reader.has_begun() {
                                 true => Failure::Response(fault),
@@ -262,36 +262,36 @@ impl<'a> HttpWorker<'a> {
                     };
                 }
                 Ok((_, bytes)) => bytes,
-                Err(Errno::AGAIN) => return Turn::Waits,
+                Err(Errno::AGAIN) => return Received::Waits,
                 Err(Errno::INTR) => continue,
                 Err(errno) => return self.go_on_without(place, Failure::Broken(errno)),
             };
             let piece = self.buffer.get(..bytes).unwrap_or_default();
             match connection.reader.feed(piece) {
                 Ok(Progress::Whole(answer, unread)) => {
-                    return Turn::Over(self.finish(place, answer, unread == 0 && !ends));
+                    return Received::Over(self.finish(place, answer, unread == 0 && !ends));
                 }
-                // Less than there was room for: there is no more, and epoll will tell when there is.
-                Ok(Progress::More) if bytes < BUFFER_BYTES && !ends => return Turn::Waits,
+                // The buffer was not filled: there are no more bytes, and epoll reports new ones.
+                Ok(Progress::More) if bytes < BUFFER_BYTES && !ends => return Received::Waits,
                 Ok(Progress::More) => {}
                 Err(fault) => {
                     close(connection);
-                    return Turn::Over(Err(Failure::Response(fault)));
+                    return Received::Over(Err(Failure::Response(fault)));
                 }
             }
         }
-        Turn::Again
+        Received::Again
     }
 
     /// After a connection broke: a new one, or the failure.
-    fn go_on_without(&mut self, place: u32, failure: Failure) -> Turn {
+    fn go_on_without(&mut self, place: u32, failure: Failure) -> Received {
         match self.lose(place, failure) {
-            Ok(()) => self.send(place).map_or(Turn::Waits, Turn::Over),
-            Err(failure) => Turn::Over(Err(failure)),
+            Ok(()) => self.send(place).map_or(Received::Waits, Received::Over),
+            Err(failure) => Received::Over(Err(failure)),
         }
     }
 
-    /// The response is whole.
+    /// The response is complete.
     fn finish(&mut self, place: u32, answer: Answer, open: bool) -> Result {
         let connection = &mut self.connections[place as usize];
         connection.used = true;
@@ -313,7 +313,7 @@ impl<'a> HttpWorker<'a> {
         }
     }
 
-    /// The operation of this place is over: the connection is idle, or its place vacant.
+    /// The operation of this slot has ended: the connection is idle, or its slot is vacant.
     fn release(&mut self, place: u32) {
         let connection = &mut self.connections[place as usize];
         if connection.socket.is_some() {
@@ -324,7 +324,7 @@ impl<'a> HttpWorker<'a> {
         }
     }
 
-    /// Looks at one event. Gives a completion when an operation is over.
+    /// Processes one event. Returns a completion if an operation has ended.
     fn take(&mut self, event: libc::epoll_event) -> Option<Completion> {
         use epoll::EventFlags as Flags;
         let (data, flags) = (event.u64, Flags::from_bits_retain(event.events));
@@ -346,14 +346,14 @@ impl<'a> HttpWorker<'a> {
             Stage::Connecting | Stage::InUse => {}
         }
         let ticket = connection.ticket;
-        // A connection that could not be made says why when something is sent over it.
+        // A failed connection reports its error at the next send.
         let unsent = connection.sent < self.plan.request.len();
         let mut result = if unsent { self.send(place) } else { None };
         if result.is_none() && came && self.connections[place as usize].stage == Stage::InUse {
             result = match self.receive(place, ends) {
-                Turn::Over(result) => Some(result),
-                Turn::Waits => None,
-                Turn::Again => {
+                Received::Over(result) => Some(result),
+                Received::Waits => None,
+                Received::Again => {
                     if self.events_taken == self.events.len() {
                         self.events.clear();
                         self.events_taken = 0;
@@ -369,7 +369,7 @@ impl<'a> HttpWorker<'a> {
         Some(Completion { ticket, done: done(result) })
     }
 
-    /// Ends the operations whose time is over.
+    /// Ends the operations whose timeout has expired.
     #[cold]
     fn expire(&mut self, now: Nanos, done_now: &mut Vec<Completion>) {
         self.deadlines_from = Nanos::MAX;
@@ -377,9 +377,9 @@ impl<'a> HttpWorker<'a> {
             let connection = &mut self.connections[place as usize];
             let waiting = match connection.stage {
                 Stage::Closed | Stage::Idle => continue,
-                Stage::Connecting => Waiting::Connection,
-                Stage::InUse if connection.reader.has_begun() => Waiting::LastByte,
-                Stage::InUse => Waiting::FirstByte,
+                Stage::Connecting => TimeoutPhase::Connection,
+                Stage::InUse if connection.reader.has_begun() => TimeoutPhase::LastByte,
+                Stage::InUse => TimeoutPhase::FirstByte,
             };
             if connection.deadline > now {
                 self.deadlines_from = self.deadlines_from.min(connection.deadline);
@@ -458,8 +458,8 @@ fn last_errno() -> Errno {
     Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::IO)
 }
 
-/// What a turn of receiving came to.
-enum Turn {
+/// The result of a turn of receiving.
+enum Received {
     Over(Result),
     Waits,
     Again,
@@ -500,7 +500,7 @@ impl Worker for HttpWorker<'_> {
         }
     }
 
-    /// Gives one completion at a time, so that the time it is given is the time it was there.
+    /// Returns one completion at a time, so that its time is accurate.
     fn reap(&mut self, until: Nanos, done: &mut Vec<Completion>) -> std::result::Result<(), LoadError> {
         let mut waited = false;
         loop {
@@ -524,7 +524,7 @@ impl Worker for HttpWorker<'_> {
                     return Ok(());
                 }
             }
-            // A response without end must keep neither the deadlines nor the loop waiting.
+            // An endless response must not block the deadlines or the loop.
             if std::mem::take(&mut self.more) || waited && now >= until {
                 return Ok(());
             }
@@ -547,7 +547,7 @@ fn close(connection: &mut Connection) {
     connection.stage = Stage::Closed;
 }
 
-fn close_idle(connection: &mut Connection, seen: &Seen) {
+fn close_idle(connection: &mut Connection, seen: &Observations) {
     count(&seen.lost_idle);
     close(connection);
 }
@@ -556,7 +556,7 @@ fn count(counter: &AtomicU64) {
     counter.fetch_add(1, Ordering::Relaxed);
 }
 
-/// Whether an idle connection is open and has nothing to say.
+/// Whether an idle connection is open and has no pending data.
 fn is_quiet(socket: &OwnedFd) -> bool {
     let mut byte = [0u8];
     rustix::net::recv(socket, &mut byte, RecvFlags::PEEK | RecvFlags::DONTWAIT) == Err(Errno::AGAIN)

@@ -1,7 +1,7 @@
-//! The `null` workload: operations that do nothing, to weigh the measuring loop itself.
+//! The `null` workload: operations that do nothing, to measure the overhead of the measuring loop.
 //!
-//! With a service time it is the simplest system there is, a delay that any number of operations pass side by side, whose
-//! throughput and response time are known in advance: N in flight and a service time of S give N/S operations a second.
+//! With a service time it is the simplest possible system, a delay that operations pass in parallel, whose
+//! throughput and response time are known in advance: N in flight and a service time of S give N/S operations per second.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -18,20 +18,20 @@ use model::{Key, Level, Nanos, Problem, Problems, SECOND, Settings, Shape};
 pub static NULL: NullKind = NullKind;
 
 model::settings! {
-    /// What can be chosen.
+    /// The settings.
     static SETTINGS;
 
     static COMPLETION: Key<Completing> = Key::choice(
         "completion",
-        "How an operation completes: inside its submission, as a blocking call does, or in batches afterwards, as a completion queue does.",
+        "When an operation completes: immediately on submission, like a blocking call, or later in batches, like a completion queue.",
     );
 
     static SERVICE: Key<Option<Nanos>> = Key::time(
         "service", "",
-        "Simulated service time of every operation; none when absent.",
+        "Simulated service time of each operation; without it, operations complete at once.",
     );
 
-    static WORKERS: Key<u32> = Key::count("workers", 1..=256, "1", "Threads that share the load.");
+    static WORKERS: Key<u32> = Key::count("workers", 1..=256, "1", "Number of worker threads.");
 }
 
 model::choice! {
@@ -46,7 +46,7 @@ model::choice! {
 
 static OPERATIONS: &[&str] = &["nothing"];
 
-/// Operations in flight per worker when the experiment states no load and completions are queued.
+/// Default number of operations in flight per worker if completions are queued.
 const IN_FLIGHT: u64 = 32;
 
 /// The longest service time: longer ones could not be interrupted when completion is immediate.
@@ -58,14 +58,14 @@ const DONE: Done = Done { kind: 0, outcome: Outcome::Well, bytes: 0, count: 1 };
 #[derive(Debug)]
 pub struct NullKind;
 
-/// What sort of load it is.
+/// Its traits.
 static TRAITS: WorkloadTraits = WorkloadTraits::NONE;
 
 impl WorkloadKind for NullKind {
     fn info(&self) -> WorkloadInfo {
         WorkloadInfo {
             name: "null",
-            about: "Operations that do nothing, to weigh the measuring loop itself.",
+            about: "Operations that do nothing, to measure the overhead of the measuring loop.",
             settings: SETTINGS,
             operations: OPERATIONS,
             traits: &TRAITS,
@@ -172,7 +172,7 @@ struct Queued {
     clock: Clock,
     service: Nanos,
     room: usize,
-    /// When each is due, and its ticket. The service time is the same for all, so the front is due first.
+    /// Due time and ticket of each operation. The service time is constant, so the first one is due first.
     queue: VecDeque<(Nanos, u32)>,
 }
 
@@ -255,7 +255,7 @@ mod tests {
         worker.submit(operation(0));
         let mut done = Vec::new();
         worker.reap(begin, &mut done).unwrap();
-        // Nothing can be due yet, unless this thread was held up for the whole service time.
+        // Nothing is due yet, unless this thread was delayed for the complete service time.
         assert!(done.is_empty() || clock.now() >= begin + service);
         worker.reap(u64::MAX, &mut done).unwrap();
         assert_eq!(done.len(), 1);

@@ -1,7 +1,7 @@
-//! The folder of an experiment: made for it, or found empty, or simply used.
+//! The folder of an experiment: created for it, found empty, or an existing one.
 //!
-//! Only what this process made is removed, compared by device and inode. A folder that is there already and not empty
-//! belongs to somebody, whatever it holds.
+//! Only files and folders that this process created are removed, identified by device and inode. An existing folder that is not empty
+//! belongs to the user.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -16,47 +16,47 @@ use model::Problems;
 
 use super::settings::DIRECTORY;
 
-/// Tells a user who finds the folder of a killed run what it is. It permits nothing.
+/// The marker for users who find the folder of a killed run. It grants no permission.
 const MARK: &str = ".plimsoll-sync";
 
 const MARK_TEXT: &[u8] =
-    b"Made by plimsoll sync. When it does not run any more, it was killed: `plimsoll restore --remove-files`.\n";
+    b"Created by plimsoll sync. If plimsoll is no longer running, it was killed: `plimsoll restore --remove-files`.\n";
 
-/// Folders that this process made, or found empty, in an earlier trial of its experiment. They are open, so that no other
+/// Folders that this process created, or found empty, in an earlier trial of its experiment. They are open, so that no other
 /// folder can have their identity.
 static TAKEN: Mutex<BTreeMap<Identity, Arc<Directory>>> = Mutex::new(BTreeMap::new());
 
-fn taken() -> MutexGuard<'static, BTreeMap<Identity, Arc<Directory>>> {
+fn reserved_folders() -> MutexGuard<'static, BTreeMap<Identity, Arc<Directory>>> {
     TAKEN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What is at the path of the folder.
-enum Found {
+/// The state of the folder's path.
+enum FolderState {
     Nothing,
     /// One of this process's.
     Taken(Arc<Directory>),
     /// An empty one that nobody else can fill.
     Empty(Directory),
-    /// Why it cannot be taken, and what to do.
+    /// Why it cannot be used, and what to do.
     Other(String, String),
 }
 
-fn look(path: &Path) -> io::Result<Found> {
+fn inspect(path: &Path) -> io::Result<FolderState> {
     let found = match files::locate(path) {
         Ok(named) => {
             let above = rustix::fs::fstat(&named.directory)?;
             if above.st_mode & 0o002 != 0 && above.st_mode & 0o1000 == 0 {
-                return Ok(Found::Other(
+                return Ok(FolderState::Other(
                     format!(
-                        "others may exchange the folder `{}`: all may write to the one it is in",
+                        "other users could replace the folder `{}`: its parent folder is writable by everyone",
                         path.display()
                     ),
-                    "name a folder somewhere else".into(),
+                    "name a folder in another place".into(),
                 ));
             }
             match named.found {
                 Some(found) => found,
-                None => return Ok(Found::Nothing),
+                None => return Ok(FolderState::Nothing),
             }
         }
         // The path may end with no name, as `.` does.
@@ -67,52 +67,53 @@ fn look(path: &Path) -> io::Result<Found> {
         }
     };
     let identity = Identity::of(&found)?;
-    if let Some(directory) = taken().get(&identity) {
-        return Ok(Found::Taken(Arc::clone(directory)));
+    if let Some(directory) = reserved_folders().get(&identity) {
+        return Ok(FolderState::Taken(Arc::clone(directory)));
     }
     let shown = path.display();
     let status = rustix::fs::fstat(&found)?;
     let user = rustix::process::geteuid().as_raw();
     if status.st_uid != user && status.st_uid != 0 {
-        return Ok(Found::Other(
+        return Ok(FolderState::Other(
             format!("the folder `{shown}` belongs to user {}", status.st_uid),
-            "name a folder that is not there: with `template` it is made, and removed in the end".into(),
+            "name a folder that does not exist: with `template` it is created, and removed at the end".into(),
         ));
     }
     if status.st_mode & 0o022 != 0 {
-        return Ok(Found::Other(
-            format!("others may write to the folder `{shown}`, also to the configuration that is made in it"),
-            format!("`chmod go-w {shown}`, or name a folder that is not there"),
+        return Ok(FolderState::Other(
+            format!("other users may write to the folder `{shown}` and to the configuration in it"),
+            format!("`chmod go-w {shown}`, or name a folder that does not exist"),
         ));
     }
     let directory = Directory::open(path)?;
     if directory.identity()? != identity {
-        return Err(io::Error::other("it was exchanged while it was looked at"));
+        return Err(io::Error::other("it was replaced while it was checked"));
     }
     let names = directory.names()?;
     if names.is_empty() {
-        return Ok(Found::Empty(directory));
+        return Ok(FolderState::Empty(directory));
     }
     Ok(if names.iter().any(|name| name == MARK) {
-        Found::Other(
+        FolderState::Other(
             format!("the folder `{shown}` was left by an earlier run"),
             format!(
-                "`plimsoll restore --remove-files` removes what a killed run of this user left; else look at what it holds \
-                 and remove it with `rm -r {shown}`, or name a folder that is not there"
+                "`plimsoll restore --remove-files` removes the files of a killed run of this user; \
+                otherwise check its content and remove it with `rm -r {shown}`, or name a folder that \
+                does not exist"
             ),
         )
     } else {
-        Found::Other(
-            format!("the folder `{shown}` is there already, and is not Plimsoll's"),
-            "name a folder that is not there: with `template` it is made, and removed in the end".into(),
+        FolderState::Other(
+            format!("the folder `{shown}` exists already and was not created by Plimsoll"),
+            "name a folder that does not exist: with `template` it is created, and removed at the end".into(),
         )
     })
 }
 
-/// Adds what stands against the folder of a load whose configuration is written there. Changes nothing.
+/// Checks the folder of a load whose configuration is written there. Changes nothing.
 pub(super) fn check(path: &Path, problems: &mut Problems) {
-    match look(path) {
-        Ok(Found::Other(what, help)) => problems.add(&[&DIRECTORY], what, help),
+    match inspect(path) {
+        Ok(FolderState::Other(what, help)) => problems.add(&[&DIRECTORY], what, help),
         Ok(_) => {}
         // That the folder above is missing is reported elsewhere.
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
@@ -126,9 +127,9 @@ pub(super) fn check(path: &Path, problems: &mut Problems) {
     }
 }
 
-/// Makes the folder when it is not there; what was made is removed when the result is. With `template`, the text of the
-/// configuration and its name, it is written there, and the folder must be one that only this experiment uses. A folder that
-/// was made is announced before anything is put into it.
+/// Creates the folder if it does not exist; it is removed when the result is dropped. With `template`, the text of the
+/// configuration and its name, this is written there, and the folder must not be used by anything else. A folder that
+/// was created is announced before anything is written to it.
 pub(super) fn prepare(
     path: &Path,
     template: Option<(&str, &str)>,
@@ -137,15 +138,15 @@ pub(super) fn prepare(
     let failed =
         |what: &str, error: io::Error| LoadError::new(format!("{what} {}: {error}", path.display()), "");
     let using = |error| failed("using the folder", error);
-    let making = |error| failed("making the folder", error);
+    let making = |error| failed("creating the folder", error);
     let mut own = None;
     let is_there = template.is_none() && path.is_dir();
-    let directory = match if is_there { None } else { Some(look(path).map_err(using)?) } {
+    let directory = match if is_there { None } else { Some(inspect(path).map_err(using)?) } {
         None => None,
-        Some(Found::Taken(directory)) => Some(directory),
-        Some(Found::Empty(directory)) => Some(Arc::new(directory)),
-        Some(Found::Other(what, help)) => return Err(LoadError::new(what, help)),
-        Some(Found::Nothing) => {
+        Some(FolderState::Taken(directory)) => Some(directory),
+        Some(FolderState::Empty(directory)) => Some(Arc::new(directory)),
+        Some(FolderState::Other(what, help)) => return Err(LoadError::new(what, help)),
+        Some(FolderState::Nothing) => {
             let made = OwnFolder::named(path).map_err(making)?;
             announce(&made)?;
             let directory = made.open().map_err(making)?;
@@ -161,12 +162,12 @@ pub(super) fn prepare(
                 .map_err(|error| failed("writing the configuration in", error))?;
         }
         let identity = directory.identity().map_err(using)?;
-        taken().insert(identity, directory);
+        reserved_folders().insert(identity, directory);
     }
     Ok(own)
 }
 
-/// Writes a file below the folder, in place of whatever has its name.
+/// Writes a file in the folder, replacing an existing one.
 fn write(directory: &Directory, name: &Path, text: &str) -> io::Result<()> {
     let mut inner: Option<Directory> = None;
     for part in name.parent().into_iter().flat_map(Path::components) {
@@ -178,11 +179,11 @@ fn write(directory: &Directory, name: &Path, text: &str) -> io::Result<()> {
     inner.as_ref().unwrap_or(directory).replace(name, PRIVATE_FILE, text.as_bytes())
 }
 
-/// Removes a folder that [`prepare`] made, with what was put there since, or leaves it to the user.
+/// Removes a folder that [`prepare`] created, with its content, or keeps it for the user.
 pub(super) fn finish(own: OwnFolder, keep: bool) -> Result<(), LoadError> {
     let path = own.path().to_path_buf();
     if let Ok(identity) = own.open().and_then(|directory| directory.identity()) {
-        taken().remove(&identity);
+        reserved_folders().remove(&identity);
     }
     if keep {
         return Ok(());
@@ -205,13 +206,13 @@ pub(super) fn remains(made: &Made, remove: bool) -> Remains {
     let not_removable = |why: &str| Remains::NotRemovable(why.to_string());
     let is_own = metadata.uid() == rustix::process::geteuid().as_raw() && metadata.mode() & 0o022 == 0;
     if !metadata.is_dir() || !is_own {
-        return not_removable("it is not a folder that only this user may write to");
+        return not_removable("it is not a folder, or other users may write to it");
     }
     let look = || -> io::Result<(OwnFolder, bool)> {
         let folder = OwnFolder::left(directory, name)?;
         let inside = folder.open()?;
         let names = inside.names()?;
-        // A kill may come between the making of the folder and its mark.
+        // The process may be killed between the creation of the folder and of its marker.
         let is_marked =
             names.is_empty() || inside.read(MARK, MARK_TEXT.len() as u64).is_ok_and(|text| text == MARK_TEXT);
         Ok((folder, is_marked && inside.identity()? == Identity::of_metadata(&metadata)))
@@ -219,7 +220,7 @@ pub(super) fn remains(made: &Made, remove: bool) -> Remains {
     match look() {
         _ if made.keep => Remains::Kept,
         Err(error) => Remains::NotRemovable(error.to_string()),
-        Ok((_, false)) => not_removable("it has lost the mark that Plimsoll made in it"),
+        Ok((_, false)) => not_removable("Plimsoll's marker file is missing in it"),
         Ok((_, true)) if !remove => Remains::Removable(None),
         Ok((folder, true)) => match folder.remove() {
             Ok(()) => Remains::Removed(None),

@@ -1,12 +1,12 @@
-//! What an object counts as: which sort of step has worked on it.
+//! The kind of a step, which is the operation that its objects count as.
 
 use std::collections::BTreeSet;
 
-/// Names of the operations; a [`Kind`] is a place among them.
+/// Names of the operations; a [`Kind`] is an index.
 pub(super) static OPERATIONS: &[&str] =
     &["staging", "synchronization", "export", "confirmation", "propagation"];
 
-/// A sort of step.
+/// The kind of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     /// Import into a connector space.
@@ -27,7 +27,7 @@ impl Kind {
         self as u8
     }
 
-    /// The kind of a word that a user states for a run.
+    /// The kind by its name in a setting.
     pub(super) fn of_word(word: &str) -> Option<Kind> {
         match word {
             "staging" => Some(Kind::Staging),
@@ -38,7 +38,7 @@ impl Kind {
         }
     }
 
-    /// The kind that the name of a step or run tells: `phones full-import` is staging, and a confirmation once something was
+    /// The kind by the name of a step or run: `phones full-import` is staging, and a confirmation once something was
     /// exported to `phones`.
     pub(super) fn of_name(name: &str, exported: &BTreeSet<String>) -> Option<Kind> {
         let name = name.to_lowercase();
@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_name_tells_the_kind() {
+    fn the_name_shows_the_kind() {
         let exported = BTreeSet::from(["phones".to_string()]);
         for (name, expected) in [
             ("staff full-import", Some(Kind::Staging)),

@@ -1,4 +1,4 @@
-//! What the engine prints: which step is at work, and how many objects it has done.
+//! The output of the engine: the active step and its number of processed objects.
 
 use std::fs::File;
 use std::io::{self, ErrorKind, PipeReader, Read, Write};
@@ -6,13 +6,13 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 use regex::bytes::Regex;
 
-/// The longest line that is read; the rest of a longer one is left out.
+/// Maximum length of a line; the rest of a longer one is ignored.
 const LINE_MAX: usize = 64 << 10;
 
-/// What is kept of the other lines, to tell what the engine said last.
+/// Number of kept bytes of other lines, for error messages.
 const KEPT_MAX: usize = 4 << 10;
 
-/// A line that tells progress.
+/// A progress line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Report {
     /// The step, where the pattern has a group of this name.
@@ -24,7 +24,7 @@ pub(super) struct Report {
 }
 
 impl Report {
-    /// What a line says; none when it does not match or holds no number.
+    /// Parses a line; none if it does not match or has no number.
     pub(super) fn read(pattern: &Regex, line: &[u8]) -> Option<Report> {
         let found = pattern.captures(line)?;
         let text =
@@ -33,7 +33,7 @@ impl Report {
             Some(part) => part,
             None => found.get(1)?,
         };
-        // Thousands may stand apart, as in 12,000.
+        // The number may have thousands separators, as in 12,000.
         let digits: Vec<u8> = objects.as_bytes().iter().copied().filter(u8::is_ascii_digit).collect();
         Some(Report {
             step: text("step"),
@@ -46,7 +46,7 @@ impl Report {
 /// The lines of an engine's output.
 pub(super) struct Lines<'a> {
     pipe: PipeReader,
-    /// Where the output is kept.
+    /// The file for the output.
     copy: Option<&'a File>,
     line: Vec<u8>,
     kept: Vec<u8>,
@@ -65,10 +65,10 @@ impl<'a> Lines<'a> {
         (!self.ended).then(|| self.pipe.as_fd())
     }
 
-    /// Takes what is there: each line goes to `take`, which says whether it understood it. True when there may be more.
+    /// Reads the available lines: each goes to `take`, which returns whether it understood it. True if there may be more.
     pub(super) fn read(&mut self, take: &mut dyn FnMut(&[u8]) -> bool) -> io::Result<bool> {
         let mut part = [0; 8192];
-        // One that prints without end must not keep a time limit from being noticed.
+        // Endless output must not prevent the check of the time limit.
         for _ in 0..64 {
             match self.pipe.read(&mut part) {
                 Ok(0) => {

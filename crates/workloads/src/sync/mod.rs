@@ -41,12 +41,12 @@ pub static SYNC: SyncKind = SyncKind;
 #[derive(Debug)]
 pub struct SyncKind;
 
-/// What sort of load it is.
+/// Its traits.
 static TRAITS: WorkloadTraits = WorkloadTraits {
     ends_by_itself: true,
     unit: OperationUnit::Object,
     generator: GeneratorRole::Starts,
-    for_more_operations: Cow::Borrowed("synchronize more users, or make more changes"),
+    for_more_operations: Cow::Borrowed("synchronize more users, or increase `changes`"),
     ..WorkloadTraits::NONE
 };
 
@@ -54,7 +54,7 @@ impl WorkloadKind for SyncKind {
     fn info(&self) -> WorkloadInfo {
         WorkloadInfo {
             name: "sync",
-            about: "Runs the steps of a synchronization engine and counts objects: staging, synchronization, export; or times how long a change takes to arrive.",
+            about: "Runs the steps of a synchronization engine and counts objects (staging, synchronization, export), or measures how long a change needs to propagate to the target.",
             settings: settings::SETTINGS,
             operations: OPERATIONS,
             traits: &TRAITS,

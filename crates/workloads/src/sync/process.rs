@@ -15,7 +15,7 @@ use crate::group::{Ending, Group, Guard};
 
 /// How often the preparation is looked at.
 const LOOK: Duration = Duration::from_millis(10);
-/// How often it is told that it goes on.
+/// How often progress is reported.
 const TELL_EVERY: model::Nanos = 200 * model::MILLISECOND;
 
 /// Lets shell commands find the program that runs as `plimsoll`.
@@ -99,7 +99,7 @@ pub(super) fn prepare(
     drop(command);
     guard.watch(&group);
     let begin = clock.now();
-    let mut told = 0;
+    let mut reported = 0;
     loop {
         if prepared(&group, &mut lines)? {
             return Ok(());
@@ -108,8 +108,8 @@ pub(super) fn prepare(
         if taken >= settings.timeout {
             return Err(prepared_too_long(settings));
         }
-        if taken >= told {
-            told = taken + TELL_EVERY;
+        if taken >= reported {
+            reported = taken + TELL_EVERY;
             if !say(&format!("preparing, {} s", taken / model::SECOND)) {
                 return Err(LoadError::new("the preparation was stopped", ""));
             }

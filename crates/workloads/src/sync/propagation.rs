@@ -21,7 +21,7 @@ const NOT_SHOWN: u32 = 1;
 /// Words for the code of a failed change.
 pub(super) fn describe_failure(code: u32) -> String {
     match code {
-        NOT_SHOWN => "the change did not show at the target in time".into(),
+        NOT_SHOWN => "the target did not show the change before the timeout".into(),
         code => format!("failure {code}"),
     }
 }
@@ -95,7 +95,7 @@ impl<'a> PropagationWorker<'a> {
     /// The stage after run number `run - 1`: the next run, or a look at the target.
     fn carry(&mut self, run: usize) -> Result<Stage<'a>, LoadError> {
         let settings = self.settings;
-        let Some(line) = settings.runs.get(run) else { return self.look() };
+        let Some(line) = settings.runs.get(run) else { return self.check_target() };
         let mut command = line.command(&settings.directory);
         let (group, lines) = process::launch(&mut command, self.output).map_err(|error| {
             LoadError::new(format!("`{}` cannot be launched: {error}", line.command_line()), "")
@@ -104,7 +104,7 @@ impl<'a> PropagationWorker<'a> {
         Ok(Stage::Carrying(run, group, lines))
     }
 
-    fn look(&mut self) -> Result<Stage<'a>, LoadError> {
+    fn check_target(&mut self) -> Result<Stage<'a>, LoadError> {
         let propagation = self.propagation;
         let (group, lines) = self.shell(&propagation.shows)?;
         Ok(Stage::Looking(group, lines))
@@ -122,7 +122,7 @@ impl<'a> PropagationWorker<'a> {
                     self.carry(0)?
                 }
                 Some(ending) => {
-                    return Err(process::failure("the command that makes a change", ending, &lines));
+                    return Err(process::failure("the command `change`", ending, &lines));
                 }
             },
             Stage::Carrying(run, group, mut lines) => match ended(&self.clock, &group, &mut lines, until)? {
@@ -150,7 +150,7 @@ impl<'a> PropagationWorker<'a> {
             Stage::Waiting(at) => {
                 let now = self.clock.now();
                 if now >= at {
-                    self.look()?
+                    self.check_target()?
                 } else {
                     let rest = at.min(until).saturating_sub(now);
                     std::thread::sleep(std::time::Duration::from_nanos(rest));
@@ -173,7 +173,7 @@ fn ended(
         let ending = group.ending();
         let read = lines.read(&mut |_| false);
         let more = read.map_err(|error| {
-            LoadError::new(format!("the output of a command cannot be read or kept: {error}"), "")
+            LoadError::new(format!("the output of a command cannot be read or saved: {error}"), "")
         })?;
         if ending.is_some() && !more {
             return Ok(ending);

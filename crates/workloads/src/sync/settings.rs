@@ -1,4 +1,4 @@
-//! The settings of a synchronization, and what they mean together.
+//! The settings of a synchronization.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -16,126 +16,126 @@ use crate::group::is_program;
 pub(super) const PROGRESS_LINES: &str = "^progress (?<step>.+) (?<objects>[0-9]+)(?<done> done)?$";
 
 model::settings! {
-    /// What can be chosen.
+    /// The settings.
     pub(super) static SETTINGS;
 
     static RUN: Key<Vec<String>> = Key::texts(
         "run",
-        "What is run, one after the other: a run profile, or an agent and a step, in the place of {run} in `command`. \"KIND: RUN\" states what its objects count as (staging, synchronization, export, confirmation) where the step's name does not tell.",
+        "Run profiles to execute in this order, or an agent and a step each; each replaces {run} in `command`. \"KIND: RUN\" sets what its objects count as (staging, synchronization, export, confirmation) if the name of the step does not show it.",
     );
 
     static COMMAND: Key<String> = Key::text(
         "command", "plimsoll metadir run {run} --config {config} --progress",
-        "The command line of the engine, started in `directory` without a shell. `plimsoll` is the program that measures.",
+        "Command line of the engine, started in `directory` without a shell. `plimsoll` means the program that measures.",
     );
 
     static CONFIG: Key<String> = Key::text(
         "config", "metadirectory.toml",
-        "The engine's configuration, from `directory`: the place of {config} in `command`.",
+        "Configuration file of the engine, relative to `directory`; replaces {config} in `command`.",
     );
 
     static TEMPLATE: Key<Option<String>> = Key::text(
         "template", "",
-        "The text of the configuration, written to `config` before each trial with {users}, {commit_objects}, {durability} and {cache_bytes} filled in.",
+        "Template of the configuration. Before each trial it is written to `config`, with values for {users}, {commit_objects}, {durability} and {cache_bytes}.",
     );
 
     static PROGRESS: Key<String> = Key::text(
         "progress", PROGRESS_LINES,
-        "Regular expression for the lines that report progress. Its group `objects`, or its first, is how many objects the step has done so far; `step` names the step, `done` is there when it is over.",
+        "Regular expression for the lines that report progress. The group `objects`, or else the first group, is the number of objects that the step has processed so far; `step` is the name of the step, `done` matches in its last line.",
     );
 
     static PREPARE: Key<Option<String>> = Key::text(
         "prepare", "",
-        "Shell command to run before each trial, in `directory`: makes the sources, empties the store. Not timed.",
+        "Shell command to run in `directory` before each trial, for instance to create the sources and to empty the store. Not timed.",
     );
 
     static REPEAT_FOR: Key<Nanos> = Key::time(
         "repeat_for", "0s",
-        "Repeat `prepare` and all of `run` within the trial until the steps have been at work this long. 0s runs them once.",
+        "Repeat `prepare` and `run` within a trial until the steps have run for this time in total. With 0s they run once.",
     );
 
     pub(super) static DIRECTORY: Key<String> = Key::text(
         "directory", ".",
-        "Folder in which everything runs. It is made when it is not there, and then removed in the end.",
+        "Working directory of all commands. If it does not exist, it is created, and removed at the end.",
     );
 
     static KEEP: Key<bool> = Key::flag(
         "keep", "false",
-        "Leave the folder that was made, with what the last trial left in it.",
+        "Keep the folder that was created, with the files of the last trial.",
     );
 
     static USERS: Key<Option<u64>> = Key::count(
         "users", 1..=1_000_000_000, "",
-        "The number of users, in the place of {users} in `prepare`, `template`, `command` and `run`.",
+        "Number of users; replaces {users} in `prepare`, `template`, `command` and `run`.",
     );
 
     static COMMIT_OBJECTS: Key<Option<u64>> = Key::count(
         "commit_objects", 1..=1_000_000_000, "",
-        "Objects that are committed together, in the place of {commit_objects}.",
+        "Objects per commit; replaces {commit_objects}.",
     );
 
     static DURABILITY: Key<Option<String>> = Key::text(
         "durability", "",
-        "When a commit is safe, in the place of {durability}: full, normal or off of the metadirectory.",
+        "Durability of a commit; replaces {durability}. The metadirectory has full, normal and off.",
     );
 
     static CACHE_BYTES: Key<Option<u64>> = Key::count(
         "cache_bytes", 1..=1 << 50, "",
-        "Memory of the store for its pages, in the place of {cache_bytes}.",
+        "Size of the store's page cache in bytes; replaces {cache_bytes}.",
     );
 
     static CHANGE: Key<Option<String>> = Key::text(
         "change", "",
-        "Instead of counting objects: shell command that makes a change at the source. What is timed is how long it takes to show at the target, `run` included. {number} in it differs from change to change.",
+        "Measure propagation instead of counting objects: shell command that changes an object in the source. The time until the target shows the change is measured, including `run`. {number} is the number of the change.",
     );
 
     static SHOWS: Key<Option<String>> = Key::text(
         "shows", "",
-        "Shell command that succeeds once the change shows at the target.",
+        "Shell command that succeeds as soon as the target shows the change.",
     );
 
     static CHANGES: Key<u64> = Key::count(
         "changes", 1..=1_000_000, "20",
-        "How many changes are made, one after the other.",
+        "Number of changes, made one after the other.",
     );
 
     static LOOK_EVERY: Key<Nanos> = Key::time(
         "look_every", "10ms",
-        "How long after one look at the target the next follows: the resolution of the time that is measured.",
+        "Interval between two checks of the target: the resolution of the measured time.",
     );
 
     static TIMEOUT: Key<Nanos> = Key::time(
         "timeout", "24h",
-        "A run, the preparation, or a change that takes longer has failed and is ended.",
+        "Timeout of a run, of `prepare` and of a change: if it takes longer, it is stopped and has failed.",
     );
 
     static STOP: Key<Nanos> = Key::time(
         "stop", "10s",
-        "How long the engine may take to end after SIGTERM, before it gets SIGKILL.",
+        "Time that the engine has to exit after SIGTERM, before it gets SIGKILL.",
     );
 
     static OUTPUT: Key<Option<String>> = Key::text(
         "output", "",
-        "File for what the engine prints; none throws it away.",
+        "File for the output of the engine; without it, the output is discarded.",
     );
 }
 
 /// Settings whose level takes the place of `{NAME}`.
 static PLACES: [&SettingInfo; 4] = [&USERS.info, &COMMIT_OBJECTS.info, &DURABILITY.info, &CACHE_BYTES.info];
 
-/// What is launched for one entry of `run`.
+/// The command line for one entry of `run`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct RunLine {
-    /// As the user calls it.
+    /// Its name in the settings.
     pub(super) name: String,
-    /// What its objects count as, where that is stated.
+    /// The kind of its objects, if it is set.
     pub(super) kind: Option<Kind>,
     /// The program and its arguments.
     words: Vec<String>,
 }
 
 impl RunLine {
-    /// The command as it would be typed.
+    /// The command line for display.
     pub(super) fn command_line(&self) -> String {
         self.words.join(" ")
     }
@@ -181,7 +181,7 @@ pub(super) struct SyncSettings {
 }
 
 impl SyncSettings {
-    /// Reads the settings; every contradiction at once.
+    /// Reads the settings; reports all contradictions.
     pub(super) fn read(settings: &Settings) -> Result<Self, Problems> {
         let mut problems = Problems::new();
         let mut places = Places::new(settings);
@@ -195,7 +195,7 @@ impl SyncSettings {
         let config = settings.get(&CONFIG);
         let runs: Vec<String> =
             settings.get(&RUN).iter().map(|run| places.fill(&RUN, run, &mut problems)).collect();
-        places.tell_unused(&mut problems);
+        places.report_unused(&mut problems);
 
         let progress = regex(&settings.get(&PROGRESS), &mut problems);
         let propagation = match (change, shows) {
@@ -209,23 +209,23 @@ impl SyncSettings {
             (Some(_), None) => {
                 problems.add(
                     &[&CHANGE],
-                    "when a change has arrived is not said",
-                    "add `shows`, a shell command that succeeds once it shows at the target",
+                    "`change` needs a command that detects the change at the target",
+                    "add `shows`, a shell command that succeeds as soon as the target shows the change",
                 );
                 None
             }
             (None, Some(_)) => {
                 problems.add(
                     &[&SHOWS],
-                    "there is no change to wait for",
-                    "add `change`, a shell command that makes one at the source",
+                    "`shows` needs a change to wait for",
+                    "add `change`, a shell command that changes an object in the source",
                 );
                 None
             }
         };
-        // A change may also be carried over by an engine that runs all the time.
+        // A continuously running engine may also propagate the change.
         if runs.is_empty() && !settings.given(&CHANGE) && !settings.given(&SHOWS) {
-            problems.add(&[&RUN], "there is nothing to run", "name a run profile, or an agent and a step");
+            problems.add(&[&RUN], "`run` is missing", "name a run profile, or an agent and a step");
         }
         let mut lines = Vec::new();
         for run in &runs {
@@ -238,7 +238,7 @@ impl SyncSettings {
                 if Kind::of_name(&line.name, &Default::default()).is_none() {
                     problems.add(
                         &[&RUN],
-                        format!("what the objects of `{}` count as is not said", line.name),
+                        format!("the kind of the objects of `{}` is not known", line.name),
                         format!(
                             "write \"staging: {0}\", \"synchronization: {0}\" or \"export: {0}\"",
                             line.name
@@ -250,8 +250,8 @@ impl SyncSettings {
         if template.is_some() && (Path::new(&config).is_absolute() || config.contains("..")) {
             problems.add(
                 &[&CONFIG],
-                "a configuration that is filled in is written inside `directory`",
-                "write its name alone",
+                "with `template`, `config` must be a file inside `directory`",
+                "write only the file name",
             );
         }
         if settings.get(&TIMEOUT) == 0 {
@@ -261,8 +261,8 @@ impl SyncSettings {
         if repeat_for > 0 && (prepare.is_none() || propagation.is_some()) {
             problems.add(
                 &[&REPEAT_FOR],
-                "the runs cannot be repeated without `prepare`: the second round would find what the first has done",
-                "let `prepare` make what every round begins with, such as an empty store",
+                "`repeat_for` needs `prepare`: otherwise the second round starts from the result of the first",
+                "let `prepare` restore the initial state of every round, such as an empty store",
             );
         }
         let Some(progress) = progress else { return Err(problems) };
@@ -285,18 +285,18 @@ impl SyncSettings {
     /// Is everything there that a trial needs? Changes nothing.
     pub(super) fn check(&self) -> Problems {
         let mut problems = Problems::new();
-        let mut told: Vec<&str> = Vec::new();
+        let mut reported: Vec<&str> = Vec::new();
         for program in self.runs.iter().filter_map(|run| run.words.first()) {
             // What `prepare` makes in the folder is not there yet.
             let is_made =
                 self.prepare.is_some() && program.contains('/') && !Path::new(program).is_absolute();
             let is_ours = program == "plimsoll" && engine::shell::own_program().is_some();
-            if !is_ours && !is_made && !told.contains(&program.as_str()) && !is_program(program) {
-                told.push(program);
+            if !is_ours && !is_made && !reported.contains(&program.as_str()) && !is_program(program) {
+                reported.push(program);
                 problems.add(
                     &[&COMMAND],
                     format!("there is no program `{program}`"),
-                    "is it installed, executable and in PATH?",
+                    "check that it is installed, executable and in PATH",
                 );
             }
         }
@@ -308,7 +308,7 @@ impl SyncSettings {
             if let Err(error) = rustix::fs::access(parent, Access::WRITE_OK) {
                 problems.add(
                     &[&DIRECTORY],
-                    format!("the folder `{}` cannot be made: {error}", self.directory.display()),
+                    format!("the folder `{}` cannot be created: {error}", self.directory.display()),
                     "",
                 );
             }
@@ -344,7 +344,7 @@ impl Places {
                 Some((_, level)) => filled = filled.replace(&place, level),
                 None => problems.add(
                     &[setting, known],
-                    format!("`{}` holds {place}, and `{name}` is not set", setting.name),
+                    format!("`{}` contains {place}, but `{name}` is not set", setting.name),
                     format!("set `{name}`"),
                 ),
             }
@@ -353,13 +353,13 @@ impl Places {
     }
 
     /// A setting that changes nothing would be varied in vain.
-    fn tell_unused(&self, problems: &mut Problems) {
+    fn report_unused(&self, problems: &mut Problems) {
         for (setting, _) in self.levels.iter().filter(|(setting, _)| !self.used.contains(&setting.name)) {
             let name = setting.name;
             problems.add(
                 &[setting],
-                format!("`{name}` is set, and nothing holds {{{name}}}"),
-                "write it in `prepare`, `template`, `command` or `run`, or leave the setting out",
+                format!("`{name}` is set, but no setting contains {{{name}}}"),
+                "write it in `prepare`, `template`, `command` or `run`, or remove the setting",
             );
         }
     }
@@ -422,7 +422,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_wrong_is_told_at_once() {
+    fn everything_wrong_is_reported_at_once() {
         let problems = read(&[
             ("progress", "users"),
             ("prepare", "generate {users} {cache_bytes}"),
@@ -436,10 +436,10 @@ mod tests {
         assert_eq!(
             whats,
             [
-                "`prepare` holds {users}, and `users` is not set",
-                "`durability` is set, and nothing holds {durability}",
+                "`prepare` contains {users}, but `users` is not set",
+                "`durability` is set, but no setting contains {durability}",
                 "`users` has no group for the number of objects",
-                "there is no change to wait for",
+                "`shows` needs a change to wait for",
                 "the timeout must be greater than 0",
             ]
         );
@@ -453,12 +453,12 @@ mod tests {
         assert_eq!(
             whats,
             [
-                "what the objects of `nightly` count as is not said",
-                "a configuration that is filled in is written inside `directory`",
+                "the kind of the objects of `nightly` is not known",
+                "with `template`, `config` must be a file inside `directory`",
             ]
         );
         let whats = |pairs: &[(&str, &str)]| read(pairs).unwrap_err().to_string();
-        assert!(whats(&[]).contains("there is nothing to run"));
+        assert!(whats(&[]).contains("`run` is missing"));
         assert!(
             whats(&[("run", "x"), ("command", "engine '{run}")]).contains("has a quote that does not end")
         );
@@ -500,7 +500,7 @@ mod tests {
             ]),
             [
                 "there is no program `no-such-engine`",
-                "the folder `/proc/none/x` cannot be made: No such file or directory (os error 2)",
+                "the folder `/proc/none/x` cannot be created: No such file or directory (os error 2)",
             ]
         );
     }

@@ -103,11 +103,11 @@ fn runs_are_repeated_until_they_have_worked_long_enough() {
     let error = drive(&*prepared(configured(&folder, &pairs)), 1, usize::MAX).unwrap_err();
     assert_eq!(error.what, "the preparation ended with exit status 7: in use");
     let problems = SYNC.configure(&settings_of(settings::SETTINGS, &[pairs[0], pairs[2]])).err().unwrap();
-    assert!(problems.to_string().contains("cannot be repeated without `prepare`"), "{problems}");
+    assert!(problems.to_string().contains("`repeat_for` needs `prepare`"), "{problems}");
 }
 
 #[test]
-fn an_engine_that_only_counts_is_told_what_it_counts() {
+fn an_engine_that_only_counts_is_reported_what_it_counts() {
     let folder = Scratch::new();
     let pairs = [("run", "export: users"), ("progress", "([0-9,]+) users")];
     assert_eq!(counted(&*prepared(configured(&folder, &pairs))), [("export", 2500)]);
@@ -130,7 +130,7 @@ fn a_run_that_fails_ends_the_trial_with_its_last_words() {
     // A step that tells nothing of its kind.
     let pairs = [("run", "users"), ("progress", "(?<objects>[0-9,]+) (?<step>users)")];
     let error = drive(&*prepared(configured(&folder, &pairs)), 1, usize::MAX).unwrap_err();
-    assert_eq!(error.what, "what the objects of the step `users` count as is not known");
+    assert_eq!(error.what, "the kind of the objects of the step `users` is not known");
 }
 
 fn is_running(pattern: &Path) -> bool {
@@ -189,7 +189,7 @@ fn the_folder_and_the_configuration_are_made_and_removed() {
     }
     // A folder of somebody else's is left alone.
     folder.file("work/precious", "");
-    assert!(configure().check().to_string().contains("is there already, and is not Plimsoll's"));
+    assert!(configure().check().to_string().contains("exists already and was not created by Plimsoll"));
 }
 
 #[test]
@@ -229,10 +229,10 @@ fn a_change_is_timed_until_it_shows() {
     assert_eq!(done.len(), 2);
     for done in done {
         let Outcome::Failed(code) = done.outcome else { panic!("{done:?}") };
-        assert_eq!(workload.describe_failure(code), "the change did not show at the target in time");
+        assert_eq!(workload.describe_failure(code), "the target did not show the change before the timeout");
     }
     // One that cannot be made ends the trial.
     let pairs = [("change", "echo no source >&2; exit 1"), ("shows", "true")];
     let error = drive(&*prepared(configured(&folder, &pairs)), 1, usize::MAX).unwrap_err();
-    assert_eq!(error.what, "the command that makes a change ended with exit status 1: no source");
+    assert_eq!(error.what, "the command `change` ended with exit status 1: no source");
 }

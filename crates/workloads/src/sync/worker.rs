@@ -67,7 +67,7 @@ pub(super) struct SyncWorker<'a> {
     ticket: Option<u32>,
     /// Agents to which something was exported.
     exported: BTreeSet<String>,
-    /// Whether any line told progress.
+    /// Whether any line reported progress.
     reported: bool,
     /// How long steps have been at work.
     worked: Nanos,
@@ -109,7 +109,7 @@ impl<'a> SyncWorker<'a> {
                         "no line of the output matched `{}`: nothing was counted",
                         self.settings.progress
                     ),
-                    "let `progress` match the lines that report how many objects are done; `output` keeps what is printed",
+                    "set `progress` to match the lines that report the number of processed objects; `output` saves the output to a file",
                 ));
             }
             return if self.worked < self.settings.repeat_for { self.begin_round() } else { Ok(Stage::Over) };
@@ -137,8 +137,8 @@ impl<'a> SyncWorker<'a> {
         Ok(Stage::Preparing(group, lines, self.clock.now().saturating_add(self.settings.timeout)))
     }
 
-    /// Takes what the engine has printed, and how it ended if it has. What was written before the end is read first.
-    fn look(&mut self, running: &mut Running<'a>) -> Result<Option<Ending>, LoadError> {
+    /// Reads the output of the engine, and its exit status if it has ended. Output before the end is read first.
+    fn poll(&mut self, running: &mut Running<'a>) -> Result<Option<Ending>, LoadError> {
         let ending = running.group.ending();
         let (pattern, reports) = (&self.settings.progress, &mut running.reports);
         let mut take = |line: &[u8]| match Report::read(pattern, line) {
@@ -149,7 +149,7 @@ impl<'a> SyncWorker<'a> {
             None => false,
         };
         let more = running.lines.read(&mut take).map_err(|error| {
-            LoadError::new(format!("the output of the engine cannot be read or kept: {error}"), "")
+            LoadError::new(format!("the output of the engine cannot be read or saved: {error}"), "")
         })?;
         self.reported |= !running.reports.is_empty();
         Ok(ending.filter(|_| !more))
@@ -160,8 +160,8 @@ impl<'a> SyncWorker<'a> {
         let stated = self.settings.runs.get(run).and_then(|run| run.kind);
         stated.or_else(|| Kind::of_name(name, &self.exported)).ok_or_else(|| {
             LoadError::new(
-                format!("what the objects of the step `{name}` count as is not known"),
-                format!("state it: run = \"staging: {name}\", or synchronization, export, confirmation"),
+                format!("the kind of the objects of the step `{name}` is not known"),
+                format!("write run = \"staging: {name}\", or synchronization, export or confirmation"),
             )
         })
     }
@@ -234,7 +234,7 @@ impl<'a> SyncWorker<'a> {
         done: &mut Vec<Completion>,
     ) -> Result<Stage<'a>, LoadError> {
         loop {
-            let ending = self.look(&mut running)?;
+            let ending = self.poll(&mut running)?;
             let counted = match self.count(&mut running)? {
                 // Nothing is left to be read: it ended its last step by ending.
                 None if ending == Some(Ending::Exited(0))

@@ -93,7 +93,7 @@ impl Sample {
 
 /// The comparison.
 pub(super) fn compare(repository: &Repository, rounds: usize) -> Result<Vec<Fault>, String> {
-    // What is missing is told before anything is built.
+    // What is missing is reported before anything is built.
     let java = peer::java()?;
     for name in ["curl", "psql"] {
         let found = Command::new(name).arg("--version").stdout(Stdio::null()).status();

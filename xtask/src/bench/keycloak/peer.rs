@@ -188,8 +188,8 @@ impl Server {
             || family_cpu_us(&process),
             || curl(&["-m", "3600", "-X", "POST", "-H", &format!("Authorization: Bearer {token}"), &url]),
         )?;
-        let told: Value = serde_json::from_str(&answer).unwrap_or_default();
-        match told[counter].as_u64() {
+        let reported: Value = serde_json::from_str(&answer).unwrap_or_default();
+        match reported[counter].as_u64() {
             Some(count) if count == u64::from(PEOPLE) => Ok(sample),
             _ => Err(format!("Keycloak should count {PEOPLE} {counter}, and it answers {answer}")),
         }
@@ -209,8 +209,8 @@ impl Server {
             &password,
             &format!("{}/realms/master/protocol/openid-connect/token", self.url),
         ])?;
-        let told: Value = serde_json::from_str(&answer).unwrap_or_default();
-        let token = told["access_token"].as_str().map(str::to_string);
+        let reported: Value = serde_json::from_str(&answer).unwrap_or_default();
+        let token = reported["access_token"].as_str().map(str::to_string);
         token.ok_or_else(|| format!("Keycloak gives no token: {answer}"))
     }
 }

@@ -16,7 +16,7 @@ pub(super) const SETTINGS: [&str; 2] = ["shared_buffers=1GB", "max_wal_size=8GB"
 /// `servers` of the testkit, which ends when this is dropped.
 pub(super) struct Servers {
     child: Child,
-    told: BTreeMap<String, String>,
+    reported: BTreeMap<String, String>,
 }
 
 impl Servers {
@@ -35,20 +35,20 @@ impl Servers {
             .spawn()
             .map_err(|error| format!("{}: {error}", program.display()))?;
         let output = child.stdout.take();
-        let mut servers = Servers { child, told: BTreeMap::new() };
+        let mut servers = Servers { child, reported: BTreeMap::new() };
         for line in output.map(BufReader::new).into_iter().flat_map(BufRead::lines) {
             let line = line.map_err(|error| error.to_string())?;
             match line.split_once(' ') {
-                Some((name, value)) => drop(servers.told.insert(name.into(), value.into())),
+                Some((name, value)) => drop(servers.reported.insert(name.into(), value.into())),
                 None => return Ok(servers),
             }
         }
         Err("the directory or the database server did not start; why is said above".into())
     }
 
-    /// Something that they told of themselves.
+    /// Something that they reported of themselves.
     pub(super) fn get(&self, name: &str) -> &str {
-        self.told.get(name).map_or("", String::as_str)
+        self.reported.get(name).map_or("", String::as_str)
     }
 
     /// A folder on the disk of the database.
@@ -59,9 +59,9 @@ impl Servers {
     /// What they are.
     pub(super) fn versions(&self) -> Result<String, String> {
         let database = self.sql("postgres", "SELECT current_setting('server_version')")?;
-        let told = Command::new("/usr/sbin/slapd").arg("-VV").output();
-        let told = told.map_err(|error| format!("slapd: {error}; apt-get install slapd"))?;
-        let text = String::from_utf8_lossy(&told.stderr);
+        let reported = Command::new("/usr/sbin/slapd").arg("-VV").output();
+        let reported = reported.map_err(|error| format!("slapd: {error}; apt-get install slapd"))?;
+        let text = String::from_utf8_lossy(&reported.stderr);
         // "@(#) $OpenLDAP: slapd 2.5.13+dfsg-5 (Feb  8 2023 01:56:12) $"
         let slapd = text.split("slapd ").nth(1).and_then(|rest| rest.split_whitespace().next());
         let version = database.split_whitespace().next().unwrap_or("of unknown version");

@@ -1,11 +1,11 @@
-//! What is known about this machine, as plain data: everything `doctor` judges.
+//! Facts about this machine, as plain data: the input of `doctor`.
 
 use std::path::PathBuf;
 
 use model::run::ClockInfo;
 use model::{Host, SourceStatus};
 
-/// All of it. What could not be found out is `None` or an error in words; absent is not zero.
+/// All facts. An unknown fact is `None` or an error text; it is never zero.
 #[derive(Clone, Debug)]
 pub(crate) struct Facts {
     /// Kernel, processors, memory, hypervisor, disks.
@@ -14,23 +14,23 @@ pub(crate) struct Facts {
     pub(crate) governors: Vec<String>,
     /// The kernel's clock source, such as `tsc`.
     pub(crate) kernel_clock: String,
-    /// The clock operations are timed with.
+    /// The clock that measures operations.
     pub(crate) clock: ClockInfo,
-    /// Setup flags io_uring accepts, or why there is none.
+    /// Setup flags that io_uring accepts, or why it is not available.
     pub(crate) io_uring: Result<Vec<String>, String>,
     /// `kernel.io_uring_disabled`: 0 everyone, 1 a group, 2 nobody; none where the kernel has no such switch.
     pub(crate) io_uring_disabled: Option<u32>,
-    /// Most bytes this process may lock in memory, and most files it may have open; none is unlimited.
+    /// Limit of locked memory in bytes; none is unlimited.
     pub(crate) locked_bytes_max: Option<u64>,
-    /// Most open files.
+    /// Limit of open files; none is unlimited.
     pub(crate) files_max: Option<u64>,
-    /// Where a load would read and write.
+    /// The location for a load.
     pub(crate) place: Place,
     /// Free bytes where runs are recorded, or why that folder cannot be written.
     pub(crate) record_free_bytes: Result<u64, String>,
     /// `cgroup v2`, `cgroup v1`, both, or empty.
     pub(crate) cgroups: String,
-    /// What can be turned: path of the factor, and why not.
+    /// The factors: path, and why it cannot be varied.
     pub(crate) factors: Vec<(String, Result<(), String>)>,
     /// May the page cache be dropped?
     pub(crate) drop_caches: Result<(), String>,
@@ -38,7 +38,7 @@ pub(crate) struct Facts {
     pub(crate) tracing: Tracing,
     /// Every source, opened and read once.
     pub(crate) sources: Vec<SourceStatus>,
-    /// What the sources leave out.
+    /// Limitations of the sources.
     pub(crate) source_limits: Vec<String>,
     /// Pressure stall information is kept.
     pub(crate) pressure: bool,
@@ -52,14 +52,14 @@ pub(crate) struct Facts {
     pub(crate) noise: Option<Noise>,
 }
 
-/// A folder, file or device and what it lies on.
+/// A folder, file or device and its storage.
 #[derive(Clone, Debug)]
 pub(crate) struct Place {
     /// As the user named it.
     pub(crate) path: PathBuf,
-    /// It is there; a file that is yet to be made is judged by its folder.
+    /// Whether it exists; for a file that does not exist, its folder is checked.
     pub(crate) exists: bool,
-    /// Why it cannot be looked at; none when it could.
+    /// Why it cannot be checked, if so.
     pub(crate) unreadable: Option<String>,
     /// Such as `ext4`; none for a block device.
     pub(crate) file_system: Option<String>,
@@ -69,7 +69,7 @@ pub(crate) struct Place {
     pub(crate) direct_alignment: Option<u32>,
     /// Whether a block was read with direct I/O.
     pub(crate) direct: Result<(), String>,
-    /// Free space; none where that is no notion, as on a block device.
+    /// Free space; none for a block device.
     pub(crate) free_bytes: Option<u64>,
 }
 
@@ -86,7 +86,7 @@ pub(crate) struct Tracing {
     pub(crate) privileged: bool,
 }
 
-/// How much a program that does the same thing all the time is held up here.
+/// The speed variation of a program with constant work.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Noise {
     /// How long it was measured.
@@ -99,13 +99,13 @@ pub(crate) struct Noise {
     pub(crate) worst_loss: f64,
     /// How long a window is.
     pub(crate) window_ms: u64,
-    /// Share of processor time the hypervisor gave to others; none when not counted.
+    /// Share of CPU time that the hypervisor gave to others (steal); none if not counted.
     pub(crate) steal_share: Option<f64>,
-    /// Share of the time the measuring thread was ready to run and had no processor; none when not counted.
+    /// Share of the time in which the measuring thread waited for a CPU; none if not counted.
     pub(crate) run_wait_share: Option<f64>,
-    /// Smallest change of throughput that can be told from chance, 0 to 1, with 6 rounds of this length.
+    /// Smallest detectable change of throughput, 0 to 1, with 6 rounds of this length.
     pub(crate) smallest_change: f64,
-    /// Seconds of each of the rounds it is about.
+    /// Length of each of these rounds in seconds.
     pub(crate) round_s: f64,
     /// The same with 18 rounds.
     pub(crate) smallest_change_18: f64,

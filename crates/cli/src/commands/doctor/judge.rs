@@ -1,20 +1,20 @@
-//! From facts to lines: what is well, what weakens a measurement, what cannot be done. Pure.
+//! From facts to lines: what is correct, what weakens a measurement, what is not possible. Pure.
 
 use model::SourceState;
 use report::text::{Quantity, plural};
 
 use super::facts::{Facts, Noise, Place};
 
-/// How a check came out.
+/// The result of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mark {
     /// As it should be.
     Good,
     /// Good to know; nothing to do.
     Note,
-    /// Measuring works, and the numbers deserve less trust.
+    /// Measuring works, but the numbers are less reliable.
     Warning,
-    /// Something Plimsoll does cannot be done here.
+    /// A function of Plimsoll is not available on this host.
     Block,
 }
 
@@ -33,15 +33,15 @@ impl Mark {
 /// One line of the result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Check {
-    /// How it came out.
+    /// Its result.
     pub(crate) mark: Mark,
-    /// What was looked at.
+    /// The checked property.
     pub(crate) name: String,
     /// What was found.
     pub(crate) text: String,
     /// What to do; empty when nothing can be advised.
     pub(crate) fix: String,
-    /// What is lost as it is; empty when nothing is.
+    /// The consequence; may be empty.
     pub(crate) without: String,
 }
 
@@ -62,10 +62,10 @@ impl Check {
     }
 }
 
-/// Most that the measuring loop may cost for each operation.
+/// Maximum overhead of the measuring loop per operation.
 pub(crate) const LOOP_NS_MAX: f64 = 150.0;
 
-/// A reading of the clock that costs more than this shows in the times of fast operations.
+/// A clock reading that costs more than this affects the times of fast operations.
 const CLOCK_NS_MAX: f64 = 100.0;
 
 /// A share in percent with two figures, without a space so that no line breaks inside: `37%`, `3.1%`, `0.07%`.
@@ -80,7 +80,7 @@ pub(crate) fn percent(share: f64) -> String {
     }
 }
 
-/// Every line, in the order of the questions people have: processors, disk, what can be turned, what can be seen.
+/// All lines: CPUs, disk, factors, counters.
 pub(crate) fn judge(facts: &Facts) -> Vec<Check> {
     let mut checks = vec![frequency(facts), clock(facts)];
     checks.extend(facts.noise.as_ref().and_then(steal));
@@ -104,14 +104,14 @@ fn frequency(facts: &Facts) -> Check {
             name,
             "not controlled by this kernel",
         )
-        .but(Mark::Note, "", "look in the firmware's settings whether it saves power"),
+        .but(Mark::Note, "", "check the power-saving settings of the firmware"),
         true if facts.governors.is_empty() => good(name, "not visible inside a virtual machine").but(
             Mark::Warning,
             "",
-            "it may change between two runs and nothing here would show it: interleave what you compare",
+            "it may change between two runs without a trace: interleave the configurations that you compare",
         ),
         true => good(name, format!("governor {governors}")),
-        false => good(name, format!("governor {governors}: idle processors slow down")).but(
+        false => good(name, format!("governor {governors}: idle CPUs run at a lower frequency")).but(
             Mark::Warning,
             "sudo cpupower frequency-set --governor performance   (until reboot)",
             "a light load looks slower than it is",
@@ -122,7 +122,7 @@ fn frequency(facts: &Facts) -> Check {
 fn clock(facts: &Facts) -> Check {
     let clock = &facts.clock;
     let source = match clock.source.as_str() {
-        "tsc" => "the processor's own counter (tsc)".to_string(),
+        "tsc" => "the CPU's own counter (tsc)".to_string(),
         _ => format!("the kernel's ({})", facts.kernel_clock),
     };
     let text = format!("{source}, {} a reading", Quantity::Seconds.show(clock.read_ns / 1e9));
@@ -130,8 +130,8 @@ fn clock(facts: &Facts) -> Check {
         false => good("clock", text),
         true => good("clock", text).but(
             Mark::Warning,
-            "boot with clocksource=tsc if the processor's counter runs evenly here",
-            "an operation of a few microseconds is measured longer than it is",
+            "boot with clocksource=tsc if the TSC is stable on this machine",
+            "operations of a few microseconds appear longer than they are",
         ),
     }
 }
@@ -141,10 +141,10 @@ fn steal(noise: &Noise) -> Option<Check> {
     let text = format!("{} over {:.0} s", percent(share), noise.seconds);
     Some(match share < 0.01 {
         true => good("stolen CPU", text),
-        false => good("stolen CPU", format!("{text}: other guests of this host use your processors")).but(
+        false => good("stolen CPU", format!("{text}: other virtual machines use the CPUs of this one")).but(
             Mark::Warning,
-            "ask for dedicated processors, or measure when the neighbours are quiet",
-            "the same load is faster or slower by about as much from one run to the next",
+            "use dedicated CPUs, or measure when the other virtual machines are idle",
+            "results of the same load vary by about as much between runs",
         ),
     })
 }
@@ -153,15 +153,13 @@ fn other_load(noise: &Noise) -> Option<Check> {
     let name = "other load";
     let waited = noise.run_wait_share?;
     Some(match waited < 0.02 {
-        true => good(name, "a processor was there whenever the measuring thread wanted one"),
-        false => {
-            good(name, format!("the measuring thread waited for a processor {} of the time", percent(waited)))
-                .but(
-                    Mark::Warning,
-                    "stop what else runs here; `plimsoll watch` shows how busy it is",
-                    "what you measure is the system together with whatever else runs",
-                )
-        }
+        true => good(name, "the measuring thread never waited for a CPU"),
+        false => good(name, format!("the measuring thread waited for a CPU {} of the time", percent(waited)))
+            .but(
+                Mark::Warning,
+                "stop other programs; `plimsoll watch` shows the busiest resources",
+                "results include the effect of the other programs",
+            ),
     })
 }
 
@@ -177,12 +175,12 @@ fn own_cost(noise: &Noise, debug_build: bool) -> Check {
         true if debug_build => check.but(
             Mark::Warning,
             "cargo build --release",
-            "this is a debug build: it is slower than it need be",
+            "this is a debug build: it is slower than a release build",
         ),
         true => check.but(
             Mark::Warning,
             "",
-            format!("at most {LOOP_NS_MAX:.0} ns is usual: the generator reaches its limit sooner here"),
+            format!("usual is at most {LOOP_NS_MAX:.0} ns: the load generator reaches its limit earlier on this machine"),
         ),
     }
 }
@@ -190,7 +188,7 @@ fn own_cost(noise: &Noise, debug_build: bool) -> Check {
 fn io_uring(facts: &Facts) -> Check {
     let name = "io_uring";
     match &facts.io_uring {
-        Ok(flags) if flags.is_empty() => good(name, "allowed, in its oldest form (Linux 5.11)"),
+        Ok(flags) if flags.is_empty() => good(name, "allowed, with the features of Linux 5.11"),
         Ok(flags) => good(name, format!("allowed ({})", flags.join(", "))),
         Err(why) => {
             let fix = match facts.io_uring_disabled {
@@ -200,7 +198,7 @@ fn io_uring(facts: &Facts) -> Check {
             good(name, format!("refused by the kernel: {}", plain(why))).but(
                 Mark::Block,
                 fix,
-                "each outstanding disk operation needs a thread of its own, which costs more CPU",
+                "each outstanding disk operation needs its own thread, which costs more CPU time",
             )
         }
     }
@@ -217,7 +215,7 @@ fn locked_memory(facts: &Facts) -> Check {
                 false => good(name, text).but(
                     Mark::Warning,
                     "ulimit -l 65536, or LimitMEMLOCK=64M in the service",
-                    "large disk buffers cannot be registered with the kernel: a little more CPU for each operation",
+                    "large disk buffers cannot be registered with the kernel: each operation costs slightly more CPU time",
                 ),
             }
         }
@@ -232,7 +230,7 @@ fn open_files(facts: &Facts) -> Check {
         Some(count) => good(name, format!("{count} (ulimit -n)")).but(
             Mark::Warning,
             "ulimit -n 65536",
-            format!("no load with more than about {} connections", count.saturating_sub(64)),
+            format!("a load can have at most about {} connections", count.saturating_sub(64)),
         ),
     }
 }
@@ -241,23 +239,23 @@ fn disk(facts: &Facts) -> Vec<Check> {
     let place = &facts.place;
     let at = place.path.display();
     if let Some(why) = &place.unreadable {
-        return vec![good("disk", format!("{at} cannot be looked at: {why}")).but(
+        return vec![good("disk", format!("{at} cannot be checked: {why}")).but(
             Mark::Block,
-            "name a folder that is there with --on",
-            "nothing is known about the disk",
+            "name an existing folder with --on",
+            "the disk was not checked",
         )];
     }
-    let not_yet = if place.exists { "" } else { ", which is not there yet," };
+    let not_yet = if place.exists { "" } else { ", which does not exist yet," };
     let disks = place.disks.join(" and ");
     let roomy = place.free_bytes.is_none_or(|bytes| bytes >= 2 << 30);
     let mut checks = vec![match (&place.file_system, place.disks.is_empty()) {
         (kind, true) => {
             let kind = kind.as_deref().unwrap_or("something");
-            let text = format!("{at}{not_yet} is on {kind}, below which there is no disk of this machine");
+            let text = format!("{at}{not_yet} is on {kind}, which is not on a disk of this machine");
             good("disk", text).but(
                 Mark::Warning,
                 "name a folder on a disk with --on",
-                "what is measured there is memory or a network, not a disk",
+                "a load there measures memory or a network, not a disk",
             )
         }
         (None, false) => good("disk", format!("{at} is a block device of {disks}")),
@@ -268,21 +266,21 @@ fn disk(facts: &Facts) -> Vec<Check> {
                 false => check.but(
                     Mark::Warning,
                     "name a folder with more space with --on",
-                    "a test file that small fits into caches, and caches are then what is measured",
+                    "a small test file fits into caches, so a load would measure the caches",
                 ),
             }
         }
     }];
     checks.push(match (&place.direct, place.direct_alignment) {
         (Ok(()), Some(bytes)) => good("direct I/O", format!("works, in multiples of {bytes} bytes")),
-        (Ok(()), None) => good("direct I/O", "works; the kernel does not say which alignment it asks for"),
+        (Ok(()), None) => good("direct I/O", "works; the kernel does not report the required alignment"),
         (Err(why), _) => good("direct I/O", format!("refused: {}", plain(why))).but(
             Mark::Block,
             match why.to_lowercase().contains("permi") {
                 true => "run Plimsoll as root, or name a folder of your own with --on",
-                false => "name a folder on ext4, xfs or another file system that takes it with --on",
+                false => "name a folder on ext4, xfs or another file system that supports it with --on",
             },
-            "reads are answered from this machine's memory: use --page-cache, and do not call it a disk",
+            "reads are served from memory: use --page-cache; the result is not the speed of the disk",
         ),
     });
     checks.extend(place.disks.iter().filter_map(|disk| device(facts, disk)));
@@ -290,11 +288,11 @@ fn disk(facts: &Facts) -> Vec<Check> {
         checks.push(
             good(
                 "cache below",
-                format!("{}: the host may keep this disk in its memory", facts.host.hypervisor),
+                format!("{}: the host may cache this disk in its memory", facts.host.hypervisor),
             )
             .but(
                 Mark::Warning,
-                "use a test file larger than the host's memory, or let several runs show that they agree",
+                "use a test file larger than the host's memory, or compare several runs",
                 "a second run over the same file may be several times as fast as the first",
             ),
         );
@@ -322,7 +320,7 @@ fn device(facts: &Facts, disk: &str) -> Option<Check> {
     match (setting("rotational"), facts.host.hypervisor.is_empty()) {
         ("0", _) => words.push("solid state".into()),
         ("1", true) => words.push("rotating".into()),
-        ("1", false) => words.push("said to be rotating, as many virtual disks are".into()),
+        ("1", false) => words.push("reported as rotating, like many virtual disks".into()),
         _ => {}
     }
     if !scheduler.is_empty() {
@@ -337,7 +335,7 @@ fn device(facts: &Facts, disk: &str) -> Option<Check> {
         "write back" => check.but(
             Mark::Note,
             "",
-            "a write is done when it is in the device's cache; ask for fsync to measure what would survive a power cut",
+            "a write completes in the device's cache; set fsync_every to measure writes that survive a power failure",
         ),
         _ => check,
     })
@@ -348,17 +346,17 @@ fn record_space(facts: &Facts) -> Check {
     match &facts.record_free_bytes {
         Err(why) => good(name, format!("runs cannot be written here: {}", plain(why))).but(
             Mark::Block,
-            "change to a folder of your own, or name one with --run-dir",
-            "nothing can be measured: every run is kept",
+            "change to a writable folder, or name one with --run-dir",
+            "nothing can be measured: every run is recorded",
         ),
         Ok(bytes) => {
-            let text = format!("{} free where runs are kept", Quantity::Bytes.show(*bytes as f64));
+            let text = format!("{} free in the folder of runs", Quantity::Bytes.show(*bytes as f64));
             match *bytes >= 256 << 20 {
                 true => good(name, text),
                 false => good(name, text).but(
                     Mark::Warning,
                     "name another folder with --run-dir",
-                    "a long run with many counters may end early",
+                    "the disk may fill up in a long run with many counters",
                 ),
             }
         }
@@ -378,7 +376,7 @@ fn factor(facts: &Facts, path: &str, answer: &Result<(), String>) -> Check {
         Err(why) => good(path, format!("cannot be varied: {why}")).but(
             Mark::Block,
             if why.to_lowercase().contains("permi") { "run Plimsoll as root" } else { "" },
-            "an experiment that varies it is refused, and a bottleneck it would prove stays a suspicion",
+            "experiments that vary it are rejected, and a bottleneck of this resource cannot be proved",
         ),
     }
 }
@@ -386,11 +384,11 @@ fn factor(facts: &Facts, path: &str, answer: &Result<(), String>) -> Check {
 fn cold_start(facts: &Facts) -> Check {
     let name = "cold start";
     match &facts.drop_caches {
-        Ok(()) => good(name, "the page cache may be dropped, so a first launch can be timed again"),
+        Ok(()) => good(name, "the page cache can be dropped, so cold launches can be measured"),
         Err(why) => good(name, format!("the page cache cannot be dropped: {}", plain(why))).but(
             Mark::Warning,
             "run Plimsoll as root",
-            "`plimsoll exec --cold` cannot make a launch the first one",
+            "`plimsoll exec --cold` cannot measure cold launches",
         ),
     }
 }
@@ -402,11 +400,11 @@ fn plain(why: &str) -> String {
 
 fn pressure(facts: &Facts) -> Check {
     match facts.pressure {
-        true => good("pressure", "the kernel counts time lost waiting for CPU, memory and I/O (PSI)"),
-        false => good("pressure", "the kernel does not count time lost waiting (PSI)").but(
+        true => good("pressure", "the kernel reports pressure stall information (PSI)"),
+        false => good("pressure", "the kernel does not report pressure stall information (PSI)").but(
             Mark::Block,
             "boot with psi=1",
-            "a shortage of memory or I/O is judged from queues and times alone",
+            "saturation of memory and I/O is judged only from queues and times",
         ),
     }
 }
@@ -414,18 +412,18 @@ fn pressure(facts: &Facts) -> Check {
 fn run_queue(facts: &Facts) -> Check {
     let name = "run queue";
     match (facts.schedstat, facts.host_schedstat) {
-        (true, true) => good(name, "the kernel counts how long threads wait for a processor"),
+        (true, true) => good(name, "the kernel reports how long threads wait for a CPU"),
         (true, false) => {
-            good(name, "the kernel counts how long each thread waits, but not the host as a whole").but(
+            good(name, "the kernel reports how long each thread waits, but not the sum of the host").but(
                 Mark::Note,
                 "",
-                "cpu.run_queue_length stays absent (`-`); the pressure on the CPU says much the same",
+                "cpu.run_queue_length is absent (`-`); use pressure.cpu_some_share instead",
             )
         }
-        (false, _) => good(name, "the kernel does not count how long threads wait for a processor").but(
+        (false, _) => good(name, "the kernel does not report how long threads wait for a CPU").but(
             Mark::Block,
-            "a kernel built with CONFIG_SCHED_INFO (most distributions' are)",
-            "a generator that is short of CPU may go unnoticed",
+            "use a kernel built with CONFIG_SCHED_INFO, as most distributions have",
+            "a load generator that waits for a CPU may not be detected",
         ),
     }
 }
@@ -446,7 +444,7 @@ fn sources(facts: &Facts) -> Vec<Check> {
         checks.push(good("counters", format!("{} cannot be read: {why}", status.source)).but(
             Mark::Warning,
             "",
-            "it is shown as absent, and a verdict says that it could not see it",
+            "its counters are absent, and verdicts report the missing evidence",
         ));
     }
     checks.extend(
@@ -477,7 +475,7 @@ fn trace_events(facts: &Facts) -> Check {
                 (true, true) => "sudo mount -t tracefs tracefs /sys/kernel/tracing   (until reboot)",
                 (true, false) => "",
             },
-            "this version does not trace: everything it does works without",
+            "this version does not use tracing",
         ),
     }
 }
@@ -488,7 +486,7 @@ fn perf_events(facts: &Facts) -> Check {
         None => good(name, "not in this kernel").but(
             Mark::Note,
             "",
-            "Plimsoll can say that a core is full, not which code fills it",
+            "Plimsoll can show that a core is saturated, but not by which code",
         ),
         Some(level) if level <= 1 || facts.tracing.privileged => {
             good(name, format!("allowed (perf_event_paranoid = {level})"))
@@ -496,7 +494,7 @@ fn perf_events(facts: &Facts) -> Check {
         Some(level) => good(name, format!("not for this user (perf_event_paranoid = {level})")).but(
             Mark::Note,
             "sudo sysctl kernel.perf_event_paranoid=1   (until reboot)",
-            "Plimsoll can say that a core is full, not which code fills it",
+            "Plimsoll can show that a core is saturated, but not by which code",
         ),
     }
 }

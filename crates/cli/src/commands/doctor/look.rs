@@ -1,4 +1,4 @@
-//! Finds out what `doctor` judges. Everything here only looks, but for one block in an unnamed file.
+//! Collects the facts for `doctor`. It writes nothing except one block in an unnamed file.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -16,22 +16,22 @@ use rustix::process::{Resource, getrlimit};
 use super::facts::{Facts, Noise, Place, Tracing};
 use crate::registry::REGISTRY;
 
-/// What the sources and the clock told while the noise was measured.
-pub(super) struct Heard {
+/// What the sources and the clock reported while the noise was measured.
+pub(super) struct Observed {
     pub(super) sampler: Sampler,
     pub(super) noise: Option<Noise>,
     pub(super) checkpoint: Checkpoint,
 }
 
 /// Everything about this machine and about `on`.
-pub(super) fn look(on: &Path, heard: Heard) -> Facts {
+pub(super) fn inspect(on: &Path, observed: Observed) -> Facts {
     let root = HostRoot::live();
     Facts {
         host: counters::host(&root),
         governors: governors(),
         kernel_clock: text("/sys/devices/system/clocksource/clocksource0/current_clocksource")
             .unwrap_or_default(),
-        clock: Clock::get().info(heard.checkpoint),
+        clock: Clock::get().info(observed.checkpoint),
         io_uring: workloads::disk::probe_io_uring()
             .map(|flags| flags.iter().map(ToString::to_string).collect())
             .map_err(|error| error.to_string()),
@@ -44,13 +44,13 @@ pub(super) fn look(on: &Path, heard: Heard) -> Facts {
         factors: factors(&root, on),
         drop_caches: may_write("/proc/sys/vm/drop_caches"),
         tracing: tracing(),
-        sources: heard.sampler.status(),
-        source_limits: heard.sampler.limits(),
+        sources: observed.sampler.status(),
+        source_limits: observed.sampler.limits(),
         pressure: fs::read("/proc/pressure/cpu").is_ok(),
         schedstat: fs::read("/proc/self/schedstat").is_ok(),
         host_schedstat: fs::File::open("/proc/schedstat").is_ok(),
         debug_build: cfg!(debug_assertions),
-        noise: heard.noise,
+        noise: observed.noise,
     }
 }
 
@@ -87,7 +87,7 @@ fn place(on: &Path) -> Place {
         direct: Ok(()),
         free_bytes: None,
     };
-    let ground = match workloads::disk::probe_ground(on) {
+    let ground = match workloads::disk::probe_storage(on) {
         Ok(ground) => ground,
         Err(error) => return Place { unreadable: Some(error.to_string()), ..unknown },
     };
@@ -95,7 +95,7 @@ fn place(on: &Path) -> Place {
         Some(folder) if !folder.as_os_str().is_empty() => statvfs(folder),
         _ => statvfs("."),
     });
-    // The space that statvfs tells of a block device is that of the file system its name is in.
+    // For a block device, statvfs reports the space of the file system that contains its device node.
     let space = space.ok().filter(|_| ground.file_system.is_some());
     Place {
         file_system: ground.file_system,
@@ -125,7 +125,7 @@ fn cgroups() -> String {
     }
 }
 
-/// Asks each factor whether it could put a modest level in force for this process and for what lies below `on`.
+/// Checks for each factor whether it can set a moderate level for this process and for the storage of `on`.
 fn factors(root: &HostRoot, on: &Path) -> Vec<(String, Result<(), String>)> {
     let target = FactorTarget {
         files: vec![on.to_path_buf()],
@@ -134,7 +134,7 @@ fn factors(root: &HostRoot, on: &Path) -> Vec<(String, Result<(), String>)> {
     REGISTRY
         .factors
         .iter()
-        // Whether those that must be told what to act on work depends on what they are told.
+        // Whether those that must be reported what to act on work depends on what they are reported.
         .filter(|kind| {
             let parameters = kind.info.parameters.iter();
             !kind.info.needs_on && !parameters.into_iter().any(|parameter| parameter.needed)
@@ -175,7 +175,7 @@ fn tracing() -> Tracing {
     }
 }
 
-/// CAP_SYS_ADMIN, or CAP_BPF with CAP_PERFMON: what loading a tracing program asks for.
+/// CAP_SYS_ADMIN, or CAP_BPF with CAP_PERFMON: the capabilities to load a tracing program.
 fn may_trace(status: &str) -> bool {
     const SYS_ADMIN: u64 = 1 << 21;
     const PERFMON_AND_BPF: u64 = 1 << 38 | 1 << 39;

@@ -27,13 +27,15 @@ use judge::Mark;
 /// The arguments.
 pub(crate) fn arguments() -> Command {
     Command::new("doctor")
-        .about("What this machine permits, how noisy it is, and the smallest change you can trust on it")
+        .about(
+            "Check what this machine permits, how noisy it is, and the smallest change it can show reliably",
+        )
         .arg(
             Arg::new("on")
                 .long("on")
                 .value_name("PATH")
                 .default_value(".")
-                .help("The folder, file or device a load would use; nothing in it is changed"),
+                .help("Folder, file or device that a load would use; nothing in it is changed"),
         )
         .arg(
             Arg::new("seconds")
@@ -41,13 +43,13 @@ pub(crate) fn arguments() -> Command {
                 .value_name("N")
                 .default_value("5")
                 .value_parser(clap::value_parser!(u64).range(2..=3600))
-                .help("How long the noise is measured"),
+                .help("Duration of the noise measurement"),
         )
         .arg(
             Arg::new("strict")
                 .long("strict")
                 .action(ArgAction::SetTrue)
-                .help("End with code 1 when something is blocked"),
+                .help("Exit with code 1 if something is blocked"),
         )
         .arg(Arg::new("json").long("json").action(ArgAction::SetTrue).help("Print one JSON document"))
 }
@@ -64,7 +66,7 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<Exit, Failure> {
     sampler.sample(clock);
     let show = std::io::stderr().is_terminal();
     let windows = noise::measure(seconds * SECOND, |done| {
-        progress(show, &format!("measuring how noisy this machine is: {} of {seconds} s", done / SECOND));
+        progress(show, &format!("measuring the noise of this machine: {} of {seconds} s", done / SECOND));
         !interrupted.load(Ordering::Relaxed)
     });
     sampler.sample(clock);
@@ -73,14 +75,14 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<Exit, Failure> {
         return Ok(Exit::Interrupted);
     }
     let noise = match windows {
-        Ok(windows) => heard(&windows, sampler_share, sampler.readings().get("cpu.steal_share", "")),
+        Ok(windows) => observed(&windows, sampler_share, sampler.readings().get("cpu.steal_share", "")),
         Err(error) => {
             output::say(&format!("warning: the noise could not be measured: {error}"));
             None
         }
     };
-    let heard = look::Heard { sampler, noise, checkpoint };
-    let facts = look::look(Path::new(super::text(matches, "on")), heard);
+    let observed = look::Observed { sampler, noise, checkpoint };
+    let facts = look::inspect(Path::new(super::text(matches, "on")), observed);
     let checks = judge::judge(&facts);
     match matches.get_flag("json") {
         true => {
@@ -96,7 +98,7 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<Exit, Failure> {
 }
 
 /// The noise in the form it is judged in.
-fn heard(windows: &noise::Windows, sampler_share: Option<f64>, steal_share: Option<f64>) -> Option<Noise> {
+fn observed(windows: &noise::Windows, sampler_share: Option<f64>, steal_share: Option<f64>) -> Option<Noise> {
     let spread = noise::spread(&windows.rates)?;
     let window: Nanos = noise::window_ms() * MILLISECOND;
     Some(Noise {
@@ -114,7 +116,7 @@ fn heard(windows: &noise::Windows, sampler_share: Option<f64>, steal_share: Opti
     })
 }
 
-/// Says how far it is, on a terminal only; empty removes the line.
+/// Shows progress on a terminal; an empty text removes the line.
 fn progress(show: bool, text: &str) {
     if show {
         output::redraw(text);

@@ -1,7 +1,7 @@
-//! How noisy this machine is: a program that does the same thing all the time, and how much of it is lost.
+//! The noise of this machine: how much the speed of a program with constant work varies.
 //!
-//! What is measured is the measuring loop itself on operations that do nothing (the `null` workload), so the result also
-//! says what the loop costs. It shows the noise of the processors alone; a disk or a network adds its own.
+//! It measures the measuring loop with operations that do nothing (the `null` workload), so the result also
+//! contains the overhead of the loop. It covers only the CPUs; a disk or a network adds its own noise.
 
 use std::sync::Mutex;
 use std::sync::atomic::Ordering;
@@ -19,10 +19,10 @@ use rustix::time::{ClockId, clock_gettime};
 /// Length of a window.
 const WINDOW: Nanos = 100 * MILLISECOND;
 
-/// Rounds the windows are grouped into: six each of two treatments, as if a thing were compared with itself.
+/// Number of rounds into which the windows are grouped: six each of two identical treatments.
 const ROUNDS: usize = 12;
 
-/// What the windows said.
+/// The measured windows.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Windows {
     /// Operations per second, window by window.
@@ -35,7 +35,7 @@ pub(super) struct Windows {
     pub(super) loop_ns: Option<f64>,
 }
 
-/// Drives operations that do nothing for `length`, and tells after each window how much of the time is over.
+/// Drives operations that do nothing for `length`, and reports the elapsed time after each window.
 pub(super) fn measure(length: Nanos, mut tell: impl FnMut(Nanos) -> bool) -> Result<Windows, LoadError> {
     let clock = Clock::get();
     let workload = workloads::null::NULL
@@ -94,23 +94,23 @@ pub(super) fn measure(length: Nanos, mut tell: impl FnMut(Nanos) -> bool) -> Res
     })
 }
 
-/// Nanoseconds this thread had a processor, and nanoseconds it was ready to run but waited for one.
+/// Nanoseconds in which this thread ran, and in which it waited for a CPU.
 fn thread_use() -> Option<[u64; 2]> {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
     let mut fields = text.split_whitespace();
     Some([fields.next()?.parse().ok()?, fields.next()?.parse().ok()?])
 }
 
-/// What the windows mean.
+/// The evaluation of the windows.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Spread {
     /// Nanoseconds an operation takes in the fastest twentieth of the windows.
     pub(super) loop_ns: f64,
-    /// Loss of the median window against the fastest twentieth, 0 to 1.
+    /// Loss of the median window compared with the fastest twentieth, 0 to 1.
     pub(super) median_loss: f64,
     /// Loss of the worst window.
     pub(super) worst_loss: f64,
-    /// Smallest change that can be told from chance with 6 and with 18 rounds of each treatment.
+    /// Smallest detectable change with 6 and with 18 rounds of each treatment.
     pub(super) smallest_change: [f64; 2],
     /// Windows in a round.
     pub(super) round_windows: usize,
@@ -162,7 +162,7 @@ pub(super) fn window_ms() -> u64 {
 }
 
 /// Share of one processor that reading every source of the host once a second takes: many samples one after another,
-/// which the sources are told are a second apart, so that what they do once a second is done each time.
+/// which the sources are reported are a second apart, so that what they do once a second is done each time.
 pub(super) fn sampler_share() -> Option<f64> {
     const SAMPLES: u64 = 50;
     let root = HostRoot::live();
@@ -172,7 +172,7 @@ pub(super) fn sampler_share() -> Option<f64> {
     let mut sample = |number: u64| {
         readings.clear();
         for source in &mut sources {
-            // A source that fails costs what it costs; that it fails is told elsewhere.
+            // A source that fails costs what it costs; that it fails is reported elsewhere.
             let _ = source.read(number * SECOND, &mut readings);
         }
     };
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn the_change_that_can_be_told_follows_the_spread_of_the_rounds() {
+    fn the_change_that_can_be_reported_follows_the_spread_of_the_rounds() {
         // Rounds of one window, alternately 1 % above and below the mean: s = 0.01 * sqrt(12 / 11).
         let rates: Vec<f64> = (0..12).map(|round| if round % 2 == 0 { 99.0 } else { 101.0 }).collect();
         let spread = spread(&rates).unwrap();
@@ -226,13 +226,13 @@ mod tests {
 
     #[test]
     fn the_loop_is_driven_and_stopped() {
-        let mut told = 0;
+        let mut reported = 0;
         let windows = measure(3 * WINDOW, |_| {
-            told += 1;
+            reported += 1;
             true
         })
         .unwrap();
-        assert_eq!(windows.rates.len(), told);
+        assert_eq!(windows.rates.len(), reported);
         assert!(windows.rates.iter().all(|rate| rate.is_finite() && *rate >= 0.0), "{windows:?}");
         assert_eq!(measure(100 * SECOND, |_| false).unwrap().rates, [] as [f64; 0]);
     }

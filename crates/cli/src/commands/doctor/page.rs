@@ -8,7 +8,7 @@ use super::judge::{Check, Mark, percent};
 /// Where the text of a line begins.
 const INDENT: usize = 26;
 
-/// How many checks came out in a way.
+/// Number of checks with this result.
 pub(crate) fn count(checks: &[Check], mark: Mark) -> usize {
     checks.iter().filter(|check| check.mark == mark).count()
 }
@@ -30,7 +30,7 @@ pub(crate) fn text(facts: &Facts, checks: &[Check], width: usize, strict: bool) 
     block(&mut out, " host  ", &words.join(" · "), width);
     out.push('\n');
     for check in checks {
-        // A name longer than its column, such as host.disk.io_limit, has its text begin later on the first line.
+        // After a name longer than its column, such as host.disk.io_limit, the text begins later in the first line.
         block(&mut out, &format!(" {:<5} {:<18} ", check.mark.word(), check.name), &check.text, width);
         for (word, text) in [("fix", &check.fix), ("without it", &check.without)] {
             if !text.is_empty() {
@@ -44,7 +44,7 @@ pub(crate) fn text(facts: &Facts, checks: &[Check], width: usize, strict: bool) 
     out.push('\n');
     let (blocks, warnings) = (count(checks, Mark::Block), count(checks, Mark::Warning));
     let found = match (blocks, warnings) {
-        (0, 0) => "ready, nothing to mend".to_string(),
+        (0, 0) => "ready, no problems".to_string(),
         (0, warnings) => format!("ready, with {}", plural(warnings, "warning")),
         (blocks, 0) => format!("ready, but for {}", plural(blocks, "block")),
         (blocks, warnings) => {
@@ -52,7 +52,7 @@ pub(crate) fn text(facts: &Facts, checks: &[Check], width: usize, strict: bool) 
         }
     };
     let exit = match (blocks > 0, strict) {
-        (true, true) => "   exit 1, as --strict asks",
+        (true, true) => "   exit code 1 because of --strict",
         (true, false) => "   exit 0   (--strict: 1)",
         _ => "",
     };
@@ -60,7 +60,7 @@ pub(crate) fn text(facts: &Facts, checks: &[Check], width: usize, strict: bool) 
     out
 }
 
-/// A text after its head, wrapped below where it begins, or below where texts begin when the head is longer.
+/// A text after its head, wrapped with a hanging indent.
 fn block(out: &mut String, head: &str, text: &str, width: usize) {
     let first = head.chars().count();
     let indent = first.min(INDENT);
@@ -90,8 +90,8 @@ fn noise(noise: Option<&Noise>, width: usize) -> String {
         return out;
     };
     let text = format!(
-        "A loop that should always run at the same speed ran {:.0} s. Of windows of {} ms the median one lost {} of \
-         that speed and the worst one {}.",
+        "A loop with constant work ran for {:.0} s. In windows of {} ms it lost {} of its speed in the \
+        median and {} in the worst window.",
         noise.seconds,
         noise.window_ms,
         percent(noise.median_loss),
@@ -101,13 +101,14 @@ fn noise(noise: Option<&Noise>, width: usize) -> String {
     let round = Quantity::Seconds.show(noise.round_s);
     let text = match noise.smallest_change < 0.5 {
         true => format!(
-            "SMALLEST CHANGE YOU CAN TRUST HERE: about {} with 6 interleaved rounds of each side, {} with 18 \
-             (rounds of {round}). That is the processors alone; a disk or a network adds its own noise.",
+            "SMALLEST DETECTABLE CHANGE: about {} with 6 interleaved rounds of each configuration, {} \
+            with 18 (rounds of {round}). This covers only the CPUs; a disk or a network adds its own \
+            noise.",
             percent(noise.smallest_change),
             percent(noise.smallest_change_18),
         ),
-        false => "NO CHANGE CAN BE TRUSTED HERE NOW: even a half or a doubling may be chance. Look again when less \
-                  runs on this machine."
+        false => "NO CHANGE IS DETECTABLE NOW: even half or twice the speed may be noise. Repeat it when \
+        other programs are idle."
             .to_string(),
     };
     block(&mut out, "        ", &text, width);

@@ -2,6 +2,7 @@
 
 use std::collections::{HashSet, VecDeque};
 
+use counters::perfmon::{self, Counter};
 use model::{Column, MetricInfo, Readings, Unit};
 use report::text::{Quantity, Scale};
 
@@ -27,6 +28,10 @@ const HEADLINES: [&str; 12] = [
     "network.tcp_retransmitted_segments_per_s",
 ];
 
+/// The source whose counters stand below those of the disk that they are a part of.
+const VOLUME: &str = "volume";
+const DISK: &str = "disk";
+
 /// The place after all headlines.
 const LAST: i64 = HEADLINES.len() as i64 + 1;
 
@@ -45,10 +50,12 @@ pub(crate) struct Series {
     place: usize,
     /// Which resource it is of, in the order resources appeared.
     group: usize,
+    /// The resource that it is listed under: the disk of a volume, otherwise its own.
+    under: usize,
 }
 
 impl Series {
-    fn new(column: &Column, group: usize) -> Self {
+    fn new(column: &Column, group: usize, under: usize) -> Self {
         let place = counters::all_metrics().position(|(_, metric)| metric.name == column.metric.name);
         Series {
             column: column.clone(),
@@ -58,6 +65,7 @@ impl Series {
             weight: 0.0,
             place: place.unwrap_or(usize::MAX),
             group,
+            under,
         }
     }
 
@@ -79,7 +87,7 @@ impl Series {
     /// How full the resource is, 0 to 1, over the last few samples; none when the metric is no sign of saturation or
     /// was not read.
     pub(crate) fn saturation(&self) -> Option<f64> {
-        if self.column.metric.full_at <= 0.0 {
+        if self.column.metric.saturated_at <= 0.0 {
             return None;
         }
         let (mut sum, mut count) = (0.0, 0.0);
@@ -87,7 +95,7 @@ impl Series {
             sum += value;
             count += 1.0;
         }
-        (count > 0.0).then(|| sum / count / self.column.metric.full_at)
+        (count > 0.0).then(|| sum / count / self.column.metric.saturated_at)
     }
 
     /// What is measured, as a person would say it: `disk vda`, `cpu 1`, `cpu`.
@@ -124,41 +132,66 @@ impl Series {
         }
     }
 
+    /// The source among whose counters it is shown.
+    fn shown_with(&self) -> &str {
+        match source_of(&self.column.metric) {
+            VOLUME => DISK,
+            source => source,
+        }
+    }
+
     /// True when it was ever other than zero.
     fn moves(&self) -> bool {
         !self.max.is_nan() && self.max != 0.0
     }
 
     /// True when what was typed stands in any of its names.
-    fn matches(&self, filter: &str) -> bool {
-        matches(&self.column.metric, filter)
-            || contains(&self.column.title(), filter)
-            || contains(&format!("{} {}", self.resource(), self.name()), filter)
+    fn matches(&self, filter: &Filter) -> bool {
+        filter.finds(&self.column.metric)
+            || contains(&self.column.title(), &filter.text)
+            || contains(&format!("{} {}", self.resource(), self.name()), &filter.text)
     }
 }
 
-/// The source of a metric: what stands before the dot.
+/// The source of a metric: the part before the dot.
 pub(crate) fn source_of(metric: &MetricInfo) -> &str {
     metric.name.split('.').next().unwrap_or("")
 }
 
-/// True when a metric has this text in its name, its Perfmon or sar name or its sentence, whatever the case. A `*` of a
-/// Perfmon path such as `PhysicalDisk(*)\Avg. Disk sec/Read` stands for any instance.
-pub(crate) fn matches(metric: &MetricInfo, filter: &str) -> bool {
-    let filter = without_instance(filter);
-    [&*metric.name, &*metric.perfmon, &*metric.sar, &*metric.about].iter().any(|text| contains(text, &filter))
+/// What is searched for in the names of counters.
+pub(crate) struct Filter {
+    /// As it was typed, without the instance of a Perfmon path.
+    pub(crate) text: String,
+    /// The counters of Performance Monitor that it names, where it is a path.
+    pub(crate) perfmon: Vec<Counter>,
 }
 
-/// `PhysicalDisk(_Total)\Disk Reads/sec`, with or without a backslash in front, as the name of the counter alone.
-fn without_instance(filter: &str) -> String {
-    let text = filter.trim_start_matches('\\');
-    match (text.find('('), text.find(")\\")) {
-        (Some(open), Some(close)) if open < close => format!("{}{}", &text[..open], &text[close + 1..]),
-        _ => text.to_string(),
+impl Filter {
+    pub(crate) fn new(text: &str) -> Filter {
+        match perfmon::Path::parse(text) {
+            Some(path) => Filter { text: format!(r"{}\{}", path.object, path.counter), perfmon: path.find() },
+            None => Filter { text: text.to_string(), perfmon: Vec::new() },
+        }
+    }
+
+    /// True when it is a path that Performance Monitor has.
+    pub(crate) fn is_path(&self) -> bool {
+        !self.perfmon.is_empty()
+    }
+
+    /// True when a metric has the text in its name, its Perfmon or sar name or its sentence, whatever the case, or stands in
+    /// the place of the counter that the text names.
+    pub(crate) fn finds(&self, metric: &MetricInfo) -> bool {
+        if self.is_path() {
+            return self.perfmon.iter().any(|counter| counter.metric == metric.name);
+        }
+        [&*metric.name, &*metric.perfmon, &*metric.sar, &*metric.about]
+            .iter()
+            .any(|text| contains(text, &self.text))
     }
 }
 
-fn contains(text: &str, filter: &str) -> bool {
+pub(crate) fn contains(text: &str, filter: &str) -> bool {
     text.to_lowercase().contains(&filter.to_lowercase())
 }
 
@@ -168,9 +201,16 @@ pub(crate) struct Board {
     series: Vec<Series>,
     /// Ends of the samples that are kept, seconds since the start.
     ends: VecDeque<f64>,
+    /// Finds the disk below a volume; without it volumes stand below all disks.
+    disk_below: Option<fn(&str) -> Option<String>>,
 }
 
 impl Board {
+    /// A board without samples that knows which disk a volume is on.
+    pub(crate) fn new(disk_below: fn(&str) -> Option<String>) -> Self {
+        Board { disk_below: Some(disk_below), ..Board::default() }
+    }
+
     /// Takes in one sample. `length_s` is 0 for the first one, which only gauges have a value in.
     pub(crate) fn add(&mut self, end_s: f64, length_s: f64, readings: &Readings) {
         self.ends.push_back(end_s);
@@ -179,8 +219,13 @@ impl Board {
                 (source_of(&series.column.metric), &*series.column.instance)
                     == (source_of(&column.metric), &*column.instance)
             };
-            let group = self.series.iter().position(of).unwrap_or(self.series.len());
-            self.series.push(Series::new(column, group));
+            let known = self.series.iter().position(of);
+            let group = known.unwrap_or(self.series.len());
+            let under = match known {
+                Some(at) => self.series[at].under,
+                None => self.disk_of(column).unwrap_or(group),
+            };
+            self.series.push(Series::new(column, group, under));
         }
         for (series, &value) in self.series.iter_mut().zip(readings.values()) {
             series.history.push_back(value);
@@ -207,6 +252,17 @@ impl Board {
         }
     }
 
+    /// The resource that is the disk of a volume.
+    fn disk_of(&self, column: &Column) -> Option<usize> {
+        if source_of(&column.metric) != VOLUME {
+            return None;
+        }
+        let disk = self.disk_below?(&column.instance)?;
+        let is_disk =
+            |series: &&Series| source_of(&series.column.metric) == DISK && series.column.instance == disk;
+        self.series.iter().find(is_disk).map(|series| series.group)
+    }
+
     /// One counter.
     pub(crate) fn series(&self, at: usize) -> Option<&Series> {
         self.series.get(at)
@@ -223,9 +279,9 @@ impl Board {
         self.ends.iter().skip(skipped).copied().zip(series.history.iter().copied())
     }
 
-    /// The sources that have counters, in the order of the registry.
+    /// The sources that have counters, in the order of the registry. Volumes are shown with the disks.
     pub(crate) fn sources(&self) -> Vec<&'static str> {
-        let has = |source: &str| self.series.iter().any(|series| source_of(&series.column.metric) == source);
+        let has = |source: &str| self.series.iter().any(|series| series.shown_with() == source);
         counters::SOURCES.iter().map(|kind| kind.name).filter(|source| has(source)).collect()
     }
 
@@ -233,7 +289,8 @@ impl Board {
     /// A filter looks through all counters on the first screen.
     pub(crate) fn rows(&self, source: Option<&str>, filter: &str) -> Vec<usize> {
         let all = 0..self.series.len();
-        let filtered = |at: &usize| filter.is_empty() || self.series[*at].matches(filter);
+        let wanted = Filter::new(filter);
+        let filtered = |at: &usize| filter.is_empty() || self.series[*at].matches(&wanted);
         let Some(source) = source else {
             let mut rows: Vec<(usize, i64)> = all
                 .filter(filtered)
@@ -243,13 +300,22 @@ impl Board {
             return rows.into_iter().map(|(at, _)| at).collect();
         };
         let mut rows: Vec<usize> =
-            all.filter(|at| source_of(&self.series[*at].column.metric) == source).filter(filtered).collect();
+            all.filter(|at| self.series[*at].shown_with() == source).filter(filtered).collect();
         // Devices on which nothing ever happened stand below the others.
         let moving: HashSet<usize> =
             self.series.iter().filter(|series| series.moves()).map(|series| series.group).collect();
         rows.sort_by_key(|at| {
             let series = &self.series[*at];
-            (!moving.contains(&series.group), series.group, series.place)
+            let is_below = series.under != series.group;
+            let is_still = |group: usize| !moving.contains(&group);
+            (
+                is_still(series.under),
+                series.under,
+                is_below,
+                is_still(series.group),
+                series.group,
+                series.place,
+            )
         });
         rows
     }
@@ -400,12 +466,56 @@ pub(crate) mod tests {
     }
 
     #[test]
+    fn partitions_and_volumes_stand_under_their_disk() {
+        let mut board = Board::new(|volume| match volume {
+            "vg-root" => Some("vdb".into()),
+            _ => volume.strip_suffix(char::is_numeric).map(str::to_string),
+        });
+        let one = |name, instance| (name, instance, 1.0);
+        board.add(
+            1.0,
+            1.0,
+            &sample(&[
+                one("disk.reads_per_s", "vda"),
+                one("disk.queue_length", "vda"),
+                ("disk.reads_per_s", "vdb", 0.0),
+                ("volume.reads_per_s", "vda1", 0.0),
+                one("volume.reads_per_s", "vda2"),
+                ("volume.queue_length", "vg-root", 0.0),
+                one("volume.reads_per_s", "sdz9"),
+            ]),
+        );
+        assert_eq!(
+            titles(&board, &board.rows(Some("disk"), "")),
+            [
+                "disk.reads_per_s{vda}",
+                "disk.queue_length{vda}",
+                "volume.reads_per_s{vda2}",
+                "volume.reads_per_s{vda1}",
+                "volume.reads_per_s{sdz9}",
+                "disk.reads_per_s{vdb}",
+                "volume.queue_length{vg-root}",
+            ],
+            "of an idle volume below a busy one, and of an idle disk last"
+        );
+        assert_eq!(board.sources(), ["disk"]);
+        assert_eq!(
+            titles(&board, &board.rows(None, "")),
+            ["disk.queue_length{vda}"],
+            "no volume beside its disk"
+        );
+    }
+
+    #[test]
     fn a_filter_knows_every_name_of_a_counter() {
         let mut board = Board::default();
         board.add(1.0, 1.0, &sample(&[("disk.read_s", "vda", 0.002), ("cpu.busy_share", "", 0.5)]));
         for filter in [
             "Avg. Disk sec",
             r"\PhysicalDisk(*)\Avg. Disk sec/Read",
+            r"\\HOST\PhysicalDisk(0 C:)\avg disk sec/read",
+            // As far as it was typed.
+            r"PhysicalDisk(*)\Avg. Disk sec/R",
             "read_s",
             "disk vda",
             "disk vda read time",

@@ -190,7 +190,7 @@ fn with_unit(scale: &Scale, value: f64) -> String {
 
 /// The value drawn at full height: where the resource is full, else the largest so far.
 fn top_of(series: &Series) -> f64 {
-    match series.column.metric.full_at {
+    match series.column.metric.saturated_at {
         full if full > 0.0 => full.max(series.max),
         _ if series.max > 0.0 => series.max,
         _ => 1.0,
@@ -322,7 +322,7 @@ fn plot(frame: &mut Frame<'_>, area: Rect, screen: &Screen, live: &Board, color:
             }
         };
     let largest = runs.iter().flatten().map(|point| point.1).fold(0.0, f64::max);
-    let top = axis_end(series.column.metric.full_at.max(largest), &scale);
+    let top = axis_end(series.column.metric.saturated_at.max(largest), &scale);
     let mut style = Style::new();
     if color {
         style = style.fg(Color::Cyan);
@@ -397,7 +397,7 @@ mod tests {
 
     /// A busy database host, with a disk that is full from the sixth second on.
     fn board() -> Board {
-        let mut board = Board::default();
+        let mut board = Board::new(|_| Some("nvme0n1".into()));
         let mut readings = Readings::new();
         for second in 0..40 {
             let full = second > 5;
@@ -421,6 +421,9 @@ mod tests {
                     ("disk.transfer_s", "nvme0n1", if full { 0.000_64 } else { 0.000_08 }),
                     ("disk.queue_length", "nvme0n1", if full { 31.8 } else { 0.1 }),
                     ("disk.utilization_share", "nvme0n1", if full { 0.998 } else { 0.07 }),
+                    ("volume.reads_per_s", "nvme0n1p2", if full { 50_000.0 } else { 1000.0 }),
+                    ("volume.read_s", "nvme0n1p2", if full { 0.000_64 } else { 0.000_08 }),
+                    ("volume.reads_per_s", "vg-root", 12.5),
                     ("network.received_bytes_per_s", "eth0", 1.5e6 * (1.0 + wave)),
                     ("network.tcp_retransmitted_segments_per_s", "", 0.0),
                     ("filesystem.used_share", "/", 0.71),

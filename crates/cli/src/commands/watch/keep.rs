@@ -77,8 +77,7 @@ impl Keeper {
         let started_unix_ns = unix_ns();
         let mut writer = directory.trial(&trial.id()).map_err(Failure::failed)?;
         writer.start(started_unix_ns).map_err(Failure::failed)?;
-        let load =
-            Load { shape: None, warm_up: WarmUp::For(0), measure: duration, interval: every, spin: None };
+        let load = Load { warm_up: WarmUp::For(0), interval: every, ..Load::of_workload(duration) };
         let run = Run::begun(trial, Run::WATCHED, load, started_unix_ns);
         writer.run(&run).map_err(Failure::failed)?;
         Ok(Keeper { directory, writer, run, plan, checkpoint: Clock::get().checkpoint() })

@@ -1,17 +1,78 @@
 //! `--list`: every counter that can be watched, under each of its names.
 
+use counters::perfmon::{self, Answer, Counter};
 use model::{MetricInfo, MetricKind, Unit};
 use report::text::wrap;
 
-use super::board::matches;
+use super::board::{Filter, contains};
 
-/// The metrics that match, with their source.
-pub(crate) fn select(filter: &str) -> Vec<(&'static str, &'static MetricInfo)> {
-    counters::all_metrics().filter(|(_, metric)| filter.is_empty() || matches(metric, filter)).collect()
+/// What is listed.
+pub(crate) struct Found {
+    /// Counters of Performance Monitor that have more to say than a name.
+    perfmon: Vec<Counter>,
+    /// Metrics, with their source.
+    metrics: Vec<(&'static str, &'static MetricInfo)>,
+}
+
+impl Found {
+    /// What a filter finds: for a path of Performance Monitor its counters and their metrics; for another text the metrics and
+    /// counters that have it in a name. Without one, every metric.
+    pub(crate) fn by(filter: &str) -> Found {
+        let filter = Filter::new(filter);
+        let metrics = counters::all_metrics().filter(|(_, metric)| filter.finds(metric)).collect();
+        let perfmon = match (filter.is_path(), filter.text.is_empty()) {
+            (true, _) => filter.perfmon,
+            (false, true) => Vec::new(),
+            (false, false) => {
+                let is_named = |counter: &Counter| contains(counter.path, &filter.text);
+                perfmon::counters().filter(|counter| is_named(counter) && !counter.about.is_empty()).collect()
+            }
+        };
+        Found { perfmon, metrics }
+    }
+
+    /// True when the filter found nothing.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.perfmon.is_empty() && self.metrics.is_empty()
+    }
+}
+
+/// Everything that was found.
+pub(crate) fn text(found: &Found, width: usize) -> String {
+    let gap = if found.perfmon.is_empty() || found.metrics.is_empty() { "" } else { "\n" };
+    format!("{}{gap}{}", answers(&found.perfmon, width), table(&found.metrics, width))
+}
+
+/// The counters of Performance Monitor: the equivalent of each.
+fn answers(counters: &[Counter], width: usize) -> String {
+    let mut out = String::new();
+    let mut object = "";
+    for counter in counters {
+        let (of, name) = counter.path.split_once('\\').unwrap_or(("", counter.path));
+        if of != object {
+            object = of;
+            let gap = if out.is_empty() { "" } else { "\n" };
+            out += &format!("{gap}Perfmon {of}\n");
+            wrap(perfmon::about_object(of), width).iter().for_each(|line| out += &format!("{line}\n"));
+        }
+        let answer = match counter.answer {
+            Answer::Same => format!("same: {}", counter.metric),
+            Answer::Nearest => format!("nearest: {}", counter.metric),
+            Answer::Nothing => "no metric".to_string(),
+        };
+        match format!("  {name}  {answer}") {
+            line if line.chars().count() <= width => out += &format!("{line}\n"),
+            _ => out += &format!("  {name}\n      {answer}\n"),
+        }
+        wrap(counter.about, width.saturating_sub(6))
+            .iter()
+            .for_each(|line| out += &format!("      {line}\n"));
+    }
+    out
 }
 
 /// The table: a line of names and a sentence below it for each metric, source by source.
-pub(crate) fn table(metrics: &[(&'static str, &'static MetricInfo)], width: usize) -> String {
+fn table(metrics: &[(&'static str, &'static MetricInfo)], width: usize) -> String {
     let name_width = metrics.iter().map(|(_, metric)| metric.name.len()).max().unwrap_or(0).max(6);
     let mut out = String::new();
     let mut source = "";
@@ -52,15 +113,29 @@ pub(crate) fn table(metrics: &[(&'static str, &'static MetricInfo)], width: usiz
 }
 
 /// The same as one JSON document.
-pub(crate) fn json(metrics: &[(&'static str, &'static MetricInfo)]) -> serde_json::Value {
-    let list: Vec<serde_json::Value> = metrics
+pub(crate) fn json(found: &Found) -> serde_json::Value {
+    let list: Vec<serde_json::Value> = found
+        .metrics
         .iter()
         .map(|(source, metric)| {
             serde_json::json!({ "source": source, "name": metric.name, "unit": metric.unit, "kind": metric.kind,
-                "about": metric.about, "perfmon": metric.perfmon, "sar": metric.sar, "full_at": metric.full_at })
+                "about": metric.about, "perfmon": metric.perfmon, "sar": metric.sar, "saturated_at": metric.saturated_at })
         })
         .collect();
-    serde_json::json!({ "format": "plimsoll.metrics/1", "metrics": list })
+    let perfmon: Vec<serde_json::Value> = found
+        .perfmon
+        .iter()
+        .map(|counter| {
+            let answer = match counter.answer {
+                Answer::Same => "same",
+                Answer::Nearest => "nearest",
+                Answer::Nothing => "none",
+            };
+            let metric = Some(counter.metric).filter(|metric| !metric.is_empty());
+            serde_json::json!({ "path": counter.path, "answer": answer, "metric": metric, "about": counter.about })
+        })
+        .collect();
+    serde_json::json!({ "format": "plimsoll.metrics/1", "metrics": list, "perfmon": perfmon })
 }
 
 fn unit(unit: Unit) -> &'static str {
@@ -87,27 +162,41 @@ fn kind(kind: MetricKind) -> &'static str {
 mod tests {
     use super::*;
 
+    fn list(filter: &str, width: usize) -> String {
+        text(&Found::by(filter), width)
+    }
+
     #[test]
     fn a_perfmon_administrator_finds_the_counter() {
-        insta::assert_snapshot!("list_100", table(&select("Avg. Disk sec"), 100));
-        insta::assert_snapshot!("list_80", table(&select("Avg. Disk sec"), 80));
-        let names: Vec<&str> = select("-d await").iter().map(|(_, metric)| &*metric.name).collect();
+        insta::assert_snapshot!("list_100", list("Avg. Disk sec", 100));
+        insta::assert_snapshot!("list_80", list("Avg. Disk sec", 80));
+        insta::assert_snapshot!("path_80", list(r"\\DB1\LogicalDisk(C:)\Avg. Disk sec/Read", 80));
+        insta::assert_snapshot!("nearest_80", list(r"ASP.NET\Requests In Application Queue", 80));
+        insta::assert_snapshot!("object_80", list(r"Paging File\*", 80));
+        let names: Vec<&str> =
+            Found::by("-d await").metrics.iter().map(|(_, metric)| &*metric.name).collect();
         assert_eq!(names, ["disk.transfer_s"]);
-        assert!(select("no such counter").is_empty());
+        assert!(Found::by("no such counter").is_empty());
+        assert!(Found::by(r"LogicalDisk\No such counter").is_empty());
     }
 
     #[test]
     fn every_line_fits() {
         for width in [80, 100] {
-            for line in table(&select(""), width).lines() {
-                assert!(line.chars().count() <= width, "{width}: {line}");
+            for filter in ["", r"LogicalDisk\*", r"SQLServer:Buffer Manager\*", "LogicalDisk"] {
+                for line in list(filter, width).lines() {
+                    assert!(line.chars().count() <= width, "{width}: {line}");
+                }
             }
         }
     }
 
     #[test]
     fn every_metric_is_in_the_json() {
-        let document = json(&select(""));
+        let document = json(&Found::by(""));
         assert_eq!(document["metrics"].as_array().map(Vec::len), Some(counters::all_metrics().count()));
+        let document = json(&Found::by(r"System\System Up Time"));
+        assert_eq!(document["perfmon"][0]["answer"], "none");
+        assert_eq!(document["metrics"].as_array().map(Vec::len), Some(0));
     }
 }

@@ -37,7 +37,7 @@ pub(super) fn run(feed: &mut Feed) -> Result<(), Failure> {
     let mut terminal = ratatui::try_init().map_err(cannot)?;
     let _restored = Restored;
     let mut screen = Screen::new();
-    let mut board = Board::default();
+    let mut board = Board::new(|volume| counters::volume::disk_below(&HostRoot::live(), volume));
     board.add(0.0, 0.0, feed.sampler.readings());
     let mut drawn: Option<Instant> = None;
     let mut changed = true;

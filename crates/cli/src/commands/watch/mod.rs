@@ -14,6 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use clap::{Arg, ArgAction, ArgMatches, Command};
+use counters::perfmon;
 use engine::clock::Clock;
 use engine::sampler::Sampler;
 use engine::source::HostRoot;
@@ -22,16 +23,17 @@ use model::{Ending, MILLISECOND, Nanos, Readings, SECOND, quantity};
 use crate::carry_out::Failure;
 use crate::exit::Exit;
 use crate::output;
+use crate::registry::REGISTRY;
 use keep::Keeper;
 
 /// The arguments.
 pub(crate) fn arguments() -> Command {
     Command::new("watch")
-        .about("The counters of this machine, live; what is fullest stands first")
+        .about("Live counters of this machine, the most saturated first")
         .after_help(
             "On a terminal: arrows choose, enter plots, / filters, ? helps, q quits.\n\
              On a pipe: one row of the main counters per sample, or everything with --json.\n\n\
-             A counter known from elsewhere:  plimsoll watch --list 'Avg. Disk sec'\n\
+             A counter known from elsewhere:  plimsoll watch --list 'LogicalDisk(*)\\Avg. Disk sec/Read'\n\
              Keep what was seen:              plimsoll watch --record DIR, then plimsoll report DIR",
         )
         .arg(
@@ -39,7 +41,7 @@ pub(crate) fn arguments() -> Command {
                 .long("watch")
                 .value_name("WHAT")
                 .action(ArgAction::Append)
-                .help("host, process:NAME or cgroup:PATH; may be repeated [default: host]"),
+                .help("host, process:NAME, cgroup:PATH, or a counter of Performance Monitor by its path; may be repeated [default: host]"),
         )
         .arg(
             Arg::new("every")
@@ -66,7 +68,7 @@ pub(crate) fn arguments() -> Command {
                 .value_name("FILTER")
                 .num_args(0..=1)
                 .default_missing_value("")
-                .help("Print every counter with its Perfmon and sar names, or those with FILTER in a name"),
+                .help("Print every counter with its Perfmon and sar names, or those with FILTER in a name; for a Perfmon path, the equivalent metric"),
         )
         .arg(
             Arg::new("json")
@@ -82,10 +84,9 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<Exit, Failure> {
         return print_list(filter, matches.get_flag("json"));
     }
     let watch: Vec<String> = match matches.get_many::<String>("watch") {
-        Some(entries) => entries.cloned().collect(),
+        Some(entries) => entries.map(|entry| watch_entry(entry)).collect::<Result<_, _>>()?,
         None => vec!["host".into()],
     };
-    watch.iter().try_for_each(|entry| check_entry(entry))?;
     let every = time(matches, "every")?.unwrap_or(SECOND);
     if !(10 * MILLISECOND..=60 * SECOND).contains(&every) {
         let text = quantity::duration(every);
@@ -110,7 +111,7 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<Exit, Failure> {
         interrupted: crate::interrupt::flag(),
     };
     for (source, why) in failures {
-        feed.tell_unread(0.0, &source, &why)?;
+        feed.report_unread(0.0, &source, &why)?;
     }
     let json = matches.get_flag("json");
     let on_terminal = !json
@@ -134,32 +135,34 @@ fn time(matches: &ArgMatches, id: &str) -> Result<Option<Nanos>, Failure> {
     matches.get_one::<String>(id).map(parse).transpose()
 }
 
-/// Refuses what no source would answer to.
-fn check_entry(entry: &str) -> Result<(), Failure> {
-    let selectors = || counters::SOURCES.iter().map(|kind| kind.selector).filter(|word| !word.is_empty());
-    let known = match entry.split_once(':') {
-        Some((word, selection)) => !selection.is_empty() && selectors().any(|selector| selector == word),
-        None => entry == "host",
-    };
-    if known {
-        return Ok(());
+/// What sources are asked for: an entry as it is, or what is watched for a counter of Performance Monitor, which is said.
+fn watch_entry(entry: &str) -> Result<String, Failure> {
+    match REGISTRY.vocabulary().watch_entry(entry) {
+        Ok(None) => Ok(entry.to_string()),
+        Ok(Some(watched)) => {
+            output::say(&format!("watched for `{entry}`: {watched}"));
+            Ok(watched.entry)
+        }
+        Err((what, help)) => Err(Failure::usage(format!("error: --watch: {what}\n  {help}"))),
     }
-    let mut words = vec!["host".to_string()];
-    words.extend(selectors().map(|selector| format!("{selector}:...")));
-    Err(Failure::usage(format!("error: --watch {entry}: write one of {}", words.join(", "))))
 }
 
 fn print_list(filter: &str, json: bool) -> Result<Exit, Failure> {
-    let metrics = list::select(filter);
-    if metrics.is_empty() {
-        return Err(Failure::failed(format!(
-            "no counter has `{filter}` in its name, its Perfmon or sar name or its sentence\n  \
-             `plimsoll watch --list` prints all of them"
-        )));
+    let found = list::Found::by(filter);
+    if found.is_empty() {
+        return Err(Failure::failed(match perfmon::Path::parse(filter) {
+            Some(path) => {
+                format!("`{filter}` is no known counter of Performance Monitor\n  {}", perfmon::meant(&path))
+            }
+            None => format!(
+                "no counter has `{filter}` in its name, its Perfmon or sar name or its sentence\n  \
+                 `plimsoll watch --list` prints all of them"
+            ),
+        }));
     }
     match json {
-        true => output::json(&serde_json::to_string_pretty(&list::json(&metrics)).map_err(Failure::failed)?),
-        false => output::result(&list::table(&metrics, usize::from(output::width().min(100)))),
+        true => output::json(&serde_json::to_string_pretty(&list::json(&found)).map_err(Failure::failed)?),
+        false => output::result(&list::text(&found, usize::from(output::width().min(100)))),
     }
     Ok(Exit::Good)
 }
@@ -199,13 +202,13 @@ impl Feed {
     fn sample(&mut self) -> Result<(f64, f64), Failure> {
         let (begin, end, failures) = self.sampler.sample(self.clock);
         self.due += self.every;
-        // After a long stall the beat starts anew: samples in a burst would describe nothing.
+        // After a long stall the sampling interval starts again: samples in a burst would describe nothing.
         if self.due < self.clock.now() {
             self.due = self.clock.now() + self.every;
         }
         let (begin_s, end_s) = (self.seconds(begin), self.seconds(end));
         for (source, why) in failures {
-            self.tell_unread(end_s, &source, &why)?;
+            self.report_unread(end_s, &source, &why)?;
         }
         if let Some(keeper) = &mut self.keeper {
             keeper.sample(begin_s, end_s, self.sampler.readings())?;
@@ -213,7 +216,7 @@ impl Feed {
         Ok((begin_s, end_s))
     }
 
-    fn tell_unread(&mut self, at_s: f64, source: &str, why: &str) -> Result<(), Failure> {
+    fn report_unread(&mut self, at_s: f64, source: &str, why: &str) -> Result<(), Failure> {
         self.keeper.as_mut().map_or(Ok(()), |keeper| keeper.unread(at_s, source, why))
     }
 
@@ -278,13 +281,30 @@ mod tests {
     #[test]
     fn only_what_a_source_answers_to_is_watched() {
         for entry in ["host", "process:slapd", "cgroup:/shop"] {
-            assert!(check_entry(entry).is_ok(), "{entry}");
+            assert_eq!(watch_entry(entry).ok().as_deref(), Some(entry));
         }
-        for entry in ["", "hosts", "process", "process:", "disk:vda"] {
-            let failure = check_entry(entry).unwrap_err();
-            assert_eq!(failure.exit, Exit::Usage);
-            assert!(failure.text.ends_with("write one of host, process:..., cgroup:..."), "{}", failure.text);
-        }
+        let path = r"LogicalDisk(*)\Avg. Disk sec/Read";
+        assert_eq!(watch_entry(path).ok().as_deref(), Some("host"));
+        let failures =
+            ["", "hosts", "process", "process:", "disk:vda", r"ASP.NET\Requests Queued"].map(|entry| {
+                let failure = watch_entry(entry).unwrap_err();
+                assert_eq!(failure.exit, Exit::Usage);
+                failure.text
+            });
+        insta::assert_snapshot!(failures.join("\n"), @r"
+        error: --watch: `` cannot be watched
+          write one of host, process:..., cgroup:...
+        error: --watch: `hosts` cannot be watched
+          did you mean `host`?
+        error: --watch: `process` cannot be watched
+          write one of host, process:..., cgroup:...
+        error: --watch: `process:` cannot be watched
+          write one of host, process:..., cgroup:...
+        error: --watch: `disk:vda` cannot be watched
+          write one of host, process:..., cgroup:...
+        error: --watch: `ASP.NET\Requests Queued` has no metric of the same meaning; the nearest is process.accept_queue_connections
+          write process:NAME to watch it. Connections of a watched server that wait to be accepted.
+        ");
     }
 
     #[test]

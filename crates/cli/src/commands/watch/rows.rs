@@ -129,7 +129,7 @@ impl Rows {
             return format!("{time}  nothing of what is watched is there");
         }
         let mut out = String::new();
-        // A process that appears makes the row wider: the head is then written anew.
+        // A process that appears makes the row wider: the head is then written again.
         if self.since_head.is_multiple_of(HEAD_EVERY) || self.columns != chosen.len() {
             if !chosen.is_empty() {
                 let width: usize = cells().map(|cell| cell.width + 1).sum();

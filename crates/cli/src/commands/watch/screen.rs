@@ -37,7 +37,7 @@ pub(crate) struct Screen {
     pub(crate) filter: String,
     /// The filter is being typed.
     pub(crate) typing: bool,
-    /// What was seen when `p` was pressed; watching goes on behind it.
+    /// What was seen when `p` was pressed; sampling continues.
     pub(crate) paused: Option<Box<Board>>,
     /// Rows the list has room for, as it was last drawn.
     pub(crate) room: usize,

@@ -198,7 +198,7 @@ fn a_file_that_never_ends_is_given_up() {
 }
 
 #[test]
-fn a_mistake_in_the_arguments_is_told_without_its_escapes() {
+fn a_mistake_in_the_arguments_is_reported_without_its_escapes() {
     let place = Place::new("hostile-arguments");
     let refused = run(&place, &["show", "x\u{1b}[2J"]);
     assert_eq!(refused.code, 2);

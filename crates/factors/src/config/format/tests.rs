@@ -4,7 +4,7 @@ use proptest::prelude::*;
 /// Format, text, key, old value, new value, new text.
 type Case = (Format, &'static str, &'static str, &'static str, &'static str, &'static str);
 
-/// The new text, which is the old one with one piece exchanged.
+/// The new text, which equals the old one except for one replaced part.
 fn replaced(format: &Format, text: &str, key: &str, value: &str) -> Result<String, String> {
     let Replaced { text: changed, at, before, written } = replace(format, text, key, value)?;
     let mut expected = text.to_string();
@@ -69,11 +69,11 @@ fn only_the_value_changes() {
     let Ok(pattern) = Format::pattern(r"^threads\s+(\d+)") else { panic!("an expression") };
     let text = "# threads 4\nthreads 8\n";
     assert_eq!(replaced(&pattern, text, "", "16").as_deref(), Ok("# threads 4\nthreads 16\n"));
-    assert!(replace(&pattern, text, "", "many").unwrap_err().contains("no longer find"));
+    assert!(replace(&pattern, text, "", "many").unwrap_err().contains("no longer match"));
 }
 
 #[test]
-fn what_cannot_be_replaced_is_told() {
+fn what_cannot_be_replaced_is_reported() {
     for (format, text, key, expected) in [
         (Format::Ini, "[s]\na=1\na=2\n", "s.a", "has `s.a` 2 times"),
         (Format::Ini, "[s]\na=1\n", "a", "has no `a`"),
@@ -96,7 +96,7 @@ fn what_cannot_be_replaced_is_told() {
     assert!(in_yaml(&"[".repeat(100_000), "a").is_err());
 }
 
-/// Files with a key `a.k`, whatever the value and the noise around it.
+/// Files with a key `a.k`, with any value and surrounding text.
 fn files(value: u32, noise: &str) -> Vec<(Format, String)> {
     vec![
         (Format::Ini, format!("; {noise}\n[a]\nk = {value}   # {noise}\nother = {noise}\n")),

@@ -40,12 +40,12 @@ fn verdicts() -> Vec<Verdict> {
         bottleneck(Limit::One { resource: Resource::disk("vda"), close_above: vec![] }, Some(0)),
         bottleneck(Limit::One { resource: cpu(), close_above: vec![Disk, Memory] }, None),
         bottleneck(Limit::One { resource: cpu(), close_above: vec![] }, Some(1)),
-        bottleneck(together(Together::EachFollowed), None),
-        bottleneck(together(Together::RaisingOneGainedNothing), None),
-        bottleneck(together(Together::ReducingEitherCosts), None),
+        bottleneck(together(JointEvidence::EachFollowed), None),
+        bottleneck(together(JointEvidence::RaisingOneGainedNothing), None),
+        bottleneck(together(JointEvidence::ReducingEitherCosts), None),
         bottleneck(Limit::CloseTo { resource: Cpu, other: Some(network.clone()) }, None),
         bottleneck(Limit::CloseTo { resource: Memory, other: None }, None),
-        not_saturated(Carried::Offered {
+        not_saturated(UnsaturatedReason::Offered {
             rate_per_s: 2000.0,
             p99_ms: 3.1,
             closest: Some(Closest {
@@ -55,33 +55,33 @@ fn verdicts() -> Vec<Verdict> {
                 resource: Some(Resource::of_host(ResourceClass::Cpu)),
             }),
         }),
-        not_saturated(Carried::AllThatUsersAsked {
+        not_saturated(UnsaturatedReason::AllThatUsersAsked {
             load: "32 in flight with 1 s between".into(),
             rate_per_s: 31.2,
             mean_ms: 21.0,
             finding: 2,
         }),
-        not_saturated(Carried::StillGrowing { finding: 3 }),
-        not_saturated(Carried::Waited { finding: 3 }),
+        not_saturated(UnsaturatedReason::StillGrowing { finding: 3 }),
+        not_saturated(UnsaturatedReason::Waited { finding: 3 }),
         Verdict::GeneratorBound { finding: 9 },
-        unclear(Unclear::OnlyWatched),
-        unclear(Unclear::Corrupted),
-        unclear(Unclear::NothingCompleted),
-        unclear(Unclear::NothingRecorded),
-        unclear(Unclear::AllFailed),
-        unclear(Unclear::TooManyFailed),
-        unclear(Unclear::SeveralSaturated { findings: vec![0, 1] }),
-        unclear(Unclear::InSomeTrials {
+        unclear(InconclusiveReason::OnlyWatched),
+        unclear(InconclusiveReason::Corrupted),
+        unclear(InconclusiveReason::NothingCompleted),
+        unclear(InconclusiveReason::NothingRecorded),
+        unclear(InconclusiveReason::AllFailed),
+        unclear(InconclusiveReason::TooManyFailed),
+        unclear(InconclusiveReason::SeveralSaturated { findings: vec![0, 1] }),
+        unclear(InconclusiveReason::InSomeTrials {
             resource: Resource::disk("vda"),
             trials: 1,
             of_trials: 3,
             ruled_out: vec![Resource::of_host(ResourceClass::LoadGenerator), cpu()],
         }),
-        unclear(Unclear::NothingSaturated { ruled_out: vec![cpu()] }),
-        unclear(Unclear::Disproved { resource: cpu() }),
-        unclear(Unclear::Sides {
+        unclear(InconclusiveReason::NothingSaturated { ruled_out: vec![cpu()] }),
+        unclear(InconclusiveReason::Disproved { resource: cpu() }),
+        unclear(InconclusiveReason::Sides {
             sides: vec![
-                SideVerdict { label: "a".into(), verdict: unclear(Unclear::AllFailed) },
+                SideVerdict { label: "a".into(), verdict: unclear(InconclusiveReason::AllFailed) },
                 SideVerdict {
                     label: "b".into(),
                     verdict: bottleneck(
@@ -136,7 +136,7 @@ fn a_proof_names_each_change_and_what_throughput_did() {
         resource: HostResource::Cpu,
         turn,
         in_force: "2".into(),
-        level: if turn == Turn::Taken { "1.4".into() } else { "2.86".into() },
+        level: if turn == Direction::Taken { "1.4".into() } else { "2.86".into() },
         rounds: 4,
         throughput_ratio: ratio,
         elasticity: elasticity.map(|[value, low, high]| Estimate { value, low, high }),
@@ -145,39 +145,39 @@ fn a_proof_names_each_change_and_what_throughput_did() {
     let mut document = document();
     for (row, expected) in [
         (
-            row(ProofAnswer::Confirmed, Some(0.72), Some([0.93, 0.88, 0.98]), Turn::Taken),
+            row(ProofAnswer::Confirmed, Some(0.72), Some([0.93, 0.88, 0.98]), Direction::Taken),
             "With host.cpu_quota reduced from 2 to 1.4, throughput followed: -28.0 %, elasticity 0.93 (95 % interval 0.88 to \
              0.98).",
         ),
         (
-            row(ProofAnswer::Contributing, Some(0.9), Some([0.3, 0.25, 0.35]), Turn::Taken),
+            row(ProofAnswer::Contributing, Some(0.9), Some([0.3, 0.25, 0.35]), Direction::Taken),
             "With host.cpu_quota reduced from 2 to 1.4, throughput followed in part: -10.0 %, elasticity 0.30 (95 % interval \
              0.25 to 0.35).",
         ),
         (
-            row(ProofAnswer::Rejected, Some(0.999), Some([0.003, -0.04, 0.05]), Turn::Given),
+            row(ProofAnswer::Rejected, Some(0.999), Some([0.003, -0.04, 0.05]), Direction::Given),
             "With host.cpu_quota raised from 2 to 2.86, throughput did not follow: -0.1 %, elasticity 0.00 (95 % interval \
              -0.04 to 0.05).",
         ),
         (
-            row(ProofAnswer::Unclear, Some(0.95), Some([0.1, -0.2, 0.4]), Turn::Taken),
+            row(ProofAnswer::Unclear, Some(0.95), Some([0.1, -0.2, 0.4]), Direction::Taken),
             "With host.cpu_quota reduced from 2 to 1.4, throughput followed little or not at all: -5.0 %, elasticity 0.10 (95 \
              % interval -0.20 to 0.40).",
         ),
         (
-            row(ProofAnswer::Unclear, Some(0.8), Some([0.6, 0.1, 1.1]), Turn::Taken),
+            row(ProofAnswer::Unclear, Some(0.8), Some([0.6, 0.1, 1.1]), Direction::Taken),
             "With host.cpu_quota reduced from 2 to 1.4, throughput may have followed: -20.0 %, elasticity 0.60 (95 % interval \
              0.10 to 1.10).",
         ),
         (
-            row(ProofAnswer::Unclear, None, None, Turn::Taken),
+            row(ProofAnswer::Unclear, None, None, Direction::Taken),
             "With host.cpu_quota reduced from 2 to 1.4, throughput was measured only once.",
         ),
     ] {
         document.proof = Some(ProofResult {
             share: 0.7,
             rows: vec![row],
-            not_turned: Vec::new(),
+            not_varied: Vec::new(),
             residual: None,
             observed: None,
         });
@@ -185,14 +185,13 @@ fn a_proof_names_each_change_and_what_throughput_did() {
     }
     let of_proof = document.proof.as_mut().unwrap();
     of_proof.residual = Some(Estimate { value: 0.4, low: 0.3, high: 0.5 });
-    let left =
-        " 40 % of the limit lies in what was not changed: the service itself, what it calls, or the load.";
+    let left = " 40 % of the limit comes from something that was not changed: the service itself, a service that it uses, or the load.";
     assert!(proof(&document).unwrap().ends_with(left));
-    let not_turned = NotTurned { factor: "host.memory".into(), why: "it is unlimited".into() };
+    let not_varied = NotVaried { factor: "host.memory".into(), why: "it is unlimited".into() };
     document.proof = Some(ProofResult {
         share: 0.7,
         rows: Vec::new(),
-        not_turned: vec![not_turned],
+        not_varied: vec![not_varied],
         residual: None,
         observed: None,
     });
@@ -201,7 +200,7 @@ fn a_proof_names_each_change_and_what_throughput_did() {
 
 /// Words that `style` replaces by the field's own.
 const BANNED: [&str; 12] = [
-    "foretold",
+    "predicted",
     "held against",
     "stood still",
     "put back",

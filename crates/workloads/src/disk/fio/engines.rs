@@ -21,20 +21,31 @@ pub(super) enum Engine {
         /// What to do.
         how: &'static str,
     },
+    /// Changes the space of a file in place of writing data: the level of `writes`.
+    Space(Writes),
+    /// Issues no I/O.
+    Nothing,
     /// Reads and writes no file or device: what to use instead.
     Other(&'static str),
 }
 
-use Engine::{Asynchronous, Elsewhere, Files, Other, Synchronous};
+use Engine::{Asynchronous, Elsewhere, Files, Nothing, Other, Space, Synchronous};
+
+use super::super::settings::Writes;
 
 impl Engine {
     /// Whether `iodepth` has an effect.
     pub(super) fn is_asynchronous(self) -> bool {
         match self {
-            Asynchronous => true,
-            Synchronous | Other(_) => false,
+            Asynchronous | Nothing => true,
+            Synchronous | Space(_) | Other(_) => false,
             Files { asynchronous, .. } | Elsewhere { asynchronous, .. } => asynchronous,
         }
+    }
+
+    /// Whether it never uses the host's page cache.
+    pub(super) fn is_past_page_cache(self) -> bool {
+        matches!(self, Elsewhere { .. })
     }
 }
 
@@ -43,17 +54,27 @@ const GPU: &str = "blocks go through the memory of the host, not of a GPU";
 const BESIDE: &str = "run that program beside Plimsoll; `plimsoll exec` measures a command";
 const METADATA: &str =
     "file operations are no reads and writes of blocks: write a loop and measure it with `plimsoll exec`";
-const NETWORK: &str = "it loads a network, not storage; remove the job";
+const NETWORK: &str =
+    "it loads a network, not storage: time a network tool with `plimsoll exec`, such as iperf3";
+const RDMA: &str =
+    "it loads a network, not storage: time a tool for it with `plimsoll exec`, such as ib_write_bw";
+const CPU: &str = "it loads the CPU, not storage: time a program that does with `plimsoll exec`";
 const HTTP: &str = "use `plimsoll http URL`";
-const SPACE: &str = "it changes the space of a file and moves no data: remove the job";
+const EXTENTS: &str = "it exchanges the extents of two files of ext4: time `e4defrag` with `plimsoll exec`";
 const MOUNT: &str = "mount it and name a file there: `plimsoll disk --fio JOBS FILE`";
 
 /// Every engine of fio.
 static ENGINES: &[(&str, Engine)] = &[
-    ("cpp_null", Other("`plimsoll null` measures the load generator without I/O")),
-    ("cpuio", Other("it loads the CPU, not storage; remove the job")),
+    ("cpp_null", Nothing),
+    ("cpuio", Other(CPU)),
     ("cuse", Other("name a file or block device and ioengine=io_uring")),
-    ("dev-dax", Other("name a file on a file system with DAX and ioengine=mmap")),
+    (
+        "dev-dax",
+        Elsewhere {
+            asynchronous: false,
+            how: "name a file on a file system with DAX: `plimsoll disk --fio JOBS FILE`",
+        },
+    ),
     (
         "dfs",
         Elsewhere {
@@ -64,15 +85,15 @@ static ENGINES: &[(&str, Engine)] = &[
     ("dircreate", Other(METADATA)),
     ("dirdelete", Other(METADATA)),
     ("dirstat", Other(METADATA)),
-    ("e4defrag", Other(SPACE)),
+    ("e4defrag", Other(EXTENTS)),
     ("exec", Other(BESIDE)),
     ("external", Other("name an engine of fio itself, such as io_uring")),
-    ("falloc", Other(SPACE)),
+    ("falloc", Space(Writes::Allocate)),
     ("filecreate", Other(METADATA)),
     ("filedelete", Other(METADATA)),
     ("fileoperations", Other(METADATA)),
     ("filestat", Other(METADATA)),
-    ("ftruncate", Other(SPACE)),
+    ("ftruncate", Space(Writes::Truncate)),
     ("gfapi", Elsewhere { asynchronous: false, how: MOUNT }),
     ("gfapi_async", Elsewhere { asynchronous: true, how: MOUNT }),
     ("guasi", Asynchronous),
@@ -107,10 +128,10 @@ static ENGINES: &[(&str, Engine)] = &[
         },
     ),
     ("libpmem", Files { asynchronous: false, differs: MAPPED }),
-    ("librpma_apm_client", Other(NETWORK)),
-    ("librpma_apm_server", Other(NETWORK)),
-    ("librpma_gpspm_client", Other(NETWORK)),
-    ("librpma_gpspm_server", Other(NETWORK)),
+    ("librpma_apm_client", Other(RDMA)),
+    ("librpma_apm_server", Other(RDMA)),
+    ("librpma_gpspm_client", Other(RDMA)),
+    ("librpma_gpspm_server", Other(RDMA)),
     (
         "libzbc",
         Elsewhere { asynchronous: false, how: "name the block device: `plimsoll disk --fio JOBS /dev/sdb`" },
@@ -133,19 +154,20 @@ static ENGINES: &[(&str, Engine)] = &[
     ("net", Other(NETWORK)),
     ("netsplice", Other(NETWORK)),
     ("nfs", Elsewhere { asynchronous: true, how: MOUNT }),
-    (
-        "null",
-        Other(
-            "`plimsoll null` measures the load generator without I/O; for the same offsets on a file remove ioengine",
-        ),
-    ),
-    ("page_fault", Other("it touches memory, not storage; remove the job")),
+    ("null", Nothing),
+    ("page_fault", Other("it touches memory, not storage: time a program that does with `plimsoll exec`")),
     ("pmemblk", Other("name a file on a file system with DAX and ioengine=mmap")),
     ("posixaio", Asynchronous),
     ("psync", Synchronous),
     ("pvsync", Synchronous),
     ("pvsync2", Synchronous),
-    ("rados", Other("use RBD: map an image with `rbd map` and name its block device")),
+    (
+        "rados",
+        Elsewhere {
+            asynchronous: true,
+            how: "map an RBD image of the pool with `rbd map` and name its block device: `plimsoll disk --fio JOBS /dev/rbd0`",
+        },
+    ),
     (
         "rbd",
         Elsewhere {
@@ -153,13 +175,10 @@ static ENGINES: &[(&str, Engine)] = &[
             how: "map the image with `rbd map` and name its block device: `plimsoll disk --fio JOBS /dev/rbd0`",
         },
     ),
-    ("rdma", Other(NETWORK)),
+    ("rdma", Other(RDMA)),
     (
         "sg",
-        Files {
-            asynchronous: false,
-            differs: "commands go through the block layer, not to the SCSI device itself",
-        },
+        Elsewhere { asynchronous: false, how: "name the block device: `plimsoll disk --fio JOBS /dev/sdb`" },
     ),
     ("solarisaio", Asynchronous),
     ("splice", Files { asynchronous: false, differs: "blocks are read and written with system calls" }),

@@ -4,22 +4,31 @@ use model::Level;
 
 use super::super::settings;
 use super::engines::Engine;
-use super::sections::{Job, Options, Reader};
+use super::sections::{Job, Options, Reader, Written};
 use super::translate::Draft;
 use super::value;
 
 impl Reader<'_> {
     /// Files, sizes and offsets of a job and its copies. Returns the bytes of one copy, if they are known.
-    pub(super) fn files(&mut self, job: &Job, copies: u64, engine: Engine, draft: &mut Draft) -> Option<u64> {
+    pub(super) fn files(
+        &mut self,
+        job: &Job,
+        (copies, block): (u64, u64),
+        engine: Engine,
+        draft: &mut Draft,
+    ) -> Option<u64> {
+        let block = block.max(1);
         let options = &job.options;
         let per_copy = self.count(options, "nrfiles", 1024).unwrap_or(1);
         let own_path = options
             .get("libblkio_path")
             .filter(|_| matches!(engine, Engine::Elsewhere { .. }))
             .map(|written| written.value.clone());
+        let is_beside = !self.surroundings.targets.is_empty();
         let named = match (own_path, options.get("filename")) {
+            _ if is_beside => Some(self.surroundings.targets.to_vec()),
             (Some(path), _) => Some(vec![path]),
-            (None, Some(written)) => Some(value::file_names(&written.value)),
+            (None, Some(written)) => Some(self.named(written)),
             (None, None) => None,
         };
         if named.as_ref().is_some_and(Vec::is_empty) {
@@ -28,6 +37,7 @@ impl Reader<'_> {
         }
         let folders: Vec<String> = options
             .get("directory")
+            .filter(|_| !is_beside)
             .map(|written| value::file_names(&written.value))
             .unwrap_or_default()
             .iter()
@@ -56,7 +66,7 @@ impl Reader<'_> {
             }
         };
         of_copies.dedup();
-        if options.contains_key("filename") {
+        if options.contains_key("filename") && !is_beside {
             self.has_no_effect(options, "nrfiles", "beside filename: the files named there are used");
             self.has_no_effect(options, "filename_format", "beside filename: the files named there are used");
         }
@@ -69,18 +79,22 @@ impl Reader<'_> {
             self.has_no_effect(options, "size", "beside filesize, but on when fio would end");
         }
         // fio counts the size of a job over all its files.
-        let size = self.size(options, "size", &first).map(|size| size / count);
-        let file_size = self.size(options, "filesize", &first);
+        let is_share = |name: &str| options.get(name).is_some_and(|written| written.value.ends_with('%'));
+        // A share is whole blocks, as in fio: less of a size, more of an offset.
+        let down = |name: &str, bytes: u64| if is_share(name) { bytes / block * block } else { bytes };
+        let up = |name: &str, bytes: u64| if is_share(name) { bytes.next_multiple_of(block) } else { bytes };
+        let size = self.size(options, "size", &first).map(|size| down("size", size / count));
+        let file_size = self.size(options, "filesize", &first).map(|size| down("filesize", size));
         let bytes = file_size.or(size);
         if let Some(bytes) = bytes {
             draft.set(settings::SIZE.name, Level::Bytes(bytes));
         }
-        let offset = self.size(options, "offset", &first).unwrap_or(0);
-        let increment = self.size(options, "offset_increment", &first).unwrap_or(0);
+        let offset = self.size(options, "offset", &first).map_or(0, |offset| up("offset", offset));
+        let increment = self.size(options, "offset_increment", &first);
+        let increment = increment.map_or(0, |increment| up("offset_increment", increment));
         if offset > 0 {
             draft.set(settings::OFFSET.name, Level::Bytes(offset));
         }
-        self.zones(options);
         let names = |files: &[String]| Level::List(files.iter().cloned().map(Level::Text).collect());
         draft.copies = match (increment, of_copies.as_slice()) {
             (0, many) => many.iter().map(|files| vec![(settings::FILES.name.into(), names(files))]).collect(),
@@ -97,6 +111,20 @@ impl Reader<'_> {
         };
         let whole = || (self.surroundings.size_of)(&first).map(|whole| whole.saturating_sub(offset));
         bytes.map(|bytes| bytes * count).or_else(whole)
+    }
+
+    /// The files of `filename`. Those that are no storage are refused.
+    fn named(&mut self, written: &Written) -> Vec<String> {
+        const NO_STORAGE: [&str; 4] = ["/dev/null", "/dev/zero", "/dev/full", "/dev/urandom"];
+        let names = value::file_names(&written.value);
+        for name in names.iter().filter(|name| NO_STORAGE.contains(&name.as_str())) {
+            self.problem(
+                written.at,
+                format!("`{name}` is no storage"),
+                "name a file or device beside --fio, or write ioengine=null to see the cost of the load generator",
+            );
+        }
+        names
     }
 
     /// The name of a file that is not named.
@@ -135,29 +163,6 @@ impl Reader<'_> {
                 written.at,
                 format!("file_service_type={} is not supported", written.value),
                 "remove it: files take turns, block after block",
-            ),
-        }
-    }
-
-    /// `zonemode`: only that without zones.
-    fn zones(&mut self, options: &Options) {
-        let Some(written) = options.get("zonemode") else {
-            for name in ["zonesize", "zonerange", "zoneskip"] {
-                self.has_no_effect(options, name, "without zonemode");
-            }
-            return;
-        };
-        match written.value.as_str() {
-            "none" => {}
-            "strided" => self.problem(
-                written.at,
-                "zonemode=strided is not supported",
-                "write rw=read:DISTANCE, which leaves a distance out after each block",
-            ),
-            mode => self.problem(
-                written.at,
-                format!("zonemode={mode} is not supported"),
-                "take a device without write pointers",
             ),
         }
     }

@@ -6,6 +6,7 @@ use std::path::Path;
 
 use model::problem::{Problem, Problems};
 
+use super::arithmetic;
 use super::options::{Effect, effect, known_names};
 
 /// How deep files may include others.
@@ -24,8 +25,8 @@ pub struct Surroundings<'a> {
     pub size_of: &'a dyn Fn(&str) -> Option<u64>,
     /// CPUs, MiB of memory and bytes of a page: `$ncpus`, `$mb_memory` and `$pagesize`.
     pub keywords: [u64; 3],
-    /// Whether the files to drive are named beside the job file.
-    pub is_target_named: bool,
+    /// The files to drive that are named beside the job file, which take the place of those in it.
+    pub targets: &'a [String],
 }
 
 impl Surroundings<'_> {
@@ -35,7 +36,7 @@ impl Surroundings<'_> {
         variable: &|_| None,
         size_of: &|_| None,
         keywords: [1, 1024, 4096],
-        is_target_named: false,
+        targets: &[],
     };
 }
 
@@ -205,10 +206,34 @@ impl<'a> Reader<'a> {
         }
         out.push_str(rest);
         let names = ["$ncpus", "$mb_memory", "$pagesize"];
+        let has_keyword = names.iter().any(|name| out.contains(name));
         for (name, value) in names.iter().zip(self.surroundings.keywords) {
             out = out.replace(name, &value.to_string());
         }
-        Some(out)
+        self.worked_out(&out, has_keyword, at)
+    }
+
+    /// With a value in parentheses, or one made of a keyword, worked out.
+    fn worked_out(&mut self, line: &str, has_keyword: bool, at: At) -> Option<String> {
+        let Some((name, value)) = line.split_once('=') else { return Some(line.into()) };
+        let value = value.trim();
+        let is_expression =
+            value.starts_with('(') || (has_keyword && value.contains(['+', '-', '*', '/', '%', '^']));
+        if !is_expression || value.contains(':') {
+            return Some(line.into());
+        }
+        match arithmetic::evaluate(value) {
+            Some(number) => Some(format!("{name}={number}")),
+            None => {
+                let what = format!("`{value}` cannot be computed");
+                self.problem(
+                    at,
+                    what,
+                    "write whole numbers with + - * / % ^ and parentheses, and a result of 0 or more",
+                );
+                None
+            }
+        }
     }
 
     fn option(&mut self, line: &str, at: At) {

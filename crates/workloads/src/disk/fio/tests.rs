@@ -92,7 +92,7 @@ fn fios_defaults_are_kept() {
 fn patterns() {
     for (options, expected) in [
         ("rw=read:60k\nbs=4k", &[("stride", "64KiB"), ("reverse", "false")][..]),
-        ("rw=read:-8k\nbs=4k", &[("stride", ""), ("reverse", "true")]),
+        ("rw=read:-8k\nbs=4k", &[("stride", ""), ("reverse", "true"), ("passes", "same")]),
         ("rw=write:-16k\nbs=4k", &[("stride", "12KiB"), ("reverse", "true")]),
         ("rw=randtrim", &[("trim_percent", "100%"), ("access", "random")]),
         ("rw=rw\nrwmixread=60\nrwmixwrite=40", &[("read_percent", "60%"), ("directions", "apart")]),
@@ -123,6 +123,112 @@ fn patterns() {
             assert_eq!(level(&step.workload, name), *expected, "{options}: {name}");
         }
     }
+}
+
+#[test]
+fn options_that_change_the_order_or_the_content_of_blocks() {
+    for (options, expected) in [
+        ("rw=read:12k", &[("stride", "16KiB"), ("passes", "same")][..]),
+        ("ioengine=null\niodepth=8\nrw=randread\nnorandommap", &[("back_end", "none"), ("outstanding", "8")]),
+        ("rw=randread\nrandom_distribution=pareto:0.3", &[("distribution", "pareto 0.3")]),
+        ("rw=randread\nrandom_distribution=normal:15:0.5", &[("distribution", "normal 15%")]),
+        ("rw=randread\nrandom_distribution=sequence:2,0,1", &[("distribution", "sequence 2,0,1")]),
+        (
+            "rw=randread\nrandom_distribution=sequence:2,0,1\nrandom_sequence_stride=1",
+            &[("distribution", "sequence 2,0,1 moving")],
+        ),
+        (
+            "rw=randread\nrandom_distribution=zoned_abs:60/20g:40/100g",
+            &[("distribution", "zones 60% in 21474836480B, 40% in 107374182400B")],
+        ),
+        (
+            "rw=read\nzonemode=strided\nzonesize=256m\nzoneskip=2g",
+            &[("zone_size", "256MiB"), ("zone_skip", "2GiB")],
+        ),
+        (
+            "rw=randwrite\nzonemode=zbd\nzonesize=1m\nmax_open_zones=4\nsize=8z\noffset=2z",
+            &[
+                ("write_pointers", "true"),
+                ("zone_size", "1MiB"),
+                ("open_zones", "4"),
+                ("size", "8MiB"),
+                ("offset", "2MiB"),
+            ],
+        ),
+        (
+            "rw=randwrite\nzonemode=zbd\nzonesize=1m\nzone_reset_threshold=0.7\nzone_reset_frequency=0.125",
+            &[("empty_zones_above", "70%"), ("empty_zone_every", "8")],
+        ),
+        ("rw=read\nzonemode=zbd\nzonesize=1m", &[("write_pointers", "false"), ("zone_size", "")]),
+        (
+            "rw=trimwrite\nbs=4k,4k,16k",
+            &[("trim_before", "16KiB"), ("read_percent", "0%"), ("block_size", "4KiB")],
+        ),
+        ("rw=randtrimwrite", &[("trim_before", "4KiB"), ("access", "random"), ("distribution", "shuffle")]),
+        (
+            "rw=write\nsize=100m\ndedupe_percentage=50\ndedupe_mode=working_set\ndedupe_working_set_percentage=50",
+            &[("duplicates", "50% of 12800 blocks")],
+        ),
+        ("rw=write\ndedupe_percentage=30", &[("duplicates", "30%")]),
+        ("rw=write\nbuffer_pattern=0xdeadface", &[("content", "0xdeadface")]),
+        ("rw=write\nbuffer_pattern=\"abcd\"", &[("content", "0x61626364")]),
+        (
+            "ioengine=sg\nfilename=/dev/sdb\nrw=write\nbuffer_pattern=0x01\nsg_write_mode=verify_bytchk_01",
+            &[("expect", "0x01"), ("content", ""), ("read_percent", "100%"), ("cache", "direct")],
+        ),
+        (
+            "ioengine=sg\nfilename=/dev/sdb\nrw=write\nsg_write_mode=write_same_ndob",
+            &[("content", "0x00"), ("read_percent", "0%")],
+        ),
+        ("rw=randwrite\natomic=1", &[("atomic", "true")]),
+        ("rw=write\nioengine=falloc", &[("writes", "allocate")]),
+        ("rw=write\nioengine=ftruncate", &[("writes", "truncate")]),
+        (
+            "rw=randwrite\nsprandom=1\nspr_op=0.07",
+            &[("sprandom", "7% in 100 regions"), ("distribution", "uniform")],
+        ),
+        (
+            "rw=randread\nprioclass=3\ncmdprio_percentage=20",
+            &[("block_size", "4KiB 20% rt:0, 4KiB 80% idle:0")],
+        ),
+        (
+            "rw=randrw\nbssplit=64k/40:1m/60,1m/100\ncmdprio_bssplit=64k/25/1/1:1m/0,1m/0",
+            &[("block_size", "64KiB 10% rt:1, 64KiB 30%, 1MiB 60%"), ("write_block_size", "1MiB 100%")],
+        ),
+        ("rw=write\nwritefua=1", &[("write_through", "true")]),
+    ] {
+        let step = only(&format!("[j]\nruntime=1\n{options}\n"));
+        for (name, expected) in expected {
+            assert_eq!(level(&step.workload, name), *expected, "{options}: {name}");
+        }
+    }
+}
+
+#[test]
+fn what_is_written_for_a_device_with_metadata_counts_data_alone() {
+    let beside = ["/dev/nvme0n1".to_string()];
+    let surroundings = Surroundings { targets: &beside, ..Surroundings::NONE };
+    let text = "[j]\nioengine=io_uring_cmd\nrw=write\nbs=4160\nsize=41600k\npi_act=0\n";
+    let file = parse(text, "f", &surroundings).unwrap();
+    for (name, expected) in
+        [("block_size", "4KiB"), ("size", "40MiB"), ("cache", "direct"), ("files", "/dev/nvme0n1")]
+    {
+        assert_eq!(level(&file.steps[0].workload, name), expected, "{name}");
+    }
+}
+
+#[test]
+fn jobs_with_a_flow_have_weights_and_a_latency_target_is_a_goal() {
+    let step = only("[global]\nfilename=/f\nruntime=1\n[a]\nflow=1\n[b]\nflow=8\nflow_id=3\n");
+    let jobs = jobs_of(&step);
+    assert!(jobs[0].contains("weight=1") && jobs[1].contains("weight=8; weight_group=3"), "{jobs:?}");
+    let text = "[a]\nrw=randread\nioengine=libaio\niodepth=6\nlatency_target=20ms\nlatency_window=2s\nlatency_percentile=99.9\n";
+    let step = only(text);
+    assert_eq!(step.goals, ["response.p999 <= 20ms"]);
+    assert_eq!(shape(&step), "steps of 1, 2, 4, 6 in flight");
+    assert_eq!(Load::read(&step.load).unwrap().measure, Some(8 * SECOND));
+    let beside = read(&format!("{text}[b]\n")).unwrap_err().to_string();
+    assert!(beside.contains("`latency_target` beside other jobs"), "{beside}");
 }
 
 #[test]
@@ -203,9 +309,13 @@ fn includes_variables_keywords_and_percentages() {
         },
         size_of: &|path| (path == "/dev/sdz").then_some(1000 << 20),
         keywords: [3, 1024, 4096],
-        is_target_named: false,
+        targets: &[],
     };
     let read = |text: &str| parse(text, "jobs/f.fio", &surroundings);
+    let arithmetic =
+        read("[a]\nsize=5*1024*1024*$mb_memory/8\nbs=(2*4k)\n[b]\nsize=8k\nbssplit=4k/50:8k/50\n").unwrap();
+    assert!(jobs_of(&arithmetic.steps[0])[0].contains("size=640MiB"), "{arithmetic:?}");
+    assert!(jobs_of(&arithmetic.steps[0])[0].contains("block_size=8KiB"), "{arithmetic:?}");
     let text = "[global]\ninclude common\n[a]\nfilename=${DISK}\nsize=10%\noffset=50%\nnumjobs=$ncpus\n";
     let file = read(text).unwrap();
     for (name, expected) in [
@@ -222,6 +332,7 @@ fn includes_variables_keywords_and_percentages() {
         ("[a]\nfilename=${NONE}\n", "jobs/f.fio:2", "variable NONE is not set"),
         ("[a]\nfilename=${CONTROL}\n", "jobs/f.fio:2", "control characters"),
         ("[a]\nfilename=${NONE\n", "jobs/f.fio:2", "does not end"),
+        ("[a]\nsize=(4k\n", "jobs/f.fio:2", "`(4k` cannot be computed"),
         ("[a]\ninclude absent\n", "jobs/f.fio:2", "`jobs/absent` cannot be read"),
         ("[a]\ninclude itself\n", "jobs/itself:1", "too deep"),
         ("[a]\ninclude wrong\n", "jobs/wrong:2", "did you mean `iodepth`"),
@@ -233,8 +344,8 @@ fn includes_variables_keywords_and_percentages() {
 }
 
 #[test]
-fn every_problem_is_told_with_its_line() {
-    let text = "[global]\ninclude other\niodepht=4\n[a]\nrw=trimwrite\nbsrange=4k-7m\nsize=10%\nbs=4k,8x\nruntime=soon\n\
+fn every_problem_is_reported_with_its_line() {
+    let text = "[global]\ninclude other\niodepht=4\n[a]\nrw=sideways\nbsrange=4k-7m\nsize=10%\nbs=4k,8x\nruntime=soon\n\
                 io_size=3q\nfilename=${DISK}\nrandom_distribution=pareto:1\n[b\n";
     let problems = read(text).unwrap_err();
     let lines: Vec<u32> = problems.0.iter().map(|problem| problem.line).collect();
@@ -249,7 +360,7 @@ fn every_problem_is_told_with_its_line() {
 }
 
 #[test]
-fn what_has_no_effect_is_told() {
+fn what_has_no_effect_is_reported() {
     let notes = |options: &str| {
         let text = format!("[j]\nruntime=1\ntime_based\nnorandommap\nrw=randread\n{options}");
         read(&text).unwrap().notes.into_iter().map(|note| note.text).collect::<Vec<_>>().join("; ")
@@ -286,9 +397,22 @@ fn values_that_are_not_fios_are_refused() {
         ("verify=null", "verify=null is not supported"),
         ("rate_iops=5\nrate_process=uniform", "`uniform` is no value of rate_process"),
         ("direct=1\nbuffered=1", "`direct` and `buffered` contradict each other"),
-        ("zonemode=zbd", "zonemode=zbd is not supported"),
+        ("zonemode=zoned", "zonemode=zoned is not supported"),
         ("rw=rw\nbs=4k,8k", "sequential reads and writes of different sizes in one job are not supported"),
         ("loops=3", "`loops` of a size that is not known"),
+        ("filename=/dev/null", "`/dev/null` is no storage"),
+        ("fdp=1", "`fdp` belongs to an engine for NVMe devices"),
+        ("write_mode=zeroes", "write_mode=zeroes is not supported"),
+        ("rw=write\nsg_write_mode=verify_bytchk_01", "blocks are compared with data that is not known"),
+        (
+            "rw=randread\nzonemode=strided\nzonesize=1m",
+            "zonemode=strided with random offsets is not supported",
+        ),
+        ("zonemode=strided", "zonemode=strided without zonesize"),
+        ("rw=trimwrite\nbs=4k,4k,6k", "trimwrite with these sizes is not supported"),
+        ("rw=read\nsprandom=1", "sprandom is for random writes"),
+        ("ioengine=falloc", "ioengine=falloc with reads is not supported"),
+        ("cmdprio_bssplit=4k/9/9/9", "`4k/9/9/9` is no value of cmdprio_bssplit"),
         ("filename_format=$job", "`$job` is no format of file names"),
         ("filename=:", "`filename` names no file"),
     ] {
@@ -300,7 +424,8 @@ fn values_that_are_not_fios_are_refused() {
 
 #[test]
 fn an_engine_with_its_own_way_runs_on_a_target_that_is_named() {
-    let surroundings = Surroundings { is_target_named: true, ..Surroundings::NONE };
+    let beside = ["/dev/rbd0".to_string()];
+    let surroundings = Surroundings { targets: &beside, ..Surroundings::NONE };
     let text = "[j]\nioengine=rbd\niodepth=4\nrbdname=image\nrw=randread\n";
     let file = parse(text, "f", &surroundings).unwrap();
     assert_eq!(level(&file.steps[0].workload, "outstanding"), "4");

@@ -2,14 +2,16 @@
 
 use model::{Choice, Level, Nanos};
 
-use super::super::settings::{self, Access, Cache, Directions, Streams};
+use super::super::settings::{self, Access, BackEndChoice, Cache, Directions, Passes, Streams};
 use super::engines::{Engine, engine, engine_names};
-use super::options::VERIFY_METHODS;
 use super::sections::{At, Job, Options, Reader};
 use super::value::{self, Size};
 
 /// Most copies of a job.
 pub(super) const COPIES_MAX: u64 = 256;
+
+/// Smallest sector of a device.
+const SECTOR: u64 = 512;
 
 /// A job as settings.
 #[derive(Clone, Debug, Default)]
@@ -26,6 +28,9 @@ pub(super) struct Draft {
     pub(super) rate: Option<f64>,
     pub(super) is_poisson: bool,
     pub(super) think: Nanos,
+    /// Its part of all operations, and among which jobs.
+    pub(super) weight: Option<(u64, u64)>,
+    pub(super) latency: Option<Latency>,
     pub(super) start: Nanos,
     pub(super) runtime: Option<(Nanos, At)>,
     pub(super) warm_up: Option<(Nanos, At)>,
@@ -35,7 +40,22 @@ pub(super) struct Draft {
     pub(super) keeps: bool,
 }
 
+/// What `latency_target` searches for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Latency {
+    pub(super) target: Nanos,
+    /// How long each queue depth is tried.
+    pub(super) window: Nanos,
+    /// Which response time is compared with it, as goals name it.
+    pub(super) part: &'static str,
+    pub(super) at: At,
+}
+
 impl Draft {
+    pub(super) fn level(&self, name: &str) -> Option<&Level> {
+        self.settings.iter().find(|(known, _)| known == name).map(|(_, level)| level)
+    }
+
     pub(super) fn set(&mut self, name: &str, level: Level) {
         self.settings.retain(|(known, _)| known != name);
         self.settings.push((name.into(), level));
@@ -47,23 +67,25 @@ impl Draft {
 pub(super) struct Order {
     pub(super) is_random: bool,
     /// Share of reads, percent.
-    reads: f64,
-    trims: bool,
+    pub(super) reads: f64,
+    pub(super) trims: bool,
+    /// Each block is discarded and then written.
+    trims_before: bool,
     /// Bytes from the end of a block to the start of the next.
     gap: i64,
 }
 
 impl Order {
-    fn reads_only(self) -> bool {
+    pub(super) fn reads_only(self) -> bool {
         self.reads >= 100.0 && !self.trims
     }
 
-    fn writes_only(self) -> bool {
+    pub(super) fn writes_only(self) -> bool {
         self.reads <= 0.0 && !self.trims
     }
 
     /// Which of three parts holds, for reads, writes and trims; two where both reads and writes are done.
-    fn directions(self) -> (usize, Option<usize>) {
+    pub(super) fn directions(self) -> (usize, Option<usize>) {
         match self {
             order if order.trims => (2, None),
             order if order.reads_only() => (0, None),
@@ -105,6 +127,14 @@ impl Reader<'_> {
         let expected = "write bytes, such as 64k or 1g, or a percentage of the file";
         match self.value(options, name, value::size, expected)? {
             Size::Bytes(bytes) => Some(bytes),
+            Size::Zones(zones) => {
+                let zone = self.zone_bytes(options);
+                let bytes = zones.checked_mul(zone);
+                if bytes.is_none() {
+                    self.problem(written.at, format!("`{name}={}` is too large", written.value), expected);
+                }
+                bytes
+            }
             Size::Percent(percent) => match (self.surroundings.size_of)(file) {
                 Some(whole) => Some((u128::from(whole) * u128::from(percent) / 100) as u64),
                 None => {
@@ -129,11 +159,36 @@ impl Reader<'_> {
     pub(super) fn draft(&mut self, job: &Job) -> Draft {
         let options = &job.options;
         let mut draft = Draft { name: job.name.clone(), at: job.at, ..Draft::default() };
-        let order = self.access(options, &mut draft);
-        let block = self.blocks(options, order, &mut draft);
-        let copies = self.count(options, "numjobs", COPIES_MAX).unwrap_or(1);
         let engine = self.engine(options);
-        let bytes = self.files(job, copies, engine, &mut draft);
+        if let Engine::Other(_) = engine {
+            // Nothing else of the job can be right.
+            draft.copies = vec![Vec::new()];
+            return draft;
+        }
+        let order = self.access(options, &mut draft);
+        let mut block = self.blocks(options, order, &mut draft);
+        let copies = self.count(options, "numjobs", COPIES_MAX).unwrap_or(1);
+        let mut bytes = self.files(job, (copies, block), engine, &mut draft);
+        if options.contains_key("pi_act")
+            && engine.is_past_page_cache()
+            && !block.is_multiple_of(SECTOR)
+            && block > SECTOR
+        {
+            // Sizes count data and metadata of each block, and offsets too.
+            let (whole, data) = (block, block / SECTOR * SECTOR);
+            self.note(format!(
+                "bs: {data} of {whole} bytes are data, which are read and written; the others are metadata of the blocks"
+            ));
+            draft.set(settings::BLOCK_SIZE.name, Level::Text(model::quantity::bytes(data)));
+            for name in [settings::SIZE.name, settings::OFFSET.name] {
+                if let Some(Level::Bytes(bytes)) = draft.level(name) {
+                    let bytes = bytes / whole * data;
+                    draft.set(name, Level::Bytes(bytes));
+                }
+            }
+            bytes = bytes.map(|bytes| bytes / whole * data);
+            block = data;
+        }
         let mut outstanding = self.count(options, "iodepth", 1024).unwrap_or(1);
         if !engine.is_asynchronous() && outstanding > 1 {
             self.note("iodepth: has no effect with an engine that issues one operation at a time, as in fio; 1 is used");
@@ -147,11 +202,27 @@ impl Reader<'_> {
             draft.set(settings::STREAMS.name, Streams::PerThread.level());
             draft.in_flight *= copies;
         }
-        self.cache(options, &mut draft);
+        self.cache(options, engine, &mut draft);
         self.spread(options, order, &mut draft);
+        self.priorities(options, order, &mut draft);
+        self.zones(options, order, &mut draft);
         self.content(options, order, &mut draft);
+        self.duplicates(options, (bytes, block), &mut draft);
+        self.flags_of_commands(options, engine, &mut draft);
+        if let Engine::Space(writes) = engine {
+            draft.set(settings::WRITES.name, writes.level());
+            if let Some(written) = options.get("ioengine").filter(|_| order.reads > 0.0) {
+                let what = format!("ioengine={} with reads is not supported", written.value);
+                self.problem(written.at, what, "write rw=write, rw=randwrite, rw=trim or rw=randtrim");
+            }
+        }
+        if engine == Engine::Nothing {
+            draft.set(settings::BACK_END.name, BackEndChoice::Nothing.level());
+        }
+        self.weight(options, &mut draft);
         draft.keeps = !self.flag(options, "unlink");
         self.amount(options, (bytes, block), &mut draft);
+        self.sprandom(options, order, &mut draft);
         self.arrivals(options, (order, block, copies, outstanding), &mut draft);
         draft
     }
@@ -171,13 +242,10 @@ impl Reader<'_> {
             "randwrite" => (true, 0.0, false),
             "randrw" => (true, 50.0, false),
             "randtrim" => (true, 0.0, true),
-            "trimwrite" | "randtrimwrite" => {
-                let help = "write two jobs, one with rw=trim and one with rw=write";
-                self.problem(at, format!("rw={text} is not supported"), help);
-                (false, 0.0, false)
-            }
+            "trimwrite" => (false, 0.0, false),
+            "randtrimwrite" => (true, 0.0, false),
             _ => {
-                let help = "one of read, write, rw, trim, randread, randwrite, randrw, randtrim";
+                let help = "one of read, write, rw, trim, trimwrite, randread, randwrite, randrw, randtrim, randtrimwrite";
                 self.problem(at, format!("rw={text} is not supported"), help);
                 (false, 100.0, false)
             }
@@ -206,7 +274,8 @@ impl Reader<'_> {
         if self.flag(options, "verify_only") && reads < 100.0 {
             self.problem(at, "`verify_only` is not supported where something is written", "write rw=read");
         }
-        let mut order = Order { is_random, reads, trims, gap: 0 };
+        let trims_before = word.ends_with("trimwrite");
+        let mut order = Order { is_random, reads, trims, trims_before, gap: 0 };
         match modifier {
             None => {}
             Some(text) if !is_random => {
@@ -250,6 +319,7 @@ impl Reader<'_> {
         let (first, second) = order.directions();
         let mut sizes = ("4KiB".to_string(), 4096);
         let mut of_writes = None;
+        let mut of_trims = None;
         if let Some((name, read, expected)) = given {
             let all = self.value(
                 options,
@@ -257,11 +327,12 @@ impl Reader<'_> {
                 |text| {
                     let parts = value::directions(text)?;
                     let second = second.map_or(Some(None), |at| read(parts[at]).map(Some))?;
-                    Some((read(parts[first])?, second))
+                    Some((read(parts[first])?, second, read(parts[2])?))
                 },
                 expected,
             );
-            if let Some((reads, writes)) = all {
+            if let Some((reads, writes, trims)) = all {
+                of_trims = Some(trims);
                 of_writes = writes.filter(|writes| *writes != reads);
                 sizes = reads;
             }
@@ -285,6 +356,10 @@ impl Reader<'_> {
                 }
             }
         }
+        if order.trims_before {
+            let at = given.and_then(|(name, ..)| options.get(name)).map_or(At::default(), |w| w.at);
+            self.trims_before(order, (&sizes, of_trims), at, draft);
+        }
         if !order.is_random {
             self.has_no_effect(options, "blockalign", "where access is sequential");
             self.stride(options, order, (sizes.1, is_mix), draft);
@@ -299,6 +374,64 @@ impl Reader<'_> {
             draft.set(settings::ALIGN.name, Level::Bytes(smallest));
         }
         (mean as u64).max(1)
+    }
+
+    /// `trimwrite`: a piece is discarded before its blocks are written.
+    fn trims_before(
+        &mut self,
+        order: Order,
+        (writes, trims): (&(String, u64), Option<(String, u64)>),
+        at: At,
+        draft: &mut Draft,
+    ) {
+        let trim = trims.as_ref().map_or(writes.1, |trims| trims.1);
+        let is_mix = writes.0.contains(',') || trims.is_some_and(|trims| trims.0.contains(','));
+        let fits = if order.is_random { trim == writes.1 } else { trim.is_multiple_of(writes.1.max(1)) };
+        if is_mix || !fits {
+            self.problem(
+                at,
+                "trimwrite with these sizes is not supported",
+                "write one size, or for rw=trimwrite discards that are a multiple of the writes: bs=4k,4k,16k",
+            );
+        }
+        draft.set(settings::TRIM_BEFORE.name, Level::Bytes(trim));
+    }
+
+    /// `sprandom`.
+    fn sprandom(&mut self, options: &Options, order: Order, draft: &mut Draft) {
+        let share = |text: &str| text.parse::<f64>().ok().filter(|share| *share > 0.0 && *share < 1.0);
+        let spare = self.value(options, "spr_op", share, "write a share between 0 and 1").unwrap_or(0.15);
+        let regions = self.count(options, "spr_num_regions", 100_000).unwrap_or(100);
+        if !self.flag(options, "sprandom") {
+            for name in ["spr_op", "spr_num_regions"] {
+                self.has_no_effect(options, name, "without sprandom");
+            }
+            return;
+        }
+        let at = options.get("sprandom").map_or(At::default(), |written| written.at);
+        if !order.is_random || !order.writes_only() || order.trims_before {
+            self.problem(at, "sprandom is for random writes", "write rw=randwrite");
+        }
+        if draft.copies.len() > 1 || draft.level(settings::THREADS.name).is_some() {
+            self.problem(at, "sprandom with several jobs on one device is not supported", "write numjobs=1");
+        }
+        // The whole device is written, each block at least once.
+        draft
+            .settings
+            .retain(|(name, _)| name != settings::DISTRIBUTION.name && name != settings::ALIGN.name);
+        let spare = (spare * 1e6).round() / 1e4;
+        draft.set(settings::SPRANDOM.name, Level::Text(format!("{spare}% in {regions} regions")));
+        draft.has_end = true;
+    }
+
+    /// `flow`: a weight among the jobs at the same time.
+    fn weight(&mut self, options: &Options, draft: &mut Draft) {
+        let group = self.value(options, "flow_id", value::number, "write a number").unwrap_or(0);
+        if let Some(weight) = self.count(options, "flow", 1_000_000) {
+            draft.weight = Some((weight, group));
+        } else {
+            self.has_no_effect(options, "flow_id", "without flow");
+        }
     }
 
     /// A gap between sequential blocks; one that goes back further than a block reads from the end.
@@ -319,12 +452,11 @@ impl Reader<'_> {
         }
         if step < 0 {
             draft.set(settings::REVERSE.name, Level::Flag(true));
-            self.note("rw: access begins with the last block; fio reads the first one and then goes back from the last but one");
         }
+        draft.set(settings::PASSES.name, Passes::Same.level());
         let step = step.unsigned_abs() as u64;
         if step > block {
             draft.set(settings::STRIDE.name, Level::Bytes(step));
-            self.note("rw: a pass over the file begins one block further than the one before, where fio begins at the same place");
         }
     }
 
@@ -335,15 +467,18 @@ impl Reader<'_> {
         let found = engine(name);
         let instead = "io_uring is used, or system calls where the kernel refuses it";
         match found {
+            Some(Engine::Nothing) => {
+                self.note(format!("ioengine: {name} issues no I/O: the figures are the cost of the load generator, not of a disk"));
+            }
             Some(Engine::Other(help)) => {
                 self.problem(written.at, format!("ioengine={name} is not supported"), help);
             }
-            Some(Engine::Elsewhere { .. }) if self.surroundings.is_target_named => {
+            Some(Engine::Elsewhere { .. }) if !self.surroundings.targets.is_empty() => {
                 self.note(format!(
                     "ioengine: {name} is not used: operations go to the file or device named beside --fio"
                 ));
             }
-            Some(Engine::Elsewhere { .. }) if has_own_path(options) => {
+            Some(Engine::Elsewhere { .. }) if has_own_path(options) || names_block_device(options) => {
                 self.note(format!("ioengine: in place of {name}, {instead}"));
             }
             Some(Engine::Elsewhere { how, .. }) => {
@@ -360,19 +495,29 @@ impl Reader<'_> {
             Some(Engine::Asynchronous) if !matches!(name, "io_uring" | "libaio") => {
                 self.note(format!("ioengine: in place of {name}, {instead}"));
             }
-            Some(Engine::Asynchronous | Engine::Synchronous) => {}
+            Some(Engine::Asynchronous | Engine::Synchronous | Engine::Space(_)) => {}
         }
         found.unwrap_or(Engine::Asynchronous)
     }
 
-    fn cache(&mut self, options: &Options, draft: &mut Draft) {
+    fn cache(&mut self, options: &Options, engine: Engine, draft: &mut Draft) {
         let direct = self.flag(options, "direct");
         let buffered = self.flag(options, "buffered");
         if let (true, true, Some(written)) = (direct, buffered, options.get("buffered")) {
             self.problem(written.at, "`direct` and `buffered` contradict each other", "keep one of them");
         }
-        // fio goes through the page cache unless told otherwise.
-        let is_direct = direct || (options.contains_key("buffered") && !buffered);
+        // fio goes through the page cache unless reported otherwise, but for engines that have a way of their own to the storage.
+        let is_past = engine.is_past_page_cache() && !has_own_path(options);
+        let is_direct = direct || is_past || (options.contains_key("buffered") && !buffered);
+        if is_past && !direct {
+            self.note_unless(
+                format!(
+                    "ioengine: {} does not use the page cache, and so direct I/O is used",
+                    options["ioengine"].value
+                ),
+                Some(settings::CACHE.name),
+            );
+        }
         draft.set(settings::CACHE.name, if is_direct { Cache::Direct } else { Cache::PageCache }.level());
         if self.value(options, "sync", value::sync, "write none, sync or dsync").unwrap_or(false) {
             draft.set(settings::WRITE_THROUGH.name, Level::Flag(true));
@@ -399,8 +544,13 @@ impl Reader<'_> {
             options,
             "random_distribution",
             value::distribution,
-            "random, zipf:EXPONENT or zoned:OPERATIONS/BLOCKS:..., the same for reads and writes",
+            "random, zipf:THETA, pareto:H, normal:DEVIATION, zoned:OPERATIONS/BLOCKS:..., zoned_abs:OPERATIONS/BYTES:... or sequence:BLOCK,..., the same for reads and writes",
         );
+        let is_moving = self.flag(options, "random_sequence_stride");
+        let distribution = match distribution {
+            Some(text) if text.starts_with("sequence") && is_moving => Some(format!("{text} moving")),
+            distribution => distribution,
+        };
         let is_uniform = distribution.as_ref().is_none_or(|text| text == "uniform");
         if let Some(text) = distribution.filter(|_| !is_uniform) {
             draft.set(settings::DISTRIBUTION.name, Level::Text(text));
@@ -408,10 +558,8 @@ impl Reader<'_> {
         if self.flag(options, "norandommap") || !is_uniform {
             return;
         }
-        let is_mix = draft.settings.iter().any(|(name, level)| {
-            *name == settings::WRITE_BLOCK_SIZE.name
-                || (*name == settings::BLOCK_SIZE.name && level.to_string().contains(','))
-        });
+        let is_mix = draft.level(settings::WRITE_BLOCK_SIZE.name).is_some()
+            || draft.level(settings::BLOCK_SIZE.name).is_some_and(|level| level.to_string().contains(','));
         match is_mix {
             true => self
                 .note("random offsets of several block sizes are drawn independently, as with norandommap"),
@@ -420,41 +568,7 @@ impl Reader<'_> {
         }
     }
 
-    fn content(&mut self, options: &Options, order: Order, draft: &mut Draft) {
-        let percent =
-            |text: &str| text.trim_end_matches('%').parse().ok().filter(|p| (0.0..=100.0).contains(p));
-        if let Some(share) = self.value(options, "buffer_compress_percentage", percent, "write a percentage")
-        {
-            draft.set(settings::COMPRESSIBLE.name, Level::Percent(share));
-        }
-        if self.flag(options, "zero_buffers") {
-            draft.set(settings::COMPRESSIBLE.name, Level::Percent(100.0));
-        }
-        let Some(written) = options.get("verify") else { return };
-        let at = written.at;
-        let method = written.value.split_once(':').map_or(written.value.as_str(), |(method, _)| method);
-        match method {
-            "0" => {}
-            "null" => self.problem(at, "verify=null is not supported", "write verify=crc32c, or remove it"),
-            method if !VERIFY_METHODS.contains(&method) => self.problem(
-                at,
-                format!("fio has no verify={method}"),
-                model::problem::did_you_mean(method, VERIFY_METHODS),
-            ),
-            _ if order.trims => self.note("verify: has no effect where blocks are discarded"),
-            method => {
-                if method != "crc32c" && method != "crc32c-intel" {
-                    self.note(format!("verify: crc32c is used in place of {method}"));
-                }
-                if order.writes_only() {
-                    self.note("verify: blocks are checked when they are read; run the same file with rw=read afterwards");
-                }
-                draft.set(settings::VERIFY.name, Level::Flag(true));
-            }
-        }
-    }
-
-    /// How many operations a copy has; none where it goes on for the measured time.
+    /// How many operations a copy has; none where it runs for the measured time.
     fn amount(&mut self, options: &Options, (bytes, block): (Option<u64>, u64), draft: &mut Draft) {
         const MOST: u64 = 1_000_000_000_000;
         draft.is_time_based = self.flag(options, "time_based");
@@ -464,6 +578,7 @@ impl Reader<'_> {
             let expected = "write bytes, such as 64k or 1g, or a percentage of size";
             match self.value(options, "io_size", value::size, expected)? {
                 Size::Bytes(bytes) => Some(bytes),
+                Size::Zones(zones) => zones.checked_mul(self.zone_bytes(options)),
                 Size::Percent(percent) => match bytes {
                     Some(whole) => Some((u128::from(whole) * u128::from(percent) / 100) as u64),
                     None => {
@@ -547,6 +662,7 @@ impl Reader<'_> {
                 self.note(format!("{name}: an open load; response time counts from the intended start"));
             }
         }
+        draft.latency = self.latency(options, rate);
         let process = |text: &str| ["linear", "poisson"].into_iter().find(|word| *word == text);
         let process = self.value(options, "rate_process", process, "write linear or poisson");
         if rate.is_none() {
@@ -583,6 +699,50 @@ impl Reader<'_> {
             }
         }
     }
+}
+
+impl Reader<'_> {
+    /// `latency_target` and what belongs to it.
+    fn latency(&mut self, options: &Options, rate: Option<f64>) -> Option<Latency> {
+        let micros = |text: &str| value::duration(text, 1e3);
+        let expected = "write microseconds, such as 500us";
+        let target = self.value(options, "latency_target", micros, expected).filter(|target| *target > 0);
+        let window = self.value(options, "latency_window", micros, expected);
+        let percent = |text: &str| {
+            let parts =
+                [(50.0, "p50"), (90.0, "p90"), (95.0, "p95"), (99.0, "p99"), (99.9, "p999"), (100.0, "max")];
+            let percent: f64 = text.parse().ok()?;
+            parts.into_iter().find(|(of, _)| *of == percent).map(|(_, part)| part)
+        };
+        let expected = "write 50, 90, 95, 99, 99.9 or 100";
+        let percentile = self.value(options, "latency_percentile", percent, expected);
+        let _ = self.flag(options, "latency_run");
+        let Some(target) = target else {
+            for name in ["latency_window", "latency_percentile", "latency_run"] {
+                self.has_no_effect(options, name, "without latency_target");
+            }
+            return None;
+        };
+        let at = options.get("latency_target").map_or(At::default(), |written| written.at);
+        if rate.is_some() {
+            let help = "remove the rate: the operations in flight are what is searched for";
+            self.problem(at, "`latency_target` with a rate is not supported", help);
+        }
+        // fio's own default where there is a target.
+        let window = window.filter(|window| *window > 0).unwrap_or(target);
+        Some(Latency { target, window, part: percentile.unwrap_or("max"), at })
+    }
+}
+
+/// Whether an engine for SCSI commands names a block device, not the character device beside it.
+fn names_block_device(options: &Options) -> bool {
+    let is_of_block_devices = |name: &str| matches!(name, "sg" | "libzbc");
+    options.get("ioengine").is_some_and(|written| is_of_block_devices(&written.value))
+        && options.get("filename").is_some_and(|written| {
+            let names = value::file_names(&written.value);
+            !names.is_empty()
+                && names.iter().all(|name| !name.starts_with("/dev/sg") && !name.starts_with("/dev/bsg"))
+        })
 }
 
 /// Whether libblkio reaches its storage by a path that Linux knows too.

@@ -44,17 +44,19 @@ pub(super) fn bytes(text: &str) -> Option<u64> {
     digits.parse::<u64>().ok()?.checked_mul(base.checked_pow(power)?)
 }
 
-/// A size in bytes, or a percentage of the file or device.
+/// A size in bytes, a percentage of the file or device, or a number of zones.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Size {
     Bytes(u64),
     Percent(u64),
+    Zones(u64),
 }
 
-/// `4g`, or `10%`.
+/// `4g`, `10%`, or `2z` for zones.
 pub(super) fn size(text: &str) -> Option<Size> {
     match text.strip_suffix('%') {
         Some(percent) => percent.trim().parse().ok().filter(|percent| *percent <= 100).map(Size::Percent),
+        None if text.ends_with(['z', 'Z']) => text[..text.len() - 1].parse().ok().map(Size::Zones),
         None => bytes(text).map(Size::Bytes),
     }
 }
@@ -152,15 +154,32 @@ pub(super) fn sync(text: &str) -> Option<bool> {
     }
 }
 
-/// `random`, `zipf:1.2` or `zoned:50/5:30/15:20/`, in the words of this program.
+/// `random`, `zipf:1.2`, `zoned:50/5:30/15:20/` and the others, in the words of this program.
 pub(super) fn distribution(text: &str) -> Option<String> {
     match text.split_once(':') {
         None if text == "random" => Some("uniform".into()),
         None if text == "zipf" => Some("zipf 1.1".into()),
         Some(("zipf", exponent)) => {
-            let exponent: f64 = exponent.parse().ok()?;
+            let exponent: f64 = exponent.split(':').next()?.parse().ok()?;
             (exponent > 0.0 && exponent <= 10.0).then(|| format!("zipf {exponent}"))
         }
+        None if text == "pareto" => Some("pareto 0.2".into()),
+        // The part behind a second colon moves the middle, which is another block anyway.
+        Some(("pareto", input)) => {
+            let h: f64 = input.split(':').next()?.parse().ok()?;
+            (h > 0.0 && h < 1.0).then(|| format!("pareto {h}"))
+        }
+        None if text == "normal" => Some("normal 0%".into()),
+        Some(("normal", input)) => {
+            let deviation: f64 = input.split(':').next()?.parse().ok()?;
+            (0.0..100.0).contains(&deviation).then(|| format!("normal {deviation}%"))
+        }
+        Some(("sequence", places)) => {
+            let places: Option<Vec<u64>> = places.split(',').map(|place| place.trim().parse().ok()).collect();
+            let places = places.filter(|places| places.len() <= 64)?;
+            Some(format!("sequence {}", places.iter().map(u64::to_string).collect::<Vec<_>>().join(",")))
+        }
+        Some(("zoned_abs", zones)) => zoned_by_bytes(zones),
         Some(("zoned", zones)) => zoned(zones),
         _ => None,
     }
@@ -208,6 +227,23 @@ fn zoned(text: &str) -> Option<String> {
         format!("{}% in {}%", operations.unwrap_or_default(), blocks.unwrap_or_default())
     });
     (is_whole && is_used && left > -1e-6).then(|| format!("zones {}", words.collect::<Vec<_>>().join(", ")))
+}
+
+/// `60/20g:30/100g:10/500g`: shares of the operations and lengths one behind another.
+fn zoned_by_bytes(text: &str) -> Option<String> {
+    let mut directions = text.split(',');
+    let first = directions.next()?;
+    if !directions.all(|other| other == first) {
+        return None;
+    }
+    let zone = |zone: &str| {
+        let (operations, length) = zone.split_once('/')?;
+        Some((operations.parse::<u64>().ok()?, block(length)?))
+    };
+    let zones: Option<Vec<(u64, u64)>> = first.split(':').map(zone).collect();
+    let zones = zones.filter(|zones| zones.iter().map(|zone| zone.0).sum::<u64>() == 100)?;
+    let words = zones.iter().map(|(share, length)| format!("{share}% in {length}B"));
+    Some(format!("zones {}", words.collect::<Vec<_>>().join(", ")))
 }
 
 /// The mean size of a mix, weighted by its shares.
@@ -259,7 +295,15 @@ mod tests {
         );
         assert_eq!(distribution("zoned:70/10:30/").unwrap(), "zones 70% in 10%, 30% in 90%");
         assert_eq!(distribution("zoned:70/10:30/20").unwrap(), "zones 70% in 10%, 30% in 20%, 0% in 70%");
-        for wrong in ["zoned:70/10:40/90", "zoned:70/90:30/20", "zoned:a/b", "pareto:0.2"] {
+        for wrong in [
+            "zoned:70/10:40/90",
+            "zoned:70/90:30/20",
+            "zoned:a/b",
+            "pareto:1",
+            "normal:100",
+            "sequence:a",
+            "zoned_abs:60/1g",
+        ] {
             assert_eq!(distribution(wrong), None, "{wrong}");
         }
         assert_eq!(duration("30", 1e9), Some(30_000_000_000));

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use hdrhistogram::Histogram;
 
-use super::{SqlioAccess, SqlioBuffering, SqlioKind, SqlioRun};
+use super::{Expansion, SqlioAccess, SqlioBuffering, SqlioKind, SqlioRun};
 
 /// Columns of the histogram: 0 to 23 ms, and everything above.
 const HISTOGRAM_COLUMNS: usize = 25;
@@ -120,6 +120,12 @@ fn write_report(out: &mut String, run: &SqlioRun, numbers: &SqlioNumbers) -> std
         }
     }
     for file in &run.files {
+        if let Some(Expansion { needed_bytes, present_bytes }) = file.expansion {
+            writeln!(out, "size of file {} needs to be: {needed_bytes} bytes", file.path)?;
+            writeln!(out, "current file size:\t{present_bytes} bytes")?;
+            writeln!(out, "need to expand by:\t{} bytes", needed_bytes.saturating_sub(present_bytes))?;
+            writeln!(out, "expanding {} ... done.", file.path)?;
+        }
         match file.size_mb {
             Some(size) => writeln!(out, "using specified size: {size} MB for file: {}", file.path)?,
             None => {

@@ -78,7 +78,7 @@ fn defaults_and_buffering_are_those_of_sqlio() {
 }
 
 #[test]
-fn every_problem_is_told_at_once() {
+fn every_problem_is_reported_at_once() {
     let problems = parse(
         &words("-kX -t0 -p1 -mC4 -q -fzigzag -Fparam.txt"),
         &param("a.dat\nb.dat 2 0xZZ 10\nc.dat 1 0 x\nd.dat 1 0 1 extra\n"),
@@ -88,7 +88,7 @@ fn every_problem_is_told_at_once() {
     for expected in [
         "`-kX`: the kind is R or W",
         "`-t0`: `0` is not a whole number from 1 to 256",
-        "`-p1`: binding threads to processors is not supported",
+        "`-p1`: binding threads to a processor is not supported",
         "`-mC4`",
         "SQLIO has no flag `-q`",
         "`zigzag` is no order of blocks",
@@ -121,10 +121,13 @@ fn each_file_of_a_parameter_file_has_its_threads_and_its_size() {
 
 #[test]
 fn dashes_and_quotes_of_a_word_processor_are_understood() {
-    let flags: Vec<String> =
-        ["\u{2013}kW", "\u{2212}b64", "\u{2014}S16", "\u{201c}/data/f.dat\u{201d}"].map(String::from).into();
-    let run = parse(&flags, &no_file).unwrap();
+    let flags: Vec<String> = ["\u{2013}kW", "\u{2212}b64", "\u{2014}S16", "\u{2013}F\u{201c}p.txt\u{201d}"]
+        .map(String::from)
+        .into();
+    let text = "\u{feff}# files\r\n\u{201c}/data/f.dat\u{201d} 2\u{a0}0x0 100\r\n";
+    let run = parse(&flags, &param(text)).unwrap();
     assert_eq!((run.kind, run.block_kib, run.files[0].path.as_str()), (SqlioKind::Write, 64, "/data/f.dat"));
+    assert_eq!((run.threads, run.files[0].size_mb), (2, Some(100)));
     assert_eq!(run.settings().get(&settings::OFFSET), Some(1 << 20));
     for path in ["E:\\testfile.dat", "e:", "\\\\server\\share\\f.dat"] {
         let problems = parse(&[path.to_string()], &no_file).unwrap_err().to_string();
@@ -134,24 +137,95 @@ fn dashes_and_quotes_of_a_word_processor_are_understood() {
 }
 
 #[test]
-fn what_has_no_effect_is_said() {
-    let run = parse(&words("-64 -i10 -LSi -UA f.dat"), &no_file).unwrap();
-    assert_eq!(run.notes.len(), 4, "{:?}", run.notes);
+fn a_letter_that_is_not_understood_is_named() {
+    for (flags, text, expected) in [
+        ("-t2\u{2013}o8", "", "an en dash (U+2013)"),
+        ("-frandom\u{2019}", "", "a typographic quote (U+2019)"),
+        ("-Fp.txt", "/data/f.dat 2 0\u{d7}0 100\n", "a multiplication sign (U+00D7)"),
+        ("-Fp.txt", "/data/f.dat 2 0x0 \u{2013}100\u{2026}\n", "an ellipsis (U+2026)"),
+    ] {
+        let read = |_: &str| Ok(text.to_string());
+        let problems = parse(&words(flags), &read).unwrap_err().to_string();
+        assert!(problems.contains(expected), "{flags}: {problems}");
+    }
 }
 
 #[test]
-fn a_file_that_is_made_is_told() {
+fn flags_that_are_refused_say_what_to_use() {
+    for (flags, what, help) in [
+        (
+            "-dEF t.dat",
+            "`-dEF`: this system has no drive letters",
+            "name the file in a folder of each disk, such as /mnt/e/t.dat /mnt/f/t.dat",
+        ),
+        (
+            "-dC",
+            "`-dC`: this system has no drive letters",
+            "name the file in a folder of each disk, such as /mnt/c/testfile.dat",
+        ),
+        ("-d", "`-d`: the letters of the drives are missing", "name the files"),
+        (
+            "-R1,2",
+            "`-R1,2`: a list of disk numbers is not supported",
+            "name the block devices as files, such as /dev/sdb (`lsblk` lists them)",
+        ),
+        (
+            "-pI3",
+            "`-pI3`: binding threads to a processor is not supported",
+            "leave it out and start `taskset -c 3 plimsoll disk --sqlio ...`",
+        ),
+        (
+            "-aR0x3",
+            "`-aR0x3`: binding threads to processors is not supported",
+            "leave it out and start `taskset MASK plimsoll disk --sqlio ...`, or vary `host.cpus`",
+        ),
+        (
+            "-mC4 -b8",
+            "`-mC4`: scattering one operation over several blocks is not supported",
+            "use a block of the same size: -b32 instead of -b8 -mC4",
+        ),
+    ] {
+        let problems = parse(&words(flags), &no_file).unwrap_err();
+        let [problem] = problems.0.as_slice() else { panic!("{flags}: {problems}") };
+        assert_eq!((problem.what.as_str(), problem.help.as_str()), (what, help), "{flags}");
+    }
+}
+
+#[test]
+fn what_has_no_effect_is_said() {
+    let run = parse(&words("-64 -i10 -LSi -UA -v1.1.1 -D3 f.dat"), &no_file).unwrap();
+    assert_eq!(run.notes.len(), 6, "{:?}", run.notes);
+}
+
+#[test]
+fn a_file_that_is_made_or_extended_is_reported() {
     let mut run = parse(&words("there.dat new.dat"), &no_file).unwrap();
-    run.find_missing(|file| file == "there.dat");
+    run.find_sizes(|file| (file == "there.dat").then_some(1 << 20));
     assert_eq!(run.notes, ["`new.dat` does not exist: it is made with 1GiB, and kept"]);
     let text = report(&run, &numbers());
-    for line in ["using current size: 0 MB for file: there.dat", "using default size: 0 MB for file: new.dat"]
-    {
-        assert!(text.lines().any(|found| found == line), "{text}");
-    }
+    let expected = "\
+using current size: 0 MB for file: there.dat
+size of file new.dat needs to be: 1073741824 bytes
+current file size:\t0 bytes
+need to expand by:\t1073741824 bytes
+expanding new.dat ... done.
+using default size: 0 MB for file: new.dat
+";
+    assert!(text.contains(expected), "{text}");
     let mut run = parse(&words("-Fp.txt"), &param("new.dat 1 0x0 16\n")).unwrap();
-    run.find_missing(|_| false);
-    assert_eq!(run.notes, ["`new.dat` does not exist: it is made with 16MiB, and kept"]);
+    for (present, expected) in [
+        (None, Some((16 << 20, 0))),
+        (Some(4 << 20), Some((16 << 20, 4 << 20))),
+        (Some(16 << 20), None),
+        (Some(64 << 20), None),
+    ] {
+        run.notes.clear();
+        run.find_sizes(|_| present);
+        let found = run.files[0].expansion.map(|of| (of.needed_bytes, of.present_bytes));
+        assert_eq!(found, expected, "{present:?}");
+        assert_eq!(run.notes.len(), usize::from(present.is_none()));
+        assert_eq!(report(&run, &numbers()).contains("need to expand by:"), expected.is_some());
+    }
 }
 
 /// Latencies of a run: 10 operations of 0.5 ms, 60 of 3.2 ms, 30 of 100 ms.

@@ -114,8 +114,13 @@ fn a_thread_carries_out_its_queue_in_order_and_each_ticket_once() {
         ("access", "sequential"),
     ]));
     let plan = plan.unwrap();
-    let ready =
-        super::super::prepare::prepare(&plan, 1, (&mut Vec::new(), &Unannounced), &mut |_| true).unwrap();
+    let ready = super::super::prepare::prepare(
+        &plan,
+        1,
+        (&mut super::super::prepare::Kept::default(), &Unannounced),
+        &mut |_| true,
+    )
+    .unwrap();
     let share = super::Share { lane: 0, index: 0, of: 1, in_flight_max: 3, seed: 1 };
     let mut worker = super::super::calls::CallWorker::new(&plan, &ready, &share, true).unwrap();
     use engine::workload::{Admission, Operation, Worker};

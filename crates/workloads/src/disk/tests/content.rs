@@ -81,3 +81,79 @@ fn a_preparation_that_failed_is_recorded_with_the_device_it_was_for() {
     }
     assert!(!reading.facts().contains_key("preparation"));
 }
+
+#[test]
+fn a_file_is_preconditioned_once_and_in_full_and_a_foreign_one_never() {
+    let folder = Scratch::new("precondition");
+    let path = folder.path("f");
+    let settings = [("size", "1MiB"), ("block_size", "512B"), ("precondition", "true")];
+    let mut run = disk(&path, &settings);
+    let mut content = Vec::new();
+    for seed in 1..=2 {
+        run.prepare(seed, &mut |_| true).unwrap();
+        assert_eq!(run.facts()["precondition.written_bytes"], Level::Bytes(2 << 20));
+        content.push(fs::read(&path).unwrap());
+    }
+    assert_eq!(content[0].len(), 1 << 20);
+    assert!(content[0] == content[1], "the second trial wrote it again");
+    run.clean_up().unwrap();
+    // A load that reads writes here: what others made is left alone.
+    fs::write(&path, vec![7; 1 << 20]).unwrap();
+    let mut foreign = disk(&path, &settings);
+    assert!(foreign.check().to_string().contains("was not created by Plimsoll"), "{}", foreign.check());
+    assert!(foreign.prepare(1, &mut |_| true).is_err());
+    assert!(fs::read(&path).unwrap() == vec![7; 1 << 20]);
+    // Named, it is written in full.
+    let name = path.display().to_string();
+    let mut named = disk(&path, &[("precondition", "true"), ("overwrite", &name)]);
+    named.prepare(1, &mut |_| true).unwrap();
+    let content = fs::read(&path).unwrap();
+    assert!(content.chunks(4096).all(|chunk| chunk != vec![7; 4096]));
+}
+
+#[test]
+fn an_interrupted_preconditioning_leaves_nothing() {
+    let folder = Scratch::new("precondition-interrupted");
+    let path = folder.path("f");
+    let mut run = disk(&path, &[("size", "1MiB"), ("precondition", "true")]);
+    let mut said = Vec::new();
+    let stopped = run.prepare(1, &mut |text| {
+        said.push(text.to_string());
+        !text.contains("pass 2")
+    });
+    assert!(stopped.is_err());
+    assert!(said.last().unwrap().starts_with("preconditioning, pass 2 of 2"), "{said:?}");
+    run.clean_up().unwrap();
+    assert!(!path.exists());
+}
+
+#[test]
+fn data_compresses_like_a_file_that_is_named() {
+    let folder = Scratch::new("compressible-like");
+    let mut half = vec![0_u8; 1 << 20];
+    for piece in half.chunks_mut(4096) {
+        super::super::content::Filler::new(50.0).fill(piece, 5);
+    }
+    for (name, content, percent) in [
+        ("text", b"uid=somebody,ou=people\n".repeat(50_000), 95.0..=100.0),
+        ("half", half.clone(), 45.0..=55.0),
+        ("short", half[..3000].to_vec(), 30.0..=70.0),
+    ] {
+        let (like, path) = (folder.path("like"), folder.path(name));
+        fs::write(&like, content).unwrap();
+        let like = like.display().to_string();
+        let mut run = disk(&path, &[("size", "1MiB"), ("compressible_like", &like)]);
+        assert!(run.check().is_empty(), "{name}: {}", run.check());
+        run.prepare(1, &mut |_| true).unwrap();
+        let Level::Percent(planned) = run.facts()["compressible"] else { panic!("{:?}", run.facts()) };
+        assert!(percent.contains(&planned), "{name}: {planned}");
+        let written = super::super::sample::of_file(&path).unwrap();
+        assert!(percent.contains(&(written.repeated_share * 100.0)), "{name}: {written:?}");
+    }
+    let empty = folder.path("empty");
+    fs::write(&empty, "").unwrap();
+    for like in ["/proc/none", "/dev/null", empty.to_str().unwrap()] {
+        let problems = disk(&folder.path("g"), &[("compressible_like", like)]).check().to_string();
+        assert!(problems.contains("cannot be sampled"), "{like}: {problems}");
+    }
+}

@@ -30,7 +30,7 @@ fn a_job_is_what_differs_from_the_settings_beside_it() {
 }
 
 #[test]
-fn every_mistake_in_jobs_is_told() {
+fn every_mistake_in_jobs_is_reported() {
     for (texts, expected) in [
         (&["nameless"][..], "it has no name"),
         (&["a b:", "a-b:"], "the same names of operations"),

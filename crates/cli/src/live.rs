@@ -1,0 +1,89 @@
+//! `--live FILE`: a CSV line for each operation and interval while a measurement runs, to be followed with `tail -f` or plotted.
+
+use std::fs::File;
+use std::io::Write;
+use std::path::Path;
+use std::sync::Mutex;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use engine::stream::{RunEvent, Subscriber};
+use model::Interval;
+
+use crate::carry_out::Failure;
+use crate::progress::Progress;
+
+/// The columns. Times of operations in milliseconds.
+const HEAD: &str = "unix_s,trial,phase,elapsed_s,operation,load,rate_per_s,bytes_per_s,failed,in_flight,response_mean_ms,\
+                    response_p50_ms,response_p99_ms,response_max_ms\n";
+
+/// The file, and the trial that runs.
+pub(crate) struct Live(Mutex<Option<(File, String)>>);
+
+impl Live {
+    /// Opens the file and writes the head; nothing is written without a path.
+    pub(crate) fn begin(path: Option<&Path>) -> Result<Live, Failure> {
+        let Some(path) = path else { return Ok(Live(Mutex::new(None))) };
+        let failed = |error: std::io::Error| {
+            Failure::failed(format!("--live: {} cannot be written: {error}", path.display()))
+        };
+        let output = files::Output::create(path, files::SHARED_FILE).map_err(failed)?;
+        let mut file = output.into_file().map_err(failed)?;
+        // The reader of a pipe could block the measurement by not reading.
+        if !file.metadata().map_err(failed)?.is_file() {
+            return Err(Failure::usage(format!(
+                "error: --live: {} is not a regular file\n  name a file, and follow it with tail -f",
+                path.display()
+            )));
+        }
+        file.write_all(HEAD.as_bytes()).map_err(failed)?;
+        Ok(Live(Mutex::new(Some((file, String::new())))))
+    }
+}
+
+impl Subscriber for Live {
+    /// A write error, for instance on a full disk, ends the file: the record has the same figures.
+    fn happens(&self, happening: &RunEvent<'_>) {
+        let mut state = self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let Some((file, trial)) = state.as_mut() else { return };
+        let written = match happening {
+            RunEvent::Trial { decision, .. } => {
+                *trial = decision.trial.id();
+                Ok(())
+            }
+            RunEvent::Interval(rows) => {
+                let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
+                let lines: String = rows.iter().map(|row| line(now, trial, row)).collect();
+                file.write_all(lines.as_bytes())
+            }
+            _ => Ok(()),
+        };
+        if let Err(error) = written {
+            crate::output::say(&format!("warning: --live: no more lines are written: {error}"));
+            *state = None;
+        }
+    }
+}
+
+fn line(now_s: f64, trial: &str, row: &Interval) -> String {
+    let Interval { phase, end_s, operation, load, failed, concurrency, response, .. } = row;
+    let (rate, bytes) = (row.rate_per_s(), row.bytes_per_s());
+    let times = [response.mean, response.p50, response.p99, response.max].map(|ms| format!("{ms:.4}"));
+    // An operation without a completion has no times.
+    let times = if row.completed > 0 { times.join(",") } else { ",,,".into() };
+    format!(
+        "{now_s:.3},{},{},{end_s:.3},{},{load},{rate:.3},{bytes:.0},{failed},{concurrency:.3},{times}\n",
+        report::csv_text(trial),
+        phase.word(),
+        report::csv_text(operation),
+    )
+}
+
+/// Progress on the terminal and lines in the file.
+pub(crate) struct Subscribers<'a>(pub(crate) &'a Progress, pub(crate) &'a Live);
+
+impl Subscriber for Subscribers<'_> {
+    fn happens(&self, happening: &RunEvent<'_>) {
+        self.0.happens(happening);
+        self.1.happens(happening);
+    }
+}
