@@ -64,7 +64,7 @@ const CARRIED: f64 = 0.97;
 struct ResourceChange {
     factor: String,
     resource: HostResource,
-    turn: Direction,
+    direction: Direction,
     in_force: Level,
     level: Level,
     /// The level is based on what the service received, not on the configured level.
@@ -78,9 +78,9 @@ impl ResourceChange {
 
     /// The changed amount as a share of the present one.
     fn share(&self) -> Option<f64> {
-        match (self.turn, &self.level) {
+        match (self.direction, &self.level) {
             // Exact except for whole CPUs, which are rounded; the present level may be unlimited.
-            (Direction::Taken, level) if !matches!(level, Level::Count(_)) => Some(PROOF_SHARE),
+            (Direction::Reduced, level) if !matches!(level, Level::Count(_)) => Some(PROOF_SHARE),
             (_, level) => share_of(level, &self.in_force),
         }
         .filter(|share| *share > 0.0 && !(NEARLY_ALL..=1.0 / NEARLY_ALL).contains(share))
@@ -111,9 +111,9 @@ fn settable(study: &Study) -> Option<&RunRecord> {
 }
 
 /// The reductions and possible increases, one resource after the other.
-fn turnings(study: &Study) -> Vec<ResourceChange> {
+fn resource_changes(study: &Study) -> Vec<ResourceChange> {
     let Some(record) = settable(study) else { return Vec::new() };
-    let mut turnings: Vec<ResourceChange> = Vec::new();
+    let mut changes: Vec<ResourceChange> = Vec::new();
     let resources: BTreeSet<HostResource> =
         record.run.settable.keys().filter_map(|factor| resource_of(record, factor)).collect();
     for resource in resources {
@@ -125,10 +125,10 @@ fn turnings(study: &Study) -> Vec<ResourceChange> {
             }
             _ => None,
         });
-        let turning = |factor: &String, turn, in_force: &Level, level: &Level, starved| ResourceChange {
+        let change = |factor: &String, direction, in_force: &Level, level: &Level, starved| ResourceChange {
             factor: factor.clone(),
             resource,
-            turn,
+            direction,
             in_force: in_force.clone(),
             level: level.clone(),
             starved,
@@ -136,20 +136,20 @@ fn turnings(study: &Study) -> Vec<ResourceChange> {
         let taken = factors.clone().find_map(|(factor, in_force, reduced, _)| {
             let starved = starved_level(record, factor);
             let level = starved.as_ref().or(reduced.as_ref())?;
-            Some(turning(factor, Direction::Taken, in_force, level, starved.is_some()))
+            Some(change(factor, Direction::Reduced, in_force, level, starved.is_some()))
         });
         // Only the first limiting resource is increased: increasing another one would not overcome it.
         let given = factors
             .filter(|(_, in_force, _, _)| **in_force != Level::Unlimited)
             .map(|(factor, in_force, _, raised)| {
                 let raised = raised.as_ref().filter(|_| !is_starved(record, factor, in_force));
-                raised.map(|level| turning(factor, Direction::Given, in_force, level, false))
+                raised.map(|level| change(factor, Direction::Raised, in_force, level, false))
             })
             .next()
             .flatten();
-        turnings.extend(taken.into_iter().chain(given).filter(|one| one.share().is_some()));
+        changes.extend(taken.into_iter().chain(given).filter(|one| one.share().is_some()));
     }
-    turnings
+    changes
 }
 
 /// The reduced level if the service received less CPU time than configured, because others used the rest: a
@@ -227,16 +227,16 @@ impl Design for Proving {
             Next::Enough(why) => why,
             next => return next,
         };
-        let turnings = turnings(study);
-        if turnings.is_empty() {
+        let changes = resource_changes(study);
+        if changes.is_empty() {
             return Next::Enough(format!("{before}; no resource could be changed for a proof"));
         }
         for round in 1..=TRIALS_MAX as u32 {
             let replicate = self.rounds_before + round;
-            let mut wanted: Vec<(Treatment, String)> = turnings
+            let mut wanted: Vec<(Treatment, String)> = changes
                 .iter()
-                .filter(|turning| is_wanted(study, &turnings, turning, replicate))
-                .map(|turning| (turning.treatment(), question(turning)))
+                .filter(|change| is_wanted(study, &changes, change, replicate))
+                .map(|change| (change.treatment(), question(change)))
                 .collect();
             if wanted.is_empty() {
                 return Next::Enough(format!("{before}; the proof is settled after {} rounds", round - 1));
@@ -275,38 +275,40 @@ impl Design for Proving {
 }
 
 /// The question of a trial in the proof.
-fn question(turning: &ResourceChange) -> String {
-    let ResourceChange { factor, level, .. } = turning;
-    match turning.turn {
-        Direction::Taken => format!("does throughput follow when {factor} is reduced to {level}?"),
-        Direction::Given => format!("does throughput follow when {factor} is raised to {level}?"),
+fn question(change: &ResourceChange) -> String {
+    let ResourceChange { factor, level, .. } = change;
+    match change.direction {
+        Direction::Reduced => format!("does throughput follow when {factor} is reduced to {level}?"),
+        Direction::Raised => format!("does throughput follow when {factor} is raised to {level}?"),
     }
 }
 
 /// Whether a round requires a change: until it is conclusive; an increase only if the reduction did not rule
 /// the resource out.
-fn is_wanted(study: &Study, turnings: &[ResourceChange], turning: &ResourceChange, replicate: u32) -> bool {
-    let taken = turnings.iter().find(|one| {
-        turning.turn == Direction::Given && one.turn == Direction::Taken && one.resource == turning.resource
+fn is_wanted(study: &Study, changes: &[ResourceChange], change: &ResourceChange, replicate: u32) -> bool {
+    let taken = changes.iter().find(|one| {
+        change.direction == Direction::Raised
+            && one.direction == Direction::Reduced
+            && one.resource == change.resource
     });
     let is_its_turn = taken.is_none_or(|taken| {
         is_over(study, taken, replicate)
             && answer(&elasticities(study, taken, replicate, rate_of_record)).1 != ProofAnswer::Rejected
     });
-    is_its_turn && !is_over(study, turning, replicate)
+    is_its_turn && !is_over(study, change, replicate)
 }
 
 /// Whether no further round of a change is needed: the rounds before `replicate` are conclusive, their
 /// maximum number is reached, or the change failed too often.
-fn is_over(study: &Study, turning: &ResourceChange, replicate: u32) -> bool {
-    let treatment = turning.treatment();
+fn is_over(study: &Study, change: &ResourceChange, replicate: u32) -> bool {
+    let treatment = change.treatment();
     let failures = study.runs.iter().filter(|record| {
         record.run.trial.treatment == treatment
             && record.run.trial.replicate < replicate
             && matches!(record.run.ending, Ending::Failed(_))
     });
-    let tried = tried(study, turning, replicate).len() as u32;
-    let elasticities = elasticities(study, turning, replicate, rate_of_record);
+    let tried = tried(study, change, replicate).len() as u32;
+    let elasticities = elasticities(study, change, replicate, rate_of_record);
     let is_in_vain = tried >= ROUNDS.0 && elasticities.is_empty();
     if failures.count() >= FAILURES_MAX || tried >= ROUNDS.1 || is_in_vain {
         return true;
@@ -322,8 +324,8 @@ fn is_over(study: &Study, turning: &ResourceChange, replicate: u32) -> bool {
 }
 
 /// The rounds before `replicate` with this change.
-fn tried(study: &Study, turning: &ResourceChange, replicate: u32) -> Vec<u32> {
-    let treatment = turning.treatment();
+fn tried(study: &Study, change: &ResourceChange, replicate: u32) -> Vec<u32> {
+    let treatment = change.treatment();
     let trials = study.runs.iter().map(|record| &record.run.trial);
     let mut rounds: Vec<u32> = trials
         .filter(|trial| trial.treatment == treatment && trial.replicate < replicate)
@@ -346,21 +348,21 @@ fn rate_of_record(study: &Study, at: usize) -> Option<f64> {
 /// without too many failures.
 fn elasticities(
     study: &Study,
-    turning: &ResourceChange,
+    change: &ResourceChange,
     replicate: u32,
     rate: impl Fn(&Study, usize) -> Option<f64>,
 ) -> Vec<f64> {
-    pairs(study, turning, replicate, rate).into_iter().map(|(elasticity, _)| elasticity).collect()
+    pairs(study, change, replicate, rate).into_iter().map(|(elasticity, _)| elasticity).collect()
 }
 
 /// The same, with the logarithm of the throughput ratio.
 fn pairs(
     study: &Study,
-    turning: &ResourceChange,
+    change: &ResourceChange,
     replicate: u32,
     rate: impl Fn(&Study, usize) -> Option<f64>,
 ) -> Vec<(f64, f64)> {
-    let treatment = turning.treatment();
+    let treatment = change.treatment();
     let find = |wanted: &Treatment, round: u32| {
         let at = study.runs.iter().position(|record| {
             let run = &record.run;
@@ -369,24 +371,24 @@ fn pairs(
         let record = study.runs.get(at)?;
         Some((record, rate(study, at).filter(|rate| *rate > 0.0 && !failing(record))?))
     };
-    let share = |baseline: &RunRecord, turned: &RunRecord| match turning.turn {
+    let share = |baseline: &RunRecord, changed: &RunRecord| match change.direction {
         // For a shared resource, the reduction is relative to what the service received in the neighbouring
         // baseline.
-        Direction::Taken if turning.starved => {
+        Direction::Reduced if change.starved => {
             let had = of_services(baseline, metrics::PROCESS_BUSY_CPUS)?;
-            Some(turning.level.as_number()? / had).filter(|share| *share < NEARLY_ALL)
+            Some(change.level.as_number()? / had).filter(|share| *share < NEARLY_ALL)
         }
         // The service did not receive the increase, because others used it.
-        Direction::Given if is_starved(turned, &turning.factor, &turning.level) => None,
+        Direction::Raised if is_starved(changed, &change.factor, &change.level) => None,
         // The offered load was completed: how far throughput would have increased is unknown.
-        Direction::Given if carried_all(turned) && !carried_all(baseline) => None,
-        _ => turning.share(),
+        Direction::Raised if carried_all(changed) && !carried_all(baseline) => None,
+        _ => change.share(),
     };
-    let pairs = tried(study, turning, replicate).into_iter().filter_map(|round| {
-        let ((baseline, base), (turned, rate)) =
+    let pairs = tried(study, change, replicate).into_iter().filter_map(|round| {
+        let ((baseline, base), (changed, rate)) =
             (find(&Treatment::Baseline, round)?, find(&treatment, round)?);
-        let change = (rate / base).ln();
-        Some((change / share(baseline, turned)?.ln(), change))
+        let effect = (rate / base).ln();
+        Some((effect / share(baseline, changed)?.ln(), effect))
     });
     pairs.filter(|(elasticity, _)| elasticity.is_finite()).collect()
 }
@@ -418,27 +420,27 @@ fn answer(elasticities: &[f64]) -> (Option<Estimate>, ProofAnswer) {
 pub(crate) fn result(study: &Study, trials: &[TrialResult]) -> Option<ProofResult> {
     let record = settable(study)?;
     let rate = |_: &Study, at: usize| trials.get(at)?.whole().map(|whole| whole.rate_per_s);
-    let turned = turnings(study);
-    let rows = turned.iter().filter_map(|turning| {
-        if turning.turn == Direction::Given && tried(study, turning, u32::MAX).is_empty() {
+    let changes = resource_changes(study);
+    let rows = changes.iter().filter_map(|change| {
+        if change.direction == Direction::Raised && tried(study, change, u32::MAX).is_empty() {
             return None;
         }
-        let (elasticities, changes): (Vec<f64>, Vec<f64>) =
-            pairs(study, turning, u32::MAX, rate).into_iter().unzip();
+        let (elasticities, effects): (Vec<f64>, Vec<f64>) =
+            pairs(study, change, u32::MAX, rate).into_iter().unzip();
         let (elasticity, answer) = answer(&elasticities);
         Some(ProofRow {
-            resource: turning.resource,
-            factor: turning.factor.clone(),
-            turn: turning.turn,
-            in_force: turning.in_force.to_string(),
-            level: turning.level.to_string(),
+            resource: change.resource,
+            factor: change.factor.clone(),
+            direction: change.direction,
+            in_force: change.in_force.to_string(),
+            level: change.level.to_string(),
             rounds: elasticities.len() as u32,
-            throughput_ratio: mean(&changes).map(f64::exp),
+            throughput_ratio: mean(&effects).map(f64::exp),
             elasticity,
             answer: match answer {
                 // More memory helps only after it is filled, which may take longer than a trial.
                 ProofAnswer::Rejected
-                    if (turning.turn, turning.resource) == (Direction::Given, HostResource::Memory) =>
+                    if (change.direction, change.resource) == (Direction::Raised, HostResource::Memory) =>
                 {
                     ProofAnswer::Unclear
                 }
@@ -450,12 +452,12 @@ pub(crate) fn result(study: &Study, trials: &[TrialResult]) -> Option<ProofResul
     let not_varied = record.run.settable.iter().filter_map(|(factor, settable)| match settable {
         Settable::No(why) => {
             let resource = resource_of(record, factor)?;
-            let is_open = turned.iter().all(|turning| turning.resource != resource);
+            let is_open = changes.iter().all(|change| change.resource != resource);
             is_open.then(|| NotVaried { factor: factor.clone(), why: why.clone() })
         }
         Settable::Yes { .. } => None,
     });
-    let taken = rows.iter().filter(|row| row.turn == Direction::Taken);
+    let taken = rows.iter().filter(|row| row.direction == Direction::Reduced);
     let elasticities: Vec<Estimate> = taken.filter_map(|row| row.elasticity).collect();
     let half = elasticities.iter().map(|e| ((e.high - e.low) / 2.0).powi(2)).sum::<f64>().sqrt();
     let left = 1.0 - elasticities.iter().map(|e| e.value).sum::<f64>();
@@ -510,8 +512,8 @@ fn weighed(proof: &ProofResult) -> Vec<JudgedResource> {
     let of_a_resource = rows.chunk_by(|one, other| one.resource == other.resource);
     of_a_resource
         .filter_map(|rows| {
-            let of = |turn| rows.iter().copied().find(|row| row.turn == turn);
-            let standing = standing(of(Direction::Taken), of(Direction::Given));
+            let of = |direction| rows.iter().copied().find(|row| row.direction == direction);
+            let standing = standing(of(Direction::Reduced), of(Direction::Raised));
             Some(JudgedResource { resource: rows.first()?.resource, standing })
         })
         .collect()
@@ -535,7 +537,7 @@ pub(crate) fn weigh(verdict: Verdict, document: &ResultDocument) -> Verdict {
     let of_flushes =
         |seen: &Resource| seen.class == ResourceClass::Disk && seen.detail == Some(Detail::Flushes);
     let together = |resources, sign| proved(Limit::Together { resources, sign }, None);
-    let taken = || proof.rows.iter().filter(|row| row.turn == Direction::Taken);
+    let taken = || proof.rows.iter().filter(|row| row.direction == Direction::Reduced);
     let sum: f64 = taken().filter_map(|row| row.elasticity).map(|elasticity| elasticity.value).sum();
     // Each resource alone may be unproved. That throughput needs several together is conclusive, unless
     // increasing one of them helps.
@@ -545,7 +547,7 @@ pub(crate) fn weigh(verdict: Verdict, document: &ResultDocument) -> Verdict {
         .collect();
     let helps = proof.rows.iter().any(|row| {
         let gains = matches!(row.answer, ProofAnswer::Confirmed | ProofAnswer::Contributing);
-        row.turn == Direction::Given && gains
+        row.direction == Direction::Raised && gains
     });
     match (limits.as_slice(), at_corner.as_slice()) {
         ([_, _, ..], _) if sum > CORNER => together(limits, JointEvidence::EachFollowed),

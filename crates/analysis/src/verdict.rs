@@ -24,6 +24,8 @@ use crate::statistics::median;
 
 /// Standard deviations by which the operations in flight at the edges of a phase may differ from their mean.
 const EDGES: f64 = 3.0;
+/// Shorter trials have no CPU utilization: the kernel counts CPU time in clock ticks of 10 ms.
+const CPU_COUNTED_S: f64 = 0.1;
 
 /// The verdict of a study from its findings. It is about the baseline, if one of its trials completed; the
 /// treatments show what would change. If operations are consecutive, it is that of the longest step.
@@ -387,7 +389,8 @@ fn inconclusive(
             Some(_) => {}
         }
         if measured.host_mean(metrics::CPU_BUSY_SHARE).is_none() {
-            lacks.insert(Missing::CpuUse);
+            let is_short = measured.length_s() < CPU_COUNTED_S;
+            lacks.insert(if is_short { Missing::LongerTrial } else { Missing::CpuUse });
         }
         if measured.is_storage() && measured.devices().is_empty() {
             lacks.insert(Missing::Device);

@@ -392,7 +392,7 @@ impl Session<'_> {
         let mut before_start = FactorChanges {
             session: self,
             stream,
-            turned: AppliedChanges::new(self.journal, self.registry.carry_out),
+            applied: AppliedChanges::new(self.journal, self.registry.carry_out),
             factors: Vec::new(),
         };
         for (variation, level) in early {
@@ -462,7 +462,7 @@ impl Session<'_> {
         let mut turning = FactorChanges {
             session: self,
             stream,
-            turned: AppliedChanges::new(self.journal, self.registry.carry_out),
+            applied: AppliedChanges::new(self.journal, self.registry.carry_out),
             factors: Vec::new(),
         };
         for (variation, level) in factors {
@@ -517,7 +517,7 @@ impl Session<'_> {
         &self,
         workload: &dyn Workload,
         processes: &[u32],
-        turned: &[(String, Box<dyn Factor>)],
+        applied: &[(String, Box<dyn Factor>)],
     ) -> BTreeMap<String, Settable> {
         let mut found = BTreeMap::new();
         for kind in self.registry.factors {
@@ -529,8 +529,8 @@ impl Session<'_> {
                 continue;
             }
             // An active factor knows the previous state, and so the maximum.
-            let of_turned = turned.iter().find(|(turned, _)| turned == path);
-            let settable = match of_turned {
+            let of_applied = applied.iter().find(|(applied, _)| applied == path);
+            let settable = match of_applied {
                 Some((_, factor)) => settable(&**factor),
                 None => (kind.open)(&on).and_then(|factor| settable(&*factor)),
             };
@@ -554,7 +554,7 @@ fn settable(factor: &dyn Factor) -> Result<Settable, Unavailable> {
 struct FactorChanges<'a> {
     session: &'a Session<'a>,
     stream: &'a Stream<'a>,
-    turned: AppliedChanges<'a>,
+    applied: AppliedChanges<'a>,
     /// The factors by path.
     factors: Vec<(String, Box<dyn Factor>)>,
 }
@@ -574,7 +574,7 @@ impl FactorChanges<'_> {
         let kind = self.session.registry.factor(path).ok_or_else(|| set("there is no such factor".into()))?;
         let mut factor = (kind.open)(on).map_err(|why| set(why.0))?;
         factor.check(level).map_err(|why| set(why.0))?;
-        self.turned.announce(path, &*factor, level).map_err(set)?;
+        self.applied.announce(path, &*factor, level).map_err(set)?;
         let settling = factor.set(level).map_err(|why| set(why.0))?;
         std::thread::sleep(std::time::Duration::from_nanos(settling));
         let in_force = factor.read().map_err(|why| set(why.0))?;
@@ -595,14 +595,14 @@ impl FactorChanges<'_> {
 
     /// Undoes everything after a factor could not be set, and returns the reason with the remaining changes.
     fn give_up(mut self, why: String, lasting: &mut SessionState<'_>) -> Ending {
-        let left = self.turned.undo();
+        let left = self.applied.undo();
         lasting.not_restored.extend(left.iter().cloned());
         Ending::Failed([vec![why], left].concat().join("; "))
     }
 
     fn undo(mut self, run: &Run, lasting: &mut SessionState<'_>) {
         self.factors.clear();
-        for left in self.turned.undo() {
+        for left in self.applied.undo() {
             self.stream.event(end_of(run), EventKind::Setting, format!("could not be restored: {left}"));
             lasting.not_restored.push(left);
         }

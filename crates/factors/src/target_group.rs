@@ -152,7 +152,7 @@ mod tests {
         let homes = || std::fs::read_to_string(format!("/proc/{}/cgroup", tree.process())).unwrap();
         let before = homes();
         let mut undo_steps = Vec::new();
-        let mut turned = Vec::new();
+        let mut applied = Vec::new();
         let io = IoLimits::parse("read 400/s and write 5MiB/s").unwrap().to_level();
         let levels = [
             (TARGET_GROUP, Level::Flag(true), vec![controller(cgroup::MEMORY)]),
@@ -169,10 +169,10 @@ mod tests {
             let mut factor = opened.unwrap();
             undo_steps.push(UndoSteps(factor.undo(&Level::Unlimited).unwrap()));
             factor.set(&level).unwrap();
-            turned.push((kind, factor, level));
+            applied.push((kind, factor, level));
         }
         // Read after all are set, to detect one that lifts another one.
-        for (kind, factor, level) in &turned {
+        for (kind, factor, level) in &applied {
             if kind.info.path != TARGET_GROUP.info.path {
                 assert_eq!(factor.read().unwrap(), *level, "{}", kind.info.path);
             }

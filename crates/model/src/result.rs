@@ -537,7 +537,8 @@ pub struct ProofRow {
     /// The resource.
     pub resource: HostResource,
     /// The direction of the change.
-    pub turn: Direction,
+    #[serde(rename = "turn")]
+    pub direction: Direction,
     /// The level in the baseline.
     pub in_force: String,
     /// The changed level.
@@ -555,20 +556,21 @@ pub struct ProofRow {
 
 /// The direction of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
 pub enum Direction {
     /// Reduced: shows whether the resource is needed.
-    Taken,
+    #[serde(rename = "taken")]
+    Reduced,
     /// Increased: shows whether more of it would help.
-    Given,
+    #[serde(rename = "given")]
+    Raised,
 }
 
 impl Direction {
     /// Its word.
     pub fn word(self) -> &'static str {
         match self {
-            Direction::Taken => "taken",
-            Direction::Given => "given",
+            Direction::Reduced => "taken",
+            Direction::Raised => "given",
         }
     }
 }

@@ -222,6 +222,8 @@ pub enum Missing {
     GeneratorUndisturbed,
     /// The utilization of the CPUs.
     CpuUse,
+    /// A longer trial: the kernel counts CPU time in clock ticks of 10 ms.
+    LongerTrial,
     /// The block device of the files.
     Device,
     /// The queue of the block device of the files.

@@ -765,7 +765,7 @@ pub(crate) fn limits(document: &ResultDocument) -> Option<Table> {
 /// What taking a part of each resource, and giving more of it, did to throughput; none without a proof.
 pub(crate) fn proof(document: &ResultDocument) -> Option<Table> {
     let proof = document.proof.as_ref().filter(|proof| !proof.rows.is_empty())?;
-    let has_given = proof.rows.iter().any(|row| row.turn == Direction::Given);
+    let has_given = proof.rows.iter().any(|row| row.direction == Direction::Raised);
     let title = format!(
         "proof: throughput when a resource is reduced to {:.0} %{}",
         proof.share * 100.0,
@@ -782,7 +782,7 @@ pub(crate) fn proof(document: &ResultDocument) -> Option<Table> {
     for row in &proof.rows {
         table.row(vec![
             Cell::words(row.factor.clone()),
-            Cell::words(if row.turn == Direction::Taken { "reduced" } else { "raised" }),
+            Cell::words(if row.direction == Direction::Reduced { "reduced" } else { "raised" }),
             Cell::words(row.in_force.clone()),
             Cell::words(row.level.clone()),
             row.throughput_ratio.map_or_else(

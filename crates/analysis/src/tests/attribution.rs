@@ -297,6 +297,18 @@ fn without_counters_the_verdict_says_what_is_missing() {
 }
 
 #[test]
+fn a_trial_that_is_shorter_than_the_cpu_counters_asks_for_a_longer_one() {
+    for (interval_s, expected) in [(0.001, Missing::LongerTrial), (1.0, Missing::CpuUse)] {
+        let mut run = Simulated::closed_disk(32, 0.0163, 0.003);
+        run.counters.clear();
+        run.interval_s = interval_s;
+        let document = result(&single(&run));
+        let lacks = unclear(&document).1;
+        assert!(lacks.contains(&expected), "{interval_s} s: {lacks:?}");
+    }
+}
+
+#[test]
 fn each_fact_that_speaks_against_the_disk_is_a_doubt() {
     let clean = Simulated::closed_disk(8, 0.1, 0.0);
     assert_eq!(doubts(&clean), []);

@@ -97,7 +97,7 @@ fn what_throughput_follows_is_confirmed_and_named() {
         document.proof.as_ref().unwrap().rows.iter().map(|row| row.answer).collect();
     assert_eq!(answers[0], ProofAnswer::Confirmed, "{:?}", document.proof);
     assert_eq!((limit(&document).as_str(), proved_limit(&document)), ("cpu", &lone("cpu", &[])));
-    let row = row(&document, CPU, Direction::Taken).unwrap();
+    let row = row(&document, CPU, Direction::Reduced).unwrap();
     assert!((row.throughput_ratio.unwrap() - 0.72).abs() < 0.005, "{row:?}");
     assert!((0.9..1.0).contains(&row.elasticity.unwrap().value), "{row:?}");
 }
@@ -170,12 +170,12 @@ fn given_with_noise(seed: u64, noise: f64, rate: impl Fn(f64, f64) -> f64) -> St
     })
 }
 
-fn row<'a>(document: &'a ResultDocument, factor: &str, turn: Direction) -> Option<&'a ProofRow> {
-    document.proof.as_ref()?.rows.iter().find(|row| row.factor == factor && row.turn == turn)
+fn row<'a>(document: &'a ResultDocument, factor: &str, direction: Direction) -> Option<&'a ProofRow> {
+    document.proof.as_ref()?.rows.iter().find(|row| row.factor == factor && row.direction == direction)
 }
 
-fn answer(document: &ResultDocument, factor: &str, turn: Direction) -> Option<ProofAnswer> {
-    row(document, factor, turn).map(|row| row.answer)
+fn answer(document: &ResultDocument, factor: &str, direction: Direction) -> Option<ProofAnswer> {
+    row(document, factor, direction).map(|row| row.answer)
 }
 
 /// The limit in the proof.
@@ -198,20 +198,20 @@ fn more_of_a_quota_that_binds_helps() {
     let at = |cpu: f64| throughput(USERS, 0.010 / cpu, 0.002, 1.0, 0.0);
     let study = given(3, |cpu, _| at(cpu));
     let document = result(&study);
-    for (turn, share) in [(Direction::Taken, PROOF_SHARE), (Direction::Given, 1.0 / PROOF_SHARE)] {
-        let row = row(&document, CPU, turn).unwrap();
+    for (direction, share) in [(Direction::Reduced, PROOF_SHARE), (Direction::Raised, 1.0 / PROOF_SHARE)] {
+        let row = row(&document, CPU, direction).unwrap();
         let truth = (at(share) / at(1.0)).ln() / share.ln();
         let found = row.elasticity.unwrap();
-        assert!(found.low <= truth && truth <= found.high, "{turn:?} {found:?} {truth}");
+        assert!(found.low <= truth && truth <= found.high, "{direction:?} {found:?} {truth}");
         assert!((row.throughput_ratio.unwrap() / (at(share) / at(1.0)) - 1.0).abs() < 0.03);
         assert_eq!(row.answer, ProofAnswer::Confirmed);
     }
     assert_eq!(proved_limit(&document), &lone("cpu", &[]));
-    let given = row(&document, CPU, Direction::Given).unwrap();
+    let given = row(&document, CPU, Direction::Raised).unwrap();
     assert_eq!((given.level.as_str(), given.in_force.as_str()), ("0.7142857142857143", "0.5"));
     // The disk is not increased, because the reduction ruled it out.
-    assert_eq!(answer(&document, DISK, Direction::Taken), Some(ProofAnswer::Rejected));
-    assert_eq!(answer(&document, DISK, Direction::Given), None);
+    assert_eq!(answer(&document, DISK, Direction::Reduced), Some(ProofAnswer::Rejected));
+    assert_eq!(answer(&document, DISK, Direction::Raised), None);
     let proof_trials = study.runs.iter().filter(|record| record.run.trial.replicate > 1);
     assert!(proof_trials.count() <= 24);
 }
@@ -230,9 +230,9 @@ fn a_corner_of_two_is_no_single_limit() {
 #[test]
 fn giving_shows_which_of_two_limits_is_first() {
     let document = result(&given_with_noise(6, 0.005, |cpu, disk| (100.0 * cpu).min(112.0 * disk)));
-    assert_eq!(answer(&document, DISK, Direction::Taken), Some(ProofAnswer::Confirmed));
-    assert_eq!(answer(&document, DISK, Direction::Given), Some(ProofAnswer::Rejected));
-    assert_eq!(answer(&document, CPU, Direction::Given), Some(ProofAnswer::Contributing));
+    assert_eq!(answer(&document, DISK, Direction::Reduced), Some(ProofAnswer::Confirmed));
+    assert_eq!(answer(&document, DISK, Direction::Raised), Some(ProofAnswer::Rejected));
+    assert_eq!(answer(&document, CPU, Direction::Raised), Some(ProofAnswer::Contributing));
     assert_eq!(proved_limit(&document), &lone("cpu", &[HostResource::Disk]));
 }
 
@@ -241,8 +241,8 @@ fn giving_shows_which_of_two_limits_is_first() {
 fn what_is_close_above_a_limit_is_not_called_the_limit() {
     for seed in 0..20 {
         let document = result(&given(seed, |cpu, _| (100.0 * cpu).min(93.0)));
-        assert_eq!(answer(&document, CPU, Direction::Taken), Some(ProofAnswer::Confirmed));
-        assert_eq!(answer(&document, CPU, Direction::Given), Some(ProofAnswer::Rejected));
+        assert_eq!(answer(&document, CPU, Direction::Reduced), Some(ProofAnswer::Confirmed));
+        assert_eq!(answer(&document, CPU, Direction::Raised), Some(ProofAnswer::Rejected));
         let expected = Limit::CloseTo { resource: HostResource::Cpu, other: None };
         assert_eq!(proved_limit(&document), &expected);
     }
@@ -269,8 +269,8 @@ fn flushes_behind_a_limit_as_high_as_the_disk_are_named() {
             run
         });
         let document = result(&study);
-        assert_eq!(answer(&document, DISK, Direction::Taken), Some(ProofAnswer::Confirmed));
-        assert_ne!(answer(&document, DISK, Direction::Given), Some(ProofAnswer::Confirmed));
+        assert_eq!(answer(&document, DISK, Direction::Reduced), Some(ProofAnswer::Confirmed));
+        assert_ne!(answer(&document, DISK, Direction::Raised), Some(ProofAnswer::Confirmed));
         assert_eq!(limit(&document), "disk of svc (flushes)");
         assert!(matches!(proved_limit(&document), Limit::One { .. }));
     }
@@ -292,7 +292,7 @@ fn one_cpu_of_two_is_given_the_other() {
         result(&study)
     };
     let document = one_cpu(true);
-    let found = row(&document, "host.cpus", Direction::Given).unwrap();
+    let found = row(&document, "host.cpus", Direction::Raised).unwrap();
     assert!((found.elasticity.unwrap().value - 0.9).abs() < 0.02, "{found:?}");
     assert_eq!((found.in_force.as_str(), found.level.as_str()), ("1", "2"));
     assert!((found.throughput_ratio.unwrap() - 1.87).abs() < 0.005, "{found:?}");
@@ -327,19 +327,19 @@ fn what_others_have_is_not_given() {
     };
     let (asked, document) = run_with(0.6, 0.6, 0.0);
     assert_eq!(asked, 0);
-    assert_eq!(answer(&document, CPU, Direction::Taken), Some(ProofAnswer::Confirmed));
+    assert_eq!(answer(&document, CPU, Direction::Reduced), Some(ProofAnswer::Confirmed));
     let (asked, document) = run_with(1.0, 1.05, 0.0);
     assert_eq!(asked, 4);
-    assert_eq!(row(&document, CPU, Direction::Given).unwrap().rounds, 0);
+    assert_eq!(row(&document, CPU, Direction::Raised).unwrap().rounds, 0);
     assert_eq!(limit(&document), "cpu of service");
     assert!(matches!(proved_limit(&document), Limit::One { .. }));
     let (_, document) = run_with(1.0, 1.4, 0.0);
-    assert_eq!(answer(&document, CPU, Direction::Given), Some(ProofAnswer::Confirmed));
+    assert_eq!(answer(&document, CPU, Direction::Raised), Some(ProofAnswer::Confirmed));
     // Most of its threads wait for a lock, and sometimes for a CPU: it needs all the CPU time that it uses.
     let (asked, document) = run_with(0.6, 0.6, 9.0);
-    assert_eq!((asked, answer(&document, CPU, Direction::Taken)), (0, Some(ProofAnswer::Rejected)));
+    assert_eq!((asked, answer(&document, CPU, Direction::Reduced)), (0, Some(ProofAnswer::Rejected)));
     let (_, document) = run_with(1.0, 1.05, 9.0);
-    assert_eq!(answer(&document, CPU, Direction::Given), Some(ProofAnswer::Rejected));
+    assert_eq!(answer(&document, CPU, Direction::Raised), Some(ProofAnswer::Rejected));
     let other = Some(Resource::of_process(ResourceClass::WorkerPool, "service"));
     assert_eq!(proved_limit(&document), &Limit::CloseTo { resource: HostResource::Cpu, other });
 }
@@ -357,8 +357,8 @@ fn a_load_carried_in_full_is_no_second_limit() {
         run
     });
     let document = result(&study);
-    assert_eq!(answer(&document, CPU, Direction::Taken), Some(ProofAnswer::Confirmed));
-    assert_eq!(row(&document, CPU, Direction::Given).unwrap().rounds, 0);
+    assert_eq!(answer(&document, CPU, Direction::Reduced), Some(ProofAnswer::Confirmed));
+    assert_eq!(row(&document, CPU, Direction::Raised).unwrap().rounds, 0);
     assert_eq!(proved_limit(&document), &lone("cpu", &[]));
 }
 
@@ -374,7 +374,7 @@ fn whole_cpus_are_taken_by_their_number() {
         run
     });
     let document = result(&study);
-    let found = row(&document, "host.cpus", Direction::Taken).unwrap();
+    let found = row(&document, "host.cpus", Direction::Reduced).unwrap();
     assert!((found.elasticity.unwrap().value - 0.4).abs() < 0.02, "{found:?}");
     assert_eq!(found.answer, ProofAnswer::Contributing);
 }
@@ -389,7 +389,7 @@ fn memory_that_does_not_help_at_once_rules_nothing_out() {
         run
     });
     let document = result(&study);
-    assert_eq!(answer(&document, MEMORY, Direction::Given), Some(ProofAnswer::Unclear));
+    assert_eq!(answer(&document, MEMORY, Direction::Raised), Some(ProofAnswer::Unclear));
     assert_eq!(proved_limit(&document), &lone("memory", &[]));
 }
 

@@ -238,7 +238,7 @@ fn proof(resource: HostResource, factor: &str, answer: ProofAnswer) -> ProofResu
         resource,
         factor: factor.into(),
         in_force: "0.5".into(),
-        turn: Direction::Taken,
+        direction: Direction::Reduced,
         level: "0.35".into(),
         throughput_ratio: None,
         rounds: 4,

@@ -23,7 +23,7 @@ interval = "100ms"
 LIMIT
 "#;
 
-/// As root with a block controller the I/O limit is turned too, which leaves more behind when killed.
+/// As root with a block controller the I/O limit is set too, which leaves more behind when killed.
 fn experiment() -> String {
     let needs = [Need::Cgroup("blkio", "io"), Need::BlockDevice(&std::env::temp_dir())];
     let limited = !needs.into_iter().any(testkit::partly_lacks);

@@ -27,7 +27,7 @@ QUOTA
 
 const PROPERTIES: &str = "# of the pool\nthreads=8\n";
 
-/// A folder with a target, and its experiment. As root with a controller for processors its quota is turned too.
+/// A folder with a target, and its experiment. As root with a controller for processors its quota is set too.
 fn place(name: &str, restart: &str) -> Place {
     let place = Place::new(name);
     let limited = rustix::process::geteuid().is_root() && Path::new("/sys/fs/cgroup/cpu").is_dir();

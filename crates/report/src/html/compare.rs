@@ -492,9 +492,9 @@ pub(super) fn proof(document: &ResultDocument) -> String {
         .rows
         .iter()
         .map(|row| {
-            let (word, look) = match row.turn {
-                Direction::Taken => ("reduced", SeriesStyle::of(0)),
-                Direction::Given => ("raised", SeriesStyle::of(1)),
+            let (word, look) = match row.direction {
+                Direction::Reduced => ("reduced", SeriesStyle::of(0)),
+                Direction::Raised => ("raised", SeriesStyle::of(1)),
             };
             let ratio = row.throughput_ratio.map(|ratio| RatioStyle::Percent.show(ratio, None));
             let ratio = ratio.map_or(String::new(), |ratio| format!(", throughput {ratio}"));

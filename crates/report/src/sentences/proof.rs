@@ -36,7 +36,8 @@ pub fn proof_in_short(document: &ResultDocument) -> Option<String> {
         let mut names: Vec<String> = Vec::new();
         for resource in rows.chunk_by(|one, next| one.resource == next.resource) {
             // A reduction shows whether the resource is needed; an increase only whether more would help.
-            let Some(row) = resource.iter().find(|row| row.turn == Direction::Taken).or(resource.first())
+            let Some(row) =
+                resource.iter().find(|row| row.direction == Direction::Reduced).or(resource.first())
             else {
                 continue;
             };
@@ -71,9 +72,9 @@ fn changes(rows: &[&ProofRow]) -> String {
 
 fn change(row: &ProofRow) -> String {
     let ProofRow { factor, in_force, level, .. } = row;
-    let verb = match row.turn {
-        Direction::Taken => "reduced",
-        Direction::Given => "raised",
+    let verb = match row.direction {
+        Direction::Reduced => "reduced",
+        Direction::Raised => "raised",
     };
     let changed = format!("with {factor} {verb} from {in_force} to {level}, throughput");
     let Some((Estimate { value, low, high }, ratio)) = row.elasticity.zip(row.throughput_ratio) else {

@@ -228,6 +228,10 @@ pub fn missing(missing: &Missing) -> String {
                 .into()
         }
         Missing::CpuUse => "Record CPU utilization: watch `host`.".into(),
+        Missing::LongerTrial => {
+            "Measure for longer (--duration, --repeat): the trials were too short for the CPU counters."
+                .into()
+        }
         Missing::Device => "Use files whose block device is known.".into(),
         Missing::DeviceQueue => "Make the counters of the block device behind the files readable.".into(),
         Missing::WhereOperationsWaited => {

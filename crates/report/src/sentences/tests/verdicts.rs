@@ -117,6 +117,7 @@ fn what_was_missing() {
         Missing::GeneratorCpu,
         Missing::GeneratorUndisturbed,
         Missing::CpuUse,
+        Missing::LongerTrial,
         Missing::Device,
         Missing::DeviceQueue,
         Missing::WhereOperationsWaited,
@@ -131,12 +132,12 @@ fn what_was_missing() {
 
 #[test]
 fn a_proof_names_each_change_and_what_throughput_did() {
-    let row = |answer, ratio, elasticity: Option<[f64; 3]>, turn| ProofRow {
+    let row = |answer, ratio, elasticity: Option<[f64; 3]>, direction| ProofRow {
         factor: "host.cpu_quota".into(),
         resource: HostResource::Cpu,
-        turn,
+        direction,
         in_force: "2".into(),
-        level: if turn == Direction::Taken { "1.4".into() } else { "2.86".into() },
+        level: if direction == Direction::Reduced { "1.4".into() } else { "2.86".into() },
         rounds: 4,
         throughput_ratio: ratio,
         elasticity: elasticity.map(|[value, low, high]| Estimate { value, low, high }),
@@ -145,32 +146,32 @@ fn a_proof_names_each_change_and_what_throughput_did() {
     let mut document = document();
     for (row, expected) in [
         (
-            row(ProofAnswer::Confirmed, Some(0.72), Some([0.93, 0.88, 0.98]), Direction::Taken),
+            row(ProofAnswer::Confirmed, Some(0.72), Some([0.93, 0.88, 0.98]), Direction::Reduced),
             "With host.cpu_quota reduced from 2 to 1.4, throughput followed: -28.0 %, elasticity 0.93 (95 % interval 0.88 to \
              0.98).",
         ),
         (
-            row(ProofAnswer::Contributing, Some(0.9), Some([0.3, 0.25, 0.35]), Direction::Taken),
+            row(ProofAnswer::Contributing, Some(0.9), Some([0.3, 0.25, 0.35]), Direction::Reduced),
             "With host.cpu_quota reduced from 2 to 1.4, throughput followed in part: -10.0 %, elasticity 0.30 (95 % interval \
              0.25 to 0.35).",
         ),
         (
-            row(ProofAnswer::Rejected, Some(0.999), Some([0.003, -0.04, 0.05]), Direction::Given),
+            row(ProofAnswer::Rejected, Some(0.999), Some([0.003, -0.04, 0.05]), Direction::Raised),
             "With host.cpu_quota raised from 2 to 2.86, throughput did not follow: -0.1 %, elasticity 0.00 (95 % interval \
              -0.04 to 0.05).",
         ),
         (
-            row(ProofAnswer::Unclear, Some(0.95), Some([0.1, -0.2, 0.4]), Direction::Taken),
+            row(ProofAnswer::Unclear, Some(0.95), Some([0.1, -0.2, 0.4]), Direction::Reduced),
             "With host.cpu_quota reduced from 2 to 1.4, throughput followed little or not at all: -5.0 %, elasticity 0.10 (95 \
              % interval -0.20 to 0.40).",
         ),
         (
-            row(ProofAnswer::Unclear, Some(0.8), Some([0.6, 0.1, 1.1]), Direction::Taken),
+            row(ProofAnswer::Unclear, Some(0.8), Some([0.6, 0.1, 1.1]), Direction::Reduced),
             "With host.cpu_quota reduced from 2 to 1.4, throughput may have followed: -20.0 %, elasticity 0.60 (95 % interval \
              0.10 to 1.10).",
         ),
         (
-            row(ProofAnswer::Unclear, None, None, Direction::Taken),
+            row(ProofAnswer::Unclear, None, None, Direction::Reduced),
             "With host.cpu_quota reduced from 2 to 1.4, throughput was measured only once.",
         ),
     ] {
