@@ -25,6 +25,7 @@ pub(crate) const FAILED_SHARE: &str = "failed_share";
 pub const METRICS: &[(&str, bool)] = &[
     ("rate_per_s", true),
     ("bytes_per_s", true),
+    ("elapsed_s", false),
     ("response_ms.p50", false),
     ("response_ms.p99", false),
     ("response_ms.p999", false),
@@ -69,6 +70,8 @@ pub fn metric(trial: &TrialResult, name: &str) -> Option<f64> {
     match name {
         "rate_per_s" => Some(whole.rate_per_s),
         "bytes_per_s" => Some(whole.bytes_per_s).filter(|bytes| *bytes > 0.0),
+        // How long a load takes that ends by itself.
+        "elapsed_s" => trial.copy.as_ref().map(|_| trial.measured_s),
         "cpu_us_per_operation" => trial.cpu_us_per_operation,
         FAILED_SHARE => (whole.completed > 0).then(|| whole.failed as f64 / whole.completed as f64),
         _ => None,

@@ -203,12 +203,20 @@ fn of_trials(
         return unclear(InconclusiveReason::TooManyFailed, vec![Missing::FewerFailures]);
     }
     judged.retain(|at| !failing(at));
-    let share_of = |finding: &Finding| shown_in(finding, document, &judged) as f64 / judged.len() as f64;
     let limits = document.findings.iter().enumerate();
-    let limits = limits.filter(|(_, one)| one.kind == FindingKind::Limits && is_about(one, step));
+    let limits: Vec<(usize, &Finding)> =
+        limits.filter(|(_, one)| one.kind == FindingKind::Limits && is_about(one, step)).collect();
+    let share = |trials: usize| trials as f64 / judged.len() as f64;
+    // Findings about one resource agree, although each may be about some of the trials.
+    let share_of_resource = |finding: &Finding| {
+        let same: Vec<&Finding> =
+            limits.iter().filter(|(_, one)| one.about == finding.about).map(|(_, one)| *one).collect();
+        let shown = |at: &&usize| same.iter().any(|one| shown_in(one, document, &[**at]) > 0);
+        share(judged.iter().filter(shown).count())
+    };
     let mut limits: Vec<(usize, &Finding, f64)> =
-        limits.map(|(at, finding)| (at, finding, share_of(finding))).collect();
-    limits.retain(|(_, _, share)| *share >= 0.5);
+        limits.iter().map(|(at, finding)| (*at, *finding, share_of_resource(finding))).collect();
+    limits.retain(|(_, finding, share)| *share >= 0.5 && shown_in(finding, document, &judged) > 0);
     if let Some((finding, ..)) = limits.iter().find(|(_, finding, _)| finding.detector == Detector::Generator)
     {
         return Verdict::GeneratorBound { finding: *finding };
@@ -221,7 +229,8 @@ fn of_trials(
     if limits.iter().any(|(_, finding, _)| !waits(finding)) {
         limits.retain(|(_, finding, _)| !waits(finding));
     }
-    limits.sort_by(|a, b| b.2.total_cmp(&a.2));
+    let own = |finding: &Finding| shown_in(finding, document, &judged);
+    limits.sort_by(|a, b| b.2.total_cmp(&a.2).then(own(b.1).cmp(&own(a.1))));
     // Two detectors with the same resource agree.
     let mut named = BTreeSet::new();
     limits.retain(|(_, finding, _)| named.insert(finding.about.clone()));

@@ -1,10 +1,10 @@
 //! Formats numbers in sentences: three significant digits and common units.
 
-use model::quantity::{thousands, three_figures};
+use model::quantity::{thousands, three_figures, three_figures_of};
 
 /// A plain number: `0.52`, `31.8`, `1,530`.
 pub(crate) fn number(value: f64) -> String {
-    if value.abs() >= 1000.0 { thousands(value) } else { three_figures(value) }
+    if value.abs() >= 1000.0 { thousands(three_figures_of(value)) } else { three_figures(value) }
 }
 
 /// A mean count: `24` if it is nearly an integer, otherwise `2.31`.
@@ -71,7 +71,7 @@ mod tests {
     fn numbers_as_they_stand_in_sentences() {
         assert_eq!(bytes(2.0 * 1_073_741_824.0), "2.00 GiB");
         assert_eq!((ms(0.5213), seconds(3.1)), ("0.521 ms".into(), "3.10 s".into()));
-        assert_eq!(per_s(61_234.0), "61,234/s");
+        assert_eq!(per_s(61_234.0), "61,200/s");
         for (share, text) in
             [(0.14, "14 %"), (0.0031, "0.3 %"), (0.0001, "under 0.1 %"), (0.0, "0 %"), (0.0996, "10 %")]
         {

@@ -53,7 +53,12 @@ static FOREIGN: &[ForeignFlag] = &[
     foreign("disk", "SQLIO", &["-f"], "--random or --sequential"),
     foreign("http", "wrk, hey, oha and ab", &["-c"], "--concurrency {}"),
     foreign("http", "wrk", &["-d"], "--duration {s}"),
-    foreign("http", "ab", &["-n"], "--duration, because a load has a duration and no number of requests"),
+    foreign(
+        "http",
+        "ab, hey and oha",
+        &["-n"],
+        "--duration 10s: a load runs for a time, not for a number of requests",
+    ),
     foreign("http", "oha and hey", &["-z"], "--duration {s}"),
     foreign("http", "wrk2", &["-R"], "--rate {/s}"),
     foreign("http", "oha, hey and ab", &["-H"], "--header {}"),

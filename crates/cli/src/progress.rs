@@ -21,9 +21,19 @@ pub(crate) struct Progress {
 #[derive(Default)]
 struct State {
     trial: String,
-    phase: String,
+    phase: PhaseState,
     last_line: Option<Instant>,
     drawn: bool,
+}
+
+/// The phase of a trial that is running.
+#[derive(Default)]
+struct PhaseState {
+    word: String,
+    /// When it began, seconds on the clock of the trial.
+    begin_s: f64,
+    /// Its length; none where a test ends it.
+    length_s: Option<f64>,
 }
 
 impl Progress {
@@ -87,9 +97,9 @@ impl Subscriber for Progress {
                 let text = format!("{} · {what}", state.trial);
                 self.draw(state, &text, false);
             }
-            RunEvent::Phase { phase, length_s, .. } => {
-                let length = length_s.map_or(String::new(), |length| format!("/{length:.0}"));
-                state.phase = format!("{}\u{0}{length}", phase.word().replace('_', "-"));
+            RunEvent::Phase { phase, length_s, at_s } => {
+                let word = phase.word().replace('_', "-");
+                state.phase = PhaseState { word, begin_s: *at_s, length_s: *length_s };
             }
             RunEvent::Interval(rows) => {
                 let Some(first) = rows.first() else { return };
@@ -124,13 +134,18 @@ impl Subscriber for Progress {
 }
 
 /// "measure 3/10 s · 61.2 k/s · 251 MB/s · p99 0.91 ms".
-fn interval_line(rows: &[Interval], phase: &str) -> String {
-    let (word, length) = phase.split_once('\u{0}').unwrap_or((phase, ""));
+fn interval_line(rows: &[Interval], phase: &PhaseState) -> String {
+    let length = match phase.length_s {
+        Some(length) => format!("/{length:.0} s"),
+        None if rows[0].phase == Phase::WarmUp => " s, until throughput is steady".into(),
+        None => " s".into(),
+    };
+    let passed_s = (rows[0].end_s - phase.begin_s).max(0.0);
     let rate: f64 = rows.iter().map(Interval::rate_per_s).sum();
     let bytes: f64 = rows.iter().map(Interval::bytes_per_s).sum();
     let failed: u64 = rows.iter().map(|row| row.failed).sum();
     let p99 = rows.iter().map(|row| row.response.p99).fold(0.0, f64::max);
-    let mut text = format!("{word} {:.0}{length} s · {}", rows[0].end_s, Quantity::Rate("/s").show(rate));
+    let mut text = format!("{} {passed_s:.0}{length} · {}", phase.word, Quantity::Rate("/s").show(rate));
     if bytes > 0.0 {
         text += &format!(" · {}", Quantity::BytesPerSecond.show(bytes));
     }

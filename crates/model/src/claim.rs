@@ -615,6 +615,9 @@ pub struct LoadSweep {
     /// load.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub knee: Option<LoadPoint>,
+    /// The measured load below the knee; none if the knee is the smallest load.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub below_knee: Option<LoadPoint>,
 }
 
 /// The measurement at one load.

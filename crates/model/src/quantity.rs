@@ -177,6 +177,15 @@ pub fn bytes_per_s(value: f64) -> String {
     format!("{value}B/s")
 }
 
+/// The value rounded to three significant digits where it has more before the point: 2552 as 2550.
+pub fn three_figures_of(value: f64) -> f64 {
+    if !(value.abs() >= 1000.0 && value.is_finite()) {
+        return value;
+    }
+    let step = 10f64.powf(value.abs().log10().floor() - 2.0);
+    (value / step).round() * step
+}
+
 /// Three significant digits, without an exponent: 71.2, 0.410, 1230, 12.0.
 pub fn three_figures(value: f64) -> String {
     if !value.is_finite() {
@@ -185,6 +194,7 @@ pub fn three_figures(value: f64) -> String {
     if value == 0.0 {
         return "0".into();
     }
+    let value = three_figures_of(value);
     let magnitude = value.abs().log10().floor() as i32;
     let decimals = (2 - magnitude).clamp(0, 9) as usize;
     let text = format!("{value:.decimals$}");
@@ -273,7 +283,9 @@ mod tests {
         for (value, expected) in [
             (71.23, "71.2"),
             (0.41, "0.410"),
-            (1234.5, "1234"),
+            (1234.5, "1230"),
+            (-8243.0, "-8240"),
+            (9996.0, "10000"),
             (9.996, "10.0"),
             (0.0, "0"),
             (99.96, "100"),

@@ -4,6 +4,7 @@ use std::ops::RangeInclusive;
 
 use model::ResultDocument;
 use model::cost::{CostKind, CostOwner, CostPart, Difference, DifferencePart, OperationCost};
+use model::run::OperationUnit;
 use model::{Estimate, Operation, Unit};
 
 use crate::labels;
@@ -71,6 +72,7 @@ pub(crate) fn amount(kind: CostKind, value: f64) -> String {
 /// The noun for one operation in this result: `object`, `operation`, or the name of the step.
 fn operation_name(document: &ResultDocument, operation: &Operation) -> String {
     match operation {
+        Operation::Named(name) if document.traits.unit == OperationUnit::Launch => format!("{name} launch"),
         Operation::Named(name) => name.clone(),
         Operation::All => {
             let only = document.trials.first().filter(|trial| trial.operations.len() == 1);

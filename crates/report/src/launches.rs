@@ -45,7 +45,8 @@ pub(crate) fn table(document: &ResultDocument) -> Option<Table> {
         };
         let mean = match of.deviation_ms {
             Some(deviation) => {
-                number(Some(of.mean_ms), &time).then(Cell::words(" ± ")).then(Cell::number(deviation, &time))
+                let spread = time.spread_of(of.mean_ms, deviation);
+                number(Some(of.mean_ms), &time).then(Cell::words(" ± ")).then(Cell::shown(deviation, spread))
             }
             None => number(Some(of.mean_ms), &time),
         };
@@ -125,7 +126,9 @@ pub fn hyperfine_markdown(document: &ResultDocument) -> Option<String> {
     );
     let spread = |of: &LaunchSummary| of.deviation_ms.unwrap_or(0.0) / of.mean_ms;
     for (command, _, of) in &known {
-        let deviation = of.deviation_ms.map_or(String::new(), |value| format!(" ± {}", time.number(value)));
+        let deviation = of
+            .deviation_ms
+            .map_or(String::new(), |value| format!(" ± {}", time.spread_of(of.mean_ms, value)));
         let ratio = of.mean_ms / fastest.mean_ms;
         let relative = match std::ptr::eq(*of, fastest) {
             true => "1.00".into(),

@@ -35,6 +35,7 @@ pub(crate) fn metric(name: &str, traits: &WorkloadTraits) -> Metric {
         _ => match name {
             "rate_per_s" => ("throughput".into(), Quantity::Rate(rate_word(traits))),
             "bytes_per_s" => ("bandwidth".into(), Quantity::BytesPerSecond),
+            "elapsed_s" => ("elapsed time".into(), Quantity::Seconds),
             "cpu_us_per_operation" => ("CPU per op".into(), Quantity::Microseconds),
             "failed" | "failed_share" => ("failed".into(), Quantity::Share),
             "concurrency" => ("in flight".into(), Quantity::Plain),
@@ -60,10 +61,32 @@ pub(crate) fn of_several_runs(document: &ResultDocument) -> bool {
 /// Configurations that fit side by side.
 pub(crate) const SIDE_BY_SIDE: usize = 4;
 
-/// The metrics compared, in the order they first appear.
+/// Launches of a trial from which on their percentiles are compared: ten are slower than the median.
+const LAUNCHES_OF_A_PERCENTILE: u64 = 20;
+
+/// Whether the result is of copied files: their bytes and time count, not the blocks that moved them.
+pub(crate) fn is_copy(document: &ResultDocument) -> bool {
+    document.traits.storage && document.traits.ends_by_itself
+}
+
+/// The metric that ranks configurations, where one has to do.
+pub(crate) fn main_metric(document: &ResultDocument) -> &'static str {
+    if is_copy(document) { "bytes_per_s" } else { "rate_per_s" }
+}
+
+/// The metrics worth comparing, in the order they first appear: of a copy not the blocks per second, of launches only the
+/// percentiles that a trial has launches for.
 pub(crate) fn compared_metrics(document: &ResultDocument) -> Vec<&str> {
+    let launches = document.trials.iter().filter_map(|trial| Some(trial.whole()?.completed)).max();
+    let is_worth_it = |metric: &str| match metric {
+        "rate_per_s" => !is_copy(document),
+        "response_ms.p50" | "response_ms.p99" | "response_ms.p999" if document.traits.operations_apart => {
+            launches.is_some_and(|launches| launches >= LAUNCHES_OF_A_PERCENTILE)
+        }
+        _ => true,
+    };
     let mut names: Vec<&str> = Vec::new();
-    for row in &document.comparison {
+    for row in document.comparison.iter().filter(|row| is_worth_it(&row.metric)) {
         if !names.contains(&row.metric.as_str()) {
             names.push(&row.metric);
         }
@@ -315,8 +338,9 @@ fn median_with_spread(document: &ResultDocument, label: &str, metric: &str, scal
 
 /// Two configurations side by side, metric by metric.
 pub(crate) fn pair(document: &ResultDocument, label: &str) -> Table {
-    let rows: Vec<&ComparisonRow> =
-        document.comparison.iter().filter(|row| row.configuration == label).collect();
+    let names = compared_metrics(document);
+    let rows = document.comparison.iter().filter(|row| row.configuration == label);
+    let rows: Vec<&ComparisonRow> = rows.filter(|row| names.contains(&row.metric.as_str())).collect();
     let at = document.configurations.iter().position(|each| each.treatment.label == label).unwrap_or(1);
     let style = RatioStyle::for_ratios(rows.iter().map(|row| row.ratio));
     let baseline = document.configurations.first().map_or("baseline", |each| each.treatment.label.as_str());
@@ -366,11 +390,15 @@ pub(crate) fn medians(document: &ResultDocument) -> Table {
 /// Throughput and response time of every configuration, one row each.
 pub(crate) fn configurations(document: &ResultDocument) -> Table {
     let traits = &document.traits;
-    let names = ["rate_per_s", "bytes_per_s", "response_ms.mean", "response_ms.p50", "response_ms.p99"];
+    let names: &[&str] = match is_copy(document) {
+        true => &["elapsed_s", "bytes_per_s", "response_ms.mean", "response_ms.p99"],
+        false => &["rate_per_s", "bytes_per_s", "response_ms.mean", "response_ms.p50", "response_ms.p99"],
+    };
     let median = |at: usize, name: &str| document.configurations[at].medians.get(name).copied();
     let places = || 0..document.configurations.len();
     let names: Vec<&str> = names
-        .into_iter()
+        .iter()
+        .copied()
         .filter(|name| *name != "bytes_per_s" || traits.storage)
         .filter(|name| places().any(|at| median(at, name).is_some()))
         .collect();
@@ -721,11 +749,12 @@ pub(crate) fn limits(document: &ResultDocument) -> Option<Table> {
             });
         }
         if let Some(verdict) = each.verdict.as_ref().filter(|_| each.steps.is_empty()) {
-            let (used, next, rate_per_s) = (each.used, each.next.as_ref(), rate("rate_per_s"));
+            let (used, next, rate_per_s) = (each.used, each.next.as_ref(), rate(main_metric(document)));
             rows.push(Row { configuration: name, step: "", verdict, used, next, rate_per_s });
         }
     }
-    let rate = Quantity::Rate(rate_word(&document.traits)).scale(rows.iter().map(|row| row.rate_per_s));
+    let rate = metric(main_metric(document), &document.traits).quantity;
+    let rate = rate.scale(rows.iter().map(|row| row.rate_per_s));
     let rate_head = format!(">{}", rate.unit);
     let mut heads = vec![];
     heads.extend(several.then_some("configuration"));
@@ -743,7 +772,7 @@ pub(crate) fn limits(document: &ResultDocument) -> Option<Table> {
         let mut cells = Vec::new();
         cells.extend(several.then(|| Cell::words(row.configuration.clone())));
         cells.extend(has_steps.then(|| Cell::words(row.step)));
-        cells.extend([Cell::words(sentences::limit_words(row.verdict)), used, next]);
+        cells.extend([Cell::words(sentences::limit_words(row.verdict, document)), used, next]);
         cells.push(Cell::number(row.rate_per_s, &rate));
         table.row(cells);
     }

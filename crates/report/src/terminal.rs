@@ -230,7 +230,11 @@ fn against_baseline(page: &mut Page, document: &ResultDocument, shown: usize) {
     // Steps that follow one another each have a rate, and those are what is decided by.
     let steps: Vec<&str> = names.iter().copied().filter(|name| name.ends_with(".rate_per_s")).collect();
     let shown = if steps.is_empty() { shown } else { shown.max(steps.len()) };
-    let first = if steps.is_empty() { vec!["rate_per_s", "response_ms.p99"] } else { steps };
+    let first = if steps.is_empty() {
+        vec![tables::main_metric(document), "elapsed_s", "response_ms.p99"]
+    } else {
+        steps
+    };
     let mut order: Vec<&str> = first.iter().copied().filter(|name| names.contains(name)).collect();
     order.extend(names.iter().copied().filter(|name| !first.contains(name)));
     for name in order.iter().take(shown) {
@@ -375,7 +379,7 @@ fn ending(page: &mut Page, document: &ResultDocument, verbose: bool) {
 pub(crate) fn ruled_out(document: &ResultDocument) -> Option<String> {
     let ruled_out = document.findings.iter().filter(|finding| finding.kind == FindingKind::RuledOut);
     let mut names: Vec<String> =
-        ruled_out.filter_map(|finding| finding.about.as_ref()).map(ToString::to_string).collect();
+        ruled_out.filter_map(|finding| finding.about.as_ref()).map(sentences::resource_words).collect();
     let mut seen = std::collections::BTreeSet::new();
     names.retain(|name| seen.insert(name.clone()));
     (!names.is_empty()).then(|| format!("{}.", names.join(", ")))

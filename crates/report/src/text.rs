@@ -141,11 +141,20 @@ impl Scale {
             () if !scaled.is_finite() => "-".into(),
             () if self.whole => quantity::thousands(scaled),
             () if scaled.abs() >= 10_000.0 => {
-                // Three figures here too: the rest would be more than was measured.
-                let step = 10f64.powf(scaled.abs().log10().floor() - 2.0);
-                format!("{}{}", quantity::thousands((scaled / step).round() * step), self.suffix)
+                format!("{}{}", quantity::thousands(quantity::three_figures_of(scaled)), self.suffix)
             }
             () => format!("{}{}", quantity::three_figures(scaled), self.suffix),
+        }
+    }
+
+    /// The spread of a number, with as many decimals as the number has: `0.1` beside `51.6`.
+    pub fn spread_of(&self, value: f64, spread: f64) -> String {
+        let number = self.number(value);
+        let decimals =
+            number.split_once('.').map_or(0, |(_, decimals)| decimals.trim_end_matches(self.suffix).len());
+        match (spread / self.divisor).is_finite() {
+            true => format!("{:.decimals$}{}", spread / self.divisor, self.suffix),
+            false => "-".into(),
         }
     }
 

@@ -19,9 +19,9 @@ fn sweep(curve: &Curve) -> Option<Finding> {
     let rate = |point: &&CurvePoint| point.rate_per_s[0];
     let peak = curve.points.iter().max_by(|a, b| rate(a).total_cmp(&rate(b)))?;
     let reaches = |point: &&CurvePoint| rate(point) >= NEARLY_ALL * rate(&peak);
-    let knee = curve.points.iter().find(reaches);
+    let knee_at = curve.points.iter().position(|point| reaches(&point));
     // If the last load increase still increased throughput, the knee is beyond the measured loads.
-    let grew = gain(curve).is_some_and(|gain| gain.grew);
+    let knee_at = knee_at.filter(|_| !gain(curve).is_some_and(|gain| gain.grew));
     let point = |of: &CurvePoint| LoadPoint {
         label: of.label.clone(),
         rate_per_s: of.rate_per_s[0],
@@ -38,7 +38,8 @@ fn sweep(curve: &Curve) -> Option<Finding> {
         first: point(first),
         last: point(last),
         peak: point(peak),
-        knee: knee.filter(|_| !grew).map(point),
+        knee: knee_at.map(|at| point(&curve.points[at])),
+        below_knee: knee_at.and_then(|at| at.checked_sub(1)).map(|at| point(&curve.points[at])),
     });
     of_experiment(Detector::Load, FindingKind::Observation, claim, Vec::new())
 }

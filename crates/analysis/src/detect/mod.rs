@@ -155,11 +155,18 @@ fn gather_from(
 }
 
 /// Whether two signs belong to one finding: the same step and resource, or, without a resource, the same kind
-/// of claim.
+/// of claim. A device limits by its latency or by its capacity, which are two findings.
 fn is_same(one: &Sign, other: &Sign) -> bool {
     let same_sort = || std::mem::discriminant(&one.claim) == std::mem::discriminant(&other.claim);
     let same_place = one.step == other.step && one.about == other.about;
-    one.kind == other.kind && same_place && (one.about.is_some() || same_sort())
+    let is_of_latency = |sign: &Sign| {
+        sign.kind == FindingKind::Limits
+            && matches!(&sign.claim, Claim::Device(device) if device.one_at_a_time)
+    };
+    one.kind == other.kind
+        && same_place
+        && (one.about.is_some() || same_sort())
+        && is_of_latency(one) == is_of_latency(other)
 }
 
 /// A finding about the whole experiment; none if its numbers are not finite.
@@ -189,7 +196,11 @@ fn note_gains(findings: &mut [Finding], document: &ResultDocument) {
     for finding in findings.iter_mut().filter(|finding| finding.kind == FindingKind::Limits) {
         for gain in crate::curve::load_curves(document).filter_map(crate::curve::gain) {
             let evidence = gain.evidence;
-            if gain.grew { &mut finding.against } else { &mut finding.evidence }.push(evidence);
+            // More operations in flight hide the latency of a device that has one at a time.
+            let latency =
+                matches!(&finding.claim, Claim::Device(of) if of.one_at_a_time && of.in_flight < 1.5);
+            let is_for = gain.grew == latency;
+            if is_for { &mut finding.evidence } else { &mut finding.against }.push(evidence);
         }
     }
 }

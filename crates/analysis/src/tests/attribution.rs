@@ -4,7 +4,7 @@ use model::claim::{ChangeCause, DeviceBound, DeviceClaim, ReachedLimit};
 use model::result::ResultDocument;
 use model::verdict::{InconclusiveReason, UnsaturatedReason};
 use model::{
-    Claim, DesignKind, Detector, DoubtKind, Ending, FindingKind, Level, Missing, Phase, SourceState,
+    Claim, DesignKind, Detector, DoubtKind, Ending, Finding, FindingKind, Level, Missing, Phase, SourceState,
     SourceStatus, Verdict,
 };
 
@@ -271,8 +271,23 @@ fn more_load_that_still_gives_more_speaks_against_a_full_device() {
     });
     let document = result(&study);
     let limit = rests_on(&document);
-    assert_eq!((limit.trials.len(), limit.of_trials), (6, 6));
-    let [gain] = limit.against.as_slice() else { panic!("{limit:?}") };
+    // One operation at a time is limited by the latency of the device, several by the device: two findings.
+    assert_eq!((limit.trials.len(), limit.of_trials), (2, 6));
+    let of_several: Vec<&Finding> = document
+        .findings
+        .iter()
+        .filter(|one| one.kind == FindingKind::Limits && one.about == limit.about && one.claim != limit.claim)
+        .collect();
+    assert_eq!(of_several.iter().map(|one| one.trials.len()).collect::<Vec<_>>(), [4]);
+    for configuration in &document.configurations[1..] {
+        let Some(Verdict::Bottleneck { finding: Some(at), .. }) = configuration.verdict else { panic!() };
+        assert_eq!(&document.findings[at], of_several[0]);
+    }
+    assert_eq!(
+        (limit.against.len(), of_several[0].evidence.iter().filter(|one| one.between.is_some()).count()),
+        (0, 0)
+    );
+    let [gain] = of_several[0].against.as_slice() else { panic!("{of_several:?}") };
     assert!((gain.observed.value - 1.0).abs() < 1e-9, "elasticity {gain:?}");
     let between = gain.between.as_ref().unwrap();
     let levels = (between.factor.as_str(), between.from.as_str(), between.to.as_str());

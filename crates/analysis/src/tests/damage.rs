@@ -152,7 +152,7 @@ fn a_clock_that_jumps_is_doubted() {
         record.intervals[9].end_s += 3600.0;
     });
     assert!(
-        has(&long, DoubtKind::Clock, "an interval took 3,601 s instead of 1.00 s"),
+        has(&long, DoubtKind::Clock, "an interval took 3,600 s instead of 1.00 s"),
         "{:?}",
         long.trials[0].doubts
     );

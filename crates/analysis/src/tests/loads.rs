@@ -42,7 +42,7 @@ fn knee_and_peak(points: &[(u64, f64)]) -> (Option<String>, String) {
 fn the_knee_of_a_sweep_is_the_smallest_load_with_nearly_all_throughput() {
     let points = [(1, 100.0), (2, 190.0), (4, 200.0), (8, 150.0)];
     assert_eq!(knee_and_peak(&points), (Some("2".into()), "4".into()));
-    insta::assert_snapshot!(shown(sweep(&swept(&points))), @r#"{"factor":"workload.outstanding","first":{"bytes_per_s":410000.0,"label":"1","mean_ms":9.97,"p99_ms":42.0,"rate_per_s":100.0},"knee":{"bytes_per_s":778000.0,"label":"2","mean_ms":10.5,"p99_ms":44.2,"rate_per_s":190.0},"last":{"bytes_per_s":614000.0,"label":"8","mean_ms":53.1,"p99_ms":224.0,"rate_per_s":150.0},"peak":{"bytes_per_s":819000.0,"label":"4","mean_ms":19.9,"p99_ms":84.0,"rate_per_s":200.0},"series":""}"#);
+    insta::assert_snapshot!(shown(sweep(&swept(&points))), @r#"{"below_knee":{"bytes_per_s":410000.0,"label":"1","mean_ms":9.97,"p99_ms":42.0,"rate_per_s":100.0},"factor":"workload.outstanding","first":{"bytes_per_s":410000.0,"label":"1","mean_ms":9.97,"p99_ms":42.0,"rate_per_s":100.0},"knee":{"bytes_per_s":778000.0,"label":"2","mean_ms":10.5,"p99_ms":44.2,"rate_per_s":190.0},"last":{"bytes_per_s":614000.0,"label":"8","mean_ms":53.1,"p99_ms":224.0,"rate_per_s":150.0},"peak":{"bytes_per_s":819000.0,"label":"4","mean_ms":19.9,"p99_ms":84.0,"rate_per_s":200.0},"series":""}"#);
     // 90 % of the highest throughput counts as nearly all; less does not.
     let points = [(1, 100.0), (2, 179.0), (4, 199.0), (8, 200.0)];
     assert_eq!(knee_and_peak(&points), (Some("4".into()), "8".into()));

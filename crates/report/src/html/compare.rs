@@ -60,7 +60,7 @@ pub(super) fn comparison(document: &ResultDocument) -> String {
     // Metric by metric, so that the configurations stand next to one another.
     let rows: Vec<&ComparisonRow> = tables::compared_metrics(document)
         .into_iter()
-        .filter(|name| few || *name == "rate_per_s")
+        .filter(|name| few || *name == tables::main_metric(document))
         .flat_map(|name| document.comparison.iter().filter(move |row| row.metric == name))
         .filter(|row| row.ratio.is_finite())
         .take(MOST_DOTS)
@@ -71,7 +71,8 @@ pub(super) fn comparison(document: &ResultDocument) -> String {
         drawn.iter().map(|dot| format!("{}: {}.", dot.name, dot.answer)).collect::<Vec<_>>().join(" ")
     );
     let band = document.comparison.iter().any(|row| row.smallest_change.is_some());
-    let all = document.comparison.iter().filter(|row| few || row.metric == "rate_per_s").count();
+    let all =
+        document.comparison.iter().filter(|row| few || row.metric == tables::main_metric(document)).count();
     let mut note = String::new();
     if band {
         note.push_str("Shaded: changes too small to matter. An interval inside the shade: the same. One that crosses its edge and includes 1: no difference shown. ");
@@ -121,16 +122,17 @@ fn dot(document: &ResultDocument, row: &ComparisonRow, few: bool) -> Dot {
 fn comparison_title(document: &ResultDocument) -> String {
     use model::result::Answer;
     let few = document.configurations.len() <= tables::SIDE_BY_SIDE;
+    let noun = tables::metric(tables::main_metric(document), &document.traits).name;
     if !few {
         let count = |answer: Answer| {
             document
                 .comparison
                 .iter()
-                .filter(|row| row.metric == "rate_per_s" && row.answer == answer)
+                .filter(|row| row.metric == tables::main_metric(document) && row.answer == answer)
                 .count()
         };
         return format!(
-            "In throughput, of {}: {} better than the baseline, {} worse, {} the same, {} unclear",
+            "In {noun}, of {}: {} better than the baseline, {} worse, {} the same, {} unclear",
             plural(document.configurations.len().saturating_sub(1), "configuration"),
             count(Answer::Better),
             count(Answer::Worse),
@@ -142,7 +144,7 @@ fn comparison_title(document: &ResultDocument) -> String {
         let parts: Vec<String> = document
             .comparison
             .iter()
-            .filter(|row| row.metric == "rate_per_s")
+            .filter(|row| row.metric == tables::main_metric(document))
             .map(|row| {
                 let at =
                     document.configurations.iter().position(|each| each.treatment.label == row.configuration);
@@ -161,12 +163,16 @@ fn comparison_title(document: &ResultDocument) -> String {
                 }
             })
             .collect();
-        return format!("In throughput {}", parts.join(", "));
+        return format!("In {noun} {}", parts.join(", "));
     }
     let mut parts = Vec::new();
+    let shown = tables::compared_metrics(document);
     for (at, configuration) in document.configurations.iter().enumerate().skip(1) {
-        let rows =
-            || document.comparison.iter().filter(|row| row.configuration == configuration.treatment.label);
+        let rows = || {
+            let rows = document.comparison.iter();
+            let rows = rows.filter(|row| row.configuration == configuration.treatment.label);
+            rows.filter(|row| shown.contains(&row.metric.as_str()))
+        };
         let mut words = Vec::new();
         for answer in [Answer::Better, Answer::Worse, Answer::Same, Answer::CantTell] {
             let names: Vec<String> = rows()

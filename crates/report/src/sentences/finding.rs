@@ -84,7 +84,7 @@ fn claim(finding: &Finding) -> String {
             times(*factor)
         ),
         Claim::BlockSizes { from, to, series } => storage::block_sizes(from, to, series),
-        Claim::LoadSweep(sweep) => storage::load_sweep(sweep),
+        Claim::LoadSweep(sweep) => storage::load_sweep(sweep, false),
         Claim::Memory(claim) => memory(kind, claim),
         Claim::MemoryLimit { process, used_share, limit_bytes, reached } => {
             let used = format!("{} of {} in use", percent(*used_share), Quantity::Bytes.show(*limit_bytes));

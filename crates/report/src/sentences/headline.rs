@@ -6,9 +6,10 @@ use model::result::{
 };
 use model::run::{OperationUnit, WorkloadTraits};
 use model::verdict::InconclusiveReason;
-use model::{Claim, CopyResult, Finding, FindingKind, Missing, ResultDocument, Verdict};
+use model::{Claim, CopyResult, Ending, Finding, FindingKind, Missing, ResultDocument, Verdict};
 
 use super::limits::{limits_of_steps, next_sentence};
+use super::storage::load_sweep;
 use super::{finding, findings_of, limits_on, verdict, verdict_of_configuration};
 use crate::tables::{self, SIDE_BY_SIDE};
 use crate::text::{Quantity, RatioStyle, percent, plural, rate_word, sentence_start, time_ms};
@@ -46,7 +47,7 @@ pub fn headline(document: &ResultDocument) -> Headline {
         }
         _ => Vec::new(),
     };
-    let limits = limits(document, best, &mut said);
+    let limits = limits(document, if is_swept(document) { fastest(document) } else { best }, &mut said);
     Headline { answer, details, why, limits, said }
 }
 
@@ -85,14 +86,28 @@ fn caches_by_configuration(document: &ResultDocument) -> Vec<String> {
 }
 
 impl Headline {
-    /// The findings to list after it: those that it does not contain. If the load generator was the limit, other
-    /// limits are shown only in the explanation.
+    /// The findings to list after it: those that it does not contain. Limits on which no verdict rests, and other limits
+    /// where the load generator was the limit, are shown only in the explanation.
     pub fn others<'a>(&self, document: &'a ResultDocument) -> Vec<&'a Finding> {
         let is_generator = matches!(document.verdict, Verdict::GeneratorBound { .. });
         let findings = document.findings.iter().enumerate();
+        let findings = findings
+            .filter(|(at, finding)| finding.kind != FindingKind::Limits || is_in_a_verdict(document, *at));
         let unsaid = findings.filter(|(at, _)| !self.said.contains(at)).map(|(_, finding)| finding);
         unsaid.filter(|finding| !is_generator || finding.kind != FindingKind::Limits).collect()
     }
+}
+
+/// Whether a verdict rests on a finding: that of the result, of a configuration or of a step. Without a verdict that names
+/// a limit, every finding counts.
+fn is_in_a_verdict(document: &ResultDocument, finding: usize) -> bool {
+    let of_configurations = document
+        .configurations
+        .iter()
+        .flat_map(|of| of.verdict.iter().chain(of.steps.iter().map(|step| &step.verdict)));
+    let verdicts = std::iter::once(&document.verdict).chain(of_configurations);
+    let named: Vec<usize> = verdicts.flat_map(findings_of).collect();
+    named.is_empty() || named.contains(&finding)
 }
 
 /// Whether a numeric setting was varied over more than two levels; two levels are compared like other configurations.
@@ -124,7 +139,10 @@ fn measured(document: &ResultDocument, trial: &TrialResult) -> Option<String> {
     let traits = &document.traits;
     let whole = trial.whole()?;
     if whole.completed == 0 {
-        return Some("No operation completed.".into());
+        return Some(match trial.ending {
+            Ending::Interrupted => "Interrupted before an operation was measured.".into(),
+            _ => "No operation completed.".into(),
+        });
     }
     if trial.failed_wholly() {
         return Some(match whole.completed {
@@ -244,7 +262,10 @@ fn swept(document: &ResultDocument, said: &mut Vec<usize>) -> (Option<String>, V
     let answer = peaks.next();
     let mut details: Vec<String> = peaks.collect();
     for at in sweep.into_iter().chain(sizes) {
-        details.push(finding(&document.findings[at]));
+        details.push(match &document.findings[at].claim {
+            Claim::LoadSweep(sweep) => load_sweep(sweep, sweep.series.is_empty()),
+            _ => finding(&document.findings[at]),
+        });
         said.push(at);
     }
     (answer, details)
@@ -307,7 +328,7 @@ fn deciding(document: &ResultDocument) -> Vec<&str> {
     match () {
         () if !steps.is_empty() => steps,
         // Of a copy the bytes count, however many blocks they are.
-        () if document.traits.storage && document.traits.ends_by_itself => vec!["bytes_per_s"],
+        () if tables::is_copy(document) => vec!["bytes_per_s", "elapsed_s"],
         () if document.traits.operations_apart => vec!["response_ms.mean"],
         // Larger blocks have fewer operations and more bytes per second: one alone would mislead.
         () if disagree(document, "rate_per_s", "bytes_per_s") => {
@@ -336,6 +357,17 @@ fn best(document: &ResultDocument) -> Option<usize> {
             better.max_by(|a, b| gain(a).total_cmp(&gain(b))).and_then(|row| place(row))
         }
     }
+}
+
+/// The place of the configuration with the highest throughput, if its limit is clear.
+fn fastest(document: &ResultDocument) -> Option<usize> {
+    let is_clear = |at: &usize| {
+        let verdict = document.configurations[*at].verdict.as_ref();
+        verdict.is_some_and(|verdict| !matches!(verdict, Verdict::Inconclusive { .. }))
+    };
+    let rates = document.configurations.iter().enumerate();
+    let rates = rates.filter_map(|(at, of)| Some((at, *of.medians.get("rate_per_s")?)));
+    rates.max_by(|a, b| a.1.total_cmp(&b.1)).map(|(at, _)| at).filter(is_clear)
 }
 
 fn gain(row: &ComparisonRow) -> f64 {
@@ -409,7 +441,11 @@ fn of_pair(document: &ResultDocument, row: &ComparisonRow) -> String {
         Answer::Better | Answer::Worse => format!(
             "{} is {} than {baseline}: {noun} {here} instead of {before} ({}).",
             sentence_start(&this),
-            row.answer.word(),
+            match (row.answer, document.traits.operations_apart) {
+                (Answer::Better, true) => "faster",
+                (Answer::Worse, true) => "slower",
+                (answer, _) => answer.word(),
+            },
             change(row)
         ),
         Answer::Same => {
@@ -510,23 +546,31 @@ fn limits(document: &ResultDocument, best: Option<usize>, said: &mut Vec<usize>)
         return vec![first()];
     }
     let baseline = sentence_start(&name(document, 0));
-    let of_all: Vec<String> = configurations.iter().filter_map(limits_on).collect();
+    let on = |of: &Configuration| limits_on(of, document);
+    let of_all: Vec<String> = configurations.iter().filter_map(on).collect();
     let is_clear = matches!(document.verdict, Verdict::Bottleneck { .. });
+    // The label of a configuration says its queue depth already.
+    let labelled = |text: String| match baseline.contains("ueue depth 1") {
+        true => {
+            format!("{baseline}: {}", text.replacen("Latency-bound at queue depth 1:", "Latency-bound:", 1))
+        }
+        false => format!("{baseline}: {text}"),
+    };
     if is_clear && !has_steps && of_all.iter().all(|limit| *limit == of_all[0]) {
         let count = of_all.len();
         let both = if count == 2 { "Both".into() } else { format!("All {count}") };
-        return vec![format!("{baseline}: {}", first()), format!("{both} configurations have this limit.")];
+        return vec![labelled(first()), format!("{both} configurations have this limit.")];
     }
-    let mut texts = vec![format!("{baseline}: {}", first())];
+    let mut texts = vec![labelled(first())];
     let other = best.filter(|at| *at > 0).unwrap_or(configurations.len() - 1);
     let other_name = sentence_start(&name(document, other));
     let configuration = &configurations[other];
     if has_steps {
         texts.extend(limits_of_steps(configuration, document).map(|steps| format!("{other_name}: {steps}")));
     } else if let Some(own) = configuration.verdict.as_ref().filter(|_| other > 0) {
-        let limit = limits_on(configuration);
+        let limit = on(configuration);
         let is_clear = !matches!(own, Verdict::Inconclusive { .. });
-        let text = match limit.is_some() && limit == limits_on(&configurations[0]) && is_clear {
+        let text = match limit.is_some() && limit == on(&configurations[0]) && is_clear {
             true => format!("the same limit, {}.", limit.unwrap_or_default()),
             false => {
                 said.extend(findings_of(own));
@@ -544,7 +588,7 @@ fn limits(document: &ResultDocument, best: Option<usize>, said: &mut Vec<usize>)
 /// In how many of many configurations each limit binds.
 fn shared_limits(document: &ResultDocument) -> Option<String> {
     let mut counts: Vec<(String, usize)> = Vec::new();
-    for limit in document.configurations.iter().filter_map(limits_on) {
+    for limit in document.configurations.iter().filter_map(|of| limits_on(of, document)) {
         match counts.iter_mut().find(|known| known.0 == limit) {
             Some(known) => known.1 += 1,
             None => counts.push((limit, 1)),
@@ -574,7 +618,10 @@ pub fn next_command(document: &ResultDocument) -> Option<NextCommand> {
     let run = &document.run;
     let again = |more: &str| format!("plimsoll run {run}/experiment.toml {more}");
     let is_single_pair = !is_swept(document)
-        && document.comparison.iter().any(|row| row.low.is_none() && row.metric == "rate_per_s");
+        && document
+            .comparison
+            .iter()
+            .any(|row| row.low.is_none() && row.metric == tables::main_metric(document));
     let is_proved = document.proof.as_ref().is_some_and(|proof| !proof.rows.is_empty());
     let load_sweep = document.findings.iter().find_map(|finding| match &finding.claim {
         Claim::LoadSweep(sweep) => Some(sweep.peak.rate_per_s),
@@ -584,7 +631,14 @@ pub fn next_command(document: &ResultDocument) -> Option<NextCommand> {
     let is_past_a_cache = document.findings.iter().any(
         |finding| matches!(&finding.claim, Claim::WriteCache { cache, .. } if cache.full_at_s.is_some()),
     );
+    // What was only watched has no trial to continue.
+    let drives =
+        !matches!(document.verdict, Verdict::Inconclusive { reason: InconclusiveReason::OnlyWatched, .. });
+    let is_interrupted = drives && document.trials.iter().any(|trial| trial.ending == Ending::Interrupted);
     match &document.verdict {
+        _ if is_interrupted => {
+            next(format!("plimsoll run --resume {run}"), "to continue where it was interrupted")
+        }
         _ if is_past_a_cache => {
             next(format!("plimsoll size {run} --for 10TB"), "to see how long more data takes")
         }
@@ -767,7 +821,16 @@ mod tests {
         };
         let mut document = recorded::run("disk").document;
         let limit = document.findings.iter().position(|finding| finding.kind == FindingKind::Limits).unwrap();
-        document.findings.push(document.findings[limit].clone());
+        let another = Finding { about: None, ..document.findings[limit].clone() };
+        document.findings.push(another);
+        // Nothing rests on it.
+        assert_eq!(limits(&document), 0);
+        let last = document.findings.len() - 1;
+        let mut verdict = document.verdict.clone();
+        if let Verdict::Bottleneck { finding, .. } = &mut verdict {
+            *finding = Some(last);
+        }
+        document.configurations[0].verdict = Some(verdict);
         assert_eq!(limits(&document), 1);
         let claim =
             Claim::Generator { threads: 1, ran_share: 0.99, wait_share: 0.0, late: None, starved_by: None };

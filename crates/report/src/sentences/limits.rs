@@ -44,9 +44,15 @@ pub(crate) fn resource_words(resource: &Resource) -> String {
     }
 }
 
-/// What limits, in a few words: `flushes of slapd`, `nothing saturated`.
-pub(crate) fn limit_words(verdict: &Verdict) -> String {
+/// What limits, in a few words: `flushes of slapd`, `latency of vda`, `nothing saturated`.
+pub(crate) fn limit_words(verdict: &Verdict, document: &ResultDocument) -> String {
     match verdict {
+        Verdict::Bottleneck { limit: Limit::One { resource, .. }, .. } if matches!(claim_of(verdict, document), Some(Claim::Device(device)) if device.one_at_a_time) => {
+            match &resource.of {
+                Some(Owner::Device(name)) => format!("latency of {name}"),
+                _ => format!("latency of {}", resource_words(resource)),
+            }
+        }
         Verdict::Bottleneck { limit, .. } => match limit {
             Limit::One { resource, .. } => resource_words(resource),
             Limit::Together { resources, .. } => {
@@ -137,9 +143,9 @@ pub(super) fn limits_of_steps(configuration: &Configuration, document: &ResultDo
     let texts: Vec<String> = shown
         .map(|step| match &step.verdict {
             Verdict::Bottleneck { .. } | Verdict::GeneratorBound { .. } => {
-                format!("{} limited by {}", step.operation, limit_words(&step.verdict))
+                format!("{} limited by {}", step.operation, limit_words(&step.verdict, document))
             }
-            other => format!("{} {}", step.operation, limit_words(other)),
+            other => format!("{} {}", step.operation, limit_words(other, document)),
         })
         .collect();
     let last = configuration.steps.iter().find(|step| step.operation.as_str() == longest);

@@ -20,7 +20,7 @@ pub use finding::finding;
 pub(crate) use headline::is_swept;
 pub use headline::{Headline, NextCommand, headline, next_command};
 pub use limits::closest;
-pub(crate) use limits::{claim_of, closest_words, limit_words, use_words};
+pub(crate) use limits::{claim_of, closest_words, limit_words, resource_words, use_words};
 pub use proof::{proof, proof_in_short};
 pub(crate) use verdict::{findings_of, limiting};
 pub use verdict::{limits_on, missing, verdict, verdict_of, verdict_of_configuration, verdict_of_step};

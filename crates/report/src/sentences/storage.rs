@@ -138,15 +138,28 @@ fn carried(point: &LoadPoint) -> String {
     }
 }
 
-/// The load at which throughput stops growing, and the latency above it.
-pub(super) fn load_sweep(sweep: &LoadSweep) -> String {
-    let LoadSweep { factor, series, first, last, peak, knee } = sweep;
+/// The load at which throughput stops growing, and the latency above it. `peak_is_known` where a sentence before it has the
+/// figures of the peak.
+pub(super) fn load_sweep(sweep: &LoadSweep, peak_is_known: bool) -> String {
+    let LoadSweep { factor, series, first, last, peak, knee, below_knee } = sweep;
     let (factor, series) = (labels::setting(factor), of_series(series));
     let at = |point: &LoadPoint| format!("{factor} {}", labels::level_text(&point.label));
     let latency =
         |point: &LoadPoint| format!("mean {}, p99 {}", time_ms(point.mean_ms), time_ms(point.p99_ms));
-    match knee {
-        Some(knee) => {
+    match (knee, below_knee) {
+        // At the largest load it is not known whether throughput stops growing: only how little the last step added.
+        (Some(knee), Some(below)) if knee.label == last.label => format!(
+            "{} instead of {}{series} added only {}: {} instead of {}, mean {} instead of {} ({}).",
+            capitalized(&at(knee)),
+            labels::level_text(&below.label),
+            percent(knee.rate_per_s / below.rate_per_s - 1.0),
+            carried(knee),
+            carried(below),
+            time_ms(knee.mean_ms),
+            time_ms(below.mean_ms),
+            ratio(knee.mean_ms / below.mean_ms),
+        ),
+        (Some(knee), _) => {
             let peak = match peak.label == knee.label {
                 true => String::new(),
                 false => format!(" The peak is {} at {}.", carried(peak), at(peak)),
@@ -155,14 +168,13 @@ pub(super) fn load_sweep(sweep: &LoadSweep) -> String {
                 true => String::new(),
                 false => format!(" More load only adds latency: {} at {}.", latency(last), at(last)),
             };
-            format!(
-                "Throughput stops growing at {}{series}: {}, {}.{peak}{cost}",
-                at(knee),
-                carried(knee),
-                latency(knee)
-            )
+            let figures = match peak_is_known && peak.is_empty() {
+                true => String::new(),
+                false => format!(": {}, {}", carried(knee), latency(knee)),
+            };
+            format!("Throughput stops growing at {}{series}{figures}.{peak}{cost}", at(knee))
         }
-        None => format!(
+        (None, _) => format!(
             "Throughput still grew at the largest load{series}: {} at {}, {}; {} at {}, {}.",
             carried(first),
             at(first),

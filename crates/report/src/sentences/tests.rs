@@ -112,6 +112,7 @@ fn sweep(knee: Option<LoadPoint>) -> Claim {
         first: load("1", 7_410.0, 0.13, 0.31),
         last: load("64", 71_300.0, 0.89, 2.4),
         peak: load("32", 71_900.0, 0.44, 1.1),
+        below_knee: knee.is_some().then(|| load("8", 52_300.0, 0.15, 0.34)),
         knee,
     })
 }

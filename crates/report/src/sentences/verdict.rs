@@ -5,10 +5,13 @@ use model::verdict::{InconclusiveReason, JointEvidence, Limit, UnsaturatedReason
 use model::{Claim, Finding, HostResource, Missing, Owner, Resource, ResultDocument, Verdict};
 
 use super::finding::claim_in;
-use super::limits::{lead, limit_words};
+use super::limits::{lead, limit_words, resource_words};
 use super::{evidence, listed, proof};
 use crate::labels;
 use crate::text::{capitalized, per_s, time_ms};
+
+/// Utilization from which a resource has no headroom, even if operations were not yet slower.
+const NO_HEADROOM: f64 = 0.95;
 
 /// The context of a verdict: a result, and the judged trials; none for all.
 #[derive(Clone, Copy)]
@@ -129,14 +132,21 @@ fn named(resource: &Resource) -> String {
 fn not_saturated(carried: &UnsaturatedReason, judged: Judged<'_>) -> String {
     match carried {
         UnsaturatedReason::Offered { rate_per_s, p99_ms, closest } => {
-            let closest = closest
-                .as_ref()
-                .map_or(String::new(), |used| format!(" Closest to saturation: {}.", super::closest(used)));
-            format!(
-                "Nothing was saturated: all of the offered {} were completed, with a p99 of {}.{closest}",
+            let carried = format!(
+                "all of the offered {} were completed, with a p99 of {}.",
                 per_s(*rate_per_s),
                 time_ms(*p99_ms)
-            )
+            );
+            match closest {
+                None => format!("Nothing was saturated: {carried}"),
+                Some(used) if used.share < NO_HEADROOM => {
+                    format!("Nothing was saturated: {carried} Closest to saturation: {}.", super::closest(used))
+                }
+                Some(used) => format!(
+                    "The load was carried: {carried} No headroom is left: {}.",
+                    super::closest(used)
+                ),
+            }
         }
         UnsaturatedReason::AllThatUsersAsked { load, rate_per_s, mean_ms, finding } => format!(
             "The load was the limit: {load} give {} at a mean response time of {}. {} Raise the load to \
@@ -166,7 +176,7 @@ fn unclear(reason: &InconclusiveReason, judged: Judged<'_>) -> String {
     let ruled_out = |resources: &[Resource]| match resources {
         [] => String::new(),
         some => {
-            let names: Vec<String> = some.iter().map(ToString::to_string).collect();
+            let names: Vec<String> = some.iter().map(resource_words).collect();
             format!(" Ruled out: {}.", names.join(", "))
         }
     };
@@ -284,6 +294,6 @@ pub(crate) fn findings_of(verdict: &Verdict) -> Vec<usize> {
 }
 
 /// The limit of a configuration in a few words: `disk vda`, `nothing was saturated`.
-pub fn limits_on(configuration: &Configuration) -> Option<String> {
-    configuration.verdict.as_ref().map(limit_words)
+pub fn limits_on(configuration: &Configuration, document: &ResultDocument) -> Option<String> {
+    configuration.verdict.as_ref().map(|verdict| limit_words(verdict, document))
 }

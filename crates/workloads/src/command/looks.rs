@@ -27,17 +27,29 @@ pub(super) struct Looks {
     /// Threads that ran or were ready to run, added up over the looks.
     pub(super) running_threads: u64,
     /// The most memory that one of its processes had used when it was looked at.
-    pub(super) peak_bytes: Option<u64>,
+    peak_bytes: Option<u64>,
+    /// When the launch began, and when it was last looked at.
+    begin: Nanos,
+    last: Nanos,
 }
 
 impl Looks {
     pub(super) fn new(now: Nanos, random: &mut Random) -> Looks {
-        Looks { due: next(now, random), seen: BTreeMap::new(), running_threads: 0, peak_bytes: None }
+        let due = next(now, random);
+        Looks { due, seen: BTreeMap::new(), running_threads: 0, peak_bytes: None, begin: now, last: now }
+    }
+
+    /// The peak of memory that was seen, of a launch that has ended by now: none where the last look was in its first half.
+    /// A process that has just begun uses next to nothing.
+    pub(super) fn peak_bytes(&self, now: Nanos) -> Option<u64> {
+        let [seen, whole] = [self.last, now].map(|at| at.saturating_sub(self.begin));
+        self.peak_bytes.filter(|_| seen >= whole / 2)
     }
 
     /// Looks at a process and all below it.
     pub(super) fn look(&mut self, process: i32, now: Nanos, random: &mut Random) {
         self.due = next(now, random);
+        self.last = now;
         let mut left = THREADS_MAX;
         let mut found: Option<Doing> = None;
         for process in tree(process) {

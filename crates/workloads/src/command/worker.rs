@@ -333,7 +333,9 @@ impl<'a> CommandWorker<'a> {
         let goes_on = group.ending().is_none();
         let used = match goes_on {
             true => usage::of_running(group.number()),
-            false => usage::of_ended(group.number(), group.ended_source(), looks.peak_bytes),
+            false => {
+                usage::of_ended(group.number(), group.ended_source(), looks.peak_bytes(self.clock.now()))
+            }
         };
         let Looks { seen, running_threads, .. } = looks;
         let usage = Usage { number: number + 1, goes_on, used, looks: seen, running_threads };

@@ -8,6 +8,7 @@ use model::run::{OperationUnit, WorkloadTraits};
 use model::{Change, Host, SettingPath};
 
 use super::*;
+use crate::recorded;
 use crate::sentences::{closest, limit_words, use_words};
 use crate::tables;
 
@@ -171,7 +172,7 @@ fn resources_in_the_words_of_the_field() {
         (address, "answers of db:5432"),
         (setting, "I/O limit of host.disk.io_limit"),
     ] {
-        assert_eq!(limit_words(&bottleneck(resource.clone(), 0)), words);
+        assert_eq!(limit_words(&bottleneck(resource.clone(), 0), &recorded::run("disk").document), words);
         let used =
             Closest { metric: "m".into(), instance: String::new(), share: 0.5, resource: Some(resource) };
         assert_eq!(closest(&used), format!("{words} at 50 %"));
