@@ -42,6 +42,16 @@ pub(crate) struct Gain {
 /// The effect of the last load increase on throughput; none if the load did not increase.
 pub(crate) fn gain(curve: &Curve) -> Option<Gain> {
     let [.., before, after] = curve.points.as_slice() else { return None };
+    gain_between(curve, before, after)
+}
+
+/// The effect of the first load increase on throughput.
+pub(crate) fn first_gain(curve: &Curve) -> Option<Gain> {
+    let [before, after, ..] = curve.points.as_slice() else { return None };
+    gain_between(curve, before, after)
+}
+
+fn gain_between(curve: &Curve, before: &CurvePoint, after: &CurvePoint) -> Option<Gain> {
     let more = after.level / before.level;
     let gained = after.rate_per_s[0] / before.rate_per_s[0];
     let elasticity = gained.ln() / more.ln();

@@ -152,8 +152,14 @@ impl Scale {
         let number = self.number(value);
         let decimals =
             number.split_once('.').map_or(0, |(_, decimals)| decimals.trim_end_matches(self.suffix).len());
-        match (spread / self.divisor).is_finite() {
-            true => format!("{:.decimals$}{}", spread / self.divisor, self.suffix),
+        let scaled = spread / self.divisor;
+        // One digit of a spread that would show as zero.
+        let digits = match scaled > 0.0 && scaled.is_finite() {
+            true => (-scaled.log10().floor()).clamp(0.0, 9.0) as usize,
+            false => 0,
+        };
+        match scaled.is_finite() {
+            true => format!("{scaled:.0$}{1}", decimals.max(digits), self.suffix),
             false => "-".into(),
         }
     }

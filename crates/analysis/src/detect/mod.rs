@@ -191,16 +191,16 @@ fn of_experiment(
     })
 }
 
-/// Adds to each limit the effect of more load on throughput, as evidence for or against it.
+/// Adds to each limit the effect of more load on throughput, as evidence for or against it. The latency of a device that has
+/// one operation at a time is hidden by the next ones, so that growth from the smallest load is evidence for it.
 fn note_gains(findings: &mut [Finding], document: &ResultDocument) {
     for finding in findings.iter_mut().filter(|finding| finding.kind == FindingKind::Limits) {
-        for gain in crate::curve::load_curves(document).filter_map(crate::curve::gain) {
-            let evidence = gain.evidence;
-            // More operations in flight hide the latency of a device that has one at a time.
-            let latency =
-                matches!(&finding.claim, Claim::Device(of) if of.one_at_a_time && of.in_flight < 1.5);
-            let is_for = gain.grew == latency;
-            if is_for { &mut finding.evidence } else { &mut finding.against }.push(evidence);
+        let is_latency =
+            matches!(&finding.claim, Claim::Device(of) if of.one_at_a_time && of.in_flight < 1.5);
+        let effect = if is_latency { crate::curve::first_gain } else { crate::curve::gain };
+        for gain in crate::curve::load_curves(document).filter_map(effect) {
+            let is_for = gain.grew == is_latency;
+            if is_for { &mut finding.evidence } else { &mut finding.against }.push(gain.evidence);
         }
     }
 }

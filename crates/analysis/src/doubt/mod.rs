@@ -331,6 +331,10 @@ fn failures(record: &RunRecord, result: &TrialResult) -> Option<Doubt> {
 
 fn few_samples(record: &RunRecord, result: &TrialResult) -> Option<Doubt> {
     let whole = result.whole()?;
+    // One launch has one time, which is no percentile of anything.
+    if whole.completed == 1 && record.run.traits.operations_apart {
+        return None;
+    }
     // The number of launches is fixed, however long they take.
     let help = if whole.completed == 0 { "" } else { for_more(&record.run, "measure longer") };
     let beyond = |share: f64| whole.completed as f64 * share;

@@ -561,6 +561,15 @@ fn limits(document: &ResultDocument, best: Option<usize>, said: &mut Vec<usize>)
         let both = if count == 2 { "Both".into() } else { format!("All {count}") };
         return vec![labelled(first()), format!("{both} configurations have this limit.")];
     }
+    // The same sentence of each says it once.
+    let own = |of: &Configuration| verdict_of_configuration(of, document);
+    if !has_steps
+        && judged == configurations.len()
+        && configurations.iter().all(|of| own(of) == own(&configurations[0]))
+    {
+        let each = if judged == 2 { "Both configurations" } else { "Every configuration" };
+        return vec![format!("{each}: {}", first())];
+    }
     let mut texts = vec![labelled(first())];
     let other = best.filter(|at| *at > 0).unwrap_or(configurations.len() - 1);
     let other_name = sentence_start(&name(document, other));

@@ -105,7 +105,7 @@ fn bound(bound: &DeviceBound) -> String {
             format!("{operations}{bytes}")
         }
         DeviceBound::BySize { transfer_bytes, operations } => format!(
-            " Deeper queues added no throughput. With requests of {} the limit is probably {}: vary `block_size` to confirm it.",
+            " Deeper queues added little or no throughput. With requests of {} the limit is probably {}: vary `block_size` to confirm it.",
             Quantity::Bytes.show(*transfer_bytes),
             if *operations { "IOPS, not bandwidth" } else { "bandwidth, not IOPS" }
         ),
