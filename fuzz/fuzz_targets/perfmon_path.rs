@@ -1,4 +1,4 @@
-//! The path of a counter of Performance Monitor, as it stands in `--watch` and `watch --list`.
+//! The path of a counter of Performance Monitor, as in `--watch` and `watch --list`.
 #![no_main]
 
 use counters::perfmon::{Path, meant, watched};

@@ -92,7 +92,7 @@ static FENCES: &[Fence] = &[
     deep_fence("io-uring", &["workloads"]),
     deep_fence("hyper", &["workloads", "scim"]),
     deep_fence("hyper-util", &["scim"]),
-    // By name only: whoever speaks HTTP some day brings it along.
+    // By name only: a later HTTP crate may depend on it.
     fence("httparse", &["workloads"]),
     deep_fence("ureq", &["metadir"]),
     // Windows of a desktop.

@@ -1,4 +1,4 @@
-//! Lies that a load test is reported, or tells: starved generators, throttled groups, caches, empty answers, failing servers,
+//! Wrong results of load tests: starved generators, throttled groups, caches, empty answers, failing servers,
 //! short and unsteady runs. Each must be noticed, named and end with the exit code that README.md promises; honest runs
 //! must raise none of it.
 

@@ -575,8 +575,8 @@ pub(crate) fn weigh(verdict: Verdict, document: &ResultDocument) -> Verdict {
             Verdict::Bottleneck { limit, finding, .. } => {
                 // If fewer CPUs have no effect, this is compatible with one thread that uses one CPU all the
                 // time.
-                let is_turned = seen.as_ref().is_some_and(|one| one.class != ResourceClass::SingleThread);
-                let of_named = weighed.iter().find(|one| is_turned && Some(one.resource) == named);
+                let is_varied = seen.as_ref().is_some_and(|one| one.class != ResourceClass::SingleThread);
+                let of_named = weighed.iter().find(|one| is_varied && Some(one.resource) == named);
                 match (of_named, seen) {
                     (Some(one), Some(resource)) if one.standing == Conclusion::RuledOut => {
                         Verdict::Inconclusive {

@@ -121,7 +121,7 @@ impl<M: MetricSet> Columns<M> {
 }
 
 /// Instances by name (cores, disks, interfaces) that come and go. The kernel lists them in the same order each
-/// time, so the one asked for is nearly always the next.
+/// time, so the requested one is nearly always the next.
 pub(crate) struct Roster<T> {
     entries: Vec<(Box<[u8]>, T)>,
     next: usize,

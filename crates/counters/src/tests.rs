@@ -7,7 +7,7 @@ use model::{SECOND, Unit};
 use crate::fixture::{Host, Probe};
 use crate::{SOURCES, all_metrics};
 
-/// The endings that tell a unit; a longer one goes before the one it ends with.
+/// The endings that name a unit; a longer one comes before its own ending.
 const SUFFIXES: [(&str, Unit); 6] = [
     ("_bytes_per_s", Unit::BytesPerSecond),
     ("_per_s", Unit::PerSecond),

@@ -158,7 +158,7 @@ mod tests {
         330 322 0:57 / /mnt/ram/nfs rw,relatime shared:191 - nfs4 nas1:/b rw,vers=4.2\n";
 
     #[test]
-    fn shares_programs_and_memory_are_told_from_disks_by_their_type() {
+    fn shares_programs_and_memory_are_distinguished_from_disks_by_their_type() {
         let host = Scratch::new();
         host.file("proc/self/mountinfo", SHARES);
         let on = |path: &str| {

@@ -88,7 +88,7 @@ pub(crate) fn measure(measurement: Measurement<'_>, run: &mut Run) {
     let stop = Stop::default();
     let books: Vec<Mutex<Book>> =
         (0..workers).map(|_| Mutex::new(Book::new(operations.len(), clock.now()))).collect();
-    let wish = SampleRequest::default();
+    let request = SampleRequest::default();
     let cpus = std::thread::available_parallelism().map_or(1, usize::from);
     let (may_spin, why) = choose_spinning(load.spin, workers, cpus);
     if lanes.iter().any(waits_for_arrivals) {
@@ -99,22 +99,22 @@ pub(crate) fn measure(measurement: Measurement<'_>, run: &mut Run) {
     let drain = drain.as_ref();
 
     let sampler = std::thread::scope(|scope| {
-        let (tell, messages) = channel::<WorkerMessage>();
+        let (send, messages) = channel::<WorkerMessage>();
         let mut go: Vec<Sender<Nanos>> = Vec::new();
         for (index, (share, book)) in shares.iter().zip(&books).enumerate() {
             let (start, started) = channel::<Nanos>();
             go.push(start);
-            let tell = tell.clone();
+            let send = send.clone();
             let (stop, measured) = (&stop, &measured);
             let lane = &lanes[share.lane as usize];
             let spins = may_spin && waits_for_arrivals(lane);
-            let report_failure = tell.clone();
+            let report_failure = send.clone();
             let body = move || {
                 let outcome =
-                    work(workload, share, lane, measured, stop, book, (clock, spins), &tell, &started);
+                    work(workload, share, lane, measured, stop, book, (clock, spins), &send, &started);
                 let thread = current_thread();
                 // The collector no longer receives only when it does not need the message.
-                let _ = tell.send(WorkerMessage::Finished { thread, used: thread_use(thread), outcome });
+                let _ = send.send(WorkerMessage::Finished { thread, used: thread_use(thread), outcome });
             };
             let spawned = std::thread::Builder::new().name(format!("load-{index}")).spawn_scoped(scope, body);
             if let Err(error) = spawned {
@@ -123,7 +123,7 @@ pub(crate) fn measure(measurement: Measurement<'_>, run: &mut Run) {
                 let _ = report_failure.send(WorkerMessage::Finished { thread: 0, used: None, outcome });
             }
         }
-        drop(tell);
+        drop(send);
 
         let mut collector = Collector {
             clock,
@@ -162,7 +162,7 @@ pub(crate) fn measure(measurement: Measurement<'_>, run: &mut Run) {
         stream.start(run.started_unix_ns);
         let zero = collector.zero;
         let sampling = std::thread::Builder::new().name("sampler".into()).spawn_scoped(scope, {
-            let wish = &wish;
+            let request = &request;
             move || {
                 let seconds = |at: Nanos| (at as f64 - zero as f64) / 1e9;
                 let mut keep = |begin, end, readings: &model::Readings| {
@@ -171,8 +171,8 @@ pub(crate) fn measure(measurement: Measurement<'_>, run: &mut Run) {
                         drain.see(readings);
                     }
                 };
-                let mut tell = |at, kind, text| stream.event(seconds(at), kind, text);
-                sampler.run(clock, sample_every, wish, &mut keep, &mut tell);
+                let mut send = |at, kind, text| stream.event(seconds(at), kind, text);
+                sampler.run(clock, sample_every, request, &mut keep, &mut send);
                 sampler
             }
         });
@@ -180,10 +180,10 @@ pub(crate) fn measure(measurement: Measurement<'_>, run: &mut Run) {
             let _ = start.send(collector.zero);
         }
         if let Ok(sampling) = &sampling {
-            collector.sampler = Some((&wish, sampling.thread().clone()));
+            collector.sampler = Some((&request, sampling.thread().clone()));
         }
         collector.carry_through(run, &messages, &threads, drain, interrupted);
-        wish.stop.store(true, Ordering::Relaxed);
+        request.stop.store(true, Ordering::Relaxed);
         let sampler = match sampling {
             Ok(sampling) => {
                 sampling.thread().unpark();
@@ -216,15 +216,15 @@ fn work(
     stop: &Stop,
     book: &Mutex<Book>,
     (clock, spins): (Clock, bool),
-    tell: &Sender<WorkerMessage>,
+    send: &Sender<WorkerMessage>,
     started: &Receiver<Nanos>,
 ) -> Result<(), LoadError> {
     let mut worker = workload.worker(share)?;
     if workload.operations_in_turn() {
-        let tell = tell.clone();
+        let send = send.clone();
         worker = Box::new(Bordered::new(worker, move || {
             // The collector no longer receives only when it does not need the message.
-            let _ = tell.send(WorkerMessage::Border);
+            let _ = send.send(WorkerMessage::Border);
         }));
     }
     // Otherwise the kernel may round every timed wait up by 50 us, which would show as lag.
@@ -232,7 +232,7 @@ fn work(
     if spins {
         ask_for_short_turns();
     }
-    let _ = tell.send(WorkerMessage::Ready(current_thread()));
+    let _ = send.send(WorkerMessage::Ready(current_thread()));
     // Without a start signal, another worker could not be created.
     let Ok(zero) = started.recv() else { return Ok(()) };
     let begin = zero.saturating_add(lane.delay);
@@ -506,8 +506,8 @@ impl Collector<'_> {
 
     /// Requests a sample of the counters now.
     fn sample_now(&self) {
-        if let Some((wish, thread)) = &self.sampler {
-            wish.now.store(true, Ordering::Relaxed);
+        if let Some((request, thread)) = &self.sampler {
+            request.now.store(true, Ordering::Relaxed);
             thread.unpark();
         }
     }

@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn without_files_the_right_to_drop_everything_is_asked_for() {
+    fn without_files_the_right_to_drop_everything_is_required() {
         let answer = of(None).check(&Level::Text("cold".into()));
         let may = fs::OpenOptions::new().write(true).open(DROP_CACHES).is_ok();
         assert_eq!(answer.is_ok(), may, "{answer:?}");

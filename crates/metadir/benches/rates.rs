@@ -48,11 +48,14 @@ fn main() {
     let folder = Folder::new("rates");
     println!("PostgreSQL with {}; all else as it was installed, it flushes", SERVER.join(", "));
     let server = testkit::Postgres::start(&SERVER);
-    let is_asked = |name: &str| stores.is_empty() || stores.iter().any(|store| store == name);
+    let is_requested = |name: &str| stores.is_empty() || stores.iter().any(|store| store == name);
     let mut kinds = Vec::new();
-    kinds.extend(is_asked("sqlite").then(|| Kind::Sqlite(folder.path("store.db"))));
+    kinds.extend(is_requested("sqlite").then(|| Kind::Sqlite(folder.path("store.db"))));
     kinds.extend(
-        server.as_ref().filter(|_| is_asked("postgres")).map(|server| Kind::Postgres(server.connection())),
+        server
+            .as_ref()
+            .filter(|_| is_requested("postgres"))
+            .map(|server| Kind::Postgres(server.connection())),
     );
     let bench = Bench { folder, kinds, server: server.map(|server| server.connection()) };
     if chosen.is_empty() || chosen.iter().any(|name| name == "ratios") {

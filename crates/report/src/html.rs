@@ -1,6 +1,6 @@
 //! A result as one HTML file: nothing is fetched, charts are inline SVG, no script is needed.
 //!
-//! The light look stands in the charts' own attributes; the style sheet adds the dark one and print. Its one
+//! The light look is in the charts' own attributes; the style sheet adds the dark one and print. Its one
 //! script (crosshair, keys, legend) adds to what is already there. A content policy in the page names both by
 //! their digests.
 

@@ -13,7 +13,7 @@ use crate::{Terminal, csv, explanation, html, json, junit, markdown, terminal};
 const WIDE: Terminal = Terminal { width: 100, color: false, verbose: false };
 const NARROW: Terminal = Terminal { width: 80, color: false, verbose: false };
 
-/// What has no numbers, or odd ones: made from stored runs as whoever hands over a record could make it.
+/// What has no numbers, or odd ones: made from stored runs, as a foreign record could be.
 static ODD: LazyLock<Vec<(&'static str, Recorded)>> = LazyLock::new(|| {
     // The folders of the trials were removed.
     let mut empty = recorded::run("disk").study;
@@ -474,7 +474,7 @@ fn balanced(name: &str, page: &str) {
     assert!(open.is_empty(), "{name}: {open:?}");
 }
 
-/// A stored run whose every number is one of `values`: whoever calls a view may have taken them from a document of others.
+/// A stored run whose every number is one of `values`: a view may receive them from a foreign document.
 fn poisoned(values: &[f64]) -> Recorded {
     let mut poisoned = recorded::run("block-size");
     let mut at = 0;

@@ -583,7 +583,7 @@ fn published_of(document: &ResultDocument, operation: &str) -> Table {
     table
 }
 
-/// Figures that were asked for and those that were published for no factor: a row for each figure, or, of many configurations, a row for
+/// Requested figures, and figures that were published for no factor: a row for each figure, or, of many configurations, a row for
 /// each of these.
 pub(crate) fn beside(document: &ResultDocument) -> Option<Table> {
     let first = document.beside.first()?;
@@ -838,14 +838,14 @@ pub(crate) fn proof(document: &ResultDocument) -> Option<Table> {
     Some(table)
 }
 
-/// What could not be turned, and why.
+/// What could not be varied, and why.
 fn not_varied(proof: &ProofResult) -> String {
     let each = proof.not_varied.iter();
     let each = each.map(|one| format!("{} could not be changed: {}.", one.factor, one.why));
     each.collect::<Vec<_>>().join(" ")
 }
 
-/// Why there is no proof though one was asked for; none when it was not.
+/// Why there is no proof although one was requested; none if it was not.
 pub(crate) fn why_no_proof(document: &ResultDocument) -> Option<String> {
     let proof = document.proof.as_ref()?;
     Some(match proof.rows.is_empty() {

@@ -65,7 +65,7 @@ pub fn terminal(document: &ResultDocument, options: Terminal) -> String {
     page.finish()
 }
 
-/// Rows of the table of limits that a page has without being asked for all.
+/// Rows of the table of limits on a page that is not verbose.
 const LIMITS_SHOWN: usize = 16;
 
 /// What limits each configuration and step.

@@ -29,7 +29,7 @@ pub struct Postgres {
 }
 
 impl Postgres {
-    /// The server of this process, which is started when it is asked for first and lives as long as the process; `None` where
+    /// The server of this process, which is started at its first use and lives as long as the process; `None` where
     /// PostgreSQL is not installed, which is recorded as a skip.
     pub fn of_process() -> Option<&'static Postgres> {
         static SERVER: OnceLock<Option<Postgres>> = OnceLock::new();

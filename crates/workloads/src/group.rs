@@ -188,7 +188,7 @@ impl Stopping {
 }
 
 /// Ends the present group when Plimsoll itself is killed: a shell that waits for the end of its input, which comes
-/// however we go. The kernel's own death signal reaches only one process, goes out with the thread that asked for it, and
+/// however we go. The kernel's own death signal reaches only one process, is lost with the thread that set it, and
 /// asking for it makes a launch slower.
 ///
 /// It must not kill another group that has the number later. While Plimsoll lives, the group ends the watch before its
@@ -230,7 +230,7 @@ fn send(input: &mut Option<ChildStdin>, line: &str) {
 }
 
 impl Guard {
-    /// Starts the shell. It stands in a group of its own, so that Ctrl-C at the terminal does not end it too early.
+    /// Starts the shell. It has a group of its own, so that Ctrl-C at the terminal does not end it too early.
     ///
     /// # Errors
     /// When it cannot be started; and when SIGCHLD is ignored, because the kernel then gives up the numbers of processes

@@ -23,7 +23,7 @@ pub(super) fn compare(repository: &Repository, before: &Path, rounds: usize) -> 
     let mut all = Vec::new();
     for round in 0..rounds {
         let mut figures = [Figures::new(), Figures::new()];
-        // The order turns, so that neither is always first after a pause.
+        // The order rotates, so that neither is always first after a pause.
         for turn in 0..2 {
             let at = (round + turn) % 2;
             figures[at] = measure(if at == 0 { &before } else { &now }, &folder.0, &record)?;

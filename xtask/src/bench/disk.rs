@@ -44,7 +44,7 @@ fn compare(repository: &Repository, direct: bool, count: usize) -> Result<Vec<Fa
     make_file(&program, &folder.0)?;
     let mut rounds = Vec::new();
     for round in 0..count {
-        // The order turns, so that none is always first after a pause.
+        // The order rotates, so that none is always first after a pause.
         let mut samples = [None; 3];
         for turn in 0..3 {
             let at = (round + turn) % 3;
@@ -96,7 +96,7 @@ fn compare(repository: &Repository, direct: bool, count: usize) -> Result<Vec<Fa
 }
 
 /// Makes the file once, which is kept: all read the same blocks of it. It is in the page cache then, as random reads for a
-/// few seconds would leave holes, and whoever comes first would fill them.
+/// few seconds would leave holes, and the first contender would fill them.
 pub(super) fn make_file(program: &Path, folder: &Path) -> Result<(), String> {
     ours(program, folder, true, 1)?;
     let path = folder.join("bench.bin");

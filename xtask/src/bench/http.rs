@@ -39,7 +39,7 @@ pub(super) fn against_wrk(repository: &Repository, count: usize) -> Result<Vec<F
         let mut rounds = Vec::new();
         for round in 0..count {
             let mut samples = [None; 2];
-            // The order turns, so that none is always first after a pause.
+            // The order rotates, so that none is always first after a pause.
             for turn in 0..2 {
                 let at = (round + turn) % 2;
                 samples[at] = Some(match at {

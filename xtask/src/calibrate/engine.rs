@@ -516,7 +516,7 @@ fn run_case(program: &Path, folder: &Path, case: &Case, setup: &Setup) -> Result
 /// Writes of the target's control group, which a limit on them counts.
 const DISK_WRITES: &str = "process.disk_writes_per_s";
 
-/// A counter that the experiment asked for, of its first configuration.
+/// A counter that the experiment requested, of its first configuration.
 fn beside(document: &Value, metric: &str) -> Option<f64> {
     let rows = document["beside"].as_array()?;
     let row = rows.iter().find(|row| row["metric"] == metric && row["instance"] == "target")?;

@@ -310,7 +310,7 @@ static CASES: &[Case] = &[
                 reads: Some(reads as f64),
                 capacity: Some(limit as f64 / reads as f64),
                 drawn: format!("{cpu_ms} ms CPU of {percent} %, {reads} reads of {limit}/s"),
-                // Two resources are turned both ways: a short sweep leaves time for it.
+                // Two resources are varied in both directions: a short sweep leaves time for it.
                 levels: vec![4, 16],
                 // Much is begun and not done when a trial of 64 users ends, which blurs what a request costs.
                 measure: Some("6s"),

@@ -1,4 +1,4 @@
-//! Texts use the field's words: paraphrases of a term that exists, and turns of phrase that a reader has to solve, are
+//! Texts use the field's words: paraphrases of a term that exists, and phrases that a reader has to decode, are
 //! found in strings of the sources and in Markdown.
 
 use crate::fault::Fault;

@@ -616,7 +616,7 @@ mod tests {
     }
 
     #[test]
-    fn capacity_is_foretold_from_loads_below_the_knee() {
+    fn capacity_is_predicted_from_loads_below_the_knee() {
         // Loads up to 0.7 of the knee; 60 systems limited by the CPU or the disk, with 1 % noise.
         let mut random = Random::new(9);
         let (mut errors, mut covered, mut factors, mut limits) = (Vec::new(), 0, 0, 0);

@@ -67,7 +67,7 @@ fn a_sound_sweep_is_answered() {
 }
 
 #[test]
-fn levels_above_what_is_asked_are_reported_and_their_verdict_is_not_used() {
+fn levels_above_the_requested_one_are_reported_and_their_verdict_is_not_used() {
     // Without counters, the verdict's text about the limit is based on the whole record.
     let study = swept(3, |_, run| run.counters.retain(|(metric, _, _)| *metric != "process.busy_cpus"));
     let (sizing, _) = asked(&study, "800/s", Some(8.0));

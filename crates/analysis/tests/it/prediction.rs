@@ -54,7 +54,7 @@ impl Score {
 }
 
 #[test]
-fn published_sweeps_are_foretold_from_their_first_points() {
+fn published_sweeps_are_predicted_from_their_first_points() {
     let mut all = Score::default();
     for (name, points) in sweeps() {
         let mut score = Score::default();

@@ -211,7 +211,7 @@ fn titles(config: &Config, steps: &[Step]) -> Vec<String> {
     steps.iter().map(|step| format!("{} {}", agent(step), step.kind.name())).collect()
 }
 
-/// Executes steps in order, until one fails or has an outcome in `stop_after`. `tells` writes progress lines for programs.
+/// Executes steps in order, until one fails or has an outcome in `stop_after`. `tells` is whether progress lines for programs are written.
 fn carry_out(
     directory: &mut Metadirectory,
     run: &RunProfile,

@@ -105,7 +105,7 @@ fn bad_rows_are_counted_and_each_is_reported_with_its_line() {
     let expected = ["1,Ada,37,2", "2,Alan,41,1", "3,Grace,85,3", "4,Edsger,72,1", "5,\"Barbara, L.\",60,4"];
     let found = phones(&place);
     assert_eq!(found[..5], expected, "{found:?}");
-    // The history tells the same, each with its place.
+    // The history has the same, each with its place.
     let history = run(&place, &["metadir", "history", "--json"]);
     for line in &reported {
         assert!(history.out.contains(&line.replace('"', "\\\"")), "{line}: {}", history.out);

@@ -124,7 +124,7 @@ fn a_shift_from_the_fifteenth_launch_on_is_found_and_dated() {
     assert!((14..=17).contains(&claim["from_launch"].as_u64().unwrap()), "{claim}");
     assert!(claim["at_s"].as_f64().unwrap() > 13.0 * 0.25, "{claim}");
     assert!(claim["before_ms"].as_f64() > claim["after_ms"].as_f64(), "{claim}");
-    // Each launch stands in the record with what it used.
+    // The record has each launch with its resource usage.
     let events = std::fs::read_to_string(place.path("r/trials/001-baseline.r1/events.jsonl")).unwrap();
     assert_eq!(events.lines().filter(|line| line.contains("\"kind\":\"launch\"")).count(), 30);
 }

@@ -70,7 +70,7 @@ fn the_answer_stands_in_the_first_screen() {
         return;
     }
     let place = Place::new("first-screen");
-    // Screenshots are kept for whoever wants to look.
+    // Screenshots are kept for review.
     let pictures = Path::new(env!("CARGO_TARGET_TMPDIR")).join("pages");
     std::fs::create_dir_all(&pictures).unwrap();
     for kind in KINDS {

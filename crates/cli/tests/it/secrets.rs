@@ -87,7 +87,7 @@ fn credentials_on_the_command_line_are_sent_and_kept_nowhere() {
     for sent in ["access_token=S3CRET-1", "Bearer S3CRET-2", "id=S3CRET-3"] {
         assert!(seen.contains(sent), "{seen}");
     }
-    // Nor do they stand in what is said of a mistake.
+    // No error message contains them.
     let wrong = format!("http://me:S3CRET@{address}/");
     let refused = run(&place, &["http", &wrong, "--header", "Cookie S3CRET: x"], None);
     assert_eq!(refused.code, 2);

@@ -66,7 +66,7 @@ fn an_interval_ends_where_a_step_ends() {
         (column("begin_s"), column("operation"), column("completed"), column("concurrency"));
     let rows: Vec<Vec<&str>> = lines.filter(|row| row[operation] == "staging").collect();
     let number = |row: &[&str], at: usize| row[at].parse::<f64>().unwrap();
-    // The steps take 0.4 s of every 0.8 s, and a regular interval 3 s: only borders tell them apart.
+    // The steps take 0.4 s of every 0.8 s, and a regular interval 3 s: only borders separate them.
     let at_work = rows.iter().filter(|row| number(row, completed) > 0.0);
     let between = rows.iter().filter(|row| number(row, completed) == 0.0 && number(row, in_flight) < 0.5);
     let (at_work, between) = (at_work.count(), between.filter(|row| number(row, begin) > 0.0).count());

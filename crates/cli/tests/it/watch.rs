@@ -20,7 +20,7 @@ fn a_counter_of_perfmon_is_watched_by_what_provides_it() {
     let done = run(&place, &["exec", "--watch", READ_TIME, "--repeat", "2", "--run-dir", "r", "--", "true"]);
     assert!(done.measured(), "{}", done.err);
     assert!(done.err.contains(&format!("watched for `{READ_TIME}`: volume.read_s of host")), "{}", done.err);
-    // The whole host is read, and the record says what was asked for.
+    // The whole host is read, and the record has the requested entries.
     let record: Value = serde_json::from_str(&text(&place, "r/trials/001-baseline.r1/run.json")).unwrap();
     let sources = record["sources"].as_array().unwrap();
     assert!(sources.iter().any(|source| source["source"] == "volume"), "{sources:?}");

@@ -3,7 +3,7 @@ use crate::fixture::{Host, Probe};
 use crate::mounts;
 
 #[test]
-fn only_file_systems_on_this_machines_disks_are_asked_each_once() {
+fn only_file_systems_on_local_disks_are_read_each_once() {
     let host = Host::copy_of("metal");
     assert_eq!(real(&mounts::parse(host.text("proc/mounts").as_bytes())), ["/", "/boot", "/tank"]);
     let container =
@@ -12,7 +12,7 @@ fn only_file_systems_on_this_machines_disks_are_asked_each_once() {
 }
 
 #[test]
-fn another_host_cannot_be_asked() {
+fn file_systems_of_another_host_are_not_read() {
     let why = Host::copy_of("metal").try_open(&KIND, &[]).err().unwrap();
     assert!(why.0.contains("on the machine itself"));
 }

@@ -90,7 +90,7 @@ impl Listeners {
         self.asked_at = Some(now);
     }
 
-    /// Whether they were asked for just now: between two questions nothing is known of the queues.
+    /// Whether they were just read: between two reads nothing is known about the queues.
     pub(super) fn are_fresh(&self, now: Nanos) -> bool {
         self.asked_at == Some(now)
     }

@@ -6,7 +6,7 @@ use model::result::{
 };
 use model::run::{OperationUnit, WorkloadTraits};
 use model::verdict::InconclusiveReason;
-use model::{Claim, CopyResult, Ending, Finding, FindingKind, Missing, ResultDocument, Verdict};
+use model::{Claim, CopyResult, Ending, Finding, FindingKind, ResultDocument, Verdict};
 
 use super::limits::{limits_of_steps, next_sentence};
 use super::storage::load_sweep;
@@ -610,75 +610,6 @@ fn shared_limits(document: &ResultDocument) -> Option<String> {
     })
 }
 
-/// A command that leads on, and what for.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NextCommand {
-    /// As it is typed.
-    pub command: String,
-    /// What it shows, as the end of a sentence: `to confirm the bottleneck`.
-    pub purpose: &'static str,
-}
-
-/// The command to run next; none where nothing leads on.
-pub fn next_command(document: &ResultDocument) -> Option<NextCommand> {
-    if document.trials.is_empty() || tables::of_several_runs(document) {
-        return None;
-    }
-    let run = &document.run;
-    let again = |more: &str| format!("plimsoll run {run}/experiment.toml {more}");
-    let is_single_pair = !is_swept(document)
-        && document
-            .comparison
-            .iter()
-            .any(|row| row.low.is_none() && row.metric == tables::main_metric(document));
-    let is_proved = document.proof.as_ref().is_some_and(|proof| !proof.rows.is_empty());
-    let load_sweep = document.findings.iter().find_map(|finding| match &finding.claim {
-        Claim::LoadSweep(sweep) => Some(sweep.peak.rate_per_s),
-        _ => None,
-    });
-    let next = |command: String, purpose| Some(NextCommand { command, purpose });
-    let is_past_a_cache = document.findings.iter().any(
-        |finding| matches!(&finding.claim, Claim::WriteCache { cache, .. } if cache.full_at_s.is_some()),
-    );
-    // What was only watched has no trial to continue.
-    let drives =
-        !matches!(document.verdict, Verdict::Inconclusive { reason: InconclusiveReason::OnlyWatched, .. });
-    let is_interrupted = drives && document.trials.iter().any(|trial| trial.ending == Ending::Interrupted);
-    match &document.verdict {
-        _ if is_interrupted => {
-            next(format!("plimsoll run --resume {run}"), "to continue where it was interrupted")
-        }
-        _ if is_past_a_cache => {
-            next(format!("plimsoll size {run} --for 10TB"), "to see how long more data takes")
-        }
-        _ if is_single_pair => next(again("--set replicates=5"), "to tell differences from chance"),
-        Verdict::Bottleneck { .. } if !is_proved => next(again("--prove"), "to confirm the bottleneck"),
-        Verdict::Inconclusive { lacks, .. } if wants_proof(lacks) => {
-            next(again("--prove"), "to find the limit")
-        }
-        Verdict::Bottleneck { .. } | Verdict::NotSaturated { .. } => match load_sweep {
-            Some(peak) => {
-                let goal = model::quantity::rate(round_up(2.0 * peak));
-                next(format!("plimsoll size {run} --for {goal}"), "to see what twice the load needs")
-            }
-            None => next(format!("plimsoll explain {run}"), "to see the evidence"),
-        },
-        Verdict::GeneratorBound { .. } | Verdict::Inconclusive { .. } => {
-            next(format!("plimsoll explain {run}"), "to see what is missing")
-        }
-    }
-}
-
-fn wants_proof(lacks: &[Missing]) -> bool {
-    lacks.iter().any(|lack| matches!(lack, Missing::Proof | Missing::OneChangedAlone))
-}
-
-/// The next number of two digits.
-fn round_up(value: f64) -> f64 {
-    let step = 10f64.powf(value.max(1.0).log10().floor() - 1.0);
-    (value / step).ceil() * step
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -890,25 +821,5 @@ mod tests {
         // The steps of a synchronization each have a rate.
         let sync = headline(&recorded::part("sync", 1, 1).document).answer.unwrap();
         assert!(sync.starts_with("Staging ") && sync.contains(" objects/s, synchronization "), "{sync}");
-    }
-
-    #[test]
-    fn the_next_command_leads_on() {
-        for (run, expected) in [
-            ("disk", "plimsoll run fixtures/disk/experiment.toml --prove"),
-            ("proof", "plimsoll run fixtures/proof/experiment.toml --set replicates=5"),
-            ("users", "plimsoll run fixtures/users/experiment.toml --prove"),
-            ("http", "plimsoll explain fixtures/http"),
-            ("copy", "plimsoll explain fixtures/copy"),
-        ] {
-            let next = next_command(&recorded::run(run).document);
-            assert_eq!(next.map(|next| next.command).as_deref(), Some(expected), "{run}");
-        }
-        // A sweep whose limit is confirmed is ready for sizing.
-        let mut document = recorded::run("users").document;
-        document.verdict = document.configurations[4].verdict.clone().unwrap();
-        document.proof = recorded::run("proof").document.proof;
-        let next = next_command(&document).unwrap().command;
-        assert_eq!(next, "plimsoll size fixtures/users --for 790/s");
     }
 }

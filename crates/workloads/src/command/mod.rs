@@ -83,7 +83,7 @@ struct CommandLoad {
     settings: CommandSettings,
     /// Where the command's output goes, since `prepare`.
     output: Option<File>,
-    /// Where the port or page is asked for, since `prepare`.
+    /// The address of the port or page, since `prepare`.
     addresses: Vec<std::net::SocketAddr>,
     /// Launches so far, of all workers.
     launched: AtomicU64,

@@ -102,7 +102,7 @@ struct Copy {
 }
 
 impl Copy {
-    /// The back end that will be used: what was asked for, or io_uring where the kernel permits it.
+    /// The back end that will be used: the requested one, or io_uring where the kernel permits it.
     fn rings(&self) -> bool {
         match self.settings.back_end {
             BackEnd::Auto => ring::permitted().is_ok(),

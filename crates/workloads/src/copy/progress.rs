@@ -268,7 +268,7 @@ impl Progress {
         facts
     }
 
-    /// Removes files that were begun and not finished, since nobody could tell them from a copy; everything when the copy
+    /// Removes files that were begun and not finished, since they look like a copy; everything when the copy
     /// is not wanted. The files of the copy are closed.
     pub(super) fn finish(self, discard: bool) -> Result<Copied, LoadError> {
         let state = self.state();

@@ -41,7 +41,7 @@ impl Buffers {
         unsafe { self.memory.as_ptr().add(index * self.stride) }
     }
 
-    /// The first `bytes` of block `index`. Only to be asked for while no operation of the kernel uses that block.
+    /// The first `bytes` of block `index`. Only to be called while no operation of the kernel uses that block.
     #[inline]
     pub(super) fn block(&mut self, index: usize, bytes: usize) -> &mut [u8] {
         assert!(bytes <= self.stride && (index + 1) * self.stride <= self.bytes);

@@ -9,7 +9,7 @@ use super::prepare::Ready;
 use super::settings::{BackEndChoice, DiskPlan};
 use super::target::{self, Target, Unbacked, queue_attribute};
 
-/// Share of the files' used part that is in the page cache; none with direct I/O, or where the kernel cannot tell.
+/// Share of the files' used part that is in the page cache; none with direct I/O, or where the kernel does not report it.
 pub(super) fn resident_share(plan: &DiskPlan, ready: &Ready) -> Option<f64> {
     if plan.direct || plan.back_end == BackEndChoice::Nothing {
         return None;
@@ -126,7 +126,7 @@ pub(super) fn facts(plan: &DiskPlan, ready: &Ready) -> BTreeMap<String, Level> {
         set("direct.alignment", Level::Bytes(u64::from(alignment)));
     }
 
-    // A file that cannot tell leaves the sum unknown, which is not the same as none.
+    // A file without this report leaves the sum unknown, which is not the same as none.
     let unbacked = ready
         .files
         .iter()

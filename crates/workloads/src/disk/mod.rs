@@ -131,7 +131,7 @@ struct Disk {
     announcements: Arc<dyn Announce>,
     /// Block devices that stay claimed between the trials.
     claims: Vec<Arc<File>>,
-    /// Set once a worker was made: facts asked for later are those after the load.
+    /// Set once a worker was made: facts read later are those after the load.
     driven: AtomicBool,
 }
 

@@ -317,7 +317,7 @@ pub(super) struct Unbacked {
     pub(super) unwritten_bytes: u64,
 }
 
-/// Asks the file system for the extents of a range (FIEMAP); none where it cannot tell.
+/// The extents of a range, from the file system (FIEMAP); none where it does not report them.
 pub(super) fn unbacked(file: &File, from: u64, length: u64) -> Option<Unbacked> {
     const EXTENTS: usize = 128;
     const FS_IOC_FIEMAP: libc::c_ulong = 0xc020_660b;
@@ -395,7 +395,7 @@ mod tests {
         let path = folder.path("f");
         let file = File::create(&path).unwrap();
         file.set_len(1 << 20).unwrap();
-        // A file system that cannot tell answers nothing; one that can must be right.
+        // A file system without this report answers nothing; one with it must be right.
         if let Some(found) = unbacked(&file, 0, 1 << 20) {
             assert_eq!(found, Unbacked { hole_bytes: 1 << 20, unwritten_bytes: 0 });
             file.write_all_at(&[1; 65536], 65536).unwrap();

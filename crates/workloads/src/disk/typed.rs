@@ -3,7 +3,7 @@
 /// What is wrong with a flag, and what to write instead.
 pub(super) type Wrong = (String, String);
 
-/// The words of a command line as a keyboard writes them: a word processor turns the hyphen of a flag into a dash and
+/// The words of a command line as a keyboard writes them: a word processor changes the hyphen of a flag to a dash and
 /// straight quotes into typographic ones, and a web page puts no-break spaces between flags.
 pub(super) fn words(arguments: &[String]) -> Vec<String> {
     let is_space = |letter: char| letter.is_whitespace() && !letter.is_ascii();

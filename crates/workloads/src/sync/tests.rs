@@ -127,7 +127,7 @@ fn a_run_that_fails_ends_the_trial_with_its_last_words() {
     let pairs = [("run", "hang"), ("timeout", "50ms")];
     let error = drive(&*prepared(configured(&folder, &pairs)), 1, usize::MAX).unwrap_err();
     assert_eq!(error.what, "`hang` took longer than 50ms");
-    // A step that tells nothing of its kind.
+    // A step that does not report its kind.
     let pairs = [("run", "users"), ("progress", "(?<objects>[0-9,]+) (?<step>users)")];
     let error = drive(&*prepared(configured(&folder, &pairs)), 1, usize::MAX).unwrap_err();
     assert_eq!(error.what, "the kind of the objects of the step `users` is not known");

@@ -192,7 +192,7 @@ fn flush_ms(folder: &Path) -> Result<f64, String> {
     Ok(median(&times?))
 }
 
-/// How busy the machine was in the last minute: whoever else is at work spoils the figures.
+/// How busy the machine was in the last minute: other programs distort the figures.
 fn load_average() -> String {
     let text = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
     text.split_whitespace().next().unwrap_or("unknown").into()

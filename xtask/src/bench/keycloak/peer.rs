@@ -21,12 +21,12 @@ const BEGIN: Duration = Duration::from_secs(600);
 /// Who may do everything, on loopback and for as long as the comparison takes.
 const ADMINISTRATOR: &str = "admin";
 const REALM: &str = "people";
-/// Runs a command until its input ends, as it does with this process, however that ends; tells how the command ended when that is
+/// Runs a command until its input ends, which ends with this process in any case; returns the status of the command if it ends
 /// earlier.
 const KEEPER: &str =
     "exec 3<&0; \"$@\" </dev/null & server=$!; { read -r _; kill $server; } <&3 2>/dev/null & watch=$!
 wait $server; status=$?; kill $watch 2>/dev/null; exit $status";
-/// Names the federation, so that it need not be asked for.
+/// Names the federation, so that no query is needed.
 const FEDERATION: &str = "6f0d5c1e-3f57-4c3c-8f0e-6d1f1c5f9a01";
 
 /// Both synchronizations.

@@ -87,7 +87,7 @@ impl Servers {
         }
     }
 
-    /// Times some work from outside. `cpu_us` tells the CPU time of who does it, so far.
+    /// Times some work from outside. `cpu_us` returns the CPU time of the measured process so far.
     pub(super) fn timed<T>(
         &self,
         cpu: impl Fn() -> Result<f64, String>,

@@ -87,8 +87,8 @@ fn place(on: &Path) -> Place {
         direct: Ok(()),
         free_bytes: None,
     };
-    let ground = match workloads::disk::probe_storage(on) {
-        Ok(ground) => ground,
+    let storage = match workloads::disk::probe_storage(on) {
+        Ok(storage) => storage,
         Err(error) => return Place { unreadable: Some(error.to_string()), ..unknown },
     };
     let space = statvfs(on).or_else(|_| match on.parent() {
@@ -96,12 +96,12 @@ fn place(on: &Path) -> Place {
         _ => statvfs("."),
     });
     // For a block device, statvfs reports the space of the file system that contains its device node.
-    let space = space.ok().filter(|_| ground.file_system.is_some());
+    let space = space.ok().filter(|_| storage.file_system.is_some());
     Place {
-        file_system: ground.file_system,
-        disks: ground.disks,
-        direct_alignment: ground.direct_alignment,
-        direct: ground.direct,
+        file_system: storage.file_system,
+        disks: storage.disks,
+        direct_alignment: storage.direct_alignment,
+        direct: storage.direct,
         free_bytes: space.map(|space| space.f_bavail * space.f_frsize),
         ..unknown
     }

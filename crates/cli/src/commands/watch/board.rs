@@ -145,7 +145,7 @@ impl Series {
         !self.max.is_nan() && self.max != 0.0
     }
 
-    /// True when what was typed stands in any of its names.
+    /// Whether any of its names contains the typed text.
     fn matches(&self, filter: &Filter) -> bool {
         filter.finds(&self.column.metric)
             || contains(&self.column.title(), &filter.text)
@@ -179,8 +179,8 @@ impl Filter {
         !self.perfmon.is_empty()
     }
 
-    /// True when a metric has the text in its name, its Perfmon or sar name or its sentence, whatever the case, or stands in
-    /// the place of the counter that the text names.
+    /// Whether a metric has the text in its name, its Perfmon or sar name or its sentence, in any case, or replaces the
+    /// counter that the text names.
     pub(crate) fn finds(&self, metric: &MetricInfo) -> bool {
         if self.is_path() {
             return self.perfmon.iter().any(|counter| counter.metric == metric.name);

@@ -11,7 +11,7 @@ use report::text::{Quantity, is_hidden};
 use super::Feed;
 use super::board::Board;
 use super::draw::{Surroundings, draw};
-use super::screen::{Asked, Screen};
+use super::screen::{KeyOutcome, Screen};
 use crate::carry_out::Failure;
 use crate::output;
 
@@ -66,7 +66,7 @@ pub(super) fn run(feed: &mut Feed) -> Result<(), Failure> {
         let wait = feed.wait().min(DRAW_EVERY);
         if event::poll(wait).map_err(cannot)? {
             match event::read().map_err(cannot)? {
-                Event::Key(key) if screen.key(key, &board) == Asked::Quit => return Ok(()),
+                Event::Key(key) if screen.key(key, &board) == KeyOutcome::Quit => return Ok(()),
                 _ => {}
             }
             changed = true;
@@ -82,7 +82,7 @@ pub(super) fn run(feed: &mut Feed) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Devices and processes are called what whoever made them likes: nothing in a name moves the cursor or turns the text
+/// Names of devices and processes are foreign text: nothing in a name moves the cursor or changes the text
 /// around it.
 fn make_visible(buffer: &mut Buffer) {
     for cell in &mut buffer.content {

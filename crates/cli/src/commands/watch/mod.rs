@@ -135,7 +135,7 @@ fn time(matches: &ArgMatches, id: &str) -> Result<Option<Nanos>, Failure> {
     matches.get_one::<String>(id).map(parse).transpose()
 }
 
-/// What sources are asked for: an entry as it is, or what is watched for a counter of Performance Monitor, which is said.
+/// What the sources watch: an entry as it is, or the metric for a counter of Performance Monitor, which is printed.
 fn watch_entry(entry: &str) -> Result<String, Failure> {
     match REGISTRY.vocabulary().watch_entry(entry) {
         Ok(None) => Ok(entry.to_string()),
@@ -267,7 +267,7 @@ fn sample_text(rows: &mut rows::Rows, json: bool, begin_s: f64, end_s: f64, read
             end_s,
             readings,
         )),
-        // A device or a process is called what whoever made it likes.
+        // Names of devices and processes are foreign text.
         false => {
             report::text::visible(&rows.row(&now.strftime("%H:%M:%S").to_string(), readings)).into_owned()
         }

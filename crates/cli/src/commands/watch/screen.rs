@@ -17,7 +17,7 @@ pub(crate) enum View {
 
 /// What the program is to do after a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Asked {
+pub(crate) enum KeyOutcome {
     /// Go on.
     Nothing,
     /// End.
@@ -94,22 +94,22 @@ impl Screen {
     }
 
     /// Carries out a key.
-    pub(crate) fn key(&mut self, key: KeyEvent, live: &Board) -> Asked {
+    pub(crate) fn key(&mut self, key: KeyEvent, live: &Board) -> KeyOutcome {
         if key.kind == KeyEventKind::Release {
-            return Asked::Nothing;
+            return KeyOutcome::Nothing;
         }
         if key.modifiers.contains(KeyModifiers::CONTROL) {
             return match key.code {
-                KeyCode::Char('c') => Asked::Quit,
-                _ => Asked::Nothing,
+                KeyCode::Char('c') => KeyOutcome::Quit,
+                _ => KeyOutcome::Nothing,
             };
         }
         if self.typing {
             self.type_filter(key.code);
-            return Asked::Nothing;
+            return KeyOutcome::Nothing;
         }
         match key.code {
-            KeyCode::Char('q') => return Asked::Quit,
+            KeyCode::Char('q') => return KeyOutcome::Quit,
             KeyCode::Esc | KeyCode::Backspace if self.view != View::List => self.view = View::List,
             KeyCode::Esc => self.filter.clear(),
             KeyCode::Char('?' | 'h') => {
@@ -136,7 +136,7 @@ impl Screen {
             KeyCode::Right | KeyCode::Tab => self.turn(live, 1),
             _ => {}
         }
-        Asked::Nothing
+        KeyOutcome::Nothing
     }
 
     fn type_filter(&mut self, code: KeyCode) {
@@ -208,7 +208,7 @@ mod tests {
 
     fn press(screen: &mut Screen, board: &Board, keys: &[KeyCode]) {
         for key in keys {
-            assert_eq!(screen.key(KeyEvent::from(*key), board), Asked::Nothing);
+            assert_eq!(screen.key(KeyEvent::from(*key), board), KeyOutcome::Nothing);
         }
     }
 
@@ -256,7 +256,7 @@ mod tests {
         assert_eq!(screen.view, View::List, "there is nothing to plot");
         press(&mut screen, &board, &[KeyCode::Esc]);
         assert_eq!(screen.filter, "");
-        assert_eq!(screen.key(KeyEvent::from(KeyCode::Char('q')), &board), Asked::Quit);
+        assert_eq!(screen.key(KeyEvent::from(KeyCode::Char('q')), &board), KeyOutcome::Quit);
     }
 
     #[test]
@@ -264,7 +264,7 @@ mod tests {
         let (mut screen, board) = (Screen::new(), board());
         press(&mut screen, &board, &[KeyCode::Char('/')]);
         let key = KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL);
-        assert_eq!(screen.key(key, &board), Asked::Quit);
+        assert_eq!(screen.key(key, &board), KeyOutcome::Quit);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use super::value;
 
-/// How deep parentheses may stand in each other, and signs before a number.
+/// How deep parentheses may be nested, and how many signs may precede a number.
 const DEPTH_MAX: u32 = 32;
 
 /// The value of an expression; none when it is none, is divided by 0 or is not from 0 to 2^64.

@@ -51,7 +51,7 @@ impl SqlioNumbers {
 }
 
 /// The report SQLIO would print of this run, line by line. Files without a size of their own are looked at once more,
-/// for SQLIO tells how large they are.
+/// for SQLIO prints how large they are.
 pub fn report(run: &SqlioRun, numbers: &SqlioNumbers) -> String {
     let mut out = String::new();
     // Writing to a String cannot fail.
