@@ -296,8 +296,11 @@ fn why(document: &ResultDocument, difference: &Difference) -> Option<String> {
     let times = difference.times.iter().filter(same_way).take(2);
     let is_io =
         |part: &&DifferencePart| matches!(part.kind, CostKind::Flushes | CostKind::Reads | CostKind::Writes);
+    // A request of every thousandth operation explains nothing: other programs send such.
+    let is_much = |part: &&DifferencePart| part.baseline.max(part.treatment) >= 0.001;
+    let counts = difference.counts.iter().filter(same_way).filter(is_io).filter(is_much);
     // A flush waits for the device; of reads and writes many go together.
-    let counts = difference.counts.iter().filter(same_way).filter(is_io).max_by_key(|part| part.kind);
+    let counts = counts.max_by_key(|part| part.kind);
     let parts: Vec<String> = times.chain(counts).map(changed).collect();
     (!parts.is_empty()).then(|| format!("per {name}: {}.", parts.join("; ")))
 }

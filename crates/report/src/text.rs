@@ -101,6 +101,8 @@ impl Quantity {
         let enough = match self {
             Quantity::Rate(_) => 10.0,
             Quantity::BytesPerSecond | Quantity::BinaryBytesPerSecond => 0.5,
+            // 1020 KiB are 1.00 MiB.
+            Quantity::Bytes => 0.995,
             _ => 1.0,
         };
         let fits = |scale: &&Scale| middle >= scale.divisor * enough;

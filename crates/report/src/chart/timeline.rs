@@ -6,6 +6,9 @@ use super::style::SeriesStyle;
 use super::{TIME_LEFT, TIME_RIGHT, WIDTH};
 use crate::text::Quantity;
 
+/// Letters of a unit that fit left of the axis.
+const UNIT_LEFT_OF_AXIS: usize = 6;
+
 /// A shaded time span behind the lines, such as the warm-up.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ShadedSpan {
@@ -119,7 +122,12 @@ pub fn timeline(data: &Timeline<'_>) -> String {
     );
     let mut svg = Svg::new(WIDTH, bottom + 24.0, data.label, &attributes);
     rows.draw_rows(&mut svg, TIME_LEFT, TIME_RIGHT, &scale);
-    svg.soft_text(TIME_LEFT - 6.0, top - 7.0, Anchor::End, scale.unit);
+    // A long word has no room left of the axis.
+    let (place, anchor) = match scale.unit.len() > UNIT_LEFT_OF_AXIS {
+        true => (0.0, Anchor::Start),
+        false => (TIME_LEFT - 6.0, Anchor::End),
+    };
+    svg.soft_text(place, top - 7.0, anchor, scale.unit);
     let time = time_axis(&mut svg, data.span_s, data.shades, top, bottom);
     for mark in data.marks {
         let x = time.place(mark.at_s).clamp(TIME_LEFT, TIME_RIGHT).round();

@@ -71,8 +71,12 @@ pub(super) fn comparison(document: &ResultDocument) -> String {
         drawn.iter().map(|dot| format!("{}: {}.", dot.name, dot.answer)).collect::<Vec<_>>().join(" ")
     );
     let band = document.comparison.iter().any(|row| row.smallest_change.is_some());
-    let all =
-        document.comparison.iter().filter(|row| few || row.metric == tables::main_metric(document)).count();
+    let names = tables::compared_metrics(document);
+    let is_compared = |row: &&ComparisonRow| match few {
+        true => names.contains(&row.metric.as_str()),
+        false => row.metric == tables::main_metric(document),
+    };
+    let all = document.comparison.iter().filter(is_compared).count();
     let mut note = String::new();
     if band {
         note.push_str("Shaded: changes too small to matter. An interval inside the shade: the same. One that crosses its edge and includes 1: no difference shown. ");
