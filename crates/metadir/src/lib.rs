@@ -15,6 +15,7 @@ pub mod expression;
 pub mod hologram;
 pub mod index_key;
 pub mod metadirectory;
+pub mod mim;
 pub mod naming;
 pub mod object;
 mod postgresql;

@@ -91,16 +91,9 @@ mod tests {
 
     #[test]
     fn a_slow_disk_gets_larger_commits() {
-        for (flush_us, expected) in [
-            (0, 1),
-            (20, 1),
-            (25, 10),
-            (500, 10),
-            (1000, 10),
-            (4000, 100),
-            (20_000, 100),
-            (10_000_000, 1000),
-        ] {
+        for (flush_us, expected) in
+            [(0, 1), (20, 1), (25, 10), (500, 10), (1000, 10), (4000, 100), (20_000, 100), (10_000_000, 1000)]
+        {
             assert_eq!(small_commit(Duration::from_micros(flush_us)), expected, "{flush_us} us");
         }
     }

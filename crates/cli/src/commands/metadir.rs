@@ -18,7 +18,7 @@ use report::table::{Cell, Table};
 use report::text::Quantity;
 use serde_json::json;
 
-use super::{metadir_init, scim_server, text};
+use super::{metadir_import_mim, metadir_init, scim_server, text};
 use crate::carry_out::Failure;
 use crate::exit::Exit;
 use crate::output;
@@ -52,6 +52,7 @@ pub(crate) fn arguments(json: impl Fn() -> Arg) -> Command {
         .subcommand_required(true)
         .arg_required_else_help(true)
         .subcommand(metadir_init::arguments())
+        .subcommand(metadir_import_mim::arguments(json()))
         .subcommand(Command::new("check").about("Validate a configuration, without changing anything").arg(config()))
         .subcommand(
             Command::new("run")
@@ -110,6 +111,7 @@ pub(crate) fn metadir(matches: &ArgMatches) -> Result<Exit, Failure> {
     let _ = rustix::thread::set_name(c"metadir");
     match matches.subcommand() {
         Some(("init", matches)) => metadir_init::run(matches),
+        Some(("import-mim", matches)) => metadir_import_mim::run(matches),
         Some(("check", matches)) => check(text(matches, "config")),
         Some(("run", matches)) => run(matches),
         Some(("preview", matches)) => preview(matches),

@@ -11,6 +11,7 @@ mod fio;
 mod generate;
 mod hostile;
 mod http;
+mod import_mim;
 mod kill;
 mod killed;
 mod left_files;
