@@ -15,7 +15,7 @@ use crate::rules::{Rules, resolve};
 use crate::stage::{StepError, obsolete, stage};
 use crate::statistics::Statistics;
 use crate::store::{Gauges, LookupKey, NameKind, Postgres, Sqlite, StepRecord, Store, StoreError};
-use crate::synchronize::{ReferenceValue, Settings, given, synchronize, synchronize_one};
+use crate::synchronize::{ReferenceValue, Settings, given, renew, synchronize, synchronize_one};
 
 /// An open metadirectory.
 pub struct Metadirectory {
@@ -229,6 +229,7 @@ impl Metadirectory {
             found = store.find(space.id, LookupKey::Name, &[name])?.pop().flatten();
         }
         let Some(found) = found else { return Ok(None) };
+        renew(store, &self.rules, &self.names, self.batch_objects)?;
         let Some(object) = store.cs(&[found.id])?.pop() else { return Ok(None) };
         let (rules, names, agents) = (&self.rules, &self.names, self.agents.as_slice());
         let mut text = ExplanationInput { store: &mut *store, rules, names, agents }.explain(key, &object)?;
@@ -271,6 +272,9 @@ impl Metadirectory {
         let Some(id) = self.rules.agents.get(step.agent).map(|agent| agent.id) else {
             return Ok(StepResult::default());
         };
+        if step.kind != StepKind::Export {
+            renew(self.store.as_mut(), &self.rules, &self.names, self.batch_objects)?;
+        }
         match step.kind {
             StepKind::FullImport | StepKind::DeltaImport => {
                 let is_full = step.kind == StepKind::FullImport;
@@ -287,7 +291,8 @@ impl Metadirectory {
                     agent.delta_import(&since)?
                 };
                 let (store, space) = (self.store.as_mut(), &self.rules.agents[step.agent]);
-                let mut staged = stage(store, space, import.as_mut(), is_full, self.batch_objects, progress)?;
+                let mut staged =
+                    stage(store, &self.rules, space, import.as_mut(), is_full, self.batch_objects, progress)?;
                 // Objects that could not be read are not deleted, and are to be read again.
                 if staged.errors.is_empty() {
                     if is_full || import.is_complete() {

@@ -1,14 +1,18 @@
 //! The rules of a configuration with every name resolved, as the engine evaluates them for each object.
 
+mod joins;
+
+pub(crate) use joins::{JoinRule, KeyRule};
+
 use crate::agent::Names;
-use crate::config::{Config, Deprovision, Projection, Source};
+use crate::config::{Config, Deprovision, JoinPart, Projection, Source};
 use crate::expression::{Expression, Failed, boolean, value_of};
 use crate::hologram::{Attribute, Hologram, Opened, ValueList, Values};
 use crate::index_key::IndexKey;
 use crate::naming::Naming;
 use crate::object::{AgentId, CsObject, PendingAttributes, Phase};
 use crate::schema::Type;
-use crate::store::{Key, NameKind, Store, StoreError, keys_of};
+use crate::store::{NameKind, Store, StoreError};
 
 /// All rules.
 #[derive(Debug)]
@@ -66,15 +70,9 @@ pub(crate) struct AttributeRules {
 }
 
 #[derive(Debug)]
-pub(crate) struct KeyRule {
-    pub(crate) rule: u32,
-    pub(crate) attribute: Attribute,
-    pub(crate) ignore_case: bool,
-}
-
-#[derive(Debug)]
 pub(crate) struct AgentRules {
     pub(crate) id: AgentId,
+    pub(crate) name: String,
     pub(crate) naming: Naming,
     pub(crate) anchor: Vec<Attribute>,
     /// Attributes that refer to other objects of the connector space, in ascending order.
@@ -85,6 +83,10 @@ pub(crate) struct AgentRules {
     pub(crate) gives_references: bool,
     /// Whether references flow from the metaverse to its objects.
     pub(crate) gets_references: bool,
+    /// Whether it has join rules.
+    pub(crate) joins: bool,
+    /// Whether its objects are provisioned, and found by join rules before that.
+    pub(crate) is_correlated: bool,
 }
 
 impl AgentRules {
@@ -121,6 +123,8 @@ pub(crate) struct InboundRules {
     pub(crate) objects: Option<Formula>,
     pub(crate) filter: Option<Formula>,
     pub(crate) joins: Vec<JoinRule>,
+    /// Whether several objects of the agent may be connected to one metaverse object.
+    pub(crate) multiple_connectors: bool,
     pub(crate) project: ProjectionRule,
     pub(crate) flows: Vec<Flow>,
 }
@@ -130,14 +134,6 @@ pub(crate) enum ProjectionRule {
     No,
     Always,
     When(Box<Formula>),
-}
-
-#[derive(Debug)]
-pub(crate) struct JoinRule {
-    pub(crate) cs: Attribute,
-    pub(crate) rule: u32,
-    pub(crate) ignore_case: bool,
-    pub(crate) when: Option<Formula>,
 }
 
 #[derive(Debug)]
@@ -298,14 +294,6 @@ impl AttributeRules {
     }
 }
 
-impl TypeRules {
-    /// The join key values of an image.
-    pub(crate) fn keys(&self, image: &Hologram) -> Vec<Key> {
-        let of = |key: &KeyRule| keys_of(key.rule, image, key.attribute, key.ignore_case);
-        self.keys.iter().flat_map(of).collect()
-    }
-}
-
 /// Assigns numbers to names.
 struct Resolver<'a> {
     store: &'a mut dyn Store,
@@ -333,6 +321,18 @@ impl Resolver<'_> {
         Ok(Formula { uses: uses?, expression })
     }
 
+    fn parts(
+        &mut self,
+        parts: Vec<JoinPart>,
+        kind: impl Fn(&str) -> Type + Copy,
+    ) -> Result<Vec<FlowSource>, StoreError> {
+        let part = |part| match part {
+            JoinPart::Attribute(name) => Ok(FlowSource::Direct(self.attribute(&name)?)),
+            JoinPart::Expression(made) => Ok(FlowSource::Formula(self.formula(made, kind)?)),
+        };
+        parts.into_iter().map(part).collect()
+    }
+
     fn from(&mut self, source: Source, kind: impl Fn(&str) -> Type) -> Result<FlowSource, StoreError> {
         Ok(match source {
             Source::Direct(name) => FlowSource::Direct(self.attribute(&name)?),
@@ -357,12 +357,15 @@ pub(crate) fn resolve(config: Config, store: &mut dyn Store, names: &mut Names) 
         references.dedup();
         agents.push(AgentRules {
             id: AgentId(resolver.store.name(NameKind::Agent, &agent.name)?),
+            name: agent.name.clone(),
             naming: agent.system.naming(),
             anchor,
             references,
             inbound: Vec::new(),
             gives_references: false,
             gets_references: false,
+            joins: false,
+            is_correlated: false,
         });
     }
     let mut types = Vec::new();
@@ -393,14 +396,25 @@ pub(crate) fn resolve(config: Config, store: &mut dyn Store, names: &mut Names) 
         let mut joins = Vec::new();
         for join in rules.joins {
             let case = if join.ignore_case { " without case" } else { "" };
-            let name = format!("{}.{}{case}", config.types[rules.to].name, join.mv);
+            let of_type = &config.types[rules.to];
+            let name = match join.mv.as_slice() {
+                [JoinPart::Attribute(name)] => format!("{}.{name}{case}", of_type.name),
+                several => {
+                    let parts: Vec<String> = several.iter().map(ToString::to_string).collect();
+                    format!("{}.({}){case}", of_type.name, parts.join(", "))
+                }
+            };
             let rule = resolver.store.name(NameKind::Key, &name)?;
-            let attribute = resolver.attribute(&join.mv)?;
+            let of_attribute = |name: &str| {
+                let found = of_type.attributes.iter().find(|attribute| attribute.name == name);
+                found.map_or(Type::Text, |found| found.kind)
+            };
+            let parts = resolver.parts(join.mv, of_attribute)?;
             if types[rules.to].keys.iter().all(|known: &KeyRule| known.rule != rule) {
-                types[rules.to].keys.push(KeyRule { rule, attribute, ignore_case: join.ignore_case });
+                types[rules.to].keys.push(KeyRule { rule, parts, ignore_case: join.ignore_case });
             }
             joins.push(JoinRule {
-                cs: resolver.attribute(&join.cs)?,
+                cs: resolver.parts(join.cs, text)?,
                 rule,
                 ignore_case: join.ignore_case,
                 when: join.when.map(|when| resolver.formula(when, text)).transpose()?,
@@ -425,6 +439,7 @@ pub(crate) fn resolve(config: Config, store: &mut dyn Store, names: &mut Names) 
                 objects: rules.objects.map(|objects| resolver.formula(objects, text)).transpose()?,
                 filter: rules.filter.map(|filter| resolver.formula(filter, text)).transpose()?,
                 joins,
+                multiple_connectors: rules.multiple_connectors,
                 project: match rules.project {
                     Projection::No => ProjectionRule::No,
                     Projection::Always => ProjectionRule::Always,
@@ -437,7 +452,7 @@ pub(crate) fn resolve(config: Config, store: &mut dyn Store, names: &mut Names) 
     for attribute in types.iter_mut().flat_map(|kind| &mut kind.attributes) {
         attribute.contributors.sort_by_key(|(rules, flow)| inbound[*rules].0[*flow]);
     }
-    let mut outbound = Vec::new();
+    let mut outbound: Vec<OutboundRules> = Vec::new();
     for rules in config.outbound {
         let kind = |name: &str| {
             let attributes = &config.types[rules.from].attributes;
@@ -484,6 +499,10 @@ pub(crate) fn resolve(config: Config, store: &mut dyn Store, names: &mut Names) 
             naming: agents[rules.agent].naming,
         });
     }
-    let inbound = inbound.into_iter().map(|(_, rules)| rules).collect();
+    let inbound: Vec<InboundRules> = inbound.into_iter().map(|(_, rules)| rules).collect();
+    for agent in &mut agents {
+        agent.joins = agent.inbound.iter().any(|at| !inbound[*at].joins.is_empty());
+        agent.is_correlated = agent.joins && outbound.iter().any(|rules| rules.agent == agent.id);
+    }
     Ok(Rules { types, agents, inbound, outbound })
 }

@@ -8,7 +8,7 @@ use crate::index_key::IndexKey;
 use crate::object::{
     Change, CsId, CsObject, PendingExport, PendingImport, Phase, Reference, ReferenceChange, State, phase_of,
 };
-use crate::rules::AgentRules;
+use crate::rules::{AgentRules, Rules};
 use crate::statistics::Statistics;
 use crate::store::{
     FailureKind, Head, LookupKey, Population, ReferenceTarget, Store, StoreError, Write, of_each, parts,
@@ -106,6 +106,7 @@ pub enum StepError {
 /// When the store or the system fails, or the step is interrupted. Committed work is kept.
 pub(crate) fn stage(
     store: &mut dyn Store,
+    rules: &Rules,
     space: &AgentRules,
     import: &mut dyn Import,
     is_full: bool,
@@ -150,7 +151,7 @@ pub(crate) fn stage(
         for read in receiver {
             let batch = read?;
             done += batch.len() as u64;
-            Batch::new(store, space, &mut staged).stage(batch)?;
+            Batch::new(store, rules, space, &mut staged).stage(batch)?;
             store.commit()?;
             if !progress(done) {
                 return Err(StepError::Interrupted);
@@ -229,6 +230,7 @@ impl Incoming {
 /// A batch that is being staged.
 struct Batch<'a> {
     store: &'a mut dyn Store,
+    rules: &'a Rules,
     space: &'a AgentRules,
     staged: &'a mut Staged,
     /// Writes that release names come first, then writes that assign names, then all others.
@@ -240,9 +242,14 @@ struct Batch<'a> {
 }
 
 impl<'a> Batch<'a> {
-    fn new(store: &'a mut dyn Store, space: &'a AgentRules, staged: &'a mut Staged) -> Self {
+    fn new(
+        store: &'a mut dyn Store,
+        rules: &'a Rules,
+        space: &'a AgentRules,
+        staged: &'a mut Staged,
+    ) -> Self {
         let (unnamed, renamed, referring) = (Vec::new(), Vec::new(), Vec::new());
-        Batch { store, space, staged, unnamed, renamed, writes: Vec::new(), referring }
+        Batch { store, rules, space, staged, unnamed, renamed, writes: Vec::new(), referring }
     }
 
     fn stage(mut self, batch: Vec<Arrived>) -> Result<(), StepError> {
@@ -372,20 +379,29 @@ impl<'a> Batch<'a> {
         self.staged.statistics.count("stage-add");
         let references = came.whole.iter().flat_map(|whole| shown(self.space, id, whole));
         let references: Vec<Write> = references.map(Write::Reference).collect();
+        let keys = self.join_keys(id, &came.object.image);
         self.writes.push(Write::NewCs(CsObject {
             id,
             agent: self.space.id,
             anchor: Some(came.object.anchor),
             dn: came.object.dn,
             name: came.name,
-            state: State::Disconnected,
+            state: State::Candidate,
             mv: None,
             synchronized: None,
             pending_import: Some(PendingImport::Add(came.object.image)),
             pending_export: None,
             has_failed: false,
         }));
+        self.writes.extend(keys);
         self.writes.extend(references);
+    }
+
+    /// The join keys of an object that provisioning is to find before it is synchronized. Other objects get
+    /// theirs when they are synchronized and join nothing.
+    fn join_keys(&self, id: CsId, image: &Hologram) -> Option<Write> {
+        let space = self.space;
+        space.is_correlated.then(|| Write::JoinKeys { id, keys: self.rules.join_keys(space.id, Some(image)) })
     }
 
     /// Stages an object that is already in the connector space.
@@ -405,6 +421,7 @@ impl<'a> Batch<'a> {
             return;
         }
         self.staged.statistics.count(if is_renamed { "stage-rename" } else { "stage-update" });
+        let keys = if head.has_join_keys { self.join_keys(head.id, &image) } else { None };
         let pending = match head.synchronized {
             // It has its synchronized image again.
             _ if is_back => None,
@@ -413,6 +430,7 @@ impl<'a> Batch<'a> {
             Some(_) => Some(PendingImport::Update(image)),
         };
         self.writes.push(Write::Staged { id: head.id, pending });
+        self.writes.extend(keys);
         if !self.space.references.is_empty() {
             self.referring.push((head.id, whole));
         }

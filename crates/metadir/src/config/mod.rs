@@ -3,6 +3,7 @@
 //! The whole file is checked: all errors are reported together, each with its place.
 
 mod exposure;
+mod joins;
 mod part;
 mod read;
 mod references;
@@ -147,6 +148,8 @@ pub struct Inbound {
     pub filter: Option<Expression>,
     /// The join rules, in order.
     pub joins: Vec<Join>,
+    /// Whether several objects of the agent may be connected to one metaverse object.
+    pub multiple_connectors: bool,
     /// Whether an object without a join is projected, possibly with a condition.
     pub project: Projection,
     /// The attribute flows.
@@ -167,14 +170,23 @@ pub enum Projection {
 /// A join rule: equal values.
 #[derive(Debug)]
 pub struct Join {
-    /// The attribute of the connector space.
-    pub cs: String,
-    /// The attribute of the metaverse.
-    pub mv: String,
+    /// The values of the connector space object.
+    pub cs: Vec<JoinPart>,
+    /// The values of the metaverse object that they are compared with, in the same order.
+    pub mv: Vec<JoinPart>,
     /// Whether the comparison ignores case.
     pub ignore_case: bool,
     /// The rule is used only if this condition is true.
     pub when: Option<Expression>,
+}
+
+/// A value that a join rule compares.
+#[derive(Debug)]
+pub enum JoinPart {
+    /// The value of an attribute.
+    Attribute(String),
+    /// The result of an expression.
+    Expression(Expression),
 }
 
 /// The source of a value.
@@ -195,8 +207,10 @@ pub struct ImportFlow {
     pub to: usize,
     /// The source of the value.
     pub from: Source,
-    /// Its precedence among the flows into the same attribute: 1 precedes 2.
+    /// Its precedence among the flows into the same attribute: 1 precedes 2; 0 is none.
     pub precedence: u32,
+    /// Its place in the file.
+    pub span: Range<usize>,
 }
 
 /// Outbound rules: how metaverse objects are provisioned to a connector space.
@@ -345,7 +359,8 @@ impl Config {
                 Projection::When(when) => Some(when),
                 Projection::No | Projection::Always => None,
             };
-            named.extend(rules.joins.iter().map(|join| join.cs.as_str()));
+            let joined = rules.joins.iter().flat_map(|join| &join.cs);
+            named.extend(joined.flat_map(JoinPart::uses).map(String::as_str));
             let mut expressions: Vec<&Expression> =
                 [rules.objects.as_ref(), rules.filter.as_ref(), project].into_iter().flatten().collect();
             expressions.extend(rules.joins.iter().filter_map(|join| join.when.as_ref()));

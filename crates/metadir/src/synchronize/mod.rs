@@ -10,13 +10,20 @@
 
 mod ahead;
 mod arena;
+mod correlate;
 mod exchange;
 mod failed;
+mod finish;
+mod inbound;
+mod index;
+mod lifecycle;
 mod outbound;
 mod references;
 mod work;
 
-use self::exchange::{Loaded, LocalStore};
+use self::exchange::{Known, Loaded, LocalStore};
+pub(crate) use self::index::renew;
+pub(crate) use self::lifecycle::called;
 pub use self::references::ReferenceValue;
 pub(crate) use self::references::given;
 use self::work::Work;
@@ -119,8 +126,9 @@ pub(crate) fn synchronize_one(
 
 /// Synchronizes a batch of objects and commits it. Returns the objects whose deletions are deferred.
 ///
-/// The batch assumes that the anchors and names of new connectors are unused, and checks them at its end with
-/// one query. If one is in use, the batch is processed again with this knowledge.
+/// The batch assumes that the anchors and names of new connectors are unused, and that no candidates have the
+/// join keys that it asks for. It checks this at its end with one query. If it is wrong, the batch is
+/// processed again with what the query found.
 fn batch(
     store: &mut dyn Store,
     rules: &Rules,
@@ -132,20 +140,21 @@ fn batch(
 ) -> Result<Vec<CsId>, StoreError> {
     let ids: Vec<CsId> = objects.iter().map(|object| object.id).collect();
     let numbers = store.ids();
-    let mut taken = foldhash::HashSet::default();
+    let mut known = Known::default();
     loop {
-        let loaded = Loaded::of(store, rules, objects)?;
+        let mut loaded = Loaded::of(store, rules, objects)?;
+        loaded.add(store, &known)?;
         let mut here = LocalStore(&mut *store);
-        let work = Work::new(&mut here, rules, names, settings, &numbers, taken.clone());
+        let work = Work::new(&mut here, rules, names, settings, &numbers, &known);
         let worked = work.run(loaded, may_leave)?;
-        let more = worked.outgoing.taken(store)?;
+        let more = worked.outgoing.unknown(store, &known)?;
         if more.is_empty() {
             worked.outgoing.write(store)?;
             store.commit()?;
             done.take(worked.done);
             return Ok(worked.leaving);
         }
-        taken.extend(more);
+        known.extend(more);
         objects = store.cs(&ids)?;
     }
 }

@@ -63,6 +63,9 @@ impl Store for Counted {
     fn mv_with(&mut self, keys: &[Key]) -> Answer<Vec<Vec<MvId>>> {
         self.store.mv_with(keys)
     }
+    fn cs_with(&mut self, keys: &[Key]) -> Answer<Vec<Vec<CsId>>> {
+        self.store.cs_with(keys)
+    }
     fn find(
         &mut self,
         agent: AgentId,

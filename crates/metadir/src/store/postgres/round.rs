@@ -35,6 +35,9 @@ pub(super) struct Round<'a> {
     pub(super) deleted_mv: Vec<i64>,
     pub(super) new_keys: Vec<(Key, MvId)>,
     pub(super) deleted_keys: Vec<(Key, MvId)>,
+    /// Objects whose join keys are deleted, and new join keys of objects.
+    pub(super) unkeyed: Vec<i64>,
+    pub(super) join_keys: Vec<(Key, CsId)>,
     pub(super) unnamed: Vec<i64>,
     pub(super) renamed: Vec<(i64, &'a str, Option<IndexKey>)>,
     pub(super) references: Vec<&'a Reference>,
@@ -51,6 +54,7 @@ enum Touched {
     Failure(CsId),
     Mv(MvId),
     Key(Key, MvId),
+    JoinKeys(CsId),
     Name(CsId),
     /// One reference of an object, some reference, or all references.
     Reference(CsId, Attribute, IndexKey),
@@ -68,6 +72,7 @@ impl<'a> Round<'a> {
                 Touched::Cs(*id)
             }
             Write::Failure { id, .. } => Touched::Failure(*id),
+            Write::JoinKeys { id, .. } => Touched::JoinKeys(*id),
             Write::NewMv(object) | Write::Mv(object) => Touched::Mv(object.id),
             Write::DeletedMv(id) => Touched::Mv(*id),
             Write::NewKey(key, mv) | Write::DeletedKey(key, mv) => Touched::Key(*key, *mv),
@@ -80,14 +85,19 @@ impl<'a> Round<'a> {
         };
         // The kinds of changes that must be made before this one.
         let after = match change {
-            Write::Cs(object) => [Some(Touched::Name(object.id)), None],
-            Write::Renamed { id, .. } | Write::Unnamed(id) => [Some(Touched::Cs(*id)), None],
-            Write::Reference(reference) => [Some(Touched::AllReferences(reference.cs)), None],
+            Write::Cs(object) => [Some(Touched::Name(object.id)), Some(Touched::JoinKeys(object.id)), None],
+            Write::Synchronized { id, .. } => [Some(Touched::JoinKeys(*id)), None, None],
+            Write::Renamed { id, .. } | Write::Unnamed(id) => [Some(Touched::Cs(*id)), None, None],
+            Write::Reference(reference) => [Some(Touched::AllReferences(reference.cs)), None, None],
             Write::SettledReferences(id) | Write::UnwantedReferences(id) => {
-                [Some(Touched::SomeReference(*id)), None]
+                [Some(Touched::SomeReference(*id)), None, None]
             }
-            Write::DeletedCs(id) => [Some(Touched::SomeReference(*id)), Some(Touched::AllReferences(*id))],
-            _ => [None, None],
+            Write::DeletedCs(id) => [
+                Some(Touched::SomeReference(*id)),
+                Some(Touched::AllReferences(*id)),
+                Some(Touched::JoinKeys(*id)),
+            ],
+            _ => [None, None, None],
         };
         if after.iter().flatten().any(|touched| self.touched.contains(touched)) {
             return false;
@@ -112,7 +122,10 @@ impl<'a> Round<'a> {
 
     /// Adds a change with its effect.
     pub(super) fn take(&mut self, change: &'a Write, effect: Effect) {
-        let Effect { image, had_failed, is_there } = effect;
+        let Effect { image, had_failed, drops_keys, is_there } = effect;
+        if let Some(id) = Pages::touched(change).filter(|_| drops_keys) {
+            self.unkeyed.push(id.0);
+        }
         match change {
             Write::Staged { id, .. } | Write::Synchronized { id, .. } | Write::DeletedCs(id) => match image {
                 ImageChange::Kept => self.moved.push(id.0),
@@ -154,6 +167,9 @@ impl<'a> Round<'a> {
                 self.failures.push((id.0, *kind as i16, without_nul(text)));
             }
             Write::Cs(_) | Write::Synchronized { .. } | Write::Failure { .. } => {}
+            Write::JoinKeys { id, keys } => {
+                self.join_keys.extend(keys.iter().filter(|_| is_there).map(|key| (*key, *id)));
+            }
             Write::NewMv(object) => self.new_mv.push(object),
             Write::Mv(object) => self.mv.push(object),
             Write::DeletedMv(id) => self.deleted_mv.push(id.0),
