@@ -631,11 +631,27 @@ impl Sender<'_> {
             new_dn,
             attributes,
             changed_values,
+            written: match is_renamed {
+                true => self.written(object, export),
+                false => Vec::new(),
+            },
             image: match self.wants_image {
                 true => object.image().cloned().unwrap_or_else(sent),
                 false => Hologram::default(),
             },
         })
+    }
+}
+
+impl Sender<'_> {
+    /// The attributes that rules write, with the values that an object is to have.
+    fn written(&self, object: &CsObject, export: &PendingExport) -> Vec<(Attribute, Vec<Vec<u8>>)> {
+        let image = object.image().or(object.synchronized.as_ref());
+        let values = |attribute| match export.attributes.get(attribute) {
+            Some(pending) => pending.values.to_vec(),
+            None => image.and_then(|image| image.get(attribute)).map(|of| of.to_vec()).unwrap_or_default(),
+        };
+        self.space.written.iter().map(|attribute| (*attribute, values(*attribute))).collect()
     }
 }
 

@@ -83,6 +83,8 @@ pub(crate) struct AgentRules {
     pub(crate) gives_references: bool,
     /// Whether references flow from the metaverse to its objects.
     pub(crate) gets_references: bool,
+    /// The attributes that flows write, in ascending order, without references.
+    pub(crate) written: Vec<Attribute>,
     /// Whether it has join rules.
     pub(crate) joins: bool,
     /// Whether its objects are provisioned, and found by join rules before that.
@@ -364,6 +366,7 @@ pub(crate) fn resolve(config: Config, store: &mut dyn Store, names: &mut Names) 
             inbound: Vec::new(),
             gives_references: false,
             gets_references: false,
+            written: Vec::new(),
             joins: false,
             is_correlated: false,
         });
@@ -501,6 +504,11 @@ pub(crate) fn resolve(config: Config, store: &mut dyn Store, names: &mut Names) 
     }
     let inbound: Vec<InboundRules> = inbound.into_iter().map(|(_, rules)| rules).collect();
     for agent in &mut agents {
+        let of_agent = outbound.iter().filter(|rules| rules.agent == agent.id);
+        let flows = of_agent.flat_map(|rules| rules.flows.iter().chain(&rules.initial));
+        agent.written = flows.map(|flow| flow.to).collect();
+        agent.written.sort_unstable();
+        agent.written.dedup();
         agent.joins = agent.inbound.iter().any(|at| !inbound[*at].joins.is_empty());
         agent.is_correlated = agent.joins && outbound.iter().any(|rules| rules.agent == agent.id);
     }

@@ -131,6 +131,9 @@ pub struct ExportedObject {
     /// Attributes of which only the named values change; only for an agent that
     /// [supports](Agent::takes_changed_values) them.
     pub changed_values: Vec<ChangedValues>,
+    /// For a renamed object: the attributes that rules write, with the values that they are to have. A naming
+    /// value among them is kept.
+    pub written: Vec<(Attribute, Vec<Vec<u8>>)>,
     /// The last known image; for an object that no import has shown yet, the image that was sent. Empty for
     /// an agent that [wants](Agent::wants_image) none.
     pub image: Hologram,

@@ -730,6 +730,7 @@ fn a_group_wins_and_loses_members_one_by_one() {
             dn: String::new(),
             new_dn: None,
             attributes: Vec::new(),
+            written: Vec::new(),
             changed_values: vec![ChangedValues {
                 attribute: attribute("members"),
                 added: vec![bytes(2)],

@@ -113,7 +113,7 @@ impl Agent for Ldap {
     }
 
     fn export(&mut self, changes: &[ExportedObject]) -> Result<Vec<Result<(), Refused>>, AgentError> {
-        let answers = export::send(&self.directory.settings, &self.names, &mut self.sessions, changes);
+        let answers = export::send(&self.directory, &self.names, &mut self.sessions, changes);
         if answers.is_err() {
             // Requests that are still in flight on the sessions are abandoned.
             self.sessions.clear();
