@@ -109,7 +109,7 @@ impl ExplanationInput<'_> {
     ) -> Result<Option<Option<MvObject>>, StoreError> {
         let kind = self.rules.types[rules.to].kind;
         for (at, join) in rules.joins.iter().enumerate() {
-            let shown = join.shown(self.names);
+            let shown = join.shown(self.names).replace('`', "");
             let title = format!("join {}: {shown}", at + 1);
             if let Some(when) = &join.when
                 && !matches!(when.holds(image), Ok(true))

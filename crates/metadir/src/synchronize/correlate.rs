@@ -59,8 +59,9 @@ impl Work<'_> {
             if self.connected(id).any(|object| object.agent == agent) {
                 continue;
             }
-            let left = self.linked(id).filter(|object| object.agent == agent).map(|object| object.id);
-            let left: Vec<CsId> = left.collect();
+            let left = self.linked(id).filter(|object| object.agent == agent);
+            let left = left.filter(|object| object.state == State::Deprovisioned);
+            let left: Vec<CsId> = left.map(|object| object.id).collect();
             let may_exist = !*asks && rules.agent(agent).is_some_and(|agent| agent.is_correlated);
             if left.is_empty() && !may_exist {
                 continue;
@@ -174,7 +175,10 @@ impl Work<'_> {
     /// Whether a metaverse object has a connector of an agent, or a deprovisioned one, and gets no other.
     fn is_occupied(&self, id: MvId, agent: AgentId, rules: &InboundRules) -> bool {
         !rules.multiple_connectors
-            && self.linked(id).any(|object| object.agent == agent && !object.is_not_made())
+            && self.linked(id).any(|object| {
+                let stays = object.state != State::ExplicitDisconnector && !object.is_not_made();
+                stays && object.agent == agent
+            })
     }
 
     /// Whether the join rules of a candidate lead to a metaverse object.

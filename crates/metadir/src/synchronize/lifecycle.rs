@@ -2,7 +2,8 @@
 //!
 //! A deprovisioned object keeps its link: it stays among the connectors of its metaverse object, in the state
 //! [`State::Deprovisioned`]. It gives no values, has no effect on the deletion of the metaverse object, and
-//! nothing refers to it. Provisioning connects it again.
+//! nothing refers to it. Provisioning connects it again. An object that an administrator disconnected keeps
+//! its link too, so that nothing is provisioned in its place.
 
 use super::failed::Failed;
 use super::work::Work;
@@ -131,6 +132,9 @@ impl Work<'_> {
             }
         }
         let Some(mv) = object.mv else { return Ok(()) };
+        if stays == Some(State::ExplicitDisconnector) {
+            self.keep_link(id, mv);
+        }
         let Some(held) = self.mvs.get(&mv) else { return Ok(()) };
         let Some(of) = &held.object else { return Ok(()) };
         let Some(kind) = self.rules.types.iter().find(|kind| kind.kind == of.kind) else { return Ok(()) };
@@ -143,6 +147,16 @@ impl Work<'_> {
         let is_alone =
             self.mvs.get(&mv).is_some_and(|mv| mv.object.is_some()) && self.connected(mv).next().is_none();
         if is_alone { self.end(mv, kind) } else { Ok(()) }
+    }
+
+    /// Links an object that an administrator disconnected: it takes the place of a provisioned object.
+    fn keep_link(&mut self, id: CsId, mv: MvId) {
+        if let Some(held) = self.mv_mut(mv) {
+            held.connectors.push(id);
+        }
+        if let Some(object) = self.cs_mut(id).and_then(|cs| cs.object.as_mut()) {
+            object.mv = Some(mv);
+        }
     }
 
     /// Whether a metaverse object ends because it lost a connector of an agent: that was its last connector,
@@ -164,7 +178,7 @@ impl Work<'_> {
         let rules = self.rules;
         for connector in connectors {
             let Some(object) = self.css.get(&connector).and_then(|cs| cs.object.as_ref()) else { continue };
-            if object.state == State::Deprovisioned {
+            if !object.state.is_connected() {
                 if let Some(cs) = self.cs_mut(connector) {
                     cs.is_changed = true;
                     cs.object.iter_mut().for_each(|object| object.mv = None);

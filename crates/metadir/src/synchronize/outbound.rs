@@ -35,6 +35,7 @@ impl Work<'_> {
             let of_agent = self.connected(id).filter(|object| object.agent == outbound.agent);
             let of_agent: Vec<CsId> = of_agent.map(|object| object.id).collect();
             match (wanted, of_agent.first()) {
+                (true, None) if self.is_kept_apart(id, outbound) => {}
                 (true, None) => self.provision_new(id, &image, outbound)?,
                 // Values flow to the first connector of an agent only: others have names of their own.
                 (true, Some(connector)) => self.flow_out(*connector, &image, outbound)?,
@@ -51,6 +52,12 @@ impl Work<'_> {
             }
         }
         Ok(true)
+    }
+
+    /// Whether an administrator disconnected the object in whose place another one would be provisioned.
+    fn is_kept_apart(&self, id: MvId, rules: &OutboundRules) -> bool {
+        self.linked(id)
+            .any(|object| object.agent == rules.agent && object.state == State::ExplicitDisconnector)
     }
 
     /// Whether an object that was not connected before has the values of a disabled object already.

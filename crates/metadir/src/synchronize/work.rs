@@ -7,6 +7,7 @@ use foldhash::{HashMap, HashMapExt as _, HashSet, HashSetExt as _};
 use super::arena::Arena;
 use super::exchange::{Known, Loaded, Lookup, Worked};
 use super::failed::Failed;
+use super::manual::Task;
 use super::{FAILURES_KEPT, Settings, Synchronized};
 use crate::agent::Names;
 use crate::hologram::{Builder, Hologram};
@@ -108,6 +109,8 @@ pub(super) struct Work<'a> {
     pub(super) lookup: &'a mut dyn Lookup,
     pub(super) rules: &'a Rules,
     pub(super) names: &'a Names,
+    /// What is done with the objects of the batch.
+    pub(super) task: Task,
     pub(super) settings: &'a Settings,
     pub(super) numbers: &'a Numbers,
     pub(super) done: Synchronized,
@@ -170,6 +173,7 @@ impl<'a> Work<'a> {
             lookup,
             rules,
             names,
+            task: Task::Synchronize,
             settings,
             numbers,
             done: Synchronized::default(),
@@ -261,7 +265,7 @@ impl<'a> Work<'a> {
             self.counts.clear();
             self.has_new_keys = false;
             self.returned.clear();
-            match self.object(id, may_leave) {
+            match self.carry_out(id, may_leave) {
                 Ok(true) => self.counts.drain(..).for_each(|what| self.done.statistics.count(what)),
                 Ok(false) => {
                     self.take_back();
@@ -339,7 +343,7 @@ impl<'a> Work<'a> {
     }
 
     /// Synchronizes an object. Returns false if something would be deleted and deletions are deferred.
-    fn object(&mut self, id: CsId, may_leave: bool) -> Result<bool, Failed> {
+    pub(super) fn object(&mut self, id: CsId, may_leave: bool) -> Result<bool, Failed> {
         let rules = self.rules;
         let Some(object) = self.css.get(&id).and_then(|cs| cs.object.as_ref()) else { return Ok(true) };
         let (agent, state, mut mv) = (object.agent, object.state, object.mv);

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use plimsoll_metadir::config::{Config, StepKind};
-use plimsoll_metadir::metadirectory::{Metadirectory, StepResult};
+use plimsoll_metadir::metadirectory::{Link, Metadirectory, StepResult};
 use plimsoll_metadir::stage::StepError;
 use plimsoll_metadir::store::Gauges;
 
@@ -23,6 +23,7 @@ over_both_stores! {
     an_ambiguous_rule_is_the_last_one_that_is_tried,
     several_and_computed_values_are_compared,
     the_last_deciding_connector_ends_an_object,
+    an_administrator_joins_and_disconnects,
 }
 
 /// A staff file, and a list of accounts that follows it.
@@ -557,4 +558,78 @@ fn the_last_deciding_connector_ends_an_object(place: Place) {
     company.write("contractors.csv", "id,room\n2,Y\n");
     company.staff(&[]);
     assert_eq!(day().1, 1);
+}
+
+fn an_administrator_joins_and_disconnects(place: Place) {
+    let company = Company::new(place).with(
+        "join = [{ cs = \"number\", mv = \"id\" }]",
+        "join = [{ cs = \"number\", mv = \"id\" }]\nfilter = \"default(cs.note, '') == 'robot'\"",
+    );
+    company.staff(&[(1, "Ada", "active"), (2, "Alan", "active")]);
+    company.write("accounts.csv", "login,number,name,status,room,note\nbyron,,,,R9,robot\nother,2,Al,,,\n");
+    let mut directory = company.open();
+    run(&mut directory, ACCOUNTS, StepKind::FullImport);
+    run(&mut directory, ACCOUNTS, StepKind::DeltaSynchronization);
+    import(&mut directory, StepKind::DeltaSynchronization);
+    let link = |directory: &mut Metadirectory, key: &str, link: Link<'_>| {
+        directory.link(ACCOUNTS, key, link).map_err(|error| error.to_string())
+    };
+    let to = |key| Link::Join { agent: HR, key };
+    // The provisioned account of Ada was not sent: it gives way to the one that the administrator knows.
+    link(&mut directory, "byron", to("1")).unwrap();
+    export(&mut directory);
+    let accounts = [
+        "login=byron name=Ada note=robot number=1 room=R9 status=on",
+        "login=other name=Alan number=2 status=on",
+    ];
+    assert_eq!(company.accounts(), accounts);
+    is_quiet(&mut directory);
+    let now = gauges(&mut directory);
+    assert_eq!((now.connectors, now.explicit_connectors), (2, 1));
+    // Alan's account is disconnected, and nothing takes its place.
+    let record = link(&mut directory, "other", Link::Disconnect).unwrap();
+    assert_eq!((record.step.as_str(), record.text.as_str()), ("disconnect", "other"));
+    company.staff(&[(1, "Ada", "active"), (2, "Alan T", "active")]);
+    import(&mut directory, StepKind::FullSynchronization);
+    export(&mut directory);
+    assert_eq!(company.accounts(), accounts);
+    is_quiet(&mut directory);
+    let now = gauges(&mut directory);
+    assert_eq!((now.connectors, now.explicit_disconnectors, now.disconnectors), (1, 1, 0));
+    assert_eq!(directory.history(1000).unwrap().iter().filter(|step| step.step == "join").count(), 1);
+    // What cannot be done is explained, and changes nothing.
+    for (key, how, why) in [
+        ("nobody", Link::Disconnect, "accounts has no object \"nobody\""),
+        ("other", to("9"), "hr has no object \"9\""),
+        ("other", to("1"), "accounts \"byron\" is connected to the same object of the metaverse already"),
+        ("other", Link::Join { agent: ACCOUNTS, key: "other" }, "accounts other is not connected"),
+    ] {
+        let said = link(&mut directory, key, how).unwrap_err();
+        assert!(said.contains(why), "{said}");
+    }
+    is_quiet(&mut directory);
+    // Released, they follow the rules again: one joins, the other is filtered and replaced.
+    link(&mut directory, "other", Link::Release).unwrap();
+    link(&mut directory, "byron", Link::Release).unwrap();
+    assert!(link(&mut directory, "byron", Link::Release).is_err());
+    export(&mut directory);
+    assert_eq!(
+        company.accounts(),
+        [
+            "login=Ada name=Ada number=1 room=new status=on",
+            "login=byron name=Ada note=robot number=1 room=R9 status=on",
+            "login=other name=Alan T number=2 status=on",
+        ]
+    );
+    is_quiet(&mut directory);
+    // A person who left and returned keeps what an administrator joined.
+    link(&mut directory, "byron", to("1")).unwrap_err();
+    link(&mut directory, "Ada", Link::Disconnect).unwrap();
+    link(&mut directory, "byron", to("1")).unwrap();
+    for (status, count) in [("left", 1), ("active", 2)] {
+        company.staff(&[(1, "Ada", status), (2, "Alan T", "active")]);
+        import(&mut directory, StepKind::DeltaSynchronization);
+        export(&mut directory);
+        assert_eq!(gauges(&mut directory).connectors, count);
+    }
 }
