@@ -56,6 +56,7 @@ impl StepResult {
         match () {
             () if !self.discovery_errors.is_empty() => "completed-discovery-errors",
             () if self.statistics.of("export-failure") > 0 => "completed-export-errors",
+            () if self.statistics.of("existing-object") > 0 => "completed-warnings",
             () if !self.failures.is_empty() => "completed-sync-errors",
             () if self.statistics.of("exported-change-not-reimported") > 0 => "completed-warnings",
             () if self.statistics.iter().next().is_none() => "completed-no-objects",
@@ -71,7 +72,8 @@ impl StepResult {
         let others = self.failures.iter().map(|(what, why)| format!("{what}: {why}"));
         let mut lines: Vec<String> =
             of_source.chain(others).map(|line| line.replace(['\n', '\r'], " ")).collect();
-        let kinds = ["discovery-errors", "flow-failure", "ambiguous-join", "export-failure"];
+        let kinds =
+            ["discovery-errors", "flow-failure", "ambiguous-join", "export-failure", "existing-object"];
         let all: u64 = kinds.iter().map(|kind| self.statistics.of(kind)).sum();
         let more = all.saturating_sub(lines.len() as u64);
         if more > 0 {
@@ -288,8 +290,16 @@ impl Metadirectory {
                     agent.delta_import(&since)?
                 };
                 let (store, space) = (self.store.as_mut(), &self.rules.agents[step.agent]);
-                let mut staged =
-                    stage(store, &self.rules, space, import.as_mut(), is_full, self.batch_objects, progress)?;
+                let mut staged = stage(
+                    store,
+                    &self.rules,
+                    &self.names,
+                    space,
+                    import.as_mut(),
+                    is_full,
+                    self.batch_objects,
+                    progress,
+                )?;
                 // Objects that could not be read are not deleted, and are to be read again.
                 if staged.errors.is_empty() {
                     if is_full || import.is_complete() {
@@ -327,7 +337,8 @@ impl Metadirectory {
                 };
                 let deletes = self.safety.export_deletes;
                 let (store, space) = (self.store.as_mut(), &self.rules.agents[step.agent]);
-                let done = export(store, space, agent.as_mut(), self.batch_objects, deletes, progress)?;
+                let (names, most) = (&self.names, self.batch_objects);
+                let done = export(store, space, names, agent.as_mut(), most, deletes, progress)?;
                 Ok(StepResult {
                     statistics: done.statistics,
                     discovery_errors: Vec::new(),

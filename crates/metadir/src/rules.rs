@@ -2,10 +2,10 @@
 
 mod joins;
 
-pub(crate) use joins::{JoinRule, KeyRule};
+pub(crate) use joins::{Identity, JoinRule, KeyRule};
 
 use crate::agent::Names;
-use crate::config::{Config, Deprovision, JoinPart, Projection, Source};
+use crate::config::{Config, Deprovision, Existing, JoinPart, Projection, Source};
 use crate::expression::{Expression, Failed, boolean, value_of};
 use crate::hologram::{Attribute, Hologram, Opened, ValueList, Values};
 use crate::index_key::IndexKey;
@@ -21,6 +21,8 @@ pub(crate) struct Rules {
     pub(crate) agents: Vec<AgentRules>,
     pub(crate) inbound: Vec<InboundRules>,
     pub(crate) outbound: Vec<OutboundRules>,
+    /// Whether an agent is [correlated](AgentRules::is_correlated).
+    pub(crate) is_correlated: bool,
 }
 
 impl Rules {
@@ -85,6 +87,10 @@ pub(crate) struct AgentRules {
     pub(crate) gets_references: bool,
     /// The attributes that flows write, in ascending order, without references.
     pub(crate) written: Vec<Attribute>,
+    /// What an export does with an object that exists before it is added.
+    pub(crate) existing: Existing,
+    /// The attributes of its join rules that are compared as they are.
+    pub(crate) identities: Vec<Identity>,
     /// Whether it has join rules.
     pub(crate) joins: bool,
     /// Whether its objects are provisioned, and found by join rules before that.
@@ -367,6 +373,8 @@ pub(crate) fn resolve(config: Config, store: &mut dyn Store, names: &mut Names) 
             gives_references: false,
             gets_references: false,
             written: Vec::new(),
+            existing: agent.existing,
+            identities: Vec::new(),
             joins: false,
             is_correlated: false,
         });
@@ -509,8 +517,11 @@ pub(crate) fn resolve(config: Config, store: &mut dyn Store, names: &mut Names) 
         agent.written = flows.map(|flow| flow.to).collect();
         agent.written.sort_unstable();
         agent.written.dedup();
+        let joins = agent.inbound.iter().flat_map(|at| &inbound[*at].joins);
+        agent.identities = joins.filter_map(JoinRule::identity).collect();
         agent.joins = agent.inbound.iter().any(|at| !inbound[*at].joins.is_empty());
         agent.is_correlated = agent.joins && outbound.iter().any(|rules| rules.agent == agent.id);
     }
-    Ok(Rules { types, agents, inbound, outbound })
+    let is_correlated = agents.iter().any(|agent| agent.is_correlated);
+    Ok(Rules { types, agents, inbound, outbound, is_correlated })
 }

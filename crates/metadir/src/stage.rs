@@ -2,7 +2,8 @@
 
 use std::collections::{HashMap, HashSet};
 
-use crate::agent::{DiscoveryError, Import, Imported, ImportedObject};
+use crate::agent::{DiscoveryError, Import, Imported, ImportedObject, Names};
+use crate::existing::is_pending;
 use crate::hologram::{Attribute, Builder, Hologram};
 use crate::index_key::IndexKey;
 use crate::object::{
@@ -104,9 +105,11 @@ pub enum StepError {
 ///
 /// # Errors
 /// When the store or the system fails, or the step is interrupted. Committed work is kept.
+#[allow(clippy::too_many_arguments, reason = "everything that a staging step depends on")]
 pub(crate) fn stage(
     store: &mut dyn Store,
     rules: &Rules,
+    names: &Names,
     space: &AgentRules,
     import: &mut dyn Import,
     is_full: bool,
@@ -151,7 +154,7 @@ pub(crate) fn stage(
         for read in receiver {
             let batch = read?;
             done += batch.len() as u64;
-            Batch::new(store, rules, space, &mut staged).stage(batch)?;
+            Batch::new(store, rules, names, space, &mut staged).stage(batch)?;
             store.commit()?;
             if !progress(done) {
                 return Err(StepError::Interrupted);
@@ -231,6 +234,7 @@ impl Incoming {
 struct Batch<'a> {
     store: &'a mut dyn Store,
     rules: &'a Rules,
+    names: &'a Names,
     space: &'a AgentRules,
     staged: &'a mut Staged,
     /// Writes that release names come first, then writes that assign names, then all others.
@@ -245,11 +249,12 @@ impl<'a> Batch<'a> {
     fn new(
         store: &'a mut dyn Store,
         rules: &'a Rules,
+        names: &'a Names,
         space: &'a AgentRules,
         staged: &'a mut Staged,
     ) -> Self {
         let (unnamed, renamed, referring) = (Vec::new(), Vec::new(), Vec::new());
-        Batch { store, rules, space, staged, unnamed, renamed, writes: Vec::new(), referring }
+        Batch { store, rules, names, space, staged, unnamed, renamed, writes: Vec::new(), referring }
     }
 
     fn stage(mut self, batch: Vec<Arrived>) -> Result<(), StepError> {
@@ -291,7 +296,8 @@ impl<'a> Batch<'a> {
         }
         let anchors: Vec<IndexKey> = objects.iter().map(|came| came.object.anchor).collect();
         let heads = self.store.heads(self.space.id, &anchors)?;
-        let held = self.holders(&objects, &heads)?;
+        let mut held = self.holders(&objects, &heads)?;
+        self.keep_apart(&objects, &mut held)?;
         let is_new = |(came, head): &(&Incoming, &Option<Head>)| {
             let holder = came.name.and_then(|name| held.get(&name));
             head.is_none() && holder.is_none_or(|holder| holder.anchor.is_some())
@@ -365,6 +371,36 @@ impl<'a> Batch<'a> {
         }
         let found = self.store.find(self.space.id, LookupKey::Name, &names)?;
         Ok(names.into_iter().zip(found).filter_map(|(name, found)| Some((name, found?))).collect())
+    }
+
+    /// Keeps a pending new object that was not sent apart from an imported one that only has its name: the
+    /// imported object then takes the name, and counts as another one.
+    fn keep_apart(
+        &mut self,
+        objects: &[Incoming],
+        held: &mut HashMap<IndexKey, ReferenceTarget>,
+    ) -> Result<(), StoreError> {
+        let ids: Vec<CsId> =
+            held.values().filter(|of| of.anchor.is_none() && !of.is_made).map(|of| of.id).collect();
+        if ids.is_empty() {
+            return Ok(());
+        }
+        let pending: HashMap<IndexKey, CsObject> =
+            self.store.cs(&ids)?.into_iter().filter_map(|object| Some((object.name?, object))).collect();
+        for came in objects {
+            let Some((name, object)) = came.name.and_then(|name| Some((name, pending.get(&name)?))) else {
+                continue;
+            };
+            let export = object.pending_export.as_ref();
+            let is_it = export.is_some_and(|export| {
+                is_pending(self.space, self.names, &export.attributes, &came.object.image)
+            });
+            if let (false, Some(holder)) = (is_it, held.get_mut(&name)) {
+                // With an anchor, it would not be taken for the imported object.
+                holder.anchor = Some(name);
+            }
+        }
+        Ok(())
     }
 
     /// Removes a name from the object that had it before.

@@ -71,7 +71,7 @@ fn from_a_staff_file_to_a_phone_book() {
     let status = run(&place, &["metadir", "status"]);
     insta::assert_snapshot!(status.out, @r"
      agent   objects  connectors  disconnectors  deprovisioned  filtered           to  pending  failures
-                                                                              synchronize  exports
+                                                                          synchronize  exports
      phones       30          30              0              0         0            0        0         0
      staff        30          30              0              0         0            0        0         0
     30 in the metaverse

@@ -130,8 +130,22 @@ pub struct AgentConfig {
     /// Reference attributes: they refer to other objects of this connector space by name, or by anchor if
     /// there are no names.
     pub references: Vec<String>,
+    /// What an export does when an object that it would add exists already.
+    pub existing: Existing,
     /// Its place in the file.
     pub span: Range<usize>,
+}
+
+/// What an export does when an object that it would add exists already.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Existing {
+    /// It fails, and the object stays as it is.
+    #[default]
+    Refuse,
+    /// It changes the object if a join rule says that it is the same identity, otherwise it fails.
+    Adopt,
+    /// The object stays as it is, and is reported as a warning.
+    Report,
 }
 
 /// Inbound rules: how connector space objects are projected or joined to metaverse objects.

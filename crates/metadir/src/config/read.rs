@@ -9,9 +9,9 @@ use super::exposure::Exposure;
 use super::part::{Part, Reader, names, span_of};
 use super::system::{ANCHORS, SYSTEMS};
 use super::{
-    AgentConfig, Config, Database, Deprovision, Durability, ExportFlow, ImportFlow, Inbound,
+    AgentConfig, Config, Database, Deprovision, Durability, Existing, ExportFlow, ImportFlow, Inbound,
     MetaverseAttribute, MetaverseType, Mistake, Outbound, Projection, RunProfile, Safety, Source, Step,
-    StepKind, StoreConfig, Threshold,
+    StepKind, StoreConfig, System, Threshold,
 };
 use crate::expression::Expression;
 use crate::metadirectory::COMPLAINTS;
@@ -211,11 +211,24 @@ impl Reader {
         }
         let references = self.texts(part, "references");
         let kind = kind?;
-        let known: Vec<&str> = ["type", "anchor", "references"].iter().chain(kind.keys).copied().collect();
+        let known: Vec<&str> =
+            ["type", "anchor", "references", "existing"].iter().chain(kind.keys).copied().collect();
         self.keys(part, &known);
         let system = (kind.read)(self, part)?;
         self.reference_by_anchor(part, &system, &anchor, &references);
-        Some(AgentConfig { name, system, anchor, references, span: part.span.clone() })
+        let ways = [("refuse", Existing::Refuse), ("adopt", Existing::Adopt), ("report", Existing::Report)];
+        let mut existing = Existing::default();
+        if part.table.get("existing").is_some() {
+            existing = self.choice(part, "existing", &ways).unwrap_or_default();
+            if matches!(
+                system,
+                System::Delimited(_) | System::FixedWidth(_) | System::AttributeValue(_) | System::Ldif(_)
+            ) {
+                let what = "`existing` has no effect on a file, whose objects are recognized by their anchor";
+                self.wrong(span_of(part, "existing"), what, "remove it");
+            }
+        }
+        Some(AgentConfig { name, system, anchor, references, existing, span: part.span.clone() })
     }
 
     fn metaverse_type(&mut self, name: String, part: &Part<'_>, agents: &[AgentConfig]) -> MetaverseType {

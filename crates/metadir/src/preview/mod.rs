@@ -486,6 +486,10 @@ impl Store for Preview {
         self.inner.cs_with(keys)
     }
 
+    fn has_join_keys(&mut self) -> Result<bool, StoreError> {
+        self.inner.has_join_keys()
+    }
+
     fn find(
         &mut self,
         agent: AgentId,

@@ -3,7 +3,7 @@
 use super::{FlowSource, Formula, InboundRules, Rules, TypeRules};
 use crate::agent::Names;
 use crate::expression::Failed;
-use crate::hologram::Hologram;
+use crate::hologram::{Attribute, Hologram};
 use crate::index_key::IndexKey;
 use crate::object::AgentId;
 use crate::store::{Key, value_key};
@@ -23,6 +23,13 @@ pub(crate) struct JoinRule {
     pub(crate) rule: u32,
     pub(crate) ignore_case: bool,
     pub(crate) when: Option<Formula>,
+}
+
+/// The attributes of a join rule that is always tried and compares attributes only.
+#[derive(Debug)]
+pub(crate) struct Identity {
+    pub(crate) attributes: Vec<Attribute>,
+    pub(crate) ignore_case: bool,
 }
 
 impl FlowSource {
@@ -62,6 +69,16 @@ fn key_of(values: &[Vec<u8>], ignore_case: bool) -> IndexKey {
 }
 
 impl JoinRule {
+    /// The attributes that identify an object; none if the rule has a condition or an expression.
+    pub(crate) fn identity(&self) -> Option<Identity> {
+        let attribute = |part: &FlowSource| match part {
+            FlowSource::Direct(attribute) => Some(*attribute),
+            FlowSource::Constant(_) | FlowSource::Formula(_) => None,
+        };
+        let attributes = self.cs.iter().map(attribute).collect::<Option<_>>()?;
+        self.when.is_none().then_some(Identity { attributes, ignore_case: self.ignore_case })
+    }
+
     /// Whether the rule is used for an object.
     ///
     /// # Errors

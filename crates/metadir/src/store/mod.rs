@@ -251,6 +251,12 @@ pub trait Store: Send {
     /// When the store fails.
     fn cs_with(&mut self, keys: &[Key]) -> Result<Vec<Vec<CsId>>, StoreError>;
 
+    /// Whether any connector space object has join keys.
+    ///
+    /// # Errors
+    /// When the store fails.
+    fn has_join_keys(&mut self) -> Result<bool, StoreError>;
+
     /// The objects with these keys in a connector space, in the same order.
     ///
     /// # Errors

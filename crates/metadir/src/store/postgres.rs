@@ -562,6 +562,11 @@ impl Store for Postgres {
         self.with_keys(CS_BY_KEY, HIGHEST_JOIN_KEY, keys, CsId)
     }
 
+    fn has_join_keys(&mut self) -> Result<bool, StoreError> {
+        let rows = self.query("SELECT EXISTS (SELECT 1 FROM cs_key)", &[])?;
+        Ok(rows.first().map(|row| row.try_get(0)).transpose()?.unwrap_or_default())
+    }
+
     fn find(
         &mut self,
         agent: AgentId,

@@ -497,6 +497,11 @@ impl Store for Sqlite {
         )
     }
 
+    fn has_join_keys(&mut self) -> Result<bool, StoreError> {
+        let mut statement = self.connection.prepare_cached("SELECT EXISTS (SELECT 1 FROM cs_key)")?;
+        Ok(statement.query_row([], |row| row.get(0))?)
+    }
+
     fn find(
         &mut self,
         agent: AgentId,

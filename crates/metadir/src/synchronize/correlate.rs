@@ -52,8 +52,12 @@ impl Work<'_> {
     /// whether there were any. `asks` is set if an object would be provisioned that may exist already.
     fn reconnect(&mut self, id: MvId, asks: &mut bool) -> Result<bool, Failed> {
         let rules = self.rules;
+        // Mostly there is nothing to find out.
+        if (*asks || !rules.is_correlated) && self.linked(id).all(|object| object.state.is_connected()) {
+            return Ok(false);
+        }
         let Some(object) = self.mvs.get(&id).and_then(|mv| mv.object.as_ref()) else { return Ok(false) };
-        let (kind, image) = (object.kind, object.image.clone());
+        let kind = object.kind;
         for outbound in rules.outbound.iter().filter(|out| rules.types[out.from].kind == kind) {
             let agent = outbound.agent;
             if self.connected(id).any(|object| object.agent == agent) {
@@ -66,7 +70,9 @@ impl Work<'_> {
             if left.is_empty() && !may_exist {
                 continue;
             }
-            if !outbound.when.as_ref().map_or(Ok(true), |when| when.holds(&image))? {
+            let image = self.mvs.get(&id).and_then(|mv| mv.object.as_ref()).map(|object| &object.image);
+            let (Some(image), when) = (image, outbound.when.as_ref()) else { return Ok(false) };
+            if !when.map_or(Ok(true), |when| when.holds(image))? {
                 continue;
             }
             *asks |= left.is_empty();
@@ -98,14 +104,17 @@ impl Work<'_> {
         let rules = self.rules;
         let Some(object) = self.mvs.get(&id).and_then(|mv| mv.object.as_ref()) else { return Ok(false) };
         let Some(kind) = rules.type_of(object.kind) else { return Ok(false) };
-        let image = object.image.clone();
         let mut ids: Vec<CsId> = Vec::new();
-        for key in rules.types[kind].keys(&image) {
+        for key in rules.types[kind].keys(&object.image) {
             for found in [self.known.found.get(&key), self.candidates.get(&key)].into_iter().flatten() {
                 ids.extend(found);
             }
             self.asked.insert(key);
         }
+        if ids.is_empty() {
+            return Ok(false);
+        }
+        let image = object.image.clone();
         ids.sort_unstable();
         ids.dedup();
         let mut connected: Vec<AgentId> = Vec::new();

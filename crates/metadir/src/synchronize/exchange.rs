@@ -163,9 +163,11 @@ impl Outgoing {
     /// objects with the anchors and names of new connectors, which this batch does not release.
     pub(super) fn unknown(&self, store: &mut dyn Store, known: &Known) -> Result<Known, StoreError> {
         let mut unknown = Known::default();
-        let mut asked: Vec<Key> =
-            self.asked.iter().filter(|key| !known.found.contains_key(*key)).copied().collect();
-        asked.sort_unstable();
+        let mut asked: Vec<Key> = Vec::new();
+        if !self.asked.is_empty() && store.has_join_keys()? {
+            asked.extend(self.asked.iter().filter(|key| !known.found.contains_key(*key)));
+            asked.sort_unstable();
+        }
         for (key, found) in asked.iter().zip(store.cs_with(&asked)?) {
             if !found.is_empty() {
                 unknown.found.insert(*key, found);

@@ -111,7 +111,7 @@ impl Work<'_> {
                 let inbound = &self.rules.inbound[*place];
                 let flow = &inbound.flows[*flow];
                 let of_rules = || connectors.iter().filter(|(_, taken_by, _)| taken_by == place);
-                if !inbound.multiple_connectors && of_rules().nth(1).is_some() {
+                if connectors.len() > 1 && !inbound.multiple_connectors && of_rules().nth(1).is_some() {
                     let why = format!(
                         "`{}` would come from several connectors of one agent: ambiguous-import-flow-from-multiple-connectors",
                         self.names.name(attribute)
@@ -163,6 +163,7 @@ impl Work<'_> {
 
     /// Adds the values that a flow gives to an attribute. Returns false if there are none.
     #[allow(clippy::too_many_arguments, reason = "the state of the loop over the attributes")]
+    #[inline]
     fn give(
         &self,
         flow: &Flow,

@@ -32,10 +32,16 @@ impl Work<'_> {
                 Some(when) => when.holds(&image)?,
                 None => true,
             };
-            let of_agent = self.connected(id).filter(|object| object.agent == outbound.agent);
-            let of_agent: Vec<CsId> = of_agent.map(|object| object.id).collect();
+            let (mut of_agent, mut is_kept_apart) = (Vec::new(), false);
+            for object in self.linked(id).filter(|object| object.agent == outbound.agent) {
+                match object.state.is_connected() {
+                    true => of_agent.push(object.id),
+                    // An administrator disconnected it: no other object takes its place.
+                    false => is_kept_apart |= object.state == State::ExplicitDisconnector,
+                }
+            }
             match (wanted, of_agent.first()) {
-                (true, None) if self.is_kept_apart(id, outbound) => {}
+                (true, None) if is_kept_apart => {}
                 (true, None) => self.provision_new(id, &image, outbound)?,
                 // Values flow to the first connector of an agent only: others have names of their own.
                 (true, Some(connector)) => self.flow_out(*connector, &image, outbound)?,
@@ -52,12 +58,6 @@ impl Work<'_> {
             }
         }
         Ok(true)
-    }
-
-    /// Whether an administrator disconnected the object in whose place another one would be provisioned.
-    fn is_kept_apart(&self, id: MvId, rules: &OutboundRules) -> bool {
-        self.linked(id)
-            .any(|object| object.agent == rules.agent && object.state == State::ExplicitDisconnector)
     }
 
     /// Whether an object that was not connected before has the values of a disabled object already.

@@ -66,6 +66,10 @@ impl Store for Counted {
     fn cs_with(&mut self, keys: &[Key]) -> Answer<Vec<Vec<CsId>>> {
         self.store.cs_with(keys)
     }
+    fn has_join_keys(&mut self) -> Answer<bool> {
+        self.store.has_join_keys()
+    }
+
     fn find(
         &mut self,
         agent: AgentId,

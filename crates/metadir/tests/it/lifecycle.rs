@@ -24,6 +24,7 @@ over_both_stores! {
     several_and_computed_values_are_compared,
     the_last_deciding_connector_ends_an_object,
     an_administrator_joins_and_disconnects,
+    a_row_that_exists_already_is_not_taken_over,
 }
 
 /// A staff file, and a list of accounts that follows it.
@@ -631,5 +632,55 @@ fn an_administrator_joins_and_disconnects(place: Place) {
         import(&mut directory, StepKind::DeltaSynchronization);
         export(&mut directory);
         assert_eq!(gauges(&mut directory).connectors, count);
+    }
+}
+
+fn a_row_that_exists_already_is_not_taken_over(place: Place) {
+    for (existing, outcome, is_adopted) in [
+        ("", "completed-export-errors", false),
+        ("existing = \"report\"", "completed-warnings", false),
+        ("existing = \"adopt\"", "success", true),
+    ] {
+        let company = Company::new(place.another());
+        let path = company.path("accounts.db");
+        let config = company.config.replace(
+            &format!("type = \"delimited\"\npath = \"{}\"", company.path("accounts.csv").display()),
+            &format!("type = \"sql\"\nsqlite = \"{}\"\ntable = \"accounts\"\n{existing}", path.display()),
+        );
+        assert_ne!(config, company.config);
+        let company = Company { config, ..company };
+        let table = "CREATE TABLE accounts (login text PRIMARY KEY, number text, name text, status text, room text, note text)";
+        let rows = |sql: &str| -> Vec<String> {
+            let database = rusqlite::Connection::open(&path).unwrap();
+            let mut statement = database.prepare(sql).unwrap();
+            let rows = statement.query_map([], |row| row.get(0)).unwrap();
+            rows.collect::<Result<_, _>>().unwrap()
+        };
+        rusqlite::Connection::open(&path).unwrap().execute_batch(table).unwrap();
+        company.staff(&[(1, "Ada", "active"), (2, "Alan", "active")]);
+        let mut directory = company.open();
+        run(&mut directory, ACCOUNTS, StepKind::FullImport);
+        import(&mut directory, StepKind::DeltaSynchronization);
+        // After the import, somebody makes an account of the same person, and a crash loses an answer.
+        let made = "INSERT INTO accounts VALUES ('Ada', '1', 'Old', NULL, 'R1', 'kept'), ('Alan', '2', 'Alan', 'on', 'new', NULL)";
+        rusqlite::Connection::open(&path).unwrap().execute_batch(made).unwrap();
+        let result = try_run(&mut directory, ACCOUNTS, StepKind::Export).unwrap();
+        assert_eq!(result.outcome(), outcome, "{result:?}");
+        let ada = rows("SELECT name || room || note FROM accounts WHERE login = 'Ada'");
+        assert_eq!(ada, [if is_adopted { "Adanewkept" } else { "OldR1kept" }]);
+        if !is_adopted {
+            let [(_, why)] = result.failures.as_slice() else { panic!("{result:?}") };
+            assert!(
+                why.contains("its `name` is \"Old\", not \"Ada\"; a join rule says that it is the same"),
+                "{why}"
+            );
+        }
+        assert_eq!(result.statistics.of("export-add"), if is_adopted { 2 } else { 1 });
+        // The next import finds it, and the join rule connects it.
+        run(&mut directory, ACCOUNTS, StepKind::FullImport);
+        run(&mut directory, ACCOUNTS, StepKind::DeltaSynchronization);
+        run(&mut directory, ACCOUNTS, StepKind::Export);
+        export(&mut directory);
+        assert_eq!(rows("SELECT name || note FROM accounts WHERE login = 'Ada'"), ["Adakept"]);
     }
 }

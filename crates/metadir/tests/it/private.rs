@@ -49,6 +49,7 @@ fn export(folder: &Scratch, keys: &str) {
         new_dn: None,
         attributes: vec![(Attribute(0), vec![b"2".to_vec()]), (Attribute(1), vec![b"Alan".to_vec()])],
         changed_values: Vec::new(),
+        adopts: true,
         written: Vec::new(),
         image: Hologram::default(),
     };

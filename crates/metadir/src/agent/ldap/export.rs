@@ -12,6 +12,7 @@ use ldap::{Dn, Filter, ModifyOperation, Rdn, ResultCode};
 use super::super::{AgentError, ExportedObject, Imported, ImportedObject, Names, Refused};
 use super::entry::{Entries, Entry};
 use super::{Directory, connect};
+use crate::hologram::Hologram;
 use crate::{hologram, object};
 
 /// Requests in flight on a connection. Servers close a connection with far more (1,000 with OpenLDAP), and
@@ -63,7 +64,8 @@ enum ChangeRequest {
     Value(usize),
     Delete,
     Rename,
-    /// Reads the entry that has the new name of an entry that cannot be renamed.
+    /// Reads the entry that has the name of an entry that cannot be added, or the new name of one that cannot
+    /// be renamed.
     Existing,
 }
 
@@ -71,6 +73,8 @@ enum ChangeRequest {
 enum NextAction {
     Ask(ChangeRequest),
     Done(Result<(), Refused>),
+    /// The entry that was to be added exists.
+    Exists(Hologram),
 }
 
 /// Sends changes and returns an answer for each, in order.
@@ -79,6 +83,7 @@ pub(super) fn send(
     names: &Names,
     sessions: &mut Vec<Session>,
     changes: &[ExportedObject],
+    existing: &mut Vec<(usize, Hologram)>,
 ) -> Result<Vec<Result<(), Refused>>, AgentError> {
     let settings = &directory.settings;
     let jobs: Vec<Job<'_>> = changes.iter().map(|change| Job::new(change, names)).collect();
@@ -99,15 +104,21 @@ pub(super) fn send(
     };
     let mut answers: Vec<Result<(), Refused>> = vec![Err(Refused("it was not sent".into())); changes.len()];
     for answered in answered {
-        for (at, answer) in answered? {
+        let answered = answered?;
+        for (at, answer) in answered.answers {
             answers[at] = answer;
         }
+        existing.extend(answered.existing);
     }
     Ok(answers)
 }
 
-/// Answers, each with the index of its change.
-type Answers = Vec<(usize, Result<(), Refused>)>;
+/// Answers, and existing entries, each with the index of its change.
+#[derive(Default)]
+struct Answers {
+    answers: Vec<(usize, Result<(), Refused>)>,
+    existing: Vec<(usize, Hologram)>,
+}
 
 /// Changes that are sent over several sessions.
 struct Work<'a> {
@@ -122,7 +133,7 @@ struct Work<'a> {
 impl Work<'_> {
     /// Sends changes over a session until there are none left.
     fn take_part(&self, session: &mut Session) -> Result<Answers, AgentError> {
-        let mut answers = Vec::new();
+        let mut answers = Answers::default();
         let sent = self.exchange(session, &mut answers);
         if let Err(error) = sent {
             self.has_failed.store(true, Ordering::Relaxed);
@@ -146,7 +157,7 @@ impl Work<'_> {
                             (at, asking),
                         );
                     }
-                    None => answers.push((at, Ok(()))),
+                    None => answers.answers.push((at, Ok(()))),
                 }
             }
             if open.is_empty() {
@@ -167,7 +178,11 @@ impl Work<'_> {
                 return Err(SessionError::Failed(Box::new(job.outcome(asking, result))));
             }
             match job.then(self.names, asking, result, found.remove(&message.id)) {
-                NextAction::Done(answer) => answers.push((at, answer)),
+                NextAction::Done(answer) => answers.answers.push((at, answer)),
+                NextAction::Exists(image) => {
+                    answers.answers.push((at, Err(Refused("it exists already".into()))));
+                    answers.existing.push((at, image));
+                }
                 NextAction::Ask(asking) => {
                     open.insert(job.send_request(session, self.names, self.directory, asking)?, (at, asking));
                 }
@@ -381,6 +396,20 @@ impl<'a> Job<'a> {
             (ChangeRequest::Value(at), ResultCode::Success) => value(at + 1),
             (ChangeRequest::Value(at), _) if has_come_or_gone => value(at + 1),
             (ChangeRequest::Rename, ResultCode::Success) => or_done(self.modification()),
+            (ChangeRequest::Existing, ResultCode::Success | ResultCode::NoSuchObject)
+                if self.change.change == object::Change::Add =>
+            {
+                match found {
+                    Some(found) => NextAction::Exists(found.image),
+                    None => {
+                        let why = format!(
+                            "{} exists already, and this account cannot read it: give the account read access",
+                            self.change.dn
+                        );
+                        NextAction::Done(Err(Refused(why)))
+                    }
+                }
+            }
             // It was renamed before, but the answer was lost. Or another entry has the name.
             (ChangeRequest::Existing, ResultCode::Success) => {
                 match found.is_some_and(|found| self.is_it(&found)) {
@@ -398,7 +427,9 @@ impl<'a> Job<'a> {
                     false => NextAction::Ask(ChangeRequest::Modify { was_add, with_values: false }),
                 }
             }
-            // It was added before, but the answer was lost.
+            (ChangeRequest::Add, ResultCode::EntryAlreadyExists) if !self.change.adopts => {
+                NextAction::Ask(ChangeRequest::Existing)
+            }
             (ChangeRequest::Add, ResultCode::EntryAlreadyExists) => {
                 let is_all = self.modifications(names, true, true).is_empty();
                 or_done((!is_all).then_some(ChangeRequest::Modify { was_add: true, with_values: true }))

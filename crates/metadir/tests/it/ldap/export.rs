@@ -15,6 +15,7 @@ fn exported(change: Change, dn: &str) -> ExportedObject {
         image: Hologram::default(),
         attributes: Vec::new(),
         changed_values: Vec::new(),
+        adopts: true,
         written: Vec::new(),
     }
 }

@@ -10,6 +10,7 @@ over_both_stores! {
     an_entry_that_exists_under_another_name_is_joined_and_renamed,
     a_leaver_is_disabled_and_comes_back,
     another_naming_attribute_keeps_what_the_rules_want,
+    an_entry_that_was_made_meanwhile_is_not_taken_over,
 }
 
 // Indexes of the agents, which are sorted by name.
@@ -222,5 +223,77 @@ fn another_naming_attribute_keeps_what_the_rules_want(place: Place) {
             assert_eq!(values, expected, "{dn} {attribute}");
         }
         assert_eq!(day(&mut metadirectory)[2].statistics.iter().collect::<Vec<_>>(), [], "{dn}");
+    }
+}
+
+fn an_entry_that_was_made_meanwhile_is_not_taken_over(place: Place) {
+    for (existing, number, outcome) in [
+        ("", "1", "completed-export-errors"),
+        ("existing = \"report\"\n", "1", "completed-warnings"),
+        ("existing = \"adopt\"\n", "1", "success"),
+        ("existing = \"adopt\"\n", "9", "completed-export-errors"),
+    ] {
+        let Some(slapd) = start(organization(""), "") else { return };
+        let place = place.another();
+        staff(&place, &[(1, "Tatyana", "Larina", "active"), (2, "Ada", "O'Neil", "active")]);
+        let config = text(&place, &slapd, CN)
+            .replace("anchor = \"entryUUID\"", &format!("anchor = \"entryUUID\"\n{existing}"));
+        let mut metadirectory = open_with(&config);
+        run(&mut metadirectory, DIRECTORY, StepKind::FullImport);
+        for kind in [StepKind::FullImport, StepKind::DeltaSynchronization] {
+            run(&mut metadirectory, STAFF, kind);
+        }
+        // Somebody adds an entry with the name; another add was made, and its answer was lost.
+        let mut session = root(&slapd);
+        let mut add = |cn: &str, sn: &str, number: &str, uid: &str| {
+            let values = [
+                ("objectClass", "inetOrgPerson"),
+                ("cn", cn),
+                ("sn", sn),
+                ("employeeNumber", number),
+                ("uid", uid),
+            ];
+            let values: Vec<[ldap::message::Value<'_>; 1]> =
+                values.iter().map(|(_, value)| [ldap::message::Value(value.as_bytes())]).collect();
+            let names = ["objectClass", "cn", "sn", "employeeNumber", "uid"];
+            let attributes: Vec<ldap::message::Attribute<'_>> = names
+                .iter()
+                .zip(&values)
+                .map(|(name, values)| ldap::message::Attribute {
+                    name,
+                    values: ldap::message::List::from(values),
+                })
+                .collect();
+            session.add(&format!("cn={cn},ou=people,{SUFFIX}"), &attributes).unwrap();
+        };
+        add("Tatyana Larina", "Foreign", number, "x");
+        let step = Step { agent: DIRECTORY, kind: StepKind::Export };
+        let result = metadirectory.run(step, &mut |_| true).unwrap();
+        assert_eq!(
+            (result.outcome(), result.statistics.of("export-add")),
+            (outcome, if outcome == "success" { 2 } else { 1 }),
+            "{result:?}"
+        );
+        let expected =
+            if outcome == "success" { "cn=Tatyana Larina: Larina" } else { "cn=Tatyana Larina: Foreign" };
+        assert_eq!(entries(&slapd, "sn")[1], expected);
+        let again = metadirectory.run(step, &mut |_| true).unwrap();
+        assert_eq!(again.failures.len(), usize::from(outcome != "success"), "{again:?}");
+        // An import lets the join rule decide.
+        if number == "1" {
+            for kind in [StepKind::FullImport, StepKind::DeltaSynchronization] {
+                run(&mut metadirectory, DIRECTORY, kind);
+            }
+            for _ in 0..2 {
+                day(&mut metadirectory);
+            }
+            assert_eq!(entries(&slapd, "sn"), ["cn=Ada O'Neil: O'Neil", "cn=Tatyana Larina: Larina"]);
+        } else {
+            let why = &again.failures[0].1;
+            assert!(
+                why.contains("no join rule of directory says that it is the same: it is not adopted"),
+                "{why}"
+            );
+        }
     }
 }
