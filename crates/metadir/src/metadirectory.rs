@@ -18,7 +18,7 @@ use crate::statistics::Statistics;
 use crate::store::{Gauges, NameKind, Postgres, Sqlite, StepRecord, Store, StoreError};
 use crate::synchronize::{ReferenceValue, Settings, Task, given, renew, synchronize, synchronize_one};
 
-pub use self::links::{Link, LinkError};
+pub use self::links::{DueDeletion, Link, LinkError};
 
 /// An open metadirectory.
 pub struct Metadirectory {

@@ -152,6 +152,8 @@ pub(crate) struct OutboundRules {
     pub(crate) when: Option<Formula>,
     pub(crate) dn: Formula,
     pub(crate) deprovision: DeprovisionRule,
+    /// After how many seconds a deprovisioned object is deleted.
+    pub(crate) delete_after_s: Option<u64>,
     /// The flows in ascending order of attribute.
     pub(crate) flows: Vec<Flow>,
     pub(crate) initial: Vec<Flow>,
@@ -491,6 +493,7 @@ pub(crate) fn resolve(config: Config, store: &mut dyn Store, names: &mut Names) 
             from: rules.from,
             when: rules.when.map(|when| resolver.formula(when, kind)).transpose()?,
             dn: resolver.formula(rules.dn, kind)?,
+            delete_after_s: rules.delete_after_s,
             deprovision: match rules.deprovision {
                 Deprovision::Disconnect => DeprovisionRule::Disconnect,
                 Deprovision::Delete => DeprovisionRule::Delete,

@@ -108,6 +108,12 @@ pub(crate) fn arguments(json: impl Fn() -> Arg) -> Command {
                 .arg(json()),
         )
         .subcommand(
+            Command::new("due")
+                .about("List the deprovisioned objects that are deleted after their grace period, and when")
+                .arg(config())
+                .arg(json()),
+        )
+        .subcommand(
             Command::new("join")
                 .about("Join an object to the metaverse object of another object, and keep it joined")
                 .arg(agent("agent", "AGENT"))
@@ -147,6 +153,7 @@ pub(crate) fn metadir(matches: &ArgMatches) -> Result<Exit, Failure> {
         Some(("preview", matches)) => preview(matches),
         Some(("status", matches)) => status(matches),
         Some(("history", matches)) => history(matches),
+        Some(("due", matches)) => due(matches),
         Some((command @ ("join" | "disconnect" | "release"), matches)) => link(command, matches),
         Some(("scim-server", matches)) => scim_server::run(matches),
         _ => Err(Failure::usage("error: the command is missing: plimsoll metadir --help lists the commands")),
@@ -562,6 +569,29 @@ fn step_json(record: &StepRecord) -> serde_json::Value {
         "text": record.text,
         "counters": counters,
     })
+}
+
+/// Deletions that are listed.
+const DUE_SHOWN: usize = 100_000;
+
+fn due(matches: &ArgMatches) -> Result<Exit, Failure> {
+    let mut directory = open(read(text(matches, "config"))?)?;
+    let due = directory.due(DUE_SHOWN).map_err(Failure::failed)?;
+    if matches.get_flag("json") {
+        let all = due.iter().map(
+            |due| json!({ "agent": due.agent, "object": due.object, "delete_at_unix_s": due.at_unix_s }),
+        );
+        document(&json!({ "due": all.collect::<Vec<_>>() }))?;
+        return Ok(Exit::Good);
+    }
+    for due in &due {
+        let at = report::text::date(due.at_unix_s.saturating_mul(1_000_000_000));
+        output::result(&format!("{at}  {} {}", due.agent, due.object));
+    }
+    if due.is_empty() {
+        output::result("no deprovisioned object is to be deleted");
+    }
+    Ok(Exit::Good)
 }
 
 /// Sets or removes a link by hand.

@@ -240,6 +240,8 @@ pub struct Outbound {
     pub dn: Expression,
     /// What happens when an object is deprovisioned.
     pub deprovision: Deprovision,
+    /// After how many seconds a deprovisioned object is deleted, unless it is provisioned again before.
+    pub delete_after_s: Option<u64>,
     /// The attribute flows.
     pub flows: Vec<ExportFlow>,
     /// The attribute flows that apply only when the object is created.

@@ -11,7 +11,7 @@ use super::system::{ANCHORS, SYSTEMS};
 use super::{
     AgentConfig, Config, Database, Deprovision, Durability, Existing, ExportFlow, ImportFlow, Inbound,
     MetaverseAttribute, MetaverseType, Mistake, Outbound, Projection, RunProfile, Safety, Source, Step,
-    StepKind, StoreConfig, System, Threshold,
+    StepKind, StoreConfig, Threshold,
 };
 use crate::expression::Expression;
 use crate::metadirectory::COMPLAINTS;
@@ -211,8 +211,7 @@ impl Reader {
         }
         let references = self.texts(part, "references");
         let kind = kind?;
-        let known: Vec<&str> =
-            ["type", "anchor", "references", "existing"].iter().chain(kind.keys).copied().collect();
+        let known: Vec<&str> = ["type", "anchor", "references"].iter().chain(kind.keys).copied().collect();
         self.keys(part, &known);
         let system = (kind.read)(self, part)?;
         self.reference_by_anchor(part, &system, &anchor, &references);
@@ -220,13 +219,6 @@ impl Reader {
         let mut existing = Existing::default();
         if part.table.get("existing").is_some() {
             existing = self.choice(part, "existing", &ways).unwrap_or_default();
-            if matches!(
-                system,
-                System::Delimited(_) | System::FixedWidth(_) | System::AttributeValue(_) | System::Ldif(_)
-            ) {
-                let what = "`existing` has no effect on a file, whose objects are recognized by their anchor";
-                self.wrong(span_of(part, "existing"), what, "remove it");
-            }
         }
         Some(AgentConfig { name, system, anchor, references, existing, span: part.span.clone() })
     }
@@ -336,7 +328,7 @@ impl Reader {
                 "write an expression for the name of the object, such as dn = \"mv.employeeId\"",
             );
         }
-        let deprovision = self.deprovision(part);
+        let (deprovision, delete_after_s) = self.deprovision(part);
         // The attributes that an expression names, with their place.
         let of = |key, expression: &Option<Expression>| {
             let uses = expression.as_ref().map_or(&[][..], Expression::uses);
@@ -368,18 +360,20 @@ impl Reader {
         }
         let initial = flows.pop().unwrap_or_default();
         let flows = flows.pop().unwrap_or_default();
-        let rules = Outbound { agent: agent?, from: from?, when, dn: dn?, deprovision, flows, initial };
+        let (agent, from, dn) = (agent?, from?, dn?);
+        let rules = Outbound { agent, from, when, dn, deprovision, delete_after_s, flows, initial };
         self.references_out(part, &rules, &agents[rules.agent], &types[rules.from]);
         Some(rules)
     }
 
-    /// `"disconnect"`, `"delete"` or `{ disable = { ATTRIBUTE = "value" } }`.
-    fn deprovision(&mut self, part: &Part<'_>) -> Deprovision {
-        let Some(value) = part.table.get("deprovision") else { return Deprovision::Disconnect };
+    /// `"disconnect"`, `"delete"` or `{ disable = { ATTRIBUTE = "value" } }`. The table may have `delete_after`
+    /// too, or alone.
+    fn deprovision(&mut self, part: &Part<'_>) -> (Deprovision, Option<u64>) {
+        let Some(value) = part.table.get("deprovision") else { return (Deprovision::Disconnect, None) };
         let DeValue::Table(table) = value.get_ref() else {
             let kinds = [("disconnect", false), ("delete", true)];
             let help = "\"disconnect\", \"delete\", or { disable = { ATTRIBUTE = \"value\" } }";
-            return match value.get_ref() {
+            let way = match value.get_ref() {
                 DeValue::String(_) => match self.choice(part, "deprovision", &kinds) {
                     Some(true) => Deprovision::Delete,
                     _ => Deprovision::Disconnect,
@@ -389,9 +383,11 @@ impl Reader {
                     Deprovision::Disconnect
                 }
             };
+            return (way, None);
         };
         let way = Part { table, what: "`deprovision`".into(), span: value.span() };
-        self.keys(&way, &["disable"]);
+        self.keys(&way, &["disable", "delete_after"]);
+        let delete_after_s = self.duration_s(&way, "delete_after");
         let mut values = Vec::new();
         if let Some(listed) = self.part(&way, "disable") {
             for (name, value) in listed.table {
@@ -399,11 +395,14 @@ impl Reader {
                 values.extend(text.map(|text| (name.get_ref().to_string(), text)));
             }
         }
+        if values.is_empty() && way.table.get("disable").is_none() && delete_after_s.is_some() {
+            return (Deprovision::Disconnect, delete_after_s);
+        }
         if values.is_empty() {
             let what = "`deprovision` names no value that disables the object";
             self.wrong(value.span(), what, "write { disable = { ATTRIBUTE = \"value\" } }");
         }
-        Deprovision::Disable(values)
+        (Deprovision::Disable(values), delete_after_s)
     }
 
     /// `ATTRIBUTE = "attribute"`, `{ constant = "x" }`, `{ constant = ["x", "y"] }`, `{ expression = "..." }`

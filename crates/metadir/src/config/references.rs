@@ -275,6 +275,12 @@ flow = { key = "id", boss = "boss" }
                 31,
                 "unknown key `disabled`",
             ),
+            (
+                "room = \"\" } }",
+                "room = \"\" }, delete_after = \"3 months\" }",
+                31,
+                "`delete_after` is not \"3 months\"",
+            ),
             ("{ disable = { status = \"left\", room = \"\" } }", "\"remove\"", 31, "is not \"remove\""),
             ("from = \"person\"", "from = \"group\"", 32, "has no attribute `boss`"),
         ] {

@@ -7,7 +7,7 @@ use crate::index_key::IndexKey;
 use crate::object::CsObject;
 use crate::stage::StepError;
 use crate::store::{LookupKey, StepRecord, StoreError};
-use crate::synchronize::{Settings, Task, renew, synchronize_one};
+use crate::synchronize::{Settings, Task, called, renew, synchronize_one};
 
 /// A link that an administrator sets or removes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,7 +55,35 @@ pub enum LinkError {
     Step(#[from] StepError),
 }
 
+/// A deprovisioned object that is deleted at the end of its grace period.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DueDeletion {
+    /// The agent.
+    pub agent: String,
+    /// The name or anchor of the object.
+    pub object: String,
+    /// The time, seconds since 1970.
+    pub at_unix_s: u64,
+}
+
 impl Metadirectory {
+    /// The deprovisioned objects that are to be deleted, the earliest first, up to a limit.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn due(&mut self, most: usize) -> Result<Vec<DueDeletion>, StoreError> {
+        let due = self.store.deletions(u64::MAX, most)?;
+        let ids: Vec<_> = due.iter().map(|(id, _)| *id).collect();
+        let objects = self.store.cs(&ids)?;
+        let shown = due.into_iter().filter_map(|(id, at_unix_s)| {
+            let object = objects.iter().find(|object| object.id == id)?;
+            let rules = self.rules.agent(object.agent);
+            let agent = rules.map_or_else(String::new, |rules| rules.name.clone());
+            Some(DueDeletion { agent, object: called(rules, object), at_unix_s })
+        });
+        Ok(shown.collect())
+    }
+
     /// The object of a connector space with a name, or an anchor with ` + ` between parts.
     pub(super) fn object(&mut self, agent: usize, key: &str) -> Result<Option<CsObject>, StoreError> {
         let (store, space) = (self.store.as_mut(), &self.rules.agents[agent]);

@@ -394,6 +394,7 @@ impl Preview {
                 | Write::NewKey(..)
                 | Write::DeletedKey(..)
                 | Write::JoinKeys { .. }
+                | Write::DeleteAt { .. }
                 | Write::Unnamed(_)
                 | Write::Reference(_)
                 | Write::SettledReferences(_)
@@ -484,6 +485,10 @@ impl Store for Preview {
 
     fn cs_with(&mut self, keys: &[Key]) -> Result<Vec<Vec<CsId>>, StoreError> {
         self.inner.cs_with(keys)
+    }
+
+    fn deletions(&mut self, until_unix_s: u64, most: usize) -> Result<Vec<(CsId, u64)>, StoreError> {
+        self.inner.deletions(until_unix_s, most)
     }
 
     fn has_join_keys(&mut self) -> Result<bool, StoreError> {

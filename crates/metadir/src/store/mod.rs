@@ -251,6 +251,13 @@ pub trait Store: Send {
     /// When the store fails.
     fn cs_with(&mut self, keys: &[Key]) -> Result<Vec<Vec<CsId>>, StoreError>;
 
+    /// The deprovisioned objects that are to be deleted until a time, with these times, the earliest first, up
+    /// to a limit.
+    ///
+    /// # Errors
+    /// When the store fails.
+    fn deletions(&mut self, until_unix_s: u64, most: usize) -> Result<Vec<(CsId, u64)>, StoreError>;
+
     /// Whether any connector space object has join keys.
     ///
     /// # Errors
@@ -436,6 +443,14 @@ pub enum Write {
         id: CsId,
         /// The keys.
         keys: Vec<Key>,
+    },
+    /// The time at which a deprovisioned object is to be deleted; none if it is not. The time is dropped when
+    /// the object is no longer deprovisioned.
+    DeleteAt {
+        /// The object.
+        id: CsId,
+        /// The time, seconds since 1970.
+        at_unix_s: Option<u64>,
     },
     /// A connector space object is deleted, together with its references.
     DeletedCs(CsId),

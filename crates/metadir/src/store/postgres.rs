@@ -26,7 +26,7 @@ pub(crate) use self::server::{chain, cut, help_of};
 use self::sql::*;
 use super::row::{
     CsRow, connectors_from, counters_of, counters_text, export_from, found, hash_of, head, image_from,
-    key_of, mv_object, not_beyond, reference,
+    key_of, mv_object, not_beyond, reference, seconds,
 };
 use super::standing::{PAGES_AT_ONCE, Pages, page_of, pages_for};
 use super::{
@@ -294,6 +294,9 @@ impl Postgres {
         if !round.unkeyed.is_empty() {
             self.execute(DROP_JOIN_KEYS, &[&round.unkeyed])?;
         }
+        if !round.untimed.is_empty() {
+            self.execute(DROP_DELETIONS, &[&round.untimed])?;
+        }
         if !round.deleted_cs.is_empty() {
             self.execute(DELETE_CS, &[&round.deleted_cs])?;
             self.execute(DROP_ALL_REFERENCES, &[&round.deleted_cs])?;
@@ -355,6 +358,10 @@ impl Postgres {
             let rules: Vec<i32> = round.join_keys.iter().map(|((rule, _), _)| *rule as i32).collect();
             let hashes: Vec<&[u8]> = round.join_keys.iter().map(|((_, hash), _)| hash.as_bytes()).collect();
             self.execute(ADD_JOIN_KEYS, &[&ids, &rules, &hashes])?;
+        }
+        if !round.timed.is_empty() {
+            let (ids, times): (Vec<i64>, Vec<i64>) = round.timed.iter().copied().unzip();
+            self.execute(KEEP_DELETIONS, &[&ids, &times])?;
         }
         self.carry_out_references(round)?;
         if !round.failures.is_empty() {
@@ -560,6 +567,11 @@ impl Store for Postgres {
 
     fn cs_with(&mut self, keys: &[Key]) -> Result<Vec<Vec<CsId>>, StoreError> {
         self.with_keys(CS_BY_KEY, HIGHEST_JOIN_KEY, keys, CsId)
+    }
+
+    fn deletions(&mut self, until_unix_s: u64, most: usize) -> Result<Vec<(CsId, u64)>, StoreError> {
+        let rows = self.query(DELETIONS, &[&seconds(until_unix_s), &(most as i64)])?;
+        rows.iter().map(|row| Ok((CsId(row.try_get(0)?), row.try_get::<_, i64>(1)?.max(0) as u64))).collect()
     }
 
     fn has_join_keys(&mut self) -> Result<bool, StoreError> {

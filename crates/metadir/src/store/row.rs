@@ -208,6 +208,11 @@ pub(super) fn connectors_from(id: i64, bytes: &[u8]) -> Result<Vec<CsId>, StoreE
     Ok(connectors)
 }
 
+/// A time for the database.
+pub(super) fn seconds(unix_s: u64) -> i64 {
+    i64::try_from(unix_s).unwrap_or(i64::MAX)
+}
+
 /// The image for the row of an object.
 pub(super) fn image_of(object: &CsObject) -> Option<&Hologram> {
     match &object.pending_import {

@@ -12,7 +12,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 use self::write::*;
 use super::row::{
     CsRow, connectors_bytes, connectors_from, counters_of, counters_text, export_from, found, head,
-    image_from, mv_object, not_beyond, reference,
+    image_from, mv_object, not_beyond, reference, seconds,
 };
 use super::standing::{Effect, PAGES_AT_ONCE, Pages, page_of, pages_for};
 use super::{
@@ -88,6 +88,8 @@ CREATE TABLE due (cs INTEGER PRIMARY KEY);
 const JOIN_KEYS: &str = "
 CREATE TABLE cs_key (cs INTEGER, rule INTEGER, hash BLOB, PRIMARY KEY (cs, rule, hash)) WITHOUT ROWID;
 CREATE INDEX cs_key_hash ON cs_key (rule, hash);
+CREATE TABLE deletion (cs INTEGER PRIMARY KEY, at_unix_s INTEGER NOT NULL);
+CREATE INDEX deletion_at ON deletion (at_unix_s, cs);
 ";
 
 const CS_COLUMNS: &str = "id, anchor, dn, name, image, export";
@@ -497,6 +499,16 @@ impl Store for Sqlite {
         )
     }
 
+    fn deletions(&mut self, until_unix_s: u64, most: usize) -> Result<Vec<(CsId, u64)>, StoreError> {
+        let mut statement = self.connection.prepare_cached(
+            "SELECT cs, at_unix_s FROM deletion WHERE at_unix_s <= ?1 ORDER BY at_unix_s, cs LIMIT ?2",
+        )?;
+        let rows = statement.query_map(params![seconds(until_unix_s), most as i64], |row| {
+            Ok((CsId(row.get(0)?), row.get::<_, i64>(1)?.max(0) as u64))
+        })?;
+        Ok(rows.collect::<Result<_, _>>()?)
+    }
+
     fn has_join_keys(&mut self) -> Result<bool, StoreError> {
         let mut statement = self.connection.prepare_cached("SELECT EXISTS (SELECT 1 FROM cs_key)")?;
         Ok(statement.query_row([], |row| row.get(0))?)
@@ -605,7 +617,10 @@ impl Store for Sqlite {
         let connection = &self.connection;
         let mut statements = Statements::new(connection);
         for change in changes {
-            let Effect { image, had_failed, drops_keys, is_there } = self.standing.change(change);
+            let Effect { image, had_failed, drops_keys, drops_time, is_there } = self.standing.change(change);
+            if let Some(id) = Pages::touched(change).filter(|_| drops_time) {
+                connection.prepare_cached("DELETE FROM deletion WHERE cs = ?1")?.execute([id.0])?;
+            }
             if let Some(id) = Pages::touched(change).filter(|_| drops_keys) {
                 connection.prepare_cached(DROP_JOIN_KEYS)?.execute([id.0])?;
             }
@@ -640,6 +655,12 @@ impl Store for Sqlite {
                     let mut statement = connection.prepare_cached(INSERT_JOIN_KEY)?;
                     for (rule, hash) in keys.iter().filter(|_| is_there) {
                         statement.execute(params![id.0, rule, hash])?;
+                    }
+                }
+                Write::DeleteAt { id, at_unix_s } => {
+                    let keep = "INSERT OR REPLACE INTO deletion (cs, at_unix_s) VALUES (?1, ?2)";
+                    if let Some(at) = at_unix_s.filter(|_| is_there) {
+                        connection.prepare_cached(keep)?.execute(params![id.0, seconds(at)])?;
                     }
                 }
                 Write::Renamed { id, dn, name } => {

@@ -35,6 +35,9 @@ const STATE_HIGH: u16 = 1 << 10;
 /// Its join keys are stored.
 const KEYED: u16 = 1 << 11;
 
+/// The time of its deletion is stored.
+const TIMED: u16 = 1 << 12;
+
 /// The bits of a state.
 fn state_bits(state: State) -> u16 {
     let number = state as u16;
@@ -56,6 +59,9 @@ impl Cell {
         let mut facts = THERE | change | state_bits(object.state) | before.facts & (FAILED | RETRIED);
         if object.state.has_join_keys() {
             facts |= before.facts & KEYED;
+        }
+        if object.state == State::Deprovisioned {
+            facts |= before.facts & TIMED;
         }
         if object.synchronized.is_some() {
             facts |= SYNCHRONIZED;
@@ -223,6 +229,8 @@ pub(super) struct Effect {
     pub(super) had_failed: bool,
     /// Whether the stored join keys are to be deleted.
     pub(super) drops_keys: bool,
+    /// Whether the stored time of its deletion is to be dropped.
+    pub(super) drops_time: bool,
     /// Whether the object exists.
     pub(super) is_there: bool,
 }
@@ -338,6 +346,7 @@ impl Pages {
             | Write::Synchronized { id, .. }
             | Write::DeletedCs(id)
             | Write::JoinKeys { id, .. }
+            | Write::DeleteAt { id, .. }
             | Write::Failure { id, .. } => Some(*id),
             _ => None,
         }
@@ -347,7 +356,13 @@ impl Pages {
     pub(super) fn change(&mut self, change: &Write) -> Effect {
         let Some(id) = Pages::touched(change) else {
             let image = ImageChange::Same;
-            return Effect { image, had_failed: false, drops_keys: false, is_there: false };
+            return Effect {
+                image,
+                had_failed: false,
+                drops_keys: false,
+                drops_time: false,
+                is_there: false,
+            };
         };
         let before = self.of(id);
         let had = |fact: bool, then: ImageChange| if fact { then } else { ImageChange::Same };
@@ -378,7 +393,8 @@ impl Pages {
             }
             Write::Synchronized { state, mv, .. } if before.is_there() => {
                 let keyed = if state.has_join_keys() { KEYED } else { 0 };
-                let kept = before.facts & (THERE | EXPORTING | keyed);
+                let timed = if *state == State::Deprovisioned { TIMED } else { 0 };
+                let kept = before.facts & (THERE | EXPORTING | keyed | timed);
                 let is_synchronized = before.has_image();
                 let facts = kept | state_bits(*state) | if is_synchronized { SYNCHRONIZED } else { 0 };
                 let after = Cell { facts, mv: mv.map_or(0, |mv| mv.0), ..before };
@@ -397,6 +413,10 @@ impl Pages {
                 let keyed = if keys.is_empty() { 0 } else { KEYED };
                 (Cell { facts: before.facts & !KEYED | keyed, ..before }, ImageChange::Same)
             }
+            Write::DeleteAt { at_unix_s, .. } if before.is_there() => {
+                let timed = if at_unix_s.is_some() { TIMED } else { 0 };
+                (Cell { facts: before.facts & !TIMED | timed, ..before }, ImageChange::Same)
+            }
             _ => (before, ImageChange::Same),
         };
         if after != before {
@@ -404,7 +424,9 @@ impl Pages {
         }
         let is_rekeyed = matches!(change, Write::JoinKeys { .. }) || !after.has(KEYED);
         let drops_keys = before.has(KEYED) && is_rekeyed;
-        Effect { image, had_failed: before.has_failed(), drops_keys, is_there: after.is_there() }
+        let drops_time = before.has(TIMED) && !after.has(TIMED);
+        let (had_failed, is_there) = (before.has_failed(), after.is_there());
+        Effect { image, had_failed, drops_keys, drops_time, is_there }
     }
 
     /// Visits all pages from a number on, until `visit` ends it. The first read has a given number of pages.

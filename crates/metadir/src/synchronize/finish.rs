@@ -16,7 +16,7 @@ impl Work<'_> {
         let due = self.due();
         let (rules, is_full) = (self.rules, self.settings.full);
         let targets = self.targets();
-        let Work { mvs, css, keys, failures, batch, claims, asked, done, .. } = self;
+        let Work { mvs, css, writes: keys, failures, batch, claims, asked, done, .. } = self;
         let mut written =
             Written { batch: Vec::new(), cs: HashSet::new(), mvs: HashSet::new(), keys: Vec::new() };
         let mut writes = Vec::with_capacity(mvs.len() + css.len() + keys.len());

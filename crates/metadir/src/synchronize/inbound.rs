@@ -239,7 +239,7 @@ impl Work<'_> {
             self.undo.push(Undo::Rekeyed(key, rekeyed.clone()));
             rekeyed.retain(|(of, _)| *of != id);
             rekeyed.push((id, is_won));
-            self.keys.push(if is_won { Write::NewKey(key, id) } else { Write::DeletedKey(key, id) });
+            self.writes.push(if is_won { Write::NewKey(key, id) } else { Write::DeletedKey(key, id) });
         }
     }
 }

@@ -14,6 +14,7 @@ mod correlate;
 mod exchange;
 mod failed;
 mod finish;
+mod grace;
 mod inbound;
 mod index;
 mod lifecycle;
@@ -106,6 +107,7 @@ pub(crate) fn synchronize(
         }
     }
     references::bring(store, rules, settings.batch_objects, &mut done)?;
+    grace::end(store, rules, settings.now_unix_s, settings.batch_objects, &mut done)?;
     Ok(done)
 }
 

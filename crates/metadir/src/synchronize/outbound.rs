@@ -7,7 +7,7 @@ use crate::hologram::{Attribute, Hologram, Opened, Values};
 use crate::naming::Naming;
 use crate::object::{Change, CsId, CsObject, MvId, PendingAttributes, PendingExport, Phase, Rename, State};
 use crate::rules::{DeprovisionRule, FlowValues, OutboundRules};
-use crate::store::FailureKind;
+use crate::store::{FailureKind, Write};
 
 /// A new name for a connector.
 struct Renaming {
@@ -278,6 +278,10 @@ impl Work<'_> {
         }
         if let Some(mv) = link.and_then(|mv| self.mv_mut(mv)) {
             mv.is_changed = true;
+        }
+        if let Some(after_s) = rules.delete_after_s {
+            let at_unix_s = Some(self.settings.now_unix_s.saturating_add(after_s));
+            self.writes.push(Write::DeleteAt { id, at_unix_s });
         }
         Ok(())
     }

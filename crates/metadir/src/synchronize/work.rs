@@ -140,7 +140,8 @@ pub(super) struct Work<'a> {
     pub(super) has_references: bool,
     /// The keys of disconnected connectors.
     pub(super) parted: BTreeSet<(AgentId, IndexKey)>,
-    pub(super) keys: Vec<Write>,
+    /// Changed join keys, and times of deletions.
+    pub(super) writes: Vec<Write>,
     pub(super) failures: Vec<Write>,
     /// How to undo the current object if it fails, and what to count if it does not.
     pub(super) undo: Vec<Undo>,
@@ -155,7 +156,7 @@ pub(super) enum Undo {
     Settled(CsId, PreviousState),
     Rekeyed(Key, Vec<(MvId, bool)>),
     Claim((AgentId, Claim)),
-    /// The numbers of writes of join keys and of failures.
+    /// The numbers of writes, and of failures.
     Writes(usize, usize),
 }
 
@@ -191,7 +192,7 @@ impl<'a> Work<'a> {
             relinked: BTreeSet::new(),
             has_references: rules.have_references(),
             parted: BTreeSet::new(),
-            keys: Vec::new(),
+            writes: Vec::new(),
             failures: Vec::new(),
             undo: Vec::new(),
             counts: Vec::new(),
@@ -261,7 +262,7 @@ impl<'a> Work<'a> {
         let mut leaving = Vec::new();
         for id in self.batch.clone() {
             self.undo.clear();
-            self.undo.push(Undo::Writes(self.keys.len(), self.failures.len()));
+            self.undo.push(Undo::Writes(self.writes.len(), self.failures.len()));
             self.counts.clear();
             self.has_new_keys = false;
             self.returned.clear();
@@ -317,8 +318,8 @@ impl<'a> Work<'a> {
                 }
                 Undo::Rekeyed(key, ids) => drop(self.rekeyed.insert(key, ids)),
                 Undo::Claim(claim) => drop(self.claims.remove(&claim)),
-                Undo::Writes(keys, failures) => {
-                    self.keys.truncate(keys);
+                Undo::Writes(writes, failures) => {
+                    self.writes.truncate(writes);
                     self.failures.truncate(failures);
                 }
             }

@@ -66,6 +66,10 @@ impl Store for Counted {
     fn cs_with(&mut self, keys: &[Key]) -> Answer<Vec<Vec<CsId>>> {
         self.store.cs_with(keys)
     }
+    fn deletions(&mut self, until_unix_s: u64, most: usize) -> Answer<Vec<(CsId, u64)>> {
+        self.store.deletions(until_unix_s, most)
+    }
+
     fn has_join_keys(&mut self) -> Answer<bool> {
         self.store.has_join_keys()
     }

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use plimsoll_metadir::config::{Config, StepKind};
 use plimsoll_metadir::metadirectory::{Link, Metadirectory, StepResult};
 use plimsoll_metadir::stage::StepError;
-use plimsoll_metadir::store::Gauges;
+use plimsoll_metadir::store::{Gauges, Write};
 
 use crate::place::{Place, over_both_stores};
 use crate::steps::{Did, run, table, try_run};
@@ -25,6 +25,7 @@ over_both_stores! {
     the_last_deciding_connector_ends_an_object,
     an_administrator_joins_and_disconnects,
     a_row_that_exists_already_is_not_taken_over,
+    a_leaver_is_deleted_after_the_grace_period,
 }
 
 /// A staff file, and a list of accounts that follows it.
@@ -683,4 +684,49 @@ fn a_row_that_exists_already_is_not_taken_over(place: Place) {
         export(&mut directory);
         assert_eq!(rows("SELECT name || note FROM accounts WHERE login = 'Ada'"), ["Adakept"]);
     }
+}
+
+fn a_leaver_is_deleted_after_the_grace_period(place: Place) {
+    let grace = DISABLE.replacen("}", "}, delete_after = \"90d\" ", 1);
+    let company = Company::new(place).with(DISABLE, &grace);
+    company.staff(&[(1, "Ada", "active"), (2, "Alan", "active"), (3, "Grace", "active")]);
+    let mut directory = company.open();
+    import(&mut directory, StepKind::DeltaSynchronization);
+    export(&mut directory);
+    assert_eq!(directory.due(9).unwrap(), []);
+    // Two leave, one of them altogether.
+    company.staff(&[(1, "Ada", "left"), (3, "Grace", "active")]);
+    import(&mut directory, StepKind::DeltaSynchronization);
+    export(&mut directory);
+    let due = directory.due(9).unwrap();
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs();
+    let names: Vec<&str> = due.iter().map(|due| due.object.as_str()).collect();
+    assert!(names.len() == 2 && names.contains(&"\"Ada\"") && names.contains(&"\"Alan\""), "{due:?}");
+    assert!(
+        due.iter().all(|due| due.agent == "accounts" && due.at_unix_s.abs_diff(now + 90 * 86_400) < 600),
+        "{due:?}"
+    );
+    is_quiet(&mut directory);
+    // The one who returns is not deleted. The time of the other one comes.
+    company.staff(&[(1, "Ada", "active"), (3, "Grace", "active")]);
+    import(&mut directory, StepKind::DeltaSynchronization);
+    export(&mut directory);
+    assert_eq!(directory.due(9).unwrap().len(), 1);
+    drop(directory);
+    let mut store = company.place.open();
+    let due = store.deletions(u64::MAX, 9).unwrap();
+    let over: Vec<Write> =
+        due.iter().map(|(id, _)| Write::DeleteAt { id: *id, at_unix_s: Some(now - 1) }).collect();
+    store.write(&over).unwrap();
+    store.commit().unwrap();
+    drop(store);
+    let mut directory = company.open();
+    let did = run(&mut directory, HR, StepKind::DeltaSynchronization);
+    assert_eq!(did, [("provisioned-delete", 1)]);
+    let did = export(&mut directory);
+    assert!(did.contains(&("export-delete", 1)), "{did:?}");
+    let accounts = company.accounts();
+    assert!(accounts.len() == 2 && accounts.iter().all(|line| line.contains("status=on")), "{accounts:?}");
+    assert_eq!(directory.due(9).unwrap(), []);
+    is_quiet(&mut directory);
 }

@@ -33,6 +33,7 @@ over_both_stores! {
     one_process_works_on_it_at_a_time,
     a_large_batch_is_written_whole,
     only_objects_that_are_not_connected_are_found_by_join_keys,
+    a_deletion_is_due_while_its_object_is_deprovisioned,
 }
 
 const HR: AgentId = AgentId(1);
@@ -830,6 +831,49 @@ fn only_objects_that_are_not_connected_are_found_by_join_keys(place: Place) {
     assert_eq!(found(store.as_mut()), [vec![1], vec![], vec![]]);
 }
 
+fn a_deletion_is_due_while_its_object_is_deprovisioned(place: Place) {
+    let mut store = place.open();
+    let left = |id| CsObject {
+        state: State::Deprovisioned,
+        synchronized: Some(Hologram::default()),
+        ..object(id, HR)
+    };
+    let at = |id, at_unix_s| Write::DeleteAt { id: CsId(id), at_unix_s };
+    written(store.as_mut(), &(1..=5).map(|id| Write::NewCs(left(id))).collect::<Vec<_>>());
+    written(
+        store.as_mut(),
+        &[
+            at(1, Some(30)),
+            at(2, Some(10)),
+            at(3, Some(20)),
+            at(4, Some(20)),
+            at(5, Some(20)),
+            at(9, Some(1)),
+        ],
+    );
+    assert_eq!(store.deletions(20, 2).unwrap(), [(CsId(2), 10), (CsId(3), 20)]);
+    written(
+        store.as_mut(),
+        &[
+            Write::Cs(CsObject { state: State::Connected, ..left(3) }),
+            Write::Synchronized { id: CsId(4), state: State::Deprovisioned, mv: None },
+            Write::DeletedCs(CsId(5)),
+            at(2, None),
+            at(1, Some(40)),
+        ],
+    );
+    assert_eq!(store.deletions(u64::MAX, 9).unwrap(), [(CsId(4), 20), (CsId(1), 40)]);
+    written(
+        store.as_mut(),
+        &[
+            Write::Cs(left(1)),
+            at(1, Some(50)),
+            Write::Synchronized { id: CsId(4), state: State::Connected, mv: None },
+        ],
+    );
+    assert_eq!(store.deletions(u64::MAX, 9).unwrap(), [(CsId(1), 50)]);
+}
+
 /// Changes of few objects, in any order; the same for each store.
 fn changes(asked: &[(i64, u8, u8)]) -> Vec<Write> {
     let (mut cs, mut mv) = (BTreeSet::new(), BTreeSet::new());
@@ -855,7 +899,8 @@ fn changes(asked: &[(i64, u8, u8)]) -> Vec<Write> {
             0 | 1 => Write::Cs(object),
             2 => Write::Staged { id: cs_id, pending },
             3 => {
-                let state = [State::Connected, State::Candidate][usize::from(value % 2)];
+                let state =
+                    [State::Connected, State::Candidate, State::Deprovisioned][usize::from(value % 3)];
                 Write::Synchronized { id: cs_id, state, mv: Some(mv_id) }
             }
             4 => {
@@ -886,6 +931,7 @@ fn changes(asked: &[(i64, u8, u8)]) -> Vec<Write> {
                 let keys = (0..value % 3).map(|key| (1, IndexKey::of(&[key]))).collect();
                 Write::JoinKeys { id: cs_id, keys }
             }
+            17 => Write::DeleteAt { id: cs_id, at_unix_s: (value % 2 == 0).then_some(u64::from(*value)) },
             _ => Write::Renamed { id: cs_id, dn: format!("n{id}"), name: name(&format!("n{id}")) },
         });
     }
@@ -901,6 +947,7 @@ fn held(store: &mut dyn Store) -> impl PartialEq + std::fmt::Debug {
         store.cs_after(HR, CsId(0), 100, Population::Pending).unwrap(),
         store.mv(&of_mv).unwrap(),
         (store.mv_with(&keys).unwrap(), store.cs_with(&keys).unwrap()),
+        store.deletions(u64::MAX, 9).unwrap(),
         store.gauges(HR).unwrap(),
         store.references(&[1, 2, 3, 4].map(CsId)).unwrap(),
         store.referring(HR, &[IndexKey::of(b"a")]).unwrap(),
@@ -914,7 +961,7 @@ proptest! {
 
     #[test]
     fn every_store_does_the_same(
-        asked in proptest::collection::vec((1i64..5, 0u8..18, any::<u8>()), 1..40),
+        asked in proptest::collection::vec((1i64..5, 0u8..19, any::<u8>()), 1..40),
         batch in 1usize..40,
     ) {
         let Some(place) = Place::postgres() else { return Ok(()) };

@@ -6,6 +6,7 @@ use std::collections::HashSet;
 use crate::hologram::{Attribute, Hologram};
 use crate::index_key::IndexKey;
 use crate::object::{CsId, CsObject, MvId, MvObject, PendingImport, Reference};
+use crate::store::row::seconds;
 use crate::store::standing::{Effect, ImageChange, Pages};
 use crate::store::{Key, Write};
 
@@ -38,6 +39,9 @@ pub(super) struct Round<'a> {
     /// Objects whose join keys are deleted, and new join keys of objects.
     pub(super) unkeyed: Vec<i64>,
     pub(super) join_keys: Vec<(Key, CsId)>,
+    /// Objects whose deletion is dropped, and objects with the new times of their deletions.
+    pub(super) untimed: Vec<i64>,
+    pub(super) timed: Vec<(i64, i64)>,
     pub(super) unnamed: Vec<i64>,
     pub(super) renamed: Vec<(i64, &'a str, Option<IndexKey>)>,
     pub(super) references: Vec<&'a Reference>,
@@ -55,6 +59,7 @@ enum Touched {
     Mv(MvId),
     Key(Key, MvId),
     JoinKeys(CsId),
+    Time(CsId),
     Name(CsId),
     /// One reference of an object, some reference, or all references.
     Reference(CsId, Attribute, IndexKey),
@@ -73,6 +78,7 @@ impl<'a> Round<'a> {
             }
             Write::Failure { id, .. } => Touched::Failure(*id),
             Write::JoinKeys { id, .. } => Touched::JoinKeys(*id),
+            Write::DeleteAt { id, .. } => Touched::Time(*id),
             Write::NewMv(object) | Write::Mv(object) => Touched::Mv(object.id),
             Write::DeletedMv(id) => Touched::Mv(*id),
             Write::NewKey(key, mv) | Write::DeletedKey(key, mv) => Touched::Key(*key, *mv),
@@ -85,19 +91,27 @@ impl<'a> Round<'a> {
         };
         // The kinds of changes that must be made before this one.
         let after = match change {
-            Write::Cs(object) => [Some(Touched::Name(object.id)), Some(Touched::JoinKeys(object.id)), None],
-            Write::Synchronized { id, .. } => [Some(Touched::JoinKeys(*id)), None, None],
-            Write::Renamed { id, .. } | Write::Unnamed(id) => [Some(Touched::Cs(*id)), None, None],
-            Write::Reference(reference) => [Some(Touched::AllReferences(reference.cs)), None, None],
+            Write::Cs(object) => [
+                Some(Touched::Name(object.id)),
+                Some(Touched::JoinKeys(object.id)),
+                Some(Touched::Time(object.id)),
+                None,
+            ],
+            Write::Synchronized { id, .. } => {
+                [Some(Touched::JoinKeys(*id)), Some(Touched::Time(*id)), None, None]
+            }
+            Write::Renamed { id, .. } | Write::Unnamed(id) => [Some(Touched::Cs(*id)), None, None, None],
+            Write::Reference(reference) => [Some(Touched::AllReferences(reference.cs)), None, None, None],
             Write::SettledReferences(id) | Write::UnwantedReferences(id) => {
-                [Some(Touched::SomeReference(*id)), None, None]
+                [Some(Touched::SomeReference(*id)), None, None, None]
             }
             Write::DeletedCs(id) => [
                 Some(Touched::SomeReference(*id)),
                 Some(Touched::AllReferences(*id)),
                 Some(Touched::JoinKeys(*id)),
+                Some(Touched::Time(*id)),
             ],
-            _ => [None, None, None],
+            _ => [None, None, None, None],
         };
         if after.iter().flatten().any(|touched| self.touched.contains(touched)) {
             return false;
@@ -122,7 +136,10 @@ impl<'a> Round<'a> {
 
     /// Adds a change with its effect.
     pub(super) fn take(&mut self, change: &'a Write, effect: Effect) {
-        let Effect { image, had_failed, drops_keys, is_there } = effect;
+        let Effect { image, had_failed, drops_keys, drops_time, is_there } = effect;
+        if let Some(id) = Pages::touched(change).filter(|_| drops_time) {
+            self.untimed.push(id.0);
+        }
         if let Some(id) = Pages::touched(change).filter(|_| drops_keys) {
             self.unkeyed.push(id.0);
         }
@@ -169,6 +186,10 @@ impl<'a> Round<'a> {
             Write::Cs(_) | Write::Synchronized { .. } | Write::Failure { .. } => {}
             Write::JoinKeys { id, keys } => {
                 self.join_keys.extend(keys.iter().filter(|_| is_there).map(|key| (*key, *id)));
+            }
+            Write::DeleteAt { id, at_unix_s } => {
+                let at = at_unix_s.filter(|_| is_there);
+                self.timed.extend(at.map(|at| (id.0, seconds(at))));
             }
             Write::NewMv(object) => self.new_mv.push(object),
             Write::Mv(object) => self.mv.push(object),

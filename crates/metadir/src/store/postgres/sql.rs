@@ -53,6 +53,8 @@ CREATE TABLE due (cs bigint PRIMARY KEY);
 pub(super) const JOIN_KEYS: &str = "
 CREATE TABLE cs_key (cs bigint, rule integer, hash bytea, PRIMARY KEY (cs, rule, hash));
 CREATE INDEX cs_key_hash ON cs_key (rule, hash) INCLUDE (cs);
+CREATE TABLE deletion (cs bigint PRIMARY KEY, at_unix_s bigint NOT NULL);
+CREATE INDEX deletion_at ON deletion (at_unix_s, cs);
 ";
 
 pub(super) const BATCH: &str = "
@@ -122,6 +124,12 @@ pub(super) const ADD_JOIN_KEYS: &str = "INSERT INTO cs_key (cs, rule, hash) SELE
     ON CONFLICT DO NOTHING";
 pub(super) const DROP_JOIN_KEYS: &str =
     "DELETE FROM cs_key USING unnest($1::bigint[]) AS batch (cs) WHERE cs_key.cs = batch.cs";
+pub(super) const DELETIONS: &str =
+    "SELECT cs, at_unix_s FROM deletion WHERE at_unix_s <= $1 ORDER BY at_unix_s, cs LIMIT $2";
+pub(super) const KEEP_DELETIONS: &str = "INSERT INTO deletion (cs, at_unix_s) SELECT * FROM unnest($1::bigint[], $2::bigint[]) \
+    ON CONFLICT (cs) DO UPDATE SET at_unix_s = excluded.at_unix_s";
+pub(super) const DROP_DELETIONS: &str =
+    "DELETE FROM deletion USING unnest($1::bigint[]) AS batch (cs) WHERE deletion.cs = batch.cs";
 pub(super) const FIND_BY_ANCHOR: &str = find!("anchor");
 pub(super) const FIND_BY_NAME: &str = find!("name");
 pub(super) const REFERENCES: &str = "SELECT cs, attribute, target, agent, state, value FROM unnest($1::bigint[]) AS wanted (wanted) \

@@ -63,7 +63,8 @@ fn no_statement_goes_through_all_of_a_table() {
             };
             let known = [Write::NewKey(key(id), MvId(id)), Write::Reference(refers), Write::Due(CsId(id))];
             let joined = Write::JoinKeys { id: CsId(id), keys: vec![key(id)] };
-            [Write::NewCs(object(id)), Write::NewMv(person(id)), joined].into_iter().chain(known)
+            let timed = Write::DeleteAt { id: CsId(id), at_unix_s: Some(id as u64) };
+            [Write::NewCs(object(id)), Write::NewMv(person(id)), joined, timed].into_iter().chain(known)
         })
         .collect();
     store.write(&new).unwrap();
@@ -120,6 +121,8 @@ fn no_statement_goes_through_all_of_a_table() {
         (HIGHEST_JOIN_KEY, &[&agent], "cs_key_hash"),
         (CS_BY_KEY, &[&rules, &hashes], "cs_key_hash"),
         (DROP_JOIN_KEYS, &[&ids], "cs_key_pkey"),
+        (DELETIONS, &[&after, &most], "deletion_at"),
+        (DROP_DELETIONS, &[&ids], "deletion_pkey"),
         (UPDATE_CS, &[], "cs_pkey"),
         (FREE_CS, &[], "cs_pkey"),
         (UPDATE_IMAGES, &[], "cs_pkey"),
