@@ -16,8 +16,9 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
-use crate::agent::{Agent, AgentError, ChangedValues, ExportedObject, Refused};
+use crate::agent::{Agent, AgentError, ChangedValues, ExportedObject, Names, Refused};
 use crate::config::Threshold;
+use crate::existing::{Answered, settle};
 use crate::hologram::{Attribute, Hologram};
 use crate::index_key::IndexKey;
 use crate::naming::{Moves, Naming};
@@ -52,6 +53,7 @@ const WAITS_AT_ONCE: usize = 2_000_000;
 pub(crate) fn export(
     store: &mut dyn Store,
     space: &AgentRules,
+    names: &Names,
     agent: &mut dyn Agent,
     batch_objects: usize,
     deletes: Threshold,
@@ -79,6 +81,7 @@ pub(crate) fn export(
         let speaking = scope.spawn(move || {
             for changes in batches {
                 let answer = agent.export(&changes);
+                let answer = answer.and_then(|answers| settle(agent, space, names, &changes, answers));
                 if answered.send((changes, answer)).is_err() {
                     break;
                 }
@@ -224,12 +227,9 @@ struct Sender<'a> {
     committed: u64,
     progress: &'a mut dyn FnMut(u64) -> bool,
     to_agent: SyncSender<Vec<ExportedObject>>,
-    answers: Receiver<(Vec<ExportedObject>, Result<Answers, AgentError>)>,
+    answers: Receiver<(Vec<ExportedObject>, Result<Answered, AgentError>)>,
     underway: Option<Batch>,
 }
-
-/// The system's answer to each change.
-type Answers = Vec<Result<(), Refused>>;
 
 /// A batch that is being sent.
 #[derive(Default)]
@@ -499,7 +499,7 @@ impl Sender<'_> {
         self.count += 1;
         if change.new_dn.is_some() && !self.renames {
             let why = "the name of the object changed, but this system cannot rename objects";
-            self.refuse(&object, Refused(why.into()), &mut batch.writes);
+            self.refuse(&object, Refused(why.into()), "export-failure", &mut batch.writes);
         } else if is_nothing(&change) {
             // It was renamed together with an object above it.
             accept(object, of, &batch.missing, &mut batch.writes);
@@ -521,9 +521,13 @@ impl Sender<'_> {
         let (changes, answers) = self.answers.recv().map_err(|_| gone())?;
         writes.reserve(objects.len());
         let mut made = HashSet::new();
-        for (((object, of), answer), change) in objects.into_iter().zip(answers?).zip(changes) {
+        let Answered { answers, reported } = answers?;
+        for (at, (((object, of), answer), change)) in
+            objects.into_iter().zip(answers).zip(changes).enumerate()
+        {
             if let Err(refused) = answer {
-                self.refuse(&object, refused, &mut writes);
+                let counter = if reported.contains(&at) { "existing-object" } else { "export-failure" };
+                self.refuse(&object, refused, counter, &mut writes);
                 continue;
             }
             self.done.statistics.count(match change.change {
@@ -572,8 +576,14 @@ impl Sender<'_> {
         if self.written > self.committed { self.commit() } else { Ok(()) }
     }
 
-    fn refuse(&mut self, object: &CsObject, refused: Refused, writes: &mut Vec<Write>) {
-        self.done.statistics.count("export-failure");
+    fn refuse(
+        &mut self,
+        object: &CsObject,
+        refused: Refused,
+        counter: &'static str,
+        writes: &mut Vec<Write>,
+    ) {
+        self.done.statistics.count(counter);
         if self.done.refused.len() < REFUSALS_KEPT {
             self.done.refused.push((object.dn.clone(), refused.0.clone()));
         }
@@ -631,11 +641,28 @@ impl Sender<'_> {
             new_dn,
             attributes,
             changed_values,
+            adopts: false,
+            written: match is_renamed {
+                true => self.written(object, export),
+                false => Vec::new(),
+            },
             image: match self.wants_image {
                 true => object.image().cloned().unwrap_or_else(sent),
                 false => Hologram::default(),
             },
         })
+    }
+}
+
+impl Sender<'_> {
+    /// The attributes that rules write, with the values that an object is to have.
+    fn written(&self, object: &CsObject, export: &PendingExport) -> Vec<(Attribute, Vec<Vec<u8>>)> {
+        let image = object.image().or(object.synchronized.as_ref());
+        let values = |attribute| match export.attributes.get(attribute) {
+            Some(pending) => pending.values.to_vec(),
+            None => image.and_then(|image| image.get(attribute)).map(|of| of.to_vec()).unwrap_or_default(),
+        };
+        self.space.written.iter().map(|attribute| (*attribute, values(*attribute))).collect()
     }
 }
 

@@ -10,6 +10,7 @@
 
 pub mod agent;
 pub mod config;
+mod existing;
 pub mod export;
 pub mod expression;
 pub mod hologram;

@@ -1,5 +1,7 @@
 //! A metadirectory: its configuration, its store, and the run steps.
 
+mod links;
+
 use std::collections::BTreeSet;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
@@ -8,14 +10,15 @@ use crate::agent::{self, Agent, AgentError, DiscoveryError, Names};
 use crate::config::{AgentConfig, Config, Database, Safety, Step, StepKind};
 use crate::export::export;
 use crate::hologram::Attribute;
-use crate::index_key::IndexKey;
 use crate::object::{CsId, MvId, PendingImport};
 use crate::preview::{DifferenceSink, ExplanationInput, Preview, Unsent};
 use crate::rules::{Rules, resolve};
 use crate::stage::{StepError, obsolete, stage};
 use crate::statistics::Statistics;
-use crate::store::{Gauges, LookupKey, NameKind, Postgres, Sqlite, StepRecord, Store, StoreError};
-use crate::synchronize::{ReferenceValue, Settings, given, synchronize, synchronize_one};
+use crate::store::{Gauges, NameKind, Postgres, Sqlite, StepRecord, Store, StoreError};
+use crate::synchronize::{ReferenceValue, Settings, Task, given, renew, synchronize, synchronize_one};
+
+pub use self::links::{DueDeletion, Link, LinkError};
 
 /// An open metadirectory.
 pub struct Metadirectory {
@@ -53,6 +56,7 @@ impl StepResult {
         match () {
             () if !self.discovery_errors.is_empty() => "completed-discovery-errors",
             () if self.statistics.of("export-failure") > 0 => "completed-export-errors",
+            () if self.statistics.of("existing-object") > 0 => "completed-warnings",
             () if !self.failures.is_empty() => "completed-sync-errors",
             () if self.statistics.of("exported-change-not-reimported") > 0 => "completed-warnings",
             () if self.statistics.iter().next().is_none() => "completed-no-objects",
@@ -68,7 +72,8 @@ impl StepResult {
         let others = self.failures.iter().map(|(what, why)| format!("{what}: {why}"));
         let mut lines: Vec<String> =
             of_source.chain(others).map(|line| line.replace(['\n', '\r'], " ")).collect();
-        let kinds = ["discovery-errors", "flow-failure", "ambiguous-join", "export-failure"];
+        let kinds =
+            ["discovery-errors", "flow-failure", "ambiguous-join", "export-failure", "existing-object"];
         let all: u64 = kinds.iter().map(|kind| self.statistics.of(kind)).sum();
         let more = all.saturating_sub(lines.len() as u64);
         if more > 0 {
@@ -222,14 +227,9 @@ impl Metadirectory {
     /// # Errors
     /// When the store fails.
     pub fn explain(&mut self, agent: usize, key: &str) -> Result<Option<String>, StepError> {
-        let (store, space) = (self.store.as_mut(), &self.rules.agents[agent]);
-        let anchor = IndexKey::of_parts(key.split(" + ").map(str::as_bytes));
-        let mut found = store.find(space.id, LookupKey::Anchor, &[anchor])?.pop().flatten();
-        if let (None, Some(name)) = (&found, space.naming.hash(key)) {
-            found = store.find(space.id, LookupKey::Name, &[name])?.pop().flatten();
-        }
-        let Some(found) = found else { return Ok(None) };
-        let Some(object) = store.cs(&[found.id])?.pop() else { return Ok(None) };
+        renew(self.store.as_mut(), &self.rules, &self.names, self.batch_objects)?;
+        let Some(object) = self.object(agent, key)? else { return Ok(None) };
+        let store = self.store.as_mut();
         let (rules, names, agents) = (&self.rules, &self.names, self.agents.as_slice());
         let mut text = ExplanationInput { store: &mut *store, rules, names, agents }.explain(key, &object)?;
         let settings = Settings {
@@ -238,7 +238,7 @@ impl Metadirectory {
             deletes: self.safety.synchronization_deletes,
             now_unix_s: now_unix_s(),
         };
-        let done = synchronize_one(store, rules, names, settings, object)?;
+        let done = synchronize_one(store, rules, names, settings, Task::Synchronize, object)?;
         for (_, why) in done.failures {
             text.push_str(&format!("  it cannot be synchronized: {why}\n"));
         }
@@ -271,6 +271,9 @@ impl Metadirectory {
         let Some(id) = self.rules.agents.get(step.agent).map(|agent| agent.id) else {
             return Ok(StepResult::default());
         };
+        if step.kind != StepKind::Export {
+            renew(self.store.as_mut(), &self.rules, &self.names, self.batch_objects)?;
+        }
         match step.kind {
             StepKind::FullImport | StepKind::DeltaImport => {
                 let is_full = step.kind == StepKind::FullImport;
@@ -287,7 +290,16 @@ impl Metadirectory {
                     agent.delta_import(&since)?
                 };
                 let (store, space) = (self.store.as_mut(), &self.rules.agents[step.agent]);
-                let mut staged = stage(store, space, import.as_mut(), is_full, self.batch_objects, progress)?;
+                let mut staged = stage(
+                    store,
+                    &self.rules,
+                    &self.names,
+                    space,
+                    import.as_mut(),
+                    is_full,
+                    self.batch_objects,
+                    progress,
+                )?;
                 // Objects that could not be read are not deleted, and are to be read again.
                 if staged.errors.is_empty() {
                     if is_full || import.is_complete() {
@@ -312,7 +324,7 @@ impl Metadirectory {
                 };
                 let done =
                     synchronize(self.store.as_mut(), &self.rules, &self.names, id, settings, progress)?;
-                let failures = self.named(step.agent, done.failures)?;
+                let failures = self.named(done.failures)?;
                 Ok(StepResult { statistics: done.statistics, discovery_errors: Vec::new(), failures })
             }
             StepKind::Export => {
@@ -325,7 +337,8 @@ impl Metadirectory {
                 };
                 let deletes = self.safety.export_deletes;
                 let (store, space) = (self.store.as_mut(), &self.rules.agents[step.agent]);
-                let done = export(store, space, agent.as_mut(), self.batch_objects, deletes, progress)?;
+                let (names, most) = (&self.names, self.batch_objects);
+                let done = export(store, space, names, agent.as_mut(), most, deletes, progress)?;
                 Ok(StepResult {
                     statistics: done.statistics,
                     discovery_errors: Vec::new(),
@@ -336,15 +349,9 @@ impl Metadirectory {
     }
 
     /// Identifies failed objects by a key that [`explain`](Self::explain) accepts: their names or anchors.
-    fn named(
-        &mut self,
-        agent: usize,
-        failed: Vec<(CsId, String)>,
-    ) -> Result<Vec<(String, String)>, StepError> {
+    fn named(&mut self, failed: Vec<(CsId, String)>) -> Result<Vec<(String, String)>, StepError> {
         let ids: Vec<CsId> = failed.iter().map(|(id, _)| *id).collect();
         let found = self.store.cs(&ids)?;
-        let anchor: Vec<Attribute> =
-            self.agents[agent].anchor.iter().filter_map(|name| self.names.attribute(name)).collect();
         let name = |id: CsId| {
             let object = found.iter().find(|object| object.id == id)?;
             if !object.dn.is_empty() {
@@ -352,6 +359,7 @@ impl Metadirectory {
             }
             let pending = object.pending_import.as_ref().and_then(PendingImport::image);
             let image = pending.or(object.synchronized.as_ref())?;
+            let anchor = &self.rules.agent(object.agent)?.anchor;
             let values = anchor.iter().filter_map(|attribute| image.get(*attribute)?.iter().next());
             Some(values.map(String::from_utf8_lossy).collect::<Vec<_>>().join(" + "))
         };

@@ -22,12 +22,20 @@ pub struct AgentId(pub u32);
 /// The relation of a connector space object to the metaverse.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
-    /// It has no metaverse object. Each synchronization evaluates it again.
-    Disconnected = 0,
+    /// It has no metaverse object. Each synchronization evaluates it again, and a metaverse object that
+    /// matches one of its join rules connects it.
+    Candidate = 0,
     /// It is joined to a metaverse object.
     Connected = 1,
     /// The filter of its agent excludes it.
     Filtered = 2,
+    /// It was deprovisioned. It keeps the link to its metaverse object while that exists. It does not join by
+    /// itself; provisioning connects it again.
+    Deprovisioned = 3,
+    /// An administrator disconnected it. No synchronization connects it again.
+    ExplicitDisconnector = 4,
+    /// An administrator joined it. The filter does not apply to it.
+    ExplicitConnector = 5,
 }
 
 /// The kind of change to an object.
@@ -44,9 +52,26 @@ pub enum Change {
 impl State {
     /// The state with a stored number.
     pub fn of(number: i64) -> Option<State> {
-        [State::Disconnected, State::Connected, State::Filtered]
-            .into_iter()
-            .find(|state| *state as i64 == number)
+        [
+            State::Candidate,
+            State::Connected,
+            State::Filtered,
+            State::Deprovisioned,
+            State::ExplicitDisconnector,
+            State::ExplicitConnector,
+        ]
+        .into_iter()
+        .find(|state| *state as i64 == number)
+    }
+
+    /// Whether values flow between the object and its metaverse object.
+    pub fn is_connected(self) -> bool {
+        matches!(self, State::Connected | State::ExplicitConnector)
+    }
+
+    /// Whether a metaverse object finds the object by its join keys.
+    pub fn has_join_keys(self) -> bool {
+        matches!(self, State::Candidate | State::Deprovisioned)
     }
 }
 
@@ -81,7 +106,7 @@ pub struct CsObject {
     pub name: Option<IndexKey>,
     /// Its relation to the metaverse.
     pub state: State,
-    /// The metaverse object that it is joined to.
+    /// The metaverse object that it is joined to, or was joined to when it was deprovisioned.
     pub mv: Option<MvId>,
     /// The synchronized image; none before the first synchronization.
     pub synchronized: Option<Hologram>,
@@ -157,6 +182,18 @@ impl CsObject {
             Some(pending) => pending.image(),
             None => self.synchronized.as_ref(),
         }
+    }
+
+    /// The metaverse object that it is connected to.
+    pub fn connected_to(&self) -> Option<MvId> {
+        self.mv.filter(|_| self.state.is_connected())
+    }
+
+    /// Whether it is a connector whose system does not have it yet.
+    pub fn is_not_made(&self) -> bool {
+        self.synchronized.is_none()
+            && self.pending_import.is_none()
+            && self.pending_export.as_ref().is_some_and(PendingExport::is_not_made)
     }
 }
 

@@ -1,14 +1,18 @@
 //! The rules of a configuration with every name resolved, as the engine evaluates them for each object.
 
+mod joins;
+
+pub(crate) use joins::{Identity, JoinRule, KeyRule};
+
 use crate::agent::Names;
-use crate::config::{Config, Deprovision, Projection, Source};
+use crate::config::{Config, Deprovision, Existing, JoinPart, Projection, Source};
 use crate::expression::{Expression, Failed, boolean, value_of};
 use crate::hologram::{Attribute, Hologram, Opened, ValueList, Values};
 use crate::index_key::IndexKey;
 use crate::naming::Naming;
 use crate::object::{AgentId, CsObject, PendingAttributes, Phase};
 use crate::schema::Type;
-use crate::store::{Key, NameKind, Store, StoreError, keys_of};
+use crate::store::{NameKind, Store, StoreError};
 
 /// All rules.
 #[derive(Debug)]
@@ -17,6 +21,8 @@ pub(crate) struct Rules {
     pub(crate) agents: Vec<AgentRules>,
     pub(crate) inbound: Vec<InboundRules>,
     pub(crate) outbound: Vec<OutboundRules>,
+    /// Whether an agent is [correlated](AgentRules::is_correlated).
+    pub(crate) is_correlated: bool,
 }
 
 impl Rules {
@@ -66,15 +72,9 @@ pub(crate) struct AttributeRules {
 }
 
 #[derive(Debug)]
-pub(crate) struct KeyRule {
-    pub(crate) rule: u32,
-    pub(crate) attribute: Attribute,
-    pub(crate) ignore_case: bool,
-}
-
-#[derive(Debug)]
 pub(crate) struct AgentRules {
     pub(crate) id: AgentId,
+    pub(crate) name: String,
     pub(crate) naming: Naming,
     pub(crate) anchor: Vec<Attribute>,
     /// Attributes that refer to other objects of the connector space, in ascending order.
@@ -85,6 +85,16 @@ pub(crate) struct AgentRules {
     pub(crate) gives_references: bool,
     /// Whether references flow from the metaverse to its objects.
     pub(crate) gets_references: bool,
+    /// The attributes that flows write, in ascending order, without references.
+    pub(crate) written: Vec<Attribute>,
+    /// What an export does with an object that exists before it is added.
+    pub(crate) existing: Existing,
+    /// The attributes of its join rules that are compared as they are.
+    pub(crate) identities: Vec<Identity>,
+    /// Whether it has join rules.
+    pub(crate) joins: bool,
+    /// Whether its objects are provisioned, and found by join rules before that.
+    pub(crate) is_correlated: bool,
 }
 
 impl AgentRules {
@@ -121,6 +131,8 @@ pub(crate) struct InboundRules {
     pub(crate) objects: Option<Formula>,
     pub(crate) filter: Option<Formula>,
     pub(crate) joins: Vec<JoinRule>,
+    /// Whether several objects of the agent may be connected to one metaverse object.
+    pub(crate) multiple_connectors: bool,
     pub(crate) project: ProjectionRule,
     pub(crate) flows: Vec<Flow>,
 }
@@ -133,14 +145,6 @@ pub(crate) enum ProjectionRule {
 }
 
 #[derive(Debug)]
-pub(crate) struct JoinRule {
-    pub(crate) cs: Attribute,
-    pub(crate) rule: u32,
-    pub(crate) ignore_case: bool,
-    pub(crate) when: Option<Formula>,
-}
-
-#[derive(Debug)]
 pub(crate) struct OutboundRules {
     pub(crate) agent: AgentId,
     /// The index of the metaverse type.
@@ -148,6 +152,8 @@ pub(crate) struct OutboundRules {
     pub(crate) when: Option<Formula>,
     pub(crate) dn: Formula,
     pub(crate) deprovision: DeprovisionRule,
+    /// After how many seconds a deprovisioned object is deleted.
+    pub(crate) delete_after_s: Option<u64>,
     /// The flows in ascending order of attribute.
     pub(crate) flows: Vec<Flow>,
     pub(crate) initial: Vec<Flow>,
@@ -298,14 +304,6 @@ impl AttributeRules {
     }
 }
 
-impl TypeRules {
-    /// The join key values of an image.
-    pub(crate) fn keys(&self, image: &Hologram) -> Vec<Key> {
-        let of = |key: &KeyRule| keys_of(key.rule, image, key.attribute, key.ignore_case);
-        self.keys.iter().flat_map(of).collect()
-    }
-}
-
 /// Assigns numbers to names.
 struct Resolver<'a> {
     store: &'a mut dyn Store,
@@ -333,6 +331,18 @@ impl Resolver<'_> {
         Ok(Formula { uses: uses?, expression })
     }
 
+    fn parts(
+        &mut self,
+        parts: Vec<JoinPart>,
+        kind: impl Fn(&str) -> Type + Copy,
+    ) -> Result<Vec<FlowSource>, StoreError> {
+        let part = |part| match part {
+            JoinPart::Attribute(name) => Ok(FlowSource::Direct(self.attribute(&name)?)),
+            JoinPart::Expression(made) => Ok(FlowSource::Formula(self.formula(made, kind)?)),
+        };
+        parts.into_iter().map(part).collect()
+    }
+
     fn from(&mut self, source: Source, kind: impl Fn(&str) -> Type) -> Result<FlowSource, StoreError> {
         Ok(match source {
             Source::Direct(name) => FlowSource::Direct(self.attribute(&name)?),
@@ -357,12 +367,18 @@ pub(crate) fn resolve(config: Config, store: &mut dyn Store, names: &mut Names) 
         references.dedup();
         agents.push(AgentRules {
             id: AgentId(resolver.store.name(NameKind::Agent, &agent.name)?),
+            name: agent.name.clone(),
             naming: agent.system.naming(),
             anchor,
             references,
             inbound: Vec::new(),
             gives_references: false,
             gets_references: false,
+            written: Vec::new(),
+            existing: agent.existing,
+            identities: Vec::new(),
+            joins: false,
+            is_correlated: false,
         });
     }
     let mut types = Vec::new();
@@ -393,14 +409,25 @@ pub(crate) fn resolve(config: Config, store: &mut dyn Store, names: &mut Names) 
         let mut joins = Vec::new();
         for join in rules.joins {
             let case = if join.ignore_case { " without case" } else { "" };
-            let name = format!("{}.{}{case}", config.types[rules.to].name, join.mv);
+            let of_type = &config.types[rules.to];
+            let name = match join.mv.as_slice() {
+                [JoinPart::Attribute(name)] => format!("{}.{name}{case}", of_type.name),
+                several => {
+                    let parts: Vec<String> = several.iter().map(ToString::to_string).collect();
+                    format!("{}.({}){case}", of_type.name, parts.join(", "))
+                }
+            };
             let rule = resolver.store.name(NameKind::Key, &name)?;
-            let attribute = resolver.attribute(&join.mv)?;
+            let of_attribute = |name: &str| {
+                let found = of_type.attributes.iter().find(|attribute| attribute.name == name);
+                found.map_or(Type::Text, |found| found.kind)
+            };
+            let parts = resolver.parts(join.mv, of_attribute)?;
             if types[rules.to].keys.iter().all(|known: &KeyRule| known.rule != rule) {
-                types[rules.to].keys.push(KeyRule { rule, attribute, ignore_case: join.ignore_case });
+                types[rules.to].keys.push(KeyRule { rule, parts, ignore_case: join.ignore_case });
             }
             joins.push(JoinRule {
-                cs: resolver.attribute(&join.cs)?,
+                cs: resolver.parts(join.cs, text)?,
                 rule,
                 ignore_case: join.ignore_case,
                 when: join.when.map(|when| resolver.formula(when, text)).transpose()?,
@@ -425,6 +452,7 @@ pub(crate) fn resolve(config: Config, store: &mut dyn Store, names: &mut Names) 
                 objects: rules.objects.map(|objects| resolver.formula(objects, text)).transpose()?,
                 filter: rules.filter.map(|filter| resolver.formula(filter, text)).transpose()?,
                 joins,
+                multiple_connectors: rules.multiple_connectors,
                 project: match rules.project {
                     Projection::No => ProjectionRule::No,
                     Projection::Always => ProjectionRule::Always,
@@ -437,7 +465,7 @@ pub(crate) fn resolve(config: Config, store: &mut dyn Store, names: &mut Names) 
     for attribute in types.iter_mut().flat_map(|kind| &mut kind.attributes) {
         attribute.contributors.sort_by_key(|(rules, flow)| inbound[*rules].0[*flow]);
     }
-    let mut outbound = Vec::new();
+    let mut outbound: Vec<OutboundRules> = Vec::new();
     for rules in config.outbound {
         let kind = |name: &str| {
             let attributes = &config.types[rules.from].attributes;
@@ -465,6 +493,7 @@ pub(crate) fn resolve(config: Config, store: &mut dyn Store, names: &mut Names) 
             from: rules.from,
             when: rules.when.map(|when| resolver.formula(when, kind)).transpose()?,
             dn: resolver.formula(rules.dn, kind)?,
+            delete_after_s: rules.delete_after_s,
             deprovision: match rules.deprovision {
                 Deprovision::Disconnect => DeprovisionRule::Disconnect,
                 Deprovision::Delete => DeprovisionRule::Delete,
@@ -484,6 +513,18 @@ pub(crate) fn resolve(config: Config, store: &mut dyn Store, names: &mut Names) 
             naming: agents[rules.agent].naming,
         });
     }
-    let inbound = inbound.into_iter().map(|(_, rules)| rules).collect();
-    Ok(Rules { types, agents, inbound, outbound })
+    let inbound: Vec<InboundRules> = inbound.into_iter().map(|(_, rules)| rules).collect();
+    for agent in &mut agents {
+        let of_agent = outbound.iter().filter(|rules| rules.agent == agent.id);
+        let flows = of_agent.flat_map(|rules| rules.flows.iter().chain(&rules.initial));
+        agent.written = flows.map(|flow| flow.to).collect();
+        agent.written.sort_unstable();
+        agent.written.dedup();
+        let joins = agent.inbound.iter().flat_map(|at| &inbound[*at].joins);
+        agent.identities = joins.filter_map(JoinRule::identity).collect();
+        agent.joins = agent.inbound.iter().any(|at| !inbound[*at].joins.is_empty());
+        agent.is_correlated = agent.joins && outbound.iter().any(|rules| rules.agent == agent.id);
+    }
+    let is_correlated = agents.iter().any(|agent| agent.is_correlated);
+    Ok(Rules { types, agents, inbound, outbound, is_correlated })
 }

@@ -2,13 +2,14 @@
 
 use std::collections::{HashMap, HashSet};
 
-use crate::agent::{DiscoveryError, Import, Imported, ImportedObject};
+use crate::agent::{DiscoveryError, Import, Imported, ImportedObject, Names};
+use crate::existing::is_pending;
 use crate::hologram::{Attribute, Builder, Hologram};
 use crate::index_key::IndexKey;
 use crate::object::{
     Change, CsId, CsObject, PendingExport, PendingImport, Phase, Reference, ReferenceChange, State, phase_of,
 };
-use crate::rules::AgentRules;
+use crate::rules::{AgentRules, Rules};
 use crate::statistics::Statistics;
 use crate::store::{
     FailureKind, Head, LookupKey, Population, ReferenceTarget, Store, StoreError, Write, of_each, parts,
@@ -104,8 +105,11 @@ pub enum StepError {
 ///
 /// # Errors
 /// When the store or the system fails, or the step is interrupted. Committed work is kept.
+#[allow(clippy::too_many_arguments, reason = "everything that a staging step depends on")]
 pub(crate) fn stage(
     store: &mut dyn Store,
+    rules: &Rules,
+    names: &Names,
     space: &AgentRules,
     import: &mut dyn Import,
     is_full: bool,
@@ -150,7 +154,7 @@ pub(crate) fn stage(
         for read in receiver {
             let batch = read?;
             done += batch.len() as u64;
-            Batch::new(store, space, &mut staged).stage(batch)?;
+            Batch::new(store, rules, names, space, &mut staged).stage(batch)?;
             store.commit()?;
             if !progress(done) {
                 return Err(StepError::Interrupted);
@@ -229,6 +233,8 @@ impl Incoming {
 /// A batch that is being staged.
 struct Batch<'a> {
     store: &'a mut dyn Store,
+    rules: &'a Rules,
+    names: &'a Names,
     space: &'a AgentRules,
     staged: &'a mut Staged,
     /// Writes that release names come first, then writes that assign names, then all others.
@@ -240,9 +246,15 @@ struct Batch<'a> {
 }
 
 impl<'a> Batch<'a> {
-    fn new(store: &'a mut dyn Store, space: &'a AgentRules, staged: &'a mut Staged) -> Self {
+    fn new(
+        store: &'a mut dyn Store,
+        rules: &'a Rules,
+        names: &'a Names,
+        space: &'a AgentRules,
+        staged: &'a mut Staged,
+    ) -> Self {
         let (unnamed, renamed, referring) = (Vec::new(), Vec::new(), Vec::new());
-        Batch { store, space, staged, unnamed, renamed, writes: Vec::new(), referring }
+        Batch { store, rules, names, space, staged, unnamed, renamed, writes: Vec::new(), referring }
     }
 
     fn stage(mut self, batch: Vec<Arrived>) -> Result<(), StepError> {
@@ -284,7 +296,8 @@ impl<'a> Batch<'a> {
         }
         let anchors: Vec<IndexKey> = objects.iter().map(|came| came.object.anchor).collect();
         let heads = self.store.heads(self.space.id, &anchors)?;
-        let held = self.holders(&objects, &heads)?;
+        let mut held = self.holders(&objects, &heads)?;
+        self.keep_apart(&objects, &mut held)?;
         let is_new = |(came, head): &(&Incoming, &Option<Head>)| {
             let holder = came.name.and_then(|name| held.get(&name));
             head.is_none() && holder.is_none_or(|holder| holder.anchor.is_some())
@@ -360,6 +373,36 @@ impl<'a> Batch<'a> {
         Ok(names.into_iter().zip(found).filter_map(|(name, found)| Some((name, found?))).collect())
     }
 
+    /// Keeps a pending new object that was not sent apart from an imported one that only has its name: the
+    /// imported object then takes the name, and counts as another one.
+    fn keep_apart(
+        &mut self,
+        objects: &[Incoming],
+        held: &mut HashMap<IndexKey, ReferenceTarget>,
+    ) -> Result<(), StoreError> {
+        let ids: Vec<CsId> =
+            held.values().filter(|of| of.anchor.is_none() && !of.is_made).map(|of| of.id).collect();
+        if ids.is_empty() {
+            return Ok(());
+        }
+        let pending: HashMap<IndexKey, CsObject> =
+            self.store.cs(&ids)?.into_iter().filter_map(|object| Some((object.name?, object))).collect();
+        for came in objects {
+            let Some((name, object)) = came.name.and_then(|name| Some((name, pending.get(&name)?))) else {
+                continue;
+            };
+            let export = object.pending_export.as_ref();
+            let is_it = export.is_some_and(|export| {
+                is_pending(self.space, self.names, &export.attributes, &came.object.image)
+            });
+            if let (false, Some(holder)) = (is_it, held.get_mut(&name)) {
+                // With an anchor, it would not be taken for the imported object.
+                holder.anchor = Some(name);
+            }
+        }
+        Ok(())
+    }
+
     /// Removes a name from the object that had it before.
     fn unname(&mut self, other: CsId, name: Option<IndexKey>) {
         self.unnamed.push(Write::Unnamed(other));
@@ -372,20 +415,29 @@ impl<'a> Batch<'a> {
         self.staged.statistics.count("stage-add");
         let references = came.whole.iter().flat_map(|whole| shown(self.space, id, whole));
         let references: Vec<Write> = references.map(Write::Reference).collect();
+        let keys = self.join_keys(id, &came.object.image);
         self.writes.push(Write::NewCs(CsObject {
             id,
             agent: self.space.id,
             anchor: Some(came.object.anchor),
             dn: came.object.dn,
             name: came.name,
-            state: State::Disconnected,
+            state: State::Candidate,
             mv: None,
             synchronized: None,
             pending_import: Some(PendingImport::Add(came.object.image)),
             pending_export: None,
             has_failed: false,
         }));
+        self.writes.extend(keys);
         self.writes.extend(references);
+    }
+
+    /// The join keys of an object that provisioning is to find before it is synchronized. Other objects get
+    /// theirs when they are synchronized and join nothing.
+    fn join_keys(&self, id: CsId, image: &Hologram) -> Option<Write> {
+        let space = self.space;
+        space.is_correlated.then(|| Write::JoinKeys { id, keys: self.rules.join_keys(space.id, Some(image)) })
     }
 
     /// Stages an object that is already in the connector space.
@@ -405,6 +457,7 @@ impl<'a> Batch<'a> {
             return;
         }
         self.staged.statistics.count(if is_renamed { "stage-rename" } else { "stage-update" });
+        let keys = if head.has_join_keys { self.join_keys(head.id, &image) } else { None };
         let pending = match head.synchronized {
             // It has its synchronized image again.
             _ if is_back => None,
@@ -413,6 +466,7 @@ impl<'a> Batch<'a> {
             Some(_) => Some(PendingImport::Update(image)),
         };
         self.writes.push(Write::Staged { id: head.id, pending });
+        self.writes.extend(keys);
         if !self.space.references.is_empty() {
             self.referring.push((head.id, whole));
         }

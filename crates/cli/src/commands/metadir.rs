@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use metadir::Interrupt;
 use metadir::config::{Config, Mistake, RunProfile, Step, StepKind, without_secrets};
-use metadir::metadirectory::Metadirectory;
+use metadir::metadirectory::{Link, Metadirectory};
 use metadir::preview::{Difference, Place};
 use metadir::stage::StepError;
 use metadir::store::StepRecord;
@@ -46,6 +46,12 @@ pub(crate) fn arguments(json: impl Fn() -> Arg) -> Command {
             .num_args(1..=2)
             .required(true)
             .help(format!("Name of a run profile, or an agent and a step: {steps}"))
+    };
+    let agent = |id: &'static str, name: &'static str| {
+        Arg::new(id).value_name(name).required(true).help("A management agent")
+    };
+    let key = |id: &'static str, name: &'static str| {
+        Arg::new(id).value_name(name).required(true).help("The name or anchor of an object of this agent")
     };
     Command::new("metadir")
         .about("The metadirectory: synchronize identities of several systems")
@@ -102,6 +108,38 @@ pub(crate) fn arguments(json: impl Fn() -> Arg) -> Command {
                 .arg(config())
                 .arg(json()),
         )
+        .subcommand(
+            Command::new("due")
+                .about("List the deprovisioned objects that are deleted after their grace period, and when")
+                .arg(config())
+                .arg(json()),
+        )
+        .subcommand(
+            Command::new("join")
+                .about("Join an object to the metaverse object of another object, and keep it joined")
+                .arg(agent("agent", "AGENT"))
+                .arg(key("key", "KEY"))
+                .arg(agent("to_agent", "TO_AGENT"))
+                .arg(key("to_key", "TO_KEY"))
+                .arg(config())
+                .arg(json()),
+        )
+        .subcommand(
+            Command::new("disconnect")
+                .about("Disconnect an object, and keep every synchronization from connecting it again")
+                .arg(agent("agent", "AGENT"))
+                .arg(key("key", "KEY"))
+                .arg(config())
+                .arg(json()),
+        )
+        .subcommand(
+            Command::new("release")
+                .about("Let the rules apply again to an object that was joined or disconnected by a command")
+                .arg(agent("agent", "AGENT"))
+                .arg(key("key", "KEY"))
+                .arg(config())
+                .arg(json()),
+        )
         .subcommand(scim_server::arguments())
 }
 
@@ -117,6 +155,8 @@ pub(crate) fn metadir(matches: &ArgMatches) -> Result<Exit, Failure> {
         Some(("preview", matches)) => preview(matches),
         Some(("status", matches)) => status(matches),
         Some(("history", matches)) => history(matches),
+        Some(("due", matches)) => due(matches),
+        Some((command @ ("join" | "disconnect" | "release"), matches)) => link(command, matches),
         Some(("scim-server", matches)) => scim_server::run(matches),
         _ => Err(Failure::usage("error: the command is missing: plimsoll metadir --help lists the commands")),
     }
@@ -533,6 +573,54 @@ fn step_json(record: &StepRecord) -> serde_json::Value {
     })
 }
 
+/// Deletions that are listed.
+const DUE_SHOWN: usize = 100_000;
+
+fn due(matches: &ArgMatches) -> Result<Exit, Failure> {
+    let mut directory = open(read(text(matches, "config"))?)?;
+    let due = directory.due(DUE_SHOWN).map_err(Failure::failed)?;
+    if matches.get_flag("json") {
+        let all = due.iter().map(
+            |due| json!({ "agent": due.agent, "object": due.object, "delete_at_unix_s": due.at_unix_s }),
+        );
+        document(&json!({ "due": all.collect::<Vec<_>>() }))?;
+        return Ok(Exit::Good);
+    }
+    for due in &due {
+        let at = report::text::date(due.at_unix_s.saturating_mul(1_000_000_000));
+        output::result(&format!("{at}  {} {}", due.agent, due.object));
+    }
+    if due.is_empty() {
+        output::result("no deprovisioned object is to be deleted");
+    }
+    Ok(Exit::Good)
+}
+
+/// Sets or removes a link by hand.
+fn link(command: &str, matches: &ArgMatches) -> Result<Exit, Failure> {
+    let config = read(text(matches, "config"))?;
+    let agent_named = |name: &str| {
+        let found = config.agents.iter().position(|agent| agent.name == name);
+        found.ok_or_else(|| {
+            let all: Vec<&str> = config.agents.iter().map(|agent| agent.name.as_str()).collect();
+            Failure::usage(format!("error: there is no agent {name:?}: it is one of {}", all.join(", ")))
+        })
+    };
+    let agent = agent_named(text(matches, "agent"))?;
+    let link = match command {
+        "join" => Link::Join { agent: agent_named(text(matches, "to_agent"))?, key: text(matches, "to_key") },
+        "disconnect" => Link::Disconnect,
+        _ => Link::Release,
+    };
+    let mut directory = open(interruptible(config))?;
+    let record = directory.link(agent, text(matches, "key"), link).map_err(Failure::failed)?;
+    match matches.get_flag("json") {
+        true => document(&step_json(&record))?,
+        false => output::result(&reported(&record)),
+    }
+    Ok(Exit::Good)
+}
+
 fn document(value: &serde_json::Value) -> Result<(), Failure> {
     output::json(&serde_json::to_string_pretty(value).map_err(Failure::failed)?);
     Ok(())
@@ -549,7 +637,10 @@ fn status(matches: &ArgMatches) -> Result<Exit, Failure> {
                     "agent": agent,
                     "objects": gauges.objects,
                     "connectors": gauges.connectors,
+                    "explicit_connectors": gauges.explicit_connectors,
                     "disconnectors": gauges.disconnectors,
+                    "explicit_disconnectors": gauges.explicit_disconnectors,
+                    "deprovisioned": gauges.deprovisioned,
                     "filtered": gauges.filtered,
                     "pending_imports": {
                         "add": gauges.pending_imports[0],
@@ -569,6 +660,7 @@ fn status(matches: &ArgMatches) -> Result<Exit, Failure> {
         ">objects",
         ">connectors",
         ">disconnectors",
+        ">deprovisioned",
         ">filtered",
         ">to synchronize",
         ">pending exports",
@@ -581,16 +673,26 @@ fn status(matches: &ArgMatches) -> Result<Exit, Failure> {
             Cell::words(agent),
             number(gauges.objects),
             number(gauges.connectors),
-            number(gauges.disconnectors),
+            number(gauges.disconnectors + gauges.explicit_disconnectors),
+            number(gauges.deprovisioned),
             number(gauges.filtered),
             number(gauges.pending_imports.iter().sum()),
             number(gauges.pending_exports),
             number(gauges.failures),
         ]);
     }
+    let mut lines = table.lines(usize::from(output::width()));
+    for (agent, gauges) in &spaces {
+        let (joined, disconnected) = (gauges.explicit_connectors, gauges.explicit_disconnectors);
+        if joined + disconnected > 0 {
+            lines.push(format!(
+                "{agent}: joined by an administrator: {joined}; disconnected by an administrator: {disconnected}"
+            ));
+        }
+    }
     output::result(&format!(
         "{}\n{} in the metaverse",
-        table.lines(usize::from(output::width())).join("\n"),
+        lines.join("\n"),
         model::quantity::thousands(objects as f64)
     ));
     Ok(Exit::Good)

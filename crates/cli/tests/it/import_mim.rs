@@ -27,8 +27,8 @@ fn a_converted_export_synchronizes() {
     assert!(again.err.contains("metadirectory.toml exists already; nothing was written"), "{}", again.err);
 
     // The systems of its agents are text files here: a filter, a join, an expression and a constant as in the export.
-    let staff = "EmployeeID,First,Last,Department,Level\n\
-        1,Ada,Byron,Mathematics,1\n2,Grace,Hopper,Navy,3\n3,Any,Test,Mathematics,1\nX4,No,Department,,2\n";
+    let staff = "EmployeeID,First,Last,Department,Level,Nick\n\
+        1,Ada,Byron,Mathematics,1,\n2,Grace,Hopper,Navy,3,\n3,Any,Test,Mathematics,1,\nX4,No,Department,,2,\n";
     std::fs::write(place.path("hr.csv"), staff).unwrap();
     std::fs::write(place.path("phone-book.csv"), "Number,Name,Company,Rank,Phone\n1,A. Byron,,,555|556\n")
         .unwrap();

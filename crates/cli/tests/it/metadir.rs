@@ -70,9 +70,10 @@ fn from_a_staff_file_to_a_phone_book() {
     assert_eq!(phone_book(&place).len(), 31);
     let status = run(&place, &["metadir", "status"]);
     insta::assert_snapshot!(status.out, @r"
-     agent   objects  connectors  disconnectors  filtered  to synchronize  pending exports  failures
-     phones       30          30              0         0               0                0         0
-     staff        30          30              0         0               0                0         0
+     agent   objects  connectors  disconnectors  deprovisioned  filtered           to  pending  failures
+                                                                          synchronize  exports
+     phones       30          30              0              0         0            0        0         0
+     staff        30          30              0              0         0            0        0         0
     30 in the metaverse
     ");
     let history = run(&place, &["metadir", "history", "--json", "--most", "2"]);

@@ -131,6 +131,12 @@ pub struct ExportedObject {
     /// Attributes of which only the named values change; only for an agent that
     /// [supports](Agent::takes_changed_values) them.
     pub changed_values: Vec<ChangedValues>,
+    /// For an add: whether an object that exists already is changed to the new state. Otherwise it is reported
+    /// by [`Agent::existing`].
+    pub adopts: bool,
+    /// For a renamed object: the attributes that rules write, with the values that they are to have. A naming
+    /// value among them is kept.
+    pub written: Vec<(Attribute, Vec<Vec<u8>>)>,
     /// The last known image; for an object that no import has shown yet, the image that was sent. Empty for
     /// an agent that [wants](Agent::wants_image) none.
     pub image: Hologram,
@@ -192,13 +198,19 @@ pub trait Agent: Send {
     /// Makes changes and returns an answer for each, in order. No change of a call depends on another change
     /// of the same call.
     ///
-    /// After a crash the same changes come again, although they were made. So an add of an existing object
-    /// changes it to the new image, a repeated rename succeeds, and the deletion of a missing object
-    /// succeeds.
+    /// After a crash the same changes come again, although they were made. So a repeated rename succeeds, and
+    /// the deletion of a missing object succeeds. An add of an existing object is refused, and
+    /// [`Self::existing`] returns the object; with [`ExportedObject::adopts`], the object is changed.
     ///
     /// # Errors
     /// When the system cannot be reached any more: then the results of the changes are unknown.
     fn export(&mut self, changes: &[ExportedObject]) -> Result<Vec<Result<(), Refused>>, AgentError>;
+
+    /// The existing objects that adds of the last export met, with the indexes of these changes. An agent
+    /// whose objects are recognized by their anchor alone has none: it changes an existing object.
+    fn existing(&mut self) -> Vec<(usize, Hologram)> {
+        Vec::new()
+    }
 }
 
 /// A two-way map of attribute names and numbers.

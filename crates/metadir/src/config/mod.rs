@@ -3,6 +3,7 @@
 //! The whole file is checked: all errors are reported together, each with its place.
 
 mod exposure;
+mod joins;
 mod part;
 mod read;
 mod references;
@@ -129,8 +130,22 @@ pub struct AgentConfig {
     /// Reference attributes: they refer to other objects of this connector space by name, or by anchor if
     /// there are no names.
     pub references: Vec<String>,
+    /// What an export does when an object that it would add exists already.
+    pub existing: Existing,
     /// Its place in the file.
     pub span: Range<usize>,
+}
+
+/// What an export does when an object that it would add exists already.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Existing {
+    /// It fails, and the object stays as it is.
+    #[default]
+    Refuse,
+    /// It changes the object if a join rule says that it is the same identity, otherwise it fails.
+    Adopt,
+    /// The object stays as it is, and is reported as a warning.
+    Report,
 }
 
 /// Inbound rules: how connector space objects are projected or joined to metaverse objects.
@@ -147,6 +162,8 @@ pub struct Inbound {
     pub filter: Option<Expression>,
     /// The join rules, in order.
     pub joins: Vec<Join>,
+    /// Whether several objects of the agent may be connected to one metaverse object.
+    pub multiple_connectors: bool,
     /// Whether an object without a join is projected, possibly with a condition.
     pub project: Projection,
     /// The attribute flows.
@@ -167,14 +184,23 @@ pub enum Projection {
 /// A join rule: equal values.
 #[derive(Debug)]
 pub struct Join {
-    /// The attribute of the connector space.
-    pub cs: String,
-    /// The attribute of the metaverse.
-    pub mv: String,
+    /// The values of the connector space object.
+    pub cs: Vec<JoinPart>,
+    /// The values of the metaverse object that they are compared with, in the same order.
+    pub mv: Vec<JoinPart>,
     /// Whether the comparison ignores case.
     pub ignore_case: bool,
     /// The rule is used only if this condition is true.
     pub when: Option<Expression>,
+}
+
+/// A value that a join rule compares.
+#[derive(Debug)]
+pub enum JoinPart {
+    /// The value of an attribute.
+    Attribute(String),
+    /// The result of an expression.
+    Expression(Expression),
 }
 
 /// The source of a value.
@@ -195,8 +221,10 @@ pub struct ImportFlow {
     pub to: usize,
     /// The source of the value.
     pub from: Source,
-    /// Its precedence among the flows into the same attribute: 1 precedes 2.
+    /// Its precedence among the flows into the same attribute: 1 precedes 2; 0 is none.
     pub precedence: u32,
+    /// Its place in the file.
+    pub span: Range<usize>,
 }
 
 /// Outbound rules: how metaverse objects are provisioned to a connector space.
@@ -212,6 +240,8 @@ pub struct Outbound {
     pub dn: Expression,
     /// What happens when an object is deprovisioned.
     pub deprovision: Deprovision,
+    /// After how many seconds a deprovisioned object is deleted, unless it is provisioned again before.
+    pub delete_after_s: Option<u64>,
     /// The attribute flows.
     pub flows: Vec<ExportFlow>,
     /// The attribute flows that apply only when the object is created.
@@ -345,7 +375,8 @@ impl Config {
                 Projection::When(when) => Some(when),
                 Projection::No | Projection::Always => None,
             };
-            named.extend(rules.joins.iter().map(|join| join.cs.as_str()));
+            let joined = rules.joins.iter().flat_map(|join| &join.cs);
+            named.extend(joined.flat_map(JoinPart::uses).map(String::as_str));
             let mut expressions: Vec<&Expression> =
                 [rules.objects.as_ref(), rules.filter.as_ref(), project].into_iter().flatten().collect();
             expressions.extend(rules.joins.iter().filter_map(|join| join.when.as_ref()));

@@ -172,6 +172,25 @@ impl Reader {
         found
     }
 
+    /// A number of days or hours, such as `"90d"` or `"12h"`, in seconds.
+    pub(super) fn duration_s(&mut self, part: &Part<'_>, key: &str) -> Option<u64> {
+        let value = part.table.get(key)?;
+        let text = self.as_text(value, key)?;
+        let units = [('d', 24 * 60 * 60), ('h', 60 * 60)];
+        let seconds = units.iter().find_map(|(unit, seconds)| {
+            let count: u64 = text.strip_suffix(*unit)?.trim().parse().ok()?;
+            (1..=36_500).contains(&count).then_some(count * seconds)
+        });
+        if seconds.is_none() {
+            self.wrong(
+                value.span(),
+                format!("`{key}` is not {text:?}"),
+                "write a number of days or hours: \"90d\", \"12h\"",
+            );
+        }
+        seconds
+    }
+
     pub(super) fn choice<T: Copy>(&mut self, part: &Part<'_>, key: &str, choices: &[(&str, T)]) -> Option<T> {
         let text = self.text(part, key, false)?;
         let found = choices.iter().find(|(name, _)| *name == text);

@@ -9,7 +9,7 @@ use super::exposure::Exposure;
 use super::part::{Part, Reader, names, span_of};
 use super::system::{ANCHORS, SYSTEMS};
 use super::{
-    AgentConfig, Config, Database, Deprovision, Durability, ExportFlow, ImportFlow, Inbound, Join,
+    AgentConfig, Config, Database, Deprovision, Durability, Existing, ExportFlow, ImportFlow, Inbound,
     MetaverseAttribute, MetaverseType, Mistake, Outbound, Projection, RunProfile, Safety, Source, Step,
     StepKind, StoreConfig, Threshold,
 };
@@ -75,7 +75,7 @@ impl Reader {
             .collect();
         let safety = self.safety(&root);
         let runs = self.runs(&root, &agents);
-        self.precedences(&types, &inbound, &root);
+        self.precedences(&types, &inbound);
         self.types_of_agents(&types, &agents, &inbound, &outbound, &root);
         let warnings = Vec::new();
         Some(Config {
@@ -215,7 +215,12 @@ impl Reader {
         self.keys(part, &known);
         let system = (kind.read)(self, part)?;
         self.reference_by_anchor(part, &system, &anchor, &references);
-        Some(AgentConfig { name, system, anchor, references, span: part.span.clone() })
+        let ways = [("refuse", Existing::Refuse), ("adopt", Existing::Adopt), ("report", Existing::Report)];
+        let mut existing = Existing::default();
+        if part.table.get("existing").is_some() {
+            existing = self.choice(part, "existing", &ways).unwrap_or_default();
+        }
+        Some(AgentConfig { name, system, anchor, references, existing, span: part.span.clone() })
     }
 
     fn metaverse_type(&mut self, name: String, part: &Part<'_>, agents: &[AgentConfig]) -> MetaverseType {
@@ -262,7 +267,10 @@ impl Reader {
         types: &[MetaverseType],
         agents: &[AgentConfig],
     ) -> Option<Inbound> {
-        self.keys(part, &["agent", "to", "objects", "filter", "join", "project", "flow"]);
+        self.keys(
+            part,
+            &["agent", "to", "objects", "filter", "join", "multiple_connectors", "project", "flow"],
+        );
         let agent = self.needed_agent(part, agents);
         let to = self.needed_type(part, "to", types);
         let objects = self.expression(part, "objects", "cs");
@@ -275,24 +283,8 @@ impl Reader {
                 _ => self.expression(part, "project", "cs").map_or(Projection::No, Projection::When),
             },
         };
-        let joins: Vec<Join> = self
-            .list(part, "join")
-            .iter()
-            .filter_map(|join| {
-                self.keys(join, &["cs", "mv", "ignore_case", "when"]);
-                let (cs, mv) = (self.text(join, "cs", true), self.text(join, "mv", true));
-                let ignore_case = self.truth(join, "ignore_case").unwrap_or(false);
-                let when = self.expression(join, "when", "cs");
-                let mv = mv?;
-                if let Some(to) = to
-                    && place(&types[to], &mv).is_none()
-                {
-                    self.unknown_attribute(span_of(join, "mv"), &mv, &types[to]);
-                    return None;
-                }
-                Some(Join { cs: cs?, mv, ignore_case, when })
-            })
-            .collect();
+        let joins = self.joins(part, to.map(|to| &types[to]));
+        let multiple_connectors = self.truth(part, "multiple_connectors").unwrap_or(false);
         let flows = self.flows(part, "flow", "cs");
         let mut known = Vec::new();
         for WrittenFlow { to: name, span, from, precedence, .. } in flows {
@@ -303,14 +295,16 @@ impl Reader {
                         && !types[to].attributes[place].several
                     {
                         let what = format!("`{name}` takes one value, and this constant has several");
-                        self.wrong(span, what, "give it one, or make the attribute a list with []");
+                        let help = "give it one, or make the attribute a list with []";
+                        self.wrong(span.clone(), what, help);
                     }
-                    known.push(ImportFlow { to: place, from, precedence: precedence.unwrap_or(0) })
+                    known.push(ImportFlow { to: place, from, precedence: precedence.unwrap_or(0), span })
                 }
                 None => self.unknown_attribute(span, &name, &types[to]),
             }
         }
-        let rules = Inbound { agent: agent?, to: to?, objects, filter, joins, project, flows: known };
+        let (agent, to, flows) = (agent?, to?, known);
+        let rules = Inbound { agent, to, objects, filter, joins, multiple_connectors, project, flows };
         self.references_in(part, &rules, &agents[rules.agent], &types[rules.to]);
         Some(rules)
     }
@@ -334,7 +328,7 @@ impl Reader {
                 "write an expression for the name of the object, such as dn = \"mv.employeeId\"",
             );
         }
-        let deprovision = self.deprovision(part);
+        let (deprovision, delete_after_s) = self.deprovision(part);
         // The attributes that an expression names, with their place.
         let of = |key, expression: &Option<Expression>| {
             let uses = expression.as_ref().map_or(&[][..], Expression::uses);
@@ -366,18 +360,20 @@ impl Reader {
         }
         let initial = flows.pop().unwrap_or_default();
         let flows = flows.pop().unwrap_or_default();
-        let rules = Outbound { agent: agent?, from: from?, when, dn: dn?, deprovision, flows, initial };
+        let (agent, from, dn) = (agent?, from?, dn?);
+        let rules = Outbound { agent, from, when, dn, deprovision, delete_after_s, flows, initial };
         self.references_out(part, &rules, &agents[rules.agent], &types[rules.from]);
         Some(rules)
     }
 
-    /// `"disconnect"`, `"delete"` or `{ disable = { ATTRIBUTE = "value" } }`.
-    fn deprovision(&mut self, part: &Part<'_>) -> Deprovision {
-        let Some(value) = part.table.get("deprovision") else { return Deprovision::Disconnect };
+    /// `"disconnect"`, `"delete"` or `{ disable = { ATTRIBUTE = "value" } }`. The table may have `delete_after`
+    /// too, or alone.
+    fn deprovision(&mut self, part: &Part<'_>) -> (Deprovision, Option<u64>) {
+        let Some(value) = part.table.get("deprovision") else { return (Deprovision::Disconnect, None) };
         let DeValue::Table(table) = value.get_ref() else {
             let kinds = [("disconnect", false), ("delete", true)];
             let help = "\"disconnect\", \"delete\", or { disable = { ATTRIBUTE = \"value\" } }";
-            return match value.get_ref() {
+            let way = match value.get_ref() {
                 DeValue::String(_) => match self.choice(part, "deprovision", &kinds) {
                     Some(true) => Deprovision::Delete,
                     _ => Deprovision::Disconnect,
@@ -387,9 +383,11 @@ impl Reader {
                     Deprovision::Disconnect
                 }
             };
+            return (way, None);
         };
         let way = Part { table, what: "`deprovision`".into(), span: value.span() };
-        self.keys(&way, &["disable"]);
+        self.keys(&way, &["disable", "delete_after"]);
+        let delete_after_s = self.duration_s(&way, "delete_after");
         let mut values = Vec::new();
         if let Some(listed) = self.part(&way, "disable") {
             for (name, value) in listed.table {
@@ -397,11 +395,14 @@ impl Reader {
                 values.extend(text.map(|text| (name.get_ref().to_string(), text)));
             }
         }
+        if values.is_empty() && way.table.get("disable").is_none() && delete_after_s.is_some() {
+            return (Deprovision::Disconnect, delete_after_s);
+        }
         if values.is_empty() {
             let what = "`deprovision` names no value that disables the object";
             self.wrong(value.span(), what, "write { disable = { ATTRIBUTE = \"value\" } }");
         }
-        Deprovision::Disable(values)
+        (Deprovision::Disable(values), delete_after_s)
     }
 
     /// `ATTRIBUTE = "attribute"`, `{ constant = "x" }`, `{ constant = ["x", "y"] }`, `{ expression = "..." }`
@@ -443,30 +444,6 @@ impl Reader {
             flows.extend(from.map(|from| WrittenFlow { to, span, from, from_span, precedence }));
         }
         flows
-    }
-
-    /// Several flows into one attribute must have a precedence; otherwise the order of imports would decide.
-    fn precedences(&mut self, types: &[MetaverseType], inbound: &[Inbound], root: &Part<'_>) {
-        let span = span_of(root, "inbound");
-        for (at, kind) in types.iter().enumerate() {
-            for (place, attribute) in kind.attributes.iter().enumerate() {
-                let rules = inbound.iter().filter(|rules| rules.to == at);
-                let mut ranks: Vec<(u32, usize)> = rules
-                    .flat_map(|rules| rules.flows.iter().map(|flow| (flow, rules.agent)))
-                    .filter(|(flow, _)| flow.to == place)
-                    .map(|(flow, agent)| (flow.precedence, agent))
-                    .collect();
-                ranks.sort_unstable();
-                // Within an agent, the order of the rules in the file decides.
-                if ranks.windows(2).any(|pair| pair[0].0 == pair[1].0 && pair[0].1 != pair[1].1) {
-                    self.wrong(
-                        span.clone(),
-                        format!("several flows into `{}` have the same precedence", attribute.name),
-                        "give each its own, such as { from = \"...\", precedence = 1 }: 1 wins over 2",
-                    );
-                }
-            }
-        }
     }
 
     fn safety(&mut self, root: &Part<'_>) -> Safety {
@@ -582,13 +559,18 @@ impl Reader {
         found
     }
 
-    fn unknown_attribute(&mut self, span: Range<usize>, name: &str, kind: &MetaverseType) {
+    pub(super) fn unknown_attribute(&mut self, span: Range<usize>, name: &str, kind: &MetaverseType) {
         let all: Vec<&str> = kind.attributes.iter().map(|attribute| attribute.name.as_str()).collect();
         let what = format!("`{}` has no attribute `{name}`", kind.name);
         self.wrong(span, what, format!("it has {}", all.join(", ")));
     }
 
-    fn expression(&mut self, part: &Part<'_>, key: &str, root: &'static str) -> Option<Expression> {
+    pub(super) fn expression(
+        &mut self,
+        part: &Part<'_>,
+        key: &str,
+        root: &'static str,
+    ) -> Option<Expression> {
         let source = self.text(part, key, false)?;
         match Expression::parse(&source, root) {
             Ok(expression) => Some(expression),

@@ -1,7 +1,7 @@
 //! Validation of references and of the types of agents.
 
 use super::part::{Part, Reader, span_of};
-use super::{AgentConfig, Inbound, MetaverseType, Outbound, Projection, Source, System};
+use super::{AgentConfig, Inbound, JoinPart, MetaverseType, Outbound, Projection, Source, System};
 use crate::expression::Expression;
 use crate::schema::Type;
 
@@ -43,14 +43,18 @@ impl Reader {
         };
         let joined = rules.joins.iter().filter_map(|join| join.when.as_ref());
         let flowing = rules.flows.iter().filter_map(|flow| of_source(&flow.from));
+        let parts = rules.joins.iter().flat_map(|join| &join.cs).filter_map(JoinPart::expression);
+        let joined = joined.chain(parts);
         let all =
             [&rules.objects, &rules.filter].into_iter().flatten().chain(when).chain(joined).chain(flowing);
         self.not_read(part, all, refers);
-        for join in &rules.joins {
-            let of_type = to.attributes.iter().find(|attribute| attribute.name == join.mv);
-            if refers(&join.cs) || of_type.is_some_and(|attribute| attribute.kind == Type::Reference) {
-                let what =
-                    format!("a join compares values, and `{}` = `{}` are references", join.cs, join.mv);
+        let is_reference = |name: &String| {
+            to.attributes.iter().any(|known| known.name == *name && known.kind == Type::Reference)
+        };
+        for (cs, mv) in rules.joins.iter().flat_map(|join| join.cs.iter().zip(&join.mv)) {
+            let of_cs = matches!(cs, JoinPart::Attribute(name) if refers(name));
+            if of_cs || mv.uses().iter().any(is_reference) {
+                let what = format!("a join compares values, and `{cs}` = `{mv}` are references");
                 self.wrong(span_of(part, "join"), what, "join by an attribute that is none");
             }
         }
@@ -270,6 +274,12 @@ flow = { key = "id", boss = "boss" }
                 "{ disabled = 1 }",
                 31,
                 "unknown key `disabled`",
+            ),
+            (
+                "room = \"\" } }",
+                "room = \"\" }, delete_after = \"3 months\" }",
+                31,
+                "`delete_after` is not \"3 months\"",
             ),
             ("{ disable = { status = \"left\", room = \"\" } }", "\"remove\"", 31, "is not \"remove\""),
             ("from = \"person\"", "from = \"group\"", 32, "has no attribute `boss`"),

@@ -36,7 +36,7 @@ fn an_export_becomes_a_valid_configuration() {
     let counts = import.counts;
     assert_eq!(
         [counts.agents, counts.import_flows, counts.export_flows, counts.joins].map(of),
-        [(1, 3), (9, 9), (9, 10), (3, 4)]
+        [(1, 3), (9, 9), (9, 10), (4, 5)]
     );
     assert_eq!(
         [counts.projections, counts.filters, counts.profiles, counts.scripts].map(of),

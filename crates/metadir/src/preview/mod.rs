@@ -10,7 +10,7 @@ use std::sync::Arc;
 pub(crate) use object::ExplanationInput;
 
 use crate::agent::{Agent, AgentError, Capabilities, ExportedObject, Import, Refused};
-use crate::config::Config;
+use crate::config::{Config, JoinPart};
 use crate::hologram::{Attribute, Hologram};
 use crate::index_key::IndexKey;
 use crate::object::{
@@ -117,7 +117,11 @@ impl Preview {
         for (at, kind) in config.types.iter().enumerate() {
             let mut joins =
                 config.inbound.iter().filter(|rules| rules.to == at).flat_map(|rules| &rules.joins);
-            let key = joins.next().map(|join| inner.name(NameKind::Attribute, &join.mv)).transpose()?;
+            let key = joins.find_map(|join| match join.mv.as_slice() {
+                [JoinPart::Attribute(name)] => Some(name),
+                _ => None,
+            });
+            let key = key.map(|name| inner.name(NameKind::Attribute, name)).transpose()?;
             types.insert(inner.name(NameKind::Type, &kind.name)?, (kind.name.clone(), key.map(Attribute)));
         }
         Ok(Preview { inner, sink, agents, attributes: HashMap::new(), types })
@@ -389,6 +393,8 @@ impl Preview {
                 | Write::Failure { .. }
                 | Write::NewKey(..)
                 | Write::DeletedKey(..)
+                | Write::JoinKeys { .. }
+                | Write::DeleteAt { .. }
                 | Write::Unnamed(_)
                 | Write::Reference(_)
                 | Write::SettledReferences(_)
@@ -475,6 +481,18 @@ impl Store for Preview {
 
     fn mv_with(&mut self, keys: &[Key]) -> Result<Vec<Vec<MvId>>, StoreError> {
         self.inner.mv_with(keys)
+    }
+
+    fn cs_with(&mut self, keys: &[Key]) -> Result<Vec<Vec<CsId>>, StoreError> {
+        self.inner.cs_with(keys)
+    }
+
+    fn deletions(&mut self, until_unix_s: u64, most: usize) -> Result<Vec<(CsId, u64)>, StoreError> {
+        self.inner.deletions(until_unix_s, most)
+    }
+
+    fn has_join_keys(&mut self) -> Result<bool, StoreError> {
+        self.inner.has_join_keys()
     }
 
     fn find(

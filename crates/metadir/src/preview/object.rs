@@ -6,11 +6,12 @@ use super::{shown, shown_of};
 use crate::agent::Names;
 use crate::config::AgentConfig;
 use crate::hologram::Hologram;
-use crate::object::{CsObject, MvObject, State};
+use crate::object::{CsId, CsObject, MvObject, State};
 use crate::rules::{
-    DeprovisionRule, Flow, FlowSource, Formula, InboundRules, OutboundRules, ProjectionRule, Rules,
+    DeprovisionRule, Flow, FlowSource, Formula, InboundRules, OutboundRules, ProjectionRule, Rules, TypeRules,
 };
-use crate::store::{Store, StoreError, value_key};
+use crate::store::{Store, StoreError};
+use crate::synchronize::called;
 
 /// The data for an explanation.
 pub(crate) struct ExplanationInput<'a> {
@@ -39,16 +40,27 @@ impl ExplanationInput<'_> {
     pub(crate) fn explain(&mut self, called: &str, object: &CsObject) -> Result<String, StoreError> {
         let mut lines = Lines::default();
         let agent = self.agent(object.agent);
-        let state = match (object.state, object.mv) {
-            (State::Filtered, _) => "the filter excludes it".into(),
-            (_, Some(mv)) => format!("a connector of object {} of the metaverse", mv.0),
-            (State::Connected | State::Disconnected, None) => "a disconnector".into(),
+        let of = object.mv.map_or_else(String::new, |mv| format!(" of object {} of the metaverse", mv.0));
+        let state = match object.state {
+            State::Filtered => "the filter excludes it".into(),
+            State::Connected => format!("a connector{of}"),
+            State::ExplicitConnector => format!("a connector{of}, joined by an administrator"),
+            State::Deprovisioned if of.is_empty() => {
+                "deprovisioned; its metaverse object is deleted. Provisioning connects it again if a join rule matches"
+                    .into()
+            }
+            State::Deprovisioned => format!("a deprovisioned connector{of}; provisioning connects it again"),
+            State::ExplicitDisconnector => "disconnected by an administrator: it is not synchronized".into(),
+            State::Candidate => "a disconnector".into(),
         };
         lines.add_line(0, format!("{agent}: {called}: {state}"));
         let Some(image) = object.image().cloned() else {
             lines.add_line(1, "it was deleted in its system: it is disconnected from the metaverse");
             return Ok(lines.0);
         };
+        if matches!(object.state, State::Deprovisioned | State::ExplicitDisconnector) {
+            return self.connected(lines, object, None);
+        }
         let rules = self.rules;
         let inbound = match rules.inbound_for(object.agent, &image) {
             Ok(Some(at)) => at,
@@ -62,7 +74,7 @@ impl ExplanationInput<'_> {
             }
         };
         let of = &rules.inbound[inbound];
-        if let Some(filter) = &of.filter {
+        if let Some(filter) = of.filter.as_ref().filter(|_| object.state != State::ExplicitConnector) {
             match filter.holds(&image) {
                 Ok(true) => {
                     lines.add_line(1, format!("filter: {} is true: it is excluded", filter.source()));
@@ -97,25 +109,30 @@ impl ExplanationInput<'_> {
     ) -> Result<Option<Option<MvObject>>, StoreError> {
         let kind = self.rules.types[rules.to].kind;
         for (at, join) in rules.joins.iter().enumerate() {
-            let name = self.names.name(join.cs);
-            let title = format!("join {}: {name}", at + 1);
+            let shown = join.shown(self.names).replace('`', "");
+            let title = format!("join {}: {shown}", at + 1);
             if let Some(when) = &join.when
                 && !matches!(when.holds(image), Ok(true))
             {
                 lines.add_line(1, format!("{title}: not tried, because {} is false", when.source()));
                 continue;
             }
-            let values: Vec<&[u8]> =
-                image.get(join.cs).into_iter().flat_map(|values| values.iter()).collect();
-            let [value] = values.as_slice() else {
-                lines.add_line(1, format!("{title}: not tried, because it has {} values", values.len()));
-                continue;
+            let (key, values) = match (join.key(image), join.values(image)) {
+                (Ok(Some(key)), Ok(Some(values))) => (key, values),
+                (Err(failed), _) | (_, Err(failed)) => {
+                    lines.add_line(1, format!("{title}: {failed}: reported, not joined"));
+                    return Ok(None);
+                }
+                _ => {
+                    lines.add_line(1, format!("{title}: not tried, because it has no single value"));
+                    continue;
+                }
             };
-            let found = self.store.mv_with(&[(join.rule, value_key(value, join.ignore_case))])?;
+            let found = self.store.mv_with(&[key])?;
             let found: Vec<_> = found.into_iter().flatten().collect();
             let mut found = self.store.mv(&found)?;
             found.retain(|object| object.kind == kind);
-            let value = shown_of(name, value);
+            let value = shown_all(&values);
             match found.len() {
                 0 => lines.add_line(1, format!("{title} = {value}: no match")),
                 1 => {
@@ -177,8 +194,10 @@ impl ExplanationInput<'_> {
         };
         let Some(kind) = kind else { return Ok(lines.0) };
         let ids = mv.as_ref().map_or(&[][..], |mv| &mv.connectors);
-        let mut connectors = self.store.cs(ids)?;
-        if connectors.iter().all(|connector| connector.id != object.id) {
+        let (mut connectors, deprovisioned): (Vec<CsObject>, Vec<CsObject>) =
+            self.store.cs(ids)?.into_iter().partition(|connector| connector.state.is_connected());
+        let rests = matches!(object.state, State::Deprovisioned | State::ExplicitDisconnector);
+        if !rests && connectors.iter().all(|connector| connector.id != object.id) {
             connectors.push(object.clone());
         }
         lines.add_line(1, "into the metaverse:");
@@ -231,13 +250,48 @@ impl ExplanationInput<'_> {
             let has = connectors
                 .iter()
                 .find(|connector| connector.agent == outbound.agent && connector.mv.is_some());
-            self.out(&mut lines, outbound, &image, has);
+            let found = match has {
+                Some(_) => None,
+                None => self.found(outbound, kind, &image, &deprovisioned)?,
+            };
+            self.out(&mut lines, outbound, &image, has, found);
         }
         Ok(lines.0)
     }
 
+    /// The object that provisioning connects instead of making a new one, and why.
+    fn found(
+        &mut self,
+        outbound: &OutboundRules,
+        kind: &TypeRules,
+        image: &Hologram,
+        deprovisioned: &[CsObject],
+    ) -> Result<Option<String>, StoreError> {
+        let agent = self.rules.agent(outbound.agent);
+        let called = |object: &CsObject| called(agent, object);
+        if let Some(object) = deprovisioned.iter().find(|object| object.agent == outbound.agent) {
+            return Ok(Some(format!("{} is connected again", called(object))));
+        }
+        let ids: Vec<CsId> = self.store.cs_with(&kind.keys(image))?.into_iter().flatten().collect();
+        let is_of = |object: &CsObject| {
+            let inbound = object.image().and_then(|image| self.rules.correlation(object.agent, image));
+            object.agent == outbound.agent
+                && object.mv.is_none()
+                && inbound.is_some_and(|inbound| self.rules.types[inbound.to].kind == kind.kind)
+        };
+        let found = self.store.cs(&ids)?.into_iter().find(|object| is_of(object));
+        Ok(found.map(|object| format!("a join rule connects {}", called(&object))))
+    }
+
     /// The result for a metaverse object in a connector space.
-    fn out(&self, lines: &mut Lines, rules: &OutboundRules, image: &Hologram, has: Option<&CsObject>) {
+    fn out(
+        &self,
+        lines: &mut Lines,
+        rules: &OutboundRules,
+        image: &Hologram,
+        has: Option<&CsObject>,
+        found: Option<String>,
+    ) {
         let agent = self.agent(rules.agent);
         let condition = rules.when.as_ref().map(|when| (when.holds(image), when.source()));
         let is_wanted = match &condition {
@@ -267,12 +321,16 @@ impl ExplanationInput<'_> {
                 lines.add_line(1, format!("out to {agent}: {what}{why}"));
                 return;
             }
-            (true, None) => lines.add_line(1, format!("out to {agent}: provisioned{why}")),
+            (true, None) => match &found {
+                Some(found) => lines.add_line(1, format!("out to {agent}: {found}{why}")),
+                None => lines.add_line(1, format!("out to {agent}: provisioned{why}")),
+            },
             (true, Some(_)) => lines.add_line(1, format!("out to {agent}: a connector{why}")),
         }
         let named = values_of(&rules.dn, image);
         lines.add_line(2, format!("(name): {named} ({})", rules.dn.source()));
-        let initial = rules.initial.iter().filter(|_| has.is_none()).map(|flow| (flow, ", once"));
+        let initial =
+            rules.initial.iter().filter(|_| has.is_none() && found.is_none()).map(|flow| (flow, ", once"));
         for (flow, once) in rules.flows.iter().map(|flow| (flow, "")).chain(initial) {
             let name = self.names.name(flow.to);
             let text = match flow.values(image) {

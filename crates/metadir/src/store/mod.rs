@@ -15,7 +15,7 @@ pub use sqlite::Sqlite;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use crate::hologram::{Attribute, Damaged, Hash, Hologram};
+use crate::hologram::{Damaged, Hash};
 use crate::index_key::IndexKey;
 use crate::object::{AgentId, CsId, CsObject, MvId, MvObject, PendingImport, Phase, Reference, State};
 
@@ -73,6 +73,8 @@ pub struct Head {
     pub is_exporting: bool,
     /// Whether its name differs from that of the synchronized image.
     pub is_renamed: bool,
+    /// Whether metaverse objects find it by its join keys.
+    pub has_join_keys: bool,
     /// The key of its name.
     pub name: Option<IndexKey>,
 }
@@ -93,7 +95,7 @@ pub struct ReferenceTarget {
     pub id: CsId,
     /// The key of its anchor, once it has one.
     pub anchor: Option<IndexKey>,
-    /// The metaverse object that it is joined to.
+    /// The metaverse object that it is connected to.
     pub mv: Option<MvId>,
     /// Whether its system has it: false while it is provisioned and not yet sent.
     pub is_made: bool,
@@ -125,6 +127,8 @@ pub enum Population {
     Pending,
     /// Those with a change to be sent.
     Exporting,
+    /// Those that metaverse objects find by join keys.
+    Keyed,
 }
 
 /// A kind of name.
@@ -240,6 +244,26 @@ pub trait Store: Send {
     /// When the store fails.
     fn mv_with(&mut self, keys: &[Key]) -> Result<Vec<Vec<MvId>>, StoreError>;
 
+    /// The connector space objects with each of these join keys, in the same order. Only objects that are not
+    /// connected have join keys, see [`Write::JoinKeys`].
+    ///
+    /// # Errors
+    /// When the store fails.
+    fn cs_with(&mut self, keys: &[Key]) -> Result<Vec<Vec<CsId>>, StoreError>;
+
+    /// The deprovisioned objects that are to be deleted until a time, with these times, the earliest first, up
+    /// to a limit.
+    ///
+    /// # Errors
+    /// When the store fails.
+    fn deletions(&mut self, until_unix_s: u64, most: usize) -> Result<Vec<(CsId, u64)>, StoreError>;
+
+    /// Whether any connector space object has join keys.
+    ///
+    /// # Errors
+    /// When the store fails.
+    fn has_join_keys(&mut self) -> Result<bool, StoreError>;
+
     /// The objects with these keys in a connector space, in the same order.
     ///
     /// # Errors
@@ -251,7 +275,8 @@ pub trait Store: Send {
         hashes: &[IndexKey],
     ) -> Result<Vec<Option<ReferenceTarget>>, StoreError>;
 
-    /// The connectors of these metaverse objects, without their images. Each object must occur only once.
+    /// The connectors of these metaverse objects, without their images and without deprovisioned ones. Each
+    /// object must occur only once.
     ///
     /// # Errors
     /// When the store fails.
@@ -370,8 +395,14 @@ pub struct Gauges {
     pub objects: u64,
     /// Connectors: objects that are joined to a metaverse object.
     pub connectors: u64,
-    /// Disconnectors, without the filtered ones.
+    /// Connectors that were joined by an administrator.
+    pub explicit_connectors: u64,
+    /// Disconnectors that each synchronization evaluates again.
     pub disconnectors: u64,
+    /// Disconnectors that were disconnected by an administrator.
+    pub explicit_disconnectors: u64,
+    /// Deprovisioned objects.
+    pub deprovisioned: u64,
     /// Objects that the filter excludes.
     pub filtered: u64,
     /// Pending imports: adds, updates, deletes.
@@ -404,6 +435,22 @@ pub enum Write {
         state: State,
         /// The metaverse object that it is joined to.
         mv: Option<MvId>,
+    },
+    /// The join keys by which metaverse objects find an object; they replace the earlier ones. They are
+    /// deleted when the object is connected, filtered or deleted.
+    JoinKeys {
+        /// The object.
+        id: CsId,
+        /// The keys.
+        keys: Vec<Key>,
+    },
+    /// The time at which a deprovisioned object is to be deleted; none if it is not. The time is dropped when
+    /// the object is no longer deprovisioned.
+    DeleteAt {
+        /// The object.
+        id: CsId,
+        /// The time, seconds since 1970.
+        at_unix_s: Option<u64>,
     },
     /// A connector space object is deleted, together with its references.
     DeletedCs(CsId),
@@ -466,16 +513,6 @@ pub fn value_key(value: &[u8], ignore_case: bool) -> IndexKey {
         (true, Ok(text)) => IndexKey::of(text.to_lowercase().as_bytes()),
         _ => IndexKey::of(value),
     }
-}
-
-/// The values of an attribute as join keys of a rule.
-pub fn keys_of(rule: u32, image: &Hologram, attribute: Attribute, ignore_case: bool) -> Vec<Key> {
-    let values = image.get(attribute);
-    values
-        .into_iter()
-        .flat_map(|values| values.iter())
-        .map(|value| (rule, value_key(value, ignore_case)))
-        .collect()
 }
 
 /// Limit of the references in memory, exceeded only if a single object has more.

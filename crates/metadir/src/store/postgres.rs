@@ -26,7 +26,7 @@ pub(crate) use self::server::{chain, cut, help_of};
 use self::sql::*;
 use super::row::{
     CsRow, connectors_from, counters_of, counters_text, export_from, found, hash_of, head, image_from,
-    key_of, mv_object, not_beyond, reference,
+    key_of, mv_object, not_beyond, reference, seconds,
 };
 use super::standing::{PAGES_AT_ONCE, Pages, page_of, pages_for};
 use super::{
@@ -40,7 +40,9 @@ use crate::object::{AgentId, CsId, CsObject, MvId, MvObject, Reference};
 use crate::postgresql::{Client, Grace};
 
 /// The format of the tables.
-const FORMAT: i64 = 3;
+const FORMAT: i64 = 4;
+/// The oldest format that is upgraded.
+const UPGRADED: i64 = 3;
 /// Number of bytes that are sent at a time.
 const PIECE_BYTES: usize = 1 << 16;
 
@@ -123,6 +125,9 @@ impl Postgres {
             };
             match value("format", &mut self.client)? {
                 Some(FORMAT) => {}
+                Some(UPGRADED) => self.client.batch_execute(&format!(
+                    "BEGIN; {JOIN_KEYS} UPDATE meta SET value = {FORMAT} WHERE name = 'format'; COMMIT"
+                ))?,
                 Some(older) if older < FORMAT => return Err(StoreError::Older(older)),
                 other => return Err(StoreError::Newer(other.unwrap_or_default())),
             }
@@ -134,7 +139,7 @@ impl Postgres {
         }
         // One transaction: all or nothing.
         self.client.batch_execute(&format!(
-            "BEGIN; {made} {SCHEMA} INSERT INTO meta (name, value) VALUES ('format', {FORMAT}); COMMIT"
+            "BEGIN; {made} {SCHEMA} {JOIN_KEYS} INSERT INTO meta (name, value) VALUES ('format', {FORMAT}); COMMIT"
         ))?;
         Ok(())
     }
@@ -216,6 +221,41 @@ impl Postgres {
         })
     }
 
+    /// The numbers that a statement finds for each join key, in ascending order.
+    fn with_keys<T: Ord>(
+        &mut self,
+        select: &'static str,
+        highest: &'static str,
+        keys: &[Key],
+        id: impl Fn(i64) -> T,
+    ) -> Result<Vec<Vec<T>>, StoreError> {
+        let mut found: Vec<Vec<T>> = keys.iter().map(|_| Vec::new()).collect();
+        if keys.is_empty() {
+            return Ok(found);
+        }
+        let mut rules: Vec<u32> = keys.iter().map(|(rule, _)| *rule).collect();
+        rules.sort_unstable();
+        rules.dedup();
+        let mut known = Vec::with_capacity(keys.len());
+        for rule in rules {
+            let of_rule: Vec<usize> = (0..keys.len()).filter(|at| keys[*at].0 == rule).collect();
+            let hashes = of_rule.iter().map(|at| keys[*at].1);
+            known.extend(self.not_beyond(highest, rule, hashes)?.into_iter().map(|place| of_rule[place]));
+        }
+        if known.is_empty() {
+            return Ok(found);
+        }
+        let rules: Vec<i32> = known.iter().map(|at| keys[*at].0 as i32).collect();
+        let hashes: Vec<&[u8]> = known.iter().map(|at| keys[*at].1.as_bytes()).collect();
+        for row in self.query(select, &[&rules, &hashes])? {
+            if let Some(at) = place(&row, known.len())? {
+                found[known[at]].push(id(row.try_get(1)?));
+            }
+        }
+        found.iter_mut().for_each(|ids| ids.sort_unstable());
+        Ok(found)
+    }
+
     /// Sends rows to a COPY.
     fn copy<T>(
         &mut self,
@@ -250,6 +290,12 @@ impl Postgres {
         if !round.deleted_keys.is_empty() {
             let (rules, hashes, mvs) = columns(&round.deleted_keys);
             self.execute(DELETE_KEYS, &[&rules, &hashes, &mvs])?;
+        }
+        if !round.unkeyed.is_empty() {
+            self.execute(DROP_JOIN_KEYS, &[&round.unkeyed])?;
+        }
+        if !round.untimed.is_empty() {
+            self.execute(DROP_DELETIONS, &[&round.untimed])?;
         }
         if !round.deleted_cs.is_empty() {
             self.execute(DELETE_CS, &[&round.deleted_cs])?;
@@ -306,6 +352,16 @@ impl Postgres {
         if !round.new_keys.is_empty() {
             let (rules, hashes, mvs) = columns(&round.new_keys);
             self.execute(ADD_KEYS, &[&rules, &hashes, &mvs])?;
+        }
+        if !round.join_keys.is_empty() {
+            let ids: Vec<i64> = round.join_keys.iter().map(|(_, id)| id.0).collect();
+            let rules: Vec<i32> = round.join_keys.iter().map(|((rule, _), _)| *rule as i32).collect();
+            let hashes: Vec<&[u8]> = round.join_keys.iter().map(|((_, hash), _)| hash.as_bytes()).collect();
+            self.execute(ADD_JOIN_KEYS, &[&ids, &rules, &hashes])?;
+        }
+        if !round.timed.is_empty() {
+            let (ids, times): (Vec<i64>, Vec<i64>) = round.timed.iter().copied().unzip();
+            self.execute(KEEP_DELETIONS, &[&ids, &times])?;
         }
         self.carry_out_references(round)?;
         if !round.failures.is_empty() {
@@ -506,31 +562,21 @@ impl Store for Postgres {
     }
 
     fn mv_with(&mut self, keys: &[Key]) -> Result<Vec<Vec<MvId>>, StoreError> {
-        let mut found = vec![Vec::new(); keys.len()];
-        if keys.is_empty() {
-            return Ok(found);
-        }
-        let mut rules: Vec<u32> = keys.iter().map(|(rule, _)| *rule).collect();
-        rules.sort_unstable();
-        rules.dedup();
-        let mut known = Vec::with_capacity(keys.len());
-        for rule in rules {
-            let of_rule: Vec<usize> = (0..keys.len()).filter(|at| keys[*at].0 == rule).collect();
-            let hashes = of_rule.iter().map(|at| keys[*at].1);
-            known.extend(self.not_beyond(HIGHEST_KEY, rule, hashes)?.into_iter().map(|place| of_rule[place]));
-        }
-        if known.is_empty() {
-            return Ok(found);
-        }
-        let rules: Vec<i32> = known.iter().map(|at| keys[*at].0 as i32).collect();
-        let hashes: Vec<&[u8]> = known.iter().map(|at| keys[*at].1.as_bytes()).collect();
-        for row in self.query(MV_BY_KEY, &[&rules, &hashes])? {
-            if let Some(at) = place(&row, known.len())? {
-                found[known[at]].push(MvId(row.try_get(1)?));
-            }
-        }
-        found.iter_mut().for_each(|ids| ids.sort_unstable());
-        Ok(found)
+        self.with_keys(MV_BY_KEY, HIGHEST_KEY, keys, MvId)
+    }
+
+    fn cs_with(&mut self, keys: &[Key]) -> Result<Vec<Vec<CsId>>, StoreError> {
+        self.with_keys(CS_BY_KEY, HIGHEST_JOIN_KEY, keys, CsId)
+    }
+
+    fn deletions(&mut self, until_unix_s: u64, most: usize) -> Result<Vec<(CsId, u64)>, StoreError> {
+        let rows = self.query(DELETIONS, &[&seconds(until_unix_s), &(most as i64)])?;
+        rows.iter().map(|row| Ok((CsId(row.try_get(0)?), row.try_get::<_, i64>(1)?.max(0) as u64))).collect()
+    }
+
+    fn has_join_keys(&mut self) -> Result<bool, StoreError> {
+        let rows = self.query("SELECT EXISTS (SELECT 1 FROM cs_key)", &[])?;
+        Ok(rows.first().map(|row| row.try_get(0)).transpose()?.unwrap_or_default())
     }
 
     fn find(
@@ -574,6 +620,8 @@ impl Store for Postgres {
         }
         let mut connectors: Vec<i64> = mv_of.keys().copied().collect();
         connectors.sort_unstable();
+        self.load_states(connectors.iter().copied().map(CsId))?;
+        connectors.retain(|id| self.standing.of(CsId(*id)).is_connected());
         let mut links = Vec::with_capacity(connectors.len());
         for row in self.query(LINKS, &[&connectors])? {
             let id: i64 = row.try_get(0)?;

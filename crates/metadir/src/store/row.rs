@@ -73,6 +73,7 @@ pub(super) fn head(
         is_pending: cell.change() != 0,
         is_exporting: cell.is_exporting(),
         is_renamed: cell.change() == 4,
+        has_join_keys: cell.has_join_keys(),
         name,
     }
 }
@@ -105,7 +106,7 @@ pub(super) fn hash_of(id: i64, bytes: Option<&[u8]>) -> Result<Option<Hash>, Sto
 /// A found object, with the first three bytes of its pending export.
 pub(super) fn found(id: i64, anchor: Option<IndexKey>, cell: Cell, export: Option<&[u8]>) -> ReferenceTarget {
     let (is_made, rename) = export.map_or((true, None), PendingExport::beginning);
-    ReferenceTarget { id: CsId(id), anchor, mv: cell.mv(), is_made, rename }
+    ReferenceTarget { id: CsId(id), anchor, mv: cell.connected_to(), is_made, rename }
 }
 
 /// Decodes a stored key.
@@ -205,6 +206,11 @@ pub(super) fn connectors_from(id: i64, bytes: &[u8]) -> Result<Vec<CsId>, StoreE
         connectors.push(CsId(number as i64));
     }
     Ok(connectors)
+}
+
+/// A time for the database.
+pub(super) fn seconds(unix_s: u64) -> i64 {
+    i64::try_from(unix_s).unwrap_or(i64::MAX)
 }
 
 /// The image for the row of an object.

@@ -12,7 +12,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 use self::write::*;
 use super::row::{
     CsRow, connectors_bytes, connectors_from, counters_of, counters_text, export_from, found, head,
-    image_from, mv_object, not_beyond, reference,
+    image_from, mv_object, not_beyond, reference, seconds,
 };
 use super::standing::{Effect, PAGES_AT_ONCE, Pages, page_of, pages_for};
 use super::{
@@ -25,7 +25,9 @@ use crate::index_key::IndexKey;
 use crate::object::{AgentId, CsId, CsObject, MvId, MvObject, PendingImport, Reference};
 
 /// The format of the file.
-const FORMAT: i64 = 3;
+const FORMAT: i64 = 4;
+/// The oldest format that is upgraded.
+const UPGRADED: i64 = 3;
 /// The page size of the file, bytes.
 const PAGE_BYTES: i64 = 8192;
 /// The size of the write-ahead log at which it is checkpointed, bytes.
@@ -82,6 +84,14 @@ CREATE INDEX ref_target ON ref (agent, target);
 CREATE TABLE due (cs INTEGER PRIMARY KEY);
 ";
 
+/// What format 4 has in addition to format 3.
+const JOIN_KEYS: &str = "
+CREATE TABLE cs_key (cs INTEGER, rule INTEGER, hash BLOB, PRIMARY KEY (cs, rule, hash)) WITHOUT ROWID;
+CREATE INDEX cs_key_hash ON cs_key (rule, hash);
+CREATE TABLE deletion (cs INTEGER PRIMARY KEY, at_unix_s INTEGER NOT NULL);
+CREATE INDEX deletion_at ON deletion (at_unix_s, cs);
+";
+
 const CS_COLUMNS: &str = "id, anchor, dn, name, image, export";
 
 /// A store in a file.
@@ -134,10 +144,14 @@ impl Sqlite {
         match format {
             0 => {
                 connection.execute_batch(&format!(
-                    "BEGIN IMMEDIATE; {SCHEMA} PRAGMA user_version = {FORMAT}; COMMIT;"
+                    "BEGIN IMMEDIATE; {SCHEMA} {JOIN_KEYS} PRAGMA user_version = {FORMAT}; COMMIT;"
                 ))?;
             }
             FORMAT => {}
+            UPGRADED => {
+                let upgrade = format!("BEGIN IMMEDIATE; {JOIN_KEYS} PRAGMA user_version = {FORMAT}; COMMIT;");
+                connection.execute_batch(&upgrade).map_err(busy)?;
+            }
             older if older < FORMAT => return Err(StoreError::Older(older)),
             newer => return Err(StoreError::Newer(newer)),
         }
@@ -249,6 +263,32 @@ impl Sqlite {
         keys: impl Iterator<Item = IndexKey>,
     ) -> Result<Vec<usize>, StoreError> {
         not_beyond(keys, || Ok(self.connection.prepare_cached(highest)?.query_row([of], |row| row.get(0))?))
+    }
+
+    /// The numbers that a statement finds for each join key in a table.
+    fn with_keys<T>(
+        &self,
+        select: &str,
+        table: &str,
+        keys: &[Key],
+        id: impl Fn(i64) -> T + Copy,
+    ) -> Result<Vec<Vec<T>>, StoreError> {
+        let mut found: Vec<Vec<T>> = keys.iter().map(|_| Vec::new()).collect();
+        let mut rules: Vec<u32> = keys.iter().map(|(rule, _)| *rule).collect();
+        rules.sort_unstable();
+        rules.dedup();
+        let mut statement = self.connection.prepare_cached(select)?;
+        let highest = format!("SELECT max(hash) FROM {table} WHERE rule = ?1");
+        for rule in rules {
+            let of_rule: Vec<usize> = (0..keys.len()).filter(|at| keys[*at].0 == rule).collect();
+            let hashes = of_rule.iter().map(|at| keys[*at].1);
+            for place in self.not_beyond(&highest, rule, hashes)? {
+                let at = of_rule[place];
+                let rows = statement.query_map(params![rule, keys[at].1], |row| Ok(id(row.get(0)?)))?;
+                found[at] = rows.collect::<Result<Vec<_>, _>>()?;
+            }
+        }
+        Ok(found)
     }
 
     /// The synchronized images of these objects that are not in their own rows.
@@ -442,24 +482,36 @@ impl Store for Sqlite {
     }
 
     fn mv_with(&mut self, keys: &[Key]) -> Result<Vec<Vec<MvId>>, StoreError> {
-        let mut found = vec![Vec::new(); keys.len()];
-        let mut rules: Vec<u32> = keys.iter().map(|(rule, _)| *rule).collect();
-        rules.sort_unstable();
-        rules.dedup();
-        let mut statement = self
-            .connection
-            .prepare_cached("SELECT mv FROM mv_key WHERE rule = ?1 AND hash = ?2 ORDER BY mv")?;
-        for rule in rules {
-            let of_rule: Vec<usize> = (0..keys.len()).filter(|at| keys[*at].0 == rule).collect();
-            let highest = "SELECT max(hash) FROM mv_key WHERE rule = ?1";
-            let hashes = of_rule.iter().map(|at| keys[*at].1);
-            for place in self.not_beyond(highest, rule, hashes)? {
-                let at = of_rule[place];
-                let rows = statement.query_map(params![rule, keys[at].1], |row| Ok(MvId(row.get(0)?)))?;
-                found[at] = rows.collect::<Result<Vec<_>, _>>()?;
-            }
-        }
-        Ok(found)
+        self.with_keys(
+            "SELECT mv FROM mv_key WHERE rule = ?1 AND hash = ?2 ORDER BY mv",
+            "mv_key",
+            keys,
+            MvId,
+        )
+    }
+
+    fn cs_with(&mut self, keys: &[Key]) -> Result<Vec<Vec<CsId>>, StoreError> {
+        self.with_keys(
+            "SELECT cs FROM cs_key WHERE rule = ?1 AND hash = ?2 ORDER BY cs",
+            "cs_key",
+            keys,
+            CsId,
+        )
+    }
+
+    fn deletions(&mut self, until_unix_s: u64, most: usize) -> Result<Vec<(CsId, u64)>, StoreError> {
+        let mut statement = self.connection.prepare_cached(
+            "SELECT cs, at_unix_s FROM deletion WHERE at_unix_s <= ?1 ORDER BY at_unix_s, cs LIMIT ?2",
+        )?;
+        let rows = statement.query_map(params![seconds(until_unix_s), most as i64], |row| {
+            Ok((CsId(row.get(0)?), row.get::<_, i64>(1)?.max(0) as u64))
+        })?;
+        Ok(rows.collect::<Result<_, _>>()?)
+    }
+
+    fn has_join_keys(&mut self) -> Result<bool, StoreError> {
+        let mut statement = self.connection.prepare_cached("SELECT EXISTS (SELECT 1 FROM cs_key)")?;
+        Ok(statement.query_row([], |row| row.get(0))?)
     }
 
     fn find(
@@ -504,6 +556,8 @@ impl Store for Sqlite {
         let mut connectors: Vec<i64> = mv_of.keys().copied().collect();
         connectors.sort_unstable();
         let mut links = Vec::with_capacity(connectors.len());
+        self.load_states(connectors.iter().copied().map(CsId))?;
+        connectors.retain(|id| self.standing.of(CsId(*id)).is_connected());
         for_ids(&self.connection, "SELECT id, agent, anchor, name FROM cs WHERE id", &connectors, |row| {
             let id: i64 = row.get(0)?;
             if let Some(mv) = mv_of.remove(&id) {
@@ -563,7 +617,13 @@ impl Store for Sqlite {
         let connection = &self.connection;
         let mut statements = Statements::new(connection);
         for change in changes {
-            let Effect { image, had_failed, is_there } = self.standing.change(change);
+            let Effect { image, had_failed, drops_keys, drops_time, is_there } = self.standing.change(change);
+            if let Some(id) = Pages::touched(change).filter(|_| drops_time) {
+                connection.prepare_cached("DELETE FROM deletion WHERE cs = ?1")?.execute([id.0])?;
+            }
+            if let Some(id) = Pages::touched(change).filter(|_| drops_keys) {
+                connection.prepare_cached(DROP_JOIN_KEYS)?.execute([id.0])?;
+            }
             match change {
                 Write::NewCs(object) => {
                     change_before(connection, object, image)?;
@@ -590,6 +650,18 @@ impl Store for Sqlite {
                     }
                     connection.prepare_cached("DELETE FROM cs WHERE id = ?1")?.execute([id.0])?;
                     connection.prepare_cached("DELETE FROM ref WHERE cs = ?1")?.execute([id.0])?;
+                }
+                Write::JoinKeys { id, keys } => {
+                    let mut statement = connection.prepare_cached(INSERT_JOIN_KEY)?;
+                    for (rule, hash) in keys.iter().filter(|_| is_there) {
+                        statement.execute(params![id.0, rule, hash])?;
+                    }
+                }
+                Write::DeleteAt { id, at_unix_s } => {
+                    let keep = "INSERT OR REPLACE INTO deletion (cs, at_unix_s) VALUES (?1, ?2)";
+                    if let Some(at) = at_unix_s.filter(|_| is_there) {
+                        connection.prepare_cached(keep)?.execute(params![id.0, seconds(at)])?;
+                    }
                 }
                 Write::Renamed { id, dn, name } => {
                     connection

@@ -26,10 +26,23 @@ pub(super) const PAGES_AT_ONCE: usize = 64;
 const CHANGE: u16 = 0b111;
 const SYNCHRONIZED: u16 = 1 << 3;
 const EXPORTING: u16 = 1 << 4;
+/// The two lower bits of the state; the third one is `STATE_HIGH`.
 const STATE: u16 = 0b11 << 5;
 const THERE: u16 = 1 << 7;
 const FAILED: u16 = 1 << 8;
 const RETRIED: u16 = 1 << 9;
+const STATE_HIGH: u16 = 1 << 10;
+/// Its join keys are stored.
+const KEYED: u16 = 1 << 11;
+
+/// The time of its deletion is stored.
+const TIMED: u16 = 1 << 12;
+
+/// The bits of a state.
+fn state_bits(state: State) -> u16 {
+    let number = state as u16;
+    (number & 0b11) << 5 | (number >> 2) << 10
+}
 
 /// The state of an object.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -43,7 +56,13 @@ impl Cell {
     /// The state of an object that is written whole; a failure in the previous state is kept.
     fn of(object: &CsObject, before: Cell) -> Cell {
         let change = object.pending_import.as_ref().map_or(0, PendingImport::number) as u16;
-        let mut facts = THERE | change | (object.state as u16) << 5 | before.facts & (FAILED | RETRIED);
+        let mut facts = THERE | change | state_bits(object.state) | before.facts & (FAILED | RETRIED);
+        if object.state.has_join_keys() {
+            facts |= before.facts & KEYED;
+        }
+        if object.state == State::Deprovisioned {
+            facts |= before.facts & TIMED;
+        }
         if object.synchronized.is_some() {
             facts |= SYNCHRONIZED;
         }
@@ -70,13 +89,26 @@ impl Cell {
         (self.mv != 0).then_some(MvId(self.mv))
     }
 
+    /// The metaverse object that the object is connected to.
+    pub(super) fn connected_to(self) -> Option<MvId> {
+        self.mv().filter(|_| self.is_connected())
+    }
+
+    pub(super) fn is_connected(self) -> bool {
+        self.state().is_some_and(State::is_connected)
+    }
+
     /// The number of the pending import; 0 is none.
     pub(super) fn change(self) -> i64 {
         i64::from(self.facts & CHANGE)
     }
 
     pub(super) fn state(self) -> Option<State> {
-        State::of(i64::from((self.facts & STATE) >> 5))
+        State::of(i64::from((self.facts & STATE) >> 5 | (self.facts & STATE_HIGH) >> 8))
+    }
+
+    pub(super) fn has_join_keys(self) -> bool {
+        self.state().is_some_and(State::has_join_keys)
     }
 
     pub(super) fn is_synchronized(self) -> bool {
@@ -118,6 +150,7 @@ impl Cell {
                 Population::All => true,
                 Population::Pending => self.facts & (CHANGE | RETRIED) != 0,
                 Population::Exporting => self.is_exporting(),
+                Population::Keyed => self.has_join_keys(),
             }
     }
 
@@ -130,8 +163,14 @@ impl Cell {
         gauges.objects += 1;
         match self.state() {
             Some(State::Connected) => gauges.connectors += 1,
+            Some(State::ExplicitConnector) => {
+                gauges.connectors += 1;
+                gauges.explicit_connectors += 1;
+            }
             Some(State::Filtered) => gauges.filtered += 1,
-            Some(State::Disconnected) | None => gauges.disconnectors += 1,
+            Some(State::Deprovisioned) => gauges.deprovisioned += 1,
+            Some(State::ExplicitDisconnector) => gauges.explicit_disconnectors += 1,
+            Some(State::Candidate) | None => gauges.disconnectors += 1,
         }
         match self.change() {
             1 => gauges.pending_imports[0] += 1,
@@ -188,6 +227,10 @@ pub(super) struct Effect {
     pub(super) image: ImageChange,
     /// Whether a failure was stored.
     pub(super) had_failed: bool,
+    /// Whether the stored join keys are to be deleted.
+    pub(super) drops_keys: bool,
+    /// Whether the stored time of its deletion is to be dropped.
+    pub(super) drops_time: bool,
     /// Whether the object exists.
     pub(super) is_there: bool,
 }
@@ -302,6 +345,8 @@ impl Pages {
             Write::Staged { id, .. }
             | Write::Synchronized { id, .. }
             | Write::DeletedCs(id)
+            | Write::JoinKeys { id, .. }
+            | Write::DeleteAt { id, .. }
             | Write::Failure { id, .. } => Some(*id),
             _ => None,
         }
@@ -310,7 +355,14 @@ impl Pages {
     /// Applies a change to the cell of its object, whose page is in memory.
     pub(super) fn change(&mut self, change: &Write) -> Effect {
         let Some(id) = Pages::touched(change) else {
-            return Effect { image: ImageChange::Same, had_failed: false, is_there: false };
+            let image = ImageChange::Same;
+            return Effect {
+                image,
+                had_failed: false,
+                drops_keys: false,
+                drops_time: false,
+                is_there: false,
+            };
         };
         let before = self.of(id);
         let had = |fact: bool, then: ImageChange| if fact { then } else { ImageChange::Same };
@@ -340,9 +392,11 @@ impl Pages {
                 (after, image)
             }
             Write::Synchronized { state, mv, .. } if before.is_there() => {
-                let kept = before.facts & (THERE | EXPORTING);
+                let keyed = if state.has_join_keys() { KEYED } else { 0 };
+                let timed = if *state == State::Deprovisioned { TIMED } else { 0 };
+                let kept = before.facts & (THERE | EXPORTING | keyed | timed);
                 let is_synchronized = before.has_image();
-                let facts = kept | (*state as u16) << 5 | if is_synchronized { SYNCHRONIZED } else { 0 };
+                let facts = kept | state_bits(*state) | if is_synchronized { SYNCHRONIZED } else { 0 };
                 let after = Cell { facts, mv: mv.map_or(0, |mv| mv.0), ..before };
                 (after, had(before.has_before(), ImageChange::Settled))
             }
@@ -355,12 +409,24 @@ impl Pages {
                 };
                 (Cell { facts: before.facts & !(FAILED | RETRIED) | facts, ..before }, ImageChange::Same)
             }
+            Write::JoinKeys { keys, .. } if before.is_there() => {
+                let keyed = if keys.is_empty() { 0 } else { KEYED };
+                (Cell { facts: before.facts & !KEYED | keyed, ..before }, ImageChange::Same)
+            }
+            Write::DeleteAt { at_unix_s, .. } if before.is_there() => {
+                let timed = if at_unix_s.is_some() { TIMED } else { 0 };
+                (Cell { facts: before.facts & !TIMED | timed, ..before }, ImageChange::Same)
+            }
             _ => (before, ImageChange::Same),
         };
         if after != before {
             self.set(id, after);
         }
-        Effect { image, had_failed: before.has_failed(), is_there: after.is_there() }
+        let is_rekeyed = matches!(change, Write::JoinKeys { .. }) || !after.has(KEYED);
+        let drops_keys = before.has(KEYED) && is_rekeyed;
+        let drops_time = before.has(TIMED) && !after.has(TIMED);
+        let (had_failed, is_there) = (before.has_failed(), after.is_there());
+        Effect { image, had_failed, drops_keys, drops_time, is_there }
     }
 
     /// Visits all pages from a number on, until `visit` ends it. The first read has a given number of pages.
@@ -428,10 +494,14 @@ mod tests {
     #[test]
     fn a_cell_is_read_as_it_was_written() {
         let mut bytes = [0; CELL_BYTES];
-        let cell = Cell { facts: 0x3a5, agent: 70_000, mv: 1 << 50 };
+        let cell = Cell { facts: 0xfa5, agent: 70_000, mv: 1 << 50 };
         cell.write(&mut bytes);
         assert_eq!(Cell::read(&bytes), cell);
         assert_eq!(Cell::read(&[0; CELL_BYTES]), Cell::default());
+        for state in (0..).map_while(State::of) {
+            let facts = THERE | KEYED | RETRIED | state_bits(state);
+            assert_eq!(Cell { facts, ..Cell::default() }.state(), Some(state));
+        }
     }
 
     #[test]

@@ -7,7 +7,7 @@
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::Scope;
 
-use super::exchange::{Loaded, Lookup, Outgoing, Worked, Written};
+use super::exchange::{Known, Loaded, Lookup, Outgoing, Worked, Written};
 use super::work::Work;
 use super::{Settings, Synchronized, batch};
 use crate::agent::Names;
@@ -70,7 +70,7 @@ impl Lookup for &Remote<'_> {
 struct Writing {
     ids: Vec<CsId>,
     written: Written,
-    /// Whether it is written: not if one of its claims belongs to an existing object. Contains the written
+    /// Whether it is written: not if one of its assumptions is wrong. Contains the written
     /// data, so that the thread that allocated the memory frees it.
     is_written: Answer<(bool, Outgoing)>,
     /// Whether the commit includes it and the batches before.
@@ -152,8 +152,7 @@ pub(super) fn run(
             is_stale = false;
             let work = |loaded| {
                 let mut lookup = &remote;
-                Work::new(&mut lookup, rules, names, settings, &ids, foldhash::HashSet::default())
-                    .run(loaded, false)
+                Work::new(&mut lookup, rules, names, settings, &ids, &Known::default()).run(loaded, false)
             };
             let mut worked = work(loaded)?;
             if let Some(before) = writing.take()
@@ -169,7 +168,7 @@ pub(super) fn run(
                 uncommitted = 0;
             }
             let is_written = remote.ask(move |store| {
-                let is_free = outgoing.taken(store)?.is_empty();
+                let is_free = outgoing.unknown(store, &Known::default())?.is_empty();
                 if is_free {
                     outgoing.write(store)?;
                     if is_committed {

@@ -2,14 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use foldhash::{HashSet, HashSetExt as _};
+use foldhash::{HashMap, HashSet, HashSetExt as _};
 
 use super::Synchronized;
 use super::work::Claim;
 use crate::index_key::IndexKey;
 use crate::object::{AgentId, CsId, CsObject, MvId, MvObject};
 use crate::rules::Rules;
-use crate::store::{Key, LookupKey, Store, StoreError, Write, value_key};
+use crate::store::{Key, LookupKey, Store, StoreError, Write};
 
 /// Look-ups that a batch may need during processing, in addition to its loaded data.
 pub(super) trait Lookup {
@@ -58,11 +58,7 @@ impl Loaded {
             // A condition that fails here fails again when the object is processed.
             let inbound = object.image().and_then(|image| rules.inbound_for(object.agent, image).ok()?);
             let (Some(image), Some(inbound)) = (object.image(), inbound) else { continue };
-            for join in &rules.inbound[inbound].joins {
-                if let Some(value) = image.first(join.cs) {
-                    keys.push((join.rule, value_key(value, join.ignore_case)));
-                }
-            }
+            keys.extend(rules.inbound[inbound].joins.iter().filter_map(|join| join.key(image).ok()?));
         }
         keys.sort_unstable();
         keys.dedup();
@@ -78,6 +74,13 @@ impl Loaded {
         let connectors = mvs.iter().flat_map(|mv| &mv.connectors).copied();
         let connectors: Vec<CsId> = connectors.filter(|id| !own.contains(id)).collect();
         Ok(Loaded { keys, found, mvs, connectors: store.cs(&connectors)?, objects })
+    }
+
+    /// Adds the objects that earlier attempts found.
+    pub(super) fn add(&mut self, store: &mut dyn Store, known: &Known) -> Result<(), StoreError> {
+        let ids: Vec<CsId> = known.taken.values().chain(known.found.values().flatten()).copied().collect();
+        self.connectors.extend(store.cs(&ids)?);
+        Ok(())
     }
 
     /// The objects of the batch.
@@ -124,9 +127,31 @@ pub(super) struct Worked {
     pub(super) outgoing: Outgoing,
 }
 
+/// What the processing of a batch assumes not to exist, and what exists.
+#[derive(Debug, Default)]
+pub(super) struct Known {
+    /// Anchors and names, with the existing objects that have them.
+    pub(super) taken: HashMap<(AgentId, Claim), CsId>,
+    /// Join keys, with the objects that are found by them.
+    pub(super) found: HashMap<Key, Vec<CsId>>,
+}
+
+impl Known {
+    pub(super) fn is_empty(&self) -> bool {
+        self.taken.is_empty() && self.found.is_empty()
+    }
+
+    pub(super) fn extend(&mut self, other: Known) {
+        self.taken.extend(other.taken);
+        self.found.extend(other.found);
+    }
+}
+
 /// The writes of a batch.
 pub(super) struct Outgoing {
     pub(super) claims: BTreeMap<AgentId, (Vec<IndexKey>, Vec<IndexKey>)>,
+    /// Join keys that no objects are assumed to have, except the known ones.
+    pub(super) asked: HashSet<Key>,
     pub(super) writes: Vec<Write>,
     pub(super) due: BTreeSet<CsId>,
     /// Targets whose references must be evaluated again.
@@ -134,28 +159,39 @@ pub(super) struct Outgoing {
 }
 
 impl Outgoing {
-    /// Anchors and names of new connectors that belong to existing objects, and that this batch does not
-    /// release.
-    pub(super) fn taken(&self, store: &mut dyn Store) -> Result<Vec<(AgentId, Claim)>, StoreError> {
-        let mut taken = Vec::new();
+    /// What exists although the batch assumed otherwise: objects with the join keys that it asked for, and
+    /// objects with the anchors and names of new connectors, which this batch does not release.
+    pub(super) fn unknown(&self, store: &mut dyn Store, known: &Known) -> Result<Known, StoreError> {
+        let mut unknown = Known::default();
+        let mut asked: Vec<Key> = Vec::new();
+        if !self.asked.is_empty() && store.has_join_keys()? {
+            asked.extend(self.asked.iter().filter(|key| !known.found.contains_key(*key)));
+            asked.sort_unstable();
+        }
+        for (key, found) in asked.iter().zip(store.cs_with(&asked)?) {
+            if !found.is_empty() {
+                unknown.found.insert(*key, found);
+            }
+        }
         for (agent, (anchors, names)) in &self.claims {
             let heads = store.heads(*agent, anchors)?;
-            let known = anchors.iter().zip(heads).filter_map(|(anchor, head)| Some((anchor, head?.id)));
-            taken.extend(known.map(|(anchor, by)| (*agent, Claim::Anchor(*anchor), by)));
+            let anchors = anchors.iter().zip(heads);
+            let anchors = anchors.filter_map(|(anchor, head)| Some((Claim::Anchor(*anchor), head?.id)));
             let found = store.find(*agent, LookupKey::Name, names)?;
-            let known = names.iter().zip(found).filter_map(|(name, found)| Some((name, found?.id)));
-            taken.extend(known.map(|(name, by)| (*agent, Claim::Name(*name), by)));
+            let names = names.iter().zip(found);
+            let names = names.filter_map(|(name, found)| Some((Claim::Name(*name), found?.id)));
+            unknown.taken.extend(anchors.chain(names).map(|(claim, by)| ((*agent, claim), by)));
         }
-        if taken.is_empty() {
-            return Ok(Vec::new());
+        unknown.taken.retain(|claim, _| !known.taken.contains_key(claim));
+        if !unknown.taken.is_empty() {
+            let leaving = self.writes.iter().filter_map(|write| match write {
+                Write::DeletedCs(id) => Some(*id),
+                _ => None,
+            });
+            let leaving: HashSet<CsId> = leaving.collect();
+            unknown.taken.retain(|_, by| !leaving.contains(by));
         }
-        let leaving = self.writes.iter().filter_map(|write| match write {
-            Write::DeletedCs(id) => Some(*id),
-            _ => None,
-        });
-        let leaving: HashSet<CsId> = leaving.collect();
-        let stay = taken.into_iter().filter(|(.., by)| !leaving.contains(by));
-        Ok(stay.map(|(agent, claim, _)| (agent, claim)).collect())
+        Ok(unknown)
     }
 
     /// Writes the batch to the store.

@@ -10,13 +10,23 @@
 
 mod ahead;
 mod arena;
+mod correlate;
 mod exchange;
 mod failed;
+mod finish;
+mod grace;
+mod inbound;
+mod index;
+mod lifecycle;
+mod manual;
 mod outbound;
 mod references;
 mod work;
 
-use self::exchange::{Loaded, LocalStore};
+use self::exchange::{Known, Loaded, LocalStore};
+pub(crate) use self::index::renew;
+pub(crate) use self::lifecycle::called;
+pub(crate) use self::manual::Task;
 pub use self::references::ReferenceValue;
 pub(crate) use self::references::given;
 use self::work::Work;
@@ -97,10 +107,11 @@ pub(crate) fn synchronize(
         }
     }
     references::bring(store, rules, settings.batch_objects, &mut done)?;
+    grace::end(store, rules, settings.now_unix_s, settings.batch_objects, &mut done)?;
     Ok(done)
 }
 
-/// Synchronizes one object, including its deletions.
+/// Synchronizes one object, including its deletions, or carries out another task with it.
 ///
 /// # Errors
 /// When the store fails.
@@ -109,43 +120,62 @@ pub(crate) fn synchronize_one(
     rules: &Rules,
     names: &Names,
     settings: Settings,
+    task: Task,
     object: CsObject,
 ) -> Result<Synchronized, StepError> {
     let mut done = Synchronized::default();
-    batch(store, rules, names, &settings, &mut done, vec![object], true)?;
+    carry_out(store, rules, names, &settings, task, &mut done, vec![object], true)?;
     references::bring(store, rules, settings.batch_objects, &mut done)?;
     Ok(done)
 }
 
 /// Synchronizes a batch of objects and commits it. Returns the objects whose deletions are deferred.
-///
-/// The batch assumes that the anchors and names of new connectors are unused, and checks them at its end with
-/// one query. If one is in use, the batch is processed again with this knowledge.
 fn batch(
     store: &mut dyn Store,
     rules: &Rules,
     names: &Names,
     settings: &Settings,
     done: &mut Synchronized,
+    objects: Vec<CsObject>,
+    may_leave: bool,
+) -> Result<Vec<CsId>, StoreError> {
+    carry_out(store, rules, names, settings, Task::Synchronize, done, objects, may_leave)
+}
+
+/// Carries out a task with a batch of objects and commits it.
+///
+/// The batch assumes that the anchors and names of new connectors are unused, and that no candidates have the
+/// join keys that it asks for. It checks this at its end with one query. If it is wrong, the batch is
+/// processed again with what the query found.
+#[allow(clippy::too_many_arguments, reason = "everything that a batch depends on")]
+fn carry_out(
+    store: &mut dyn Store,
+    rules: &Rules,
+    names: &Names,
+    settings: &Settings,
+    task: Task,
+    done: &mut Synchronized,
     mut objects: Vec<CsObject>,
     may_leave: bool,
 ) -> Result<Vec<CsId>, StoreError> {
     let ids: Vec<CsId> = objects.iter().map(|object| object.id).collect();
     let numbers = store.ids();
-    let mut taken = foldhash::HashSet::default();
+    let mut known = Known::default();
     loop {
-        let loaded = Loaded::of(store, rules, objects)?;
+        let mut loaded = Loaded::of(store, rules, objects)?;
+        loaded.add(store, &known)?;
         let mut here = LocalStore(&mut *store);
-        let work = Work::new(&mut here, rules, names, settings, &numbers, taken.clone());
+        let mut work = Work::new(&mut here, rules, names, settings, &numbers, &known);
+        work.task = task;
         let worked = work.run(loaded, may_leave)?;
-        let more = worked.outgoing.taken(store)?;
+        let more = worked.outgoing.unknown(store, &known)?;
         if more.is_empty() {
             worked.outgoing.write(store)?;
             store.commit()?;
             done.take(worked.done);
             return Ok(worked.leaving);
         }
-        taken.extend(more);
+        known.extend(more);
         objects = store.cs(&ids)?;
     }
 }

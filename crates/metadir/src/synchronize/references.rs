@@ -34,9 +34,8 @@ impl Work<'_> {
         let mut mvs = self.relinked.clone();
         for id in &self.batch {
             let Some(cs) = self.css.get(id) else { continue };
-            let Some((object, mv)) = cs.object.as_ref().and_then(|object| Some((object, object.mv?))) else {
-                continue;
-            };
+            let Some(object) = &cs.object else { continue };
+            let Some(mv) = object.connected_to() else { continue };
             if cs.refers_anew && self.rules.agent(object.agent).is_some_and(|agent| agent.gives_references) {
                 due.insert(*id);
             }
@@ -45,8 +44,7 @@ impl Work<'_> {
             }
         }
         for mv in mvs {
-            let connectors = self.mvs.get(&mv).map_or(&[][..], |mv| &mv.connectors);
-            let objects = connectors.iter().filter_map(|id| self.css.get(id)?.object.as_ref());
+            let objects = self.connected(mv);
             due.extend(objects.filter(|object| refers(self.rules, object)).map(|object| object.id).next());
         }
         due
@@ -58,9 +56,7 @@ impl Work<'_> {
         if !self.has_references {
             return targets;
         }
-        let held = self.relinked.iter().filter_map(|mv| self.mvs.get(mv));
-        let connectors = held.flat_map(|mv| &mv.connectors);
-        let objects = connectors.filter_map(|id| self.css.get(id)?.object.as_ref());
+        let objects = self.relinked.iter().flat_map(|mv| self.connected(*mv));
         let now = objects.filter_map(|object| {
             let agent = self.rules.agent(object.agent).filter(|agent| agent.gives_references)?;
             Some((object.agent, agent.target(object.anchor, object.name)?))
@@ -95,7 +91,7 @@ pub(super) fn bring(
         if due.is_empty() {
             return Ok(());
         }
-        let mut mvs: Vec<MvId> = store.cs(&due)?.iter().filter_map(|object| object.mv).collect();
+        let mut mvs: Vec<MvId> = store.cs(&due)?.iter().filter_map(CsObject::connected_to).collect();
         mvs.sort_unstable();
         mvs.dedup();
         evaluate(store, rules, &mvs, done)?;
@@ -120,8 +116,9 @@ impl MvConnectors {
         let flowing =
             rules.outbound.iter().filter(move |out| out.from == self.kind && !out.references.is_empty());
         flowing.flat_map(move |out| {
+            // As with values, references flow to the first connector of an agent.
             let of_agent = self.connectors.iter().filter(move |object| object.agent == out.agent);
-            of_agent.filter(|object| !is_ending(object)).map(move |object| (out, object))
+            of_agent.filter(|object| !is_ending(object)).take(1).map(move |object| (out, object))
         })
     }
 
@@ -179,7 +176,7 @@ fn evaluate(
         }
     }
     for connector in store.cs(&connectors)? {
-        if let Some(of) = connector.mv.and_then(|mv| held.get_mut(&mv)) {
+        if let Some(of) = connector.connected_to().and_then(|mv| held.get_mut(&mv)) {
             of.connectors.push(connector);
         }
     }
@@ -222,7 +219,7 @@ pub(crate) fn given(
     let Some(object) = object else { return Ok(Vec::new()) };
     let place = rules.types.iter().position(|kind| kind.kind == object.kind);
     let Some(kind) = place else { return Ok(Vec::new()) };
-    let held = [MvConnectors { kind, connectors: store.cs(&object.connectors)? }];
+    let held = [MvConnectors { kind, connectors: connected_of(store, &object.connectors)? }];
     let resolved = resolve(store, rules, &held)?;
     let [held] = &held;
     let mut all = Vec::new();
@@ -233,6 +230,13 @@ pub(crate) fn given(
         }));
     }
     Ok(all)
+}
+
+/// The connected ones of these objects.
+fn connected_of(store: &mut dyn Store, ids: &[CsId]) -> Result<Vec<CsObject>, StoreError> {
+    let mut objects = store.cs(ids)?;
+    objects.retain(|object| object.state.is_connected());
+    Ok(objects)
 }
 
 /// The targets of the references of a part.
@@ -381,7 +385,8 @@ fn required_references(
     let (given, mut waiting) = lead(rules, resolved, held, from);
     let mut wanted = HashMap::new();
     for mv in given.into_iter().flat_map(|(_, mvs)| mvs) {
-        let links = resolved.links.get(&mv).into_iter().flatten().filter(|link| link.agent == out.agent);
+        let links = resolved.links.get(&mv).into_iter().flatten();
+        let links = links.filter(|link| link.agent == out.agent).take(1);
         let there = links.filter_map(|link| Some((agent?.target(link.anchor, link.name)?, link.cs)));
         let before = wanted.len();
         wanted.extend(there);

@@ -63,6 +63,17 @@ impl Store for Counted {
     fn mv_with(&mut self, keys: &[Key]) -> Answer<Vec<Vec<MvId>>> {
         self.store.mv_with(keys)
     }
+    fn cs_with(&mut self, keys: &[Key]) -> Answer<Vec<Vec<CsId>>> {
+        self.store.cs_with(keys)
+    }
+    fn deletions(&mut self, until_unix_s: u64, most: usize) -> Answer<Vec<(CsId, u64)>> {
+        self.store.deletions(until_unix_s, most)
+    }
+
+    fn has_join_keys(&mut self) -> Answer<bool> {
+        self.store.has_join_keys()
+    }
+
     fn find(
         &mut self,
         agent: AgentId,

@@ -213,6 +213,7 @@ fn what_outlives_its_source_is_warned_of() {
         (
             vec![
                 when_is("!has(mv.badge)"),
+                ("badge = \"badge\"\n", "badge = { from = \"badge\", precedence = 2 }\n".into()),
                 (outbound, back("flow = { badge = { from = \"badge\", precedence = 1 } }")),
             ],
             false,
@@ -398,7 +399,7 @@ fn an_object_that_is_there_and_not_joined_is_not_made_again(place: Place) {
     for time in 0..2 {
         let result = try_run(&mut directory, HR, StepKind::DeltaSynchronization).unwrap();
         let [(_, why)] = result.failures.as_slice() else { panic!("{result:?}") };
-        assert!(why.contains("\"2\" is in the connector space already"), "{why}");
+        assert!(why.contains("the name \"2\" is taken by phones \"2\", which belongs to nobody"), "{why}");
         assert_eq!(result.statistics.of("flow-failure"), 1);
         assert_eq!(result.statistics.of("provisioned-add"), if time == 0 { 2 } else { 0 }, "{result:?}");
     }

@@ -49,6 +49,8 @@ fn export(folder: &Scratch, keys: &str) {
         new_dn: None,
         attributes: vec![(Attribute(0), vec![b"2".to_vec()]), (Attribute(1), vec![b"Alan".to_vec()])],
         changed_values: Vec::new(),
+        adopts: true,
+        written: Vec::new(),
         image: Hologram::default(),
     };
     assert_eq!(agent::open(&config, &names).unwrap().export(&[added]).unwrap(), [Ok(())], "{keys}");

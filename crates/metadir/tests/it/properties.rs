@@ -124,7 +124,7 @@ export = {{ deletes = 1000, delete_share = 1.0 }}
             "disconnector-remains",
             "disconnector-filtered",
             // Two badges of one owner are reported each time.
-            "flow-failure",
+            "ambiguous-join",
         ];
         result.statistics.iter().filter(|(name, _)| !quiet.contains(name)).collect()
     }

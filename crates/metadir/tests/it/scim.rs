@@ -257,7 +257,9 @@ fn people_are_made_confirmed_changed_and_deleted() {
 
 #[test]
 fn who_is_there_already_is_taken_over_with_what_else_they_have() {
-    for settings in ["", "bulk = 100"] {
+    const ADOPTS: &str = "existing = \"adopt\"\n[[inbound]]\nagent = \"service\"\nto = \"person\"\njoin = [{ cs = \"userName\", mv = \"login\", ignore_case = true }]";
+    const IN_BULK: &str = "bulk = 100\nexisting = \"adopt\"\n[[inbound]]\nagent = \"service\"\nto = \"person\"\njoin = [{ cs = \"userName\", mv = \"login\", ignore_case = true }]";
+    for settings in [ADOPTS, IN_BULK] {
         let office = Office::new(settings);
         let ada = json!({
             "userName": "ADA", "nickName": "Countess of Lovelace", "title": "old",
@@ -278,6 +280,27 @@ fn who_is_there_already_is_taken_over_with_what_else_they_have() {
             json!([{"type": "work", "value": "ada@plim.example", "primary": true}, {"type": "home", "value": "a@h.example"}])
         );
         assert_eq!(confirm(&mut directory), [("confirmed", 5), ("stage-update", 5)]);
+    }
+}
+
+/// Without a join rule, or unless the configuration says so, nobody is taken over.
+#[test]
+fn who_is_there_already_stays_as_they_are() {
+    for (settings, outcome) in [
+        ("", "completed-export-errors"),
+        ("bulk = 100\nexisting = \"adopt\"", "completed-export-errors"),
+        ("existing = \"report\"", "completed-warnings"),
+    ] {
+        let office = Office::new(settings);
+        office.ask("POST", "/Users", json!({ "userName": "ADA", "title": "old" }));
+        let mut directory = office.open();
+        bring(&mut directory);
+        let result = try_run(&mut directory, SERVICE, StepKind::Export).unwrap();
+        assert_eq!((result.statistics.of("export-add"), result.outcome()), (4, outcome), "{settings}");
+        let [(who, why)] = result.failures.as_slice() else { panic!("{result:?}") };
+        assert!(who == "ada" && why.contains("exists already and is not changed: its `"), "{why}");
+        assert!(why.contains("no join rule of service says that it is the same"), "{why}");
+        assert_eq!(office.user("ADA")["title"], "old");
     }
 }
 
@@ -730,6 +753,8 @@ fn a_group_wins_and_loses_members_one_by_one() {
             dn: String::new(),
             new_dn: None,
             attributes: Vec::new(),
+            adopts: true,
+            written: Vec::new(),
             changed_values: vec![ChangedValues {
                 attribute: attribute("members"),
                 added: vec![bytes(2)],

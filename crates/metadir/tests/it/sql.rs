@@ -199,6 +199,8 @@ impl Open {
             dn: id.into(),
             new_dn: None,
             changed_values: Vec::new(),
+            adopts: true,
+            written: Vec::new(),
             image: all.clone().collect(),
             attributes: if change == Change::Delete { Vec::new() } else { all.collect() },
         }
@@ -261,6 +263,8 @@ fn values_have_one_form_whatever_the_database(place: Place) {
         dn: "1".into(),
         new_dn: None,
         changed_values: Vec::new(),
+        adopts: true,
+        written: Vec::new(),
         attributes: object.image.iter().map(values).collect(),
         image: Hologram::default(),
     };
@@ -666,6 +670,8 @@ fn names_may_hold_any_letter(place: Place) {
         dn: "1".into(),
         new_dn: None,
         changed_values: Vec::new(),
+        adopts: true,
+        written: Vec::new(),
         image: attributes.clone().into_iter().collect(),
         attributes,
     };

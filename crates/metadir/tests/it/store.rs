@@ -32,6 +32,8 @@ over_both_stores! {
     names_are_given_up_and_taken,
     one_process_works_on_it_at_a_time,
     a_large_batch_is_written_whole,
+    only_objects_that_are_not_connected_are_found_by_join_keys,
+    a_deletion_is_due_while_its_object_is_deprovisioned,
 }
 
 const HR: AgentId = AgentId(1);
@@ -61,7 +63,7 @@ fn object(id: i64, agent: AgentId) -> CsObject {
         anchor: Some(IndexKey::of(&id.to_be_bytes())),
         dn: format!("cn={id}"),
         name: name(&format!("cn={id}")),
-        state: State::Disconnected,
+        state: State::Candidate,
         mv: None,
         synchronized: None,
         pending_import: Some(PendingImport::Add(image(&[(1, &[&id.to_be_bytes()])]))),
@@ -129,7 +131,7 @@ fn what_is_written_is_read_back(place: Place) {
         anchor: None,
         dn: "renamed".into(),
         name: name("renamed"),
-        state: State::Disconnected,
+        state: State::Candidate,
         mv: None,
         synchronized: None,
         pending_import: None,
@@ -173,6 +175,7 @@ fn windows_hold_what_they_are_asked_for_in_order(place: Place) {
         .map(|id| CsObject {
             pending_import: (id % 2 == 0).then_some(PendingImport::Delete),
             pending_export: (id % 5 == 0).then(|| export(Change::Add)),
+            state: if id % 4 == 0 { State::ExplicitDisconnector } else { State::Candidate },
             ..object(id, agent_of(id))
         })
         .collect();
@@ -188,12 +191,13 @@ fn windows_hold_what_they_are_asked_for_in_order(place: Place) {
         .collect();
     written(store.as_mut(), &failures);
     for agent in [HR, PHONES, AgentId(3)] {
-        for population in [Population::All, Population::Pending, Population::Exporting] {
+        for population in [Population::All, Population::Pending, Population::Exporting, Population::Keyed] {
             let is_in = |id: &i64| match population {
                 Population::All => true,
                 // Failed synchronizations are tried again, failed exports are not.
                 Population::Pending => id % 2 == 0 || [1, 7].contains(id),
                 Population::Exporting => id % 5 == 0,
+                Population::Keyed => id % 4 != 0,
             };
             let expected: Vec<i64> = (1..=60).filter(|id| agent_of(*id) == agent).filter(is_in).collect();
             for most in [1, 7, 100] {
@@ -235,7 +239,12 @@ fn heads_are_answered_in_the_order_of_the_anchors(place: Place) {
                 pending_export: Some(export(Change::Update)),
                 ..base(3)
             }),
-            Write::NewCs(CsObject { agent: PHONES, anchor: object(1, HR).anchor, ..base(4) }),
+            Write::NewCs(CsObject {
+                agent: PHONES,
+                anchor: object(1, HR).anchor,
+                state: State::Connected,
+                ..base(4)
+            }),
         ],
     );
     let anchor = |id: i64| IndexKey::of(&id.to_be_bytes());
@@ -246,13 +255,20 @@ fn heads_are_answered_in_the_order_of_the_anchors(place: Place) {
         is_pending: false,
         is_exporting: false,
         is_renamed: false,
+        has_join_keys: true,
         name: name(&format!("cn={id}")),
     };
     let second = Head { pending: Some(imported.hash()), is_pending: true, ..head(2) };
     let third = Head { is_pending: true, is_exporting: true, ..head(3) };
     let renamed = PendingImport::Renamed(imported.clone());
     written(store.as_mut(), &[Write::Staged { id: CsId(4), pending: Some(renamed) }]);
-    let fourth = Head { is_renamed: true, pending: Some(imported.hash()), is_pending: true, ..head(4) };
+    let fourth = Head {
+        is_renamed: true,
+        has_join_keys: false,
+        pending: Some(imported.hash()),
+        is_pending: true,
+        ..head(4)
+    };
     assert_eq!(
         store.heads(HR, &[anchor(3), anchor(9), anchor(1), anchor(2), anchor(1)]).unwrap(),
         [Some(third), None, Some(head(1)), Some(second), Some(head(1))]
@@ -504,12 +520,19 @@ fn gauges_count_what_is_there(place: Place) {
         Some(PendingImport::Renamed(some())),
         Some(PendingImport::Delete),
     ];
-    let states = [State::Disconnected, State::Connected, State::Filtered];
+    let states = [
+        State::Candidate,
+        State::Connected,
+        State::Filtered,
+        State::Deprovisioned,
+        State::ExplicitDisconnector,
+        State::ExplicitConnector,
+    ];
     let mut new = Vec::new();
     for id in 1..=24 {
         let at = id as usize;
         new.push(Write::NewCs(CsObject {
-            state: states[if at > 20 { 0 } else { at % 3 }],
+            state: states[if at > 20 { 0 } else { at % 6 }],
             synchronized: at.is_multiple_of(2).then(some),
             pending_import: changes[at % 4].clone(),
             pending_export: at.is_multiple_of(6).then(|| export(Change::Delete)),
@@ -524,8 +547,11 @@ fn gauges_count_what_is_there(place: Place) {
         Gauges {
             objects: 24,
             connectors: 7,
-            disconnectors: 10,
-            filtered: 7,
+            explicit_connectors: 3,
+            disconnectors: 7,
+            explicit_disconnectors: 3,
+            deprovisioned: 3,
+            filtered: 4,
             pending_imports: [6, 6, 6],
             pending_exports: 4,
             failures: 1,
@@ -648,7 +674,8 @@ fn what_is_found_by_an_anchor_or_a_name_is_reported_with_its_links(place: Place)
         let rename = Some(Rename { dn: "other".into(), phase: sent });
         let rename = rename.filter(|_| change == Change::Update);
         let export = PendingExport { phase, rename, ..export(change) };
-        CsObject { pending_export: Some(export), mv: Some(MvId(50 + id % 2)), ..object(id, HR) }
+        let (state, mv) = (State::Connected, Some(MvId(50 + id % 2)));
+        CsObject { pending_export: Some(export), state, mv, ..object(id, HR) }
     };
     let (open, sent) = (Phase::Unapplied, Phase::Unconfirmed);
     let all = [
@@ -658,7 +685,7 @@ fn what_is_found_by_an_anchor_or_a_name_is_reported_with_its_links(place: Place)
         with(4, Change::Update, open, sent),
         with(5, Change::Delete, open, open),
         CsObject { mv: None, ..object(6, HR) },
-        CsObject { mv: Some(MvId(51)), name: None, ..object(7, PHONES) },
+        CsObject { mv: Some(MvId(51)), state: State::Connected, name: None, ..object(7, PHONES) },
     ];
     written(store.as_mut(), &all.clone().map(Write::NewCs));
     let linked = |id: i64| {
@@ -773,6 +800,80 @@ fn a_large_batch_is_written_whole(place: Place) {
     assert!(heads.iter().zip(&all).all(|(head, id)| head.is_some_and(|head| head.id == *id)));
 }
 
+fn only_objects_that_are_not_connected_are_found_by_join_keys(place: Place) {
+    let mut store = place.open();
+    let key = |text: &str| (3, IndexKey::of(text.as_bytes()));
+    let keys =
+        |id, keys: &[&str]| Write::JoinKeys { id: CsId(id), keys: keys.iter().map(|k| key(k)).collect() };
+    let found = |store: &mut dyn Store| -> Vec<Vec<i64>> {
+        let found = store.cs_with(&[key("a"), key("b"), (4, key("a").1)]).unwrap();
+        found.iter().map(|ids| ids.iter().map(|id| id.0).collect()).collect()
+    };
+    let new = |id| CsObject { synchronized: Some(Hologram::default()), ..object(id, HR) };
+    written(store.as_mut(), &(1..=4).map(|id| Write::NewCs(new(id))).collect::<Vec<_>>());
+    let all = [keys(1, &["a"]), keys(2, &["a", "b"]), keys(3, &["b"]), keys(4, &["a"]), keys(9, &["a"])];
+    written(store.as_mut(), &all);
+    assert_eq!(found(store.as_mut()), [vec![1, 2, 4], vec![2, 3], vec![]]);
+    // New keys replace the old ones; whoever is connected, filtered or deleted has none.
+    written(
+        store.as_mut(),
+        &[
+            keys(1, &["b"]),
+            Write::Synchronized { id: CsId(2), state: State::Connected, mv: Some(MvId(1)) },
+            Write::Cs(CsObject { state: State::Filtered, ..new(3) }),
+            Write::DeletedCs(CsId(4)),
+        ],
+    );
+    assert_eq!(found(store.as_mut()), [vec![], vec![1], vec![]]);
+    // A deprovisioned object keeps them, also when it is written in the same batch.
+    let left = CsObject { state: State::Deprovisioned, ..new(1) };
+    written(store.as_mut(), &[Write::Cs(left), keys(1, &["a"]), keys(2, &[])]);
+    assert_eq!(found(store.as_mut()), [vec![1], vec![], vec![]]);
+}
+
+fn a_deletion_is_due_while_its_object_is_deprovisioned(place: Place) {
+    let mut store = place.open();
+    let left = |id| CsObject {
+        state: State::Deprovisioned,
+        synchronized: Some(Hologram::default()),
+        ..object(id, HR)
+    };
+    let at = |id, at_unix_s| Write::DeleteAt { id: CsId(id), at_unix_s };
+    written(store.as_mut(), &(1..=5).map(|id| Write::NewCs(left(id))).collect::<Vec<_>>());
+    written(
+        store.as_mut(),
+        &[
+            at(1, Some(30)),
+            at(2, Some(10)),
+            at(3, Some(20)),
+            at(4, Some(20)),
+            at(5, Some(20)),
+            at(9, Some(1)),
+        ],
+    );
+    assert_eq!(store.deletions(20, 2).unwrap(), [(CsId(2), 10), (CsId(3), 20)]);
+    written(
+        store.as_mut(),
+        &[
+            Write::Cs(CsObject { state: State::Connected, ..left(3) }),
+            Write::Synchronized { id: CsId(4), state: State::Deprovisioned, mv: None },
+            Write::DeletedCs(CsId(5)),
+            at(2, None),
+            at(1, Some(40)),
+        ],
+    );
+    assert_eq!(store.deletions(u64::MAX, 9).unwrap(), [(CsId(4), 20), (CsId(1), 40)]);
+    written(
+        store.as_mut(),
+        &[
+            Write::Cs(left(1)),
+            at(1, Some(50)),
+            Write::Synchronized { id: CsId(4), state: State::Connected, mv: None },
+        ],
+    );
+    assert_eq!(store.deletions(u64::MAX, 9).unwrap(), [(CsId(1), 50)]);
+}
+
 /// Changes of few objects, in any order; the same for each store.
 fn changes(asked: &[(i64, u8, u8)]) -> Vec<Write> {
     let (mut cs, mut mv) = (BTreeSet::new(), BTreeSet::new());
@@ -797,7 +898,11 @@ fn changes(asked: &[(i64, u8, u8)]) -> Vec<Write> {
             0 if cs.insert(*id) => Write::NewCs(object),
             0 | 1 => Write::Cs(object),
             2 => Write::Staged { id: cs_id, pending },
-            3 => Write::Synchronized { id: cs_id, state: State::Connected, mv: Some(mv_id) },
+            3 => {
+                let state =
+                    [State::Connected, State::Candidate, State::Deprovisioned][usize::from(value % 3)];
+                Write::Synchronized { id: cs_id, state, mv: Some(mv_id) }
+            }
             4 => {
                 cs.remove(id);
                 Write::DeletedCs(cs_id)
@@ -822,6 +927,11 @@ fn changes(asked: &[(i64, u8, u8)]) -> Vec<Write> {
             14 if value % 2 == 0 => Write::Due(cs_id),
             14 => Write::Done(cs_id),
             15 => Write::Unnamed(cs_id),
+            16 => {
+                let keys = (0..value % 3).map(|key| (1, IndexKey::of(&[key]))).collect();
+                Write::JoinKeys { id: cs_id, keys }
+            }
+            17 => Write::DeleteAt { id: cs_id, at_unix_s: (value % 2 == 0).then_some(u64::from(*value)) },
             _ => Write::Renamed { id: cs_id, dn: format!("n{id}"), name: name(&format!("n{id}")) },
         });
     }
@@ -836,7 +946,8 @@ fn held(store: &mut dyn Store) -> impl PartialEq + std::fmt::Debug {
         store.cs_after(HR, CsId(0), 100, Population::All).unwrap(),
         store.cs_after(HR, CsId(0), 100, Population::Pending).unwrap(),
         store.mv(&of_mv).unwrap(),
-        store.mv_with(&keys).unwrap(),
+        (store.mv_with(&keys).unwrap(), store.cs_with(&keys).unwrap()),
+        store.deletions(u64::MAX, 9).unwrap(),
         store.gauges(HR).unwrap(),
         store.references(&[1, 2, 3, 4].map(CsId)).unwrap(),
         store.referring(HR, &[IndexKey::of(b"a")]).unwrap(),
@@ -850,7 +961,7 @@ proptest! {
 
     #[test]
     fn every_store_does_the_same(
-        asked in proptest::collection::vec((1i64..5, 0u8..17, any::<u8>()), 1..40),
+        asked in proptest::collection::vec((1i64..5, 0u8..19, any::<u8>()), 1..40),
         batch in 1usize..40,
     ) {
         let Some(place) = Place::postgres() else { return Ok(()) };

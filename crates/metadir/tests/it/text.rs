@@ -242,6 +242,8 @@ impl Text {
             dn: format!("id={id}"),
             new_dn: None,
             changed_values: Vec::new(),
+            adopts: true,
+            written: Vec::new(),
             attributes: attributes.iter().map(of).collect(),
             image: Hologram::default(),
         }

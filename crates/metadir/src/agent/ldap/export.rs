@@ -1,18 +1,18 @@
 //! Changes a directory, with several requests in flight over several connections. Each request is idempotent.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use ldap::dn::Value as NameValue;
-use ldap::message::{
-    Attribute, Change, LdapResult, List, NO_ATTRIBUTES, Operation, Scope, SearchRequest, Value,
-};
+use ldap::message::{Attribute, Change, LdapResult, List, Operation, Scope, SearchRequest, Value};
 use ldap::session::{Outcome, Session, SessionError};
-use ldap::{Dn, Filter, ModifyOperation, ResultCode};
+use ldap::{Dn, Filter, ModifyOperation, Rdn, ResultCode};
 
-use super::super::{AgentError, ExportedObject, Names, Refused};
-use super::connect;
-use crate::config::Ldap as Settings;
+use super::super::{AgentError, ExportedObject, Imported, ImportedObject, Names, Refused};
+use super::entry::{Entries, Entry};
+use super::{Directory, connect};
+use crate::hologram::Hologram;
 use crate::{hologram, object};
 
 /// Requests in flight on a connection. Servers close a connection with far more (1,000 with OpenLDAP), and
@@ -36,6 +36,17 @@ const OBJECT_CLASS: &str = "objectClass";
 struct Job<'a> {
     change: &'a ExportedObject,
     dn: Option<Dn>,
+    /// The naming values of a renamed entry that the rules do not want.
+    unnamed: Unnamed<'a>,
+}
+
+/// What a rename does with the naming values of the old name.
+#[derive(Default)]
+struct Unnamed<'a> {
+    /// Whether the rules want some of them: then the server keeps all.
+    keeps: bool,
+    /// Those that are to be removed, if the server keeps them.
+    removed: Vec<(hologram::Attribute, Cow<'a, [u8]>)>,
 }
 
 /// The request for a change.
@@ -53,30 +64,35 @@ enum ChangeRequest {
     Value(usize),
     Delete,
     Rename,
-    /// Checks whether an entry that cannot be renamed has its new name already.
-    IsRenamed,
+    /// Reads the entry that has the name of an entry that cannot be added, or the new name of one that cannot
+    /// be renamed.
+    Existing,
 }
 
 /// What follows from an answer.
 enum NextAction {
     Ask(ChangeRequest),
     Done(Result<(), Refused>),
+    /// The entry that was to be added exists.
+    Exists(Hologram),
 }
 
 /// Sends changes and returns an answer for each, in order.
 pub(super) fn send(
-    settings: &Settings,
+    directory: &Directory,
     names: &Names,
     sessions: &mut Vec<Session>,
     changes: &[ExportedObject],
+    existing: &mut Vec<(usize, Hologram)>,
 ) -> Result<Vec<Result<(), Refused>>, AgentError> {
-    let jobs: Vec<Job<'_>> =
-        changes.iter().map(|change| Job { change, dn: Dn::parse(&change.dn).ok() }).collect();
+    let settings = &directory.settings;
+    let jobs: Vec<Job<'_>> = changes.iter().map(|change| Job::new(change, names)).collect();
     let connections = changes.len().div_ceil(CHANGES_PER_CONNECTION).min(settings.connections);
     while sessions.len() < connections {
         sessions.push(connect(settings)?);
     }
-    let work = &Work { jobs, names, next: AtomicUsize::new(0), has_failed: AtomicBool::new(false) };
+    let work =
+        &Work { jobs, directory, names, next: AtomicUsize::new(0), has_failed: AtomicBool::new(false) };
     let answered: Vec<Result<Answers, AgentError>> = match &mut sessions[..connections] {
         [session] => vec![work.take_part(session)],
         several => std::thread::scope(|scope| {
@@ -88,19 +104,26 @@ pub(super) fn send(
     };
     let mut answers: Vec<Result<(), Refused>> = vec![Err(Refused("it was not sent".into())); changes.len()];
     for answered in answered {
-        for (at, answer) in answered? {
+        let answered = answered?;
+        for (at, answer) in answered.answers {
             answers[at] = answer;
         }
+        existing.extend(answered.existing);
     }
     Ok(answers)
 }
 
-/// Answers, each with the index of its change.
-type Answers = Vec<(usize, Result<(), Refused>)>;
+/// Answers, and existing entries, each with the index of its change.
+#[derive(Default)]
+struct Answers {
+    answers: Vec<(usize, Result<(), Refused>)>,
+    existing: Vec<(usize, Hologram)>,
+}
 
 /// Changes that are sent over several sessions.
 struct Work<'a> {
     jobs: Vec<Job<'a>>,
+    directory: &'a Directory,
     names: &'a Names,
     /// The index of the next change.
     next: AtomicUsize,
@@ -110,7 +133,7 @@ struct Work<'a> {
 impl Work<'_> {
     /// Sends changes over a session until there are none left.
     fn take_part(&self, session: &mut Session) -> Result<Answers, AgentError> {
-        let mut answers = Vec::new();
+        let mut answers = Answers::default();
         let sent = self.exchange(session, &mut answers);
         if let Err(error) = sent {
             self.has_failed.store(true, Ordering::Relaxed);
@@ -121,6 +144,7 @@ impl Work<'_> {
 
     fn exchange(&self, session: &mut Session, answers: &mut Answers) -> Result<(), SessionError> {
         let mut open: HashMap<u32, (usize, ChangeRequest)> = HashMap::with_capacity(IN_FLIGHT);
+        let mut found: HashMap<u32, ImportedObject> = HashMap::new();
         loop {
             let most = if open.len() <= REFILL_BELOW { IN_FLIGHT } else { 0 };
             while open.len() < most && !self.has_failed.load(Ordering::Relaxed) {
@@ -128,9 +152,12 @@ impl Work<'_> {
                 let Some(job) = self.jobs.get(at) else { break };
                 match job.first() {
                     Some(asking) => {
-                        open.insert(job.send_request(session, self.names, asking)?, (at, asking));
+                        open.insert(
+                            job.send_request(session, self.names, self.directory, asking)?,
+                            (at, asking),
+                        );
                     }
-                    None => answers.push((at, Ok(()))),
+                    None => answers.answers.push((at, Ok(()))),
                 }
             }
             if open.is_empty() {
@@ -138,23 +165,67 @@ impl Work<'_> {
             }
             let message = session.next_response()?;
             // Search entries come before the search result.
+            if let Operation::SearchResultEntry { dn, attributes } = message.operation
+                && let Entry::Done(Imported::Object(object)) =
+                    Entries::new(self.names).read(self.directory, dn, attributes)
+            {
+                found.insert(message.id, object);
+            }
             let Some(result) = message.operation.result() else { continue };
             let Some((at, asking)) = open.remove(&message.id) else { continue };
             let job = &self.jobs[at];
             if result.code == ResultCode::Unavailable {
                 return Err(SessionError::Failed(Box::new(job.outcome(asking, result))));
             }
-            match job.then(self.names, asking, result) {
-                NextAction::Done(answer) => answers.push((at, answer)),
+            match job.then(self.names, asking, result, found.remove(&message.id)) {
+                NextAction::Done(answer) => answers.answers.push((at, answer)),
+                NextAction::Exists(image) => {
+                    answers.answers.push((at, Err(Refused("it exists already".into()))));
+                    answers.existing.push((at, image));
+                }
                 NextAction::Ask(asking) => {
-                    open.insert(job.send_request(session, self.names, asking)?, (at, asking));
+                    open.insert(job.send_request(session, self.names, self.directory, asking)?, (at, asking));
                 }
             }
         }
     }
 }
 
-impl Job<'_> {
+impl<'a> Job<'a> {
+    fn new(change: &'a ExportedObject, names: &Names) -> Job<'a> {
+        let dn = Dn::parse(&change.dn).ok();
+        let new = change.new_dn.as_deref().and_then(|new| Dn::parse(new).ok());
+        let mut unnamed = Unnamed::default();
+        for part in dn.iter().zip(&new).flat_map(|(old, _)| old.rdn()).flat_map(Rdn::parts) {
+            let NameValue::Bytes(value) = &part.value else { continue };
+            let is_same = |other: &&ldap::dn::Part| {
+                other.attribute.eq_ignore_ascii_case(&part.attribute) && other.value == part.value
+            };
+            if new.iter().flat_map(|new| new.rdn()).flat_map(Rdn::parts).any(|other| is_same(&other)) {
+                continue;
+            }
+            let of_part = |(attribute, _): &&(hologram::Attribute, Vec<Vec<u8>>)| {
+                names.name(*attribute).eq_ignore_ascii_case(&part.attribute)
+            };
+            match change.written.iter().find(of_part) {
+                Some((_, values)) if values.iter().any(|wanted| is_like(wanted, value)) => {
+                    unnamed.keeps = true;
+                }
+                written => {
+                    let attribute = written.map(|(attribute, _)| *attribute);
+                    let attribute = attribute.or_else(|| names.attribute(&part.attribute));
+                    let is_replaced = change.attributes.iter().any(|(of, _)| Some(*of) == attribute);
+                    let attribute = attribute.filter(|_| !is_replaced);
+                    unnamed.removed.extend(attribute.map(|of| (of, Cow::Owned(value.clone()))));
+                }
+            }
+        }
+        if !unnamed.keeps {
+            unnamed.removed.clear();
+        }
+        Job { change, dn, unnamed }
+    }
+
     /// The first request; none if there is nothing to do.
     fn first(&self) -> Option<ChangeRequest> {
         match self.change.change {
@@ -167,13 +238,13 @@ impl Job<'_> {
 
     /// The request for an existing entry under its name; none if nothing remains.
     fn modification(&self) -> Option<ChangeRequest> {
-        let is_all = self.change.attributes.is_empty() && self.change.changed_values.is_empty();
+        let is_all = self.change.attributes.is_empty() && self.values().next().is_none();
         (!is_all).then_some(ChangeRequest::Modify { was_add: false, with_values: true })
     }
 
     /// The values to be added or removed, one by one.
     fn values(&self) -> impl Iterator<Item = (ModifyOperation, hologram::Attribute, &[u8])> {
-        self.change.changed_values.iter().flat_map(|changed| {
+        let changed = self.change.changed_values.iter().flat_map(|changed| {
             let added =
                 changed.added.iter().map(|value| (ModifyOperation::Add, changed.attribute, value.as_slice()));
             let removed = changed
@@ -181,16 +252,17 @@ impl Job<'_> {
                 .iter()
                 .map(|value| (ModifyOperation::Delete, changed.attribute, value.as_slice()));
             added.chain(removed)
-        })
+        });
+        let unnamed = self.unnamed.removed.iter();
+        changed.chain(unnamed.map(|(of, value)| (ModifyOperation::Delete, *of, value.as_ref())))
     }
 
     /// The name of the entry at the time of the request.
     fn dn(&self, asking: ChangeRequest) -> &str {
         match (asking, &self.change.new_dn) {
-            (
-                ChangeRequest::Modify { .. } | ChangeRequest::Value(_) | ChangeRequest::IsRenamed,
-                Some(new),
-            ) => new,
+            (ChangeRequest::Modify { .. } | ChangeRequest::Value(_) | ChangeRequest::Existing, Some(new)) => {
+                new
+            }
             _ => &self.change.dn,
         }
     }
@@ -200,6 +272,7 @@ impl Job<'_> {
         &self,
         session: &mut Session,
         names: &Names,
+        directory: &Directory,
         asking: ChangeRequest,
     ) -> Result<u32, SessionError> {
         let dn = self.dn(asking);
@@ -240,15 +313,16 @@ impl Job<'_> {
                     Err(_) => (new.to_string(), None),
                 };
                 let new_superior = superior.as_deref();
-                let request =
-                    Operation::ModifyDnRequest { dn, new_rdn: &rdn, delete_old_rdn: true, new_superior };
+                let delete_old_rdn = !self.unnamed.keeps;
+                let request = Operation::ModifyDnRequest { dn, new_rdn: &rdn, delete_old_rdn, new_superior };
                 session.submit(&request, &[])
             }
-            ChangeRequest::IsRenamed => {
+            ChangeRequest::Existing => {
                 let filter = Filter::everything();
+                let wanted: Vec<&str> = directory.wanted.iter().map(String::as_str).collect();
                 let request = SearchRequest {
                     scope: Scope::Base,
-                    attributes: List::from(&[NO_ATTRIBUTES]),
+                    attributes: List::from(&wanted),
                     ..SearchRequest::subtree(dn, &filter)
                 };
                 session.submit(&Operation::SearchRequest(request), &[])
@@ -298,11 +372,20 @@ impl Job<'_> {
                 }
             }
         }
+        for (attribute, value) in self.unnamed.removed.iter().filter(|_| with_values) {
+            listed.push((ModifyOperation::Delete, names.name(*attribute), vec![Value(value)]));
+        }
         listed
     }
 
     /// What follows from an answer.
-    fn then(&self, names: &Names, asking: ChangeRequest, result: &LdapResult<'_>) -> NextAction {
+    fn then(
+        &self,
+        names: &Names,
+        asking: ChangeRequest,
+        result: &LdapResult<'_>,
+        found: Option<ImportedObject>,
+    ) -> NextAction {
         let or_done =
             |asking: Option<ChangeRequest>| asking.map_or(NextAction::Done(Ok(())), NextAction::Ask);
         let value = |at: usize| or_done((at < self.values().count()).then_some(ChangeRequest::Value(at)));
@@ -312,28 +395,50 @@ impl Job<'_> {
             (ChangeRequest::Modify { with_values: false, .. }, ResultCode::Success) => value(0),
             (ChangeRequest::Value(at), ResultCode::Success) => value(at + 1),
             (ChangeRequest::Value(at), _) if has_come_or_gone => value(at + 1),
-            (ChangeRequest::Rename | ChangeRequest::IsRenamed, ResultCode::Success) => {
-                or_done(self.modification())
+            (ChangeRequest::Rename, ResultCode::Success) => or_done(self.modification()),
+            (ChangeRequest::Existing, ResultCode::Success | ResultCode::NoSuchObject)
+                if self.change.change == object::Change::Add =>
+            {
+                match found {
+                    Some(found) => NextAction::Exists(found.image),
+                    None => {
+                        let why = format!(
+                            "{} exists already, and this account cannot read it: give the account read access",
+                            self.change.dn
+                        );
+                        NextAction::Done(Err(Refused(why)))
+                    }
+                }
             }
+            // It was renamed before, but the answer was lost. Or another entry has the name.
+            (ChangeRequest::Existing, ResultCode::Success) => {
+                match found.is_some_and(|found| self.is_it(&found)) {
+                    true => or_done(self.modification()),
+                    false => NextAction::Done(Err(self.is_taken())),
+                }
+            }
+            (ChangeRequest::Rename, ResultCode::EntryAlreadyExists) => NextAction::Done(Err(self.is_taken())),
             (_, ResultCode::Success) => NextAction::Done(Ok(())),
             (ChangeRequest::Modify { was_add, with_values: true }, _)
-                if has_come_or_gone && !self.change.changed_values.is_empty() =>
+                if has_come_or_gone && self.values().next().is_some() =>
             {
                 match self.modifications(names, was_add, false).is_empty() {
                     true => value(0),
                     false => NextAction::Ask(ChangeRequest::Modify { was_add, with_values: false }),
                 }
             }
-            // It was added before, but the answer was lost.
+            (ChangeRequest::Add, ResultCode::EntryAlreadyExists) if !self.change.adopts => {
+                NextAction::Ask(ChangeRequest::Existing)
+            }
             (ChangeRequest::Add, ResultCode::EntryAlreadyExists) => {
                 let is_all = self.modifications(names, true, true).is_empty();
                 or_done((!is_all).then_some(ChangeRequest::Modify { was_add: true, with_values: true }))
             }
             // It is already deleted.
             (ChangeRequest::Delete, ResultCode::NoSuchObject) => NextAction::Done(Ok(())),
-            (ChangeRequest::Rename, ResultCode::NoSuchObject) => NextAction::Ask(ChangeRequest::IsRenamed),
+            (ChangeRequest::Rename, ResultCode::NoSuchObject) => NextAction::Ask(ChangeRequest::Existing),
             (
-                ChangeRequest::Modify { .. } | ChangeRequest::Value(_) | ChangeRequest::IsRenamed,
+                ChangeRequest::Modify { .. } | ChangeRequest::Value(_) | ChangeRequest::Existing,
                 ResultCode::NoSuchObject,
             ) => {
                 let dn = self.dn(asking);
@@ -342,6 +447,25 @@ impl Job<'_> {
             }
             _ => NextAction::Done(Err(Refused(self.outcome(asking, result).to_string()))),
         }
+    }
+
+    /// Whether an entry is the one that is changed: it has its anchor. Before an import has shown the anchor,
+    /// the values that the rules write are compared.
+    fn is_it(&self, found: &ImportedObject) -> bool {
+        match self.change.anchor {
+            Some(anchor) => found.anchor == anchor,
+            None => self.change.written.iter().all(|(attribute, values)| {
+                found.image.get(*attribute).map_or(values.is_empty(), |of| of.to_vec() == *values)
+            }),
+        }
+    }
+
+    /// Why an entry cannot be renamed.
+    fn is_taken(&self) -> Refused {
+        let new = self.change.new_dn.as_deref().unwrap_or_default();
+        Refused(format!(
+            "another entry has the name {new}: rename or delete that entry, or give this object another name"
+        ))
     }
 
     fn outcome(&self, asking: ChangeRequest, result: &LdapResult<'_>) -> Outcome {
@@ -356,9 +480,17 @@ impl Job<'_> {
             ChangeRequest::Rename => {
                 Operation::ModifyDnRequest { dn, new_rdn: "", delete_old_rdn: true, new_superior: None }
             }
-            ChangeRequest::IsRenamed => Operation::SearchRequest(SearchRequest::subtree(dn, &filter)),
+            ChangeRequest::Existing => Operation::SearchRequest(SearchRequest::subtree(dn, &filter)),
         };
         Outcome::new(&request, result)
+    }
+}
+
+/// Whether two naming values are the same for a directory: most naming attributes ignore case.
+fn is_like(one: &[u8], other: &[u8]) -> bool {
+    match (std::str::from_utf8(one), std::str::from_utf8(other)) {
+        (Ok(one), Ok(other)) => one.to_lowercase() == other.to_lowercase(),
+        _ => one == other,
     }
 }
 

@@ -18,7 +18,7 @@ use ldap::session::{self, Options, Session, SessionError, Trust};
 
 use super::{Agent, AgentError, Capabilities, ExportedObject, Import, Names, Refused};
 use crate::config::{AgentConfig, Ldap as Settings, Password};
-use crate::hologram::Attribute;
+use crate::hologram::{Attribute, Hologram};
 use entry::Entries;
 use since::Since;
 
@@ -34,6 +34,8 @@ pub(super) struct Ldap {
     names: Names,
     /// Sessions of earlier exports, kept for the next ones.
     sessions: Vec<Session>,
+    /// Existing entries that adds of the last export met.
+    existing: Vec<(usize, Hologram)>,
 }
 
 /// The data that the parts of the agent share.
@@ -74,7 +76,12 @@ impl Ldap {
             wanted: requested_attributes(settings, config),
             anchor: anchor.collect(),
         };
-        Ldap { directory: Arc::new(directory), names: names.clone(), sessions: Vec::new() }
+        Ldap {
+            directory: Arc::new(directory),
+            names: names.clone(),
+            sessions: Vec::new(),
+            existing: Vec::new(),
+        }
     }
 }
 
@@ -113,12 +120,18 @@ impl Agent for Ldap {
     }
 
     fn export(&mut self, changes: &[ExportedObject]) -> Result<Vec<Result<(), Refused>>, AgentError> {
-        let answers = export::send(&self.directory.settings, &self.names, &mut self.sessions, changes);
+        self.existing.clear();
+        let Ldap { directory, names, sessions, existing } = self;
+        let answers = export::send(directory, names, sessions, changes, existing);
         if answers.is_err() {
             // Requests that are still in flight on the sessions are abandoned.
             self.sessions.clear();
         }
         answers
+    }
+
+    fn existing(&mut self) -> Vec<(usize, Hologram)> {
+        std::mem::take(&mut self.existing)
     }
 }
 

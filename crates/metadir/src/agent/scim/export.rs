@@ -13,7 +13,7 @@ use super::path::{Path, get, member};
 use super::{ID, Shared, USER_NAME};
 use crate::agent::{AgentError, ChangedValues, ExportedObject, Refused};
 use crate::config::{Resource, Update};
-use crate::hologram::Attribute;
+use crate::hologram::{Attribute, Hologram};
 use crate::object::Change;
 
 type Outcome = Result<(), Refused>;
@@ -52,6 +52,18 @@ impl Shared {
             }
         }
         Ok(outcomes)
+    }
+
+    /// The resources that adds met, with the indexes of these changes.
+    pub(super) fn met(&self, changes: &[ExportedObject]) -> Vec<(usize, Hologram)> {
+        let mut existing = self.existing.lock().unwrap_or_else(PoisonError::into_inner);
+        let met = existing.drain(..).filter_map(|((anchor, dn), image)| {
+            let is_it = |change: &ExportedObject| {
+                change.change == Change::Add && change.anchor == anchor && change.dn == dn
+            };
+            Some((changes.iter().position(is_it)?, image))
+        });
+        met.collect()
     }
 
     fn in_parallel(
@@ -267,6 +279,10 @@ impl Shared {
                 }
             };
         };
+        if change.change == Change::Add && !change.adopts {
+            self.keep_existing(change, &found);
+            return Ok(Err(Refused("the service has it already".into())));
+        }
         let Some(id) = found.get(ID).and_then(Value::as_str).map(String::from) else {
             return Ok(Err(Refused("the service has it without an id".into())));
         };
@@ -278,6 +294,18 @@ impl Shared {
         let data = self.resource(found, values);
         let answer = self.client.send(&Method::PUT, &path, Some(&data))?;
         Ok(made(answer.status, &answer.body))
+    }
+
+    /// Keeps the values of a resource that was to be created and exists.
+    fn keep_existing(&self, change: &ExportedObject, found: &Map<String, Value>) {
+        let resource = Value::Object(found.clone());
+        let of_path = |(attribute, path): &(Attribute, Path)| {
+            let values = path.values(&resource).ok()?;
+            Some((*attribute, values.iter().map(|value| value.as_bytes().to_vec()).collect()))
+        };
+        let image = self.paths.iter().filter_map(of_path).collect();
+        let mut existing = self.existing.lock().unwrap_or_else(PoisonError::into_inner);
+        existing.push(((change.anchor, change.dn.clone()), image));
     }
 
     /// The current resource of a change, found by its id, otherwise by its name.

@@ -22,14 +22,20 @@ use self::import::Pages;
 use self::path::get;
 use super::{Agent, AgentError, Capabilities, ExportedObject, Import, Names, Refused};
 use crate::config::{Resource, Scim as Settings, Update};
-use crate::hologram::Attribute;
+use crate::hologram::{Attribute, Hologram};
+use crate::index_key::IndexKey;
 
 const ID: &str = "id";
 const USER_NAME: &str = "userName";
 
 pub(super) struct Scim {
     shared: Arc<Shared>,
+    /// Existing resources that adds of the last export met.
+    existing: Vec<(usize, Hologram)>,
 }
+
+/// A resource that exists although it was to be created, with the anchor and name of the change.
+type MetResource = ((Option<IndexKey>, String), Hologram);
 
 /// The data that import and export share.
 struct Shared {
@@ -39,6 +45,8 @@ struct Shared {
     connections: usize,
     bulk: usize,
     update: Update,
+    /// Resources that exist although they were to be created, with the anchor and name of the change.
+    existing: std::sync::Mutex<Vec<MetResource>>,
     /// The attributes that are read and written, each with its number.
     paths: Vec<(Attribute, Path)>,
     id: Attribute,
@@ -75,7 +83,9 @@ impl Scim {
         paths.sort_by_key(|(attribute, _)| *attribute);
         let id = names.attribute(ID);
         Ok(Scim {
+            existing: Vec::new(),
             shared: Arc::new(Shared {
+                existing: std::sync::Mutex::default(),
                 client: Client::new(settings)?,
                 resource: settings.resource,
                 page_size: settings.page_size,
@@ -117,7 +127,13 @@ impl Agent for Scim {
     }
 
     fn export(&mut self, changes: &[ExportedObject]) -> Result<Vec<Result<(), Refused>>, AgentError> {
-        self.shared.export(changes)
+        let answers = self.shared.export(changes);
+        self.existing = self.shared.met(changes);
+        answers
+    }
+
+    fn existing(&mut self) -> Vec<(usize, Hologram)> {
+        std::mem::take(&mut self.existing)
     }
 }
 

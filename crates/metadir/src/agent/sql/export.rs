@@ -6,7 +6,8 @@ use super::database::{Database, Fault, Form, Value, quoted};
 use super::shape::{Column, Related, Shape};
 use crate::agent::file::split;
 use crate::agent::{ChangedValues, ExportedObject, Names, Refused, anchor_key};
-use crate::hologram::Attribute;
+use crate::hologram::{Attribute, Hologram};
+use crate::index_key::IndexKey;
 use crate::object::Change;
 
 /// Number of objects per savepoint. If the database refuses one of them, they are written one by one.
@@ -28,6 +29,8 @@ struct Writer<'a> {
     /// The attributes of the anchor.
     anchor: Vec<Option<Attribute>>,
     separator: Option<&'a [u8]>,
+    /// Existing rows that adds met, by the key of their anchor.
+    existing: HashMap<IndexKey, Hologram>,
 }
 
 /// Makes changes and returns an answer for each.
@@ -37,6 +40,7 @@ pub(super) fn export(
     names: &Names,
     separator: Option<&[u8]>,
     changes: &[ExportedObject],
+    existing: &mut Vec<(usize, Hologram)>,
 ) -> Result<Answers, Fault> {
     let columns = shape.columns.iter().enumerate();
     let columns = columns.filter_map(|(at, of)| Some((names.attribute(&of.name)?, Place::Column(at))));
@@ -56,17 +60,21 @@ pub(super) fn export(
         return Err(Fault::Failed(what));
     }
     let anchor = shape.anchor().map(|column| names.attribute(&column.name)).collect();
-    let mut writer = Writer { database, shape, places, anchor, separator };
+    let mut writer = Writer { database, shape, places, anchor, separator, existing: HashMap::new() };
     let written = writer.transaction(changes);
     if written.is_err() {
         // Closing the connection also rolls back what remains.
         let _ = writer.database.run("ROLLBACK");
     }
-    match written {
+    let answers = match written {
         // Deferred constraints fail only at the commit. Separate transactions then show which object it was.
         Err(Fault::Refused(_)) => changes.iter().map(|change| writer.alone(change)).collect(),
         other => other,
+    };
+    for (at, change) in changes.iter().enumerate().filter(|(_, change)| change.change == Change::Add) {
+        existing.extend(change.anchor.and_then(|anchor| Some((at, writer.existing.remove(&anchor)?))));
     }
+    answers
 }
 
 impl Writer<'_> {
@@ -193,7 +201,11 @@ impl Writer<'_> {
             };
             set.push((column, value));
         }
-        if change.change != Change::Add || !self.insert(&key, &set)? {
+        let is_new = change.change == Change::Add && self.insert(&key, &set)?;
+        if change.change == Change::Add && !is_new && !change.adopts {
+            return self.exists(change, &key);
+        }
+        if !is_new {
             self.update(&key, &set)?;
         }
         for (at, values) in related {
@@ -205,6 +217,30 @@ impl Writer<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Refuses an add, and keeps the values of the existing row.
+    fn exists(&mut self, change: &ExportedObject, key: &[(&Column, Value<'_>)]) -> Result<(), Fault> {
+        let mut image: Vec<(Attribute, Vec<Vec<u8>>)> = Vec::with_capacity(change.attributes.len());
+        for (attribute, _) in &change.attributes {
+            let (table, column, condition) = match self.places.get(attribute) {
+                Some(Place::Column(at)) => (&self.shape.table, &self.shape.columns[*at], self.is_key(key, 1)),
+                Some(Place::Related(at)) => {
+                    let related = &self.shape.related[*at];
+                    (&related.table, &related.value, self.same(&related.key, key, 1))
+                }
+                None => continue,
+            };
+            let selected = self.database.selected(&quoted(&column.name), column);
+            let statement = format!("SELECT {selected} FROM {table} WHERE {condition}");
+            let mut values = self.database.values(&statement, column.form, key)?;
+            values.retain(|value| !value.is_empty());
+            image.push((*attribute, values));
+        }
+        if let Some(anchor) = change.anchor {
+            self.existing.insert(anchor, image.into_iter().collect());
+        }
+        Err(Fault::Refused("a row with this anchor exists already".into()))
     }
 
     /// The values of a column after some are added and others removed.

@@ -17,11 +17,14 @@ use self::reading::{Rows, begin};
 use self::shape::{Query, Shape};
 use super::{Agent, AgentError, Capabilities, ExportedObject, Import, Names, Refused};
 use crate::config::{Sql as Settings, SqlDatabase, SqlDelta};
+use crate::hologram::Hologram;
 
 pub(super) struct Sql {
     settings: Settings,
     anchor: Vec<String>,
     names: Names,
+    /// Existing rows that adds of the last export met.
+    existing: Vec<(usize, Hologram)>,
 }
 
 /// The attributes of the table.
@@ -61,7 +64,12 @@ fn writing(settings: &Settings, fault: Fault) -> AgentError {
 
 impl Sql {
     pub(super) fn new(settings: &Settings, anchor: &[String], names: &Names) -> Sql {
-        Sql { settings: settings.clone(), anchor: anchor.to_vec(), names: names.clone() }
+        Sql {
+            settings: settings.clone(),
+            anchor: anchor.to_vec(),
+            names: names.clone(),
+            existing: Vec::new(),
+        }
     }
 
     /// Begins to read: everything, or the changes since a watermark.
@@ -127,7 +135,13 @@ impl Agent for Sql {
         let mut database = connect(&self.settings)?;
         let shape = Shape::read(&self.settings, &self.anchor, database.as_mut()).map_err(failed)?;
         let separator = self.settings.value_separator.as_deref().map(str::as_bytes);
-        export::export(database.as_mut(), &shape, &self.names, separator, changes).map_err(failed)
+        self.existing.clear();
+        let existing = &mut self.existing;
+        export::export(database.as_mut(), &shape, &self.names, separator, changes, existing).map_err(failed)
+    }
+
+    fn existing(&mut self) -> Vec<(usize, Hologram)> {
+        std::mem::take(&mut self.existing)
     }
 }
 

@@ -112,6 +112,7 @@ pub(crate) fn is_attribute_name(name: &str) -> bool {
 }
 
 pub(super) const KEYS: &[&str] = &[
+    "existing",
     "url",
     "start_tls",
     "ca_file",

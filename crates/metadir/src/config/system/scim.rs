@@ -96,6 +96,7 @@ impl Resource {
 }
 
 pub(super) const KEYS: &[&str] = &[
+    "existing",
     "url",
     "token_file",
     "token_env",

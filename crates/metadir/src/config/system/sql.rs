@@ -78,6 +78,7 @@ impl Sql {
 }
 
 pub(super) const KEYS: &[&str] = &[
+    "existing",
     "sqlite",
     "postgres",
     "schema",

@@ -6,6 +6,7 @@ use std::collections::HashSet;
 use crate::hologram::{Attribute, Hologram};
 use crate::index_key::IndexKey;
 use crate::object::{CsId, CsObject, MvId, MvObject, PendingImport, Reference};
+use crate::store::row::seconds;
 use crate::store::standing::{Effect, ImageChange, Pages};
 use crate::store::{Key, Write};
 
@@ -35,6 +36,12 @@ pub(super) struct Round<'a> {
     pub(super) deleted_mv: Vec<i64>,
     pub(super) new_keys: Vec<(Key, MvId)>,
     pub(super) deleted_keys: Vec<(Key, MvId)>,
+    /// Objects whose join keys are deleted, and new join keys of objects.
+    pub(super) unkeyed: Vec<i64>,
+    pub(super) join_keys: Vec<(Key, CsId)>,
+    /// Objects whose deletion is dropped, and objects with the new times of their deletions.
+    pub(super) untimed: Vec<i64>,
+    pub(super) timed: Vec<(i64, i64)>,
     pub(super) unnamed: Vec<i64>,
     pub(super) renamed: Vec<(i64, &'a str, Option<IndexKey>)>,
     pub(super) references: Vec<&'a Reference>,
@@ -51,6 +58,8 @@ enum Touched {
     Failure(CsId),
     Mv(MvId),
     Key(Key, MvId),
+    JoinKeys(CsId),
+    Time(CsId),
     Name(CsId),
     /// One reference of an object, some reference, or all references.
     Reference(CsId, Attribute, IndexKey),
@@ -68,6 +77,8 @@ impl<'a> Round<'a> {
                 Touched::Cs(*id)
             }
             Write::Failure { id, .. } => Touched::Failure(*id),
+            Write::JoinKeys { id, .. } => Touched::JoinKeys(*id),
+            Write::DeleteAt { id, .. } => Touched::Time(*id),
             Write::NewMv(object) | Write::Mv(object) => Touched::Mv(object.id),
             Write::DeletedMv(id) => Touched::Mv(*id),
             Write::NewKey(key, mv) | Write::DeletedKey(key, mv) => Touched::Key(*key, *mv),
@@ -80,14 +91,27 @@ impl<'a> Round<'a> {
         };
         // The kinds of changes that must be made before this one.
         let after = match change {
-            Write::Cs(object) => [Some(Touched::Name(object.id)), None],
-            Write::Renamed { id, .. } | Write::Unnamed(id) => [Some(Touched::Cs(*id)), None],
-            Write::Reference(reference) => [Some(Touched::AllReferences(reference.cs)), None],
-            Write::SettledReferences(id) | Write::UnwantedReferences(id) => {
-                [Some(Touched::SomeReference(*id)), None]
+            Write::Cs(object) => [
+                Some(Touched::Name(object.id)),
+                Some(Touched::JoinKeys(object.id)),
+                Some(Touched::Time(object.id)),
+                None,
+            ],
+            Write::Synchronized { id, .. } => {
+                [Some(Touched::JoinKeys(*id)), Some(Touched::Time(*id)), None, None]
             }
-            Write::DeletedCs(id) => [Some(Touched::SomeReference(*id)), Some(Touched::AllReferences(*id))],
-            _ => [None, None],
+            Write::Renamed { id, .. } | Write::Unnamed(id) => [Some(Touched::Cs(*id)), None, None, None],
+            Write::Reference(reference) => [Some(Touched::AllReferences(reference.cs)), None, None, None],
+            Write::SettledReferences(id) | Write::UnwantedReferences(id) => {
+                [Some(Touched::SomeReference(*id)), None, None, None]
+            }
+            Write::DeletedCs(id) => [
+                Some(Touched::SomeReference(*id)),
+                Some(Touched::AllReferences(*id)),
+                Some(Touched::JoinKeys(*id)),
+                Some(Touched::Time(*id)),
+            ],
+            _ => [None, None, None, None],
         };
         if after.iter().flatten().any(|touched| self.touched.contains(touched)) {
             return false;
@@ -112,7 +136,13 @@ impl<'a> Round<'a> {
 
     /// Adds a change with its effect.
     pub(super) fn take(&mut self, change: &'a Write, effect: Effect) {
-        let Effect { image, had_failed, is_there } = effect;
+        let Effect { image, had_failed, drops_keys, drops_time, is_there } = effect;
+        if let Some(id) = Pages::touched(change).filter(|_| drops_time) {
+            self.untimed.push(id.0);
+        }
+        if let Some(id) = Pages::touched(change).filter(|_| drops_keys) {
+            self.unkeyed.push(id.0);
+        }
         match change {
             Write::Staged { id, .. } | Write::Synchronized { id, .. } | Write::DeletedCs(id) => match image {
                 ImageChange::Kept => self.moved.push(id.0),
@@ -154,6 +184,13 @@ impl<'a> Round<'a> {
                 self.failures.push((id.0, *kind as i16, without_nul(text)));
             }
             Write::Cs(_) | Write::Synchronized { .. } | Write::Failure { .. } => {}
+            Write::JoinKeys { id, keys } => {
+                self.join_keys.extend(keys.iter().filter(|_| is_there).map(|key| (*key, *id)));
+            }
+            Write::DeleteAt { id, at_unix_s } => {
+                let at = at_unix_s.filter(|_| is_there);
+                self.timed.extend(at.map(|at| (id.0, seconds(at))));
+            }
             Write::NewMv(object) => self.new_mv.push(object),
             Write::Mv(object) => self.mv.push(object),
             Write::DeletedMv(id) => self.deleted_mv.push(id.0),

@@ -49,6 +49,14 @@ CREATE INDEX ref_target ON ref (agent, target) INCLUDE (cs);
 CREATE TABLE due (cs bigint PRIMARY KEY);
 ";
 
+/// What format 4 has in addition to format 3.
+pub(super) const JOIN_KEYS: &str = "
+CREATE TABLE cs_key (cs bigint, rule integer, hash bytea, PRIMARY KEY (cs, rule, hash));
+CREATE INDEX cs_key_hash ON cs_key (rule, hash) INCLUDE (cs);
+CREATE TABLE deletion (cs bigint PRIMARY KEY, at_unix_s bigint NOT NULL);
+CREATE INDEX deletion_at ON deletion (at_unix_s, cs);
+";
+
 pub(super) const BATCH: &str = "
 CREATE TEMPORARY TABLE batch_cs (
     id bigint, agent integer, anchor bytea, dn bytea, name bytea, hash bytea, image bytea, export bytea
@@ -108,6 +116,20 @@ pub(super) const HIGHEST_NAME: &str =
     "SELECT name FROM cs WHERE agent = $1 AND name IS NOT NULL ORDER BY agent DESC, name DESC LIMIT 1";
 pub(super) const HIGHEST_KEY: &str =
     "SELECT hash FROM mv_key WHERE rule = $1 ORDER BY rule DESC, hash DESC LIMIT 1";
+pub(super) const HIGHEST_JOIN_KEY: &str =
+    "SELECT hash FROM cs_key WHERE rule = $1 ORDER BY rule DESC, hash DESC LIMIT 1";
+pub(super) const CS_BY_KEY: &str = "SELECT n, found.cs FROM unnest($1::integer[], $2::bytea[]) WITH ORDINALITY AS wanted (rule, hash, n) \
+    CROSS JOIN LATERAL (SELECT cs FROM cs_key WHERE rule = wanted.rule AND hash = wanted.hash OFFSET 0) AS found";
+pub(super) const ADD_JOIN_KEYS: &str = "INSERT INTO cs_key (cs, rule, hash) SELECT * FROM unnest($1::bigint[], $2::integer[], $3::bytea[]) \
+    ON CONFLICT DO NOTHING";
+pub(super) const DROP_JOIN_KEYS: &str =
+    "DELETE FROM cs_key USING unnest($1::bigint[]) AS batch (cs) WHERE cs_key.cs = batch.cs";
+pub(super) const DELETIONS: &str =
+    "SELECT cs, at_unix_s FROM deletion WHERE at_unix_s <= $1 ORDER BY at_unix_s, cs LIMIT $2";
+pub(super) const KEEP_DELETIONS: &str = "INSERT INTO deletion (cs, at_unix_s) SELECT * FROM unnest($1::bigint[], $2::bigint[]) \
+    ON CONFLICT (cs) DO UPDATE SET at_unix_s = excluded.at_unix_s";
+pub(super) const DROP_DELETIONS: &str =
+    "DELETE FROM deletion USING unnest($1::bigint[]) AS batch (cs) WHERE deletion.cs = batch.cs";
 pub(super) const FIND_BY_ANCHOR: &str = find!("anchor");
 pub(super) const FIND_BY_NAME: &str = find!("name");
 pub(super) const REFERENCES: &str = "SELECT cs, attribute, target, agent, state, value FROM unnest($1::bigint[]) AS wanted (wanted) \

@@ -62,7 +62,9 @@ fn no_statement_goes_through_all_of_a_table() {
                 export: None,
             };
             let known = [Write::NewKey(key(id), MvId(id)), Write::Reference(refers), Write::Due(CsId(id))];
-            [Write::NewCs(object(id)), Write::NewMv(person(id))].into_iter().chain(known)
+            let joined = Write::JoinKeys { id: CsId(id), keys: vec![key(id)] };
+            let timed = Write::DeleteAt { id: CsId(id), at_unix_s: Some(id as u64) };
+            [Write::NewCs(object(id)), Write::NewMv(person(id)), joined, timed].into_iter().chain(known)
         })
         .collect();
     store.write(&new).unwrap();
@@ -116,6 +118,11 @@ fn no_statement_goes_through_all_of_a_table() {
         (CS_BY_ID, &[&ids], "cs_pkey"),
         (MV_BY_ID, &[&ids], "mv_pkey"),
         (MV_BY_KEY, &[&rules, &hashes], "mv_key_pkey"),
+        (HIGHEST_JOIN_KEY, &[&agent], "cs_key_hash"),
+        (CS_BY_KEY, &[&rules, &hashes], "cs_key_hash"),
+        (DROP_JOIN_KEYS, &[&ids], "cs_key_pkey"),
+        (DELETIONS, &[&after, &most], "deletion_at"),
+        (DROP_DELETIONS, &[&ids], "deletion_pkey"),
         (UPDATE_CS, &[], "cs_pkey"),
         (FREE_CS, &[], "cs_pkey"),
         (UPDATE_IMAGES, &[], "cs_pkey"),

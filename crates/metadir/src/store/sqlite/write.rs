@@ -14,6 +14,8 @@ pub(super) const INSERT_MV: &str =
     "INSERT INTO mv (id, kind, image, lineage, connectors) VALUES (?1, ?2, ?3, ?4, ?5)";
 pub(super) const UPDATE_MV: &str = "UPDATE mv SET image = ?2, lineage = ?3, connectors = ?4 WHERE id = ?1";
 pub(super) const INSERT_KEY: &str = "INSERT OR IGNORE INTO mv_key (rule, hash, mv) VALUES (?1, ?2, ?3)";
+pub(super) const INSERT_JOIN_KEY: &str = "INSERT OR IGNORE INTO cs_key (cs, rule, hash) VALUES (?1, ?2, ?3)";
+pub(super) const DROP_JOIN_KEYS: &str = "DELETE FROM cs_key WHERE cs = ?1";
 pub(super) const KEEP_BEFORE: &str = "INSERT OR REPLACE INTO before (cs, hash, image) VALUES (?1, ?2, ?3)";
 pub(super) const MOVE_BEFORE: &str =
     "INSERT OR REPLACE INTO before (cs, hash, image) SELECT id, hash, image FROM cs WHERE id = ?1";

@@ -4,6 +4,7 @@ mod delta;
 mod engine;
 mod export;
 mod import;
+mod rename;
 
 use ldap::session::{Options, Server, Session};
 use people::{Base, Format, Population, Sink, write_people};

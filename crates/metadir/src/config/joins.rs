@@ -1,0 +1,221 @@
+//! Reads join rules and the precedence of flows.
+
+use std::ops::Range;
+
+use toml::de::DeValue;
+
+use super::part::{Part, Reader, span_of};
+use super::read::place;
+use super::{Inbound, Join, JoinPart, MetaverseType};
+use crate::expression::Expression;
+
+/// The largest number of values that a join rule compares together.
+const PARTS_MAX: usize = 8;
+
+impl Reader {
+    /// The join rules of an `[[inbound]]`.
+    pub(super) fn joins(&mut self, part: &Part<'_>, to: Option<&MetaverseType>) -> Vec<Join> {
+        let listed = self.list(part, "join");
+        listed.iter().filter_map(|join| self.join(join, to)).collect()
+    }
+
+    fn join(&mut self, part: &Part<'_>, to: Option<&MetaverseType>) -> Option<Join> {
+        self.keys(part, &["cs", "mv", "ignore_case", "when"]);
+        let (cs, mv) = (self.join_parts(part, "cs"), self.join_parts(part, "mv"));
+        let ignore_case = self.truth(part, "ignore_case").unwrap_or(false);
+        let when = self.expression(part, "when", "cs");
+        let (cs, mv) = (cs?, mv?);
+        let mut is_known = true;
+        for name in mv.iter().flat_map(JoinPart::uses) {
+            if let Some(to) = to
+                && place(to, name).is_none()
+            {
+                self.unknown_attribute(span_of(part, "mv"), name, to);
+                is_known = false;
+            }
+        }
+        if cs.len() != mv.len() {
+            let what = format!("a join compares {} values with {}", cs.len(), mv.len());
+            self.wrong(part.span.clone(), what, "give `cs` and `mv` equally many, in the same order");
+            return None;
+        }
+        is_known.then_some(Join { cs, mv, ignore_case, when })
+    }
+
+    /// An attribute, `{ expression = "..." }`, or a list of these.
+    fn join_parts(&mut self, part: &Part<'_>, key: &'static str) -> Option<Vec<JoinPart>> {
+        let help = "write an attribute, { expression = \"...\" }, or a list of these";
+        let Some(value) = part.table.get(key) else {
+            self.wrong(part.span.clone(), format!("{} has no `{key}`", part.what), help);
+            return None;
+        };
+        let values = match value.get_ref() {
+            DeValue::Array(listed) => listed.iter().collect(),
+            _ => vec![value],
+        };
+        if values.is_empty() || values.len() > PARTS_MAX {
+            let what = format!("`{key}` of a join is a list of {} values", values.len());
+            self.wrong(value.span(), what, format!("a join compares 1 to {PARTS_MAX} values"));
+            return None;
+        }
+        let mut parts = Vec::new();
+        for value in &values {
+            match value.get_ref() {
+                DeValue::String(name) => parts.push(JoinPart::Attribute(name.to_string())),
+                DeValue::Table(table) => {
+                    let made = Part { table, what: format!("`{key}` of a join"), span: value.span() };
+                    self.keys(&made, &["expression"]);
+                    if made.table.get("expression").is_none() {
+                        self.wrong(value.span(), format!("{} has no `expression`", made.what), help);
+                    }
+                    parts.extend(self.expression(&made, "expression", key).map(JoinPart::Expression));
+                }
+                _ => self.wrong(value.span(), format!("`{key}` of a join is not an attribute"), help),
+            }
+        }
+        (parts.len() == values.len()).then_some(parts)
+    }
+
+    /// If one of several flows into an attribute has a precedence, each has its own; otherwise the order of
+    /// imports would decide.
+    pub(super) fn precedences(&mut self, types: &[MetaverseType], inbound: &[Inbound]) {
+        for (at, kind) in types.iter().enumerate() {
+            for (place, attribute) in kind.attributes.iter().enumerate() {
+                let rules = inbound.iter().filter(|rules| rules.to == at);
+                let flows: Vec<(u32, usize, Range<usize>)> = rules
+                    .flat_map(|rules| rules.flows.iter().map(|flow| (flow, rules.agent)))
+                    .filter(|(flow, _)| flow.to == place)
+                    .map(|(flow, agent)| (flow.precedence, agent, flow.span.clone()))
+                    .collect();
+                self.ranks(&attribute.name, &flows);
+            }
+        }
+    }
+
+    fn ranks(&mut self, name: &str, flows: &[(u32, usize, Range<usize>)]) {
+        let help = "give each flow its own, such as { from = \"...\", precedence = 1 }: 1 wins over 2";
+        let is_mixed = flows.iter().any(|(rank, ..)| *rank == 0) && flows.iter().any(|(rank, ..)| *rank > 0);
+        for (rank, agent, span) in flows {
+            let what = match rank {
+                0 if is_mixed => {
+                    format!("this flow into `{name}` has no precedence, and another flow into it has one")
+                }
+                rank if is_mixed => {
+                    format!(
+                        "this flow into `{name}` has precedence {rank}, and another flow into it has none"
+                    )
+                }
+                // Within an agent, the order of the rules in the file decides.
+                rank if flows.iter().any(|(other, of, _)| other == rank && of != agent) => {
+                    format!("several flows into `{name}` have the same precedence")
+                }
+                _ => continue,
+            };
+            self.wrong(span.clone(), what, help);
+        }
+    }
+}
+
+impl JoinPart {
+    /// The attributes that it reads.
+    pub fn uses(&self) -> &[String] {
+        match self {
+            JoinPart::Attribute(name) => std::slice::from_ref(name),
+            JoinPart::Expression(expression) => expression.uses(),
+        }
+    }
+
+    /// Its expression, if it has one.
+    pub(super) fn expression(&self) -> Option<&Expression> {
+        match self {
+            JoinPart::Attribute(_) => None,
+            JoinPart::Expression(expression) => Some(expression),
+        }
+    }
+}
+
+impl std::fmt::Display for JoinPart {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            JoinPart::Attribute(name) => f.write_str(name),
+            JoinPart::Expression(expression) => f.write_str(expression.source()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::config::{Config, JoinPart};
+
+    const EXAMPLE: &str = r#"
+[store]
+sqlite = "metadirectory.db"
+[metaverse]
+person.attributes = { id = "text", sn = "text", born = "text", room = "text" }
+[agents.staff]
+type = "delimited"
+path = "staff.csv"
+anchor = "id"
+[agents.phones]
+type = "delimited"
+path = "phones.csv"
+anchor = "key"
+[[inbound]]
+agent = "staff"
+to = "person"
+project = true
+flow = { id = "id", sn = "sn", born = "born", room = { from = "room", precedence = 2 } }
+[[inbound]]
+agent = "phones"
+to = "person"
+join = [
+  { cs = ["name", { expression = "cs.born" }], mv = ["sn", "born"], ignore_case = true },
+  { cs = { expression = "'E' + cs.number" }, mv = "id" },
+]
+flow = { room = { from = "room", precedence = 1 } }
+"#;
+
+    #[test]
+    fn a_join_compares_several_values_and_computed_ones() {
+        let config = Config::parse(EXAMPLE).unwrap();
+        let joins = &config.inbound[1].joins;
+        assert_eq!((joins[0].cs.len(), joins[0].mv.len(), joins[0].ignore_case), (2, 2, true));
+        assert!(matches!(&joins[1].cs[..], [JoinPart::Expression(made)] if made.uses() == ["number"]));
+        assert_eq!(config.only_read(0), ["born", "name", "number", "room"]);
+    }
+
+    #[test]
+    fn what_is_wrong_with_joins_and_precedences_is_reported_with_its_lines() {
+        for (from, to, expected) in [
+            ("mv = [\"sn\", \"born\"]", "mv = \"sn\"", &[(23, "a join compares 2 values with 1")][..]),
+            ("mv = [\"sn\", \"born\"]", "mv = [\"sn\", \"bron\"]", &[(23, "has no attribute `bron`")]),
+            ("mv = \"id\"", "mv = []", &[(24, "is a list of 0 values")]),
+            ("mv = \"id\"", "mv = 3", &[(24, "is not an attribute")]),
+            (", mv = \"id\"", "", &[(24, "has no `mv`")]),
+            (
+                "expression = \"'E' +",
+                "expresion = \"'E' +",
+                &[(24, "has no `expression`"), (24, "unknown key")],
+            ),
+            (
+                "room = { from = \"room\", precedence = 2 }",
+                "room = \"room\"",
+                &[(18, "has no precedence, and another"), (26, "has precedence 1, and another")],
+            ),
+            (
+                "precedence = 2",
+                "precedence = 1",
+                &[(18, "have the same precedence"), (26, "have the same precedence")],
+            ),
+        ] {
+            let text = EXAMPLE.replacen(from, to, 1);
+            assert_ne!(text, EXAMPLE, "{from}");
+            let mistakes = Config::parse(&text).unwrap_err();
+            let line = |at: usize| text[..at].matches('\n').count() + 1;
+            assert_eq!(mistakes.len(), expected.len(), "{to}: {mistakes:?}");
+            for (mistake, (at, what)) in mistakes.iter().zip(expected) {
+                assert!(line(mistake.span.start) == *at && mistake.what.contains(what), "{to}: {mistake:?}");
+            }
+        }
+    }
+}

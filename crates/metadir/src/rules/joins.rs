@@ -1,0 +1,208 @@
+//! Join rules: how a connector space object and a metaverse object are recognized as the same identity.
+
+use super::{FlowSource, Formula, InboundRules, Rules, TypeRules};
+use crate::agent::Names;
+use crate::expression::Failed;
+use crate::hologram::{Attribute, Hologram};
+use crate::index_key::IndexKey;
+use crate::object::AgentId;
+use crate::store::{Key, value_key};
+
+/// Values that identify metaverse objects.
+#[derive(Debug)]
+pub(crate) struct KeyRule {
+    pub(crate) rule: u32,
+    pub(crate) parts: Vec<FlowSource>,
+    pub(crate) ignore_case: bool,
+}
+
+/// The values of a connector space object that are compared with those of a [`KeyRule`].
+#[derive(Debug)]
+pub(crate) struct JoinRule {
+    pub(crate) cs: Vec<FlowSource>,
+    pub(crate) rule: u32,
+    pub(crate) ignore_case: bool,
+    pub(crate) when: Option<Formula>,
+}
+
+/// The attributes of a join rule that is always tried and compares attributes only.
+#[derive(Debug)]
+pub(crate) struct Identity {
+    pub(crate) attributes: Vec<Attribute>,
+    pub(crate) ignore_case: bool,
+}
+
+impl FlowSource {
+    fn all(&self, image: &Hologram) -> Result<Vec<Vec<u8>>, Failed> {
+        Ok(match self {
+            FlowSource::Direct(attribute) => {
+                image.get(*attribute).map(|values| values.to_vec()).unwrap_or_default()
+            }
+            FlowSource::Constant(values) => values.clone(),
+            FlowSource::Formula(formula) => formula.evaluate(image)?,
+        })
+    }
+
+    /// The attribute or expression.
+    pub(crate) fn shown<'a>(&'a self, names: &'a Names) -> &'a str {
+        match self {
+            FlowSource::Direct(attribute) => names.name(*attribute),
+            FlowSource::Constant(_) => "",
+            FlowSource::Formula(formula) => formula.source(),
+        }
+    }
+}
+
+/// The key of several values.
+fn key_of(values: &[Vec<u8>], ignore_case: bool) -> IndexKey {
+    if let [value] = values {
+        return value_key(value, ignore_case);
+    }
+    let folded: Vec<Vec<u8>> = values
+        .iter()
+        .map(|value| match (ignore_case, std::str::from_utf8(value)) {
+            (true, Ok(text)) => text.to_lowercase().into_bytes(),
+            _ => value.clone(),
+        })
+        .collect();
+    IndexKey::of_parts(folded.iter().map(Vec::as_slice))
+}
+
+impl JoinRule {
+    /// The attributes that identify an object; none if the rule has a condition or an expression.
+    pub(crate) fn identity(&self) -> Option<Identity> {
+        let attribute = |part: &FlowSource| match part {
+            FlowSource::Direct(attribute) => Some(*attribute),
+            FlowSource::Constant(_) | FlowSource::Formula(_) => None,
+        };
+        let attributes = self.cs.iter().map(attribute).collect::<Option<_>>()?;
+        self.when.is_none().then_some(Identity { attributes, ignore_case: self.ignore_case })
+    }
+
+    /// Whether the rule is used for an object.
+    ///
+    /// # Errors
+    /// When the condition fails.
+    pub(crate) fn is_tried(&self, image: &Hologram) -> Result<bool, Failed> {
+        self.when.as_ref().map_or(Ok(true), |when| when.holds(image))
+    }
+
+    /// The values of an object; none unless each part has exactly one.
+    ///
+    /// # Errors
+    /// When an expression fails.
+    pub(crate) fn values(&self, image: &Hologram) -> Result<Option<Vec<Vec<u8>>>, Failed> {
+        let mut values = Vec::with_capacity(self.cs.len());
+        for part in &self.cs {
+            match <[Vec<u8>; 1]>::try_from(part.all(image)?) {
+                Ok([value]) => values.push(value),
+                Err(_) => return Ok(None),
+            }
+        }
+        Ok(Some(values))
+    }
+
+    /// The key of an object; none unless each part has exactly one value.
+    ///
+    /// # Errors
+    /// When an expression fails.
+    pub(crate) fn key(&self, image: &Hologram) -> Result<Option<Key>, Failed> {
+        // Most rules compare one attribute, whose value need not be copied.
+        if let [FlowSource::Direct(attribute)] = self.cs.as_slice() {
+            let values = image.get(*attribute).filter(|values| values.count() == 1);
+            let value = values.and_then(|values| values.iter().next());
+            return Ok(value.map(|value| (self.rule, value_key(value, self.ignore_case))));
+        }
+        Ok(self.values(image)?.map(|values| (self.rule, key_of(&values, self.ignore_case))))
+    }
+
+    /// The compared attributes and expressions, for messages.
+    pub(crate) fn shown(&self, names: &Names) -> String {
+        let parts: Vec<String> = self.cs.iter().map(|part| format!("`{}`", part.shown(names))).collect();
+        parts.join(" and ")
+    }
+}
+
+impl KeyRule {
+    /// Adds the keys of an image. A rule of one part has a key for each value; a rule of several parts has
+    /// one key, if each part has exactly one value. An expression that fails gives none.
+    fn add(&self, image: &Hologram, keys: &mut Vec<Key>) {
+        let key = |value: &[u8]| (self.rule, value_key(value, self.ignore_case));
+        match self.parts.as_slice() {
+            // Most rules have one attribute, whose values need not be copied.
+            [FlowSource::Direct(attribute)] => {
+                return keys.extend(image.get(*attribute).iter().flat_map(|values| values.iter()).map(key));
+            }
+            [part] => {
+                return keys.extend(part.all(image).unwrap_or_default().iter().map(|value| key(value)));
+            }
+            _ => {}
+        }
+        let mut values = Vec::with_capacity(self.parts.len());
+        for part in &self.parts {
+            match part.all(image).map(<[Vec<u8>; 1]>::try_from) {
+                Ok(Ok([value])) => values.push(value),
+                _ => return,
+            }
+        }
+        keys.push((self.rule, key_of(&values, self.ignore_case)));
+    }
+}
+
+impl TypeRules {
+    /// The join keys of an image.
+    pub(crate) fn keys(&self, image: &Hologram) -> Vec<Key> {
+        let mut keys = Vec::new();
+        self.keys.iter().for_each(|rule| rule.add(image, &mut keys));
+        keys
+    }
+}
+
+impl Rules {
+    /// The inbound rules with join rules by which metaverse objects find an object of a connector space. None
+    /// if the filter excludes it, no rules accept it, or an expression fails.
+    pub(crate) fn correlation(&self, agent: AgentId, image: &Hologram) -> Option<&InboundRules> {
+        let inbound = &self.inbound[self.inbound_for(agent, image).ok()??];
+        let is_filtered =
+            inbound.filter.as_ref().is_some_and(|filter| !matches!(filter.holds(image), Ok(false)));
+        (!is_filtered && !inbound.joins.is_empty()).then_some(inbound)
+    }
+
+    /// The join keys by which metaverse objects find an object of a connector space with an image.
+    pub(crate) fn join_keys(&self, agent: AgentId, image: Option<&Hologram>) -> Vec<Key> {
+        let inbound = image.and_then(|image| self.correlation(agent, image));
+        let Some((inbound, image)) = inbound.zip(image) else { return Vec::new() };
+        let tried = inbound.joins.iter().filter(|join| join.is_tried(image) == Ok(true));
+        let mut keys: Vec<Key> = tried.filter_map(|join| join.key(image).ok()?).collect();
+        keys.sort_unstable();
+        keys.dedup();
+        keys
+    }
+
+    /// The number of a type of the metaverse in these rules.
+    pub(crate) fn type_of(&self, kind: u32) -> Option<usize> {
+        self.types.iter().position(|rules| rules.kind == kind)
+    }
+
+    /// A text that differs if objects have other join keys.
+    pub(crate) fn join_text(&self, names: &Names) -> String {
+        let mut text = String::new();
+        for inbound in &self.inbound {
+            let formula = |formula: &Option<Formula>| {
+                formula.as_ref().map_or_else(String::new, |formula| formula.source().to_string())
+            };
+            text.push_str(&format!(
+                "{} {} {:?} {:?}\n",
+                inbound.agent.0,
+                self.types[inbound.to].kind,
+                formula(&inbound.objects),
+                formula(&inbound.filter)
+            ));
+            for join in &inbound.joins {
+                let when = formula(&join.when);
+                text.push_str(&format!("  {} {} {when:?}\n", join.rule, join.shown(names)));
+            }
+        }
+        text
+    }
+}

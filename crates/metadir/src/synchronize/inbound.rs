@@ -1,0 +1,245 @@
+//! Inbound synchronization: joins, projection, and the flow of values into the metaverse.
+
+use std::collections::BTreeSet;
+
+use super::failed::Failed;
+use super::work::{Mv, Undo, Work};
+use crate::hologram::{Builder, Hologram, Opened};
+use crate::object::{AgentId, CsObject, Lineage, LineageBuilder, Lineages, MvId, MvObject, PendingImport};
+use crate::rules::{AttributeRules, Flow, FlowSource, InboundRules, TypeRules};
+use crate::schema::Type;
+use crate::store::{FailureKind, Key, StoreError, Write};
+
+impl Work<'_> {
+    /// The metaverse object that the first matching join rule finds. If this rule finds several, the join is
+    /// ambiguous, and no further rule is tried.
+    pub(super) fn join(&mut self, image: &Hologram, rules: &InboundRules) -> Result<Option<MvId>, Failed> {
+        let kind = self.rules.types[rules.to].kind;
+        for (at, join) in rules.joins.iter().enumerate() {
+            if !join.is_tried(image)? {
+                continue;
+            }
+            let Some(key) = join.key(image)? else { continue };
+            let candidates: Vec<MvId> = self.found_by(key)?.into_iter().collect();
+            self.load_mv(&candidates)?;
+            let of_kind = |id: &&MvId| {
+                self.mvs.get(id).and_then(|mv| mv.object.as_ref()).is_some_and(|object| object.kind == kind)
+            };
+            let found: Vec<&MvId> = candidates.iter().filter(of_kind).collect();
+            match found.as_slice() {
+                [] => {}
+                [one] => return Ok(Some(**one)),
+                several => {
+                    let values = join.values(image)?.unwrap_or_default();
+                    let values: Vec<String> =
+                        values.iter().map(|value| format!("{:?}", String::from_utf8_lossy(value))).collect();
+                    let why = format!(
+                        "the join by {} finds {} objects of the metaverse with {}: make the values unique, or \
+                         add a condition (`when`) to join rule {}",
+                        join.shown(self.names),
+                        several.len(),
+                        values.join(" and "),
+                        at + 1
+                    );
+                    return Err(Failed::Object(FailureKind::AmbiguousJoin, why));
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    fn found_by(&mut self, key: Key) -> Result<BTreeSet<MvId>, StoreError> {
+        if !self.found_by.contains_key(&key) {
+            let found = self.lookup.mv_with(key)?.into_iter().collect();
+            self.found_by.insert(key, found);
+        }
+        let mut found = self.found_by.get(&key).cloned().unwrap_or_default();
+        for (id, is_won) in self.rekeyed.get(&key).into_iter().flatten() {
+            if *is_won {
+                found.insert(*id)
+            } else {
+                found.remove(id)
+            };
+        }
+        Ok(found)
+    }
+
+    pub(super) fn project(&mut self, kind: &TypeRules) -> MvId {
+        let id = MvId(self.numbers.take(1));
+        let (image, lineage, connectors) = (Hologram::default(), Lineages::default(), Vec::new());
+        let object = MvObject { id, kind: kind.kind, image, lineage, connectors };
+        self.undo.push(Undo::Mv(id, None));
+        self.mvs.insert(id, Mv { object: Some(object), is_new: true, ..Mv::default() });
+        id
+    }
+
+    /// Recomputes the attributes that an agent contributes to. Returns true if one changed.
+    pub(super) fn flow_in(&mut self, id: MvId, kind: &TypeRules, agent: AgentId) -> Result<bool, Failed> {
+        let Some(mv) = self.mvs.get(&id) else { return Ok(false) };
+        let Some(old) = &mv.object else { return Ok(false) };
+        let mut connectors = Vec::with_capacity(mv.connectors.len());
+        for id in &mv.connectors {
+            if let Some(object) = self.css.get(id).and_then(|cs| cs.object.as_ref())
+                && object.state.is_connected()
+                && let Some(image) = &object.synchronized
+                && !self.is_replaced(object)
+                && let Some(inbound) = self.rules.inbound_for(object.agent, image)?
+            {
+                connectors.push((*id, inbound, Opened::of(image)));
+            }
+        }
+        connectors.sort_unstable_by_key(|(id, ..)| *id);
+        let mut builder = std::mem::take(&mut self.builder);
+        builder.clear();
+        let mut lineage = std::mem::take(&mut self.lineage);
+        lineage.clear();
+        let old_image = Opened::of(&old.image);
+        let mut of_old = old.lineage.iter().peekable();
+        for rules in &kind.attributes {
+            let attribute = rules.attribute;
+            while of_old.next_if(|line| line.attribute < attribute).is_some() {}
+            let line = of_old.next_if(|line| line.attribute == attribute);
+            let concerns = |(rules, _): &(usize, usize)| self.rules.inbound[*rules].agent == agent;
+            if !rules.contributors.iter().any(concerns) {
+                if let Some(values) = old_image.get(attribute) {
+                    builder.push_values(attribute, values);
+                    line.into_iter().for_each(|line| lineage.push(line));
+                }
+                continue;
+            }
+            for (place, flow) in &rules.contributors {
+                let inbound = &self.rules.inbound[*place];
+                let flow = &inbound.flows[*flow];
+                let of_rules = || connectors.iter().filter(|(_, taken_by, _)| taken_by == place);
+                if connectors.len() > 1 && !inbound.multiple_connectors && of_rules().nth(1).is_some() {
+                    let why = format!(
+                        "`{}` would come from several connectors of one agent: ambiguous-import-flow-from-multiple-connectors",
+                        self.names.name(attribute)
+                    );
+                    return Err(Failed::Object(FailureKind::Flow, why));
+                }
+                let mut is_given = false;
+                for (connector, _, image) in of_rules() {
+                    let from = Lineage {
+                        attribute,
+                        agent: inbound.agent,
+                        cs: *connector,
+                        at_unix_s: self.settings.now_unix_s,
+                    };
+                    is_given =
+                        self.give(flow, rules, image, &old_image, line, from, &mut builder, &mut lineage)?;
+                    if is_given {
+                        break;
+                    }
+                }
+                if is_given {
+                    break;
+                }
+            }
+        }
+        let is_same = builder.as_bytes() == old.image.as_bytes();
+        drop(of_old);
+        let made = lineage.finish();
+        self.lineage = lineage;
+        let is_same_lineage = made == old.lineage;
+        let old_image = old.image.clone();
+        if is_same && is_same_lineage {
+            self.builder = builder;
+            return Ok(false);
+        }
+        let image = if is_same { old_image.clone() } else { builder.finish() };
+        self.builder = builder;
+        if !is_same {
+            self.rekey(id, kind, &old_image, &image);
+        }
+        if let Some(mv) = self.mv_mut(id) {
+            mv.is_changed = true;
+            if let Some(object) = &mut mv.object {
+                (object.image, object.lineage) = (image, made);
+            }
+        }
+        Ok(!is_same)
+    }
+
+    /// Adds the values that a flow gives to an attribute. Returns false if there are none.
+    #[allow(clippy::too_many_arguments, reason = "the state of the loop over the attributes")]
+    #[inline]
+    fn give(
+        &self,
+        flow: &Flow,
+        rules: &AttributeRules,
+        image: &Opened<'_>,
+        old: &Opened<'_>,
+        line: Option<Lineage>,
+        from: Lineage,
+        builder: &mut Builder,
+        lineage: &mut LineageBuilder,
+    ) -> Result<bool, Failed> {
+        let attribute = rules.attribute;
+        let wrong = |why: String| Err(Failed::Object(FailureKind::Flow, why));
+        if let (FlowSource::Direct(source), Type::Reference) = (&flow.from, rules.kind) {
+            // References are separate rows and not a part of the image.
+            let count = image.get(*source).map_or(0, |values| values.count_of_digest());
+            return match count > 1 && !rules.several {
+                true => wrong(format!("`{}` refers to one object, not {count}", self.names.name(attribute))),
+                false => Ok(false),
+            };
+        }
+        let kept = |same: bool| match line {
+            Some(line) if same && line.cs == from.cs => line,
+            _ => from,
+        };
+        // Most values are text that is copied unchanged.
+        if let (FlowSource::Direct(source), Type::Text) = (&flow.from, rules.kind) {
+            let Some(values) = image.get(*source) else { return Ok(false) };
+            let count = values.count();
+            if count > 1 && !rules.several {
+                return wrong(format!("`{}` takes one value, not {count}", self.names.name(attribute)));
+            }
+            builder.push_values(attribute, values);
+            lineage.push(kept(old.get(attribute) == Some(values)));
+            return Ok(true);
+        }
+        let fitted = flow
+            .values(image.image)
+            .map_err(|failed| failed.to_string())
+            .and_then(|values| rules.fitted(values, self.names.name(attribute)));
+        let values = match fitted {
+            Ok(values) => values,
+            Err(why) => return wrong(why),
+        };
+        if values.is_empty() {
+            return Ok(false);
+        }
+        let same = old.get(attribute).is_some_and(|old| old.iter().eq(values.iter().map(Vec::as_slice)));
+        builder.push_all(attribute, &mut values.iter().map(Vec::as_slice).collect());
+        lineage.push(kept(same));
+        Ok(true)
+    }
+
+    /// Whether an object was deleted in its system, and another connector of its agent takes its place.
+    fn is_replaced(&self, object: &CsObject) -> bool {
+        matches!(object.pending_import, Some(PendingImport::Delete))
+            && object.mv.is_some_and(|mv| {
+                self.connected(mv).any(|other| {
+                    other.agent == object.agent
+                        && !matches!(other.pending_import, Some(PendingImport::Delete))
+                })
+            })
+    }
+
+    /// Updates the join keys of an object.
+    pub(super) fn rekey(&mut self, id: MvId, kind: &TypeRules, old: &Hologram, new: &Hologram) {
+        let (before, after) = (kind.keys(old), kind.keys(new));
+        let lost = before.iter().filter(|key| !after.contains(key)).map(|key| (*key, false));
+        let won = after.iter().filter(|key| !before.contains(key)).map(|key| (*key, true));
+        for (key, is_won) in lost.chain(won) {
+            self.has_new_keys |= is_won;
+            let rekeyed = self.rekeyed.entry(key).or_default();
+            self.undo.push(Undo::Rekeyed(key, rekeyed.clone()));
+            rekeyed.retain(|(of, _)| *of != id);
+            rekeyed.push((id, is_won));
+            self.writes.push(if is_won { Write::NewKey(key, id) } else { Write::DeletedKey(key, id) });
+        }
+    }
+}
