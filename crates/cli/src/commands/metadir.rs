@@ -59,7 +59,12 @@ pub(crate) fn arguments(json: impl Fn() -> Arg) -> Command {
         .arg_required_else_help(true)
         .subcommand(metadir_init::arguments())
         .subcommand(metadir_import_mim::arguments(json()))
-        .subcommand(Command::new("check").about("Validate a configuration, without changing anything").arg(config()))
+        .subcommand(
+            Command::new("check")
+                .about("Validate a configuration, without changing anything")
+                .arg(Arg::new("file").value_name("FILE").conflicts_with("config").help("The same as --config FILE"))
+                .arg(config()),
+        )
         .subcommand(
             Command::new("run")
                 .about("Execute a run profile of the configuration, or one step of an agent")
@@ -150,7 +155,10 @@ pub(crate) fn metadir(matches: &ArgMatches) -> Result<Exit, Failure> {
     match matches.subcommand() {
         Some(("init", matches)) => metadir_init::run(matches),
         Some(("import-mim", matches)) => metadir_import_mim::run(matches),
-        Some(("check", matches)) => check(text(matches, "config")),
+        Some(("check", matches)) => {
+            let file = matches.get_one::<String>("file").map(String::as_str);
+            check(file.unwrap_or_else(|| text(matches, "config")))
+        }
         Some(("run", matches)) => run(matches),
         Some(("preview", matches)) => preview(matches),
         Some(("status", matches)) => status(matches),
@@ -513,6 +521,14 @@ fn place_of(config: &Config, agent: &str) -> Result<usize, Failure> {
 
 /// The requested run; a single step is a run of one step.
 fn steps(config: &Config, what: &[&str]) -> Result<RunProfile, Failure> {
+    // A step may be written as in [runs]: the agent and the step in one text.
+    let step = match what {
+        [name] if !config.runs.iter().any(|run| run.name == *name) => name.split_once(' '),
+        _ => None,
+    };
+    if let Some((agent, kind)) = step {
+        return steps(config, &[agent.trim(), kind.trim()]);
+    }
     match what {
         [name] => {
             let run = config.runs.iter().find(|run| run.name == *name).ok_or_else(|| {

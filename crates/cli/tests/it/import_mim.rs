@@ -20,7 +20,7 @@ fn a_converted_export_synchronizes() {
     }
     let notes = std::fs::read_to_string(place.path("metadirectory.toml.notes.txt")).unwrap();
     assert!(notes.contains("  -> write it as an expression of First, Last\n"), "{notes}");
-    assert!(run(&place, &["metadir", "check"]).out.contains("is valid"));
+    assert!(run(&place, &["metadir", "check", "metadirectory.toml"]).out.contains("is valid"));
     // What is there is not replaced.
     let again = run(&place, &["metadir", "import-mim", export]);
     assert_eq!(again.code, 2);
@@ -35,7 +35,7 @@ fn a_converted_export_synchronizes() {
     for arguments in [
         &["phone-book", "full-import"][..],
         &["hr-full-import-sync"],
-        &["phone-book", "full-synchronization"],
+        &["phone-book full-synchronization"],
         &["phone-book-export"],
     ] {
         let done = run(&place, &[&["metadir", "run"], arguments].concat());
