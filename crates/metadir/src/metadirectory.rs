@@ -3,6 +3,7 @@
 mod links;
 
 use std::collections::BTreeSet;
+use std::path::PathBuf;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use crate::Interrupt;
@@ -33,6 +34,8 @@ pub struct Metadirectory {
     interrupt: Interrupt,
     /// In a preview: the agents to whose systems an export would have sent changes.
     unsent: Option<BTreeSet<usize>>,
+    /// The file of the store; none on a server.
+    store_path: Option<PathBuf>,
 }
 
 /// Outcomes of steps that were completed with errors or warnings.
@@ -153,10 +156,25 @@ impl Metadirectory {
         let only_read = |agent| config.only_read(agent).into_iter().map(String::from).collect();
         let only_read = (0..agents.len()).map(only_read).collect();
         let (safety, interrupt) = (config.safety, config.interrupt.clone());
+        let store_path = match &config.store.database {
+            Database::Sqlite { path, .. } => Some(path.clone()),
+            Database::Postgres { .. } => None,
+        };
         let rules = resolve(config, store.as_mut(), &mut names)?;
         store.commit()?;
         let unsent = None;
-        Ok(Metadirectory { store, rules, names, agents, only_read, safety, batch_objects, interrupt, unsent })
+        Ok(Metadirectory {
+            store,
+            rules,
+            names,
+            agents,
+            only_read,
+            safety,
+            batch_objects,
+            interrupt,
+            unsent,
+            store_path,
+        })
     }
 
     /// Runs a step of the named run profile and records its result in the history.
@@ -260,11 +278,26 @@ impl Metadirectory {
         step: Step,
         progress: &mut dyn FnMut(u64) -> bool,
     ) -> Result<StepResult, StepError> {
-        let result = self.step(step, progress).map_err(|error| judged(error, &self.interrupt));
-        if result.is_err() {
-            self.store.roll_back().map_err(|error| judged(error.into(), &self.interrupt))?;
+        let result =
+            self.step(step, progress).map_err(|error| self.with_path(judged(error, &self.interrupt)));
+        if let Err(error) = &result {
+            let undone = self.store.roll_back();
+            // What made the store fail says more than that it fails again.
+            if !matches!(error, StepError::Store(_)) {
+                undone.map_err(|error| self.with_path(judged(error.into(), &self.interrupt)))?;
+            }
         }
         result
+    }
+
+    /// A full disk by the path of the store.
+    fn with_path(&self, error: StepError) -> StepError {
+        match (error, &self.store_path) {
+            (StepError::Store(StoreError::Full(_)), Some(path)) => {
+                StoreError::Full(path.display().to_string()).into()
+            }
+            (error, _) => error,
+        }
     }
 
     fn step(&mut self, step: Step, progress: &mut dyn FnMut(u64) -> bool) -> Result<StepResult, StepError> {

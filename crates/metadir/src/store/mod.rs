@@ -24,7 +24,10 @@ use crate::object::{AgentId, CsId, CsObject, MvId, MvObject, PendingImport, Phas
 pub enum StoreError {
     /// The database reported an error.
     #[error("the store: {0}")]
-    Database(#[from] rusqlite::Error),
+    Database(rusqlite::Error),
+    /// The disk with its file is full: its path, or what it is.
+    #[error("the disk is full: {0} cannot grow; free some space and run it again: complete batches are kept")]
+    Full(String),
     /// Its file cannot be created, or others than its owner may access it.
     #[error("the store: {0}")]
     File(std::io::Error),
@@ -56,6 +59,15 @@ pub enum StoreError {
     /// Another process has the lock.
     #[error("another process uses this metadirectory; wait for it, or stop it")]
     Busy,
+}
+
+impl From<rusqlite::Error> for StoreError {
+    fn from(error: rusqlite::Error) -> StoreError {
+        match error.sqlite_error_code() {
+            Some(rusqlite::ErrorCode::DiskFull) => StoreError::Full("the store".into()),
+            _ => StoreError::Database(error),
+        }
+    }
 }
 
 /// The state of an existing object that staging needs.

@@ -335,7 +335,7 @@ fn for_ids(
 fn busy(error: rusqlite::Error) -> StoreError {
     match error.sqlite_error_code() {
         Some(rusqlite::ErrorCode::DatabaseBusy | rusqlite::ErrorCode::DatabaseLocked) => StoreError::Busy,
-        _ => StoreError::Database(error),
+        _ => error.into(),
     }
 }
 
@@ -820,7 +820,10 @@ impl Store for Sqlite {
     fn roll_back(&mut self) -> Result<(), StoreError> {
         self.standing.forget();
         if self.in_transaction {
-            self.connection.execute_batch("ROLLBACK")?;
+            // After some errors, such as a full disk, SQLite has rolled back already.
+            if !self.connection.is_autocommit() {
+                self.connection.execute_batch("ROLLBACK")?;
+            }
             self.in_transaction = false;
             self.mv_count = self.meta("mv_count")?.unwrap_or(0);
         }
