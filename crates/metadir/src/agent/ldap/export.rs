@@ -207,18 +207,24 @@ impl<'a> Job<'a> {
             let of_part = |(attribute, _): &&(hologram::Attribute, Vec<Vec<u8>>)| {
                 names.name(*attribute).eq_ignore_ascii_case(&part.attribute)
             };
-            match change.written.iter().find(of_part) {
-                Some((_, values)) if values.iter().any(|wanted| is_like(wanted, value)) => {
-                    unnamed.keeps = true;
-                }
-                written => {
-                    let attribute = written.map(|(attribute, _)| *attribute);
-                    let attribute = attribute.or_else(|| names.attribute(&part.attribute));
-                    let is_replaced = change.attributes.iter().any(|(of, _)| Some(*of) == attribute);
-                    let attribute = attribute.filter(|_| !is_replaced);
-                    unnamed.removed.extend(attribute.map(|of| (of, Cow::Owned(value.clone()))));
-                }
+            let written = change.written.iter().find(of_part);
+            if written.is_some_and(|(_, values)| values.iter().any(|wanted| is_like(wanted, value))) {
+                unnamed.keeps = true;
+                continue;
             }
+            // The new name may have another attribute. Between the rename and the new values, the entry must not be without
+            // one that its classes require.
+            let names_by = |new: &Dn| new.rdn().is_some_and(|rdn| has_part(rdn, &part.attribute));
+            unnamed.keeps |= written.is_some_and(|(_, values)| !values.is_empty()) && !new.iter().any(names_by);
+            let attribute = written.map(|(attribute, _)| *attribute);
+            let attribute = attribute.or_else(|| names.attribute(&part.attribute));
+            let is_replaced = change.attributes.iter().any(|(of, _)| Some(*of) == attribute);
+            let is_removed = change
+                .changed_values
+                .iter()
+                .any(|changed| Some(changed.attribute) == attribute && changed.removed.contains(value));
+            let attribute = attribute.filter(|_| !is_replaced && !is_removed);
+            unnamed.removed.extend(attribute.map(|of| (of, Cow::Owned(value.clone()))));
         }
         if !unnamed.keeps {
             unnamed.removed.clear();
@@ -484,6 +490,11 @@ impl<'a> Job<'a> {
         };
         Outcome::new(&request, result)
     }
+}
+
+/// Whether a relative name has a value of an attribute.
+fn has_part(rdn: &Rdn, attribute: &str) -> bool {
+    rdn.parts().iter().any(|part| part.attribute.eq_ignore_ascii_case(attribute))
 }
 
 /// Whether two naming values are the same for a directory: most naming attributes ignore case.

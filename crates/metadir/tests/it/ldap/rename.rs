@@ -10,6 +10,7 @@ over_both_stores! {
     an_entry_that_exists_under_another_name_is_joined_and_renamed,
     a_leaver_is_disabled_and_comes_back,
     another_naming_attribute_keeps_what_the_rules_want,
+    another_naming_attribute_replaces_the_old_value,
     an_entry_that_was_made_meanwhile_is_not_taken_over,
 }
 
@@ -224,6 +225,20 @@ fn another_naming_attribute_keeps_what_the_rules_want(place: Place) {
         }
         assert_eq!(day(&mut metadirectory)[2].statistics.iter().collect::<Vec<_>>(), [], "{dn}");
     }
+}
+
+/// An entry is named by `cn`, which its class requires; the rules name it by `uid` and write another `cn`.
+fn another_naming_attribute_replaces_the_old_value(place: Place) {
+    let Some(slapd) = filled() else { return };
+    staff(&place, &[(1, "Tatyana", "Larina", "active"), (2, "Ada", "O'Neil", "active")]);
+    let mut metadirectory = open_with(&text(&place, &slapd, "rdn('uid', mv.id)"));
+    run(&mut metadirectory, DIRECTORY, StepKind::FullImport);
+    let did = day(&mut metadirectory);
+    assert_eq!(did[2].statistics.of("export-rename"), 2, "{did:?}");
+    assert_eq!(did[3].statistics.of("exported-change-not-reimported"), 0, "{did:?}");
+    assert_eq!(entries(&slapd, "cn"), ["uid=1: Tatyana Larina", "uid=2: Ada O'Neil"]);
+    assert_eq!(entries(&slapd, "description"), ["uid=1: kept", "uid=2: kept"]);
+    assert_eq!(day(&mut metadirectory)[2].statistics.iter().collect::<Vec<_>>(), []);
 }
 
 fn an_entry_that_was_made_meanwhile_is_not_taken_over(place: Place) {
