@@ -14,7 +14,7 @@ use crate::hologram::Attribute;
 use crate::object::{CsId, MvId, PendingImport};
 use crate::preview::{DifferenceSink, ExplanationInput, Preview, Unsent};
 use crate::rules::{Rules, resolve};
-use crate::stage::{StepError, obsolete, stage};
+use crate::stage::{StepError, guard, obsolete, stage};
 use crate::statistics::Statistics;
 use crate::store::{Gauges, NameKind, Postgres, Sqlite, StepRecord, Store, StoreError};
 use crate::synchronize::{ReferenceValue, Settings, Task, given, renew, synchronize, synchronize_one};
@@ -323,6 +323,7 @@ impl Metadirectory {
                     agent.delta_import(&since)?
                 };
                 let (store, space) = (self.store.as_mut(), &self.rules.agents[step.agent]);
+                let first = if is_full { Some(guard::begin(store, space)?) } else { None };
                 let mut staged = stage(
                     store,
                     &self.rules,
@@ -333,6 +334,10 @@ impl Metadirectory {
                     self.batch_objects,
                     progress,
                 )?;
+                if let Some(first) = first {
+                    let least = self.safety.import_least_share;
+                    guard::end(store, space, &staged, first, least, self.batch_objects)?;
+                }
                 // Objects that could not be read are not deleted, and are to be read again.
                 if staged.errors.is_empty() {
                     if is_full || import.is_complete() {

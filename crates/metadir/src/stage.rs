@@ -1,5 +1,7 @@
 //! Staging: writes the result of an import into the connector space, and nowhere else.
 
+pub(crate) mod guard;
+
 use std::collections::{HashMap, HashSet};
 
 use crate::agent::{DiscoveryError, Import, Imported, ImportedObject, Names};
@@ -45,6 +47,16 @@ impl Staged {
         }
     }
 
+    /// Number of objects with a smaller number that exist in the source.
+    fn seen_before(&self, first: CsId) -> u64 {
+        self.seen.count_before(&self.present, first)
+    }
+
+    /// Whether an object exists in the source.
+    fn has_seen(&self, id: CsId) -> bool {
+        self.seen.contains(id) || self.present.contains(id)
+    }
+
     /// Number of objects that exist in the source.
     pub fn seen(&self) -> u64 {
         self.seen.count_with(&self.present)
@@ -73,6 +85,18 @@ impl SeenObjects {
     fn contains(&self, id: CsId) -> bool {
         let at = id.0.max(0) as usize;
         self.bits.get(at / 64).is_some_and(|word| word & (1 << (at % 64)) != 0)
+    }
+
+    /// Number of objects below a number in at least one of the two sets.
+    fn count_before(&self, other: &SeenObjects, first: CsId) -> u64 {
+        let word = |of: &SeenObjects, at: usize| of.bits.get(at).copied().unwrap_or(0);
+        let first = first.0.max(0) as usize;
+        let words = self.bits.len().max(other.bits.len()).min(first / 64 + 1);
+        let count = |at: usize| {
+            let mask = if at < first / 64 { u64::MAX } else { (1 << (first % 64)) - 1 };
+            u64::from(((word(self, at) | word(other, at)) & mask).count_ones())
+        };
+        (0..words).map(count).sum()
     }
 
     /// Number of objects in at least one of the two sets.

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use plimsoll_metadir::config::{Config, StepKind};
+use plimsoll_metadir::config::{Config, Step, StepKind};
 use plimsoll_metadir::metadirectory::Metadirectory;
 use plimsoll_metadir::stage::StepError;
 
@@ -17,6 +17,7 @@ over_both_stores! {
     bad_rows_are_reported_with_their_line_and_nothing_is_lost,
     what_somebody_else_changes_in_the_target_is_reported_and_put_right,
     an_object_that_is_there_and_not_joined_is_not_made_again,
+    a_source_whose_anchors_all_changed_is_stopped_at_the_import,
 }
 
 /// A metadirectory with a staff file, a phone book that it provisions, and a badge file that contributes an
@@ -415,4 +416,38 @@ fn an_object_that_is_there_and_not_joined_is_not_made_again(place: Place) {
         run(&mut directory, HR, StepKind::DeltaSynchronization),
         [("disconnector-projected", 1), ("provisioned-add", 1)]
     );
+}
+
+fn a_source_whose_anchors_all_changed_is_stopped_at_the_import(place: Place) {
+    let office = Office::new(place);
+    office.write("hr.csv", STAFF);
+    let mut directory = office.open();
+    everything(&mut directory, StepKind::DeltaSynchronization);
+    let (book, before) = (office.phone_book(), directory.status().unwrap());
+    // Every number gets a prefix, and one person is new.
+    let (header, lines) = STAFF.split_once('\n').unwrap();
+    let renumbered: String = lines.lines().map(|line| format!("X{line}\n")).collect();
+    office.write("hr.csv", &format!("{header}\n{renumbered}9,New,One,n@plim.example,A9,active,\n"));
+    for _ in 0..2 {
+        let stopped = try_run(&mut directory, HR, StepKind::FullImport).unwrap_err();
+        let why = stopped.to_string();
+        assert!(why.contains("the import found 0 of the 5 known objects, and 6 new ones"), "{why}");
+        // Nothing is left of it, so nothing follows from it.
+        assert_eq!(directory.status().unwrap(), before);
+        let did = run(&mut directory, HR, StepKind::DeltaSynchronization);
+        assert_eq!(did, []);
+    }
+    run(&mut directory, PHONES, StepKind::Export);
+    assert_eq!(office.phone_book(), book);
+    // A new person among known ones is an ordinary change, also after an interruption.
+    office.write("hr.csv", &format!("{STAFF}9,New,One,n@plim.example,A9,active,\n"));
+    let mut count = 0;
+    let interrupted = directory.run(Step { agent: HR, kind: StepKind::FullImport }, &mut |_| {
+        count += 1;
+        count < 1
+    });
+    assert!(matches!(interrupted, Err(StepError::Interrupted)), "{interrupted:?}");
+    run(&mut directory, HR, StepKind::FullImport);
+    let did = run(&mut directory, HR, StepKind::DeltaSynchronization);
+    assert!(did.contains(&("disconnector-projected", 1)), "{did:?}");
 }

@@ -2,9 +2,11 @@
 
 use std::fs;
 use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
 
 use plimsoll_metadir::config::{Config, StepKind};
 use plimsoll_metadir::metadirectory::{Link, Metadirectory, StepResult};
+use plimsoll_metadir::preview::Difference;
 use plimsoll_metadir::stage::StepError;
 use plimsoll_metadir::store::{Gauges, Write};
 
@@ -26,6 +28,7 @@ over_both_stores! {
     an_administrator_joins_and_disconnects,
     a_row_that_exists_already_is_not_taken_over,
     a_leaver_is_deleted_after_the_grace_period,
+    a_preview_shows_what_a_run_does_with_a_returner,
 }
 
 /// A staff file, and a list of accounts that follows it.
@@ -729,4 +732,63 @@ fn a_leaver_is_deleted_after_the_grace_period(place: Place) {
     assert!(accounts.len() == 2 && accounts.iter().all(|line| line.contains("status=on")), "{accounts:?}");
     assert_eq!(directory.due(9).unwrap(), []);
     is_quiet(&mut directory);
+}
+
+fn a_preview_shows_what_a_run_does_with_a_returner(place: Place) {
+    let company = Company::new(place);
+    company.staff(&[(1, "Ada", "active")]);
+    let mut directory = company.open();
+    import(&mut directory, StepKind::DeltaSynchronization);
+    export(&mut directory);
+    company.staff(&[]);
+    import(&mut directory, StepKind::DeltaSynchronization);
+    export(&mut directory);
+    company
+        .write("accounts.csv", &(fs::read_to_string(company.path("accounts.csv")).unwrap() + "late,2,,,,\n"));
+    run(&mut directory, ACCOUNTS, StepKind::FullImport);
+    company.staff(&[(1, "Ada", "active"), (2, "Alan", "active")]);
+    run(&mut directory, HR, StepKind::FullImport);
+    drop(directory);
+    let changes = Arc::new(Mutex::new(Vec::new()));
+    let into = Arc::clone(&changes);
+    let config = || Config::parse(&company.config).unwrap();
+    let sink = Box::new(move |change: Difference| into.lock().unwrap().push(change.to_string()));
+    let mut preview = Metadirectory::preview(config(), sink).unwrap();
+    let explained =
+        |preview: &mut Metadirectory, agent, key: &str| preview.explain(agent, key).unwrap().unwrap();
+    let text = explained(&mut preview, ACCOUNTS, "Ada");
+    assert!(text.contains("deprovisioned; its metaverse object is deleted"), "{text}");
+    drop(preview);
+    let mut preview = Metadirectory::preview(config(), Box::new(|_| {})).unwrap();
+    let text = explained(&mut preview, HR, "1");
+    assert!(
+        text.contains("out to accounts: a join rule connects \"Ada\", because mv.active is true"),
+        "{text}"
+    );
+    let text = explained(&mut preview, HR, "2");
+    assert!(
+        text.contains("out to accounts: a join rule connects \"late\", because mv.active is true"),
+        "{text}"
+    );
+    drop(preview);
+    let into = Arc::clone(&changes);
+    let sink = Box::new(move |change: Difference| into.lock().unwrap().push(change.to_string()));
+    let mut preview = Metadirectory::preview(config(), sink).unwrap();
+    changes.lock().unwrap().clear();
+    let shown = run(&mut preview, HR, StepKind::DeltaSynchronization);
+    drop(preview);
+    let all = changes.lock().unwrap().join("\n");
+    for line in [
+        "export accounts: update Ada\n",
+        "note: left -> nothing",
+        "status: disabled -> on",
+        "export accounts: update late\n",
+    ] {
+        assert!(all.contains(line), "{line}: {all}");
+    }
+    assert!(!all.contains("export accounts: add"), "{all}");
+    // The run does the same.
+    let mut directory = company.open();
+    assert_eq!(run(&mut directory, HR, StepKind::DeltaSynchronization), shown);
+    assert_eq!(run(&mut directory, ACCOUNTS, StepKind::Export), [("export-update", 2)]);
 }

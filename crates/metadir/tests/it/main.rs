@@ -27,6 +27,7 @@ mod scim;
 mod sql;
 mod steps;
 mod store;
+mod store_states;
 mod text;
 mod tls;
 mod upgrade;

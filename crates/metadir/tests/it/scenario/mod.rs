@@ -492,7 +492,7 @@ fn sources_and_thresholds_that_stop(company: &mut Company, monday: &Day) {
     // A staff file without people, then half a file, then none: nobody is deleted.
     company.write("staff.csv", &Rows::new());
     let why = stopped(&mut directory, STAFF, StepKind::FullImport);
-    assert!(matches!(&why, StepError::Threshold(reported) if reported.contains("0 objects")), "{why}");
+    assert!(matches!(&why, StepError::Threshold(reported) if reported.contains("found 0 of the")), "{why}");
     company.write("staff.csv", &rows);
     let whole = company.place.scratch.text("staff.csv");
     company.place.scratch.file("staff.csv", &whole[..whole.len() / 2]);

@@ -1,0 +1,91 @@
+//! Stops a full import that finds too few of the known objects, before anything follows from it.
+
+use super::{Staged, StepError};
+use crate::object::{CsId, CsObject, PendingImport, State};
+use crate::rules::AgentRules;
+use crate::store::{Population, Store, StoreError, Write};
+
+/// The name of the note with the first object number of an import. It remains if the import is interrupted.
+fn note(space: &AgentRules) -> String {
+    format!("import of {} began at", space.name)
+}
+
+/// Notes where a full import begins, and returns the number from which on its new objects are.
+///
+/// # Errors
+/// When the store fails.
+pub(crate) fn begin(store: &mut dyn Store, space: &AgentRules) -> Result<CsId, StoreError> {
+    let note = note(space);
+    if let Some(first) = store.note(&note)?.and_then(|text| text.parse().ok()) {
+        return Ok(CsId(first));
+    }
+    let first = store.ids().next();
+    store.set_note(&note, Some(&first.to_string()))?;
+    store.commit()?;
+    Ok(CsId(first))
+}
+
+/// Checks how many of the known objects a full import found. If there are too few, the new objects that it
+/// staged are removed: with other anchors they would be the same people a second time.
+///
+/// # Errors
+/// When the store fails, or too few of the known objects were found.
+pub(crate) fn end(
+    store: &mut dyn Store,
+    space: &AgentRules,
+    staged: &Staged,
+    first: CsId,
+    least_share: f64,
+    batch_objects: usize,
+) -> Result<(), StepError> {
+    let all = store.count_imported(space.id)?;
+    let is_enough = |found: u64, known: u64| found as f64 >= least_share * known as f64;
+    let mut problem = None;
+    // Counted exactly only if it may be too few.
+    if !is_enough(staged.seen_before(first), all) {
+        let new = new_objects(store, space, first, batch_objects)?;
+        let known = all.saturating_sub(new.len() as u64);
+        let seen_new = new.iter().filter(|id| staged.has_seen(**id)).count() as u64;
+        let found = staged.seen().saturating_sub(seen_new);
+        // Objects that could not be read may be known ones; they are reported.
+        let unread = staged.statistics.of("discovery-errors");
+        if !is_enough(found + unread, known) {
+            for part in new.chunks(batch_objects) {
+                store.write(&part.iter().copied().map(Write::DeletedCs).collect::<Vec<_>>())?;
+                store.commit()?;
+            }
+            problem = Some(format!(
+                "the import found {found} of the {known} known objects, and {} new ones: fewer than the {:.0} % of \
+                 safety.import.least_share. The new ones were not kept. If the values of the anchor changed, \
+                 restore them or start with an empty store; if the source is right, run it once with a smaller share",
+                new.len(),
+                least_share * 100.0
+            ));
+        }
+    }
+    store.set_note(&note(space), None)?;
+    store.commit()?;
+    problem.map_or(Ok(()), |problem| Err(StepError::Threshold(problem)))
+}
+
+/// The objects that only imports since a number brought.
+fn new_objects(
+    store: &mut dyn Store,
+    space: &AgentRules,
+    first: CsId,
+    batch_objects: usize,
+) -> Result<Vec<CsId>, StoreError> {
+    let is_new = |object: &CsObject| {
+        object.state == State::Candidate
+            && object.synchronized.is_none()
+            && object.pending_export.is_none()
+            && matches!(object.pending_import, Some(PendingImport::Add(_)))
+    };
+    let (mut new, mut after) = (Vec::new(), CsId(first.0 - 1));
+    loop {
+        let objects = store.cs_after(space.id, after, batch_objects, Population::Pending)?;
+        let Some(last) = objects.last() else { return Ok(new) };
+        after = last.id;
+        new.extend(objects.iter().filter(|object| is_new(object)).map(|object| object.id));
+    }
+}
