@@ -64,8 +64,8 @@ pub(crate) fn export(
     let mut plan = Plan::new(store, space, batch_objects, is_ordered)?;
     if plan.count_deletes > most {
         return Err(StepError::Threshold(format!(
-            "{} objects would be deleted in the connected system, more than the limit {most} of \
-            safety.export; check them, and run it once with a larger limit if this is correct",
+            "{0} objects would be deleted in the connected system, more than the {most} that safety.export allows; \
+            `plimsoll metadir preview` with --allow-deletes {0} lists them, and `run` with it carries it out once",
             plan.count_deletes
         )));
     }

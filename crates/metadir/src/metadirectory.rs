@@ -442,13 +442,13 @@ fn all_there(config: &AgentConfig, read: &[String], attributes: &[String]) -> Re
         names.join(", ")
     };
     let missing: Vec<&String> = read.iter().filter(|name| !attributes.contains(name)).collect();
-    let are = match missing.as_slice() {
+    let noun = match missing.as_slice() {
         [] => return Ok(()),
-        [_] => "is",
-        _ => "are",
+        [_] => "the attribute",
+        _ => "the attributes",
     };
     let mut all: Vec<&String> = attributes.iter().collect();
     all.sort();
-    let why = format!("its rules name {}, which {are} missing: it has {}", list(&missing), list(&all));
+    let why = format!("the rules read {noun} {}; its system has only {}", list(&missing), list(&all));
     Err(AgentError::system(format!("importing `{}`", config.name), why))
 }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use metadir::Interrupt;
-use metadir::config::{Config, Mistake, RunProfile, Step, StepKind, without_secrets};
+use metadir::config::{Config, Mistake, RunProfile, Step, StepKind, Threshold, without_secrets};
 use metadir::metadirectory::{Link, Metadirectory};
 use metadir::preview::{Difference, Place};
 use metadir::stage::StepError;
@@ -53,6 +53,13 @@ pub(crate) fn arguments(json: impl Fn() -> Arg) -> Command {
     let key = |id: &'static str, name: &'static str| {
         Arg::new(id).value_name(name).required(true).help("The name or anchor of an object of this agent")
     };
+    let allow_deletes = || {
+        Arg::new("allow-deletes")
+            .long("allow-deletes")
+            .value_name("N")
+            .value_parser(clap::value_parser!(u64))
+            .help("Limit of deletions for this run only, instead of those of [safety]")
+    };
     Command::new("metadir")
         .about("The metadirectory: synchronize identities of several systems")
         .subcommand_required(true)
@@ -69,6 +76,7 @@ pub(crate) fn arguments(json: impl Fn() -> Arg) -> Command {
             Command::new("run")
                 .about("Execute a run profile of the configuration, or one step of an agent")
                 .arg(what())
+                .arg(allow_deletes())
                 .arg(config())
                 .arg(
                     Arg::new("progress")
@@ -95,6 +103,7 @@ pub(crate) fn arguments(json: impl Fn() -> Arg) -> Command {
                         .value_name("KEY")
                         .help("Show how the synchronization of an agent would process the object with this name or anchor, and why"),
                 )
+                .arg(allow_deletes())
                 .arg(config())
                 .arg(json()),
         )
@@ -238,8 +247,18 @@ fn interruptible(mut config: Config) -> Config {
     config
 }
 
+/// The configuration of a run, with the limit of deletions that applies to this run only.
+fn read_for_a_run(matches: &ArgMatches) -> Result<Config, Failure> {
+    let mut config = read(text(matches, "config"))?;
+    if let Some(count) = matches.get_one::<u64>("allow-deletes") {
+        let once = Threshold { count: *count, share: 1.0 };
+        (config.safety.synchronization_deletes, config.safety.export_deletes) = (once, once);
+    }
+    Ok(config)
+}
+
 fn run(matches: &ArgMatches) -> Result<Exit, Failure> {
-    let config = read(text(matches, "config"))?;
+    let config = read_for_a_run(matches)?;
     let run = steps(&config, &what(matches))?;
     let titles = titles(&config, &run.steps);
     let mut directory = open(interruptible(config))?;
@@ -328,7 +347,7 @@ const CHANGES_PRINTED: usize = 20;
 const PRINTED_OF_A_SORT: usize = 2;
 
 fn preview(matches: &ArgMatches) -> Result<Exit, Failure> {
-    let config = read(text(matches, "config"))?;
+    let config = read_for_a_run(matches)?;
     if let Some(key) = matches.get_one::<String>("object") {
         return preview_object(config, &what(matches), key, matches.get_flag("json"));
     }

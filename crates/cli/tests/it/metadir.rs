@@ -384,6 +384,30 @@ fn a_preview_changes_nothing_and_shows_what_the_run_then_does() {
 }
 
 #[test]
+fn more_deletions_than_the_limit_are_listed_and_allowed_once() {
+    let place = Place::new("metadir-allow-deletes");
+    staff_and_phones(&place);
+    std::fs::write(place.path("staff.csv"), staff(30, |_| "Oslo")).unwrap();
+    assert_eq!(run(&place, &["metadir", "run", "full"]).code, 0);
+    // Eight of thirty leave; a tenth may.
+    std::fs::write(place.path("staff.csv"), staff(22, |_| "Oslo")).unwrap();
+    let stopped = run(&place, &["metadir", "run", "full"]);
+    assert_eq!(stopped.code, 1, "{}", stopped.out);
+    let expected = "8 objects would be disconnected from the metaverse, more than the 3 that safety.synchronization allows; \
+        `plimsoll metadir preview` with --allow-deletes 8 lists them, and `run` with it carries it out once";
+    assert!(stopped.err.contains(expected), "{}", stopped.err);
+    let allowed = ["metadir", "preview", "full", "--allow-deletes", "8"];
+    let preview = run(&place, &allowed);
+    assert!(preview.out.contains("export phones: delete"), "{}{}", preview.out, preview.err);
+    assert_eq!(phone_book(&place).len(), 31);
+    let few = run(&place, &["metadir", "run", "full", "--allow-deletes", "7"]);
+    assert!(few.err.contains("more than the 7 that"), "{}", few.err);
+    let done = run(&place, &["metadir", "run", "full", "--allow-deletes", "8"]);
+    assert_eq!(done.code, 0, "{}{}", done.out, done.err);
+    assert_eq!(phone_book(&place).len(), 23);
+}
+
+#[test]
 fn mistakes_are_reported_at_once_with_their_lines() {
     let place = Place::new("metadir-mistakes");
     staff_and_phones(&place);

@@ -94,8 +94,8 @@ pub(crate) fn synchronize(
     let most = settings.deletes.most(store.count_mv()?);
     if leaving.len() as u64 > most {
         return Err(StepError::Threshold(format!(
-            "{} objects would leave the metaverse, more than the {most} that safety.synchronization allows; look at them, \
-             and run it once with a larger number if that is right",
+            "{0} objects would be disconnected from the metaverse, more than the {most} that safety.synchronization allows; \
+             `plimsoll metadir preview` with --allow-deletes {0} lists them, and `run` with it carries it out once",
             leaving.len()
         )));
     }

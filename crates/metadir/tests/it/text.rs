@@ -639,13 +639,13 @@ fn a_column_that_rules_name_and_that_is_not_there_ends_the_import_before_it_take
     // A misspelled attribute, in a flow and in an expression.
     assert_eq!(
         reported(import(config("units", "nam"))),
-        "importing `text`: its rules name `nam`, `units`, which are missing: it has `id`, `name`, `unit`"
+        "importing `text`: the rules read the attributes `nam`, `units`; its system has only `id`, `name`, `unit`"
     );
     assert_eq!(import(config("unit", "name")).unwrap().statistics.of("stage-add"), 1);
     // An attribute that somebody removes or renames.
     file("id,name,department\n1,Ada,Engines\n");
     assert_eq!(
         reported(import(config("unit", "name"))),
-        "importing `text`: its rules name `unit`, which is missing: it has `department`, `id`, `name`"
+        "importing `text`: the rules read the attribute `unit`; its system has only `department`, `id`, `name`"
     );
 }

@@ -215,7 +215,8 @@ impl<'a> Job<'a> {
             // The new name may have another attribute. Between the rename and the new values, the entry must not be without
             // one that its classes require.
             let names_by = |new: &Dn| new.rdn().is_some_and(|rdn| has_part(rdn, &part.attribute));
-            unnamed.keeps |= written.is_some_and(|(_, values)| !values.is_empty()) && !new.iter().any(names_by);
+            unnamed.keeps |=
+                written.is_some_and(|(_, values)| !values.is_empty()) && !new.iter().any(names_by);
             let attribute = written.map(|(attribute, _)| *attribute);
             let attribute = attribute.or_else(|| names.attribute(&part.attribute));
             let is_replaced = change.attributes.iter().any(|(of, _)| Some(*of) == attribute);
