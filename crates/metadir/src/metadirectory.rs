@@ -82,6 +82,11 @@ impl StepResult {
         if more > 0 {
             lines.push(format!("and {more} more"));
         }
+        if !self.discovery_errors.is_empty() {
+            lines.push(
+                "because of these errors, nothing counts as deleted, and a delta import reads the same changes again".into(),
+            );
+        }
         lines.join("\n")
     }
 }
@@ -338,6 +343,7 @@ impl Metadirectory {
                     let least = self.safety.import_least_share;
                     guard::end(store, space, &staged, first, least, self.batch_objects)?;
                 }
+                staged.statistics.count_many("referral", import.referrals());
                 // Objects that could not be read are not deleted, and are to be read again.
                 if staged.errors.is_empty() {
                     if is_full || import.is_complete() {

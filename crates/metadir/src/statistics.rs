@@ -12,6 +12,13 @@ impl Statistics {
         *self.0.entry(what).or_default() += 1;
     }
 
+    /// Increases a counter.
+    pub fn count_many(&mut self, what: &'static str, count: u64) {
+        if count > 0 {
+            *self.0.entry(what).or_default() += count;
+        }
+    }
+
     /// The value of a counter.
     pub fn of(&self, what: &str) -> u64 {
         self.0.get(what).copied().unwrap_or(0)

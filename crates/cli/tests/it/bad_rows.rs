@@ -96,6 +96,7 @@ fn bad_rows_are_counted_and_each_is_reported_with_its_line() {
         "line 4: invalid-",
         "line 5: missing-anchor: ",
         "line 6: duplicate-object: the object on line 2 has the same anchor and is kept",
+        "because of these errors, nothing counts as deleted, and ",
     ];
     assert_eq!(reported.len(), expected.len(), "{reported:?}");
     for (reported, expected) in reported.iter().zip(expected) {

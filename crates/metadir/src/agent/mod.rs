@@ -108,6 +108,11 @@ pub trait Import: Send {
         false
     }
 
+    /// Number of referrals to other servers, which were not followed.
+    fn referrals(&self) -> u64 {
+        0
+    }
+
     /// The watermark at which the next delta import begins, known at the end; none if the system cannot
     /// report changes.
     fn watermark(&self) -> Option<String> {

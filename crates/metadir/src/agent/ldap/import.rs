@@ -69,6 +69,8 @@ pub(super) struct DirectoryReader {
     empty_pages: u32,
     is_delta: bool,
     is_complete: bool,
+    /// Referrals to other servers, which are not followed.
+    referrals: u64,
     /// The watermark for the next delta import; for a synchronization, what is known so far.
     since: Option<Since>,
 }
@@ -151,6 +153,7 @@ impl DirectoryReader {
             empty_pages: 0,
             is_delta: since.is_some(),
             is_complete: false,
+            referrals: 0,
             since: next,
         })
     }
@@ -223,6 +226,7 @@ impl DirectoryReader {
             since: &mut self.since,
             is_delta: self.is_delta,
             is_complete: &mut self.is_complete,
+            referrals: &mut self.referrals,
             count: &mut self.count,
         };
         let next = hand.take(search, &message);
@@ -352,6 +356,10 @@ impl Import for DirectoryReader {
         self.is_complete
     }
 
+    fn referrals(&self) -> u64 {
+        self.referrals
+    }
+
     fn watermark(&self) -> Option<String> {
         self.since.as_ref().map(|since| since.write(&self.directory))
     }
@@ -366,6 +374,7 @@ struct ResponseContext<'w> {
     since: &'w mut Option<Since>,
     is_delta: bool,
     is_complete: &'w mut bool,
+    referrals: &'w mut u64,
     count: &'w mut u64,
 }
 
@@ -456,7 +465,8 @@ impl ResponseContext<'_> {
                 }
             }
             Operation::SearchResultDone(result) => return self.end(search, &result, message),
-            // Referrals to other servers are not followed.
+            // Not followed, but counted: objects behind it are not imported.
+            Operation::SearchResultReference(_) => *self.referrals += 1,
             _ => {}
         }
         Ok(Next::GoOn)

@@ -61,6 +61,37 @@ fn everybody_is_read_with_all_they_have() {
 }
 
 #[test]
+fn referrals_to_other_servers_are_counted() {
+    let referral = |name: &str| {
+        format!(
+            "dn: ou={name},ou=people,{SUFFIX}\nobjectClass: referral\nobjectClass: extensibleObject\nou: {name}\n\
+             ref: ldap://127.0.0.1:1/ou={name},{SUFFIX}\n\n"
+        )
+    };
+    let Some(slapd) = start(people(5) + &referral("north") + &referral("south"), "") else { return };
+    let keys = format!("{}base = \"{SUFFIX}\"\nfilter = \"(objectClass=inetOrgPerson)\"\n", keys(&slapd));
+    for (settings, expected) in [
+        ("anchor = \"entryUUID\"\npage_size = 2\n", 2),
+        ("anchor = \"entryUUID\"\nexclude = [\"ou=nobody,dc=example,dc=com\"]\n", 2),
+    ] {
+        let (all, import) = open(&format!("{keys}{settings}")).full();
+        assert_eq!((objects(&all).len(), import.referrals()), (5, expected), "{settings}");
+    }
+    // As in a run, in the counters of the import.
+    let scratch = testkit::Scratch::new();
+    let text = format!(
+        "[store]\nsqlite = \"{}\"\n[metaverse.person]\nattributes = {{ a = \"text\" }}\n[agents.directory]\n{keys}anchor = \"entryUUID\"\n",
+        scratch.join("store.db").display()
+    );
+    let config = Config::parse(&text).unwrap_or_else(|mistakes| panic!("{mistakes:?}"));
+    let mut metadirectory = plimsoll_metadir::metadirectory::Metadirectory::open(config).unwrap();
+    let step =
+        plimsoll_metadir::config::Step { agent: 0, kind: plimsoll_metadir::config::StepKind::FullImport };
+    let done = metadirectory.run(step, &mut |_| true).unwrap();
+    assert_eq!(done.statistics.iter().collect::<Vec<_>>(), [("referral", 2), ("stage-add", 5)]);
+}
+
+#[test]
 fn attributes_bases_and_exclusions_are_followed_and_what_has_no_anchor_is_reported() {
     let more = format!("dn: ou=groups,{SUFFIX}\nobjectClass: organizationalUnit\nou: groups\n\n");
     let Some(slapd) = start(people(20) + &more, "") else { return };
