@@ -128,6 +128,8 @@ fuzz_target!(|bytes: &[u8]| {
         anchor: None,
         dn: "ada".into(),
         new_dn: None,
+        adopts: false,
+        written: Vec::new(),
         changed_values: Vec::new(),
         attributes: match change {
             Change::Delete => Vec::new(),

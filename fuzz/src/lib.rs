@@ -54,6 +54,8 @@ pub fn text_file(folder: &Path, settings: &str, file: &[u8]) {
         new_dn: None,
         changed_values: Vec::new(),
         attributes: vec![(Attribute(u32::MAX), vec![id])],
+        adopts: false,
+        written: Vec::new(),
         image: Hologram::default(),
     };
     if before
