@@ -328,7 +328,7 @@ impl Metadirectory {
                     agent.delta_import(&since)?
                 };
                 let (store, space) = (self.store.as_mut(), &self.rules.agents[step.agent]);
-                let first = if is_full { Some(guard::begin(store, space)?) } else { None };
+                let before = if is_full { Some(guard::begin(store, space)?) } else { None };
                 let mut staged = stage(
                     store,
                     &self.rules,
@@ -339,9 +339,9 @@ impl Metadirectory {
                     self.batch_objects,
                     progress,
                 )?;
-                if let Some(first) = first {
+                if let Some(before) = before {
                     let least = self.safety.import_least_share;
-                    guard::end(store, space, &staged, first, least, self.batch_objects)?;
+                    guard::end(store, space, &staged, before, least, self.batch_objects)?;
                 }
                 staged.statistics.count_many("referral", import.referrals());
                 // Objects that could not be read are not deleted, and are to be read again.

@@ -5,24 +5,39 @@ use crate::object::{CsId, CsObject, PendingImport, State};
 use crate::rules::AgentRules;
 use crate::store::{Population, Store, StoreError, Write};
 
-/// The name of the note with the first object number of an import. It remains if the import is interrupted.
+/// The state before a full import.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Before {
+    /// New objects have this number or a larger one.
+    first: CsId,
+    /// Number of objects that earlier imports brought.
+    known: u64,
+}
+
+/// The name of the note with the state before an import. It remains if the import is interrupted.
 fn note(space: &AgentRules) -> String {
     format!("import of {} began at", space.name)
 }
 
-/// Notes where a full import begins, and returns the number from which on its new objects are.
+/// Notes the state before a full import and returns it; after an interrupted import, that before the first one.
 ///
 /// # Errors
 /// When the store fails.
-pub(crate) fn begin(store: &mut dyn Store, space: &AgentRules) -> Result<CsId, StoreError> {
+pub(crate) fn begin(store: &mut dyn Store, space: &AgentRules) -> Result<Before, StoreError> {
     let note = note(space);
-    if let Some(first) = store.note(&note)?.and_then(|text| text.parse().ok()) {
-        return Ok(CsId(first));
+    let noted = store.note(&note)?.and_then(|text| {
+        let (first, known) = text.split_once(' ')?;
+        Some(Before { first: CsId(first.parse().ok()?), known: known.parse().ok()? })
+    });
+    if let Some(before) = noted {
+        return Ok(before);
     }
-    let first = store.ids().next();
-    store.set_note(&note, Some(&first.to_string()))?;
-    store.commit()?;
-    Ok(CsId(first))
+    let before = Before { first: CsId(store.ids().next()), known: store.count_imported(space.id)? };
+    // An initial import has nothing to compare with. Otherwise the first batch commits the note.
+    if before.known > 0 {
+        store.set_note(&note, Some(&format!("{} {}", before.first.0, before.known)))?;
+    }
+    Ok(before)
 }
 
 /// Checks how many of the known objects a full import found. If there are too few, the new objects that it
@@ -34,16 +49,19 @@ pub(crate) fn end(
     store: &mut dyn Store,
     space: &AgentRules,
     staged: &Staged,
-    first: CsId,
+    before: Before,
     least_share: f64,
     batch_objects: usize,
 ) -> Result<(), StepError> {
-    let all = store.count_imported(space.id)?;
+    if before.known == 0 {
+        return Ok(());
+    }
     let is_enough = |found: u64, known: u64| found as f64 >= least_share * known as f64;
     let mut problem = None;
-    // Counted exactly only if it may be too few.
-    if !is_enough(staged.seen_before(first), all) {
-        let new = new_objects(store, space, first, batch_objects)?;
+    // Counted exactly only if it may be too few: an initial import knows nothing.
+    if !is_enough(staged.seen_before(before.first), before.known) {
+        let all = store.count_imported(space.id)?;
+        let new = new_objects(store, space, before.first, batch_objects)?;
         let known = all.saturating_sub(new.len() as u64);
         let seen_new = new.iter().filter(|id| staged.has_seen(**id)).count() as u64;
         let found = staged.seen().saturating_sub(seen_new);
@@ -63,9 +81,15 @@ pub(crate) fn end(
             ));
         }
     }
+    // Committed with what follows, unless the step ends here.
     store.set_note(&note(space), None)?;
-    store.commit()?;
-    problem.map_or(Ok(()), |problem| Err(StepError::Threshold(problem)))
+    match problem {
+        None => Ok(()),
+        Some(problem) => {
+            store.commit()?;
+            Err(StepError::Threshold(problem))
+        }
+    }
 }
 
 /// The objects that only imports since a number brought.
