@@ -634,16 +634,11 @@ fn due(matches: &ArgMatches) -> Result<Exit, Failure> {
 /// Sets or removes a link by hand.
 fn link(command: &str, matches: &ArgMatches) -> Result<Exit, Failure> {
     let config = read(text(matches, "config"))?;
-    let agent_named = |name: &str| {
-        let found = config.agents.iter().position(|agent| agent.name == name);
-        found.ok_or_else(|| {
-            let all: Vec<&str> = config.agents.iter().map(|agent| agent.name.as_str()).collect();
-            Failure::usage(format!("error: there is no agent {name:?}: it is one of {}", all.join(", ")))
-        })
-    };
-    let agent = agent_named(text(matches, "agent"))?;
+    let agent = place_of(&config, text(matches, "agent"))?;
     let link = match command {
-        "join" => Link::Join { agent: agent_named(text(matches, "to_agent"))?, key: text(matches, "to_key") },
+        "join" => {
+            Link::Join { agent: place_of(&config, text(matches, "to_agent"))?, key: text(matches, "to_key") }
+        }
         "disconnect" => Link::Disconnect,
         _ => Link::Release,
     };

@@ -563,9 +563,10 @@ fn limits(document: &ResultDocument, best: Option<usize>, said: &mut Vec<usize>)
     }
     // The same sentence of each says it once.
     let own = |of: &Configuration| verdict_of_configuration(of, document);
+    let of_baseline = own(&configurations[0]);
     if !has_steps
         && judged == configurations.len()
-        && configurations.iter().all(|of| own(of) == own(&configurations[0]))
+        && configurations[1..].iter().all(|of| own(of) == of_baseline)
     {
         let each = if judged == 2 { "Both configurations" } else { "Every configuration" };
         return vec![format!("{each}: {}", first())];
