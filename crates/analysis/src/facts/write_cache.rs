@@ -22,7 +22,8 @@ pub(crate) fn of(measured: &Measured) -> Option<CopyResult> {
     }
     let series = measured.series();
     let (first, last) = (series.first()?, series.last()?);
-    let bytes: f64 = series.iter().map(|window| window.bytes_per_s * window.length_s()).sum();
+    // The rates of windows multiply back to whole bytes but for the last digits of a float.
+    let bytes = series.iter().map(|window| window.bytes_per_s * window.length_s()).sum::<f64>().round();
     let length_s: f64 = series.iter().map(|window| window.length_s()).sum();
     if !(bytes > 0.0 && length_s > 0.0) {
         return None;
