@@ -13,6 +13,7 @@ pub mod config;
 mod existing;
 pub mod export;
 pub mod expression;
+mod fingerprint;
 pub mod hologram;
 pub mod index_key;
 pub mod metadirectory;

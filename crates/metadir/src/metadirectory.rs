@@ -1,5 +1,6 @@
 //! A metadirectory: its configuration, its store, and the run steps.
 
+mod changed;
 mod links;
 
 use std::collections::BTreeSet;
@@ -10,6 +11,7 @@ use crate::Interrupt;
 use crate::agent::{self, Agent, AgentError, DiscoveryError, Names};
 use crate::config::{AgentConfig, Config, Database, Safety, Step, StepKind};
 use crate::export::export;
+use crate::fingerprint::Fingerprint;
 use crate::hologram::Attribute;
 use crate::object::{CsId, MvId, PendingImport};
 use crate::preview::{DifferenceSink, ExplanationInput, Preview, Unsent};
@@ -19,6 +21,7 @@ use crate::statistics::Statistics;
 use crate::store::{Gauges, NameKind, Postgres, Sqlite, StepRecord, Store, StoreError};
 use crate::synchronize::{ReferenceValue, Settings, Task, given, renew, synchronize, synchronize_one};
 
+pub use self::changed::ConfigurationChange;
 pub use self::links::{DueDeletion, Link, LinkError};
 
 /// An open metadirectory.
@@ -27,6 +30,8 @@ pub struct Metadirectory {
     rules: Rules,
     names: Names,
     agents: Vec<AgentConfig>,
+    /// For each agent, the rules that its objects are synchronized with.
+    fingerprints: Vec<Fingerprint>,
     /// For each agent, the attributes of its system that rules read and no rule writes.
     only_read: Vec<Vec<String>>,
     safety: Safety,
@@ -94,6 +99,7 @@ impl StepResult {
 fn outcome_of(error: &StepError) -> &'static str {
     match error {
         StepError::Threshold(_) => "stopped-threshold",
+        StepError::RulesChanged(_) => "no-start-rules-changed",
         StepError::Interrupted => "stopped-user",
         StepError::Agent(_) => "stopped-connectivity",
         StepError::Store(_) => "stopped-database",
@@ -165,6 +171,7 @@ impl Metadirectory {
             Database::Sqlite { path, .. } => Some(path.clone()),
             Database::Postgres { .. } => None,
         };
+        let fingerprints = changed::fingerprints(&config, store.as_mut())?;
         let rules = resolve(config, store.as_mut(), &mut names)?;
         store.commit()?;
         let unsent = None;
@@ -173,6 +180,7 @@ impl Metadirectory {
             rules,
             names,
             agents,
+            fingerprints,
             only_read,
             safety,
             batch_objects,
@@ -260,6 +268,7 @@ impl Metadirectory {
             full: true,
             deletes: self.safety.synchronization_deletes,
             now_unix_s: now_unix_s(),
+            recalls_removed: false,
         };
         let done = synchronize_one(store, rules, names, settings, Task::Synchronize, object)?;
         for (_, why) in done.failures {
@@ -309,14 +318,12 @@ impl Metadirectory {
         let Some(id) = self.rules.agents.get(step.agent).map(|agent| agent.id) else {
             return Ok(StepResult::default());
         };
-        if step.kind != StepKind::Export {
-            renew(self.store.as_mut(), &self.rules, &self.names, self.batch_objects)?;
-        }
+        self.make_ready(step)?;
         match step.kind {
             StepKind::FullImport | StepKind::DeltaImport => {
                 let is_full = step.kind == StepKind::FullImport;
                 let mut agent = self.open_agent(step.agent, true)?;
-                let note = format!("watermark of {}", self.agents[step.agent].name);
+                let note = changed::watermark_note(&self.agents[step.agent].name);
                 let mut import = if is_full {
                     agent.full_import()?
                 } else {
@@ -365,9 +372,13 @@ impl Metadirectory {
                     full: step.kind == StepKind::FullSynchronization,
                     deletes: self.safety.synchronization_deletes,
                     now_unix_s: now_unix_s(),
+                    recalls_removed: false,
                 };
                 let done =
                     synchronize(self.store.as_mut(), &self.rules, &self.names, id, settings, progress)?;
+                if settings.full {
+                    self.note_rules(step.agent)?;
+                }
                 let failures = self.named(done.failures)?;
                 Ok(StepResult { statistics: done.statistics, discovery_errors: Vec::new(), failures })
             }

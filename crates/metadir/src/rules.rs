@@ -89,6 +89,8 @@ pub(crate) struct AgentRules {
     pub(crate) written: Vec<Attribute>,
     /// What an export does with an object that exists before it is added.
     pub(crate) existing: Existing,
+    /// Whether the metaverse loses the values of an object that is disconnected.
+    pub(crate) recall: bool,
     /// The attributes of its join rules that are compared as they are.
     pub(crate) identities: Vec<Identity>,
     /// Whether it has join rules.
@@ -376,6 +378,7 @@ pub(crate) fn resolve(config: Config, store: &mut dyn Store, names: &mut Names) 
             gets_references: false,
             written: Vec::new(),
             existing: agent.existing,
+            recall: agent.recall,
             identities: Vec::new(),
             joins: false,
             is_correlated: false,

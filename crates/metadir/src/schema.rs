@@ -24,4 +24,9 @@ impl Type {
         ("binary", Type::Binary),
         ("reference", Type::Reference),
     ];
+
+    /// Its name in a configuration.
+    pub fn name(self) -> &'static str {
+        Self::NAMES.iter().find(|(_, kind)| *kind == self).map_or("", |(name, _)| name)
+    }
 }

@@ -119,6 +119,9 @@ pub enum StepError {
     /// A limit of `[safety]` was reached; nothing was deleted.
     #[error("stopped before the first deletion: {0}")]
     Threshold(String),
+    /// The configuration changed in a way that this step cannot follow; nothing was done.
+    #[error("{0}")]
+    RulesChanged(String),
     /// The user interrupted the step.
     #[error("interrupted; committed changes are kept, and the next run continues from there")]
     Interrupted,

@@ -18,7 +18,7 @@ use report::table::{Cell, Table};
 use report::text::Quantity;
 use serde_json::json;
 
-use super::{metadir_import_mim, metadir_init, scim_server, text};
+use super::{metadir_changes, metadir_import_mim, metadir_init, scim_server, text};
 use crate::carry_out::Failure;
 use crate::exit::Exit;
 use crate::output;
@@ -154,6 +154,7 @@ pub(crate) fn arguments(json: impl Fn() -> Arg) -> Command {
                 .arg(config())
                 .arg(json()),
         )
+        .subcommands(metadir_changes::arguments(config, json))
         .subcommand(scim_server::arguments())
 }
 
@@ -174,13 +175,15 @@ pub(crate) fn metadir(matches: &ArgMatches) -> Result<Exit, Failure> {
         Some(("history", matches)) => history(matches),
         Some(("due", matches)) => due(matches),
         Some((command @ ("join" | "disconnect" | "release"), matches)) => link(command, matches),
+        Some(("remove-agent", matches)) => metadir_changes::remove_agent(matches),
+        Some(("rename", matches)) => metadir_changes::rename(matches),
         Some(("scim-server", matches)) => scim_server::run(matches),
         _ => Err(Failure::usage("error: the command is missing: plimsoll metadir --help lists the commands")),
     }
 }
 
 /// Reads a configuration. Paths in it are relative to its folder.
-fn read(path: &str) -> Result<Config, Failure> {
+pub(super) fn read(path: &str) -> Result<Config, Failure> {
     Ok(read_with_text(path)?.0)
 }
 
@@ -226,15 +229,18 @@ fn check(path: &str) -> Result<Exit, Failure> {
         agents.join(", "),
         if runs.is_empty() { "none".into() } else { runs.join(", ") }
     ));
+    for line in metadir_changes::of_store(path)?.unwrap_or_default() {
+        output::result(&line);
+    }
     Ok(Exit::Good)
 }
 
-fn open(config: Config) -> Result<Metadirectory, Failure> {
+pub(super) fn open(config: Config) -> Result<Metadirectory, Failure> {
     Metadirectory::open(config).map_err(not_opened)
 }
 
 /// The failure of a metadirectory that was not opened.
-fn not_opened(error: StepError) -> Failure {
+pub(super) fn not_opened(error: StepError) -> Failure {
     match error {
         StepError::Interrupted => Failure { text: format!("error: {error}"), exit: Exit::Interrupted },
         error => Failure::failed(error),
@@ -242,7 +248,7 @@ fn not_opened(error: StepError) -> Failure {
 }
 
 /// A configuration in which signals interrupt waits for servers. Commands that only read do not need it: the signal ends them.
-fn interruptible(mut config: Config) -> Config {
+pub(super) fn interruptible(mut config: Config) -> Config {
     config.interrupt_by(&Interrupt::by(crate::interrupt::flag()));
     config
 }
@@ -433,13 +439,13 @@ fn preview_object(config: Config, what: &[&str], key: &str, is_json: bool) -> Re
 }
 
 /// The state shared with the thread that receives the changes of a preview.
-fn held<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(super) fn held<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
     shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The collected changes of a preview.
 #[derive(Default)]
-struct Changes {
+pub(super) struct Changes {
     count: u64,
     /// The first changes, if there is no output file.
     first: Vec<Difference>,
@@ -450,7 +456,7 @@ struct Changes {
 }
 
 impl Changes {
-    fn take_up(&mut self, change: Difference, as_json: bool) {
+    pub(super) fn take_up(&mut self, change: Difference, as_json: bool) {
         self.count += 1;
         match &mut self.file {
             Some(file) if self.error.is_none() => {
@@ -483,7 +489,7 @@ impl Changes {
     }
 
     /// The first of each sort, and how many more there are.
-    fn of_each_sort(&self) -> String {
+    pub(super) fn of_each_sort(&self) -> String {
         let mut text = String::new();
         for (first, count) in &self.sorts {
             for change in first {
@@ -577,7 +583,7 @@ fn steps(config: &Config, what: &[&str]) -> Result<RunProfile, Failure> {
     }
 }
 
-fn reported(record: &StepRecord) -> String {
+pub(super) fn reported(record: &StepRecord) -> String {
     let counters: Vec<String> = record
         .counters
         .iter()
@@ -593,7 +599,7 @@ fn reported(record: &StepRecord) -> String {
     format!("{} {}: {} in {took}{counters}{error}", record.agent, record.step, record.outcome)
 }
 
-fn step_json(record: &StepRecord) -> serde_json::Value {
+pub(super) fn step_json(record: &StepRecord) -> serde_json::Value {
     let counters: serde_json::Map<String, serde_json::Value> =
         record.counters.iter().map(|(name, count)| (name.clone(), json!(count))).collect();
     json!({
@@ -651,7 +657,7 @@ fn link(command: &str, matches: &ArgMatches) -> Result<Exit, Failure> {
     Ok(Exit::Good)
 }
 
-fn document(value: &serde_json::Value) -> Result<(), Failure> {
+pub(super) fn document(value: &serde_json::Value) -> Result<(), Failure> {
     output::json(&serde_json::to_string_pretty(value).map_err(Failure::failed)?);
     Ok(())
 }
@@ -659,6 +665,7 @@ fn document(value: &serde_json::Value) -> Result<(), Failure> {
 fn status(matches: &ArgMatches) -> Result<Exit, Failure> {
     let mut directory = open(read(text(matches, "config"))?)?;
     let (spaces, objects) = directory.status().map_err(Failure::failed)?;
+    let changes = directory.configuration_changes().map_err(Failure::failed)?;
     if matches.get_flag("json") {
         let spaces: Vec<serde_json::Value> = spaces
             .iter()
@@ -682,7 +689,11 @@ fn status(matches: &ArgMatches) -> Result<Exit, Failure> {
                 })
             })
             .collect();
-        document(&json!({ "metaverse_objects": objects, "connector_spaces": spaces }))?;
+        document(&json!({
+            "metaverse_objects": objects,
+            "connector_spaces": spaces,
+            "configuration_changes": metadir_changes::as_json(&changes),
+        }))?;
         return Ok(Exit::Good);
     }
     let heads = [
@@ -725,6 +736,9 @@ fn status(matches: &ArgMatches) -> Result<Exit, Failure> {
         lines.join("\n"),
         model::quantity::thousands(objects as f64)
     ));
+    for line in metadir_changes::lines(&changes) {
+        output::result(&line);
+    }
     Ok(Exit::Good)
 }
 

@@ -9,6 +9,7 @@ pub(crate) mod fio;
 pub(crate) mod generate;
 pub(crate) mod manual;
 pub(crate) mod metadir;
+mod metadir_changes;
 pub(crate) mod metadir_import_mim;
 pub(crate) mod metadir_init;
 mod other_tool;

@@ -16,6 +16,7 @@ mod kill;
 mod killed;
 mod left_files;
 mod metadir;
+mod metadir_changes;
 mod metadir_full_disk;
 mod metadir_hostile;
 mod mistakes;

@@ -132,6 +132,9 @@ pub struct AgentConfig {
     pub references: Vec<String>,
     /// What an export does when an object that it would add exists already.
     pub existing: Existing,
+    /// Whether the metaverse loses the values that an object gave when the object is disconnected or the flow
+    /// is removed from the rules. Otherwise they stay until another flow gives a value.
+    pub recall: bool,
     /// Its place in the file.
     pub span: Range<usize>,
 }

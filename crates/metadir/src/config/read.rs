@@ -211,7 +211,8 @@ impl Reader {
         }
         let references = self.texts(part, "references");
         let kind = kind?;
-        let known: Vec<&str> = ["type", "anchor", "references"].iter().chain(kind.keys).copied().collect();
+        let known: Vec<&str> =
+            ["type", "anchor", "references", "recall"].iter().chain(kind.keys).copied().collect();
         self.keys(part, &known);
         let system = (kind.read)(self, part)?;
         self.reference_by_anchor(part, &system, &anchor, &references);
@@ -220,7 +221,8 @@ impl Reader {
         if part.table.get("existing").is_some() {
             existing = self.choice(part, "existing", &ways).unwrap_or_default();
         }
-        Some(AgentConfig { name, system, anchor, references, existing, span: part.span.clone() })
+        let recall = self.truth(part, "recall").unwrap_or(true);
+        Some(AgentConfig { name, system, anchor, references, existing, recall, span: part.span.clone() })
     }
 
     fn metaverse_type(&mut self, name: String, part: &Part<'_>, agents: &[AgentConfig]) -> MetaverseType {

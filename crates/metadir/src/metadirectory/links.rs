@@ -124,6 +124,7 @@ impl Metadirectory {
             full: true,
             deletes: self.safety.synchronization_deletes,
             now_unix_s: now_unix_s(),
+            recalls_removed: false,
         };
         let begin = Instant::now();
         let (rules, names) = (&self.rules, &self.names);

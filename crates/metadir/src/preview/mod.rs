@@ -453,6 +453,10 @@ impl Store for Preview {
         self.inner.names(kind)
     }
 
+    fn rename(&mut self, kind: NameKind, from: &str, to: &str) -> Result<(), StoreError> {
+        self.inner.rename(kind, from, to)
+    }
+
     fn ids(&self) -> Arc<Numbers> {
         self.inner.ids()
     }
@@ -477,6 +481,14 @@ impl Store for Preview {
 
     fn mv(&mut self, ids: &[MvId]) -> Result<Vec<MvObject>, StoreError> {
         self.inner.mv(ids)
+    }
+
+    fn mv_after(&mut self, after: MvId, most: usize) -> Result<Vec<MvObject>, StoreError> {
+        self.inner.mv_after(after, most)
+    }
+
+    fn drop_keys(&mut self, rule: u32) -> Result<(), StoreError> {
+        self.inner.drop_keys(rule)
     }
 
     fn mv_with(&mut self, keys: &[Key]) -> Result<Vec<Vec<MvId>>, StoreError> {

@@ -194,6 +194,12 @@ pub trait Store: Send {
     /// When the store fails.
     fn names(&mut self, kind: NameKind) -> Result<Vec<(u32, String)>, StoreError>;
 
+    /// Gives a name's number to another name of the same kind. A number of the other name is dropped.
+    ///
+    /// # Errors
+    /// When the store fails.
+    fn rename(&mut self, kind: NameKind, from: &str, to: &str) -> Result<(), StoreError>;
+
     /// The preferred number of objects per call. It is small if the processor's cache should hold them, and
     /// as large as a commit if a round trip takes long.
     fn piece_objects(&self) -> usize {
@@ -249,6 +255,18 @@ pub trait Store: Send {
     /// # Errors
     /// When the store fails.
     fn mv(&mut self, ids: &[MvId]) -> Result<Vec<MvObject>, StoreError>;
+
+    /// The next metaverse objects after a number, in ascending order of number, up to a limit.
+    ///
+    /// # Errors
+    /// When the store fails.
+    fn mv_after(&mut self, after: MvId, most: usize) -> Result<Vec<MvObject>, StoreError>;
+
+    /// Deletes all join keys of a rule.
+    ///
+    /// # Errors
+    /// When the store fails.
+    fn drop_keys(&mut self, rule: u32) -> Result<(), StoreError>;
 
     /// The metaverse objects with each of these join keys, in the same order.
     ///

@@ -425,6 +425,11 @@ fn pages(rows: &[Row]) -> Result<Vec<(i64, Vec<u8>)>, StoreError> {
     rows.iter().map(|row| Ok((row.try_get(0)?, row.try_get(1)?))).collect()
 }
 
+fn mv_row(row: &Row) -> Result<MvObject, StoreError> {
+    let kind: i32 = row.try_get(1)?;
+    mv_object(row.try_get(0)?, kind as u32, row.try_get(2)?, row.try_get(3)?, row.try_get(4)?)
+}
+
 fn cs_row(row: &Row) -> Result<CsRow, StoreError> {
     let id: i64 = row.try_get(0)?;
     let dn = String::from_utf8(row.try_get(2)?)
@@ -467,6 +472,14 @@ impl Store for Postgres {
         let listed = "SELECT id, text FROM name WHERE kind = $1::smallint ORDER BY id";
         let rows = self.query(listed, &[&(kind as i16)])?;
         rows.iter().map(|row| Ok((row.try_get::<_, i32>(0)? as u32, row.try_get(1)?))).collect()
+    }
+
+    fn rename(&mut self, kind: NameKind, from: &str, to: &str) -> Result<(), StoreError> {
+        self.begin()?;
+        let kind = kind as i16;
+        self.execute("DELETE FROM name WHERE kind = $1::smallint AND text = $2", &[&kind, &to])?;
+        let renamed = "UPDATE name SET text = $3 WHERE kind = $1::smallint AND text = $2";
+        self.execute(renamed, &[&kind, &from, &to])
     }
 
     fn ids(&self) -> Arc<Numbers> {
@@ -552,13 +565,17 @@ impl Store for Postgres {
             return Ok(Vec::new());
         }
         let ids: Vec<i64> = ids.iter().map(|id| id.0).collect();
-        let rows = self.query(MV_BY_ID, &[&ids])?;
-        rows.iter()
-            .map(|row| {
-                let kind: i32 = row.try_get(1)?;
-                mv_object(row.try_get(0)?, kind as u32, row.try_get(2)?, row.try_get(3)?, row.try_get(4)?)
-            })
-            .collect()
+        self.query(MV_BY_ID, &[&ids])?.iter().map(mv_row).collect()
+    }
+
+    fn mv_after(&mut self, after: MvId, most: usize) -> Result<Vec<MvObject>, StoreError> {
+        let select = "SELECT id, kind, image, lineage, connectors FROM mv WHERE id > $1 ORDER BY id LIMIT $2";
+        self.query(select, &[&after.0, &(most as i64)])?.iter().map(mv_row).collect()
+    }
+
+    fn drop_keys(&mut self, rule: u32) -> Result<(), StoreError> {
+        self.begin()?;
+        self.execute("DELETE FROM mv_key WHERE rule = $1", &[&(rule as i32)])
     }
 
     fn mv_with(&mut self, keys: &[Key]) -> Result<Vec<Vec<MvId>>, StoreError> {

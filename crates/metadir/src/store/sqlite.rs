@@ -93,6 +93,7 @@ CREATE INDEX deletion_at ON deletion (at_unix_s, cs);
 ";
 
 const CS_COLUMNS: &str = "id, anchor, dn, name, image, export";
+const MV_COLUMNS: &str = "id, kind, image, lineage, connectors";
 
 /// A store in a file.
 #[derive(Debug)]
@@ -354,6 +355,13 @@ fn cs_row(row: &Row<'_>) -> Result<CsRow, StoreError> {
     })
 }
 
+fn mv_row(row: &Row<'_>) -> Result<MvObject, StoreError> {
+    let lineage = row.get_ref(3)?.as_blob().unwrap_or_default();
+    let connectors = row.get_ref(4)?.as_blob().unwrap_or_default();
+    let image = row.get_ref(2)?.as_blob().unwrap_or_default();
+    mv_object(row.get(0)?, row.get(1)?, image, lineage, connectors)
+}
+
 /// The number of a found object, the key of its anchor, and the beginning of its pending export.
 type FoundRow = (i64, Option<IndexKey>, Option<Vec<u8>>);
 
@@ -394,6 +402,15 @@ impl Store for Sqlite {
             self.connection.prepare("SELECT id, text FROM name WHERE kind = ?1 ORDER BY id")?;
         let rows = statement.query_map([kind as i64], |row| Ok((row.get(0)?, row.get(1)?)))?;
         Ok(rows.collect::<Result<_, _>>()?)
+    }
+
+    fn rename(&mut self, kind: NameKind, from: &str, to: &str) -> Result<(), StoreError> {
+        self.begin()?;
+        let kind = kind as i64;
+        self.connection.execute("DELETE FROM name WHERE kind = ?1 AND text = ?2", params![kind, to])?;
+        self.connection
+            .execute("UPDATE name SET text = ?3 WHERE kind = ?1 AND text = ?2", params![kind, from, to])?;
+        Ok(())
     }
 
     fn piece_objects(&self) -> usize {
@@ -467,18 +484,31 @@ impl Store for Sqlite {
     }
 
     fn mv(&mut self, ids: &[MvId]) -> Result<Vec<MvObject>, StoreError> {
-        let select = "SELECT id, kind, image, lineage, connectors FROM mv WHERE id";
         let ids: Vec<i64> = ids.iter().map(|id| id.0).collect();
         let mut found = Vec::with_capacity(ids.len());
-        for_ids(&self.connection, select, &ids, |row| {
-            let lineage = row.get_ref(3)?.as_blob().unwrap_or_default();
-            let connectors = row.get_ref(4)?.as_blob().unwrap_or_default();
-            let image = row.get_ref(2)?.as_blob().unwrap_or_default();
-            found.push(mv_object(row.get(0)?, row.get(1)?, image, lineage, connectors)?);
+        for_ids(&self.connection, &format!("SELECT {MV_COLUMNS} FROM mv WHERE id"), &ids, |row| {
+            found.push(mv_row(row)?);
             Ok(())
         })?;
         found.sort_by_key(|object| object.id);
         Ok(found)
+    }
+
+    fn mv_after(&mut self, after: MvId, most: usize) -> Result<Vec<MvObject>, StoreError> {
+        let select = format!("SELECT {MV_COLUMNS} FROM mv WHERE id > ?1 ORDER BY id LIMIT ?2");
+        let mut statement = self.connection.prepare_cached(&select)?;
+        let mut rows = statement.query([after.0, most as i64])?;
+        let mut found = Vec::new();
+        while let Some(row) = rows.next()? {
+            found.push(mv_row(row)?);
+        }
+        Ok(found)
+    }
+
+    fn drop_keys(&mut self, rule: u32) -> Result<(), StoreError> {
+        self.begin()?;
+        self.connection.execute("DELETE FROM mv_key WHERE rule = ?1", [rule])?;
+        Ok(())
     }
 
     fn mv_with(&mut self, keys: &[Key]) -> Result<Vec<Vec<MvId>>, StoreError> {

@@ -5,7 +5,9 @@ use std::collections::BTreeSet;
 use super::failed::Failed;
 use super::work::{Mv, Undo, Work};
 use crate::hologram::{Builder, Hologram, Opened};
-use crate::object::{AgentId, CsObject, Lineage, LineageBuilder, Lineages, MvId, MvObject, PendingImport};
+use crate::object::{
+    AgentId, CsId, CsObject, Lineage, LineageBuilder, Lineages, MvId, MvObject, PendingImport,
+};
 use crate::rules::{AttributeRules, Flow, FlowSource, InboundRules, TypeRules};
 use crate::schema::Type;
 use crate::store::{FailureKind, Key, StoreError, Write};
@@ -100,13 +102,16 @@ impl Work<'_> {
             while of_old.next_if(|line| line.attribute < attribute).is_some() {}
             let line = of_old.next_if(|line| line.attribute == attribute);
             let concerns = |(rules, _): &(usize, usize)| self.rules.inbound[*rules].agent == agent;
-            if !rules.contributors.iter().any(concerns) {
+            // The agent may have given it by a flow that is not in the rules any more.
+            let was_given = || line.is_some_and(|line| line.agent == agent);
+            if !rules.contributors.iter().any(concerns) && !was_given() {
                 if let Some(values) = old_image.get(attribute) {
                     builder.push_values(attribute, values);
                     line.into_iter().for_each(|line| lineage.push(line));
                 }
                 continue;
             }
+            let mut is_given = false;
             for (place, flow) in &rules.contributors {
                 let inbound = &self.rules.inbound[*place];
                 let flow = &inbound.flows[*flow];
@@ -118,7 +123,6 @@ impl Work<'_> {
                     );
                     return Err(Failed::Object(FailureKind::Flow, why));
                 }
-                let mut is_given = false;
                 for (connector, _, image) in of_rules() {
                     let from = Lineage {
                         attribute,
@@ -135,6 +139,13 @@ impl Work<'_> {
                 if is_given {
                     break;
                 }
+            }
+            if !is_given
+                && let (Some(line), Some(values)) = (line, old_image.get(attribute))
+                && self.is_kept(&line, rules, connectors.iter().map(|(id, ..)| *id))
+            {
+                builder.push_values(attribute, values);
+                lineage.push(line);
             }
         }
         let is_same = builder.as_bytes() == old.image.as_bytes();
@@ -215,6 +226,22 @@ impl Work<'_> {
         builder.push_all(attribute, &mut values.iter().map(Vec::as_slice).collect());
         lineage.push(kept(same));
         Ok(true)
+    }
+
+    /// Whether a value stays although nothing gives it any more: its agent does not recall values, and its
+    /// object is disconnected or the flow is not in the rules any more.
+    fn is_kept(
+        &self,
+        line: &Lineage,
+        rules: &AttributeRules,
+        mut connectors: impl Iterator<Item = CsId>,
+    ) -> bool {
+        let recalls = match self.rules.agent(line.agent) {
+            Some(agent) => agent.recall,
+            None => self.settings.recalls_removed,
+        };
+        let contributes = |(place, _): &(usize, usize)| self.rules.inbound[*place].agent == line.agent;
+        !recalls && (!rules.contributors.iter().any(contributes) || connectors.all(|id| id != line.cs))
     }
 
     /// Whether an object was deleted in its system, and another connector of its agent takes its place.

@@ -1,14 +1,18 @@
-//! The join keys of candidates after the join rules changed, or after a store was upgraded.
+//! The join keys of candidates and of metaverse objects after the join rules changed, or after a store was
+//! upgraded.
 
 use crate::agent::Names;
-use crate::object::CsId;
+use crate::object::{CsId, MvId};
 use crate::rules::Rules;
 use crate::store::{Population, Store, StoreError, Write};
 
-/// The note with the join rules that the stored keys come from.
+/// The note with the join rules that the stored keys of candidates come from.
 const NOTE: &str = "join rules of candidates";
+/// The note with the rules of the join keys that metaverse objects have.
+const METAVERSE: &str = "join keys of the metaverse";
 
-/// Stores the join keys of all candidates again if the join rules changed. An interrupted pass is repeated.
+/// Stores the join keys of all candidates and of metaverse objects again if the join rules changed. An
+/// interrupted pass is repeated.
 ///
 /// # Errors
 /// When the store fails.
@@ -18,6 +22,7 @@ pub(crate) fn renew(
     names: &Names,
     batch_objects: usize,
 ) -> Result<(), StoreError> {
+    renew_metaverse(store, rules, batch_objects)?;
     let text = rules.join_text(names);
     if store.note(NOTE)?.as_deref() == Some(&text) {
         return Ok(());
@@ -44,5 +49,45 @@ pub(crate) fn renew(
         }
     }
     store.set_note(NOTE, Some(&text))?;
+    store.commit()
+}
+
+/// Gives metaverse objects the keys of new join rules. A rule that was removed before and came back is new:
+/// its keys were not maintained.
+fn renew_metaverse(store: &mut dyn Store, rules: &Rules, batch_objects: usize) -> Result<(), StoreError> {
+    let mut all: Vec<u32> =
+        rules.types.iter().flat_map(|kind| kind.keys.iter().map(|key| key.rule)).collect();
+    all.sort_unstable();
+    all.dedup();
+    let text = all.iter().map(u32::to_string).collect::<Vec<_>>().join(" ");
+    let had = store.note(METAVERSE)?;
+    if had.as_deref() == Some(&text) {
+        return Ok(());
+    }
+    let had: Vec<u32> =
+        had.iter().flat_map(|had| had.split(' ')).filter_map(|rule| rule.parse().ok()).collect();
+    for rule in had.iter().filter(|rule| !all.contains(rule)) {
+        store.drop_keys(*rule)?;
+    }
+    let new: Vec<u32> = all.into_iter().filter(|rule| !had.contains(rule)).collect();
+    for rule in &new {
+        store.drop_keys(*rule)?;
+    }
+    let mut after = MvId(0);
+    while !new.is_empty() {
+        let objects = store.mv_after(after, batch_objects)?;
+        let Some(last) = objects.last() else { break };
+        after = last.id;
+        let mut writes = Vec::new();
+        for object in &objects {
+            let kind = rules.type_of(object.kind);
+            let keys = kind.map(|kind| rules.types[kind].keys(&object.image)).unwrap_or_default();
+            let keys = keys.into_iter().filter(|(rule, _)| new.contains(rule));
+            writes.extend(keys.map(|key| Write::NewKey(key, object.id)));
+        }
+        store.write(&writes)?;
+        store.commit()?;
+    }
+    store.set_note(METAVERSE, Some(&text))?;
     store.commit()
 }

@@ -137,16 +137,20 @@ impl Work<'_> {
         }
         let Some(held) = self.mvs.get(&mv) else { return Ok(()) };
         let Some(of) = &held.object else { return Ok(()) };
-        let Some(kind) = self.rules.types.iter().find(|kind| kind.kind == of.kind) else { return Ok(()) };
+        let Some(kind) = self.rules.types.iter().find(|kind| kind.kind == of.kind) else {
+            // Its type is not in the rules any more: it ends with its last connector.
+            let is_alone = self.connected(mv).next().is_none();
+            return if is_alone { self.end(mv, None) } else { Ok(()) };
+        };
         if self.ends_without(mv, kind, object.agent) {
-            return self.end(mv, kind);
+            return self.end(mv, Some(kind));
         }
         self.flow_in(mv, kind, object.agent)?;
         self.provision(mv, true)?;
         // The provisioned connectors may have been the last ones.
         let is_alone =
             self.mvs.get(&mv).is_some_and(|mv| mv.object.is_some()) && self.connected(mv).next().is_none();
-        if is_alone { self.end(mv, kind) } else { Ok(()) }
+        if is_alone { self.end(mv, Some(kind)) } else { Ok(()) }
     }
 
     /// Links an object that an administrator disconnected: it takes the place of a provisioned object.
@@ -168,14 +172,16 @@ impl Work<'_> {
     }
 
     /// Deletes a metaverse object and deprovisions its connectors.
-    fn end(&mut self, id: MvId, kind: &TypeRules) -> Result<(), Failed> {
+    fn end(&mut self, id: MvId, kind: Option<&TypeRules>) -> Result<(), Failed> {
         let Some(mv) = self.mv_mut(id) else { return Ok(()) };
         let (Some(object), connectors) = (mv.object.take(), std::mem::take(&mut mv.connectors)) else {
             return Ok(());
         };
         mv.is_changed = true;
-        self.rekey(id, kind, &object.image, &Hologram::default());
-        let rules = self.rules;
+        if let Some(kind) = kind {
+            self.rekey(id, kind, &object.image, &Hologram::default());
+        }
+        let (rules, of_type) = (self.rules, object.kind);
         for connector in connectors {
             let Some(object) = self.css.get(&connector).and_then(|cs| cs.object.as_ref()) else { continue };
             if !object.state.is_connected() {
@@ -190,7 +196,7 @@ impl Work<'_> {
             let outbound = rules
                 .outbound
                 .iter()
-                .find(|outbound| outbound.agent == agent && rules.types[outbound.from].kind == kind.kind);
+                .find(|outbound| outbound.agent == agent && rules.types[outbound.from].kind == of_type);
             match outbound {
                 Some(outbound) => self.deprovision(connector, outbound)?,
                 // It was not provisioned, and may join another object.

@@ -70,6 +70,8 @@ pub struct Settings {
     pub deletes: Threshold,
     /// The current time, seconds since 1970.
     pub now_unix_s: u64,
+    /// Whether the metaverse loses the values of agents that are not in the configuration any more.
+    pub recalls_removed: bool,
 }
 
 /// Synchronizes the objects of a connector space.

@@ -149,6 +149,9 @@ impl Work<'_> {
             // It is wanted again: the pending deletion is dropped.
             export = None;
         }
+        if let Some(export) = &mut export {
+            self.drop_unruled(export, rules);
+        }
         for (attribute, values) in wanted {
             let values = values.values();
             let has = object.synchronized.as_ref().and_then(|image| image.get(attribute));
@@ -189,6 +192,21 @@ impl Work<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Drops the pending values that no rule gives any more.
+    fn drop_unruled(&self, export: &mut PendingExport, rules: &OutboundRules) {
+        let Some(agent) = self.rules.agent(rules.agent) else { return };
+        let is_ruled = |attribute: Attribute| {
+            agent.written.binary_search(&attribute).is_ok()
+                || matches!(&rules.deprovision, DeprovisionRule::Disable(values) if values.get(attribute).is_some())
+        };
+        let is_left = |phase, attribute| phase == Phase::Unapplied && !is_ruled(attribute);
+        if export.attributes.iter().any(|pending| is_left(pending.phase, pending.attribute)) {
+            export
+                .attributes
+                .retain(|pending| (!is_left(pending.phase, pending.attribute)).then_some(pending.phase));
+        }
     }
 
     /// The new name of a connector, if the rules give another name than the current or pending one.

@@ -444,17 +444,32 @@ impl<'a> Work<'a> {
         let Some(object) = self.css.get(&id).and_then(|cs| cs.object.as_ref()) else { return Ok(true) };
         let (agent, state, mv) = (object.agent, object.state, object.mv);
         let has_changed = object.pending_import.is_some();
+        if let Some(of) = mv
+            && state == State::Connected
+            && !self.is_ruled(of, agent)
+        {
+            // The rules that connected it are gone.
+            if !may_leave {
+                return Ok(false);
+            }
+            let stays = (!object.is_not_made()).then_some(State::Candidate);
+            self.counts.push("connector-released");
+            self.disconnect(id, stays)?;
+            if stays.is_some() {
+                self.settle(id, State::Candidate, None);
+            }
+            return Ok(true);
+        }
         self.settle(id, state, mv);
         let rules = self.rules;
         let kind = mv.and_then(|mv| {
             let kind = self.mvs.get(&mv)?.object.as_ref()?.kind;
             Some((mv, rules.types.iter().find(|rules| rules.kind == kind)?))
         });
+        let gives = self.settings.full || rules.agent(agent).is_some_and(|agent| !agent.inbound.is_empty());
         let changed = match kind {
             // Inbound rules may have accepted it before.
-            Some((mv, kind)) if rules.agent(agent).is_some_and(|agent| !agent.inbound.is_empty()) => {
-                self.flow_in(mv, kind, agent)?.then_some(mv)
-            }
+            Some((mv, kind)) if gives => self.flow_in(mv, kind, agent)?.then_some(mv),
             _ => None,
         };
         self.counts.push(match (mv, changed) {
@@ -462,8 +477,15 @@ impl<'a> Work<'a> {
             (Some(_), None) => "connector-no-flow",
             (None, _) => "disconnector-remains",
         });
-        let may_differ = changed.or(mv.filter(|_| has_changed && self.is_target(agent)));
+        let may_differ =
+            changed.or(mv.filter(|_| self.settings.full || has_changed && self.is_target(agent)));
         may_differ.map_or(Ok(true), |mv| self.provision(mv, may_leave))
+    }
+
+    /// Whether outbound rules provision a metaverse object to an agent.
+    fn is_ruled(&self, mv: MvId, agent: AgentId) -> bool {
+        let kind = self.mvs.get(&mv).and_then(|mv| self.rules.type_of(mv.object.as_ref()?.kind));
+        self.rules.outbound.iter().any(|rules| rules.agent == agent && Some(rules.from) == kind)
     }
 
     /// Whether there are outbound flows to an agent: changes made outside the metadirectory are then

@@ -36,6 +36,9 @@ impl Store for Counted {
     fn names(&mut self, kind: NameKind) -> Answer<Vec<(u32, String)>> {
         self.store.names(kind)
     }
+    fn rename(&mut self, kind: NameKind, from: &str, to: &str) -> Answer<()> {
+        self.store.rename(kind, from, to)
+    }
     fn piece_objects(&self) -> usize {
         self.piece_objects
     }
@@ -59,6 +62,12 @@ impl Store for Counted {
     }
     fn mv(&mut self, ids: &[MvId]) -> Answer<Vec<MvObject>> {
         self.store.mv(ids)
+    }
+    fn mv_after(&mut self, after: MvId, most: usize) -> Answer<Vec<MvObject>> {
+        self.store.mv_after(after, most)
+    }
+    fn drop_keys(&mut self, rule: u32) -> Answer<()> {
+        self.store.drop_keys(rule)
     }
     fn mv_with(&mut self, keys: &[Key]) -> Answer<Vec<Vec<MvId>>> {
         self.store.mv_with(keys)

@@ -7,9 +7,11 @@
 )]
 mod ahead;
 mod certificates;
+mod changed_rules;
 mod counted;
 mod directory;
 mod export_order;
+mod history;
 mod ldap;
 mod life;
 mod lifecycle;
