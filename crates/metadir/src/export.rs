@@ -19,16 +19,20 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use crate::agent::{Agent, AgentError, ChangedValues, ExportedObject, Names, Refused};
 use crate::config::Threshold;
 use crate::existing::{Answered, settle};
-use crate::hologram::{Attribute, Hologram};
+use crate::hologram::{Attribute, Hologram, Values};
 use crate::index_key::IndexKey;
 use crate::naming::{Moves, Naming};
 use crate::object::{
     Change, CsId, CsObject, PendingExport, Phase, Reference, ReferenceChange, Rename, phase_of,
 };
+use crate::preview::is_secret;
 use crate::rules::AgentRules;
 use crate::stage::StepError;
 use crate::statistics::Statistics;
-use crate::store::{FailureKind, LookupKey, Population, ReferenceTarget, Store, Write, of_each, parts};
+use crate::store::{
+    Failure, FailureKind, LookupKey, ObjectError, Population, ReferenceTarget, Store, Write, of_each, parts,
+};
+use crate::trail::{LoggedReferences, Recorder, Subject};
 
 /// The result of an export.
 #[derive(Debug, Default)]
@@ -36,7 +40,7 @@ pub struct Exported {
     /// Counters.
     pub statistics: Statistics,
     /// The first objects that the system refused, with the reasons.
-    pub refused: Vec<(String, String)>,
+    pub refused: Vec<ObjectError>,
 }
 
 /// Limit of the refusals that are kept for display.
@@ -45,11 +49,12 @@ const REFUSALS_KEPT: usize = 100;
 /// Limit of the references between objects to be added for which the dependency order is computed: 32 MiB.
 const WAITS_AT_ONCE: usize = 2_000_000;
 
-/// Sends the pending changes of a connector space.
+/// Sends the pending changes of a connector space. `done` has what was reached, also after an error.
 ///
 /// # Errors
 /// When the store or the system fails, a threshold is reached, or the export is interrupted. Committed work
 /// is kept.
+#[allow(clippy::too_many_arguments, reason = "everything that an export depends on")]
 pub(crate) fn export(
     store: &mut dyn Store,
     space: &AgentRules,
@@ -57,8 +62,9 @@ pub(crate) fn export(
     agent: &mut dyn Agent,
     batch_objects: usize,
     deletes: Threshold,
+    done: &mut Exported,
     progress: &mut dyn FnMut(u64) -> bool,
-) -> Result<Exported, StepError> {
+) -> Result<(), StepError> {
     let most = deletes.most(store.count_imported(space.id)?);
     let is_ordered = space.naming == Naming::Dn || space.gets_references;
     let mut plan = Plan::new(store, space, batch_objects, is_ordered)?;
@@ -94,7 +100,9 @@ pub(crate) fn export(
             wants_image,
             renames,
             moves: std::mem::take(&mut plan.moves),
-            done: Exported::default(),
+            names,
+            secret: names.iter().filter(|(name, _)| is_secret(name)).map(|(_, of)| of).collect(),
+            done,
             batch_objects: batch_objects as u64,
             count: 0,
             written: 0,
@@ -114,11 +122,10 @@ pub(crate) fn export(
             }
             ended => ended,
         };
-        let done = std::mem::take(&mut sender.done);
         // No more batches follow, so the thread ends.
         drop(sender);
         speaking.join().map_err(|_| gone())?;
-        ended.map(|()| done)
+        ended
     })
 }
 
@@ -217,7 +224,10 @@ struct Sender<'a> {
     wants_image: bool,
     renames: bool,
     moves: Moves,
-    done: Exported,
+    names: &'a Names,
+    /// Attributes whose values are not stored in the trail.
+    secret: HashSet<Attribute>,
+    done: &'a mut Exported,
     /// Number of objects that are committed together.
     batch_objects: u64,
     /// Objects that are finished or under way; those whose results are written; and those whose results are
@@ -229,6 +239,13 @@ struct Sender<'a> {
     to_agent: SyncSender<Vec<ExportedObject>>,
     answers: Receiver<(Vec<ExportedObject>, Result<Answered, AgentError>)>,
     underway: Option<Batch>,
+}
+
+/// The results of a batch: its writes, the number of objects finished after it, and the accepted changes.
+struct Settled {
+    writes: Vec<Write>,
+    count: u64,
+    changes: Recorder,
 }
 
 /// A batch that is being sent.
@@ -499,7 +516,7 @@ impl Sender<'_> {
         self.count += 1;
         if change.new_dn.is_some() && !self.renames {
             let why = "the name of the object changed, but this system cannot rename objects";
-            self.refuse(&object, Refused(why.into()), "export-failure", &mut batch.writes);
+            self.refuse(&object, Refused(why.into()), "export-failure", None, &mut batch.writes);
         } else if is_nothing(&change) {
             // It was renamed together with an object above it.
             accept(object, of, &batch.missing, &mut batch.writes);
@@ -510,24 +527,25 @@ impl Sender<'_> {
         None
     }
 
-    /// Waits for the batch under way. Returns its writes and the number of objects finished after it. Objects
+    /// Waits for the batch under way. Returns its results. Objects
     /// that it added count as existing from now on.
-    fn settle(&mut self, targets: &mut Targets) -> Result<Option<(Vec<Write>, u64)>, StepError> {
+    fn settle(&mut self, targets: &mut Targets) -> Result<Option<Settled>, StepError> {
         let Some(batch) = self.underway.take() else { return Ok(None) };
         let Batch { objects, missing, mut writes, count, .. } = batch;
         if objects.is_empty() {
-            return Ok(Some((writes, count)));
+            return Ok(Some(Settled { writes, count, changes: Recorder::default() }));
         }
         let (changes, answers) = self.answers.recv().map_err(|_| gone())?;
         writes.reserve(objects.len());
         let mut made = HashSet::new();
-        let Answered { answers, reported } = answers?;
+        let Answered { answers, reported, adopted } = answers?;
+        let mut recorder = Recorder::default();
         for (at, (((object, of), answer), change)) in
             objects.into_iter().zip(answers).zip(changes).enumerate()
         {
             if let Err(refused) = answer {
                 let counter = if reported.contains(&at) { "existing-object" } else { "export-failure" };
-                self.refuse(&object, refused, counter, &mut writes);
+                self.refuse(&object, refused, counter, Some(&change), &mut writes);
                 continue;
             }
             self.done.statistics.count(match change.change {
@@ -542,18 +560,23 @@ impl Sender<'_> {
             if !targets.0.is_empty() {
                 made.insert(object.id);
             }
+            let before = adopted.iter().find(|(place, _)| *place == at).map(|(_, image)| image);
+            self.record(&mut recorder, &object, &of, &change, before, &missing);
             accept(object, of, &missing, &mut writes);
         }
         for found in targets.0.values_mut().flatten() {
             found.is_made |= made.contains(&found.id);
         }
-        Ok(Some((writes, count)))
+        Ok(Some(Settled { writes, count, changes: recorder }))
     }
 
     /// Stores the results of a batch.
-    fn keep(&mut self, settled: Option<(Vec<Write>, u64)>) -> Result<(), StepError> {
-        let Some((writes, count)) = settled else { return Ok(()) };
+    fn keep(&mut self, settled: Option<Settled>) -> Result<(), StepError> {
+        let Some(Settled { writes, count, changes }) = settled else { return Ok(()) };
         self.store.write(&writes)?;
+        if let Some((ids, changes)) = changes.finish() {
+            self.store.trail().keep_changes(self.space.id, &ids, &changes)?;
+        }
         self.written = count;
         if self.written - self.committed < self.batch_objects { Ok(()) } else { self.commit() }
     }
@@ -581,13 +604,92 @@ impl Sender<'_> {
         object: &CsObject,
         refused: Refused,
         counter: &'static str,
+        change: Option<&ExportedObject>,
         writes: &mut Vec<Write>,
     ) {
         self.done.statistics.count(counter);
+        let attribute = change.and_then(|change| self.named(&refused.0, change));
         if self.done.refused.len() < REFUSALS_KEPT {
-            self.done.refused.push((object.dn.clone(), refused.0.clone()));
+            self.done.refused.push(ObjectError {
+                object: object.dn.clone(),
+                kind: counter.into(),
+                attribute: attribute.map(|attribute| self.names.name(attribute).into()),
+                text: refused.0.clone(),
+            });
         }
-        writes.push(Write::Failure { id: object.id, why: Some((FailureKind::Export, refused.0)) });
+        let why = Failure { kind: FailureKind::Export, attribute, text: refused.0 };
+        writes.push(Write::Failure { id: object.id, why: Some(why) });
+    }
+
+    /// The changed attribute that a refusal names: at its beginning or in quotation marks.
+    fn named(&self, text: &str, change: &ExportedObject) -> Option<Attribute> {
+        let changed = change.attributes.iter().map(|(attribute, _)| *attribute);
+        let mut changed = changed.chain(change.changed_values.iter().map(|of| of.attribute));
+        changed.find(|attribute| {
+            let name = self.names.name(*attribute);
+            !name.is_empty()
+                && text.match_indices(name).any(|(at, _)| {
+                    let before = text[..at].chars().next_back();
+                    let after = text[at + name.len()..].chars().next();
+                    let is_quoted = |mark: Option<char>| matches!(mark, Some('\'' | '"' | '`'));
+                    is_quoted(before) && is_quoted(after)
+                        || before.is_none_or(char::is_whitespace) && after == Some(':')
+                })
+        })
+    }
+
+    /// Adds an accepted change to the trail.
+    fn record(
+        &self,
+        recorder: &mut Recorder,
+        object: &CsObject,
+        of: &[Reference],
+        change: &ExportedObject,
+        adopted: Option<&Hologram>,
+        missing: &HashSet<IndexKey>,
+    ) {
+        let called = match change.dn.is_empty() {
+            true => self.space.anchor_text(object),
+            false => change.dn.clone(),
+        };
+        let subject = Subject {
+            id: object.id,
+            change: if adopted.is_some() { Change::Update } else { change.change },
+            anchor: object.anchor,
+            dn: &change.dn,
+            called: &called,
+            new_dn: change.new_dn.as_deref(),
+        };
+        let references = |is_deleted: bool| {
+            of.chunk_by(|one, other| one.attribute == other.attribute).filter_map(move |of| {
+                let attribute = of.first()?.attribute;
+                let there = of.iter().filter(|of| of.is_imported).map(|of| of.value.clone());
+                let (added, removed) = match is_deleted {
+                    true => (Vec::new(), there.collect()),
+                    false => changes_of(of, missing).map(|of| (of.added, of.removed))?,
+                };
+                Some(LoggedReferences { attribute, added, removed })
+            })
+        };
+        let secret = &self.secret;
+        if change.change == Change::Delete {
+            let image = object.image().or(object.synchronized.as_ref());
+            let is_value =
+                |(attribute, _): &(Attribute, Values<'_>)| !self.space.references.contains(attribute);
+            let old = image.into_iter().flat_map(Hologram::iter).filter(is_value);
+            let old = old.map(|(attribute, _)| (attribute, Values::NONE));
+            recorder.add(&subject, old, image, &references(true).collect::<Vec<_>>(), secret);
+            return;
+        }
+        let none = Hologram::default();
+        let old = match (adopted, change.change) {
+            (Some(image), _) => Some(image),
+            (None, Change::Add) => Some(&none),
+            (None, _) => object.image(),
+        };
+        let pending = object.pending_export.iter().flat_map(|export| export.attributes.iter());
+        let sent = pending.filter(|of| of.phase == Phase::Unapplied).map(|of| (of.attribute, of.values));
+        recorder.add(&subject, sent, old, &references(false).collect::<Vec<_>>(), secret);
     }
 
     /// The change to be sent for an object; none if all parts of it wait for others.
@@ -698,6 +800,9 @@ fn accept(
             writes.push(Write::Reference(reference.clone()));
         }
         export.references = phase_of(&of);
+    }
+    if !export.is_unapplied() {
+        export.since_unix_s = None;
     }
     if object.has_failed {
         writes.push(Write::Failure { id: object.id, why: None });

@@ -18,7 +18,7 @@ use report::table::{Cell, Table};
 use report::text::Quantity;
 use serde_json::json;
 
-use super::{metadir_import_mim, metadir_init, scim_server, text};
+use super::{metadir_import_mim, metadir_init, metadir_trail, scim_server, text};
 use crate::carry_out::Failure;
 use crate::exit::Exit;
 use crate::output;
@@ -154,6 +154,8 @@ pub(crate) fn arguments(json: impl Fn() -> Arg) -> Command {
                 .arg(config())
                 .arg(json()),
         )
+        .subcommand(metadir_trail::errors_arguments(config(), json()))
+        .subcommand(metadir_trail::pending_arguments(config(), json()))
         .subcommand(scim_server::arguments())
 }
 
@@ -174,13 +176,15 @@ pub(crate) fn metadir(matches: &ArgMatches) -> Result<Exit, Failure> {
         Some(("history", matches)) => history(matches),
         Some(("due", matches)) => due(matches),
         Some((command @ ("join" | "disconnect" | "release"), matches)) => link(command, matches),
+        Some(("errors", matches)) => metadir_trail::errors(matches),
+        Some(("pending", matches)) => metadir_trail::pending(matches),
         Some(("scim-server", matches)) => scim_server::run(matches),
         _ => Err(Failure::usage("error: the command is missing: plimsoll metadir --help lists the commands")),
     }
 }
 
 /// Reads a configuration. Paths in it are relative to its folder.
-fn read(path: &str) -> Result<Config, Failure> {
+pub(crate) fn read(path: &str) -> Result<Config, Failure> {
     Ok(read_with_text(path)?.0)
 }
 
@@ -229,7 +233,7 @@ fn check(path: &str) -> Result<Exit, Failure> {
     Ok(Exit::Good)
 }
 
-fn open(config: Config) -> Result<Metadirectory, Failure> {
+pub(crate) fn open(config: Config) -> Result<Metadirectory, Failure> {
     Metadirectory::open(config).map_err(not_opened)
 }
 
@@ -262,10 +266,11 @@ fn run(matches: &ArgMatches) -> Result<Exit, Failure> {
     let run = steps(&config, &what(matches))?;
     let titles = titles(&config, &run.steps);
     let mut directory = open(interruptible(config))?;
+    directory.begin_run().map_err(not_opened)?;
     let (json, tells) = (matches.get_flag("json"), matches.get_flag("progress"));
     let (records, exit) = carry_out(&mut directory, &run, &titles, json, tells);
     if matches.get_flag("json") {
-        document(&json!({ "steps": records.iter().map(step_json).collect::<Vec<_>>() }))?;
+        document(&json!({ "steps": records.iter().map(run_json).collect::<Vec<_>>() }))?;
     }
     Ok(exit)
 }
@@ -353,6 +358,7 @@ fn preview(matches: &ArgMatches) -> Result<Exit, Failure> {
     }
     let run = steps(&config, &what(matches))?;
     let titles = titles(&config, &run.steps);
+    let agents: Vec<String> = config.agents.iter().map(|agent| agent.name.clone()).collect();
     let path = matches.get_one::<String>("output");
     let unwritable = |path: &str, error| Failure::failed(format!("{path} cannot be written: {error}"));
     let mut changes = Changes::default();
@@ -367,6 +373,13 @@ fn preview(matches: &ArgMatches) -> Result<Exit, Failure> {
     let is_json = matches.get_flag("json");
     let reported = Box::new(move |change: Difference| held(&into).take_up(change, is_json));
     let mut directory = Metadirectory::preview(interruptible(config), reported).map_err(not_opened)?;
+    let mut waiting = Vec::new();
+    for step in run.steps.iter().filter(|step| step.kind == StepKind::Export) {
+        let agent = agents[step.agent].as_str();
+        if !waiting.iter().any(|(known, _)| *known == agent) {
+            waiting.push((agent, directory.count_pending(step.agent).map_err(not_opened)?));
+        }
+    }
     let (records, exit) = carry_out(&mut directory, &run, &titles, is_json, false);
     drop(directory);
     let mut changes = std::mem::take(&mut *held(&changes));
@@ -375,8 +388,15 @@ fn preview(matches: &ArgMatches) -> Result<Exit, Failure> {
     }
     if is_json {
         let first: Vec<_> = changes.first.iter().map(change_json).collect();
-        let steps: Vec<_> = records.iter().map(step_json).collect();
-        document(&json!({ "steps": steps, "changes": changes.count, "first_changes": first }))?;
+        let steps: Vec<_> = records.iter().map(run_json).collect();
+        let waiting: serde_json::Map<String, serde_json::Value> =
+            waiting.iter().map(|(agent, count)| (agent.to_string(), json!(count))).collect();
+        document(&json!({
+            "steps": steps,
+            "pending_exports": waiting,
+            "changes": changes.count,
+            "first_changes": first,
+        }))?;
         return Ok(exit);
     }
     let are_all_shown = changes.first.len() as u64 == changes.count;
@@ -386,6 +406,12 @@ fn preview(matches: &ArgMatches) -> Result<Exit, Failure> {
     };
     if !shown.is_empty() {
         output::result(shown.trim_end());
+    }
+    for (agent, count) in waiting.iter().filter(|(_, count)| *count > 0) {
+        let count = model::quantity::thousands(*count as f64);
+        output::result(&format!(
+            "pending exports of {agent} from earlier runs: {count} objects; plimsoll metadir pending {agent} lists them"
+        ));
     }
     let count = match changes.count {
         1 => "1 change".into(),
@@ -518,7 +544,7 @@ fn sort_of(change: &Difference) -> (&'static str, &str, &'static str) {
     (place, of, change.change.name())
 }
 
-fn change_json(change: &Difference) -> serde_json::Value {
+pub(crate) fn change_json(change: &Difference) -> serde_json::Value {
     let (place, of, what) = sort_of(change);
     let attributes: Vec<_> = change
         .attributes
@@ -529,7 +555,7 @@ fn change_json(change: &Difference) -> serde_json::Value {
 }
 
 /// The place of an agent in the configuration.
-fn place_of(config: &Config, agent: &str) -> Result<usize, Failure> {
+pub(crate) fn place_of(config: &Config, agent: &str) -> Result<usize, Failure> {
     let found = config.agents.iter().position(|config| config.name == agent);
     found.ok_or_else(|| {
         let names = config.agents.iter().map(|agent| agent.name.as_str());
@@ -593,11 +619,26 @@ fn reported(record: &StepRecord) -> String {
     format!("{} {}: {} in {took}{counters}{error}", record.agent, record.step, record.outcome)
 }
 
+/// The same, with the errors of the step.
+pub(crate) fn run_json(record: &StepRecord) -> serde_json::Value {
+    let errors = record.errors.iter().map(|error| {
+        json!({ "object": error.object, "kind": error.kind, "attribute": error.attribute, "text": error.text })
+    });
+    let errors: Vec<_> = errors.collect();
+    let mut value = step_json(record);
+    if let Some(object) = value.as_object_mut() {
+        object.insert("errors".into(), json!(errors));
+    }
+    value
+}
+
 fn step_json(record: &StepRecord) -> serde_json::Value {
     let counters: serde_json::Map<String, serde_json::Value> =
         record.counters.iter().map(|(name, count)| (name.clone(), json!(count))).collect();
     json!({
+        "number": record.number,
         "run": record.run,
+        "user": record.user,
         "agent": record.agent,
         "step": record.step,
         "started_unix_s": record.started_unix_s,
@@ -651,7 +692,7 @@ fn link(command: &str, matches: &ArgMatches) -> Result<Exit, Failure> {
     Ok(Exit::Good)
 }
 
-fn document(value: &serde_json::Value) -> Result<(), Failure> {
+pub(crate) fn document(value: &serde_json::Value) -> Result<(), Failure> {
     output::json(&serde_json::to_string_pretty(value).map_err(Failure::failed)?);
     Ok(())
 }
@@ -745,7 +786,7 @@ fn history(matches: &ArgMatches) -> Result<Exit, Failure> {
         let step = format!("{} {}", record.agent, record.step);
         // A step that was run by itself is a run of its name.
         let run = if record.run == step { String::new() } else { format!("{}: ", record.run) };
-        output::result(&format!("{began}  {run}{}", reported(record)));
+        output::result(&format!("{began}  {}  {run}{}", record.number, reported(record)));
     }
     Ok(Exit::Good)
 }

@@ -30,4 +30,5 @@ mod store;
 mod store_states;
 mod text;
 mod tls;
+mod trail;
 mod upgrade;
