@@ -13,9 +13,12 @@
 //! on the results of the current one, it waits. It waits as a whole when names change or an object may be in
 //! both batches; otherwise only those of its objects wait that refer to an object of the current batch.
 
+pub(crate) mod selection;
+
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
+use self::selection::{Parked, Selection};
 use crate::agent::{Agent, AgentError, ChangedValues, ExportedObject, Names, Refused};
 use crate::config::Threshold;
 use crate::existing::{Answered, settle};
@@ -62,12 +65,17 @@ pub(crate) fn export(
     agent: &mut dyn Agent,
     batch_objects: usize,
     deletes: Threshold,
+    selection: &Selection<'_>,
     done: &mut Exported,
     progress: &mut dyn FnMut(u64) -> bool,
 ) -> Result<(), StepError> {
     let most = deletes.most(store.count_imported(space.id)?);
-    let is_ordered = space.naming == Naming::Dn || space.gets_references;
-    let mut plan = Plan::new(store, space, batch_objects, is_ordered)?;
+    let with_references = match selection {
+        Selection::Restored(_) => !space.references.is_empty(),
+        Selection::All | Selection::NotHeld(_) => space.gets_references,
+    };
+    let is_ordered = space.naming == Naming::Dn || with_references;
+    let mut plan = Plan::new(store, space, selection, batch_objects, is_ordered)?;
     if plan.count_deletes > most {
         return Err(StepError::Threshold(format!(
             "{0} objects would be deleted in the connected system, more than the {most} that safety.export allows; \
@@ -96,12 +104,15 @@ pub(crate) fn export(
         let mut sender = Sender {
             store,
             space,
+            selection,
+            with_references,
             takes_changed_values,
             wants_image,
             renames,
             moves: std::mem::take(&mut plan.moves),
             names,
             secret: names.iter().filter(|(name, _)| is_secret(name)).map(|(_, of)| of).collect(),
+            held: HashSet::new(),
             done,
             batch_objects: batch_objects as u64,
             count: 0,
@@ -122,6 +133,14 @@ pub(crate) fn export(
             }
             ended => ended,
         };
+        let ended = ended.and_then(|()| match selection {
+            // What no export wants to send any more is not held back.
+            Selection::NotHeld(number) => {
+                sender.store.trail().drop_unmet_holds(space.id, *number)?;
+                Ok(sender.store.commit()?)
+            }
+            Selection::All | Selection::Restored(_) => Ok(()),
+        });
         // No more batches follow, so the thread ends.
         drop(sender);
         speaking.join().map_err(|_| gone())?;
@@ -150,13 +169,14 @@ impl Plan {
     fn new(
         store: &mut dyn Store,
         space: &AgentRules,
+        selection: &Selection<'_>,
         batch_objects: usize,
         is_ordered: bool,
     ) -> Result<Plan, StepError> {
         let mut plan = Plan::default();
         let mut after = CsId(0);
         loop {
-            let objects = store.cs_after(space.id, after, batch_objects, Population::Exporting)?;
+            let mut objects = store.cs_after(space.id, after, batch_objects, Population::Exporting)?;
             let Some(last) = objects.last() else { return Ok(plan) };
             after = last.id;
             for object in &objects {
@@ -167,6 +187,10 @@ impl Plan {
                 {
                     plan.moves.add(&object.dn, dn);
                 }
+            }
+            // References that are left out are known when an object is sent.
+            selection.part(store, space, &mut objects, &mut HashMap::new())?;
+            for object in &objects {
                 let Some(export) = object.pending_export.as_ref().filter(|export| export.is_unapplied())
                 else {
                     continue;
@@ -220,6 +244,11 @@ struct WaitingObject {
 struct Sender<'a> {
     store: &'a mut dyn Store,
     space: &'a AgentRules,
+    selection: &'a Selection<'a>,
+    /// Whether the references of objects are needed.
+    with_references: bool,
+    /// Objects of which something is held back.
+    held: HashSet<CsId>,
     takes_changed_values: bool,
     wants_image: bool,
     renames: bool,
@@ -251,7 +280,7 @@ struct Settled {
 /// A batch that is being sent.
 #[derive(Default)]
 struct Batch {
-    objects: Vec<(CsObject, Vec<Reference>)>,
+    objects: Vec<(CsObject, Vec<Reference>, Option<Parked>)>,
     changes: Vec<ExportedObject>,
     /// Keys of the objects that do not exist yet and that others wait for.
     missing: HashSet<IndexKey>,
@@ -263,7 +292,11 @@ struct Batch {
 
 /// The targets of new references, by their keys, as far as they are known.
 #[derive(Default)]
-struct Targets(HashMap<IndexKey, Option<ReferenceTarget>>);
+struct Targets {
+    known: HashMap<IndexKey, Option<ReferenceTarget>>,
+    /// Whether unknown targets count as existing: an undo restores values that the system had.
+    by_value: bool,
+}
 
 impl Targets {
     /// Targets that are not in the system yet, or no longer under their known name. While names change, every
@@ -274,13 +307,14 @@ impl Targets {
             (_, Some(Phase::Unapplied), BatchSelection::Made) | (_, None, _) => true,
             (_, Some(Phase::Unapplied), _) => false,
         };
-        let missing = self.0.iter().filter(|(_, found)| !found.as_ref().is_some_and(is_there));
+        let missing = self.known.iter().filter(|(_, found)| !found.as_ref().map_or(self.by_value, is_there));
         missing.map(|(target, _)| *target).collect()
     }
 
     /// Targets that are among the given objects.
     fn among(&self, objects: &HashSet<CsId>) -> HashSet<IndexKey> {
-        let among = self.0.iter().filter(|(_, found)| found.is_some_and(|found| objects.contains(&found.id)));
+        let among =
+            self.known.iter().filter(|(_, found)| found.is_some_and(|found| objects.contains(&found.id)));
         among.map(|(target, _)| *target).collect()
     }
 }
@@ -370,7 +404,7 @@ impl Sender<'_> {
     /// Divides objects to be added, in ascending order, into layers. As far as possible, the targets of an
     /// object exist already or are in an earlier layer, so each object is read once.
     fn layers(&mut self, ids: &[CsId], batch_objects: usize) -> Result<Vec<Vec<CsId>>, StepError> {
-        if !self.space.gets_references {
+        if !self.with_references {
             return Ok(vec![ids.to_vec()]);
         }
         // Index of an object that another waits for, and index of the waiting object.
@@ -383,7 +417,7 @@ impl Sender<'_> {
                 for (id, of) in references {
                     let Ok(at) = ids.binary_search(&id) else { continue };
                     for reference in of.iter().filter(|of| of.is_unapplied()) {
-                        let found = targets.0.get(&reference.target).copied().flatten();
+                        let found = targets.known.get(&reference.target).copied().flatten();
                         let awaited = found.filter(|found| !found.is_made && found.id != id);
                         let Some(Ok(awaited)) = awaited.map(|found| ids.binary_search(&found.id)) else {
                             continue;
@@ -430,9 +464,9 @@ impl Sender<'_> {
     /// Sends a batch. Returns the objects that must be sent whole and cannot be sent yet.
     fn batch(&mut self, ids: &[CsId], which: BatchSelection) -> Result<Vec<WaitingObject>, StepError> {
         let mut held = Vec::new();
-        for part in parts(self.store, ids, self.space.gets_references)? {
+        for part in parts(self.store, ids, self.with_references)? {
             let objects = self.store.cs(part)?;
-            let references = of_each(self.store, part, self.space.gets_references)?;
+            let references = of_each(self.store, part, self.with_references)?;
             held.extend(self.send(objects, references, which)?);
         }
         Ok(held)
@@ -446,21 +480,24 @@ impl Sender<'_> {
         let targets: Vec<IndexKey> = targets.into_iter().collect();
         let by = if self.space.naming.refers_by_name() { LookupKey::Name } else { LookupKey::Anchor };
         let found = self.store.find(self.space.id, by, &targets)?;
-        Ok(Targets(targets.into_iter().zip(found).collect()))
+        let by_value = matches!(self.selection, Selection::Restored(_));
+        Ok(Targets { known: targets.into_iter().zip(found).collect(), by_value })
     }
 
     /// Prepares objects while the batch before them is under way, and sends them when it is answered. Returns
     /// those that must be sent whole and cannot be sent yet.
     fn send(
         &mut self,
-        objects: Vec<CsObject>,
+        mut objects: Vec<CsObject>,
         mut references: HashMap<CsId, Vec<Reference>>,
         which: BatchSelection,
     ) -> Result<Vec<WaitingObject>, StepError> {
+        self.load_deleted(&objects, &mut references)?;
+        let mut parked = self.part(&mut objects, &mut references)?;
         let mut targets = self.targets(&references)?;
         let open = match &self.underway {
-            Some(underway) if !targets.0.is_empty() => {
-                targets.among(&underway.objects.iter().map(|(object, _)| object.id).collect())
+            Some(underway) if !targets.known.is_empty() => {
+                targets.among(&underway.objects.iter().map(|(object, ..)| object.id).collect())
             }
             _ => HashSet::new(),
         };
@@ -471,13 +508,15 @@ impl Sender<'_> {
             if of.iter().any(|of| is_held(of, &open)) {
                 later.push((object, of));
             } else {
-                held.extend(self.prepare(object, of, which, &mut batch));
+                let parked = parked.remove(&object.id);
+                held.extend(self.prepare(object, of, parked, which, &mut batch));
             }
         }
         let settled = self.settle(&mut targets)?;
         batch.missing = targets.missing(which);
         for (object, of) in later {
-            held.extend(self.prepare(object, of, which, &mut batch));
+            let parked = parked.remove(&object.id);
+            held.extend(self.prepare(object, of, parked, which, &mut batch));
         }
         batch.count = self.count;
         let is_renaming = batch.changes.iter().any(|change| change.new_dn.is_some());
@@ -495,11 +534,48 @@ impl Sender<'_> {
         Ok(held)
     }
 
+    /// Removes from the pending changes of objects what is not sent.
+    fn part(
+        &mut self,
+        objects: &mut Vec<CsObject>,
+        references: &mut HashMap<CsId, Vec<Reference>>,
+    ) -> Result<HashMap<CsId, Parked>, StepError> {
+        let parked = self.selection.part(self.store, self.space, objects, references)?;
+        if let Selection::NotHeld(_) = self.selection {
+            for id in parked.keys() {
+                if self.held.insert(*id) {
+                    self.done.statistics.count("export-held");
+                }
+            }
+        }
+        Ok(parked)
+    }
+
+    /// Loads the references of objects that are to be deleted, for the trail, where an export needs no others.
+    fn load_deleted(
+        &mut self,
+        objects: &[CsObject],
+        references: &mut HashMap<CsId, Vec<Reference>>,
+    ) -> Result<(), StepError> {
+        if self.with_references || self.space.references.is_empty() {
+            return Ok(());
+        }
+        let is_deleted = |object: &&CsObject| {
+            object.pending_export.as_ref().is_some_and(|export| export.change == Change::Delete)
+        };
+        let ids: Vec<CsId> = objects.iter().filter(is_deleted).map(|object| object.id).collect();
+        if !ids.is_empty() {
+            references.extend(of_each(self.store, &ids, true)?);
+        }
+        Ok(())
+    }
+
     /// Adds an object to a batch. Returns it if it must be sent whole and cannot be sent yet.
     fn prepare(
         &mut self,
         object: CsObject,
         of: Vec<Reference>,
+        parked: Option<Parked>,
         which: BatchSelection,
         batch: &mut Batch,
     ) -> Option<WaitingObject> {
@@ -519,9 +595,9 @@ impl Sender<'_> {
             self.refuse(&object, Refused(why.into()), "export-failure", None, &mut batch.writes);
         } else if is_nothing(&change) {
             // It was renamed together with an object above it.
-            accept(object, of, &batch.missing, &mut batch.writes);
+            accept(object, of, parked, &batch.missing, &mut batch.writes);
         } else {
-            batch.objects.push((object, of));
+            batch.objects.push((object, of, parked));
             batch.changes.push(change);
         }
         None
@@ -540,7 +616,7 @@ impl Sender<'_> {
         let mut made = HashSet::new();
         let Answered { answers, reported, adopted } = answers?;
         let mut recorder = Recorder::default();
-        for (at, (((object, of), answer), change)) in
+        for (at, (((object, of, parked), answer), change)) in
             objects.into_iter().zip(answers).zip(changes).enumerate()
         {
             if let Err(refused) = answer {
@@ -557,14 +633,14 @@ impl Sender<'_> {
             if let Some(new) = &change.new_dn {
                 self.moves.add(&object.dn, new);
             }
-            if !targets.0.is_empty() {
+            if !targets.known.is_empty() {
                 made.insert(object.id);
             }
             let before = adopted.iter().find(|(place, _)| *place == at).map(|(_, image)| image);
             self.record(&mut recorder, &object, &of, &change, before, &missing);
-            accept(object, of, &missing, &mut writes);
+            accept(object, of, parked, &missing, &mut writes);
         }
-        for found in targets.0.values_mut().flatten() {
+        for found in targets.known.values_mut().flatten() {
             found.is_made |= made.contains(&found.id);
         }
         Ok(Some(Settled { writes, count, changes: recorder }))
@@ -784,6 +860,7 @@ fn is_nothing(change: &ExportedObject) -> bool {
 fn accept(
     mut object: CsObject,
     mut of: Vec<Reference>,
+    parked: Option<Parked>,
     missing: &HashSet<IndexKey>,
     writes: &mut Vec<Write>,
 ) {
@@ -801,7 +878,10 @@ fn accept(
         }
         export.references = phase_of(&of);
     }
-    if !export.is_unapplied() {
+    if let Some(parked) = parked {
+        parked.restore(&mut object);
+    }
+    if let Some(export) = object.pending_export.as_mut().filter(|export| !export.is_unapplied()) {
         export.since_unix_s = None;
     }
     if object.has_failed {

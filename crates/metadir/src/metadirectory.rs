@@ -1,8 +1,10 @@
 //! A metadirectory: its configuration, its store, and the run steps.
 
+mod audit;
 mod errors;
 mod links;
 mod pending;
+mod undo;
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -11,6 +13,7 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use crate::Interrupt;
 use crate::agent::{self, Agent, AgentError, DiscoveryError, Names};
 use crate::config::{AgentConfig, Config, Database, Safety, Step, StepKind};
+use crate::export::selection::Selection;
 use crate::export::{Exported, export};
 use crate::hologram::Attribute;
 use crate::object::{CsId, CsObject, MvId};
@@ -24,9 +27,11 @@ use crate::synchronize::{
     ReferenceValue, Settings, Synchronized, Task, given, renew, synchronize, synchronize_one,
 };
 
+pub use self::audit::{AuditFilter, AuditedAttribute, AuditedChange};
 pub use self::errors::{ErrorGroup, KnownError};
 pub use self::links::{DueDeletion, Link, LinkError};
 pub use self::pending::PendingChange;
+pub use self::undo::{Conflict, UndoError, UndoOptions, Undone};
 
 /// An open metadirectory.
 pub struct Metadirectory {
@@ -37,6 +42,8 @@ pub struct Metadirectory {
     /// For each agent, the attributes of its system that rules read and no rule writes.
     only_read: Vec<Vec<String>>,
     safety: Safety,
+    /// How long the trail is kept, seconds; none for ever.
+    audit_keep_s: Option<u64>,
     batch_objects: usize,
     interrupt: Interrupt,
     /// In a preview: the agents to whose systems an export would have sent changes.
@@ -72,6 +79,7 @@ impl StepResult {
             () if self.statistics.of("export-failure") > 0 => "completed-export-errors",
             () if self.statistics.of("existing-object") > 0 => "completed-warnings",
             () if !self.failures.is_empty() => "completed-sync-errors",
+            () if self.statistics.of("export-held") > 0 => "completed-warnings",
             () if self.statistics.of("exported-change-not-reimported") > 0 => "completed-warnings",
             () if self.statistics.iter().next().is_none() => "completed-no-objects",
             () => "success",
@@ -129,6 +137,7 @@ fn user() -> String {
 fn outcome_of(error: &StepError) -> &'static str {
     match error {
         StepError::Threshold(_) => "stopped-threshold",
+        StepError::Conflicts(_) => "stopped-conflicts",
         StepError::Interrupted => "stopped-user",
         StepError::Agent(_) => "stopped-connectivity",
         StepError::Store(_) => "stopped-database",
@@ -195,7 +204,8 @@ impl Metadirectory {
         let agents = config.agents.clone();
         let only_read = |agent| config.only_read(agent).into_iter().map(String::from).collect();
         let only_read = (0..agents.len()).map(only_read).collect();
-        let (safety, interrupt) = (config.safety, config.interrupt.clone());
+        let (safety, audit_keep_s) = (config.safety, config.audit_keep_s);
+        let interrupt = config.interrupt.clone();
         let store_path = match &config.store.database {
             Database::Sqlite { path, .. } => Some(path.clone()),
             Database::Postgres { .. } => None,
@@ -210,6 +220,7 @@ impl Metadirectory {
             agents,
             only_read,
             safety,
+            audit_keep_s,
             batch_objects,
             interrupt,
             unsent,
@@ -475,7 +486,18 @@ impl Metadirectory {
                 let (store, space) = (self.store.as_mut(), &self.rules.agents[step.agent]);
                 let (names, most) = (&self.names, self.batch_objects);
                 let mut done = Exported::default();
-                let ended = export(store, space, names, agent.as_mut(), most, deletes, &mut done, progress);
+                let selection = Selection::ordinary(store, space)?;
+                let ended = export(
+                    store,
+                    space,
+                    names,
+                    agent.as_mut(),
+                    most,
+                    deletes,
+                    &selection,
+                    &mut done,
+                    progress,
+                );
                 self.reached = done.statistics.clone();
                 ended?;
                 Ok(StepResult {

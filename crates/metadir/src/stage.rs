@@ -125,6 +125,9 @@ pub enum StepError {
     /// A limit of `[safety]` was reached; nothing was deleted.
     #[error("stopped before the first deletion: {0}")]
     Threshold(String),
+    /// Changes cannot be undone; nothing was sent.
+    #[error("{0} changes cannot be undone, and nothing was sent")]
+    Conflicts(usize),
     /// The user interrupted the step.
     #[error("interrupted; committed changes are kept, and the next run continues from there")]
     Interrupted,

@@ -156,6 +156,9 @@ pub(crate) fn arguments(json: impl Fn() -> Arg) -> Command {
         )
         .subcommand(metadir_trail::errors_arguments(config(), json()))
         .subcommand(metadir_trail::pending_arguments(config(), json()))
+        .subcommand(metadir_trail::audit_arguments(config(), json()))
+        .subcommand(metadir_trail::undo_arguments(config(), allow_deletes(), json()))
+        .subcommand(metadir_trail::release_arguments(config(), json()))
         .subcommand(scim_server::arguments())
 }
 
@@ -178,6 +181,9 @@ pub(crate) fn metadir(matches: &ArgMatches) -> Result<Exit, Failure> {
         Some((command @ ("join" | "disconnect" | "release"), matches)) => link(command, matches),
         Some(("errors", matches)) => metadir_trail::errors(matches),
         Some(("pending", matches)) => metadir_trail::pending(matches),
+        Some(("audit", matches)) => metadir_trail::audit(matches),
+        Some(("undo", matches)) => metadir_trail::undo(matches),
+        Some(("release-undo", matches)) => metadir_trail::release_undo(matches),
         Some(("scim-server", matches)) => scim_server::run(matches),
         _ => Err(Failure::usage("error: the command is missing: plimsoll metadir --help lists the commands")),
     }
@@ -238,7 +244,7 @@ pub(crate) fn open(config: Config) -> Result<Metadirectory, Failure> {
 }
 
 /// The failure of a metadirectory that was not opened.
-fn not_opened(error: StepError) -> Failure {
+pub(crate) fn not_opened(error: StepError) -> Failure {
     match error {
         StepError::Interrupted => Failure { text: format!("error: {error}"), exit: Exit::Interrupted },
         error => Failure::failed(error),
@@ -246,13 +252,13 @@ fn not_opened(error: StepError) -> Failure {
 }
 
 /// A configuration in which signals interrupt waits for servers. Commands that only read do not need it: the signal ends them.
-fn interruptible(mut config: Config) -> Config {
+pub(crate) fn interruptible(mut config: Config) -> Config {
     config.interrupt_by(&Interrupt::by(crate::interrupt::flag()));
     config
 }
 
 /// The configuration of a run, with the limit of deletions that applies to this run only.
-fn read_for_a_run(matches: &ArgMatches) -> Result<Config, Failure> {
+pub(crate) fn read_for_a_run(matches: &ArgMatches) -> Result<Config, Failure> {
     let mut config = read(text(matches, "config"))?;
     if let Some(count) = matches.get_one::<u64>("allow-deletes") {
         let once = Threshold { count: *count, share: 1.0 };
@@ -269,6 +275,9 @@ fn run(matches: &ArgMatches) -> Result<Exit, Failure> {
     directory.begin_run().map_err(not_opened)?;
     let (json, tells) = (matches.get_flag("json"), matches.get_flag("progress"));
     let (records, exit) = carry_out(&mut directory, &run, &titles, json, tells);
+    if !matches!(exit, Exit::Interrupted) {
+        directory.end_run().map_err(not_opened)?;
+    }
     if matches.get_flag("json") {
         document(&json!({ "steps": records.iter().map(run_json).collect::<Vec<_>>() }))?;
     }
@@ -399,11 +408,8 @@ fn preview(matches: &ArgMatches) -> Result<Exit, Failure> {
         }))?;
         return Ok(exit);
     }
-    let are_all_shown = changes.first.len() as u64 == changes.count;
-    let shown = match are_all_shown {
-        true => changes.first.iter().map(|change| format!("{change}\n")).collect(),
-        false => changes.of_each_sort(),
-    };
+    let are_all_shown = changes.are_all_kept();
+    let shown = changes.shown();
     if !shown.is_empty() {
         output::result(shown.trim_end());
     }
@@ -459,16 +465,16 @@ fn preview_object(config: Config, what: &[&str], key: &str, is_json: bool) -> Re
 }
 
 /// The state shared with the thread that receives the changes of a preview.
-fn held<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(crate) fn held<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
     shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The collected changes of a preview.
 #[derive(Default)]
-struct Changes {
-    count: u64,
+pub(crate) struct Changes {
+    pub(crate) count: u64,
     /// The first changes, if there is no output file.
-    first: Vec<Difference>,
+    pub(crate) first: Vec<Difference>,
     /// The first changes of each kind, and their number.
     sorts: Vec<(Vec<Difference>, u64)>,
     file: Option<std::io::BufWriter<files::Output>>,
@@ -476,7 +482,7 @@ struct Changes {
 }
 
 impl Changes {
-    fn take_up(&mut self, change: Difference, as_json: bool) {
+    pub(crate) fn take_up(&mut self, change: Difference, as_json: bool) {
         self.count += 1;
         match &mut self.file {
             Some(file) if self.error.is_none() => {
@@ -505,6 +511,18 @@ impl Changes {
                     self.first.push(change);
                 }
             }
+        }
+    }
+
+    fn are_all_kept(&self) -> bool {
+        self.first.len() as u64 == self.count
+    }
+
+    /// All changes if they are few, otherwise the first of each sort.
+    pub(crate) fn shown(&self) -> String {
+        match self.are_all_kept() {
+            true => self.first.iter().map(|change| format!("{change}\n")).collect(),
+            false => self.of_each_sort(),
         }
     }
 
@@ -603,7 +621,7 @@ fn steps(config: &Config, what: &[&str]) -> Result<RunProfile, Failure> {
     }
 }
 
-fn reported(record: &StepRecord) -> String {
+pub(crate) fn reported(record: &StepRecord) -> String {
     let counters: Vec<String> = record
         .counters
         .iter()
@@ -632,7 +650,7 @@ pub(crate) fn run_json(record: &StepRecord) -> serde_json::Value {
     value
 }
 
-fn step_json(record: &StepRecord) -> serde_json::Value {
+pub(crate) fn step_json(record: &StepRecord) -> serde_json::Value {
     let counters: serde_json::Map<String, serde_json::Value> =
         record.counters.iter().map(|(name, count)| (name.clone(), json!(count))).collect();
     json!({
@@ -786,13 +804,13 @@ fn history(matches: &ArgMatches) -> Result<Exit, Failure> {
         let step = format!("{} {}", record.agent, record.step);
         // A step that was run by itself is a run of its name.
         let run = if record.run == step { String::new() } else { format!("{}: ", record.run) };
-        output::result(&format!("{began}  {}  {run}{}", record.number, reported(record)));
+        output::result(&format!("{began}  run {}  {run}{}", record.number, reported(record)));
     }
     Ok(Exit::Good)
 }
 
 /// Progress of a step, on standard error.
-struct Progress {
+pub(crate) struct Progress {
     title: String,
     redraw: bool,
     /// For a program that reads along.
@@ -803,7 +821,7 @@ struct Progress {
 }
 
 impl Progress {
-    fn new(title: &str, lines: bool) -> Progress {
+    pub(crate) fn new(title: &str, lines: bool) -> Progress {
         let progress = Progress {
             title: report::text::visible_line(title).into_owned(),
             redraw: std::io::stderr().is_terminal() && !lines,
@@ -824,7 +842,7 @@ impl Progress {
         }
     }
 
-    fn show(&mut self, done: u64) {
+    pub(crate) fn show(&mut self, done: u64) {
         self.objects = done;
         if self.lines {
             return self.report("");
@@ -845,7 +863,7 @@ impl Progress {
         let _ = err.flush();
     }
 
-    fn clear(&self) {
+    pub(crate) fn clear(&self) {
         if self.redraw && self.shown.is_some() {
             let _ = write!(std::io::stderr().lock(), "\r\x1b[2K");
         }

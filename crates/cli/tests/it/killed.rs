@@ -406,3 +406,95 @@ fn a_directory_over_sqlite_is_that_of_an_undisturbed_run() {
 fn a_directory_over_postgresql_is_that_of_an_undisturbed_run() {
     a_directory(Store::Postgres);
 }
+
+/// Shows only the entries that differ.
+fn assert_same(now: &[String], before: &[String]) {
+    let differing = |all: &[String], others: &[String]| -> Vec<String> {
+        all.iter().filter(|entry| !others.contains(entry)).cloned().collect()
+    };
+    assert_eq!(differing(now, before), differing(before, now));
+}
+
+/// The number of the last run.
+fn last_run(place: &Place) -> u64 {
+    let done = again(place, &["metadir", "history", "--most", "1", "--json"]);
+    let history: serde_json::Value = serde_json::from_str(&done.out).unwrap();
+    history["steps"][0]["number"].as_u64().unwrap()
+}
+
+/// A run with adds, deletions, renames, other values and other members is taken back; the undo is killed at any moment and run
+/// again. The directory is the one before the run, entry by entry, also after everything was synchronized again; once it is
+/// released, the directory becomes what the source says.
+fn an_undo(store: Store) {
+    let Some(quiet) = Filled::new(store, "undo-undisturbed") else { return };
+    quiet.day(0);
+    quiet.finish();
+    let before = quiet.state().0;
+    quiet.day(1);
+    full(&quiet.place);
+    let run_of_day = last_run(&quiet.place).to_string();
+    let undo = ["metadir", "undo", &run_of_day, "--apply"];
+    // Without --apply nothing is sent.
+    let after = quiet.slapd.export();
+    let preview = again(&quiet.place, &undo[..3]);
+    assert_eq!(preview.code, 0, "{}{}", preview.out, preview.err);
+    assert!(preview.out.contains("0 conflicts; nothing was sent"), "{}", preview.out);
+    for change in ["delete cn=", "add cn=", "update cn="] {
+        assert!(preview.out.contains(&format!("export directory: {change}")), "{}", preview.out);
+    }
+    assert_eq!(quiet.slapd.export(), after);
+    let begin = Instant::now();
+    let done = again(&quiet.place, &undo);
+    assert_eq!(done.code, 0, "{}{}", done.out, done.err);
+    let longest = begin.elapsed();
+    assert_same(&quiet.state().0, &before);
+    let mut random = Random(0x1234_5678_9abc_def1);
+    let (mut round, mut killed) = (0, 0);
+    while killed < kills(4) {
+        let filled = Filled::new(store, &format!("undo-{round}")).unwrap();
+        round += 1;
+        filled.day(0);
+        filled.finish();
+        assert_same(&filled.state().0, &before);
+        filled.day(1);
+        full(&filled.place);
+        assert_eq!(last_run(&filled.place).to_string(), run_of_day);
+        for _ in 0..3 {
+            let mut command = command(&filled.place, &undo);
+            let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+            std::thread::sleep(longest.mul_f64(random.share()));
+            killed += u32::from(child.try_wait().unwrap().is_none());
+            let _ = child.kill();
+            child.wait().unwrap();
+        }
+        let done = again(&filled.place, &undo);
+        assert_eq!(done.code, 0, "{}{}", done.out, done.err);
+        assert_same(&filled.state().0, &before);
+        for step in ["directory full-import", "directory delta-synchronization"] {
+            assert_eq!(again(&filled.place, &["metadir", "run", step]).code, 0);
+        }
+        // The rules want it otherwise: it is held back.
+        for _ in 0..2 {
+            full(&filled.place);
+            assert_same(&filled.state().0, &before);
+        }
+        let waiting = again(&filled.place, &["metadir", "pending", "directory"]);
+        assert!(waiting.out.contains(&format!("release-undo {run_of_day}")), "{}", waiting.out);
+        assert_eq!(again(&filled.place, &["metadir", "release-undo", &run_of_day]).code, 0);
+        filled.finish();
+        let now = filled.state().0;
+        assert_ne!(now, before);
+        assert_eq!(entries_of(&filled.slapd.export()).len(), entries_of(&after).len());
+    }
+    println!("{}: {killed} kills in an undo", store.name());
+}
+
+#[test]
+fn an_undo_over_sqlite_restores_the_directory() {
+    an_undo(Store::Sqlite);
+}
+
+#[test]
+fn an_undo_over_postgresql_restores_the_directory() {
+    an_undo(Store::Postgres);
+}

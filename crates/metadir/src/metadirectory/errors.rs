@@ -165,7 +165,7 @@ impl Metadirectory {
         Ok(())
     }
 
-    fn chosen(&self, agent: Option<usize>) -> Vec<usize> {
+    pub(super) fn chosen(&self, agent: Option<usize>) -> Vec<usize> {
         agent.map_or_else(|| (0..self.rules.agents.len()).collect(), |at| vec![at])
     }
 

@@ -3,10 +3,11 @@
 use std::collections::{BTreeMap, HashMap};
 
 use super::Metadirectory;
+use crate::export::selection::{held, held_parts};
 use crate::object::{Change, CsId, CsObject, Phase, Reference, ReferenceChange};
 use crate::preview::{Difference, NAME, Place, shown, shown_of};
 use crate::stage::StepError;
-use crate::store::trail::{KeptFailure, Times};
+use crate::store::trail::{HeldPart, KeptFailure, Times};
 use crate::store::{Population, StoreError, of_each, parts};
 
 /// An object with changes that wait to be sent.
@@ -16,6 +17,9 @@ pub struct PendingChange {
     pub difference: Difference,
     /// Since when, seconds since 1970; none if it is not known.
     pub since_unix_s: Option<u64>,
+    /// What an undo holds back: an attribute, the name or the whole object, and the number of the run that was
+    /// undone.
+    pub held: Vec<(String, u64)>,
     /// The last error of the object and when it happened, if it failed.
     pub failed: Option<(String, Times)>,
 }
@@ -77,6 +81,8 @@ impl Metadirectory {
         let failures = self.store.trail().failures(&ids)?.into_iter();
         let mut failures: HashMap<CsId, KeptFailure> = failures.map(|failed| (failed.cs, failed)).collect();
         let refer = !self.rules.agents[agent].references.is_empty();
+        let space = &self.rules.agents[agent];
+        let mut held = held(self.store.as_mut(), space, &objects)?;
         let mut objects = objects.into_iter();
         for part in parts(self.store.as_mut(), &ids, refer)? {
             let mut references = of_each(self.store.as_mut(), part, refer)?;
@@ -85,12 +91,24 @@ impl Metadirectory {
                 let failed = failures.remove(&object.id).map(|failed| (failed.failure.text, failed.times));
                 let since_unix_s = object.pending_export.as_ref().and_then(|export| export.since_unix_s);
                 let difference = self.waiting(agent, &object, &of);
-                if !each(PendingChange { difference, since_unix_s, failed }) {
+                let held = held.remove(&object.id).map_or_else(Vec::new, |holds| {
+                    let holds = held_parts(&self.rules.agents[agent], &object, &of, &holds);
+                    holds.into_iter().map(|hold| (self.part_name(hold.part), hold.run)).collect()
+                });
+                if !each(PendingChange { difference, since_unix_s, held, failed }) {
                     return Ok(false);
                 }
             }
         }
         Ok(true)
+    }
+
+    fn part_name(&self, part: HeldPart) -> String {
+        match part {
+            HeldPart::Add | HeldPart::Delete => "the object".into(),
+            HeldPart::Rename => NAME.into(),
+            HeldPart::Attribute(attribute) => self.names.name(attribute).to_string(),
+        }
     }
 
     /// The changes of an object that wait to be sent.

@@ -241,7 +241,8 @@ impl Preview {
                 continue;
             }
             let name = self.attribute(pending.attribute)?;
-            let has = new.synchronized.as_ref().and_then(|image| image.get(pending.attribute));
+            let image = new.image().or(new.synchronized.as_ref());
+            let has = image.and_then(|image| image.get(pending.attribute));
             let has = has
                 .map(|values| values.iter().map(|value| shown_of(&name, value)).collect())
                 .unwrap_or_default();
@@ -421,8 +422,8 @@ impl Preview {
     }
 }
 
-/// A value in readable form.
-pub(crate) fn shown(value: &[u8]) -> String {
+/// A value in readable form: text, or the number of its bytes.
+pub fn shown(value: &[u8]) -> String {
     match std::str::from_utf8(value) {
         Ok(text) => text.escape_debug().to_string(),
         Err(_) => format!("({} bytes)", value.len()),

@@ -128,8 +128,12 @@ export = {{ deletes = 2, delete_share = 1.0 }}
         self.write("hr.csv", &format!("id,name,mail,born,status\n{lines}"));
     }
 
+    pub(crate) fn config(&self) -> Config {
+        Config::parse(&self.config).unwrap_or_else(|wrong| panic!("{wrong:?}"))
+    }
+
     pub(crate) fn open(&self) -> Metadirectory {
-        Metadirectory::open(Config::parse(&self.config).unwrap_or_else(|wrong| panic!("{wrong:?}"))).unwrap()
+        Metadirectory::open(self.config()).unwrap()
     }
 
     pub(crate) fn accounts(&self) -> Vec<String> {

@@ -1,8 +1,14 @@
 //! Errors of objects, pending exports, and the trail of changes.
 
-use plimsoll_metadir::config::StepKind;
-use plimsoll_metadir::metadirectory::{KnownError, Metadirectory, PendingChange};
+use std::sync::{Arc, Mutex};
+
+use plimsoll_metadir::config::{Step, StepKind};
+use plimsoll_metadir::metadirectory::{
+    AuditFilter, AuditedChange, KnownError, Metadirectory, PendingChange, UndoError, UndoOptions, Undone,
+};
 use plimsoll_metadir::object::Change;
+use plimsoll_metadir::preview::Difference;
+use plimsoll_metadir::stage::StepError;
 
 use crate::lifecycle::{ACCOUNTS, Company, HR, export, import};
 use crate::place::{Place, over_both_stores};
@@ -13,6 +19,11 @@ over_both_stores! {
     discovery_errors_are_kept_until_a_complete_import,
     what_waits_is_listed_with_its_values,
     a_stopped_step_keeps_its_counters,
+    every_accepted_change_is_in_the_trail,
+    a_run_is_taken_back_and_held_until_the_source_is_right,
+    an_undo_is_released_or_undone,
+    what_changed_since_is_a_conflict,
+    what_was_deleted_is_made_again,
 }
 
 fn errors(directory: &mut Metadirectory, agent: Option<usize>) -> Vec<KnownError> {
@@ -143,7 +154,7 @@ fn a_stopped_step_keeps_its_counters(place: Place) {
     };
     staff(&people(1..=20));
     let mut directory = company.open();
-    let step = |kind| plimsoll_metadir::config::Step { agent: HR, kind };
+    let step = |kind| Step { agent: HR, kind };
     let mut batches = 0;
     let mut stops = |_| {
         batches += 1;
@@ -163,4 +174,251 @@ fn a_stopped_step_keeps_its_counters(place: Place) {
     assert_eq!(stopped.outcome, "stopped-threshold");
     assert!(stopped.counters.contains(&("disconnector-projected".into(), 2)), "{stopped:?}");
     assert!(stopped.number > 0 && !stopped.user.is_empty());
+}
+
+/// Carries out a run of the given steps; its number.
+fn run_of(directory: &mut Metadirectory, steps: &[(usize, StepKind)]) -> u64 {
+    let number = directory.begin_run().unwrap();
+    for (agent, kind) in steps {
+        directory.run_recorded("test", Step { agent: *agent, kind: *kind }, &mut |_| true).unwrap();
+    }
+    directory.end_run().unwrap();
+    number
+}
+
+const DAY: [(usize, StepKind); 3] =
+    [(HR, StepKind::FullImport), (HR, StepKind::DeltaSynchronization), (ACCOUNTS, StepKind::Export)];
+const CONFIRM: [(usize, StepKind); 2] =
+    [(ACCOUNTS, StepKind::FullImport), (ACCOUNTS, StepKind::DeltaSynchronization)];
+
+fn audited(directory: &mut Metadirectory, filter: AuditFilter<'_>) -> Vec<AuditedChange> {
+    let mut all = Vec::new();
+    let mut each = |change| {
+        all.push(change);
+        true
+    };
+    directory.audit(filter, &mut each).unwrap();
+    all
+}
+
+fn undo(directory: &mut Metadirectory, run: u64) -> Undone {
+    directory.begin_run().unwrap();
+    let options = UndoOptions { imports: true, skips_conflicts: false };
+    directory.undo(run, None, options, &mut |_| true).unwrap()
+}
+
+fn every_accepted_change_is_in_the_trail(place: Place) {
+    let company = Company::new(place);
+    company.staff(&[(1, "Ada", "active"), (2, "Alan", "active")]);
+    let mut directory = company.open();
+    let first = run_of(&mut directory, &DAY);
+    run_of(&mut directory, &CONFIRM);
+    company.staff(&[(1, "Ada", "left"), (2, "Alan", "active")]);
+    let second = run_of(&mut directory, &DAY);
+    let all = audited(&mut directory, AuditFilter::default());
+    let shown: Vec<(u64, Change, &str)> =
+        all.iter().map(|of| (of.run, of.change, of.object.as_str())).collect();
+    assert_eq!(
+        shown,
+        [(first, Change::Add, "Ada"), (first, Change::Add, "Alan"), (second, Change::Update, "Ada")]
+    );
+    let status = all[2].attributes.iter().find(|of| of.name == "status").unwrap();
+    assert_eq!((&status.old, &status.new), (&Some(vec![b"on".to_vec()]), &vec![b"disabled".to_vec()]));
+    assert!(all[0].attributes.iter().all(|of| of.old == Some(Vec::new()) && !of.is_secret));
+    let ada = AuditFilter { object: Some("Ada"), ..AuditFilter::default() };
+    assert_eq!(audited(&mut directory, ada).len(), 2);
+    let of_second = AuditFilter { run: Some(second), agent: Some(ACCOUNTS), ..AuditFilter::default() };
+    assert_eq!(audited(&mut directory, of_second).len(), 1);
+    let later = AuditFilter { since_unix_s: all[2].at_unix_s + 1, ..AuditFilter::default() };
+    assert_eq!(audited(&mut directory, later), []);
+    drop(directory);
+    // What is too old is deleted at the end of a run.
+    let mut config = company.config();
+    config.audit_keep_s = Some(0);
+    std::thread::sleep(std::time::Duration::from_millis(1100));
+    let mut directory = Metadirectory::open(config).unwrap();
+    directory.end_run().unwrap();
+    assert_eq!(audited(&mut directory, AuditFilter::default()), []);
+}
+
+fn a_run_is_taken_back_and_held_until_the_source_is_right(place: Place) {
+    let company = Company::new(place);
+    company.staff(&[(1, "Ada", "active"), (2, "Alan", "active"), (3, "Grace", "active")]);
+    let mut directory = company.open();
+    run_of(&mut directory, &DAY);
+    run_of(&mut directory, &CONFIRM);
+    let before = company.accounts();
+    // Ada left and Edsger came, by mistake.
+    let wrong = [(1, "Ada", "left"), (2, "Alan", "active"), (3, "Grace", "active"), (4, "Edsger", "active")];
+    company.staff(&wrong);
+    let wrong_run = run_of(&mut directory, &DAY);
+    let after = company.accounts();
+    assert_ne!(before, after);
+    drop(directory);
+    // A preview shows the inverse and changes nothing.
+    let changes = Arc::new(Mutex::new(Vec::new()));
+    let into = Arc::clone(&changes);
+    let mut preview = Metadirectory::preview(
+        company.config(),
+        Box::new(move |change: Difference| into.lock().unwrap().push(change.to_string())),
+    )
+    .unwrap();
+    assert_eq!(preview.preview_undo(wrong_run, None, true, &mut |_| true).unwrap().conflicts, []);
+    drop(preview);
+    let exported: Vec<String> =
+        changes.lock().unwrap().iter().filter(|of| of.starts_with("export")).cloned().collect();
+    assert!(exported[0].starts_with("export accounts: delete Edsger"), "{exported:?}");
+    assert!(exported[1].contains("status: disabled -> on"), "{exported:?}");
+    assert_eq!((exported.len(), company.accounts()), (2, after.clone()));
+    let mut directory = company.open();
+    let undone = undo(&mut directory, wrong_run);
+    assert_eq!(company.accounts(), before);
+    let step = undone.steps.last().unwrap();
+    assert_eq!((step.step.as_str(), step.run.as_str()), ("undo", format!("undo {wrong_run}").as_str()));
+    let counters = [("export-delete".to_string(), 1), ("export-update".to_string(), 1)];
+    assert_eq!(step.counters, counters);
+    // The same again does nothing.
+    assert_eq!(undo(&mut directory, wrong_run).steps.last().unwrap().counters, []);
+    // The rules would send it again: it is held back, whatever is synchronized.
+    for kind in
+        [StepKind::DeltaSynchronization, StepKind::FullSynchronization, StepKind::DeltaSynchronization]
+    {
+        run_of(&mut directory, &CONFIRM);
+        company.staff(&wrong);
+        run(&mut directory, HR, StepKind::FullImport);
+        run(&mut directory, HR, kind);
+        run(&mut directory, ACCOUNTS, kind);
+        let held = try_run(&mut directory, ACCOUNTS, StepKind::Export).unwrap();
+        assert_eq!(held.outcome(), "completed-warnings", "{held:?}");
+        assert_eq!(company.accounts(), before);
+    }
+    let held = pending(&mut directory, None);
+    assert!(held.iter().any(|of| of.held == [("the object".to_string(), wrong_run)]), "{held:?}");
+    // Other changes are sent meanwhile.
+    let right =
+        [(1, "Ada", "left"), (2, "Alan M", "active"), (3, "Grace", "active"), (4, "Edsger", "active")];
+    company.staff(&right);
+    run_of(&mut directory, &DAY);
+    assert!(company.accounts().iter().any(|of| of.contains("name=Alan M")), "{:?}", company.accounts());
+    assert!(!company.accounts().iter().any(|of| of.contains("Edsger")));
+    // The source is corrected, so the hold is over; later Edsger really comes.
+    company.staff(&right[..3]);
+    run_of(&mut directory, &DAY);
+    run_of(&mut directory, &DAY);
+    company.staff(&right);
+    run_of(&mut directory, &DAY);
+    assert!(company.accounts().iter().any(|of| of.contains("Edsger")), "{:?}", company.accounts());
+}
+
+fn an_undo_is_released_or_undone(place: Place) {
+    let company = Company::new(place);
+    company.staff(&[(1, "Ada", "active"), (2, "Alan", "active")]);
+    let mut directory = company.open();
+    run_of(&mut directory, &DAY);
+    run_of(&mut directory, &CONFIRM);
+    let before = company.accounts();
+    company.staff(&[(1, "Ada", "left"), (2, "Alan", "active"), (3, "Edsger", "active")]);
+    let wrong = run_of(&mut directory, &DAY);
+    let after = company.accounts();
+    undo(&mut directory, wrong);
+    let undone = directory.history(1).unwrap()[0].number;
+    assert_eq!(company.accounts(), before);
+    // Undone: everything is as the run left it, and nothing is held back.
+    undo(&mut directory, undone);
+    assert_eq!(company.accounts(), after);
+    run_of(&mut directory, &CONFIRM);
+    run(&mut directory, HR, StepKind::FullSynchronization);
+    run(&mut directory, ACCOUNTS, StepKind::FullSynchronization);
+    assert!(run(&mut directory, ACCOUNTS, StepKind::Export).is_empty());
+    assert_eq!(company.accounts(), after);
+    // Undone once more, and released.
+    undo(&mut directory, wrong);
+    assert_eq!(company.accounts(), before);
+    run_of(&mut directory, &CONFIRM);
+    run(&mut directory, HR, StepKind::FullSynchronization);
+    assert_eq!(try_run(&mut directory, ACCOUNTS, StepKind::Export).unwrap().outcome(), "completed-warnings");
+    assert_eq!(company.accounts(), before);
+    assert!(directory.release_undo(wrong).unwrap() > 0);
+    run(&mut directory, ACCOUNTS, StepKind::Export);
+    assert_eq!(company.accounts(), after);
+}
+
+fn what_changed_since_is_a_conflict(place: Place) {
+    let company = Company::new(place);
+    company.staff(&[(1, "Ada", "active"), (2, "Alan", "active")]);
+    let mut directory = company.open();
+    run_of(&mut directory, &DAY);
+    run_of(&mut directory, &CONFIRM);
+    company.staff(&[(1, "Ada", "left"), (2, "Alan", "left")]);
+    let wrong_run = run_of(&mut directory, &DAY);
+    // Somebody else changed Ada since.
+    let text = std::fs::read_to_string(company.path("accounts.csv")).unwrap();
+    company.write("accounts.csv", &text.replace("Ada,1,Ada,disabled", "Ada,1,Ada,retired"));
+    let changed = company.accounts();
+    assert!(changed[0].contains("status=retired"), "{changed:?}");
+    directory.begin_run().unwrap();
+    let mut options = UndoOptions { imports: true, skips_conflicts: false };
+    let refused = directory.undo(wrong_run, None, options, &mut |_| true).unwrap_err();
+    let UndoError::Conflicts(conflicts) = &refused else { panic!("{refused}") };
+    assert_eq!((conflicts.len(), conflicts[0].attribute.as_deref()), (1, Some("status")));
+    assert!(conflicts[0].object == "Ada" && conflicts[0].why.contains("retired"), "{conflicts:?}");
+    assert_eq!(company.accounts(), changed);
+    options.skips_conflicts = true;
+    let undone = directory.undo(wrong_run, Some(ACCOUNTS), options, &mut |_| true).unwrap();
+    assert_eq!(undone.conflicts, *conflicts);
+    let accounts = company.accounts();
+    assert!(accounts[0].contains("status=retired") && accounts[1].contains("status=on"), "{accounts:?}");
+    let nothing = directory.undo(999, None, options, &mut |_| true).unwrap_err();
+    assert!(nothing.to_string().starts_with("run 999 exported nothing, or"), "{nothing}");
+    // More deletions than [safety] allows are refused before anything is staged.
+    let people: Vec<String> = (10..20).map(|id| format!("P{id}")).collect();
+    let all: Vec<(u32, &str, &str)> =
+        (10..20).zip(&people).map(|(id, name)| (id, name.as_str(), "active")).collect();
+    let mut staff = vec![(1, "Ada", "left"), (2, "Alan", "left")];
+    staff.extend(all);
+    company.staff(&staff);
+    let many = run_of(&mut directory, &DAY);
+    let before = company.accounts();
+    let refused = directory.undo(many, None, options, &mut |_| true).unwrap_err();
+    assert!(matches!(refused, UndoError::Step(StepError::Threshold(_))), "{refused}");
+    assert_eq!(company.accounts(), before);
+    assert!(pending(&mut directory, None).iter().all(|of| of.difference.change != Change::Delete));
+    drop(directory);
+    let mut config = company.config();
+    config.safety.export_deletes.count = 10;
+    let mut directory = Metadirectory::open(config).unwrap();
+    directory.undo(many, None, options, &mut |_| true).unwrap();
+    assert_eq!(company.accounts(), accounts);
+}
+
+fn what_was_deleted_is_made_again(place: Place) {
+    let company = Company::new(place).with(
+        "deprovision = { disable = { status = \"disabled\", room = \"\", note = \"left\" } }",
+        "deprovision = \"delete\"",
+    );
+    company.staff(&[(1, "Ada", "active"), (2, "Alan", "active"), (3, "Grace", "active")]);
+    let mut directory = company.open();
+    run_of(&mut directory, &DAY);
+    run_of(&mut directory, &CONFIRM);
+    let before = company.accounts();
+    company.staff(&[(1, "Ada", "left"), (2, "Alan", "active"), (3, "Grace", "left")]);
+    let wrong_run = run_of(&mut directory, &DAY);
+    assert_eq!(company.accounts().len(), 1);
+    undo(&mut directory, wrong_run);
+    assert_eq!(company.accounts(), before);
+    // Also after the deletion was imported and synchronized, from nothing but the trail.
+    run_of(&mut directory, &CONFIRM);
+    run(&mut directory, HR, StepKind::FullSynchronization);
+    assert_eq!(company.accounts(), before);
+    directory.release_undo(wrong_run).unwrap();
+    company.staff(&[(1, "Ada", "active"), (2, "Alan", "active"), (3, "Grace", "active")]);
+    run_of(&mut directory, &DAY);
+    run_of(&mut directory, &CONFIRM);
+    company.staff(&[(2, "Alan", "active")]);
+    let wrong_run = run_of(&mut directory, &DAY);
+    run_of(&mut directory, &CONFIRM);
+    assert_eq!(company.accounts().len(), 1, "{:?}", company.accounts());
+    assert_eq!(directory.status().unwrap().0[ACCOUNTS].1.objects, 1);
+    undo(&mut directory, wrong_run);
+    assert_eq!(company.accounts(), before);
 }
