@@ -8,7 +8,7 @@ use crate::index_key::IndexKey;
 use crate::object::{Change, CsId, CsObject, Phase, Reference, ReferenceChange, Rename};
 use crate::rules::AgentRules;
 use crate::store::trail::{HeldPart, Hold};
-use crate::store::{Store, StoreError};
+use crate::store::{LookupKey, Store, StoreError};
 
 /// Which of the pending changes an export sends.
 pub(crate) enum Selection<'a> {
@@ -57,6 +57,26 @@ pub(crate) fn hold_keys(
 /// The hash of values.
 pub(crate) fn values_hash(values: Values<'_>) -> Hash {
     Hash::of(values.as_bytes())
+}
+
+/// The anchors of the objects with these names, where references lead to names: an undo may rename the object
+/// that a reference leads to.
+///
+/// # Errors
+/// When the store fails.
+pub(crate) fn target_anchors(
+    store: &mut dyn Store,
+    space: &AgentRules,
+    targets: impl Iterator<Item = IndexKey>,
+) -> Result<HashMap<IndexKey, IndexKey>, StoreError> {
+    if !space.naming.refers_by_name() {
+        return Ok(HashMap::new());
+    }
+    let targets: HashSet<IndexKey> = targets.collect();
+    let targets: Vec<IndexKey> = targets.into_iter().collect();
+    let found = store.find(space.id, LookupKey::Name, &targets)?;
+    let known = targets.into_iter().zip(found);
+    Ok(known.filter_map(|(target, found)| Some((target, found?.anchor?))).collect())
 }
 
 /// The hash of a changed reference.
@@ -218,17 +238,26 @@ pub(crate) fn held(
     Ok(held)
 }
 
-/// The part of a change that a hold is about, and the hash of its value.
-fn held_part(space: &AgentRules, change: Change, part: &PendingPart<'_>) -> (HeldPart, Hash) {
-    match part {
+/// The part of a change that a hold is about, and the hashes that its value may have.
+fn held_part(
+    space: &AgentRules,
+    change: Change,
+    part: &PendingPart<'_>,
+    anchors: &HashMap<IndexKey, IndexKey>,
+) -> (HeldPart, [Hash; 2]) {
+    let (part, hash) = match part {
         PendingPart::Whole if change == Change::Add => (HeldPart::Add, whole_hash()),
         PendingPart::Whole => (HeldPart::Delete, whole_hash()),
         PendingPart::Rename(dn) => (HeldPart::Rename, name_hash(space, dn)),
         PendingPart::Attribute(attribute, values) => (HeldPart::Attribute(*attribute), values_hash(*values)),
         PendingPart::Reference(reference, change) => {
-            (HeldPart::Attribute(reference.attribute), reference_hash(reference.target, *change))
+            let target = reference.target;
+            let by_anchor = anchors.get(&target).map(|anchor| reference_hash(*anchor, *change));
+            let by_name = reference_hash(target, *change);
+            return (HeldPart::Attribute(reference.attribute), [by_name, by_anchor.unwrap_or(by_name)]);
         }
-    }
+    };
+    (part, [hash, hash])
 }
 
 /// Those of the holds of an object that hold back something of its pending change.
@@ -237,12 +266,13 @@ pub(crate) fn held_parts(
     object: &CsObject,
     references: &[Reference],
     holds: &[Hold],
+    anchors: &HashMap<IndexKey, IndexKey>,
 ) -> Vec<Hold> {
     let change = object.pending_export.as_ref().map_or(Change::Update, |export| export.change);
     let mut met = Vec::new();
     park(&mut object.clone(), &mut references.to_vec(), |part| {
-        let (part, hash) = held_part(space, change, part);
-        let hold = holds.iter().find(|hold| hold.part == part && hold.hash == hash);
+        let (part, hashes) = held_part(space, change, part, anchors);
+        let hold = holds.iter().find(|hold| hold.part == part && hashes.contains(&hold.hash));
         met.extend(hold);
         hold.is_some()
     });
@@ -261,15 +291,18 @@ fn not_held(
     if held.is_empty() {
         return Ok(parked);
     }
+    let of_held = held.keys().filter_map(|id| references.get(id)).flatten();
+    let targets = of_held.filter(|reference| reference.is_unapplied()).map(|reference| reference.target);
+    let anchors = target_anchors(store, space, targets)?;
     objects.retain_mut(|object| {
         let Some(holds) = held.get(&object.id) else { return true };
         let change = object.pending_export.as_ref().map_or(Change::Update, |export| export.change);
         let of = references.get_mut(&object.id).map_or(&mut [][..], Vec::as_mut_slice);
         let before = met.len();
         let left = park(object, of, |part| {
-            let (held_part, hash) = held_part(space, change, part);
+            let (held_part, hashes) = held_part(space, change, part, &anchors);
             let of_part = holds.iter().filter(|hold| hold.part == held_part);
-            if let Some(hold) = of_part.clone().find(|hold| hold.hash == hash) {
+            if let Some(hold) = of_part.clone().find(|hold| hashes.contains(&hold.hash)) {
                 met.push(Hold { met: number, ..*hold });
                 return true;
             }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use super::Metadirectory;
-use crate::export::selection::{held, held_parts};
+use crate::export::selection::{held, held_parts, target_anchors};
 use crate::object::{Change, CsId, CsObject, Phase, Reference, ReferenceChange};
 use crate::preview::{Difference, NAME, Place, shown, shown_of};
 use crate::stage::StepError;
@@ -86,13 +86,16 @@ impl Metadirectory {
         let mut objects = objects.into_iter();
         for part in parts(self.store.as_mut(), &ids, refer)? {
             let mut references = of_each(self.store.as_mut(), part, refer)?;
+            let unapplied = references.values().flatten().filter(|of| of.is_unapplied() && !held.is_empty());
+            let space = &self.rules.agents[agent];
+            let anchors = target_anchors(self.store.as_mut(), space, unapplied.map(|of| of.target))?;
             for object in objects.by_ref().take(part.len()).filter(is_waiting) {
                 let of = references.remove(&object.id).unwrap_or_default();
                 let failed = failures.remove(&object.id).map(|failed| (failed.failure.text, failed.times));
                 let since_unix_s = object.pending_export.as_ref().and_then(|export| export.since_unix_s);
                 let difference = self.waiting(agent, &object, &of);
                 let held = held.remove(&object.id).map_or_else(Vec::new, |holds| {
-                    let holds = held_parts(&self.rules.agents[agent], &object, &of, &holds);
+                    let holds = held_parts(space, &object, &of, &holds, &anchors);
                     holds.into_iter().map(|hold| (self.part_name(hold.part), hold.run)).collect()
                 });
                 if !each(PendingChange { difference, since_unix_s, held, failed }) {

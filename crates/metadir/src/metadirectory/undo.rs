@@ -10,10 +10,11 @@ use std::collections::{HashMap, HashSet};
 use super::{Metadirectory, StepResult, judged, now_unix_s};
 use crate::config::{Step, StepKind};
 use crate::export::selection::{
-    Restored, Selection, hold_keys, name_hash, reference_hash, values_hash, whole_hash,
+    Restored, Selection, hold_keys, name_hash, reference_hash, target_anchors, values_hash, whole_hash,
 };
 use crate::export::{Exported, export};
-use crate::hologram::{Attribute, ValueList, Values};
+use crate::hologram::{Attribute, Hash, ValueList, Values};
+use crate::index_key::IndexKey;
 use crate::naming::Naming;
 use crate::object::{
     Change, CsId, CsObject, PendingAttributes, PendingExport, PendingImport, Phase, Reference,
@@ -289,6 +290,8 @@ struct Inverting<'a> {
     references: HashMap<CsId, Vec<Reference>>,
     /// The objects that have the names or the anchors of missing ones.
     holders: HashMap<CsId, CsId>,
+    /// The anchors of the objects that changed references lead to.
+    anchors: HashMap<IndexKey, IndexKey>,
     /// Numbers for new objects.
     numbers: std::ops::RangeFrom<i64>,
     writes: Vec<Write>,
@@ -321,13 +324,28 @@ impl<'a> Inverting<'a> {
         ids.dedup();
         let objects = store.cs(&ids)?.into_iter().map(|object| (object.id, object)).collect();
         let references = of_each(store, &ids, !space.references.is_empty())?;
+        let referred = changes.iter().flat_map(|change| &change.references);
+        let referred = referred.flat_map(|of| of.added.iter().chain(&of.removed));
+        let anchors = target_anchors(store, space, referred.map(|value| space.naming.target(value)))?;
         let new = changes.iter().filter(|of| of.change == Change::Delete).count();
         let numbers = if new > 0 { store.ids().take(new).. } else { 0.. };
         let (writes, holds, released) = (Vec::new(), Vec::new(), Vec::new());
-        Ok(Inverting { space, run, inverse, objects, references, holders, numbers, writes, holds, released })
+        Ok(Inverting {
+            space,
+            run,
+            inverse,
+            objects,
+            references,
+            holders,
+            anchors,
+            numbers,
+            writes,
+            holds,
+            released,
+        })
     }
 
-    fn hold(&mut self, change: &LoggedChange, part: HeldPart, hash: crate::hologram::Hash) -> Option<Hold> {
+    fn hold(&mut self, change: &LoggedChange, part: HeldPart, hash: Hash) -> Option<Hold> {
         let (of_values, of_object) = hold_keys(self.space, change.anchor, &change.dn);
         let object = match part {
             HeldPart::Add | HeldPart::Delete => of_object?,
@@ -337,12 +355,12 @@ impl<'a> Inverting<'a> {
     }
 
     /// Holds back what the run sent, and releases what is restored.
-    fn holds(&mut self, change: &LoggedChange, part: HeldPart, sent: crate::hologram::Hash) {
+    fn holds(&mut self, change: &LoggedChange, part: HeldPart, sent: Hash) {
         let hold = self.hold(change, part, sent);
         self.holds.extend(hold);
     }
 
-    fn releases(&mut self, change: &LoggedChange, part: HeldPart, restored: crate::hologram::Hash) {
+    fn releases(&mut self, change: &LoggedChange, part: HeldPart, restored: Hash) {
         let hold = self.hold(change, part, restored);
         self.released.extend(hold);
     }
@@ -476,11 +494,7 @@ impl<'a> Inverting<'a> {
     }
 
     /// Stages the inverse of changed references, by their values. Returns those that change.
-    fn restore_references(
-        &mut self,
-        change: &LoggedChange,
-        id: CsId,
-    ) -> Vec<(Attribute, crate::index_key::IndexKey)> {
+    fn restore_references(&mut self, change: &LoggedChange, id: CsId) -> Vec<(Attribute, IndexKey)> {
         let mut changed = Vec::new();
         let mut all = self.references.remove(&id).unwrap_or_default();
         for of in &change.references {
@@ -489,8 +503,12 @@ impl<'a> Inverting<'a> {
             let sent = sent.chain(of.removed.iter().map(|value| (value, gone, there)));
             for (value, sent, back) in sent {
                 let target = self.space.naming.target(value);
-                self.holds(change, HeldPart::Attribute(of.attribute), reference_hash(target, sent));
-                self.releases(change, HeldPart::Attribute(of.attribute), reference_hash(target, back));
+                // By the object, because its name may be restored too.
+                let part = HeldPart::Attribute(of.attribute);
+                let anchor = self.anchors.get(&target).copied().unwrap_or(target);
+                self.holds(change, part, reference_hash(anchor, sent));
+                self.releases(change, part, reference_hash(anchor, back));
+                self.releases(change, part, reference_hash(target, back));
                 let place =
                     all.iter().position(|known| known.attribute == of.attribute && known.target == target);
                 let has = place.is_some_and(|at| self.has(&all[at]));
@@ -509,6 +527,10 @@ impl<'a> Inverting<'a> {
             }
         }
         self.references.insert(id, all);
+        if !changed.is_empty() {
+            // The rules decide about them again: what they want is held back.
+            self.writes.push(Write::Due(id));
+        }
         changed
     }
 
@@ -646,6 +668,9 @@ impl<'a> Inverting<'a> {
         let has = !made.is_empty();
         self.writes.extend(made.iter().cloned().map(Write::Reference));
         self.references.insert(id, made);
+        if has {
+            self.writes.push(Write::Due(id));
+        }
         has
     }
 
@@ -663,7 +688,7 @@ impl<'a> Inverting<'a> {
 }
 
 /// A reference of which nothing is known.
-fn bare(cs: CsId, space: &AgentRules, attribute: Attribute, target: crate::index_key::IndexKey) -> Reference {
+fn bare(cs: CsId, space: &AgentRules, attribute: Attribute, target: IndexKey) -> Reference {
     Reference {
         cs,
         agent: space.id,
