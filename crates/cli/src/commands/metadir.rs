@@ -804,7 +804,11 @@ fn history(matches: &ArgMatches) -> Result<Exit, Failure> {
         let step = format!("{} {}", record.agent, record.step);
         // A step that was run by itself is a run of its name.
         let run = if record.run == step { String::new() } else { format!("{}: ", record.run) };
-        output::result(&format!("{began}  run {}  {run}{}", record.number, reported(record)));
+        let by = match record.step.as_str() {
+            "join" | "disconnect" | "release" | "undo" | "release-undo" => format!(" by {}", record.user),
+            _ => String::new(),
+        };
+        output::result(&format!("{began}  run {}{by}  {run}{}", record.number, reported(record)));
     }
     Ok(Exit::Good)
 }

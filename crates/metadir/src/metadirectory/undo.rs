@@ -7,7 +7,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::{Metadirectory, StepResult, judged, now_unix_s};
+use super::{Metadirectory, StepResult, judged, now_unix_s, user};
 use crate::config::{Step, StepKind};
 use crate::export::selection::{
     Restored, Selection, hold_keys, name_hash, reference_hash, target_anchors, values_hash, whole_hash,
@@ -168,12 +168,25 @@ impl Metadirectory {
         Ok(undone)
     }
 
-    /// Lets exports send again what the undo of a run took back. Returns the number of changes.
+    /// Lets exports send again what the undo of a run took back, and records it in the history. Returns the number of changes.
     ///
     /// # Errors
     /// When the store fails.
     pub fn release_undo(&mut self, run: u64) -> Result<u64, StepError> {
+        let number = self.begin_run()?;
         let count = self.store.trail().release_holds(run)?;
+        let record = StepRecord {
+            number,
+            run: "release-undo".into(),
+            user: user(),
+            step: "release-undo".into(),
+            started_unix_s: now_unix_s(),
+            outcome: "success".into(),
+            text: format!("run {run}"),
+            counters: vec![("released".into(), count)],
+            ..StepRecord::default()
+        };
+        self.store.keep_step(&record)?;
         self.store.commit()?;
         Ok(count)
     }
