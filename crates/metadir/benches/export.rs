@@ -8,7 +8,8 @@
 //! once recorded them. Its connections send with one request in flight each, then with as many as the agent
 //! has; the faster one is the peer. With `--managers` people refer to their managers, who are added before
 //! them. With `--flush` the server flushes each entry to the disk. Without it, the server is at its fastest,
-//! so the comparison is hardest.
+//! so the comparison is hardest. With `--undo` every person is changed, and the undo of this export is compared
+//! with the export.
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
@@ -25,7 +26,7 @@ use ldap::ResultCode;
 use ldap::message::{Frame, LdapResult, List, Message, Operation, frame};
 use people::{ATTRIBUTES, Attribute, Population};
 use plimsoll_metadir::config::StepKind;
-use plimsoll_metadir::metadirectory::Metadirectory;
+use plimsoll_metadir::metadirectory::{Metadirectory, UndoOptions};
 use shared::{Folder, Kind, cpu_s, memory_mib, open, run, say, summary};
 use testkit::slapd::{ROOT_DN, ROOT_PASSWORD, SUFFIX, Slapd, SlapdOptions};
 
@@ -48,6 +49,7 @@ struct Settings {
     rounds: usize,
     managers: bool,
     flush: bool,
+    undo: bool,
 }
 
 /// The same allocator as in the program.
@@ -56,7 +58,8 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() {
     let mut words = std::env::args().skip(1).filter(|word| word != "--bench");
-    let mut settings = Settings { objects: 50_000, connections: 4, rounds: 3, managers: false, flush: false };
+    let mut settings =
+        Settings { objects: 50_000, connections: 4, rounds: 3, managers: false, flush: false, undo: false };
     let mut stores = Vec::new();
     while let Some(word) = words.next() {
         let mut number = || words.next().and_then(|n| n.parse::<u64>().ok()).expect("a number");
@@ -66,15 +69,20 @@ fn main() {
             "--rounds" => settings.rounds = number() as usize,
             "--managers" => settings.managers = true,
             "--flush" => settings.flush = true,
+            "--undo" => settings.undo = true,
             "--store" => stores.push(words.next().expect("--store sqlite|postgres")),
             other => panic!(
-                "{other}: --objects N, --connections C, --rounds R, --store sqlite|postgres, --managers, --flush"
+                "{other}: --objects N, --connections C, --rounds R, --store sqlite|postgres, --managers, --flush, --undo"
             ),
         }
     }
     let folder = Folder::new("export");
     let kinds = Kind::of(&stores, &folder);
-    settings.source(&folder);
+    settings.source(&folder, "");
+    if settings.undo {
+        (0..settings.rounds).for_each(|_| kinds.iter().for_each(|kind| settings.take_back(&folder, kind)));
+        return;
+    }
     let messages = settings.record(&folder);
     say(&format!(
         "{} people of {ATTRIBUTES_OF} attributes{}, {BATCH} a commit, {} connections, slapd (mdb{}); entries/s, CPU us an entry",
@@ -142,16 +150,19 @@ impl Settings {
     }
 
     /// Writes the file of people.
-    fn source(&self, folder: &Folder) {
+    fn source(&self, folder: &Folder, more: &str) {
         let attributes = self.attributes();
         let population = Population::new(1, self.objects);
         let mut people = population.records(ATTRIBUTES.len());
         let mut writer = csv::Writer::from_path(folder.path("people.csv")).unwrap();
         writer.write_record(attributes.iter().map(|attribute| attribute.name)).unwrap();
         while let Some(person) = people.next() {
-            writer
-                .write_record(attributes.iter().map(|attribute| person.get(attribute.name).unwrap_or("")))
-                .unwrap();
+            let value = |attribute: &&Attribute| {
+                let value = person.get(attribute.name).unwrap_or("");
+                let changes = attribute.name == "title" && !more.is_empty();
+                if changes { format!("{value}{more}") } else { value.to_string() }
+            };
+            writer.write_record(attributes.iter().map(value)).unwrap();
         }
         writer.flush().unwrap();
     }
@@ -226,6 +237,41 @@ objectClass = {{ constant = ["top", "person", "organizationalPerson", "inetOrgPe
         let (_, done) = run(&mut metadirectory, PEOPLE, StepKind::DeltaSynchronization);
         assert_eq!(done.statistics.of("provisioned-add"), self.objects);
         metadirectory
+    }
+
+    /// Measures the undo of an export that changes each person, compared with that export, and checks every
+    /// entry.
+    fn take_back(&self, folder: &Folder, kind: &Kind) {
+        let slapd = self.slapd();
+        self.source(folder, "");
+        let mut metadirectory = self.prepared(folder, kind, &slapd.url());
+        run(&mut metadirectory, DIRECTORY, StepKind::Export);
+        run(&mut metadirectory, DIRECTORY, StepKind::FullImport);
+        run(&mut metadirectory, DIRECTORY, StepKind::DeltaSynchronization);
+        let before = entries(&slapd.export());
+        self.source(folder, " II");
+        run(&mut metadirectory, PEOPLE, StepKind::FullImport);
+        run(&mut metadirectory, PEOPLE, StepKind::DeltaSynchronization);
+        let number = metadirectory.begin_run().unwrap();
+        let (export_s, done) = run(&mut metadirectory, DIRECTORY, StepKind::Export);
+        assert_eq!(done.statistics.of("export-update"), self.objects, "{done:?}");
+        let changed =
+            entries(&slapd.export()).iter().filter(|entry| before.binary_search(entry).is_err()).count();
+        assert_eq!(changed as u64, self.objects);
+        let options = UndoOptions { imports: false, skips_conflicts: false };
+        let begin = Instant::now();
+        let undone = metadirectory.undo(number, None, options, &mut |_| true).unwrap();
+        let undo_s = begin.elapsed().as_secs_f64();
+        assert_eq!(undone.steps[0].counters, [("export-update".to_string(), self.objects)]);
+        assert!(entries(&slapd.export()) == before, "an entry differs");
+        say(&format!(
+            "{}: {} entries changed in {export_s:.2} s, taken back in {undo_s:.2} s: {:.2} times the export; all compared",
+            kind.name(),
+            self.objects,
+            undo_s / export_s
+        ));
+        drop(metadirectory);
+        kind.forget();
     }
 
     /// The messages that an export sends, in order.
@@ -308,6 +354,15 @@ objectClass = {{ constant = ["top", "person", "organizationalPerson", "inetOrgPe
         self.verify(&slapd);
         rate
     }
+}
+
+/// The entries of a server, sorted, without what it keeps of their changes.
+fn entries(ldif: &str) -> Vec<String> {
+    let kept = |line: &&str| !["entryCSN", "modif"].iter().any(|name| line.starts_with(name));
+    let entry = |entry: &str| entry.lines().filter(kept).collect::<Vec<_>>().join("\n");
+    let mut entries: Vec<String> = ldif.replace("\n ", "").split("\n\n").map(entry).collect();
+    entries.sort_unstable();
+    entries
 }
 
 /// A connection that is bound as the administrator.

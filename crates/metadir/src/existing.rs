@@ -18,6 +18,8 @@ const WRITE_ONLY: [&str; 3] = ["userPassword", "unicodePwd", "password"];
 pub(crate) struct Answered {
     pub(crate) answers: Vec<Result<(), Refused>>,
     pub(crate) reported: Vec<usize>,
+    /// The existing objects that were adopted, as they were before.
+    pub(crate) adopted: Vec<(usize, Hologram)>,
 }
 
 /// Whether two values are the same for most attributes of a directory.
@@ -81,7 +83,7 @@ pub(crate) fn settle(
     mut answers: Vec<Result<(), Refused>>,
 ) -> Result<Answered, AgentError> {
     let mut reported = Vec::new();
-    let (mut places, mut adopted) = (Vec::new(), Vec::new());
+    let (mut adopted, mut changed) = (Vec::new(), Vec::new());
     for (at, image) in agent.existing() {
         let (Some(change), Some(answer)) = (changes.get(at), answers.get_mut(at)) else { continue };
         let wanted = |attribute: Attribute| {
@@ -97,8 +99,8 @@ pub(crate) fn settle(
         };
         let is_same_identity = space.identities.iter().any(|identity| identity.is_it(wanted, &image));
         if is_same_identity && space.existing == Existing::Adopt {
-            places.push(at);
-            adopted.push(ExportedObject { adopts: true, ..change.clone() });
+            adopted.push((at, image));
+            changed.push(ExportedObject { adopts: true, ..change.clone() });
             continue;
         }
         if space.existing == Existing::Report {
@@ -127,10 +129,10 @@ pub(crate) fn settle(
             shown(&wanted(*attribute)),
         )));
     }
-    if !adopted.is_empty() {
-        for (at, answer) in places.into_iter().zip(agent.export(&adopted)?) {
-            answers[at] = answer;
+    if !changed.is_empty() {
+        for ((at, _), answer) in adopted.iter().zip(agent.export(&changed)?) {
+            answers[*at] = answer;
         }
     }
-    Ok(Answered { answers, reported })
+    Ok(Answered { answers, reported, adopted })
 }

@@ -13,22 +13,29 @@
 //! on the results of the current one, it waits. It waits as a whole when names change or an object may be in
 //! both batches; otherwise only those of its objects wait that refer to an object of the current batch.
 
+pub(crate) mod selection;
+
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
+use self::selection::{Parked, Selection};
 use crate::agent::{Agent, AgentError, ChangedValues, ExportedObject, Names, Refused};
 use crate::config::Threshold;
 use crate::existing::{Answered, settle};
-use crate::hologram::{Attribute, Hologram};
+use crate::hologram::{Attribute, Hologram, Values};
 use crate::index_key::IndexKey;
 use crate::naming::{Moves, Naming};
 use crate::object::{
     Change, CsId, CsObject, PendingExport, Phase, Reference, ReferenceChange, Rename, phase_of,
 };
+use crate::preview::is_secret;
 use crate::rules::AgentRules;
 use crate::stage::StepError;
 use crate::statistics::Statistics;
-use crate::store::{FailureKind, LookupKey, Population, ReferenceTarget, Store, Write, of_each, parts};
+use crate::store::{
+    Failure, FailureKind, LookupKey, ObjectError, Population, ReferenceTarget, Store, Write, of_each, parts,
+};
+use crate::trail::{LoggedReferences, Recorder, Subject};
 
 /// The result of an export.
 #[derive(Debug, Default)]
@@ -36,7 +43,7 @@ pub struct Exported {
     /// Counters.
     pub statistics: Statistics,
     /// The first objects that the system refused, with the reasons.
-    pub refused: Vec<(String, String)>,
+    pub refused: Vec<ObjectError>,
 }
 
 /// Limit of the refusals that are kept for display.
@@ -45,11 +52,12 @@ const REFUSALS_KEPT: usize = 100;
 /// Limit of the references between objects to be added for which the dependency order is computed: 32 MiB.
 const WAITS_AT_ONCE: usize = 2_000_000;
 
-/// Sends the pending changes of a connector space.
+/// Sends the pending changes of a connector space. `done` has what was reached, also after an error.
 ///
 /// # Errors
 /// When the store or the system fails, a threshold is reached, or the export is interrupted. Committed work
 /// is kept.
+#[allow(clippy::too_many_arguments, reason = "everything that an export depends on")]
 pub(crate) fn export(
     store: &mut dyn Store,
     space: &AgentRules,
@@ -57,11 +65,17 @@ pub(crate) fn export(
     agent: &mut dyn Agent,
     batch_objects: usize,
     deletes: Threshold,
+    selection: &Selection<'_>,
+    done: &mut Exported,
     progress: &mut dyn FnMut(u64) -> bool,
-) -> Result<Exported, StepError> {
+) -> Result<(), StepError> {
     let most = deletes.most(store.count_imported(space.id)?);
-    let is_ordered = space.naming == Naming::Dn || space.gets_references;
-    let mut plan = Plan::new(store, space, batch_objects, is_ordered)?;
+    let with_references = match selection {
+        Selection::Restored(_) => !space.references.is_empty(),
+        Selection::All | Selection::NotHeld(_) => space.gets_references,
+    };
+    let is_ordered = space.naming == Naming::Dn || with_references;
+    let mut plan = Plan::new(store, space, selection, batch_objects, is_ordered)?;
     if plan.count_deletes > most {
         return Err(StepError::Threshold(format!(
             "{0} objects would be deleted in the connected system, more than the {most} that safety.export allows; \
@@ -90,11 +104,16 @@ pub(crate) fn export(
         let mut sender = Sender {
             store,
             space,
+            selection,
+            with_references,
             takes_changed_values,
             wants_image,
             renames,
             moves: std::mem::take(&mut plan.moves),
-            done: Exported::default(),
+            names,
+            secret: names.iter().filter(|(name, _)| is_secret(name)).map(|(_, of)| of).collect(),
+            held: HashSet::new(),
+            done,
             batch_objects: batch_objects as u64,
             count: 0,
             written: 0,
@@ -114,11 +133,18 @@ pub(crate) fn export(
             }
             ended => ended,
         };
-        let done = std::mem::take(&mut sender.done);
+        let ended = ended.and_then(|()| match selection {
+            // What no export wants to send any more is not held back.
+            Selection::NotHeld(number) => {
+                sender.store.trail().drop_unmet_holds(space.id, *number)?;
+                Ok(sender.store.commit()?)
+            }
+            Selection::All | Selection::Restored(_) => Ok(()),
+        });
         // No more batches follow, so the thread ends.
         drop(sender);
         speaking.join().map_err(|_| gone())?;
-        ended.map(|()| done)
+        ended
     })
 }
 
@@ -143,13 +169,14 @@ impl Plan {
     fn new(
         store: &mut dyn Store,
         space: &AgentRules,
+        selection: &Selection<'_>,
         batch_objects: usize,
         is_ordered: bool,
     ) -> Result<Plan, StepError> {
         let mut plan = Plan::default();
         let mut after = CsId(0);
         loop {
-            let objects = store.cs_after(space.id, after, batch_objects, Population::Exporting)?;
+            let mut objects = store.cs_after(space.id, after, batch_objects, Population::Exporting)?;
             let Some(last) = objects.last() else { return Ok(plan) };
             after = last.id;
             for object in &objects {
@@ -160,6 +187,10 @@ impl Plan {
                 {
                     plan.moves.add(&object.dn, dn);
                 }
+            }
+            // References that are left out are known when an object is sent.
+            selection.part(store, space, &mut objects, &mut HashMap::new())?;
+            for object in &objects {
                 let Some(export) = object.pending_export.as_ref().filter(|export| export.is_unapplied())
                 else {
                     continue;
@@ -213,11 +244,19 @@ struct WaitingObject {
 struct Sender<'a> {
     store: &'a mut dyn Store,
     space: &'a AgentRules,
+    selection: &'a Selection<'a>,
+    /// Whether the references of objects are needed.
+    with_references: bool,
+    /// Objects of which something is held back.
+    held: HashSet<CsId>,
     takes_changed_values: bool,
     wants_image: bool,
     renames: bool,
     moves: Moves,
-    done: Exported,
+    names: &'a Names,
+    /// Attributes whose values are not stored in the trail.
+    secret: HashSet<Attribute>,
+    done: &'a mut Exported,
     /// Number of objects that are committed together.
     batch_objects: u64,
     /// Objects that are finished or under way; those whose results are written; and those whose results are
@@ -231,10 +270,17 @@ struct Sender<'a> {
     underway: Option<Batch>,
 }
 
+/// The results of a batch: its writes, the number of objects finished after it, and the accepted changes.
+struct Settled {
+    writes: Vec<Write>,
+    count: u64,
+    changes: Recorder,
+}
+
 /// A batch that is being sent.
 #[derive(Default)]
 struct Batch {
-    objects: Vec<(CsObject, Vec<Reference>)>,
+    objects: Vec<(CsObject, Vec<Reference>, Option<Parked>)>,
     changes: Vec<ExportedObject>,
     /// Keys of the objects that do not exist yet and that others wait for.
     missing: HashSet<IndexKey>,
@@ -246,7 +292,11 @@ struct Batch {
 
 /// The targets of new references, by their keys, as far as they are known.
 #[derive(Default)]
-struct Targets(HashMap<IndexKey, Option<ReferenceTarget>>);
+struct Targets {
+    known: HashMap<IndexKey, Option<ReferenceTarget>>,
+    /// Whether unknown targets count as existing: an undo restores values that the system had.
+    by_value: bool,
+}
 
 impl Targets {
     /// Targets that are not in the system yet, or no longer under their known name. While names change, every
@@ -257,13 +307,14 @@ impl Targets {
             (_, Some(Phase::Unapplied), BatchSelection::Made) | (_, None, _) => true,
             (_, Some(Phase::Unapplied), _) => false,
         };
-        let missing = self.0.iter().filter(|(_, found)| !found.as_ref().is_some_and(is_there));
+        let missing = self.known.iter().filter(|(_, found)| !found.as_ref().map_or(self.by_value, is_there));
         missing.map(|(target, _)| *target).collect()
     }
 
     /// Targets that are among the given objects.
     fn among(&self, objects: &HashSet<CsId>) -> HashSet<IndexKey> {
-        let among = self.0.iter().filter(|(_, found)| found.is_some_and(|found| objects.contains(&found.id)));
+        let among =
+            self.known.iter().filter(|(_, found)| found.is_some_and(|found| objects.contains(&found.id)));
         among.map(|(target, _)| *target).collect()
     }
 }
@@ -353,7 +404,7 @@ impl Sender<'_> {
     /// Divides objects to be added, in ascending order, into layers. As far as possible, the targets of an
     /// object exist already or are in an earlier layer, so each object is read once.
     fn layers(&mut self, ids: &[CsId], batch_objects: usize) -> Result<Vec<Vec<CsId>>, StepError> {
-        if !self.space.gets_references {
+        if !self.with_references {
             return Ok(vec![ids.to_vec()]);
         }
         // Index of an object that another waits for, and index of the waiting object.
@@ -366,7 +417,7 @@ impl Sender<'_> {
                 for (id, of) in references {
                     let Ok(at) = ids.binary_search(&id) else { continue };
                     for reference in of.iter().filter(|of| of.is_unapplied()) {
-                        let found = targets.0.get(&reference.target).copied().flatten();
+                        let found = targets.known.get(&reference.target).copied().flatten();
                         let awaited = found.filter(|found| !found.is_made && found.id != id);
                         let Some(Ok(awaited)) = awaited.map(|found| ids.binary_search(&found.id)) else {
                             continue;
@@ -413,9 +464,9 @@ impl Sender<'_> {
     /// Sends a batch. Returns the objects that must be sent whole and cannot be sent yet.
     fn batch(&mut self, ids: &[CsId], which: BatchSelection) -> Result<Vec<WaitingObject>, StepError> {
         let mut held = Vec::new();
-        for part in parts(self.store, ids, self.space.gets_references)? {
+        for part in parts(self.store, ids, self.with_references)? {
             let objects = self.store.cs(part)?;
-            let references = of_each(self.store, part, self.space.gets_references)?;
+            let references = of_each(self.store, part, self.with_references)?;
             held.extend(self.send(objects, references, which)?);
         }
         Ok(held)
@@ -429,21 +480,24 @@ impl Sender<'_> {
         let targets: Vec<IndexKey> = targets.into_iter().collect();
         let by = if self.space.naming.refers_by_name() { LookupKey::Name } else { LookupKey::Anchor };
         let found = self.store.find(self.space.id, by, &targets)?;
-        Ok(Targets(targets.into_iter().zip(found).collect()))
+        let by_value = matches!(self.selection, Selection::Restored(_));
+        Ok(Targets { known: targets.into_iter().zip(found).collect(), by_value })
     }
 
     /// Prepares objects while the batch before them is under way, and sends them when it is answered. Returns
     /// those that must be sent whole and cannot be sent yet.
     fn send(
         &mut self,
-        objects: Vec<CsObject>,
+        mut objects: Vec<CsObject>,
         mut references: HashMap<CsId, Vec<Reference>>,
         which: BatchSelection,
     ) -> Result<Vec<WaitingObject>, StepError> {
+        self.load_deleted(&objects, &mut references)?;
+        let mut parked = self.part(&mut objects, &mut references)?;
         let mut targets = self.targets(&references)?;
         let open = match &self.underway {
-            Some(underway) if !targets.0.is_empty() => {
-                targets.among(&underway.objects.iter().map(|(object, _)| object.id).collect())
+            Some(underway) if !targets.known.is_empty() => {
+                targets.among(&underway.objects.iter().map(|(object, ..)| object.id).collect())
             }
             _ => HashSet::new(),
         };
@@ -454,13 +508,15 @@ impl Sender<'_> {
             if of.iter().any(|of| is_held(of, &open)) {
                 later.push((object, of));
             } else {
-                held.extend(self.prepare(object, of, which, &mut batch));
+                let parked = parked.remove(&object.id);
+                held.extend(self.prepare(object, of, parked, which, &mut batch));
             }
         }
         let settled = self.settle(&mut targets)?;
         batch.missing = targets.missing(which);
         for (object, of) in later {
-            held.extend(self.prepare(object, of, which, &mut batch));
+            let parked = parked.remove(&object.id);
+            held.extend(self.prepare(object, of, parked, which, &mut batch));
         }
         batch.count = self.count;
         let is_renaming = batch.changes.iter().any(|change| change.new_dn.is_some());
@@ -478,11 +534,48 @@ impl Sender<'_> {
         Ok(held)
     }
 
+    /// Removes from the pending changes of objects what is not sent.
+    fn part(
+        &mut self,
+        objects: &mut Vec<CsObject>,
+        references: &mut HashMap<CsId, Vec<Reference>>,
+    ) -> Result<HashMap<CsId, Parked>, StepError> {
+        let parked = self.selection.part(self.store, self.space, objects, references)?;
+        if let Selection::NotHeld(_) = self.selection {
+            for id in parked.keys() {
+                if self.held.insert(*id) {
+                    self.done.statistics.count("export-held");
+                }
+            }
+        }
+        Ok(parked)
+    }
+
+    /// Loads the references of objects that are to be deleted, for the trail, where an export needs no others.
+    fn load_deleted(
+        &mut self,
+        objects: &[CsObject],
+        references: &mut HashMap<CsId, Vec<Reference>>,
+    ) -> Result<(), StepError> {
+        if self.with_references || self.space.references.is_empty() {
+            return Ok(());
+        }
+        let is_deleted = |object: &&CsObject| {
+            object.pending_export.as_ref().is_some_and(|export| export.change == Change::Delete)
+        };
+        let ids: Vec<CsId> = objects.iter().filter(is_deleted).map(|object| object.id).collect();
+        if !ids.is_empty() {
+            references.extend(of_each(self.store, &ids, true)?);
+        }
+        Ok(())
+    }
+
     /// Adds an object to a batch. Returns it if it must be sent whole and cannot be sent yet.
     fn prepare(
         &mut self,
         object: CsObject,
         of: Vec<Reference>,
+        parked: Option<Parked>,
         which: BatchSelection,
         batch: &mut Batch,
     ) -> Option<WaitingObject> {
@@ -499,35 +592,36 @@ impl Sender<'_> {
         self.count += 1;
         if change.new_dn.is_some() && !self.renames {
             let why = "the name of the object changed, but this system cannot rename objects";
-            self.refuse(&object, Refused(why.into()), "export-failure", &mut batch.writes);
+            self.refuse(&object, Refused(why.into()), "export-failure", None, &mut batch.writes);
         } else if is_nothing(&change) {
             // It was renamed together with an object above it.
-            accept(object, of, &batch.missing, &mut batch.writes);
+            accept(object, of, parked, &batch.missing, &mut batch.writes);
         } else {
-            batch.objects.push((object, of));
+            batch.objects.push((object, of, parked));
             batch.changes.push(change);
         }
         None
     }
 
-    /// Waits for the batch under way. Returns its writes and the number of objects finished after it. Objects
+    /// Waits for the batch under way. Returns its results. Objects
     /// that it added count as existing from now on.
-    fn settle(&mut self, targets: &mut Targets) -> Result<Option<(Vec<Write>, u64)>, StepError> {
+    fn settle(&mut self, targets: &mut Targets) -> Result<Option<Settled>, StepError> {
         let Some(batch) = self.underway.take() else { return Ok(None) };
         let Batch { objects, missing, mut writes, count, .. } = batch;
         if objects.is_empty() {
-            return Ok(Some((writes, count)));
+            return Ok(Some(Settled { writes, count, changes: Recorder::default() }));
         }
         let (changes, answers) = self.answers.recv().map_err(|_| gone())?;
         writes.reserve(objects.len());
         let mut made = HashSet::new();
-        let Answered { answers, reported } = answers?;
-        for (at, (((object, of), answer), change)) in
+        let Answered { answers, reported, adopted } = answers?;
+        let mut recorder = Recorder::default();
+        for (at, (((object, of, parked), answer), change)) in
             objects.into_iter().zip(answers).zip(changes).enumerate()
         {
             if let Err(refused) = answer {
                 let counter = if reported.contains(&at) { "existing-object" } else { "export-failure" };
-                self.refuse(&object, refused, counter, &mut writes);
+                self.refuse(&object, refused, counter, Some(&change), &mut writes);
                 continue;
             }
             self.done.statistics.count(match change.change {
@@ -539,21 +633,26 @@ impl Sender<'_> {
             if let Some(new) = &change.new_dn {
                 self.moves.add(&object.dn, new);
             }
-            if !targets.0.is_empty() {
+            if !targets.known.is_empty() {
                 made.insert(object.id);
             }
-            accept(object, of, &missing, &mut writes);
+            let before = adopted.iter().find(|(place, _)| *place == at).map(|(_, image)| image);
+            self.record(&mut recorder, &object, &of, &change, before, &missing);
+            accept(object, of, parked, &missing, &mut writes);
         }
-        for found in targets.0.values_mut().flatten() {
+        for found in targets.known.values_mut().flatten() {
             found.is_made |= made.contains(&found.id);
         }
-        Ok(Some((writes, count)))
+        Ok(Some(Settled { writes, count, changes: recorder }))
     }
 
     /// Stores the results of a batch.
-    fn keep(&mut self, settled: Option<(Vec<Write>, u64)>) -> Result<(), StepError> {
-        let Some((writes, count)) = settled else { return Ok(()) };
+    fn keep(&mut self, settled: Option<Settled>) -> Result<(), StepError> {
+        let Some(Settled { writes, count, changes }) = settled else { return Ok(()) };
         self.store.write(&writes)?;
+        if let Some((ids, changes)) = changes.finish() {
+            self.store.trail().keep_changes(self.space.id, &ids, &changes)?;
+        }
         self.written = count;
         if self.written - self.committed < self.batch_objects { Ok(()) } else { self.commit() }
     }
@@ -581,13 +680,92 @@ impl Sender<'_> {
         object: &CsObject,
         refused: Refused,
         counter: &'static str,
+        change: Option<&ExportedObject>,
         writes: &mut Vec<Write>,
     ) {
         self.done.statistics.count(counter);
+        let attribute = change.and_then(|change| self.named(&refused.0, change));
         if self.done.refused.len() < REFUSALS_KEPT {
-            self.done.refused.push((object.dn.clone(), refused.0.clone()));
+            self.done.refused.push(ObjectError {
+                object: object.dn.clone(),
+                kind: counter.into(),
+                attribute: attribute.map(|attribute| self.names.name(attribute).into()),
+                text: refused.0.clone(),
+            });
         }
-        writes.push(Write::Failure { id: object.id, why: Some((FailureKind::Export, refused.0)) });
+        let why = Failure { kind: FailureKind::Export, attribute, text: refused.0 };
+        writes.push(Write::Failure { id: object.id, why: Some(why) });
+    }
+
+    /// The changed attribute that a refusal names: at its beginning or in quotation marks.
+    fn named(&self, text: &str, change: &ExportedObject) -> Option<Attribute> {
+        let changed = change.attributes.iter().map(|(attribute, _)| *attribute);
+        let mut changed = changed.chain(change.changed_values.iter().map(|of| of.attribute));
+        changed.find(|attribute| {
+            let name = self.names.name(*attribute);
+            !name.is_empty()
+                && text.match_indices(name).any(|(at, _)| {
+                    let before = text[..at].chars().next_back();
+                    let after = text[at + name.len()..].chars().next();
+                    let is_quoted = |mark: Option<char>| matches!(mark, Some('\'' | '"' | '`'));
+                    is_quoted(before) && is_quoted(after)
+                        || before.is_none_or(char::is_whitespace) && after == Some(':')
+                })
+        })
+    }
+
+    /// Adds an accepted change to the trail.
+    fn record(
+        &self,
+        recorder: &mut Recorder,
+        object: &CsObject,
+        of: &[Reference],
+        change: &ExportedObject,
+        adopted: Option<&Hologram>,
+        missing: &HashSet<IndexKey>,
+    ) {
+        let called = match change.dn.is_empty() {
+            true => self.space.anchor_text(object),
+            false => change.dn.clone(),
+        };
+        let subject = Subject {
+            id: object.id,
+            change: if adopted.is_some() { Change::Update } else { change.change },
+            anchor: object.anchor,
+            dn: &change.dn,
+            called: &called,
+            new_dn: change.new_dn.as_deref(),
+        };
+        let references = |is_deleted: bool| {
+            of.chunk_by(|one, other| one.attribute == other.attribute).filter_map(move |of| {
+                let attribute = of.first()?.attribute;
+                let there = of.iter().filter(|of| of.is_imported).map(|of| of.value.clone());
+                let (added, removed) = match is_deleted {
+                    true => (Vec::new(), there.collect()),
+                    false => changes_of(of, missing).map(|of| (of.added, of.removed))?,
+                };
+                Some(LoggedReferences { attribute, added, removed })
+            })
+        };
+        let secret = &self.secret;
+        if change.change == Change::Delete {
+            let image = object.image().or(object.synchronized.as_ref());
+            let is_value =
+                |(attribute, _): &(Attribute, Values<'_>)| !self.space.references.contains(attribute);
+            let old = image.into_iter().flat_map(Hologram::iter).filter(is_value);
+            let old = old.map(|(attribute, _)| (attribute, Values::NONE));
+            recorder.add(&subject, old, image, &references(true).collect::<Vec<_>>(), secret);
+            return;
+        }
+        let none = Hologram::default();
+        let old = match (adopted, change.change) {
+            (Some(image), _) => Some(image),
+            (None, Change::Add) => Some(&none),
+            (None, _) => object.image(),
+        };
+        let pending = object.pending_export.iter().flat_map(|export| export.attributes.iter());
+        let sent = pending.filter(|of| of.phase == Phase::Unapplied).map(|of| (of.attribute, of.values));
+        recorder.add(&subject, sent, old, &references(false).collect::<Vec<_>>(), secret);
     }
 
     /// The change to be sent for an object; none if all parts of it wait for others.
@@ -682,6 +860,7 @@ fn is_nothing(change: &ExportedObject) -> bool {
 fn accept(
     mut object: CsObject,
     mut of: Vec<Reference>,
+    parked: Option<Parked>,
     missing: &HashSet<IndexKey>,
     writes: &mut Vec<Write>,
 ) {
@@ -698,6 +877,12 @@ fn accept(
             writes.push(Write::Reference(reference.clone()));
         }
         export.references = phase_of(&of);
+    }
+    if let Some(parked) = parked {
+        parked.restore(&mut object);
+    }
+    if let Some(export) = object.pending_export.as_mut().filter(|export| !export.is_unapplied()) {
+        export.since_unix_s = None;
     }
     if object.has_failed {
         writes.push(Write::Failure { id: object.id, why: None });

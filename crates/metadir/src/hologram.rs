@@ -241,6 +241,11 @@ impl ValueList {
         ValueList(bytes)
     }
 
+    /// A copy of values.
+    pub(crate) fn copied(values: Values<'_>) -> ValueList {
+        ValueList(values.0.to_vec())
+    }
+
     /// The values.
     pub fn values(&self) -> Values<'_> {
         Values(&self.0)

@@ -30,5 +30,6 @@ pub mod statistics;
 pub mod store;
 pub mod synchronize;
 mod tls;
+pub mod trail;
 
 pub use ldap::session::wait::Interrupt;

@@ -1,7 +1,11 @@
 //! A metadirectory: its configuration, its store, and the run steps.
 
+mod audit;
 mod changed;
+mod errors;
 mod links;
+mod pending;
+mod undo;
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -10,19 +14,27 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use crate::Interrupt;
 use crate::agent::{self, Agent, AgentError, DiscoveryError, Names};
 use crate::config::{AgentConfig, Config, Database, Safety, Step, StepKind};
-use crate::export::export;
+use crate::export::selection::Selection;
+use crate::export::{Exported, export};
 use crate::fingerprint::Fingerprint;
 use crate::hologram::Attribute;
-use crate::object::{CsId, MvId, PendingImport};
+use crate::object::{CsId, CsObject, MvId};
 use crate::preview::{DifferenceSink, ExplanationInput, Preview, Unsent};
 use crate::rules::{Rules, resolve};
-use crate::stage::{StepError, guard, obsolete, stage};
+use crate::stage::{Staged, StepError, guard, obsolete, stage};
 use crate::statistics::Statistics;
-use crate::store::{Gauges, NameKind, Postgres, Sqlite, StepRecord, Store, StoreError};
-use crate::synchronize::{ReferenceValue, Settings, Task, given, renew, synchronize, synchronize_one};
+use crate::store::trail::Origin;
+use crate::store::{Failure, Gauges, NameKind, ObjectError, Postgres, Sqlite, StepRecord, Store, StoreError};
+use crate::synchronize::{
+    ReferenceValue, Settings, Synchronized, Task, given, renew, synchronize, synchronize_one,
+};
 
+pub use self::audit::{AuditFilter, AuditedAttribute, AuditedChange};
 pub use self::changed::ConfigurationChange;
+pub use self::errors::{ErrorGroup, KnownError};
 pub use self::links::{DueDeletion, Link, LinkError};
+pub use self::pending::PendingChange;
+pub use self::undo::{Conflict, UndoError, UndoOptions, Undone};
 
 /// An open metadirectory.
 pub struct Metadirectory {
@@ -35,12 +47,18 @@ pub struct Metadirectory {
     /// For each agent, the attributes of its system that rules read and no rule writes.
     only_read: Vec<Vec<String>>,
     safety: Safety,
+    /// How long the trail is kept, seconds; none for ever.
+    audit_keep_s: Option<u64>,
     batch_objects: usize,
     interrupt: Interrupt,
     /// In a preview: the agents to whose systems an export would have sent changes.
     unsent: Option<BTreeSet<usize>>,
     /// The file of the store; none on a server.
     store_path: Option<PathBuf>,
+    /// The number of the current run; none before its first step.
+    run: Option<u64>,
+    /// The counters that the last step had reached.
+    reached: Statistics,
 }
 
 /// Outcomes of steps that were completed with errors or warnings.
@@ -55,7 +73,7 @@ pub struct StepResult {
     /// The first discovery errors of the source.
     pub discovery_errors: Vec<DiscoveryError>,
     /// The first objects that could not be synchronized or exported, with the reasons.
-    pub failures: Vec<(String, String)>,
+    pub failures: Vec<ObjectError>,
 }
 
 impl StepResult {
@@ -66,6 +84,7 @@ impl StepResult {
             () if self.statistics.of("export-failure") > 0 => "completed-export-errors",
             () if self.statistics.of("existing-object") > 0 => "completed-warnings",
             () if !self.failures.is_empty() => "completed-sync-errors",
+            () if self.statistics.of("export-held") > 0 => "completed-warnings",
             () if self.statistics.of("exported-change-not-reimported") > 0 => "completed-warnings",
             () if self.statistics.iter().next().is_none() => "completed-no-objects",
             () => "success",
@@ -77,7 +96,7 @@ impl StepResult {
     pub fn reported(&self) -> String {
         let of_source = self.discovery_errors.iter();
         let of_source = of_source.map(|error| format!("{}: {}: {}", error.place, error.kind, error.text));
-        let others = self.failures.iter().map(|(what, why)| format!("{what}: {why}"));
+        let others = self.failures.iter().map(|error| format!("{}: {}", error.object, error.text));
         let mut lines: Vec<String> =
             of_source.chain(others).map(|line| line.replace(['\n', '\r'], " ")).collect();
         let kinds =
@@ -96,10 +115,35 @@ impl StepResult {
     }
 }
 
+impl StepResult {
+    /// All errors that were kept for display, in parts.
+    pub fn errors(&self) -> Vec<ObjectError> {
+        let of_source = self.discovery_errors.iter().map(|error| ObjectError {
+            object: error.place.clone(),
+            kind: error.kind.into(),
+            attribute: None,
+            text: error.text.clone(),
+        });
+        of_source.chain(self.failures.iter().cloned()).collect()
+    }
+}
+
+/// The note with the number of the last run.
+const LAST_RUN: &str = "last run";
+
+/// The user who runs this program: the name, otherwise the number.
+fn user() -> String {
+    use std::os::unix::fs::MetadataExt as _;
+    let name = std::env::var("USER").ok().filter(|name| !name.is_empty());
+    let number = || std::fs::metadata("/proc/self").map(|of| format!("uid {}", of.uid())).ok();
+    name.or_else(number).unwrap_or_default()
+}
+
 fn outcome_of(error: &StepError) -> &'static str {
     match error {
         StepError::Threshold(_) => "stopped-threshold",
         StepError::RulesChanged(_) => "no-start-rules-changed",
+        StepError::Conflicts(_) => "stopped-conflicts",
         StepError::Interrupted => "stopped-user",
         StepError::Agent(_) => "stopped-connectivity",
         StepError::Store(_) => "stopped-database",
@@ -166,7 +210,8 @@ impl Metadirectory {
         let agents = config.agents.clone();
         let only_read = |agent| config.only_read(agent).into_iter().map(String::from).collect();
         let only_read = (0..agents.len()).map(only_read).collect();
-        let (safety, interrupt) = (config.safety, config.interrupt.clone());
+        let (safety, audit_keep_s) = (config.safety, config.audit_keep_s);
+        let interrupt = config.interrupt.clone();
         let store_path = match &config.store.database {
             Database::Sqlite { path, .. } => Some(path.clone()),
             Database::Postgres { .. } => None,
@@ -183,11 +228,36 @@ impl Metadirectory {
             fingerprints,
             only_read,
             safety,
+            audit_keep_s,
             batch_objects,
             interrupt,
             unsent,
             store_path,
+            run: None,
+            reached: Statistics::default(),
         })
+    }
+
+    /// Begins a run, whose steps share its number. The number is returned.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn begin_run(&mut self) -> Result<u64, StepError> {
+        let mut begin = || -> Result<u64, StoreError> {
+            let last = self.store.note(LAST_RUN)?.and_then(|number| number.parse::<u64>().ok());
+            let number = last.unwrap_or(0) + 1;
+            self.store.set_note(LAST_RUN, Some(&number.to_string()))?;
+            self.store.commit()?;
+            Ok(number)
+        };
+        let number = begin().map_err(|error| judged(error.into(), &self.interrupt))?;
+        self.run = Some(number);
+        Ok(number)
+    }
+
+    /// The number of the current run, which begins with its first step.
+    fn current_run(&mut self) -> Result<u64, StepError> {
+        self.run.map_or_else(|| self.begin_run(), Ok)
     }
 
     /// Runs a step of the named run profile and records its result in the history.
@@ -200,21 +270,38 @@ impl Metadirectory {
         step: Step,
         progress: &mut dyn FnMut(u64) -> bool,
     ) -> Result<StepRecord, StepError> {
+        let agent = self.agents.get(step.agent).map_or_else(String::new, |agent| agent.name.clone());
+        self.recorded(run, agent, step.kind.name(), |directory| directory.run(step, progress))
+    }
+
+    /// Carries out a step and records its result in the history.
+    fn recorded(
+        &mut self,
+        run: &str,
+        agent: String,
+        step: &str,
+        carry_out: impl FnOnce(&mut Metadirectory) -> Result<StepResult, StepError>,
+    ) -> Result<StepRecord, StepError> {
+        let number = self.current_run()?;
         let (started, begin) = (now_unix_s(), Instant::now());
-        let result = self.run(step, progress);
-        let (outcome, text, statistics) = match &result {
-            Ok(result) => (result.outcome(), result.reported(), result.statistics.clone()),
-            Err(error) => (outcome_of(error), error.to_string(), Statistics::default()),
+        let result = carry_out(self);
+        let reached = std::mem::take(&mut self.reached);
+        let (outcome, text, statistics, errors) = match &result {
+            Ok(result) => (result.outcome(), result.reported(), result.statistics.clone(), result.errors()),
+            Err(error) => (outcome_of(error), error.to_string(), reached, Vec::new()),
         };
         let record = StepRecord {
+            number,
             run: run.into(),
-            agent: self.agents.get(step.agent).map_or_else(String::new, |agent| agent.name.clone()),
-            step: step.kind.name().into(),
+            user: user(),
+            agent,
+            step: step.into(),
             started_unix_s: started,
             seconds: begin.elapsed().as_secs_f64(),
             outcome: outcome.into(),
             text,
             counters: statistics.iter().map(|(name, count)| (name.to_string(), count)).collect(),
+            errors,
         };
         let kept = self.store.keep_step(&record).and_then(|()| self.store.commit());
         // The error of the step says more than the error of recording it.
@@ -272,7 +359,7 @@ impl Metadirectory {
         };
         let done = synchronize_one(store, rules, names, settings, Task::Synchronize, object)?;
         for (_, why) in done.failures {
-            text.push_str(&format!("  it cannot be synchronized: {why}\n"));
+            text.push_str(&format!("  it cannot be synchronized: {}\n", why.text));
         }
         Ok(Some(text))
     }
@@ -292,6 +379,11 @@ impl Metadirectory {
         step: Step,
         progress: &mut dyn FnMut(u64) -> bool,
     ) -> Result<StepResult, StepError> {
+        let run = self.current_run()?;
+        let agent = self.agents.get(step.agent).map_or("", |agent| agent.name.as_str());
+        let origin = Origin { run, step: format!("{agent} {}", step.kind.name()), at_unix_s: now_unix_s() };
+        self.store.trail().set_origin(origin);
+        self.reached = Statistics::default();
         let result =
             self.step(step, progress).map_err(|error| self.with_path(judged(error, &self.interrupt)));
         if let Err(error) = &result {
@@ -336,7 +428,8 @@ impl Metadirectory {
                 };
                 let (store, space) = (self.store.as_mut(), &self.rules.agents[step.agent]);
                 let before = if is_full { Some(guard::begin(store, space)?) } else { None };
-                let mut staged = stage(
+                let mut staged = Staged::default();
+                let ended = stage(
                     store,
                     &self.rules,
                     &self.names,
@@ -344,8 +437,15 @@ impl Metadirectory {
                     import.as_mut(),
                     is_full,
                     self.batch_objects,
+                    &mut staged,
                     progress,
-                )?;
+                );
+                self.reached = staged.statistics.clone();
+                ended?;
+                if is_full || import.is_complete() {
+                    store.trail().end_discovery(space.id, staged.discovery)?;
+                    store.commit()?;
+                }
                 if let Some(before) = before {
                     let least = self.safety.import_least_share;
                     guard::end(store, space, &staged, before, least, self.batch_objects)?;
@@ -374,8 +474,11 @@ impl Metadirectory {
                     now_unix_s: now_unix_s(),
                     recalls_removed: false,
                 };
-                let done =
-                    synchronize(self.store.as_mut(), &self.rules, &self.names, id, settings, progress)?;
+                let mut done = Synchronized::default();
+                let (store, rules, names) = (self.store.as_mut(), &self.rules, &self.names);
+                let ended = synchronize(store, rules, names, id, settings, &mut done, progress);
+                self.reached = done.statistics.clone();
+                ended?;
                 if settings.full {
                     self.note_rules(step.agent)?;
                 }
@@ -393,7 +496,21 @@ impl Metadirectory {
                 let deletes = self.safety.export_deletes;
                 let (store, space) = (self.store.as_mut(), &self.rules.agents[step.agent]);
                 let (names, most) = (&self.names, self.batch_objects);
-                let done = export(store, space, names, agent.as_mut(), most, deletes, progress)?;
+                let mut done = Exported::default();
+                let selection = Selection::ordinary(store, space)?;
+                let ended = export(
+                    store,
+                    space,
+                    names,
+                    agent.as_mut(),
+                    most,
+                    deletes,
+                    &selection,
+                    &mut done,
+                    progress,
+                );
+                self.reached = done.statistics.clone();
+                ended?;
                 Ok(StepResult {
                     statistics: done.statistics,
                     discovery_errors: Vec::new(),
@@ -404,25 +521,24 @@ impl Metadirectory {
     }
 
     /// Identifies failed objects by a key that [`explain`](Self::explain) accepts: their names or anchors.
-    fn named(&mut self, failed: Vec<(CsId, String)>) -> Result<Vec<(String, String)>, StepError> {
+    fn named(&mut self, failed: Vec<(CsId, Failure)>) -> Result<Vec<ObjectError>, StepError> {
         let ids: Vec<CsId> = failed.iter().map(|(id, _)| *id).collect();
         let found = self.store.cs(&ids)?;
-        let name = |id: CsId| {
-            let object = found.iter().find(|object| object.id == id)?;
-            if !object.dn.is_empty() {
-                return Some(object.dn.clone());
-            }
-            let pending = object.pending_import.as_ref().and_then(PendingImport::image);
-            let image = pending.or(object.synchronized.as_ref())?;
-            let anchor = &self.rules.agent(object.agent)?.anchor;
-            let values = anchor.iter().filter_map(|attribute| image.get(*attribute)?.iter().next());
-            Some(values.map(String::from_utf8_lossy).collect::<Vec<_>>().join(" + "))
-        };
-        let named = |(id, why): (CsId, String)| {
-            let name = name(id).filter(|name| !name.is_empty()).unwrap_or_else(|| format!("object {}", id.0));
-            (name, why)
+        let name = |id: CsId| Some(self.called_by(found.iter().find(|object| object.id == id)?));
+        let named = |(id, why): (CsId, Failure)| ObjectError {
+            object: name(id).unwrap_or_else(|| format!("object {}", id.0)),
+            kind: why.kind.name().into(),
+            attribute: why.attribute.map(|attribute| self.names.name(attribute).into()),
+            text: why.text,
         };
         Ok(failed.into_iter().map(named).collect())
+    }
+
+    /// A key of an object that [`explain`](Self::explain) accepts: its name or its anchor.
+    fn called_by(&self, object: &CsObject) -> String {
+        let anchor = || self.rules.agent(object.agent).map(|rules| rules.anchor_text(object));
+        let name = Some(object.dn.clone()).filter(|dn| !dn.is_empty()).or_else(anchor);
+        name.filter(|name| !name.is_empty()).unwrap_or_else(|| format!("object {}", object.id.0))
     }
 
     /// Opens an agent and assigns a number to each of its attributes.

@@ -217,6 +217,8 @@ pub struct PendingExport {
     pub rename: Option<Rename>,
     /// The phase of its reference changes, which are stored as [`Reference`]s: to be sent if one of them is.
     pub references: Option<Phase>,
+    /// Since when something is to be sent, seconds since 1970; none if it is not known.
+    pub since_unix_s: Option<u64>,
     /// The attributes that change.
     pub attributes: PendingAttributes,
 }
@@ -427,6 +429,9 @@ fn phase_of_bits(bits: u8) -> Result<Option<Phase>, Damaged> {
     }
 }
 
+/// The bit of a pending export that says since when something is to be sent.
+const SINCE: u8 = 1 << 4;
+
 impl PendingExport {
     /// An empty change of a kind.
     pub fn new(change: Change) -> PendingExport {
@@ -435,6 +440,7 @@ impl PendingExport {
             phase: Phase::Unapplied,
             rename: None,
             references: None,
+            since_unix_s: None,
             attributes: PendingAttributes::default(),
         }
     }
@@ -455,10 +461,18 @@ impl PendingExport {
             || self.references == Some(Phase::Unapplied)
             || self.attributes.iter().any(|attribute| attribute.phase == Phase::Unapplied)
     }
+
+    /// Sets since when something is to be sent, unless it is known.
+    pub(crate) fn stage(&mut self, now_unix_s: u64) {
+        if self.since_unix_s.is_none() && self.is_unapplied() {
+            self.since_unix_s = Some(now_unix_s);
+        }
+    }
+
     /// Decodes the first three bytes: whether the system has the object, and the phase of its rename.
     pub(crate) fn beginning(bytes: &[u8]) -> (bool, Option<Phase>) {
         let is_made = bytes.get(..2) != Some(&[Change::Add as u8, Phase::Unapplied as u8]);
-        let rename = bytes.get(2).and_then(|flags| phase_of_bits(flags >> 2).ok()?);
+        let rename = bytes.get(2).and_then(|flags| phase_of_bits(flags >> 2 & 3).ok()?);
         (is_made, rename)
     }
 
@@ -471,8 +485,12 @@ impl PendingExport {
     pub fn to_bytes(&self) -> Vec<u8> {
         let rename = self.rename.as_ref();
         let flags = phase_bits(self.references) | phase_bits(rename.map(|rename| rename.phase)) << 2;
-        let mut bytes = Vec::with_capacity(3 + self.attributes.0.len());
+        let flags = flags | if self.since_unix_s.is_some() { SINCE } else { 0 };
+        let mut bytes = Vec::with_capacity(8 + self.attributes.0.len());
         bytes.extend_from_slice(&[self.change as u8, self.phase as u8, flags]);
+        if let Some(since) = self.since_unix_s {
+            write_number(&mut bytes, since);
+        }
         if let Some(rename) = rename {
             write_number(&mut bytes, rename.dn.len() as u64);
             bytes.extend_from_slice(rename.dn.as_bytes());
@@ -491,7 +509,11 @@ impl PendingExport {
         let flags = *bytes.get(2).ok_or(Damaged(2))?;
         let references = phase_of_bits(flags & 3)?;
         let mut at = 3;
-        let rename = match phase_of_bits(flags >> 2)? {
+        let since_unix_s = match flags & SINCE {
+            0 => None,
+            _ => Some(read_number(bytes, &mut at).ok_or(Damaged(3))?),
+        };
+        let rename = match phase_of_bits(flags >> 2 & 3)? {
             None => None,
             Some(phase) => {
                 let read = |at: &mut usize| -> Option<String> {
@@ -509,7 +531,7 @@ impl PendingExport {
             let begin = at;
             PendingAttributes::read(bytes, &mut at).ok_or(Damaged(begin))?;
         }
-        Ok(PendingExport { change, phase: of_object, rename, references, attributes })
+        Ok(PendingExport { change, phase: of_object, rename, references, since_unix_s, attributes })
     }
 }
 
@@ -678,6 +700,7 @@ mod tests {
             phase_of_object in any::<bool>(),
             rename in proptest::option::of((".{0,9}", any::<bool>())),
             references in proptest::option::of(any::<bool>()),
+            since_unix_s in proptest::option::of(0u64..1 << 40),
         ) {
             let phase = |sent| if sent { Phase::Unconfirmed } else { Phase::Unapplied };
             let pending = PendingExport {
@@ -685,6 +708,7 @@ mod tests {
                 phase: phase(phase_of_object),
                 rename: rename.map(|(dn, sent)| Rename { dn, phase: phase(sent) }),
                 references: references.map(phase),
+                since_unix_s,
                 attributes: attributes.into_iter().map(|(attribute, (sent, values))| {
                     (Attribute(attribute), phase(sent), values)
                 }).collect(),

@@ -118,6 +118,18 @@ impl AgentRules {
         })
     }
 
+    /// The anchor of an object as users know it, with ` + ` between its parts; empty if it is not known.
+    pub(crate) fn anchor_text(&self, object: &CsObject) -> String {
+        let image = object.image().or(object.synchronized.as_ref());
+        let pending = object.pending_export.as_ref().map(|export| &export.attributes);
+        let part = |attribute: &Attribute| {
+            let of_image = image.and_then(|image| image.first(*attribute)).map(<[u8]>::to_vec);
+            let part = of_image.or_else(|| Some(pending?.get(*attribute)?.values.iter().next()?.to_vec()))?;
+            Some(String::from_utf8_lossy(&part).into_owned())
+        };
+        self.anchor.iter().filter_map(part).collect::<Vec<_>>().join(" + ")
+    }
+
     /// Whether an object with this image has references.
     pub(crate) fn refers(&self, image: &Hologram) -> bool {
         self.references.iter().any(|attribute| image.get(*attribute).is_some())

@@ -14,7 +14,8 @@ use crate::object::{
 use crate::rules::{AgentRules, Rules};
 use crate::statistics::Statistics;
 use crate::store::{
-    FailureKind, Head, LookupKey, Population, ReferenceTarget, Store, StoreError, Write, of_each, parts,
+    Failure, FailureKind, Head, LookupKey, Population, ReferenceTarget, Store, StoreError, Write, of_each,
+    parts,
 };
 
 /// Limit of the source errors that are kept for display.
@@ -32,6 +33,10 @@ pub struct Staged {
     pub statistics: Statistics,
     /// The first errors of the source.
     pub errors: Vec<DiscoveryError>,
+    /// The number of the import among those whose discovery errors are stored.
+    pub(crate) discovery: u64,
+    /// The errors of the current batch.
+    batch_errors: Vec<DiscoveryError>,
     seen: SeenObjects,
     /// Objects that the source reported only as unchanged; one of them may have changed.
     present: SeenObjects,
@@ -43,8 +48,9 @@ impl Staged {
     fn error(&mut self, error: DiscoveryError) {
         self.statistics.count("discovery-errors");
         if self.errors.len() < ERRORS_KEPT {
-            self.errors.push(error);
+            self.errors.push(error.clone());
         }
+        self.batch_errors.push(error);
     }
 
     /// Number of objects with a smaller number that exist in the source.
@@ -122,13 +128,17 @@ pub enum StepError {
     /// The configuration changed in a way that this step cannot follow; nothing was done.
     #[error("{0}")]
     RulesChanged(String),
+    /// Changes cannot be undone; nothing was sent.
+    #[error("{0} changes cannot be undone, and nothing was sent")]
+    Conflicts(usize),
     /// The user interrupted the step.
     #[error("interrupted; committed changes are kept, and the next run continues from there")]
     Interrupted,
 }
 
 /// Stages everything that an import finds, in batches of the given size. `progress` receives the number of
-/// finished objects after each batch and returns whether to continue.
+/// finished objects after each batch and returns whether to continue. `staged` has what was reached, also
+/// after an error.
 ///
 /// # Errors
 /// When the store or the system fails, or the step is interrupted. Committed work is kept.
@@ -141,9 +151,10 @@ pub(crate) fn stage(
     import: &mut dyn Import,
     is_full: bool,
     batch_objects: usize,
+    staged: &mut Staged,
     progress: &mut dyn FnMut(u64) -> bool,
-) -> Result<Staged, StepError> {
-    let mut staged = Staged::default();
+) -> Result<(), StepError> {
+    staged.discovery = store.trail().next_discovery(space.id)?;
     let mut done = 0;
     // The next batch is read while this one is written.
     std::thread::scope(|scope| {
@@ -181,13 +192,17 @@ pub(crate) fn stage(
         for read in receiver {
             let batch = read?;
             done += batch.len() as u64;
-            Batch::new(store, rules, names, space, &mut staged).stage(batch)?;
+            Batch::new(store, rules, names, space, staged).stage(batch)?;
+            let errors = std::mem::take(&mut staged.batch_errors);
+            if !errors.is_empty() {
+                store.trail().discovered(space.id, staged.discovery, &errors)?;
+            }
             store.commit()?;
             if !progress(done) {
                 return Err(StepError::Interrupted);
             }
         }
-        Ok(staged)
+        Ok(())
     })
 }
 
@@ -523,7 +538,7 @@ impl<'a> Batch<'a> {
                     continue;
                 };
                 let mut confirmed = 0;
-                let mut failure = None;
+                let mut failure: Option<(Option<Attribute>, &'static str)> = None;
                 let is_known = object.anchor.replace(came.anchor).is_some();
                 let is_renamed = name.is_some() && name != object.name;
                 if is_renamed {
@@ -542,7 +557,8 @@ impl<'a> Batch<'a> {
                             }
                             (Phase::Unconfirmed, false) => {
                                 rename.phase = Phase::Unapplied;
-                                failure = Some("the exported new name of the object was not confirmed");
+                                failure =
+                                    Some((None, "the exported new name of the object was not confirmed"));
                             }
                             (Phase::Unapplied, false) => {}
                         }
@@ -555,9 +571,10 @@ impl<'a> Batch<'a> {
                 if confirmed > 0 {
                     self.staged.statistics.count("confirmed");
                 }
-                if let Some(why) = failure {
+                if let Some((attribute, why)) = failure {
                     self.staged.statistics.count("exported-change-not-reimported");
-                    let why = Some((FailureKind::NotReimported, why.into()));
+                    let kind = FailureKind::NotReimported;
+                    let why = Some(Failure { kind, attribute, text: why.into() });
                     self.writes.push(Write::Failure { id: object.id, why });
                 }
                 let same = object.synchronized.as_ref() == Some(&came.image);
@@ -606,7 +623,7 @@ impl<'a> Batch<'a> {
         known: Vec<Reference>,
         whole: Option<&Hologram>,
         confirmed: &mut u64,
-        failure: &mut Option<&'static str>,
+        failure: &mut Option<(Option<Attribute>, &'static str)>,
     ) -> Vec<Reference> {
         let mut new: HashMap<(Attribute, IndexKey), Reference> = HashMap::new();
         for reference in whole.into_iter().flat_map(|whole| shown(self.space, id, whole)) {
@@ -624,7 +641,7 @@ impl<'a> Batch<'a> {
                     let was_sent = phase == Phase::Unconfirmed;
                     *confirmed += u64::from(is_done && was_sent);
                     if was_sent && !is_done {
-                        *failure = Some("an exported reference was not confirmed");
+                        *failure = Some((Some(before.attribute), "an exported reference was not confirmed"));
                     }
                     after.export = (!is_done).then_some((wanted, Phase::Unapplied));
                 }
@@ -683,14 +700,17 @@ fn shown<'a>(space: &'a AgentRules, id: CsId, whole: &'a Hologram) -> impl Itera
 
 /// Updates the pending attributes of an object after an import showed it; the name and references are handled
 /// elsewhere. Returns the number of confirmed changes and the kind of the first difference.
-fn confirm_attributes(pending: &mut PendingExport, image: &Hologram) -> (u64, Option<&'static str>) {
+fn confirm_attributes(
+    pending: &mut PendingExport,
+    image: &Hologram,
+) -> (u64, Option<(Option<Attribute>, &'static str)>) {
     let mut failure = None;
     match (pending.change, pending.phase) {
         // The object exists: the add is confirmed, and its attributes are compared one by one.
         (Change::Add, _) => pending.change = Change::Update,
         (Change::Delete, Phase::Unconfirmed) => {
             pending.phase = Phase::Unapplied;
-            failure = Some("the deleted object still exists");
+            failure = Some((None, "the deleted object still exists"));
         }
         (Change::Delete, Phase::Unapplied) | (Change::Update, _) => {}
     }
@@ -699,7 +719,7 @@ fn confirm_attributes(pending: &mut PendingExport, image: &Hologram) -> (u64, Op
     pending.attributes.retain(|attribute| {
         match (attribute.phase, attribute.is_in(image.get(attribute.attribute))) {
             (Phase::Unconfirmed, false) => {
-                failure = Some("an exported attribute has another value");
+                failure = Some((Some(attribute.attribute), "an exported attribute has another value"));
                 Some(Phase::Unapplied)
             }
             (Phase::Unconfirmed, true) => {

@@ -18,7 +18,7 @@ use report::table::{Cell, Table};
 use report::text::Quantity;
 use serde_json::json;
 
-use super::{metadir_changes, metadir_import_mim, metadir_init, scim_server, text};
+use super::{metadir_changes, metadir_import_mim, metadir_init, metadir_trail, scim_server, text};
 use crate::carry_out::Failure;
 use crate::exit::Exit;
 use crate::output;
@@ -154,6 +154,11 @@ pub(crate) fn arguments(json: impl Fn() -> Arg) -> Command {
                 .arg(config())
                 .arg(json()),
         )
+        .subcommand(metadir_trail::errors_arguments(config(), json()))
+        .subcommand(metadir_trail::pending_arguments(config(), json()))
+        .subcommand(metadir_trail::audit_arguments(config(), json()))
+        .subcommand(metadir_trail::undo_arguments(config(), allow_deletes(), json()))
+        .subcommand(metadir_trail::release_arguments(config(), json()))
         .subcommands(metadir_changes::arguments(config, json))
         .subcommand(scim_server::arguments())
 }
@@ -177,13 +182,18 @@ pub(crate) fn metadir(matches: &ArgMatches) -> Result<Exit, Failure> {
         Some((command @ ("join" | "disconnect" | "release"), matches)) => link(command, matches),
         Some(("remove-agent", matches)) => metadir_changes::remove_agent(matches),
         Some(("rename", matches)) => metadir_changes::rename(matches),
+        Some(("errors", matches)) => metadir_trail::errors(matches),
+        Some(("pending", matches)) => metadir_trail::pending(matches),
+        Some(("audit", matches)) => metadir_trail::audit(matches),
+        Some(("undo", matches)) => metadir_trail::undo(matches),
+        Some(("release-undo", matches)) => metadir_trail::release_undo(matches),
         Some(("scim-server", matches)) => scim_server::run(matches),
         _ => Err(Failure::usage("error: the command is missing: plimsoll metadir --help lists the commands")),
     }
 }
 
 /// Reads a configuration. Paths in it are relative to its folder.
-pub(super) fn read(path: &str) -> Result<Config, Failure> {
+pub(crate) fn read(path: &str) -> Result<Config, Failure> {
     Ok(read_with_text(path)?.0)
 }
 
@@ -235,12 +245,12 @@ fn check(path: &str) -> Result<Exit, Failure> {
     Ok(Exit::Good)
 }
 
-pub(super) fn open(config: Config) -> Result<Metadirectory, Failure> {
+pub(crate) fn open(config: Config) -> Result<Metadirectory, Failure> {
     Metadirectory::open(config).map_err(not_opened)
 }
 
 /// The failure of a metadirectory that was not opened.
-pub(super) fn not_opened(error: StepError) -> Failure {
+pub(crate) fn not_opened(error: StepError) -> Failure {
     match error {
         StepError::Interrupted => Failure { text: format!("error: {error}"), exit: Exit::Interrupted },
         error => Failure::failed(error),
@@ -248,13 +258,13 @@ pub(super) fn not_opened(error: StepError) -> Failure {
 }
 
 /// A configuration in which signals interrupt waits for servers. Commands that only read do not need it: the signal ends them.
-pub(super) fn interruptible(mut config: Config) -> Config {
+pub(crate) fn interruptible(mut config: Config) -> Config {
     config.interrupt_by(&Interrupt::by(crate::interrupt::flag()));
     config
 }
 
 /// The configuration of a run, with the limit of deletions that applies to this run only.
-fn read_for_a_run(matches: &ArgMatches) -> Result<Config, Failure> {
+pub(crate) fn read_for_a_run(matches: &ArgMatches) -> Result<Config, Failure> {
     let mut config = read(text(matches, "config"))?;
     if let Some(count) = matches.get_one::<u64>("allow-deletes") {
         let once = Threshold { count: *count, share: 1.0 };
@@ -268,10 +278,14 @@ fn run(matches: &ArgMatches) -> Result<Exit, Failure> {
     let run = steps(&config, &what(matches))?;
     let titles = titles(&config, &run.steps);
     let mut directory = open(interruptible(config))?;
+    directory.begin_run().map_err(not_opened)?;
     let (json, tells) = (matches.get_flag("json"), matches.get_flag("progress"));
     let (records, exit) = carry_out(&mut directory, &run, &titles, json, tells);
+    if !matches!(exit, Exit::Interrupted) {
+        directory.end_run().map_err(not_opened)?;
+    }
     if matches.get_flag("json") {
-        document(&json!({ "steps": records.iter().map(step_json).collect::<Vec<_>>() }))?;
+        document(&json!({ "steps": records.iter().map(run_json).collect::<Vec<_>>() }))?;
     }
     Ok(exit)
 }
@@ -359,6 +373,7 @@ fn preview(matches: &ArgMatches) -> Result<Exit, Failure> {
     }
     let run = steps(&config, &what(matches))?;
     let titles = titles(&config, &run.steps);
+    let agents: Vec<String> = config.agents.iter().map(|agent| agent.name.clone()).collect();
     let path = matches.get_one::<String>("output");
     let unwritable = |path: &str, error| Failure::failed(format!("{path} cannot be written: {error}"));
     let mut changes = Changes::default();
@@ -373,6 +388,13 @@ fn preview(matches: &ArgMatches) -> Result<Exit, Failure> {
     let is_json = matches.get_flag("json");
     let reported = Box::new(move |change: Difference| held(&into).take_up(change, is_json));
     let mut directory = Metadirectory::preview(interruptible(config), reported).map_err(not_opened)?;
+    let mut waiting = Vec::new();
+    for step in run.steps.iter().filter(|step| step.kind == StepKind::Export) {
+        let agent = agents[step.agent].as_str();
+        if !waiting.iter().any(|(known, _)| *known == agent) {
+            waiting.push((agent, directory.count_pending(step.agent).map_err(not_opened)?));
+        }
+    }
     let (records, exit) = carry_out(&mut directory, &run, &titles, is_json, false);
     drop(directory);
     let mut changes = std::mem::take(&mut *held(&changes));
@@ -381,17 +403,27 @@ fn preview(matches: &ArgMatches) -> Result<Exit, Failure> {
     }
     if is_json {
         let first: Vec<_> = changes.first.iter().map(change_json).collect();
-        let steps: Vec<_> = records.iter().map(step_json).collect();
-        document(&json!({ "steps": steps, "changes": changes.count, "first_changes": first }))?;
+        let steps: Vec<_> = records.iter().map(run_json).collect();
+        let waiting: serde_json::Map<String, serde_json::Value> =
+            waiting.iter().map(|(agent, count)| (agent.to_string(), json!(count))).collect();
+        document(&json!({
+            "steps": steps,
+            "pending_exports": waiting,
+            "changes": changes.count,
+            "first_changes": first,
+        }))?;
         return Ok(exit);
     }
-    let are_all_shown = changes.first.len() as u64 == changes.count;
-    let shown = match are_all_shown {
-        true => changes.first.iter().map(|change| format!("{change}\n")).collect(),
-        false => changes.of_each_sort(),
-    };
+    let are_all_shown = changes.are_all_kept();
+    let shown = changes.shown();
     if !shown.is_empty() {
         output::result(shown.trim_end());
+    }
+    for (agent, count) in waiting.iter().filter(|(_, count)| *count > 0) {
+        let count = model::quantity::thousands(*count as f64);
+        output::result(&format!(
+            "pending exports of {agent} from earlier runs: {count} objects; plimsoll metadir pending {agent} lists them"
+        ));
     }
     let count = match changes.count {
         1 => "1 change".into(),
@@ -439,16 +471,16 @@ fn preview_object(config: Config, what: &[&str], key: &str, is_json: bool) -> Re
 }
 
 /// The state shared with the thread that receives the changes of a preview.
-pub(super) fn held<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(crate) fn held<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
     shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The collected changes of a preview.
 #[derive(Default)]
-pub(super) struct Changes {
-    count: u64,
+pub(crate) struct Changes {
+    pub(crate) count: u64,
     /// The first changes, if there is no output file.
-    first: Vec<Difference>,
+    pub(crate) first: Vec<Difference>,
     /// The first changes of each kind, and their number.
     sorts: Vec<(Vec<Difference>, u64)>,
     file: Option<std::io::BufWriter<files::Output>>,
@@ -456,7 +488,7 @@ pub(super) struct Changes {
 }
 
 impl Changes {
-    pub(super) fn take_up(&mut self, change: Difference, as_json: bool) {
+    pub(crate) fn take_up(&mut self, change: Difference, as_json: bool) {
         self.count += 1;
         match &mut self.file {
             Some(file) if self.error.is_none() => {
@@ -485,6 +517,18 @@ impl Changes {
                     self.first.push(change);
                 }
             }
+        }
+    }
+
+    fn are_all_kept(&self) -> bool {
+        self.first.len() as u64 == self.count
+    }
+
+    /// All changes if they are few, otherwise the first of each sort.
+    pub(crate) fn shown(&self) -> String {
+        match self.are_all_kept() {
+            true => self.first.iter().map(|change| format!("{change}\n")).collect(),
+            false => self.of_each_sort(),
         }
     }
 
@@ -524,7 +568,7 @@ fn sort_of(change: &Difference) -> (&'static str, &str, &'static str) {
     (place, of, change.change.name())
 }
 
-fn change_json(change: &Difference) -> serde_json::Value {
+pub(crate) fn change_json(change: &Difference) -> serde_json::Value {
     let (place, of, what) = sort_of(change);
     let attributes: Vec<_> = change
         .attributes
@@ -535,7 +579,7 @@ fn change_json(change: &Difference) -> serde_json::Value {
 }
 
 /// The place of an agent in the configuration.
-fn place_of(config: &Config, agent: &str) -> Result<usize, Failure> {
+pub(crate) fn place_of(config: &Config, agent: &str) -> Result<usize, Failure> {
     let found = config.agents.iter().position(|config| config.name == agent);
     found.ok_or_else(|| {
         let names = config.agents.iter().map(|agent| agent.name.as_str());
@@ -583,7 +627,7 @@ fn steps(config: &Config, what: &[&str]) -> Result<RunProfile, Failure> {
     }
 }
 
-pub(super) fn reported(record: &StepRecord) -> String {
+pub(crate) fn reported(record: &StepRecord) -> String {
     let counters: Vec<String> = record
         .counters
         .iter()
@@ -599,11 +643,26 @@ pub(super) fn reported(record: &StepRecord) -> String {
     format!("{} {}: {} in {took}{counters}{error}", record.agent, record.step, record.outcome)
 }
 
-pub(super) fn step_json(record: &StepRecord) -> serde_json::Value {
+/// The same, with the errors of the step.
+pub(crate) fn run_json(record: &StepRecord) -> serde_json::Value {
+    let errors = record.errors.iter().map(|error| {
+        json!({ "object": error.object, "kind": error.kind, "attribute": error.attribute, "text": error.text })
+    });
+    let errors: Vec<_> = errors.collect();
+    let mut value = step_json(record);
+    if let Some(object) = value.as_object_mut() {
+        object.insert("errors".into(), json!(errors));
+    }
+    value
+}
+
+pub(crate) fn step_json(record: &StepRecord) -> serde_json::Value {
     let counters: serde_json::Map<String, serde_json::Value> =
         record.counters.iter().map(|(name, count)| (name.clone(), json!(count))).collect();
     json!({
+        "number": record.number,
         "run": record.run,
+        "user": record.user,
         "agent": record.agent,
         "step": record.step,
         "started_unix_s": record.started_unix_s,
@@ -657,7 +716,7 @@ fn link(command: &str, matches: &ArgMatches) -> Result<Exit, Failure> {
     Ok(Exit::Good)
 }
 
-pub(super) fn document(value: &serde_json::Value) -> Result<(), Failure> {
+pub(crate) fn document(value: &serde_json::Value) -> Result<(), Failure> {
     output::json(&serde_json::to_string_pretty(value).map_err(Failure::failed)?);
     Ok(())
 }
@@ -759,13 +818,17 @@ fn history(matches: &ArgMatches) -> Result<Exit, Failure> {
         let step = format!("{} {}", record.agent, record.step);
         // A step that was run by itself is a run of its name.
         let run = if record.run == step { String::new() } else { format!("{}: ", record.run) };
-        output::result(&format!("{began}  {run}{}", reported(record)));
+        let by = match record.step.as_str() {
+            "join" | "disconnect" | "release" | "undo" | "release-undo" => format!(" by {}", record.user),
+            _ => String::new(),
+        };
+        output::result(&format!("{began}  run {}{by}  {run}{}", record.number, reported(record)));
     }
     Ok(Exit::Good)
 }
 
 /// Progress of a step, on standard error.
-struct Progress {
+pub(crate) struct Progress {
     title: String,
     redraw: bool,
     /// For a program that reads along.
@@ -776,7 +839,7 @@ struct Progress {
 }
 
 impl Progress {
-    fn new(title: &str, lines: bool) -> Progress {
+    pub(crate) fn new(title: &str, lines: bool) -> Progress {
         let progress = Progress {
             title: report::text::visible_line(title).into_owned(),
             redraw: std::io::stderr().is_terminal() && !lines,
@@ -797,7 +860,7 @@ impl Progress {
         }
     }
 
-    fn show(&mut self, done: u64) {
+    pub(crate) fn show(&mut self, done: u64) {
         self.objects = done;
         if self.lines {
             return self.report("");
@@ -818,7 +881,7 @@ impl Progress {
         let _ = err.flush();
     }
 
-    fn clear(&self) {
+    pub(crate) fn clear(&self) {
         if self.redraw && self.shown.is_some() {
             let _ = write!(std::io::stderr().lock(), "\r\x1b[2K");
         }

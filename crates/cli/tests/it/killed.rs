@@ -3,7 +3,7 @@
 
 #![expect(clippy::print_stdout, reason = "who runs the tests must learn how often it was killed")]
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::io::{BufRead as _, BufReader};
 use std::process::Stdio;
@@ -405,4 +405,117 @@ fn a_directory_over_sqlite_is_that_of_an_undisturbed_run() {
 #[test]
 fn a_directory_over_postgresql_is_that_of_an_undisturbed_run() {
     a_directory(Store::Postgres);
+}
+
+/// Shows only the lines that differ.
+fn assert_same(now: &[String], before: &[String]) {
+    let lines = |all: &[String]| -> Vec<String> {
+        all.iter()
+            .flat_map(|entry| {
+                let dn = entry.lines().find(|line| line.starts_with("dn: ")).unwrap_or_default();
+                entry.lines().map(move |line| format!("{dn} | {line}"))
+            })
+            .collect()
+    };
+    let (now, before): (BTreeSet<_>, BTreeSet<_>) =
+        (lines(now).into_iter().collect(), lines(before).into_iter().collect());
+    let differing = |one: &BTreeSet<String>, other: &BTreeSet<String>| -> Vec<String> {
+        one.difference(other).cloned().collect()
+    };
+    assert_eq!(differing(&now, &before), differing(&before, &now));
+}
+
+/// The numbers of the runs after a number that exported something, the newest first.
+fn exporting_runs(place: &Place, after: u64) -> Vec<u64> {
+    let done = again(place, &["metadir", "history", "--json"]);
+    let history: serde_json::Value = serde_json::from_str(&done.out).unwrap();
+    let steps = history["steps"].as_array().unwrap().iter();
+    let exported = steps.filter(|step| step["step"] == "export" && step["outcome"] != "completed-no-objects");
+    exported.map(|step| step["number"].as_u64().unwrap()).filter(|number| *number > after).collect()
+}
+
+/// Runs with adds, deletions, renames, other values and other members are taken back, the newest first; each undo is killed at
+/// any moment and run again. The directory is the one before the runs, entry by entry, also after everything was synchronized
+/// again; once they are released, the directory becomes what the source says.
+fn an_undo(store: Store) {
+    let Some(quiet) = Filled::new(store, "undo-undisturbed") else { return };
+    quiet.day(0);
+    quiet.finish();
+    let before = quiet.state().0;
+    let first = exporting_runs(&quiet.place, 0)[0];
+    quiet.day(1);
+    quiet.finish();
+    let after = quiet.state().0;
+    assert!(before.iter().filter(|entry| !after.contains(entry)).count() > 50);
+    // Without --apply nothing is sent.
+    let all = quiet.slapd.export();
+    let runs = exporting_runs(&quiet.place, first);
+    for run_of_day in &runs {
+        let preview = again(&quiet.place, &["metadir", "undo", &run_of_day.to_string()]);
+        assert_eq!(preview.code, 0, "{}{}", preview.out, preview.err);
+        assert!(preview.out.contains("; nothing was sent, --apply sends them"), "{}", preview.out);
+    }
+    assert_eq!(quiet.slapd.export(), all);
+    let mut random = Random(0x1234_5678_9abc_def1);
+    let (mut round, mut killed, mut longest) = (0, 0, Duration::ZERO);
+    let mut filled = quiet;
+    loop {
+        let runs = exporting_runs(&filled.place, first);
+        for run_of_day in &runs {
+            let number = run_of_day.to_string();
+            let undo = ["metadir", "undo", &number, "--apply"];
+            for _ in 0..if round == 0 { 0 } else { 2 } {
+                let mut command = command(&filled.place, &undo);
+                let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+                std::thread::sleep(longest.mul_f64(random.share()));
+                killed += u32::from(child.try_wait().unwrap().is_none());
+                let _ = child.kill();
+                child.wait().unwrap();
+            }
+            let begin = Instant::now();
+            let done = again(&filled.place, &undo);
+            longest = longest.max(begin.elapsed());
+            assert_eq!(done.code, 0, "{}{}", done.out, done.err);
+        }
+        assert_same(&filled.state().0, &before);
+        for step in ["directory full-import", "directory delta-synchronization"] {
+            assert_eq!(again(&filled.place, &["metadir", "run", step]).code, 0);
+        }
+        // The rules want it otherwise: it is held back.
+        for _ in 0..2 {
+            full(&filled.place);
+            assert_same(&filled.state().0, &before);
+        }
+        let waiting = again(&filled.place, &["metadir", "pending", "directory"]);
+        assert!(waiting.out.contains("release-undo"), "{}", waiting.out);
+        for run_of_day in &runs {
+            assert_eq!(again(&filled.place, &["metadir", "release-undo", &run_of_day.to_string()]).code, 0);
+        }
+        filled.finish();
+        // The persons who left are in no source any more: their entries stay, and belong to nobody.
+        let is_leaver =
+            |entry: &String| (0..6).any(|at| entry.contains(&format!("employeeNumber: E000{at}")));
+        let now: Vec<String> = filled.state().0.into_iter().filter(|entry| !is_leaver(entry)).collect();
+        assert_same(&now, &after);
+        if killed >= kills(4) {
+            break;
+        }
+        filled = Filled::new(store, &format!("undo-{round}")).unwrap();
+        round += 1;
+        for day in 0..2 {
+            filled.day(day);
+            filled.finish();
+        }
+    }
+    println!("{}: {killed} kills in an undo", store.name());
+}
+
+#[test]
+fn an_undo_over_sqlite_restores_the_directory() {
+    an_undo(Store::Sqlite);
+}
+
+#[test]
+fn an_undo_over_postgresql_restores_the_directory() {
+    an_undo(Store::Postgres);
 }

@@ -51,7 +51,7 @@ fn from_a_staff_file_to_a_phone_book() {
     let history = run(&place, &["metadir", "history"]).out;
     let (began, step) = history.split_once("  ").unwrap();
     assert!(began.ends_with(" UTC") && began.len() == "2026-11-22 08:30 UTC".len(), "{history}");
-    assert!(step.starts_with("full: staff full-import: stopped-connectivity in "), "{history}");
+    assert!(step.starts_with("run 1  full: staff full-import: stopped-connectivity in "), "{history}");
     assert!(!step.contains("nothing to do"), "{history}");
     std::fs::write(place.path("staff.csv"), staff(30, |_| "Oslo")).unwrap();
     let done = run(&place, &["metadir", "run", "full"]);

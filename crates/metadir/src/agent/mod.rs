@@ -242,6 +242,11 @@ impl Names {
         self.by_name.is_empty()
     }
 
+    /// All names with their numbers, in any order.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, Attribute)> {
+        self.by_name.iter().map(|(name, attribute)| (name.as_str(), *attribute))
+    }
+
     /// The number of a name; none if the name is unknown.
     pub fn attribute(&self, name: &str) -> Option<Attribute> {
         self.by_name.get(name).copied()

@@ -43,6 +43,8 @@ pub struct Config {
     pub outbound: Vec<Outbound>,
     /// The limits that stop a run before it does damage.
     pub safety: Safety,
+    /// How long the trail of changes is kept, seconds; none for ever.
+    pub audit_keep_s: Option<u64>,
     /// Named lists of steps.
     pub runs: Vec<RunProfile>,
     /// Settings that are allowed but probably unintended.

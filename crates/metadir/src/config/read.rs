@@ -46,7 +46,7 @@ pub(super) fn read(text: &str) -> Result<Config, Vec<Mistake>> {
 impl Reader {
     fn config(&mut self, root: &DeTable<'_>) -> Option<Config> {
         let root = Part { table: root, what: "the file".into(), span: 0..0 };
-        self.keys(&root, &["store", "metaverse", "agents", "inbound", "outbound", "safety", "runs"]);
+        self.keys(&root, &["store", "metaverse", "agents", "inbound", "outbound", "safety", "audit", "runs"]);
         let store = self.store(&root);
         let agents: Vec<AgentConfig> = self
             .parts(&root, "agents")
@@ -74,6 +74,10 @@ impl Reader {
             .filter_map(|part| self.outbound(part, &types, &agents))
             .collect();
         let safety = self.safety(&root);
+        let audit_keep_s = self.part(&root, "audit").and_then(|part| {
+            self.keys(&part, &["keep"]);
+            self.duration_s(&part, "keep")
+        });
         let runs = self.runs(&root, &agents);
         self.precedences(&types, &inbound);
         self.types_of_agents(&types, &agents, &inbound, &outbound, &root);
@@ -85,6 +89,7 @@ impl Reader {
             inbound,
             outbound,
             safety,
+            audit_keep_s,
             runs,
             warnings,
             interrupt: crate::Interrupt::default(),

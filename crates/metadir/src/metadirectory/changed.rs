@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 use std::time::Instant;
 
-use super::{Metadirectory, judged, now_unix_s};
+use super::{Metadirectory, judged, now_unix_s, user};
 use crate::agent::anchor_key;
 use crate::config::{Config, Step, StepKind, Threshold};
 use crate::fingerprint::Fingerprint;
@@ -16,7 +16,7 @@ use crate::object::{AgentId, CsId, CsObject, MvId, PendingImport, Reference};
 use crate::rules::AgentRules;
 use crate::stage::StepError;
 use crate::store::{NameKind, Population, StepRecord, Store, StoreError, Write};
-use crate::synchronize::{Settings, called, renew, synchronize};
+use crate::synchronize::{Settings, Synchronized, called, renew, synchronize};
 
 /// Limit of the changes that a message names.
 const NAMED: usize = 3;
@@ -268,6 +268,8 @@ impl Metadirectory {
             self.store.set_note(&note, None)?;
         }
         let record = StepRecord {
+            number: self.begin_run()?,
+            user: user(),
             run: "remove-agent".into(),
             agent: name.into(),
             step: "remove-agent".into(),
@@ -276,6 +278,7 @@ impl Metadirectory {
             outcome: "success".into(),
             text: String::new(),
             counters: statistics,
+            errors: Vec::new(),
         };
         self.store.keep_step(&record)?;
         self.store.commit()?;
@@ -311,7 +314,9 @@ impl Metadirectory {
             now_unix_s: now_unix_s(),
             recalls_removed: !keeps_values,
         };
-        let done = synchronize(self.store.as_mut(), &self.rules, &self.names, id, settings, progress)?;
+        let mut done = Synchronized::default();
+        let (store, rules, names) = (self.store.as_mut(), &self.rules, &self.names);
+        synchronize(store, rules, names, id, settings, &mut done, progress)?;
         let counters = done.statistics.iter().map(|(name, count)| (name.to_string(), count));
         Ok(std::iter::once(("removed-objects".to_string(), count)).chain(counters).collect())
     }

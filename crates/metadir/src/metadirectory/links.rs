@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use super::{Metadirectory, now_unix_s};
+use super::{Metadirectory, now_unix_s, user};
 use crate::index_key::IndexKey;
 use crate::object::CsObject;
 use crate::stage::StepError;
@@ -130,9 +130,11 @@ impl Metadirectory {
         let (rules, names) = (&self.rules, &self.names);
         let done = synchronize_one(self.store.as_mut(), rules, names, settings, task, object)?;
         if let Some((_, why)) = done.failures.into_iter().next() {
-            return Err(LinkError::Refused(why));
+            return Err(LinkError::Refused(why.text));
         }
         let record = StepRecord {
+            number: self.begin_run()?,
+            user: user(),
             run: link.name().into(),
             agent: name,
             step: link.name().into(),
@@ -141,6 +143,7 @@ impl Metadirectory {
             outcome: "success".into(),
             text,
             counters: done.statistics.iter().map(|(name, count)| (name.to_string(), count)).collect(),
+            errors: Vec::new(),
         };
         let kept = self.store.keep_step(&record).and_then(|()| self.store.commit());
         kept.map_err(StepError::from)?;

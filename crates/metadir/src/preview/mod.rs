@@ -18,7 +18,7 @@ use crate::object::{
 };
 use crate::store::{
     Gauges, Head, Key, Link, LookupKey, NameKind, Numbers, Population, ReferenceTarget, StepRecord, Store,
-    StoreError, Write,
+    StoreError, Trail, Write,
 };
 
 /// The place of a change.
@@ -66,7 +66,10 @@ impl fmt::Display for Difference {
 }
 
 /// The reported attribute name of an object's name.
-const NAME: &str = "(name)";
+pub(crate) const NAME: &str = "(name)";
+
+/// What is displayed in place of a secret value.
+pub(crate) const HIDDEN: &str = "(hidden)";
 
 /// Attributes whose values are secret.
 const SECRET: [&str; 3] = ["userPassword", "unicodePwd", "password"];
@@ -238,7 +241,8 @@ impl Preview {
                 continue;
             }
             let name = self.attribute(pending.attribute)?;
-            let has = new.synchronized.as_ref().and_then(|image| image.get(pending.attribute));
+            let image = new.image().or(new.synchronized.as_ref());
+            let has = image.and_then(|image| image.get(pending.attribute));
             let has = has
                 .map(|values| values.iter().map(|value| shown_of(&name, value)).collect())
                 .unwrap_or_default();
@@ -418,20 +422,29 @@ impl Preview {
     }
 }
 
-/// A value in readable form.
-fn shown(value: &[u8]) -> String {
+/// A value in readable form: text, or the number of its bytes.
+pub fn shown(value: &[u8]) -> String {
     match std::str::from_utf8(value) {
         Ok(text) => text.escape_debug().to_string(),
         Err(_) => format!("({} bytes)", value.len()),
     }
 }
 
-fn shown_of(name: &str, value: &[u8]) -> String {
-    let is_secret = SECRET.iter().any(|secret| secret.eq_ignore_ascii_case(name));
-    if is_secret { "(hidden)".into() } else { shown(value) }
+/// Whether the values of an attribute are secret.
+pub(crate) fn is_secret(name: &str) -> bool {
+    SECRET.iter().any(|secret| secret.eq_ignore_ascii_case(name))
+}
+
+/// A value of an attribute in readable form, masked if it is secret.
+pub(crate) fn shown_of(name: &str, value: &[u8]) -> String {
+    if is_secret(name) { HIDDEN.into() } else { shown(value) }
 }
 
 impl Store for Preview {
+    fn trail(&mut self) -> &mut dyn Trail {
+        self.inner.trail()
+    }
+
     fn write(&mut self, changes: &[Write]) -> Result<(), StoreError> {
         self.report(changes)?;
         self.inner.write(changes)

@@ -7,14 +7,17 @@ mod postgres;
 mod row;
 mod sqlite;
 mod standing;
+pub mod trail;
 
 pub use postgres::{Postgres, Server};
 pub(crate) use postgres::{chain, cut, help_of};
 pub use sqlite::Sqlite;
+pub use trail::{Failure, Trail};
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
+use crate::agent::DiscoveryError;
 use crate::hologram::{Damaged, Hash};
 use crate::index_key::IndexKey;
 use crate::object::{AgentId, CsId, CsObject, MvId, MvObject, PendingImport, Phase, Reference, State};
@@ -182,6 +185,9 @@ impl Numbers {
 
 /// A store. Writes are visible to the same store immediately, and to others after [`Store::commit`].
 pub trait Store: Send {
+    /// What the store keeps beside the objects.
+    fn trail(&mut self) -> &mut dyn Trail;
+
     /// The number of a name, which is assigned if the name is new.
     ///
     /// # Errors
@@ -398,10 +404,14 @@ pub trait Store: Send {
 }
 
 /// The result of a step.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct StepRecord {
-    /// The run that it belongs to.
+    /// The number of the run that it belongs to; 0 if an earlier version stored it.
+    pub number: u64,
+    /// The name of the run.
     pub run: String,
+    /// The user who started it; empty if unknown.
+    pub user: String,
     /// The agent.
     pub agent: String,
     /// The kind of step: `full-import`.
@@ -416,6 +426,21 @@ pub struct StepRecord {
     pub text: String,
     /// Counters by name.
     pub counters: Vec<(String, u64)>,
+    /// The first errors, in parts; the history does not have them.
+    pub errors: Vec<ObjectError>,
+}
+
+/// An error of an object.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ObjectError {
+    /// The name or anchor of the object, or the place in its source.
+    pub object: String,
+    /// The kind of error.
+    pub kind: std::borrow::Cow<'static, str>,
+    /// The attribute, if it is known.
+    pub attribute: Option<String>,
+    /// What went wrong.
+    pub text: String,
 }
 
 /// The counts of a connector space.
@@ -509,8 +534,8 @@ pub enum Write {
     Failure {
         /// The object.
         id: CsId,
-        /// The kind of failure and what went wrong.
-        why: Option<(FailureKind, String)>,
+        /// What went wrong.
+        why: Option<Failure>,
     },
     /// A new metaverse object.
     NewMv(MvObject),
@@ -535,6 +560,29 @@ pub enum FailureKind {
     Export = 3,
     /// An import does not show the exported values.
     NotReimported = 4,
+}
+
+impl FailureKind {
+    /// Its name, as counters have it.
+    pub fn name(self) -> &'static str {
+        match self {
+            FailureKind::Flow => "flow-failure",
+            FailureKind::AmbiguousJoin => "ambiguous-join",
+            FailureKind::Export => "export-failure",
+            FailureKind::NotReimported => "exported-change-not-reimported",
+        }
+    }
+
+    /// The kind with a stored number.
+    pub(crate) fn of(number: i64) -> FailureKind {
+        let kinds = [FailureKind::AmbiguousJoin, FailureKind::Export, FailureKind::NotReimported];
+        kinds.into_iter().find(|kind| *kind as i64 == number).unwrap_or(FailureKind::Flow)
+    }
+}
+
+/// What identifies a discovery error.
+fn discovery_hash(error: &DiscoveryError) -> Hash {
+    Hash::of(format!("{}\0{}\0{}", error.place, error.kind, error.text).as_bytes())
 }
 
 /// The key of a value for rules that compare values.

@@ -12,6 +12,7 @@ mod server;
 mod sql;
 #[cfg(test)]
 mod tests;
+mod trail;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -20,10 +21,11 @@ use tokio_postgres::types::ToSql;
 use tokio_postgres::{Row, Statement};
 
 use self::copy::Fields;
-use self::round::{Round, without_nul};
+use self::round::{FailedRow, Round, without_nul};
 pub use self::server::Server;
 pub(crate) use self::server::{chain, cut, help_of};
 use self::sql::*;
+use self::trail::{CHANGE_LOG, FAIL};
 use super::row::{
     CsRow, connectors_from, counters_of, counters_text, export_from, found, hash_of, head, image_from,
     key_of, mv_object, not_beyond, reference, seconds,
@@ -31,7 +33,7 @@ use super::row::{
 use super::standing::{PAGES_AT_ONCE, Pages, page_of, pages_for};
 use super::{
     Gauges, Head, Key, Link, LookupKey, NameKind, Numbers, Population, ReferenceTarget, StepRecord, Store,
-    StoreError, Write,
+    StoreError, Trail, Write, trail::Origin,
 };
 use crate::config::Durability;
 use crate::hologram::Hash;
@@ -40,9 +42,9 @@ use crate::object::{AgentId, CsId, CsObject, MvId, MvObject, Reference};
 use crate::postgresql::{Client, Grace};
 
 /// The format of the tables.
-const FORMAT: i64 = 4;
-/// The oldest format that is upgraded.
-const UPGRADED: i64 = 3;
+const FORMAT: i64 = 5;
+/// The formats that are upgraded, each with what later formats have in addition.
+const UPGRADED: [(i64, &[&str]); 2] = [(3, &[JOIN_KEYS, CHANGE_LOG]), (4, &[CHANGE_LOG])];
 /// Number of bytes that are sent at a time.
 const PIECE_BYTES: usize = 1 << 16;
 
@@ -63,6 +65,7 @@ pub struct Postgres {
     in_transaction: bool,
     /// Whether the temporary tables have rows of this transaction.
     is_batch_used: bool,
+    origin: Origin,
 }
 
 impl Postgres {
@@ -87,6 +90,7 @@ impl Postgres {
             kept_mv_count: 0,
             in_transaction: false,
             is_batch_used: false,
+            origin: Origin::default(),
         };
         // Full durability uses the server's own setting, including standbys; everything else is asynchronous.
         let synchronous = match durability {
@@ -125,11 +129,17 @@ impl Postgres {
             };
             match value("format", &mut self.client)? {
                 Some(FORMAT) => {}
-                Some(UPGRADED) => self.client.batch_execute(&format!(
-                    "BEGIN; {JOIN_KEYS} UPDATE meta SET value = {FORMAT} WHERE name = 'format'; COMMIT"
-                ))?,
-                Some(older) if older < FORMAT => return Err(StoreError::Older(older)),
-                other => return Err(StoreError::Newer(other.unwrap_or_default())),
+                other => {
+                    let other = other.unwrap_or(i64::MAX);
+                    let Some((_, added)) = UPGRADED.iter().find(|(format, _)| *format == other) else {
+                        let error = if other < FORMAT { StoreError::Older } else { StoreError::Newer };
+                        return Err(error(other));
+                    };
+                    let added = added.concat();
+                    self.client.batch_execute(&format!(
+                        "BEGIN; {added} UPDATE meta SET value = {FORMAT} WHERE name = 'format'; COMMIT"
+                    ))?;
+                }
             }
             self.kept_id = value("next_id", &mut self.client)?.unwrap_or(1);
             self.ids = Numbers::from(self.kept_id);
@@ -139,7 +149,7 @@ impl Postgres {
         }
         // One transaction: all or nothing.
         self.client.batch_execute(&format!(
-            "BEGIN; {made} {SCHEMA} {JOIN_KEYS} INSERT INTO meta (name, value) VALUES ('format', {FORMAT}); COMMIT"
+            "BEGIN; {made} {SCHEMA} {JOIN_KEYS} {CHANGE_LOG} INSERT INTO meta (name, value) VALUES ('format', {FORMAT}); COMMIT"
         ))?;
         Ok(())
     }
@@ -365,10 +375,16 @@ impl Postgres {
         }
         self.carry_out_references(round)?;
         if !round.failures.is_empty() {
-            let ids: Vec<i64> = round.failures.iter().map(|(id, ..)| *id).collect();
-            let kinds: Vec<i16> = round.failures.iter().map(|(_, kind, _)| *kind).collect();
-            let texts: Vec<&str> = round.failures.iter().map(|(.., text)| text.as_ref()).collect();
-            self.execute(FAIL, &[&ids, &kinds, &texts])?;
+            let agent = |id: i64| self.standing.of(CsId(id)).agent().0 as i32;
+            let ids: Vec<i64> = round.failures.iter().map(|failed| failed.id).collect();
+            let agents: Vec<i32> = ids.iter().copied().map(agent).collect();
+            let kinds: Vec<i16> = round.failures.iter().map(|failed| failed.why.kind as i16).collect();
+            let attribute = |failed: &FailedRow<'_>| Some(failed.why.attribute?.0 as i32);
+            let attributes: Vec<Option<i32>> = round.failures.iter().map(attribute).collect();
+            let texts: Vec<&str> = round.failures.iter().map(|failed| failed.text.as_ref()).collect();
+            let Origin { run, step, at_unix_s } = self.origin.clone();
+            let (at, run) = (seconds(at_unix_s), seconds(run));
+            self.execute(FAIL, &[&ids, &agents, &kinds, &attributes, &texts, &at, &run, &step])?;
         }
         Ok(())
     }
@@ -451,6 +467,10 @@ fn place(row: &Row, count: usize) -> Result<Option<usize>, StoreError> {
 }
 
 impl Store for Postgres {
+    fn trail(&mut self) -> &mut dyn Trail {
+        self
+    }
+
     fn name(&mut self, kind: NameKind, name: &str) -> Result<u32, StoreError> {
         let kind = kind as i16;
         let known =
@@ -750,8 +770,8 @@ impl Store for Postgres {
     fn keep_step(&mut self, step: &StepRecord) -> Result<(), StoreError> {
         self.begin()?;
         self.execute(
-            "INSERT INTO step (run, agent, step, started_unix_s, seconds, outcome, text, counters) \
-             VALUES ($1, $2, $3, $4, $5, $6, $7, $8)",
+            "INSERT INTO step (run, agent, step, started_unix_s, seconds, outcome, text, counters, run_number, by_user) \
+             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)",
             &[
                 &step.run,
                 &step.agent,
@@ -761,13 +781,15 @@ impl Store for Postgres {
                 &step.outcome,
                 &without_nul(&step.text),
                 &counters_text(&step.counters),
+                &seconds(step.number),
+                &without_nul(&step.user),
             ],
         )
     }
 
     fn history(&mut self, most: usize) -> Result<Vec<StepRecord>, StoreError> {
-        let listed = "SELECT run, agent, step, started_unix_s, seconds, outcome, text, counters FROM step \
-            ORDER BY number DESC LIMIT $1";
+        let listed = "SELECT run, agent, step, started_unix_s, seconds, outcome, text, counters, run_number, by_user \
+            FROM step ORDER BY number DESC LIMIT $1";
         let rows = self.query(listed, &[&(most as i64)])?;
         rows.iter()
             .map(|row| {
@@ -780,6 +802,9 @@ impl Store for Postgres {
                     outcome: row.try_get(5)?,
                     text: row.try_get(6)?,
                     counters: counters_of(row.try_get(7)?),
+                    number: row.try_get::<_, i64>(8)?.max(0) as u64,
+                    user: row.try_get(9)?,
+                    errors: Vec::new(),
                 })
             })
             .collect()

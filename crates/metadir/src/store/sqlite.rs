@@ -1,5 +1,6 @@
 //! A store in a SQLite file.
 
+mod trail;
 mod write;
 
 use std::collections::HashMap;
@@ -9,6 +10,7 @@ use std::sync::Arc;
 use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ToSql, ToSqlOutput, ValueRef};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
+use self::trail::{CHANGE_LOG, KEEP_FAILURE};
 use self::write::*;
 use super::row::{
     CsRow, connectors_bytes, connectors_from, counters_of, counters_text, export_from, found, head,
@@ -16,8 +18,8 @@ use super::row::{
 };
 use super::standing::{Effect, PAGES_AT_ONCE, Pages, page_of, pages_for};
 use super::{
-    Gauges, Head, Key, Link, LookupKey, NameKind, Numbers, Population, ReferenceTarget, StepRecord, Store,
-    StoreError, Write,
+    Failure, Gauges, Head, Key, Link, LookupKey, NameKind, Numbers, Population, ReferenceTarget, StepRecord,
+    Store, StoreError, Trail, Write, trail::Origin,
 };
 use crate::config::Durability;
 use crate::hologram::{Hash, Hologram};
@@ -25,9 +27,9 @@ use crate::index_key::IndexKey;
 use crate::object::{AgentId, CsId, CsObject, MvId, MvObject, PendingImport, Reference};
 
 /// The format of the file.
-const FORMAT: i64 = 4;
-/// The oldest format that is upgraded.
-const UPGRADED: i64 = 3;
+const FORMAT: i64 = 5;
+/// The formats that are upgraded, each with what later formats have in addition.
+const UPGRADED: [(i64, &[&str]); 2] = [(3, &[JOIN_KEYS, CHANGE_LOG]), (4, &[CHANGE_LOG])];
 /// The page size of the file, bytes.
 const PAGE_BYTES: i64 = 8192;
 /// The size of the write-ahead log at which it is checkpointed, bytes.
@@ -104,6 +106,7 @@ pub struct Sqlite {
     /// Number of metaverse objects.
     mv_count: i64,
     in_transaction: bool,
+    origin: Origin,
 }
 
 impl Sqlite {
@@ -145,16 +148,19 @@ impl Sqlite {
         match format {
             0 => {
                 connection.execute_batch(&format!(
-                    "BEGIN IMMEDIATE; {SCHEMA} {JOIN_KEYS} PRAGMA user_version = {FORMAT}; COMMIT;"
+                    "BEGIN IMMEDIATE; {SCHEMA} {JOIN_KEYS} {CHANGE_LOG} PRAGMA user_version = {FORMAT}; COMMIT;"
                 ))?;
             }
             FORMAT => {}
-            UPGRADED => {
-                let upgrade = format!("BEGIN IMMEDIATE; {JOIN_KEYS} PRAGMA user_version = {FORMAT}; COMMIT;");
+            other => {
+                let Some((_, added)) = UPGRADED.iter().find(|(format, _)| *format == other) else {
+                    let error = if other < FORMAT { StoreError::Older } else { StoreError::Newer };
+                    return Err(error(other));
+                };
+                let added = added.concat();
+                let upgrade = format!("BEGIN IMMEDIATE; {added} PRAGMA user_version = {FORMAT}; COMMIT;");
                 connection.execute_batch(&upgrade).map_err(busy)?;
             }
-            older if older < FORMAT => return Err(StoreError::Older(older)),
-            newer => return Err(StoreError::Newer(newer)),
         }
         let mut store = Sqlite {
             connection,
@@ -162,6 +168,7 @@ impl Sqlite {
             ids: Numbers::from(1),
             mv_count: 0,
             in_transaction: false,
+            origin: Origin::default(),
         };
         store.ids = Numbers::from(store.meta("next_id")?.unwrap_or(1));
         store.mv_count = store.meta("mv_count")?.unwrap_or(0);
@@ -384,6 +391,10 @@ impl FromSql for IndexKey {
 }
 
 impl Store for Sqlite {
+    fn trail(&mut self) -> &mut dyn Trail {
+        self
+    }
+
     fn name(&mut self, kind: NameKind, name: &str) -> Result<u32, StoreError> {
         let known = "SELECT id FROM name WHERE kind = ?1 AND text = ?2";
         let found =
@@ -718,8 +729,17 @@ impl Store for Sqlite {
                 Write::Done(id) => {
                     connection.prepare_cached("DELETE FROM due WHERE cs = ?1")?.execute([id.0])?;
                 }
-                Write::Failure { id, why: Some((kind, text)) } if is_there => {
-                    connection.prepare_cached(KEEP_FAILURE)?.execute(params![id.0, *kind as i64, text])?;
+                Write::Failure { id, why: Some(Failure { kind, attribute, text }) } if is_there => {
+                    connection.prepare_cached(KEEP_FAILURE)?.execute(params![
+                        id.0,
+                        self.standing.of(*id).agent().0,
+                        *kind as i64,
+                        attribute.map(|attribute| attribute.0),
+                        text,
+                        seconds(self.origin.at_unix_s),
+                        seconds(self.origin.run),
+                        self.origin.step
+                    ])?;
                 }
                 Write::Failure { id, .. } => {
                     if had_failed {
@@ -786,8 +806,8 @@ impl Store for Sqlite {
     fn keep_step(&mut self, step: &StepRecord) -> Result<(), StoreError> {
         self.begin()?;
         self.connection.execute(
-            "INSERT INTO step (run, agent, step, started_unix_s, seconds, outcome, text, counters) \
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
+            "INSERT INTO step (run, agent, step, started_unix_s, seconds, outcome, text, counters, run_number, by_user) \
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
             params![
                 step.run,
                 step.agent,
@@ -796,7 +816,9 @@ impl Store for Sqlite {
                 step.seconds,
                 step.outcome,
                 step.text,
-                counters_text(&step.counters)
+                counters_text(&step.counters),
+                seconds(step.number),
+                step.user
             ],
         )?;
         Ok(())
@@ -804,7 +826,8 @@ impl Store for Sqlite {
 
     fn history(&mut self, most: usize) -> Result<Vec<StepRecord>, StoreError> {
         let mut statement = self.connection.prepare_cached(
-            "SELECT run, agent, step, started_unix_s, seconds, outcome, text, counters FROM step ORDER BY number DESC LIMIT ?1",
+            "SELECT run, agent, step, started_unix_s, seconds, outcome, text, counters, run_number, by_user FROM step \
+             ORDER BY number DESC LIMIT ?1",
         )?;
         let rows = statement.query_map([most as i64], |row| {
             let counters: String = row.get(7)?;
@@ -817,6 +840,9 @@ impl Store for Sqlite {
                 outcome: row.get(5)?,
                 text: row.get(6)?,
                 counters: counters_of(&counters),
+                number: row.get::<_, i64>(8)?.max(0) as u64,
+                user: row.get(9)?,
+                errors: Vec::new(),
             })
         })?;
         Ok(rows.collect::<Result<_, _>>()?)

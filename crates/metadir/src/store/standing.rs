@@ -404,7 +404,9 @@ impl Pages {
             Write::Failure { why, .. } if before.is_there() => {
                 let facts = match why {
                     None => 0,
-                    Some((FailureKind::Flow | FailureKind::AmbiguousJoin, _)) => FAILED | RETRIED,
+                    Some(why) if matches!(why.kind, FailureKind::Flow | FailureKind::AmbiguousJoin) => {
+                        FAILED | RETRIED
+                    }
                     Some(_) => FAILED,
                 };
                 (Cell { facts: before.facts & !(FAILED | RETRIED) | facts, ..before }, ImageChange::Same)

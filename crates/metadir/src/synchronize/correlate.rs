@@ -157,11 +157,11 @@ impl Work<'_> {
                         connected.push(agent);
                     }
                     // The first one is connected, and this one is reported, as if it had come later.
-                    Err(Failed::Object(kind, why)) => {
+                    Err(failed) => {
+                        let why = Some(failed.kept()?);
                         self.counts.push("ambiguous-join");
-                        self.failures.push(Write::Failure { id: candidate, why: Some((kind, why)) });
+                        self.failures.push(Write::Failure { id: candidate, why });
                     }
-                    Err(error @ Failed::Store(_)) => return Err(error),
                 },
             }
         }
@@ -196,7 +196,7 @@ impl Work<'_> {
         let Some(image) = image else { return Ok(Match::No) };
         match self.join(&image, rules) {
             Ok(Some(found)) if found == id => Ok(Match::Yes),
-            Ok(_) | Err(Failed::Object(FailureKind::Flow, _)) => Ok(Match::No),
+            Ok(_) | Err(Failed::Object(FailureKind::Flow, _) | Failed::Flow(..)) => Ok(Match::No),
             Err(Failed::Object(_, why)) => Ok(Match::Ambiguous(why)),
             Err(Failed::Store(error)) => Err(error),
         }

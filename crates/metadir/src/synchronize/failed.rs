@@ -1,11 +1,38 @@
 //! Why an object is not synchronized.
 
-use crate::store::{FailureKind, StoreError};
+use crate::hologram::Attribute;
+use crate::store::{Failure, FailureKind, StoreError};
 
 /// Why an object was not synchronized.
 pub(super) enum Failed {
     Object(FailureKind, String),
+    /// A flow to an attribute failed.
+    Flow(Attribute, String),
     Store(StoreError),
+}
+
+impl Failed {
+    /// The failure of a flow to an attribute.
+    pub(super) fn to(self, attribute: Attribute) -> Failed {
+        match self {
+            Failed::Object(FailureKind::Flow, why) => Failed::Flow(attribute, why),
+            other => other,
+        }
+    }
+
+    /// As the store keeps it.
+    ///
+    /// # Errors
+    /// When the store failed.
+    pub(super) fn kept(self) -> Result<Failure, StoreError> {
+        match self {
+            Failed::Object(kind, why) => Ok(Failure::new(kind, why)),
+            Failed::Flow(attribute, text) => {
+                Ok(Failure { kind: FailureKind::Flow, attribute: Some(attribute), text })
+            }
+            Failed::Store(error) => Err(error),
+        }
+    }
 }
 
 impl From<StoreError> for Failed {

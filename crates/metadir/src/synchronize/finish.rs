@@ -14,7 +14,7 @@ impl Work<'_> {
     /// The result of the batch.
     pub(super) fn finish(self, leaving: Vec<CsId>) -> Worked {
         let due = self.due();
-        let (rules, is_full) = (self.rules, self.settings.full);
+        let (rules, is_full, now_unix_s) = (self.rules, self.settings.full, self.settings.now_unix_s);
         let targets = self.targets();
         let Work { mvs, css, writes: keys, failures, batch, claims, asked, done, .. } = self;
         let mut written =
@@ -55,7 +55,13 @@ impl Work<'_> {
             if cs.object.is_some() && cs.refers_anew {
                 writes.push(Write::SettledReferences(id));
             }
-            match cs.object {
+            let is_written = cs.is_new || cs.is_changed;
+            let staged = cs.object.map(|mut object| {
+                let export = object.pending_export.as_mut().filter(|_| is_written);
+                export.into_iter().for_each(|export| export.stage(now_unix_s));
+                object
+            });
+            match staged {
                 None => {}
                 Some(object) if cs.is_new => writes.push(Write::NewCs(object)),
                 Some(object) => {

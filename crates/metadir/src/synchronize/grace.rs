@@ -32,7 +32,9 @@ pub(super) fn end(
         let mut writes = Vec::with_capacity(2 * ids.len());
         for object in store.cs(&ids)?.into_iter().filter(is_over) {
             done.statistics.count("provisioned-delete");
-            let pending_export = Some(PendingExport::new(Change::Delete));
+            let mut export = PendingExport::new(Change::Delete);
+            export.stage(now_unix_s);
+            let pending_export = Some(export);
             writes.push(Write::UnwantedReferences(object.id));
             writes.push(Write::Cs(CsObject { pending_export, ..object }));
         }

@@ -121,7 +121,7 @@ impl Work<'_> {
                         "`{}` would come from several connectors of one agent: ambiguous-import-flow-from-multiple-connectors",
                         self.names.name(attribute)
                     );
-                    return Err(Failed::Object(FailureKind::Flow, why));
+                    return Err(Failed::Flow(attribute, why));
                 }
                 for (connector, _, image) in of_rules() {
                     let from = Lineage {
@@ -130,8 +130,9 @@ impl Work<'_> {
                         cs: *connector,
                         at_unix_s: self.settings.now_unix_s,
                     };
-                    is_given =
-                        self.give(flow, rules, image, &old_image, line, from, &mut builder, &mut lineage)?;
+                    is_given = self
+                        .give(flow, rules, image, &old_image, line, from, &mut builder, &mut lineage)
+                        .map_err(|failed| failed.to(attribute))?;
                     if is_given {
                         break;
                     }

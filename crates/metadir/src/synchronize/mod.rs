@@ -36,7 +36,7 @@ use crate::object::{AgentId, CsId, CsObject};
 use crate::rules::Rules;
 use crate::stage::StepError;
 use crate::statistics::Statistics;
-use crate::store::{Store, StoreError};
+use crate::store::{Failure, Store, StoreError};
 
 /// The result of a synchronization.
 #[derive(Debug, Default)]
@@ -44,7 +44,7 @@ pub struct Synchronized {
     /// Counters.
     pub statistics: Statistics,
     /// The first objects that failed, with the reasons.
-    pub failures: Vec<(CsId, String)>,
+    pub failures: Vec<(CsId, Failure)>,
 }
 
 impl Synchronized {
@@ -74,7 +74,7 @@ pub struct Settings {
     pub recalls_removed: bool,
 }
 
-/// Synchronizes the objects of a connector space.
+/// Synchronizes the objects of a connector space. `done` has what was reached, also after an error.
 ///
 /// # Errors
 /// When the store fails, a threshold is reached, or the step is interrupted. Committed work is kept.
@@ -84,11 +84,11 @@ pub(crate) fn synchronize(
     names: &Names,
     agent: AgentId,
     settings: Settings,
+    done: &mut Synchronized,
     progress: &mut dyn FnMut(u64) -> bool,
-) -> Result<Synchronized, StepError> {
-    let mut done = Synchronized::default();
+) -> Result<(), StepError> {
     let mut count = 0;
-    let leaving = ahead::run(store, rules, names, agent, &settings, &mut done, &mut |so_far| {
+    let leaving = ahead::run(store, rules, names, agent, &settings, done, &mut |so_far| {
         count = so_far;
         progress(so_far)
     })?;
@@ -103,14 +103,14 @@ pub(crate) fn synchronize(
     }
     for part in leaving.chunks(settings.batch_objects) {
         let objects = store.cs(part)?;
-        batch(store, rules, names, &settings, &mut done, objects, true)?;
+        batch(store, rules, names, &settings, done, objects, true)?;
         if !progress(count) {
             return Err(StepError::Interrupted);
         }
     }
-    references::bring(store, rules, settings.batch_objects, &mut done)?;
-    grace::end(store, rules, settings.now_unix_s, settings.batch_objects, &mut done)?;
-    Ok(done)
+    references::bring(store, rules, &settings, done)?;
+    grace::end(store, rules, settings.now_unix_s, settings.batch_objects, done)?;
+    Ok(())
 }
 
 /// Synchronizes one object, including its deletions, or carries out another task with it.
@@ -127,7 +127,7 @@ pub(crate) fn synchronize_one(
 ) -> Result<Synchronized, StepError> {
     let mut done = Synchronized::default();
     carry_out(store, rules, names, &settings, task, &mut done, vec![object], true)?;
-    references::bring(store, rules, settings.batch_objects, &mut done)?;
+    references::bring(store, rules, &settings, &mut done)?;
     Ok(done)
 }
 

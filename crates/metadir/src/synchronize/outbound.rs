@@ -76,7 +76,7 @@ impl Work<'_> {
         let mut flowing = Vec::with_capacity(rules.flows.len() + rules.initial.len());
         let opened = Opened::of(image);
         for flow in rules.flows.iter().chain(&rules.initial) {
-            flowing.push((flow.to, flow.flowing(&opened)?));
+            flowing.push((flow.to, flow.flowing(&opened).map_err(|why| Failed::from(why).to(flow.to))?));
         }
         flowing.retain(|(_, values)| values.values() != Values::NONE);
         // A stable sort: permanent flows come before initial ones.
@@ -132,7 +132,7 @@ impl Work<'_> {
         let mut wanted = Vec::with_capacity(rules.flows.len());
         let opened = Opened::of(image);
         for flow in &rules.flows {
-            wanted.push((flow.to, flow.flowing(&opened)?));
+            wanted.push((flow.to, flow.flowing(&opened).map_err(|why| Failed::from(why).to(flow.to))?));
         }
         if let (true, DeprovisionRule::Disable(values)) = (is_back, &rules.deprovision) {
             // The values that disabled it are replaced, also those that no flow sets.

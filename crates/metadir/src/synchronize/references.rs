@@ -11,8 +11,8 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use super::Synchronized;
 use super::work::Work;
+use super::{Settings, Synchronized};
 use crate::hologram::Attribute;
 use crate::index_key::IndexKey;
 use crate::object::{
@@ -83,18 +83,18 @@ fn refers(rules: &Rules, object: &CsObject) -> bool {
 pub(super) fn bring(
     store: &mut dyn Store,
     rules: &Rules,
-    batch_objects: usize,
+    settings: &Settings,
     done: &mut Synchronized,
 ) -> Result<(), StepError> {
     loop {
-        let due = store.due(batch_objects)?;
+        let due = store.due(settings.batch_objects)?;
         if due.is_empty() {
             return Ok(());
         }
         let mut mvs: Vec<MvId> = store.cs(&due)?.iter().filter_map(CsObject::connected_to).collect();
         mvs.sort_unstable();
         mvs.dedup();
-        evaluate(store, rules, &mvs, done)?;
+        evaluate(store, rules, settings, &mvs, done)?;
         store.write(&due.into_iter().map(Write::Done).collect::<Vec<_>>())?;
         store.commit()?;
     }
@@ -164,6 +164,7 @@ fn is_ending(object: &CsObject) -> bool {
 fn evaluate(
     store: &mut dyn Store,
     rules: &Rules,
+    settings: &Settings,
     mvs: &[MvId],
     done: &mut Synchronized,
 ) -> Result<(), StoreError> {
@@ -188,12 +189,12 @@ fn evaluate(
     let mut part = Vec::new();
     for of in held.into_values() {
         if of.connectors.iter().any(|object| begins.contains(&object.id)) && !part.is_empty() {
-            look_at(store, rules, &part, done)?;
+            look_at(store, rules, settings, &part, done)?;
             part.clear();
         }
         part.push(of);
     }
-    look_at(store, rules, &part, done)
+    look_at(store, rules, settings, &part, done)
 }
 
 /// A value of a reference attribute, and its source.
@@ -296,6 +297,7 @@ struct New {
 fn look_at(
     store: &mut dyn Store,
     rules: &Rules,
+    settings: &Settings,
     part: &[MvConnectors],
     done: &mut Synchronized,
 ) -> Result<(), StoreError> {
@@ -365,6 +367,7 @@ fn look_at(
             let mut export =
                 connector.pending_export.take().unwrap_or_else(|| PendingExport::new(Change::Update));
             export.references = after;
+            export.stage(settings.now_unix_s);
             connector.pending_export = (!export.is_empty()).then_some(export);
             store.write(&[Write::Cs(connector)])?;
         }

@@ -272,17 +272,17 @@ impl<'a> Work<'a> {
                     self.take_back();
                     leaving.push(id);
                 }
-                Err(Failed::Store(error)) => return Err(error),
-                Err(Failed::Object(kind, why)) => {
+                Err(failed) => {
+                    let why = failed.kept()?;
                     self.take_back();
-                    self.done.statistics.count(match kind {
+                    self.done.statistics.count(match why.kind {
                         FailureKind::AmbiguousJoin => "ambiguous-join",
                         _ => "flow-failure",
                     });
                     if self.done.failures.len() < FAILURES_KEPT {
                         self.done.failures.push((id, why.clone()));
                     }
-                    self.failures.push(Write::Failure { id, why: Some((kind, why)) });
+                    self.failures.push(Write::Failure { id, why: Some(why) });
                 }
             }
         }

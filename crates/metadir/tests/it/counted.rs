@@ -6,7 +6,7 @@ use plimsoll_metadir::index_key::IndexKey;
 use plimsoll_metadir::object::{AgentId, CsId, CsObject, MvId, MvObject, Reference};
 use plimsoll_metadir::store::{
     Gauges, Head, Key, Link, LookupKey, NameKind, Numbers, Population, ReferenceTarget, StepRecord, Store,
-    StoreError, Write,
+    StoreError, Trail, Write,
 };
 
 /// The writes since the last query.
@@ -30,6 +30,10 @@ pub(crate) struct Counted {
 type Answer<T> = Result<T, StoreError>;
 
 impl Store for Counted {
+    fn trail(&mut self) -> &mut dyn Trail {
+        self.store.trail()
+    }
+
     fn name(&mut self, kind: NameKind, name: &str) -> Answer<u32> {
         self.store.name(kind, name)
     }

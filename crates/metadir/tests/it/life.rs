@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use plimsoll_metadir::config::{Config, Step, StepKind};
 use plimsoll_metadir::metadirectory::Metadirectory;
 use plimsoll_metadir::stage::StepError;
+use plimsoll_metadir::store::ObjectError;
 
 use crate::place::{Place, over_both_stores};
 use crate::steps::{Did, run, try_run};
@@ -399,7 +400,7 @@ fn an_object_that_is_there_and_not_joined_is_not_made_again(place: Place) {
     // Alan is reported as an error, and nobody else is affected.
     for time in 0..2 {
         let result = try_run(&mut directory, HR, StepKind::DeltaSynchronization).unwrap();
-        let [(_, why)] = result.failures.as_slice() else { panic!("{result:?}") };
+        let [ObjectError { text: why, .. }] = result.failures.as_slice() else { panic!("{result:?}") };
         assert!(why.contains("the name \"2\" is taken by phones \"2\", which belongs to nobody"), "{why}");
         assert_eq!(result.statistics.of("flow-failure"), 1);
         assert_eq!(result.statistics.of("provisioned-add"), if time == 0 { 2 } else { 0 }, "{result:?}");

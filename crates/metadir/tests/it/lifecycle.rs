@@ -8,7 +8,7 @@ use plimsoll_metadir::config::{Config, StepKind};
 use plimsoll_metadir::metadirectory::{Link, Metadirectory, StepResult};
 use plimsoll_metadir::preview::Difference;
 use plimsoll_metadir::stage::StepError;
-use plimsoll_metadir::store::{Gauges, Write};
+use plimsoll_metadir::store::{Gauges, ObjectError, Write};
 
 use crate::place::{Place, over_both_stores};
 use crate::steps::{Did, run, table, try_run};
@@ -106,7 +106,7 @@ export = {{ deletes = 2, delete_share = 1.0 }}
         company
     }
 
-    fn with(mut self, from: &str, to: &str) -> Company {
+    pub(crate) fn with(mut self, from: &str, to: &str) -> Company {
         assert!(self.config.contains(from), "{from}");
         self.config = self.config.replacen(from, to, 1);
         self
@@ -128,8 +128,12 @@ export = {{ deletes = 2, delete_share = 1.0 }}
         self.write("hr.csv", &format!("id,name,mail,born,status\n{lines}"));
     }
 
+    pub(crate) fn config(&self) -> Config {
+        Config::parse(&self.config).unwrap_or_else(|wrong| panic!("{wrong:?}"))
+    }
+
     pub(crate) fn open(&self) -> Metadirectory {
-        Metadirectory::open(Config::parse(&self.config).unwrap_or_else(|wrong| panic!("{wrong:?}"))).unwrap()
+        Metadirectory::open(self.config()).unwrap()
     }
 
     pub(crate) fn accounts(&self) -> Vec<String> {
@@ -232,7 +236,7 @@ fn a_rehired_person_gets_the_old_account_back(place: Place) {
     company.staff(&[(2, "Alan", "active"), (3, "Ada", "active")]);
     run(&mut directory, HR, StepKind::FullImport);
     let result = try_run(&mut directory, HR, StepKind::DeltaSynchronization).unwrap();
-    let [(_, why)] = result.failures.as_slice() else { panic!("{result:?}") };
+    let [ObjectError { text: why, .. }] = result.failures.as_slice() else { panic!("{result:?}") };
     assert!(
         why.contains("the name \"Ada\" is taken by accounts \"Ada\", which was deprovisioned; no join rule matched (rule 1: `number` is \"1\" there)"),
         "{why}"
@@ -400,7 +404,7 @@ fn a_second_account_is_an_ambiguous_join(place: Place) {
         }
         let last = reported.pop().unwrap();
         assert_eq!(last.statistics.of("ambiguous-join"), 1, "{order:?} {last:?}");
-        let [(_, why)] = last.failures.as_slice() else { panic!("{last:?}") };
+        let [ObjectError { text: why, .. }] = last.failures.as_slice() else { panic!("{last:?}") };
         assert!(
             why.contains("accounts \"ada\" is connected to the same object of the metaverse already"),
             "{why}"
@@ -461,14 +465,14 @@ fn an_ambiguous_rule_is_the_last_one_that_is_tried(place: Place) {
     import(&mut directory, StepKind::DeltaSynchronization);
     run(&mut directory, ACCOUNTS, StepKind::FullImport);
     let result = try_run(&mut directory, ACCOUNTS, StepKind::DeltaSynchronization).unwrap();
-    let [(_, why)] = result.failures.as_slice() else { panic!("{result:?}") };
+    let [ObjectError { text: why, .. }] = result.failures.as_slice() else { panic!("{result:?}") };
     assert!(why.contains("the join by `name` finds 2 objects of the metaverse with \"Ada\""), "{why}");
     assert_eq!(gauges(&mut directory).connectors, 0);
     // Nobody gets a new account while it is not known whose the existing one is.
     company.staff(&[(1, "Ada", "left"), (2, "Ada", "active")]);
     run(&mut directory, HR, StepKind::FullImport);
     let result = try_run(&mut directory, HR, StepKind::DeltaSynchronization).unwrap();
-    let [(_, why)] = result.failures.as_slice() else { panic!("{result:?}") };
+    let [ObjectError { text: why, .. }] = result.failures.as_slice() else { panic!("{result:?}") };
     assert!(why.contains("accounts \"old\" may belong to it, and is not joined"), "{why}");
     // The second rule decides when the first one matches nothing.
     company.staff(&[(1, "Grace", "left"), (2, "Adele", "active")]);
@@ -673,7 +677,7 @@ fn a_row_that_exists_already_is_not_taken_over(place: Place) {
         let ada = rows("SELECT name || room || note FROM accounts WHERE login = 'Ada'");
         assert_eq!(ada, [if is_adopted { "Adanewkept" } else { "OldR1kept" }]);
         if !is_adopted {
-            let [(_, why)] = result.failures.as_slice() else { panic!("{result:?}") };
+            let [ObjectError { text: why, .. }] = result.failures.as_slice() else { panic!("{result:?}") };
             assert!(
                 why.contains("its `name` is \"Old\", not \"Ada\"; a join rule says that it is the same"),
                 "{why}"

@@ -32,4 +32,5 @@ mod store;
 mod store_states;
 mod text;
 mod tls;
+mod trail;
 mod upgrade;

@@ -9,6 +9,7 @@ use plimsoll_metadir::metadirectory::Metadirectory;
 use plimsoll_metadir::object::MvId;
 use plimsoll_metadir::preview::Difference;
 use plimsoll_metadir::stage::StepError;
+use plimsoll_metadir::store::ObjectError;
 use plimsoll_metadir::synchronize::ReferenceValue;
 
 use crate::directory::Directory;
@@ -504,7 +505,7 @@ fn names_change_places(place: Place) {
     let did = run(&mut directory, DIRECTORY, StepKind::FullImport);
     assert_eq!(did, [("stage-add", 1), ("stage-delete", 1), ("stage-no-change", 5)]);
     let result = try_run(&mut directory, DIRECTORY, StepKind::DeltaSynchronization).unwrap();
-    let [(_, why)] = result.failures.as_slice() else { panic!("{result:?}") };
+    let [ObjectError { text: why, .. }] = result.failures.as_slice() else { panic!("{result:?}") };
     assert!(why.contains("which belongs to nobody; no [[inbound]] of directory accepts it"), "{why}");
 }
 
@@ -540,7 +541,9 @@ fn an_object_that_only_has_the_name_stays_another_one(place: Place) {
     assert_eq!(did, [("stage-add", 1)]);
     run(&mut directory, DIRECTORY, StepKind::DeltaSynchronization);
     let result = try_run(&mut directory, STAFF, StepKind::FullSynchronization).unwrap();
-    let [(who, why)] = result.failures.as_slice() else { panic!("{result:?}") };
+    let [ObjectError { object: who, text: why, .. }] = result.failures.as_slice() else {
+        panic!("{result:?}")
+    };
     assert!(
         who == "u1" && why.contains("is taken by directory \"OU=lab, DC=plim\", which belongs to nobody"),
         "{who}: {why}"
@@ -688,7 +691,7 @@ fn what_is_refused_does_not_keep_others_from_being_sent(place: Place) {
     in_from_staff(&mut directory);
     let result = try_run(&mut directory, DIRECTORY, StepKind::Export).unwrap();
     assert_eq!(result.failures.len(), 1, "{result:?}");
-    assert!(result.failures[0].1.contains("no such object above"), "{result:?}");
+    assert!(result.failures[0].text.contains("no such object above"), "{result:?}");
     let lines = company.directory.lines();
     assert_eq!(
         lines,

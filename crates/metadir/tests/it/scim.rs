@@ -10,6 +10,7 @@ use plimsoll_metadir::hologram::Attribute;
 use plimsoll_metadir::metadirectory::{Metadirectory, StepResult};
 use plimsoll_metadir::object::Change;
 use plimsoll_metadir::stage::StepError;
+use plimsoll_metadir::store::ObjectError;
 use scim::{InjectedFault, Options, Request, Server, Watch};
 use serde_json::{Value, json};
 use testkit::Scratch;
@@ -297,7 +298,9 @@ fn who_is_there_already_stays_as_they_are() {
         bring(&mut directory);
         let result = try_run(&mut directory, SERVICE, StepKind::Export).unwrap();
         assert_eq!((result.statistics.of("export-add"), result.outcome()), (4, outcome), "{settings}");
-        let [(who, why)] = result.failures.as_slice() else { panic!("{result:?}") };
+        let [ObjectError { object: who, text: why, .. }] = result.failures.as_slice() else {
+            panic!("{result:?}")
+        };
         assert!(who == "ada" && why.contains("exists already and is not changed: its `"), "{why}");
         assert!(why.contains("no join rule of service says that it is the same"), "{why}");
         assert_eq!(office.user("ADA")["title"], "old");
@@ -314,7 +317,9 @@ fn a_refusal_costs_one_object_and_is_reported_in_the_words_of_the_service() {
         let result = try_run(&mut directory, SERVICE, StepKind::Export).unwrap();
         assert_eq!((result.statistics.of("export-add"), result.statistics.of("export-failure")), (4, 1));
         assert_eq!(result.outcome(), "completed-export-errors");
-        let [(who, why)] = result.failures.as_slice() else { panic!("{result:?}") };
+        let [ObjectError { object: who, text: why, .. }] = result.failures.as_slice() else {
+            panic!("{result:?}")
+        };
         assert_eq!(who, "grace");
         assert_eq!(why, "the service answers 400 invalidValue: emails.value is not an address");
         // The others are confirmed; she follows when her address is valid.
@@ -718,7 +723,7 @@ fn what_flows_where_the_agent_has_nothing_is_reported() {
     bring(&mut directory);
     let result = try_run(&mut directory, SERVICE, StepKind::Export).unwrap();
     assert_eq!(result.statistics.of("export-failure"), 2, "{result:?}");
-    assert!(result.failures[0].1.contains("is not in `attributes` of its agent"), "{result:?}");
+    assert!(result.failures[0].text.contains("is not in `attributes` of its agent"), "{result:?}");
 }
 
 #[test]

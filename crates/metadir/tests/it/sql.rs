@@ -11,6 +11,7 @@ use plimsoll_metadir::config::{AgentConfig, Config, Step, StepKind};
 use plimsoll_metadir::hologram::{Attribute, Hologram};
 use plimsoll_metadir::metadirectory::Metadirectory;
 use plimsoll_metadir::object::Change;
+use plimsoll_metadir::store::ObjectError;
 
 use crate::place::{Place, over_both_stores};
 
@@ -357,7 +358,7 @@ flow = {{ company = {{ constant = "Plim" }}, number = "employeeId", name = "name
     run(STAFF, StepKind::DeltaSynchronization);
     let (did, refused) = run(PHONES, StepKind::Export);
     assert_eq!(did, [("export-delete", 1), ("export-failure", 1), ("export-update", 1)]);
-    let [(who, why)] = refused.as_slice() else { panic!("{refused:?}") };
+    let [ObjectError { object: who, text: why, .. }] = refused.as_slice() else { panic!("{refused:?}") };
     assert!(who == "4" && why.to_lowercase().contains("check constraint"), "{who}: {why}");
     assert_eq!(base.rows(phones), ["Plim|1|Ada L.|NULL", "Plim|2|Alan|NULL"]);
     assert_eq!(base.rows(mails), ["1|ada@plim.example", "1|countess@plim.example"]);

@@ -9,8 +9,8 @@ use plimsoll_metadir::object::{
     Reference, Rename, State,
 };
 use plimsoll_metadir::store::{
-    FailureKind, Head, Link, LookupKey, NameKind, Population, ReferenceTarget, StepRecord, Store, StoreError,
-    Write,
+    Failure, FailureKind, Head, Link, LookupKey, NameKind, Population, ReferenceTarget, StepRecord, Store,
+    StoreError, Write,
 };
 use proptest::prelude::*;
 
@@ -156,7 +156,7 @@ fn what_is_written_is_read_back(place: Place) {
         Write::Cs(object(99, HR)),
         Write::Mv(person(99)),
         Write::DeletedCs(CsId(99)),
-        Write::Failure { id: CsId(99), why: Some((FailureKind::Flow, "x".into())) },
+        Write::Failure { id: CsId(99), why: Some(Failure::new(FailureKind::Flow, "x")) },
         Write::Staged { id: CsId(99), pending: None },
     ];
     written(store.as_mut(), &nobody);
@@ -184,7 +184,7 @@ fn windows_hold_what_they_are_asked_for_in_order(place: Place) {
     let failures: Vec<Write> = [1, 7, 11, 13]
         .into_iter()
         .zip(kinds)
-        .map(|(id, kind)| Write::Failure { id: CsId(id), why: Some((kind, "why".into())) })
+        .map(|(id, kind)| Write::Failure { id: CsId(id), why: Some(Failure::new(kind, "why")) })
         .collect();
     written(store.as_mut(), &failures);
     for agent in [HR, PHONES, AgentId(3)] {
@@ -301,7 +301,7 @@ fn objects_are_found_by_their_values(place: Place) {
 
 fn changes_take_effect_in_their_order(place: Place) {
     let mut store = place.open();
-    let failed = || Some((FailureKind::Flow, "it has a NUL\0".to_string()));
+    let failed = || Some(Failure::new(FailureKind::Flow, "it has a NUL\0"));
     let staged = PendingImport::Update(image(&[(1, &[b"new"])]));
     let anew =
         CsObject { anchor: object(3, HR).anchor, dn: "cn=3".into(), name: name("cn=3"), ..object(8, HR) };
@@ -483,6 +483,8 @@ fn notes_and_history_are_kept(place: Place) {
     store.set_note("other", Some("")).unwrap();
     store.commit().unwrap();
     let step = |number: u64| StepRecord {
+        number: number / 2,
+        user: "ada".into(),
         run: format!("run {}", number / 2),
         agent: "hr".into(),
         step: "full-import".into(),
@@ -491,6 +493,7 @@ fn notes_and_history_are_kept(place: Place) {
         outcome: "success".into(),
         text: if number == 0 { String::new() } else { format!("line {number}: 'ä'") },
         counters: vec![("stage-add".into(), number), ("stage-update".into(), u64::MAX)],
+        errors: Vec::new(),
     };
     for number in 0..4 {
         store.keep_step(&step(number)).unwrap();
@@ -776,9 +779,10 @@ fn changes(asked: &[(i64, u8, u8)]) -> Vec<Write> {
                 cs.remove(id);
                 Write::DeletedCs(cs_id)
             }
-            5 => {
-                Write::Failure { id: cs_id, why: (value % 2 == 0).then(|| (FailureKind::Flow, "why".into())) }
-            }
+            5 => Write::Failure {
+                id: cs_id,
+                why: (value % 2 == 0).then(|| Failure::new(FailureKind::Flow, "why")),
+            },
             6 if mv.insert(*id) => Write::NewMv(someone),
             6 | 7 => Write::Mv(someone),
             8 => {

@@ -3,7 +3,7 @@
 use plimsoll_metadir::hologram::Hologram;
 use plimsoll_metadir::index_key::IndexKey;
 use plimsoll_metadir::object::{Change, CsId, CsObject, MvId, PendingImport, State};
-use plimsoll_metadir::store::{FailureKind, Gauges, Store, Write};
+use plimsoll_metadir::store::{Failure, FailureKind, Gauges, Store, Write};
 
 use crate::place::{Place, over_both_stores};
 use crate::store::{HR, PHONES, export, object, written};
@@ -119,7 +119,7 @@ fn gauges_count_what_is_there(place: Place) {
         }));
     }
     new.push(Write::NewCs(object(25, PHONES)));
-    new.push(Write::Failure { id: CsId(3), why: Some((FailureKind::NotReimported, String::new())) });
+    new.push(Write::Failure { id: CsId(3), why: Some(Failure::new(FailureKind::NotReimported, "")) });
     written(store.as_mut(), &new);
     assert_eq!(
         store.gauges(HR).unwrap(),

@@ -4,6 +4,7 @@ use std::fs;
 
 use ::postgres::{Client, NoTls};
 use plimsoll_metadir::config::StepKind;
+use plimsoll_metadir::metadirectory::KnownError;
 
 use crate::lifecycle::{ACCOUNTS, Company, HR, export, import};
 use crate::place::{Place, over_both_stores};
@@ -11,6 +12,7 @@ use crate::steps::{run, try_run};
 
 over_both_stores! {
     a_store_of_format_3_is_upgraded,
+    a_store_of_format_4_is_upgraded,
 }
 
 const SQLITE: &str = include_str!("../fixtures/store-3/sqlite.sql");
@@ -19,23 +21,39 @@ const POSTGRES: &str = include_str!("../fixtures/store-3/postgres.sql");
 const ACCOUNTS_FILE: &str = "login,number,name,status,note\nbot,,Bot,,robot\nlate,5,,,\nold,2,Alan,on,\n\
                              Ada,1,Ada,disabled,\nAlan,2,Alan,on,\nGrace,3,Grace M,on,\n";
 
-/// Restores the dump.
-fn restore(place: &Place) {
+const SQLITE_4: &str = include_str!("../fixtures/store-4/sqlite.sql");
+const POSTGRES_4: &str = include_str!("../fixtures/store-4/postgres.sql");
+
+/// Restores the dump of a format.
+fn restore(place: &Place, format: u32) {
+    let of_4 = format == 4;
     match place.try_server() {
         Some(server) => {
-            let dump = POSTGRES.replace("metadirectory.", &format!("{}.", server.schema));
+            let dump = format!("{POSTGRES} {}", if of_4 { POSTGRES_4 } else { "" });
+            let dump = dump.replace("metadirectory.", &format!("{}.", server.schema));
             let dump = dump.replace("SCHEMA metadirectory;", &format!("SCHEMA {};", server.schema));
             Client::connect(&server.connection, NoTls).unwrap().batch_execute(&dump).unwrap();
         }
         None => {
             let store = rusqlite::Connection::open(place.scratch.join("store.db")).unwrap();
-            store.execute_batch(&format!("{SQLITE} PRAGMA user_version = 3;")).unwrap();
+            let more = if of_4 { SQLITE_4 } else { "" };
+            store.execute_batch(&format!("{SQLITE} {more} PRAGMA user_version = {format};")).unwrap();
         }
     }
 }
 
 fn a_store_of_format_3_is_upgraded(place: Place) {
-    restore(&place);
+    restore(&place, 3);
+    is_usable(place, 3);
+}
+
+fn a_store_of_format_4_is_upgraded(place: Place) {
+    restore(&place, 4);
+    is_usable(place, 4);
+}
+
+/// A returner, a late join and a leaver in an upgraded store.
+fn is_usable(place: Place, format: u32) {
     let mut company = Company::new(place);
     for (from, to) in [
         (
@@ -56,6 +74,13 @@ fn a_store_of_format_3_is_upgraded(place: Place) {
     assert_eq!((spaces[ACCOUNTS].1.connectors, spaces[ACCOUNTS].1.disconnectors), (3, 2));
     drop(directory);
     let mut directory = company.open();
+    let mut kept = Vec::new();
+    let mut each = |known: KnownError| {
+        kept.push((known.error.text, known.times.count));
+        true
+    };
+    directory.errors(None, &mut each).unwrap();
+    assert_eq!(kept.contains(&("refused before".into(), 1)), format == 4, "{kept:?}");
     // What was staged is synchronized. The disabled account is recognized, and does not count as a deletion.
     for agent in [HR, ACCOUNTS] {
         try_run(&mut directory, agent, StepKind::FullImport).unwrap();

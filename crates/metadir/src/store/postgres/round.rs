@@ -8,11 +8,18 @@ use crate::index_key::IndexKey;
 use crate::object::{CsId, CsObject, MvId, MvObject, PendingImport, Reference};
 use crate::store::row::seconds;
 use crate::store::standing::{Effect, ImageChange, Pages};
-use crate::store::{Key, Write};
+use crate::store::{Failure, Key, Write};
 
 /// Text without NUL characters, which the server rejects.
 pub(super) fn without_nul(text: &str) -> Cow<'_, str> {
     if text.contains('\0') { text.replace('\0', "\u{fffd}").into() } else { text.into() }
+}
+
+/// The failure of an object, with its text as the server accepts it.
+pub(super) struct FailedRow<'a> {
+    pub(super) id: i64,
+    pub(super) why: &'a Failure,
+    pub(super) text: Cow<'a, str>,
 }
 
 /// Changes that can be made in any order: except failures, no two of them affect the same data.
@@ -29,7 +36,7 @@ pub(super) struct Round<'a> {
     pub(super) restored: Vec<i64>,
     pub(super) settled_images: Vec<i64>,
     pub(super) deleted_cs: Vec<i64>,
-    pub(super) failures: Vec<(i64, i16, Cow<'a, str>)>,
+    pub(super) failures: Vec<FailedRow<'a>>,
     pub(super) well: Vec<i64>,
     pub(super) new_mv: Vec<&'a MvObject>,
     pub(super) mv: Vec<&'a MvObject>,
@@ -180,8 +187,8 @@ impl<'a> Round<'a> {
                 }
             }
             Write::DeletedCs(id) => self.deleted_cs.push(id.0),
-            Write::Failure { id, why: Some((kind, text)) } if is_there => {
-                self.failures.push((id.0, *kind as i16, without_nul(text)));
+            Write::Failure { id, why: Some(why) } if is_there => {
+                self.failures.push(FailedRow { id: id.0, why, text: without_nul(&why.text) });
             }
             Write::Cs(_) | Write::Synchronized { .. } | Write::Failure { .. } => {}
             Write::JoinKeys { id, keys } => {

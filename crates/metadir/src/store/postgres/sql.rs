@@ -187,8 +187,6 @@ pub(super) const RESTORE_BEFORE: &str = "UPDATE cs SET hash = before.hash, image
     WHERE before.cs = batch.id AND cs.id = batch.id";
 pub(super) const DROP_BEFORE: &str =
     "DELETE FROM before USING unnest($1::bigint[]) AS batch (cs) WHERE before.cs = batch.cs";
-pub(super) const FAIL: &str = "INSERT INTO failure (cs, kind, text) SELECT * FROM unnest($1::bigint[], $2::smallint[], $3::text[]) \
-    ON CONFLICT (cs) DO UPDATE SET kind = excluded.kind, text = excluded.text";
 pub(super) const DROP_FAILURES: &str =
     "DELETE FROM failure USING unnest($1::bigint[]) AS batch (cs) WHERE failure.cs = batch.cs";
 pub(super) const ADD_KEYS: &str = "INSERT INTO mv_key (rule, hash, mv) SELECT * FROM unnest($1::integer[], $2::bytea[], $3::bigint[]) \

@@ -22,7 +22,6 @@ pub(super) const MOVE_BEFORE: &str =
 pub(super) const RESTORE_BEFORE: &str = "UPDATE cs SET (hash, image) = (SELECT before.hash, before.image FROM before WHERE before.cs = cs.id) WHERE id = ?1";
 pub(super) const DROP_BEFORE: &str = "DELETE FROM before WHERE cs = ?1";
 pub(super) const STAGE_CS: &str = "UPDATE cs SET hash = ?2, image = ?3 WHERE id = ?1";
-pub(super) const KEEP_FAILURE: &str = "INSERT OR REPLACE INTO failure (cs, kind, text) VALUES (?1, ?2, ?3)";
 pub(super) const DROP_FAILURE: &str = "DELETE FROM failure WHERE cs = ?1";
 pub(super) const KEEP_REFERENCE: &str = "INSERT INTO ref (cs, attribute, target, agent, state, value) VALUES (?1, ?2, ?3, ?4, ?5, ?6) \
      ON CONFLICT (cs, attribute, target) DO UPDATE SET state = excluded.state, value = excluded.value";

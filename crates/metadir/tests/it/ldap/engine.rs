@@ -5,6 +5,8 @@ use plimsoll_metadir::metadirectory::{Metadirectory, StepResult};
 use plimsoll_metadir::stage::StepError;
 
 use super::*;
+use plimsoll_metadir::store::ObjectError;
+
 use crate::place::Place;
 
 // Indexes of the agents, which are sorted by name.
@@ -158,7 +160,9 @@ fn fill_and_keep(place: &Place, slapd: &Slapd, anchor: &str) {
     let did = everything(&mut metadirectory);
     let expected = [("export-add", 1), ("export-delete", 5), ("export-failure", 1), ("export-update", 20)];
     assert_eq!(counts(&did[2]), expected, "{:?}", did[2]);
-    let [(dn, why)] = did[2].failures.as_slice() else { panic!("{:?}", did[2]) };
+    let [ObjectError { object: dn, text: why, .. }] = did[2].failures.as_slice() else {
+        panic!("{:?}", did[2])
+    };
     assert!(dn.contains("Given 30") && why.contains("invalidAttributeSyntax (21)"), "{dn}: {why}");
     assert_eq!(did[2].outcome(), "completed-export-errors");
     let ldif = slapd.export();

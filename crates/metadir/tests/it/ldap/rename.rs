@@ -304,7 +304,7 @@ fn an_entry_that_was_made_meanwhile_is_not_taken_over(place: Place) {
             }
             assert_eq!(entries(&slapd, "sn"), ["cn=Ada O'Neil: O'Neil", "cn=Tatyana Larina: Larina"]);
         } else {
-            let why = &again.failures[0].1;
+            let why = &again.failures[0].text;
             assert!(
                 why.contains("no join rule of directory says that it is the same: it is not adopted"),
                 "{why}"

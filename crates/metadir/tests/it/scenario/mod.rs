@@ -18,6 +18,8 @@ use testkit::slapd::SUFFIX;
 
 use self::days::{COLUMNS, Day, PEOPLE, Phones, Row};
 use self::target::Target;
+use plimsoll_metadir::store::ObjectError;
+
 use crate::place::{Place, over_both_stores};
 use crate::steps::try_run;
 
@@ -649,8 +651,8 @@ fn assert_refused(reported: &StepResult, refused: &[String], rows: &Rows) {
     );
     for id in refused {
         let uid = format!("uid={},", rows[id][2]);
-        let of_it = |(dn, why): &&(String, String)| {
-            dn.starts_with(&uid) && why.contains("mail") && why.contains("invalidAttributeSyntax (21)")
+        let of_it = |ObjectError { object, text: why, .. }: &&ObjectError| {
+            object.starts_with(&uid) && why.contains("mail") && why.contains("invalidAttributeSyntax (21)")
         };
         assert_eq!(reported.failures.iter().filter(of_it).count(), 1, "{uid} {reported:?}");
     }
