@@ -359,7 +359,12 @@ objectClass = {{ constant = ["top", "person", "organizationalPerson", "inetOrgPe
 /// The entries of a server, sorted, without what it keeps of their changes.
 fn entries(ldif: &str) -> Vec<String> {
     let kept = |line: &&str| !["entryCSN", "modif"].iter().any(|name| line.starts_with(name));
-    let entry = |entry: &str| entry.lines().filter(kept).collect::<Vec<_>>().join("\n");
+    // A changed attribute comes last in its entry.
+    let entry = |entry: &str| {
+        let mut lines: Vec<&str> = entry.lines().filter(kept).collect();
+        lines.sort_unstable();
+        lines.join("\n")
+    };
     let mut entries: Vec<String> = ldif.replace("\n ", "").split("\n\n").map(entry).collect();
     entries.sort_unstable();
     entries

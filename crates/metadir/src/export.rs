@@ -13,6 +13,7 @@
 //! on the results of the current one, it waits. It waits as a whole when names change or an object may be in
 //! both batches; otherwise only those of its objects wait that refer to an object of the current batch.
 
+mod record;
 pub(crate) mod selection;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -22,7 +23,7 @@ use self::selection::{Parked, Selection};
 use crate::agent::{Agent, AgentError, ChangedValues, ExportedObject, Names, Refused};
 use crate::config::Threshold;
 use crate::existing::{Answered, settle};
-use crate::hologram::{Attribute, Hologram, Values};
+use crate::hologram::{Attribute, Hologram};
 use crate::index_key::IndexKey;
 use crate::naming::{Moves, Naming};
 use crate::object::{
@@ -32,10 +33,8 @@ use crate::preview::is_secret;
 use crate::rules::AgentRules;
 use crate::stage::StepError;
 use crate::statistics::Statistics;
-use crate::store::{
-    Failure, FailureKind, LookupKey, ObjectError, Population, ReferenceTarget, Store, Write, of_each, parts,
-};
-use crate::trail::{LoggedReferences, Recorder, Subject};
+use crate::store::{LookupKey, ObjectError, Population, ReferenceTarget, Store, Write, of_each, parts};
+use crate::trail::Recorder;
 
 /// The result of an export.
 #[derive(Debug, Default)]
@@ -134,7 +133,7 @@ pub(crate) fn export(
             ended => ended,
         };
         let ended = ended.and_then(|()| match selection {
-            // What no export wants to send any more is not held back.
+            // What no export wants to send any more is not held.
             Selection::NotHeld(number) => {
                 sender.store.trail().drop_unmet_holds(space.id, *number)?;
                 Ok(sender.store.commit()?)
@@ -247,7 +246,7 @@ struct Sender<'a> {
     selection: &'a Selection<'a>,
     /// Whether the references of objects are needed.
     with_references: bool,
-    /// Objects of which something is held back.
+    /// Objects of which something is held.
     held: HashSet<CsId>,
     takes_changed_values: bool,
     wants_image: bool,
@@ -673,99 +672,6 @@ impl Sender<'_> {
     fn finish(&mut self) -> Result<(), StepError> {
         self.drain()?;
         if self.written > self.committed { self.commit() } else { Ok(()) }
-    }
-
-    fn refuse(
-        &mut self,
-        object: &CsObject,
-        refused: Refused,
-        counter: &'static str,
-        change: Option<&ExportedObject>,
-        writes: &mut Vec<Write>,
-    ) {
-        self.done.statistics.count(counter);
-        let attribute = change.and_then(|change| self.named(&refused.0, change));
-        if self.done.refused.len() < REFUSALS_KEPT {
-            self.done.refused.push(ObjectError {
-                object: object.dn.clone(),
-                kind: counter.into(),
-                attribute: attribute.map(|attribute| self.names.name(attribute).into()),
-                text: refused.0.clone(),
-            });
-        }
-        let why = Failure { kind: FailureKind::Export, attribute, text: refused.0 };
-        writes.push(Write::Failure { id: object.id, why: Some(why) });
-    }
-
-    /// The changed attribute that a refusal names: at its beginning or in quotation marks.
-    fn named(&self, text: &str, change: &ExportedObject) -> Option<Attribute> {
-        let changed = change.attributes.iter().map(|(attribute, _)| *attribute);
-        let mut changed = changed.chain(change.changed_values.iter().map(|of| of.attribute));
-        changed.find(|attribute| {
-            let name = self.names.name(*attribute);
-            !name.is_empty()
-                && text.match_indices(name).any(|(at, _)| {
-                    let before = text[..at].chars().next_back();
-                    let after = text[at + name.len()..].chars().next();
-                    let is_quoted = |mark: Option<char>| matches!(mark, Some('\'' | '"' | '`'));
-                    is_quoted(before) && is_quoted(after)
-                        || before.is_none_or(char::is_whitespace) && after == Some(':')
-                })
-        })
-    }
-
-    /// Adds an accepted change to the trail.
-    fn record(
-        &self,
-        recorder: &mut Recorder,
-        object: &CsObject,
-        of: &[Reference],
-        change: &ExportedObject,
-        adopted: Option<&Hologram>,
-        missing: &HashSet<IndexKey>,
-    ) {
-        let called = match change.dn.is_empty() {
-            true => self.space.anchor_text(object),
-            false => change.dn.clone(),
-        };
-        let subject = Subject {
-            id: object.id,
-            change: if adopted.is_some() { Change::Update } else { change.change },
-            anchor: object.anchor,
-            dn: &change.dn,
-            called: &called,
-            new_dn: change.new_dn.as_deref(),
-        };
-        let references = |is_deleted: bool| {
-            of.chunk_by(|one, other| one.attribute == other.attribute).filter_map(move |of| {
-                let attribute = of.first()?.attribute;
-                let there = of.iter().filter(|of| of.is_imported).map(|of| of.value.clone());
-                let (added, removed) = match is_deleted {
-                    true => (Vec::new(), there.collect()),
-                    false => changes_of(of, missing).map(|of| (of.added, of.removed))?,
-                };
-                Some(LoggedReferences { attribute, added, removed })
-            })
-        };
-        let secret = &self.secret;
-        if change.change == Change::Delete {
-            let image = object.image().or(object.synchronized.as_ref());
-            let is_value =
-                |(attribute, _): &(Attribute, Values<'_>)| !self.space.references.contains(attribute);
-            let old = image.into_iter().flat_map(Hologram::iter).filter(is_value);
-            let old = old.map(|(attribute, _)| (attribute, Values::NONE));
-            recorder.add(&subject, old, image, &references(true).collect::<Vec<_>>(), secret);
-            return;
-        }
-        let none = Hologram::default();
-        let old = match (adopted, change.change) {
-            (Some(image), _) => Some(image),
-            (None, Change::Add) => Some(&none),
-            (None, _) => object.image(),
-        };
-        let pending = object.pending_export.iter().flat_map(|export| export.attributes.iter());
-        let sent = pending.filter(|of| of.phase == Phase::Unapplied).map(|of| (of.attribute, of.values));
-        recorder.add(&subject, sent, old, &references(false).collect::<Vec<_>>(), secret);
     }
 
     /// The change to be sent for an object; none if all parts of it wait for others.

@@ -274,7 +274,7 @@ fn pending_text(change: &PendingChange) -> String {
     }
     for (part, run) in &change.held {
         text += &format!(
-            "\n    held back: undo of run {run} took {part} back; correct the source or the rules, or plimsoll metadir \
+            "\n    held: undo of run {run} took {part} back; correct the source or the rules, or plimsoll metadir \
              release-undo {run}"
         );
     }
@@ -483,7 +483,7 @@ pub(crate) fn undo(matches: &ArgMatches) -> Result<Exit, Failure> {
         show_conflicts(&undone.conflicts);
         output::say(
             "next: run a full-import and a delta-synchronization of the agent, and then its export; what the rules would \
-             send again is held back\n",
+             send again is held\n",
         );
     }
     let has_failed = undone.steps.iter().any(|step| step.outcome.contains("error"));
@@ -581,9 +581,9 @@ pub(crate) fn release_undo(matches: &ArgMatches) -> Result<Exit, Failure> {
     let released = directory.release_undo(run).map_err(not_opened)?;
     match (matches.get_flag("json"), released) {
         (true, _) => document(&json!({ "released": released }))?,
-        (false, 0) => output::result(&format!("nothing is held back because of an undo of run {run}")),
+        (false, 0) => output::result(&format!("nothing is held because of an undo of run {run}")),
         (false, _) => output::result(&format!(
-            "{} changes are no longer held back; the next export sends those that are pending",
+            "{} changes are no longer held; the next export sends those that are pending",
             thousands(released)
         )),
     }

@@ -388,6 +388,14 @@ fn a_directory(store: Store) {
                 assert!(after.get(number).is_none_or(|now| now == identifier), "{number} was made twice");
             }
             before = after;
+            // Each accepted change is in the trail once.
+            let audit = again(&filled.place, &["metadir", "audit", "--json"]).out;
+            let changes = audit.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
+            let added = changes.filter(|change| change["change"] == "add");
+            let added: Vec<String> = added.map(|change| change["object"].to_string()).collect();
+            let names: BTreeSet<&String> = added.iter().collect();
+            // 300 people and 6 groups, and 10 more people on the second day.
+            assert_eq!((added.len(), names.len()), (306 + 10 * day, 306 + 10 * day), "{added:?}");
             // To the last timestamp.
             let all = filled.slapd.export();
             assert_eq!(full(&filled.place), Vec::<String>::new());

@@ -434,3 +434,82 @@ fn what_is_most_likely_not_meant_is_reported_and_keeps_nothing_from_being_done()
     assert_eq!(checked.out, "metadirectory.toml is valid, 1 warning: agents phones, staff; runs full\n");
     insta::assert_snapshot!(checked.err);
 }
+
+/// A refused person, what waits, what was sent, and the way back, as an administrator sees them.
+#[test]
+fn errors_pending_exports_and_the_trail_are_listed() {
+    let place = Place::new("metadir-trail");
+    staff_and_phones(&place);
+    std::fs::write(place.path("staff.csv"), staff(30, |_| "Oslo")).unwrap();
+    let done = run(&place, &["metadir", "run", "full"]);
+    assert_eq!(done.code, 0, "{}{}", done.out, done.err);
+    assert!(run(&place, &["metadir", "errors"]).out.contains("no errors"));
+    assert!(run(&place, &["metadir", "pending", "phones"]).out.contains("nothing waits to be sent"));
+    let all = run(&place, &["metadir", "audit", "--json"]);
+    let lines: Vec<serde_json::Value> =
+        all.out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(lines.len(), 30);
+    assert!(
+        lines.iter().all(|line| line["run"] == 1 && line["agent"] == "phones" && line["change"] == "add")
+    );
+    // A line twice: an error with its place, in text, as CSV and as JSON.
+    let text = staff(30, |at| if at == 3 { "Bergen" } else { "Oslo" });
+    let last = text.lines().last().unwrap().to_string();
+    std::fs::write(place.path("staff.csv"), format!("{text}{last}\n")).unwrap();
+    let done = run(&place, &["metadir", "run", "full", "--json"]);
+    let done: serde_json::Value = serde_json::from_str(&done.out).unwrap();
+    assert_eq!(done["steps"][0]["errors"][0]["kind"], "duplicate-object", "{done}");
+    assert_eq!(done["steps"][0]["number"], 2);
+    let errors = run(&place, &["metadir", "errors"]);
+    assert!(errors.out.starts_with("1 x staff duplicate-object: "), "{}", errors.out);
+    let all = run(&place, &["metadir", "errors", "staff", "--all"]).out;
+    assert!(all.contains("staff line 32") && all.contains("1 times"), "{all}");
+    let csv = run(&place, &["metadir", "errors", "--csv"]).out;
+    let [head, line] = csv.lines().collect::<Vec<_>>().try_into().unwrap();
+    assert_eq!(head, "agent,object,kind,attribute,text,first,last,count");
+    assert!(line.starts_with("staff,line 32,duplicate-object,,"), "{line}");
+    let json = run(&place, &["metadir", "errors", "--all", "--json"]).out;
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!((&json["errors"][0]["object"], &json["more"]), (&"line 32".into(), &0.into()));
+    // One person moved: only that is in the trail of the run, and it is taken back.
+    std::fs::write(place.path("staff.csv"), &text).unwrap();
+    assert_eq!(run(&place, &["metadir", "run", "full"]).code, 0);
+    let history: serde_json::Value =
+        serde_json::from_str(&run(&place, &["metadir", "history", "--json"]).out).unwrap();
+    let moved =
+        history["steps"].as_array().unwrap().iter().find(|step| step["counters"]["export-update"] == 1);
+    let number = moved.unwrap()["number"].to_string();
+    let of_run = run(&place, &["metadir", "audit", "--run", &number]).out;
+    assert!(of_run.contains("export phones: update ") && of_run.contains("Oslo -> Bergen"), "{of_run}");
+    let preview = run(&place, &["metadir", "undo", &number]);
+    assert!(
+        preview.out.contains("Bergen -> Oslo") && preview.out.contains("1 changes, 0 conflicts"),
+        "{}",
+        preview.out
+    );
+    let done = run(&place, &["metadir", "undo", &number, "phones", "--apply", "--json"]);
+    assert_eq!(done.code, 0, "{}{}", done.out, done.err);
+    let done: serde_json::Value = serde_json::from_str(&done.out).unwrap();
+    assert_eq!(done["steps"][1]["counters"]["export-update"], 1, "{done}");
+    assert!(!phone_book(&place).iter().any(|row| row.contains("Bergen")));
+    for step in [["phones", "full-import"], ["phones", "delta-synchronization"]] {
+        assert_eq!(run(&place, &["metadir", "run", step[0], step[1]]).code, 0);
+    }
+    let waiting = run(&place, &["metadir", "pending", "phones"]).out;
+    assert!(
+        waiting.contains("Oslo -> Bergen") && waiting.contains(&format!("release-undo {number}")),
+        "{waiting}"
+    );
+    let preview = run(&place, &["metadir", "preview", "phones", "export"]).out;
+    assert!(preview.contains("pending exports of phones from earlier runs: 1 objects"), "{preview}");
+    let released = run(&place, &["metadir", "release-undo", &number]).out;
+    assert!(released.starts_with("1 changes are no longer held"), "{released}");
+    assert_eq!(run(&place, &["metadir", "run", "phones", "export"]).code, 0);
+    assert!(phone_book(&place).iter().any(|row| row.contains("Bergen")));
+    // Mistakes say what to do.
+    let wrong = run(&place, &["metadir", "undo", "99"]);
+    assert!(wrong.err.contains("run 99 exported nothing"), "{}", wrong.err);
+    assert!(run(&place, &["metadir", "audit", "--since", "soon"]).err.contains("2026-11-25"));
+    assert!(run(&place, &["metadir", "audit", "--since", "2990-01-01"]).out.contains("no accepted change"));
+    assert!(run(&place, &["metadir", "pending", "phones", "--object", "x"]).err.contains("has no object"));
+}

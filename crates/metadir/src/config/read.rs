@@ -644,6 +644,9 @@ dn = "mv.employeeId"
 deprovision = "delete"
 flow = { name = "displayName" }
 
+[audit]
+keep = "365d"
+
 [safety]
 export = { deletes = 10, delete_share = "5%" }
 
@@ -659,6 +662,7 @@ full = ["hr full-import", "hr full-synchronization", "phones export"]
         assert!(config.types[0].attributes[3].several);
         assert_eq!(config.inbound[0].flows.len(), 3);
         assert_eq!(config.runs[0].steps[2], Step { agent: 1, kind: StepKind::Export });
+        assert_eq!(config.audit_keep_s, Some(365 * 24 * 60 * 60));
         assert_eq!(config.safety.export_deletes, Threshold { count: 10, share: 0.05 });
         assert_eq!(config.safety.export_deletes.most(100), 5);
     }

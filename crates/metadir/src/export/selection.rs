@@ -43,7 +43,7 @@ pub(super) struct Parked {
     references: bool,
 }
 
-/// The keys under which the changes of an object are held back: for its values the anchor if it is known, for
+/// The keys under which the changes of an object are held: for its values the anchor if it is known, for
 /// the whole object the name if there are names, because a system assigns another anchor to a new object.
 pub(crate) fn hold_keys(
     space: &AgentRules,
@@ -108,7 +108,7 @@ impl<'a> Selection<'a> {
     }
 
     /// Removes from the pending changes of objects what is not sent. Objects of which nothing is left are
-    /// removed, and returned if something of them is held back.
+    /// removed, and returned if something of them is held.
     ///
     /// # Errors
     /// When the store fails.
@@ -210,7 +210,7 @@ fn is_left(object: &CsObject) -> bool {
     object.pending_export.as_ref().is_some_and(crate::object::PendingExport::is_unapplied)
 }
 
-/// What is held back for each of these objects; objects for which nothing is are left out.
+/// What is held for each of these objects; objects for which nothing is are left out.
 ///
 /// # Errors
 /// When the store fails.
@@ -306,7 +306,7 @@ fn not_held(
                 met.push(Hold { met: number, ..*hold });
                 return true;
             }
-            // Another value is sent: the attribute is no longer held back.
+            // Another value is sent: the attribute is no longer held.
             let has_values = !matches!(part, PendingPart::Reference(..));
             ended.extend(of_part.copied().filter(|_| has_values));
             false

@@ -1,7 +1,7 @@
 //! Undo: the exact inverse of what a run exported, computed from the trail.
 //!
 //! The inverse is staged as pending exports in one transaction, the last change first, and sent by an export
-//! that leaves all other pending changes out. What the run set is held back from then on, because the rules
+//! that leaves all other pending changes out. What the run set is held from then on, because the rules
 //! would send it again. After a crash the same command computes the inverse again: what already has its old
 //! value needs nothing.
 
@@ -469,7 +469,7 @@ impl<'a> Inverting<'a> {
     }
 
     /// Connects a deprovisioned object again, so that the rules decide about it once more. What they want is
-    /// held back and reported, not forgotten.
+    /// held and reported, not forgotten.
     fn reconnect(&mut self, object: &mut CsObject) {
         if object.state == State::Deprovisioned && object.mv.is_some() {
             object.state = State::Connected;
@@ -541,7 +541,7 @@ impl<'a> Inverting<'a> {
         }
         self.references.insert(id, all);
         if !changed.is_empty() {
-            // The rules decide about them again: what they want is held back.
+            // The rules decide about them again: what they want is held.
             self.writes.push(Write::Due(id));
         }
         changed

@@ -105,7 +105,7 @@ pub struct ChangeFilter {
     pub since_unix_s: u64,
 }
 
-/// What is held back.
+/// What is held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum HeldPart {
     /// The object is not added.
@@ -147,7 +147,7 @@ pub struct Hold {
     pub agent: AgentId,
     /// The key of the anchor or of the name of the object.
     pub object: IndexKey,
-    /// What is held back.
+    /// What is held.
     pub part: HeldPart,
     /// The hash of the value.
     pub hash: Hash,
@@ -248,31 +248,31 @@ pub trait Trail {
     /// When the store fails.
     fn drop_changes(&mut self, before_unix_s: u64) -> Result<u64, StoreError>;
 
-    /// The number of changes of an agent that are held back.
+    /// The number of changes of an agent that are held.
     ///
     /// # Errors
     /// When the store fails.
     fn count_holds(&mut self, agent: AgentId) -> Result<u64, StoreError>;
 
-    /// What is held back for objects with these keys.
+    /// What is held for objects with these keys.
     ///
     /// # Errors
     /// When the store fails.
     fn holds(&mut self, agent: AgentId, objects: &[IndexKey]) -> Result<Vec<Hold>, StoreError>;
 
-    /// Stores what is held back.
+    /// Stores what is held.
     ///
     /// # Errors
     /// When the store fails.
     fn keep_holds(&mut self, holds: &[Hold]) -> Result<(), StoreError>;
 
-    /// Deletes what is no longer held back.
+    /// Deletes what is no longer held.
     ///
     /// # Errors
     /// When the store fails.
     fn drop_holds(&mut self, holds: &[Hold]) -> Result<(), StoreError>;
 
-    /// Deletes what an export held back, but no export since a number did.
+    /// Deletes what an export held, but no export since a number did.
     ///
     /// # Errors
     /// When the store fails.
@@ -284,7 +284,7 @@ pub trait Trail {
     /// When the store fails.
     fn next_meeting(&mut self, agent: AgentId) -> Result<u64, StoreError>;
 
-    /// Deletes what is held back because a run was undone. Returns the number of changes.
+    /// Deletes what is held because a run was undone. Returns the number of changes.
     ///
     /// # Errors
     /// When the store fails.

@@ -1,18 +1,21 @@
 //! Errors of objects, pending exports, and the trail of changes.
 
 use std::sync::{Arc, Mutex};
+use std::time::Instant;
 
 use plimsoll_metadir::config::{Step, StepKind};
 use plimsoll_metadir::metadirectory::{
     AuditFilter, AuditedChange, KnownError, Metadirectory, PendingChange, UndoError, UndoOptions, Undone,
 };
-use plimsoll_metadir::object::Change;
+use plimsoll_metadir::object::{AgentId, Change, CsId};
 use plimsoll_metadir::preview::Difference;
 use plimsoll_metadir::stage::StepError;
+use plimsoll_metadir::store::{Failure, FailureKind, NameKind, Write};
 
 use crate::lifecycle::{ACCOUNTS, Company, HR, export, import};
 use crate::place::{Place, over_both_stores};
 use crate::steps::{run, try_run};
+use crate::store::object;
 
 over_both_stores! {
     every_failing_object_is_kept_until_it_succeeds,
@@ -279,7 +282,7 @@ fn a_run_is_taken_back_and_held_until_the_source_is_right(place: Place) {
     assert_eq!(step.counters, counters);
     // The same again does nothing.
     assert_eq!(undo(&mut directory, wrong_run).steps.last().unwrap().counters, []);
-    // The rules would send it again: it is held back, whatever is synchronized.
+    // The rules would send it again: it is held, whatever is synchronized.
     for kind in
         [StepKind::DeltaSynchronization, StepKind::FullSynchronization, StepKind::DeltaSynchronization]
     {
@@ -323,7 +326,7 @@ fn an_undo_is_released_or_undone(place: Place) {
     undo(&mut directory, wrong);
     let undone = directory.history(1).unwrap()[0].number;
     assert_eq!(company.accounts(), before);
-    // Undone: everything is as the run left it, and nothing is held back.
+    // Undone: everything is as the run left it, and nothing is held.
     undo(&mut directory, undone);
     assert_eq!(company.accounts(), after);
     run_of(&mut directory, &CONFIRM);
@@ -421,4 +424,38 @@ fn what_was_deleted_is_made_again(place: Place) {
     assert_eq!(directory.status().unwrap().0[ACCOUNTS].1.objects, 1);
     undo(&mut directory, wrong_run);
     assert_eq!(company.accounts(), before);
+}
+
+/// Prints how long a page of the errors of 100,000 objects takes: `cargo test --release ... -- --ignored --nocapture`.
+#[test]
+#[ignore = "a measurement"]
+fn a_page_of_many_errors() {
+    let company = Company::new(Place::sqlite());
+    drop(company.open());
+    let mut store = company.place.open();
+    let agent = AgentId(store.name(NameKind::Agent, "hr").unwrap());
+    let write = |at: i64| {
+        let id = CsId(1_000 + at);
+        let why = Some(Failure::new(FailureKind::Flow, format!("the name \"Ada {at}\" is taken")));
+        [Write::NewCs(object(id.0, agent)), Write::Failure { id, why }]
+    };
+    for begin in (0..100_000).step_by(10_000) {
+        let writes: Vec<Write> = (begin..begin + 10_000).flat_map(write).collect();
+        store.write(&writes).unwrap();
+        store.commit().unwrap();
+    }
+    drop(store);
+    let mut directory = company.open();
+    let begin = Instant::now();
+    let (count, mut shown) = (directory.count_errors(None).unwrap(), 0);
+    let mut each = |_| {
+        shown += 1;
+        shown < 100
+    };
+    directory.errors(None, &mut each).unwrap();
+    let page_ms = begin.elapsed().as_millis();
+    let begin = Instant::now();
+    let groups = directory.error_groups(None).unwrap();
+    assert_eq!((count, shown, groups.len(), groups[0].objects), (100_000, 100, 1, 100_000));
+    println!("a page of {count} errors: {page_ms} ms; in groups: {} ms", begin.elapsed().as_millis());
 }
