@@ -2,7 +2,7 @@
 
 mod links;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
@@ -12,12 +12,15 @@ use crate::config::{AgentConfig, Config, Database, Safety, Step, StepKind};
 use crate::export::export;
 use crate::hologram::Attribute;
 use crate::object::{CsId, MvId, PendingImport};
-use crate::preview::{DifferenceSink, ExplanationInput, Preview, Unsent};
-use crate::rules::{Rules, resolve};
+use crate::preview::{DifferenceSink, Explained, Explanation, Preview, Unsent};
+use crate::rules::{FlowSource, Rules, resolve};
+use crate::secret::readable;
 use crate::stage::{StepError, guard, obsolete, stage};
 use crate::statistics::Statistics;
 use crate::store::{Gauges, NameKind, Postgres, Sqlite, StepRecord, Store, StoreError};
-use crate::synchronize::{ReferenceValue, Settings, Task, given, renew, synchronize, synchronize_one};
+use crate::synchronize::{
+    ReferenceValue, Settings, Task, TraceEvent, given, renew, synchronize, synchronize_one,
+};
 
 pub use self::links::{DueDeletion, Link, LinkError};
 
@@ -243,29 +246,51 @@ impl Metadirectory {
         given(self.store.as_mut(), &self.rules, of)
     }
 
-    /// Explains rule by rule what happens to an object of a connector space. Then the object is synchronized
-    /// alone, so that a [preview](Self::preview) reports the changes. `key` is its name, or its anchor with `
-    /// + ` between parts. None if there is no such object.
+    /// Synchronizes an object of a connector space alone, and explains it: each rule that was applied, with its
+    /// result. A [preview](Self::preview) reports the changes and keeps none. `key` is the name of the object, or
+    /// its anchor with ` + ` between parts. None if there is no such object.
     ///
     /// # Errors
     /// When the store fails.
-    pub fn explain(&mut self, agent: usize, key: &str) -> Result<Option<String>, StepError> {
+    pub fn explain(&mut self, agent: usize, key: &str) -> Result<Option<Explanation>, StepError> {
         renew(self.store.as_mut(), &self.rules, &self.names, self.batch_objects)?;
         let Some(object) = self.object(agent, key)? else { return Ok(None) };
-        let store = self.store.as_mut();
-        let (rules, names, agents) = (&self.rules, &self.names, self.agents.as_slice());
-        let mut text = ExplanationInput { store: &mut *store, rules, names, agents }.explain(key, &object)?;
         let settings = Settings {
             batch_objects: self.batch_objects,
             full: true,
             deletes: self.safety.synchronization_deletes,
             now_unix_s: now_unix_s(),
         };
-        let done = synchronize_one(store, rules, names, settings, Task::Synchronize, object)?;
-        for (_, why) in done.failures {
-            text.push_str(&format!("  it cannot be synchronized: {why}\n"));
+        let mut events = Vec::new();
+        let (store, task, before) = (self.store.as_mut(), Task::Synchronize, object.clone());
+        synchronize_one(store, &self.rules, &self.names, settings, task, object, Some(&mut events))?;
+        let targets = events.iter().filter_map(|event| match event {
+            TraceEvent::ReferencesIn { to, .. } => Some(to),
+            _ => None,
+        });
+        let targets: BTreeSet<MvId> = targets.flatten().copied().collect();
+        let targets = self.mv_names(&targets.into_iter().collect::<Vec<_>>())?;
+        Ok(Some(Explained { rules: &self.rules, names: &self.names, targets }.explain(&before, events)))
+    }
+
+    /// Metaverse objects by the names of their objects: the first name of a connector, otherwise the value of
+    /// the first join key, otherwise the number.
+    pub(super) fn mv_names(&mut self, ids: &[MvId]) -> Result<BTreeMap<MvId, String>, StoreError> {
+        let mut names = BTreeMap::new();
+        for object in self.store.mv(ids)? {
+            let connectors = self.store.cs(&object.connectors)?;
+            let mut connected = connectors.iter().filter(|connector| connector.state.is_connected());
+            let named = connected.find(|connector| !connector.dn.is_empty()).map(|named| named.dn.clone());
+            let kind = self.rules.type_of(object.kind).map(|at| &self.rules.types[at]);
+            let key =
+                kind.into_iter().flat_map(|kind| &kind.keys).find_map(|key| match key.parts.as_slice() {
+                    [FlowSource::Direct(attribute)] => object.image.first(*attribute).map(readable),
+                    _ => None,
+                });
+            let name = named.or(key).unwrap_or_else(|| format!("object {}", object.id.0));
+            names.insert(object.id, name);
         }
-        Ok(Some(text))
+        Ok(names)
     }
 
     /// The name of an attribute.

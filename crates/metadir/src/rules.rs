@@ -12,6 +12,7 @@ use crate::index_key::IndexKey;
 use crate::naming::Naming;
 use crate::object::{AgentId, CsObject, PendingAttributes, Phase};
 use crate::schema::Type;
+use crate::secret::{HIDDEN, is_secret};
 use crate::store::{NameKind, Store, StoreError};
 
 /// All rules.
@@ -281,7 +282,10 @@ impl AttributeRules {
             return Err(format!("`{name}` takes one value, not {}", values.len()));
         }
         for value in &mut values {
-            let shown = || format!("`{name}` cannot be {:?}", String::from_utf8_lossy(value));
+            let shown = || match is_secret(name, false) {
+                true => format!("`{name}` cannot be {HIDDEN}"),
+                false => format!("`{name}` cannot be {:?}", String::from_utf8_lossy(value)),
+            };
             match self.kind {
                 Type::Text | Type::Reference => {
                     std::str::from_utf8(value).map_err(|_| format!("{}: not UTF-8", shown()))?;

@@ -420,13 +420,18 @@ fn preview_object(config: Config, what: &[&str], key: &str, is_json: bool) -> Re
     let changes = std::mem::take(&mut *held(&changes));
     if is_json {
         let changes: Vec<_> = changes.iter().map(change_json).collect();
-        document(&json!({ "why": why.lines().collect::<Vec<_>>(), "changes": changes }))?;
+        let lines: Vec<_> = why.text.lines().collect();
+        document(&json!({ "why": lines, "failure": why.failure, "changes": changes }))?;
         return Ok(Exit::Good);
     }
-    output::result(why.trim_end());
-    output::result(match changes.is_empty() {
-        true => "A synchronization would change nothing.",
-        false => "A synchronization would change:",
+    output::result(why.text.trim_end());
+    output::result(&match (&why.failure, changes.is_empty()) {
+        (Some(failure), true) => format!("A synchronization of the object fails: {failure}"),
+        (Some(failure), false) => {
+            format!("A synchronization of the object fails: {failure}\nIt would change other objects:")
+        }
+        (None, true) => "A synchronization would change nothing.".into(),
+        (None, false) => "A synchronization would change:".into(),
     });
     changes.iter().for_each(|change| output::result(&change.to_string()));
     Ok(Exit::Good)

@@ -1,13 +1,14 @@
 //! Previews a run: executes the same steps on a store that keeps nothing, and reports and explains each
 //! change.
 
-mod object;
+mod explanation;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt;
 use std::sync::Arc;
 
-pub(crate) use object::ExplanationInput;
+pub(crate) use explanation::Explained;
+pub use explanation::Explanation;
 
 use crate::agent::{Agent, AgentError, Capabilities, ExportedObject, Import, Refused};
 use crate::config::{Config, JoinPart};
@@ -16,6 +17,7 @@ use crate::index_key::IndexKey;
 use crate::object::{
     AgentId, Change, CsId, CsObject, MvId, MvObject, PendingExport, Phase, Reference, ReferenceChange,
 };
+use crate::secret::readable;
 use crate::store::{
     Gauges, Head, Key, Link, LookupKey, NameKind, Numbers, Population, ReferenceTarget, StepRecord, Store,
     StoreError, Write,
@@ -67,9 +69,6 @@ impl fmt::Display for Difference {
 
 /// The reported attribute name of an object's name.
 const NAME: &str = "(name)";
-
-/// Attributes whose values are secret.
-const SECRET: [&str; 3] = ["userPassword", "unicodePwd", "password"];
 
 /// Receives each change.
 pub type DifferenceSink = Box<dyn FnMut(Difference) + Send>;
@@ -142,7 +141,7 @@ impl Preview {
     fn called(&self, object: &CsObject) -> String {
         let image = object.image().or(object.synchronized.as_ref());
         let parts = self.agents.get(&object.agent).zip(image).map(|(known, image)| {
-            let parts = known.anchor.iter().filter_map(|part| image.first(*part)).map(shown);
+            let parts = known.anchor.iter().filter_map(|part| image.first(*part)).map(readable);
             parts.collect::<Vec<_>>()
         });
         match parts {
@@ -272,7 +271,7 @@ impl Preview {
             (Some(_), Some(_)) => Change::Update,
         };
         let (kind, key) = self.types.get(&of.kind).cloned().unwrap_or_default();
-        let called = key.and_then(|key| of.image.first(key)).map(shown);
+        let called = key.and_then(|key| of.image.first(key)).map(readable);
         let object = called.unwrap_or_else(|| format!("object {}", of.id.0));
         let attributes = match change {
             Change::Delete => Vec::new(),
@@ -304,7 +303,7 @@ impl Preview {
         for new in written {
             let old = before.get(&(new.cs, new.attribute, new.target));
             let was_there = old.is_some_and(|old| old.is_imported);
-            let value = shown(&new.value);
+            let value = readable(&new.value);
             if was_there != new.is_imported {
                 let (gone, come) = imported.entry(new.cs).or_default().entry(new.attribute).or_default();
                 if new.is_imported { come } else { gone }.push(value.clone());
@@ -418,17 +417,8 @@ impl Preview {
     }
 }
 
-/// A value in readable form.
-fn shown(value: &[u8]) -> String {
-    match std::str::from_utf8(value) {
-        Ok(text) => text.escape_debug().to_string(),
-        Err(_) => format!("({} bytes)", value.len()),
-    }
-}
-
 fn shown_of(name: &str, value: &[u8]) -> String {
-    let is_secret = SECRET.iter().any(|secret| secret.eq_ignore_ascii_case(name));
-    if is_secret { "(hidden)".into() } else { shown(value) }
+    crate::secret::shown(name, false, value)
 }
 
 impl Store for Preview {

@@ -9,6 +9,7 @@ mod ahead;
 mod certificates;
 mod counted;
 mod directory;
+mod explain;
 mod export_order;
 mod ldap;
 mod life;
