@@ -1,6 +1,8 @@
 //! A metadirectory: its configuration, its store, and the run steps.
 
 mod links;
+mod search;
+mod show;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -17,12 +19,14 @@ use crate::rules::{FlowSource, Rules, resolve};
 use crate::secret::readable;
 use crate::stage::{StepError, guard, obsolete, stage};
 use crate::statistics::Statistics;
-use crate::store::{Gauges, NameKind, Postgres, Sqlite, StepRecord, Store, StoreError};
+use crate::store::{Activity, Gauges, NameKind, Postgres, Sqlite, StepRecord, Store, StoreError};
 use crate::synchronize::{
     ReferenceValue, Settings, Task, TraceEvent, given, renew, synchronize, synchronize_one,
 };
 
 pub use self::links::{DueDeletion, Link, LinkError};
+pub use self::search::{Condition, Found, SearchEnd, SearchError, SearchScope, SearchSink};
+pub use self::show::{NamedValues, ShownAttribute, ShownCs, ShownExport, ShownMv, ShownObject};
 
 /// An open metadirectory.
 pub struct Metadirectory {
@@ -30,6 +34,8 @@ pub struct Metadirectory {
     rules: Rules,
     names: Names,
     agents: Vec<AgentConfig>,
+    /// The names of the types of the metaverse.
+    types: Vec<String>,
     /// For each agent, the attributes of its system that rules read and no rule writes.
     only_read: Vec<Vec<String>>,
     safety: Safety,
@@ -112,6 +118,19 @@ fn open_store(config: &Config) -> Result<Box<dyn Store>, StoreError> {
     })
 }
 
+/// The store for reading; one that is made or upgraded first is opened as usual.
+fn open_store_to_read(config: &Config) -> Result<Box<dyn Store>, StoreError> {
+    let store: Option<Box<dyn Store>> = match &config.store.database {
+        Database::Sqlite { path, cache_bytes, .. } => {
+            Sqlite::read(path, *cache_bytes)?.map(|store| Box::new(store) as Box<dyn Store>)
+        }
+        Database::Postgres { server, .. } => {
+            Postgres::read(server)?.map(|store| Box::new(store) as Box<dyn Store>)
+        }
+    };
+    store.map_or_else(|| open_store(config), Ok)
+}
+
 fn now_unix_s() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
@@ -124,6 +143,19 @@ impl Metadirectory {
     pub fn open(config: Config) -> Result<Metadirectory, StepError> {
         let interrupt = config.interrupt.clone();
         open_store(&config)
+            .map_err(StepError::from)
+            .and_then(|store| Metadirectory::with(config, store))
+            .map_err(|error| judged(error, &interrupt))
+    }
+
+    /// Opens the metadirectory for reading, also while another process runs steps. All that is read is the state
+    /// after one commit.
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    pub fn read(config: Config) -> Result<Metadirectory, StepError> {
+        let interrupt = config.interrupt.clone();
+        open_store_to_read(&config)
             .map_err(StepError::from)
             .and_then(|store| Metadirectory::with(config, store))
             .map_err(|error| judged(error, &interrupt))
@@ -161,6 +193,7 @@ impl Metadirectory {
         }
         let batch_objects = config.store.commit_objects;
         let agents = config.agents.clone();
+        let types = config.types.iter().map(|kind| kind.name.clone()).collect();
         let only_read = |agent| config.only_read(agent).into_iter().map(String::from).collect();
         let only_read = (0..agents.len()).map(only_read).collect();
         let (safety, interrupt) = (config.safety, config.interrupt.clone());
@@ -176,6 +209,7 @@ impl Metadirectory {
             rules,
             names,
             agents,
+            types,
             only_read,
             safety,
             batch_objects,
@@ -196,7 +230,22 @@ impl Metadirectory {
         progress: &mut dyn FnMut(u64) -> bool,
     ) -> Result<StepRecord, StepError> {
         let (started, begin) = (now_unix_s(), Instant::now());
-        let result = self.run(step, progress);
+        let mut announcer = self.store.announcer().unwrap_or_default();
+        let mut activity = Activity {
+            process: std::process::id(),
+            run: run.into(),
+            agent: self.agents.get(step.agent).map_or_else(String::new, |agent| agent.name.clone()),
+            step: step.kind.name().into(),
+            objects: 0,
+            since_unix_s: started,
+        };
+        announcer.announce(&activity);
+        let result = self.run(step, &mut |done| {
+            activity.objects = done;
+            announcer.progress(&activity);
+            progress(done)
+        });
+        announcer.announce(&Activity { process: std::process::id(), ..Activity::default() });
         let (outcome, text, statistics) = match &result {
             Ok(result) => (result.outcome(), result.reported(), result.statistics.clone()),
             Err(error) => (outcome_of(error), error.to_string(), Statistics::default()),
@@ -236,6 +285,14 @@ impl Metadirectory {
             all.push((config.name.clone(), self.store.gauges(rules.id)?));
         }
         Ok((all, self.store.count_mv()?))
+    }
+
+    /// What the process that runs steps is doing; none if no process does.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn activity(&mut self) -> Result<Option<Activity>, StoreError> {
+        self.store.activity()
     }
 
     /// The references of a metaverse object, with the connector objects that contribute them.

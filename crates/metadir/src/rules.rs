@@ -59,6 +59,8 @@ pub(crate) struct TypeRules {
     pub(crate) attributes: Vec<AttributeRules>,
     /// The join keys: values by which objects are found.
     pub(crate) keys: Vec<KeyRule>,
+    /// Attributes whose values are in the search index, in ascending order.
+    pub(crate) search: Vec<Attribute>,
     /// Agents whose disconnection deletes the object. If empty, the loss of the last connector deletes it.
     pub(crate) deleted_with: Vec<AgentId>,
 }
@@ -399,8 +401,12 @@ pub(crate) fn resolve(config: Config, store: &mut dyn Store, names: &mut Names) 
             });
         }
         places.push(attributes.iter().map(|rules| rules.attribute).collect());
+        let place = |at: &usize| attributes.get(*at).map(|rules: &AttributeRules| rules.attribute);
+        let mut search: Vec<Attribute> = kind.search.iter().filter_map(place).collect();
+        search.sort_unstable();
         attributes.sort_by_key(|rules| rules.attribute);
         types.push(TypeRules {
+            search,
             kind: resolver.store.name(NameKind::Type, &kind.name)?,
             attributes,
             keys: Vec::new(),

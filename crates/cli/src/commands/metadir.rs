@@ -12,13 +12,13 @@ use metadir::config::{Config, Mistake, RunProfile, Step, StepKind, Threshold, wi
 use metadir::metadirectory::{Link, Metadirectory};
 use metadir::preview::{Difference, Place};
 use metadir::stage::StepError;
-use metadir::store::StepRecord;
+use metadir::store::{Activity, StepRecord};
 use model::problem::{Problem, Problems, Warning};
 use report::table::{Cell, Table};
 use report::text::Quantity;
 use serde_json::json;
 
-use super::{metadir_import_mim, metadir_init, scim_server, text};
+use super::{metadir_import_mim, metadir_init, metadir_search, scim_server, text};
 use crate::carry_out::Failure;
 use crate::exit::Exit;
 use crate::output;
@@ -154,6 +154,8 @@ pub(crate) fn arguments(json: impl Fn() -> Arg) -> Command {
                 .arg(config())
                 .arg(json()),
         )
+        .subcommand(metadir_search::search_arguments(config(), json()))
+        .subcommand(metadir_search::show_arguments(config(), json()))
         .subcommand(scim_server::arguments())
 }
 
@@ -173,6 +175,8 @@ pub(crate) fn metadir(matches: &ArgMatches) -> Result<Exit, Failure> {
         Some(("status", matches)) => status(matches),
         Some(("history", matches)) => history(matches),
         Some(("due", matches)) => due(matches),
+        Some(("search", matches)) => metadir_search::search(matches),
+        Some(("show", matches)) => metadir_search::show(matches),
         Some((command @ ("join" | "disconnect" | "release"), matches)) => link(command, matches),
         Some(("scim-server", matches)) => scim_server::run(matches),
         _ => Err(Failure::usage("error: the command is missing: plimsoll metadir --help lists the commands")),
@@ -180,7 +184,7 @@ pub(crate) fn metadir(matches: &ArgMatches) -> Result<Exit, Failure> {
 }
 
 /// Reads a configuration. Paths in it are relative to its folder.
-fn read(path: &str) -> Result<Config, Failure> {
+pub(crate) fn read(path: &str) -> Result<Config, Failure> {
     Ok(read_with_text(path)?.0)
 }
 
@@ -231,6 +235,11 @@ fn check(path: &str) -> Result<Exit, Failure> {
 
 fn open(config: Config) -> Result<Metadirectory, Failure> {
     Metadirectory::open(config).map_err(not_opened)
+}
+
+/// Opens a metadirectory for reading, also while another process runs steps.
+pub(crate) fn open_to_read(config: Config) -> Result<Metadirectory, Failure> {
+    Metadirectory::read(config).map_err(not_opened)
 }
 
 /// The failure of a metadirectory that was not opened.
@@ -534,7 +543,7 @@ fn change_json(change: &Difference) -> serde_json::Value {
 }
 
 /// The place of an agent in the configuration.
-fn place_of(config: &Config, agent: &str) -> Result<usize, Failure> {
+pub(crate) fn place_of(config: &Config, agent: &str) -> Result<usize, Failure> {
     let found = config.agents.iter().position(|config| config.name == agent);
     found.ok_or_else(|| {
         let names = config.agents.iter().map(|agent| agent.name.as_str());
@@ -617,7 +626,7 @@ fn step_json(record: &StepRecord) -> serde_json::Value {
 const DUE_SHOWN: usize = 100_000;
 
 fn due(matches: &ArgMatches) -> Result<Exit, Failure> {
-    let mut directory = open(read(text(matches, "config"))?)?;
+    let mut directory = open_to_read(read(text(matches, "config"))?)?;
     let due = directory.due(DUE_SHOWN).map_err(Failure::failed)?;
     if matches.get_flag("json") {
         let all = due.iter().map(
@@ -656,14 +665,15 @@ fn link(command: &str, matches: &ArgMatches) -> Result<Exit, Failure> {
     Ok(Exit::Good)
 }
 
-fn document(value: &serde_json::Value) -> Result<(), Failure> {
+pub(crate) fn document(value: &serde_json::Value) -> Result<(), Failure> {
     output::json(&serde_json::to_string_pretty(value).map_err(Failure::failed)?);
     Ok(())
 }
 
 fn status(matches: &ArgMatches) -> Result<Exit, Failure> {
-    let mut directory = open(read(text(matches, "config"))?)?;
+    let mut directory = open_to_read(read(text(matches, "config"))?)?;
     let (spaces, objects) = directory.status().map_err(Failure::failed)?;
+    let activity = directory.activity().map_err(Failure::failed)?;
     if matches.get_flag("json") {
         let spaces: Vec<serde_json::Value> = spaces
             .iter()
@@ -687,7 +697,17 @@ fn status(matches: &ArgMatches) -> Result<Exit, Failure> {
                 })
             })
             .collect();
-        document(&json!({ "metaverse_objects": objects, "connector_spaces": spaces }))?;
+        let running = activity.map(|activity| {
+            json!({
+                "process": activity.process,
+                "run": activity.run,
+                "agent": activity.agent,
+                "step": activity.step,
+                "objects": activity.objects,
+                "since_unix_s": activity.since_unix_s,
+            })
+        });
+        document(&json!({ "metaverse_objects": objects, "connector_spaces": spaces, "running": running }))?;
         return Ok(Exit::Good);
     }
     let heads = [
@@ -725,6 +745,9 @@ fn status(matches: &ArgMatches) -> Result<Exit, Failure> {
             ));
         }
     }
+    if let Some(activity) = activity {
+        lines.push(running(&activity));
+    }
     output::result(&format!(
         "{}\n{} in the metaverse",
         lines.join("\n"),
@@ -733,8 +756,21 @@ fn status(matches: &ArgMatches) -> Result<Exit, Failure> {
     Ok(Exit::Good)
 }
 
+/// What the process that holds the store is doing.
+fn running(activity: &Activity) -> String {
+    let Activity { process, run, agent, step, objects, since_unix_s } = activity;
+    if step.is_empty() {
+        return format!("process {process} uses the metadirectory");
+    }
+    let since = report::text::date(since_unix_s.saturating_mul(1_000_000_000));
+    let objects = model::quantity::thousands(*objects as f64);
+    let title = format!("{agent} {step}");
+    let run = if *run == title { String::new() } else { format!("{run}: ") };
+    format!("running: {run}{title}, {objects} objects, since {since}, process {process}")
+}
+
 fn history(matches: &ArgMatches) -> Result<Exit, Failure> {
-    let mut directory = open(read(text(matches, "config"))?)?;
+    let mut directory = open_to_read(read(text(matches, "config"))?)?;
     let most = matches.get_one::<u64>("most").copied().unwrap_or(20);
     let records = directory.history(most as usize).map_err(Failure::failed)?;
     if matches.get_flag("json") {

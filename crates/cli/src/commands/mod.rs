@@ -11,6 +11,7 @@ pub(crate) mod manual;
 pub(crate) mod metadir;
 pub(crate) mod metadir_import_mim;
 pub(crate) mod metadir_init;
+pub(crate) mod metadir_search;
 mod other_tool;
 pub(crate) mod record;
 pub(crate) mod restore;

@@ -18,6 +18,7 @@ mod left_files;
 mod metadir;
 mod metadir_full_disk;
 mod metadir_hostile;
+mod metadir_search;
 mod mistakes;
 mod page;
 mod planted;

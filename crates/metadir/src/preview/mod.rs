@@ -392,6 +392,8 @@ impl Preview {
                 | Write::Failure { .. }
                 | Write::NewKey(..)
                 | Write::DeletedKey(..)
+                | Write::NewSearch(..)
+                | Write::DeletedSearch(..)
                 | Write::JoinKeys { .. }
                 | Write::DeleteAt { .. }
                 | Write::Unnamed(_)
@@ -467,6 +469,28 @@ impl Store for Preview {
 
     fn mv(&mut self, ids: &[MvId]) -> Result<Vec<MvObject>, StoreError> {
         self.inner.mv(ids)
+    }
+
+    fn mv_after(&mut self, after: MvId, most: usize) -> Result<Vec<MvObject>, StoreError> {
+        self.inner.mv_after(after, most)
+    }
+
+    fn search(
+        &mut self,
+        attribute: Attribute,
+        after: (&[u8], MvId),
+        before: &[u8],
+        most: usize,
+    ) -> Result<Vec<(Vec<u8>, MvId)>, StoreError> {
+        self.inner.search(attribute, after, before, most)
+    }
+
+    fn clear_search(&mut self) -> Result<(), StoreError> {
+        self.inner.clear_search()
+    }
+
+    fn failure(&mut self, id: CsId) -> Result<Option<String>, StoreError> {
+        self.inner.failure(id)
     }
 
     fn mv_with(&mut self, keys: &[Key]) -> Result<Vec<Vec<MvId>>, StoreError> {

@@ -7,7 +7,7 @@ use crate::hologram::{Attribute, Hologram};
 use crate::index_key::IndexKey;
 use crate::object::AgentId;
 use crate::secret::{HIDDEN, is_secret};
-use crate::store::{Key, value_key};
+use crate::store::{Key, SearchKey, search_value, value_key};
 
 /// Values that identify metaverse objects.
 #[derive(Debug)]
@@ -168,7 +168,32 @@ impl TypeRules {
     }
 }
 
+impl TypeRules {
+    /// The search keys of an image.
+    pub(crate) fn search_keys(&self, image: &Hologram) -> Vec<SearchKey> {
+        let mut keys: Vec<SearchKey> = Vec::new();
+        for attribute in &self.search {
+            for value in image.get(*attribute).iter().flat_map(|values| values.iter()) {
+                let key = (*attribute, search_value(value));
+                if !keys.contains(&key) {
+                    keys.push(key);
+                }
+            }
+        }
+        keys
+    }
+}
+
 impl Rules {
+    /// A text that differs if objects have other search keys; empty if there are none.
+    pub(crate) fn search_text(&self, names: &Names) -> String {
+        let of_type = |kind: &TypeRules| {
+            let attributes: Vec<&str> = kind.search.iter().map(|of| names.name(*of)).collect();
+            (!attributes.is_empty()).then(|| format!("{} {}\n", kind.kind, attributes.join(" ")))
+        };
+        self.types.iter().filter_map(of_type).collect()
+    }
+
     /// The index of the inbound rules with join rules by which metaverse objects find an object of a connector space. None
     /// if the filter excludes it, no rules accept it, or an expression fails.
     pub(crate) fn correlation(&self, agent: AgentId, image: &Hologram) -> Option<usize> {

@@ -30,19 +30,17 @@ use super::row::{
 };
 use super::standing::{PAGES_AT_ONCE, Pages, page_of, pages_for};
 use super::{
-    Gauges, Head, Key, Link, LookupKey, NameKind, Numbers, Population, ReferenceTarget, StepRecord, Store,
-    StoreError, Write,
+    Activity, Announcer, Gauges, Head, Key, Link, LookupKey, NameKind, Numbers, Population, ReferenceTarget,
+    SearchKey, StepRecord, Store, StoreError, Write, activity,
 };
 use crate::config::Durability;
-use crate::hologram::Hash;
+use crate::hologram::{Attribute, Hash};
 use crate::index_key::IndexKey;
 use crate::object::{AgentId, CsId, CsObject, MvId, MvObject, Reference};
 use crate::postgresql::{Client, Grace};
 
 /// The format of the tables.
-const FORMAT: i64 = 4;
-/// The oldest format that is upgraded.
-const UPGRADED: i64 = 3;
+const FORMAT: i64 = 5;
 /// Number of bytes that are sent at a time.
 const PIECE_BYTES: usize = 1 << 16;
 
@@ -63,6 +61,10 @@ pub struct Postgres {
     in_transaction: bool,
     /// Whether the temporary tables have rows of this transaction.
     is_batch_used: bool,
+    /// How another connection is made.
+    server: Server,
+    /// Of a reader: the numbers of names that the store does not have.
+    unknown: Option<HashMap<(i16, String), u32>>,
 }
 
 impl Postgres {
@@ -72,6 +74,42 @@ impl Postgres {
     /// When the server cannot be reached or reports an error, the store has a newer format, or another
     /// process uses it.
     pub fn open(server: &Server, durability: Durability) -> Result<Postgres, StoreError> {
+        let mut store = Postgres::connect(server, durability)?;
+        // A killed process may hold the lock for a moment; `lock_timeout` limits the wait.
+        store.client.execute("SELECT pg_advisory_lock($1)", &[&store.lock])?;
+        store.make(&server.schema)?;
+        store.client.batch_execute(BATCH)?;
+        Ok(store)
+    }
+
+    /// Opens the store for reading, also while another process writes. All that is read is the state after one
+    /// commit. None if there is no store of the current format: [`Self::open`] makes or upgrades it.
+    ///
+    /// # Errors
+    /// When the server cannot be reached or reports an error.
+    pub fn read(server: &Server) -> Result<Option<Postgres>, StoreError> {
+        let mut store = Postgres::connect(server, Durability::Off)?;
+        store.unknown = Some(HashMap::new());
+        let is_made = "SELECT to_regclass(quote_ident($1) || '.meta') IS NOT NULL";
+        if !store.client.query_one(is_made, &[&server.schema])?.get::<_, bool>(0) {
+            return Ok(None);
+        }
+        store.client.batch_execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")?;
+        let mut format = None;
+        for row in store.client.query("SELECT name, value FROM meta", &[])? {
+            let (name, value): (String, i64) = (row.try_get(0)?, row.try_get(1)?);
+            match name.as_str() {
+                "format" => format = Some(value),
+                "next_id" => store.ids = Numbers::from(value),
+                "mv_count" => store.mv_count = value,
+                _ => {}
+            }
+        }
+        Ok((format == Some(FORMAT)).then_some(store))
+    }
+
+    /// A connection with its settings.
+    fn connect(server: &Server, durability: Durability) -> Result<Postgres, StoreError> {
         let client = server.connect(std::env::var("PGPASSWORD").ok(), Grace::Operation)?;
         let lock = Hash::of(server.schema.as_bytes()).0;
         let mut store = Postgres {
@@ -87,6 +125,8 @@ impl Postgres {
             kept_mv_count: 0,
             in_transaction: false,
             is_batch_used: false,
+            server: server.clone(),
+            unknown: None,
         };
         // Full durability uses the server's own setting, including standbys; everything else is asynchronous.
         let synchronous = match durability {
@@ -101,10 +141,6 @@ impl Postgres {
                 "create one with createdb --encoding=UTF8 --template=template0, and name it in `postgres`";
             return Err(StoreError::Server { what, help });
         }
-        // A killed process may hold the lock for a moment; `lock_timeout` limits the wait.
-        store.client.execute("SELECT pg_advisory_lock($1)", &[&store.lock])?;
-        store.make(&server.schema)?;
-        store.client.batch_execute(BATCH)?;
         Ok(store)
     }
 
@@ -125,9 +161,12 @@ impl Postgres {
             };
             match value("format", &mut self.client)? {
                 Some(FORMAT) => {}
-                Some(UPGRADED) => self.client.batch_execute(&format!(
-                    "BEGIN; {JOIN_KEYS} UPDATE meta SET value = {FORMAT} WHERE name = 'format'; COMMIT"
-                ))?,
+                Some(format @ (3 | 4)) => {
+                    let keys = if format == 3 { JOIN_KEYS } else { "" };
+                    self.client.batch_execute(&format!(
+                        "BEGIN; {keys} {SEARCH} UPDATE meta SET value = {FORMAT} WHERE name = 'format'; COMMIT"
+                    ))?;
+                }
                 Some(older) if older < FORMAT => return Err(StoreError::Older(older)),
                 other => return Err(StoreError::Newer(other.unwrap_or_default())),
             }
@@ -139,9 +178,15 @@ impl Postgres {
         }
         // One transaction: all or nothing.
         self.client.batch_execute(&format!(
-            "BEGIN; {made} {SCHEMA} {JOIN_KEYS} INSERT INTO meta (name, value) VALUES ('format', {FORMAT}); COMMIT"
+            "BEGIN; {made} {SCHEMA} {JOIN_KEYS} {SEARCH} INSERT INTO meta (name, value) VALUES ('format', {FORMAT}); COMMIT"
         ))?;
         Ok(())
+    }
+
+    /// Stores what this process is doing, at once. An error has no effect.
+    pub(super) fn keep_activity(&mut self, text: &str) {
+        let keep = "INSERT INTO note (name, text) VALUES ('activity', $1) ON CONFLICT (name) DO UPDATE SET text = $1";
+        let _ = self.execute(keep, &[&text]);
     }
 
     fn begin(&mut self) -> Result<(), StoreError> {
@@ -287,6 +332,10 @@ impl Postgres {
             self.client
                 .batch_execute("DELETE FROM batch_cs; DELETE FROM batch_image; DELETE FROM batch_before; DELETE FROM batch_mv")?;
         }
+        if !round.deleted_search.is_empty() {
+            let (attributes, values, mvs) = search_columns(&round.deleted_search);
+            self.execute(DELETE_SEARCH, &[&attributes, &values, &mvs])?;
+        }
         if !round.deleted_keys.is_empty() {
             let (rules, hashes, mvs) = columns(&round.deleted_keys);
             self.execute(DELETE_KEYS, &[&rules, &hashes, &mvs])?;
@@ -349,6 +398,10 @@ impl Postgres {
         self.copy(COPY_NEW_CS, &round.new_cs, |fields, object| fields.cs(object))?;
         self.copy(COPY_NEW_MV, &round.new_mv, |fields, object| fields.mv(object))?;
         self.mv_count += round.new_mv.len() as i64;
+        if !round.new_search.is_empty() {
+            let (attributes, values, mvs) = search_columns(&round.new_search);
+            self.execute(ADD_SEARCH, &[&attributes, &values, &mvs])?;
+        }
         if !round.new_keys.is_empty() {
             let (rules, hashes, mvs) = columns(&round.new_keys);
             self.execute(ADD_KEYS, &[&rules, &hashes, &mvs])?;
@@ -411,6 +464,9 @@ impl Drop for Postgres {
     /// Releases the lock now: the server notices the end of a connection only later.
     fn drop(&mut self) {
         let _ = self.roll_back();
+        if self.unknown.is_some() {
+            return;
+        }
         let _ = self.client.execute("SELECT pg_advisory_unlock($1)", &[&self.lock]);
     }
 }
@@ -419,6 +475,12 @@ fn columns(keys: &[(Key, MvId)]) -> (Vec<i32>, Vec<&[u8]>, Vec<i64>) {
     let rules = keys.iter().map(|((rule, _), _)| *rule as i32).collect();
     let hashes = keys.iter().map(|((_, hash), _)| hash.as_bytes()).collect();
     (rules, hashes, keys.iter().map(|(_, mv)| mv.0).collect())
+}
+
+fn search_columns<'a>(keys: &[(&'a SearchKey, MvId)]) -> (Vec<i32>, Vec<&'a [u8]>, Vec<i64>) {
+    let attributes = keys.iter().map(|((attribute, _), _)| attribute.0 as i32).collect();
+    let values = keys.iter().map(|((_, value), _)| value.as_slice()).collect();
+    (attributes, values, keys.iter().map(|(_, mv)| mv.0).collect())
 }
 
 fn pages(rows: &[Row]) -> Result<Vec<(i64, Vec<u8>)>, StoreError> {
@@ -439,6 +501,11 @@ fn cs_row(row: &Row) -> Result<CsRow, StoreError> {
     })
 }
 
+fn mv_row(row: &Row) -> Result<MvObject, StoreError> {
+    let kind: i32 = row.try_get(1)?;
+    mv_object(row.try_get(0)?, kind as u32, row.try_get(2)?, row.try_get(3)?, row.try_get(4)?)
+}
+
 /// The index in the request that a row belongs to, from 1 in the result.
 fn place(row: &Row, count: usize) -> Result<Option<usize>, StoreError> {
     let number: i64 = row.try_get(0)?;
@@ -450,9 +517,14 @@ impl Store for Postgres {
         let kind = kind as i16;
         let known =
             self.query("SELECT id FROM name WHERE kind = $1::smallint AND text = $2", &[&kind, &name])?;
-        let id: i32 = match known.first() {
-            Some(row) => row.try_get(0)?,
-            None => {
+        let id: i32 = match (known.first(), &mut self.unknown) {
+            (Some(row), _) => row.try_get(0)?,
+            (None, Some(unknown)) => {
+                // A reader assigns numbers that no object has.
+                let number = i32::MAX as u32 - unknown.len() as u32;
+                return Ok(*unknown.entry((kind, name.into())).or_insert(number));
+            }
+            (None, None) => {
                 self.begin()?;
                 let made = "INSERT INTO name (kind, id, text) \
                     SELECT $1::smallint, coalesce(max(id), 0) + 1, $2 FROM name WHERE kind = $1::smallint RETURNING id";
@@ -553,12 +625,7 @@ impl Store for Postgres {
         }
         let ids: Vec<i64> = ids.iter().map(|id| id.0).collect();
         let rows = self.query(MV_BY_ID, &[&ids])?;
-        rows.iter()
-            .map(|row| {
-                let kind: i32 = row.try_get(1)?;
-                mv_object(row.try_get(0)?, kind as u32, row.try_get(2)?, row.try_get(3)?, row.try_get(4)?)
-            })
-            .collect()
+        rows.iter().map(mv_row).collect()
     }
 
     fn mv_with(&mut self, keys: &[Key]) -> Result<Vec<Vec<MvId>>, StoreError> {
@@ -567,6 +634,34 @@ impl Store for Postgres {
 
     fn cs_with(&mut self, keys: &[Key]) -> Result<Vec<Vec<CsId>>, StoreError> {
         self.with_keys(CS_BY_KEY, HIGHEST_JOIN_KEY, keys, CsId)
+    }
+
+    fn mv_after(&mut self, after: MvId, most: usize) -> Result<Vec<MvObject>, StoreError> {
+        let rows = self.query(MV_AFTER, &[&after.0, &(most as i64)])?;
+        rows.iter().map(mv_row).collect()
+    }
+
+    fn search(
+        &mut self,
+        attribute: Attribute,
+        after: (&[u8], MvId),
+        before: &[u8],
+        most: usize,
+    ) -> Result<Vec<(Vec<u8>, MvId)>, StoreError> {
+        let (value, mv) = after;
+        let rows =
+            self.query(SEARCH_KEYS, &[&(attribute.0 as i32), &value, &mv.0, &before, &(most as i64)])?;
+        rows.iter().map(|row| Ok((row.try_get(0)?, MvId(row.try_get(1)?)))).collect()
+    }
+
+    fn clear_search(&mut self) -> Result<(), StoreError> {
+        self.begin()?;
+        self.execute("DELETE FROM mv_search", &[])
+    }
+
+    fn failure(&mut self, id: CsId) -> Result<Option<String>, StoreError> {
+        let rows = self.query("SELECT text FROM failure WHERE cs = $1", &[&id.0])?;
+        Ok(rows.first().map(|row| row.try_get(0)).transpose()?)
     }
 
     fn deletions(&mut self, until_unix_s: u64, most: usize) -> Result<Vec<(CsId, u64)>, StoreError> {
@@ -775,6 +870,30 @@ impl Store for Postgres {
             true
         })?;
         Ok(gauges)
+    }
+
+    fn announcer(&mut self) -> Result<Announcer, StoreError> {
+        // A connection of its own: the other one is in a transaction.
+        let mut store = Postgres::connect(&self.server, Durability::Off)?;
+        // Dropping it must not release the lock.
+        store.unknown = Some(HashMap::new());
+        Ok(Announcer::to_server(store))
+    }
+
+    fn activity(&mut self) -> Result<Option<Activity>, StoreError> {
+        let mut of_server = Postgres::connect(&self.server, Durability::Off)?;
+        of_server.unknown = Some(HashMap::new());
+        let free: bool = of_server
+            .client
+            .query_one("SELECT pg_try_advisory_lock_shared($1)", &[&self.lock])?
+            .try_get(0)?;
+        if free {
+            of_server.client.execute("SELECT pg_advisory_unlock_shared($1)", &[&self.lock])?;
+            return Ok(None);
+        }
+        let rows = of_server.client.query("SELECT text FROM note WHERE name = 'activity'", &[])?;
+        let text: String = rows.first().map(|row| row.try_get(0)).transpose()?.unwrap_or_default();
+        Ok(Some(activity::of_text(&text)))
     }
 
     fn commit(&mut self) -> Result<(), StoreError> {

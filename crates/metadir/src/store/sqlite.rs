@@ -3,11 +3,13 @@
 mod write;
 
 use std::collections::HashMap;
-use std::path::Path;
+use std::fs::File;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ToSql, ToSqlOutput, ValueRef};
-use rusqlite::{Connection, OptionalExtension, Row, params};
+use rusqlite::{Connection, OpenFlags, OptionalExtension, Row, params};
 
 use self::write::*;
 use super::row::{
@@ -16,18 +18,16 @@ use super::row::{
 };
 use super::standing::{Effect, PAGES_AT_ONCE, Pages, page_of, pages_for};
 use super::{
-    Gauges, Head, Key, Link, LookupKey, NameKind, Numbers, Population, ReferenceTarget, StepRecord, Store,
-    StoreError, Write,
+    Activity, Announcer, Gauges, Head, Key, Link, LookupKey, NameKind, Numbers, Population, ReferenceTarget,
+    StepRecord, Store, StoreError, Write, activity,
 };
 use crate::config::Durability;
-use crate::hologram::{Hash, Hologram};
+use crate::hologram::{Attribute, Hash, Hologram};
 use crate::index_key::IndexKey;
 use crate::object::{AgentId, CsId, CsObject, MvId, MvObject, PendingImport, Reference};
 
 /// The format of the file.
-const FORMAT: i64 = 4;
-/// The oldest format that is upgraded.
-const UPGRADED: i64 = 3;
+const FORMAT: i64 = 5;
 /// The page size of the file, bytes.
 const PAGE_BYTES: i64 = 8192;
 /// The size of the write-ahead log at which it is checkpointed, bytes.
@@ -92,6 +92,11 @@ CREATE TABLE deletion (cs INTEGER PRIMARY KEY, at_unix_s INTEGER NOT NULL);
 CREATE INDEX deletion_at ON deletion (at_unix_s, cs);
 ";
 
+/// What format 5 has in addition to format 4.
+const SEARCH: &str = "
+CREATE TABLE mv_search (attribute INTEGER, value BLOB, mv INTEGER, PRIMARY KEY (attribute, value, mv)) WITHOUT ROWID;
+";
+
 const CS_COLUMNS: &str = "id, anchor, dn, name, image, export";
 
 /// A store in a file.
@@ -103,7 +108,16 @@ pub struct Sqlite {
     /// Number of metaverse objects.
     mv_count: i64,
     in_transaction: bool,
+    /// The locked file that excludes other writers; none for a reader, or in memory.
+    lock: Option<File>,
+    /// The path, if the store is in a file.
+    path: Option<PathBuf>,
+    /// Of a reader: the numbers of names that the store does not have.
+    unknown: Option<HashMap<(i64, String), u32>>,
 }
+
+/// How long a statement waits while another process recovers the log or closes the store.
+const BUSY_WAIT: Duration = Duration::from_secs(2);
 
 impl Sqlite {
     /// Opens the store in a file. The file is created if it does not exist, and only its owner can access it.
@@ -114,7 +128,56 @@ impl Sqlite {
     pub fn open(path: &Path, durability: Durability, cache_bytes: u64) -> Result<Sqlite, StoreError> {
         // SQLite would create it with the process's umask; the log files get the mode of the database file.
         let path = files::private::file(path).map_err(StoreError::File)?;
-        Sqlite::with(Connection::open(path)?, durability, cache_bytes)
+        let lock = activity::lock(&path)?;
+        let connection = Connection::open(&path)?;
+        connection.busy_timeout(BUSY_WAIT)?;
+        let store = Sqlite::with(connection, durability, cache_bytes)?;
+        Ok(Sqlite { lock: Some(lock), path: Some(path), ..store })
+    }
+
+    /// Opens the store in a file for reading, also while another process writes. All that is read is the state
+    /// after one commit. None if there is no store of the current format: [`Self::open`] makes or upgrades it.
+    ///
+    /// # Errors
+    /// When the file cannot be opened.
+    pub fn read(path: &Path, cache_bytes: u64) -> Result<Option<Sqlite>, StoreError> {
+        if !path.exists() {
+            return Ok(None);
+        }
+        let path = files::private::file(path).map_err(StoreError::File)?;
+        // SQLite writes the index of the log also for readers.
+        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let connection = Connection::open_with_flags(&path, flags)?;
+        connection.busy_timeout(BUSY_WAIT)?;
+        connection.pragma_update(None, "query_only", true)?;
+        connection.set_prepared_statement_cache_capacity(STATEMENTS);
+        connection.pragma_update(None, "cache_size", -((cache_bytes / 1024) as i64))?;
+        let format: i64 =
+            connection.pragma_query_value(None, "user_version", |row| row.get(0)).map_err(busy)?;
+        if format != FORMAT {
+            return Ok(None);
+        }
+        connection.execute_batch("BEGIN")?;
+        let mut store = Sqlite::of(connection)?;
+        (store.path, store.unknown) = (Some(path), Some(HashMap::new()));
+        Ok(Some(store))
+    }
+
+    /// A store with tables.
+    fn of(connection: Connection) -> Result<Sqlite, StoreError> {
+        let mut store = Sqlite {
+            connection,
+            standing: Pages::default(),
+            ids: Numbers::from(1),
+            mv_count: 0,
+            in_transaction: false,
+            lock: None,
+            path: None,
+            unknown: None,
+        };
+        store.ids = Numbers::from(store.meta("next_id")?.unwrap_or(1));
+        store.mv_count = store.meta("mv_count")?.unwrap_or(0);
+        Ok(store)
     }
 
     /// Opens a store in memory, for tests.
@@ -134,7 +197,6 @@ impl Sqlite {
         connection.set_prepared_statement_cache_capacity(STATEMENTS);
         // For a new file: with large pages, a batch touches and writes fewer of them.
         connection.pragma_update(None, "page_size", PAGE_BYTES)?;
-        connection.pragma_update(None, "locking_mode", "EXCLUSIVE")?;
         connection.pragma_update(None, "journal_mode", "WAL").map_err(busy)?;
         connection.pragma_update(None, "synchronous", synchronous)?;
         // A page that several batches change is written to the file once.
@@ -144,30 +206,20 @@ impl Sqlite {
         match format {
             0 => {
                 connection.execute_batch(&format!(
-                    "BEGIN IMMEDIATE; {SCHEMA} {JOIN_KEYS} PRAGMA user_version = {FORMAT}; COMMIT;"
+                    "BEGIN IMMEDIATE; {SCHEMA} {JOIN_KEYS} {SEARCH} PRAGMA user_version = {FORMAT}; COMMIT;"
                 ))?;
             }
             FORMAT => {}
-            UPGRADED => {
-                let upgrade = format!("BEGIN IMMEDIATE; {JOIN_KEYS} PRAGMA user_version = {FORMAT}; COMMIT;");
+            3 | 4 => {
+                let keys = if format == 3 { JOIN_KEYS } else { "" };
+                let upgrade =
+                    format!("BEGIN IMMEDIATE; {keys} {SEARCH} PRAGMA user_version = {FORMAT}; COMMIT;");
                 connection.execute_batch(&upgrade).map_err(busy)?;
             }
             older if older < FORMAT => return Err(StoreError::Older(older)),
             newer => return Err(StoreError::Newer(newer)),
         }
-        let mut store = Sqlite {
-            connection,
-            standing: Pages::default(),
-            ids: Numbers::from(1),
-            mv_count: 0,
-            in_transaction: false,
-        };
-        store.ids = Numbers::from(store.meta("next_id")?.unwrap_or(1));
-        store.mv_count = store.meta("mv_count")?.unwrap_or(0);
-        // Takes the lock, so that a second process fails immediately.
-        store.begin()?;
-        store.commit()?;
-        Ok(store)
+        Sqlite::of(connection)
     }
 
     fn begin(&mut self) -> Result<(), StoreError> {
@@ -383,6 +435,11 @@ impl Store for Sqlite {
         if let Some(id) = found {
             return Ok(id);
         }
+        if let Some(unknown) = &mut self.unknown {
+            // A reader assigns numbers that no object has.
+            let number = u32::MAX - unknown.len() as u32;
+            return Ok(*unknown.entry((kind as i64, name.into())).or_insert(number));
+        }
         self.begin()?;
         let made = "INSERT INTO name (kind, id, text) SELECT ?1, coalesce(max(id), 0) + 1, ?2 FROM name WHERE kind = ?1 \
                     RETURNING id";
@@ -497,6 +554,50 @@ impl Store for Sqlite {
             keys,
             CsId,
         )
+    }
+
+    fn mv_after(&mut self, after: MvId, most: usize) -> Result<Vec<MvObject>, StoreError> {
+        let mut statement = self.connection.prepare_cached(
+            "SELECT id, kind, image, lineage, connectors FROM mv WHERE id > ?1 ORDER BY id LIMIT ?2",
+        )?;
+        let mut rows = statement.query(params![after.0, most as i64])?;
+        let mut objects = Vec::new();
+        while let Some(row) = rows.next()? {
+            let blob = |at| -> Result<&[u8], StoreError> {
+                Ok(row.get_ref(at)?.as_blob().map_err(rusqlite::Error::from)?)
+            };
+            objects.push(mv_object(row.get(0)?, row.get(1)?, blob(2)?, blob(3)?, blob(4)?)?);
+        }
+        Ok(objects)
+    }
+
+    fn search(
+        &mut self,
+        attribute: Attribute,
+        after: (&[u8], MvId),
+        before: &[u8],
+        most: usize,
+    ) -> Result<Vec<(Vec<u8>, MvId)>, StoreError> {
+        let mut statement = self.connection.prepare_cached(
+            "SELECT value, mv FROM mv_search WHERE attribute = ?1 AND (value, mv) > (?2, ?3) AND value < ?4 \
+             ORDER BY value, mv LIMIT ?5",
+        )?;
+        let (value, mv) = after;
+        let rows = statement.query_map(params![attribute.0, value, mv.0, before, most as i64], |row| {
+            Ok((row.get(0)?, MvId(row.get(1)?)))
+        })?;
+        Ok(rows.collect::<Result<_, _>>()?)
+    }
+
+    fn clear_search(&mut self) -> Result<(), StoreError> {
+        self.begin()?;
+        self.connection.execute("DELETE FROM mv_search", [])?;
+        Ok(())
+    }
+
+    fn failure(&mut self, id: CsId) -> Result<Option<String>, StoreError> {
+        let kept = "SELECT text FROM failure WHERE cs = ?1";
+        Ok(self.connection.query_row(kept, [id.0], |row| row.get(0)).optional()?)
     }
 
     fn deletions(&mut self, until_unix_s: u64, most: usize) -> Result<Vec<(CsId, u64)>, StoreError> {
@@ -714,6 +815,20 @@ impl Store for Sqlite {
                     self.mv_count -= deleted as i64;
                 }
                 Write::NewKey(key, mv) => statements.new_key(key, *mv)?,
+                Write::NewSearch((attribute, value), mv) => {
+                    connection
+                        .prepare_cached(
+                            "INSERT OR IGNORE INTO mv_search (attribute, value, mv) VALUES (?1, ?2, ?3)",
+                        )?
+                        .execute(params![attribute.0, value, mv.0])?;
+                }
+                Write::DeletedSearch((attribute, value), mv) => {
+                    connection
+                        .prepare_cached(
+                            "DELETE FROM mv_search WHERE attribute = ?1 AND value = ?2 AND mv = ?3",
+                        )?
+                        .execute(params![attribute.0, value, mv.0])?;
+                }
                 Write::DeletedKey((rule, hash), mv) => {
                     connection
                         .prepare_cached("DELETE FROM mv_key WHERE rule = ?1 AND hash = ?2 AND mv = ?3")?
@@ -799,6 +914,15 @@ impl Store for Sqlite {
             true
         })?;
         Ok(gauges)
+    }
+
+    fn announcer(&mut self) -> Result<Announcer, StoreError> {
+        let lock = self.lock.as_ref().map(File::try_clone).transpose().map_err(StoreError::File)?;
+        Ok(Announcer::to_file(lock))
+    }
+
+    fn activity(&mut self) -> Result<Option<Activity>, StoreError> {
+        Ok(self.path.as_deref().filter(|_| self.lock.is_none()).and_then(activity::of_file))
     }
 
     fn commit(&mut self) -> Result<(), StoreError> {

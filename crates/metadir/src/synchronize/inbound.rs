@@ -266,8 +266,21 @@ impl Work<'_> {
             })
     }
 
-    /// Updates the join keys of an object.
+    /// Updates the search keys of an object.
+    fn renew_search(&mut self, id: MvId, kind: &TypeRules, old: &Hologram, new: &Hologram) {
+        if kind.search.is_empty() {
+            return;
+        }
+        let (before, after) = (kind.search_keys(old), kind.search_keys(new));
+        let lost = before.iter().filter(|key| !after.contains(key));
+        self.writes.extend(lost.map(|key| Write::DeletedSearch(key.clone(), id)));
+        let won = after.into_iter().filter(|key| !before.contains(key));
+        self.writes.extend(won.map(|key| Write::NewSearch(key, id)));
+    }
+
+    /// Updates the join keys and search keys of an object.
     pub(super) fn rekey(&mut self, id: MvId, kind: &TypeRules, old: &Hologram, new: &Hologram) {
+        self.renew_search(id, kind, old, new);
         let (before, after) = (kind.keys(old), kind.keys(new));
         let lost = before.iter().filter(|key| !after.contains(key)).map(|key| (*key, false));
         let won = after.iter().filter(|key| !before.contains(key)).map(|key| (*key, true));

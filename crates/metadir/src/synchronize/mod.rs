@@ -25,7 +25,7 @@ mod trace;
 mod work;
 
 use self::exchange::{Known, Loaded, LocalStore};
-pub(crate) use self::index::renew;
+pub(crate) use self::index::{is_indexed, renew};
 pub(crate) use self::lifecycle::called;
 pub(crate) use self::manual::Task;
 pub use self::references::ReferenceValue;
