@@ -7,6 +7,7 @@
 //! the directory grows.
 
 mod copy;
+mod read;
 mod round;
 mod server;
 mod sql;
@@ -31,7 +32,7 @@ use super::row::{
 use super::standing::{PAGES_AT_ONCE, Pages, page_of, pages_for};
 use super::{
     Activity, Announcer, Gauges, Head, Key, Link, LookupKey, NameKind, Numbers, Population, ReferenceTarget,
-    SearchKey, StepRecord, Store, StoreError, Write, activity,
+    SearchKey, StepRecord, Store, StoreError, Write,
 };
 use crate::config::Durability;
 use crate::hologram::{Attribute, Hash};
@@ -80,32 +81,6 @@ impl Postgres {
         store.make(&server.schema)?;
         store.client.batch_execute(BATCH)?;
         Ok(store)
-    }
-
-    /// Opens the store for reading, also while another process writes. All that is read is the state after one
-    /// commit. None if there is no store of the current format: [`Self::open`] makes or upgrades it.
-    ///
-    /// # Errors
-    /// When the server cannot be reached or reports an error.
-    pub fn read(server: &Server) -> Result<Option<Postgres>, StoreError> {
-        let mut store = Postgres::connect(server, Durability::Off)?;
-        store.unknown = Some(HashMap::new());
-        let is_made = "SELECT to_regclass(quote_ident($1) || '.meta') IS NOT NULL";
-        if !store.client.query_one(is_made, &[&server.schema])?.get::<_, bool>(0) {
-            return Ok(None);
-        }
-        store.client.batch_execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")?;
-        let mut format = None;
-        for row in store.client.query("SELECT name, value FROM meta", &[])? {
-            let (name, value): (String, i64) = (row.try_get(0)?, row.try_get(1)?);
-            match name.as_str() {
-                "format" => format = Some(value),
-                "next_id" => store.ids = Numbers::from(value),
-                "mv_count" => store.mv_count = value,
-                _ => {}
-            }
-        }
-        Ok((format == Some(FORMAT)).then_some(store))
     }
 
     /// A connection with its settings.
@@ -181,12 +156,6 @@ impl Postgres {
             "BEGIN; {made} {SCHEMA} {JOIN_KEYS} {SEARCH} INSERT INTO meta (name, value) VALUES ('format', {FORMAT}); COMMIT"
         ))?;
         Ok(())
-    }
-
-    /// Stores what this process is doing, at once. An error has no effect.
-    pub(super) fn keep_activity(&mut self, text: &str) {
-        let keep = "INSERT INTO note (name, text) VALUES ('activity', $1) ON CONFLICT (name) DO UPDATE SET text = $1";
-        let _ = self.execute(keep, &[&text]);
     }
 
     fn begin(&mut self) -> Result<(), StoreError> {
@@ -881,19 +850,7 @@ impl Store for Postgres {
     }
 
     fn activity(&mut self) -> Result<Option<Activity>, StoreError> {
-        let mut of_server = Postgres::connect(&self.server, Durability::Off)?;
-        of_server.unknown = Some(HashMap::new());
-        let free: bool = of_server
-            .client
-            .query_one("SELECT pg_try_advisory_lock_shared($1)", &[&self.lock])?
-            .try_get(0)?;
-        if free {
-            of_server.client.execute("SELECT pg_advisory_unlock_shared($1)", &[&self.lock])?;
-            return Ok(None);
-        }
-        let rows = of_server.client.query("SELECT text FROM note WHERE name = 'activity'", &[])?;
-        let text: String = rows.first().map(|row| row.try_get(0)).transpose()?.unwrap_or_default();
-        Ok(Some(activity::of_text(&text)))
+        self.told_activity()
     }
 
     fn commit(&mut self) -> Result<(), StoreError> {

@@ -1,5 +1,6 @@
 //! A store in a SQLite file.
 
+mod read;
 mod write;
 
 use std::collections::HashMap;
@@ -9,8 +10,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ToSql, ToSqlOutput, ValueRef};
-use rusqlite::{Connection, OpenFlags, OptionalExtension, Row, params};
+use rusqlite::{Connection, OptionalExtension, Row, params};
 
+use self::read::for_ids;
 use self::write::*;
 use super::row::{
     CsRow, connectors_bytes, connectors_from, counters_of, counters_text, export_from, found, head,
@@ -36,8 +38,6 @@ const LOG_BYTES: i64 = 256 << 20;
 const PIECE_OBJECTS: usize = 1000;
 /// Size of the cache of prepared statements.
 const STATEMENTS: usize = 64;
-/// Number of object numbers in one statement.
-const IDS_A_STATEMENT: usize = 256;
 
 const SCHEMA: &str = "
 CREATE TABLE meta (name TEXT PRIMARY KEY, value) WITHOUT ROWID;
@@ -133,34 +133,6 @@ impl Sqlite {
         connection.busy_timeout(BUSY_WAIT)?;
         let store = Sqlite::with(connection, durability, cache_bytes)?;
         Ok(Sqlite { lock: Some(lock), path: Some(path), ..store })
-    }
-
-    /// Opens the store in a file for reading, also while another process writes. All that is read is the state
-    /// after one commit. None if there is no store of the current format: [`Self::open`] makes or upgrades it.
-    ///
-    /// # Errors
-    /// When the file cannot be opened.
-    pub fn read(path: &Path, cache_bytes: u64) -> Result<Option<Sqlite>, StoreError> {
-        if !path.exists() {
-            return Ok(None);
-        }
-        let path = files::private::file(path).map_err(StoreError::File)?;
-        // SQLite writes the index of the log also for readers.
-        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        let connection = Connection::open_with_flags(&path, flags)?;
-        connection.busy_timeout(BUSY_WAIT)?;
-        connection.pragma_update(None, "query_only", true)?;
-        connection.set_prepared_statement_cache_capacity(STATEMENTS);
-        connection.pragma_update(None, "cache_size", -((cache_bytes / 1024) as i64))?;
-        let format: i64 =
-            connection.pragma_query_value(None, "user_version", |row| row.get(0)).map_err(busy)?;
-        if format != FORMAT {
-            return Ok(None);
-        }
-        connection.execute_batch("BEGIN")?;
-        let mut store = Sqlite::of(connection)?;
-        (store.path, store.unknown) = (Some(path), Some(HashMap::new()));
-        Ok(Some(store))
     }
 
     /// A store with tables.
@@ -355,35 +327,6 @@ impl Sqlite {
     }
 }
 
-/// Executes a statement that ends in `IN` for a list of numbers, in chunks.
-fn for_ids(
-    connection: &Connection,
-    select: &str,
-    ids: &[i64],
-    mut each: impl FnMut(&Row<'_>) -> Result<(), StoreError>,
-) -> Result<(), StoreError> {
-    let mut of = |chunk: &[i64], places: usize| -> Result<(), StoreError> {
-        let marks = vec!["?"; places].join(",");
-        let mut statement = connection.prepare_cached(&format!("{select} IN ({marks})"))?;
-        // A shorter list repeats its last number, so that the statement text stays the same.
-        let padding = chunk.last().into_iter().cycle().take(places - chunk.len());
-        let mut rows = statement.query(rusqlite::params_from_iter(chunk.iter().chain(padding)))?;
-        while let Some(row) = rows.next()? {
-            each(row)?;
-        }
-        Ok(())
-    };
-    let mut chunks = ids.chunks_exact(IDS_A_STATEMENT);
-    for chunk in chunks.by_ref() {
-        of(chunk, IDS_A_STATEMENT)?;
-    }
-    let rest = chunks.remainder();
-    if !rest.is_empty() {
-        of(rest, if rest.len() <= 8 { 8 } else { IDS_A_STATEMENT })?;
-    }
-    Ok(())
-}
-
 fn busy(error: rusqlite::Error) -> StoreError {
     match error.sqlite_error_code() {
         Some(rusqlite::ErrorCode::DatabaseBusy | rusqlite::ErrorCode::DatabaseLocked) => StoreError::Busy,
@@ -557,18 +500,7 @@ impl Store for Sqlite {
     }
 
     fn mv_after(&mut self, after: MvId, most: usize) -> Result<Vec<MvObject>, StoreError> {
-        let mut statement = self.connection.prepare_cached(
-            "SELECT id, kind, image, lineage, connectors FROM mv WHERE id > ?1 ORDER BY id LIMIT ?2",
-        )?;
-        let mut rows = statement.query(params![after.0, most as i64])?;
-        let mut objects = Vec::new();
-        while let Some(row) = rows.next()? {
-            let blob = |at| -> Result<&[u8], StoreError> {
-                Ok(row.get_ref(at)?.as_blob().map_err(rusqlite::Error::from)?)
-            };
-            objects.push(mv_object(row.get(0)?, row.get(1)?, blob(2)?, blob(3)?, blob(4)?)?);
-        }
-        Ok(objects)
+        self.mvs_after(after, most)
     }
 
     fn search(
@@ -578,15 +510,7 @@ impl Store for Sqlite {
         before: &[u8],
         most: usize,
     ) -> Result<Vec<(Vec<u8>, MvId)>, StoreError> {
-        let mut statement = self.connection.prepare_cached(
-            "SELECT value, mv FROM mv_search WHERE attribute = ?1 AND (value, mv) > (?2, ?3) AND value < ?4 \
-             ORDER BY value, mv LIMIT ?5",
-        )?;
-        let (value, mv) = after;
-        let rows = statement.query_map(params![attribute.0, value, mv.0, before, most as i64], |row| {
-            Ok((row.get(0)?, MvId(row.get(1)?)))
-        })?;
-        Ok(rows.collect::<Result<_, _>>()?)
+        self.search_keys(attribute, after, before, most)
     }
 
     fn clear_search(&mut self) -> Result<(), StoreError> {
