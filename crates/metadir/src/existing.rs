@@ -10,6 +10,7 @@ use crate::config::Existing;
 use crate::hologram::{Attribute, Hologram};
 use crate::object::PendingAttributes;
 use crate::rules::{AgentRules, Identity};
+use crate::secret;
 
 /// Attributes that no system shows.
 const WRITE_ONLY: [&str; 3] = ["userPassword", "unicodePwd", "password"];
@@ -118,7 +119,8 @@ pub(crate) fn settle(
             (false, _) => format!("no join rule of {name} says that it is the same"),
         };
         let shown = |values: &[Vec<u8>]| -> String {
-            let all: Vec<_> = values.iter().map(|value| String::from_utf8_lossy(value)).collect();
+            let name = names.name(*attribute);
+            let all: Vec<String> = values.iter().map(|value| secret::shown(name, false, value)).collect();
             all.join(", ")
         };
         *answer = Err(Refused(format!(

@@ -29,8 +29,8 @@ use crate::naming::{Moves, Naming};
 use crate::object::{
     Change, CsId, CsObject, PendingExport, Phase, Reference, ReferenceChange, Rename, phase_of,
 };
-use crate::preview::is_secret;
 use crate::rules::AgentRules;
+use crate::secret::is_secret;
 use crate::stage::StepError;
 use crate::statistics::Statistics;
 use crate::store::{LookupKey, ObjectError, Population, ReferenceTarget, Store, Write, of_each, parts};
@@ -110,7 +110,7 @@ pub(crate) fn export(
             renames,
             moves: std::mem::take(&mut plan.moves),
             names,
-            secret: names.iter().filter(|(name, _)| is_secret(name)).map(|(_, of)| of).collect(),
+            secret: names.iter().filter(|(name, _)| is_secret(name, false)).map(|(_, of)| of).collect(),
             held: HashSet::new(),
             done,
             batch_objects: batch_objects as u64,

@@ -24,6 +24,7 @@ mod postgresql;
 pub mod preview;
 pub(crate) mod rules;
 pub mod schema;
+mod secret;
 pub mod sqlite_script;
 pub mod stage;
 pub mod statistics;

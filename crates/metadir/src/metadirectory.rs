@@ -5,9 +5,11 @@ mod changed;
 mod errors;
 mod links;
 mod pending;
+mod search;
+mod show;
 mod undo;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
@@ -19,14 +21,17 @@ use crate::export::{Exported, export};
 use crate::fingerprint::Fingerprint;
 use crate::hologram::Attribute;
 use crate::object::{CsId, CsObject, MvId};
-use crate::preview::{DifferenceSink, ExplanationInput, Preview, Unsent};
-use crate::rules::{Rules, resolve};
+use crate::preview::{DifferenceSink, Explained, Explanation, Preview, Unsent};
+use crate::rules::{FlowSource, Rules, resolve};
+use crate::secret::readable;
 use crate::stage::{Staged, StepError, guard, obsolete, stage};
 use crate::statistics::Statistics;
 use crate::store::trail::Origin;
-use crate::store::{Failure, Gauges, NameKind, ObjectError, Postgres, Sqlite, StepRecord, Store, StoreError};
+use crate::store::{
+    Activity, Failure, Gauges, NameKind, ObjectError, Postgres, Sqlite, StepRecord, Store, StoreError,
+};
 use crate::synchronize::{
-    ReferenceValue, Settings, Synchronized, Task, given, renew, synchronize, synchronize_one,
+    ReferenceValue, Settings, Synchronized, Task, TraceEvent, given, renew, synchronize, synchronize_one,
 };
 
 pub use self::audit::{AuditFilter, AuditedAttribute, AuditedChange};
@@ -34,6 +39,8 @@ pub use self::changed::ConfigurationChange;
 pub use self::errors::{ErrorGroup, KnownError};
 pub use self::links::{DueDeletion, Link, LinkError};
 pub use self::pending::PendingChange;
+pub use self::search::{Condition, Found, SearchEnd, SearchError, SearchScope, SearchSink};
+pub use self::show::{NamedValues, ShownAttribute, ShownCs, ShownExport, ShownMv, ShownObject};
 pub use self::undo::{Conflict, UndoError, UndoOptions, Undone};
 
 /// An open metadirectory.
@@ -44,6 +51,8 @@ pub struct Metadirectory {
     agents: Vec<AgentConfig>,
     /// For each agent, the rules that its objects are synchronized with.
     fingerprints: Vec<Fingerprint>,
+    /// The names of the types of the metaverse.
+    types: Vec<String>,
     /// For each agent, the attributes of its system that rules read and no rule writes.
     only_read: Vec<Vec<String>>,
     safety: Safety,
@@ -159,6 +168,19 @@ fn open_store(config: &Config) -> Result<Box<dyn Store>, StoreError> {
     })
 }
 
+/// The store for reading; one that is made or upgraded first is opened as usual.
+fn open_store_to_read(config: &Config) -> Result<Box<dyn Store>, StoreError> {
+    let store: Option<Box<dyn Store>> = match &config.store.database {
+        Database::Sqlite { path, cache_bytes, .. } => {
+            Sqlite::read(path, *cache_bytes)?.map(|store| Box::new(store) as Box<dyn Store>)
+        }
+        Database::Postgres { server, .. } => {
+            Postgres::read(server)?.map(|store| Box::new(store) as Box<dyn Store>)
+        }
+    };
+    store.map_or_else(|| open_store(config), Ok)
+}
+
 fn now_unix_s() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
@@ -171,6 +193,19 @@ impl Metadirectory {
     pub fn open(config: Config) -> Result<Metadirectory, StepError> {
         let interrupt = config.interrupt.clone();
         open_store(&config)
+            .map_err(StepError::from)
+            .and_then(|store| Metadirectory::with(config, store))
+            .map_err(|error| judged(error, &interrupt))
+    }
+
+    /// Opens the metadirectory for reading, also while another process runs steps. All that is read is the state
+    /// after one commit.
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    pub fn read(config: Config) -> Result<Metadirectory, StepError> {
+        let interrupt = config.interrupt.clone();
+        open_store_to_read(&config)
             .map_err(StepError::from)
             .and_then(|store| Metadirectory::with(config, store))
             .map_err(|error| judged(error, &interrupt))
@@ -208,6 +243,7 @@ impl Metadirectory {
         }
         let batch_objects = config.store.commit_objects;
         let agents = config.agents.clone();
+        let types = config.types.iter().map(|kind| kind.name.clone()).collect();
         let only_read = |agent| config.only_read(agent).into_iter().map(String::from).collect();
         let only_read = (0..agents.len()).map(only_read).collect();
         let (safety, audit_keep_s) = (config.safety, config.audit_keep_s);
@@ -226,6 +262,7 @@ impl Metadirectory {
             names,
             agents,
             fingerprints,
+            types,
             only_read,
             safety,
             audit_keep_s,
@@ -271,7 +308,25 @@ impl Metadirectory {
         progress: &mut dyn FnMut(u64) -> bool,
     ) -> Result<StepRecord, StepError> {
         let agent = self.agents.get(step.agent).map_or_else(String::new, |agent| agent.name.clone());
-        self.recorded(run, agent, step.kind.name(), |directory| directory.run(step, progress))
+        let mut announcer = self.store.announcer().unwrap_or_default();
+        let mut activity = Activity {
+            process: std::process::id(),
+            run: run.into(),
+            agent: agent.clone(),
+            step: step.kind.name().into(),
+            objects: 0,
+            since_unix_s: now_unix_s(),
+        };
+        announcer.announce(&activity);
+        let mut announced = |done| {
+            activity.objects = done;
+            announcer.progress(&activity);
+            progress(done)
+        };
+        let record =
+            self.recorded(run, agent, step.kind.name(), |directory| directory.run(step, &mut announced));
+        announcer.announce(&Activity { process: std::process::id(), ..Activity::default() });
+        record
     }
 
     /// Carries out a step and records its result in the history.
@@ -330,6 +385,14 @@ impl Metadirectory {
         Ok((all, self.store.count_mv()?))
     }
 
+    /// What the process that runs steps is doing; none if no process does.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn activity(&mut self) -> Result<Option<Activity>, StoreError> {
+        self.store.activity()
+    }
+
     /// The references of a metaverse object, with the connector objects that contribute them.
     ///
     /// # Errors
@@ -338,18 +401,15 @@ impl Metadirectory {
         given(self.store.as_mut(), &self.rules, of)
     }
 
-    /// Explains rule by rule what happens to an object of a connector space. Then the object is synchronized
-    /// alone, so that a [preview](Self::preview) reports the changes. `key` is its name, or its anchor with `
-    /// + ` between parts. None if there is no such object.
+    /// Synchronizes an object of a connector space alone, and explains it: each rule that was applied, with its
+    /// result. A [preview](Self::preview) reports the changes and keeps none. `key` is the name of the object, or
+    /// its anchor with ` + ` between parts. None if there is no such object.
     ///
     /// # Errors
     /// When the store fails.
-    pub fn explain(&mut self, agent: usize, key: &str) -> Result<Option<String>, StepError> {
+    pub fn explain(&mut self, agent: usize, key: &str) -> Result<Option<Explanation>, StepError> {
         renew(self.store.as_mut(), &self.rules, &self.names, self.batch_objects)?;
         let Some(object) = self.object(agent, key)? else { return Ok(None) };
-        let store = self.store.as_mut();
-        let (rules, names, agents) = (&self.rules, &self.names, self.agents.as_slice());
-        let mut text = ExplanationInput { store: &mut *store, rules, names, agents }.explain(key, &object)?;
         let settings = Settings {
             batch_objects: self.batch_objects,
             full: true,
@@ -357,11 +417,36 @@ impl Metadirectory {
             now_unix_s: now_unix_s(),
             recalls_removed: false,
         };
-        let done = synchronize_one(store, rules, names, settings, Task::Synchronize, object)?;
-        for (_, why) in done.failures {
-            text.push_str(&format!("  it cannot be synchronized: {}\n", why.text));
+        let mut events = Vec::new();
+        let (store, task, before) = (self.store.as_mut(), Task::Synchronize, object.clone());
+        synchronize_one(store, &self.rules, &self.names, settings, task, object, Some(&mut events))?;
+        let targets = events.iter().filter_map(|event| match event {
+            TraceEvent::ReferencesIn { to, .. } => Some(to),
+            _ => None,
+        });
+        let targets: BTreeSet<MvId> = targets.flatten().copied().collect();
+        let targets = self.mv_names(&targets.into_iter().collect::<Vec<_>>())?;
+        Ok(Some(Explained { rules: &self.rules, names: &self.names, targets }.explain(&before, events)))
+    }
+
+    /// Metaverse objects by the names of their objects: the first name of a connector, otherwise the value of
+    /// the first join key, otherwise the number.
+    pub(super) fn mv_names(&mut self, ids: &[MvId]) -> Result<BTreeMap<MvId, String>, StoreError> {
+        let mut names = BTreeMap::new();
+        for object in self.store.mv(ids)? {
+            let connectors = self.store.cs(&object.connectors)?;
+            let mut connected = connectors.iter().filter(|connector| connector.state.is_connected());
+            let named = connected.find(|connector| !connector.dn.is_empty()).map(|named| named.dn.clone());
+            let kind = self.rules.type_of(object.kind).map(|at| &self.rules.types[at]);
+            let key =
+                kind.into_iter().flat_map(|kind| &kind.keys).find_map(|key| match key.parts.as_slice() {
+                    [FlowSource::Direct(attribute)] => object.image.first(*attribute).map(readable),
+                    _ => None,
+                });
+            let name = named.or(key).unwrap_or_else(|| format!("object {}", object.id.0));
+            names.insert(object.id, name);
         }
-        Ok(Some(text))
+        Ok(names)
     }
 
     /// The name of an attribute.

@@ -64,6 +64,18 @@ impl State {
         .find(|state| *state as i64 == number)
     }
 
+    /// The name of the state.
+    pub fn name(self) -> &'static str {
+        match self {
+            State::Candidate => "disconnector",
+            State::Connected => "connector",
+            State::Filtered => "filtered",
+            State::Deprovisioned => "deprovisioned",
+            State::ExplicitDisconnector => "explicit disconnector",
+            State::ExplicitConnector => "explicit connector",
+        }
+    }
+
     /// Whether values flow between the object and its metaverse object.
     pub fn is_connected(self) -> bool {
         matches!(self, State::Connected | State::ExplicitConnector)

@@ -12,6 +12,7 @@ use crate::index_key::IndexKey;
 use crate::naming::Naming;
 use crate::object::{AgentId, CsObject, PendingAttributes, Phase};
 use crate::schema::Type;
+use crate::secret::{HIDDEN, is_secret};
 use crate::store::{NameKind, Store, StoreError};
 
 /// All rules.
@@ -58,6 +59,8 @@ pub(crate) struct TypeRules {
     pub(crate) attributes: Vec<AttributeRules>,
     /// The join keys: values by which objects are found.
     pub(crate) keys: Vec<KeyRule>,
+    /// Attributes whose values are in the search index, in ascending order.
+    pub(crate) search: Vec<Attribute>,
     /// Agents whose disconnection deletes the object. If empty, the loss of the last connector deletes it.
     pub(crate) deleted_with: Vec<AgentId>,
 }
@@ -295,7 +298,10 @@ impl AttributeRules {
             return Err(format!("`{name}` takes one value, not {}", values.len()));
         }
         for value in &mut values {
-            let shown = || format!("`{name}` cannot be {:?}", String::from_utf8_lossy(value));
+            let shown = || match is_secret(name, false) {
+                true => format!("`{name}` cannot be {HIDDEN}"),
+                false => format!("`{name}` cannot be {:?}", String::from_utf8_lossy(value)),
+            };
             match self.kind {
                 Type::Text | Type::Reference => {
                     std::str::from_utf8(value).map_err(|_| format!("{}: not UTF-8", shown()))?;
@@ -410,8 +416,12 @@ pub(crate) fn resolve(config: Config, store: &mut dyn Store, names: &mut Names) 
             });
         }
         places.push(attributes.iter().map(|rules| rules.attribute).collect());
+        let place = |at: &usize| attributes.get(*at).map(|rules: &AttributeRules| rules.attribute);
+        let mut search: Vec<Attribute> = kind.search.iter().filter_map(place).collect();
+        search.sort_unstable();
         attributes.sort_by_key(|rules| rules.attribute);
         types.push(TypeRules {
+            search,
             kind: resolver.store.name(NameKind::Type, &kind.name)?,
             attributes,
             keys: Vec::new(),

@@ -12,13 +12,15 @@ use metadir::config::{Config, Mistake, RunProfile, Step, StepKind, Threshold, wi
 use metadir::metadirectory::{Link, Metadirectory};
 use metadir::preview::{Difference, Place};
 use metadir::stage::StepError;
-use metadir::store::StepRecord;
+use metadir::store::{Activity, StepRecord};
 use model::problem::{Problem, Problems, Warning};
 use report::table::{Cell, Table};
 use report::text::Quantity;
 use serde_json::json;
 
-use super::{metadir_changes, metadir_import_mim, metadir_init, metadir_trail, scim_server, text};
+use super::{
+    metadir_changes, metadir_import_mim, metadir_init, metadir_search, metadir_trail, scim_server, text,
+};
 use crate::carry_out::Failure;
 use crate::exit::Exit;
 use crate::output;
@@ -159,6 +161,8 @@ pub(crate) fn arguments(json: impl Fn() -> Arg) -> Command {
         .subcommand(metadir_trail::audit_arguments(config(), json()))
         .subcommand(metadir_trail::undo_arguments(config(), allow_deletes(), json()))
         .subcommand(metadir_trail::release_arguments(config(), json()))
+        .subcommand(metadir_search::search_arguments(config(), json()))
+        .subcommand(metadir_search::show_arguments(config(), json()))
         .subcommands(metadir_changes::arguments(config, json))
         .subcommand(scim_server::arguments())
 }
@@ -179,6 +183,8 @@ pub(crate) fn metadir(matches: &ArgMatches) -> Result<Exit, Failure> {
         Some(("status", matches)) => status(matches),
         Some(("history", matches)) => history(matches),
         Some(("due", matches)) => due(matches),
+        Some(("search", matches)) => metadir_search::search(matches),
+        Some(("show", matches)) => metadir_search::show(matches),
         Some((command @ ("join" | "disconnect" | "release"), matches)) => link(command, matches),
         Some(("remove-agent", matches)) => metadir_changes::remove_agent(matches),
         Some(("rename", matches)) => metadir_changes::rename(matches),
@@ -247,6 +253,11 @@ fn check(path: &str) -> Result<Exit, Failure> {
 
 pub(crate) fn open(config: Config) -> Result<Metadirectory, Failure> {
     Metadirectory::open(config).map_err(not_opened)
+}
+
+/// Opens a metadirectory for reading, also while another process runs steps.
+pub(crate) fn open_to_read(config: Config) -> Result<Metadirectory, Failure> {
+    Metadirectory::read(config).map_err(not_opened)
 }
 
 /// The failure of a metadirectory that was not opened.
@@ -458,13 +469,18 @@ fn preview_object(config: Config, what: &[&str], key: &str, is_json: bool) -> Re
     let changes = std::mem::take(&mut *held(&changes));
     if is_json {
         let changes: Vec<_> = changes.iter().map(change_json).collect();
-        document(&json!({ "why": why.lines().collect::<Vec<_>>(), "changes": changes }))?;
+        let lines: Vec<_> = why.text.lines().collect();
+        document(&json!({ "why": lines, "failure": why.failure, "changes": changes }))?;
         return Ok(Exit::Good);
     }
-    output::result(why.trim_end());
-    output::result(match changes.is_empty() {
-        true => "A synchronization would change nothing.",
-        false => "A synchronization would change:",
+    output::result(why.text.trim_end());
+    output::result(&match (&why.failure, changes.is_empty()) {
+        (Some(failure), true) => format!("A synchronization of the object fails: {failure}"),
+        (Some(failure), false) => {
+            format!("A synchronization of the object fails: {failure}\nIt would change other objects:")
+        }
+        (None, true) => "A synchronization would change nothing.".into(),
+        (None, false) => "A synchronization would change:".into(),
     });
     changes.iter().for_each(|change| output::result(&change.to_string()));
     Ok(Exit::Good)
@@ -677,7 +693,7 @@ pub(crate) fn step_json(record: &StepRecord) -> serde_json::Value {
 const DUE_SHOWN: usize = 100_000;
 
 fn due(matches: &ArgMatches) -> Result<Exit, Failure> {
-    let mut directory = open(read(text(matches, "config"))?)?;
+    let mut directory = open_to_read(read(text(matches, "config"))?)?;
     let due = directory.due(DUE_SHOWN).map_err(Failure::failed)?;
     if matches.get_flag("json") {
         let all = due.iter().map(
@@ -722,9 +738,10 @@ pub(crate) fn document(value: &serde_json::Value) -> Result<(), Failure> {
 }
 
 fn status(matches: &ArgMatches) -> Result<Exit, Failure> {
-    let mut directory = open(read(text(matches, "config"))?)?;
+    let mut directory = open_to_read(read(text(matches, "config"))?)?;
     let (spaces, objects) = directory.status().map_err(Failure::failed)?;
     let changes = directory.configuration_changes().map_err(Failure::failed)?;
+    let activity = directory.activity().map_err(Failure::failed)?;
     if matches.get_flag("json") {
         let spaces: Vec<serde_json::Value> = spaces
             .iter()
@@ -748,10 +765,21 @@ fn status(matches: &ArgMatches) -> Result<Exit, Failure> {
                 })
             })
             .collect();
+        let running = activity.map(|activity| {
+            json!({
+                "process": activity.process,
+                "run": activity.run,
+                "agent": activity.agent,
+                "step": activity.step,
+                "objects": activity.objects,
+                "since_unix_s": activity.since_unix_s,
+            })
+        });
         document(&json!({
             "metaverse_objects": objects,
             "connector_spaces": spaces,
             "configuration_changes": metadir_changes::as_json(&changes),
+            "running": running,
         }))?;
         return Ok(Exit::Good);
     }
@@ -790,6 +818,9 @@ fn status(matches: &ArgMatches) -> Result<Exit, Failure> {
             ));
         }
     }
+    if let Some(activity) = activity {
+        lines.push(running(&activity));
+    }
     output::result(&format!(
         "{}\n{} in the metaverse",
         lines.join("\n"),
@@ -801,8 +832,21 @@ fn status(matches: &ArgMatches) -> Result<Exit, Failure> {
     Ok(Exit::Good)
 }
 
+/// What the process that holds the store is doing.
+fn running(activity: &Activity) -> String {
+    let Activity { process, run, agent, step, objects, since_unix_s } = activity;
+    if step.is_empty() {
+        return format!("process {process} uses the metadirectory");
+    }
+    let since = report::text::date(since_unix_s.saturating_mul(1_000_000_000));
+    let objects = model::quantity::thousands(*objects as f64);
+    let title = format!("{agent} {step}");
+    let run = if *run == title { String::new() } else { format!("{run}: ") };
+    format!("running: {run}{title}, {objects} objects, since {since}, process {process}")
+}
+
 fn history(matches: &ArgMatches) -> Result<Exit, Failure> {
-    let mut directory = open(read(text(matches, "config"))?)?;
+    let mut directory = open_to_read(read(text(matches, "config"))?)?;
     let most = matches.get_one::<u64>("most").copied().unwrap_or(20);
     let records = directory.history(most as usize).map_err(Failure::failed)?;
     if matches.get_flag("json") {

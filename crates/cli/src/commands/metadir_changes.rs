@@ -8,8 +8,6 @@ use clap::{Arg, ArgAction, ArgMatches, Command};
 use metadir::config::Database;
 use metadir::metadirectory::{ConfigurationChange, Metadirectory};
 use metadir::preview::Difference;
-use metadir::stage::StepError;
-use metadir::store::StoreError;
 use serde_json::{Value, json};
 
 use super::metadir::{Changes, document, held, interruptible, not_opened, open, read, reported, step_json};
@@ -107,13 +105,10 @@ pub(super) fn of_store(path: &str) -> Result<Option<Vec<String>>, Failure> {
     if !path.exists() {
         return Ok(None);
     }
-    let opened = Metadirectory::preview(config, Box::new(|_| {}));
+    let opened = Metadirectory::read(config);
     let changes = opened.and_then(|mut directory| Ok(directory.configuration_changes()?));
     Ok(Some(match changes {
         Ok(changes) => lines(&changes),
-        Err(StepError::Store(StoreError::Busy)) => {
-            vec!["a run uses the store now: what the configuration means for it is not known".into()]
-        }
         Err(error) => vec![format!("what the configuration means for the store is not known: {error}")],
     }))
 }

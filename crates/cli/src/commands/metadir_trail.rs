@@ -14,8 +14,8 @@ use metadir::store::StepRecord;
 use serde_json::json;
 
 use super::metadir::{
-    Changes, Progress, change_json, document, held, interruptible, not_opened, open, place_of, read,
-    read_for_a_run, reported, run_json, step_json,
+    Changes, Progress, change_json, document, held, interruptible, not_opened, open, open_to_read, place_of,
+    read, read_for_a_run, reported, run_json, step_json,
 };
 use super::text;
 use crate::carry_out::Failure;
@@ -91,7 +91,7 @@ fn say_more(all: u64, shown: u64, what: &str) {
 pub(crate) fn errors(matches: &ArgMatches) -> Result<Exit, Failure> {
     let config = read(text(matches, "config"))?;
     let agent = matches.get_one::<String>("agent").map(|name| place_of(&config, name)).transpose()?;
-    let mut directory = open(config)?;
+    let mut directory = open_to_read(config)?;
     let (most, is_json, is_csv) = (limit(matches), matches.get_flag("json"), matches.get_flag("csv"));
     let count = directory.count_errors(agent).map_err(Failure::failed)?;
     if !is_csv && !matches.get_flag("all") {
@@ -229,7 +229,7 @@ pub(crate) fn pending(matches: &ArgMatches) -> Result<Exit, Failure> {
     let name = text(matches, "agent");
     let agent = place_of(&config, name)?;
     let key = matches.get_one::<String>("object").map(String::as_str);
-    let mut directory = open(config)?;
+    let mut directory = open_to_read(config)?;
     let (most, is_json) = (limit(matches), matches.get_flag("json"));
     let count = match key {
         Some(_) => None,
@@ -372,7 +372,7 @@ pub(crate) fn audit(matches: &ArgMatches) -> Result<Exit, Failure> {
         since_unix_s: since.transpose()?.unwrap_or(0),
     };
     let is_json = matches.get_flag("json");
-    let mut directory = open(config)?;
+    let mut directory = open_to_read(config)?;
     let mut count = 0_u64;
     let mut each = |change: AuditedChange| {
         count += 1;

@@ -12,6 +12,7 @@ pub(crate) mod metadir;
 mod metadir_changes;
 pub(crate) mod metadir_import_mim;
 pub(crate) mod metadir_init;
+pub(crate) mod metadir_search;
 pub(crate) mod metadir_trail;
 mod other_tool;
 pub(crate) mod record;

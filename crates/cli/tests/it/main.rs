@@ -19,6 +19,7 @@ mod metadir;
 mod metadir_changes;
 mod metadir_full_disk;
 mod metadir_hostile;
+mod metadir_search;
 mod mistakes;
 mod page;
 mod planted;

@@ -92,7 +92,7 @@ impl Kind {
     pub(crate) fn forget(&self) {
         match self {
             Kind::Sqlite(path) => {
-                for end in ["", "-wal", "-shm"] {
+                for end in ["", "-wal", "-shm", ".lock"] {
                     let _ = fs::remove_file(format!("{}{end}", path.display()));
                 }
             }

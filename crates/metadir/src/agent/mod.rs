@@ -232,6 +232,11 @@ impl Names {
         self.by_number.insert(attribute, name.into());
     }
 
+    /// All names with their numbers.
+    pub(crate) fn all(&self) -> impl Iterator<Item = (&str, Attribute)> {
+        self.by_name.iter().map(|(name, attribute)| (name.as_ref(), *attribute))
+    }
+
     /// The number of names.
     pub fn len(&self) -> usize {
         self.by_name.len()

@@ -105,6 +105,8 @@ pub struct MetaverseType {
     /// Indexes of the agents whose last disconnection deletes the object. If empty, the loss of the last
     /// connector deletes it.
     pub deleted_with: Vec<usize>,
+    /// Indexes of the attributes by whose values objects are searched at once.
+    pub search: Vec<usize>,
     /// Its place in the file.
     pub span: Range<usize>,
 }

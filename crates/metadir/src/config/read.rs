@@ -231,7 +231,7 @@ impl Reader {
     }
 
     fn metaverse_type(&mut self, name: String, part: &Part<'_>, agents: &[AgentConfig]) -> MetaverseType {
-        self.keys(part, &["attributes", "deleted_with"]);
+        self.keys(part, &["attributes", "deleted_with", "search"]);
         let mut attributes = Vec::new();
         match self.part(part, "attributes") {
             None => self.wrong(
@@ -261,11 +261,44 @@ impl Reader {
                 }
             }
         }
+        let search = self.searched(part, &name, &attributes);
         let deleted_with = self.texts(part, "deleted_with");
         let span = span_of(part, "deleted_with");
         let deleted_with =
             deleted_with.iter().filter_map(|name| self.agent_named(name, &span, agents)).collect();
-        MetaverseType { name, attributes, deleted_with, span: part.span.clone() }
+        MetaverseType { name, attributes, deleted_with, search, span: part.span.clone() }
+    }
+
+    /// The attributes of a type that have a search index.
+    fn searched(&mut self, part: &Part<'_>, of: &str, attributes: &[MetaverseAttribute]) -> Vec<usize> {
+        let span = span_of(part, "search");
+        let mut search = Vec::new();
+        for name in self.texts(part, "search") {
+            match attributes.iter().position(|attribute| attribute.name == name) {
+                Some(at) if matches!(attributes[at].kind, Type::Reference | Type::Binary) => {
+                    let help = "an index has text, numbers and truth values";
+                    self.wrong(span.clone(), format!("`{name}` in `search` of {of} is not text"), help);
+                }
+                Some(_) if crate::secret::is_secret(&name, false) => {
+                    let what = format!("`{name}` in `search` of {of} is secret: it is never searched");
+                    self.wrong(span.clone(), what, "remove it");
+                }
+                Some(at) if search.contains(&at) => {
+                    self.wrong(span.clone(), format!("`{name}` is in `search` of {of} twice"), "remove one");
+                }
+                Some(at) => search.push(at),
+                None => {
+                    let known: Vec<&str> = attributes.iter().map(|of| of.name.as_str()).collect();
+                    let help = format!("its attributes are {}", known.join(", "));
+                    self.wrong(
+                        span.clone(),
+                        format!("`search` of {of}: there is no attribute `{name}`"),
+                        help,
+                    );
+                }
+            }
+        }
+        search
     }
 
     fn inbound(
@@ -700,8 +733,8 @@ full = ["hr full-import", "hr full-synchronization", "phones export"]
                 "19: unknown key `anchors` in [agents.phones]",
                 "29: `expression` is not an expression",
                 "35: `person` has no attribute `activ`",
-                "44: there is no agent \"hrs\"",
-                "44: there is no step \"full-imports\"",
+                "47: there is no agent \"hrs\"",
+                "47: there is no step \"full-imports\"",
             ]
         );
     }

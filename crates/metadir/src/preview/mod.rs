@@ -1,13 +1,14 @@
 //! Previews a run: executes the same steps on a store that keeps nothing, and reports and explains each
 //! change.
 
-mod object;
+mod explanation;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt;
 use std::sync::Arc;
 
-pub(crate) use object::ExplanationInput;
+pub(crate) use explanation::Explained;
+pub use explanation::Explanation;
 
 use crate::agent::{Agent, AgentError, Capabilities, ExportedObject, Import, Refused};
 use crate::config::{Config, JoinPart};
@@ -16,6 +17,7 @@ use crate::index_key::IndexKey;
 use crate::object::{
     AgentId, Change, CsId, CsObject, MvId, MvObject, PendingExport, Phase, Reference, ReferenceChange,
 };
+use crate::secret::readable;
 use crate::store::{
     Gauges, Head, Key, Link, LookupKey, NameKind, Numbers, Population, ReferenceTarget, StepRecord, Store,
     StoreError, Trail, Write,
@@ -67,12 +69,6 @@ impl fmt::Display for Difference {
 
 /// The reported attribute name of an object's name.
 pub(crate) const NAME: &str = "(name)";
-
-/// What is displayed in place of a secret value.
-pub(crate) const HIDDEN: &str = "(hidden)";
-
-/// Attributes whose values are secret.
-const SECRET: [&str; 3] = ["userPassword", "unicodePwd", "password"];
 
 /// Receives each change.
 pub type DifferenceSink = Box<dyn FnMut(Difference) + Send>;
@@ -145,7 +141,7 @@ impl Preview {
     fn called(&self, object: &CsObject) -> String {
         let image = object.image().or(object.synchronized.as_ref());
         let parts = self.agents.get(&object.agent).zip(image).map(|(known, image)| {
-            let parts = known.anchor.iter().filter_map(|part| image.first(*part)).map(shown);
+            let parts = known.anchor.iter().filter_map(|part| image.first(*part)).map(readable);
             parts.collect::<Vec<_>>()
         });
         match parts {
@@ -276,7 +272,7 @@ impl Preview {
             (Some(_), Some(_)) => Change::Update,
         };
         let (kind, key) = self.types.get(&of.kind).cloned().unwrap_or_default();
-        let called = key.and_then(|key| of.image.first(key)).map(shown);
+        let called = key.and_then(|key| of.image.first(key)).map(readable);
         let object = called.unwrap_or_else(|| format!("object {}", of.id.0));
         let attributes = match change {
             Change::Delete => Vec::new(),
@@ -308,7 +304,7 @@ impl Preview {
         for new in written {
             let old = before.get(&(new.cs, new.attribute, new.target));
             let was_there = old.is_some_and(|old| old.is_imported);
-            let value = shown(&new.value);
+            let value = readable(&new.value);
             if was_there != new.is_imported {
                 let (gone, come) = imported.entry(new.cs).or_default().entry(new.attribute).or_default();
                 if new.is_imported { come } else { gone }.push(value.clone());
@@ -397,6 +393,8 @@ impl Preview {
                 | Write::Failure { .. }
                 | Write::NewKey(..)
                 | Write::DeletedKey(..)
+                | Write::NewSearch(..)
+                | Write::DeletedSearch(..)
                 | Write::JoinKeys { .. }
                 | Write::DeleteAt { .. }
                 | Write::Unnamed(_)
@@ -424,20 +422,12 @@ impl Preview {
 
 /// A value in readable form: text, or the number of its bytes.
 pub fn shown(value: &[u8]) -> String {
-    match std::str::from_utf8(value) {
-        Ok(text) => text.escape_debug().to_string(),
-        Err(_) => format!("({} bytes)", value.len()),
-    }
+    readable(value)
 }
 
-/// Whether the values of an attribute are secret.
-pub(crate) fn is_secret(name: &str) -> bool {
-    SECRET.iter().any(|secret| secret.eq_ignore_ascii_case(name))
-}
-
-/// A value of an attribute in readable form, masked if it is secret.
+/// A value of an attribute in readable form, hidden if it is secret.
 pub(crate) fn shown_of(name: &str, value: &[u8]) -> String {
-    if is_secret(name) { HIDDEN.into() } else { shown(value) }
+    crate::secret::shown(name, false, value)
 }
 
 impl Store for Preview {
@@ -502,6 +492,24 @@ impl Store for Preview {
 
     fn drop_keys(&mut self, rule: u32) -> Result<(), StoreError> {
         self.inner.drop_keys(rule)
+    }
+
+    fn search(
+        &mut self,
+        attribute: Attribute,
+        after: (&[u8], MvId),
+        before: &[u8],
+        most: usize,
+    ) -> Result<Vec<(Vec<u8>, MvId)>, StoreError> {
+        self.inner.search(attribute, after, before, most)
+    }
+
+    fn clear_search(&mut self) -> Result<(), StoreError> {
+        self.inner.clear_search()
+    }
+
+    fn failure(&mut self, id: CsId) -> Result<Option<String>, StoreError> {
+        self.inner.failure(id)
     }
 
     fn mv_with(&mut self, keys: &[Key]) -> Result<Vec<Vec<MvId>>, StoreError> {

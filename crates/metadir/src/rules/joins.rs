@@ -1,12 +1,13 @@
 //! Join rules: how a connector space object and a metaverse object are recognized as the same identity.
 
-use super::{FlowSource, Formula, InboundRules, Rules, TypeRules};
+use super::{FlowSource, Formula, Rules, TypeRules};
 use crate::agent::Names;
 use crate::expression::Failed;
 use crate::hologram::{Attribute, Hologram};
 use crate::index_key::IndexKey;
 use crate::object::AgentId;
-use crate::store::{Key, value_key};
+use crate::secret::{HIDDEN, is_secret};
+use crate::store::{Key, SearchKey, search_value, value_key};
 
 /// Values that identify metaverse objects.
 #[derive(Debug)]
@@ -116,6 +117,15 @@ impl JoinRule {
         Ok(self.values(image)?.map(|values| (self.rule, key_of(&values, self.ignore_case))))
     }
 
+    /// The values of an object, for messages. Secret values are hidden.
+    pub(crate) fn shown_values(&self, names: &Names, values: &[Vec<u8>]) -> String {
+        let shown = self.cs.iter().zip(values).map(|(part, value)| match part {
+            FlowSource::Direct(of) if is_secret(names.name(*of), false) => HIDDEN.into(),
+            _ => format!("{:?}", String::from_utf8_lossy(value)),
+        });
+        shown.collect::<Vec<String>>().join(" and ")
+    }
+
     /// The compared attributes and expressions, for messages.
     pub(crate) fn shown(&self, names: &Names) -> String {
         let parts: Vec<String> = self.cs.iter().map(|part| format!("`{}`", part.shown(names))).collect();
@@ -158,21 +168,47 @@ impl TypeRules {
     }
 }
 
+impl TypeRules {
+    /// The search keys of an image.
+    pub(crate) fn search_keys(&self, image: &Hologram) -> Vec<SearchKey> {
+        let mut keys: Vec<SearchKey> = Vec::new();
+        for attribute in &self.search {
+            for value in image.get(*attribute).iter().flat_map(|values| values.iter()) {
+                let key = (*attribute, search_value(value));
+                if !keys.contains(&key) {
+                    keys.push(key);
+                }
+            }
+        }
+        keys
+    }
+}
+
 impl Rules {
-    /// The inbound rules with join rules by which metaverse objects find an object of a connector space. None
+    /// A text that differs if objects have other search keys; empty if there are none.
+    pub(crate) fn search_text(&self, names: &Names) -> String {
+        let of_type = |kind: &TypeRules| {
+            let attributes: Vec<&str> = kind.search.iter().map(|of| names.name(*of)).collect();
+            (!attributes.is_empty()).then(|| format!("{} {}\n", kind.kind, attributes.join(" ")))
+        };
+        self.types.iter().filter_map(of_type).collect()
+    }
+
+    /// The index of the inbound rules with join rules by which metaverse objects find an object of a connector space. None
     /// if the filter excludes it, no rules accept it, or an expression fails.
-    pub(crate) fn correlation(&self, agent: AgentId, image: &Hologram) -> Option<&InboundRules> {
-        let inbound = &self.inbound[self.inbound_for(agent, image).ok()??];
+    pub(crate) fn correlation(&self, agent: AgentId, image: &Hologram) -> Option<usize> {
+        let at = self.inbound_for(agent, image).ok()??;
+        let inbound = &self.inbound[at];
         let is_filtered =
             inbound.filter.as_ref().is_some_and(|filter| !matches!(filter.holds(image), Ok(false)));
-        (!is_filtered && !inbound.joins.is_empty()).then_some(inbound)
+        (!is_filtered && !inbound.joins.is_empty()).then_some(at)
     }
 
     /// The join keys by which metaverse objects find an object of a connector space with an image.
     pub(crate) fn join_keys(&self, agent: AgentId, image: Option<&Hologram>) -> Vec<Key> {
         let inbound = image.and_then(|image| self.correlation(agent, image));
         let Some((inbound, image)) = inbound.zip(image) else { return Vec::new() };
-        let tried = inbound.joins.iter().filter(|join| join.is_tried(image) == Ok(true));
+        let tried = self.inbound[inbound].joins.iter().filter(|join| join.is_tried(image) == Ok(true));
         let mut keys: Vec<Key> = tried.filter_map(|join| join.key(image).ok()?).collect();
         keys.sort_unstable();
         keys.dedup();

@@ -3,12 +3,14 @@
 //! All reads and writes are in batches, so the cost per object does not grow with the directory. The pending
 //! work of an object is stored with the object, so interrupted work continues after its last batch.
 
+mod activity;
 mod postgres;
 mod row;
 mod sqlite;
 mod standing;
 pub mod trail;
 
+pub use activity::{Activity, Announcer};
 pub use postgres::{Postgres, Server};
 pub(crate) use postgres::{chain, cut, help_of};
 pub use sqlite::Sqlite;
@@ -18,7 +20,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use crate::agent::DiscoveryError;
-use crate::hologram::{Damaged, Hash};
+use crate::hologram::{Attribute, Damaged, Hash};
 use crate::index_key::IndexKey;
 use crate::object::{AgentId, CsId, CsObject, MvId, MvObject, PendingImport, Phase, Reference, State};
 
@@ -162,6 +164,9 @@ pub enum NameKind {
 /// A join key: the join rule, and the key of the value.
 pub type Key = (u32, IndexKey);
 
+/// A value by which metaverse objects are searched: the attribute, and the folded beginning of the value.
+pub type SearchKey = (Attribute, Vec<u8>);
+
 /// A generator of numbers that are never reused.
 #[derive(Debug)]
 pub struct Numbers(AtomicI64);
@@ -273,6 +278,31 @@ pub trait Store: Send {
     /// # Errors
     /// When the store fails.
     fn drop_keys(&mut self, rule: u32) -> Result<(), StoreError>;
+
+    /// The metaverse objects with search keys of an attribute after one of its keys and before a value, in
+    /// ascending order, up to a limit.
+    ///
+    /// # Errors
+    /// When the store fails.
+    fn search(
+        &mut self,
+        attribute: Attribute,
+        after: (&[u8], MvId),
+        before: &[u8],
+        most: usize,
+    ) -> Result<Vec<(Vec<u8>, MvId)>, StoreError>;
+
+    /// Deletes all search keys.
+    ///
+    /// # Errors
+    /// When the store fails.
+    fn clear_search(&mut self) -> Result<(), StoreError>;
+
+    /// Why the last synchronization or export of an object failed; none if it did not.
+    ///
+    /// # Errors
+    /// When the store fails.
+    fn failure(&mut self, id: CsId) -> Result<Option<String>, StoreError>;
 
     /// The metaverse objects with each of these join keys, in the same order.
     ///
@@ -389,6 +419,22 @@ pub trait Store: Send {
     /// # Errors
     /// When the store fails.
     fn gauges(&mut self, agent: AgentId) -> Result<Gauges, StoreError>;
+
+    /// A way to tell other processes what this one is doing, while the store is in use.
+    ///
+    /// # Errors
+    /// When the store fails.
+    fn announcer(&mut self) -> Result<Announcer, StoreError> {
+        Ok(Announcer::default())
+    }
+
+    /// What the process that runs steps is doing; none if no process does.
+    ///
+    /// # Errors
+    /// When the store fails.
+    fn activity(&mut self) -> Result<Option<Activity>, StoreError> {
+        Ok(None)
+    }
 
     /// Commits all writes since the last commit atomically.
     ///
@@ -547,6 +593,10 @@ pub enum Write {
     NewKey(Key, MvId),
     /// A metaverse object loses a join key.
     DeletedKey(Key, MvId),
+    /// A metaverse object has a new search key.
+    NewSearch(SearchKey, MvId),
+    /// A metaverse object loses a search key.
+    DeletedSearch(SearchKey, MvId),
 }
 
 /// The kind of failure.
@@ -591,6 +641,21 @@ pub fn value_key(value: &[u8], ignore_case: bool) -> IndexKey {
         (true, Ok(text)) => IndexKey::of(text.to_lowercase().as_bytes()),
         _ => IndexKey::of(value),
     }
+}
+
+/// Limit of the bytes of a value in the search index.
+pub(crate) const SEARCH_BYTES: usize = 64;
+
+/// A value as the search index has it: without case, and of limited length.
+pub(crate) fn search_value(value: &[u8]) -> Vec<u8> {
+    let mut folded = fold(value).into_bytes();
+    folded.truncate(SEARCH_BYTES);
+    folded
+}
+
+/// A value without case. Bytes that are not text are replaced.
+pub(crate) fn fold(value: &[u8]) -> String {
+    String::from_utf8_lossy(value).to_lowercase()
 }
 
 /// Limit of the references in memory, exceeded only if a single object has more.

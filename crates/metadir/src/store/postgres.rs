@@ -7,6 +7,7 @@
 //! the directory grows.
 
 mod copy;
+mod read;
 mod round;
 mod server;
 mod sql;
@@ -32,11 +33,11 @@ use super::row::{
 };
 use super::standing::{PAGES_AT_ONCE, Pages, page_of, pages_for};
 use super::{
-    Gauges, Head, Key, Link, LookupKey, NameKind, Numbers, Population, ReferenceTarget, StepRecord, Store,
-    StoreError, Trail, Write, trail::Origin,
+    Activity, Announcer, Gauges, Head, Key, Link, LookupKey, NameKind, Numbers, Population, ReferenceTarget,
+    SearchKey, StepRecord, Store, StoreError, Trail, Write, trail::Origin,
 };
 use crate::config::Durability;
-use crate::hologram::Hash;
+use crate::hologram::{Attribute, Hash};
 use crate::index_key::IndexKey;
 use crate::object::{AgentId, CsId, CsObject, MvId, MvObject, Reference};
 use crate::postgresql::{Client, Grace};
@@ -44,7 +45,7 @@ use crate::postgresql::{Client, Grace};
 /// The format of the tables.
 const FORMAT: i64 = 5;
 /// The formats that are upgraded, each with what later formats have in addition.
-const UPGRADED: [(i64, &[&str]); 2] = [(3, &[JOIN_KEYS, CHANGE_LOG]), (4, &[CHANGE_LOG])];
+const UPGRADED: [(i64, &[&str]); 2] = [(3, &[JOIN_KEYS, CHANGE_LOG, SEARCH]), (4, &[CHANGE_LOG, SEARCH])];
 /// Number of bytes that are sent at a time.
 const PIECE_BYTES: usize = 1 << 16;
 
@@ -66,6 +67,10 @@ pub struct Postgres {
     /// Whether the temporary tables have rows of this transaction.
     is_batch_used: bool,
     origin: Origin,
+    /// How another connection is made.
+    server: Server,
+    /// Of a reader: the numbers of names that the store does not have.
+    unknown: Option<HashMap<(i16, String), u32>>,
 }
 
 impl Postgres {
@@ -75,6 +80,16 @@ impl Postgres {
     /// When the server cannot be reached or reports an error, the store has a newer format, or another
     /// process uses it.
     pub fn open(server: &Server, durability: Durability) -> Result<Postgres, StoreError> {
+        let mut store = Postgres::connect(server, durability)?;
+        // A killed process may hold the lock for a moment; `lock_timeout` limits the wait.
+        store.client.execute("SELECT pg_advisory_lock($1)", &[&store.lock])?;
+        store.make(&server.schema)?;
+        store.client.batch_execute(BATCH)?;
+        Ok(store)
+    }
+
+    /// A connection with its settings.
+    fn connect(server: &Server, durability: Durability) -> Result<Postgres, StoreError> {
         let client = server.connect(std::env::var("PGPASSWORD").ok(), Grace::Operation)?;
         let lock = Hash::of(server.schema.as_bytes()).0;
         let mut store = Postgres {
@@ -91,6 +106,8 @@ impl Postgres {
             in_transaction: false,
             is_batch_used: false,
             origin: Origin::default(),
+            server: server.clone(),
+            unknown: None,
         };
         // Full durability uses the server's own setting, including standbys; everything else is asynchronous.
         let synchronous = match durability {
@@ -105,10 +122,6 @@ impl Postgres {
                 "create one with createdb --encoding=UTF8 --template=template0, and name it in `postgres`";
             return Err(StoreError::Server { what, help });
         }
-        // A killed process may hold the lock for a moment; `lock_timeout` limits the wait.
-        store.client.execute("SELECT pg_advisory_lock($1)", &[&store.lock])?;
-        store.make(&server.schema)?;
-        store.client.batch_execute(BATCH)?;
         Ok(store)
     }
 
@@ -149,7 +162,7 @@ impl Postgres {
         }
         // One transaction: all or nothing.
         self.client.batch_execute(&format!(
-            "BEGIN; {made} {SCHEMA} {JOIN_KEYS} {CHANGE_LOG} INSERT INTO meta (name, value) VALUES ('format', {FORMAT}); COMMIT"
+            "BEGIN; {made} {SCHEMA} {JOIN_KEYS} {CHANGE_LOG} {SEARCH} INSERT INTO meta (name, value) VALUES ('format', {FORMAT}); COMMIT"
         ))?;
         Ok(())
     }
@@ -297,6 +310,10 @@ impl Postgres {
             self.client
                 .batch_execute("DELETE FROM batch_cs; DELETE FROM batch_image; DELETE FROM batch_before; DELETE FROM batch_mv")?;
         }
+        if !round.deleted_search.is_empty() {
+            let (attributes, values, mvs) = search_columns(&round.deleted_search);
+            self.execute(DELETE_SEARCH, &[&attributes, &values, &mvs])?;
+        }
         if !round.deleted_keys.is_empty() {
             let (rules, hashes, mvs) = columns(&round.deleted_keys);
             self.execute(DELETE_KEYS, &[&rules, &hashes, &mvs])?;
@@ -359,6 +376,10 @@ impl Postgres {
         self.copy(COPY_NEW_CS, &round.new_cs, |fields, object| fields.cs(object))?;
         self.copy(COPY_NEW_MV, &round.new_mv, |fields, object| fields.mv(object))?;
         self.mv_count += round.new_mv.len() as i64;
+        if !round.new_search.is_empty() {
+            let (attributes, values, mvs) = search_columns(&round.new_search);
+            self.execute(ADD_SEARCH, &[&attributes, &values, &mvs])?;
+        }
         if !round.new_keys.is_empty() {
             let (rules, hashes, mvs) = columns(&round.new_keys);
             self.execute(ADD_KEYS, &[&rules, &hashes, &mvs])?;
@@ -427,6 +448,9 @@ impl Drop for Postgres {
     /// Releases the lock now: the server notices the end of a connection only later.
     fn drop(&mut self) {
         let _ = self.roll_back();
+        if self.unknown.is_some() {
+            return;
+        }
         let _ = self.client.execute("SELECT pg_advisory_unlock($1)", &[&self.lock]);
     }
 }
@@ -437,13 +461,14 @@ fn columns(keys: &[(Key, MvId)]) -> (Vec<i32>, Vec<&[u8]>, Vec<i64>) {
     (rules, hashes, keys.iter().map(|(_, mv)| mv.0).collect())
 }
 
-fn pages(rows: &[Row]) -> Result<Vec<(i64, Vec<u8>)>, StoreError> {
-    rows.iter().map(|row| Ok((row.try_get(0)?, row.try_get(1)?))).collect()
+fn search_columns<'a>(keys: &[(&'a SearchKey, MvId)]) -> (Vec<i32>, Vec<&'a [u8]>, Vec<i64>) {
+    let attributes = keys.iter().map(|((attribute, _), _)| attribute.0 as i32).collect();
+    let values = keys.iter().map(|((_, value), _)| value.as_slice()).collect();
+    (attributes, values, keys.iter().map(|(_, mv)| mv.0).collect())
 }
 
-fn mv_row(row: &Row) -> Result<MvObject, StoreError> {
-    let kind: i32 = row.try_get(1)?;
-    mv_object(row.try_get(0)?, kind as u32, row.try_get(2)?, row.try_get(3)?, row.try_get(4)?)
+fn pages(rows: &[Row]) -> Result<Vec<(i64, Vec<u8>)>, StoreError> {
+    rows.iter().map(|row| Ok((row.try_get(0)?, row.try_get(1)?))).collect()
 }
 
 fn cs_row(row: &Row) -> Result<CsRow, StoreError> {
@@ -458,6 +483,11 @@ fn cs_row(row: &Row) -> Result<CsRow, StoreError> {
         image: row.try_get::<_, Option<&[u8]>>(4)?.map(|bytes| image_from(id, bytes)).transpose()?,
         export: row.try_get::<_, Option<&[u8]>>(5)?.map(|bytes| export_from(id, bytes)).transpose()?,
     })
+}
+
+fn mv_row(row: &Row) -> Result<MvObject, StoreError> {
+    let kind: i32 = row.try_get(1)?;
+    mv_object(row.try_get(0)?, kind as u32, row.try_get(2)?, row.try_get(3)?, row.try_get(4)?)
 }
 
 /// The index in the request that a row belongs to, from 1 in the result.
@@ -475,9 +505,14 @@ impl Store for Postgres {
         let kind = kind as i16;
         let known =
             self.query("SELECT id FROM name WHERE kind = $1::smallint AND text = $2", &[&kind, &name])?;
-        let id: i32 = match known.first() {
-            Some(row) => row.try_get(0)?,
-            None => {
+        let id: i32 = match (known.first(), &mut self.unknown) {
+            (Some(row), _) => row.try_get(0)?,
+            (None, Some(unknown)) => {
+                // A reader assigns numbers that no object has.
+                let number = i32::MAX as u32 - unknown.len() as u32;
+                return Ok(*unknown.entry((kind, name.into())).or_insert(number));
+            }
+            (None, None) => {
                 self.begin()?;
                 let made = "INSERT INTO name (kind, id, text) \
                     SELECT $1::smallint, coalesce(max(id), 0) + 1, $2 FROM name WHERE kind = $1::smallint RETURNING id";
@@ -588,11 +623,6 @@ impl Store for Postgres {
         self.query(MV_BY_ID, &[&ids])?.iter().map(mv_row).collect()
     }
 
-    fn mv_after(&mut self, after: MvId, most: usize) -> Result<Vec<MvObject>, StoreError> {
-        let select = "SELECT id, kind, image, lineage, connectors FROM mv WHERE id > $1 ORDER BY id LIMIT $2";
-        self.query(select, &[&after.0, &(most as i64)])?.iter().map(mv_row).collect()
-    }
-
     fn drop_keys(&mut self, rule: u32) -> Result<(), StoreError> {
         self.begin()?;
         self.execute("DELETE FROM mv_key WHERE rule = $1", &[&(rule as i32)])
@@ -604,6 +634,34 @@ impl Store for Postgres {
 
     fn cs_with(&mut self, keys: &[Key]) -> Result<Vec<Vec<CsId>>, StoreError> {
         self.with_keys(CS_BY_KEY, HIGHEST_JOIN_KEY, keys, CsId)
+    }
+
+    fn mv_after(&mut self, after: MvId, most: usize) -> Result<Vec<MvObject>, StoreError> {
+        let rows = self.query(MV_AFTER, &[&after.0, &(most as i64)])?;
+        rows.iter().map(mv_row).collect()
+    }
+
+    fn search(
+        &mut self,
+        attribute: Attribute,
+        after: (&[u8], MvId),
+        before: &[u8],
+        most: usize,
+    ) -> Result<Vec<(Vec<u8>, MvId)>, StoreError> {
+        let (value, mv) = after;
+        let rows =
+            self.query(SEARCH_KEYS, &[&(attribute.0 as i32), &value, &mv.0, &before, &(most as i64)])?;
+        rows.iter().map(|row| Ok((row.try_get(0)?, MvId(row.try_get(1)?)))).collect()
+    }
+
+    fn clear_search(&mut self) -> Result<(), StoreError> {
+        self.begin()?;
+        self.execute("DELETE FROM mv_search", &[])
+    }
+
+    fn failure(&mut self, id: CsId) -> Result<Option<String>, StoreError> {
+        let rows = self.query("SELECT text FROM failure WHERE cs = $1", &[&id.0])?;
+        Ok(rows.first().map(|row| row.try_get(0)).transpose()?)
     }
 
     fn deletions(&mut self, until_unix_s: u64, most: usize) -> Result<Vec<(CsId, u64)>, StoreError> {
@@ -817,6 +875,18 @@ impl Store for Postgres {
             true
         })?;
         Ok(gauges)
+    }
+
+    fn announcer(&mut self) -> Result<Announcer, StoreError> {
+        // A connection of its own: the other one is in a transaction.
+        let mut store = Postgres::connect(&self.server, Durability::Off)?;
+        // Dropping it must not release the lock.
+        store.unknown = Some(HashMap::new());
+        Ok(Announcer::to_server(store))
+    }
+
+    fn activity(&mut self) -> Result<Option<Activity>, StoreError> {
+        self.told_activity()
     }
 
     fn commit(&mut self) -> Result<(), StoreError> {

@@ -1,15 +1,19 @@
 //! A store in a SQLite file.
 
+mod read;
 mod trail;
 mod write;
 
 use std::collections::HashMap;
-use std::path::Path;
+use std::fs::File;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ToSql, ToSqlOutput, ValueRef};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
+use self::read::for_ids;
 use self::trail::{CHANGE_LOG, KEEP_FAILURE};
 use self::write::*;
 use super::row::{
@@ -18,18 +22,18 @@ use super::row::{
 };
 use super::standing::{Effect, PAGES_AT_ONCE, Pages, page_of, pages_for};
 use super::{
-    Failure, Gauges, Head, Key, Link, LookupKey, NameKind, Numbers, Population, ReferenceTarget, StepRecord,
-    Store, StoreError, Trail, Write, trail::Origin,
+    Activity, Announcer, Failure, Gauges, Head, Key, Link, LookupKey, NameKind, Numbers, Population,
+    ReferenceTarget, StepRecord, Store, StoreError, Trail, Write, activity, trail::Origin,
 };
 use crate::config::Durability;
-use crate::hologram::{Hash, Hologram};
+use crate::hologram::{Attribute, Hash, Hologram};
 use crate::index_key::IndexKey;
 use crate::object::{AgentId, CsId, CsObject, MvId, MvObject, PendingImport, Reference};
 
 /// The format of the file.
 const FORMAT: i64 = 5;
 /// The formats that are upgraded, each with what later formats have in addition.
-const UPGRADED: [(i64, &[&str]); 2] = [(3, &[JOIN_KEYS, CHANGE_LOG]), (4, &[CHANGE_LOG])];
+const UPGRADED: [(i64, &[&str]); 2] = [(3, &[JOIN_KEYS, CHANGE_LOG, SEARCH]), (4, &[CHANGE_LOG, SEARCH])];
 /// The page size of the file, bytes.
 const PAGE_BYTES: i64 = 8192;
 /// The size of the write-ahead log at which it is checkpointed, bytes.
@@ -38,8 +42,6 @@ const LOG_BYTES: i64 = 256 << 20;
 const PIECE_OBJECTS: usize = 1000;
 /// Size of the cache of prepared statements.
 const STATEMENTS: usize = 64;
-/// Number of object numbers in one statement.
-const IDS_A_STATEMENT: usize = 256;
 
 const SCHEMA: &str = "
 CREATE TABLE meta (name TEXT PRIMARY KEY, value) WITHOUT ROWID;
@@ -94,6 +96,11 @@ CREATE TABLE deletion (cs INTEGER PRIMARY KEY, at_unix_s INTEGER NOT NULL);
 CREATE INDEX deletion_at ON deletion (at_unix_s, cs);
 ";
 
+/// What format 5 has in addition to format 4.
+const SEARCH: &str = "
+CREATE TABLE mv_search (attribute INTEGER, value BLOB, mv INTEGER, PRIMARY KEY (attribute, value, mv)) WITHOUT ROWID;
+";
+
 const CS_COLUMNS: &str = "id, anchor, dn, name, image, export";
 const MV_COLUMNS: &str = "id, kind, image, lineage, connectors";
 
@@ -106,8 +113,19 @@ pub struct Sqlite {
     /// Number of metaverse objects.
     mv_count: i64,
     in_transaction: bool,
+    /// Whether a transaction was begun for reading only.
+    is_reading: bool,
     origin: Origin,
+    /// The locked file that excludes other writers; none for a reader, or in memory.
+    lock: Option<File>,
+    /// The path, if the store is in a file.
+    path: Option<PathBuf>,
+    /// Of a reader: the numbers of names that the store does not have.
+    unknown: Option<HashMap<(i64, String), u32>>,
 }
+
+/// How long a statement waits while another process recovers the log or closes the store.
+const BUSY_WAIT: Duration = Duration::from_secs(2);
 
 impl Sqlite {
     /// Opens the store in a file. The file is created if it does not exist, and only its owner can access it.
@@ -118,7 +136,30 @@ impl Sqlite {
     pub fn open(path: &Path, durability: Durability, cache_bytes: u64) -> Result<Sqlite, StoreError> {
         // SQLite would create it with the process's umask; the log files get the mode of the database file.
         let path = files::private::file(path).map_err(StoreError::File)?;
-        Sqlite::with(Connection::open(path)?, durability, cache_bytes)
+        let lock = activity::lock(&path)?;
+        let connection = Connection::open(&path)?;
+        connection.busy_timeout(BUSY_WAIT)?;
+        let store = Sqlite::with(connection, durability, cache_bytes)?;
+        Ok(Sqlite { lock: Some(lock), path: Some(path), ..store })
+    }
+
+    /// A store with tables.
+    fn of(connection: Connection) -> Result<Sqlite, StoreError> {
+        let mut store = Sqlite {
+            connection,
+            standing: Pages::default(),
+            ids: Numbers::from(1),
+            mv_count: 0,
+            in_transaction: false,
+            is_reading: false,
+            origin: Origin::default(),
+            lock: None,
+            path: None,
+            unknown: None,
+        };
+        store.ids = Numbers::from(store.meta("next_id")?.unwrap_or(1));
+        store.mv_count = store.meta("mv_count")?.unwrap_or(0);
+        Ok(store)
     }
 
     /// Opens a store in memory, for tests.
@@ -138,7 +179,6 @@ impl Sqlite {
         connection.set_prepared_statement_cache_capacity(STATEMENTS);
         // For a new file: with large pages, a batch touches and writes fewer of them.
         connection.pragma_update(None, "page_size", PAGE_BYTES)?;
-        connection.pragma_update(None, "locking_mode", "EXCLUSIVE")?;
         connection.pragma_update(None, "journal_mode", "WAL").map_err(busy)?;
         connection.pragma_update(None, "synchronous", synchronous)?;
         // A page that several batches change is written to the file once.
@@ -148,7 +188,7 @@ impl Sqlite {
         match format {
             0 => {
                 connection.execute_batch(&format!(
-                    "BEGIN IMMEDIATE; {SCHEMA} {JOIN_KEYS} {CHANGE_LOG} PRAGMA user_version = {FORMAT}; COMMIT;"
+                    "BEGIN IMMEDIATE; {SCHEMA} {JOIN_KEYS} {CHANGE_LOG} {SEARCH} PRAGMA user_version = {FORMAT}; COMMIT;"
                 ))?;
             }
             FORMAT => {}
@@ -162,26 +202,25 @@ impl Sqlite {
                 connection.execute_batch(&upgrade).map_err(busy)?;
             }
         }
-        let mut store = Sqlite {
-            connection,
-            standing: Pages::default(),
-            ids: Numbers::from(1),
-            mv_count: 0,
-            in_transaction: false,
-            origin: Origin::default(),
-        };
-        store.ids = Numbers::from(store.meta("next_id")?.unwrap_or(1));
-        store.mv_count = store.meta("mv_count")?.unwrap_or(0);
-        // Takes the lock, so that a second process fails immediately.
-        store.begin()?;
-        store.commit()?;
-        Ok(store)
+        Sqlite::of(connection)
     }
 
     fn begin(&mut self) -> Result<(), StoreError> {
         if !self.in_transaction {
-            self.connection.execute_batch("BEGIN IMMEDIATE").map_err(busy)?;
+            // One that was begun for reading becomes a writing one at its first write: nobody else writes.
+            if !std::mem::take(&mut self.is_reading) {
+                self.connection.execute_batch("BEGIN IMMEDIATE").map_err(busy)?;
+            }
             self.in_transaction = true;
+        }
+        Ok(())
+    }
+
+    /// Begins a transaction for many reads, each of which would otherwise lock the file.
+    fn begin_to_read(&mut self) -> Result<(), StoreError> {
+        if !self.in_transaction && !self.is_reading && self.unknown.is_none() {
+            self.connection.execute_batch("BEGIN").map_err(busy)?;
+            self.is_reading = true;
         }
         Ok(())
     }
@@ -311,35 +350,6 @@ impl Sqlite {
     }
 }
 
-/// Executes a statement that ends in `IN` for a list of numbers, in chunks.
-fn for_ids(
-    connection: &Connection,
-    select: &str,
-    ids: &[i64],
-    mut each: impl FnMut(&Row<'_>) -> Result<(), StoreError>,
-) -> Result<(), StoreError> {
-    let mut of = |chunk: &[i64], places: usize| -> Result<(), StoreError> {
-        let marks = vec!["?"; places].join(",");
-        let mut statement = connection.prepare_cached(&format!("{select} IN ({marks})"))?;
-        // A shorter list repeats its last number, so that the statement text stays the same.
-        let padding = chunk.last().into_iter().cycle().take(places - chunk.len());
-        let mut rows = statement.query(rusqlite::params_from_iter(chunk.iter().chain(padding)))?;
-        while let Some(row) = rows.next()? {
-            each(row)?;
-        }
-        Ok(())
-    };
-    let mut chunks = ids.chunks_exact(IDS_A_STATEMENT);
-    for chunk in chunks.by_ref() {
-        of(chunk, IDS_A_STATEMENT)?;
-    }
-    let rest = chunks.remainder();
-    if !rest.is_empty() {
-        of(rest, if rest.len() <= 8 { 8 } else { IDS_A_STATEMENT })?;
-    }
-    Ok(())
-}
-
 fn busy(error: rusqlite::Error) -> StoreError {
     match error.sqlite_error_code() {
         Some(rusqlite::ErrorCode::DatabaseBusy | rusqlite::ErrorCode::DatabaseLocked) => StoreError::Busy,
@@ -402,6 +412,11 @@ impl Store for Sqlite {
         if let Some(id) = found {
             return Ok(id);
         }
+        if let Some(unknown) = &mut self.unknown {
+            // A reader assigns numbers that no object has.
+            let number = u32::MAX - unknown.len() as u32;
+            return Ok(*unknown.entry((kind as i64, name.into())).or_insert(number));
+        }
         self.begin()?;
         let made = "INSERT INTO name (kind, id, text) SELECT ?1, coalesce(max(id), 0) + 1, ?2 FROM name WHERE kind = ?1 \
                     RETURNING id";
@@ -433,6 +448,7 @@ impl Store for Sqlite {
     }
 
     fn heads(&mut self, agent: AgentId, anchors: &[IndexKey]) -> Result<Vec<Option<Head>>, StoreError> {
+        self.begin_to_read()?;
         let mut rows = vec![None; anchors.len()];
         let highest = "SELECT max(anchor) FROM cs WHERE agent = ?1 AND anchor IS NOT NULL";
         let known = self.not_beyond(highest, agent.0, anchors.iter().copied())?;
@@ -506,14 +522,7 @@ impl Store for Sqlite {
     }
 
     fn mv_after(&mut self, after: MvId, most: usize) -> Result<Vec<MvObject>, StoreError> {
-        let select = format!("SELECT {MV_COLUMNS} FROM mv WHERE id > ?1 ORDER BY id LIMIT ?2");
-        let mut statement = self.connection.prepare_cached(&select)?;
-        let mut rows = statement.query([after.0, most as i64])?;
-        let mut found = Vec::new();
-        while let Some(row) = rows.next()? {
-            found.push(mv_row(row)?);
-        }
-        Ok(found)
+        self.mvs_after(after, most)
     }
 
     fn drop_keys(&mut self, rule: u32) -> Result<(), StoreError> {
@@ -540,6 +549,27 @@ impl Store for Sqlite {
         )
     }
 
+    fn search(
+        &mut self,
+        attribute: Attribute,
+        after: (&[u8], MvId),
+        before: &[u8],
+        most: usize,
+    ) -> Result<Vec<(Vec<u8>, MvId)>, StoreError> {
+        self.search_keys(attribute, after, before, most)
+    }
+
+    fn clear_search(&mut self) -> Result<(), StoreError> {
+        self.begin()?;
+        self.connection.execute("DELETE FROM mv_search", [])?;
+        Ok(())
+    }
+
+    fn failure(&mut self, id: CsId) -> Result<Option<String>, StoreError> {
+        let kept = "SELECT text FROM failure WHERE cs = ?1";
+        Ok(self.connection.query_row(kept, [id.0], |row| row.get(0)).optional()?)
+    }
+
     fn deletions(&mut self, until_unix_s: u64, most: usize) -> Result<Vec<(CsId, u64)>, StoreError> {
         let mut statement = self.connection.prepare_cached(
             "SELECT cs, at_unix_s FROM deletion WHERE at_unix_s <= ?1 ORDER BY at_unix_s, cs LIMIT ?2",
@@ -561,6 +591,7 @@ impl Store for Sqlite {
         by: LookupKey,
         hashes: &[IndexKey],
     ) -> Result<Vec<Option<ReferenceTarget>>, StoreError> {
+        self.begin_to_read()?;
         let column = match by {
             LookupKey::Anchor => "anchor",
             LookupKey::Name => "name",
@@ -764,6 +795,20 @@ impl Store for Sqlite {
                     self.mv_count -= deleted as i64;
                 }
                 Write::NewKey(key, mv) => statements.new_key(key, *mv)?,
+                Write::NewSearch((attribute, value), mv) => {
+                    connection
+                        .prepare_cached(
+                            "INSERT OR IGNORE INTO mv_search (attribute, value, mv) VALUES (?1, ?2, ?3)",
+                        )?
+                        .execute(params![attribute.0, value, mv.0])?;
+                }
+                Write::DeletedSearch((attribute, value), mv) => {
+                    connection
+                        .prepare_cached(
+                            "DELETE FROM mv_search WHERE attribute = ?1 AND value = ?2 AND mv = ?3",
+                        )?
+                        .execute(params![attribute.0, value, mv.0])?;
+                }
                 Write::DeletedKey((rule, hash), mv) => {
                     connection
                         .prepare_cached("DELETE FROM mv_key WHERE rule = ?1 AND hash = ?2 AND mv = ?3")?
@@ -857,6 +902,15 @@ impl Store for Sqlite {
         Ok(gauges)
     }
 
+    fn announcer(&mut self) -> Result<Announcer, StoreError> {
+        let lock = self.lock.as_ref().map(File::try_clone).transpose().map_err(StoreError::File)?;
+        Ok(Announcer::to_file(lock))
+    }
+
+    fn activity(&mut self) -> Result<Option<Activity>, StoreError> {
+        Ok(self.path.as_deref().filter(|_| self.lock.is_none()).and_then(activity::of_file))
+    }
+
     fn commit(&mut self) -> Result<(), StoreError> {
         if self.in_transaction {
             self.keep_standing()?;
@@ -869,12 +923,18 @@ impl Store for Sqlite {
             self.connection.execute_batch("COMMIT")?;
             self.in_transaction = false;
             self.standing.committed();
+        } else if std::mem::take(&mut self.is_reading) {
+            self.connection.execute_batch("COMMIT")?;
+            self.standing.committed();
         }
         Ok(())
     }
 
     fn roll_back(&mut self) -> Result<(), StoreError> {
         self.standing.forget();
+        if std::mem::take(&mut self.is_reading) {
+            self.connection.execute_batch("ROLLBACK")?;
+        }
         if self.in_transaction {
             // After some errors, such as a full disk, SQLite has rolled back already.
             if !self.connection.is_autocommit() {

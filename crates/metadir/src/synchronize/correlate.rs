@@ -8,6 +8,7 @@
 //! query, like the uniqueness of names. If there are some, the batch is processed again with them.
 
 use super::failed::Failed;
+use super::trace::{ConnectedBy, TraceEvent};
 use super::work::Work;
 use crate::hologram::Hologram;
 use crate::object::{AgentId, CsId, MvId, State};
@@ -80,6 +81,7 @@ impl Work<'_> {
                 self.connect(*connector, id);
                 self.returned.insert(*connector);
                 self.counts.push("provisioned-reconnect");
+                self.trace_connected(*connector, id, ConnectedBy::Return);
             }
             if !left.is_empty() {
                 self.flow_from(id, agent)?;
@@ -125,7 +127,8 @@ impl Work<'_> {
                 continue;
             }
             let of_object = object.image().and_then(|image| rules.correlation(agent, image));
-            let Some(inbound) = of_object.filter(|inbound| inbound.to == kind) else { continue };
+            let Some(place) = of_object.filter(|at| rules.inbound[*at].to == kind) else { continue };
+            let inbound = &rules.inbound[place];
             let is_wanted = self.wants(kind, &image, agent)?;
             // A disabled account is connected only where it is provisioned.
             if state == State::Deprovisioned && !is_wanted {
@@ -135,7 +138,7 @@ impl Work<'_> {
             if is_first && self.is_occupied(id, agent, inbound) {
                 continue;
             }
-            match self.matches(candidate, id, inbound)? {
+            match self.matches(candidate, id, place)? {
                 Match::No => {}
                 Match::Ambiguous(why) if is_wanted => {
                     let Some(object) = self.css.get(&candidate).and_then(|cs| cs.object.as_ref()) else {
@@ -148,6 +151,7 @@ impl Work<'_> {
                 Match::Yes => match self.make_room(id, agent, inbound) {
                     Ok(()) => {
                         self.connect(candidate, id);
+                        self.trace_connected(candidate, id, ConnectedBy::Candidate);
                         if state == State::Deprovisioned {
                             self.returned.insert(candidate);
                             self.counts.push("provisioned-reconnect");
@@ -160,6 +164,11 @@ impl Work<'_> {
                     Err(failed) => {
                         let why = Some(failed.kept()?);
                         self.counts.push("ambiguous-join");
+                        self.trace_of(|work| {
+                            let object = work.called_by(candidate);
+                            let why = why.as_ref().map(|why| why.text.clone()).unwrap_or_default();
+                            TraceEvent::CandidateRefused { object, why }
+                        });
                         self.failures.push(Write::Failure { id: candidate, why });
                     }
                 },
@@ -191,10 +200,11 @@ impl Work<'_> {
     }
 
     /// Whether the join rules of a candidate lead to a metaverse object.
-    fn matches(&mut self, candidate: CsId, id: MvId, rules: &InboundRules) -> Result<Match, StoreError> {
+    fn matches(&mut self, candidate: CsId, id: MvId, inbound: usize) -> Result<Match, StoreError> {
         let image = self.css.get(&candidate).and_then(|cs| cs.object.as_ref()?.image().cloned());
         let Some(image) = image else { return Ok(Match::No) };
-        match self.join(&image, rules) {
+        self.trace_of(|work| TraceEvent::CandidateTried { object: work.called_by(candidate) });
+        match self.join(&image, inbound) {
             Ok(Some(found)) if found == id => Ok(Match::Yes),
             Ok(_) | Err(Failed::Object(FailureKind::Flow, _) | Failed::Flow(..)) => Ok(Match::No),
             Err(Failed::Object(_, why)) => Ok(Match::Ambiguous(why)),

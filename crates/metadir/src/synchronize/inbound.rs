@@ -3,44 +3,52 @@
 use std::collections::BTreeSet;
 
 use super::failed::Failed;
+use super::trace::{Offer, TraceEvent};
 use super::work::{Mv, Undo, Work};
 use crate::hologram::{Builder, Hologram, Opened};
 use crate::object::{
     AgentId, CsId, CsObject, Lineage, LineageBuilder, Lineages, MvId, MvObject, PendingImport,
 };
-use crate::rules::{AttributeRules, Flow, FlowSource, InboundRules, TypeRules};
+use crate::rules::{AttributeRules, Flow, FlowSource, TypeRules};
 use crate::schema::Type;
 use crate::store::{FailureKind, Key, StoreError, Write};
 
 impl Work<'_> {
     /// The metaverse object that the first matching join rule finds. If this rule finds several, the join is
     /// ambiguous, and no further rule is tried.
-    pub(super) fn join(&mut self, image: &Hologram, rules: &InboundRules) -> Result<Option<MvId>, Failed> {
+    pub(super) fn join(&mut self, image: &Hologram, inbound: usize) -> Result<Option<MvId>, Failed> {
+        let rules = &self.rules.inbound[inbound];
         let kind = self.rules.types[rules.to].kind;
         for (at, join) in rules.joins.iter().enumerate() {
-            if !join.is_tried(image)? {
+            let key = if join.is_tried(image)? { Some(join.key(image)?) } else { None };
+            let Some(Some(key)) = key else {
+                let by_condition = key.is_none();
+                self.trace(|| TraceEvent::JoinSkipped { inbound, rule: at, by_condition });
                 continue;
-            }
-            let Some(key) = join.key(image)? else { continue };
+            };
             let candidates: Vec<MvId> = self.found_by(key)?.into_iter().collect();
             self.load_mv(&candidates)?;
             let of_kind = |id: &&MvId| {
                 self.mvs.get(id).and_then(|mv| mv.object.as_ref()).is_some_and(|object| object.kind == kind)
             };
-            let found: Vec<&MvId> = candidates.iter().filter(of_kind).collect();
+            let found: Vec<MvId> = candidates.iter().filter(of_kind).copied().collect();
+            if self.trace.is_some() {
+                let values = join.values(image)?.unwrap_or_default();
+                let found = found.clone();
+                self.trace(|| TraceEvent::JoinTried { inbound, rule: at, values, found });
+            }
             match found.as_slice() {
                 [] => {}
-                [one] => return Ok(Some(**one)),
+                [one] => return Ok(Some(*one)),
                 several => {
                     let values = join.values(image)?.unwrap_or_default();
-                    let values: Vec<String> =
-                        values.iter().map(|value| format!("{:?}", String::from_utf8_lossy(value))).collect();
+                    let values = join.shown_values(self.names, &values);
                     let why = format!(
                         "the join by {} finds {} objects of the metaverse with {}: make the values unique, or \
                          add a condition (`when`) to join rule {}",
                         join.shown(self.names),
                         several.len(),
-                        values.join(" and "),
+                        values,
                         at + 1
                     );
                     return Err(Failed::Object(FailureKind::AmbiguousJoin, why));
@@ -77,18 +85,25 @@ impl Work<'_> {
 
     /// Recomputes the attributes that an agent contributes to. Returns true if one changed.
     pub(super) fn flow_in(&mut self, id: MvId, kind: &TypeRules, agent: AgentId) -> Result<bool, Failed> {
+        self.trace(|| TraceEvent::FlowsIn { mv: id, agent });
         let Some(mv) = self.mvs.get(&id) else { return Ok(false) };
         let Some(old) = &mv.object else { return Ok(false) };
+        let mut replaced = Vec::new();
         let mut connectors = Vec::with_capacity(mv.connectors.len());
         for id in &mv.connectors {
             if let Some(object) = self.css.get(id).and_then(|cs| cs.object.as_ref())
                 && object.state.is_connected()
                 && let Some(image) = &object.synchronized
-                && !self.is_replaced(object)
-                && let Some(inbound) = self.rules.inbound_for(object.agent, image)?
             {
-                connectors.push((*id, inbound, Opened::of(image)));
+                if self.is_replaced(object) {
+                    replaced.push(*id);
+                } else if let Some(inbound) = self.rules.inbound_for(object.agent, image)? {
+                    connectors.push((*id, inbound, Opened::of(image)));
+                }
             }
+        }
+        if let Some(trace) = self.trace.as_deref_mut() {
+            trace.extend(replaced.iter().map(|id| TraceEvent::Replaced { cs: *id }));
         }
         connectors.sort_unstable_by_key(|(id, ..)| *id);
         let mut builder = std::mem::take(&mut self.builder);
@@ -108,15 +123,23 @@ impl Work<'_> {
                 if let Some(values) = old_image.get(attribute) {
                     builder.push_values(attribute, values);
                     line.into_iter().for_each(|line| lineage.push(line));
+                    if let Some(trace) = self.trace.as_deref_mut() {
+                        let agent = line.map(|line| line.agent);
+                        trace.push(TraceEvent::Kept { attribute, values: values.to_vec(), agent });
+                    }
                 }
                 continue;
             }
             let mut is_given = false;
-            for (place, flow) in &rules.contributors {
+            for (rank, (place, number)) in rules.contributors.iter().enumerate() {
                 let inbound = &self.rules.inbound[*place];
-                let flow = &inbound.flows[*flow];
+                let flow = &inbound.flows[*number];
                 let of_rules = || connectors.iter().filter(|(_, taken_by, _)| taken_by == place);
-                if connectors.len() > 1 && !inbound.multiple_connectors && of_rules().nth(1).is_some() {
+                if connectors.len() > 1
+                    && !inbound.multiple_connectors
+                    && !is_given
+                    && of_rules().nth(1).is_some()
+                {
                     let why = format!(
                         "`{}` would come from several connectors of one agent: ambiguous-import-flow-from-multiple-connectors",
                         self.names.name(attribute)
@@ -130,14 +153,28 @@ impl Work<'_> {
                         cs: *connector,
                         at_unix_s: self.settings.now_unix_s,
                     };
-                    is_given = self
-                        .give(flow, rules, image, &old_image, line, from, &mut builder, &mut lineage)
-                        .map_err(|failed| failed.to(attribute))?;
                     if is_given {
+                        // Only for an explanation: what the flow would give.
+                        let (mut builder, mut lineage) = (Builder::default(), LineageBuilder::default());
+                        let (builder, lineage) = (&mut builder, &mut lineage);
+                        let would = self.give(flow, rules, image, &old_image, line, from, builder, lineage);
+                        let offer = Offer::of(rules, rank, from);
+                        let event = offer.event(&would, builder, 0, true);
+                        self.trace.iter_mut().for_each(|trace| trace.push(event.clone()));
+                        continue;
+                    }
+                    let begin = builder.as_bytes().len();
+                    let given =
+                        self.give(flow, rules, image, &old_image, line, from, &mut builder, &mut lineage);
+                    if let Some(trace) = self.trace.as_deref_mut() {
+                        trace.push(Offer::of(rules, rank, from).event(&given, &builder, begin, false));
+                    }
+                    is_given = given.map_err(|failed| failed.to(attribute))?;
+                    if is_given && self.trace.is_none() {
                         break;
                     }
                 }
-                if is_given {
+                if is_given && self.trace.is_none() {
                     break;
                 }
             }
@@ -256,8 +293,21 @@ impl Work<'_> {
             })
     }
 
-    /// Updates the join keys of an object.
+    /// Updates the search keys of an object.
+    fn renew_search(&mut self, id: MvId, kind: &TypeRules, old: &Hologram, new: &Hologram) {
+        if kind.search.is_empty() {
+            return;
+        }
+        let (before, after) = (kind.search_keys(old), kind.search_keys(new));
+        let lost = before.iter().filter(|key| !after.contains(key));
+        self.writes.extend(lost.map(|key| Write::DeletedSearch(key.clone(), id)));
+        let won = after.into_iter().filter(|key| !before.contains(key));
+        self.writes.extend(won.map(|key| Write::NewSearch(key, id)));
+    }
+
+    /// Updates the join keys and search keys of an object.
     pub(super) fn rekey(&mut self, id: MvId, kind: &TypeRules, old: &Hologram, new: &Hologram) {
+        self.renew_search(id, kind, old, new);
         let (before, after) = (kind.keys(old), kind.keys(new));
         let lost = before.iter().filter(|key| !after.contains(key)).map(|key| (*key, false));
         let won = after.iter().filter(|key| !before.contains(key)).map(|key| (*key, true));

@@ -1,9 +1,9 @@
 //! The join keys of candidates and of metaverse objects after the join rules changed, or after a store was
-//! upgraded.
+//! upgraded, and the search index after its attributes changed.
 
 use crate::agent::Names;
-use crate::object::{CsId, MvId};
-use crate::rules::Rules;
+use crate::object::{CsId, MvId, MvObject};
+use crate::rules::{Rules, TypeRules};
 use crate::store::{Population, Store, StoreError, Write};
 
 /// The note with the join rules that the stored keys of candidates come from.
@@ -23,6 +23,7 @@ pub(crate) fn renew(
     batch_objects: usize,
 ) -> Result<(), StoreError> {
     renew_metaverse(store, rules, batch_objects)?;
+    renew_search(store, rules, names, batch_objects)?;
     let text = rules.join_text(names);
     if store.note(NOTE)?.as_deref() == Some(&text) {
         return Ok(());
@@ -73,21 +74,64 @@ fn renew_metaverse(store: &mut dyn Store, rules: &Rules, batch_objects: usize) -
     for rule in &new {
         store.drop_keys(*rule)?;
     }
-    let mut after = MvId(0);
-    while !new.is_empty() {
-        let objects = store.mv_after(after, batch_objects)?;
-        let Some(last) = objects.last() else { break };
-        after = last.id;
-        let mut writes = Vec::new();
-        for object in &objects {
-            let kind = rules.type_of(object.kind);
-            let keys = kind.map(|kind| rules.types[kind].keys(&object.image)).unwrap_or_default();
-            let keys = keys.into_iter().filter(|(rule, _)| new.contains(rule));
-            writes.extend(keys.map(|key| Write::NewKey(key, object.id)));
-        }
-        store.write(&writes)?;
-        store.commit()?;
+    if !new.is_empty() {
+        each_mv(store, rules, batch_objects, |kind, object| {
+            let keys = kind.keys(&object.image).into_iter().filter(|(rule, _)| new.contains(rule));
+            keys.map(|key| Write::NewKey(key, object.id)).collect()
+        })?;
     }
     store.set_note(METAVERSE, Some(&text))?;
+    store.commit()
+}
+
+/// Writes what a function gives for each metaverse object of a type that has rules, batch by batch.
+fn each_mv(
+    store: &mut dyn Store,
+    rules: &Rules,
+    batch_objects: usize,
+    writes_of: impl Fn(&TypeRules, &MvObject) -> Vec<Write>,
+) -> Result<(), StoreError> {
+    let mut after = MvId(0);
+    loop {
+        let objects = store.mv_after(after, batch_objects)?;
+        let Some(last) = objects.last() else { return Ok(()) };
+        after = last.id;
+        let of_rules = |object: &MvObject| rules.type_of(object.kind).map(|kind| &rules.types[kind]);
+        let writes = objects.iter().filter_map(|object| Some(writes_of(of_rules(object)?, object)));
+        store.write(&writes.flatten().collect::<Vec<_>>())?;
+        store.commit()?;
+    }
+}
+
+/// The note with the attributes that the search index has.
+const SEARCH_NOTE: &str = "search index";
+
+/// Whether the search index of the store has the attributes of the rules.
+///
+/// # Errors
+/// When the store fails.
+pub(crate) fn is_indexed(store: &mut dyn Store, rules: &Rules, names: &Names) -> Result<bool, StoreError> {
+    Ok(store.note(SEARCH_NOTE)?.unwrap_or_default() == rules.search_text(names))
+}
+
+/// Makes the search index again if its attributes changed. An interrupted pass is repeated.
+fn renew_search(
+    store: &mut dyn Store,
+    rules: &Rules,
+    names: &Names,
+    batch_objects: usize,
+) -> Result<(), StoreError> {
+    if is_indexed(store, rules, names)? {
+        return Ok(());
+    }
+    store.clear_search()?;
+    let text = rules.search_text(names);
+    if !text.is_empty() {
+        each_mv(store, rules, batch_objects, |kind, object| {
+            let keys = kind.search_keys(&object.image).into_iter();
+            keys.map(|key| Write::NewSearch(key, object.id)).collect()
+        })?;
+    }
+    store.set_note(SEARCH_NOTE, (!text.is_empty()).then_some(&text))?;
     store.commit()
 }

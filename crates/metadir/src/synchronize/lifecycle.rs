@@ -6,6 +6,7 @@
 //! its link too, so that nothing is provisioned in its place.
 
 use super::failed::Failed;
+use super::trace::TraceEvent;
 use super::work::Work;
 use crate::hologram::Hologram;
 use crate::object::{AgentId, CsId, CsObject, MvId, PendingImport, State};
@@ -48,6 +49,7 @@ impl Work<'_> {
         };
         let Some(other) = self.connected(mv).find(is_other).cloned() else { return Ok(()) };
         if other.is_not_made() {
+            self.trace_of(|work| TraceEvent::GaveWay { object: work.called(&other) });
             self.forget(&other);
             return Ok(());
         }
@@ -100,9 +102,11 @@ impl Work<'_> {
     pub(super) fn rest(&mut self, id: CsId, may_leave: bool) -> Result<bool, Failed> {
         let Some(object) = self.css.get(&id).and_then(|cs| cs.object.clone()) else { return Ok(true) };
         if matches!(object.pending_import, Some(PendingImport::Delete)) {
+            self.trace(|| TraceEvent::Deleted { mv: object.mv });
             self.forget(&object);
             return Ok(true);
         }
+        self.trace(|| TraceEvent::Rested(object.state));
         self.counts.push(match object.state {
             State::Deprovisioned => "disconnector-deprovisioned",
             _ => "disconnector-explicit",
@@ -178,6 +182,7 @@ impl Work<'_> {
             return Ok(());
         };
         mv.is_changed = true;
+        self.trace(|| TraceEvent::MvDeleted(id));
         if let Some(kind) = kind {
             self.rekey(id, kind, &object.image, &Hologram::default());
         }
@@ -196,7 +201,7 @@ impl Work<'_> {
             let outbound = rules
                 .outbound
                 .iter()
-                .find(|outbound| outbound.agent == agent && rules.types[outbound.from].kind == of_type);
+                .position(|outbound| outbound.agent == agent && rules.types[outbound.from].kind == of_type);
             match outbound {
                 Some(outbound) => self.deprovision(connector, outbound)?,
                 // It was not provisioned, and may join another object.
@@ -211,6 +216,7 @@ impl Work<'_> {
     /// Makes a connector a candidate.
     fn release(&mut self, id: CsId) {
         let Some(object) = self.css.get(&id).and_then(|cs| cs.object.clone()) else { return };
+        self.trace_of(|work| TraceEvent::Released { object: work.called(&object) });
         self.unlink(&object);
         if let Some(cs) = self.cs_mut(id) {
             cs.is_changed = true;

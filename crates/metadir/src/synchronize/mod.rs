@@ -21,18 +21,20 @@ mod lifecycle;
 mod manual;
 mod outbound;
 mod references;
+mod trace;
 mod work;
 
 use self::exchange::{Known, Loaded, LocalStore};
-pub(crate) use self::index::renew;
+pub(crate) use self::index::{is_indexed, renew};
 pub(crate) use self::lifecycle::called;
 pub(crate) use self::manual::Task;
 pub use self::references::ReferenceValue;
 pub(crate) use self::references::given;
+pub use self::trace::{ConnectedBy, Effect, FlowInOutcome, FlowOutOutcome, TraceEvent, ValuesOf};
 use self::work::Work;
 use crate::agent::Names;
 use crate::config::Threshold;
-use crate::object::{AgentId, CsId, CsObject};
+use crate::object::{AgentId, CsId, CsObject, MvId};
 use crate::rules::Rules;
 use crate::stage::StepError;
 use crate::statistics::Statistics;
@@ -108,12 +110,13 @@ pub(crate) fn synchronize(
             return Err(StepError::Interrupted);
         }
     }
-    references::bring(store, rules, &settings, done)?;
+    references::bring(store, rules, &settings, done, None)?;
     grace::end(store, rules, settings.now_unix_s, settings.batch_objects, done)?;
     Ok(())
 }
 
-/// Synchronizes one object, including its deletions, or carries out another task with it.
+/// Synchronizes one object, including its deletions, or carries out another task with it. `trace` receives each
+/// rule that is applied.
 ///
 /// # Errors
 /// When the store fails.
@@ -124,11 +127,38 @@ pub(crate) fn synchronize_one(
     settings: Settings,
     task: Task,
     object: CsObject,
+    mut trace: Option<&mut Vec<TraceEvent>>,
 ) -> Result<Synchronized, StepError> {
     let mut done = Synchronized::default();
-    carry_out(store, rules, names, &settings, task, &mut done, vec![object], true)?;
-    references::bring(store, rules, &settings, &mut done)?;
+    let traced = trace.as_deref_mut();
+    carry_out(store, rules, names, &settings, task, &mut done, vec![object], true, traced)?;
+    if let Some(trace) = trace.as_deref_mut() {
+        trace_references(store, rules, trace)?;
+    }
+    references::bring(store, rules, &settings, &mut done, trace)?;
     Ok(done)
+}
+
+/// Adds the references of the traced metaverse objects.
+fn trace_references(
+    store: &mut dyn Store,
+    rules: &Rules,
+    trace: &mut Vec<TraceEvent>,
+) -> Result<(), StoreError> {
+    let mut mvs: Vec<MvId> = trace.iter().filter_map(TraceEvent::flows_into).collect();
+    mvs.sort_unstable();
+    mvs.dedup();
+    for mv in mvs {
+        let given = given(store, rules, mv)?;
+        for of_attribute in given.chunk_by(|one, other| one.attribute == other.attribute) {
+            let Some(ReferenceValue { attribute, agent, .. }) = of_attribute.first().cloned() else {
+                continue;
+            };
+            let to = of_attribute.iter().map(|value| value.to).collect();
+            trace.push(TraceEvent::ReferencesIn { mv, attribute, agent, to });
+        }
+    }
+    Ok(())
 }
 
 /// Synchronizes a batch of objects and commits it. Returns the objects whose deletions are deferred.
@@ -141,7 +171,7 @@ fn batch(
     objects: Vec<CsObject>,
     may_leave: bool,
 ) -> Result<Vec<CsId>, StoreError> {
-    carry_out(store, rules, names, settings, Task::Synchronize, done, objects, may_leave)
+    carry_out(store, rules, names, settings, Task::Synchronize, done, objects, may_leave, None)
 }
 
 /// Carries out a task with a batch of objects and commits it.
@@ -159,6 +189,7 @@ fn carry_out(
     done: &mut Synchronized,
     mut objects: Vec<CsObject>,
     may_leave: bool,
+    mut trace: Option<&mut Vec<TraceEvent>>,
 ) -> Result<Vec<CsId>, StoreError> {
     let ids: Vec<CsId> = objects.iter().map(|object| object.id).collect();
     let numbers = store.ids();
@@ -169,6 +200,9 @@ fn carry_out(
         let mut here = LocalStore(&mut *store);
         let mut work = Work::new(&mut here, rules, names, settings, &numbers, &known);
         work.task = task;
+        work.trace = trace.as_deref_mut();
+        // Only the last attempt counts.
+        work.trace.iter_mut().for_each(|trace| trace.clear());
         let worked = work.run(loaded, may_leave)?;
         let more = worked.outgoing.unknown(store, &known)?;
         if more.is_empty() {

@@ -1,12 +1,13 @@
 //! Outbound synchronization: the effects of a metaverse object on the other connector spaces.
 
 use super::failed::Failed;
+use super::trace::{Effect, FlowOutOutcome, TraceEvent, was_sent};
 use super::work::{Claim, Cs, Undo, Work};
 use crate::agent::anchor_key;
 use crate::hologram::{Attribute, Hologram, Opened, Values};
 use crate::naming::Naming;
 use crate::object::{Change, CsId, CsObject, MvId, PendingAttributes, PendingExport, Phase, Rename, State};
-use crate::rules::{DeprovisionRule, FlowValues, OutboundRules};
+use crate::rules::{DeprovisionRule, Flow, FlowValues, OutboundRules};
 use crate::store::{FailureKind, Write};
 
 /// A new name for a connector.
@@ -27,11 +28,12 @@ impl Work<'_> {
         let Some((kind, image)) = object.map(|object| (object.kind, object.image.clone())) else {
             return Ok(true);
         };
-        for outbound in rules.outbound.iter().filter(|out| rules.types[out.from].kind == kind) {
-            let wanted = match &outbound.when {
-                Some(when) => when.holds(&image)?,
-                None => true,
-            };
+        for (place, outbound) in rules.outbound.iter().enumerate() {
+            if rules.types[outbound.from].kind != kind {
+                continue;
+            }
+            let holds = outbound.when.as_ref().map(|when| when.holds(&image)).transpose()?;
+            let wanted = holds.unwrap_or(true);
             let (mut of_agent, mut is_kept_apart) = (Vec::new(), false);
             for object in self.linked(id).filter(|object| object.agent == outbound.agent) {
                 match object.state.is_connected() {
@@ -40,11 +42,21 @@ impl Work<'_> {
                     false => is_kept_apart |= object.state == State::ExplicitDisconnector,
                 }
             }
+            self.trace_of(|work| {
+                let effect = match (wanted, of_agent.first()) {
+                    (true, None) if is_kept_apart => Effect::KeptApart,
+                    (true, None) => Effect::Provisions,
+                    (true, Some(connector)) => Effect::FlowsTo(work.called_by(*connector)),
+                    (false, None) => Effect::Nothing,
+                    (false, Some(_)) => Effect::Deprovisions,
+                };
+                TraceEvent::OutboundCondition { mv: id, outbound: place, holds, effect }
+            });
             match (wanted, of_agent.first()) {
                 (true, None) if is_kept_apart => {}
-                (true, None) => self.provision_new(id, &image, outbound)?,
+                (true, None) => self.provision_new(id, &image, place)?,
                 // Values flow to the first connector of an agent only: others have names of their own.
-                (true, Some(connector)) => self.flow_out(*connector, &image, outbound)?,
+                (true, Some(connector)) => self.flow_out(*connector, &image, place)?,
                 (false, None) => {}
                 (false, Some(_)) => {
                     if !may_leave && !of_agent.iter().all(|connector| self.is_disabled(*connector, outbound))
@@ -52,7 +64,7 @@ impl Work<'_> {
                         return Ok(false);
                     }
                     for connector in of_agent {
-                        self.deprovision(connector, outbound)?;
+                        self.deprovision(connector, place)?;
                     }
                 }
             }
@@ -68,16 +80,35 @@ impl Work<'_> {
         values.iter().all(|value| value.is_in(image.get(value.attribute)))
     }
 
-    fn provision_new(&mut self, mv: MvId, image: &Hologram, rules: &OutboundRules) -> Result<(), Failed> {
-        let Some(dn) = name_of(image, rules)? else {
+    /// The values of a flow. If it fails, the trace says which one.
+    fn flowing<'a>(
+        &mut self,
+        flow: &Flow,
+        image: &Opened<'a>,
+        event: impl FnOnce(FlowOutOutcome) -> TraceEvent,
+    ) -> Result<FlowValues<'a>, Failed> {
+        let values = flow.flowing(image);
+        if let Err(failed) = &values {
+            self.trace(|| event(FlowOutOutcome::Failed(failed.to_string())));
+        }
+        values.map_err(|failed| Failed::from(failed).to(flow.to))
+    }
+
+    fn provision_new(&mut self, mv: MvId, image: &Hologram, outbound: usize) -> Result<(), Failed> {
+        let rules = &self.rules.outbound[outbound];
+        let dn = name_of(image, rules)?;
+        self.trace(|| TraceEvent::Named { outbound, dn: dn.clone() });
+        let Some(dn) = dn else {
             let why = "the name of an object is one value, and there is none";
             return Err(Failed::Object(FailureKind::Flow, why.into()));
         };
         let mut flowing = Vec::with_capacity(rules.flows.len() + rules.initial.len());
         let opened = Opened::of(image);
-        for flow in rules.flows.iter().chain(&rules.initial) {
-            flowing.push((flow.to, flow.flowing(&opened).map_err(|why| Failed::from(why).to(flow.to))?));
+        for (at, flow) in rules.flows.iter().chain(&rules.initial).enumerate() {
+            let sent = self.flowing(flow, &opened, |outcome| new_flow(rules, outbound, at, None, outcome))?;
+            flowing.push((flow.to, sent));
         }
+        self.trace_new_flows(outbound, &flowing);
         flowing.retain(|(_, values)| values.values() != Values::NONE);
         // A stable sort: permanent flows come before initial ones.
         flowing.sort_by_key(|(attribute, _)| *attribute);
@@ -122,18 +153,45 @@ impl Work<'_> {
         Ok(())
     }
 
+    /// Traces the values of a new object, before those that do not flow are left out.
+    fn trace_new_flows(&mut self, outbound: usize, flowing: &[(Attribute, FlowValues<'_>)]) {
+        if self.trace.is_none() {
+            return;
+        }
+        let rules = &self.rules.outbound[outbound];
+        for (at, (attribute, values)) in flowing.iter().enumerate() {
+            let values = values.values();
+            let mut before = flowing.iter().take(at);
+            let is_taken =
+                before.any(|(other, values)| other == attribute && values.values() != Values::NONE);
+            let outcome = match () {
+                () if values == Values::NONE => FlowOutOutcome::Nothing,
+                () if is_taken => FlowOutOutcome::NotPrecedent,
+                () => FlowOutOutcome::Staged,
+            };
+            let mut event = new_flow(rules, outbound, at, None, outcome);
+            if let TraceEvent::FlowOut { values: shown, .. } = &mut event {
+                *shown = values.to_vec();
+            }
+            self.trace(|| event);
+        }
+    }
+
     /// Compares the wanted values of a connector with its current or pending ones, and stages the difference.
-    fn flow_out(&mut self, id: CsId, image: &Hologram, rules: &OutboundRules) -> Result<(), Failed> {
+    fn flow_out(&mut self, id: CsId, image: &Hologram, outbound: usize) -> Result<(), Failed> {
+        let rules = &self.rules.outbound[outbound];
         let is_back = self.returned.contains(&id);
         if is_back && self.css.get(&id).and_then(|cs| cs.object.as_ref()).is_some_and(is_gone) {
-            return self.remake(id, image, rules);
+            return self.remake(id, image, outbound);
         }
-        let Some(object) = self.css.get(&id).and_then(|cs| cs.object.as_ref()) else { return Ok(()) };
         let mut wanted = Vec::with_capacity(rules.flows.len());
         let opened = Opened::of(image);
-        for flow in &rules.flows {
-            wanted.push((flow.to, flow.flowing(&opened).map_err(|why| Failed::from(why).to(flow.to))?));
+        for (at, flow) in rules.flows.iter().enumerate() {
+            let sent =
+                self.flowing(flow, &opened, |outcome| new_flow(rules, outbound, at, Some(id), outcome))?;
+            wanted.push((flow.to, sent));
         }
+        let Some(object) = self.css.get(&id).and_then(|cs| cs.object.as_ref()) else { return Ok(()) };
         if let (true, DeprovisionRule::Disable(values)) = (is_back, &rules.deprovision) {
             // The values that disabled it are replaced, also those that no flow sets.
             let others = values.iter().map(|value| value.attribute);
@@ -152,23 +210,39 @@ impl Work<'_> {
         if let Some(export) = &mut export {
             self.drop_unruled(export, rules);
         }
-        for (attribute, values) in wanted {
-            let values = values.values();
+        for (at, (attribute, values)) in wanted.iter().enumerate() {
+            let (attribute, values) = (*attribute, values.values());
+            let mut trace = |outcome| {
+                if let Some(trace) = self.trace.as_deref_mut() {
+                    let initial = || rules.initial.iter().position(|flow| flow.to == attribute);
+                    let once = at >= rules.flows.len();
+                    let flow = if once { initial() } else { Some(at) };
+                    let (cs, values) = (Some(id), values.to_vec());
+                    trace.push(TraceEvent::FlowOut { attribute, outbound, flow, once, cs, values, outcome });
+                }
+            };
             let has = object.synchronized.as_ref().and_then(|image| image.get(attribute));
             let is_there = values == has.unwrap_or(Values::NONE);
             let pending = export.as_ref().and_then(|export| export.attributes.get(attribute));
             let is_sent = pending.is_some_and(|pending| pending.phase == Phase::Unconfirmed);
             match pending {
-                Some(pending) if pending.values == values => continue,
-                None if is_there => continue,
+                Some(pending) if pending.values == values => {
+                    trace(FlowOutOutcome::Pending);
+                    continue;
+                }
+                None if is_there => {
+                    trace(FlowOutOutcome::Same);
+                    continue;
+                }
                 _ => {}
             }
             let export = export.get_or_insert_with(|| PendingExport::new(Change::Update));
             // The sent change may have been made, so it must be reverted.
             let is_no_more = export.change == Change::Update && is_there && !is_sent;
+            trace(if is_no_more { FlowOutOutcome::Withdrawn } else { FlowOutOutcome::Staged });
             export.attributes.set(attribute, (!is_no_more).then_some(values));
         }
-        let rename = if rules.naming == Naming::Anchor { None } else { self.rename(id, image, rules)? };
+        let rename = if rules.naming == Naming::Anchor { None } else { self.rename(id, image, outbound)? };
         let Some(object) = self.css.get(&id).and_then(|cs| cs.object.as_ref()) else { return Ok(()) };
         let is_renamed = rename.is_some();
         if let Some(Renaming { wanted, .. }) = &rename
@@ -210,14 +284,12 @@ impl Work<'_> {
     }
 
     /// The new name of a connector, if the rules give another name than the current or pending one.
-    fn rename(
-        &mut self,
-        id: CsId,
-        image: &Hologram,
-        rules: &OutboundRules,
-    ) -> Result<Option<Renaming>, Failed> {
+    fn rename(&mut self, id: CsId, image: &Hologram, outbound: usize) -> Result<Option<Renaming>, Failed> {
+        let rules = &self.rules.outbound[outbound];
+        let wanted = name_of(image, rules)?;
+        self.trace(|| TraceEvent::Named { outbound, dn: wanted.clone() });
         // Without a value for the name, the connector keeps its name.
-        let Some(wanted) = name_of(image, rules)? else { return Ok(None) };
+        let Some(wanted) = wanted else { return Ok(None) };
         let Some(object) = self.css.get(&id).and_then(|cs| cs.object.as_ref()) else { return Ok(None) };
         let hash = rules.naming.hash(&wanted);
         let export = object.pending_export.as_ref();
@@ -250,12 +322,15 @@ impl Work<'_> {
     }
 
     /// Deprovisions a connector. It keeps its link while the metaverse object exists.
-    pub(super) fn deprovision(&mut self, id: CsId, rules: &OutboundRules) -> Result<(), Failed> {
+    pub(super) fn deprovision(&mut self, id: CsId, outbound: usize) -> Result<(), Failed> {
+        let rules = &self.rules.outbound[outbound];
         let Some(object) = self.css.get(&id).and_then(|cs| cs.object.clone()) else { return Ok(()) };
-        let was_sent = object.synchronized.is_some()
-            || object.pending_import.is_some()
-            || object.pending_export.as_ref().is_some_and(|export| export.phase == Phase::Unconfirmed);
+        let was_sent = was_sent(&object);
         let is_disabled = self.is_disabled(id, rules);
+        self.trace_of(|work| {
+            let object = work.called(&object);
+            TraceEvent::Deprovisioned { outbound, object, was_sent, is_disabled }
+        });
         let rule = &rules.deprovision;
         self.counts.push(match rule {
             DeprovisionRule::Disconnect => "provisioned-disconnect",
@@ -305,11 +380,11 @@ impl Work<'_> {
     }
 
     /// Provisions a connector again whose deletion was sent: the system is to make it anew.
-    fn remake(&mut self, id: CsId, image: &Hologram, rules: &OutboundRules) -> Result<(), Failed> {
+    fn remake(&mut self, id: CsId, image: &Hologram, outbound: usize) -> Result<(), Failed> {
         let Some(old) = self.css.get(&id).and_then(|cs| cs.object.clone()) else { return Ok(()) };
         let Some(mv) = old.mv else { return Ok(()) };
         self.forget(&old);
-        self.provision_new(mv, image, rules)
+        self.provision_new(mv, image, outbound)
     }
 
     /// Why a name or an anchor cannot be given to a new object.
@@ -361,15 +436,28 @@ impl Work<'_> {
                 (Err(failed), _) | (_, Err(failed)) => failed.to_string(),
                 (_, Ok(None)) => format!("{shown} has no single value there"),
                 (_, Ok(Some(values))) => {
-                    let values: Vec<String> =
-                        values.iter().map(|value| format!("{:?}", String::from_utf8_lossy(value))).collect();
-                    format!("{shown} is {} there", values.join(" and "))
+                    format!("{shown} is {} there", join.shown_values(self.names, &values))
                 }
             };
             reasons.push(format!("rule {}: {reason}", at + 1));
         }
         format!("no join rule matched ({})", reasons.join("; "))
     }
+}
+
+/// The event for a flow of an object, by its index among the permanent and the initial flows.
+fn new_flow(
+    rules: &OutboundRules,
+    outbound: usize,
+    at: usize,
+    cs: Option<CsId>,
+    outcome: FlowOutOutcome,
+) -> TraceEvent {
+    let permanent = rules.flows.len();
+    let once = at >= permanent;
+    let (list, at) = if once { (&rules.initial, at - permanent) } else { (&rules.flows, at) };
+    let attribute = list.get(at).map_or(Attribute(0), |flow| flow.to);
+    TraceEvent::FlowOut { attribute, outbound, flow: Some(at), once, cs, values: Vec::new(), outcome }
 }
 
 /// Whether the deletion of an object was sent and is not confirmed.

@@ -11,6 +11,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
+use super::trace::TraceEvent;
 use super::work::Work;
 use super::{Settings, Synchronized};
 use crate::hologram::Attribute;
@@ -79,12 +80,13 @@ fn refers(rules: &Rules, object: &CsObject) -> bool {
         || object.pending_export.as_ref().is_some_and(|export| export.references.is_some())
 }
 
-/// Evaluates all due references.
+/// Evaluates all due references. `trace` receives the references of each evaluated object.
 pub(super) fn bring(
     store: &mut dyn Store,
     rules: &Rules,
     settings: &Settings,
     done: &mut Synchronized,
+    mut trace: Option<&mut Vec<TraceEvent>>,
 ) -> Result<(), StepError> {
     loop {
         let due = store.due(settings.batch_objects)?;
@@ -94,7 +96,7 @@ pub(super) fn bring(
         let mut mvs: Vec<MvId> = store.cs(&due)?.iter().filter_map(CsObject::connected_to).collect();
         mvs.sort_unstable();
         mvs.dedup();
-        evaluate(store, rules, settings, &mvs, done)?;
+        evaluate(store, rules, settings, &mvs, done, trace.as_deref_mut())?;
         store.write(&due.into_iter().map(Write::Done).collect::<Vec<_>>())?;
         store.commit()?;
     }
@@ -167,6 +169,7 @@ fn evaluate(
     settings: &Settings,
     mvs: &[MvId],
     done: &mut Synchronized,
+    mut trace: Option<&mut Vec<TraceEvent>>,
 ) -> Result<(), StoreError> {
     let mut held = BTreeMap::new();
     let mut connectors = Vec::new();
@@ -189,12 +192,12 @@ fn evaluate(
     let mut part = Vec::new();
     for of in held.into_values() {
         if of.connectors.iter().any(|object| begins.contains(&object.id)) && !part.is_empty() {
-            look_at(store, rules, settings, &part, done)?;
+            look_at(store, rules, settings, &part, done, trace.as_deref_mut())?;
             part.clear();
         }
         part.push(of);
     }
-    look_at(store, rules, settings, &part, done)
+    look_at(store, rules, settings, &part, done, trace)
 }
 
 /// A value of a reference attribute, and its source.
@@ -300,17 +303,26 @@ fn look_at(
     settings: &Settings,
     part: &[MvConnectors],
     done: &mut Synchronized,
+    trace: Option<&mut Vec<TraceEvent>>,
 ) -> Result<(), StoreError> {
     let resolved = resolve(store, rules, part)?;
     // Connectors with their new references and the writes of the changed ones.
     let mut connectors: Vec<(&CsObject, Vec<Reference>, Vec<Write>)> = Vec::new();
     let mut new: Vec<New> = Vec::new();
+    let mut traced: Vec<TraceEvent> = Vec::new();
     for held in part {
         for (out, connector) in held.targets(rules) {
             let mut all = resolved.references.get(&connector.id).cloned().unwrap_or_default();
             let mut changed = Vec::new();
             for flow in &out.references {
-                let mut wanted = required_references(rules, &resolved, held, out, flow.from, done);
+                let (mut wanted, waiting) = required_references(rules, &resolved, held, out, flow.from);
+                (0..waiting).for_each(|_| done.statistics.count("reference-waiting"));
+                if trace.is_some() {
+                    let outbound = rules.outbound.iter().position(|other| std::ptr::eq(other, out));
+                    let (cs, attribute, values) = (connector.id, flow.to, Vec::new());
+                    let outbound = outbound.unwrap_or_default();
+                    traced.push(TraceEvent::ReferencesOut { outbound, cs, attribute, values, waiting });
+                }
                 if !held.takes_several(rules, flow.from) && wanted.len() > 1 {
                     let first = wanted.iter().min_by_key(|(_, to)| **to).map(|(target, to)| (*target, *to));
                     wanted = first.into_iter().collect();
@@ -355,6 +367,18 @@ fn look_at(
         changed.push(Write::Reference(reference.clone()));
         all.push(reference);
     }
+    if let Some(trace) = trace {
+        for mut event in traced {
+            if let TraceEvent::ReferencesOut { cs, attribute, values, .. } = &mut event {
+                let of_object = connectors.iter().find(|(connector, ..)| connector.id == *cs);
+                let all = of_object.into_iter().flat_map(|(_, all, _)| all);
+                let stay = all.filter(|of| of.attribute == *attribute && of.will_be_there());
+                values.extend(stay.map(|reference| reference.value.clone()));
+                values.sort_unstable();
+            }
+            trace.push(event);
+        }
+    }
     for (connector, all, changed) in connectors {
         let before = connector.pending_export.as_ref().and_then(|export| export.references);
         let after = phase_of(&all);
@@ -375,15 +399,15 @@ fn look_at(
     Ok(())
 }
 
-/// The references that a connector is to have: the targets by key, with the connectors they lead to.
+/// The references that a connector is to have: the targets by key, with the connectors they lead to. And the
+/// number of references that wait for a target.
 fn required_references(
     rules: &Rules,
     resolved: &Resolved,
     held: &MvConnectors,
     out: &OutboundRules,
     from: Attribute,
-    done: &mut Synchronized,
-) -> HashMap<IndexKey, CsId> {
+) -> (HashMap<IndexKey, CsId>, usize) {
     let agent = rules.agent(out.agent);
     let (given, mut waiting) = lead(rules, resolved, held, from);
     let mut wanted = HashMap::new();
@@ -395,8 +419,7 @@ fn required_references(
         wanted.extend(there);
         waiting += usize::from(wanted.len() == before);
     }
-    (0..waiting).for_each(|_| done.statistics.count("reference-waiting"));
-    wanted
+    (wanted, waiting)
 }
 
 /// The objects whose references are the value of an attribute, the targets, and the number of references

@@ -8,6 +8,7 @@ use super::arena::Arena;
 use super::exchange::{Known, Loaded, Lookup, Worked};
 use super::failed::Failed;
 use super::manual::Task;
+use super::trace::{ConnectedBy, TraceEvent};
 use super::{FAILURES_KEPT, Settings, Synchronized};
 use crate::agent::Names;
 use crate::hologram::{Builder, Hologram};
@@ -148,6 +149,8 @@ pub(super) struct Work<'a> {
     pub(super) counts: Vec<&'static str>,
     pub(super) builder: Builder,
     pub(super) lineage: LineageBuilder,
+    /// Receives each applied rule, for an explanation.
+    pub(super) trace: Option<&'a mut Vec<TraceEvent>>,
 }
 
 pub(super) enum Undo {
@@ -198,6 +201,7 @@ impl<'a> Work<'a> {
             counts: Vec::new(),
             builder: Builder::default(),
             lineage: LineageBuilder::default(),
+            trace: None,
         }
     }
 
@@ -275,6 +279,7 @@ impl<'a> Work<'a> {
                 Err(failed) => {
                     let why = failed.kept()?;
                     self.take_back();
+                    self.trace(|| TraceEvent::Failed(why.text.clone()));
                     self.done.statistics.count(match why.kind {
                         FailureKind::AmbiguousJoin => "ambiguous-join",
                         _ => "flow-failure",
@@ -360,6 +365,7 @@ impl<'a> Work<'a> {
             if mv.is_some() && gives {
                 self.counts.push("connector-delete");
             }
+            self.trace(|| TraceEvent::Deleted { mv });
             self.disconnect(id, None)?;
             return Ok(true);
         }
@@ -369,14 +375,15 @@ impl<'a> Work<'a> {
             Some(image) => rules.inbound_for(agent, image)?,
             None => None,
         };
-        let (Some(image), Some(inbound)) = (image, taken) else {
+        self.trace(|| match &image {
+            Some(_) => TraceEvent::InboundChosen(taken),
+            None => TraceEvent::NotImported,
+        });
+        let (Some(image), Some(place)) = (image, taken) else {
             return self.show(id, may_leave);
         };
-        let inbound = &rules.inbound[inbound];
-        if let Some(filter) = &inbound.filter
-            && state != State::ExplicitConnector
-            && filter.holds(&image)?
-        {
+        let inbound = &rules.inbound[place];
+        if self.is_filtered(place, &image, state)? {
             if mv.is_some() {
                 if !may_leave {
                     return Ok(false);
@@ -402,7 +409,7 @@ impl<'a> Work<'a> {
         }
         let was_connected = mv.is_some();
         if mv.is_none() {
-            mv = self.join(&image, inbound)?;
+            mv = self.join(&image, place)?;
             let projects = match &inbound.project {
                 ProjectionRule::No => false,
                 ProjectionRule::Always => true,
@@ -411,7 +418,11 @@ impl<'a> Work<'a> {
             if let Some(mv) = mv {
                 self.make_room(mv, agent, inbound)?;
                 self.counts.push("disconnector-joined");
-            } else if projects {
+                self.trace_connected(id, mv, ConnectedBy::Join);
+            } else {
+                self.trace(|| TraceEvent::Projected { inbound: place, projects });
+            }
+            if mv.is_none() && projects {
                 mv = Some(self.project(kind));
                 self.counts.push("disconnector-projected");
             }
@@ -423,6 +434,7 @@ impl<'a> Work<'a> {
             return Ok(true);
         };
         if was_connected {
+            self.trace_connected(id, mv, ConnectedBy::Before);
             self.settle(id, state, Some(mv));
         } else {
             self.connect(id, mv);
@@ -437,6 +449,18 @@ impl<'a> Work<'a> {
         } else {
             Ok(true)
         }
+    }
+
+    /// Whether the filter of inbound rules excludes an object.
+    fn is_filtered(&mut self, place: usize, image: &Hologram, state: State) -> Result<bool, Failed> {
+        let Some(filter) = &self.rules.inbound[place].filter else { return Ok(false) };
+        let holds = match state {
+            // An administrator joined it.
+            State::ExplicitConnector => None,
+            _ => Some(filter.holds(image)?),
+        };
+        self.trace(|| TraceEvent::FilterResult { inbound: place, holds });
+        Ok(holds == Some(true))
     }
 
     /// Processes an object without inbound rules: its imported image is accepted, and nothing flows from it.
@@ -459,6 +483,9 @@ impl<'a> Work<'a> {
                 self.settle(id, State::Candidate, None);
             }
             return Ok(true);
+        }
+        if let Some(mv) = mv {
+            self.trace_connected(id, mv, ConnectedBy::Before);
         }
         self.settle(id, state, mv);
         let rules = self.rules;

@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
+use plimsoll_metadir::hologram::Attribute;
 use plimsoll_metadir::index_key::IndexKey;
 use plimsoll_metadir::object::{AgentId, CsId, CsObject, MvId, MvObject, Reference};
 use plimsoll_metadir::store::{
@@ -72,6 +73,21 @@ impl Store for Counted {
     }
     fn drop_keys(&mut self, rule: u32) -> Answer<()> {
         self.store.drop_keys(rule)
+    }
+    fn search(
+        &mut self,
+        attribute: Attribute,
+        after: (&[u8], MvId),
+        before: &[u8],
+        most: usize,
+    ) -> Answer<Vec<(Vec<u8>, MvId)>> {
+        self.store.search(attribute, after, before, most)
+    }
+    fn clear_search(&mut self) -> Answer<()> {
+        self.store.clear_search()
+    }
+    fn failure(&mut self, id: CsId) -> Answer<Option<String>> {
+        self.store.failure(id)
     }
     fn mv_with(&mut self, keys: &[Key]) -> Answer<Vec<Vec<MvId>>> {
         self.store.mv_with(keys)

@@ -759,19 +759,21 @@ fn a_preview_shows_what_a_run_does_with_a_returner(place: Place) {
     let sink = Box::new(move |change: Difference| into.lock().unwrap().push(change.to_string()));
     let mut preview = Metadirectory::preview(config(), sink).unwrap();
     let explained =
-        |preview: &mut Metadirectory, agent, key: &str| preview.explain(agent, key).unwrap().unwrap();
+        |preview: &mut Metadirectory, agent, key: &str| preview.explain(agent, key).unwrap().unwrap().text;
     let text = explained(&mut preview, ACCOUNTS, "Ada");
     assert!(text.contains("deprovisioned; its metaverse object is deleted"), "{text}");
     drop(preview);
     let mut preview = Metadirectory::preview(config(), Box::new(|_| {})).unwrap();
     let text = explained(&mut preview, HR, "1");
     assert!(
-        text.contains("out to accounts: a join rule connects \"Ada\", because mv.active is true"),
+        text.contains("a join rule connects accounts \"Ada\"\n")
+            && text.contains("a connector, accounts \"Ada\""),
         "{text}"
     );
     let text = explained(&mut preview, HR, "2");
     assert!(
-        text.contains("out to accounts: a join rule connects \"late\", because mv.active is true"),
+        text.contains("a join rule connects accounts \"late\"\n")
+            && text.contains("out to accounts: a connector, accounts \"late\", because mv.active is true"),
         "{text}"
     );
     drop(preview);

@@ -8,7 +8,7 @@ use crate::index_key::IndexKey;
 use crate::object::{CsId, CsObject, MvId, MvObject, PendingImport, Reference};
 use crate::store::row::seconds;
 use crate::store::standing::{Effect, ImageChange, Pages};
-use crate::store::{Failure, Key, Write};
+use crate::store::{Failure, Key, SearchKey, Write};
 
 /// Text without NUL characters, which the server rejects.
 pub(super) fn without_nul(text: &str) -> Cow<'_, str> {
@@ -43,6 +43,8 @@ pub(super) struct Round<'a> {
     pub(super) deleted_mv: Vec<i64>,
     pub(super) new_keys: Vec<(Key, MvId)>,
     pub(super) deleted_keys: Vec<(Key, MvId)>,
+    pub(super) new_search: Vec<(&'a SearchKey, MvId)>,
+    pub(super) deleted_search: Vec<(&'a SearchKey, MvId)>,
     /// Objects whose join keys are deleted, and new join keys of objects.
     pub(super) unkeyed: Vec<i64>,
     pub(super) join_keys: Vec<(Key, CsId)>,
@@ -65,6 +67,7 @@ enum Touched {
     Failure(CsId),
     Mv(MvId),
     Key(Key, MvId),
+    Search(SearchKey, MvId),
     JoinKeys(CsId),
     Time(CsId),
     Name(CsId),
@@ -89,6 +92,7 @@ impl<'a> Round<'a> {
             Write::NewMv(object) | Write::Mv(object) => Touched::Mv(object.id),
             Write::DeletedMv(id) => Touched::Mv(*id),
             Write::NewKey(key, mv) | Write::DeletedKey(key, mv) => Touched::Key(*key, *mv),
+            Write::NewSearch(key, mv) | Write::DeletedSearch(key, mv) => Touched::Search(key.clone(), *mv),
             Write::Renamed { id, .. } | Write::Unnamed(id) => Touched::Name(*id),
             Write::Reference(reference) => {
                 Touched::Reference(reference.cs, reference.attribute, reference.target)
@@ -203,6 +207,8 @@ impl<'a> Round<'a> {
             Write::DeletedMv(id) => self.deleted_mv.push(id.0),
             Write::NewKey(key, mv) => self.new_keys.push((*key, *mv)),
             Write::DeletedKey(key, mv) => self.deleted_keys.push((*key, *mv)),
+            Write::NewSearch(key, mv) => self.new_search.push((key, *mv)),
+            Write::DeletedSearch(key, mv) => self.deleted_search.push((key, *mv)),
             Write::Renamed { id, dn, name } => self.renamed.push((id.0, dn, *name)),
             Write::Unnamed(id) => self.unnamed.push(id.0),
             Write::Reference(reference) => self.references.push(reference),

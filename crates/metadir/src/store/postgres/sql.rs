@@ -57,6 +57,11 @@ CREATE TABLE deletion (cs bigint PRIMARY KEY, at_unix_s bigint NOT NULL);
 CREATE INDEX deletion_at ON deletion (at_unix_s, cs);
 ";
 
+/// What format 5 has in addition to format 4.
+pub(super) const SEARCH: &str = "
+CREATE TABLE mv_search (attribute integer, value bytea, mv bigint, PRIMARY KEY (attribute, value, mv));
+";
+
 pub(super) const BATCH: &str = "
 CREATE TEMPORARY TABLE batch_cs (
     id bigint, agent integer, anchor bytea, dn bytea, name bytea, hash bytea, image bytea, export bytea
@@ -88,6 +93,14 @@ pub(super) const KEEP_PAGES: &str = "INSERT INTO standing (page, cells) SELECT *
     ON CONFLICT (page) DO UPDATE SET cells = excluded.cells";
 pub(super) const MV_BY_ID: &str =
     "SELECT id, kind, image, lineage, connectors FROM mv WHERE id = ANY($1) ORDER BY id";
+pub(super) const MV_AFTER: &str =
+    "SELECT id, kind, image, lineage, connectors FROM mv WHERE id > $1 ORDER BY id LIMIT $2";
+pub(super) const SEARCH_KEYS: &str = "SELECT value, mv FROM mv_search WHERE attribute = $1 AND (value, mv) > ($2, $3) AND value < $4 \
+    ORDER BY attribute, value, mv LIMIT $5";
+pub(super) const ADD_SEARCH: &str = "INSERT INTO mv_search (attribute, value, mv) SELECT * FROM unnest($1::integer[], $2::bytea[], $3::bigint[]) \
+    ON CONFLICT DO NOTHING";
+pub(super) const DELETE_SEARCH: &str = "DELETE FROM mv_search USING unnest($1::integer[], $2::bytea[], $3::bigint[]) AS batch (attribute, value, mv) \
+    WHERE mv_search.attribute = batch.attribute AND mv_search.value = batch.value AND mv_search.mv = batch.mv";
 pub(super) const CONNECTORS: &str = "SELECT id, connectors FROM mv WHERE id = ANY($1)";
 pub(super) const LINKS: &str = "SELECT id, agent, anchor, name FROM cs WHERE id = ANY($1) ORDER BY id";
 pub(super) const MV_BY_KEY: &str = "SELECT n, mv_key.mv FROM unnest($1::integer[], $2::bytea[]) WITH ORDINALITY AS wanted (rule, hash, n) \
