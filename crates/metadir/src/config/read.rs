@@ -677,14 +677,14 @@ dn = "mv.employeeId"
 deprovision = "delete"
 flow = { name = "displayName" }
 
-[audit]
-keep = "365d"
-
 [safety]
 export = { deletes = 10, delete_share = "5%" }
 
 [runs]
 full = ["hr full-import", "hr full-synchronization", "phones export"]
+
+[audit]
+keep = "365d"
 "#;
 
     #[test]

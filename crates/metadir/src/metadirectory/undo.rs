@@ -264,6 +264,9 @@ impl Metadirectory {
         let space = &self.rules.agents[at];
         let filter = ChangeFilter { run: Some(run), agent: Some(space.id), since_unix_s: 0 };
         let mut inverse = Inverse::default();
+        let has_holds = self.store.trail().count_holds(space.id)? > 0;
+        // Objects that the run changed several times: a restored value may be one that is held since.
+        let mut seen: HashSet<CsId> = HashSet::new();
         let mut before = i64::MAX as u64;
         while let Some(batch) = self.store.trail().changes(filter, before, true)? {
             before = batch.number;
@@ -277,7 +280,10 @@ impl Metadirectory {
             }
             let Inverting { writes, holds, released, .. } = inverting;
             self.store.write(&writes)?;
-            self.store.trail().drop_holds(&released)?;
+            let is_again = changes.iter().filter(|change| !seen.insert(change.id)).count() > 0;
+            if has_holds || is_again {
+                self.store.trail().drop_holds(&released)?;
+            }
             self.store.trail().keep_holds(&holds)?;
         }
         Ok(inverse)
@@ -325,7 +331,8 @@ impl<'a> Inverting<'a> {
         // Who has the names now: the objects themselves, others, or nobody.
         let mut holders = HashMap::new();
         let by = if space.naming == Naming::Anchor { LookupKey::Anchor } else { LookupKey::Name };
-        let named = changes.iter().filter_map(|of| Some((of.id, hold_keys(space, of.anchor, &of.dn).1?)));
+        let whole = changes.iter().filter(|of| of.change != Change::Update);
+        let named = whole.filter_map(|of| Some((of.id, hold_keys(space, of.anchor, &of.dn).1?)));
         let (of_changes, keys): (Vec<CsId>, Vec<_>) = named.unzip();
         for (id, found) in of_changes.into_iter().zip(store.find(space.id, by, &keys)?) {
             if let Some(found) = found {

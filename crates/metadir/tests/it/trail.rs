@@ -27,6 +27,7 @@ over_both_stores! {
     an_undo_is_released_or_undone,
     what_changed_since_is_a_conflict,
     what_was_deleted_is_made_again,
+    secrets_are_not_in_the_trail,
 }
 
 fn errors(directory: &mut Metadirectory, agent: Option<usize>) -> Vec<KnownError> {
@@ -424,6 +425,38 @@ fn what_was_deleted_is_made_again(place: Place) {
     assert_eq!(directory.status().unwrap().0[ACCOUNTS].1.objects, 1);
     undo(&mut directory, wrong_run);
     assert_eq!(company.accounts(), before);
+}
+
+fn secrets_are_not_in_the_trail(place: Place) {
+    let company = Company::new(place)
+        .with("room = { constant = \"new\" } }", "password = { constant = \"hunter2\" } }")
+        .with(
+            "deprovision = { disable = { status = \"disabled\", room = \"\", note = \"left\" } }",
+            "deprovision = \"delete\"",
+        );
+    company.write("accounts.csv", "login,number,name,status,password\n");
+    company.staff(&[(1, "Ada", "active"), (2, "Alan", "active")]);
+    let mut directory = company.open();
+    run_of(&mut directory, &DAY);
+    run_of(&mut directory, &CONFIRM);
+    assert!(company.accounts()[0].contains("password=hunter2"));
+    company.staff(&[(2, "Alan", "active")]);
+    let deleted = run_of(&mut directory, &DAY);
+    let all = audited(&mut directory, AuditFilter::default());
+    assert_eq!(all.len(), 3);
+    for of in all.iter().flat_map(|change| &change.attributes) {
+        assert_eq!(of.is_secret, of.name == "password", "{of:?}");
+        assert!(!of.is_secret || of.old.is_none() && of.new.is_empty(), "{of:?}");
+    }
+    // An account is made again without its password, and only if that is accepted.
+    directory.begin_run().unwrap();
+    let mut options = UndoOptions { imports: true, skips_conflicts: false };
+    let refused = directory.undo(deleted, None, options, &mut |_| true).unwrap_err();
+    assert!(matches!(&refused, UndoError::Conflicts(all) if all[0].attribute.as_deref() == Some("password")));
+    assert_eq!(company.accounts().len(), 1);
+    options.skips_conflicts = true;
+    directory.undo(deleted, None, options, &mut |_| true).unwrap();
+    assert_eq!(company.accounts()[0], "login=Ada name=Ada number=1 status=on");
 }
 
 /// Prints how long a page of the errors of 100,000 objects takes: `cargo test --release ... -- --ignored --nocapture`.
