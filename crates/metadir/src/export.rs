@@ -16,19 +16,23 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
+use crate::Interrupt;
 use crate::agent::{Agent, AgentError, ChangedValues, ExportedObject, Names, Refused};
 use crate::config::Threshold;
-use crate::existing::{Answered, settle};
-use crate::hologram::{Attribute, Hologram};
+use crate::existing::Answered;
+use crate::expression::Failed;
+use crate::hologram::{Attribute, Hologram, Opened};
 use crate::index_key::IndexKey;
 use crate::naming::{Moves, Naming};
 use crate::object::{
-    Change, CsId, CsObject, PendingExport, Phase, Reference, ReferenceChange, Rename, phase_of,
+    Change, CsId, CsObject, MvId, MvObject, PendingAttribute, PendingExport, Phase, Reference,
+    ReferenceChange, Rename, phase_of,
 };
-use crate::rules::AgentRules;
+use crate::rules::{AgentRules, Rules, WriteOnlyRule, WriteOnlyValue};
 use crate::stage::StepError;
 use crate::statistics::Statistics;
 use crate::store::{FailureKind, LookupKey, Population, ReferenceTarget, Store, Write, of_each, parts};
+use crate::write_only::{DueValue, Transmission};
 
 /// The result of an export.
 #[derive(Debug, Default)]
@@ -50,11 +54,15 @@ const WAITS_AT_ONCE: usize = 2_000_000;
 /// # Errors
 /// When the store or the system fails, a threshold is reached, or the export is interrupted. Committed work
 /// is kept.
+#[allow(clippy::too_many_arguments, reason = "everything that an export depends on")]
 pub(crate) fn export(
     store: &mut dyn Store,
+    rules: &Rules,
     space: &AgentRules,
     names: &Names,
     agent: &mut dyn Agent,
+    is_preview: bool,
+    interrupt: &Interrupt,
     batch_objects: usize,
     deletes: Threshold,
     progress: &mut dyn FnMut(u64) -> bool,
@@ -76,12 +84,12 @@ pub(crate) fn export(
     let (takes_changed_values, wants_image) = (agent.takes_changed_values(), agent.wants_image());
     let renames = agent.capabilities().rename;
     std::thread::scope(|scope| {
-        let (to_agent, batches) = sync_channel::<Vec<ExportedObject>>(1);
+        let (to_agent, batches) = sync_channel::<(Vec<ExportedObject>, Vec<DueValue<'_>>)>(1);
         let (answered, answers) = sync_channel(1);
+        let mut transmission = Transmission::new(space, names, interrupt.clone());
         let speaking = scope.spawn(move || {
-            for changes in batches {
-                let answer = agent.export(&changes);
-                let answer = answer.and_then(|answers| settle(agent, space, names, &changes, answers));
+            for (changes, due) in batches {
+                let answer = transmission.send(agent, &changes, due);
                 if answered.send((changes, answer)).is_err() {
                     break;
                 }
@@ -89,6 +97,8 @@ pub(crate) fn export(
         });
         let mut sender = Sender {
             store,
+            rules,
+            is_preview,
             space,
             takes_changed_values,
             wants_image,
@@ -212,6 +222,9 @@ struct WaitingObject {
 
 struct Sender<'a> {
     store: &'a mut dyn Store,
+    rules: &'a Rules,
+    /// Whether nothing is sent.
+    is_preview: bool,
     space: &'a AgentRules,
     takes_changed_values: bool,
     wants_image: bool,
@@ -226,16 +239,20 @@ struct Sender<'a> {
     written: u64,
     committed: u64,
     progress: &'a mut dyn FnMut(u64) -> bool,
-    to_agent: SyncSender<Vec<ExportedObject>>,
+    to_agent: SyncSender<(Vec<ExportedObject>, Vec<DueValue<'a>>)>,
     answers: Receiver<(Vec<ExportedObject>, Result<Answered, AgentError>)>,
-    underway: Option<Batch>,
+    underway: Option<Batch<'a>>,
 }
 
 /// A batch that is being sent.
 #[derive(Default)]
-struct Batch {
+struct Batch<'a> {
     objects: Vec<(CsObject, Vec<Reference>)>,
     changes: Vec<ExportedObject>,
+    /// The values that are never read, for these changes.
+    due: Vec<DueValue<'a>>,
+    /// The metaverse objects whose values some of them come from.
+    mvs: HashMap<MvId, MvObject>,
     /// Keys of the objects that do not exist yet and that others wait for.
     missing: HashSet<IndexKey>,
     /// Writes for objects other than the ones that are sent.
@@ -268,7 +285,7 @@ impl Targets {
     }
 }
 
-impl Sender<'_> {
+impl<'a> Sender<'a> {
     fn as_they_are(&mut self, batch_objects: usize) -> Result<(), StepError> {
         let mut after = CsId(0);
         loop {
@@ -449,6 +466,7 @@ impl Sender<'_> {
         };
         let (mut batch, mut held, mut later) = (Batch::default(), Vec::new(), Vec::new());
         batch.missing = targets.missing(which);
+        batch.mvs = self.metaverse_objects(&objects)?;
         for object in objects {
             let of = references.remove(&object.id).unwrap_or_default();
             if of.iter().any(|of| is_held(of, &open)) {
@@ -464,8 +482,9 @@ impl Sender<'_> {
         }
         batch.count = self.count;
         let is_renaming = batch.changes.iter().any(|change| change.new_dn.is_some());
-        if !batch.changes.is_empty() && self.to_agent.send(std::mem::take(&mut batch.changes)).is_err() {
-            return Err(gone());
+        if !batch.changes.is_empty() {
+            let sent = (std::mem::take(&mut batch.changes), std::mem::take(&mut batch.due));
+            self.to_agent.send(sent).map_err(|_| gone())?;
         }
         if !batch.objects.is_empty() || !batch.writes.is_empty() {
             self.underway = Some(batch);
@@ -484,7 +503,7 @@ impl Sender<'_> {
         object: CsObject,
         of: Vec<Reference>,
         which: BatchSelection,
-        batch: &mut Batch,
+        batch: &mut Batch<'a>,
     ) -> Option<WaitingObject> {
         let export = object.pending_export.as_ref().filter(|export| export.is_unapplied())?;
         let is_new = export.is_not_made();
@@ -497,15 +516,23 @@ impl Sender<'_> {
         }
         let change = self.exported(&object, &of, &batch.missing)?;
         self.count += 1;
+        let due = match self.due_values(&object, &change, batch) {
+            Ok(due) => due,
+            Err(why) => {
+                self.refuse(&object, Refused(why), "export-failure", &mut batch.writes);
+                return None;
+            }
+        };
         if change.new_dn.is_some() && !self.renames {
             let why = "the name of the object changed, but this system cannot rename objects";
             self.refuse(&object, Refused(why.into()), "export-failure", &mut batch.writes);
-        } else if is_nothing(&change) {
+        } else if is_nothing(&change) && due.is_empty() {
             // It was renamed together with an object above it.
-            accept(object, of, &batch.missing, &mut batch.writes);
+            accept(self.space, object, of, &batch.missing, false, &mut batch.writes);
         } else {
             batch.objects.push((object, of));
             batch.changes.push(change);
+            batch.due.extend(due);
         }
         None
     }
@@ -521,7 +548,7 @@ impl Sender<'_> {
         let (changes, answers) = self.answers.recv().map_err(|_| gone())?;
         writes.reserve(objects.len());
         let mut made = HashSet::new();
-        let Answered { answers, reported } = answers?;
+        let Answered { answers, reported, undelivered, .. } = answers?;
         for (at, (((object, of), answer), change)) in
             objects.into_iter().zip(answers).zip(changes).enumerate()
         {
@@ -542,7 +569,13 @@ impl Sender<'_> {
             if !targets.0.is_empty() {
                 made.insert(object.id);
             }
-            accept(object, of, &missing, &mut writes);
+            match undelivered.iter().find(|(of, _)| *of == at) {
+                None => accept(self.space, object, of, &missing, false, &mut writes),
+                Some((_, why)) => {
+                    accept(self.space, object.clone(), of, &missing, true, &mut writes);
+                    self.refuse(&object, Refused(why.clone()), "export-failure", &mut writes);
+                }
+            }
         }
         for found in targets.0.values_mut().flatten() {
             found.is_made |= made.contains(&found.id);
@@ -599,9 +632,10 @@ impl Sender<'_> {
     ) -> Option<ExportedObject> {
         let export = object.pending_export.as_ref()?;
         // An object that no import has shown yet was sent with all its values.
-        let sent =
-            || export.attributes.iter().map(|pending| (pending.attribute, pending.values.to_vec())).collect();
-        let unapplied = export.attributes.iter().filter(|pending| pending.phase == Phase::Unapplied);
+        let is_read = |pending: &PendingAttribute<'_>| !self.space.is_write_only(pending.attribute);
+        let read = || export.attributes.iter().filter(is_read);
+        let sent = || read().map(|pending| (pending.attribute, pending.values.to_vec())).collect();
+        let unapplied = read().filter(|pending| pending.phase == Phase::Unapplied);
         let mut attributes: Vec<_> =
             unapplied.map(|pending| (pending.attribute, pending.values.to_vec())).collect();
         let change = match (export.change, export.phase) {
@@ -633,7 +667,9 @@ impl Sender<'_> {
             }
         };
         let is_renamed = export.rename.as_ref().is_some_and(|rename| rename.phase == Phase::Unapplied);
-        let is_empty = attributes.is_empty() && changed_values.is_empty() && !is_renamed;
+        let is_due = |pending: PendingAttribute<'_>| !is_read(&pending) && pending.phase == Phase::Unapplied;
+        let is_due = export.attributes.iter().any(is_due);
+        let is_empty = attributes.is_empty() && changed_values.is_empty() && !is_renamed && !is_due;
         (change != Change::Update || !is_empty).then_some(ExportedObject {
             change,
             anchor: object.anchor,
@@ -666,6 +702,63 @@ impl Sender<'_> {
     }
 }
 
+/// Values that are never read.
+impl<'a> Sender<'a> {
+    /// The metaverse objects of objects to which such values are to be sent.
+    fn metaverse_objects(&mut self, objects: &[CsObject]) -> Result<HashMap<MvId, MvObject>, StepError> {
+        if self.space.write_only.is_empty() || self.is_preview {
+            return Ok(HashMap::new());
+        }
+        let space = self.space;
+        let is_due = |object: &&CsObject| {
+            let mut pending = object.pending_export.iter().flat_map(|export| export.attributes.iter());
+            pending.any(|of| space.is_write_only(of.attribute))
+        };
+        let ids: Vec<MvId> = objects.iter().filter(is_due).filter_map(|object| object.mv).collect();
+        Ok(self.store.mv(&ids)?.into_iter().map(|object| (object.id, object)).collect())
+    }
+
+    /// The values that are to be sent with a change.
+    fn due_values(
+        &self,
+        object: &CsObject,
+        change: &ExportedObject,
+        batch: &Batch<'_>,
+    ) -> Result<Vec<DueValue<'a>>, String> {
+        let rules: &'a Rules = self.rules;
+        let mv = object.mv.and_then(|mv| batch.mvs.get(&mv));
+        let (Some(export), Some(mv)) = (&object.pending_export, mv) else { return Ok(Vec::new()) };
+        let of_object = rules
+            .outbound
+            .iter()
+            .find(|out| out.agent == self.space.id && rules.types[out.from].kind == mv.kind);
+        let mut due = Vec::new();
+        for pending in export.attributes.iter() {
+            let of_attribute = |rule: &&WriteOnlyRule| rule.to == pending.attribute;
+            let Some(rule) = of_object.and_then(|of| of.write_only.iter().find(of_attribute)) else {
+                continue;
+            };
+            // An object that is made again needs a value again.
+            let is_due = pending.phase == Phase::Unapplied;
+            if !is_due && change.change != Change::Add || change.change == Change::Delete {
+                continue;
+            }
+            let values = match &rule.from {
+                WriteOnlyValue::Flow(from) => {
+                    let failed = |failed: Failed| {
+                        let of = self.space.name.as_str();
+                        format!("a value in `write_only` of {of} cannot be computed: {}", failed.why)
+                    };
+                    Some(from.flowing(&Opened::of(&mv.image)).map_err(failed)?.values().to_vec())
+                }
+                WriteOnlyValue::Secret(_) | WriteOnlyValue::Generated(_) => None,
+            };
+            due.push(DueValue { at: batch.changes.len(), rule, values, is_due });
+        }
+        Ok(due)
+    }
+}
+
 /// The error when the thread of the agent ended early.
 fn gone() -> StepError {
     AgentError::system("sending changes", "a thread panicked").into()
@@ -678,16 +771,25 @@ fn is_nothing(change: &ExportedObject) -> bool {
         && change.changed_values.is_empty()
 }
 
-/// Records that the system made a change: the next import is to confirm it.
+/// Records that the system made a change: the next import is to confirm it. `is_again` is whether the values that are
+/// never read are to be sent again.
 fn accept(
+    space: &AgentRules,
     mut object: CsObject,
     mut of: Vec<Reference>,
     missing: &HashSet<IndexKey>,
+    is_again: bool,
     writes: &mut Vec<Write>,
 ) {
     let Some(export) = &mut object.pending_export else { return };
     export.phase = Phase::Unconfirmed;
-    export.attributes.retain(|_| Some(Phase::Unconfirmed));
+    let is_add = export.change == Change::Add;
+    export.attributes.retain(|of| match space.is_write_only(of.attribute) {
+        true if is_again => Some(Phase::Unapplied),
+        // If an import does not show the object, it is made again, with a value.
+        true => is_add.then_some(Phase::Unconfirmed),
+        false => Some(Phase::Unconfirmed),
+    });
     if let Some(rename) = &mut export.rename {
         rename.phase = Phase::Unconfirmed;
     }
@@ -702,6 +804,8 @@ fn accept(
     if object.has_failed {
         writes.push(Write::Failure { id: object.id, why: None });
     }
+    // No import confirms a value that is never read.
+    object.pending_export = object.pending_export.filter(|export| !export.is_empty());
     writes.push(Write::Cs(object));
 }
 

@@ -29,5 +29,6 @@ pub mod statistics;
 pub mod store;
 pub mod synchronize;
 mod tls;
+mod write_only;
 
 pub use ldap::session::wait::Interrupt;

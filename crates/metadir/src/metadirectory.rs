@@ -8,7 +8,7 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use crate::Interrupt;
 use crate::agent::{self, Agent, AgentError, DiscoveryError, Names};
-use crate::config::{AgentConfig, Config, Database, Safety, Step, StepKind};
+use crate::config::{AgentConfig, Config, Database, Safety, Secrets, Step, StepKind};
 use crate::export::export;
 use crate::hologram::Attribute;
 use crate::object::{CsId, MvId, PendingImport};
@@ -30,6 +30,7 @@ pub struct Metadirectory {
     /// For each agent, the attributes of its system that rules read and no rule writes.
     only_read: Vec<Vec<String>>,
     safety: Safety,
+    secrets: Secrets,
     batch_objects: usize,
     interrupt: Interrupt,
     /// In a preview: the agents to whose systems an export would have sent changes.
@@ -160,7 +161,7 @@ impl Metadirectory {
         let agents = config.agents.clone();
         let only_read = |agent| config.only_read(agent).into_iter().map(String::from).collect();
         let only_read = (0..agents.len()).map(only_read).collect();
-        let (safety, interrupt) = (config.safety, config.interrupt.clone());
+        let (safety, secrets, interrupt) = (config.safety, config.secrets.clone(), config.interrupt.clone());
         let store_path = match &config.store.database {
             Database::Sqlite { path, .. } => Some(path.clone()),
             Database::Postgres { .. } => None,
@@ -175,6 +176,7 @@ impl Metadirectory {
             agents,
             only_read,
             safety,
+            secrets,
             batch_objects,
             interrupt,
             unsent,
@@ -254,7 +256,9 @@ impl Metadirectory {
         let Some(object) = self.object(agent, key)? else { return Ok(None) };
         let store = self.store.as_mut();
         let (rules, names, agents) = (&self.rules, &self.names, self.agents.as_slice());
-        let mut text = ExplanationInput { store: &mut *store, rules, names, agents }.explain(key, &object)?;
+        let secrets = &self.secrets;
+        let mut text =
+            ExplanationInput { store: &mut *store, rules, names, agents, secrets }.explain(key, &object)?;
         let settings = Settings {
             batch_objects: self.batch_objects,
             full: true,
@@ -382,7 +386,11 @@ impl Metadirectory {
                 let deletes = self.safety.export_deletes;
                 let (store, space) = (self.store.as_mut(), &self.rules.agents[step.agent]);
                 let (names, most) = (&self.names, self.batch_objects);
-                let done = export(store, space, names, agent.as_mut(), most, deletes, progress)?;
+                let (rules, agent, interrupt) = (&self.rules, agent.as_mut(), &self.interrupt);
+                let is_preview = self.unsent.is_some();
+                let done = export(
+                    store, rules, space, names, agent, is_preview, interrupt, most, deletes, progress,
+                )?;
                 Ok(StepResult {
                     statistics: done.statistics,
                     discovery_errors: Vec::new(),

@@ -5,7 +5,10 @@ mod joins;
 pub(crate) use joins::{Identity, JoinRule, KeyRule};
 
 use crate::agent::Names;
-use crate::config::{Config, Deprovision, Existing, JoinPart, Projection, Source};
+use crate::config::{
+    Config, Deprovision, Existing, Generator, HIDDEN, JoinPart, Password, Projection, Secrets, Source,
+    WriteOnlySource,
+};
 use crate::expression::{Expression, Failed, boolean, value_of};
 use crate::hologram::{Attribute, Hologram, Opened, ValueList, Values};
 use crate::index_key::IndexKey;
@@ -67,6 +70,8 @@ pub(crate) struct AttributeRules {
     pub(crate) attribute: Attribute,
     pub(crate) kind: Type,
     pub(crate) several: bool,
+    /// Whether its values are hidden.
+    pub(crate) is_secret: bool,
     /// The contributors in order of precedence: indexes of `inbound` and of its flows.
     pub(crate) contributors: Vec<(usize, usize)>,
 }
@@ -89,6 +94,10 @@ pub(crate) struct AgentRules {
     pub(crate) written: Vec<Attribute>,
     /// What an export does with an object that exists before it is added.
     pub(crate) existing: Existing,
+    /// The attributes that are sent to it and never read, in ascending order.
+    pub(crate) write_only: Vec<Attribute>,
+    /// The attributes whose values are hidden.
+    pub(crate) secrets: Secrets,
     /// The attributes of its join rules that are compared as they are.
     pub(crate) identities: Vec<Identity>,
     /// Whether it has join rules.
@@ -114,6 +123,11 @@ impl AgentRules {
             let pending = object.pending_export.as_ref()?;
             pending.attributes.get(anchor)?.values.iter().next().map(<[u8]>::to_vec)
         })
+    }
+
+    /// Whether an attribute is sent to the system and never read.
+    pub(crate) fn is_write_only(&self, attribute: Attribute) -> bool {
+        self.write_only.binary_search(&attribute).is_ok()
     }
 
     /// Whether an object with this image has references.
@@ -157,11 +171,32 @@ pub(crate) struct OutboundRules {
     /// The flows in ascending order of attribute.
     pub(crate) flows: Vec<Flow>,
     pub(crate) initial: Vec<Flow>,
+    /// Values that are sent once and never read, in ascending order of attribute.
+    pub(crate) write_only: Vec<WriteOnlyRule>,
     /// Flows of references, which are evaluated separately.
     pub(crate) references: Vec<ReferenceFlow>,
     /// The anchor of the agent.
     pub(crate) anchor: Vec<Attribute>,
     pub(crate) naming: Naming,
+}
+
+/// A value that is sent once and never read. In a pending export, the attribute without a value is a mark that it
+/// is to be sent.
+#[derive(Debug)]
+pub(crate) struct WriteOnlyRule {
+    /// The attribute of the connector space.
+    pub(crate) to: Attribute,
+    /// Whether it is sent again when a deprovisioned object is connected again.
+    pub(crate) on_return: bool,
+    pub(crate) from: WriteOnlyValue,
+}
+
+/// The source of a value that is never read.
+#[derive(Debug)]
+pub(crate) enum WriteOnlyValue {
+    Flow(FlowSource),
+    Secret(Password),
+    Generated(Generator),
 }
 
 /// What happens to an object that is deprovisioned.
@@ -256,16 +291,23 @@ impl FlowValues<'_> {
     }
 }
 
-impl Flow {
-    /// The values that the flow gives for an image, encoded as in a hologram.
+impl FlowSource {
+    /// The values for an image, encoded as in a hologram.
     pub(crate) fn flowing<'a>(&self, image: &Opened<'a>) -> Result<FlowValues<'a>, Failed> {
-        Ok(match &self.from {
+        Ok(match self {
             FlowSource::Direct(attribute) => {
                 FlowValues::Copied(image.get(*attribute).unwrap_or(Values::NONE))
             }
             FlowSource::Constant(values) => FlowValues::Made(ValueList::of(values)),
             FlowSource::Formula(formula) => FlowValues::Made(ValueList::of(&formula.evaluate(image.image)?)),
         })
+    }
+}
+
+impl Flow {
+    /// The values that the flow gives for an image, encoded as in a hologram.
+    pub(crate) fn flowing<'a>(&self, image: &Opened<'a>) -> Result<FlowValues<'a>, Failed> {
+        self.from.flowing(image)
     }
 
     /// The values that the flow gives for an image, in ascending order without duplicates.
@@ -281,7 +323,10 @@ impl AttributeRules {
             return Err(format!("`{name}` takes one value, not {}", values.len()));
         }
         for value in &mut values {
-            let shown = || format!("`{name}` cannot be {:?}", String::from_utf8_lossy(value));
+            let shown = || match self.is_secret {
+                true => format!("`{name}` cannot be {HIDDEN}"),
+                false => format!("`{name}` cannot be {:?}", String::from_utf8_lossy(value)),
+            };
             match self.kind {
                 Type::Text | Type::Reference => {
                     std::str::from_utf8(value).map_err(|_| format!("{}: not UTF-8", shown()))?;
@@ -354,6 +399,27 @@ impl Resolver<'_> {
     }
 }
 
+impl Resolver<'_> {
+    fn write_only(
+        &mut self,
+        rules: Vec<crate::config::WriteOnly>,
+        kind: impl Fn(&str) -> Type + Copy,
+    ) -> Result<Vec<WriteOnlyRule>, StoreError> {
+        let mut all = Vec::with_capacity(rules.len());
+        for rule in rules {
+            let to = self.attribute(&rule.to)?;
+            let from = match rule.from {
+                WriteOnlySource::Flow(source) => WriteOnlyValue::Flow(self.from(source, kind)?),
+                WriteOnlySource::Secret(place) => WriteOnlyValue::Secret(place),
+                WriteOnlySource::Generated(generator) => WriteOnlyValue::Generated(generator),
+            };
+            all.push(WriteOnlyRule { to, on_return: rule.on_return, from });
+        }
+        all.sort_by_key(|rule| rule.to);
+        Ok(all)
+    }
+}
+
 /// Resolves a configuration: assigns a number to every name.
 pub(crate) fn resolve(config: Config, store: &mut dyn Store, names: &mut Names) -> Result<Rules, StoreError> {
     let mut resolver = Resolver { store, names };
@@ -376,6 +442,8 @@ pub(crate) fn resolve(config: Config, store: &mut dyn Store, names: &mut Names) 
             gets_references: false,
             written: Vec::new(),
             existing: agent.existing,
+            write_only: Vec::new(),
+            secrets: config.secrets.clone(),
             identities: Vec::new(),
             joins: false,
             is_correlated: false,
@@ -391,6 +459,7 @@ pub(crate) fn resolve(config: Config, store: &mut dyn Store, names: &mut Names) 
                 attribute: resolver.attribute(&attribute.name)?,
                 kind: attribute.kind,
                 several: attribute.several,
+                is_secret: config.secrets.hides(&attribute.name),
                 contributors: Vec::new(),
             });
         }
@@ -508,6 +577,7 @@ pub(crate) fn resolve(config: Config, store: &mut dyn Store, names: &mut Names) 
             },
             flows: flows(plain, &mut resolver)?,
             initial: flows(rules.initial, &mut resolver)?,
+            write_only: resolver.write_only(rules.write_only, kind)?,
             references,
             anchor: agents[rules.agent].anchor.clone(),
             naming: agents[rules.agent].naming,
@@ -520,6 +590,10 @@ pub(crate) fn resolve(config: Config, store: &mut dyn Store, names: &mut Names) 
         agent.written = flows.map(|flow| flow.to).collect();
         agent.written.sort_unstable();
         agent.written.dedup();
+        let of_agent = outbound.iter().filter(|rules| rules.agent == agent.id);
+        agent.write_only = of_agent.flat_map(|rules| &rules.write_only).map(|rule| rule.to).collect();
+        agent.write_only.sort_unstable();
+        agent.write_only.dedup();
         let joins = agent.inbound.iter().flat_map(|at| &inbound[*at].joins);
         agent.identities = joins.filter_map(JoinRule::identity).collect();
         agent.joins = agent.inbound.iter().any(|at| !inbound[*at].joins.is_empty());

@@ -238,6 +238,16 @@ impl Incoming {
     fn new(mut object: ImportedObject, space: &AgentRules) -> Incoming {
         let name = space.naming.hash(&object.dn);
         let mut whole = None;
+        // What is never read is not stored either, even if the system shows it.
+        if space.write_only.iter().any(|attribute| object.image.get(*attribute).is_some()) {
+            let mut builder = Builder::default();
+            for (attribute, values) in
+                object.image.iter().filter(|(attribute, _)| !space.is_write_only(*attribute))
+            {
+                builder.push_values(attribute, values);
+            }
+            object.image = builder.finish();
+        }
         if space.refers(&object.image) {
             let mut builder = Builder::default();
             for (attribute, values) in object.image.iter() {
@@ -544,7 +554,7 @@ impl<'a> Batch<'a> {
                             (Phase::Unapplied, false) => {}
                         }
                     }
-                    let (count, why) = confirm_attributes(&mut pending, &came.image);
+                    let (count, why) = confirm_attributes(self.space, &mut pending, &came.image);
                     confirmed += count;
                     failure = failure.or(why);
                     object.pending_export = (!pending.is_empty()).then_some(pending);
@@ -680,7 +690,11 @@ fn shown<'a>(space: &'a AgentRules, id: CsId, whole: &'a Hologram) -> impl Itera
 
 /// Updates the pending attributes of an object after an import showed it; the name and references are handled
 /// elsewhere. Returns the number of confirmed changes and the kind of the first difference.
-fn confirm_attributes(pending: &mut PendingExport, image: &Hologram) -> (u64, Option<&'static str>) {
+fn confirm_attributes(
+    space: &AgentRules,
+    pending: &mut PendingExport,
+    image: &Hologram,
+) -> (u64, Option<&'static str>) {
     let mut failure = None;
     match (pending.change, pending.phase) {
         // The object exists: the add is confirmed, and its attributes are compared one by one.
@@ -694,6 +708,10 @@ fn confirm_attributes(pending: &mut PendingExport, image: &Hologram) -> (u64, Op
     let mut confirmed = 0;
     let change = pending.change;
     pending.attributes.retain(|attribute| {
+        // No import shows it: it is to be sent, or was accepted.
+        if space.is_write_only(attribute.attribute) {
+            return (attribute.phase == Phase::Unapplied).then_some(Phase::Unapplied);
+        }
         match (attribute.phase, attribute.is_in(image.get(attribute.attribute))) {
             (Phase::Unconfirmed, false) => {
                 failure = Some("an exported attribute has another value");
@@ -753,7 +771,11 @@ pub(crate) fn obsolete(
                         let mut object = object;
                         if let Some(export) = &mut object.pending_export {
                             export.phase = Phase::Unapplied;
-                            export.attributes.retain(|_| Some(Phase::Unapplied));
+                            // A password is sent again only if the object is made again.
+                            export.attributes.retain(|of| match space.is_write_only(of.attribute) {
+                                true => Some(of.phase),
+                                false => Some(Phase::Unapplied),
+                            });
                             if export.references.is_some() {
                                 export.references = Some(Phase::Unapplied);
                                 unseen.push(object.id);

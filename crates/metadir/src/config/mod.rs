@@ -10,18 +10,22 @@ mod references;
 mod secrets;
 mod system;
 mod warnings;
+mod write_only;
 
 use std::collections::BTreeSet;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 pub(crate) use exposure::is_this_host;
-pub use secrets::without_secrets;
+pub use secrets::{HIDDEN, Secrets, without_secrets};
 pub(crate) use system::is_attribute_name;
 pub use system::{
     AttributeValue, Bind, Delimited, DelimitedDelta, Delta, FixedColumn, FixedWidth, Ldap, Ldif, Open,
     Password, ProvidedSystem, Resource, Scim, Sql, SqlDatabase, SqlDelta, System, Token, Update, ValuesTable,
 };
+
+pub(crate) use write_only::UNICODE_PWD;
+pub use write_only::{Delivery, Generator, WriteOnly, WriteOnlySource};
 
 use crate::Interrupt;
 use crate::expression::Expression;
@@ -45,6 +49,8 @@ pub struct Config {
     pub safety: Safety,
     /// Named lists of steps.
     pub runs: Vec<RunProfile>,
+    /// The attributes whose values are never displayed.
+    pub secrets: Secrets,
     /// Settings that are allowed but probably unintended.
     pub warnings: Vec<Mistake>,
     /// Interrupts every wait for a server.
@@ -132,6 +138,8 @@ pub struct AgentConfig {
     pub references: Vec<String>,
     /// What an export does when an object that it would add exists already.
     pub existing: Existing,
+    /// The attributes that are sent to it and never read.
+    pub write_only: Vec<String>,
     /// Its place in the file.
     pub span: Range<usize>,
 }
@@ -223,6 +231,8 @@ pub struct ImportFlow {
     pub from: Source,
     /// Its precedence among the flows into the same attribute: 1 precedes 2; 0 is none.
     pub precedence: u32,
+    /// Whether its values are hidden.
+    pub is_secret: bool,
     /// Its place in the file.
     pub span: Range<usize>,
 }
@@ -246,6 +256,8 @@ pub struct Outbound {
     pub flows: Vec<ExportFlow>,
     /// The attribute flows that apply only when the object is created.
     pub initial: Vec<ExportFlow>,
+    /// Values that are sent once and never read.
+    pub write_only: Vec<WriteOnly>,
 }
 
 /// What happens when an object is deprovisioned.
@@ -267,6 +279,8 @@ pub struct ExportFlow {
     pub to: String,
     /// The source of the value.
     pub from: Source,
+    /// Whether its values are hidden.
+    pub is_secret: bool,
 }
 
 /// The limits that stop a run before it does damage, each as a number and as a share of the objects.
@@ -415,6 +429,9 @@ impl Config {
         }
         for agent in &mut self.agents {
             agent.system.relative_to(folder);
+        }
+        for write_only in self.outbound.iter_mut().flat_map(|rules| &mut rules.write_only) {
+            write_only.relative_to(folder);
         }
     }
 }

@@ -10,8 +10,8 @@ use super::part::{Part, Reader, names, span_of};
 use super::system::{ANCHORS, SYSTEMS};
 use super::{
     AgentConfig, Config, Database, Deprovision, Durability, Existing, ExportFlow, ImportFlow, Inbound,
-    MetaverseAttribute, MetaverseType, Mistake, Outbound, Projection, RunProfile, Safety, Source, Step,
-    StepKind, StoreConfig, Threshold,
+    MetaverseAttribute, MetaverseType, Mistake, Outbound, Projection, RunProfile, Safety, Secrets, Source,
+    Step, StepKind, StoreConfig, Threshold,
 };
 use crate::expression::Expression;
 use crate::metadirectory::COMPLAINTS;
@@ -48,7 +48,7 @@ impl Reader {
         let root = Part { table: root, what: "the file".into(), span: 0..0 };
         self.keys(&root, &["store", "metaverse", "agents", "inbound", "outbound", "safety", "runs"]);
         let store = self.store(&root);
-        let agents: Vec<AgentConfig> = self
+        let mut agents: Vec<AgentConfig> = self
             .parts(&root, "agents")
             .into_iter()
             .filter_map(|(name, part)| self.agent(name, &part))
@@ -73,12 +73,22 @@ impl Reader {
             .iter()
             .filter_map(|part| self.outbound(part, &types, &agents))
             .collect();
+        for rules in &outbound {
+            let names = rules.write_only.iter().map(|write_only| write_only.to.clone());
+            agents[rules.agent].write_only.extend(names);
+        }
+        self.mistakes.extend(super::write_only::not_read(
+            &inbound,
+            &agents,
+            &types,
+            &span_of(&root, "inbound"),
+        ));
         let safety = self.safety(&root);
         let runs = self.runs(&root, &agents);
         self.precedences(&types, &inbound);
         self.types_of_agents(&types, &agents, &inbound, &outbound, &root);
         let warnings = Vec::new();
-        Some(Config {
+        let mut config = Config {
             store: store?,
             types,
             agents,
@@ -86,9 +96,12 @@ impl Reader {
             outbound,
             safety,
             runs,
+            secrets: Secrets::default(),
             warnings,
             interrupt: crate::Interrupt::default(),
-        })
+        };
+        config.secrets = Secrets::of(&config);
+        Some(config)
     }
 
     fn store(&mut self, root: &Part<'_>) -> Option<StoreConfig> {
@@ -220,7 +233,8 @@ impl Reader {
         if part.table.get("existing").is_some() {
             existing = self.choice(part, "existing", &ways).unwrap_or_default();
         }
-        Some(AgentConfig { name, system, anchor, references, existing, span: part.span.clone() })
+        let write_only = Vec::new();
+        Some(AgentConfig { name, system, anchor, references, existing, write_only, span: part.span.clone() })
     }
 
     fn metaverse_type(&mut self, name: String, part: &Part<'_>, agents: &[AgentConfig]) -> MetaverseType {
@@ -287,7 +301,7 @@ impl Reader {
         let multiple_connectors = self.truth(part, "multiple_connectors").unwrap_or(false);
         let flows = self.flows(part, "flow", "cs");
         let mut known = Vec::new();
-        for WrittenFlow { to: name, span, from, precedence, .. } in flows {
+        for WrittenFlow { to: name, span, from, precedence, is_secret, .. } in flows {
             let Some(to) = to else { continue };
             match place(&types[to], &name) {
                 Some(place) => {
@@ -298,7 +312,13 @@ impl Reader {
                         let help = "give it one, or make the attribute a list with []";
                         self.wrong(span.clone(), what, help);
                     }
-                    known.push(ImportFlow { to: place, from, precedence: precedence.unwrap_or(0), span })
+                    known.push(ImportFlow {
+                        to: place,
+                        from,
+                        precedence: precedence.unwrap_or(0),
+                        is_secret,
+                        span,
+                    })
                 }
                 None => self.unknown_attribute(span, &name, &types[to]),
             }
@@ -315,7 +335,7 @@ impl Reader {
         types: &[MetaverseType],
         agents: &[AgentConfig],
     ) -> Option<Outbound> {
-        self.keys(part, &["agent", "from", "when", "dn", "deprovision", "flow", "initial"]);
+        self.keys(part, &["agent", "from", "when", "dn", "deprovision", "flow", "initial", "write_only"]);
         let agent = self.needed_agent(part, agents);
         let from = self.needed_type(part, "from", types);
         let when = self.expression(part, "when", "mv");
@@ -338,7 +358,9 @@ impl Reader {
         let mut flows = Vec::new();
         for key in ["flow", "initial"] {
             let mut all = Vec::new();
-            for WrittenFlow { to, span, from, from_span, precedence } in self.flows(part, key, "mv") {
+            for WrittenFlow { to, span, from, from_span, precedence, is_secret } in
+                self.flows(part, key, "mv")
+            {
                 if precedence.is_some() {
                     self.wrong(span, "`precedence` ranks flows into the metaverse", "remove it");
                 }
@@ -349,10 +371,13 @@ impl Reader {
                         named.extend(expression.uses().iter().map(|name| (name.clone(), from_span.clone())));
                     }
                 }
-                all.push(ExportFlow { to, from });
+                all.push(ExportFlow { to, from, is_secret });
             }
             flows.push(all);
         }
+        let write_only = self.write_only(part);
+        named
+            .extend(Reader::read_by(&write_only).into_iter().map(|name| (name, span_of(part, "write_only"))));
         if let Some(kind) = from.map(|from| &types[from]) {
             for (name, span) in named.into_iter().filter(|(name, _)| place(kind, name).is_none()) {
                 self.unknown_attribute(span, &name, kind);
@@ -361,8 +386,10 @@ impl Reader {
         let initial = flows.pop().unwrap_or_default();
         let flows = flows.pop().unwrap_or_default();
         let (agent, from, dn) = (agent?, from?, dn?);
-        let rules = Outbound { agent, from, when, dn, deprovision, delete_after_s, flows, initial };
+        let rules =
+            Outbound { agent, from, when, dn, deprovision, delete_after_s, flows, initial, write_only };
         self.references_out(part, &rules, &agents[rules.agent], &types[rules.from]);
+        self.write_only_is_well(part, &rules, &agents[rules.agent]);
         Some(rules)
     }
 
@@ -406,17 +433,17 @@ impl Reader {
     }
 
     /// `ATTRIBUTE = "attribute"`, `{ constant = "x" }`, `{ constant = ["x", "y"] }`, `{ expression = "..." }`
-    /// or `{ from = "attribute" }`. The tables may have a precedence.
+    /// or `{ from = "attribute" }`. The tables may have a precedence, and `secret`.
     fn flows(&mut self, part: &Part<'_>, key: &str, root: &'static str) -> Vec<WrittenFlow> {
         let Some(listed) = self.part(part, key) else { return Vec::new() };
         let mut flows = Vec::new();
         for (name, value) in listed.table {
             let to = name.get_ref().to_string();
-            let (from, precedence) = match value.get_ref() {
-                DeValue::String(text) => (Some(Source::Direct(text.to_string())), None),
+            let (from, precedence, is_secret) = match value.get_ref() {
+                DeValue::String(text) => (Some(Source::Direct(text.to_string())), None, false),
                 DeValue::Table(table) => {
                     let flow = Part { table, what: format!("the flow of {to}"), span: value.span() };
-                    self.keys(&flow, &["from", "constant", "expression", "precedence"]);
+                    self.keys(&flow, &["from", "constant", "expression", "precedence", "secret"]);
                     let ways = ["from", "constant", "expression"];
                     if ways.iter().filter(|way| flow.table.get(**way).is_some()).count() != 1 {
                         self.wrong(
@@ -431,7 +458,8 @@ impl Reader {
                     let constant = constant.map(Source::Constant);
                     let expression = self.expression(&flow, "expression", root).map(Source::Expression);
                     let precedence = self.number(&flow, "precedence", 1..=1_000_000).map(|rank| rank as u32);
-                    (from.or(constant).or(expression), precedence)
+                    let is_secret = self.truth(&flow, "secret").unwrap_or(false);
+                    (from.or(constant).or(expression), precedence, is_secret)
                 }
                 _ => {
                     let help =
@@ -441,7 +469,7 @@ impl Reader {
                 }
             };
             let (span, from_span) = (name.span(), value.span());
-            flows.extend(from.map(|from| WrittenFlow { to, span, from, from_span, precedence }));
+            flows.extend(from.map(|from| WrittenFlow { to, span, from, from_span, precedence, is_secret }));
         }
         flows
     }
@@ -589,6 +617,7 @@ struct WrittenFlow {
     from: Source,
     from_span: Range<usize>,
     precedence: Option<u32>,
+    is_secret: bool,
 }
 
 pub(super) fn place(kind: &MetaverseType, name: &str) -> Option<usize> {

@@ -193,7 +193,8 @@ fn of_source(source: &Source) -> Option<&Expression> {
 fn shown(source: &Source) -> String {
     match source {
         Source::Direct(name) => format!("`{name}`"),
-        Source::Constant(text) => format!("{text:?}"),
+        // It may be a secret.
+        Source::Constant(_) => "the constant".into(),
         Source::Expression(expression) => format!("`{}`", expression.source()),
     }
 }

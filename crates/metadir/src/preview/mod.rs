@@ -10,7 +10,7 @@ use std::sync::Arc;
 pub(crate) use object::ExplanationInput;
 
 use crate::agent::{Agent, AgentError, Capabilities, ExportedObject, Import, Refused};
-use crate::config::{Config, JoinPart};
+use crate::config::{Config, HIDDEN, JoinPart, Secrets};
 use crate::hologram::{Attribute, Hologram};
 use crate::index_key::IndexKey;
 use crate::object::{
@@ -68,9 +68,6 @@ impl fmt::Display for Difference {
 /// The reported attribute name of an object's name.
 const NAME: &str = "(name)";
 
-/// Attributes whose values are secret.
-const SECRET: [&str; 3] = ["userPassword", "unicodePwd", "password"];
-
 /// Receives each change.
 pub type DifferenceSink = Box<dyn FnMut(Difference) + Send>;
 
@@ -82,12 +79,15 @@ pub(crate) struct Preview {
     attributes: HashMap<u32, String>,
     /// The metaverse types, each with the attribute that identifies its objects for users.
     types: HashMap<u32, (String, Option<Attribute>)>,
+    secrets: Secrets,
 }
 
 /// Data about an agent.
 struct Known {
     name: String,
     anchor: Vec<Attribute>,
+    /// Attributes that are sent and never read.
+    write_only: Vec<String>,
     /// Reference attributes, whose values are not in images and are reported separately.
     references: Vec<Attribute>,
 }
@@ -111,7 +111,8 @@ impl Preview {
                 names.iter().map(|name| inner.name(NameKind::Attribute, name).map(Attribute)).collect()
             };
             let (anchor, references) = (attributes(&agent.anchor)?, attributes(&agent.references)?);
-            agents.insert(id, Known { name: agent.name.clone(), anchor, references });
+            let (name, write_only) = (agent.name.clone(), agent.write_only.clone());
+            agents.insert(id, Known { name, anchor, write_only, references });
         }
         let mut types = HashMap::new();
         for (at, kind) in config.types.iter().enumerate() {
@@ -124,7 +125,8 @@ impl Preview {
             let key = key.map(|name| inner.name(NameKind::Attribute, name)).transpose()?;
             types.insert(inner.name(NameKind::Type, &kind.name)?, (kind.name.clone(), key.map(Attribute)));
         }
-        Ok(Preview { inner, sink, agents, attributes: HashMap::new(), types })
+        let secrets = config.secrets.clone();
+        Ok(Preview { inner, sink, agents, attributes: HashMap::new(), types, secrets })
     }
 
     fn attribute(&mut self, attribute: Attribute) -> Result<String, StoreError> {
@@ -173,7 +175,9 @@ impl Preview {
                 let name = self.attribute(attribute)?;
                 let all = |values: Option<crate::hologram::Values<'_>>| {
                     values
-                        .map(|values| values.iter().map(|value| shown_of(&name, value)).collect())
+                        .map(|values| {
+                            values.iter().map(|value| shown_of(&self.secrets, &name, value)).collect()
+                        })
                         .unwrap_or_default()
                 };
                 let (before, after) = (all(before), all(after));
@@ -240,9 +244,14 @@ impl Preview {
             let name = self.attribute(pending.attribute)?;
             let has = new.synchronized.as_ref().and_then(|image| image.get(pending.attribute));
             let has = has
-                .map(|values| values.iter().map(|value| shown_of(&name, value)).collect())
+                .map(|values| values.iter().map(|value| shown_of(&self.secrets, &name, value)).collect())
                 .unwrap_or_default();
-            let will = pending.values.iter().map(|value| shown_of(&name, value)).collect();
+            let will: Vec<String> =
+                pending.values.iter().map(|value| shown_of(&self.secrets, &name, value)).collect();
+            let will = match (self.agents.get(&new.agent), will.is_empty()) {
+                (Some(known), true) if known.write_only.contains(&name) => vec![HIDDEN.into()],
+                _ => will,
+            };
             attributes.push((name, has, will));
         }
         let rename = export.rename.as_ref().filter(|rename| rename.phase == Phase::Unapplied);
@@ -426,9 +435,9 @@ fn shown(value: &[u8]) -> String {
     }
 }
 
-fn shown_of(name: &str, value: &[u8]) -> String {
-    let is_secret = SECRET.iter().any(|secret| secret.eq_ignore_ascii_case(name));
-    if is_secret { "(hidden)".into() } else { shown(value) }
+/// The same for a value of an attribute.
+fn shown_of(secrets: &Secrets, name: &str, value: &[u8]) -> String {
+    if secrets.hides(name) { HIDDEN.into() } else { shown(value) }
 }
 
 impl Store for Preview {

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use super::{shown, shown_of};
 use crate::agent::Names;
-use crate::config::AgentConfig;
+use crate::config::{AgentConfig, HIDDEN, Secrets};
 use crate::hologram::Hologram;
 use crate::object::{CsId, CsObject, MvObject, State};
 use crate::rules::{
@@ -19,6 +19,7 @@ pub(crate) struct ExplanationInput<'a> {
     pub(crate) rules: &'a Rules,
     pub(crate) names: &'a Names,
     pub(crate) agents: &'a [AgentConfig],
+    pub(crate) secrets: &'a Secrets,
 }
 
 /// The lines of an explanation, each with its indentation.
@@ -225,7 +226,8 @@ impl ExplanationInput<'_> {
                     Err(why) => sink.push(format!("fails {origin}: {why}")),
                     Ok(values) if values.is_empty() => sink.push(format!("nothing {origin}")),
                     Ok(values) => {
-                        let shown: Vec<String> = values.iter().map(|value| shown_of(name, value)).collect();
+                        let shown: Vec<String> =
+                            values.iter().map(|value| shown_of(self.secrets, name, value)).collect();
                         let loses = if is_taken { ": not precedent" } else { "" };
                         sink.push(format!("{} {origin}{loses}", shown.join(", ")));
                         if !is_taken {
@@ -331,12 +333,20 @@ impl ExplanationInput<'_> {
         lines.add_line(2, format!("(name): {named} ({})", rules.dn.source()));
         let initial =
             rules.initial.iter().filter(|_| has.is_none() && found.is_none()).map(|flow| (flow, ", once"));
+        if has.is_none() && found.is_none() {
+            let never_read = rules.write_only.iter().map(|rule| self.names.name(rule.to));
+            never_read.for_each(|name| lines.add_line(2, format!("{name}: {HIDDEN} (write only)")));
+        }
         for (flow, once) in rules.flows.iter().map(|flow| (flow, "")).chain(initial) {
             let name = self.names.name(flow.to);
             let text = match flow.values(image) {
                 Err(failed) => format!("fails: {failed}"),
                 Ok(values) if values.is_empty() => "nothing".into(),
-                Ok(values) => values.iter().map(|value| shown_of(name, value)).collect::<Vec<_>>().join(", "),
+                Ok(values) => values
+                    .iter()
+                    .map(|value| shown_of(self.secrets, name, value))
+                    .collect::<Vec<_>>()
+                    .join(", "),
             };
             lines.add_line(2, format!("{name}: {text} ({}{once})", self.how(flow)));
         }
@@ -349,8 +359,11 @@ impl ExplanationInput<'_> {
 
     /// A description of the source of a flow.
     fn how(&self, flow: &Flow) -> String {
+        let is_secret = self.secrets.hides(self.names.name(flow.to));
         match &flow.from {
             FlowSource::Direct(attribute) => self.names.name(*attribute).to_string(),
+            FlowSource::Constant(_) if is_secret => format!("constant {HIDDEN}"),
+            FlowSource::Formula(_) if is_secret => format!("expression {HIDDEN}"),
             FlowSource::Constant(values) => format!("constant {}", shown_all(values)),
             FlowSource::Formula(formula) => formula.source().to_string(),
         }

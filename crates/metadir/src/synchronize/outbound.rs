@@ -79,6 +79,7 @@ impl Work<'_> {
             flowing.push((flow.to, flow.flowing(&opened)?));
         }
         flowing.retain(|(_, values)| values.values() != Values::NONE);
+        flowing.extend(rules.write_only.iter().map(|rule| (rule.to, FlowValues::Copied(Values::NONE))));
         // A stable sort: permanent flows come before initial ones.
         flowing.sort_by_key(|(attribute, _)| *attribute);
         flowing.dedup_by_key(|(attribute, _)| *attribute);
@@ -164,6 +165,10 @@ impl Work<'_> {
             // The sent change may have been made, so it must be reverted.
             let is_no_more = export.change == Change::Update && is_there && !is_sent;
             export.attributes.set(attribute, (!is_no_more).then_some(values));
+        }
+        for rule in rules.write_only.iter().filter(|rule| is_back && rule.on_return) {
+            let export = export.get_or_insert_with(|| PendingExport::new(Change::Update));
+            export.attributes.set(rule.to, Some(Values::NONE));
         }
         let rename = if rules.naming == Naming::Anchor { None } else { self.rename(id, image, rules)? };
         let Some(object) = self.css.get(&id).and_then(|cs| cs.object.as_ref()) else { return Ok(()) };

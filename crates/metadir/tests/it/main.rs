@@ -31,3 +31,4 @@ mod store_states;
 mod text;
 mod tls;
 mod upgrade;
+mod write_only;
