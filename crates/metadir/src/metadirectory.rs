@@ -94,7 +94,7 @@ impl StepResult {
 
 fn outcome_of(error: &StepError) -> &'static str {
     match error {
-        StepError::Threshold(_) => "stopped-threshold",
+        StepError::Threshold(_) | StepError::Updates(_) => "stopped-threshold",
         StepError::Interrupted => "stopped-user",
         StepError::Agent(_) => "stopped-connectivity",
         StepError::Store(_) => "stopped-database",
@@ -161,7 +161,8 @@ impl Metadirectory {
         let agents = config.agents.clone();
         let only_read = |agent| config.only_read(agent).into_iter().map(String::from).collect();
         let only_read = (0..agents.len()).map(only_read).collect();
-        let (safety, secrets, interrupt) = (config.safety, config.secrets.clone(), config.interrupt.clone());
+        let (safety, secrets, interrupt) =
+            (config.safety.clone(), config.secrets.clone(), config.interrupt.clone());
         let store_path = match &config.store.database {
             Database::Sqlite { path, .. } => Some(path.clone()),
             Database::Postgres { .. } => None,
@@ -364,6 +365,8 @@ impl Metadirectory {
                 })
             }
             StepKind::FullSynchronization | StepKind::DeltaSynchronization => {
+                let (store, space) = (self.store.as_mut(), &self.rules.agents[step.agent]);
+                guard::updates(store, &self.rules, &self.names, space, &self.safety, self.batch_objects)?;
                 let settings = Settings {
                     batch_objects: self.batch_objects,
                     full: step.kind == StepKind::FullSynchronization,

@@ -61,6 +61,8 @@ pub(crate) struct TypeRules {
     pub(crate) attributes: Vec<AttributeRules>,
     /// The join keys: values by which objects are found.
     pub(crate) keys: Vec<KeyRule>,
+    /// Those of them by which unique values are found.
+    pub(crate) unique: Vec<u32>,
     /// Agents whose disconnection deletes the object. If empty, the loss of the last connector deletes it.
     pub(crate) deleted_with: Vec<AgentId>,
 }
@@ -165,6 +167,8 @@ pub(crate) struct OutboundRules {
     pub(crate) from: usize,
     pub(crate) when: Option<Formula>,
     pub(crate) dn: Formula,
+    /// The candidates for the name, of which `dn` is the first.
+    pub(crate) names: Option<CandidateRule>,
     pub(crate) deprovision: DeprovisionRule,
     /// After how many seconds a deprovisioned object is deleted.
     pub(crate) delete_after_s: Option<u64>,
@@ -222,6 +226,82 @@ pub(crate) struct ReferenceFlow {
 pub(crate) struct Flow {
     pub(crate) to: Attribute,
     pub(crate) from: FlowSource,
+    /// The candidates, if the value is unique in the metaverse; then `from` is the first one.
+    pub(crate) candidates: Option<Box<CandidateRule>>,
+}
+
+/// Candidates for a unique value, in order.
+#[derive(Debug)]
+pub(crate) struct CandidateRule {
+    /// The key rule by which the owners of values are found.
+    pub(crate) rule: u32,
+    fixed: Vec<Formula>,
+    /// The last one, if it names the counter.
+    counted: Option<Formula>,
+    /// The largest value of the counter.
+    most: u64,
+}
+
+impl CandidateRule {
+    /// The number of further candidates that are computed at a time, at first.
+    pub(crate) const FIRST: u64 = 16;
+
+    /// The candidates without a counter that have a value.
+    ///
+    /// # Errors
+    /// When an expression fails.
+    pub(crate) fn fixed(&self, image: &Hologram) -> Result<Vec<String>, Failed> {
+        self.fixed.iter().filter_map(|formula| formula.counted(0, image).transpose()).collect()
+    }
+
+    /// The candidates with a range of the counter: empty at the end, or without a value.
+    ///
+    /// # Errors
+    /// When the expression fails.
+    pub(crate) fn counted(&self, image: &Hologram, from: u64, count: u64) -> Result<Vec<String>, Failed> {
+        let Some(formula) = &self.counted else { return Ok(Vec::new()) };
+        let end = from.saturating_add(count).min(self.most.saturating_add(1));
+        (from..end).map_while(|n| formula.counted(n, image).transpose()).collect()
+    }
+
+    /// Whether a value is one of the candidates.
+    ///
+    /// # Errors
+    /// When an expression fails.
+    pub(crate) fn has(
+        &self,
+        image: &Hologram,
+        value: &str,
+        is_same: impl Fn(&str, &str) -> bool,
+    ) -> Result<bool, Failed> {
+        if self.fixed(image)?.iter().any(|candidate| is_same(candidate, value)) {
+            return Ok(true);
+        }
+        let Some(formula) = &self.counted else { return Ok(false) };
+        let is_at = |n: u64| -> Result<bool, Failed> {
+            Ok(formula.counted(n, image)?.is_some_and(|candidate| is_same(&candidate, value)))
+        };
+        if formula.expression.shows_counter() {
+            // The counter is a part of a row of digits in the value.
+            for row in value.split(|of: char| !of.is_ascii_digit()).filter(|row| !row.is_empty()) {
+                for begin in 0..row.len() {
+                    for end in begin + 1..=row.len().min(begin + 7) {
+                        let n = row[begin..end].parse().unwrap_or(0);
+                        if (2..=self.most).contains(&n) && is_at(n)? {
+                            return Ok(true);
+                        }
+                    }
+                }
+            }
+            return Ok(false);
+        }
+        for n in 2..=self.most {
+            if is_at(n)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
 }
 
 #[derive(Debug)]
@@ -257,13 +337,25 @@ impl Formula {
         std::str::from_utf8(values.iter().next()?).ok()
     }
 
+    /// The value with a counter; none unless it is one text.
+    pub(crate) fn counted(&self, n: u64, image: &Hologram) -> Result<Option<String>, Failed> {
+        if let Some(text) = self.expression.text(n, |at| self.text(at, image)) {
+            return Ok(Some(text));
+        }
+        let values = self.expression.evaluate_counted(n, |at| self.value(at, image))?;
+        Ok(match <[Vec<u8>; 1]>::try_from(values) {
+            Ok([value]) => String::from_utf8(value).ok(),
+            Err(_) => None,
+        })
+    }
+
     /// The source text.
     pub(crate) fn source(&self) -> &str {
         self.expression.source()
     }
 
     pub(crate) fn evaluate(&self, image: &Hologram) -> Result<Vec<Vec<u8>>, Failed> {
-        if let Some(text) = self.expression.text(|at| self.text(at, image)) {
+        if let Some(text) = self.expression.text(0, |at| self.text(at, image)) {
             return Ok(vec![text.into_bytes()]);
         }
         self.expression.evaluate(|at| self.value(at, image))
@@ -305,6 +397,21 @@ impl FlowSource {
 }
 
 impl Flow {
+    /// The attributes that the flow reads.
+    pub(crate) fn reads(&self) -> Vec<Attribute> {
+        let of_formula =
+            |formula: &Formula| formula.uses.iter().map(|(attribute, _)| *attribute).collect::<Vec<_>>();
+        let mut reads = match &self.from {
+            FlowSource::Direct(attribute) => vec![*attribute],
+            FlowSource::Constant(_) => Vec::new(),
+            FlowSource::Formula(formula) => of_formula(formula),
+        };
+        if let Some(candidates) = &self.candidates {
+            reads.extend(candidates.fixed.iter().chain(&candidates.counted).flat_map(of_formula));
+        }
+        reads
+    }
+
     /// The values that the flow gives for an image, encoded as in a hologram.
     pub(crate) fn flowing<'a>(&self, image: &Opened<'a>) -> Result<FlowValues<'a>, Failed> {
         self.from.flowing(image)
@@ -400,6 +507,31 @@ impl Resolver<'_> {
 }
 
 impl Resolver<'_> {
+    /// The candidates for a unique value; `first` is the expression of the first one.
+    fn candidates(
+        &mut self,
+        name: &str,
+        first: &Source,
+        written: crate::config::Candidates,
+        kind: impl Fn(&str) -> Type + Copy,
+    ) -> Result<CandidateRule, StoreError> {
+        let rule = self.store.name(NameKind::Key, name)?;
+        let mut fixed = Vec::new();
+        if let Source::Expression(first) = first {
+            fixed.push(self.formula(first.clone(), kind)?);
+        }
+        let mut counted = None;
+        for other in written.others {
+            let is_counted = other.is_counted();
+            let formula = self.formula(other, kind)?;
+            match is_counted {
+                true => counted = Some(formula),
+                false => fixed.push(formula),
+            }
+        }
+        Ok(CandidateRule { rule, fixed, counted, most: written.most })
+    }
+
     fn write_only(
         &mut self,
         rules: Vec<crate::config::WriteOnly>,
@@ -469,6 +601,7 @@ pub(crate) fn resolve(config: Config, store: &mut dyn Store, names: &mut Names) 
             kind: resolver.store.name(NameKind::Type, &kind.name)?,
             attributes,
             keys: Vec::new(),
+            unique: Vec::new(),
             deleted_with: kind.deleted_with.iter().map(|agent| agents[*agent].id).collect(),
         });
     }
@@ -510,7 +643,20 @@ pub(crate) fn resolve(config: Config, store: &mut dyn Store, names: &mut Names) 
                 attribute.contributors.push((at, place));
                 agents[rules.agent].gives_references |= attribute.kind == Type::Reference;
             }
-            flows.push((flow.precedence, Flow { to, from: resolver.from(flow.from, text)? }));
+            let mut candidates = None;
+            if let Some(written) = flow.candidates {
+                let of_type = &config.types[rules.to];
+                let name = format!("unique {}.{}", of_type.name, of_type.attributes[flow.to].name);
+                let made = resolver.candidates(&name, &flow.from, written, text)?;
+                if !types[rules.to].unique.contains(&made.rule) {
+                    types[rules.to].unique.push(made.rule);
+                    let parts = vec![FlowSource::Direct(to)];
+                    types[rules.to].keys.push(KeyRule { rule: made.rule, parts, ignore_case: true });
+                }
+                candidates = Some(Box::new(made));
+            }
+            let flow = (flow.precedence, Flow { to, from: resolver.from(flow.from, text)?, candidates });
+            flows.push(flow);
         }
         agents[rules.agent].inbound.push(at);
         inbound.push((
@@ -542,7 +688,8 @@ pub(crate) fn resolve(config: Config, store: &mut dyn Store, names: &mut Names) 
         };
         let flows = |listed: Vec<crate::config::ExportFlow>, resolver: &mut Resolver<'_>| {
             let flows = listed.into_iter().map(|flow| {
-                Ok(Flow { to: resolver.attribute(&flow.to)?, from: resolver.from(flow.from, kind)? })
+                let (to, from) = (resolver.attribute(&flow.to)?, resolver.from(flow.from, kind)?);
+                Ok(Flow { to, from, candidates: None })
             });
             let mut flows: Vec<Flow> = flows.collect::<Result<_, StoreError>>()?;
             flows.sort_by_key(|flow| flow.to);
@@ -561,6 +708,14 @@ pub(crate) fn resolve(config: Config, store: &mut dyn Store, names: &mut Names) 
             agent: agents[rules.agent].id,
             from: rules.from,
             when: rules.when.map(|when| resolver.formula(when, kind)).transpose()?,
+            names: match rules.dn_candidates {
+                None => None,
+                Some(written) => {
+                    let name = format!("name in {}", agents[rules.agent].name);
+                    let first = Source::Expression(rules.dn.clone());
+                    Some(resolver.candidates(&name, &first, written, kind)?)
+                }
+            },
             dn: resolver.formula(rules.dn, kind)?,
             delete_after_s: rules.delete_after_s,
             deprovision: match rules.deprovision {

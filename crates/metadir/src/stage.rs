@@ -119,6 +119,9 @@ pub enum StepError {
     /// A limit of `[safety]` was reached; nothing was deleted.
     #[error("stopped before the first deletion: {0}")]
     Threshold(String),
+    /// A limit of changes of `[safety]` was reached; nothing was changed.
+    #[error("stopped before the first change: {0}")]
+    Updates(String),
     /// The user interrupted the step.
     #[error("interrupted; committed changes are kept, and the next run continues from there")]
     Interrupted,

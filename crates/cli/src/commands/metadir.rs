@@ -60,6 +60,13 @@ pub(crate) fn arguments(json: impl Fn() -> Arg) -> Command {
             .value_parser(clap::value_parser!(u64))
             .help("Limit of deletions for this run only, instead of those of [safety]")
     };
+    let allow_updates = || {
+        Arg::new("allow-updates")
+            .long("allow-updates")
+            .value_name("N")
+            .value_parser(clap::value_parser!(u64))
+            .help("Limit of changed objects, and of changed and lost values of each attribute, for this run only")
+    };
     Command::new("metadir")
         .about("The metadirectory: synchronize identities of several systems")
         .subcommand_required(true)
@@ -77,6 +84,7 @@ pub(crate) fn arguments(json: impl Fn() -> Arg) -> Command {
                 .about("Execute a run profile of the configuration, or one step of an agent")
                 .arg(what())
                 .arg(allow_deletes())
+                .arg(allow_updates())
                 .arg(config())
                 .arg(
                     Arg::new("progress")
@@ -104,6 +112,7 @@ pub(crate) fn arguments(json: impl Fn() -> Arg) -> Command {
                         .help("Show how the synchronization of an agent would process the object with this name or anchor, and why"),
                 )
                 .arg(allow_deletes())
+                .arg(allow_updates())
                 .arg(config())
                 .arg(json()),
         )
@@ -247,12 +256,15 @@ fn interruptible(mut config: Config) -> Config {
     config
 }
 
-/// The configuration of a run, with the limit of deletions that applies to this run only.
+/// The configuration of a run, with the limits of deletions and updates that apply to this run only.
 fn read_for_a_run(matches: &ArgMatches) -> Result<Config, Failure> {
     let mut config = read(text(matches, "config"))?;
     if let Some(count) = matches.get_one::<u64>("allow-deletes") {
         let once = Threshold { count: *count, share: 1.0 };
         (config.safety.synchronization_deletes, config.safety.export_deletes) = (once, once);
+    }
+    if let Some(count) = matches.get_one::<u64>("allow-updates") {
+        config.safety.allow_updates(*count);
     }
     Ok(config)
 }

@@ -1,5 +1,6 @@
 //! Converts TOML to a [`Config`], or reports all errors.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::time::Duration;
 
@@ -9,12 +10,13 @@ use super::exposure::Exposure;
 use super::part::{Part, Reader, names, span_of};
 use super::system::{ANCHORS, SYSTEMS};
 use super::{
-    AgentConfig, Config, Database, Deprovision, Durability, Existing, ExportFlow, ImportFlow, Inbound,
-    MetaverseAttribute, MetaverseType, Mistake, Outbound, Projection, RunProfile, Safety, Secrets, Source,
-    Step, StepKind, StoreConfig, Threshold,
+    AgentConfig, Candidates, Config, Database, Deprovision, Durability, Existing, ExportFlow, ImportFlow,
+    Inbound, MetaverseAttribute, MetaverseType, Mistake, Outbound, Projection, RunProfile, Safety, Secrets,
+    Source, Step, StepKind, StoreConfig, Threshold,
 };
 use crate::expression::Expression;
 use crate::metadirectory::COMPLAINTS;
+use crate::naming::Naming;
 use crate::schema::Type;
 use crate::store::Server;
 
@@ -22,6 +24,8 @@ use crate::store::Server;
 const COMMIT_OBJECTS: u64 = 10_000;
 const COMMIT_OBJECTS_MAX: u64 = 10_000;
 const CACHE_BYTES: u64 = 64 << 20;
+/// The default of the largest counter of a candidate.
+const CANDIDATES_MOST: u64 = 10_000;
 
 pub(super) fn read(text: &str) -> Result<Config, Vec<Mistake>> {
     let (document, errors) = DeTable::parse_recoverable(text);
@@ -301,7 +305,7 @@ impl Reader {
         let multiple_connectors = self.truth(part, "multiple_connectors").unwrap_or(false);
         let flows = self.flows(part, "flow", "cs");
         let mut known = Vec::new();
-        for WrittenFlow { to: name, span, from, precedence, is_secret, .. } in flows {
+        for WrittenFlow { to: name, span, from, precedence, is_secret, candidates, .. } in flows {
             let Some(to) = to else { continue };
             match place(&types[to], &name) {
                 Some(place) => {
@@ -312,11 +316,17 @@ impl Reader {
                         let help = "give it one, or make the attribute a list with []";
                         self.wrong(span.clone(), what, help);
                     }
+                    let attribute = &types[to].attributes[place];
+                    if candidates.is_some() && (attribute.kind != Type::Text || attribute.several) {
+                        let what = format!("`{name}` gets a unique value, so it is a single text");
+                        self.wrong(span.clone(), what, "give it the type \"text\"");
+                    }
                     known.push(ImportFlow {
                         to: place,
                         from,
                         precedence: precedence.unwrap_or(0),
                         is_secret,
+                        candidates,
                         span,
                     })
                 }
@@ -339,7 +349,14 @@ impl Reader {
         let agent = self.needed_agent(part, agents);
         let from = self.needed_type(part, "from", types);
         let when = self.expression(part, "when", "mv");
-        let dn = self.expression(part, "dn", "mv");
+        let (dn, dn_candidates) = match part.table.get("dn").map(toml::Spanned::get_ref) {
+            Some(DeValue::Table(table)) => {
+                let of_name = Part { table, what: "`dn`".into(), span: span_of(part, "dn") };
+                self.keys(&of_name, &["candidates", "most"]);
+                self.candidates(&of_name, "mv").unzip()
+            }
+            _ => (self.expression(part, "dn", "mv"), None),
+        };
         if part.table.get("dn").is_none() {
             let what = format!("{} has no `dn`", part.what);
             self.wrong(
@@ -355,12 +372,23 @@ impl Reader {
             uses.iter().map(|name| (name.clone(), span_of(part, key))).collect::<Vec<_>>()
         };
         let mut named = [of("when", &when), of("dn", &dn)].concat();
+        for other in dn_candidates.iter().flat_map(|candidates: &Candidates| &candidates.others) {
+            named.extend(other.uses().iter().map(|name| (name.clone(), span_of(part, "dn"))));
+        }
         let mut flows = Vec::new();
         for key in ["flow", "initial"] {
             let mut all = Vec::new();
-            for WrittenFlow { to, span, from, from_span, precedence, is_secret } in
+            for WrittenFlow { to, span, from, from_span, precedence, is_secret, candidates } in
                 self.flows(part, key, "mv")
             {
+                if candidates.is_some() {
+                    let help = "choose a unique value in a flow into the metaverse, or give `dn` candidates";
+                    self.wrong(
+                        span.clone(),
+                        "`candidates` are for flows into the metaverse and for `dn`",
+                        help,
+                    );
+                }
                 if precedence.is_some() {
                     self.wrong(span, "`precedence` ranks flows into the metaverse", "remove it");
                 }
@@ -386,8 +414,23 @@ impl Reader {
         let initial = flows.pop().unwrap_or_default();
         let flows = flows.pop().unwrap_or_default();
         let (agent, from, dn) = (agent?, from?, dn?);
-        let rules =
-            Outbound { agent, from, when, dn, deprovision, delete_after_s, flows, initial, write_only };
+        if dn_candidates.is_some() && agents[agent].system.naming() == Naming::Anchor {
+            let what = format!("objects of {} have no names of their own", agents[agent].name);
+            let help = "give an attribute of the metaverse `candidates`, and let it flow into the anchor";
+            self.wrong(span_of(part, "dn"), what, help);
+        }
+        let rules = Outbound {
+            agent,
+            from,
+            when,
+            dn,
+            dn_candidates,
+            deprovision,
+            delete_after_s,
+            flows,
+            initial,
+            write_only,
+        };
         self.references_out(part, &rules, &agents[rules.agent], &types[rules.from]);
         self.write_only_is_well(part, &rules, &agents[rules.agent]);
         Some(rules)
@@ -439,16 +482,23 @@ impl Reader {
         let mut flows = Vec::new();
         for (name, value) in listed.table {
             let to = name.get_ref().to_string();
+            let mut candidates = None;
             let (from, precedence, is_secret) = match value.get_ref() {
                 DeValue::String(text) => (Some(Source::Direct(text.to_string())), None, false),
                 DeValue::Table(table) => {
                     let flow = Part { table, what: format!("the flow of {to}"), span: value.span() };
-                    self.keys(&flow, &["from", "constant", "expression", "precedence", "secret"]);
-                    let ways = ["from", "constant", "expression"];
+                    self.keys(
+                        &flow,
+                        &["from", "constant", "expression", "candidates", "most", "precedence", "secret"],
+                    );
+                    let ways = ["from", "constant", "expression", "candidates"];
                     if ways.iter().filter(|way| flow.table.get(**way).is_some()).count() != 1 {
                         self.wrong(
                             value.span(),
-                            format!("{} needs one of `from`, `constant` and `expression`", flow.what),
+                            format!(
+                                "{} needs one of `from`, `constant`, `expression` and `candidates`",
+                                flow.what
+                            ),
                             "",
                         );
                         continue;
@@ -458,6 +508,11 @@ impl Reader {
                     let constant = constant.map(Source::Constant);
                     let expression = self.expression(&flow, "expression", root).map(Source::Expression);
                     let precedence = self.number(&flow, "precedence", 1..=1_000_000).map(|rank| rank as u32);
+                    let mut expression = expression;
+                    if flow.table.get("candidates").is_some() {
+                        let (first, others) = self.candidates(&flow, root).unzip();
+                        (expression, candidates) = (first.map(Source::Expression), others);
+                    }
                     let is_secret = self.truth(&flow, "secret").unwrap_or(false);
                     (from.or(constant).or(expression), precedence, is_secret)
                 }
@@ -469,7 +524,15 @@ impl Reader {
                 }
             };
             let (span, from_span) = (name.span(), value.span());
-            flows.extend(from.map(|from| WrittenFlow { to, span, from, from_span, precedence, is_secret }));
+            flows.extend(from.map(|from| WrittenFlow {
+                to,
+                span,
+                from,
+                from_span,
+                precedence,
+                is_secret,
+                candidates,
+            }));
         }
         flows
     }
@@ -478,6 +541,9 @@ impl Reader {
         let mut safety = Safety {
             import_least_share: 0.5,
             synchronization_deletes: Threshold { count: 500, share: 0.1 },
+            synchronization_updates: Threshold { count: u64::MAX, share: 1.0 },
+            lost_values: Threshold { count: 500, share: 0.1 },
+            attribute_updates: BTreeMap::new(),
             export_deletes: Threshold { count: 500, share: 0.1 },
         };
         let Some(part) = self.part(root, "safety") else { return safety };
@@ -491,9 +557,27 @@ impl Reader {
             [("synchronization", &mut safety.synchronization_deletes), ("export", &mut safety.export_deletes)]
         {
             if let Some(part) = self.part(&part, key) {
-                self.keys(&part, &["deletes", "delete_share"]);
+                let of_updates = ["updates", "update_share", "lost", "lost_share", "attributes"];
+                let others = if key == "synchronization" { &of_updates[..] } else { &[] };
+                self.keys(&part, &[&["deletes", "delete_share"], others].concat());
                 threshold.count = self.number(&part, "deletes", 0..=1 << 40).unwrap_or(threshold.count);
                 threshold.share = self.share(&part, "delete_share").unwrap_or(threshold.share);
+            }
+        }
+        if let Some(part) = self.part(&part, "synchronization") {
+            let limits = [
+                ("updates", "update_share", &mut safety.synchronization_updates),
+                ("lost", "lost_share", &mut safety.lost_values),
+            ];
+            for (count, share, threshold) in limits {
+                threshold.count = self.number(&part, count, 0..=1 << 40).unwrap_or(threshold.count);
+                threshold.share = self.share(&part, share).unwrap_or(threshold.share);
+            }
+            if let Some(listed) = self.part(&part, "attributes") {
+                for (name, _) in listed.table {
+                    let most = self.number(&listed, name.get_ref(), 0..=1 << 40);
+                    safety.attribute_updates.extend(most.map(|most| (name.get_ref().to_string(), most)));
+                }
             }
         }
         safety
@@ -593,6 +677,38 @@ impl Reader {
         self.wrong(span, what, format!("it has {}", all.join(", ")));
     }
 
+    /// The candidates for a unique value: the first one, and the others.
+    fn candidates(&mut self, part: &Part<'_>, root: &'static str) -> Option<(Expression, Candidates)> {
+        let texts = self.texts(part, "candidates");
+        let most = self.number(part, "most", 2..=1_000_000).unwrap_or(CANDIDATES_MOST);
+        let span = span_of(part, "candidates");
+        let mut all = Vec::new();
+        for text in &texts {
+            match Expression::parse_candidate(text, root) {
+                Ok(expression) => all.push(expression),
+                Err(why) => self.wrong(span.clone(), format!("{text:?} is not an expression: {why}"), ""),
+            }
+        }
+        if texts.is_empty() {
+            let what = format!("{} has no `candidates`", part.what);
+            self.wrong(
+                part.span.clone(),
+                what,
+                "write candidates = [\"EXPRESSION\", \"EXPRESSION + string(n)\"]",
+            );
+        }
+        let count = all.len();
+        if all.len() == texts.len() && all.iter().take(count.saturating_sub(1)).any(Expression::is_counted)
+            || count == 1 && all[0].is_counted()
+        {
+            let what = "only the last of several candidates may use the counter `n`";
+            self.wrong(span, what, "write the value without `n` first");
+            return None;
+        }
+        let mut all = all.into_iter();
+        Some((all.next()?, Candidates { others: all.collect(), most }))
+    }
+
     pub(super) fn expression(
         &mut self,
         part: &Part<'_>,
@@ -618,6 +734,7 @@ struct WrittenFlow {
     from_span: Range<usize>,
     precedence: Option<u32>,
     is_secret: bool,
+    candidates: Option<Candidates>,
 }
 
 pub(super) fn place(kind: &MetaverseType, name: &str) -> Option<usize> {

@@ -399,6 +399,18 @@ third = "code"
             ),
             ("third = \"code\"", "objectGUID = \"code\"", "`objectGUID` identifies objects"),
             (
+                "dn = \"mv.id\"",
+                "dn = { candidates = [\"mv.id + string(n)\"] }",
+                "only the last of several candidates may use the counter `n`",
+            ),
+            ("dn = \"mv.id\"", "dn = { candidates = [\"mv.id\", \"mv.nix\"] }", "has no attribute `nix`"),
+            ("dn = \"mv.id\"", "dn = { candidates = [] }", "`dn` has no `candidates`"),
+            (
+                "sn = \"id\" }",
+                "sn = { candidates = [\"mv.id\"] } }",
+                "`candidates` are for flows into the metaverse",
+            ),
+            (
                 "[[outbound]]",
                 "[[inbound]]\nagent = \"dir\"\nto = \"person\"\nflow = { code = \"third\" }\n[[outbound]]",
                 "`code` reads `third`, which is in `write_only`",

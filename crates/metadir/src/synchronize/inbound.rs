@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::failed::Failed;
+use super::unique::Chosen;
 use super::work::{Mv, Undo, Work};
 use crate::hologram::{Builder, Hologram, Opened};
 use crate::object::{AgentId, CsObject, Lineage, LineageBuilder, Lineages, MvId, MvObject, PendingImport};
@@ -48,7 +49,7 @@ impl Work<'_> {
         Ok(None)
     }
 
-    fn found_by(&mut self, key: Key) -> Result<BTreeSet<MvId>, StoreError> {
+    pub(super) fn found_by(&mut self, key: Key) -> Result<BTreeSet<MvId>, StoreError> {
         if !self.found_by.contains_key(&key) {
             let found = self.lookup.mv_with(key)?.into_iter().collect();
             self.found_by.insert(key, found);
@@ -75,6 +76,7 @@ impl Work<'_> {
 
     /// Recomputes the attributes that an agent contributes to. Returns true if one changed.
     pub(super) fn flow_in(&mut self, id: MvId, kind: &TypeRules, agent: AgentId) -> Result<bool, Failed> {
+        let chosen = self.chosen(id, kind)?;
         let Some(mv) = self.mvs.get(&id) else { return Ok(false) };
         let Some(old) = &mv.object else { return Ok(false) };
         let mut connectors = Vec::with_capacity(mv.connectors.len());
@@ -107,9 +109,9 @@ impl Work<'_> {
                 }
                 continue;
             }
-            for (place, flow) in &rules.contributors {
+            for (place, at) in &rules.contributors {
                 let inbound = &self.rules.inbound[*place];
-                let flow = &inbound.flows[*flow];
+                let flow = &inbound.flows[*at];
                 let of_rules = || connectors.iter().filter(|(_, taken_by, _)| taken_by == place);
                 if connectors.len() > 1 && !inbound.multiple_connectors && of_rules().nth(1).is_some() {
                     let why = format!(
@@ -126,6 +128,21 @@ impl Work<'_> {
                         cs: *connector,
                         at_unix_s: self.settings.now_unix_s,
                     };
+                    if flow.candidates.is_some() {
+                        let is_it = |(of, by, cs, _): &&Chosen| (of, by, cs) == (place, at, connector);
+                        let value = chosen.iter().find(is_it).and_then(|(.., value)| value.as_deref());
+                        is_given = value.is_some();
+                        if let Some(value) = value {
+                            let is_same = old_image.first(attribute) == Some(value.as_bytes());
+                            builder.push(attribute, value.as_bytes());
+                            lineage.push(match line {
+                                Some(line) if is_same && line.cs == from.cs => line,
+                                _ => from,
+                            });
+                            break;
+                        }
+                        continue;
+                    }
                     is_given =
                         self.give(flow, rules, image, &old_image, line, from, &mut builder, &mut lineage)?;
                     if is_given {

@@ -1,7 +1,8 @@
-//! The join keys of candidates after the join rules changed, or after a store was upgraded.
+//! The join keys of candidates after the join rules changed, or after a store was upgraded, and the keys of unique values
+//! after rules got candidates.
 
 use crate::agent::Names;
-use crate::object::CsId;
+use crate::object::{CsId, MvId};
 use crate::rules::Rules;
 use crate::store::{Population, Store, StoreError, Write};
 
@@ -18,6 +19,7 @@ pub(crate) fn renew(
     names: &Names,
     batch_objects: usize,
 ) -> Result<(), StoreError> {
+    renew_unique(store, rules, batch_objects)?;
     let text = rules.join_text(names);
     if store.note(NOTE)?.as_deref() == Some(&text) {
         return Ok(());
@@ -44,5 +46,44 @@ pub(crate) fn renew(
         }
     }
     store.set_note(NOTE, Some(&text))?;
+    store.commit()
+}
+
+/// The note with the rules whose unique values have keys in the store.
+const UNIQUE_NOTE: &str = "keys of unique values";
+
+/// Stores the keys of unique values if the rules have other ones than before. An interrupted pass is repeated.
+fn renew_unique(store: &mut dyn Store, rules: &Rules, batch_objects: usize) -> Result<(), StoreError> {
+    let mut all: Vec<u32> = rules.types.iter().flat_map(|kind| &kind.unique).copied().collect();
+    all.sort_unstable();
+    let text = format!("{all:?}");
+    let known = store.note(UNIQUE_NOTE)?;
+    if known.as_deref().unwrap_or("[]") == text {
+        return Ok(());
+    }
+    // Every metaverse object has a connector.
+    for agent in rules.agents.iter().filter(|_| !all.is_empty()) {
+        let mut after = CsId(0);
+        loop {
+            let objects = store.cs_after(agent.id, after, batch_objects, Population::All)?;
+            let Some(last) = objects.last() else { break };
+            after = last.id;
+            let mut ids: Vec<MvId> = objects.iter().filter_map(|object| object.mv).collect();
+            ids.sort_unstable();
+            ids.dedup();
+            let mut writes = Vec::new();
+            for object in store.mv(&ids)? {
+                let kind = rules.types.iter().find(|kind| kind.kind == object.kind);
+                let keys = kind.into_iter().flat_map(|kind| {
+                    let keys = kind.keys(&object.image);
+                    keys.into_iter().filter(|(rule, _)| kind.unique.contains(rule)).collect::<Vec<_>>()
+                });
+                writes.extend(keys.map(|key| Write::NewKey(key, object.id)));
+            }
+            store.write(&writes)?;
+            store.commit()?;
+        }
+    }
+    store.set_note(UNIQUE_NOTE, Some(&text))?;
     store.commit()
 }

@@ -21,6 +21,7 @@ mod lifecycle;
 mod manual;
 mod outbound;
 mod references;
+mod unique;
 mod work;
 
 use self::exchange::{Known, Loaded, LocalStore};

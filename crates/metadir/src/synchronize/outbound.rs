@@ -6,7 +6,7 @@ use crate::agent::anchor_key;
 use crate::hologram::{Attribute, Hologram, Opened, Values};
 use crate::naming::Naming;
 use crate::object::{Change, CsId, CsObject, MvId, PendingAttributes, PendingExport, Phase, Rename, State};
-use crate::rules::{DeprovisionRule, FlowValues, OutboundRules};
+use crate::rules::{CandidateRule, DeprovisionRule, FlowValues, OutboundRules};
 use crate::store::{FailureKind, Write};
 
 /// A new name for a connector.
@@ -69,7 +69,11 @@ impl Work<'_> {
     }
 
     fn provision_new(&mut self, mv: MvId, image: &Hologram, rules: &OutboundRules) -> Result<(), Failed> {
-        let Some(dn) = name_of(image, rules)? else {
+        let dn = match &rules.names {
+            Some(candidates) => self.unique_name(None, mv, image, rules, candidates)?,
+            None => name_of(image, rules)?,
+        };
+        let Some(dn) = dn else {
             let why = "the name of an object is one value, and there is none";
             return Err(Failed::Object(FailureKind::Flow, why.into()));
         };
@@ -204,7 +208,11 @@ impl Work<'_> {
         rules: &OutboundRules,
     ) -> Result<Option<Renaming>, Failed> {
         // Without a value for the name, the connector keeps its name.
-        let Some(wanted) = name_of(image, rules)? else { return Ok(None) };
+        let wanted = match &rules.names {
+            Some(candidates) => self.rename_to(id, image, rules, candidates)?,
+            None => name_of(image, rules)?,
+        };
+        let Some(wanted) = wanted else { return Ok(None) };
         let Some(object) = self.css.get(&id).and_then(|cs| cs.object.as_ref()) else { return Ok(None) };
         let hash = rules.naming.hash(&wanted);
         let export = object.pending_export.as_ref();
@@ -234,6 +242,26 @@ impl Work<'_> {
             _ if is_named => Ok(Some(Renaming { has: None, wanted: None })),
             _ => Ok(Some(Renaming { has: None, wanted: Some(renamed) })),
         }
+    }
+
+    /// The new name of a connector that has candidates; none if it keeps its name.
+    fn rename_to(
+        &mut self,
+        id: CsId,
+        image: &Hologram,
+        rules: &OutboundRules,
+        candidates: &CandidateRule,
+    ) -> Result<Option<String>, Failed> {
+        let Some(object) = self.css.get(&id).and_then(|cs| cs.object.clone()) else { return Ok(None) };
+        let Some(mv) = object.mv else { return Ok(None) };
+        if self.keeps_name(&object, image, rules, candidates)? {
+            return Ok(None);
+        }
+        let wanted = self.unique_name(Some(id), mv, image, rules, candidates)?;
+        if let Some(wanted) = &wanted {
+            self.reserve(&object, rules, candidates, wanted);
+        }
+        Ok(wanted)
     }
 
     /// Deprovisions a connector. It keeps its link while the metaverse object exists.

@@ -30,5 +30,6 @@ mod store;
 mod store_states;
 mod text;
 mod tls;
+mod unique;
 mod upgrade;
 mod write_only;
