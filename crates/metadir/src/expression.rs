@@ -152,6 +152,19 @@ impl Expression {
         Ok(Expression { source: source.into(), program, root, uses, lists, parts, is_counted })
     }
 
+    /// The attribute, if the expression is nothing else.
+    pub(crate) fn attribute(&self) -> Option<&str> {
+        match self.parts.as_deref()? {
+            [Part::Attribute(at)] => self.uses.get(*at).map(String::as_str),
+            _ => None,
+        }
+    }
+
+    /// Whether it is nothing but a text.
+    pub(crate) fn is_text(&self) -> bool {
+        matches!(self.parts.as_deref(), Some([Part::Text(_)]))
+    }
+
     /// Whether it names the counter `n`.
     pub fn is_counted(&self) -> bool {
         self.is_counted

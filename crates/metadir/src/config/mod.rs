@@ -7,6 +7,7 @@ mod joins;
 mod part;
 mod read;
 mod references;
+mod safety;
 mod secrets;
 mod system;
 mod warnings;

@@ -1,6 +1,5 @@
 //! Converts TOML to a [`Config`], or reports all errors.
 
-use std::collections::BTreeMap;
 use std::ops::Range;
 use std::time::Duration;
 
@@ -11,9 +10,10 @@ use super::part::{Part, Reader, names, span_of};
 use super::system::{ANCHORS, SYSTEMS};
 use super::{
     AgentConfig, Candidates, Config, Database, Deprovision, Durability, Existing, ExportFlow, ImportFlow,
-    Inbound, MetaverseAttribute, MetaverseType, Mistake, Outbound, Projection, RunProfile, Safety, Secrets,
-    Source, Step, StepKind, StoreConfig, Threshold,
+    Inbound, MetaverseAttribute, MetaverseType, Mistake, Outbound, Projection, RunProfile, Secrets, Source,
+    Step, StepKind, StoreConfig,
 };
+use crate::config::System;
 use crate::expression::Expression;
 use crate::metadirectory::COMPLAINTS;
 use crate::naming::Naming;
@@ -406,6 +406,20 @@ impl Reader {
         let write_only = self.write_only(part);
         named
             .extend(Reader::read_by(&write_only).into_iter().map(|name| (name, span_of(part, "write_only"))));
+        if let (Some(when), Some(kind)) = (&when, from.map(|from| &types[from])) {
+            let read = when.attribute().and_then(|name| place(kind, name));
+            let read =
+                read.map(|at| &kind.attributes[at]).filter(|attribute| attribute.kind != Type::Boolean);
+            if read.is_some() || when.is_text() {
+                let what = match read {
+                    Some(attribute) => {
+                        format!("`when` is neither true nor false: `{}` is no boolean", attribute.name)
+                    }
+                    None => "`when` is neither true nor false: it is a text".into(),
+                };
+                self.wrong(span_of(part, "when"), what, "compare it, such as mv.status == 'active'");
+            }
+        }
         if let Some(kind) = from.map(|from| &types[from]) {
             for (name, span) in named.into_iter().filter(|(name, _)| place(kind, name).is_none()) {
                 self.unknown_attribute(span, &name, kind);
@@ -414,6 +428,18 @@ impl Reader {
         let initial = flows.pop().unwrap_or_default();
         let flows = flows.pop().unwrap_or_default();
         let (agent, from, dn) = (agent?, from?, dn?);
+        if let System::Ldap(_) = &agents[agent].system {
+            for (key, listed) in [("flow", &flows), ("initial", &initial)] {
+                for (at, flow) in listed.iter().enumerate() {
+                    let is_same = |other: &&ExportFlow| other.to.eq_ignore_ascii_case(&flow.to);
+                    if let Some(other) = listed[..at].iter().find(is_same) {
+                        let what =
+                            format!("`{}` and `{}` are one attribute of a directory", other.to, flow.to);
+                        self.wrong(span_of(part, key), what, "remove one of the flows");
+                    }
+                }
+            }
+        }
         if dn_candidates.is_some() && agents[agent].system.naming() == Naming::Anchor {
             let what = format!("objects of {} have no names of their own", agents[agent].name);
             let help = "give an attribute of the metaverse `candidates`, and let it flow into the anchor";
@@ -535,52 +561,6 @@ impl Reader {
             }));
         }
         flows
-    }
-
-    fn safety(&mut self, root: &Part<'_>) -> Safety {
-        let mut safety = Safety {
-            import_least_share: 0.5,
-            synchronization_deletes: Threshold { count: 500, share: 0.1 },
-            synchronization_updates: Threshold { count: u64::MAX, share: 1.0 },
-            lost_values: Threshold { count: 500, share: 0.1 },
-            attribute_updates: BTreeMap::new(),
-            export_deletes: Threshold { count: 500, share: 0.1 },
-        };
-        let Some(part) = self.part(root, "safety") else { return safety };
-        self.keys(&part, &["import", "synchronization", "export"]);
-        if let Some(import) = self.part(&part, "import") {
-            self.keys(&import, &["least_share"]);
-            safety.import_least_share =
-                self.share(&import, "least_share").unwrap_or(safety.import_least_share);
-        }
-        for (key, threshold) in
-            [("synchronization", &mut safety.synchronization_deletes), ("export", &mut safety.export_deletes)]
-        {
-            if let Some(part) = self.part(&part, key) {
-                let of_updates = ["updates", "update_share", "lost", "lost_share", "attributes"];
-                let others = if key == "synchronization" { &of_updates[..] } else { &[] };
-                self.keys(&part, &[&["deletes", "delete_share"], others].concat());
-                threshold.count = self.number(&part, "deletes", 0..=1 << 40).unwrap_or(threshold.count);
-                threshold.share = self.share(&part, "delete_share").unwrap_or(threshold.share);
-            }
-        }
-        if let Some(part) = self.part(&part, "synchronization") {
-            let limits = [
-                ("updates", "update_share", &mut safety.synchronization_updates),
-                ("lost", "lost_share", &mut safety.lost_values),
-            ];
-            for (count, share, threshold) in limits {
-                threshold.count = self.number(&part, count, 0..=1 << 40).unwrap_or(threshold.count);
-                threshold.share = self.share(&part, share).unwrap_or(threshold.share);
-            }
-            if let Some(listed) = self.part(&part, "attributes") {
-                for (name, _) in listed.table {
-                    let most = self.number(&listed, name.get_ref(), 0..=1 << 40);
-                    safety.attribute_updates.extend(most.map(|most| (name.get_ref().to_string(), most)));
-                }
-            }
-        }
-        safety
     }
 
     fn runs(&mut self, root: &Part<'_>, agents: &[AgentConfig]) -> Vec<RunProfile> {
@@ -798,7 +778,7 @@ full = ["hr full-import", "hr full-synchronization", "phones export"]
         assert!(config.types[0].attributes[3].several);
         assert_eq!(config.inbound[0].flows.len(), 3);
         assert_eq!(config.runs[0].steps[2], Step { agent: 1, kind: StepKind::Export });
-        assert_eq!(config.safety.export_deletes, Threshold { count: 10, share: 0.05 });
+        assert_eq!(config.safety.export_deletes, crate::config::Threshold { count: 10, share: 0.05 });
         assert_eq!(config.safety.export_deletes.most(100), 5);
     }
 

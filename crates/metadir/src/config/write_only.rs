@@ -345,6 +345,18 @@ third = "code"
     }
 
     #[test]
+    fn a_type_that_nobody_projects_is_a_warning() {
+        let projected = Config::parse(&example()).unwrap();
+        assert!(!format!("{:?}", projected.warnings).contains("projects"), "{:?}", projected.warnings);
+        let config = Config::parse(&example().replace("project = true\n", "")).unwrap();
+        assert!(
+            config.warnings[0].what.contains("no [[inbound]] projects a `person`"),
+            "{:?}",
+            config.warnings
+        );
+    }
+
+    #[test]
     fn secret_constants_are_hidden_in_a_displayed_configuration() {
         let shown = without_secrets(&example());
         assert!(!shown.contains("geheim") && shown.contains("constant = \"******\""), "{shown}");
@@ -404,6 +416,17 @@ third = "code"
                 "only the last of several candidates may use the counter `n`",
             ),
             ("dn = \"mv.id\"", "dn = { candidates = [\"mv.id\", \"mv.nix\"] }", "has no attribute `nix`"),
+            (
+                "dn = \"mv.id\"",
+                "dn = \"mv.id\"\nwhen = \"mv.code\"",
+                "`when` is neither true nor false: `code` is no boolean",
+            ),
+            (
+                "dn = \"mv.id\"",
+                "dn = \"mv.id\"\nwhen = \"'yes'\"",
+                "`when` is neither true nor false: it is a text",
+            ),
+            ("sn = \"id\" }", "sn = \"id\", SN = \"code\" }", "are one attribute of a directory"),
             ("dn = \"mv.id\"", "dn = { candidates = [] }", "`dn` has no `candidates`"),
             (
                 "sn = \"id\" }",
