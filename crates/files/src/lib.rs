@@ -63,9 +63,18 @@ impl Identity {
 /// When the kernel provides no random bytes.
 pub fn random_name() -> std::io::Result<String> {
     let mut bytes = [0_u8; 8];
+    fill_random(&mut bytes)?;
+    Ok(format!("{:016x}", u64::from_ne_bytes(bytes)))
+}
+
+/// Fills a buffer with unpredictable bytes of the kernel.
+///
+/// # Errors
+/// When the kernel provides none.
+pub fn fill_random(bytes: &mut [u8]) -> std::io::Result<()> {
     let mut filled = 0;
     while filled < bytes.len() {
         filled += rustix::rand::getrandom(&mut bytes[filled..], rustix::rand::GetRandomFlags::empty())?;
     }
-    Ok(format!("{:016x}", u64::from_ne_bytes(bytes)))
+    Ok(())
 }

@@ -8,19 +8,21 @@
 use crate::agent::{Agent, AgentError, ExportedObject, Names, Refused};
 use crate::config::Existing;
 use crate::hologram::{Attribute, Hologram};
-use crate::object::PendingAttributes;
+use crate::object::{Change, PendingAttributes};
 use crate::rules::{AgentRules, Identity};
 use crate::secret;
 
-/// Attributes that no system shows.
-const WRITE_ONLY: [&str; 3] = ["userPassword", "unicodePwd", "password"];
-
 /// The answers to changes, and which of them are only reported.
+#[derive(Default)]
 pub(crate) struct Answered {
     pub(crate) answers: Vec<Result<(), Refused>>,
     pub(crate) reported: Vec<usize>,
     /// The existing objects that were adopted, as they were before.
     pub(crate) adopted: Vec<(usize, Hologram)>,
+    /// Accepted changes of objects that existed before, whose write-only values were not set.
+    pub(crate) kept: Vec<usize>,
+    /// Accepted changes whose generated passwords were not delivered, and why.
+    pub(crate) undelivered: Vec<(usize, String)>,
 }
 
 /// Whether two values are the same for most attributes of a directory.
@@ -63,7 +65,7 @@ pub(crate) fn is_pending(
 ) -> bool {
     let wanted = |attribute| pending.get(attribute).map(|of| of.values.to_vec()).unwrap_or_default();
     let of_object = |attribute: &Attribute| {
-        !space.references.contains(attribute) && !WRITE_ONLY.contains(&names.name(*attribute))
+        !space.references.contains(attribute) && !space.secrets.is_never_shown(names.name(*attribute))
     };
     space.identities.iter().any(|identity| identity.is_it(wanted, image))
         || pending
@@ -72,7 +74,9 @@ pub(crate) fn is_pending(
             .all(|of| are_same(&of.values.to_vec(), &there(image, of.attribute)))
 }
 
-/// Decides about the adds of a call that met existing objects. Those that are adopted are sent again.
+/// Decides about the adds of a call that met existing objects. Those that are adopted are sent again, without
+/// write-only values. `due` has the changes, in ascending order, whose write-only values are to be set if an earlier
+/// request added the object: it may have set others, which nobody knows.
 ///
 /// # Errors
 /// When the system cannot be reached any more.
@@ -81,10 +85,14 @@ pub(crate) fn settle(
     space: &AgentRules,
     names: &Names,
     changes: &[ExportedObject],
+    due: &[usize],
     mut answers: Vec<Result<(), Refused>>,
 ) -> Result<Answered, AgentError> {
     let mut reported = Vec::new();
-    let (mut adopted, mut changed) = (Vec::new(), Vec::new());
+    let (mut adopted, mut changed, mut kept) = (Vec::new(), Vec::new(), Vec::new());
+    let of_write_only = |change: &ExportedObject| {
+        change.attributes.iter().any(|(attribute, _)| space.is_write_only(*attribute))
+    };
     for (at, image) in agent.existing() {
         let (Some(change), Some(answer)) = (changes.get(at), answers.get_mut(at)) else { continue };
         let wanted = |attribute: Attribute| {
@@ -92,16 +100,29 @@ pub(crate) fn settle(
             found.map(|(_, values)| values.clone()).unwrap_or_default()
         };
         let differs = |(attribute, values): &&(Attribute, Vec<Vec<u8>>)| {
-            !WRITE_ONLY.contains(&names.name(*attribute)) && !are_same(values, &there(&image, *attribute))
+            !space.secrets.is_never_shown(names.name(*attribute))
+                && !are_same(values, &there(&image, *attribute))
         };
         let Some((attribute, _)) = change.attributes.iter().find(differs) else {
             *answer = Ok(());
+            if due.binary_search(&at).is_ok() && of_write_only(change) {
+                let mut attributes = change.attributes.clone();
+                attributes.retain(|(attribute, _)| space.is_write_only(*attribute));
+                let change = ExportedObject { change: Change::Update, attributes, image, ..change.clone() };
+                adopted.push((at, change.image.clone()));
+                changed.push(ExportedObject { changed_values: Vec::new(), ..change });
+            } else {
+                kept.push(at);
+            }
             continue;
         };
         let is_same_identity = space.identities.iter().any(|identity| identity.is_it(wanted, &image));
         if is_same_identity && space.existing == Existing::Adopt {
+            let mut change = ExportedObject { adopts: true, ..change.clone() };
+            change.attributes.retain(|(attribute, _)| !space.is_write_only(*attribute));
             adopted.push((at, image));
-            changed.push(ExportedObject { adopts: true, ..change.clone() });
+            changed.push(change);
+            kept.push(at);
             continue;
         }
         if space.existing == Existing::Report {
@@ -118,9 +139,9 @@ pub(crate) fn settle(
             }
             (false, _) => format!("no join rule of {name} says that it is the same"),
         };
+        let is_secret = space.secrets.hides(names.name(*attribute));
         let shown = |values: &[Vec<u8>]| -> String {
-            let name = names.name(*attribute);
-            let all: Vec<String> = values.iter().map(|value| secret::shown(name, false, value)).collect();
+            let all: Vec<String> = values.iter().map(|value| secret::shown(is_secret, value)).collect();
             all.join(", ")
         };
         *answer = Err(Refused(format!(
@@ -136,5 +157,5 @@ pub(crate) fn settle(
             answers[*at] = answer;
         }
     }
-    Ok(Answered { answers, reported, adopted })
+    Ok(Answered { answers, reported, adopted, kept, undelivered: Vec::new() })
 }

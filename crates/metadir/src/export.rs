@@ -13,6 +13,7 @@
 //! on the results of the current one, it waits. It waits as a whole when names change or an object may be in
 //! both batches; otherwise only those of its objects wait that refer to an object of the current batch.
 
+mod due;
 mod record;
 pub(crate) mod selection;
 
@@ -20,21 +21,23 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
 use self::selection::{Parked, Selection};
+use crate::Interrupt;
 use crate::agent::{Agent, AgentError, ChangedValues, ExportedObject, Names, Refused};
 use crate::config::Threshold;
-use crate::existing::{Answered, settle};
+use crate::existing::Answered;
 use crate::hologram::{Attribute, Hologram};
 use crate::index_key::IndexKey;
 use crate::naming::{Moves, Naming};
 use crate::object::{
-    Change, CsId, CsObject, PendingExport, Phase, Reference, ReferenceChange, Rename, phase_of,
+    Change, CsId, CsObject, MvId, MvObject, PendingAttribute, PendingExport, Phase, Reference,
+    ReferenceChange, Rename, phase_of,
 };
-use crate::rules::AgentRules;
-use crate::secret::is_secret;
+use crate::rules::{AgentRules, Rules};
 use crate::stage::StepError;
 use crate::statistics::Statistics;
 use crate::store::{LookupKey, ObjectError, Population, ReferenceTarget, Store, Write, of_each, parts};
 use crate::trail::Recorder;
+use crate::write_only::{DueValue, Transmission};
 
 /// The result of an export.
 #[derive(Debug, Default)]
@@ -59,9 +62,12 @@ const WAITS_AT_ONCE: usize = 2_000_000;
 #[allow(clippy::too_many_arguments, reason = "everything that an export depends on")]
 pub(crate) fn export(
     store: &mut dyn Store,
+    rules: &Rules,
     space: &AgentRules,
     names: &Names,
     agent: &mut dyn Agent,
+    is_preview: bool,
+    interrupt: &Interrupt,
     batch_objects: usize,
     deletes: Threshold,
     selection: &Selection<'_>,
@@ -89,12 +95,12 @@ pub(crate) fn export(
     let (takes_changed_values, wants_image) = (agent.takes_changed_values(), agent.wants_image());
     let renames = agent.capabilities().rename;
     std::thread::scope(|scope| {
-        let (to_agent, batches) = sync_channel::<Vec<ExportedObject>>(1);
+        let (to_agent, batches) = sync_channel::<(Vec<ExportedObject>, Vec<DueValue<'_>>)>(1);
         let (answered, answers) = sync_channel(1);
+        let mut transmission = Transmission::new(space, names, interrupt.clone());
         let speaking = scope.spawn(move || {
-            for changes in batches {
-                let answer = agent.export(&changes);
-                let answer = answer.and_then(|answers| settle(agent, space, names, &changes, answers));
+            for (changes, due) in batches {
+                let answer = transmission.send(agent, &changes, due);
                 if answered.send((changes, answer)).is_err() {
                     break;
                 }
@@ -102,6 +108,8 @@ pub(crate) fn export(
         });
         let mut sender = Sender {
             store,
+            rules,
+            is_preview,
             space,
             selection,
             with_references,
@@ -110,7 +118,7 @@ pub(crate) fn export(
             renames,
             moves: std::mem::take(&mut plan.moves),
             names,
-            secret: names.iter().filter(|(name, _)| is_secret(name, false)).map(|(_, of)| of).collect(),
+            secret: names.iter().filter(|(name, _)| space.secrets.hides(name)).map(|(_, of)| of).collect(),
             held: HashSet::new(),
             done,
             batch_objects: batch_objects as u64,
@@ -242,6 +250,9 @@ struct WaitingObject {
 
 struct Sender<'a> {
     store: &'a mut dyn Store,
+    rules: &'a Rules,
+    /// Whether nothing is sent.
+    is_preview: bool,
     space: &'a AgentRules,
     selection: &'a Selection<'a>,
     /// Whether the references of objects are needed.
@@ -264,9 +275,9 @@ struct Sender<'a> {
     written: u64,
     committed: u64,
     progress: &'a mut dyn FnMut(u64) -> bool,
-    to_agent: SyncSender<Vec<ExportedObject>>,
+    to_agent: SyncSender<(Vec<ExportedObject>, Vec<DueValue<'a>>)>,
     answers: Receiver<(Vec<ExportedObject>, Result<Answered, AgentError>)>,
-    underway: Option<Batch>,
+    underway: Option<Batch<'a>>,
 }
 
 /// The results of a batch: its writes, the number of objects finished after it, and the accepted changes.
@@ -278,9 +289,13 @@ struct Settled {
 
 /// A batch that is being sent.
 #[derive(Default)]
-struct Batch {
+struct Batch<'a> {
     objects: Vec<(CsObject, Vec<Reference>, Option<Parked>)>,
     changes: Vec<ExportedObject>,
+    /// The values that are never read, for these changes.
+    due: Vec<DueValue<'a>>,
+    /// The metaverse objects whose values some of them come from.
+    mvs: HashMap<MvId, MvObject>,
     /// Keys of the objects that do not exist yet and that others wait for.
     missing: HashSet<IndexKey>,
     /// Writes for objects other than the ones that are sent.
@@ -318,7 +333,7 @@ impl Targets {
     }
 }
 
-impl Sender<'_> {
+impl<'a> Sender<'a> {
     fn as_they_are(&mut self, batch_objects: usize) -> Result<(), StepError> {
         let mut after = CsId(0);
         loop {
@@ -502,6 +517,7 @@ impl Sender<'_> {
         };
         let (mut batch, mut held, mut later) = (Batch::default(), Vec::new(), Vec::new());
         batch.missing = targets.missing(which);
+        batch.mvs = self.metaverse_objects(&objects)?;
         for object in objects {
             let of = references.remove(&object.id).unwrap_or_default();
             if of.iter().any(|of| is_held(of, &open)) {
@@ -519,8 +535,9 @@ impl Sender<'_> {
         }
         batch.count = self.count;
         let is_renaming = batch.changes.iter().any(|change| change.new_dn.is_some());
-        if !batch.changes.is_empty() && self.to_agent.send(std::mem::take(&mut batch.changes)).is_err() {
-            return Err(gone());
+        if !batch.changes.is_empty() {
+            let sent = (std::mem::take(&mut batch.changes), std::mem::take(&mut batch.due));
+            self.to_agent.send(sent).map_err(|_| gone())?;
         }
         if !batch.objects.is_empty() || !batch.writes.is_empty() {
             self.underway = Some(batch);
@@ -576,7 +593,7 @@ impl Sender<'_> {
         of: Vec<Reference>,
         parked: Option<Parked>,
         which: BatchSelection,
-        batch: &mut Batch,
+        batch: &mut Batch<'a>,
     ) -> Option<WaitingObject> {
         let export = object.pending_export.as_ref().filter(|export| export.is_unapplied())?;
         let is_new = export.is_not_made();
@@ -589,15 +606,23 @@ impl Sender<'_> {
         }
         let change = self.exported(&object, &of, &batch.missing)?;
         self.count += 1;
+        let due = match self.due_values(&object, &change, batch) {
+            Ok(due) => due,
+            Err(why) => {
+                self.refuse(&object, Refused(why), "export-failure", None, &mut batch.writes);
+                return None;
+            }
+        };
         if change.new_dn.is_some() && !self.renames {
             let why = "the name of the object changed, but this system cannot rename objects";
             self.refuse(&object, Refused(why.into()), "export-failure", None, &mut batch.writes);
-        } else if is_nothing(&change) {
+        } else if is_nothing(&change) && due.is_empty() {
             // It was renamed together with an object above it.
-            accept(object, of, parked, &batch.missing, &mut batch.writes);
+            accept(self.space, object, of, parked, &batch.missing, false, &mut batch.writes);
         } else {
             batch.objects.push((object, of, parked));
             batch.changes.push(change);
+            batch.due.extend(due);
         }
         None
     }
@@ -613,7 +638,7 @@ impl Sender<'_> {
         let (changes, answers) = self.answers.recv().map_err(|_| gone())?;
         writes.reserve(objects.len());
         let mut made = HashSet::new();
-        let Answered { answers, reported, adopted } = answers?;
+        let Answered { answers, reported, adopted, undelivered, .. } = answers?;
         let mut recorder = Recorder::default();
         for (at, (((object, of, parked), answer), change)) in
             objects.into_iter().zip(answers).zip(changes).enumerate()
@@ -637,7 +662,13 @@ impl Sender<'_> {
             }
             let before = adopted.iter().find(|(place, _)| *place == at).map(|(_, image)| image);
             self.record(&mut recorder, &object, &of, &change, before, &missing);
-            accept(object, of, parked, &missing, &mut writes);
+            match undelivered.iter().find(|(of, _)| *of == at) {
+                None => accept(self.space, object, of, parked, &missing, false, &mut writes),
+                Some((_, why)) => {
+                    accept(self.space, object.clone(), of, parked, &missing, true, &mut writes);
+                    self.refuse(&object, Refused(why.clone()), "export-failure", None, &mut writes);
+                }
+            }
         }
         for found in targets.known.values_mut().flatten() {
             found.is_made |= made.contains(&found.id);
@@ -683,9 +714,10 @@ impl Sender<'_> {
     ) -> Option<ExportedObject> {
         let export = object.pending_export.as_ref()?;
         // An object that no import has shown yet was sent with all its values.
-        let sent =
-            || export.attributes.iter().map(|pending| (pending.attribute, pending.values.to_vec())).collect();
-        let unapplied = export.attributes.iter().filter(|pending| pending.phase == Phase::Unapplied);
+        let is_read = |pending: &PendingAttribute<'_>| !self.space.is_write_only(pending.attribute);
+        let read = || export.attributes.iter().filter(is_read);
+        let sent = || read().map(|pending| (pending.attribute, pending.values.to_vec())).collect();
+        let unapplied = read().filter(|pending| pending.phase == Phase::Unapplied);
         let mut attributes: Vec<_> =
             unapplied.map(|pending| (pending.attribute, pending.values.to_vec())).collect();
         let change = match (export.change, export.phase) {
@@ -717,7 +749,9 @@ impl Sender<'_> {
             }
         };
         let is_renamed = export.rename.as_ref().is_some_and(|rename| rename.phase == Phase::Unapplied);
-        let is_empty = attributes.is_empty() && changed_values.is_empty() && !is_renamed;
+        let is_due = |pending: PendingAttribute<'_>| !is_read(&pending) && pending.phase == Phase::Unapplied;
+        let is_due = export.attributes.iter().any(is_due);
+        let is_empty = attributes.is_empty() && changed_values.is_empty() && !is_renamed && !is_due;
         (change != Change::Update || !is_empty).then_some(ExportedObject {
             change,
             anchor: object.anchor,
@@ -750,6 +784,7 @@ impl Sender<'_> {
     }
 }
 
+/// Values that are never read.
 /// The error when the thread of the agent ended early.
 fn gone() -> StepError {
     AgentError::system("sending changes", "a thread panicked").into()
@@ -762,17 +797,26 @@ fn is_nothing(change: &ExportedObject) -> bool {
         && change.changed_values.is_empty()
 }
 
-/// Records that the system made a change: the next import is to confirm it.
+/// Records that the system made a change: the next import is to confirm it. `is_again` is whether the values that are
+/// never read are to be sent again.
 fn accept(
+    space: &AgentRules,
     mut object: CsObject,
     mut of: Vec<Reference>,
     parked: Option<Parked>,
     missing: &HashSet<IndexKey>,
+    is_again: bool,
     writes: &mut Vec<Write>,
 ) {
     let Some(export) = &mut object.pending_export else { return };
     export.phase = Phase::Unconfirmed;
-    export.attributes.retain(|_| Some(Phase::Unconfirmed));
+    let is_add = export.change == Change::Add;
+    export.attributes.retain(|of| match space.is_write_only(of.attribute) {
+        true if is_again => Some(Phase::Unapplied),
+        // If an import does not show the object, it is made again, with a value.
+        true => is_add.then_some(Phase::Unconfirmed),
+        false => Some(Phase::Unconfirmed),
+    });
     if let Some(rename) = &mut export.rename {
         rename.phase = Phase::Unconfirmed;
     }
@@ -793,6 +837,8 @@ fn accept(
     if object.has_failed {
         writes.push(Write::Failure { id: object.id, why: None });
     }
+    // No import confirms a value that is never read.
+    object.pending_export = object.pending_export.filter(|export| !export.is_empty());
     writes.push(Write::Cs(object));
 }
 

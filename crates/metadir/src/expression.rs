@@ -19,26 +19,33 @@ use cel::{Context, Env, ExecutionError, Program, Value, extensions};
 use crate::schema::Type;
 
 /// A parsed expression.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Expression {
     source: Box<str>,
-    program: Program,
+    program: Arc<Program>,
     root: &'static str,
     uses: Box<[String]>,
     /// For each of them, whether it is also a list when it has one value.
     lists: Box<[bool]>,
     /// The parts that are concatenated, if the expression only concatenates.
     parts: Option<Box<[Part]>>,
+    /// Whether it names the counter `n`.
+    is_counted: bool,
 }
 
+/// The variable of a candidate: its number.
+const COUNTER: &str = "n";
+
 /// A part of a concatenated text.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 enum Part {
     Text(String),
     /// The attribute at an index of [`Expression::uses`].
     Attribute(usize),
     /// `rdn` with a name and the attribute at an index.
     Rdn(String, usize),
+    /// The counter, `string(n)`.
+    Counter,
 }
 
 /// Why an expression failed although all attributes that it needs have values.
@@ -108,6 +115,18 @@ impl Expression {
     /// # Errors
     /// A sentence that says what is wrong with the expression.
     pub fn parse(source: &str, root: &'static str) -> Result<Expression, String> {
+        Self::parse_with(source, root, false)
+    }
+
+    /// Parses an expression that may name the counter `n`.
+    ///
+    /// # Errors
+    /// As [`Self::parse`].
+    pub fn parse_candidate(source: &str, root: &'static str) -> Result<Expression, String> {
+        Self::parse_with(source, root, true)
+    }
+
+    fn parse_with(source: &str, root: &'static str, may_count: bool) -> Result<Expression, String> {
         let program = ENV.compile(source).map_err(|errors| {
             let texts: Vec<String> = errors.errors.iter().map(|error| error.msg.clone()).collect();
             texts.join("; ")
@@ -120,6 +139,7 @@ impl Expression {
             bound: Vec::new(),
         };
         names.walk(program.expression());
+        let is_counted = may_count && names.unknown.remove(COUNTER);
         if let Some(unknown) = names.unknown.first() {
             return Err(format!("`{unknown}` is unknown here: attributes are written {root}.NAME"));
         }
@@ -128,13 +148,37 @@ impl Expression {
         let mut parts = Vec::new();
         let is_put_together = put_together(program.expression(), root, &uses, &mut parts).is_some();
         let parts = is_put_together.then(|| parts.into());
-        Ok(Expression { source: source.into(), program, root, uses, lists, parts })
+        let program = Arc::new(program);
+        Ok(Expression { source: source.into(), program, root, uses, lists, parts, is_counted })
+    }
+
+    /// The attribute, if the expression is nothing else.
+    pub(crate) fn attribute(&self) -> Option<&str> {
+        match self.parts.as_deref()? {
+            [Part::Attribute(at)] => self.uses.get(*at).map(String::as_str),
+            _ => None,
+        }
+    }
+
+    /// Whether it is nothing but a text.
+    pub(crate) fn is_text(&self) -> bool {
+        matches!(self.parts.as_deref(), Some([Part::Text(_)]))
+    }
+
+    /// Whether it names the counter `n`.
+    pub fn is_counted(&self) -> bool {
+        self.is_counted
+    }
+
+    /// Whether its value has the digits of the counter, if it names the counter.
+    pub(crate) fn shows_counter(&self) -> bool {
+        self.parts.is_some() || self.source.contains("string(n)")
     }
 
     /// The concatenated text, if the expression only concatenates and each attribute has exactly one text;
     /// most names are made so. This does not run the interpreter. None if the expression does more, or an
     /// attribute has no value or several.
-    pub(crate) fn text<'a>(&self, value: impl Fn(usize) -> Option<&'a str>) -> Option<String> {
+    pub(crate) fn text<'a>(&self, n: u64, value: impl Fn(usize) -> Option<&'a str>) -> Option<String> {
         let parts = self.parts.as_ref()?;
         let mut text = String::with_capacity(64);
         for part in parts {
@@ -142,6 +186,7 @@ impl Expression {
                 Part::Text(part) => text.push_str(part),
                 Part::Attribute(at) => text.push_str(value(*at)?),
                 Part::Rdn(name, at) => push_rdn(&mut text, name, value(*at)?),
+                Part::Counter => text.push_str(&n.to_string()),
             }
         }
         Some(text)
@@ -167,9 +212,21 @@ impl Expression {
     ///
     /// # Errors
     /// When it fails for another reason, or its result is not a valid attribute value.
-    pub fn evaluate(&self, mut value: impl FnMut(usize) -> Option<Value>) -> Result<Vec<Vec<u8>>, Failed> {
+    pub fn evaluate(&self, value: impl FnMut(usize) -> Option<Value>) -> Result<Vec<Vec<u8>>, Failed> {
+        self.evaluate_counted(0, value)
+    }
+
+    /// The same with a value of the counter.
+    ///
+    /// # Errors
+    /// As [`Self::evaluate`].
+    pub(crate) fn evaluate_counted(
+        &self,
+        n: u64,
+        mut value: impl FnMut(usize) -> Option<Value>,
+    ) -> Result<Vec<Vec<u8>>, Failed> {
         let mut values = Vec::new();
-        match self.run(&mut value)? {
+        match self.run(n, &mut value)? {
             Some(found) => push_values(found, &mut values).map_err(|why| self.failed(why))?,
             None => return Ok(values),
         }
@@ -181,14 +238,14 @@ impl Expression {
     /// # Errors
     /// When it fails or its result is not a Boolean.
     pub fn holds(&self, mut value: impl FnMut(usize) -> Option<Value>) -> Result<bool, Failed> {
-        match self.run(&mut value)? {
+        match self.run(0, &mut value)? {
             Some(Value::Bool(holds)) => Ok(holds),
             None => Ok(false),
             Some(other) => Err(self.failed(format!("true or false was expected, not {}", other.type_of()))),
         }
     }
 
-    fn run(&self, value: &mut dyn FnMut(usize) -> Option<Value>) -> Result<Option<Value>, Failed> {
+    fn run(&self, n: u64, value: &mut dyn FnMut(usize) -> Option<Value>) -> Result<Option<Value>, Failed> {
         let mut object: HashMap<String, Value> = HashMap::with_capacity(self.uses.len());
         for (at, name) in self.uses.iter().enumerate() {
             if let Some(value) = value(at) {
@@ -198,6 +255,9 @@ impl Expression {
         CONTEXT.with(|context| {
             let mut scope = context.new_inner_scope();
             scope.add_variable_from_value(self.root, object);
+            if self.is_counted {
+                scope.add_variable_from_value(COUNTER, Value::Int(i64::try_from(n).unwrap_or(i64::MAX)));
+            }
             match self.program.execute(&scope) {
                 Ok(value) => Ok(Some(value)),
                 Err(ExecutionError::NoSuchKey(_)) => Ok(None),
@@ -272,6 +332,9 @@ fn put_together(expression: &IdedExpr, root: &str, uses: &[String], parts: &mut 
                 let name = name.inner();
                 crate::config::is_attribute_name(name).then_some(())?;
                 parts.push(Part::Rdn(name.to_string(), place(of)?));
+            }
+            ("string", [IdedExpr { expr: Expr::Ident(name), .. }]) if name == COUNTER => {
+                parts.push(Part::Counter);
             }
             _ => return None,
         },
@@ -470,7 +533,7 @@ mod tests {
                 let (_, value) = attributes.iter().find(|(name, _)| *name == expression.uses()[at])?;
                 Some(*value)
             };
-            let text = expression.text(value);
+            let text = expression.text(0, value);
             assert_eq!(text.is_some(), is_text, "{source}");
             if let Some(text) = text {
                 let by_language = expression.evaluate(|at| value(at).map(Value::from)).unwrap();

@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::config::{AgentConfig, Config, Inbound, JoinPart, Projection, Source};
+use crate::config::{AgentConfig, Candidates, Config, Inbound, JoinPart, Projection, Source};
 use crate::expression::Expression;
 use crate::hologram::Hash;
 use crate::object::AgentId;
@@ -38,6 +38,15 @@ fn source(of: &Source) -> String {
     }
 }
 
+/// A source with what is tried after it.
+fn with_candidates(first: &str, candidates: Option<&Candidates>) -> String {
+    let others = candidates.iter().flat_map(|candidates| &candidates.others);
+    std::iter::once(first.to_string())
+        .chain(others.map(|other| format!("`{}`", other.source())))
+        .collect::<Vec<_>>()
+        .join(" or ")
+}
+
 fn join_part(of: &JoinPart) -> &str {
     match of {
         JoinPart::Attribute(name) => name,
@@ -66,7 +75,8 @@ impl Fingerprint {
             }
             parts.add(&["provisioning", &to, kind], String::new());
             parts.add(&["condition", &to, kind], expression(rules.when.as_ref()));
-            parts.add(&["name", &to, kind], rules.dn.source().to_string());
+            let name = with_candidates(rules.dn.source(), rules.dn_candidates.as_ref());
+            parts.add(&["name", &to, kind], name);
             for flow in &rules.flows {
                 parts.add(&["outbound flow", &to, kind, &flow.to], source(&flow.from));
             }
@@ -104,7 +114,8 @@ impl Fingerprint {
         for flow in &rules.flows {
             let attribute = &kind.attributes[flow.to];
             let to = attribute.name.as_str();
-            self.add(&["flow", name, to, &number], source(&flow.from));
+            let from = with_candidates(&source(&flow.from), flow.candidates.as_ref());
+            self.add(&["flow", name, to, &number], from);
             let values = if attribute.several { "several values" } else { "one value" };
             self.add(&["attribute", name, to], format!("{values} of type {}", attribute.kind.name()));
             let mut contributors: Vec<(u32, String)> = Vec::new();

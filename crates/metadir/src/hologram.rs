@@ -152,6 +152,11 @@ impl<'a> Opened<'a> {
         let at = self.entries.binary_search_by_key(&wanted, |(attribute, _)| *attribute).ok()?;
         self.entries.get(at).map(|(_, values)| *values)
     }
+
+    /// The first value of an attribute.
+    pub(crate) fn first(&self, wanted: Attribute) -> Option<&'a [u8]> {
+        self.get(wanted)?.iter().next()
+    }
 }
 
 impl fmt::Debug for Hologram {

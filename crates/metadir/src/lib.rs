@@ -32,5 +32,6 @@ pub mod store;
 pub mod synchronize;
 mod tls;
 pub mod trail;
+mod write_only;
 
 pub use ldap::session::wait::Interrupt;

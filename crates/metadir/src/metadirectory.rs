@@ -15,7 +15,7 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use crate::Interrupt;
 use crate::agent::{self, Agent, AgentError, DiscoveryError, Names};
-use crate::config::{AgentConfig, Config, Database, Safety, Step, StepKind};
+use crate::config::{AgentConfig, Config, Database, Safety, Secrets, Step, StepKind};
 use crate::export::selection::Selection;
 use crate::export::{Exported, export};
 use crate::fingerprint::Fingerprint;
@@ -58,6 +58,7 @@ pub struct Metadirectory {
     safety: Safety,
     /// How long the trail is kept, seconds; none for ever.
     audit_keep_s: Option<u64>,
+    secrets: Secrets,
     batch_objects: usize,
     interrupt: Interrupt,
     /// In a preview: the agents to whose systems an export would have sent changes.
@@ -150,7 +151,7 @@ fn user() -> String {
 
 fn outcome_of(error: &StepError) -> &'static str {
     match error {
-        StepError::Threshold(_) => "stopped-threshold",
+        StepError::Threshold(_) | StepError::Updates(_) => "stopped-threshold",
         StepError::RulesChanged(_) => "no-start-rules-changed",
         StepError::Conflicts(_) => "stopped-conflicts",
         StepError::Interrupted => "stopped-user",
@@ -246,8 +247,8 @@ impl Metadirectory {
         let types = config.types.iter().map(|kind| kind.name.clone()).collect();
         let only_read = |agent| config.only_read(agent).into_iter().map(String::from).collect();
         let only_read = (0..agents.len()).map(only_read).collect();
-        let (safety, audit_keep_s) = (config.safety, config.audit_keep_s);
-        let interrupt = config.interrupt.clone();
+        let (safety, audit_keep_s) = (config.safety.clone(), config.audit_keep_s);
+        let (secrets, interrupt) = (config.secrets.clone(), config.interrupt.clone());
         let store_path = match &config.store.database {
             Database::Sqlite { path, .. } => Some(path.clone()),
             Database::Postgres { .. } => None,
@@ -266,6 +267,7 @@ impl Metadirectory {
             only_read,
             safety,
             audit_keep_s,
+            secrets,
             batch_objects,
             interrupt,
             unsent,
@@ -426,7 +428,10 @@ impl Metadirectory {
         });
         let targets: BTreeSet<MvId> = targets.flatten().copied().collect();
         let targets = self.mv_names(&targets.into_iter().collect::<Vec<_>>())?;
-        Ok(Some(Explained { rules: &self.rules, names: &self.names, targets }.explain(&before, events)))
+        Ok(Some(
+            Explained { rules: &self.rules, names: &self.names, secrets: &self.secrets, targets }
+                .explain(&before, events),
+        ))
     }
 
     /// Metaverse objects by the names of their objects: the first name of a connector, otherwise the value of
@@ -552,6 +557,8 @@ impl Metadirectory {
                 })
             }
             StepKind::FullSynchronization | StepKind::DeltaSynchronization => {
+                let (store, space) = (self.store.as_mut(), &self.rules.agents[step.agent]);
+                guard::updates(store, &self.rules, &self.names, space, &self.safety, self.batch_objects)?;
                 let settings = Settings {
                     batch_objects: self.batch_objects,
                     full: step.kind == StepKind::FullSynchronization,
@@ -581,18 +588,13 @@ impl Metadirectory {
                 let deletes = self.safety.export_deletes;
                 let (store, space) = (self.store.as_mut(), &self.rules.agents[step.agent]);
                 let (names, most) = (&self.names, self.batch_objects);
+                let (rules, agent, interrupt) = (&self.rules, agent.as_mut(), &self.interrupt);
+                let is_preview = self.unsent.is_some();
                 let mut done = Exported::default();
                 let selection = Selection::ordinary(store, space)?;
                 let ended = export(
-                    store,
-                    space,
-                    names,
-                    agent.as_mut(),
-                    most,
-                    deletes,
-                    &selection,
-                    &mut done,
-                    progress,
+                    store, rules, space, names, agent, is_preview, interrupt, most, deletes, &selection,
+                    &mut done, progress,
                 );
                 self.reached = done.statistics.clone();
                 ended?;

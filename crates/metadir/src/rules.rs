@@ -5,14 +5,16 @@ mod joins;
 pub(crate) use joins::{Identity, JoinRule, KeyRule};
 
 use crate::agent::Names;
-use crate::config::{Config, Deprovision, Existing, JoinPart, Projection, Source};
+use crate::config::{
+    Config, Deprovision, Existing, Generator, HIDDEN, JoinPart, Password, Projection, Secrets, Source,
+    WriteOnlySource,
+};
 use crate::expression::{Expression, Failed, boolean, value_of};
 use crate::hologram::{Attribute, Hologram, Opened, ValueList, Values};
 use crate::index_key::IndexKey;
 use crate::naming::Naming;
 use crate::object::{AgentId, CsObject, PendingAttributes, Phase};
 use crate::schema::Type;
-use crate::secret::{HIDDEN, is_secret};
 use crate::store::{NameKind, Store, StoreError};
 
 /// All rules.
@@ -24,6 +26,8 @@ pub(crate) struct Rules {
     pub(crate) outbound: Vec<OutboundRules>,
     /// Whether an agent is [correlated](AgentRules::is_correlated).
     pub(crate) is_correlated: bool,
+    /// The attributes whose values are hidden.
+    pub(crate) secrets: Secrets,
 }
 
 impl Rules {
@@ -61,6 +65,8 @@ pub(crate) struct TypeRules {
     pub(crate) keys: Vec<KeyRule>,
     /// Attributes whose values are in the search index, in ascending order.
     pub(crate) search: Vec<Attribute>,
+    /// Those of them by which unique values are found.
+    pub(crate) unique: Vec<u32>,
     /// Agents whose disconnection deletes the object. If empty, the loss of the last connector deletes it.
     pub(crate) deleted_with: Vec<AgentId>,
 }
@@ -70,6 +76,8 @@ pub(crate) struct AttributeRules {
     pub(crate) attribute: Attribute,
     pub(crate) kind: Type,
     pub(crate) several: bool,
+    /// Whether its values are hidden.
+    pub(crate) is_secret: bool,
     /// The contributors in order of precedence: indexes of `inbound` and of its flows.
     pub(crate) contributors: Vec<(usize, usize)>,
 }
@@ -94,6 +102,10 @@ pub(crate) struct AgentRules {
     pub(crate) existing: Existing,
     /// Whether the metaverse loses the values of an object that is disconnected.
     pub(crate) recall: bool,
+    /// The attributes that are sent to it and never read, in ascending order.
+    pub(crate) write_only: Vec<Attribute>,
+    /// The attributes whose values are hidden.
+    pub(crate) secrets: Secrets,
     /// The attributes of its join rules that are compared as they are.
     pub(crate) identities: Vec<Identity>,
     /// Whether it has join rules.
@@ -133,6 +145,11 @@ impl AgentRules {
         self.anchor.iter().filter_map(part).collect::<Vec<_>>().join(" + ")
     }
 
+    /// Whether an attribute is sent to the system and never read.
+    pub(crate) fn is_write_only(&self, attribute: Attribute) -> bool {
+        self.write_only.binary_search(&attribute).is_ok()
+    }
+
     /// Whether an object with this image has references.
     pub(crate) fn refers(&self, image: &Hologram) -> bool {
         self.references.iter().any(|attribute| image.get(*attribute).is_some())
@@ -168,17 +185,40 @@ pub(crate) struct OutboundRules {
     pub(crate) from: usize,
     pub(crate) when: Option<Formula>,
     pub(crate) dn: Formula,
+    /// The candidates for the name, of which `dn` is the first.
+    pub(crate) names: Option<CandidateRule>,
     pub(crate) deprovision: DeprovisionRule,
     /// After how many seconds a deprovisioned object is deleted.
     pub(crate) delete_after_s: Option<u64>,
     /// The flows in ascending order of attribute.
     pub(crate) flows: Vec<Flow>,
     pub(crate) initial: Vec<Flow>,
+    /// Values that are sent once and never read, in ascending order of attribute.
+    pub(crate) write_only: Vec<WriteOnlyRule>,
     /// Flows of references, which are evaluated separately.
     pub(crate) references: Vec<ReferenceFlow>,
     /// The anchor of the agent.
     pub(crate) anchor: Vec<Attribute>,
     pub(crate) naming: Naming,
+}
+
+/// A value that is sent once and never read. In a pending export, the attribute without a value is a mark that it
+/// is to be sent.
+#[derive(Debug)]
+pub(crate) struct WriteOnlyRule {
+    /// The attribute of the connector space.
+    pub(crate) to: Attribute,
+    /// Whether it is sent again when a deprovisioned object is connected again.
+    pub(crate) on_return: bool,
+    pub(crate) from: WriteOnlyValue,
+}
+
+/// The source of a value that is never read.
+#[derive(Debug)]
+pub(crate) enum WriteOnlyValue {
+    Flow(FlowSource),
+    Secret(Password),
+    Generated(Generator),
 }
 
 /// What happens to an object that is deprovisioned.
@@ -204,6 +244,82 @@ pub(crate) struct ReferenceFlow {
 pub(crate) struct Flow {
     pub(crate) to: Attribute,
     pub(crate) from: FlowSource,
+    /// The candidates, if the value is unique in the metaverse; then `from` is the first one.
+    pub(crate) candidates: Option<Box<CandidateRule>>,
+}
+
+/// Candidates for a unique value, in order.
+#[derive(Debug)]
+pub(crate) struct CandidateRule {
+    /// The key rule by which the owners of values are found.
+    pub(crate) rule: u32,
+    fixed: Vec<Formula>,
+    /// The last one, if it names the counter.
+    counted: Option<Formula>,
+    /// The largest value of the counter.
+    most: u64,
+}
+
+impl CandidateRule {
+    /// The number of further candidates that are computed at a time, at first.
+    pub(crate) const FIRST: u64 = 16;
+
+    /// The candidates without a counter that have a value.
+    ///
+    /// # Errors
+    /// When an expression fails.
+    pub(crate) fn fixed(&self, image: &Hologram) -> Result<Vec<String>, Failed> {
+        self.fixed.iter().filter_map(|formula| formula.counted(0, image).transpose()).collect()
+    }
+
+    /// The candidates with a range of the counter: empty at the end, or without a value.
+    ///
+    /// # Errors
+    /// When the expression fails.
+    pub(crate) fn counted(&self, image: &Hologram, from: u64, count: u64) -> Result<Vec<String>, Failed> {
+        let Some(formula) = &self.counted else { return Ok(Vec::new()) };
+        let end = from.saturating_add(count).min(self.most.saturating_add(1));
+        (from..end).map_while(|n| formula.counted(n, image).transpose()).collect()
+    }
+
+    /// Whether a value is one of the candidates.
+    ///
+    /// # Errors
+    /// When an expression fails.
+    pub(crate) fn has(
+        &self,
+        image: &Hologram,
+        value: &str,
+        is_same: impl Fn(&str, &str) -> bool,
+    ) -> Result<bool, Failed> {
+        if self.fixed(image)?.iter().any(|candidate| is_same(candidate, value)) {
+            return Ok(true);
+        }
+        let Some(formula) = &self.counted else { return Ok(false) };
+        let is_at = |n: u64| -> Result<bool, Failed> {
+            Ok(formula.counted(n, image)?.is_some_and(|candidate| is_same(&candidate, value)))
+        };
+        if formula.expression.shows_counter() {
+            // The counter is a part of a row of digits in the value.
+            for row in value.split(|of: char| !of.is_ascii_digit()).filter(|row| !row.is_empty()) {
+                for begin in 0..row.len() {
+                    for end in begin + 1..=row.len().min(begin + 7) {
+                        let n = row[begin..end].parse().unwrap_or(0);
+                        if (2..=self.most).contains(&n) && is_at(n)? {
+                            return Ok(true);
+                        }
+                    }
+                }
+            }
+            return Ok(false);
+        }
+        for n in 2..=self.most {
+            if is_at(n)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
 }
 
 #[derive(Debug)]
@@ -239,13 +355,25 @@ impl Formula {
         std::str::from_utf8(values.iter().next()?).ok()
     }
 
+    /// The value with a counter; none unless it is one text.
+    pub(crate) fn counted(&self, n: u64, image: &Hologram) -> Result<Option<String>, Failed> {
+        if let Some(text) = self.expression.text(n, |at| self.text(at, image)) {
+            return Ok(Some(text));
+        }
+        let values = self.expression.evaluate_counted(n, |at| self.value(at, image))?;
+        Ok(match <[Vec<u8>; 1]>::try_from(values) {
+            Ok([value]) => String::from_utf8(value).ok(),
+            Err(_) => None,
+        })
+    }
+
     /// The source text.
     pub(crate) fn source(&self) -> &str {
         self.expression.source()
     }
 
     pub(crate) fn evaluate(&self, image: &Hologram) -> Result<Vec<Vec<u8>>, Failed> {
-        if let Some(text) = self.expression.text(|at| self.text(at, image)) {
+        if let Some(text) = self.expression.text(0, |at| self.text(at, image)) {
             return Ok(vec![text.into_bytes()]);
         }
         self.expression.evaluate(|at| self.value(at, image))
@@ -273,16 +401,38 @@ impl FlowValues<'_> {
     }
 }
 
-impl Flow {
-    /// The values that the flow gives for an image, encoded as in a hologram.
+impl FlowSource {
+    /// The values for an image, encoded as in a hologram.
     pub(crate) fn flowing<'a>(&self, image: &Opened<'a>) -> Result<FlowValues<'a>, Failed> {
-        Ok(match &self.from {
+        Ok(match self {
             FlowSource::Direct(attribute) => {
                 FlowValues::Copied(image.get(*attribute).unwrap_or(Values::NONE))
             }
             FlowSource::Constant(values) => FlowValues::Made(ValueList::of(values)),
             FlowSource::Formula(formula) => FlowValues::Made(ValueList::of(&formula.evaluate(image.image)?)),
         })
+    }
+}
+
+impl Flow {
+    /// The attributes that the flow reads.
+    pub(crate) fn reads(&self) -> Vec<Attribute> {
+        let of_formula =
+            |formula: &Formula| formula.uses.iter().map(|(attribute, _)| *attribute).collect::<Vec<_>>();
+        let mut reads = match &self.from {
+            FlowSource::Direct(attribute) => vec![*attribute],
+            FlowSource::Constant(_) => Vec::new(),
+            FlowSource::Formula(formula) => of_formula(formula),
+        };
+        if let Some(candidates) = &self.candidates {
+            reads.extend(candidates.fixed.iter().chain(&candidates.counted).flat_map(of_formula));
+        }
+        reads
+    }
+
+    /// The values that the flow gives for an image, encoded as in a hologram.
+    pub(crate) fn flowing<'a>(&self, image: &Opened<'a>) -> Result<FlowValues<'a>, Failed> {
+        self.from.flowing(image)
     }
 
     /// The values that the flow gives for an image, in ascending order without duplicates.
@@ -298,7 +448,7 @@ impl AttributeRules {
             return Err(format!("`{name}` takes one value, not {}", values.len()));
         }
         for value in &mut values {
-            let shown = || match is_secret(name, false) {
+            let shown = || match self.is_secret {
                 true => format!("`{name}` cannot be {HIDDEN}"),
                 false => format!("`{name}` cannot be {:?}", String::from_utf8_lossy(value)),
             };
@@ -374,6 +524,52 @@ impl Resolver<'_> {
     }
 }
 
+impl Resolver<'_> {
+    /// The candidates for a unique value; `first` is the expression of the first one.
+    fn candidates(
+        &mut self,
+        name: &str,
+        first: &Source,
+        written: crate::config::Candidates,
+        kind: impl Fn(&str) -> Type + Copy,
+    ) -> Result<CandidateRule, StoreError> {
+        let rule = self.store.name(NameKind::Key, name)?;
+        let mut fixed = Vec::new();
+        if let Source::Expression(first) = first {
+            fixed.push(self.formula(first.clone(), kind)?);
+        }
+        let mut counted = None;
+        for other in written.others {
+            let is_counted = other.is_counted();
+            let formula = self.formula(other, kind)?;
+            match is_counted {
+                true => counted = Some(formula),
+                false => fixed.push(formula),
+            }
+        }
+        Ok(CandidateRule { rule, fixed, counted, most: written.most })
+    }
+
+    fn write_only(
+        &mut self,
+        rules: Vec<crate::config::WriteOnly>,
+        kind: impl Fn(&str) -> Type + Copy,
+    ) -> Result<Vec<WriteOnlyRule>, StoreError> {
+        let mut all = Vec::with_capacity(rules.len());
+        for rule in rules {
+            let to = self.attribute(&rule.to)?;
+            let from = match rule.from {
+                WriteOnlySource::Flow(source) => WriteOnlyValue::Flow(self.from(source, kind)?),
+                WriteOnlySource::Secret(place) => WriteOnlyValue::Secret(place),
+                WriteOnlySource::Generated(generator) => WriteOnlyValue::Generated(generator),
+            };
+            all.push(WriteOnlyRule { to, on_return: rule.on_return, from });
+        }
+        all.sort_by_key(|rule| rule.to);
+        Ok(all)
+    }
+}
+
 /// Resolves a configuration: assigns a number to every name.
 pub(crate) fn resolve(config: Config, store: &mut dyn Store, names: &mut Names) -> Result<Rules, StoreError> {
     let mut resolver = Resolver { store, names };
@@ -397,6 +593,8 @@ pub(crate) fn resolve(config: Config, store: &mut dyn Store, names: &mut Names) 
             written: Vec::new(),
             existing: agent.existing,
             recall: agent.recall,
+            write_only: Vec::new(),
+            secrets: config.secrets.clone(),
             identities: Vec::new(),
             joins: false,
             is_correlated: false,
@@ -412,6 +610,7 @@ pub(crate) fn resolve(config: Config, store: &mut dyn Store, names: &mut Names) 
                 attribute: resolver.attribute(&attribute.name)?,
                 kind: attribute.kind,
                 several: attribute.several,
+                is_secret: config.secrets.hides(&attribute.name),
                 contributors: Vec::new(),
             });
         }
@@ -425,6 +624,7 @@ pub(crate) fn resolve(config: Config, store: &mut dyn Store, names: &mut Names) 
             kind: resolver.store.name(NameKind::Type, &kind.name)?,
             attributes,
             keys: Vec::new(),
+            unique: Vec::new(),
             deleted_with: kind.deleted_with.iter().map(|agent| agents[*agent].id).collect(),
         });
     }
@@ -466,7 +666,20 @@ pub(crate) fn resolve(config: Config, store: &mut dyn Store, names: &mut Names) 
                 attribute.contributors.push((at, place));
                 agents[rules.agent].gives_references |= attribute.kind == Type::Reference;
             }
-            flows.push((flow.precedence, Flow { to, from: resolver.from(flow.from, text)? }));
+            let mut candidates = None;
+            if let Some(written) = flow.candidates {
+                let of_type = &config.types[rules.to];
+                let name = format!("unique {}.{}", of_type.name, of_type.attributes[flow.to].name);
+                let made = resolver.candidates(&name, &flow.from, written, text)?;
+                if !types[rules.to].unique.contains(&made.rule) {
+                    types[rules.to].unique.push(made.rule);
+                    let parts = vec![FlowSource::Direct(to)];
+                    types[rules.to].keys.push(KeyRule { rule: made.rule, parts, ignore_case: true });
+                }
+                candidates = Some(Box::new(made));
+            }
+            let flow = (flow.precedence, Flow { to, from: resolver.from(flow.from, text)?, candidates });
+            flows.push(flow);
         }
         agents[rules.agent].inbound.push(at);
         inbound.push((
@@ -498,7 +711,8 @@ pub(crate) fn resolve(config: Config, store: &mut dyn Store, names: &mut Names) 
         };
         let flows = |listed: Vec<crate::config::ExportFlow>, resolver: &mut Resolver<'_>| {
             let flows = listed.into_iter().map(|flow| {
-                Ok(Flow { to: resolver.attribute(&flow.to)?, from: resolver.from(flow.from, kind)? })
+                let (to, from) = (resolver.attribute(&flow.to)?, resolver.from(flow.from, kind)?);
+                Ok(Flow { to, from, candidates: None })
             });
             let mut flows: Vec<Flow> = flows.collect::<Result<_, StoreError>>()?;
             flows.sort_by_key(|flow| flow.to);
@@ -517,6 +731,14 @@ pub(crate) fn resolve(config: Config, store: &mut dyn Store, names: &mut Names) 
             agent: agents[rules.agent].id,
             from: rules.from,
             when: rules.when.map(|when| resolver.formula(when, kind)).transpose()?,
+            names: match rules.dn_candidates {
+                None => None,
+                Some(written) => {
+                    let name = format!("name in {}", agents[rules.agent].name);
+                    let first = Source::Expression(rules.dn.clone());
+                    Some(resolver.candidates(&name, &first, written, kind)?)
+                }
+            },
             dn: resolver.formula(rules.dn, kind)?,
             delete_after_s: rules.delete_after_s,
             deprovision: match rules.deprovision {
@@ -533,6 +755,7 @@ pub(crate) fn resolve(config: Config, store: &mut dyn Store, names: &mut Names) 
             },
             flows: flows(plain, &mut resolver)?,
             initial: flows(rules.initial, &mut resolver)?,
+            write_only: resolver.write_only(rules.write_only, kind)?,
             references,
             anchor: agents[rules.agent].anchor.clone(),
             naming: agents[rules.agent].naming,
@@ -545,11 +768,15 @@ pub(crate) fn resolve(config: Config, store: &mut dyn Store, names: &mut Names) 
         agent.written = flows.map(|flow| flow.to).collect();
         agent.written.sort_unstable();
         agent.written.dedup();
+        let of_agent = outbound.iter().filter(|rules| rules.agent == agent.id);
+        agent.write_only = of_agent.flat_map(|rules| &rules.write_only).map(|rule| rule.to).collect();
+        agent.write_only.sort_unstable();
+        agent.write_only.dedup();
         let joins = agent.inbound.iter().flat_map(|at| &inbound[*at].joins);
         agent.identities = joins.filter_map(JoinRule::identity).collect();
         agent.joins = agent.inbound.iter().any(|at| !inbound[*at].joins.is_empty());
         agent.is_correlated = agent.joins && outbound.iter().any(|rules| rules.agent == agent.id);
     }
     let is_correlated = agents.iter().any(|agent| agent.is_correlated);
-    Ok(Rules { types, agents, inbound, outbound, is_correlated })
+    Ok(Rules { types, agents, inbound, outbound, is_correlated, secrets: config.secrets })
 }

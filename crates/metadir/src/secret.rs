@@ -1,16 +1,9 @@
 //! Values that no view shows: passwords, and what is marked as a secret.
 
-/// Attributes whose values are secret in every system.
-const SECRET: [&str; 3] = ["userPassword", "unicodePwd", "password"];
 /// What is shown in place of a secret value.
 pub(crate) const HIDDEN: &str = "(hidden)";
 /// A shorter secret is hidden only where it is the whole text: it would match everywhere.
 const SHORTEST_PART: usize = 4;
-
-/// Whether the values of an attribute are secret: by its name, or because it is marked.
-pub(crate) fn is_secret(name: &str, is_marked: bool) -> bool {
-    is_marked || SECRET.iter().any(|secret| secret.eq_ignore_ascii_case(name))
-}
 
 /// A value in readable form.
 pub(crate) fn readable(value: &[u8]) -> String {
@@ -21,16 +14,16 @@ pub(crate) fn readable(value: &[u8]) -> String {
     }
 }
 
-/// A value of an attribute in readable form; hidden if it is secret.
-pub(crate) fn shown(name: &str, is_marked: bool, value: &[u8]) -> String {
-    if is_secret(name, is_marked) { HIDDEN.into() } else { readable(value) }
+/// A value of an attribute in readable form; hidden if the attribute is secret.
+pub(crate) fn shown(is_secret: bool, value: &[u8]) -> String {
+    if is_secret { HIDDEN.into() } else { readable(value) }
 }
 
 /// Secret values that may occur in other texts: in a name that is made of them, or in an error.
 #[derive(Debug, Default)]
-pub(crate) struct Secrets(Vec<String>);
+pub(crate) struct SecretValues(Vec<String>);
 
-impl Secrets {
+impl SecretValues {
     /// Adds a value.
     pub(crate) fn add(&mut self, value: &[u8]) {
         let text = readable(value);
@@ -62,12 +55,11 @@ mod tests {
 
     #[test]
     fn secret_values_are_hidden_wherever_they_occur() {
-        let mut secrets = Secrets::default();
+        let mut secrets = SecretValues::default();
         [&b"Secret"[..], b"Secret1234", b"1", b""].iter().for_each(|value| secrets.add(value));
         assert_eq!(secrets.without("cn=Secret1234,o=Secret"), "cn=(hidden),o=(hidden)");
         assert_eq!((secrets.without("1"), secrets.without("10")), (HIDDEN.into(), "10".into()));
-        assert_eq!(shown("UserPassword", false, b"x"), HIDDEN);
-        assert_eq!((shown("pin", true, b"x"), shown("pin", false, b"x")), (HIDDEN.into(), "x".into()));
+        assert_eq!((shown(true, b"x"), shown(false, b"x")), (HIDDEN.into(), "x".into()));
     }
 
     #[test]

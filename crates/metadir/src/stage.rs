@@ -131,6 +131,9 @@ pub enum StepError {
     /// Changes cannot be undone; nothing was sent.
     #[error("{0} changes cannot be undone, and nothing was sent")]
     Conflicts(usize),
+    /// A limit of changes of `[safety]` was reached; nothing was changed.
+    #[error("stopped before the first change: {0}")]
+    Updates(String),
     /// The user interrupted the step.
     #[error("interrupted; committed changes are kept, and the next run continues from there")]
     Interrupted,
@@ -256,6 +259,16 @@ impl Incoming {
     fn new(mut object: ImportedObject, space: &AgentRules) -> Incoming {
         let name = space.naming.hash(&object.dn);
         let mut whole = None;
+        // What is never read is not stored either, even if the system shows it.
+        if space.write_only.iter().any(|attribute| object.image.get(*attribute).is_some()) {
+            let mut builder = Builder::default();
+            for (attribute, values) in
+                object.image.iter().filter(|(attribute, _)| !space.is_write_only(*attribute))
+            {
+                builder.push_values(attribute, values);
+            }
+            object.image = builder.finish();
+        }
         if space.refers(&object.image) {
             let mut builder = Builder::default();
             for (attribute, values) in object.image.iter() {
@@ -563,7 +576,7 @@ impl<'a> Batch<'a> {
                             (Phase::Unapplied, false) => {}
                         }
                     }
-                    let (count, why) = confirm_attributes(&mut pending, &came.image);
+                    let (count, why) = confirm_attributes(self.space, &mut pending, &came.image);
                     confirmed += count;
                     failure = failure.or(why);
                     object.pending_export = (!pending.is_empty()).then_some(pending);
@@ -701,6 +714,7 @@ fn shown<'a>(space: &'a AgentRules, id: CsId, whole: &'a Hologram) -> impl Itera
 /// Updates the pending attributes of an object after an import showed it; the name and references are handled
 /// elsewhere. Returns the number of confirmed changes and the kind of the first difference.
 fn confirm_attributes(
+    space: &AgentRules,
     pending: &mut PendingExport,
     image: &Hologram,
 ) -> (u64, Option<(Option<Attribute>, &'static str)>) {
@@ -717,6 +731,10 @@ fn confirm_attributes(
     let mut confirmed = 0;
     let change = pending.change;
     pending.attributes.retain(|attribute| {
+        // No import shows it: it is to be sent, or was accepted.
+        if space.is_write_only(attribute.attribute) {
+            return (attribute.phase == Phase::Unapplied).then_some(Phase::Unapplied);
+        }
         match (attribute.phase, attribute.is_in(image.get(attribute.attribute))) {
             (Phase::Unconfirmed, false) => {
                 failure = Some((Some(attribute.attribute), "an exported attribute has another value"));
@@ -776,7 +794,11 @@ pub(crate) fn obsolete(
                         let mut object = object;
                         if let Some(export) = &mut object.pending_export {
                             export.phase = Phase::Unapplied;
-                            export.attributes.retain(|_| Some(Phase::Unapplied));
+                            // A password is sent again only if the object is made again.
+                            export.attributes.retain(|of| match space.is_write_only(of.attribute) {
+                                true => Some(of.phase),
+                                false => Some(Phase::Unapplied),
+                            });
                             if export.references.is_some() {
                                 export.references = Some(Phase::Unapplied);
                                 unseen.push(object.id);

@@ -18,6 +18,7 @@ use report::table::{Cell, Table};
 use report::text::Quantity;
 use serde_json::json;
 
+use super::metadir_differences::{Changes, change_json, held};
 use super::{
     metadir_changes, metadir_import_mim, metadir_init, metadir_search, metadir_trail, scim_server, text,
 };
@@ -62,6 +63,13 @@ pub(crate) fn arguments(json: impl Fn() -> Arg) -> Command {
             .value_parser(clap::value_parser!(u64))
             .help("Limit of deletions for this run only, instead of those of [safety]")
     };
+    let allow_updates = || {
+        Arg::new("allow-updates")
+            .long("allow-updates")
+            .value_name("N")
+            .value_parser(clap::value_parser!(u64))
+            .help("Limit of changed objects, and of changed and lost values of each attribute, for this run only")
+    };
     Command::new("metadir")
         .about("The metadirectory: synchronize identities of several systems")
         .subcommand_required(true)
@@ -79,6 +87,7 @@ pub(crate) fn arguments(json: impl Fn() -> Arg) -> Command {
                 .about("Execute a run profile of the configuration, or one step of an agent")
                 .arg(what())
                 .arg(allow_deletes())
+                .arg(allow_updates())
                 .arg(config())
                 .arg(
                     Arg::new("progress")
@@ -106,6 +115,7 @@ pub(crate) fn arguments(json: impl Fn() -> Arg) -> Command {
                         .help("Show how the synchronization of an agent would process the object with this name or anchor, and why"),
                 )
                 .arg(allow_deletes())
+                .arg(allow_updates())
                 .arg(config())
                 .arg(json()),
         )
@@ -274,12 +284,16 @@ pub(crate) fn interruptible(mut config: Config) -> Config {
     config
 }
 
-/// The configuration of a run, with the limit of deletions that applies to this run only.
+/// The configuration of a run, with the limits of deletions and updates that apply to this run only.
 pub(crate) fn read_for_a_run(matches: &ArgMatches) -> Result<Config, Failure> {
     let mut config = read(text(matches, "config"))?;
     if let Some(count) = matches.get_one::<u64>("allow-deletes") {
         let once = Threshold { count: *count, share: 1.0 };
         (config.safety.synchronization_deletes, config.safety.export_deletes) = (once, once);
+    }
+    // An undo has no such flag.
+    if let Ok(Some(count)) = matches.try_get_one::<u64>("allow-updates") {
+        config.safety.allow_updates(*count);
     }
     Ok(config)
 }
@@ -371,11 +385,6 @@ fn carry_out(
     }
     (records, exit)
 }
-
-/// Changes that a preview prints when no file is named.
-const CHANGES_PRINTED: usize = 20;
-/// How many of each sort it prints when there are more.
-const PRINTED_OF_A_SORT: usize = 2;
 
 fn preview(matches: &ArgMatches) -> Result<Exit, Failure> {
     let config = read_for_a_run(matches)?;
@@ -484,114 +493,6 @@ fn preview_object(config: Config, what: &[&str], key: &str, is_json: bool) -> Re
     });
     changes.iter().for_each(|change| output::result(&change.to_string()));
     Ok(Exit::Good)
-}
-
-/// The state shared with the thread that receives the changes of a preview.
-pub(crate) fn held<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
-    shared.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// The collected changes of a preview.
-#[derive(Default)]
-pub(crate) struct Changes {
-    pub(crate) count: u64,
-    /// The first changes, if there is no output file.
-    pub(crate) first: Vec<Difference>,
-    /// The first changes of each kind, and their number.
-    sorts: Vec<(Vec<Difference>, u64)>,
-    file: Option<std::io::BufWriter<files::Output>>,
-    error: Option<std::io::Error>,
-}
-
-impl Changes {
-    pub(crate) fn take_up(&mut self, change: Difference, as_json: bool) {
-        self.count += 1;
-        match &mut self.file {
-            Some(file) if self.error.is_none() => {
-                let written = match as_json {
-                    true => writeln!(file, "{}", change_json(&change)),
-                    false => writeln!(file, "{change}"),
-                };
-                self.error = written.err();
-            }
-            Some(_) => {}
-            None => {
-                let known = self
-                    .sorts
-                    .iter_mut()
-                    .find(|(first, _)| first.first().map(sort_of) == Some(sort_of(&change)));
-                match known {
-                    Some((first, count)) => {
-                        *count += 1;
-                        if first.len() < PRINTED_OF_A_SORT {
-                            first.push(change.clone());
-                        }
-                    }
-                    None => self.sorts.push((vec![change.clone()], 1)),
-                }
-                if self.first.len() < CHANGES_PRINTED {
-                    self.first.push(change);
-                }
-            }
-        }
-    }
-
-    fn are_all_kept(&self) -> bool {
-        self.first.len() as u64 == self.count
-    }
-
-    /// All changes if they are few, otherwise the first of each sort.
-    pub(crate) fn shown(&self) -> String {
-        match self.are_all_kept() {
-            true => self.first.iter().map(|change| format!("{change}\n")).collect(),
-            false => self.of_each_sort(),
-        }
-    }
-
-    /// The first of each sort, and how many more there are.
-    pub(super) fn of_each_sort(&self) -> String {
-        let mut text = String::new();
-        for (first, count) in &self.sorts {
-            for change in first {
-                text += &format!("{change}\n");
-            }
-            let more = count.saturating_sub(first.len() as u64);
-            if let Some(change) = first.first().filter(|_| more > 0) {
-                let (place, of, what) = sort_of(change);
-                text += &format!("{place} {of}: {what}, {} more\n", model::quantity::thousands(more as f64));
-            }
-        }
-        text
-    }
-
-    /// Writes what is left, and puts the file in its place.
-    fn end(&mut self) -> std::io::Result<()> {
-        match (self.error.take(), self.file.take()) {
-            (Some(error), _) => Err(error),
-            (None, Some(file)) => file.into_inner().map_err(std::io::IntoInnerError::into_error)?.finish(),
-            (None, None) => Ok(()),
-        }
-    }
-}
-
-/// The location, the object type and the kind of a change.
-fn sort_of(change: &Difference) -> (&'static str, &str, &'static str) {
-    let (place, of) = match &change.place {
-        Place::Staged(agent) => ("import", agent),
-        Place::Metaverse(kind) => ("metaverse", kind),
-        Place::Exported(agent) => ("export", agent),
-    };
-    (place, of, change.change.name())
-}
-
-pub(crate) fn change_json(change: &Difference) -> serde_json::Value {
-    let (place, of, what) = sort_of(change);
-    let attributes: Vec<_> = change
-        .attributes
-        .iter()
-        .map(|(name, old, new)| json!({ "attribute": name, "old": old, "new": new }))
-        .collect();
-    json!({ "place": place, "of": of, "change": what, "object": change.object, "attributes": attributes })
 }
 
 /// The place of an agent in the configuration.

@@ -10,7 +10,8 @@ use metadir::metadirectory::{ConfigurationChange, Metadirectory};
 use metadir::preview::Difference;
 use serde_json::{Value, json};
 
-use super::metadir::{Changes, document, held, interruptible, not_opened, open, read, reported, step_json};
+use super::metadir::{document, interruptible, not_opened, open, read, reported, step_json};
+use super::metadir_differences::{Changes, held};
 use super::text;
 use crate::carry_out::Failure;
 use crate::exit::Exit;
@@ -138,7 +139,7 @@ pub(super) fn remove_agent(matches: &ArgMatches) -> Result<Exit, Failure> {
         document(&step_json(&record))?;
         return Ok(Exit::Good);
     }
-    let shown = held(&changes).of_each_sort();
+    let shown = held(&changes).shown();
     if !shown.is_empty() {
         output::result(shown.trim_end());
     }

@@ -10,6 +10,7 @@ pub(crate) mod generate;
 pub(crate) mod manual;
 pub(crate) mod metadir;
 mod metadir_changes;
+mod metadir_differences;
 pub(crate) mod metadir_import_mim;
 pub(crate) mod metadir_init;
 pub(crate) mod metadir_search;

@@ -10,7 +10,7 @@ mod ldif;
 pub mod scim;
 mod sql;
 
-use crate::config::{AgentConfig, System};
+use crate::config::{AgentConfig, Password, System};
 use crate::hologram::{Attribute, Hologram};
 use crate::index_key::IndexKey;
 use crate::object::Change;
@@ -294,11 +294,34 @@ pub fn open(config: &AgentConfig, names: &Names) -> Result<Box<dyn Agent>, Agent
             Box::new(attribute_value::AttributeValue::new(settings, anchor, names))
         }
         System::Ldif(settings) => Box::new(ldif::Ldif::new(settings, anchor, names)),
-        System::Sql(settings) => Box::new(sql::Sql::new(settings, anchor, names)),
-        System::Scim(settings) => Box::new(scim::Scim::new(settings, anchor, names)?),
+        System::Sql(settings) => Box::new(sql::Sql::new(settings, anchor, &config.write_only, names)),
+        System::Scim(settings) => Box::new(scim::Scim::new(settings, anchor, &config.write_only, names)?),
         System::Given(given) => (given.open)(config, names)?,
         System::Ldap(settings) => Box::new(ldap::Ldap::new(settings, config, names)),
     })
+}
+
+/// Reads a password from its place, without the end of its line.
+pub(crate) fn password(kept: &Password) -> Result<Vec<u8>, AgentError> {
+    let (place, found) = match kept {
+        Password::File(path) => (path.display().to_string(), files::secret::read_bytes(path)),
+        Password::Environment(name) => {
+            let found = std::env::var_os(name).map(std::os::unix::ffi::OsStringExt::into_vec);
+            let missing = std::io::Error::new(std::io::ErrorKind::NotFound, "it is not set");
+            (format!("${name}"), found.ok_or(missing))
+        }
+    };
+    let failed = |why: &dyn ToString| {
+        AgentError::system(format!("reading the password from {place}"), why.to_string())
+    };
+    let mut password = found.map_err(|error| failed(&error))?;
+    // Editors end the last line with a line end.
+    for end in [b'\n', b'\r'] {
+        if password.last() == Some(&end) {
+            password.pop();
+        }
+    }
+    if password.is_empty() { Err(failed(&"there is none")) } else { Ok(password) }
 }
 
 /// Whether the object exists after the change that a word names; none if the word is unknown.

@@ -7,21 +7,26 @@ mod joins;
 mod part;
 mod read;
 mod references;
+mod safety;
 mod secrets;
 mod system;
 mod warnings;
+mod write_only;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 pub(crate) use exposure::is_this_host;
-pub use secrets::without_secrets;
+pub use secrets::{HIDDEN, Secrets, without_secrets};
 pub(crate) use system::is_attribute_name;
 pub use system::{
     AttributeValue, Bind, Delimited, DelimitedDelta, Delta, FixedColumn, FixedWidth, Ldap, Ldif, Open,
     Password, ProvidedSystem, Resource, Scim, Sql, SqlDatabase, SqlDelta, System, Token, Update, ValuesTable,
 };
+
+pub(crate) use write_only::UNICODE_PWD;
+pub use write_only::{Delivery, Generator, WriteOnly, WriteOnlySource};
 
 use crate::Interrupt;
 use crate::expression::Expression;
@@ -47,6 +52,8 @@ pub struct Config {
     pub audit_keep_s: Option<u64>,
     /// Named lists of steps.
     pub runs: Vec<RunProfile>,
+    /// The attributes whose values are never displayed.
+    pub secrets: Secrets,
     /// Settings that are allowed but probably unintended.
     pub warnings: Vec<Mistake>,
     /// Interrupts every wait for a server.
@@ -139,6 +146,8 @@ pub struct AgentConfig {
     /// Whether the metaverse loses the values that an object gave when the object is disconnected or the flow
     /// is removed from the rules. Otherwise they stay until another flow gives a value.
     pub recall: bool,
+    /// The attributes that are sent to it and never read.
+    pub write_only: Vec<String>,
     /// Its place in the file.
     pub span: Range<usize>,
 }
@@ -230,8 +239,21 @@ pub struct ImportFlow {
     pub from: Source,
     /// Its precedence among the flows into the same attribute: 1 precedes 2; 0 is none.
     pub precedence: u32,
+    /// Whether its values are hidden.
+    pub is_secret: bool,
+    /// If the value must be unique in the metaverse: what is tried after the first candidate.
+    pub candidates: Option<Candidates>,
     /// Its place in the file.
     pub span: Range<usize>,
+}
+
+/// Candidates for a unique value, in order. The first is the expression of the flow or name.
+#[derive(Debug)]
+pub struct Candidates {
+    /// The further expressions. The last one may name the counter `n`: 2, 3, ...
+    pub others: Vec<Expression>,
+    /// The largest value of the counter.
+    pub most: u64,
 }
 
 /// Outbound rules: how metaverse objects are provisioned to a connector space.
@@ -245,6 +267,8 @@ pub struct Outbound {
     pub when: Option<Expression>,
     /// The name of the object in its system.
     pub dn: Expression,
+    /// What is tried if another object has that name.
+    pub dn_candidates: Option<Candidates>,
     /// What happens when an object is deprovisioned.
     pub deprovision: Deprovision,
     /// After how many seconds a deprovisioned object is deleted, unless it is provisioned again before.
@@ -253,6 +277,8 @@ pub struct Outbound {
     pub flows: Vec<ExportFlow>,
     /// The attribute flows that apply only when the object is created.
     pub initial: Vec<ExportFlow>,
+    /// Values that are sent once and never read.
+    pub write_only: Vec<WriteOnly>,
 }
 
 /// What happens when an object is deprovisioned.
@@ -274,17 +300,42 @@ pub struct ExportFlow {
     pub to: String,
     /// The source of the value.
     pub from: Source,
+    /// Whether its values are hidden.
+    pub is_secret: bool,
 }
 
 /// The limits that stop a run before it does damage, each as a number and as a share of the objects.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Safety {
     /// The least share of the known objects that a full import must find.
     pub import_least_share: f64,
     /// Limit of the metaverse objects that a synchronization may delete.
     pub synchronization_deletes: Threshold,
+    /// Limit of the changed objects of an agent that a synchronization applies.
+    pub synchronization_updates: Threshold,
+    /// For each attribute that rules read: limit of the objects that lose their value of it.
+    pub lost_values: Threshold,
+    /// For some attributes by name: limit of the objects in which they change.
+    pub attribute_updates: BTreeMap<String, u64>,
     /// Limit of the objects that an export may delete.
     pub export_deletes: Threshold,
+}
+
+/// Lost values of an attribute that are always allowed, so that small directories are usable.
+const LOST_VALUES_LEAST: u64 = 10;
+
+impl Safety {
+    /// Number of objects that may lose their value of an attribute, of `all` objects.
+    pub(crate) fn lost_most(&self, all: u64) -> u64 {
+        self.lost_values.most(all).max(LOST_VALUES_LEAST.min(self.lost_values.count))
+    }
+
+    /// Allows this number of updated objects, and of changed and lost values of each attribute.
+    pub fn allow_updates(&mut self, count: u64) {
+        let once = Threshold { count, share: 1.0 };
+        (self.synchronization_updates, self.lost_values) = (once, once);
+        self.attribute_updates.clear();
+    }
 }
 
 /// A limit as a number of objects and as a share of the existing ones: the smaller one applies.
@@ -388,6 +439,7 @@ impl Config {
                 [rules.objects.as_ref(), rules.filter.as_ref(), project].into_iter().flatten().collect();
             expressions.extend(rules.joins.iter().filter_map(|join| join.when.as_ref()));
             for flow in &rules.flows {
+                expressions.extend(flow.candidates.iter().flat_map(|candidates| &candidates.others));
                 match &flow.from {
                     Source::Direct(name) => named.extend([name.as_str()]),
                     Source::Expression(expression) => expressions.push(expression),
@@ -422,6 +474,9 @@ impl Config {
         }
         for agent in &mut self.agents {
             agent.system.relative_to(folder);
+        }
+        for write_only in self.outbound.iter_mut().flat_map(|rules| &mut rules.write_only) {
+            write_only.relative_to(folder);
         }
     }
 }

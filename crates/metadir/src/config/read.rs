@@ -9,12 +9,14 @@ use super::exposure::Exposure;
 use super::part::{Part, Reader, names, span_of};
 use super::system::{ANCHORS, SYSTEMS};
 use super::{
-    AgentConfig, Config, Database, Deprovision, Durability, Existing, ExportFlow, ImportFlow, Inbound,
-    MetaverseAttribute, MetaverseType, Mistake, Outbound, Projection, RunProfile, Safety, Source, Step,
-    StepKind, StoreConfig, Threshold,
+    AgentConfig, Candidates, Config, Database, Deprovision, Durability, Existing, ExportFlow, ImportFlow,
+    Inbound, MetaverseAttribute, MetaverseType, Mistake, Outbound, Projection, RunProfile, Secrets, Source,
+    Step, StepKind, StoreConfig,
 };
+use crate::config::System;
 use crate::expression::Expression;
 use crate::metadirectory::COMPLAINTS;
+use crate::naming::Naming;
 use crate::schema::Type;
 use crate::store::Server;
 
@@ -22,6 +24,8 @@ use crate::store::Server;
 const COMMIT_OBJECTS: u64 = 10_000;
 const COMMIT_OBJECTS_MAX: u64 = 10_000;
 const CACHE_BYTES: u64 = 64 << 20;
+/// The default of the largest counter of a candidate.
+const CANDIDATES_MOST: u64 = 10_000;
 
 pub(super) fn read(text: &str) -> Result<Config, Vec<Mistake>> {
     let (document, errors) = DeTable::parse_recoverable(text);
@@ -48,7 +52,7 @@ impl Reader {
         let root = Part { table: root, what: "the file".into(), span: 0..0 };
         self.keys(&root, &["store", "metaverse", "agents", "inbound", "outbound", "safety", "audit", "runs"]);
         let store = self.store(&root);
-        let agents: Vec<AgentConfig> = self
+        let mut agents: Vec<AgentConfig> = self
             .parts(&root, "agents")
             .into_iter()
             .filter_map(|(name, part)| self.agent(name, &part))
@@ -73,6 +77,16 @@ impl Reader {
             .iter()
             .filter_map(|part| self.outbound(part, &types, &agents))
             .collect();
+        for rules in &outbound {
+            let names = rules.write_only.iter().map(|write_only| write_only.to.clone());
+            agents[rules.agent].write_only.extend(names);
+        }
+        self.mistakes.extend(super::write_only::not_read(
+            &inbound,
+            &agents,
+            &types,
+            &span_of(&root, "inbound"),
+        ));
         let safety = self.safety(&root);
         let audit_keep_s = self.part(&root, "audit").and_then(|part| {
             self.keys(&part, &["keep"]);
@@ -82,7 +96,7 @@ impl Reader {
         self.precedences(&types, &inbound);
         self.types_of_agents(&types, &agents, &inbound, &outbound, &root);
         let warnings = Vec::new();
-        Some(Config {
+        let mut config = Config {
             store: store?,
             types,
             agents,
@@ -91,9 +105,12 @@ impl Reader {
             safety,
             audit_keep_s,
             runs,
+            secrets: Secrets::default(),
             warnings,
             interrupt: crate::Interrupt::default(),
-        })
+        };
+        config.secrets = Secrets::of(&config);
+        Some(config)
     }
 
     fn store(&mut self, root: &Part<'_>) -> Option<StoreConfig> {
@@ -226,8 +243,9 @@ impl Reader {
         if part.table.get("existing").is_some() {
             existing = self.choice(part, "existing", &ways).unwrap_or_default();
         }
-        let recall = self.truth(part, "recall").unwrap_or(true);
-        Some(AgentConfig { name, system, anchor, references, existing, recall, span: part.span.clone() })
+        let (recall, write_only) = (self.truth(part, "recall").unwrap_or(true), Vec::new());
+        let span = part.span.clone();
+        Some(AgentConfig { name, system, anchor, references, existing, recall, write_only, span })
     }
 
     fn metaverse_type(&mut self, name: String, part: &Part<'_>, agents: &[AgentConfig]) -> MetaverseType {
@@ -279,7 +297,7 @@ impl Reader {
                     let help = "an index has text, numbers and truth values";
                     self.wrong(span.clone(), format!("`{name}` in `search` of {of} is not text"), help);
                 }
-                Some(_) if crate::secret::is_secret(&name, false) => {
+                Some(_) if super::secrets::is_password(&name) => {
                     let what = format!("`{name}` in `search` of {of} is secret: it is never searched");
                     self.wrong(span.clone(), what, "remove it");
                 }
@@ -327,7 +345,7 @@ impl Reader {
         let multiple_connectors = self.truth(part, "multiple_connectors").unwrap_or(false);
         let flows = self.flows(part, "flow", "cs");
         let mut known = Vec::new();
-        for WrittenFlow { to: name, span, from, precedence, .. } in flows {
+        for WrittenFlow { to: name, span, from, precedence, is_secret, candidates, .. } in flows {
             let Some(to) = to else { continue };
             match place(&types[to], &name) {
                 Some(place) => {
@@ -338,7 +356,19 @@ impl Reader {
                         let help = "give it one, or make the attribute a list with []";
                         self.wrong(span.clone(), what, help);
                     }
-                    known.push(ImportFlow { to: place, from, precedence: precedence.unwrap_or(0), span })
+                    let attribute = &types[to].attributes[place];
+                    if candidates.is_some() && (attribute.kind != Type::Text || attribute.several) {
+                        let what = format!("`{name}` gets a unique value, so it is a single text");
+                        self.wrong(span.clone(), what, "give it the type \"text\"");
+                    }
+                    known.push(ImportFlow {
+                        to: place,
+                        from,
+                        precedence: precedence.unwrap_or(0),
+                        is_secret,
+                        candidates,
+                        span,
+                    })
                 }
                 None => self.unknown_attribute(span, &name, &types[to]),
             }
@@ -355,11 +385,18 @@ impl Reader {
         types: &[MetaverseType],
         agents: &[AgentConfig],
     ) -> Option<Outbound> {
-        self.keys(part, &["agent", "from", "when", "dn", "deprovision", "flow", "initial"]);
+        self.keys(part, &["agent", "from", "when", "dn", "deprovision", "flow", "initial", "write_only"]);
         let agent = self.needed_agent(part, agents);
         let from = self.needed_type(part, "from", types);
         let when = self.expression(part, "when", "mv");
-        let dn = self.expression(part, "dn", "mv");
+        let (dn, dn_candidates) = match part.table.get("dn").map(toml::Spanned::get_ref) {
+            Some(DeValue::Table(table)) => {
+                let of_name = Part { table, what: "`dn`".into(), span: span_of(part, "dn") };
+                self.keys(&of_name, &["candidates", "most"]);
+                self.candidates(&of_name, "mv").unzip()
+            }
+            _ => (self.expression(part, "dn", "mv"), None),
+        };
         if part.table.get("dn").is_none() {
             let what = format!("{} has no `dn`", part.what);
             self.wrong(
@@ -375,10 +412,23 @@ impl Reader {
             uses.iter().map(|name| (name.clone(), span_of(part, key))).collect::<Vec<_>>()
         };
         let mut named = [of("when", &when), of("dn", &dn)].concat();
+        for other in dn_candidates.iter().flat_map(|candidates: &Candidates| &candidates.others) {
+            named.extend(other.uses().iter().map(|name| (name.clone(), span_of(part, "dn"))));
+        }
         let mut flows = Vec::new();
         for key in ["flow", "initial"] {
             let mut all = Vec::new();
-            for WrittenFlow { to, span, from, from_span, precedence } in self.flows(part, key, "mv") {
+            for WrittenFlow { to, span, from, from_span, precedence, is_secret, candidates } in
+                self.flows(part, key, "mv")
+            {
+                if candidates.is_some() {
+                    let help = "choose a unique value in a flow into the metaverse, or give `dn` candidates";
+                    self.wrong(
+                        span.clone(),
+                        "`candidates` are for flows into the metaverse and for `dn`",
+                        help,
+                    );
+                }
                 if precedence.is_some() {
                     self.wrong(span, "`precedence` ranks flows into the metaverse", "remove it");
                 }
@@ -389,9 +439,26 @@ impl Reader {
                         named.extend(expression.uses().iter().map(|name| (name.clone(), from_span.clone())));
                     }
                 }
-                all.push(ExportFlow { to, from });
+                all.push(ExportFlow { to, from, is_secret });
             }
             flows.push(all);
+        }
+        let write_only = self.write_only(part);
+        named
+            .extend(Reader::read_by(&write_only).into_iter().map(|name| (name, span_of(part, "write_only"))));
+        if let (Some(when), Some(kind)) = (&when, from.map(|from| &types[from])) {
+            let read = when.attribute().and_then(|name| place(kind, name));
+            let read =
+                read.map(|at| &kind.attributes[at]).filter(|attribute| attribute.kind != Type::Boolean);
+            if read.is_some() || when.is_text() {
+                let what = match read {
+                    Some(attribute) => {
+                        format!("`when` is neither true nor false: `{}` is no boolean", attribute.name)
+                    }
+                    None => "`when` is neither true nor false: it is a text".into(),
+                };
+                self.wrong(span_of(part, "when"), what, "compare it, such as mv.status == 'active'");
+            }
         }
         if let Some(kind) = from.map(|from| &types[from]) {
             for (name, span) in named.into_iter().filter(|(name, _)| place(kind, name).is_none()) {
@@ -401,8 +468,37 @@ impl Reader {
         let initial = flows.pop().unwrap_or_default();
         let flows = flows.pop().unwrap_or_default();
         let (agent, from, dn) = (agent?, from?, dn?);
-        let rules = Outbound { agent, from, when, dn, deprovision, delete_after_s, flows, initial };
+        if let System::Ldap(_) = &agents[agent].system {
+            for (key, listed) in [("flow", &flows), ("initial", &initial)] {
+                for (at, flow) in listed.iter().enumerate() {
+                    let is_same = |other: &&ExportFlow| other.to.eq_ignore_ascii_case(&flow.to);
+                    if let Some(other) = listed[..at].iter().find(is_same) {
+                        let what =
+                            format!("`{}` and `{}` are one attribute of a directory", other.to, flow.to);
+                        self.wrong(span_of(part, key), what, "remove one of the flows");
+                    }
+                }
+            }
+        }
+        if dn_candidates.is_some() && agents[agent].system.naming() == Naming::Anchor {
+            let what = format!("objects of {} have no names of their own", agents[agent].name);
+            let help = "give an attribute of the metaverse `candidates`, and let it flow into the anchor";
+            self.wrong(span_of(part, "dn"), what, help);
+        }
+        let rules = Outbound {
+            agent,
+            from,
+            when,
+            dn,
+            dn_candidates,
+            deprovision,
+            delete_after_s,
+            flows,
+            initial,
+            write_only,
+        };
         self.references_out(part, &rules, &agents[rules.agent], &types[rules.from]);
+        self.write_only_is_well(part, &rules, &agents[rules.agent]);
         Some(rules)
     }
 
@@ -446,22 +542,29 @@ impl Reader {
     }
 
     /// `ATTRIBUTE = "attribute"`, `{ constant = "x" }`, `{ constant = ["x", "y"] }`, `{ expression = "..." }`
-    /// or `{ from = "attribute" }`. The tables may have a precedence.
+    /// or `{ from = "attribute" }`. The tables may have a precedence, and `secret`.
     fn flows(&mut self, part: &Part<'_>, key: &str, root: &'static str) -> Vec<WrittenFlow> {
         let Some(listed) = self.part(part, key) else { return Vec::new() };
         let mut flows = Vec::new();
         for (name, value) in listed.table {
             let to = name.get_ref().to_string();
-            let (from, precedence) = match value.get_ref() {
-                DeValue::String(text) => (Some(Source::Direct(text.to_string())), None),
+            let mut candidates = None;
+            let (from, precedence, is_secret) = match value.get_ref() {
+                DeValue::String(text) => (Some(Source::Direct(text.to_string())), None, false),
                 DeValue::Table(table) => {
                     let flow = Part { table, what: format!("the flow of {to}"), span: value.span() };
-                    self.keys(&flow, &["from", "constant", "expression", "precedence"]);
-                    let ways = ["from", "constant", "expression"];
+                    self.keys(
+                        &flow,
+                        &["from", "constant", "expression", "candidates", "most", "precedence", "secret"],
+                    );
+                    let ways = ["from", "constant", "expression", "candidates"];
                     if ways.iter().filter(|way| flow.table.get(**way).is_some()).count() != 1 {
                         self.wrong(
                             value.span(),
-                            format!("{} needs one of `from`, `constant` and `expression`", flow.what),
+                            format!(
+                                "{} needs one of `from`, `constant`, `expression` and `candidates`",
+                                flow.what
+                            ),
                             "",
                         );
                         continue;
@@ -471,7 +574,13 @@ impl Reader {
                     let constant = constant.map(Source::Constant);
                     let expression = self.expression(&flow, "expression", root).map(Source::Expression);
                     let precedence = self.number(&flow, "precedence", 1..=1_000_000).map(|rank| rank as u32);
-                    (from.or(constant).or(expression), precedence)
+                    let mut expression = expression;
+                    if flow.table.get("candidates").is_some() {
+                        let (first, others) = self.candidates(&flow, root).unzip();
+                        (expression, candidates) = (first.map(Source::Expression), others);
+                    }
+                    let is_secret = self.truth(&flow, "secret").unwrap_or(false);
+                    (from.or(constant).or(expression), precedence, is_secret)
                 }
                 _ => {
                     let help =
@@ -481,34 +590,17 @@ impl Reader {
                 }
             };
             let (span, from_span) = (name.span(), value.span());
-            flows.extend(from.map(|from| WrittenFlow { to, span, from, from_span, precedence }));
+            flows.extend(from.map(|from| WrittenFlow {
+                to,
+                span,
+                from,
+                from_span,
+                precedence,
+                is_secret,
+                candidates,
+            }));
         }
         flows
-    }
-
-    fn safety(&mut self, root: &Part<'_>) -> Safety {
-        let mut safety = Safety {
-            import_least_share: 0.5,
-            synchronization_deletes: Threshold { count: 500, share: 0.1 },
-            export_deletes: Threshold { count: 500, share: 0.1 },
-        };
-        let Some(part) = self.part(root, "safety") else { return safety };
-        self.keys(&part, &["import", "synchronization", "export"]);
-        if let Some(import) = self.part(&part, "import") {
-            self.keys(&import, &["least_share"]);
-            safety.import_least_share =
-                self.share(&import, "least_share").unwrap_or(safety.import_least_share);
-        }
-        for (key, threshold) in
-            [("synchronization", &mut safety.synchronization_deletes), ("export", &mut safety.export_deletes)]
-        {
-            if let Some(part) = self.part(&part, key) {
-                self.keys(&part, &["deletes", "delete_share"]);
-                threshold.count = self.number(&part, "deletes", 0..=1 << 40).unwrap_or(threshold.count);
-                threshold.share = self.share(&part, "delete_share").unwrap_or(threshold.share);
-            }
-        }
-        safety
     }
 
     fn runs(&mut self, root: &Part<'_>, agents: &[AgentConfig]) -> Vec<RunProfile> {
@@ -605,6 +697,38 @@ impl Reader {
         self.wrong(span, what, format!("it has {}", all.join(", ")));
     }
 
+    /// The candidates for a unique value: the first one, and the others.
+    fn candidates(&mut self, part: &Part<'_>, root: &'static str) -> Option<(Expression, Candidates)> {
+        let texts = self.texts(part, "candidates");
+        let most = self.number(part, "most", 2..=1_000_000).unwrap_or(CANDIDATES_MOST);
+        let span = span_of(part, "candidates");
+        let mut all = Vec::new();
+        for text in &texts {
+            match Expression::parse_candidate(text, root) {
+                Ok(expression) => all.push(expression),
+                Err(why) => self.wrong(span.clone(), format!("{text:?} is not an expression: {why}"), ""),
+            }
+        }
+        if texts.is_empty() {
+            let what = format!("{} has no `candidates`", part.what);
+            self.wrong(
+                part.span.clone(),
+                what,
+                "write candidates = [\"EXPRESSION\", \"EXPRESSION + string(n)\"]",
+            );
+        }
+        let count = all.len();
+        if all.len() == texts.len() && all.iter().take(count.saturating_sub(1)).any(Expression::is_counted)
+            || count == 1 && all[0].is_counted()
+        {
+            let what = "only the last of several candidates may use the counter `n`";
+            self.wrong(span, what, "write the value without `n` first");
+            return None;
+        }
+        let mut all = all.into_iter();
+        Some((all.next()?, Candidates { others: all.collect(), most }))
+    }
+
     pub(super) fn expression(
         &mut self,
         part: &Part<'_>,
@@ -629,6 +753,8 @@ struct WrittenFlow {
     from: Source,
     from_span: Range<usize>,
     precedence: Option<u32>,
+    is_secret: bool,
+    candidates: Option<Candidates>,
 }
 
 pub(super) fn place(kind: &MetaverseType, name: &str) -> Option<usize> {
@@ -636,156 +762,4 @@ pub(super) fn place(kind: &MetaverseType, name: &str) -> Option<usize> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    pub(crate) const EXAMPLE: &str = r#"
-[store]
-sqlite = "metadirectory.db"
-
-[metaverse.person]
-attributes = { employeeId = "text", displayName = "text", mail = "text[]", active = "boolean" }
-deleted_with = "hr"
-
-[agents.hr]
-type = "delimited"
-path = "people.csv"
-anchor = "employee_number"
-
-[agents.phones]
-type = "delimited"
-path = "phones.csv"
-delimiter = ";"
-anchor = ["number"]
-
-[[inbound]]
-agent = "hr"
-to = "person"
-filter = "cs.kind == 'test'"
-join = [{ cs = "employee_number", mv = "employeeId" }]
-project = true
-[inbound.flow]
-employeeId = "employee_number"
-displayName = { expression = "cs.given + ' ' + cs.sn" }
-active = { constant = "true" }
-
-[[outbound]]
-agent = "phones"
-from = "person"
-when = "mv.active"
-dn = "mv.employeeId"
-deprovision = "delete"
-flow = { name = "displayName" }
-
-[safety]
-export = { deletes = 10, delete_share = "5%" }
-
-[runs]
-full = ["hr full-import", "hr full-synchronization", "phones export"]
-
-[audit]
-keep = "365d"
-"#;
-
-    #[test]
-    fn a_whole_file_is_read() {
-        let config = Config::parse(EXAMPLE).unwrap();
-        assert_eq!(config.agents.len(), 2);
-        assert_eq!(config.types[0].deleted_with, [0]);
-        assert!(config.types[0].attributes[3].several);
-        assert_eq!(config.inbound[0].flows.len(), 3);
-        assert_eq!(config.runs[0].steps[2], Step { agent: 1, kind: StepKind::Export });
-        assert_eq!(config.audit_keep_s, Some(365 * 24 * 60 * 60));
-        assert_eq!(config.safety.export_deletes, Threshold { count: 10, share: 0.05 });
-        assert_eq!(config.safety.export_deletes.most(100), 5);
-    }
-
-    #[test]
-    fn everything_wrong_is_reported_at_once_with_its_place() {
-        let cases = [
-            ("sqlite = \"metadirectory.db\"", "sqlite = 3\ncommit_objects = 0"),
-            ("mail = \"text[]\"", "mail = \"string\""),
-            ("anchor = [\"number\"]", "anchors = [\"number\"]"),
-            ("cs.given + ' ' +", "cs.given + ' ' + +* "),
-            ("mv.active\"", "mv.activ\""),
-            ("hr full-import", "hrs full-imports"),
-        ];
-        let mut text = EXAMPLE.to_string();
-        for (from, to) in cases {
-            assert!(text.contains(from), "{from}");
-            text = text.replacen(from, to, 1);
-        }
-        let mistakes = Config::parse(&text).unwrap_err();
-        let reported: Vec<String> = mistakes
-            .iter()
-            .map(|mistake| {
-                let line = text[..mistake.span.start].matches('\n').count() + 1;
-                format!("{line}: {}", mistake.what.split(':').next().unwrap_or_default())
-            })
-            .collect();
-        assert_eq!(
-            reported,
-            [
-                "3: `sqlite` is not a text",
-                "4: `commit_objects` is a number from 1 to 10000",
-                "7: there is no type \"string\"",
-                "15: [agents.phones] has no `anchor`",
-                "19: unknown key `anchors` in [agents.phones]",
-                "29: `expression` is not an expression",
-                "35: `person` has no attribute `activ`",
-                "47: there is no agent \"hrs\"",
-                "47: there is no step \"full-imports\"",
-            ]
-        );
-    }
-
-    #[test]
-    fn a_constant_is_a_text_or_a_list_of_them() {
-        let flow = "flow = { name = \"displayName\" }";
-        let classes = "flow = { name = \"displayName\", objectClass = { constant = [\"top\", \"person\"] } }";
-        let config = Config::parse(&EXAMPLE.replace(flow, classes)).unwrap();
-        let Source::Constant(values) = &config.outbound[0].flows[1].from else { panic!("{config:?}") };
-        assert_eq!(values, &["top", "person"]);
-        for (from, to, what) in [
-            (flow, "flow = { name = { constant = [\"top\", 3] } }", "`constant` is not a text"),
-            ("{ constant = \"true\" }", "{ constant = [\"true\", \"false\"] }", "`active` takes one value"),
-        ] {
-            let mistakes = Config::parse(&EXAMPLE.replace(from, to)).unwrap_err();
-            assert!(mistakes.len() == 1 && mistakes[0].what.starts_with(what), "{mistakes:?}");
-        }
-    }
-
-    #[test]
-    fn a_store_is_in_one_database_and_says_nothing_to_the_other() {
-        let with = |store: &str| EXAMPLE.replace("sqlite = \"metadirectory.db\"", store);
-        let postgres = "postgres = \"host=/run/postgresql user=me dbname=identity\"";
-        let read = Config::parse(&with(&format!(
-            "{postgres}\npassfile = \"p\"\ntimeout_s = 7\ndurability = \"off\""
-        )))
-        .unwrap();
-        let Database::Postgres { server, durability } = &read.store.database else {
-            panic!("{:?}", read.store)
-        };
-        assert_eq!((server.schema.as_str(), *durability), ("metadirectory", Durability::Off));
-        assert_eq!(server.timeout, Duration::from_secs(7));
-        assert_eq!(server.passfile.as_deref(), Some(std::path::Path::new("p")));
-        for (store, line, what) in [
-            ("", 2, "[store] has neither `sqlite` nor `postgres`".to_string()),
-            (&*format!("sqlite = \"x\"\n{postgres}"), 4, "a store is in one of them".into()),
-            ("postgres = 3", 3, "`postgres` is not a text".into()),
-            ("postgres = \"host=db password=geheim\"", 3, "`postgres` holds a password".into()),
-            (&*format!("{postgres}\nschema = \"a b\""), 4, "`schema` of [store] is not \"a b\"".into()),
-            (&*format!("{postgres}\nschema = \"pg_x\""), 4, "`schema` of [store] is not \"pg_x\"".into()),
-            (&*format!("{postgres}\ncache_bytes = 2000000"), 4, "`cache_bytes` has no effect".into()),
-            ("sqlite = \"x\"\nschema = \"x\"", 4, "`schema` has no effect on a store in SQLite".into()),
-            ("sqlite = \"x\"\npassfile = \"x\"", 4, "`passfile` has no effect on a store in SQLite".into()),
-        ] {
-            let text = with(store);
-            let mistakes = Config::parse(&text).unwrap_err();
-            let [mistake] = mistakes.as_slice() else { panic!("{store}: {mistakes:?}") };
-            assert_eq!(text[..mistake.span.start].matches('\n').count() + 1, line, "{store}");
-            assert!(mistake.what.contains(&what), "{store}: {}", mistake.what);
-            assert!(!format!("{mistake:?}").contains("geheim"));
-        }
-    }
-}
+mod tests;

@@ -43,6 +43,8 @@ impl Reader {
         };
         let joined = rules.joins.iter().filter_map(|join| join.when.as_ref());
         let flowing = rules.flows.iter().filter_map(|flow| of_source(&flow.from));
+        let candidates = rules.flows.iter().filter_map(|flow| flow.candidates.as_ref());
+        let flowing = flowing.chain(candidates.flat_map(|candidates| &candidates.others));
         let parts = rules.joins.iter().flat_map(|join| &join.cs).filter_map(JoinPart::expression);
         let joined = joined.chain(parts);
         let all =
@@ -100,7 +102,8 @@ impl Reader {
             from.attributes.iter().any(|known| known.name == name && known.kind == Type::Reference)
         };
         let flowing = rules.flows.iter().chain(&rules.initial).filter_map(|flow| of_source(&flow.from));
-        let all = rules.when.iter().chain([&rules.dn]).chain(flowing);
+        let candidates = rules.dn_candidates.iter().flat_map(|candidates| &candidates.others);
+        let all = rules.when.iter().chain([&rules.dn]).chain(candidates).chain(flowing);
         self.not_read(part, all, is_reference);
         for flow in &rules.flows {
             let of_type = matches!(&flow.from, Source::Direct(name) if is_reference(name));
@@ -193,7 +196,8 @@ fn of_source(source: &Source) -> Option<&Expression> {
 fn shown(source: &Source) -> String {
     match source {
         Source::Direct(name) => format!("`{name}`"),
-        Source::Constant(text) => format!("{text:?}"),
+        // It may be a secret.
+        Source::Constant(_) => "the constant".into(),
         Source::Expression(expression) => format!("`{}`", expression.source()),
     }
 }

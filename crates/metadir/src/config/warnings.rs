@@ -4,7 +4,21 @@ use super::{Config, Mistake, Outbound, Projection};
 
 /// The warnings of a valid configuration.
 pub(super) fn of(config: &Config) -> Vec<Mistake> {
-    (0..config.types.len()).filter_map(|kind| endless(config, kind)).collect()
+    let types = 0..config.types.len();
+    types.filter_map(|kind| endless(config, kind).or_else(|| without_objects(config, kind))).collect()
+}
+
+/// Warns about a type that no agent projects: it never has an object.
+fn without_objects(config: &Config, at: usize) -> Option<Mistake> {
+    let kind = &config.types[at];
+    let mut inbound = config.inbound.iter().filter(|rules| rules.to == at).peekable();
+    inbound.peek()?;
+    let is_empty = inbound.all(|rules| matches!(rules.project, Projection::No));
+    is_empty.then(|| Mistake {
+        span: kind.span.clone(),
+        what: format!("no [[inbound]] projects a `{}`: there will never be one", kind.name),
+        help: "write project = true in the [[inbound]] of its source".into(),
+    })
 }
 
 /// Warns about a type without `deleted_with` whose objects are never deleted: a provisioned connector

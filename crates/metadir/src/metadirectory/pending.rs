@@ -125,8 +125,9 @@ impl Metadirectory {
             for pending in export.attributes.iter().filter(|pending| pending.phase == Phase::Unapplied) {
                 let name = self.names.name(pending.attribute);
                 let has = object.image().and_then(|image| image.get(pending.attribute));
-                let has = has.map(|values| values.iter().map(|value| shown_of(name, value)).collect());
-                let will = pending.values.iter().map(|value| shown_of(name, value)).collect();
+                let has = has
+                    .map(|values| values.iter().map(|value| shown_of(&self.secrets, name, value)).collect());
+                let will = pending.values.iter().map(|value| shown_of(&self.secrets, name, value)).collect();
                 attributes.push((name.to_string(), has.unwrap_or_default(), will));
             }
             if let Some(rename) = export.rename.as_ref().filter(|rename| rename.phase == Phase::Unapplied) {

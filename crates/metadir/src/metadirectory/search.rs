@@ -7,7 +7,7 @@ use crate::hologram::{Attribute, Hologram};
 use crate::object::{CsId, CsObject, MvId, MvObject};
 use crate::rules::{FlowSource, TypeRules};
 use crate::schema::Type;
-use crate::secret::{is_secret, readable};
+use crate::secret::readable;
 use crate::store::{Key, LookupKey, Population, SEARCH_BYTES, StoreError, fold, value_key};
 use crate::synchronize::{called, is_indexed};
 
@@ -207,7 +207,7 @@ impl Metadirectory {
             let known = self.names.all().filter(|(known, _)| known.eq_ignore_ascii_case(name));
             let known: Vec<Attribute> = known.map(|(_, attribute)| attribute).collect();
             let refused = |why: String| Err(SearchError::Refused(why));
-            if is_secret(name, false) {
+            if self.secrets.hides(name) {
                 return refused(format!("the values of `{name}` are secret: they are not searched"));
             }
             let is_reference = |attribute: &Attribute| {

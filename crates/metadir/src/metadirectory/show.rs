@@ -3,7 +3,7 @@
 use super::Metadirectory;
 use crate::hologram::{Attribute, Hologram};
 use crate::object::{Change, CsId, CsObject, MvId, PendingImport, Phase, ReferenceChange, State};
-use crate::secret::{HIDDEN, Secrets, is_secret, readable, shown};
+use crate::secret::{SecretValues, readable, shown};
 use crate::store::StoreError;
 use crate::synchronize::called;
 
@@ -151,19 +151,19 @@ impl Metadirectory {
     }
 
     /// The secret values in images, which may occur elsewhere.
-    fn secrets_of<'a>(&self, images: impl IntoIterator<Item = Option<&'a Hologram>>) -> Secrets {
-        let mut secrets = Secrets::default();
+    fn secrets_of<'a>(&self, images: impl IntoIterator<Item = Option<&'a Hologram>>) -> SecretValues {
+        let mut secrets = SecretValues::default();
         for (attribute, values) in images.into_iter().flatten().flat_map(Hologram::iter) {
-            if is_secret(self.names.name(attribute), false) {
+            if self.secrets.hides(self.names.name(attribute)) {
                 values.iter().for_each(|value| secrets.add(value));
             }
         }
         secrets
     }
 
-    fn shown_values(&self, attribute: Attribute, values: &[Vec<u8>], secrets: &Secrets) -> Vec<String> {
+    fn shown_values(&self, attribute: Attribute, values: &[Vec<u8>], secrets: &SecretValues) -> Vec<String> {
         let name = self.names.name(attribute);
-        values.iter().map(|value| secrets.without(&shown(name, false, value))).collect()
+        values.iter().map(|value| secrets.without(&shown(self.secrets.hides(name), value))).collect()
     }
 
     /// The attributes of an image, sorted by name. References are those that the object has.
@@ -171,7 +171,7 @@ impl Metadirectory {
         &self,
         image: &Hologram,
         but: &[Attribute],
-        secrets: &Secrets,
+        secrets: &SecretValues,
     ) -> Vec<(String, Vec<String>)> {
         let shown = image.iter().filter(|(attribute, _)| !but.contains(attribute));
         let mut all: Vec<(String, Vec<String>)> = shown
@@ -184,7 +184,7 @@ impl Metadirectory {
         all
     }
 
-    fn shown_cs(&mut self, object: &CsObject, secrets: &Secrets) -> Result<ShownCs, StoreError> {
+    fn shown_cs(&mut self, object: &CsObject, secrets: &SecretValues) -> Result<ShownCs, StoreError> {
         let references = self.store.references(&[object.id])?;
         let failure = self.store.failure(object.id)?.map(|why| secrets.without(&why));
         let delete_at_unix_s = match object.state {
@@ -240,7 +240,7 @@ impl Metadirectory {
             let changed = references.iter().filter_map(|reference| {
                 let (change, _) = reference.export?;
                 let name = self.names.name(reference.attribute);
-                let value = if is_secret(name, false) { HIDDEN.into() } else { readable(&reference.value) };
+                let value = shown(self.secrets.hides(name), &reference.value);
                 Some((name.to_string(), value, change == ReferenceChange::There))
             });
             ShownExport {

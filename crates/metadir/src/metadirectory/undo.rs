@@ -248,10 +248,13 @@ impl Metadirectory {
         }
         store.commit()?;
         let mut done = Exported::default();
-        let (names, batch, restored) =
-            (&self.names, self.batch_objects, Selection::Restored(&inverse.restored));
-        let ended =
-            export(store, space, names, agent.as_mut(), batch, deletes, &restored, &mut done, progress);
+        let (rules, names, agent, interrupt) = (&self.rules, &self.names, agent.as_mut(), &self.interrupt);
+        let (is_preview, batch) = (self.unsent.is_some(), self.batch_objects);
+        let restored = Selection::Restored(&inverse.restored);
+        let ended = export(
+            store, rules, space, names, agent, is_preview, interrupt, batch, deletes, &restored, &mut done,
+            progress,
+        );
         done.statistics.count_many("undo-conflict", conflicts.len() as u64);
         self.reached = done.statistics.clone();
         ended?;

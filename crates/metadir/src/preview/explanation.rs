@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use crate::agent::Names;
+use crate::config::Secrets;
 use crate::hologram::Attribute;
 use crate::object::{AgentId, CsObject, MvId, State};
 use crate::rules::{DeprovisionRule, Flow, FlowSource, Formula, ProjectionRule, Rules};
 use crate::schema::Type;
-use crate::secret::{HIDDEN, Secrets, is_secret, readable, shown};
+use crate::secret::{HIDDEN, SecretValues, readable, shown};
 use crate::synchronize::{ConnectedBy, Effect, FlowInOutcome, FlowOutOutcome, TraceEvent, called};
 
 /// What a synchronization does with an object, and why.
@@ -26,6 +27,7 @@ pub struct Explanation {
 pub(crate) struct Explained<'a> {
     pub(crate) rules: &'a Rules,
     pub(crate) names: &'a Names,
+    pub(crate) secrets: &'a Secrets,
     /// The metaverse objects that references lead to, by the names of their objects.
     pub(crate) targets: BTreeMap<MvId, String>,
 }
@@ -33,7 +35,7 @@ pub(crate) struct Explained<'a> {
 /// Lines with indentation.
 struct Lines {
     text: String,
-    secrets: Secrets,
+    secrets: SecretValues,
 }
 
 impl Lines {
@@ -49,7 +51,7 @@ fn list(values: &[String]) -> String {
 impl Explained<'_> {
     /// The explanation of an object, in its state before its synchronization.
     pub(crate) fn explain(&self, object: &CsObject, events: Vec<TraceEvent>) -> Explanation {
-        let mut lines = Lines { text: String::new(), secrets: self.secrets(object, &events) };
+        let mut lines = Lines { text: String::new(), secrets: self.secret_values(object, &events) };
         let agent = self.rules.agent(object.agent);
         let name = lines.secrets.without(&called(agent, object));
         lines.add(0, format!("{} {name}: {}", self.agent(object.agent), state_of(object)));
@@ -72,9 +74,9 @@ impl Explained<'_> {
     }
 
     /// The secret values of an object and its trace.
-    fn secrets(&self, object: &CsObject, events: &[TraceEvent]) -> Secrets {
-        let mut secrets = Secrets::default();
-        let is_secret = |attribute| is_secret(self.names.name(attribute), false);
+    fn secret_values(&self, object: &CsObject, events: &[TraceEvent]) -> SecretValues {
+        let mut secrets = SecretValues::default();
+        let is_secret = |attribute| self.secrets.hides(self.names.name(attribute));
         let images = [object.image(), object.synchronized.as_ref()];
         for (attribute, values) in images.into_iter().flatten().flat_map(|image| image.iter()) {
             if is_secret(attribute) {
@@ -107,14 +109,16 @@ impl Explained<'_> {
     /// Values of an attribute in readable form.
     fn values(&self, lines: &Lines, attribute: Attribute, values: &[Vec<u8>]) -> String {
         let name = self.names.name(attribute);
-        let all: Vec<String> =
-            values.iter().map(|value| lines.secrets.without(&shown(name, false, value))).collect();
+        let all: Vec<String> = values
+            .iter()
+            .map(|value| lines.secrets.without(&shown(self.secrets.hides(name), value)))
+            .collect();
         list(&all)
     }
 
     /// The source of a flow.
     fn source(&self, lines: &Lines, flow: &Flow) -> String {
-        let is_hidden = is_secret(self.names.name(flow.to), false);
+        let is_hidden = self.secrets.hides(self.names.name(flow.to));
         match &flow.from {
             FlowSource::Direct(attribute) => self.names.name(*attribute).to_string(),
             FlowSource::Constant(_) if is_hidden => format!("constant {HIDDEN}"),
@@ -196,7 +200,7 @@ impl Explained<'_> {
 
     /// The error of a flow. That of a secret attribute may contain a part of the value.
     fn error(&self, lines: &Lines, attribute: Attribute, why: &str) -> String {
-        match is_secret(self.names.name(attribute), false) {
+        match self.secrets.hides(self.names.name(attribute)) {
             true => HIDDEN.into(),
             false => lines.secrets.without(why),
         }
@@ -303,6 +307,7 @@ impl Explained<'_> {
             TraceEvent::OutboundCondition { .. }
             | TraceEvent::Named { .. }
             | TraceEvent::FlowOut { .. }
+            | TraceEvent::WriteOnly { .. }
             | TraceEvent::ReferencesOut { .. }
             | TraceEvent::Deprovisioned { .. } => self.outbound(lines, event),
         }
@@ -328,7 +333,7 @@ impl Explained<'_> {
                     .iter()
                     .zip(values)
                     .map(|(part, value)| match part {
-                        FlowSource::Direct(of) => shown(self.names.name(*of), false, value),
+                        FlowSource::Direct(of) => shown(self.secrets.hides(self.names.name(*of)), value),
                         _ => readable(value),
                     })
                     .collect();
@@ -370,6 +375,9 @@ impl Explained<'_> {
                 let line = format!("{NAME}: {name} ({})", rules.dn.source());
                 let line = lines.secrets.without(&line);
                 lines.add(2, line);
+            }
+            TraceEvent::WriteOnly { attribute, .. } => {
+                lines.add(2, format!("{}: {HIDDEN} (write only)", self.names.name(*attribute)));
             }
             TraceEvent::FlowOut { attribute, outbound, flow, once, values, outcome, .. } => {
                 let Some(rules) = rules(*outbound) else { return };

@@ -11,7 +11,7 @@ pub(crate) use explanation::Explained;
 pub use explanation::Explanation;
 
 use crate::agent::{Agent, AgentError, Capabilities, ExportedObject, Import, Refused};
-use crate::config::{Config, JoinPart};
+use crate::config::{Config, HIDDEN, JoinPart, Secrets};
 use crate::hologram::{Attribute, Hologram};
 use crate::index_key::IndexKey;
 use crate::object::{
@@ -81,12 +81,15 @@ pub(crate) struct Preview {
     attributes: HashMap<u32, String>,
     /// The metaverse types, each with the attribute that identifies its objects for users.
     types: HashMap<u32, (String, Option<Attribute>)>,
+    secrets: Secrets,
 }
 
 /// Data about an agent.
 struct Known {
     name: String,
     anchor: Vec<Attribute>,
+    /// Attributes that are sent and never read.
+    write_only: Vec<String>,
     /// Reference attributes, whose values are not in images and are reported separately.
     references: Vec<Attribute>,
 }
@@ -110,7 +113,8 @@ impl Preview {
                 names.iter().map(|name| inner.name(NameKind::Attribute, name).map(Attribute)).collect()
             };
             let (anchor, references) = (attributes(&agent.anchor)?, attributes(&agent.references)?);
-            agents.insert(id, Known { name: agent.name.clone(), anchor, references });
+            let (name, write_only) = (agent.name.clone(), agent.write_only.clone());
+            agents.insert(id, Known { name, anchor, write_only, references });
         }
         let mut types = HashMap::new();
         for (at, kind) in config.types.iter().enumerate() {
@@ -123,7 +127,8 @@ impl Preview {
             let key = key.map(|name| inner.name(NameKind::Attribute, name)).transpose()?;
             types.insert(inner.name(NameKind::Type, &kind.name)?, (kind.name.clone(), key.map(Attribute)));
         }
-        Ok(Preview { inner, sink, agents, attributes: HashMap::new(), types })
+        let secrets = config.secrets.clone();
+        Ok(Preview { inner, sink, agents, attributes: HashMap::new(), types, secrets })
     }
 
     fn attribute(&mut self, attribute: Attribute) -> Result<String, StoreError> {
@@ -172,7 +177,9 @@ impl Preview {
                 let name = self.attribute(attribute)?;
                 let all = |values: Option<crate::hologram::Values<'_>>| {
                     values
-                        .map(|values| values.iter().map(|value| shown_of(&name, value)).collect())
+                        .map(|values| {
+                            values.iter().map(|value| shown_of(&self.secrets, &name, value)).collect()
+                        })
                         .unwrap_or_default()
                 };
                 let (before, after) = (all(before), all(after));
@@ -240,9 +247,14 @@ impl Preview {
             let image = new.image().or(new.synchronized.as_ref());
             let has = image.and_then(|image| image.get(pending.attribute));
             let has = has
-                .map(|values| values.iter().map(|value| shown_of(&name, value)).collect())
+                .map(|values| values.iter().map(|value| shown_of(&self.secrets, &name, value)).collect())
                 .unwrap_or_default();
-            let will = pending.values.iter().map(|value| shown_of(&name, value)).collect();
+            let will: Vec<String> =
+                pending.values.iter().map(|value| shown_of(&self.secrets, &name, value)).collect();
+            let will = match (self.agents.get(&new.agent), will.is_empty()) {
+                (Some(known), true) if known.write_only.contains(&name) => vec![HIDDEN.into()],
+                _ => will,
+            };
             attributes.push((name, has, will));
         }
         let rename = export.rename.as_ref().filter(|rename| rename.phase == Phase::Unapplied);
@@ -425,9 +437,9 @@ pub fn shown(value: &[u8]) -> String {
     readable(value)
 }
 
-/// A value of an attribute in readable form, hidden if it is secret.
-pub(crate) fn shown_of(name: &str, value: &[u8]) -> String {
-    crate::secret::shown(name, false, value)
+/// The same for a value of an attribute, hidden if it is secret.
+pub(crate) fn shown_of(secrets: &Secrets, name: &str, value: &[u8]) -> String {
+    crate::secret::shown(secrets.hides(name), value)
 }
 
 impl Store for Preview {

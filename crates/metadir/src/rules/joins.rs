@@ -2,11 +2,12 @@
 
 use super::{FlowSource, Formula, Rules, TypeRules};
 use crate::agent::Names;
+use crate::config::Secrets;
 use crate::expression::Failed;
 use crate::hologram::{Attribute, Hologram};
 use crate::index_key::IndexKey;
 use crate::object::AgentId;
-use crate::secret::{HIDDEN, is_secret};
+use crate::secret::HIDDEN;
 use crate::store::{Key, SearchKey, search_value, value_key};
 
 /// Values that identify metaverse objects.
@@ -118,9 +119,9 @@ impl JoinRule {
     }
 
     /// The values of an object, for messages. Secret values are hidden.
-    pub(crate) fn shown_values(&self, names: &Names, values: &[Vec<u8>]) -> String {
+    pub(crate) fn shown_values(&self, names: &Names, secrets: &Secrets, values: &[Vec<u8>]) -> String {
         let shown = self.cs.iter().zip(values).map(|(part, value)| match part {
-            FlowSource::Direct(of) if is_secret(names.name(*of), false) => HIDDEN.into(),
+            FlowSource::Direct(of) if secrets.hides(names.name(*of)) => HIDDEN.into(),
             _ => format!("{:?}", String::from_utf8_lossy(value)),
         });
         shown.collect::<Vec<String>>().join(" and ")

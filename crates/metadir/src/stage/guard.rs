@@ -1,8 +1,12 @@
-//! Stops a full import that finds too few of the known objects, before anything follows from it.
+//! Stops a full import that finds too few of the known objects, and a synchronization of too many changes, before
+//! anything follows from it.
 
 use super::{Staged, StepError};
+use crate::agent::Names;
+use crate::config::Safety;
+use crate::hologram::Attribute;
 use crate::object::{CsId, CsObject, PendingImport, State};
-use crate::rules::AgentRules;
+use crate::rules::{AgentRules, Flow, Rules};
 use crate::store::{Population, Store, StoreError, Write};
 
 /// The state before a full import.
@@ -90,6 +94,87 @@ pub(crate) fn end(
             Err(StepError::Threshold(problem))
         }
     }
+}
+
+/// Checks the staged changes of an agent before a synchronization applies them: how many objects change, and in how
+/// many an attribute that rules read changes or loses its value. A source with an empty column clears nobody.
+///
+/// # Errors
+/// When the store fails, or there are more changes than `[safety]` allows.
+pub(crate) fn updates(
+    store: &mut dyn Store,
+    rules: &Rules,
+    names: &Names,
+    space: &AgentRules,
+    safety: &Safety,
+    batch_objects: usize,
+) -> Result<(), StepError> {
+    let known = store.count_imported(space.id)?;
+    let (most, lost_most) = (safety.synchronization_updates.most(known), safety.lost_most(known));
+    let mut read: Vec<Attribute> =
+        space.inbound.iter().flat_map(|at| &rules.inbound[*at].flows).flat_map(Flow::reads).collect();
+    read.sort_unstable();
+    read.dedup();
+    let limit = |attribute: Attribute| safety.attribute_updates.get(names.name(attribute)).copied();
+    // Mostly there are fewer changes than any limit, or only new objects.
+    let pending = store.gauges(space.id)?.pending_imports[1];
+    let least = read.iter().filter_map(|attribute| limit(*attribute)).chain([most, lost_most]).min();
+    if least.is_some_and(|least| pending <= least) {
+        return Ok(());
+    }
+    let (mut changed, mut lost) = (vec![0_u64; read.len()], vec![0_u64; read.len()]);
+    let (mut count, mut after) = (0_u64, CsId(0));
+    loop {
+        let objects = store.cs_after(space.id, after, batch_objects, Population::Pending)?;
+        let Some(last) = objects.last() else { break };
+        after = last.id;
+        for object in objects.iter().filter(|object| object.state.is_connected()) {
+            let (Some(before), Some(now)) = (&object.synchronized, object.image()) else { continue };
+            if object.pending_import.is_none() {
+                continue;
+            }
+            count += 1;
+            for (at, attribute) in read.iter().enumerate() {
+                let (before, now) = (before.get(*attribute), now.get(*attribute));
+                changed[at] += u64::from(before != now);
+                lost[at] += u64::from(before.is_some() && now.is_none());
+            }
+        }
+    }
+    let help = |count: u64| {
+        format!(
+            "If the source is right, `plimsoll metadir preview` with --allow-updates {count} lists the changes, and `run` \
+             with it carries them out once; otherwise correct the source and import it again"
+        )
+    };
+    let name = &space.name;
+    for (at, attribute) in read.iter().enumerate() {
+        let called = names.name(*attribute);
+        if lost[at] > lost_most {
+            return Err(StepError::Updates(format!(
+                "`{called}` would lose its value in {} of {known} objects of {name}, more than the {lost_most} that \
+                 safety.synchronization allows (`lost`). {}",
+                lost[at],
+                help(lost[at])
+            )));
+        }
+        if let Some(most) = limit(*attribute).filter(|most| changed[at] > *most) {
+            return Err(StepError::Updates(format!(
+                "`{called}` would change in {} of {known} objects of {name}, more than the {most} that \
+                 safety.synchronization allows (`attributes`). {}",
+                changed[at],
+                help(changed[at])
+            )));
+        }
+    }
+    if count > most {
+        return Err(StepError::Updates(format!(
+            "{count} of {known} objects of {name} would change, more than the {most} that safety.synchronization allows \
+             (`updates`). {}",
+            help(count)
+        )));
+    }
+    Ok(())
 }
 
 /// The objects that only imports since a number brought.

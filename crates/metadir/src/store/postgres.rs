@@ -9,6 +9,7 @@
 mod copy;
 mod read;
 mod round;
+mod rows;
 mod server;
 mod sql;
 #[cfg(test)]
@@ -23,13 +24,14 @@ use tokio_postgres::{Row, Statement};
 
 use self::copy::Fields;
 use self::round::{FailedRow, Round, without_nul};
+use self::rows::{cs_row, mv_row, pages};
 pub use self::server::Server;
 pub(crate) use self::server::{chain, cut, help_of};
 use self::sql::*;
 use self::trail::{CHANGE_LOG, FAIL};
 use super::row::{
-    CsRow, connectors_from, counters_of, counters_text, export_from, found, hash_of, head, image_from,
-    key_of, mv_object, not_beyond, reference, seconds,
+    connectors_from, counters_of, counters_text, found, hash_of, head, image_from, key_of, not_beyond,
+    reference, seconds,
 };
 use super::standing::{PAGES_AT_ONCE, Pages, page_of, pages_for};
 use super::{
@@ -465,29 +467,6 @@ fn search_columns<'a>(keys: &[(&'a SearchKey, MvId)]) -> (Vec<i32>, Vec<&'a [u8]
     let attributes = keys.iter().map(|((attribute, _), _)| attribute.0 as i32).collect();
     let values = keys.iter().map(|((_, value), _)| value.as_slice()).collect();
     (attributes, values, keys.iter().map(|(_, mv)| mv.0).collect())
-}
-
-fn pages(rows: &[Row]) -> Result<Vec<(i64, Vec<u8>)>, StoreError> {
-    rows.iter().map(|row| Ok((row.try_get(0)?, row.try_get(1)?))).collect()
-}
-
-fn cs_row(row: &Row) -> Result<CsRow, StoreError> {
-    let id: i64 = row.try_get(0)?;
-    let dn = String::from_utf8(row.try_get(2)?)
-        .map_err(|_| StoreError::Damaged { id, damage: crate::hologram::Damaged(0) })?;
-    Ok(CsRow {
-        id,
-        anchor: key_of(id, row.try_get(1)?)?,
-        dn,
-        name: key_of(id, row.try_get(3)?)?,
-        image: row.try_get::<_, Option<&[u8]>>(4)?.map(|bytes| image_from(id, bytes)).transpose()?,
-        export: row.try_get::<_, Option<&[u8]>>(5)?.map(|bytes| export_from(id, bytes)).transpose()?,
-    })
-}
-
-fn mv_row(row: &Row) -> Result<MvObject, StoreError> {
-    let kind: i32 = row.try_get(1)?;
-    mv_object(row.try_get(0)?, kind as u32, row.try_get(2)?, row.try_get(3)?, row.try_get(4)?)
 }
 
 /// The index in the request that a row belongs to, from 1 in the result.

@@ -11,10 +11,11 @@ use super::exchange::{Known, Loaded, Lookup, Outgoing, Worked, Written};
 use super::work::Work;
 use super::{Settings, Synchronized, batch};
 use crate::agent::Names;
+use crate::index_key::IndexKey;
 use crate::object::{AgentId, CsId, CsObject, MvId, MvObject};
 use crate::rules::Rules;
 use crate::stage::StepError;
-use crate::store::{Key, Population, Store, StoreError};
+use crate::store::{Key, LookupKey, Population, ReferenceTarget, Store, StoreError};
 
 type Question<'scope> = Box<dyn FnOnce(&mut dyn Store) + Send + 'scope>;
 
@@ -53,6 +54,21 @@ impl<T> Answer<T> {
 impl Lookup for &Remote<'_> {
     fn mv_with(&mut self, key: Key) -> Result<Vec<MvId>, StoreError> {
         self.ask(move |store| Ok(store.mv_with(&[key])?.into_iter().flatten().collect())).wait()
+    }
+
+    fn mv_with_all(&mut self, keys: &[Key]) -> Result<Vec<Vec<MvId>>, StoreError> {
+        let keys = keys.to_vec();
+        self.ask(move |store| store.mv_with(&keys)).wait()
+    }
+
+    fn find(
+        &mut self,
+        agent: AgentId,
+        by: LookupKey,
+        keys: &[IndexKey],
+    ) -> Result<Vec<Option<ReferenceTarget>>, StoreError> {
+        let keys = keys.to_vec();
+        self.ask(move |store| store.find(agent, by, &keys)).wait()
     }
 
     fn mv(&mut self, ids: &[MvId]) -> Result<Vec<MvObject>, StoreError> {

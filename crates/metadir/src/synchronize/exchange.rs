@@ -9,11 +9,18 @@ use super::work::Claim;
 use crate::index_key::IndexKey;
 use crate::object::{AgentId, CsId, CsObject, MvId, MvObject};
 use crate::rules::Rules;
-use crate::store::{Key, LookupKey, Store, StoreError, Write};
+use crate::store::{Key, LookupKey, ReferenceTarget, Store, StoreError, Write, value_key};
 
 /// Look-ups that a batch may need during processing, in addition to its loaded data.
 pub(super) trait Lookup {
     fn mv_with(&mut self, key: Key) -> Result<Vec<MvId>, StoreError>;
+    fn mv_with_all(&mut self, keys: &[Key]) -> Result<Vec<Vec<MvId>>, StoreError>;
+    fn find(
+        &mut self,
+        agent: AgentId,
+        by: LookupKey,
+        keys: &[IndexKey],
+    ) -> Result<Vec<Option<ReferenceTarget>>, StoreError>;
     fn mv(&mut self, ids: &[MvId]) -> Result<Vec<MvObject>, StoreError>;
     fn cs(&mut self, ids: &[CsId]) -> Result<Vec<CsObject>, StoreError>;
 }
@@ -24,6 +31,19 @@ pub(super) struct LocalStore<'a>(pub(super) &'a mut dyn Store);
 impl Lookup for LocalStore<'_> {
     fn mv_with(&mut self, key: Key) -> Result<Vec<MvId>, StoreError> {
         Ok(self.0.mv_with(&[key])?.into_iter().flatten().collect())
+    }
+
+    fn mv_with_all(&mut self, keys: &[Key]) -> Result<Vec<Vec<MvId>>, StoreError> {
+        self.0.mv_with(keys)
+    }
+
+    fn find(
+        &mut self,
+        agent: AgentId,
+        by: LookupKey,
+        keys: &[IndexKey],
+    ) -> Result<Vec<Option<ReferenceTarget>>, StoreError> {
+        self.0.find(agent, by, keys)
     }
 
     fn mv(&mut self, ids: &[MvId]) -> Result<Vec<MvObject>, StoreError> {
@@ -58,7 +78,12 @@ impl Loaded {
             // A condition that fails here fails again when the object is processed.
             let inbound = object.image().and_then(|image| rules.inbound_for(object.agent, image).ok()?);
             let (Some(image), Some(inbound)) = (object.image(), inbound) else { continue };
-            keys.extend(rules.inbound[inbound].joins.iter().filter_map(|join| join.key(image).ok()?));
+            let inbound = &rules.inbound[inbound];
+            keys.extend(inbound.joins.iter().filter_map(|join| join.key(image).ok()?));
+            for candidates in inbound.flows.iter().filter_map(|flow| flow.candidates.as_ref()) {
+                let first = candidates.fixed(image).ok().and_then(|values| values.into_iter().next());
+                keys.extend(first.map(|value| (candidates.rule, value_key(value.as_bytes(), true))));
+            }
         }
         keys.sort_unstable();
         keys.dedup();

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use super::failed::Failed;
 use super::trace::{Offer, TraceEvent};
+use super::unique::Chosen;
 use super::work::{Mv, Undo, Work};
 use crate::hologram::{Builder, Hologram, Opened};
 use crate::object::{
@@ -42,7 +43,7 @@ impl Work<'_> {
                 [one] => return Ok(Some(*one)),
                 several => {
                     let values = join.values(image)?.unwrap_or_default();
-                    let values = join.shown_values(self.names, &values);
+                    let values = join.shown_values(self.names, &self.rules.secrets, &values);
                     let why = format!(
                         "the join by {} finds {} objects of the metaverse with {}: make the values unique, or \
                          add a condition (`when`) to join rule {}",
@@ -58,7 +59,7 @@ impl Work<'_> {
         Ok(None)
     }
 
-    fn found_by(&mut self, key: Key) -> Result<BTreeSet<MvId>, StoreError> {
+    pub(super) fn found_by(&mut self, key: Key) -> Result<BTreeSet<MvId>, StoreError> {
         if !self.found_by.contains_key(&key) {
             let found = self.lookup.mv_with(key)?.into_iter().collect();
             self.found_by.insert(key, found);
@@ -86,6 +87,7 @@ impl Work<'_> {
     /// Recomputes the attributes that an agent contributes to. Returns true if one changed.
     pub(super) fn flow_in(&mut self, id: MvId, kind: &TypeRules, agent: AgentId) -> Result<bool, Failed> {
         self.trace(|| TraceEvent::FlowsIn { mv: id, agent });
+        let chosen = self.chosen(id, kind)?;
         let Some(mv) = self.mvs.get(&id) else { return Ok(false) };
         let Some(old) = &mv.object else { return Ok(false) };
         let mut replaced = Vec::new();
@@ -153,6 +155,28 @@ impl Work<'_> {
                         cs: *connector,
                         at_unix_s: self.settings.now_unix_s,
                     };
+                    if flow.candidates.is_some() {
+                        let is_it = |(of, by, cs, _): &&Chosen| (of, by, cs) == (place, number, connector);
+                        let value = chosen.iter().find(is_it).and_then(|(.., value)| value.as_deref());
+                        let begin = builder.as_bytes().len();
+                        if let Some(value) = value.filter(|_| !is_given) {
+                            let is_same = old_image.first(attribute) == Some(value.as_bytes());
+                            builder.push(attribute, value.as_bytes());
+                            lineage.push(match line {
+                                Some(line) if is_same && line.cs == from.cs => line,
+                                _ => from,
+                            });
+                        }
+                        if let Some(trace) = self.trace.as_deref_mut() {
+                            let given = Ok(value.is_some());
+                            trace.push(Offer::of(rules, rank, from).event(&given, &builder, begin, is_given));
+                        }
+                        is_given |= value.is_some();
+                        if is_given && self.trace.is_none() {
+                            break;
+                        }
+                        continue;
+                    }
                     if is_given {
                         // Only for an explanation: what the flow would give.
                         let (mut builder, mut lineage) = (Builder::default(), LineageBuilder::default());

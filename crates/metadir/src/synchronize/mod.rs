@@ -22,6 +22,7 @@ mod manual;
 mod outbound;
 mod references;
 mod trace;
+mod unique;
 mod work;
 
 use self::exchange::{Known, Loaded, LocalStore};

@@ -7,7 +7,7 @@ use crate::agent::anchor_key;
 use crate::hologram::{Attribute, Hologram, Opened, Values};
 use crate::naming::Naming;
 use crate::object::{Change, CsId, CsObject, MvId, PendingAttributes, PendingExport, Phase, Rename, State};
-use crate::rules::{DeprovisionRule, Flow, FlowValues, OutboundRules};
+use crate::rules::{CandidateRule, DeprovisionRule, Flow, FlowValues, OutboundRules};
 use crate::store::{FailureKind, Write};
 
 /// A new name for a connector.
@@ -96,7 +96,10 @@ impl Work<'_> {
 
     fn provision_new(&mut self, mv: MvId, image: &Hologram, outbound: usize) -> Result<(), Failed> {
         let rules = &self.rules.outbound[outbound];
-        let dn = name_of(image, rules)?;
+        let dn = match &rules.names {
+            Some(candidates) => self.unique_name(None, mv, image, rules, candidates)?,
+            None => name_of(image, rules)?,
+        };
         self.trace(|| TraceEvent::Named { outbound, dn: dn.clone() });
         let Some(dn) = dn else {
             let why = "the name of an object is one value, and there is none";
@@ -110,6 +113,10 @@ impl Work<'_> {
         }
         self.trace_new_flows(outbound, &flowing);
         flowing.retain(|(_, values)| values.values() != Values::NONE);
+        for rule in &rules.write_only {
+            self.trace(|| TraceEvent::WriteOnly { attribute: rule.to, outbound });
+        }
+        flowing.extend(rules.write_only.iter().map(|rule| (rule.to, FlowValues::Copied(Values::NONE))));
         // A stable sort: permanent flows come before initial ones.
         flowing.sort_by_key(|(attribute, _)| *attribute);
         flowing.dedup_by_key(|(attribute, _)| *attribute);
@@ -242,6 +249,13 @@ impl Work<'_> {
             trace(if is_no_more { FlowOutOutcome::Withdrawn } else { FlowOutOutcome::Staged });
             export.attributes.set(attribute, (!is_no_more).then_some(values));
         }
+        for rule in rules.write_only.iter().filter(|rule| is_back && rule.on_return) {
+            let export = export.get_or_insert_with(|| PendingExport::new(Change::Update));
+            export.attributes.set(rule.to, Some(Values::NONE));
+            if let Some(trace) = self.trace.as_deref_mut() {
+                trace.push(TraceEvent::WriteOnly { attribute: rule.to, outbound });
+            }
+        }
         let rename = if rules.naming == Naming::Anchor { None } else { self.rename(id, image, outbound)? };
         let Some(object) = self.css.get(&id).and_then(|cs| cs.object.as_ref()) else { return Ok(()) };
         let is_renamed = rename.is_some();
@@ -273,6 +287,7 @@ impl Work<'_> {
         let Some(agent) = self.rules.agent(rules.agent) else { return };
         let is_ruled = |attribute: Attribute| {
             agent.written.binary_search(&attribute).is_ok()
+                || agent.is_write_only(attribute)
                 || matches!(&rules.deprovision, DeprovisionRule::Disable(values) if values.get(attribute).is_some())
         };
         let is_left = |phase, attribute| phase == Phase::Unapplied && !is_ruled(attribute);
@@ -286,9 +301,12 @@ impl Work<'_> {
     /// The new name of a connector, if the rules give another name than the current or pending one.
     fn rename(&mut self, id: CsId, image: &Hologram, outbound: usize) -> Result<Option<Renaming>, Failed> {
         let rules = &self.rules.outbound[outbound];
-        let wanted = name_of(image, rules)?;
-        self.trace(|| TraceEvent::Named { outbound, dn: wanted.clone() });
         // Without a value for the name, the connector keeps its name.
+        let wanted = match &rules.names {
+            Some(candidates) => self.rename_to(id, image, rules, candidates)?,
+            None => name_of(image, rules)?,
+        };
+        self.trace(|| TraceEvent::Named { outbound, dn: wanted.clone() });
         let Some(wanted) = wanted else { return Ok(None) };
         let Some(object) = self.css.get(&id).and_then(|cs| cs.object.as_ref()) else { return Ok(None) };
         let hash = rules.naming.hash(&wanted);
@@ -319,6 +337,26 @@ impl Work<'_> {
             _ if is_named => Ok(Some(Renaming { has: None, wanted: None })),
             _ => Ok(Some(Renaming { has: None, wanted: Some(renamed) })),
         }
+    }
+
+    /// The new name of a connector that has candidates; none if it keeps its name.
+    fn rename_to(
+        &mut self,
+        id: CsId,
+        image: &Hologram,
+        rules: &OutboundRules,
+        candidates: &CandidateRule,
+    ) -> Result<Option<String>, Failed> {
+        let Some(object) = self.css.get(&id).and_then(|cs| cs.object.clone()) else { return Ok(None) };
+        let Some(mv) = object.mv else { return Ok(None) };
+        if self.keeps_name(&object, image, rules, candidates)? {
+            return Ok(None);
+        }
+        let wanted = self.unique_name(Some(id), mv, image, rules, candidates)?;
+        if let Some(wanted) = &wanted {
+            self.reserve(&object, rules, candidates, wanted);
+        }
+        Ok(wanted)
     }
 
     /// Deprovisions a connector. It keeps its link while the metaverse object exists.
@@ -436,7 +474,10 @@ impl Work<'_> {
                 (Err(failed), _) | (_, Err(failed)) => failed.to_string(),
                 (_, Ok(None)) => format!("{shown} has no single value there"),
                 (_, Ok(Some(values))) => {
-                    format!("{shown} is {} there", join.shown_values(self.names, &values))
+                    format!(
+                        "{shown} is {} there",
+                        join.shown_values(self.names, &self.rules.secrets, &values)
+                    )
                 }
             };
             reasons.push(format!("rule {}: {reason}", at + 1));

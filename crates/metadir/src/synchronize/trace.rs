@@ -173,6 +173,13 @@ pub enum TraceEvent {
         /// What became of them.
         outcome: FlowOutOutcome,
     },
+    /// A value is to be sent that is never read.
+    WriteOnly {
+        /// The attribute of the connector space.
+        attribute: Attribute,
+        /// The rules.
+        outbound: usize,
+    },
     /// The references that an object is to have in an attribute.
     ReferencesOut {
         /// The rules.

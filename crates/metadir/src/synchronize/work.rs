@@ -125,6 +125,10 @@ pub(super) struct Work<'a> {
     pub(super) rekeyed: HashMap<Key, Vec<(MvId, bool)>>,
     /// Anchors and names that objects have from this batch on, and these objects.
     pub(super) claims: HashMap<(AgentId, Claim), CsId>,
+    /// Names that were looked up in a connector space, with the objects that have them in the store.
+    pub(super) named: HashMap<(AgentId, IndexKey), Option<CsId>>,
+    /// For a value that candidates begin with: the first counter that was not found taken.
+    pub(super) counters: HashMap<Key, u64>,
     /// What earlier attempts to process the batch found in the store.
     pub(super) known: &'a Known,
     /// Join keys for which the batch assumes that only the known objects have them.
@@ -187,6 +191,8 @@ impl<'a> Work<'a> {
             found_by: HashMap::new(),
             rekeyed: HashMap::new(),
             claims: HashMap::new(),
+            named: HashMap::new(),
+            counters: HashMap::new(),
             known,
             asked: HashSet::new(),
             candidates: HashMap::new(),

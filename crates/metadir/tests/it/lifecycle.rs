@@ -29,6 +29,7 @@ over_both_stores! {
     a_row_that_exists_already_is_not_taken_over,
     a_leaver_is_deleted_after_the_grace_period,
     a_preview_shows_what_a_run_does_with_a_returner,
+    an_empty_column_clears_nobody,
 }
 
 /// A staff file, and a list of accounts that follows it.
@@ -797,4 +798,65 @@ fn a_preview_shows_what_a_run_does_with_a_returner(place: Place) {
     let mut directory = company.open();
     assert_eq!(run(&mut directory, HR, StepKind::DeltaSynchronization), shown);
     assert_eq!(run(&mut directory, ACCOUNTS, StepKind::Export), [("export-update", 2)]);
+}
+
+/// A source that lost a column, or in which a value of everybody changed, is stopped before anything follows from it.
+fn an_empty_column_clears_nobody(place: Place) {
+    let company = Company::new(place);
+    let write = |mail: &dyn Fn(u32) -> String, born: &str| {
+        let line = |id: u32| format!("{id},Name{id},{},{born},active\n", mail(id));
+        let lines: String = (1..=40).map(line).collect();
+        company.write("hr.csv", &format!("id,name,mail,born,status\n{lines}"));
+    };
+    let mail = |id: u32| format!("{id}@plim.example");
+    write(&mail, "1990");
+    let mut directory = company.open();
+    import(&mut directory, StepKind::DeltaSynchronization);
+    export(&mut directory);
+    drop(directory);
+    let stopped = |text: &str, kind: StepKind| {
+        let mut directory = Metadirectory::open(Config::parse(text).unwrap()).unwrap();
+        run(&mut directory, HR, StepKind::FullImport);
+        let result =
+            directory.run_recorded("r", plimsoll_metadir::config::Step { agent: HR, kind }, &mut |_| true);
+        let error = result.unwrap_err().to_string();
+        assert_eq!(directory.history(1).unwrap()[0].outcome, "stopped-threshold");
+        error
+    };
+    write(&|_| String::new(), "1990");
+    for kind in [StepKind::DeltaSynchronization, StepKind::FullSynchronization] {
+        let error = stopped(&company.config, kind);
+        assert!(
+            error.starts_with(
+                "stopped before the first change: `mail` would lose its value in 40 of 40 objects of hr, more than the 10 \
+                 that safety.synchronization allows (`lost`)"
+            ) && error.contains("--allow-updates 40"),
+            "{error}"
+        );
+    }
+    // Ten people without a mail address are a normal day.
+    write(&|id| if id > 10 { mail(id) } else { String::new() }, "1990");
+    let mut directory = company.open();
+    let did = import(&mut directory, StepKind::DeltaSynchronization);
+    assert!(did.contains(&("connector-flow", 10)), "{did:?}");
+    drop(directory);
+    // A change of everybody is allowed, unless it is limited.
+    write(&|id| if id > 10 { mail(id) } else { String::new() }, "1991");
+    let limited = |limit: &str| {
+        let with = company.config.replace(
+            "synchronization = { deletes = 2,",
+            &format!("synchronization = {{ {limit}, deletes = 2,"),
+        );
+        assert_ne!(with, company.config);
+        with
+    };
+    let error = stopped(&limited("attributes = { born = 20 }"), StepKind::DeltaSynchronization);
+    assert!(error.contains("`born` would change in 40 of 40 objects of hr, more than the 20"), "{error}");
+    let error = stopped(&limited("update_share = \"50%\""), StepKind::DeltaSynchronization);
+    assert!(error.contains("40 of 40 objects of hr would change, more than the 20"), "{error}");
+    let mut config = Config::parse(&limited("updates = 20")).unwrap();
+    config.safety.allow_updates(40);
+    let mut directory = Metadirectory::open(config).unwrap();
+    let did = import(&mut directory, StepKind::DeltaSynchronization);
+    assert!(did.contains(&("connector-flow", 40)), "{did:?}");
 }

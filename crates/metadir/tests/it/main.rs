@@ -36,4 +36,6 @@ mod store_states;
 mod text;
 mod tls;
 mod trail;
+mod unique;
 mod upgrade;
+mod write_only;

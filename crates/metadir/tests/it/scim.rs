@@ -777,3 +777,43 @@ fn a_group_wins_and_loses_members_one_by_one() {
         }
     }
 }
+
+#[test]
+fn a_password_is_sent_to_a_service_once() {
+    let posted = Arc::new(AtomicU64::new(0));
+    let (count, passwords) = (posted.clone(), Arc::new(std::sync::Mutex::new(Vec::new())));
+    let sent = passwords.clone();
+    let watch = move |request: &Request| {
+        let body: Value = serde_json::from_slice(&request.body).unwrap_or_default();
+        if let Some(password) = body["password"].as_str() {
+            count.fetch_add(1, Ordering::Relaxed);
+            sent.lock().unwrap().push(password.to_string());
+        }
+        None
+    };
+    let office = Office::watched("", Some(Box::new(watch)));
+    let file = office.scratch.join("passwords");
+    let rule = format!(
+        "[outbound.write_only]\npassword = {{ generate = {{ length = 32, classes = [\"lower\", \"symbols\"], file = \"{}\" }} }}\n",
+        file.display()
+    );
+    let config = office.config() + &rule;
+    let mut directory = Metadirectory::open(Config::parse(&config).unwrap()).unwrap();
+    bring(&mut directory);
+    assert_eq!(run(&mut directory, SERVICE, StepKind::Export), [("export-add", 5)]);
+    let text = fs::read_to_string(&file).unwrap();
+    let mut delivered: Vec<String> = text
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).unwrap()["value"].as_str().unwrap().to_string())
+        .collect();
+    let mut sent = passwords.lock().unwrap().clone();
+    delivered.sort();
+    sent.sort();
+    assert_eq!((delivered, posted.load(Ordering::Relaxed)), (sent, 5));
+    for kind in [StepKind::FullImport, StepKind::DeltaSynchronization, StepKind::FullSynchronization] {
+        let did = run(&mut directory, SERVICE, kind);
+        assert!(did.iter().all(|(what, _)| *what != "exported-change-not-reimported"), "{did:?}");
+    }
+    assert_eq!(run(&mut directory, SERVICE, StepKind::Export), []);
+    assert_eq!(posted.load(Ordering::Relaxed), 5);
+}

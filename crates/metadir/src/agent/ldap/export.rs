@@ -12,6 +12,7 @@ use ldap::{Dn, Filter, ModifyOperation, Rdn, ResultCode};
 use super::super::{AgentError, ExportedObject, Imported, ImportedObject, Names, Refused};
 use super::entry::{Entries, Entry};
 use super::{Directory, connect};
+use crate::config::UNICODE_PWD;
 use crate::hologram::Hologram;
 use crate::{hologram, object};
 
@@ -31,6 +32,32 @@ pub(super) const PIECE_OBJECTS: usize = 2_000;
 
 /// The attribute with the classes of an entry.
 const OBJECT_CLASS: &str = "objectClass";
+
+/// The value of Active Directory's `unicodePwd` for a password: in quotes, as UTF-16 with the low byte first.
+pub(super) fn quoted_utf16(password: &[u8]) -> Vec<u8> {
+    let text = String::from_utf8_lossy(password);
+    format!("\"{text}\"").encode_utf16().flat_map(u16::to_le_bytes).collect()
+}
+
+/// Changes whose passwords have the form that Active Directory requires.
+pub(super) fn with_quoted_passwords<'a>(
+    changes: &'a [ExportedObject],
+    names: &Names,
+) -> Cow<'a, [ExportedObject]> {
+    let is_password = |(attribute, _): &(hologram::Attribute, Vec<Vec<u8>>)| {
+        names.name(*attribute).eq_ignore_ascii_case(UNICODE_PWD)
+    };
+    if !changes.iter().any(|change| change.attributes.iter().any(is_password)) {
+        return Cow::Borrowed(changes);
+    }
+    let mut changes = changes.to_vec();
+    for attribute in changes.iter_mut().flat_map(|change| &mut change.attributes) {
+        if is_password(attribute) {
+            attribute.1.iter_mut().for_each(|value| *value = quoted_utf16(value));
+        }
+    }
+    Cow::Owned(changes)
+}
 
 /// A change with its parsed name; none if the name is invalid, which the server then reports.
 struct Job<'a> {

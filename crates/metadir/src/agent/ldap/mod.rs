@@ -16,8 +16,8 @@ use ldap::Filter;
 use ldap::message::{Attribute as LdapAttribute, List, Scope, SearchRequest};
 use ldap::session::{self, Options, Session, SessionError, Trust};
 
-use super::{Agent, AgentError, Capabilities, ExportedObject, Import, Names, Refused};
-use crate::config::{AgentConfig, Ldap as Settings, Password};
+use super::{Agent, AgentError, Capabilities, ExportedObject, Import, Names, Refused, password};
+use crate::config::{AgentConfig, Ldap as Settings};
 use crate::hologram::{Attribute, Hologram};
 use entry::Entries;
 use since::Since;
@@ -122,6 +122,7 @@ impl Agent for Ldap {
     fn export(&mut self, changes: &[ExportedObject]) -> Result<Vec<Result<(), Refused>>, AgentError> {
         self.existing.clear();
         let Ldap { directory, names, sessions, existing } = self;
+        let changes = &export::with_quoted_passwords(changes, names);
         let answers = export::send(directory, names, sessions, changes, existing);
         if answers.is_err() {
             // Requests that are still in flight on the sessions are abandoned.
@@ -150,28 +151,6 @@ fn connect(settings: &Settings) -> Result<Session, AgentError> {
         session.bind(&bind.dn, &password(&bind.password)?).map_err(failed)?;
     }
     Ok(session)
-}
-
-fn password(kept: &Password) -> Result<Vec<u8>, AgentError> {
-    let (place, found) = match kept {
-        Password::File(path) => (path.display().to_string(), files::secret::read_bytes(path)),
-        Password::Environment(name) => {
-            let found = std::env::var_os(name).map(std::os::unix::ffi::OsStringExt::into_vec);
-            let missing = std::io::Error::new(std::io::ErrorKind::NotFound, "it is not set");
-            (format!("${name}"), found.ok_or(missing))
-        }
-    };
-    let failed = |why: &dyn ToString| {
-        AgentError::system(format!("reading the password from {place}"), why.to_string())
-    };
-    let mut password = found.map_err(|error| failed(&error))?;
-    // Editors end the last line with a line end.
-    for end in [b'\n', b'\r'] {
-        if password.last() == Some(&end) {
-            password.pop();
-        }
-    }
-    if password.is_empty() { Err(failed(&"there is none")) } else { Ok(password) }
 }
 
 /// Limit of the values of an entry that is read by name: more than a range of a large group or a schema has.

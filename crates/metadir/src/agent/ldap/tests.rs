@@ -1,5 +1,6 @@
 //! Tests against a simulated server that behaves like Active Directory, because none can be started here.
 
+use crate::config::Password;
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
@@ -479,4 +480,28 @@ proptest! {
             }
         }
     }
+}
+
+#[test]
+fn a_password_of_active_directory_is_quoted_and_utf_16() {
+    // The example of Microsoft's documentation, and a character outside the basic plane.
+    assert_eq!(export::quoted_utf16(b"new"), b"\"\0n\0e\0w\0\"\0");
+    assert_eq!(export::quoted_utf16("\u{1f511}".as_bytes()), [0x22, 0, 0x3d, 0xd8, 0x11, 0xdd, 0x22, 0]);
+    let mut names = Names::default();
+    names.insert("unicodePwd", Attribute(1));
+    names.insert("cn", Attribute(2));
+    let change = ExportedObject {
+        change: crate::object::Change::Add,
+        anchor: None,
+        dn: "cn=a".into(),
+        new_dn: None,
+        attributes: vec![(Attribute(1), vec![b"new".to_vec()]), (Attribute(2), vec![b"a".to_vec()])],
+        changed_values: Vec::new(),
+        adopts: false,
+        written: Vec::new(),
+        image: Hologram::default(),
+    };
+    let sent = export::with_quoted_passwords(std::slice::from_ref(&change), &names);
+    assert_eq!(sent[0].attributes[0].1, [b"\"\0n\0e\0w\0\"\0".to_vec()]);
+    assert_eq!(sent[0].attributes[1], change.attributes[1]);
 }

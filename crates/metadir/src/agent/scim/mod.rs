@@ -68,14 +68,22 @@ pub(super) fn attributes(settings: &Settings, anchor: &[String]) -> Vec<String> 
 }
 
 impl Scim {
-    pub(super) fn new(settings: &Settings, anchor: &[String], names: &Names) -> Result<Scim, AgentError> {
+    /// `write_only` has the attributes that are written and never read.
+    pub(super) fn new(
+        settings: &Settings,
+        anchor: &[String],
+        write_only: &[String],
+        names: &Names,
+    ) -> Result<Scim, AgentError> {
         let path = |text: &str| match settings.attributes.iter().find(|path| path.text() == text) {
             Some(path) => Ok(path.clone()),
             None => Path::parse(text)
                 .map_err(|why| AgentError::NotSupported(format!("{text:?} is not a valid path: {why}"))),
         };
         let mut paths = Vec::new();
-        for text in attributes(settings, anchor) {
+        let read = attributes(settings, anchor);
+        let written = write_only.iter().filter(|text| !read.contains(text)).cloned();
+        for text in read.iter().cloned().chain(written) {
             if let Some(attribute) = names.attribute(&text) {
                 paths.push((attribute, path(&text)?));
             }
@@ -163,7 +171,7 @@ mod tests {
         for (at, name) in attributes(&settings, &["id".into()]).iter().enumerate() {
             names.insert(name, Attribute(at as u32 * 3));
         }
-        Scim::new(&settings, &["id".into()], &names).unwrap().shared
+        Scim::new(&settings, &["id".into()], &[], &names).unwrap().shared
     }
 
     proptest! {

@@ -22,6 +22,8 @@ use crate::hologram::Hologram;
 pub(super) struct Sql {
     settings: Settings,
     anchor: Vec<String>,
+    /// The columns that are written and never read.
+    write_only: Vec<String>,
     names: Names,
     /// Existing rows that adds of the last export met.
     existing: Vec<(usize, Hologram)>,
@@ -30,7 +32,8 @@ pub(super) struct Sql {
 /// The attributes of the table.
 pub(super) fn attributes(settings: &Settings, anchor: &[String]) -> Result<Vec<String>, AgentError> {
     let mut database = connect(settings)?;
-    let shape = Shape::read(settings, anchor, database.as_mut()).map_err(|fault| reading(settings, fault))?;
+    let shape = Shape::read(settings, anchor, (&[], false), database.as_mut())
+        .map_err(|fault| reading(settings, fault))?;
     Ok(shape.attributes().map(String::from).collect())
 }
 
@@ -63,10 +66,11 @@ fn writing(settings: &Settings, fault: Fault) -> AgentError {
 }
 
 impl Sql {
-    pub(super) fn new(settings: &Settings, anchor: &[String], names: &Names) -> Sql {
+    pub(super) fn new(settings: &Settings, anchor: &[String], write_only: &[String], names: &Names) -> Sql {
         Sql {
             settings: settings.clone(),
             anchor: anchor.to_vec(),
+            write_only: write_only.to_vec(),
             names: names.clone(),
             existing: Vec::new(),
         }
@@ -77,7 +81,8 @@ impl Sql {
         let settings = self.settings.clone();
         let failed = |fault| reading(&settings, fault);
         let mut database = connect(&settings)?;
-        let shape = Shape::read(&settings, &self.anchor, database.as_mut()).map_err(failed)?;
+        let shape = Shape::read(&settings, &self.anchor, (&self.write_only, false), database.as_mut())
+            .map_err(failed)?;
         // The watermark belongs to the snapshot that is read.
         database.begin_reading().map_err(failed)?;
         let mut watermark = None;
@@ -133,7 +138,8 @@ impl Agent for Sql {
     fn export(&mut self, changes: &[ExportedObject]) -> Result<Vec<Result<(), Refused>>, AgentError> {
         let failed = |fault| writing(&self.settings, fault);
         let mut database = connect(&self.settings)?;
-        let shape = Shape::read(&self.settings, &self.anchor, database.as_mut()).map_err(failed)?;
+        let shape = Shape::read(&self.settings, &self.anchor, (&self.write_only, true), database.as_mut())
+            .map_err(failed)?;
         let separator = self.settings.value_separator.as_deref().map(str::as_bytes);
         self.existing.clear();
         let existing = &mut self.existing;

@@ -58,9 +58,11 @@ fn find<'a>(columns: &'a [Column], name: &str, table: &str, what: &str) -> Resul
 }
 
 impl Shape {
+    /// `write_only` has columns that are written and never read, and `writes` is whether they are written now.
     pub(super) fn read(
         settings: &Settings,
         anchor: &[String],
+        (write_only, writes): (&[String], bool),
         database: &mut dyn Database,
     ) -> Result<Shape, Fault> {
         let table = database.quoted_table(&settings.table);
@@ -71,8 +73,9 @@ impl Shape {
         for name in &settings.columns {
             find(&all, name, &table, "in `columns`")?;
         }
-        let is_wanted = |name: &String| {
-            settings.columns.is_empty() || settings.columns.contains(name) || anchor.contains(name)
+        let is_wanted = |name: &String| match write_only.contains(name) {
+            true => writes,
+            false => settings.columns.is_empty() || settings.columns.contains(name) || anchor.contains(name),
         };
         let columns: Vec<Column> = all.iter().filter(|column| is_wanted(&column.name)).cloned().collect();
         let of_anchor =

@@ -217,7 +217,7 @@ fn paths(reader: &mut Reader, part: &Part<'_>, key: &str) -> Vec<Attribute> {
                 reader.wrong(
                     value.span(),
                     what,
-                    "remove it; services send new users a way to choose their own",
+                    "remove it, and set an initial password in [outbound.write_only]",
                 );
             }
             Ok(path) => paths.push(path),

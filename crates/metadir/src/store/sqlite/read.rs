@@ -5,7 +5,8 @@ use std::path::Path;
 
 use rusqlite::{Connection, OpenFlags, Row, params};
 
-use super::{BUSY_WAIT, FORMAT, MV_COLUMNS, STATEMENTS, Sqlite, busy, mv_row};
+use super::schema::MV_COLUMNS;
+use super::{BUSY_WAIT, FORMAT, STATEMENTS, Sqlite, busy, mv_row};
 use crate::hologram::Attribute;
 use crate::object::{MvId, MvObject};
 use crate::store::StoreError;

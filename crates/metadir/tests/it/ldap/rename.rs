@@ -12,6 +12,7 @@ over_both_stores! {
     another_naming_attribute_keeps_what_the_rules_want,
     another_naming_attribute_replaces_the_old_value,
     an_entry_that_was_made_meanwhile_is_not_taken_over,
+    a_new_user_binds_with_the_delivered_password,
 }
 
 // Indexes of the agents, which are sorted by name.
@@ -311,4 +312,46 @@ fn an_entry_that_was_made_meanwhile_is_not_taken_over(place: Place) {
             );
         }
     }
+}
+
+/// The administrator of the directory reads the hash of `userPassword`, which is neither stored nor compared.
+fn a_new_user_binds_with_the_delivered_password(place: Place) {
+    let Some(slapd) = start(organization(""), "") else { return };
+    staff(&place, &[(1, "Tatyana", "Larina", "active"), (2, "Ada", "O'Neil", "active")]);
+    let passwords = place.scratch.join("passwords");
+    let rule = format!(
+        "[outbound.write_only]\nuserPassword = {{ generate = {{ file = \"{}\" }} }}\n[safety]",
+        passwords.display()
+    );
+    let mut metadirectory = open_with(&text(&place, &slapd, CN).replace("[safety]", &rule));
+    let did = day(&mut metadirectory);
+    assert_eq!(did[2].statistics.of("export-add"), 2, "{did:?}");
+    assert_eq!(did[3].statistics.of("exported-change-not-reimported"), 0, "{did:?}");
+    let text = std::fs::read_to_string(&passwords).unwrap();
+    let lines: Vec<serde_json::Value> =
+        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(lines.len(), 2, "{text}");
+    for line in &lines {
+        let server: Server = slapd.url().parse().unwrap();
+        let mut session = Session::connect(&server, &Options::default()).unwrap();
+        let (dn, value) = (line["object"].as_str().unwrap(), line["value"].as_str().unwrap());
+        session.bind(dn, value.as_bytes()).unwrap_or_else(|error| panic!("{dn}: {error}"));
+    }
+    // A user chooses another password, a name changes: nothing is sent again.
+    staff(&place, &[(1, "Tatyana", "Gremina", "active"), (2, "Ada", "O'Neil", "active")]);
+    let before = entries(&slapd, "userPassword:");
+    let did = day(&mut metadirectory);
+    assert_eq!(did[2].statistics.iter().collect::<Vec<_>>(), [("export-rename", 1)]);
+    let hashes = |entries: Vec<String>| {
+        let mut hashes: Vec<String> =
+            entries.iter().filter_map(|line| Some(line.split_once(": ")?.1.to_string())).collect();
+        hashes.sort();
+        hashes
+    };
+    assert_eq!(hashes(entries(&slapd, "userPassword:")), hashes(before));
+    assert_eq!(std::fs::read_to_string(&passwords).unwrap(), text);
+    for agent in [STAFF, DIRECTORY] {
+        run(&mut metadirectory, agent, StepKind::FullSynchronization);
+    }
+    assert_eq!(day(&mut metadirectory)[2].statistics.iter().collect::<Vec<_>>(), []);
 }
