@@ -178,12 +178,7 @@ impl Work<'_> {
                         continue;
                     }
                     if is_given {
-                        // Only for an explanation: what the flow would give.
-                        let (mut builder, mut lineage) = (Builder::default(), LineageBuilder::default());
-                        let (builder, lineage) = (&mut builder, &mut lineage);
-                        let would = self.give(flow, rules, image, &old_image, line, from, builder, lineage);
-                        let offer = Offer::of(rules, rank, from);
-                        let event = offer.event(&would, builder, 0, true);
+                        let event = self.loser(flow, rules, rank, image, &old_image, line, from);
                         self.trace.iter_mut().for_each(|trace| trace.push(event.clone()));
                         continue;
                     }
@@ -234,9 +229,27 @@ impl Work<'_> {
         Ok(!is_same)
     }
 
+    /// For an explanation: what a flow would give that is not precedent.
+    #[cold]
+    #[allow(clippy::too_many_arguments, reason = "the state of the loop over the attributes")]
+    fn loser(
+        &self,
+        flow: &Flow,
+        rules: &AttributeRules,
+        rank: usize,
+        image: &Opened<'_>,
+        old: &Opened<'_>,
+        line: Option<Lineage>,
+        from: Lineage,
+    ) -> TraceEvent {
+        let (mut builder, mut lineage) = (Builder::default(), LineageBuilder::default());
+        let would = self.give(flow, rules, image, old, line, from, &mut builder, &mut lineage);
+        Offer::of(rules, rank, from).event(&would, &builder, 0, true)
+    }
+
     /// Adds the values that a flow gives to an attribute. Returns false if there are none.
     #[allow(clippy::too_many_arguments, reason = "the state of the loop over the attributes")]
-    #[inline]
+    #[inline(always)]
     fn give(
         &self,
         flow: &Flow,
