@@ -119,7 +119,7 @@ pub(crate) fn export(
             moves: std::mem::take(&mut plan.moves),
             names,
             secret: names.iter().filter(|(name, _)| space.secrets.hides(name)).map(|(_, of)| of).collect(),
-            held: HashSet::new(),
+            held: std::mem::take(&mut plan.held),
             done,
             batch_objects: batch_objects as u64,
             count: 0,
@@ -130,6 +130,7 @@ pub(crate) fn export(
             answers,
             underway: None,
         };
+        sender.done.statistics.count_many("export-held", sender.held.len() as u64);
         let sent = if is_ordered { sender.in_order(&plan, piece) } else { sender.as_they_are(piece) };
         let ended = match sent.and_then(|()| sender.finish()) {
             // Changes that are under way cannot be withdrawn: their results are stored.
@@ -159,6 +160,8 @@ pub(crate) fn export(
 #[derive(Default)]
 struct Plan {
     count_deletes: u64,
+    /// Objects of which an undo holds something back.
+    held: HashSet<CsId>,
     /// Objects to be added, by depth in the hierarchy. After those of a depth come the objects that are
     /// renamed to that depth. Renames have their old depth as a second key, because a rename also renames the
     /// objects below.
@@ -196,7 +199,10 @@ impl Plan {
                 }
             }
             // References that are left out are known when an object is sent.
-            selection.part(store, space, &mut objects, &mut HashMap::new())?;
+            let parked = selection.part(store, space, &mut objects, &mut HashMap::new())?;
+            if let Selection::NotHeld(_) = selection {
+                plan.held.extend(parked.into_keys());
+            }
             for object in &objects {
                 let Some(export) = object.pending_export.as_ref().filter(|export| export.is_unapplied())
                 else {

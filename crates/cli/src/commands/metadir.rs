@@ -3,14 +3,14 @@
 use std::io::{IsTerminal, Write as _};
 use std::path::Path;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use metadir::Interrupt;
 use metadir::config::{Config, Mistake, RunProfile, Step, StepKind, Threshold, without_secrets};
 use metadir::metadirectory::{Link, Metadirectory};
-use metadir::preview::{Difference, Place};
+use metadir::preview::Difference;
 use metadir::stage::StepError;
 use metadir::store::{Activity, StepRecord};
 use model::problem::{Problem, Problems, Warning};
@@ -550,7 +550,10 @@ pub(crate) fn reported(record: &StepRecord) -> String {
         .iter()
         .map(|(name, count)| format!("{} {name}", model::quantity::thousands(*count as f64)))
         .collect();
-    let counters = match (counters.is_empty(), record.outcome.starts_with("stopped")) {
+    let counters = match (
+        counters.is_empty(),
+        ["stopped", "no-start"].iter().any(|early| record.outcome.starts_with(early)),
+    ) {
         (true, true) => String::new(),
         (true, false) => ": nothing to do".into(),
         (false, _) => format!(": {}", counters.join(", ")),

@@ -236,11 +236,12 @@ pub(crate) fn pending(matches: &ArgMatches) -> Result<Exit, Failure> {
         Some(_) => None,
         None => Some(directory.count_pending(agent).map_err(Failure::failed)?),
     };
-    let (mut shown, mut all) = (0, Vec::new());
+    let (mut shown, mut all, mut is_held) = (0, Vec::new(), false);
     let mut each = |change: PendingChange| {
         if shown == most {
             return false;
         }
+        is_held |= !change.held.is_empty();
         shown += 1;
         match is_json {
             true => all.push(pending_json(&change)),
@@ -260,10 +261,17 @@ pub(crate) fn pending(matches: &ArgMatches) -> Result<Exit, Failure> {
         return Ok(Exit::Good);
     }
     say_more(count, shown, "objects");
+    let what = match (count, is_held) {
+        (_, true) => "what is not held",
+        (1, false) => "its changes",
+        (_, false) => "them",
+    };
     output::result(&match count {
         0 => "nothing waits to be sent".to_string(),
-        1 => format!("1 object waits; plimsoll metadir run {name} export sends its changes"),
-        count => format!("{} objects wait; plimsoll metadir run {name} export sends them", thousands(count)),
+        1 => format!("1 object waits; plimsoll metadir run {name} export sends {what}"),
+        count => {
+            format!("{} objects wait; plimsoll metadir run {name} export sends {what}", thousands(count))
+        }
     });
     Ok(Exit::Good)
 }

@@ -491,7 +491,8 @@ fn an_undo(store: Store) {
         }
         // The rules want it otherwise: it is held back.
         for _ in 0..2 {
-            full(&filled.place);
+            let did = full(&filled.place);
+            assert!(did.iter().any(|counter| counter.starts_with("export-held: ")), "{did:?}");
             assert_same(&filled.state().0, &before);
         }
         let waiting = again(&filled.place, &["metadir", "pending", "directory"]);
