@@ -1,18 +1,20 @@
 //! `plimsoll metadir search` and `show`: find objects, and show one whole.
 
+use std::collections::VecDeque;
 use std::io::{IsTerminal as _, Write as _};
 use std::time::{Duration, Instant};
 
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use metadir::metadirectory::{
-    Condition, Found, Metadirectory, SearchError, SearchScope, SearchSink, ShownCs, ShownExport, ShownMv,
-    ShownObject,
+    AuditFilter, AuditedChange, Condition, Found, Metadirectory, SearchError, SearchScope, SearchSink,
+    ShownCs, ShownExport, ShownMv, ShownObject,
 };
 use metadir::object::MvId;
 use metadir::store::StoreError;
 use serde_json::json;
 
 use super::metadir::{document, open_to_read, place_of, read};
+use super::metadir_trail::{audited_json, audited_text};
 use super::text;
 use crate::carry_out::Failure;
 use crate::exit::Exit;
@@ -20,6 +22,9 @@ use crate::output;
 
 /// How often progress is shown.
 const SHOWN_EVERY: Duration = Duration::from_millis(200);
+
+/// Limit of the sent changes that `show` lists.
+const CHANGES_SHOWN: usize = 10;
 
 /// The arguments of `search`.
 pub(crate) fn search_arguments(config: Arg, json: Arg) -> Command {
@@ -235,6 +240,7 @@ pub(crate) fn show(matches: &ArgMatches) -> Result<Exit, Failure> {
         }
         _ => return Err(Failure::usage("error: name an agent and an object, or mv:NUMBER")),
     };
+    let agents: Vec<String> = config.agents.iter().map(|agent| agent.name.clone()).collect();
     let mut directory = open_to_read(config)?;
     let object = find(&mut directory).map_err(Failure::failed)?.ok_or_else(|| {
         Failure::usage(format!(
@@ -242,8 +248,13 @@ pub(crate) fn show(matches: &ArgMatches) -> Result<Exit, Failure> {
             words.join(" ")
         ))
     })?;
+    let changes = last_changes(&mut directory, &agents, &object)?;
     if matches.get_flag("json") {
-        document(&shown_json(&object))?;
+        let mut value = shown_json(&object);
+        if let Some(value) = value.as_object_mut() {
+            value.insert("changes".into(), changes.iter().map(audited_json).collect());
+        }
+        document(&value)?;
         return Ok(Exit::Good);
     }
     let mut lines = Vec::new();
@@ -252,7 +263,37 @@ pub(crate) fn show(matches: &ArgMatches) -> Result<Exit, Failure> {
     }
     object.connectors.iter().for_each(|cs| connector_lines(cs, &mut lines));
     output::result(&lines.join("\n"));
+    if !changes.is_empty() {
+        output::result("the last changes that were sent:");
+    }
+    changes.iter().for_each(|change| output::result(&audited_text(change)));
     Ok(Exit::Good)
+}
+
+/// The last changes that were sent to the connectors of an object, the oldest first.
+fn last_changes(
+    directory: &mut Metadirectory,
+    agents: &[String],
+    object: &ShownObject,
+) -> Result<Vec<AuditedChange>, Failure> {
+    let mut changes = VecDeque::new();
+    for cs in &object.connectors {
+        let Some(agent) = agents.iter().position(|agent| *agent == cs.agent) else { continue };
+        let filter = AuditFilter { agent: Some(agent), object: Some(&cs.object), ..AuditFilter::default() };
+        let mut of_object = VecDeque::new();
+        let mut each = |change| {
+            of_object.push_back(change);
+            if of_object.len() > CHANGES_SHOWN {
+                of_object.pop_front();
+            }
+            true
+        };
+        directory.audit(filter, &mut each).map_err(Failure::failed)?;
+        changes.extend(of_object);
+    }
+    let mut changes = Vec::from(changes);
+    changes.sort_by_key(|change: &AuditedChange| change.run);
+    Ok(changes.split_off(changes.len().saturating_sub(CHANGES_SHOWN)))
 }
 
 fn date(unix_s: u64) -> String {

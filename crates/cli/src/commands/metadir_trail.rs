@@ -398,7 +398,7 @@ pub(crate) fn audit(matches: &ArgMatches) -> Result<Exit, Failure> {
     Ok(Exit::Good)
 }
 
-fn audited_text(change: &AuditedChange) -> String {
+pub(super) fn audited_text(change: &AuditedChange) -> String {
     let shown = |values: &[Vec<u8>]| -> Vec<String> {
         values.iter().map(|value| metadir::preview::shown(value)).collect()
     };
@@ -434,7 +434,7 @@ fn value_json(value: &[u8]) -> serde_json::Value {
     }
 }
 
-fn audited_json(change: &AuditedChange) -> serde_json::Value {
+pub(super) fn audited_json(change: &AuditedChange) -> serde_json::Value {
     let all = |values: &[Vec<u8>]| values.iter().map(|value| value_json(value)).collect::<Vec<_>>();
     let attributes = change.attributes.iter().map(|of| match of.is_secret {
         true => json!({ "attribute": of.name, "secret": true }),

@@ -38,7 +38,9 @@ fn objects_are_found_and_shown() {
         let hidden = text.replace(&format!("mv:{number}"), "mv:N");
         let line = |line: &str| match line.split_once(" since ") {
             Some((before, _)) => format!("{before} since ..."),
-            None => line.to_string(),
+            None => {
+                line.split_once(" UTC  run ").map_or(line.into(), |(_, run)| format!("... UTC  run {run}"))
+            }
         };
         hidden.lines().map(line).collect::<Vec<_>>().join("\n")
     };
