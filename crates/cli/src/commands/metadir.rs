@@ -770,7 +770,9 @@ fn history(matches: &ArgMatches) -> Result<Exit, Failure> {
             "join" | "disconnect" | "release" | "undo" | "release-undo" => format!(" by {}", record.user),
             _ => String::new(),
         };
-        output::result(&format!("{began}  run {}{by}  {run}{}", record.number, reported(record)));
+        // Steps of an earlier version have no number.
+        let number = if record.number > 0 { format!("run {}", record.number) } else { String::new() };
+        output::result(&format!("{began}  {number}{by}  {run}{}", reported(record)));
     }
     Ok(Exit::Good)
 }

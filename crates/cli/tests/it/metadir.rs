@@ -140,7 +140,10 @@ fn what_init_writes_works_at_once() {
         "wrote metadirectory.toml, staff.csv, phones.db\nnext: plimsoll metadir preview full\n      plimsoll metadir run full\n"
     );
     let checked = run(&place, &["metadir", "check"]);
-    assert_eq!(checked.out, "metadirectory.toml is valid: agents directory, phones, staff; runs full\n");
+    assert_eq!(
+        checked.out,
+        "metadirectory.toml is valid: agents directory, phones, staff; runs full, rules\n"
+    );
     // Of many changes some of each sort are shown: what comes last is what is sent.
     let predicted = run(&place, &["metadir", "preview", "full"]);
     assert_eq!(predicted.code, 0, "{}", predicted.err);
