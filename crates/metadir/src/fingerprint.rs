@@ -109,8 +109,6 @@ impl Fingerprint {
             format!("{} = {}{case}{when}", side(&join.cs), side(&join.mv))
         });
         self.add(&["joins", name, &number], joins.collect::<Vec<_>>().join("; "));
-        let deciding: Vec<String> = kind.deleted_with.iter().map(|agent| id(*agent).0.to_string()).collect();
-        self.add(&["deletion", name], joined(&deciding.iter().map(String::as_str).collect::<Vec<_>>()));
         for flow in &rules.flows {
             let attribute = &kind.attributes[flow.to];
             let to = attribute.name.as_str();
@@ -248,10 +246,6 @@ fn change(
         ["precedence", kind, attribute] => {
             let order: Vec<String> = new?.split(SEPARATOR).map(name).collect();
             format!("the precedence for `{attribute}` of {kind} is {}", order.join(", "))
-        }
-        ["deletion", kind] => {
-            let _ = (old?, new?);
-            format!("other agents decide when a {kind} is deleted")
         }
         ["provisioning", to, kind] if old.is_none() => format!("a {kind} is provisioned to {}", name(to)),
         ["provisioned", kind] => {

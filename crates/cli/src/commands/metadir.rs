@@ -302,6 +302,7 @@ fn run(matches: &ArgMatches) -> Result<Exit, Failure> {
     let config = read_for_a_run(matches)?;
     let run = steps(&config, &what(matches))?;
     let titles = titles(&config, &run.steps);
+    let agents: Vec<String> = config.agents.iter().map(|agent| agent.name.clone()).collect();
     let mut directory = open(interruptible(config))?;
     directory.begin_run().map_err(not_opened)?;
     let (json, tells) = (matches.get_flag("json"), matches.get_flag("progress"));
@@ -309,10 +310,46 @@ fn run(matches: &ArgMatches) -> Result<Exit, Failure> {
     if !matches!(exit, Exit::Interrupted) {
         directory.end_run().map_err(not_opened)?;
     }
-    if matches.get_flag("json") {
-        document(&json!({ "steps": records.iter().map(run_json).collect::<Vec<_>>() }))?;
+    let left = match records.len() == run.steps.len() {
+        true => left_to_send(&mut directory, &run, &agents)?,
+        false => Vec::new(),
+    };
+    if json {
+        let left: serde_json::Map<_, _> =
+            left.iter().map(|(agent, count)| (agent.to_string(), json!(count))).collect();
+        let steps: Vec<_> = records.iter().map(run_json).collect();
+        document(&json!({ "steps": steps, "left_to_send": left }))?;
+        return Ok(exit);
+    }
+    for (agent, count) in left {
+        let count = metadir_trail::counted(count, "object");
+        output::result(&format!(
+            "{agent}: changes of {count} are left to be sent; next: plimsoll metadir pending {agent}"
+        ));
     }
     Ok(exit)
+}
+
+/// What the confirmation of an export left to be sent: the agents, and the numbers of their objects. A new name
+/// changes references to it, and a name that is free again can be given to another object.
+fn left_to_send<'a>(
+    directory: &mut Metadirectory,
+    run: &RunProfile,
+    agents: &'a [String],
+) -> Result<Vec<(&'a str, u64)>, Failure> {
+    let mut left = Vec::new();
+    for (at, name) in agents.iter().enumerate() {
+        let of_agent = run.steps.iter().filter(|step| step.agent == at).map(|step| step.kind);
+        let after = of_agent.skip_while(|kind| *kind != StepKind::Export);
+        let is_confirmed = after
+            .skip(1)
+            .any(|kind| matches!(kind, StepKind::DeltaSynchronization | StepKind::FullSynchronization));
+        if is_confirmed {
+            let count = directory.count_pending(at).map_err(not_opened)?;
+            left.extend((count > 0).then_some((name.as_str(), count)));
+        }
+    }
+    Ok(left)
 }
 
 fn what(matches: &ArgMatches) -> Vec<&str> {
@@ -440,9 +477,9 @@ fn preview(matches: &ArgMatches) -> Result<Exit, Failure> {
         output::result(shown.trim_end());
     }
     for (agent, count) in waiting.iter().filter(|(_, count)| *count > 0) {
-        let count = model::quantity::thousands(*count as f64);
+        let count = metadir_trail::counted(*count, "object");
         output::result(&format!(
-            "pending exports of {agent} from earlier runs: {count} objects; plimsoll metadir pending {agent} lists them"
+            "pending exports of {agent} from earlier runs: {count}; plimsoll metadir pending {agent} lists them"
         ));
     }
     let count = match changes.count {

@@ -170,14 +170,14 @@ fn group_text(group: &ErrorGroup) -> String {
 fn error_text(known: &KnownError) -> String {
     let times = &known.times;
     format!(
-        "{} {}\n    {}: {}\n    first {}, last {}, {} times",
+        "{} {}\n    {}: {}\n    first {}, last {}, {}",
         known.agent,
         known.error.object,
         kind_text(known),
         one_line(&known.error.text),
         moment(times.first_unix_s),
         moment(times.last_unix_s),
-        thousands(times.count),
+        counted(times.count, "time"),
     )
 }
 
@@ -288,8 +288,8 @@ fn pending_text(change: &PendingChange) -> String {
         );
     }
     if let Some((why, times)) = &change.failed {
-        let count = thousands(times.count);
-        text += &format!("\n    failed {count} times, last {}: {}", moment(times.last_unix_s), one_line(why));
+        let count = counted(times.count, "time");
+        text += &format!("\n    failed {count}, last {}: {}", moment(times.last_unix_s), one_line(why));
     }
     text
 }
@@ -328,6 +328,11 @@ pub(crate) fn audit_arguments(config: Arg, json: Arg) -> Command {
         )
         .arg(config)
         .arg(json.help("Print a line of JSON for each change"))
+}
+
+/// `1 change`, `2,000 changes`.
+pub(crate) fn counted(count: u64, word: &str) -> String {
+    format!("{} {word}{}", thousands(count), if count == 1 { "" } else { "s" })
 }
 
 /// The arguments of `undo`.
@@ -479,8 +484,8 @@ pub(crate) fn undo(matches: &ArgMatches) -> Result<Exit, Failure> {
                 false => show_conflicts(&conflicts),
             }
             return Err(Failure::failed(format!(
-                "run {run} was not undone, because {} changes cannot be undone: --skip-conflicts undoes the others",
-                thousands(count)
+                "run {run} was not undone, because {} cannot be undone: --skip-conflicts undoes the others",
+                counted(count, "change")
             )));
         }
         Err(error) => return Err(undo_failure(error)),
@@ -551,9 +556,9 @@ fn preview_undo(
     output::result(changes.shown().trim_end());
     show_conflicts(&undone.conflicts);
     output::result(&format!(
-        "undo of run {run}: {} changes, {} conflicts; nothing was sent, --apply sends them",
-        thousands(changes.count),
-        thousands(undone.conflicts.len() as u64)
+        "undo of run {run}: {}, {}; nothing was sent, --apply sends it",
+        counted(changes.count, "change"),
+        counted(undone.conflicts.len() as u64, "conflict")
     ));
     Ok(Exit::Good)
 }
@@ -592,8 +597,11 @@ pub(crate) fn release_undo(matches: &ArgMatches) -> Result<Exit, Failure> {
         (true, _) => document(&json!({ "released": released }))?,
         (false, 0) => output::result(&format!("nothing is held because of an undo of run {run}")),
         (false, _) => output::result(&format!(
-            "{} changes are no longer held; the next export sends those that are pending",
-            thousands(released)
+            "{} no longer held; the next export sends what is pending",
+            match released {
+                1 => "1 change is".to_string(),
+                _ => format!("{} are", counted(released, "change")),
+            }
         )),
     }
     Ok(Exit::Good)

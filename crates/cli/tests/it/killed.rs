@@ -461,7 +461,7 @@ fn an_undo(store: Store) {
     for run_of_day in &runs {
         let preview = again(&quiet.place, &["metadir", "undo", &run_of_day.to_string()]);
         assert_eq!(preview.code, 0, "{}{}", preview.out, preview.err);
-        assert!(preview.out.contains("; nothing was sent, --apply sends them"), "{}", preview.out);
+        assert!(preview.out.contains("; nothing was sent, --apply sends it"), "{}", preview.out);
     }
     assert_eq!(quiet.slapd.export(), all);
     let mut random = Random(0x1234_5678_9abc_def1);

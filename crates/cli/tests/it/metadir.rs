@@ -466,7 +466,7 @@ fn errors_pending_exports_and_the_trail_are_listed() {
     let errors = run(&place, &["metadir", "errors"]);
     assert!(errors.out.starts_with("1 x staff duplicate-object: "), "{}", errors.out);
     let all = run(&place, &["metadir", "errors", "staff", "--all"]).out;
-    assert!(all.contains("staff line 32") && all.contains("1 times"), "{all}");
+    assert!(all.contains("staff line 32") && all.contains(", 1 time\n"), "{all}");
     let csv = run(&place, &["metadir", "errors", "--csv"]).out;
     let [head, line] = csv.lines().collect::<Vec<_>>().try_into().unwrap();
     assert_eq!(head, "agent,object,kind,attribute,text,first,last,count");
@@ -486,7 +486,7 @@ fn errors_pending_exports_and_the_trail_are_listed() {
     assert!(of_run.contains("export phones: update ") && of_run.contains("Oslo -> Bergen"), "{of_run}");
     let preview = run(&place, &["metadir", "undo", &number]);
     assert!(
-        preview.out.contains("Bergen -> Oslo") && preview.out.contains("1 changes, 0 conflicts"),
+        preview.out.contains("Bergen -> Oslo") && preview.out.contains("1 change, 0 conflicts"),
         "{}",
         preview.out
     );
@@ -503,10 +503,17 @@ fn errors_pending_exports_and_the_trail_are_listed() {
         waiting.contains("Oslo -> Bergen") && waiting.contains(&format!("release-undo {number}")),
         "{waiting}"
     );
+    let left = run(&place, &["metadir", "run", "full"]).out;
+    assert!(
+        left.ends_with(
+            "phones: changes of 1 object are left to be sent; next: plimsoll metadir pending phones\n"
+        ),
+        "{left}"
+    );
     let preview = run(&place, &["metadir", "preview", "phones", "export"]).out;
-    assert!(preview.contains("pending exports of phones from earlier runs: 1 objects"), "{preview}");
+    assert!(preview.contains("pending exports of phones from earlier runs: 1 object;"), "{preview}");
     let released = run(&place, &["metadir", "release-undo", &number]).out;
-    assert!(released.starts_with("1 changes are no longer held"), "{released}");
+    assert!(released.starts_with("1 change is no longer held"), "{released}");
     assert_eq!(run(&place, &["metadir", "run", "phones", "export"]).code, 0);
     assert!(phone_book(&place).iter().any(|row| row.contains("Bergen")));
     // Mistakes say what to do.
