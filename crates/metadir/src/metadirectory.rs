@@ -169,17 +169,16 @@ fn open_store(config: &Config) -> Result<Box<dyn Store>, StoreError> {
     })
 }
 
-/// The store for reading; one that is made or upgraded first is opened as usual.
-fn open_store_to_read(config: &Config) -> Result<Box<dyn Store>, StoreError> {
-    let store: Option<Box<dyn Store>> = match &config.store.database {
+/// The store for reading; none if it must be made or upgraded first.
+fn open_store_to_read(config: &Config) -> Result<Option<Box<dyn Store>>, StoreError> {
+    Ok(match &config.store.database {
         Database::Sqlite { path, cache_bytes, .. } => {
             Sqlite::read(path, *cache_bytes)?.map(|store| Box::new(store) as Box<dyn Store>)
         }
         Database::Postgres { server, .. } => {
             Postgres::read(server)?.map(|store| Box::new(store) as Box<dyn Store>)
         }
-    };
-    store.map_or_else(|| open_store(config), Ok)
+    })
 }
 
 fn now_unix_s() -> u64 {
@@ -200,16 +199,28 @@ impl Metadirectory {
     }
 
     /// Opens the metadirectory for reading, also while another process runs steps. All that is read is the state
-    /// after one commit.
+    /// after one commit. A store that does not exist, or is of an earlier version, is created or upgraded.
     ///
     /// # Errors
     /// As [`Self::open`].
     pub fn read(config: Config) -> Result<Metadirectory, StepError> {
         let interrupt = config.interrupt.clone();
         open_store_to_read(&config)
+            .and_then(|store| store.map_or_else(|| open_store(&config), Ok))
             .map_err(StepError::from)
             .and_then(|store| Metadirectory::with(config, store))
             .map_err(|error| judged(error, &interrupt))
+    }
+
+    /// The same without any change: none if there is no store of this version.
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    pub fn look(config: Config) -> Result<Option<Metadirectory>, StepError> {
+        let interrupt = config.interrupt.clone();
+        let store = open_store_to_read(&config).map_err(|error| judged(error.into(), &interrupt))?;
+        let directory = store.map(|store| Metadirectory::with(config, store)).transpose();
+        directory.map_err(|error| judged(error, &interrupt))
     }
 
     /// Opens a metadirectory for a preview. Steps run as usual and each change is reported, but nothing is

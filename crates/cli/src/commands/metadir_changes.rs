@@ -8,6 +8,7 @@ use clap::{Arg, ArgAction, ArgMatches, Command};
 use metadir::config::Database;
 use metadir::metadirectory::{ConfigurationChange, Metadirectory};
 use metadir::preview::Difference;
+use metadir::stage::StepError;
 use serde_json::{Value, json};
 
 use super::metadir::{document, interruptible, not_opened, open, read, reported, step_json};
@@ -106,8 +107,14 @@ pub(super) fn of_store(path: &str) -> Result<Option<Vec<String>>, Failure> {
     if !path.exists() {
         return Ok(None);
     }
-    let opened = Metadirectory::read(config);
-    let changes = opened.and_then(|mut directory| Ok(directory.configuration_changes()?));
+    let changes = match Metadirectory::look(config) {
+        Ok(None) => {
+            let earlier = "the store is of an earlier version: status upgrades it, and says what the configuration means";
+            return Ok(Some(vec![earlier.into()]));
+        }
+        Ok(Some(mut directory)) => directory.configuration_changes().map_err(StepError::from),
+        Err(error) => Err(error),
+    };
     Ok(Some(match changes {
         Ok(changes) => lines(&changes),
         Err(error) => vec![format!("what the configuration means for the store is not known: {error}")],

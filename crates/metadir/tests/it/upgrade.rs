@@ -3,8 +3,8 @@
 use std::fs;
 
 use ::postgres::{Client, NoTls};
-use plimsoll_metadir::config::StepKind;
-use plimsoll_metadir::metadirectory::KnownError;
+use plimsoll_metadir::config::{Config, StepKind};
+use plimsoll_metadir::metadirectory::{KnownError, Metadirectory};
 
 use crate::lifecycle::{ACCOUNTS, Company, HR, export, import};
 use crate::place::{Place, over_both_stores};
@@ -69,10 +69,14 @@ fn is_usable(place: Place, format: u32) {
     }
     company.write("accounts.csv", ACCOUNTS_FILE);
     company.staff(&[(1, "Ada", "left"), (2, "Alan", "active"), (3, "Grace M", "active")]);
+    // A look changes nothing, so it finds an earlier version twice.
+    let look = || Metadirectory::look(Config::parse(&company.config).unwrap()).unwrap().is_some();
+    assert!(!look() && !look());
     let mut directory = company.open();
     let spaces = directory.status().unwrap().0;
     assert_eq!((spaces[ACCOUNTS].1.connectors, spaces[ACCOUNTS].1.disconnectors), (3, 2));
     drop(directory);
+    assert!(look());
     let mut directory = company.open();
     let mut kept = Vec::new();
     let mut each = |known: KnownError| {
