@@ -141,6 +141,12 @@ impl Fingerprint {
         serde_json::from_str(text).ok().map(Fingerprint)
     }
 
+    /// Notes that some objects were synchronized with other rules since: only a full synchronization brings all
+    /// objects to the same rules again.
+    pub(crate) fn mix(&mut self) {
+        self.add(&["mixed"], String::new());
+    }
+
     /// Whether objects that were synchronized with these rules lack an effect of other rules.
     pub(crate) fn differs_from(&self, now: &Fingerprint) -> bool {
         self.changed(now).next().is_some()
@@ -258,6 +264,9 @@ fn change(
         ["name", to, kind] => {
             let (old, new) = (old?, new?);
             format!("the name of a {kind} in {} is {} instead of {}", name(to), shown(new), shown(old))
+        }
+        ["mixed"] => {
+            format!("some objects were synchronized with other rules than those of {agent} meanwhile")
         }
         ["outbound flow", to, kind, attribute] => match (old, new) {
             (Some(_), Some(new)) => {

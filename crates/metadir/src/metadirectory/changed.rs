@@ -165,12 +165,30 @@ impl Metadirectory {
         if !agents.is_empty() {
             return Err(StepError::RulesChanged(stale(&agents, &changes)));
         }
+        if step.kind != StepKind::Export {
+            self.mix_rules()?;
+        }
         let note = rules_note(self.rules.agents[step.agent].id);
         if step.kind != StepKind::Export && self.store.note(&note)?.is_none() {
             self.store.set_note(&note, Some(&self.fingerprints[step.agent].to_text()))?;
             self.store.commit()?;
         }
         Ok(())
+    }
+
+    /// Notes that objects are synchronized with rules that other objects lack: if the configuration is changed
+    /// back, it does not have their effect.
+    pub(super) fn mix_rules(&mut self) -> Result<(), StoreError> {
+        for at in 0..self.agents.len() {
+            let note = rules_note(self.rules.agents[at].id);
+            let Some(text) = self.store.note(&note)? else { continue };
+            let mut before = Fingerprint::from_text(&text).unwrap_or_default();
+            if before.differs_from(&self.fingerprints[at]) {
+                before.mix();
+                self.store.set_note(&note, Some(&before.to_text()))?;
+            }
+        }
+        self.store.commit()
     }
 
     /// Notes that all objects of an agent have the effect of the rules.
@@ -256,6 +274,7 @@ impl Metadirectory {
         };
         let (started_unix_s, begin) = (now_unix_s(), Instant::now());
         renew(self.store.as_mut(), &self.rules, &self.names, self.batch_objects)?;
+        self.mix_rules()?;
         let removed = self.remove_objects(id, keeps_values, progress);
         let statistics = match removed {
             Ok(done) => done,

@@ -126,6 +126,7 @@ impl Metadirectory {
             now_unix_s: now_unix_s(),
             recalls_removed: false,
         };
+        self.mix_rules().map_err(StepError::from)?;
         let begin = Instant::now();
         let (rules, names) = (&self.rules, &self.names);
         let done = synchronize_one(self.store.as_mut(), rules, names, settings, task, object, None)?;

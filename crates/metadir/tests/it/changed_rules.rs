@@ -15,6 +15,7 @@ over_both_stores! {
     a_new_join_rule_finds_what_is_there,
     an_agent_that_is_gone_stops_everything_until_it_is_removed,
     removing_an_agent_continues_after_an_interrupt,
+    an_agent_that_comes_back_needs_full_synchronizations,
     a_renamed_agent_keeps_its_objects,
     a_renamed_type_keeps_its_objects,
     a_renamed_attribute_sends_nothing,
@@ -328,6 +329,29 @@ fn removing_an_agent_continues_after_an_interrupt(place: Place) {
         let phones = firm.accounts().iter().filter(|line| line.contains("phone=")).count();
         assert_eq!(phones, if keeps { 2 } else { 0 });
     }
+}
+
+fn an_agent_that_comes_back_needs_full_synchronizations(place: Place) {
+    let mut firm = Firm::new(place);
+    let before = firm.config.clone();
+    for part in [PHONES, PHONES_RULES] {
+        firm.edit(part, "");
+    }
+    firm.edit(", phone = \"phone\"", "");
+    firm.open().remove_agent("phones", false, &mut |_| true).unwrap();
+    firm.config = before;
+    firm.write("phones.csv", "line,owner,mail\n");
+    let mut directory = firm.open();
+    // The rules are as at the last full synchronization, but not all objects were synchronized with them.
+    let why = firm.refused(&mut directory, "hr", StepKind::DeltaSynchronization);
+    assert!(
+        why.contains("some objects were synchronized with other rules than those of hr meanwhile"),
+        "{why}"
+    );
+    firm.run(&mut directory, "phones", StepKind::FullImport);
+    firm.full(&mut directory);
+    firm.export(&mut directory);
+    assert_eq!(firm.accounts(), [ADA.replace(" phone=+41", "").as_str(), ALAN]);
 }
 
 fn a_renamed_agent_keeps_its_objects(place: Place) {
