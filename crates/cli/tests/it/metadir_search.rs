@@ -100,7 +100,7 @@ fn status_answers_during_a_run() {
     // A second run is refused, with the process that holds the store.
     let second = run(&place, &["metadir", "run", "night"]);
     assert!(second.code == 1 && second.err.contains("another process uses"), "{}", second.err);
-    // What a killed process told last is not taken for a run.
+    // The last activity of a killed process does not count as a run.
     child.kill().unwrap();
     child.wait().unwrap();
     assert_eq!(json(&place, &["metadir", "status", "--json"])["running"], Value::Null);

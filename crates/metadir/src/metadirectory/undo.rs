@@ -108,16 +108,28 @@ impl Metadirectory {
         imports: bool,
         progress: &mut dyn FnMut(u64) -> bool,
     ) -> Result<Undone, UndoError> {
-        let mut undone = Undone::default();
-        for at in self.undone_agents(run, agent)? {
-            if imports {
-                let kind = StepKind::FullImport;
-                let name = format!("undo {run}");
-                undone.steps.push(self.run_recorded(&name, Step { agent: at, kind }, progress)?);
-            }
+        let (agents, mut undone) = self.begin_undo(run, agent, imports, progress)?;
+        for at in agents {
             undone.conflicts.extend(self.stage_undo(run, at)?.conflicts);
         }
         Ok(undone)
+    }
+
+    /// The agents that a run exported to, with their imports, which show what changed since.
+    fn begin_undo(
+        &mut self,
+        run: u64,
+        agent: Option<usize>,
+        imports: bool,
+        progress: &mut dyn FnMut(u64) -> bool,
+    ) -> Result<(Vec<usize>, Undone), UndoError> {
+        let agents = self.undone_agents(run, agent)?;
+        let mut undone = Undone::default();
+        for at in agents.iter().filter(|_| imports) {
+            let step = Step { agent: *at, kind: StepKind::FullImport };
+            undone.steps.push(self.run_recorded(&format!("undo {run}"), step, progress)?);
+        }
+        Ok((agents, undone))
     }
 
     /// Takes back what a run exported, and records it in the history. Thresholds apply as to an export.
@@ -133,15 +145,8 @@ impl Metadirectory {
         options: UndoOptions,
         progress: &mut dyn FnMut(u64) -> bool,
     ) -> Result<Undone, UndoError> {
-        let mut undone = Undone::default();
-        let agents = self.undone_agents(run, agent)?;
+        let (agents, mut undone) = self.begin_undo(run, agent, options.imports, progress)?;
         let name = format!("undo {run}");
-        for at in &agents {
-            if options.imports {
-                let step = Step { agent: *at, kind: StepKind::FullImport };
-                undone.steps.push(self.run_recorded(&name, step, progress)?);
-            }
-        }
         // No agent is changed if another one has a conflict.
         if !options.skips_conflicts && agents.len() > 1 {
             let mut conflicts = Vec::new();

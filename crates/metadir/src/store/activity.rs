@@ -134,7 +134,7 @@ fn text_of(activity: &Activity) -> String {
     value.to_string()
 }
 
-/// The activity of a stored text; a process that told none yet has an empty one.
+/// The activity of a stored text; it is empty before the first step of a process.
 pub(super) fn of_text(text: &str) -> Activity {
     let value: Value = serde_json::from_str(text.trim()).unwrap_or_default();
     let text = |key: &str| value[key].as_str().unwrap_or_default().to_string();

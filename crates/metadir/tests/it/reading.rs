@@ -66,7 +66,7 @@ fn a_reader_sees_whole_commits_during_a_run(place: Place) {
     assert_eq!(reader(&company).status().unwrap().1, u64::from(PEOPLE));
     assert_eq!(reader(&company).history(10).unwrap().len(), 1);
     drop(directory);
-    // What the process told last counts no more.
+    // The last activity of the process is not current any more.
     assert_eq!(reader(&company).activity().unwrap(), None);
     assert_eq!(reader(&company).show(HR, "100").unwrap().unwrap().connectors.len(), 2);
 }
