@@ -21,6 +21,7 @@ use crate::message::{
 };
 use crate::{Control, ResultCode};
 
+pub mod authorities;
 mod error;
 mod search;
 mod server;

@@ -92,7 +92,7 @@ fn default_macro() -> Macro {
 fn rdn(attribute: &CelString<'_>, value: &CelString<'_>) -> Result<CelString<'static>, ExecutionError> {
     let failed = |why: String| ExecutionError::function_error("rdn", why);
     let name = attribute.inner();
-    if !crate::config::is_attribute_name(name) {
+    if !crate::naming::is_attribute_name(name) {
         return Err(failed(format!("{name:?} is not a name of an attribute")));
     }
     if value.inner().is_empty() {
@@ -330,7 +330,7 @@ fn put_together(expression: &IdedExpr, root: &str, uses: &[String], parts: &mut 
             }
             ("rdn", [IdedExpr { expr: Expr::Literal(LiteralValue::String(name)), .. }, of]) => {
                 let name = name.inner();
-                crate::config::is_attribute_name(name).then_some(())?;
+                crate::naming::is_attribute_name(name).then_some(())?;
                 parts.push(Part::Rdn(name.to_string(), place(of)?));
             }
             ("string", [IdedExpr { expr: Expr::Ident(name), .. }]) if name == COUNTER => {

@@ -19,8 +19,9 @@ pub mod index_key;
 pub mod metadirectory;
 pub mod mim;
 pub mod naming;
+pub mod network;
 pub mod object;
-mod postgresql;
+pub mod postgresql;
 pub mod preview;
 pub(crate) mod rules;
 pub mod schema;
@@ -30,7 +31,6 @@ pub mod stage;
 pub mod statistics;
 pub mod store;
 pub mod synchronize;
-mod tls;
 pub mod trail;
 mod write_only;
 

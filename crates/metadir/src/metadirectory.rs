@@ -71,10 +71,6 @@ pub struct Metadirectory {
     reached: Statistics,
 }
 
-/// Outcomes of steps that were completed with errors or warnings.
-pub const COMPLAINTS: [&str; 4] =
-    ["completed-discovery-errors", "completed-sync-errors", "completed-export-errors", "completed-warnings"];
-
 /// How a step ended.
 #[derive(Debug, Default)]
 pub struct StepResult {

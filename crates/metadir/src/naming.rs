@@ -40,7 +40,7 @@ impl Naming {
             Ok(name) if self.refers_by_name() => self.hash(name),
             _ => None,
         };
-        by_name.unwrap_or_else(|| crate::agent::anchor_key(std::iter::once(value)))
+        by_name.unwrap_or_else(|| IndexKey::of_parts(std::iter::once(value)))
     }
 
     /// The depth of a name: the number of names above it.
@@ -90,6 +90,12 @@ impl Moves {
     }
 }
 
+/// Whether a text is a valid attribute description, with options.
+pub fn is_attribute_name(name: &str) -> bool {
+    let is_in_place = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b';' | b'_');
+    name.starts_with(|first: char| first.is_ascii_alphanumeric()) && name.bytes().all(is_in_place)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -107,7 +113,7 @@ mod tests {
     #[test]
     fn references_are_by_name_or_by_anchor() {
         assert_eq!(Naming::Dn.target(b"CN=Ada"), Naming::Dn.hash("cn=ada").unwrap());
-        let anchor = crate::agent::anchor_key([&b"17"[..]].into_iter());
+        let anchor = IndexKey::of_parts([&b"17"[..]].into_iter());
         assert_eq!(Naming::Anchor.target(b"17"), anchor);
         assert_eq!(Naming::Name.target(b"17"), anchor);
     }

@@ -2,6 +2,10 @@
 
 use std::collections::BTreeMap;
 
+/// Outcomes of steps that were completed with errors or warnings.
+pub const COMPLAINTS: [&str; 4] =
+    ["completed-discovery-errors", "completed-sync-errors", "completed-export-errors", "completed-warnings"];
+
 /// Counters of a step.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Statistics(BTreeMap<&'static str, u64>);

@@ -10,15 +10,7 @@ use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::{ClientConfig, ClientConnection, DigitallySignedStruct, RootCertStore, SignatureScheme};
 
-use super::{Options, Server, SessionError, Trust};
-
-/// Where systems store the trusted authorities, in one file.
-const SYSTEM_FILES: [&str; 4] = [
-    "/etc/ssl/certs/ca-certificates.crt",
-    "/etc/pki/tls/certs/ca-bundle.crt",
-    "/etc/ssl/ca-bundle.pem",
-    "/etc/ssl/cert.pem",
-];
+use super::{Options, Server, SessionError, Trust, authorities};
 
 /// The client side of a TLS connection to this host.
 pub(super) fn begin(host: &str, options: &Options) -> Result<ClientConnection, SessionError> {
@@ -28,19 +20,14 @@ pub(super) fn begin(host: &str, options: &Options) -> Result<ClientConnection, S
         .with_safe_default_protocol_versions()
         .map_err(wrong)?;
     let builder = match &options.trust {
-        Trust::System => {
-            let file = SYSTEM_FILES.iter().map(Path::new).find(|path| path.is_file()).ok_or_else(|| {
-                SessionError::Tls("this system has no file of trusted certificate authorities: install ca-certificates, or name a file".into())
-            })?;
-            builder.with_root_certificates(authorities(file)?)
-        }
-        Trust::File(file) => builder.with_root_certificates(authorities(file)?),
+        Trust::System => builder.with_root_certificates(trusted(None)?),
+        Trust::File(file) => builder.with_root_certificates(trusted(Some(file))?),
         Trust::Insecure => builder.dangerous().with_custom_certificate_verifier(Arc::new(Anyone(provider))),
     };
     let config = match &options.client_certificate {
         None => builder.with_no_client_auth(),
         Some(own) => {
-            let chain = certificates(&own.certificate)?;
+            let chain = authorities::certificates(Some(&own.certificate)).map_err(SessionError::Tls)?;
             let key = PrivateKeyDer::from_pem_file(&own.key)
                 .map_err(|error| unreadable(&own.key, "private key", &error))?;
             builder.with_client_auth_cert(chain, key).map_err(|error| {
@@ -67,30 +54,12 @@ pub(super) fn refused(server: &Server, error: SessionError) -> SessionError {
     }
 }
 
-fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, SessionError> {
-    let read = CertificateDer::pem_file_iter(file).and_then(Iterator::collect::<Result<Vec<_>, _>>);
-    match read {
-        Ok(certificates) if certificates.is_empty() => {
-            Err(SessionError::Tls(format!("{} holds no certificate: it must be in PEM form", file.display())))
-        }
-        Ok(certificates) => Ok(certificates),
-        Err(error) => Err(unreadable(file, "certificates", &error)),
-    }
-}
-
 fn unreadable(file: &Path, what: &str, error: &rustls::pki_types::pem::Error) -> SessionError {
     SessionError::Tls(format!("{what} cannot be read from {}: {error}", file.display()))
 }
 
-fn authorities(file: &Path) -> Result<RootCertStore, SessionError> {
-    let mut store = RootCertStore::empty();
-    // System files contain some old certificates that cannot be parsed; they are skipped, and authenticate
-    // nobody.
-    let (known, _) = store.add_parsable_certificates(certificates(file)?);
-    if known == 0 {
-        return Err(SessionError::Tls(format!("no certificate in {} can be used", file.display())));
-    }
-    Ok(store)
+fn trusted(file: Option<&Path>) -> Result<RootCertStore, SessionError> {
+    authorities::trusted(file).map_err(SessionError::Tls)
 }
 
 /// Trusts every server. That the server has the key of its certificate is still verified.

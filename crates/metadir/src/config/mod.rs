@@ -17,9 +17,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-pub(crate) use exposure::is_this_host;
 pub use secrets::{HIDDEN, Secrets, without_secrets};
-pub(crate) use system::is_attribute_name;
 pub use system::{
     AttributeValue, Bind, Delimited, DelimitedDelta, Delta, FixedColumn, FixedWidth, Ldap, Ldif, Open,
     Password, ProvidedSystem, Resource, Scim, Sql, SqlDatabase, SqlDelta, System, Token, Update, ValuesTable,
@@ -30,8 +28,9 @@ pub use write_only::{Delivery, Generator, WriteOnly, WriteOnlySource};
 
 use crate::Interrupt;
 use crate::expression::Expression;
+use crate::postgresql::Server;
 use crate::schema::Type;
-use crate::store::Server;
+use crate::store::Durability;
 
 /// The configuration of a metadirectory.
 #[derive(Debug)]
@@ -89,17 +88,6 @@ pub enum Database {
         /// When a commit is durable.
         durability: Durability,
     },
-}
-
-/// When a commit is durable.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Durability {
-    /// Immediately, also after a power failure.
-    Full,
-    /// Immediately after a crash of the process; a power failure may undo the last commits.
-    Normal,
-    /// When the kernel writes the data.
-    Off,
 }
 
 /// An object type of the metaverse.

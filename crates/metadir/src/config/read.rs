@@ -9,16 +9,17 @@ use super::exposure::Exposure;
 use super::part::{Part, Reader, names, span_of};
 use super::system::{ANCHORS, SYSTEMS};
 use super::{
-    AgentConfig, Candidates, Config, Database, Deprovision, Durability, Existing, ExportFlow, ImportFlow,
-    Inbound, MetaverseAttribute, MetaverseType, Mistake, Outbound, Projection, RunProfile, Secrets, Source,
-    Step, StepKind, StoreConfig,
+    AgentConfig, Candidates, Config, Database, Deprovision, Existing, ExportFlow, ImportFlow, Inbound,
+    MetaverseAttribute, MetaverseType, Mistake, Outbound, Projection, RunProfile, Secrets, Source, Step,
+    StepKind, StoreConfig,
 };
 use crate::config::System;
 use crate::expression::Expression;
-use crate::metadirectory::COMPLAINTS;
 use crate::naming::Naming;
+use crate::postgresql::Server;
 use crate::schema::Type;
-use crate::store::Server;
+use crate::statistics::COMPLAINTS;
+use crate::store::Durability;
 
 /// The default number of objects per commit.
 const COMMIT_OBJECTS: u64 = 10_000;

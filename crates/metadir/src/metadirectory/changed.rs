@@ -7,7 +7,6 @@ use std::collections::HashMap;
 use std::time::Instant;
 
 use super::{Metadirectory, judged, now_unix_s, user};
-use crate::agent::anchor_key;
 use crate::config::{Config, Step, StepKind, Threshold};
 use crate::fingerprint::Fingerprint;
 use crate::hologram::Attribute;
@@ -436,7 +435,7 @@ fn key_of(object: &CsObject, anchor: &[Attribute]) -> Option<IndexKey> {
         }
     };
     let parts: Vec<Vec<u8>> = anchor.iter().map(part).collect::<Option<_>>()?;
-    Some(anchor_key(parts.iter().map(Vec::as_slice)))
+    Some(IndexKey::of_parts(parts.iter().map(Vec::as_slice)))
 }
 
 /// Identifies the objects of a connector space by other attributes of their images, in one transaction.

@@ -200,7 +200,7 @@ impl Translator<'_> {
                 Some(comma) => text.split_at(comma + 1),
                 None => ("", text.as_str()),
             };
-            let kind = kind.trim().strip_suffix('=').filter(|kind| crate::config::is_attribute_name(kind));
+            let kind = kind.trim().strip_suffix('=').filter(|kind| crate::naming::is_attribute_name(kind));
             let value = flat.get(at).filter(|value| !matches!(value, Function::Text(_)));
             let ends =
                 !matches!(flat.get(at + 1), Some(Function::Text(next)) if !next.starts_with([',', '+']));

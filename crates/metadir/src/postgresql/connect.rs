@@ -12,10 +12,10 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, sockop
 use tokio_postgres::config::{Host, TargetSessionAttrs};
 use tokio_postgres::{CancelToken, Config, NoTls};
 
+use super::tls::{Handshake, Tls};
 use super::wire::{ANSWER_BYTES_MAX, Grace, Progress, Socket, Stream, Wire};
 use super::{Client, Driver, Error};
 use crate::Interrupt;
-use crate::tls::{Handshake, Tls};
 
 /// The default timeout of a new connection.
 const CONNECT: Duration = Duration::from_secs(10);

@@ -1,6 +1,8 @@
 //! A blocking session with a PostgreSQL server, with a timeout and an interrupt for every wait.
 
 mod connect;
+mod server;
+mod tls;
 mod wire;
 
 use std::fmt;
@@ -17,17 +19,18 @@ use tokio_postgres::types::{BorrowToSql, ToSql};
 use tokio_postgres::{CopyInSink, Row, RowStream, Statement, ToStatement};
 
 use self::connect::Place;
-pub(crate) use self::connect::connect;
+use self::connect::connect;
+pub use self::server::{Failure, Server, chain, cut, help_of};
+use self::tls::Tls;
+pub use self::wire::Grace;
 use self::wire::{ANSWER_BYTES_MAX, Progress, Wire};
-pub(crate) use self::wire::{Counter, Grace, Stream};
-use crate::tls::Tls;
 
 /// Timeout of closing a session.
 const GOODBYE: Duration = Duration::from_millis(500);
 
 /// An error.
 #[derive(Debug)]
-pub(crate) enum Error {
+pub enum Error {
     /// The server refuses, or the protocol is violated.
     Server(tokio_postgres::Error),
     /// The connection failed.
@@ -45,7 +48,7 @@ impl From<tokio_postgres::Error> for Error {
 impl fmt::Display for Error {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Error::Server(error) => out.write_str(&crate::store::chain(error)),
+            Error::Server(error) => out.write_str(&chain(error)),
             Error::Connect(error) => write!(out, "error connecting to server: {error}"),
             Error::GivenUp(why) => out.write_str(why),
         }
@@ -124,7 +127,7 @@ impl Driver {
 }
 
 /// A session.
-pub(crate) struct Client {
+pub struct Client {
     /// None once the session is closed.
     inner: Option<tokio_postgres::Client>,
     driver: Driver,
@@ -143,24 +146,28 @@ impl Client {
     }
 
     /// Whether the session is closed.
-    pub(crate) fn is_closed(&self) -> bool {
+    pub fn is_closed(&self) -> bool {
         self.inner.as_ref().is_none_or(tokio_postgres::Client::is_closed)
             || self.driver.wire.given_up().is_some()
     }
 
-    pub(crate) fn prepare(&mut self, sql: &str) -> Result<Statement, Error> {
+    /// Prepares a statement.
+    ///
+    /// # Errors
+    /// When the server refuses, or the session ends.
+    pub fn prepare(&mut self, sql: &str) -> Result<Statement, Error> {
         let (inner, driver) = self.parts()?;
         driver.run(Progress::None, ANSWER_BYTES_MAX, inner.prepare(sql))
     }
 
     /// Executes statements without parameters.
-    pub(crate) fn batch_execute(&mut self, sql: &str) -> Result<(), Error> {
+    pub fn batch_execute(&mut self, sql: &str) -> Result<(), Error> {
         let (inner, driver) = self.parts()?;
         driver.run(Progress::None, ANSWER_BYTES_MAX, inner.batch_execute(sql))
     }
 
     /// Executes a statement and returns the number of affected rows.
-    pub(crate) fn execute<S: ?Sized + ToStatement>(
+    pub fn execute<S: ?Sized + ToStatement>(
         &mut self,
         statement: &S,
         values: &[&(dyn ToSql + Sync)],
@@ -170,7 +177,7 @@ impl Client {
     }
 
     /// All rows of a query.
-    pub(crate) fn query<S: ?Sized + ToStatement>(
+    pub fn query<S: ?Sized + ToStatement>(
         &mut self,
         statement: &S,
         values: &[&(dyn ToSql + Sync)],
@@ -180,7 +187,7 @@ impl Client {
     }
 
     /// The row of a query that returns exactly one.
-    pub(crate) fn query_one<S: ?Sized + ToStatement>(
+    pub fn query_one<S: ?Sized + ToStatement>(
         &mut self,
         statement: &S,
         values: &[&(dyn ToSql + Sync)],
@@ -190,7 +197,7 @@ impl Client {
     }
 
     /// The row of a query that returns at most one.
-    pub(crate) fn query_opt<S: ?Sized + ToStatement>(
+    pub fn query_opt<S: ?Sized + ToStatement>(
         &mut self,
         statement: &S,
         values: &[&(dyn ToSql + Sync)],
@@ -200,7 +207,7 @@ impl Client {
     }
 
     /// The rows of a query as a stream: unread rows remain in the server.
-    pub(crate) fn rows<S, P>(&mut self, statement: &S, values: Vec<P>) -> Result<Rows<'_>, Error>
+    pub fn rows<S, P>(&mut self, statement: &S, values: Vec<P>) -> Result<Rows<'_>, Error>
     where
         S: ?Sized + ToStatement,
         P: BorrowToSql,
@@ -212,14 +219,14 @@ impl Client {
     }
 
     /// Begins to send rows to a COPY.
-    pub(crate) fn copy_in(&mut self, statement: &Statement) -> Result<Copy<'_>, Error> {
+    pub fn copy_in(&mut self, statement: &Statement) -> Result<Copy<'_>, Error> {
         let (inner, driver) = self.parts()?;
         let sink = driver.run(Progress::None, ANSWER_BYTES_MAX, inner.copy_in(statement))?;
         Ok(Copy { sink: Box::pin(sink), driver })
     }
 
     /// Cancels the current query on the server and closes the session without reading the rest of the result.
-    pub(crate) fn cancel(&mut self) {
+    pub fn cancel(&mut self) {
         let Some(inner) = self.inner.take() else { return };
         let token = inner.cancel_token();
         drop(inner);
@@ -242,29 +249,41 @@ impl Drop for Client {
 }
 
 /// The rows of a query as a stream.
-pub(crate) struct Rows<'a> {
+pub struct Rows<'a> {
     rows: Pin<Box<RowStream>>,
     driver: &'a mut Driver,
 }
 
 impl Rows<'_> {
-    pub(crate) fn next(&mut self) -> Result<Option<Row>, Error> {
+    /// The next row; none after the last one.
+    ///
+    /// # Errors
+    /// When the server refuses, or the session ends.
+    pub fn next_row(&mut self) -> Result<Option<Row>, Error> {
         self.driver.run(Progress::None, u64::MAX, self.rows.try_next())
     }
 }
 
 /// Rows that are sent to a COPY.
-pub(crate) struct Copy<'a> {
+pub struct Copy<'a> {
     sink: Pin<Box<CopyInSink<Cursor<Vec<u8>>>>>,
     driver: &'a mut Driver,
 }
 
 impl Copy<'_> {
-    pub(crate) fn write(&mut self, bytes: Vec<u8>) -> Result<(), Error> {
+    /// Sends bytes of the copy.
+    ///
+    /// # Errors
+    /// When the server refuses, or the session ends.
+    pub fn write(&mut self, bytes: Vec<u8>) -> Result<(), Error> {
         self.driver.run(Progress::Sent, ANSWER_BYTES_MAX, self.sink.send(Cursor::new(bytes)))
     }
 
-    pub(crate) fn finish(mut self) -> Result<(), Error> {
+    /// Ends the copy.
+    ///
+    /// # Errors
+    /// When the server refuses, or the session ends.
+    pub fn finish(mut self) -> Result<(), Error> {
         self.driver.run(Progress::Sent, ANSWER_BYTES_MAX, self.sink.as_mut().finish()).map(drop)
     }
 }

@@ -60,7 +60,7 @@ pub(super) enum Progress {
 
 /// To what the remaining time after an interrupt applies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Grace {
+pub enum Grace {
     /// To all operations of the session together.
     Session,
     /// To each operation: the remaining ones of a batch are few, and they commit it.

@@ -11,8 +11,7 @@ mod standing;
 pub mod trail;
 
 pub use activity::{Activity, Announcer};
-pub use postgres::{Postgres, Server};
-pub(crate) use postgres::{chain, cut, help_of};
+pub use postgres::Postgres;
 pub use sqlite::Sqlite;
 pub use trail::{Failure, Trail};
 
@@ -23,6 +22,18 @@ use crate::agent::DiscoveryError;
 use crate::hologram::{Attribute, Damaged, Hash};
 use crate::index_key::IndexKey;
 use crate::object::{AgentId, CsId, CsObject, MvId, MvObject, PendingImport, Phase, Reference, State};
+use crate::postgresql;
+
+/// When a commit is durable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Durability {
+    /// Immediately, also after a power failure.
+    Full,
+    /// Immediately after a crash of the process; a power failure may undo the last commits.
+    Normal,
+    /// When the kernel writes the data.
+    Off,
+}
 
 /// An error of the store.
 #[derive(Debug, thiserror::Error)]
@@ -72,6 +83,27 @@ impl From<rusqlite::Error> for StoreError {
             Some(rusqlite::ErrorCode::DiskFull) => StoreError::Full("the store".into()),
             _ => StoreError::Database(error),
         }
+    }
+}
+
+impl From<postgresql::Failure> for StoreError {
+    fn from(failure: postgresql::Failure) -> StoreError {
+        match failure.is_locked {
+            true => StoreError::Busy,
+            false => StoreError::Server { what: failure.what, help: failure.help },
+        }
+    }
+}
+
+impl From<postgresql::Error> for StoreError {
+    fn from(error: postgresql::Error) -> StoreError {
+        postgresql::Failure::from(error).into()
+    }
+}
+
+impl From<tokio_postgres::Error> for StoreError {
+    fn from(error: tokio_postgres::Error) -> StoreError {
+        postgresql::Failure::from(error).into()
     }
 }
 

@@ -10,7 +10,6 @@ mod copy;
 mod read;
 mod round;
 mod rows;
-mod server;
 mod sql;
 #[cfg(test)]
 mod tests;
@@ -25,8 +24,6 @@ use tokio_postgres::{Row, Statement};
 use self::copy::Fields;
 use self::round::{FailedRow, Round, without_nul};
 use self::rows::{cs_row, mv_row, pages};
-pub use self::server::Server;
-pub(crate) use self::server::{chain, cut, help_of};
 use self::sql::*;
 use self::trail::{CHANGE_LOG, FAIL};
 use super::row::{
@@ -38,11 +35,11 @@ use super::{
     Activity, Announcer, Gauges, Head, Key, Link, LookupKey, NameKind, Numbers, Population, ReferenceTarget,
     SearchKey, StepRecord, Store, StoreError, Trail, Write, trail::Origin,
 };
-use crate::config::Durability;
 use crate::hologram::{Attribute, Hash};
 use crate::index_key::IndexKey;
 use crate::object::{AgentId, CsId, CsObject, MvId, MvObject, Reference};
-use crate::postgresql::{Client, Grace};
+use crate::postgresql::{Client, Grace, Server};
+use crate::store::Durability;
 
 /// The format of the tables.
 const FORMAT: i64 = 5;

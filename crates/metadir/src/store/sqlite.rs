@@ -27,10 +27,10 @@ use super::{
     Activity, Announcer, Failure, Gauges, Head, Key, Link, LookupKey, NameKind, Numbers, Population,
     ReferenceTarget, StepRecord, Store, StoreError, Trail, Write, activity, trail::Origin,
 };
-use crate::config::Durability;
 use crate::hologram::{Attribute, Hash, Hologram};
 use crate::index_key::IndexKey;
 use crate::object::{AgentId, CsId, CsObject, MvId, MvObject, PendingImport, Reference};
+use crate::store::Durability;
 
 /// The format of the file.
 const FORMAT: i64 = 5;

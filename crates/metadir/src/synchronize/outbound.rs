@@ -3,8 +3,8 @@
 use super::failed::Failed;
 use super::trace::{Effect, FlowOutOutcome, TraceEvent, was_sent};
 use super::work::{Claim, Cs, Undo, Work};
-use crate::agent::anchor_key;
 use crate::hologram::{Attribute, Hologram, Opened, Values};
+use crate::index_key::IndexKey;
 use crate::naming::Naming;
 use crate::object::{Change, CsId, CsObject, MvId, PendingAttributes, PendingExport, Phase, Rename, State};
 use crate::rules::{CandidateRule, DeprovisionRule, Flow, FlowValues, OutboundRules};
@@ -129,7 +129,7 @@ impl Work<'_> {
             values.values().iter().next()
         };
         let anchor: Option<Vec<&[u8]>> = rules.anchor.iter().map(of_anchor).collect();
-        let anchor = anchor.map(|parts| anchor_key(parts.into_iter()));
+        let anchor = anchor.map(|parts| IndexKey::of_parts(parts.into_iter()));
         let name = rules.naming.hash(&dn);
         let claims: Vec<Claim> = anchor.map(Claim::Anchor).into_iter().chain(name.map(Claim::Name)).collect();
         let id = self.new_cs();

@@ -7,13 +7,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use plimsoll_metadir::Interrupt;
-use plimsoll_metadir::config::{Config, Durability, Step, StepKind};
+use plimsoll_metadir::config::{Config, Step, StepKind};
 use plimsoll_metadir::hologram::{Attribute, Hologram};
 use plimsoll_metadir::index_key::IndexKey;
 use plimsoll_metadir::metadirectory::Metadirectory;
 use plimsoll_metadir::object::{AgentId, CsId, CsObject, State};
+use plimsoll_metadir::postgresql::Server;
 use plimsoll_metadir::stage::StepError;
-use plimsoll_metadir::store::{Postgres, Server, Store as _, StoreError, Write};
+use plimsoll_metadir::store::{Durability, Postgres, Store as _, StoreError, Write};
 use testkit::Scratch;
 
 /// A proxy to the test server that forwards a number of bytes; then it forwards nothing in either direction.

@@ -2,8 +2,8 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use plimsoll_metadir::config::Durability;
-use plimsoll_metadir::store::{Postgres, Server, Sqlite, Store, StoreError};
+use plimsoll_metadir::postgresql::Server;
+use plimsoll_metadir::store::{Durability, Postgres, Sqlite, Store, StoreError};
 use testkit::Scratch;
 
 /// A folder for the files of a test, and the location of its store.

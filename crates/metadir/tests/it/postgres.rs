@@ -3,8 +3,8 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
-use plimsoll_metadir::config::Durability;
-use plimsoll_metadir::store::{Postgres, Server, Store, StoreError};
+use plimsoll_metadir::postgresql::Server;
+use plimsoll_metadir::store::{Durability, Postgres, Store, StoreError};
 use postgres::{Client, NoTls};
 
 use crate::place::Place;

@@ -6,12 +6,12 @@ use std::os::unix::fs::{MetadataExt as _, PermissionsExt, symlink};
 use std::path::Path;
 
 use plimsoll_metadir::agent::{self, ExportedObject, Names, anchor_key};
-use plimsoll_metadir::config::{Config, Durability, Step, StepKind};
+use plimsoll_metadir::config::{Config, Step, StepKind};
 use plimsoll_metadir::hologram::{Attribute, Hologram};
 use plimsoll_metadir::metadirectory::Metadirectory;
 use plimsoll_metadir::object::Change;
 use plimsoll_metadir::sqlite_script::SqliteScript;
-use plimsoll_metadir::store::{Sqlite, Store as _};
+use plimsoll_metadir::store::{Durability, Sqlite, Store as _};
 use testkit::Scratch;
 
 const BEFORE: &str =

@@ -8,9 +8,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ::postgres::{Client, NoTls};
-use plimsoll_metadir::config::{Config, Durability, Step, StepKind};
+use plimsoll_metadir::config::{Config, Step, StepKind};
 use plimsoll_metadir::metadirectory::Metadirectory;
-use plimsoll_metadir::store::{Postgres, Server, Store as _};
+use plimsoll_metadir::postgresql::Server;
+use plimsoll_metadir::store::{Durability, Postgres, Store as _};
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ServerConfig, ServerConnection, StreamOwned};

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use ldap::session::authorities;
 use ldap::session::wait::SLICE;
 use serde_json::Value;
 use ureq::http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, LOCATION, RETRY_AFTER};
@@ -17,7 +18,6 @@ use super::transport::Network;
 use crate::Interrupt;
 use crate::agent::{AgentError, Refused};
 use crate::config::{Scim, Token};
-use crate::tls::authorities;
 
 /// The size limit of a response.
 const ANSWER_BYTES_MAX: u64 = 64 << 20;
@@ -234,7 +234,8 @@ fn authorization(token: &Token) -> Result<HeaderValue, AgentError> {
 }
 
 fn tls(file: Option<&Path>) -> Result<TlsConfig, AgentError> {
-    let certificates = authorities(file).map_err(|(what, why)| AgentError::system(what, why))?;
+    let certificates =
+        authorities::certificates(file).map_err(|why| AgentError::system("preparing TLS", why))?;
     let certificates = certificates.iter().map(|der| Certificate::from_der(der).to_owned());
     Ok(TlsConfig::builder()
         .root_certs(RootCerts::from(certificates))

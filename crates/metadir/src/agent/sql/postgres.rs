@@ -9,8 +9,7 @@ use tokio_postgres::{Row, Statement};
 
 use super::database::{Cell, Database, Fault, Form, Value, moment, quoted};
 use super::shape::{Column, Query};
-use crate::postgresql::{Client, Error, Grace};
-use crate::store::{Server, StoreError, chain, cut, help_of};
+use crate::postgresql::{Client, Error, Failure, Grace, Server, chain, cut, help_of};
 
 /// Size of the cache of prepared statements.
 const STATEMENTS: usize = 128;
@@ -36,11 +35,7 @@ impl Postgres {
         // Each server has its own password: a password file for this server takes precedence over the
         // environment.
         let of_environment = if server.passfile.is_some() { None } else { std::env::var("PGPASSWORD").ok() };
-        let failed = |error| match error {
-            StoreError::Server { what, help: "" } => Fault::Failed(what),
-            StoreError::Server { what, help } => Fault::Failed(format!("{what}; {help}")),
-            other => Fault::Failed(other.to_string()),
-        };
+        let failed = |failure: Failure| Fault::Failed(failure.to_string());
         let mut client = server.connect(of_environment, Grace::Session).map_err(failed)?;
         client.batch_execute(SETTINGS)?;
         Ok(Postgres { client, schema: server.schema.clone(), statements: HashMap::new() })
@@ -270,7 +265,7 @@ impl Database for Postgres {
         let since: Vec<&str> = query.since.as_deref().into_iter().collect();
         // Rows are streamed: unread rows remain in the server.
         let mut rows = self.client.rows(&statement, since)?;
-        while let Some(row) = rows.next()? {
+        while let Some(row) = rows.next_row()? {
             if !take(&cells(&row, &query.forms)?) {
                 drop(rows);
                 // Otherwise the rest of the result would be read before the connection ends.

@@ -7,10 +7,12 @@ use ldap::session::{Security, Server};
 use ldap::{Dn, Filter};
 use toml::de::DeValue;
 
-use super::super::exposure::{Exposure, is_this_host};
+use super::super::exposure::Exposure;
 use super::super::part::{Part, Reader, span_of};
 use super::System;
 use crate::Interrupt;
+use crate::naming::is_attribute_name;
+use crate::network::is_this_host;
 
 /// An LDAP directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -103,12 +105,6 @@ impl Ldap {
             *path = folder.join(&*path);
         }
     }
-}
-
-/// Whether a text is a valid attribute description, with options.
-pub(crate) fn is_attribute_name(name: &str) -> bool {
-    let is_in_place = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b';' | b'_');
-    name.starts_with(|first: char| first.is_ascii_alphanumeric()) && name.bytes().all(is_in_place)
 }
 
 pub(super) const KEYS: &[&str] = &[

@@ -16,7 +16,6 @@ pub use self::attribute_value::AttributeValue;
 pub use self::delimited::{Delimited, DelimitedDelta};
 pub use self::fixed_width::{FixedColumn, FixedWidth};
 pub use self::given::{Open, ProvidedSystem};
-pub(crate) use self::ldap::is_attribute_name;
 pub use self::ldap::{Bind, Delta, Ldap, Password};
 pub use self::ldif::Ldif;
 pub use self::scim::{Resource, Scim, Token, Update};

@@ -5,12 +5,13 @@ use std::time::Duration;
 
 use toml::de::DeValue;
 
-use super::super::exposure::{Exposure, is_this_host};
+use super::super::exposure::Exposure;
 use super::super::part::{Part, Reader, span_of};
 use super::System;
 use crate::Interrupt;
 use crate::agent::scim::{Kind, Path as Attribute};
 use crate::naming::Naming;
+use crate::network::is_this_host;
 
 /// A service that supports SCIM 2.0 (RFC 7643, RFC 7644).
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::super::part::{Part, Reader, span_of};
 use super::{System, anchor};
-use crate::store::Server;
+use crate::postgresql::Server;
 
 /// A table or view of a database.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::{FORMAT, Postgres, Server};
-use crate::config::Durability;
+use crate::store::Durability;
 use crate::store::{Activity, Numbers, StoreError, activity};
 
 impl Postgres {

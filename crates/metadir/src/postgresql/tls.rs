@@ -1,4 +1,4 @@
-//! TLS: the trusted authorities, and TLS connections to PostgreSQL.
+//! TLS connections to PostgreSQL.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -6,56 +6,27 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use rustls::pki_types::pem::PemObject as _;
-use rustls::pki_types::{CertificateDer, InvalidDnsNameError, ServerName};
-use rustls::{ClientConfig, RootCertStore};
+use ldap::session::authorities;
+use rustls::ClientConfig;
+use rustls::pki_types::{InvalidDnsNameError, ServerName};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio_postgres::tls::{ChannelBinding, TlsConnect, TlsStream};
 use tokio_rustls::{TlsConnector, client};
 
-use crate::postgresql::{Counter, Stream as Socket};
-
-/// Where systems store the trusted authorities, in one file.
-const SYSTEM_FILES: [&str; 4] = [
-    "/etc/ssl/certs/ca-certificates.crt",
-    "/etc/pki/tls/certs/ca-bundle.crt",
-    "/etc/ssl/ca-bundle.pem",
-    "/etc/ssl/cert.pem",
-];
-
-/// The certificates of the trusted authorities, from a PEM file or from the system. An error is the operation
-/// and the reason.
-pub(crate) fn authorities(file: Option<&Path>) -> Result<Vec<CertificateDer<'static>>, (String, String)> {
-    let Some(file) = file.or_else(|| SYSTEM_FILES.iter().map(Path::new).find(|path| path.is_file())) else {
-        let why = "this system has no file of them: install ca-certificates, or name a file";
-        return Err(("reading the certificate authorities to trust".into(), why.into()));
-    };
-    let failed = |why: String| (format!("reading certificates from {}", file.display()), why);
-    let read = CertificateDer::pem_file_iter(file).and_then(Iterator::collect::<Result<Vec<_>, _>>);
-    let certificates = read.map_err(|error| failed(error.to_string()))?;
-    match certificates.is_empty() {
-        true => Err(failed("it holds none: they must be in PEM form".into())),
-        false => Ok(certificates),
-    }
-}
+use super::wire::{Counter, Stream as Socket};
 
 /// TLS with a PostgreSQL server. The certificate and the host name are always verified.
 #[derive(Clone)]
 pub(crate) struct Tls(Arc<ClientConfig>);
 
 impl Tls {
-    /// Trusts the authorities of a file or of the system. An error is the operation and the reason.
-    pub(crate) fn new(file: Option<&Path>) -> Result<Tls, (String, String)> {
-        let mut roots = RootCertStore::empty();
-        let (added, _) = roots.add_parsable_certificates(authorities(file)?);
-        let failed = |why: String| ("preparing TLS".to_string(), why);
-        if added == 0 {
-            return Err(failed("none of the certificates to trust can be used".into()));
-        }
+    /// Trusts the authorities of a file, or those that this host trusts.
+    pub(crate) fn new(file: Option<&Path>) -> Result<Tls, String> {
+        let roots = authorities::trusted(file)?;
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let config = ClientConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
-            .map_err(|error| failed(error.to_string()))?;
+            .map_err(|error| format!("preparing TLS: {error}"))?;
         Ok(Tls(Arc::new(config.with_root_certificates(roots).with_no_client_auth())))
     }
 }

@@ -8,11 +8,10 @@ use std::time::Duration;
 use tokio_postgres::config::Host;
 use tokio_postgres::error::SqlState;
 
+use super::tls::{Tls, TlsParameters, relative_to};
+use super::{Client, Error, Grace};
 use crate::Interrupt;
-use crate::config::is_this_host;
-use crate::postgresql::{self, Client, Error, Grace};
-use crate::store::StoreError;
-use crate::tls::{Tls, TlsParameters, relative_to};
+use crate::network::is_this_host;
 
 /// The address of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -99,7 +98,7 @@ impl Server {
     }
 
     /// Connects. A password in the environment takes precedence over the password file.
-    pub(crate) fn connect(&self, of_environment: Option<String>, grace: Grace) -> Result<Client, StoreError> {
+    pub fn connect(&self, of_environment: Option<String>, grace: Grace) -> Result<Client, Failure> {
         let tls = self.tls()?;
         let mut config: tokio_postgres::Config = TlsParameters::of(&self.connection).connection.parse()?;
         if config.get_application_name().is_none() {
@@ -108,25 +107,22 @@ impl Server {
         if let Some(password) = password(&config, of_environment, self.passfile.as_deref())? {
             config.password(password);
         }
-        postgresql::connect(&config, tls.as_ref(), self.timeout, &self.interrupt, grace)
+        super::connect(&config, tls.as_ref(), self.timeout, &self.interrupt, grace)
             .map_err(|error| unreachable(&config, error))
     }
 
     /// TLS, if the connection string requests it.
-    pub(crate) fn tls(&self) -> Result<Option<Tls>, StoreError> {
+    pub(super) fn tls(&self) -> Result<Option<Tls>, Failure> {
         let words = TlsParameters::of(&self.connection);
         if !words.is_protected() {
             return Ok(None);
         }
-        let reported = |(what, why)| StoreError::Server {
-            what: format!("{what}: {why}"),
-            help: "correct sslrootcert in `postgres`",
-        };
+        let reported = |what| Failure::new(what, "correct sslrootcert in `postgres`");
         Tls::new(words.authorities.as_deref()).map(Some).map_err(reported)
     }
 
     /// Resolves relative paths against a folder.
-    pub(crate) fn relative_to(&mut self, folder: &Path) {
+    pub fn relative_to(&mut self, folder: &Path) {
         self.connection = relative_to(&self.connection, folder);
         if let Some(path) = &mut self.passfile {
             *path = folder.join(&*path);
@@ -141,7 +137,7 @@ const NO_PASSWORD: &str =
 const TEXT_CHARS_MAX: usize = 1000;
 
 /// A text from a server, truncated to the limit.
-pub(crate) fn cut(text: &str) -> String {
+pub fn cut(text: &str) -> String {
     match text.char_indices().nth(TEXT_CHARS_MAX) {
         Some((end, _)) => format!("{}...", &text[..end]),
         None => text.to_string(),
@@ -149,7 +145,7 @@ pub(crate) fn cut(text: &str) -> String {
 }
 
 /// An error with its causes.
-pub(crate) fn chain(error: &tokio_postgres::Error) -> String {
+pub fn chain(error: &tokio_postgres::Error) -> String {
     let mut text = cut(&error.to_string());
     let mut source = error.source();
     while let Some(cause) = source {
@@ -159,15 +155,32 @@ pub(crate) fn chain(error: &tokio_postgres::Error) -> String {
     text
 }
 
-impl From<tokio_postgres::Error> for StoreError {
-    fn from(error: tokio_postgres::Error) -> StoreError {
+/// Why a server cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{what}{}{help}", if help.is_empty() { "" } else { "; " })]
+pub struct Failure {
+    /// The error, in the words of the server if it has any.
+    pub what: String,
+    /// What to do; may be empty.
+    pub help: &'static str,
+    /// Whether another session has the lock.
+    pub is_locked: bool,
+}
+
+impl Failure {
+    fn new(what: impl Into<String>, help: &'static str) -> Failure {
+        Failure { what: what.into(), help, is_locked: false }
+    }
+}
+
+impl From<tokio_postgres::Error> for Failure {
+    fn from(error: tokio_postgres::Error) -> Failure {
         let Some(db) = error.as_db_error() else {
             let help = if error.is_closed() { GO_ON } else { "" };
-            return StoreError::Server { what: chain(&error), help };
+            return Failure::new(chain(&error), help);
         };
         let code = db.code();
         let help = match code.code() {
-            _ if *code == SqlState::LOCK_NOT_AVAILABLE => return StoreError::Busy,
             _ if *code == SqlState::INVALID_PASSWORD
                 || *code == SqlState::INVALID_AUTHORIZATION_SPECIFICATION =>
             {
@@ -197,16 +210,17 @@ impl From<tokio_postgres::Error> for StoreError {
             _ => "",
         };
         let detail = db.detail().map(|detail| format!(" ({})", cut(detail))).unwrap_or_default();
-        StoreError::Server { what: format!("{}{detail}", cut(db.message())), help }
+        let is_locked = *code == SqlState::LOCK_NOT_AVAILABLE;
+        Failure { what: format!("{}{detail}", cut(db.message())), help, is_locked }
     }
 }
 
-impl From<Error> for StoreError {
-    fn from(error: Error) -> StoreError {
+impl From<Error> for Failure {
+    fn from(error: Error) -> Failure {
         match error {
             Error::Server(error) => error.into(),
-            Error::Connect(_) => StoreError::Server { what: error.to_string(), help: GO_ON },
-            Error::GivenUp(what) => StoreError::Server { help: help_of(&what), what },
+            Error::Connect(_) => Failure::new(error.to_string(), GO_ON),
+            Error::GivenUp(what) => Failure::new(what.as_str(), help_of(&what)),
         }
     }
 }
@@ -215,7 +229,7 @@ const GO_ON: &str =
     "see the log of the server; committed changes are kept, and the next run continues from there";
 
 /// What to do about an abandoned session.
-pub(crate) fn help_of(why: &str) -> &'static str {
+pub fn help_of(why: &str) -> &'static str {
     match why {
         "interrupted" => "",
         why if why.contains("waited") => "check that the server responds, or raise `timeout_s`",
@@ -229,7 +243,7 @@ fn password(
     config: &tokio_postgres::Config,
     of_environment: Option<String>,
     passfile: Option<&Path>,
-) -> Result<Option<String>, StoreError> {
+) -> Result<Option<String>, Failure> {
     if of_environment.is_some() {
         return Ok(of_environment);
     }
@@ -237,9 +251,9 @@ fn password(
     let text = files::secret::read(path).map_err(|error| match error.kind() {
         // The message names the file and the command that corrects its mode.
         std::io::ErrorKind::PermissionDenied if error.get_ref().is_some() => {
-            StoreError::Server { what: error.to_string(), help: "" }
+            Failure::new(error.to_string(), "")
         }
-        _ => StoreError::Server { what: format!("{}: {error}", path.display()), help: "correct `passfile`" },
+        _ => Failure::new(format!("{}: {error}", path.display()), "correct `passfile`"),
     })?;
     let user = config.get_user().unwrap_or_default();
     let database = config.get_dbname().unwrap_or(user);
@@ -281,7 +295,7 @@ fn fields(line: &str) -> Vec<String> {
 }
 
 /// The error of a failed connection.
-fn unreachable(config: &tokio_postgres::Config, error: Error) -> StoreError {
+fn unreachable(config: &tokio_postgres::Config, error: Error) -> Failure {
     let error = match error {
         Error::Server(error) if error.as_db_error().is_some() => return error.into(),
         error => error,
@@ -307,7 +321,7 @@ fn unreachable(config: &tokio_postgres::Config, error: Error) -> StoreError {
         }
         () => "start the server, or correct `postgres`",
     };
-    StoreError::Server { what, help }
+    Failure::new(what, help)
 }
 
 const NO_PASSWORD_GIVEN: &str =
