@@ -5,7 +5,7 @@ use libfuzzer_sys::fuzz_target;
 use metadir::config::Config;
 
 fuzz_target!(|text: &str| {
-    match Config::parse(text) {
+    match connectors::parse(text) {
         Ok(mut config) => config.relative_to(std::path::Path::new("/folder")),
         Err(mistakes) => {
             assert!(!mistakes.is_empty());

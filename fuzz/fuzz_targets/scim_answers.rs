@@ -10,7 +10,6 @@ use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 
 use libfuzzer_sys::fuzz_target;
 use metadir::agent::{Agent, ExportedObject};
-use metadir::config::Config;
 use metadir::hologram::{Attribute, Hologram};
 use metadir::object::Change;
 use plimsoll_fuzz::{agent, read};
@@ -64,7 +63,7 @@ static PARTS: LazyLock<Mutex<Parts>> = LazyLock::new(|| {
              attributes = ['userName', 'name.familyName', 'emails[type eq \"work\"].value', 'roles', 'urn:x:y:badge']\n\
              booleans = ['active']\nintegers = ['age']\n{more}\n"
         );
-        let config = Config::parse(&text).expect("the settings are well").agents.remove(0);
+        let config = connectors::parse(&text).expect("the settings are well").agents.remove(0);
         agent(&config).expect("the settings are well")
     });
     Mutex::new(Parts { answers, agents: agents.into() })

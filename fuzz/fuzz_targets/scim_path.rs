@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use metadir::agent::scim::Path;
+use connectors::scim::Path;
 
 fuzz_target!(|text: &str| {
     if let Ok(path) = Path::parse(text) {

@@ -3,8 +3,9 @@
 
 use std::path::{Path, PathBuf};
 
-use metadir::agent::{Agent, ExportedObject, Imported, Names, anchor_key, attributes, open};
-use metadir::config::{AgentConfig, Config};
+use metadir::agent::{Agent, ExportedObject, Imported, Names};
+use metadir::config::AgentConfig;
+use metadir::index_key::IndexKey;
 use metadir::hologram::{Attribute, Hologram};
 use metadir::object::Change;
 use model::Vocabulary;
@@ -42,14 +43,14 @@ pub fn text_file(folder: &Path, settings: &str, file: &[u8]) {
         "[store]\nsqlite = \"unused\"\n[metaverse.person]\nattributes = {{ id = \"text\" }}\n\
          [agents.text]\npath = {path:?}\nanchor = \"id\"\n{settings}"
     );
-    let config = Config::parse(&text).expect("the settings are well").agents.remove(0);
+    let config = connectors::parse(&text).expect("the settings are well").agents.remove(0);
     let Ok(mut agent) = agent(&config) else { return };
     let (Ok(before), Ok(again)) = (read(agent.as_mut(), 1), read(agent.as_mut(), 1000)) else { return };
     assert_eq!(before, again);
     let id = b"zzzz".to_vec();
     let added = ExportedObject {
         change: Change::Add,
-        anchor: Some(anchor_key(std::iter::once(id.as_slice()))),
+        anchor: Some(IndexKey::of_parts(std::iter::once(id.as_slice()))),
         dn: "id=zzzz".into(),
         new_dn: None,
         changed_values: Vec::new(),
@@ -77,7 +78,7 @@ pub fn text_file(folder: &Path, settings: &str, file: &[u8]) {
     };
     let mut expected = objects(before);
     // In LDIF objects have names of their own, which are shown as an attribute too.
-    let all = attributes(&config).ok().filter(|_| settings.contains("ldif"));
+    let all = config.attributes().ok().filter(|_| settings.contains("ldif"));
     let named = all.and_then(|all| all.iter().position(|name| name == "dn"));
     let name = named.map(|at| (Attribute(at as u32), vec![added.dn.into_bytes()]));
     let image = name.into_iter().chain(added.attributes).collect();
@@ -91,11 +92,11 @@ pub fn text_file(folder: &Path, settings: &str, file: &[u8]) {
 /// When the system cannot be read.
 pub fn agent(config: &AgentConfig) -> Result<Box<dyn Agent>, metadir::agent::AgentError> {
     let mut names = Names::default();
-    for (at, name) in attributes(config)?.iter().enumerate() {
+    for (at, name) in config.attributes()?.iter().enumerate() {
         names.insert(name, Attribute(at as u32));
     }
     names.insert("id", Attribute(u32::MAX));
-    open(config, &names)
+    config.open(&names)
 }
 
 /// All that an import finds, in batches of so many.

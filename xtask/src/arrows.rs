@@ -27,6 +27,7 @@ static ARROWS: &[Row] = &[
     Row { name: "analysis", may_use: &["model"] },
     Row { name: "report", may_use: &["model"] },
     Row { name: "metadir", may_use: &["ldap", "files"] },
+    Row { name: "connectors", may_use: &["metadir", "ldap", "files"] },
     Row {
         name: "cli",
         may_use: &[
@@ -39,6 +40,7 @@ static ARROWS: &[Row] = &[
             "analysis",
             "report",
             "metadir",
+            "connectors",
             "people",
             "scim",
             "files",
@@ -55,8 +57,10 @@ static ARROWS: &[Row] = &[
 const ONLY_IN_TESTS: [&str; 1] = ["testkit"];
 
 /// Arrows of tests and benchmarks: who uses whom.
-const ALSO_IN_TESTS: [(&str, &str); 7] = [
+const ALSO_IN_TESTS: [(&str, &str); 8] = [
     ("metadir", "people"),
+    // Rules are tested with real systems.
+    ("metadir", "connectors"),
     ("metadir", "scim"),
     // Simulated records hold what these make, by their tables.
     ("analysis", "workloads"),
@@ -94,12 +98,12 @@ static FENCES: &[Fence] = &[
     deep_fence("hyper-util", &["scim"]),
     // By name only: a later HTTP crate may depend on it.
     fence("httparse", &["workloads"]),
-    deep_fence("ureq", &["metadir"]),
+    deep_fence("ureq", &["connectors"]),
     // Windows of a desktop.
     deep_fence("x11rb", &["workloads"]),
     // TLS.
-    deep_fence("rustls", &["ldap", "metadir"]),
-    deep_fence("ring", &["ldap", "metadir"]),
+    deep_fence("rustls", &["ldap", "metadir", "connectors"]),
+    deep_fence("ring", &["ldap", "metadir", "connectors"]),
     // The terminal, its arguments and its signals.
     deep_fence("ratatui", &["cli"]),
     deep_fence("crossterm", &["cli"]),
@@ -109,18 +113,18 @@ static FENCES: &[Fence] = &[
     deep_fence("signal-hook", &["cli"]),
     deep_fence("jiff", &["report", "cli"]),
     // Formats. hdrhistogram brings flate2 and base64 along for its own payloads, so these are fenced by name only.
-    fence("toml", &["model", "factors", "metadir", "cli", "xtask"]),
+    fence("toml", &["model", "factors", "metadir", "connectors", "cli", "xtask"]),
     deep_fence("saphyr-parser", &["factors"]),
-    fence("csv", &["record", "metadir"]),
+    fence("csv", &["record", "connectors"]),
     fence("flate2", &["record"]),
     fence("base64", &["record", "ldap", "report"]),
     fence("hdrhistogram", MEASURED),
     // The metadirectory: its store, its expressions, its hashes.
-    deep_fence("rusqlite", &["metadir", "scim"]),
-    deep_fence("postgres", &["metadir"]),
-    deep_fence("tokio", &["metadir", "scim"]),
+    deep_fence("rusqlite", &["metadir", "connectors", "scim"]),
+    deep_fence("postgres", &["metadir", "connectors"]),
+    deep_fence("tokio", &["metadir", "connectors", "scim"]),
     deep_fence("cel", &["metadir"]),
-    deep_fence("blake3", &["factors", "metadir"]),
+    deep_fence("blake3", &["factors", "metadir", "connectors"]),
     // Weighed and left out of the default build: each costs minutes to compile on two cores.
     deep_fence("sqlx", &[]),
     deep_fence("reqwest", &[]),

@@ -12,39 +12,75 @@ struct Order {
 }
 
 /// Crates whose modules have an order.
-static ORDERS: &[Order] = &[Order {
-    name: "analysis",
-    modules: &[
-        // What knows nothing of a record.
-        "random",
-        "statistics",
-        "law",
-        "words",
-        // A trial in numbers, and what those show.
-        "measured",
-        "facts",
-        "trial",
-        // Trials taken together.
-        "plan",
-        "configuration",
-        "comparison",
-        "cost",
-        "curve",
-        "published",
-        "beside",
-        "goal",
-        "clean",
-        // What is thought of them.
-        "doubt",
-        "detect",
-        "verdict",
-        "proof",
-        // What to measure next; other questions.
-        "design",
-        "sizing",
-        "compare",
-    ],
-}];
+static ORDERS: &[Order] = &[
+    Order {
+        name: "analysis",
+        modules: &[
+            // What knows nothing of a record.
+            "random",
+            "statistics",
+            "law",
+            "words",
+            // A trial in numbers, and what those show.
+            "measured",
+            "facts",
+            "trial",
+            // Trials taken together.
+            "plan",
+            "configuration",
+            "comparison",
+            "cost",
+            "curve",
+            "published",
+            "beside",
+            "goal",
+            "clean",
+            // What is thought of them.
+            "doubt",
+            "detect",
+            "verdict",
+            "proof",
+            // What to measure next; other questions.
+            "design",
+            "sizing",
+            "compare",
+        ],
+    },
+    Order {
+        name: "metadir",
+        modules: &[
+            // Values, names and servers.
+            "hologram",
+            "index_key",
+            "network",
+            "naming",
+            "schema",
+            "secret",
+            "statistics",
+            "sqlite_script",
+            "postgresql",
+            // Objects, and the two ports.
+            "object",
+            "trail",
+            "agent",
+            "password",
+            "store",
+            // What an administrator writes, and what the engine makes of it.
+            "expression",
+            "config",
+            "fingerprint",
+            "rules",
+            // The steps of a run.
+            "existing",
+            "write_only",
+            "stage",
+            "synchronize",
+            "export",
+            "preview",
+            "metadirectory",
+        ],
+    },
+];
 
 /// Checks every crate that has an order.
 pub(crate) fn check(repository: &Repository) -> Result<Vec<Fault>, String> {

@@ -23,8 +23,10 @@ use std::sync::{Arc, Mutex};
 
 use counted::{Counted, Written};
 use people::{ATTRIBUTES, Attribute, Population, Record, Shares};
-use plimsoll_metadir::agent::{Agent, AgentError, Capabilities, ExportedObject, Import, Refused};
-use plimsoll_metadir::config::{Config, Database, ProvidedSystem, StepKind, System};
+use plimsoll_metadir::agent::{
+    Agent, AgentError, Capabilities, ExportedObject, Import, Names, Objects, Refused, System,
+};
+use plimsoll_metadir::config::{Config, Database, StepKind};
 use plimsoll_metadir::metadirectory::Metadirectory;
 use plimsoll_metadir::naming::Naming;
 use plimsoll_metadir::store::{Postgres, Sqlite, Store, Write};
@@ -552,18 +554,29 @@ flow = {{ cn = "name", member = "members" }}
         staff = folder.path("staff.csv").display(),
         changes = folder.path("changes.csv").display(),
     );
-    let mut config = Config::parse(&text).unwrap_or_else(|mistakes| panic!("{mistakes:?}"));
+    let mut config = connectors::parse(&text).unwrap_or_else(|mistakes| panic!("{mistakes:?}"));
     let sent = sent.clone();
-    config.agents[DIRECTORY].system = System::Given(ProvidedSystem {
-        naming: Naming::Dn,
-        attributes: Vec::new(),
-        open: Arc::new(move |_, _| Ok(Box::new(Counting(sent.clone())))),
-    });
+    config.agents[DIRECTORY].system = Box::new(Counting(sent.clone()));
     config
 }
 
 /// A directory that accepts every change and counts the values.
+#[derive(Clone, Debug)]
 struct Counting(Arc<Mutex<u64>>);
+
+impl System for Counting {
+    fn naming(&self) -> Naming {
+        Naming::Dn
+    }
+
+    fn attributes(&self, _: &Objects<'_>) -> Result<Vec<String>, AgentError> {
+        Ok(Vec::new())
+    }
+
+    fn open(&self, _: &Objects<'_>, _: &Names) -> Result<Box<dyn Agent>, AgentError> {
+        Ok(Box::new(self.clone()))
+    }
+}
 
 impl Agent for Counting {
     fn capabilities(&self) -> Capabilities {

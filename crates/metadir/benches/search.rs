@@ -11,7 +11,7 @@ use std::fs::File;
 use std::io::{BufWriter, Write as _};
 use std::time::Instant;
 
-use plimsoll_metadir::config::{Config, StepKind};
+use plimsoll_metadir::config::StepKind;
 use plimsoll_metadir::metadirectory::{Condition, Found, Metadirectory, SearchScope, SearchSink};
 use shared::{Folder, Kind, open, run, say, summary};
 
@@ -94,7 +94,7 @@ fn main() {
 
 /// Opens the store and searches; milliseconds.
 fn query(config: &str, text: &str) -> f64 {
-    let config = Config::parse(config).unwrap_or_else(|mistakes| panic!("{mistakes:?}"));
+    let config = connectors::parse(config).unwrap_or_else(|mistakes| panic!("{mistakes:?}"));
     let conditions = Condition::parse(text).unwrap();
     let begin = Instant::now();
     let mut directory = Metadirectory::read(config).unwrap();

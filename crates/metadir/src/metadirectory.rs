@@ -14,7 +14,7 @@ use std::path::PathBuf;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use crate::Interrupt;
-use crate::agent::{self, Agent, AgentError, DiscoveryError, Names};
+use crate::agent::{Agent, AgentError, DiscoveryError, Names};
 use crate::config::{AgentConfig, Config, Database, Safety, Secrets, Step, StepKind};
 use crate::export::selection::Selection;
 use crate::export::{Exported, export};
@@ -244,16 +244,15 @@ impl Metadirectory {
     ///
     /// # Errors
     /// When the store fails or a connected system cannot be read.
-    pub fn with(config: Config, mut store: Box<dyn Store>) -> Result<Metadirectory, StepError> {
+    pub fn with(mut config: Config, mut store: Box<dyn Store>) -> Result<Metadirectory, StepError> {
         let mut names = Names::default();
         for (number, name) in store.names(NameKind::Attribute)? {
             names.insert(&name, Attribute(number));
         }
         let batch_objects = config.store.commit_objects;
-        let agents = config.agents.clone();
         let types = config.types.iter().map(|kind| kind.name.clone()).collect();
         let only_read = |agent| config.only_read(agent).into_iter().map(String::from).collect();
-        let only_read = (0..agents.len()).map(only_read).collect();
+        let only_read = (0..config.agents.len()).map(only_read).collect();
         let (safety, audit_keep_s) = (config.safety.clone(), config.audit_keep_s);
         let (secrets, interrupt) = (config.secrets.clone(), config.interrupt.clone());
         let store_path = match &config.store.database {
@@ -261,7 +260,8 @@ impl Metadirectory {
             Database::Postgres { .. } => None,
         };
         let fingerprints = changed::fingerprints(&config, store.as_mut())?;
-        let rules = resolve(config, store.as_mut(), &mut names)?;
+        let agents = std::mem::take(&mut config.agents);
+        let rules = resolve(config, &agents, store.as_mut(), &mut names)?;
         store.commit()?;
         let unsent = None;
         Ok(Metadirectory {
@@ -638,7 +638,7 @@ impl Metadirectory {
     /// Opens an agent and assigns a number to each of its attributes.
     fn open_agent(&mut self, at: usize, imports: bool) -> Result<Box<dyn Agent>, StepError> {
         let config = &self.agents[at];
-        let attributes = agent::attributes(config)?;
+        let attributes = config.attributes()?;
         if imports && config.system.has_columns() && !attributes.is_empty() {
             all_there(config, &self.only_read[at], &attributes)?;
         }
@@ -649,7 +649,7 @@ impl Metadirectory {
             }
         }
         self.store.commit()?;
-        Ok(agent::open(config, &self.names)?)
+        Ok(config.open(&self.names)?)
     }
 }
 

@@ -6,7 +6,7 @@ pub(crate) use joins::{Identity, JoinRule, KeyRule};
 
 use crate::agent::Names;
 use crate::config::{
-    Config, Deprovision, Existing, Generator, HIDDEN, JoinPart, Password, Projection, Secrets, Source,
+    AgentConfig, Config, Deprovision, Existing, Generator, HIDDEN, JoinPart, Projection, Secrets, Source,
     WriteOnlySource,
 };
 use crate::expression::{Expression, Failed, boolean, value_of};
@@ -14,6 +14,7 @@ use crate::hologram::{Attribute, Hologram, Opened, ValueList, Values};
 use crate::index_key::IndexKey;
 use crate::naming::Naming;
 use crate::object::{AgentId, CsObject, PendingAttributes, Phase};
+use crate::password::Password;
 use crate::schema::Type;
 use crate::store::{NameKind, Store, StoreError};
 
@@ -571,10 +572,15 @@ impl Resolver<'_> {
 }
 
 /// Resolves a configuration: assigns a number to every name.
-pub(crate) fn resolve(config: Config, store: &mut dyn Store, names: &mut Names) -> Result<Rules, StoreError> {
+pub(crate) fn resolve(
+    config: Config,
+    of_agents: &[AgentConfig],
+    store: &mut dyn Store,
+    names: &mut Names,
+) -> Result<Rules, StoreError> {
     let mut resolver = Resolver { store, names };
     let mut agents = Vec::new();
-    for agent in &config.agents {
+    for agent in of_agents {
         let mut attributes = |names: &[String]| -> Result<Vec<Attribute>, StoreError> {
             names.iter().map(|name| resolver.attribute(name)).collect()
         };

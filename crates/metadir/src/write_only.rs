@@ -14,7 +14,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use serde_json::json;
 
 use crate::Interrupt;
-use crate::agent::{Agent, AgentError, ExportedObject, Names, Refused, password};
+use crate::agent::{Agent, AgentError, ExportedObject, Names, Refused};
 use crate::config::{Delivery, Generator, Secrets};
 use crate::existing::{Answered, settle};
 use crate::object::Change;
@@ -130,7 +130,7 @@ impl<'a> Transmission<'a> {
         let generator = match &rule.from {
             WriteOnlyValue::Flow(_) => return Ok(values.unwrap_or_default()),
             WriteOnlyValue::Secret(place) => {
-                return password(place).map(|value| vec![value]).map_err(|error| error.to_string());
+                return place.read("password").map(|value| vec![value]).map_err(|error| error.to_string());
             }
             WriteOnlyValue::Generated(generator) => generator,
         };

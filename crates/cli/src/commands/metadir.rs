@@ -222,7 +222,7 @@ fn read_with_text(path: &str) -> Result<(Config, String), Failure> {
         };
         Failure::usage(format!("error: {path} cannot be read: {error}{hint}"))
     })?;
-    let mut config = Config::parse(&text).map_err(|mistakes| {
+    let mut config = connectors::parse(&text).map_err(|mistakes| {
         let shown = without_secrets(&text);
         let problems = mistakes
             .into_iter()

@@ -4,7 +4,7 @@ use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
 use clap::{Arg, ArgMatches, Command, value_parser};
-use metadir::mim::{self, Count, Kind, MimImport, Note};
+use connectors::mim::{self, Count, Kind, MimImport, Note};
 use report::table::{Cell, Table};
 use serde_json::json;
 

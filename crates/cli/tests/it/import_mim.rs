@@ -7,7 +7,7 @@ use crate::program::{Place, run};
 #[test]
 fn a_converted_export_synchronizes() {
     let place = Place::new("import-mim");
-    let export = Path::new(env!("CARGO_MANIFEST_DIR")).join("../metadir/fixtures/mim");
+    let export = Path::new(env!("CARGO_MANIFEST_DIR")).join("../connectors/fixtures/mim");
     let export = export.to_str().unwrap();
     let missing = run(&place, &["metadir", "import-mim", "nowhere"]);
     assert_eq!(missing.code, 2);

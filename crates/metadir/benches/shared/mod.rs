@@ -7,7 +7,7 @@ use std::io::{Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use plimsoll_metadir::config::{Config, Step, StepKind};
+use plimsoll_metadir::config::{Step, StepKind};
 use plimsoll_metadir::metadirectory::{Metadirectory, StepResult};
 
 /// Settings of the database server; its defaults are for the smallest machine.
@@ -115,7 +115,7 @@ impl Kind {
 
 /// A metadirectory in a new store.
 pub(crate) fn open(config: &str) -> Metadirectory {
-    let config = Config::parse(config).unwrap_or_else(|mistakes| panic!("{mistakes:?}"));
+    let config = connectors::parse(config).unwrap_or_else(|mistakes| panic!("{mistakes:?}"));
     Metadirectory::open(config).unwrap()
 }
 

@@ -5,18 +5,18 @@ use std::ops::Range;
 use super::part::{Part, Reader, span_of};
 
 /// Data that would be sent to another host without TLS.
-pub(super) struct Exposure {
+pub struct Exposure {
     /// The data and the destination: "the password would go to ldap://x:389".
-    pub(super) what: String,
+    pub what: String,
     /// How to protect it: "write ldaps://".
-    pub(super) help: &'static str,
+    pub help: &'static str,
     /// The place in the configuration.
-    pub(super) span: Range<usize>,
+    pub span: Range<usize>,
 }
 
 impl Reader {
     /// Reports exposed data as an error; with `insecure = true` as a warning.
-    pub(super) fn exposed(&mut self, part: &Part<'_>, exposed: Option<Exposure>) {
+    pub fn exposed(&mut self, part: &Part<'_>, exposed: Option<Exposure>) {
         let is_wanted = self.truth(part, "insecure").unwrap_or(false);
         let Some(Exposure { what, help, span }) = exposed else { return };
         let what = format!("{what} without TLS, so others on the network could read and change it");

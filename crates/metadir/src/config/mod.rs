@@ -9,7 +9,6 @@ mod read;
 mod references;
 mod safety;
 mod secrets;
-mod system;
 mod warnings;
 mod write_only;
 
@@ -17,16 +16,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
+pub use exposure::Exposure;
+pub use part::{Part, Reader, SystemKind, names, span_of};
 pub use secrets::{HIDDEN, Secrets, without_secrets};
-pub use system::{
-    AttributeValue, Bind, Delimited, DelimitedDelta, Delta, FixedColumn, FixedWidth, Ldap, Ldif, Open,
-    Password, ProvidedSystem, Resource, Scim, Sql, SqlDatabase, SqlDelta, System, Token, Update, ValuesTable,
-};
 
-pub(crate) use write_only::UNICODE_PWD;
-pub use write_only::{Delivery, Generator, WriteOnly, WriteOnlySource};
+pub use write_only::{Delivery, Generator, UNICODE_PWD, WriteOnly, WriteOnlySource};
 
 use crate::Interrupt;
+use crate::agent::{Agent, AgentError, Names, Objects, System};
 use crate::expression::Expression;
 use crate::postgresql::Server;
 use crate::schema::Type;
@@ -118,12 +115,12 @@ pub struct MetaverseAttribute {
 }
 
 /// A management agent: a connected system and its connector space.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct AgentConfig {
     /// Its name.
     pub name: String,
     /// The connected system.
-    pub system: System,
+    pub system: Box<dyn System>,
     /// The attributes that together identify an object and never change.
     pub anchor: Vec<String>,
     /// Reference attributes: they refer to other objects of this connector space by name, or by anchor if
@@ -138,6 +135,28 @@ pub struct AgentConfig {
     pub write_only: Vec<String>,
     /// Its place in the file.
     pub span: Range<usize>,
+}
+
+impl AgentConfig {
+    fn objects(&self) -> Objects<'_> {
+        Objects { anchor: &self.anchor, references: &self.references, write_only: &self.write_only }
+    }
+
+    /// The attributes of the system that the configuration does not name.
+    ///
+    /// # Errors
+    /// When the system cannot be read.
+    pub fn attributes(&self) -> Result<Vec<String>, AgentError> {
+        self.system.attributes(&self.objects())
+    }
+
+    /// Opens the agent. `names` must contain every attribute of the system.
+    ///
+    /// # Errors
+    /// When the configuration does not fit the system.
+    pub fn open(&self, names: &Names) -> Result<Box<dyn Agent>, AgentError> {
+        self.system.open(&self.objects(), names)
+    }
 }
 
 /// What an export does when an object that it would add exists already.
@@ -405,12 +424,12 @@ pub struct Mistake {
 }
 
 impl Config {
-    /// Parses a configuration.
+    /// Parses a configuration whose agents are of these kinds.
     ///
     /// # Errors
     /// All errors, in the order of the text.
-    pub fn parse(text: &str) -> Result<Config, Vec<Mistake>> {
-        read::read(text)
+    pub fn parse(text: &str, kinds: &'static [SystemKind]) -> Result<Config, Vec<Mistake>> {
+        read::read(text, kinds)
     }
 
     /// The attributes of an agent's system that rules read and no rule writes, sorted by name.

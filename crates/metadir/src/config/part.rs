@@ -6,10 +6,26 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::Mistake;
+use crate::agent::System;
 
 type Value<'a> = Spanned<DeValue<'a>>;
 
-pub(super) struct Reader {
+/// A kind of connected system: a value of `type`.
+#[derive(Debug)]
+pub struct SystemKind {
+    /// The value of `type`.
+    pub name: &'static str,
+    /// The keys in addition to those of every agent.
+    pub keys: &'static [&'static str],
+    /// The anchor, if the configuration names none.
+    pub anchor: Option<&'static str>,
+    /// Reads the settings; none if one is missing or wrong, which the reader records.
+    pub read: fn(&mut Reader, &Part<'_>) -> Option<Box<dyn System>>,
+}
+
+/// Reads values by key and type, and records errors.
+pub struct Reader {
+    pub(super) kinds: &'static [SystemKind],
     pub(super) mistakes: Vec<Mistake>,
     /// Settings that are allowed but worth a warning.
     pub(super) warnings: Vec<Mistake>,
@@ -17,22 +33,28 @@ pub(super) struct Reader {
 
 /// A table, with its description for messages and its place.
 #[derive(Clone)]
-pub(super) struct Part<'a> {
-    pub(super) table: &'a DeTable<'a>,
-    pub(super) what: String,
-    pub(super) span: Range<usize>,
+pub struct Part<'a> {
+    /// The table.
+    pub table: &'a DeTable<'a>,
+    /// Its description in messages.
+    pub what: String,
+    /// Its place in the text.
+    pub span: Range<usize>,
 }
 
 impl Reader {
-    pub(super) fn wrong(&mut self, span: Range<usize>, what: impl Into<String>, help: impl Into<String>) {
+    /// Records an error.
+    pub fn wrong(&mut self, span: Range<usize>, what: impl Into<String>, help: impl Into<String>) {
         self.mistakes.push(Mistake { span, what: what.into(), help: help.into() });
     }
 
-    pub(super) fn warn(&mut self, span: Range<usize>, what: impl Into<String>, help: impl Into<String>) {
+    /// Records a warning.
+    pub fn warn(&mut self, span: Range<usize>, what: impl Into<String>, help: impl Into<String>) {
         self.warnings.push(Mistake { span, what: what.into(), help: help.into() });
     }
 
-    pub(super) fn part<'a>(&mut self, of: &Part<'a>, key: &str) -> Option<Part<'a>> {
+    /// The table of a key; none if there is none, or a value of another type.
+    pub fn part<'a>(&mut self, of: &Part<'a>, key: &str) -> Option<Part<'a>> {
         let value = of.table.get(key)?;
         match value.get_ref() {
             DeValue::Table(table) => {
@@ -47,7 +69,7 @@ impl Reader {
     }
 
     /// The subtables of a table, by name.
-    pub(super) fn parts<'a>(&mut self, of: &Part<'a>, key: &str) -> Vec<(String, Part<'a>)> {
+    pub fn parts<'a>(&mut self, of: &Part<'a>, key: &str) -> Vec<(String, Part<'a>)> {
         let Some(part) = self.part(of, key) else { return Vec::new() };
         let mut parts = Vec::new();
         for (name, value) in part.table {
@@ -63,7 +85,7 @@ impl Reader {
     }
 
     /// The tables of an array.
-    pub(super) fn list<'a>(&mut self, of: &Part<'a>, key: &str) -> Vec<Part<'a>> {
+    pub fn list<'a>(&mut self, of: &Part<'a>, key: &str) -> Vec<Part<'a>> {
         let Some(value) = of.table.get(key) else { return Vec::new() };
         let DeValue::Array(listed) = value.get_ref() else {
             self.wrong(value.span(), format!("`{key}` of {} is not a list of tables", of.what), "");
@@ -81,7 +103,8 @@ impl Reader {
         parts
     }
 
-    pub(super) fn keys(&mut self, part: &Part<'_>, known: &[&str]) {
+    /// Reports every key of a table that is not known.
+    pub fn keys(&mut self, part: &Part<'_>, known: &[&str]) {
         for (key, _) in part.table {
             if !known.contains(&key.get_ref().as_ref()) {
                 let what = format!("unknown key `{}` in {}", key.get_ref(), part.what);
@@ -90,7 +113,8 @@ impl Reader {
         }
     }
 
-    pub(super) fn text(&mut self, part: &Part<'_>, key: &str, is_needed: bool) -> Option<String> {
+    /// The string of a key.
+    pub fn text(&mut self, part: &Part<'_>, key: &str, is_needed: bool) -> Option<String> {
         match part.table.get(key) {
             Some(value) => self.as_text(value, key),
             None => {
@@ -102,7 +126,8 @@ impl Reader {
         }
     }
 
-    pub(super) fn as_text(&mut self, value: &Value<'_>, key: &str) -> Option<String> {
+    /// A string; another value is an error that names the key.
+    pub fn as_text(&mut self, value: &Value<'_>, key: &str) -> Option<String> {
         match value.get_ref() {
             DeValue::String(text) => Some(text.to_string()),
             _ => {
@@ -113,7 +138,7 @@ impl Reader {
     }
 
     /// A string or an array of strings.
-    pub(super) fn texts(&mut self, part: &Part<'_>, key: &str) -> Vec<String> {
+    pub fn texts(&mut self, part: &Part<'_>, key: &str) -> Vec<String> {
         match part.table.get(key).map(|value| (value, value.get_ref())) {
             None => Vec::new(),
             Some((_, DeValue::Array(listed))) => {
@@ -123,7 +148,8 @@ impl Reader {
         }
     }
 
-    pub(super) fn truth(&mut self, part: &Part<'_>, key: &str) -> Option<bool> {
+    /// The boolean of a key.
+    pub fn truth(&mut self, part: &Part<'_>, key: &str) -> Option<bool> {
         let value = part.table.get(key)?;
         match value.get_ref() {
             DeValue::Boolean(truth) => Some(*truth),
@@ -134,7 +160,8 @@ impl Reader {
         }
     }
 
-    pub(super) fn number(
+    /// The whole number of a key, within a range.
+    pub fn number(
         &mut self,
         part: &Part<'_>,
         key: &str,
@@ -154,7 +181,7 @@ impl Reader {
     }
 
     /// A share from 0 to 1, or a string with a percent sign.
-    pub(super) fn share(&mut self, part: &Part<'_>, key: &str) -> Option<f64> {
+    pub fn share(&mut self, part: &Part<'_>, key: &str) -> Option<f64> {
         let value = part.table.get(key)?;
         let found = match value.get_ref() {
             DeValue::Float(number) => number.as_str().parse().ok(),
@@ -173,7 +200,7 @@ impl Reader {
     }
 
     /// A number of days or hours, such as `"90d"` or `"12h"`, in seconds.
-    pub(super) fn duration_s(&mut self, part: &Part<'_>, key: &str) -> Option<u64> {
+    pub fn duration_s(&mut self, part: &Part<'_>, key: &str) -> Option<u64> {
         let value = part.table.get(key)?;
         let text = self.as_text(value, key)?;
         let units = [('d', 24 * 60 * 60), ('h', 60 * 60)];
@@ -191,7 +218,8 @@ impl Reader {
         seconds
     }
 
-    pub(super) fn choice<T: Copy>(&mut self, part: &Part<'_>, key: &str, choices: &[(&str, T)]) -> Option<T> {
+    /// The choice that the string of a key names.
+    pub fn choice<T: Copy>(&mut self, part: &Part<'_>, key: &str, choices: &[(&str, T)]) -> Option<T> {
         let text = self.text(part, key, false)?;
         let found = choices.iter().find(|(name, _)| *name == text);
         if found.is_none() {
@@ -202,11 +230,13 @@ impl Reader {
     }
 }
 
-pub(super) fn names<T>(choices: &[(&str, T)]) -> String {
+/// All names of choices, in quotes.
+pub fn names<T>(choices: &[(&str, T)]) -> String {
     let all: Vec<String> = choices.iter().map(|(name, _)| format!("{name:?}")).collect();
     all.join(", ")
 }
 
-pub(super) fn span_of(part: &Part<'_>, key: &str) -> Range<usize> {
+/// The place of the value of a key; that of the table if there is none.
+pub fn span_of(part: &Part<'_>, key: &str) -> Range<usize> {
     part.table.get(key).map_or(part.span.clone(), Spanned::span)
 }

@@ -6,14 +6,12 @@ use std::time::Duration;
 use toml::de::{DeTable, DeValue};
 
 use super::exposure::Exposure;
-use super::part::{Part, Reader, names, span_of};
-use super::system::{ANCHORS, SYSTEMS};
+use super::part::{Part, Reader, SystemKind, names, span_of};
 use super::{
     AgentConfig, Candidates, Config, Database, Deprovision, Existing, ExportFlow, ImportFlow, Inbound,
     MetaverseAttribute, MetaverseType, Mistake, Outbound, Projection, RunProfile, Secrets, Source, Step,
     StepKind, StoreConfig,
 };
-use crate::config::System;
 use crate::expression::Expression;
 use crate::naming::Naming;
 use crate::postgresql::Server;
@@ -28,9 +26,9 @@ const CACHE_BYTES: u64 = 64 << 20;
 /// The default of the largest counter of a candidate.
 const CANDIDATES_MOST: u64 = 10_000;
 
-pub(super) fn read(text: &str) -> Result<Config, Vec<Mistake>> {
+pub(super) fn read(text: &str, kinds: &'static [SystemKind]) -> Result<Config, Vec<Mistake>> {
     let (document, errors) = DeTable::parse_recoverable(text);
-    let mut reader = Reader { mistakes: Vec::new(), warnings: Vec::new() };
+    let mut reader = Reader { kinds, mistakes: Vec::new(), warnings: Vec::new() };
     for error in errors {
         reader.wrong(error.span().unwrap_or(0..0), error.message().trim().replace('\n', ", "), "");
     }
@@ -156,7 +154,7 @@ impl Reader {
     }
 
     /// The PostgreSQL server of a store or an agent.
-    pub(super) fn server(&mut self, part: &Part<'_>, schema: String) -> Option<Server> {
+    pub fn server(&mut self, part: &Part<'_>, schema: String) -> Option<Server> {
         let passfile = self.text(part, "passfile", false).map(Into::into);
         let timeout = self.number(part, "timeout_s", 1..=86_400).map(Duration::from_secs);
         let connection = self.text(part, "postgres", true);
@@ -213,16 +211,15 @@ impl Reader {
     }
 
     fn agent(&mut self, name: String, part: &Part<'_>) -> Option<AgentConfig> {
-        let kind = self.choice(part, "type", SYSTEMS);
+        let kinds: Vec<(&str, &SystemKind)> = self.kinds.iter().map(|kind| (kind.name, kind)).collect();
+        let kind = self.choice(part, "type", &kinds);
         if part.table.get("type").is_none() {
             let what = format!("{} has no `type`", part.what);
-            self.wrong(part.span.clone(), what, format!("one of {}", names(SYSTEMS)));
+            self.wrong(part.span.clone(), what, format!("one of {}", names(&kinds)));
         }
         let mut anchor = self.texts(part, "anchor");
         if part.table.get("anchor").is_none() {
-            let written = part.table.get("type").and_then(|kind| kind.get_ref().as_str());
-            let by_default = ANCHORS.iter().find(|(kind, _)| Some(*kind) == written);
-            anchor.extend(by_default.map(|(_, anchor)| anchor.to_string()));
+            anchor.extend(kind.and_then(|kind| kind.anchor).map(String::from));
         }
         if anchor.is_empty() {
             let what = format!("{} has no `anchor`", part.what);
@@ -238,7 +235,7 @@ impl Reader {
             ["type", "anchor", "references", "recall"].iter().chain(kind.keys).copied().collect();
         self.keys(part, &known);
         let system = (kind.read)(self, part)?;
-        self.reference_by_anchor(part, &system, &anchor, &references);
+        self.reference_by_anchor(part, system.as_ref(), &anchor, &references);
         let ways = [("refuse", Existing::Refuse), ("adopt", Existing::Adopt), ("report", Existing::Report)];
         let mut existing = Existing::default();
         if part.table.get("existing").is_some() {
@@ -469,7 +466,7 @@ impl Reader {
         let initial = flows.pop().unwrap_or_default();
         let flows = flows.pop().unwrap_or_default();
         let (agent, from, dn) = (agent?, from?, dn?);
-        if let System::Ldap(_) = &agents[agent].system {
+        if agents[agent].system.ignores_case_of_attributes() {
             for (key, listed) in [("flow", &flows), ("initial", &initial)] {
                 for (at, flow) in listed.iter().enumerate() {
                     let is_same = |other: &&ExportFlow| other.to.eq_ignore_ascii_case(&flow.to);
@@ -761,6 +758,3 @@ struct WrittenFlow {
 pub(super) fn place(kind: &MetaverseType, name: &str) -> Option<usize> {
     kind.attributes.iter().position(|attribute| attribute.name == name)
 }
-
-#[cfg(test)]
-mod tests;

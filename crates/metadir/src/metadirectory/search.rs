@@ -204,7 +204,7 @@ impl Metadirectory {
         let mut resolved = Vec::with_capacity(conditions.len());
         for condition in conditions {
             let name = condition.attribute.as_str();
-            let known = self.names.all().filter(|(known, _)| known.eq_ignore_ascii_case(name));
+            let known = self.names.iter().filter(|(known, _)| known.eq_ignore_ascii_case(name));
             let known: Vec<Attribute> = known.map(|(_, attribute)| attribute).collect();
             let refused = |why: String| Err(SearchError::Refused(why));
             if self.secrets.hides(name) {

@@ -5,11 +5,17 @@ use std::collections::{BTreeMap, BTreeSet};
 use foldhash::{HashMap, HashSet, HashSetExt as _};
 
 use super::Synchronized;
-use super::work::Claim;
 use crate::index_key::IndexKey;
 use crate::object::{AgentId, CsId, CsObject, MvId, MvObject};
 use crate::rules::Rules;
 use crate::store::{Key, LookupKey, ReferenceTarget, Store, StoreError, Write, value_key};
+
+/// A unique value of a connector space object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) enum Claim {
+    Anchor(IndexKey),
+    Name(IndexKey),
+}
 
 /// Look-ups that a batch may need during processing, in addition to its loaded data.
 pub(super) trait Lookup {

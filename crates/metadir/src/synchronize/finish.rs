@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 
 use foldhash::{HashSet, HashSetExt as _};
 
+use super::exchange::Claim;
 use super::exchange::{Outgoing, Worked, Written};
-use super::work::{Claim, Work};
+use super::work::Work;
 use crate::index_key::IndexKey;
 use crate::object::{AgentId, CsId, MvObject};
 use crate::store::Write;

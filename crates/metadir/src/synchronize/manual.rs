@@ -1,23 +1,10 @@
 //! Links that an administrator sets or removes. Synchronizations keep them.
 
+use super::Task;
 use super::failed::Failed;
 use super::work::Work;
 use crate::object::{CsId, MvId, State};
 use crate::store::FailureKind;
-
-/// What is done with the objects of a batch.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Task {
-    /// They are synchronized.
-    #[default]
-    Synchronize,
-    /// They are joined to a metaverse object, and their filter no longer applies.
-    Join(MvId),
-    /// They are disconnected, and no synchronization connects them again.
-    Disconnect,
-    /// They are synchronized by the rules again.
-    Release,
-}
 
 impl Work<'_> {
     /// Carries out the task for an object. Returns false if something would be deleted and deletions are

@@ -28,7 +28,6 @@ mod work;
 use self::exchange::{Known, Loaded, LocalStore};
 pub(crate) use self::index::{is_indexed, renew};
 pub(crate) use self::lifecycle::called;
-pub(crate) use self::manual::Task;
 pub use self::references::ReferenceValue;
 pub(crate) use self::references::given;
 pub use self::trace::{ConnectedBy, Effect, FlowInOutcome, FlowOutOutcome, TraceEvent, ValuesOf};
@@ -40,6 +39,20 @@ use crate::rules::Rules;
 use crate::stage::StepError;
 use crate::statistics::Statistics;
 use crate::store::{Failure, Store, StoreError};
+
+/// What is done with the objects of a batch.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Task {
+    /// They are synchronized.
+    #[default]
+    Synchronize,
+    /// They are joined to a metaverse object, and their filter no longer applies.
+    Join(MvId),
+    /// They are disconnected, and no synchronization connects them again.
+    Disconnect,
+    /// They are synchronized by the rules again.
+    Release,
+}
 
 /// The result of a synchronization.
 #[derive(Debug, Default)]

@@ -1,8 +1,9 @@
 //! Outbound synchronization: the effects of a metaverse object on the other connector spaces.
 
+use super::exchange::Claim;
 use super::failed::Failed;
 use super::trace::{Effect, FlowOutOutcome, TraceEvent, was_sent};
-use super::work::{Claim, Cs, Undo, Work};
+use super::work::{Cs, Undo, Work};
 use crate::hologram::{Attribute, Hologram, Opened, Values};
 use crate::index_key::IndexKey;
 use crate::naming::Naming;

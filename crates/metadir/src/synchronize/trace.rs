@@ -4,7 +4,6 @@
 //! cannot differ from what a run does.
 
 use super::failed::Failed;
-use super::work::Work;
 use crate::hologram::{Attribute, Builder, Hologram};
 use crate::object::{AgentId, CsId, CsObject, Lineage, MvId, State};
 use crate::rules::AttributeRules;
@@ -284,38 +283,6 @@ impl TraceEvent {
             TraceEvent::FlowsIn { mv, .. } => Some(*mv),
             _ => None,
         }
-    }
-}
-
-impl Work<'_> {
-    /// Adds an event, if someone wants them.
-    #[inline]
-    pub(super) fn trace(&mut self, event: impl FnOnce() -> TraceEvent) {
-        if let Some(trace) = &mut self.trace {
-            trace.push(event());
-        }
-    }
-
-    /// The same, with an event that needs the objects of the batch.
-    #[inline]
-    pub(super) fn trace_of(&mut self, event: impl FnOnce(&Self) -> TraceEvent) {
-        if self.trace.is_some() {
-            let event = event(self);
-            self.trace(|| event);
-        }
-    }
-
-    /// An object as an administrator knows it, by its number.
-    pub(super) fn called_by(&self, id: CsId) -> String {
-        match self.css.get(&id).and_then(|cs| cs.object.as_ref()) {
-            Some(object) => self.called(object),
-            None => format!("object {}", id.0),
-        }
-    }
-
-    /// Adds an event about the connection of an object.
-    pub(super) fn trace_connected(&mut self, id: CsId, mv: MvId, by: ConnectedBy) {
-        self.trace_of(|work| TraceEvent::Connected { object: work.called_by(id), mv, by });
     }
 }
 

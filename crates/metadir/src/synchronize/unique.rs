@@ -6,8 +6,9 @@
 
 use std::collections::BTreeSet;
 
+use super::exchange::Claim;
 use super::failed::Failed;
-use super::work::{Claim, Undo, Work};
+use super::work::{Undo, Work};
 use crate::hologram::Hologram;
 use crate::index_key::IndexKey;
 use crate::object::{AgentId, CsId, CsObject, MvId, Phase};

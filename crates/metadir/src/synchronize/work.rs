@@ -5,11 +5,10 @@ use std::collections::BTreeSet;
 use foldhash::{HashMap, HashMapExt as _, HashSet, HashSetExt as _};
 
 use super::arena::Arena;
-use super::exchange::{Known, Loaded, Lookup, Worked};
+use super::exchange::{Claim, Known, Loaded, Lookup, Worked};
 use super::failed::Failed;
-use super::manual::Task;
 use super::trace::{ConnectedBy, TraceEvent};
-use super::{FAILURES_KEPT, Settings, Synchronized};
+use super::{FAILURES_KEPT, Settings, Synchronized, Task};
 use crate::agent::Names;
 use crate::hologram::{Builder, Hologram};
 use crate::index_key::IndexKey;
@@ -96,13 +95,6 @@ impl PreviousState {
         }
         (cs.is_changed, cs.is_synchronized, cs.refers_anew) = (is_changed, is_synchronized, refers_anew);
     }
-}
-
-/// A unique value of a connector space object.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) enum Claim {
-    Anchor(IndexKey),
-    Name(IndexKey),
 }
 
 /// A batch that is being processed.
@@ -579,5 +571,37 @@ impl<'a> Work<'a> {
     /// The number of a new connector space object.
     pub(super) fn new_cs(&self) -> CsId {
         CsId(self.numbers.take(1))
+    }
+}
+
+impl Work<'_> {
+    /// Adds an event, if someone wants them.
+    #[inline]
+    pub(super) fn trace(&mut self, event: impl FnOnce() -> TraceEvent) {
+        if let Some(trace) = &mut self.trace {
+            trace.push(event());
+        }
+    }
+
+    /// The same, with an event that needs the objects of the batch.
+    #[inline]
+    pub(super) fn trace_of(&mut self, event: impl FnOnce(&Self) -> TraceEvent) {
+        if self.trace.is_some() {
+            let event = event(self);
+            self.trace(|| event);
+        }
+    }
+
+    /// An object as an administrator knows it, by its number.
+    pub(super) fn called_by(&self, id: CsId) -> String {
+        match self.css.get(&id).and_then(|cs| cs.object.as_ref()) {
+            Some(object) => self.called(object),
+            None => format!("object {}", id.0),
+        }
+    }
+
+    /// Adds an event about the connection of an object.
+    pub(super) fn trace_connected(&mut self, id: CsId, mv: MvId, by: ConnectedBy) {
+        self.trace_of(|work| TraceEvent::Connected { object: work.called_by(id), mv, by });
     }
 }

@@ -3,7 +3,7 @@
 
 use std::fs;
 
-use plimsoll_metadir::config::{Config, Step, StepKind};
+use plimsoll_metadir::config::{Step, StepKind};
 use plimsoll_metadir::metadirectory::Metadirectory;
 
 use crate::counted::{Counted, Written};
@@ -61,7 +61,8 @@ flow = {{ key = "key", name = "name" }}
             book = at("book.csv"),
         );
         let store = Counted { store: fresh.open(), written: Written::default(), piece_objects };
-        let mut directory = Metadirectory::with(Config::parse(&config).unwrap(), Box::new(store)).unwrap();
+        let mut directory =
+            Metadirectory::with(connectors::parse(&config).unwrap(), Box::new(store)).unwrap();
         let mut run = |agent, kind| directory.run(Step { agent, kind }, &mut |_| true).unwrap().statistics;
         run(STAFF, StepKind::FullImport);
         run(BOOK, StepKind::FullImport);

@@ -140,7 +140,7 @@ impl Firm {
     }
 
     fn config(&self) -> Config {
-        Config::parse(&self.config).unwrap_or_else(|wrong| panic!("{wrong:?}"))
+        connectors::parse(&self.config).unwrap_or_else(|wrong| panic!("{wrong:?}"))
     }
 
     fn open(&self) -> Metadirectory {

@@ -6,11 +6,11 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use ldap::dn::Dn;
 use plimsoll_metadir::agent::{
-    Agent, AgentError, Capabilities, ExportedObject, Import, Imported, ImportedObject, Names, Refused,
-    anchor_key,
+    Agent, AgentError, Capabilities, ExportedObject, Import, Imported, ImportedObject, Names, Objects,
+    Refused, System,
 };
-use plimsoll_metadir::config::{ProvidedSystem, System};
 use plimsoll_metadir::hologram::Hologram;
+use plimsoll_metadir::index_key::IndexKey;
 use plimsoll_metadir::naming::Naming;
 use plimsoll_metadir::object::Change;
 
@@ -79,7 +79,9 @@ impl State {
     fn change(&mut self, change: &ExportedObject, names: &Names) -> Result<(), String> {
         let above = |dn: &str| Dn::parse(dn).unwrap().parent().unwrap_or_default().to_string();
         let by_anchor = change.anchor.and_then(|anchor| {
-            self.entries.iter().position(|entry| anchor_key([entry.uuid.as_bytes()].into_iter()) == anchor)
+            self.entries
+                .iter()
+                .position(|entry| IndexKey::of_parts([entry.uuid.as_bytes()].into_iter()) == anchor)
         });
         let known = by_anchor.or_else(|| self.at(&change.dn));
         let at = match (change.change, known) {
@@ -147,21 +149,28 @@ impl State {
     }
 }
 
+impl System for Directory {
+    fn naming(&self) -> Naming {
+        Naming::Dn
+    }
+
+    fn attributes(&self, _: &Objects<'_>) -> Result<Vec<String>, AgentError> {
+        Ok(ATTRIBUTES.map(String::from).into())
+    }
+
+    fn open(&self, _: &Objects<'_>, names: &Names) -> Result<Box<dyn Agent>, AgentError> {
+        Ok(Box::new(Session { directory: self.clone(), names: names.clone() }))
+    }
+}
+
 impl Directory {
     pub(crate) fn state(&self) -> MutexGuard<'_, State> {
         self.0.lock().unwrap()
     }
 
     /// The directory as a connected system.
-    pub(crate) fn system(&self) -> System {
-        let directory = self.clone();
-        System::Given(ProvidedSystem {
-            naming: Naming::Dn,
-            attributes: ATTRIBUTES.map(String::from).into(),
-            open: Arc::new(move |_, names| {
-                Ok(Box::new(Session { directory: directory.clone(), names: names.clone() }))
-            }),
-        })
+    pub(crate) fn system(&self) -> Box<dyn System> {
+        Box::new(self.clone())
     }
 
     /// Every entry as a line: its name, and its attributes without the identifier.
@@ -210,7 +219,7 @@ impl Agent for Session {
                 (attribute(name), values.iter().map(|value| value.clone().into_bytes()).collect())
             });
             ImportedObject {
-                anchor: anchor_key([entry.uuid.as_bytes()].into_iter()),
+                anchor: IndexKey::of_parts([entry.uuid.as_bytes()].into_iter()),
                 dn: entry.dn.clone(),
                 image: [uuid].into_iter().chain(others).collect::<Hologram>(),
                 line: None,

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 
-use plimsoll_metadir::config::{Config, StepKind};
+use plimsoll_metadir::config::StepKind;
 use plimsoll_metadir::metadirectory::{Link, Metadirectory};
 use plimsoll_metadir::object::MvId;
 use plimsoll_metadir::synchronize::{FlowInOutcome, FlowOutOutcome, TraceEvent};
@@ -22,7 +22,7 @@ over_both_stores! {
 }
 
 fn preview(config: &str) -> Metadirectory {
-    let config = Config::parse(config).unwrap_or_else(|wrong| panic!("{wrong:?}"));
+    let config = connectors::parse(config).unwrap_or_else(|wrong| panic!("{wrong:?}"));
     Metadirectory::preview(config, Box::new(|_| {})).unwrap()
 }
 
@@ -151,7 +151,7 @@ flow = {{ key = "id", name = "name", boss = "boss" }}
     );
     fs::write(at("book.csv"), "key,name,boss\n").unwrap();
     fs::write(at("staff.csv"), "id,name,manager\n1,\"Ada \"\"A\"\" L\",\n2,Alan,1\n3,Bob,9\n").unwrap();
-    let mut directory = Metadirectory::open(Config::parse(&config).unwrap()).unwrap();
+    let mut directory = Metadirectory::open(connectors::parse(&config).unwrap()).unwrap();
     run(&mut directory, 1, StepKind::FullImport);
     run(&mut directory, 1, StepKind::DeltaSynchronization);
     drop(directory);
@@ -263,7 +263,7 @@ export = {{ deletes = 1000, delete_share = 1.0 }}
     }
 
     fn open(&self) -> Metadirectory {
-        Metadirectory::open(Config::parse(&self.config).unwrap()).unwrap()
+        Metadirectory::open(connectors::parse(&self.config).unwrap()).unwrap()
     }
 
     /// Brings everything to rest.
@@ -377,7 +377,7 @@ proptest! {
 
 /// The attributes of a metaverse object, and those that are to be sent to the book.
 fn shows(world: &World, mv: MvId) -> (Shown, Shown) {
-    let mut directory = Metadirectory::read(Config::parse(&world.config).unwrap()).unwrap();
+    let mut directory = Metadirectory::read(connectors::parse(&world.config).unwrap()).unwrap();
     let Some(shown) = directory.show_mv(mv).unwrap() else { return Default::default() };
     let image = shown.metaverse.into_iter().flat_map(|mv| mv.attributes).map(|of| (of.name, of.values));
     let exports = shown.connectors.into_iter().filter_map(|cs| cs.pending_export);
@@ -387,7 +387,7 @@ fn shows(world: &World, mv: MvId) -> (Shown, Shown) {
 
 /// The metaverse object of an object.
 fn linked(world: &World, agent: usize, key: &str) -> Option<MvId> {
-    let mut directory = Metadirectory::read(Config::parse(&world.config).unwrap()).unwrap();
+    let mut directory = Metadirectory::read(connectors::parse(&world.config).unwrap()).unwrap();
     let shown = directory.show(agent, key).unwrap()?;
     Some(MvId(shown.metaverse?.number))
 }

@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 use std::fs;
 
-use plimsoll_metadir::config::{Config, Step, StepKind};
+use plimsoll_metadir::config::{Step, StepKind};
 use plimsoll_metadir::metadirectory::Metadirectory;
 use plimsoll_metadir::stage::StepError;
 use proptest::prelude::*;
@@ -269,7 +269,7 @@ impl World {
 
     fn open(&self) -> Metadirectory {
         let config = self.config();
-        Metadirectory::open(Config::parse(&config).unwrap_or_else(|wrong| panic!("{wrong:?}\n{config}")))
+        Metadirectory::open(connectors::parse(&config).unwrap_or_else(|wrong| panic!("{wrong:?}\n{config}")))
             .unwrap()
     }
 
@@ -343,7 +343,7 @@ impl World {
         let (had_badges, kind) = (self.rules.badges, self.rules.kind);
         edit.apply(&mut self.rules);
         if self.rules.kind != kind {
-            let config = Config::parse(&self.config()).unwrap();
+            let config = connectors::parse(&self.config()).unwrap();
             match Metadirectory::rename_type(&config, kind, self.rules.kind) {
                 // No step was run yet.
                 Ok(()) | Err(StepError::RulesChanged(_)) => {}

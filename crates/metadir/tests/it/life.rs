@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use plimsoll_metadir::config::{Config, Step, StepKind};
+use plimsoll_metadir::config::{Step, StepKind};
 use plimsoll_metadir::metadirectory::Metadirectory;
 use plimsoll_metadir::stage::StepError;
 use plimsoll_metadir::store::ObjectError;
@@ -108,7 +108,7 @@ export = {{ deletes = 2 }}
     }
 
     fn open(&self) -> Metadirectory {
-        Metadirectory::open(Config::parse(&self.config).unwrap()).unwrap()
+        Metadirectory::open(connectors::parse(&self.config).unwrap()).unwrap()
     }
 
     /// The lines of the phone book without the header, sorted.
@@ -230,7 +230,7 @@ fn what_outlives_its_source_is_warned_of() {
             office.config = office.config.replacen(from, to, 1);
         }
         office.write("hr.csv", STAFF);
-        let config = Config::parse(&office.config).unwrap();
+        let config = connectors::parse(&office.config).unwrap();
         assert_eq!(config.warnings.len(), usize::from(is_warned), "{edits:?}: {:?}", config.warnings);
         let mut directory = Metadirectory::open(config).unwrap();
         everything(&mut directory, StepKind::DeltaSynchronization);
@@ -407,7 +407,7 @@ fn an_object_that_is_there_and_not_joined_is_not_made_again(place: Place) {
     }
     // After Alan's line is deleted from the phone book, his object is added.
     office.write("phones.csv", "key,name,room,badge,company\n");
-    let mut config = Config::parse(&office.config).unwrap();
+    let mut config = connectors::parse(&office.config).unwrap();
     config.safety.import_least_share = 0.0;
     drop(directory);
     let mut directory = Metadirectory::open(config).unwrap();

@@ -130,7 +130,7 @@ export = {{ deletes = 2, delete_share = 1.0 }}
     }
 
     pub(crate) fn config(&self) -> Config {
-        Config::parse(&self.config).unwrap_or_else(|wrong| panic!("{wrong:?}"))
+        connectors::parse(&self.config).unwrap_or_else(|wrong| panic!("{wrong:?}"))
     }
 
     pub(crate) fn open(&self) -> Metadirectory {
@@ -756,7 +756,7 @@ fn a_preview_shows_what_a_run_does_with_a_returner(place: Place) {
     drop(directory);
     let changes = Arc::new(Mutex::new(Vec::new()));
     let into = Arc::clone(&changes);
-    let config = || Config::parse(&company.config).unwrap();
+    let config = || connectors::parse(&company.config).unwrap();
     let sink = Box::new(move |change: Difference| into.lock().unwrap().push(change.to_string()));
     let mut preview = Metadirectory::preview(config(), sink).unwrap();
     let explained =
@@ -815,7 +815,7 @@ fn an_empty_column_clears_nobody(place: Place) {
     export(&mut directory);
     drop(directory);
     let stopped = |text: &str, kind: StepKind| {
-        let mut directory = Metadirectory::open(Config::parse(text).unwrap()).unwrap();
+        let mut directory = Metadirectory::open(connectors::parse(text).unwrap()).unwrap();
         run(&mut directory, HR, StepKind::FullImport);
         let result =
             directory.run_recorded("r", plimsoll_metadir::config::Step { agent: HR, kind }, &mut |_| true);
@@ -854,7 +854,7 @@ fn an_empty_column_clears_nobody(place: Place) {
     assert!(error.contains("`born` would change in 40 of 40 objects of hr, more than the 20"), "{error}");
     let error = stopped(&limited("update_share = \"50%\""), StepKind::DeltaSynchronization);
     assert!(error.contains("40 of 40 objects of hr would change, more than the 20"), "{error}");
-    let mut config = Config::parse(&limited("updates = 20")).unwrap();
+    let mut config = connectors::parse(&limited("updates = 20")).unwrap();
     config.safety.allow_updates(40);
     let mut directory = Metadirectory::open(config).unwrap();
     let did = import(&mut directory, StepKind::DeltaSynchronization);

@@ -8,6 +8,7 @@
 mod ahead;
 mod certificates;
 mod changed_rules;
+mod config;
 mod counted;
 mod directory;
 mod explain;

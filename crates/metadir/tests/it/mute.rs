@@ -139,7 +139,7 @@ fn config(view: &str) -> Config {
         "[store]\nsqlite = \"store.db\"\n[metaverse.person]\nattributes = {{ id = \"text\" }}\n[agents.a]\ntype = \"sql\"\n\
          postgres = \"{connection}\"\ntable = \"{view}\"\nanchor = \"id\"\ntimeout_s = 3\n"
     );
-    Config::parse(&text).unwrap()
+    connectors::parse(&text).unwrap()
 }
 
 #[test]

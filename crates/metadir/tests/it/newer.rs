@@ -1,7 +1,7 @@
 //! Tests of objects that an import reads in addition to a content synchronization, and that may be renamed
 //! meanwhile.
 
-use plimsoll_metadir::config::{Config, Step, StepKind};
+use plimsoll_metadir::config::{Step, StepKind};
 use plimsoll_metadir::metadirectory::Metadirectory;
 use plimsoll_metadir::naming::Naming;
 use plimsoll_metadir::object::{AgentId, CsId};
@@ -57,7 +57,7 @@ flow = {{ name = "cn" }}
             store = place.keys(),
         );
         let server = Directory::default();
-        let mut config = Config::parse(&text).unwrap();
+        let mut config = connectors::parse(&text).unwrap();
         config.agents[0].system = server.system();
         let mut directory = Metadirectory::open(config).unwrap();
         let mut import = |entries: &[(&str, &str)], newer: &[(&str, &str)]| {

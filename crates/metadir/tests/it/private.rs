@@ -5,9 +5,10 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt, symlink};
 use std::path::Path;
 
-use plimsoll_metadir::agent::{self, ExportedObject, Names, anchor_key};
+use plimsoll_metadir::agent::{ExportedObject, Names};
 use plimsoll_metadir::config::{Config, Step, StepKind};
 use plimsoll_metadir::hologram::{Attribute, Hologram};
+use plimsoll_metadir::index_key::IndexKey;
 use plimsoll_metadir::metadirectory::Metadirectory;
 use plimsoll_metadir::object::Change;
 use plimsoll_metadir::sqlite_script::SqliteScript;
@@ -19,8 +20,8 @@ const BEFORE: &str =
 
 /// A configuration with one agent with these keys, in a folder.
 fn config(folder: &Scratch, keys: &str) -> Config {
-    let mut config =
-        Config::parse(&format!("{BEFORE}{keys}")).unwrap_or_else(|mistakes| panic!("{keys}: {mistakes:?}"));
+    let mut config = connectors::parse(&format!("{BEFORE}{keys}"))
+        .unwrap_or_else(|mistakes| panic!("{keys}: {mistakes:?}"));
     config.relative_to(folder.path());
     config
 }
@@ -44,7 +45,7 @@ fn export(folder: &Scratch, keys: &str) {
     names.insert("name", Attribute(1));
     let added = ExportedObject {
         change: Change::Add,
-        anchor: Some(anchor_key(std::iter::once(&b"2"[..]))),
+        anchor: Some(IndexKey::of_parts(std::iter::once(&b"2"[..]))),
         dn: "id=2".into(),
         new_dn: None,
         attributes: vec![(Attribute(0), vec![b"2".to_vec()]), (Attribute(1), vec![b"Alan".to_vec()])],
@@ -53,7 +54,7 @@ fn export(folder: &Scratch, keys: &str) {
         written: Vec::new(),
         image: Hologram::default(),
     };
-    assert_eq!(agent::open(&config, &names).unwrap().export(&[added]).unwrap(), [Ok(())], "{keys}");
+    assert_eq!(config.open(&names).unwrap().export(&[added]).unwrap(), [Ok(())], "{keys}");
 }
 
 fn mode(path: &Path) -> u32 {
@@ -191,7 +192,7 @@ fn judged(text: &str) -> (Vec<String>, Vec<String>) {
     let words = |mistakes: Vec<plimsoll_metadir::config::Mistake>| {
         mistakes.into_iter().map(|mistake| format!("{}; {}", mistake.what, mistake.help)).collect()
     };
-    match Config::parse(text) {
+    match connectors::parse(text) {
         Ok(config) => (Vec::new(), words(config.warnings)),
         Err(mistakes) => (words(mistakes), Vec::new()),
     }

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::fs;
 
-use plimsoll_metadir::config::{Config, StepKind};
+use plimsoll_metadir::config::StepKind;
 use plimsoll_metadir::metadirectory::Metadirectory;
 use plimsoll_metadir::store::Sqlite;
 use proptest::prelude::*;
@@ -94,7 +94,7 @@ export = {{ deletes = 1000, delete_share = 1.0 }}
         );
         fs::write(scratch.path().join("book.csv"), "key\n").unwrap();
         let store = Box::new(Sqlite::in_memory().unwrap());
-        let directory = Metadirectory::with(Config::parse(&config).unwrap(), store).unwrap();
+        let directory = Metadirectory::with(connectors::parse(&config).unwrap(), store).unwrap();
         World { scratch, directory }
     }
 

@@ -1,6 +1,6 @@
 //! Commands that read answer while another process runs steps.
 
-use plimsoll_metadir::config::{Config, Step, StepKind};
+use plimsoll_metadir::config::{Step, StepKind};
 use plimsoll_metadir::metadirectory::Metadirectory;
 use plimsoll_metadir::stage::StepError;
 use plimsoll_metadir::store::StoreError;
@@ -27,7 +27,7 @@ fn company(place: Place) -> Company {
 }
 
 fn reader(company: &Company) -> Metadirectory {
-    Metadirectory::read(Config::parse(&company.config).unwrap()).unwrap()
+    Metadirectory::read(connectors::parse(&company.config).unwrap()).unwrap()
 }
 
 fn a_reader_sees_whole_commits_during_a_run(place: Place) {
@@ -74,7 +74,7 @@ fn a_reader_sees_whole_commits_during_a_run(place: Place) {
 fn there_is_one_writer(place: Place) {
     let company = company(place);
     let mut directory = company.open();
-    let second = Metadirectory::open(Config::parse(&company.config).unwrap());
+    let second = Metadirectory::open(connectors::parse(&company.config).unwrap());
     assert!(matches!(second, Err(StepError::Store(StoreError::Busy | StoreError::Server { .. }))));
     run(&mut directory, HR, StepKind::FullImport);
     let reader = reader(&company);

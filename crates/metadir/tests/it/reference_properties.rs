@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;
 
-use plimsoll_metadir::config::{Config, StepKind};
+use plimsoll_metadir::config::StepKind;
 use plimsoll_metadir::metadirectory::Metadirectory;
 use plimsoll_metadir::store::Sqlite;
 use proptest::prelude::*;
@@ -155,7 +155,7 @@ export = {{ deletes = 1000, delete_share = 1.0 }}
         fs::write(scratch.path().join("list.csv"), "key\n").unwrap();
         let directory = Directory::default();
         directory.state().is_strict = true;
-        let mut config = Config::parse(&config).unwrap();
+        let mut config = connectors::parse(&config).unwrap();
         config.agents[DIRECTORY].system = directory.system();
         let store = Box::new(Sqlite::in_memory().unwrap());
         World { scratch, metadirectory: Metadirectory::with(config, store).unwrap(), directory }

@@ -167,7 +167,7 @@ export = {{ deletes = 100, delete_share = 1.0 }}
     }
 
     pub(crate) fn config(&self, commit_objects: usize) -> Config {
-        let mut config = Config::parse(&self.config).unwrap();
+        let mut config = connectors::parse(&self.config).unwrap();
         config.store.commit_objects = commit_objects;
         config.agents[DIRECTORY].system = self.directory.system();
         config
@@ -802,7 +802,7 @@ export = {{ deletes = 100, delete_share = 1.0 }}
         store = company.place.keys(),
         list = list.display(),
     );
-    let mut config = Config::parse(&config).unwrap();
+    let mut config = connectors::parse(&config).unwrap();
     config.agents[0].system = company.directory.system();
     let mut directory = Metadirectory::open(config).unwrap();
     let entry = |name: &str, attributes: &[(&str, &str)]| {

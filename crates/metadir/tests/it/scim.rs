@@ -4,8 +4,8 @@ use std::fs;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use plimsoll_metadir::agent::{self, ChangedValues, ExportedObject, Names};
-use plimsoll_metadir::config::{Config, StepKind};
+use plimsoll_metadir::agent::{ChangedValues, ExportedObject, Names};
+use plimsoll_metadir::config::StepKind;
 use plimsoll_metadir::hologram::Attribute;
 use plimsoll_metadir::metadirectory::{Metadirectory, StepResult};
 use plimsoll_metadir::object::Change;
@@ -115,7 +115,7 @@ active = "active"
     }
 
     fn open(&self) -> Metadirectory {
-        Metadirectory::open(Config::parse(&self.config()).unwrap()).unwrap()
+        Metadirectory::open(connectors::parse(&self.config()).unwrap()).unwrap()
     }
 
     fn staff(&self, lines: &str) {
@@ -399,7 +399,7 @@ fn a_wrong_token_is_reported_and_never_shown() {
     assert!(unusable.contains("characters that no token has"), "{unusable}");
     fs::remove_file(office.scratch.join("token")).unwrap();
     let missing = why(try_run(&mut directory, SERVICE, StepKind::FullImport));
-    assert!(missing.contains("reading the token in"), "{missing}");
+    assert!(missing.contains("reading the token from"), "{missing}");
     for secret in [TOKEN, "another-secret-19c2", "two"] {
         assert!(![&reported, &unusable, &missing].iter().any(|text| text.contains(secret)));
     }
@@ -459,7 +459,7 @@ fn reading(office: &Office, settings: &str) -> Metadirectory {
         office.url,
         office.scratch.join("token").display(),
     );
-    Metadirectory::open(Config::parse(&config).unwrap()).unwrap()
+    Metadirectory::open(connectors::parse(&config).unwrap()).unwrap()
 }
 
 fn import(directory: &mut Metadirectory, kind: StepKind) -> Vec<(&'static str, u64)> {
@@ -697,7 +697,7 @@ flow = {{ externalId = "key", displayName = "name" }}
         teams = at("teams.csv"),
     );
     const TEAMS: usize = 1;
-    let mut directory = Metadirectory::open(Config::parse(&config).unwrap()).unwrap();
+    let mut directory = Metadirectory::open(connectors::parse(&config).unwrap()).unwrap();
     run(&mut directory, TEAMS, StepKind::FullImport);
     run(&mut directory, TEAMS, StepKind::DeltaSynchronization);
     why(try_run(&mut directory, 0, StepKind::Export));
@@ -719,7 +719,7 @@ flow = {{ externalId = "key", displayName = "name" }}
 fn what_flows_where_the_agent_has_nothing_is_reported() {
     let office = Office::new("");
     let config = office.config().replace("\"title\", \"active\"", "\"active\"");
-    let mut directory = Metadirectory::open(Config::parse(&config).unwrap()).unwrap();
+    let mut directory = Metadirectory::open(connectors::parse(&config).unwrap()).unwrap();
     bring(&mut directory);
     let result = try_run(&mut directory, SERVICE, StepKind::Export).unwrap();
     assert_eq!(result.statistics.of("export-failure"), 2, "{result:?}");
@@ -744,10 +744,10 @@ fn a_group_wins_and_loses_members_one_by_one() {
                 &format!("[agents.service]\nresource = \"Groups\"\nupdate = \"{update}\""),
             )
             .replace("attributes = [\"name.givenName\"", "attributes = [\"members\", \"name.givenName\"");
-        let config = Config::parse(&config).unwrap();
+        let config = connectors::parse(&config).unwrap();
         let service = &config.agents[SERVICE];
         let mut names = Names::default();
-        for (number, name) in agent::attributes(service).unwrap().iter().enumerate() {
+        for (number, name) in service.attributes().unwrap().iter().enumerate() {
             names.insert(name, Attribute(number as u32));
         }
         let attribute = |name| names.attribute(name).unwrap();
@@ -767,7 +767,7 @@ fn a_group_wins_and_loses_members_one_by_one() {
             }],
             image: [(attribute("id"), vec![id.as_bytes().to_vec()])].into_iter().collect(),
         };
-        let mut agent = agent::open(service, &names).unwrap();
+        let mut agent = service.open(&names).unwrap();
         assert!(agent.takes_changed_values());
         // The change is idempotent.
         for _ in 0..2 {
@@ -798,7 +798,7 @@ fn a_password_is_sent_to_a_service_once() {
         file.display()
     );
     let config = office.config() + &rule;
-    let mut directory = Metadirectory::open(Config::parse(&config).unwrap()).unwrap();
+    let mut directory = Metadirectory::open(connectors::parse(&config).unwrap()).unwrap();
     bring(&mut directory);
     assert_eq!(run(&mut directory, SERVICE, StepKind::Export), [("export-add", 5)]);
     let text = fs::read_to_string(&file).unwrap();

@@ -107,7 +107,7 @@ fn objects_are_found_by_any_attribute(place: Place) {
     assert_eq!(sink.found.len(), 1);
     // Mistakes of the setting have a line.
     let wrong = company.config.replace("search = [\"mail\"]", "search = [\"mial\"]");
-    let mistakes = plimsoll_metadir::config::Config::parse(&wrong).unwrap_err();
+    let mistakes = connectors::parse(&wrong).unwrap_err();
     assert!(mistakes[0].what.contains("no attribute `mial`"), "{mistakes:?}");
 }
 

@@ -5,10 +5,11 @@ use std::fmt::Write as _;
 
 use ::postgres::{Client, NoTls, SimpleQueryMessage, SimpleQueryRow};
 use plimsoll_metadir::agent::{
-    self, Agent, ChangedValues, ExportedObject, Import, Imported, ImportedObject, Names, anchor_key,
+    Agent, ChangedValues, ExportedObject, Import, Imported, ImportedObject, Names,
 };
-use plimsoll_metadir::config::{AgentConfig, Config, Step, StepKind};
+use plimsoll_metadir::config::{AgentConfig, Step, StepKind};
 use plimsoll_metadir::hologram::{Attribute, Hologram};
+use plimsoll_metadir::index_key::IndexKey;
 use plimsoll_metadir::metadirectory::Metadirectory;
 use plimsoll_metadir::object::Change;
 use plimsoll_metadir::store::ObjectError;
@@ -120,7 +121,7 @@ impl Base {
              [agents.base]\ntype = \"sql\"\n{}\n{keys}\n",
             self.keys()
         );
-        Open { config: Config::parse(&text).unwrap().agents.remove(0), names: Names::default() }
+        Open { config: connectors::parse(&text).unwrap().agents.remove(0), names: Names::default() }
     }
 }
 
@@ -134,14 +135,14 @@ type Attributes = BTreeMap<String, Vec<String>>;
 
 impl Open {
     fn try_open(&mut self) -> Result<Box<dyn Agent>, String> {
-        for name in agent::attributes(&self.config).map_err(|error| error.to_string())? {
+        for name in self.config.attributes().map_err(|error| error.to_string())? {
             if self.names.attribute(&name).is_none() {
                 // Numbers that are not in column order.
                 let number = 1000 - self.names.len() as u32;
                 self.names.insert(&name, Attribute(number));
             }
         }
-        agent::open(&self.config, &self.names).map_err(|error| error.to_string())
+        self.config.open(&self.names).map_err(|error| error.to_string())
     }
 
     fn open(&mut self) -> Box<dyn Agent> {
@@ -196,7 +197,7 @@ impl Open {
         let all = first.iter().chain(attributes).map(of);
         ExportedObject {
             change,
-            anchor: Some(anchor_key(std::iter::once(id.as_bytes()))),
+            anchor: Some(IndexKey::of_parts(std::iter::once(id.as_bytes()))),
             dn: id.into(),
             new_dn: None,
             changed_values: Vec::new(),
@@ -248,7 +249,7 @@ fn values_have_one_form_whatever_the_database(place: Place) {
     let imported = all(import.as_mut(), 10);
     let [Imported::Object(object)] = imported.as_slice() else { panic!("{imported:?}") };
     assert_eq!(one.line(object), expected);
-    assert_eq!(object.anchor, anchor_key(std::iter::once(&b"1"[..])));
+    assert_eq!(object.anchor, IndexKey::of_parts(std::iter::once(&b"1"[..])));
     assert_eq!(import.watermark(), None);
     assert!(one.open().delta_import("").is_err());
     // Values that were read can be written, and then are read unchanged.
@@ -329,7 +330,7 @@ deprovision = "delete"
 flow = {{ company = {{ constant = "Plim" }}, number = "employeeId", name = "name", mail = "mail" }}
 "#
     );
-    let mut directory = Metadirectory::open(Config::parse(&config).unwrap()).unwrap();
+    let mut directory = Metadirectory::open(connectors::parse(&config).unwrap()).unwrap();
     let mut run = |agent, kind| {
         let result = directory.run(Step { agent, kind }, &mut |_| true).unwrap();
         assert!(result.discovery_errors.is_empty(), "{result:?}");
@@ -432,7 +433,7 @@ fn a_table_of_changes_shows_what_is_gone(place: Place) {
          INSERT INTO named VALUES ('delete', 999, 1), ('add', 2000, 1), ('add', 7, 2)",
     );
     let keys = "table = \"people\"\nanchor = \"id\"\n";
-    let gone = |id: &str| format!("gone {:?}", anchor_key(std::iter::once(id.as_bytes())));
+    let gone = |id: &str| format!("gone {:?}", IndexKey::of_parts(std::iter::once(id.as_bytes())));
     let mut agent =
         base.agent(&format!("{keys}delta = {{ table = \"changes\", order_column = \"n\", overlap = 0 }}"));
     // Without changes there is still a watermark.
@@ -667,7 +668,7 @@ fn names_may_hold_any_letter(place: Place) {
     ];
     let change = ExportedObject {
         change: Change::Add,
-        anchor: Some(anchor_key(std::iter::once(&b"1"[..]))),
+        anchor: Some(IndexKey::of_parts(std::iter::once(&b"1"[..]))),
         dn: "1".into(),
         new_dn: None,
         changed_values: Vec::new(),
@@ -731,9 +732,9 @@ fn mistakes_are_reported_with_place_and_what_to_do(place: Place) {
         base.place.scratch.file("text.db", "no database ".repeat(100));
         for (file, reported) in [("none.db", "is not there"), ("text.db", "of another kind")] {
             let path = base.place.scratch.join(file);
-            if let plimsoll_metadir::config::System::Sql(sql) = &mut agent.config.system {
-                sql.database = plimsoll_metadir::config::SqlDatabase::Sqlite(path.clone());
-            }
+            let system: &mut dyn std::any::Any = agent.config.system.as_mut();
+            let settings = system.downcast_mut::<connectors::sql::settings::Sql>().unwrap();
+            settings.database = connectors::sql::settings::SqlDatabase::Sqlite(path.clone());
             let refused = agent.try_open().err().unwrap();
             assert!(refused.contains(reported) && refused.contains(file), "{refused}");
             assert_eq!(path.exists(), file == "text.db");

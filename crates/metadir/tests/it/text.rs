@@ -5,8 +5,8 @@ use std::fs::{self, File};
 use std::io::Write as _;
 use std::path::PathBuf;
 
-use plimsoll_metadir::agent::{self, Agent, ExportedObject, Import, Imported, Names, anchor_key};
-use plimsoll_metadir::config::{AgentConfig, Config, Step, StepKind};
+use plimsoll_metadir::agent::{Agent, ExportedObject, Import, Imported, Names};
+use plimsoll_metadir::config::{AgentConfig, Step, StepKind};
 use plimsoll_metadir::hologram::{Attribute, Hologram};
 use plimsoll_metadir::index_key::IndexKey;
 use plimsoll_metadir::metadirectory::{Metadirectory, StepResult};
@@ -94,7 +94,7 @@ fn complaints(form: &Form, text: &str, commit_objects: usize) -> Vec<String> {
          [agents.text]\ntype = \"{}\"\npath = \"people.txt\"\nanchor = \"id\"\n{}\n",
         form.name, form.keys
     );
-    let mut config = Config::parse(&config).unwrap();
+    let mut config = connectors::parse(&config).unwrap();
     config.relative_to(scratch.path());
     fs::write(scratch.join("people.txt"), text).unwrap();
     let mut directory = Metadirectory::open(config).unwrap();
@@ -164,7 +164,7 @@ impl Text {
              [agents.text]\ntype = \"{name}\"\npath = \"people.txt\"\nanchor = \"id\"\n{keys}\n"
         );
         let scratch = Scratch::new();
-        let mut config = Config::parse(&text).unwrap();
+        let mut config = connectors::parse(&text).unwrap();
         config.relative_to(scratch.path());
         Text { scratch, config: config.agents.remove(0), names: Names::default() }
     }
@@ -175,12 +175,12 @@ impl Text {
 
     fn open(&mut self) -> Box<dyn Agent> {
         let wanted = ["room", "dn", "name", "mail", "id"].map(String::from);
-        for name in agent::attributes(&self.config).unwrap().into_iter().chain(wanted) {
+        for name in self.config.attributes().unwrap().into_iter().chain(wanted) {
             if self.names.attribute(&name).is_none() {
                 self.names.insert(&name, Attribute(1000 - self.names.len() as u32));
             }
         }
-        agent::open(&self.config, &self.names).unwrap()
+        self.config.open(&self.names).unwrap()
     }
 
     fn full(&mut self) -> (BTreeMap<String, IndexKey>, Vec<String>) {
@@ -251,7 +251,7 @@ impl Text {
 }
 
 fn of_id(id: &str) -> IndexKey {
-    anchor_key(std::iter::once(id.as_bytes()))
+    IndexKey::of_parts(std::iter::once(id.as_bytes()))
 }
 
 const ADA: &str = "id=1 mail=a@x+b@x name=Ada, L.";
@@ -404,7 +404,7 @@ fn an_entry_is_renamed_and_may_be_known_by_its_name() {
     text.config.anchor = vec!["dn".into()];
     assert!(!text.open().capabilities().rename);
     let (objects, _) = text.full();
-    let anchor = anchor_key(std::iter::once(&b"id=1,ou=b"[..]));
+    let anchor = IndexKey::of_parts(std::iter::once(&b"id=1,ou=b"[..]));
     assert_eq!(objects, BTreeMap::from([("id=1 name=Ada L.".to_string(), anchor)]));
 }
 
@@ -579,7 +579,7 @@ proptest! {
         let mut file = if begins_well { FORMS[form].people.as_bytes().to_vec() } else { Vec::new() };
         pieces.iter().for_each(|piece| file.extend(PIECES[*piece]));
         fs::write(text.path(), &file).unwrap();
-        if agent::attributes(&text.config).is_err() {
+        if text.config.attributes().is_err() {
             return Ok(());
         }
         let added = text.change(Change::Add, "9zz", &[("id", &["9zz"])]);
@@ -621,7 +621,7 @@ fn a_column_that_rules_name_and_that_is_not_there_ends_the_import_before_it_take
              [[inbound]]\nagent = \"text\"\nto = \"person\"\nproject = true\n\
              flow = {{ id = \"id\", name = {{ expression = \"cs.{name} + '!'\" }}, unit = \"{column}\" }}\n"
         );
-        let mut config = Config::parse(&text).unwrap();
+        let mut config = connectors::parse(&text).unwrap();
         config.relative_to(scratch.path());
         config
     };

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ::postgres::{Client, NoTls};
-use plimsoll_metadir::config::{Config, Step, StepKind};
+use plimsoll_metadir::config::{Step, StepKind};
 use plimsoll_metadir::metadirectory::Metadirectory;
 use plimsoll_metadir::postgresql::Server;
 use plimsoll_metadir::store::{Durability, Postgres, Store as _};
@@ -74,7 +74,7 @@ dn = "mv.id"
 flow = {{ id = "id", name = "name" }}
 "#
     );
-    let mut config = Config::parse(&text).unwrap_or_else(|mistakes| panic!("{mistakes:?}"));
+    let mut config = connectors::parse(&text).unwrap_or_else(|mistakes| panic!("{mistakes:?}"));
     config.relative_to(scratch.path());
     let mut directory = Metadirectory::open(config).unwrap();
     for (agent, kind) in [
@@ -231,7 +231,7 @@ userName = "id"
             hr = scratch.join("hr.csv").display(),
             token = scratch.join("token").display(),
         );
-        let config = Config::parse(&text).unwrap_or_else(|mistakes| panic!("{mistakes:?}"));
+        let config = connectors::parse(&text).unwrap_or_else(|mistakes| panic!("{mistakes:?}"));
         Metadirectory::open(config).unwrap()
     };
     for (host, file) in
@@ -302,7 +302,7 @@ fn a_server_whose_tls_drips_is_given_up() {
             "[store]\nsqlite = \"store.db\"\n[metaverse.person]\nattributes = {{ id = \"text\" }}\n[agents.a]\n{keys}anchor = \"id\"\n\
              timeout_s = 1\n"
         );
-        let mut config = Config::parse(&text).unwrap_or_else(|mistakes| panic!("{mistakes:?}"));
+        let mut config = connectors::parse(&text).unwrap_or_else(|mistakes| panic!("{mistakes:?}"));
         config.relative_to(scratch.path());
         let (sent, ended) = std::sync::mpsc::channel();
         std::thread::spawn(move || {

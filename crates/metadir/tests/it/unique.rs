@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use ldap::session::{Options, Session};
-use plimsoll_metadir::config::{Config, Step, StepKind};
+use plimsoll_metadir::config::{Step, StepKind};
 use plimsoll_metadir::metadirectory::Metadirectory;
 use plimsoll_metadir::store::ObjectError;
 use testkit::slapd::{ROOT_DN, ROOT_PASSWORD, SUFFIX, Slapd, SlapdOptions, organization};
@@ -79,7 +79,8 @@ export = {{ deletes = 10000, delete_share = 1.0 }}
     }
 
     fn open(&self) -> Metadirectory {
-        Metadirectory::open(Config::parse(&self.config).unwrap_or_else(|wrong| panic!("{wrong:?}"))).unwrap()
+        Metadirectory::open(connectors::parse(&self.config).unwrap_or_else(|wrong| panic!("{wrong:?}")))
+            .unwrap()
     }
 
     fn staff(&self, people: impl IntoIterator<Item = (usize, String, String)>) {

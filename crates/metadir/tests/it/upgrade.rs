@@ -3,7 +3,7 @@
 use std::fs;
 
 use ::postgres::{Client, NoTls};
-use plimsoll_metadir::config::{Config, StepKind};
+use plimsoll_metadir::config::StepKind;
 use plimsoll_metadir::metadirectory::{KnownError, Metadirectory};
 
 use crate::lifecycle::{ACCOUNTS, Company, HR, export, import};
@@ -70,7 +70,7 @@ fn is_usable(place: Place, format: u32) {
     company.write("accounts.csv", ACCOUNTS_FILE);
     company.staff(&[(1, "Ada", "left"), (2, "Alan", "active"), (3, "Grace M", "active")]);
     // A look changes nothing, so it finds an earlier version twice.
-    let look = || Metadirectory::look(Config::parse(&company.config).unwrap()).unwrap().is_some();
+    let look = || Metadirectory::look(connectors::parse(&company.config).unwrap()).unwrap().is_some();
     assert!(!look() && !look());
     let mut directory = company.open();
     let spaces = directory.status().unwrap().0;

@@ -4,7 +4,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
-use plimsoll_metadir::config::{Config, StepKind};
+use plimsoll_metadir::config::StepKind;
 use plimsoll_metadir::metadirectory::Metadirectory;
 use plimsoll_metadir::object::CsId;
 use plimsoll_metadir::store::ObjectError;
@@ -258,7 +258,7 @@ fn a_preview_delivers_nothing(place: Place) {
     let accounts = Accounts::new(place, GENERATE);
     let seen = Arc::new(Mutex::new(String::new()));
     let sink = seen.clone();
-    let config = Config::parse(&accounts.company.config).unwrap();
+    let config = connectors::parse(&accounts.company.config).unwrap();
     let mut preview = Metadirectory::preview(
         config,
         Box::new(move |difference| sink.lock().unwrap().push_str(&format!("{difference}\n"))),
@@ -287,7 +287,7 @@ fn a_secret_constant_is_hidden_in_every_view(place: Place) {
     let seen = Arc::new(Mutex::new(String::new()));
     let sink = seen.clone();
     let mut preview = Metadirectory::preview(
-        Config::parse(&accounts.company.config).unwrap(),
+        connectors::parse(&accounts.company.config).unwrap(),
         Box::new(move |difference| sink.lock().unwrap().push_str(&format!("{difference}\n{difference:?}\n"))),
     )
     .unwrap();
@@ -312,7 +312,7 @@ fn a_secret_constant_is_hidden_in_every_view(place: Place) {
     let number = accounts.company.config.replace("born = \"text\"", "born = \"integer\"");
     assert_ne!(number, accounts.company.config);
     drop(directory);
-    let mut directory = Metadirectory::open(Config::parse(&number).unwrap()).unwrap();
+    let mut directory = Metadirectory::open(connectors::parse(&number).unwrap()).unwrap();
     let wrong = try_run(&mut directory, HR, StepKind::FullSynchronization).unwrap();
     assert!(wrong.reported().contains("`born` cannot be (hidden): no whole number"), "{wrong:?}");
     assert!(!format!("{failed:?}{wrong:?}").contains("geheim"));

@@ -1,6 +1,6 @@
 //! Tests of directories in a metadirectory: as a target of a staff file, and as a source.
 
-use plimsoll_metadir::config::{Step, StepKind};
+use plimsoll_metadir::config::{Config, Step, StepKind};
 use plimsoll_metadir::metadirectory::{Metadirectory, StepResult};
 use plimsoll_metadir::stage::StepError;
 
@@ -83,7 +83,7 @@ synchronization = {{ deletes = 10 }}
         staff = place.scratch.join("staff.csv").display(),
         keys = keys(slapd),
     );
-    Config::parse(&text).unwrap_or_else(|mistakes| panic!("{mistakes:?}"))
+    connectors::parse(&text).unwrap_or_else(|mistakes| panic!("{mistakes:?}"))
 }
 
 /// People with names that need escapes.
@@ -247,7 +247,7 @@ flow = {{ uid = "uid", title = "title" }}
         store = place.keys(),
         keys = keys(slapd),
     );
-    Metadirectory::open(Config::parse(&text).unwrap_or_else(|mistakes| panic!("{mistakes:?}"))).unwrap()
+    Metadirectory::open(connectors::parse(&text).unwrap_or_else(|mistakes| panic!("{mistakes:?}"))).unwrap()
 }
 
 #[test]

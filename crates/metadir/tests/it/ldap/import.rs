@@ -83,7 +83,7 @@ fn referrals_to_other_servers_are_counted() {
         "[store]\nsqlite = \"{}\"\n[metaverse.person]\nattributes = {{ a = \"text\" }}\n[agents.directory]\n{keys}anchor = \"entryUUID\"\n",
         scratch.join("store.db").display()
     );
-    let config = Config::parse(&text).unwrap_or_else(|mistakes| panic!("{mistakes:?}"));
+    let config = connectors::parse(&text).unwrap_or_else(|mistakes| panic!("{mistakes:?}"));
     let mut metadirectory = plimsoll_metadir::metadirectory::Metadirectory::open(config).unwrap();
     let step =
         plimsoll_metadir::config::Step { agent: 0, kind: plimsoll_metadir::config::StepKind::FullImport };

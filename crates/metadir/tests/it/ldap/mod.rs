@@ -8,8 +8,8 @@ mod rename;
 
 use ldap::session::{Options, Server, Session};
 use people::{Base, Format, Population, Sink, write_people};
-use plimsoll_metadir::agent::{self, Agent, AgentError, Import, Imported, ImportedObject, Names};
-use plimsoll_metadir::config::{AgentConfig, Config};
+use plimsoll_metadir::agent::{Agent, AgentError, Import, Imported, ImportedObject, Names};
+use plimsoll_metadir::config::AgentConfig;
 use plimsoll_metadir::hologram::Attribute;
 use plimsoll_metadir::index_key::IndexKey;
 use testkit::Scratch;
@@ -54,7 +54,7 @@ fn config(keys: &str) -> AgentConfig {
     let text = format!(
         "[store]\nsqlite = \"x\"\n[metaverse.person]\nattributes = {{ a = \"text\" }}\n[agents.directory]\n{keys}"
     );
-    Config::parse(&text).unwrap_or_else(|mistakes| panic!("{mistakes:?}")).agents.remove(0)
+    connectors::parse(&text).unwrap_or_else(|mistakes| panic!("{mistakes:?}")).agents.remove(0)
 }
 
 /// An agent and the names of all attributes.
@@ -66,13 +66,13 @@ struct Open {
 fn try_open(keys: &str, others: &[&str]) -> Result<Open, AgentError> {
     let config = config(keys);
     let mut names = Names::default();
-    let of_system = agent::attributes(&config)?;
+    let of_system = config.attributes()?;
     for (number, name) in (1..).zip(of_system.iter().map(String::as_str).chain(others.iter().copied())) {
         if names.attribute(name).is_none() {
             names.insert(name, Attribute(number));
         }
     }
-    Ok(Open { agent: agent::open(&config, &names)?, names })
+    Ok(Open { agent: config.open(&names)?, names })
 }
 
 fn open(keys: &str) -> Open {

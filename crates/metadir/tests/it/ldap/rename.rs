@@ -75,7 +75,7 @@ synchronization = {{ deletes = 100, delete_share = 1.0 }}
 }
 
 fn open_with(text: &str) -> Metadirectory {
-    Metadirectory::open(Config::parse(text).unwrap_or_else(|mistakes| panic!("{mistakes:?}"))).unwrap()
+    Metadirectory::open(connectors::parse(text).unwrap_or_else(|mistakes| panic!("{mistakes:?}"))).unwrap()
 }
 
 fn run(metadirectory: &mut Metadirectory, agent: usize, kind: StepKind) -> StepResult {

@@ -70,7 +70,7 @@ impl Company {
     }
 
     fn config(&self) -> Config {
-        Config::parse(&self.config).unwrap_or_else(|mistakes| panic!("{mistakes:?}"))
+        connectors::parse(&self.config).unwrap_or_else(|mistakes| panic!("{mistakes:?}"))
     }
 
     fn open(&self) -> Metadirectory {
@@ -608,7 +608,7 @@ fn a_target_that_fails(company: &mut Company, monday: &Day, tuesday: &Day) -> [S
 
     // The server stops answering; then it fails after the first batch.
     let impatient = company.config.replace("timeout_s = 60", "timeout_s = 1");
-    let mut directory = Metadirectory::open(Config::parse(&impatient).unwrap()).unwrap();
+    let mut directory = Metadirectory::open(connectors::parse(&impatient).unwrap()).unwrap();
     company.target.slapd().pause();
     let why = stopped(&mut directory, DIRECTORY, StepKind::Export);
     assert!(matches!(why, StepError::Agent(_)) && why.to_string().contains("127.0.0.1"), "{why}");
@@ -736,7 +736,7 @@ fn delta_equals_full_from_scratch(company: &mut Company, wednesday: &Day) {
     let place = company.place.another();
     let config = company.config.replace(&company.place.keys(), &place.keys());
     assert_ne!(config, company.config);
-    let mut directory = Metadirectory::open(Config::parse(&config).unwrap()).unwrap();
+    let mut directory = Metadirectory::open(connectors::parse(&config).unwrap()).unwrap();
     for agent in [STAFF, PHONES, DIRECTORY] {
         run(&mut directory, agent, StepKind::FullImport);
         run(&mut directory, agent, StepKind::FullSynchronization);

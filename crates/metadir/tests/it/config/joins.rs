@@ -1,0 +1,71 @@
+//! Join rules: what a configuration may say.
+
+use plimsoll_metadir::config::JoinPart;
+
+const EXAMPLE: &str = r#"
+[store]
+sqlite = "metadirectory.db"
+[metaverse]
+person.attributes = { id = "text", sn = "text", born = "text", room = "text" }
+[agents.staff]
+type = "delimited"
+path = "staff.csv"
+anchor = "id"
+[agents.phones]
+type = "delimited"
+path = "phones.csv"
+anchor = "key"
+[[inbound]]
+agent = "staff"
+to = "person"
+project = true
+flow = { id = "id", sn = "sn", born = "born", room = { from = "room", precedence = 2 } }
+[[inbound]]
+agent = "phones"
+to = "person"
+join = [
+  { cs = ["name", { expression = "cs.born" }], mv = ["sn", "born"], ignore_case = true },
+  { cs = { expression = "'E' + cs.number" }, mv = "id" },
+]
+flow = { room = { from = "room", precedence = 1 } }
+"#;
+
+#[test]
+fn a_join_compares_several_values_and_computed_ones() {
+    let config = connectors::parse(EXAMPLE).unwrap();
+    let joins = &config.inbound[1].joins;
+    assert_eq!((joins[0].cs.len(), joins[0].mv.len(), joins[0].ignore_case), (2, 2, true));
+    assert!(matches!(&joins[1].cs[..], [JoinPart::Expression(made)] if made.uses() == ["number"]));
+    assert_eq!(config.only_read(0), ["born", "name", "number", "room"]);
+}
+
+#[test]
+fn what_is_wrong_with_joins_and_precedences_is_reported_with_its_lines() {
+    for (from, to, expected) in [
+        ("mv = [\"sn\", \"born\"]", "mv = \"sn\"", &[(23, "a join compares 2 values with 1")][..]),
+        ("mv = [\"sn\", \"born\"]", "mv = [\"sn\", \"bron\"]", &[(23, "has no attribute `bron`")]),
+        ("mv = \"id\"", "mv = []", &[(24, "is a list of 0 values")]),
+        ("mv = \"id\"", "mv = 3", &[(24, "is not an attribute")]),
+        (", mv = \"id\"", "", &[(24, "has no `mv`")]),
+        ("expression = \"'E' +", "expresion = \"'E' +", &[(24, "has no `expression`"), (24, "unknown key")]),
+        (
+            "room = { from = \"room\", precedence = 2 }",
+            "room = \"room\"",
+            &[(18, "has no precedence, and another"), (26, "has precedence 1, and another")],
+        ),
+        (
+            "precedence = 2",
+            "precedence = 1",
+            &[(18, "have the same precedence"), (26, "have the same precedence")],
+        ),
+    ] {
+        let text = EXAMPLE.replacen(from, to, 1);
+        assert_ne!(text, EXAMPLE, "{from}");
+        let mistakes = connectors::parse(&text).unwrap_err();
+        let line = |at: usize| text[..at].matches('\n').count() + 1;
+        assert_eq!(mistakes.len(), expected.len(), "{to}: {mistakes:?}");
+        for (mistake, (at, what)) in mistakes.iter().zip(expected) {
+            assert!(line(mistake.span.start) == *at && mistake.what.contains(what), "{to}: {mistake:?}");
+        }
+    }
+}
