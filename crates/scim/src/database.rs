@@ -28,6 +28,9 @@ pub(super) enum Kind {
 }
 
 impl Kind {
+    /// All kinds.
+    pub(super) const ALL: [Kind; 2] = [Kind::User, Kind::Group];
+
     pub(super) fn name(self) -> &'static str {
         match self {
             Kind::User => "User",
@@ -87,7 +90,7 @@ impl From<rusqlite::Error> for Refusal {
             Some(ErrorCode::ConstraintViolation) => {
                 Refusal::of(409, "uniqueness", "a user with this userName is there already".into())
             }
-            _ => Refusal { status: 500, scim_type: None, detail: format!("the database: {error}") },
+            _ => Refusal::plain(500, &format!("the database: {error}")),
         }
     }
 }
@@ -183,8 +186,7 @@ impl Database {
         mut body: Map<String, Value>,
         base: &str,
     ) -> Result<Map<String, Value>> {
-        let id =
-            new_id().map_err(|error| Refusal { status: 500, scim_type: None, detail: error.to_string() })?;
+        let id = new_id().map_err(|error| Refusal::plain(500, &error.to_string()))?;
         body.insert("id".into(), id.as_str().into());
         let now = stamp(kind, &mut body, 1, None, base);
         let mut statement = self.connection.prepare_cached(

@@ -47,7 +47,11 @@ impl Guard {
         {
             return Err(foreign());
         }
-        self.token(head)?;
+        self.token(head)
+    }
+
+    /// Checks that a body is JSON, which a form of a web page cannot send.
+    pub(super) fn check_content_type(&self, head: &Parts) -> Result<(), Refusal> {
         let has_body = matches!(head.method, Method::POST | Method::PUT | Method::PATCH);
         if has_body && !only(head, &CONTENT_TYPE).is_ok_and(|kind| kind.is_some_and(is_json)) {
             return Err(Refusal::plain(415, "Content-Type is not application/scim+json or application/json"));

@@ -11,6 +11,7 @@ mod database;
 mod filter;
 mod guard;
 mod patch;
+mod query;
 mod request;
 mod schema;
 mod server;

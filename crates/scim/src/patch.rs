@@ -47,6 +47,21 @@ pub(super) fn apply(
         };
         let value = get(operation, "value");
         match (get(operation, "path").and_then(Value::as_str), value) {
+            // A path may name an extension as a whole.
+            (Some(path), value) if path.eq_ignore_ascii_case(schema::ENTERPRISE) => match (operator, value) {
+                (Operator::Remove, _) => {
+                    for name in schema::names_of_extension() {
+                        one(operator, &format!("{}:{name}", schema::ENTERPRISE), None)?;
+                    }
+                }
+                (_, Some(Value::Object(values))) => {
+                    // Some clients repeat the schemas in an extension.
+                    for (name, value) in values.iter().filter(|(name, _)| *name != "schemas") {
+                        one(operator, &format!("{}:{name}", schema::ENTERPRISE), Some(value))?;
+                    }
+                }
+                _ => return Err(syntax("the value of an extension is an object")),
+            },
             (Some(path), value) => one(operator, path, value)?,
             (None, Some(Value::Object(values))) if operator != Operator::Remove => {
                 for (key, value) in values {

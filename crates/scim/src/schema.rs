@@ -14,6 +14,10 @@ const TEXT_CHARS_MAX: usize = 4096;
 pub(super) enum Type {
     String,
     Boolean,
+    /// Base64.
+    Binary,
+    /// A URI: of resources of these types, or of something outside of the service.
+    Reference(&'static [&'static str]),
     Complex(&'static [Attribute]),
 }
 
@@ -32,11 +36,25 @@ const fn truth(name: &'static str) -> Attribute {
     Attribute { name, kind: Type::Boolean, several: false }
 }
 
-const fn several(name: &'static str) -> Attribute {
-    Attribute { name, kind: Type::Complex(VALUE), several: true }
+const fn reference(name: &'static str, types: &'static [&'static str]) -> Attribute {
+    Attribute { name, kind: Type::Reference(types), several: false }
 }
 
-const VALUE: &[Attribute] = &[text("value"), text("display"), text("type"), truth("primary"), text("$ref")];
+const fn several(name: &'static str, parts: &'static [Attribute]) -> Attribute {
+    Attribute { name, kind: Type::Complex(parts), several: true }
+}
+
+const EXTERNAL: &[&str] = &["external"];
+const VALUE: &[Attribute] = &[text("value"), text("display"), text("type"), truth("primary")];
+const PHOTO: &[Attribute] = &[reference("value", EXTERNAL), text("display"), text("type"), truth("primary")];
+const CERTIFICATE: &[Attribute] = &[
+    Attribute { name: "value", kind: Type::Binary, several: false },
+    text("display"),
+    text("type"),
+    truth("primary"),
+];
+const MEMBER: &[Attribute] =
+    &[text("value"), reference("$ref", &["User", "Group"]), text("display"), text("type")];
 const USER: &[Attribute] = &[
     text("userName"),
     text("externalId"),
@@ -54,7 +72,7 @@ const USER: &[Attribute] = &[
     },
     text("displayName"),
     text("nickName"),
-    text("profileUrl"),
+    reference("profileUrl", EXTERNAL),
     text("title"),
     text("userType"),
     text("preferredLanguage"),
@@ -62,10 +80,10 @@ const USER: &[Attribute] = &[
     text("timezone"),
     truth("active"),
     text("password"),
-    several("emails"),
-    several("phoneNumbers"),
-    several("ims"),
-    several("photos"),
+    several("emails", VALUE),
+    several("phoneNumbers", VALUE),
+    several("ims", VALUE),
+    several("photos", PHOTO),
     Attribute {
         name: "addresses",
         kind: Type::Complex(&[
@@ -80,11 +98,11 @@ const USER: &[Attribute] = &[
         ]),
         several: true,
     },
-    several("entitlements"),
-    several("roles"),
-    several("x509Certificates"),
+    several("entitlements", VALUE),
+    several("roles", VALUE),
+    several("x509Certificates", CERTIFICATE),
 ];
-const GROUP: &[Attribute] = &[text("displayName"), text("externalId"), several("members")];
+const GROUP: &[Attribute] = &[text("displayName"), text("externalId"), several("members", MEMBER)];
 const OF_ENTERPRISE: &[Attribute] = &[
     text("employeeNumber"),
     text("costCenter"),
@@ -93,7 +111,7 @@ const OF_ENTERPRISE: &[Attribute] = &[
     text("department"),
     Attribute {
         name: "manager",
-        kind: Type::Complex(&[text("value"), text("$ref"), text("displayName")]),
+        kind: Type::Complex(&[text("value"), reference("$ref", &["User"]), text("displayName")]),
         several: false,
     },
 ];
@@ -109,6 +127,11 @@ fn of_kind(kind: Kind) -> &'static [Attribute] {
         Kind::User => USER,
         Kind::Group => GROUP,
     }
+}
+
+/// The names of the attributes of the extension.
+pub(super) fn names_of_extension() -> impl Iterator<Item = &'static str> {
+    OF_ENTERPRISE.iter().map(|attribute| attribute.name)
 }
 
 /// The definition of a known attribute.
@@ -200,10 +223,14 @@ fn checked_value(attribute: &Attribute, value: Value) -> Result<Option<Value>, R
 fn one(attribute: &Attribute, value: Value) -> Result<Option<Value>, Refusal> {
     match (attribute.kind, value) {
         (_, Value::Null) => Ok(None),
-        (Type::String, Value::String(text)) if text.chars().count() <= TEXT_CHARS_MAX => {
+        (Type::String | Type::Reference(_) | Type::Binary, Value::String(text))
+            if text.chars().count() <= TEXT_CHARS_MAX =>
+        {
             Ok(Some(Value::String(text)))
         }
-        (Type::String, _) => Err(invalid(attribute.name, "text of at most 4096 characters")),
+        (Type::String | Type::Reference(_) | Type::Binary, _) => {
+            Err(invalid(attribute.name, "text of at most 4096 characters"))
+        }
         (Type::Boolean, value @ Value::Bool(_)) => Ok(Some(value)),
         (Type::Boolean, _) => Err(invalid(attribute.name, "true or false")),
         (Type::Complex(known), Value::Object(values)) => {
@@ -221,34 +248,48 @@ fn invalid(name: &str, wanted: &str) -> Refusal {
 /// The schemas in the form of RFC 7643, section 7.
 pub(super) fn all() -> Vec<Value> {
     [
-        (core(Kind::User), "User", USER),
-        (core(Kind::Group), "Group", GROUP),
-        (ENTERPRISE.into(), "EnterpriseUser", OF_ENTERPRISE),
+        (core(Kind::User), "User", USER, "userName"),
+        (core(Kind::Group), "Group", GROUP, "displayName"),
+        (ENTERPRISE.into(), "EnterpriseUser", OF_ENTERPRISE, ""),
     ]
     .into_iter()
-    .map(|(id, name, attributes)| {
-        let attributes: Vec<Value> = attributes.iter().map(definition).collect();
-        json!({"id": id, "name": name, "attributes": attributes})
+    .map(|(id, name, attributes, needed)| {
+        let attributes: Vec<Value> =
+            attributes.iter().map(|known| definition(known, known.name == needed)).collect();
+        let meta = json!({"resourceType": "Schema", "location": format!("/scim/v2/Schemas/{id}")});
+        json!({
+            "schemas": ["urn:ietf:params:scim:schemas:core:2.0:Schema"],
+            "id": id, "name": name, "attributes": attributes, "meta": meta,
+        })
     })
     .collect()
 }
 
-fn definition(attribute: &Attribute) -> Value {
-    let (kind, parts) = match attribute.kind {
-        Type::String => ("string", &[][..]),
-        Type::Boolean => ("boolean", &[][..]),
-        Type::Complex(parts) => ("complex", parts),
+fn definition(attribute: &Attribute, is_needed: bool) -> Value {
+    let kind = match attribute.kind {
+        Type::String => "string",
+        Type::Boolean => "boolean",
+        Type::Binary => "binary",
+        Type::Reference(_) => "reference",
+        Type::Complex(_) => "complex",
     };
     let is_name = attribute.name == "userName";
-    json!({
+    let mut definition = json!({
         "name": attribute.name,
         "type": kind,
         "multiValued": attribute.several,
-        "required": is_name,
-        "caseExact": attribute.name == "externalId",
+        "required": is_needed,
+        "caseExact": attribute.name == "externalId" || matches!(attribute.kind, Type::Binary | Type::Reference(_)),
         "mutability": if attribute.name == "password" { "writeOnly" } else { "readWrite" },
         "returned": if attribute.name == "password" { "never" } else { "default" },
         "uniqueness": if is_name { "server" } else { "none" },
-        "subAttributes": parts.iter().map(definition).collect::<Vec<Value>>(),
-    })
+    });
+    match attribute.kind {
+        Type::Complex(parts) => {
+            definition["subAttributes"] = parts.iter().map(|part| self::definition(part, false)).collect();
+        }
+        Type::Reference(types) => definition["referenceTypes"] = json!(types),
+        Type::String | Type::Boolean | Type::Binary => {}
+    }
+    definition
 }

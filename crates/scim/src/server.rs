@@ -29,7 +29,7 @@ use super::body::{self, Content, Memory, Share};
 use super::connections::{Connections, WaitTimer};
 use super::database::Database;
 use super::guard::Guard;
-use super::service::{Refusal, Reply, Service, refused};
+use super::service::{Refusal, Reply, Service, check_method, refused};
 use super::{InjectedFault, Options, Request, StartError, lock};
 
 /// The size limit of a request head. hyper allows 100 headers.
@@ -272,6 +272,8 @@ async fn reply(
     let (head, incoming) = request.into_parts();
     shared.guard.check(&head, local)?;
     let mut request = Request::read(&head)?;
+    check_method(&request)?;
+    shared.guard.check_content_type(&head)?;
     let mut share = Share::of(&shared.bodies);
     request.body = body::read(incoming, &mut share).await?;
     turn.to_service();

@@ -8,15 +8,14 @@ use serde_json::{Map, Value, json};
 
 use super::body::BODY_BYTES_MAX;
 use super::database::{Database, Kind, Selection, StoredResource};
-use super::filter::{Filter, Operator, filter, get};
+use super::filter::{Filter, Operator, get};
+use super::query::{Query, Returned};
 use super::{Options, Request, lock, patch, schema};
 
 /// Limit of the operations in a bulk request.
 const OPERATIONS_MAX: usize = 1000;
 /// Limit of the values that the path filters of one request are compared with.
 const COMPARED_VALUES_MAX: u64 = 50_000_000;
-/// The default number of resources per page.
-const PAGE: u64 = 100;
 
 /// A response.
 pub(super) struct Reply {
@@ -31,15 +30,22 @@ pub(super) struct Refusal {
     pub(super) status: u16,
     pub(super) scim_type: Option<&'static str>,
     pub(super) detail: String,
+    /// The methods that the resource has, if another one was refused.
+    allow: Option<&'static str>,
 }
 
 impl Refusal {
     pub(super) fn of(status: u16, scim_type: &'static str, detail: String) -> Refusal {
-        Refusal { status, scim_type: Some(scim_type), detail }
+        Refusal { status, scim_type: Some(scim_type), detail, allow: None }
     }
 
     pub(super) fn plain(status: u16, detail: &str) -> Refusal {
-        Refusal { status, scim_type: None, detail: detail.into() }
+        Refusal { status, scim_type: None, detail: detail.into(), allow: None }
+    }
+
+    /// The refusal of a method; `allow` has those that the resource has.
+    fn method(allow: &'static str, detail: &str) -> Refusal {
+        Refusal { allow: Some(allow), ..Refusal::plain(405, detail) }
     }
 
     fn json(&self) -> Value {
@@ -65,18 +71,24 @@ struct Done {
     status: u16,
     /// Null for an empty body.
     body: Value,
+    allow: Option<&'static str>,
 }
 
 impl Done {
+    fn new(status: u16, body: Value) -> Done {
+        Done { status, body, allow: None }
+    }
+
     fn refused(refusal: &Refusal) -> Done {
-        Done { status: refusal.status, body: refusal.json() }
+        Done { status: refusal.status, body: refusal.json(), allow: refusal.allow }
     }
 }
 
 impl From<Done> for Reply {
     fn from(done: Done) -> Reply {
         let meta = |name: &str| done.body.get("meta")?.get(name)?.as_str().map(String::from);
-        let mut headers = Vec::new();
+        let mut headers: Vec<(String, String)> = Vec::new();
+        headers.extend(done.allow.map(|methods| ("Allow".into(), methods.into())));
         for (header, value) in [("Location", meta("location")), ("ETag", meta("version"))] {
             headers.extend(value.map(|value| (header.to_string(), value)));
         }
@@ -113,31 +125,38 @@ impl<'a> Service<'a> {
     fn done(&self, request: &Request) -> Result<Done> {
         let path: Vec<&str> = request.path.iter().map(String::as_str).collect();
         match (request.method.as_str(), path.as_slice()) {
-            ("GET", ["ServiceProviderConfig"]) => Ok(Done { status: 200, body: self.provider() }),
-            ("GET", ["ResourceTypes"]) => Ok(Done { status: 200, body: list(resource_types(), None, 1) }),
-            ("GET", ["Schemas"]) => Ok(Done { status: 200, body: list(schema::all(), None, 1) }),
-            ("GET", [kind]) => self.list(kind_of(kind)?, &request.query),
+            ("GET", ["ServiceProviderConfig"]) => Ok(Done::new(200, self.provider())),
+            ("GET", ["ResourceTypes"]) => Ok(Done::new(200, list(resource_types(), None, 1))),
+            ("GET", ["ResourceTypes", id]) => described(resource_types(), id),
+            ("GET", ["Schemas"]) => Ok(Done::new(200, list(schema::all(), None, 1))),
+            ("GET", ["Schemas", id]) => described(schema::all(), id),
+            ("GET", []) => self.list(&Kind::ALL, Query::of_url(&request.query)?),
+            ("GET", [kind]) => self.list(&[kind_of(kind)?], Query::of_url(&request.query)?),
+            ("POST", [".search"]) => self.list(&Kind::ALL, Query::of_body(&object(parsed(&request.body)?)?)?),
+            ("POST", [kind, ".search"]) => {
+                self.list(&[kind_of(kind)?], Query::of_body(&object(parsed(&request.body)?)?)?)
+            }
             ("GET", [kind, id]) => {
-                let found = self.database.get(kind_of(kind)?, id)?;
-                Ok(Done { status: 200, body: Value::Object(found.ok_or_else(missing)?.body) })
+                let found = self.database.get(kind_of(kind)?, id)?.ok_or_else(missing)?;
+                Ok(self.returned(Done::new(200, Value::Object(found.body)), &request.query)?)
             }
             ("POST", ["Bulk"]) => {
                 let body = parsed(&request.body)?;
                 self.in_transaction(|service| service.bulk(body))
             }
-            (_, ["Bulk"]) => Err(Refusal::plain(405, "a bulk is sent by POST")),
+            (_, ["Bulk"]) => Err(Refusal::method("POST", "a bulk is sent by POST")),
             (method, [kind, id @ ..]) if id.len() < 2 => {
                 let kind = kind_of(kind)?;
                 if !matches!(method, "POST" | "PUT" | "PATCH" | "DELETE") {
-                    return Err(Refusal::plain(
-                        405,
-                        "a resource is read by GET, and written by POST, PUT, PATCH or DELETE",
-                    ));
+                    let allow = if id.is_empty() { "GET, POST" } else { "GET, PUT, PATCH, DELETE" };
+                    let detail = "a resource is read by GET, and written by POST, PUT, PATCH or DELETE";
+                    return Err(Refusal::method(allow, detail));
                 }
                 let body = if method == "DELETE" { Value::Null } else { parsed(&request.body)? };
-                self.in_transaction(|service| {
+                let done = self.in_transaction(|service| {
                     service.write(method, kind, id.first().copied(), body, request.if_match.as_deref())
-                })
+                })?;
+                self.returned(done, &request.query)
             }
             _ => Err(missing()),
         }
@@ -166,10 +185,13 @@ impl<'a> Service<'a> {
         let base = "/scim/v2";
         let Some(id) = id else {
             if method != "POST" {
-                return Err(Refusal::plain(405, "resources are made by POST, and changed by their id"));
+                return Err(Refusal::method(
+                    "GET, POST",
+                    "resources are made by POST, and changed by their id",
+                ));
             }
             let body = self.database.insert(kind, self.checked(kind, object(body)?)?, base)?;
-            return Ok(Done { status: 201, body: Value::Object(body) });
+            return Ok(Done::new(201, Value::Object(body)));
         };
         let old = self.database.get(kind, id)?.ok_or_else(missing)?;
         let version = format!("W/\"{}\"", old.version);
@@ -179,7 +201,7 @@ impl<'a> Service<'a> {
         let body = match method {
             "DELETE" => {
                 self.database.delete(kind, id, base)?;
-                return Ok(Done { status: 204, body: Value::Null });
+                return Ok(Done::new(204, Value::Null));
             }
             "PUT" => object(body)?,
             "PATCH" => {
@@ -187,12 +209,15 @@ impl<'a> Service<'a> {
                 patch::apply(kind, &mut new, &body, &self.comparisons)?;
                 new
             }
-            _ => return Err(Refusal::plain(405, "a resource is changed by PUT, PATCH or DELETE")),
+            _ => {
+                let detail = "a resource is changed by PUT, PATCH or DELETE";
+                return Err(Refusal::method("GET, PUT, PATCH, DELETE", detail));
+            }
         };
         let new = self.checked(kind, body)?;
         let body =
             if is_same(&old, &new) { old.body } else { self.database.replace(kind, &old, new, base)? };
-        Ok(Done { status: 200, body: Value::Object(body) })
+        Ok(Done::new(200, Value::Object(body)))
     }
 
     fn checked(&self, kind: Kind, body: Map<String, Value>) -> Result<Map<String, Value>> {
@@ -211,38 +236,65 @@ impl<'a> Service<'a> {
         Ok(body)
     }
 
-    fn list(&self, kind: Kind, query: &[(String, String)]) -> Result<Done> {
-        let asked = |name: &str| {
-            query.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| value)
+    /// A result with the attributes that a query asks for.
+    fn returned(&self, mut done: Done, query: &[(String, String)]) -> Result<Done> {
+        let asks = |(name, _): &(String, String)| {
+            name.eq_ignore_ascii_case("attributes") || name.eq_ignore_ascii_case("excludedAttributes")
         };
-        let number = |name: &str| {
-            let value = asked(name).map(|value| value.parse::<i64>());
-            value.transpose().map_err(|_| Refusal::of(400, "invalidValue", format!("{name} is not a number")))
-        };
-        let start = number("startIndex")?.map_or(1, |start| start.max(1) as u64);
-        let count = number("count")?.map_or(PAGE, |count| count.max(0) as u64).min(self.options.page_max);
-        let text = asked("filter");
-        if text.is_some() && !self.options.filters {
+        if query.iter().any(asks)
+            && let Value::Object(body) = done.body
+        {
+            done.body = Value::Object(Query::of_url(query)?.returned.of(body));
+        }
+        Ok(done)
+    }
+
+    fn list(&self, kinds: &[Kind], query: Query) -> Result<Done> {
+        let Query { start, count, filter, returned } = query;
+        let count = count.min(self.options.page_max);
+        if filter.is_some() && !self.options.filters {
             return Err(Refusal::of(400, "invalidFilter", "this service does not filter".into()));
         }
-        let Some(text) = text else {
-            let mut page = Vec::new();
-            self.database.each(kind, &Selection::All, start - 1, count, |resource| {
-                page.push(Value::Object(resource));
-            })?;
-            return Ok(Done { status: 200, body: list(page, Some(self.database.count(kind)?), start) });
+        let (page, total) = match filter {
+            None => self.all(kinds, start, count, &returned)?,
+            Some(filter) => self.filtered(kinds, &with_fractions(filter), start, count, &returned)?,
         };
-        let filter = with_fractions(filter(text)?);
+        Ok(Done::new(200, list(page, Some(total), start)))
+    }
+
+    fn all(&self, kinds: &[Kind], start: u64, count: u64, returned: &Returned) -> Result<(Vec<Value>, u64)> {
         let (mut page, mut total) = (Vec::new(), 0);
-        self.database.each(kind, &selection(kind, &filter), 0, u64::MAX, |resource| {
-            if filter.holds(&resource) {
-                total += 1;
-                if total >= start && (page.len() as u64) < count {
-                    page.push(Value::Object(resource));
+        for kind in kinds {
+            let from = (start - 1).saturating_sub(total);
+            let most = count - page.len() as u64;
+            self.database.each(*kind, &Selection::All, from, most, |resource| {
+                page.push(Value::Object(returned.of(resource)));
+            })?;
+            total += self.database.count(*kind)?;
+        }
+        Ok((page, total))
+    }
+
+    fn filtered(
+        &self,
+        kinds: &[Kind],
+        filter: &Filter,
+        start: u64,
+        count: u64,
+        returned: &Returned,
+    ) -> Result<(Vec<Value>, u64)> {
+        let (mut page, mut total) = (Vec::new(), 0);
+        for kind in kinds {
+            self.database.each(*kind, &selection(*kind, filter), 0, u64::MAX, |resource| {
+                if filter.holds(&resource) {
+                    total += 1;
+                    if total >= start && (page.len() as u64) < count {
+                        page.push(Value::Object(returned.of(resource)));
+                    }
                 }
-            }
-        })?;
-        Ok(Done { status: 200, body: list(page, Some(total), start) })
+            })?;
+        }
+        Ok((page, total))
     }
 
     /// Several independent changes (section 3.7).
@@ -286,7 +338,7 @@ impl<'a> Service<'a> {
         }
         let body =
             json!({"schemas": ["urn:ietf:params:scim:api:messages:2.0:BulkResponse"], "Operations": answers});
-        Ok(Done { status: 200, body })
+        Ok(Done::new(200, body))
     }
 
     fn operation(&self, method: &str, path: &str, data: Value) -> Result<Done> {
@@ -312,6 +364,24 @@ impl<'a> Service<'a> {
             }],
         })
     }
+}
+
+/// Refuses a method that a description of the service does not have, before the body of the request is read.
+pub(super) fn check_method(request: &Request) -> Result<()> {
+    let is_description = matches!(
+        request.path.first().map(String::as_str),
+        Some("ServiceProviderConfig" | "ResourceTypes" | "Schemas")
+    );
+    match is_description && request.method != "GET" {
+        true => Err(Refusal::method("GET", "this is only read, by GET")),
+        false => Ok(()),
+    }
+}
+
+/// One of several descriptions, by its id.
+fn described(all: Vec<Value>, id: &str) -> Result<Done> {
+    let found = all.into_iter().find(|one| one.get("id").and_then(Value::as_str) == Some(id));
+    Ok(Done::new(200, found.ok_or_else(missing)?))
 }
 
 fn missing() -> Refusal {
@@ -403,7 +473,7 @@ fn list(resources: Vec<Value>, total: Option<u64>, start: u64) -> Value {
 }
 
 fn resource_types() -> Vec<Value> {
-    [Kind::User, Kind::Group]
+    Kind::ALL
         .into_iter()
         .map(|kind| {
             json!({
@@ -412,6 +482,11 @@ fn resource_types() -> Vec<Value> {
                 "name": kind.name(),
                 "endpoint": format!("/{}s", kind.name()),
                 "schema": schema::core(kind),
+                "schemaExtensions": match kind {
+                    Kind::User => json!([{"schema": schema::ENTERPRISE, "required": false}]),
+                    Kind::Group => json!([]),
+                },
+                "meta": {"resourceType": "ResourceType", "location": format!("/scim/v2/ResourceTypes/{}", kind.name())},
             })
         })
         .collect()

@@ -22,6 +22,8 @@ pub enum Need<'a> {
     Root,
     /// A program with this name. It can be installed, so CI does not accept that it is missing.
     Program(&'a str),
+    /// A program of a package from a registry, which may be out of reach.
+    Package(&'a str),
     /// To mount a file system in memory.
     Mount,
     /// To make a loop device.
@@ -49,6 +51,7 @@ impl fmt::Display for Need<'_> {
         match self {
             Need::Root => write!(f, "root"),
             Need::Program(name) => write!(f, "the program {name}"),
+            Need::Package(name) => write!(f, "the program {name}, from a registry"),
             Need::Mount => write!(f, "the right to mount"),
             Need::LoopDevice => write!(f, "loop devices"),
             Need::BlockDevice(_) => write!(f, "a file system on a block device"),
@@ -71,7 +74,7 @@ impl Need<'_> {
     pub fn is_met(self) -> bool {
         match self {
             Need::Root => rustix::process::geteuid().is_root(),
-            Need::Program(name) => program(name).is_some(),
+            Need::Program(name) | Need::Package(name) => program(name).is_some(),
             Need::Mount => can_mount(),
             Need::LoopDevice => rustix::process::geteuid().is_root() && succeeds("losetup", &["--find"]),
             Need::BlockDevice(path) => {

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on has failed")]
 
 mod common;
+mod conformance;
 mod database;
 mod framing;
 mod limits;
