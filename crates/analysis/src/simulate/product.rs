@@ -8,7 +8,7 @@ use model::load::LOAD_SETTINGS;
 use model::{HostResource, Level, MetricInfo, SettingPath};
 
 /// The facts of simulated workloads: workload, name, and a level of the same kind.
-fn facts() -> [(&'static str, &'static str, Level); 18] {
+fn facts() -> [(&'static str, &'static str, Level); 21] {
     let text = || Level::Text(String::new());
     [
         ("disk", "cache", text()),
@@ -29,6 +29,9 @@ fn facts() -> [(&'static str, &'static str, Level); 18] {
         ("copy", "destination.medium", text()),
         ("copy", "destination.mount", text()),
         ("command", "program", text()),
+        ("sync", "path.data", text()),
+        ("sync", "path.log", text()),
+        ("sync", "path.shared.data.log", text()),
     ]
 }
 
