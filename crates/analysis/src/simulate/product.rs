@@ -169,8 +169,17 @@ mod tests {
         let disk = recorded("disk", &[("files", &path("file")), ("size", "64KiB"), ("cache", "page-cache")]);
         let copy = recorded("copy", &[("source", "generate:64KiB"), ("destination", &path("copy"))]);
         let command = recorded("command", &[("command", "true")]);
+        let sync = [
+            ("run", "full-import"),
+            ("directory", &path("sync")),
+            ("prepare", "true {data_path} {log_path}"),
+            ("data_path", &path("data")),
+            ("log_path", &path("log")),
+        ];
+        let sync = recorded("sync", &sync);
         for (workload, name, level) in facts() {
             let real = match workload {
+                "sync" => sync.get(name),
                 "disk" => disk.get(name),
                 "copy" => copy.get(name),
                 _ => command.get(name),
