@@ -20,7 +20,8 @@ impl Sqlite {
         cache_bytes: u64,
     ) -> Result<SqliteState, StoreError> {
         let size = |path: &Path| fs::metadata(path).map_or(0, |data| data.len());
-        let mut wal = path.as_os_str().to_owned();
+        // SQLite follows a link; the log is beside the file itself.
+        let mut wal = fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf()).into_os_string();
         wal.push("-wal");
         let wal = PathBuf::from(wal);
         let mut state = SqliteState {

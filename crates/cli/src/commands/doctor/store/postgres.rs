@@ -181,8 +181,7 @@ fn checkpoints(state: &PostgresState) -> Option<Check> {
     let every = setting(state, "checkpoint_timeout").unwrap_or("?");
     let share = requested as f64 / (timed + requested).max(1) as f64;
     let text = format!(
-        "{} by time (every {every} s), {} before that, because {} of log (max_wal_size) were written or a command \
-         requested them",
+        "{} by time (checkpoint_timeout {every} s), {} requested by a command or by {} of log (max_wal_size)",
         thousands(timed as f64),
         thousands(requested as f64),
         bytes(size)
