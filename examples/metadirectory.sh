@@ -13,3 +13,6 @@ plimsoll metadir status
 plimsoll generate people --count 1000 --attributes 8 --format csv --day 1 --output staff.csv
 plimsoll metadir run full
 plimsoll metadir history --most 5
+
+# What an administrator checks of the store: durability, cache, devices, free space, growth.
+plimsoll doctor --store

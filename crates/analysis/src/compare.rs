@@ -57,6 +57,7 @@ pub fn compare(sides: &[Side]) -> ResultDocument {
         curves: Vec::new(),
         published: Vec::new(),
         beside: Vec::new(),
+        published_changes: Vec::new(),
         findings: Vec::new(),
         doubts: Vec::new(),
         verdict: verdict(sides, &documents),

@@ -68,6 +68,7 @@ pub fn result(study: &Study) -> ResultDocument {
         curves: Vec::new(),
         published: Vec::new(),
         beside: Vec::new(),
+        published_changes: Vec::new(),
         proof: None,
         findings: Vec::new(),
         doubts: Vec::new(),
@@ -137,6 +138,9 @@ pub fn result(study: &Study) -> ResultDocument {
         plan.map(|plan| beside::rows(plan, study, &groups, &document.trials)).unwrap_or_default();
     document.proof = proof::result(study, &document.trials);
     clean::clean(&mut document);
+    // From rows that are clean.
+    document.published_changes =
+        plan.map(|plan| published::changes(plan, &document.comparison)).unwrap_or_default();
 
     document.findings = detect::DETECTORS.iter().flat_map(|detect| detect(study, &document)).collect();
     document.doubts = doubt::of_study(study, &document);

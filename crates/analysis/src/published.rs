@@ -1,7 +1,27 @@
 //! Measurements compared with published figures.
 
 use model::Experiment;
-use model::result::{Curve, CurvePoint, PublishedFigure, PublishedRow};
+use model::result::{ComparisonRow, Curve, CurvePoint, PublishedChange, PublishedFigure, PublishedRow};
+
+/// Each published change beside the measured one of each configuration that was compared with the baseline.
+pub(crate) fn changes(experiment: &Experiment, comparison: &[ComparisonRow]) -> Vec<PublishedChange> {
+    let mut all = Vec::new();
+    for published in &experiment.published {
+        for (metric, ratio) in &published.changes {
+            all.extend(comparison.iter().filter(|row| row.metric == *metric).map(|row| PublishedChange {
+                configuration: row.configuration.clone(),
+                metric: metric.clone(),
+                ratio: row.ratio,
+                low: row.low,
+                high: row.high,
+                name: published.name.clone(),
+                source: published.source.clone(),
+                published: *ratio,
+            }));
+        }
+    }
+    all
+}
 
 /// A row for each operation, level and configuration with a published figure, in the order of the curves.
 pub(crate) fn rows(experiment: &Experiment, curves: &[Curve]) -> Vec<PublishedRow> {

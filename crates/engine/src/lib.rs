@@ -9,6 +9,7 @@ pub mod cgroup;
 pub mod check;
 pub mod clock;
 mod cost;
+pub mod devices;
 mod drain;
 pub mod drive;
 pub mod factor;

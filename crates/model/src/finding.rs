@@ -229,6 +229,8 @@ pub enum DoubtKind {
     VolatileCache,
     /// The written data compresses or repeats.
     Compressible,
+    /// Paths that are meant to be separate are on the same device.
+    SharedDevice,
     /// A setting differs from the requested one.
     NotInForce,
     /// A counter source could not be read.

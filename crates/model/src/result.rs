@@ -55,6 +55,9 @@ pub struct ResultDocument {
     /// The requested figures and the published figures without a factor, for each configuration.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub beside: Vec<FigureRow>,
+    /// Changes against the baseline beside published ones.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub published_changes: Vec<PublishedChange>,
     /// The findings.
     pub findings: Vec<Finding>,
     /// The effect of reducing and increasing each resource on throughput; none unless a proof was requested.
@@ -497,6 +500,29 @@ pub struct FigureValue {
     pub source: String,
     /// The value; none if it was not read or not published.
     pub value: Option<f64>,
+}
+
+/// A change against the baseline, and the published one.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PublishedChange {
+    /// Label of the treatment.
+    pub configuration: String,
+    /// `rate_per_s`, or `export.rate_per_s` of an operation.
+    pub metric: String,
+    /// Treatment divided by baseline, as measured.
+    pub ratio: f64,
+    /// Lower end of its 95 % interval; none if there is no finite interval.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub low: Option<f64>,
+    /// Upper end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub high: Option<f64>,
+    /// What was measured there.
+    pub name: String,
+    /// The source of the publication.
+    pub source: String,
+    /// The published ratio.
+    pub published: f64,
 }
 
 /// A published figure.

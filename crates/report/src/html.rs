@@ -221,7 +221,10 @@ fn curves(document: &ResultDocument, study: &Study) -> String {
         true => compare::comparison(document),
         false => compare::sweeps(document),
     };
-    let published = tables::published(document).into_iter().chain(tables::beside(document));
+    let published = tables::published(document)
+        .into_iter()
+        .chain(tables::published_changes(document))
+        .chain(tables::beside(document));
     out.extend(published.map(|each| table(&each, Origin::Result)));
     out.push_str(&compare::tails(document, study));
     out

@@ -1,15 +1,17 @@
 //! The tables a result is shown in.
 
+mod published;
+
 use std::collections::BTreeSet;
 
 use model::result::{
-    Answer, ComparisonRow, Curve, Direction, FigureRow, Operation, OperationResult, ProofResult,
-    PublishedFigure, PublishedRow, TrialResult,
+    Answer, ComparisonRow, Curve, Direction, Operation, OperationResult, ProofResult, TrialResult,
 };
 use model::run::WorkloadTraits;
 use model::verdict::Closest;
-use model::{Goal, LatencySummary, Level, Missing, ResultDocument, Unit, Verdict, quantity};
+use model::{Goal, LatencySummary, Level, Missing, ResultDocument, Unit, Verdict};
 
+pub(crate) use self::published::{beside, published, published_changes};
 use crate::labels;
 use crate::sentences;
 use crate::table::{Cell, Table};
@@ -291,7 +293,11 @@ pub(crate) fn resources_of(document: &ResultDocument, trials: &[&TrialResult], m
 
 /// The interval of a comparison as `-28.1 to -24.9`; empty when there is none.
 fn interval(row: &ComparisonRow, style: RatioStyle) -> Cell {
-    match (row.low, row.high) {
+    interval_of(row.low, row.high, style)
+}
+
+fn interval_of(low: Option<f64>, high: Option<f64>, style: RatioStyle) -> Cell {
+    match (low, high) {
         (Some(low), Some(high)) => {
             let (low_text, high_text) = style.ends(low, high);
             Cell::shown(low, low_text).then(Cell::words(" to ")).then(Cell::shown(high, high_text))
@@ -521,144 +527,6 @@ pub(crate) fn sweep(curves: &[&Curve], traits: &WorkloadTraits, bars: bool) -> T
         }
     }
     table
-}
-
-/// What was measured beside what others have published: a table for each operation.
-pub(crate) fn published(document: &ResultDocument) -> Vec<Table> {
-    let mut operations: Vec<&str> = Vec::new();
-    for row in &document.published {
-        if !operations.contains(&row.operation.as_str()) {
-            operations.push(&row.operation);
-        }
-    }
-    let mut tables: Vec<Table> =
-        operations.into_iter().map(|operation| published_of(document, operation)).collect();
-    let mut sources: Vec<&str> = Vec::new();
-    for figure in document.published.iter().flat_map(|row| &row.published) {
-        if !sources.contains(&figure.source.as_str()) {
-            sources.push(&figure.source);
-        }
-    }
-    // Once, below them all.
-    if let Some(last) = tables.last_mut() {
-        last.note = format!("Published in: {}.", sources.join("; "));
-    }
-    tables
-}
-
-fn published_of(document: &ResultDocument, operation: &str) -> Table {
-    let rows: Vec<&PublishedRow> =
-        document.published.iter().filter(|row| row.operation == operation).collect();
-    let mut figures: Vec<&PublishedFigure> = Vec::new();
-    for figure in rows.iter().flat_map(|row| &row.published) {
-        if figures.iter().all(|known| known.name != figure.name) {
-            figures.push(figure);
-        }
-    }
-    let word = rate_word(&document.traits);
-    let several = rows.iter().any(|row| !row.series.is_empty());
-    let mut heads = vec![format!(">{}", rows.first().map_or("", |row| labels::setting(&row.factor)))];
-    if several {
-        heads.push("configuration".into());
-    }
-    heads.push(format!(">{word}"));
-    heads.extend(figures.iter().map(|figure| format!(">{}", figure.name)));
-    heads.push(">against the largest".into());
-    let heads: Vec<&str> = heads.iter().map(String::as_str).collect();
-    let mut table = Table::new(format!("{operation} beside published figures"), &heads);
-    let whole = Quantity::Rate(word).scale([1.0]);
-    for row in rows {
-        let mut cells = vec![Cell::words(labels::level_text(&row.level))];
-        if several {
-            cells.push(Cell::words(labels::series_text(&row.series)));
-        }
-        cells.push(Cell::number(row.measured_per_s, &whole));
-        for figure in &figures {
-            let published = row.published.iter().find(|published| published.name == figure.name);
-            cells.push(published.map_or_else(Cell::default, |of| Cell::number(of.rate_per_s, &whole)));
-        }
-        cells.push(Cell::shown(row.times_largest, format!("x {}", whole.number(row.times_largest))));
-        table.row(cells);
-    }
-    table
-}
-
-/// Requested figures, and figures that were published for no factor: a row for each figure, or, of many configurations, a row for
-/// each of these.
-pub(crate) fn beside(document: &ResultDocument) -> Option<Table> {
-    let first = document.beside.first()?;
-    let is_published = document.beside.iter().any(|row| !row.published.is_empty());
-    let mut columns: Vec<String> = Vec::new();
-    let across = document.configurations.len() <= SIDE_BY_SIDE + 2;
-    for figure in &first.measured {
-        let at = document.configurations.iter().position(|each| each.treatment.label == figure.name);
-        columns.push(match at {
-            Some(at) if across => labels::head(document, at),
-            Some(at) => labels::configuration(document, at),
-            None => figure.name.clone(),
-        });
-    }
-    let published = document.beside.iter().map(|row| &row.published).max_by_key(|row| row.len());
-    let published: Vec<&str> = published.into_iter().flatten().map(|figure| figure.name.as_str()).collect();
-    columns.extend(published.iter().map(ToString::to_string));
-    let cell = |row: &FigureRow, at: usize| {
-        let figure = match at.checked_sub(row.measured.len()) {
-            None => row.measured.get(at),
-            Some(at) => row.published.iter().find(|figure| Some(&figure.name.as_str()) == published.get(at)),
-        };
-        let value = figure.and_then(|figure| figure.value);
-        value.map_or_else(|| Cell::words("-"), |value| Cell::shown(value, Quantity::of(row.unit).show(value)))
-    };
-    let times = |row: &FigureRow| {
-        row.times.map_or_else(Cell::default, |times| {
-            Cell::shown(times, format!("x {}", quantity::three_figures(times)))
-        })
-    };
-    let title = if is_published { "figures beside published ones" } else { "requested figures" };
-    if is_published {
-        columns.push("at least".into());
-    }
-    let cells = |row: &FigureRow| -> Vec<Cell> {
-        let last = columns.len() - usize::from(is_published);
-        (0..columns.len()).map(|at| if at < last { cell(row, at) } else { times(row) }).collect()
-    };
-    let names = document.beside.iter().map(|row| figure_name(row, &document.traits));
-    let body: Vec<Vec<Cell>> = document.beside.iter().map(cells).collect();
-    let (corner, heads, sides): (_, Vec<String>, Vec<String>) = match across {
-        true => ("figure", columns.clone(), names.collect()),
-        false => ("configuration", names.collect(), columns.clone()),
-    };
-    let heads: Vec<String> =
-        std::iter::once(corner.to_string()).chain(heads.iter().map(|head| format!(">{head}"))).collect();
-    let mut table = Table::new(title, &heads.iter().map(String::as_str).collect::<Vec<_>>());
-    for (at, side) in sides.into_iter().enumerate() {
-        let row: Vec<Cell> = match across {
-            true => body[at].clone(),
-            false => body.iter().map(|row| row[at].clone()).collect(),
-        };
-        table.row(std::iter::once(Cell::words(side)).chain(row).collect());
-    }
-    let mut sources: Vec<&str> = Vec::new();
-    for figure in document.beside.iter().flat_map(|row| &row.published) {
-        if !sources.contains(&figure.source.as_str()) {
-            sources.push(&figure.source);
-        }
-    }
-    if is_published {
-        table.note = format!("Published in: {}.", sources.join("; "));
-    }
-    Some(table)
-}
-
-/// What a figure is called: `disk flush vda`, `metadir busy`, `export, objects/s`. Its unit stands with the values.
-fn figure_name(row: &FigureRow, traits: &WorkloadTraits) -> String {
-    if let Some(operation) = row.metric.strip_suffix(".rate_per_s") {
-        return format!("{operation}, {}", rate_word(traits));
-    }
-    if let Some(operation) = row.metric.strip_suffix(".busy_s") {
-        return format!("{operation}, time at work");
-    }
-    labels::counter(&row.metric, &row.instance)
 }
 
 /// The curves of each factor together, in order of appearance.

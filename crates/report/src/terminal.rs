@@ -252,7 +252,11 @@ fn sweeps(page: &mut Page, document: &ResultDocument) {
         page.title(&format!("by {}", labels::setting(&curves[0].factor)));
         page.table(&tables::sweep(&curves, &document.traits, true));
     }
-    for table in tables::published(document).into_iter().chain(tables::beside(document)) {
+    for table in tables::published(document)
+        .into_iter()
+        .chain(tables::published_changes(document))
+        .chain(tables::beside(document))
+    {
         page.title(&table.title);
         page.table(&table);
     }

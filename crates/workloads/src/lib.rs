@@ -2,7 +2,6 @@
 
 pub mod command;
 pub mod copy;
-mod device;
 pub mod disk;
 mod group;
 pub mod http;

@@ -8,7 +8,7 @@ use model::load::LOAD_SETTINGS;
 use model::{HostResource, Level, MetricInfo, SettingPath};
 
 /// The facts of simulated workloads: workload, name, and a level of the same kind.
-fn facts() -> [(&'static str, &'static str, Level); 18] {
+fn facts() -> [(&'static str, &'static str, Level); 21] {
     let text = || Level::Text(String::new());
     [
         ("disk", "cache", text()),
@@ -29,6 +29,9 @@ fn facts() -> [(&'static str, &'static str, Level); 18] {
         ("copy", "destination.medium", text()),
         ("copy", "destination.mount", text()),
         ("command", "program", text()),
+        ("sync", "path.data", text()),
+        ("sync", "path.log", text()),
+        ("sync", "path.shared.data.log", text()),
     ]
 }
 
@@ -166,8 +169,17 @@ mod tests {
         let disk = recorded("disk", &[("files", &path("file")), ("size", "64KiB"), ("cache", "page-cache")]);
         let copy = recorded("copy", &[("source", "generate:64KiB"), ("destination", &path("copy"))]);
         let command = recorded("command", &[("command", "true")]);
+        let sync = [
+            ("run", "full-import"),
+            ("directory", &path("sync")),
+            ("prepare", "true {data_path} {log_path}"),
+            ("data_path", &path("data")),
+            ("log_path", &path("log")),
+        ];
+        let sync = recorded("sync", &sync);
         for (workload, name, level) in facts() {
             let real = match workload {
+                "sync" => sync.get(name),
                 "disk" => disk.get(name),
                 "copy" => copy.get(name),
                 _ => command.get(name),

@@ -324,6 +324,19 @@ fn a_trial_that_is_shorter_than_the_cpu_counters_asks_for_a_longer_one() {
 }
 
 #[test]
+fn separate_paths_on_one_device_are_a_doubt() {
+    let run = Simulated::of(model::Shape::closed(1), 100.0, 10.0);
+    let run = Simulated { workload: "sync", operation: "staging", facts: Default::default(), ..run };
+    let run = run.fact("path.data", text("/data")).fact("path.log", text("/log"));
+    assert!(!doubts(&run).contains(&DoubtKind::SharedDevice));
+    let shared = run.fact("path.shared.data.log", text("disk vda"));
+    let document = result(&single(&shared));
+    let found = document.trials[0].doubts.iter().find(|doubt| doubt.kind == DoubtKind::SharedDevice).unwrap();
+    assert!(found.text.contains("data (/data) and log (/log) are both on disk vda"), "{found:?}");
+    assert!(found.help.contains("`log_path`"), "{found:?}");
+}
+
+#[test]
 fn each_fact_that_speaks_against_the_disk_is_a_doubt() {
     let clean = Simulated::closed_disk(8, 0.1, 0.0);
     assert_eq!(doubts(&clean), []);

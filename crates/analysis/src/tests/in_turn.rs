@@ -50,6 +50,7 @@ fn study() -> Study {
         factor: Some(SettingPath("workload.users".into())),
         rates_per_s: BTreeMap::from([("staging".to_string(), figures(&rates))]),
         figures: Vec::new(),
+        changes: Vec::new(),
     };
     plan.published = vec![
         published("old", vec![(100, 10.0), (400, 5.0), (900, 1.0)]),
@@ -129,6 +130,28 @@ fn published_figures_stand_beside_what_was_measured() {
 }
 
 #[test]
+fn published_changes_stand_beside_measured_ones() {
+    let mut study = study();
+    assert_eq!(result(&study).published_changes, []);
+    let Some(plan) = &mut study.plan else { panic!("a plan") };
+    plan.experiment.published.push(Published {
+        name: "theirs".into(),
+        source: "a page".into(),
+        factor: None,
+        rates_per_s: BTreeMap::new(),
+        figures: Vec::new(),
+        changes: vec![("export.rate_per_s".into(), 1.44), ("propagation.rate_per_s".into(), 2.0)],
+    });
+    let document = result(&study);
+    // An operation without measurements has no row.
+    let row = document.comparison.iter().find(|row| row.metric == "export.rate_per_s").unwrap();
+    let [change] = document.published_changes.as_slice() else { panic!("{:?}", document.published_changes) };
+    assert_eq!((change.metric.as_str(), &change.configuration), ("export.rate_per_s", &row.configuration));
+    assert_eq!((change.ratio, change.low, change.high), (row.ratio, row.low, row.high));
+    assert_eq!((change.published, change.name.as_str(), change.source.as_str()), (1.44, "theirs", "a page"));
+}
+
+#[test]
 fn figures_of_no_factor_stand_beside_each_configuration() {
     let mut study = study();
     let Some(plan) = &mut study.plan else { panic!("a plan") };
@@ -140,6 +163,7 @@ fn figures_of_no_factor_stand_beside_each_configuration() {
         factor: None,
         rates_per_s: BTreeMap::new(),
         figures: vec![(name("export.busy_s"), 1000.0), (name("export.rate_per_s"), 0.5)],
+        changes: Vec::new(),
     });
     for of in &mut study.runs {
         // Of two instances, the one with the larger value all the time.

@@ -6,6 +6,7 @@ mod bad_rows;
 mod copy;
 mod damage;
 mod diskspd;
+mod doctor_store;
 mod exec;
 mod fio;
 mod generate;

@@ -4,6 +4,7 @@
 //! work of an object is stored with the object, so interrupted work continues after its last batch.
 
 mod activity;
+pub mod inspection;
 mod postgres;
 mod row;
 mod sqlite;

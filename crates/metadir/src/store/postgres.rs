@@ -7,6 +7,7 @@
 //! the directory grows.
 
 mod copy;
+mod inspect;
 mod read;
 mod round;
 mod rows;

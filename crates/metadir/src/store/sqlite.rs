@@ -1,5 +1,6 @@
 //! A store in a SQLite file.
 
+mod inspect;
 mod read;
 mod schema;
 mod trail;
@@ -112,19 +113,11 @@ impl Sqlite {
     }
 
     fn with(connection: Connection, durability: Durability, cache_bytes: u64) -> Result<Sqlite, StoreError> {
-        let synchronous = match durability {
-            Durability::Full => "FULL",
-            Durability::Normal => "NORMAL",
-            Durability::Off => "OFF",
-        };
         connection.set_prepared_statement_cache_capacity(STATEMENTS);
         // For a new file: with large pages, a batch touches and writes fewer of them.
         connection.pragma_update(None, "page_size", PAGE_BYTES)?;
         connection.pragma_update(None, "journal_mode", "WAL").map_err(busy)?;
-        connection.pragma_update(None, "synchronous", synchronous)?;
-        // A page that several batches change is written to the file once.
-        connection.pragma_update(None, "wal_autocheckpoint", LOG_BYTES / PAGE_BYTES)?;
-        connection.pragma_update(None, "cache_size", -((cache_bytes / 1024) as i64))?;
+        Sqlite::set(&connection, durability, cache_bytes)?;
         let format: i64 = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
         match format {
             0 => {
@@ -144,6 +137,20 @@ impl Sqlite {
             }
         }
         Sqlite::of(connection)
+    }
+
+    /// The settings of a connection, which the file does not keep.
+    fn set(connection: &Connection, durability: Durability, cache_bytes: u64) -> Result<(), StoreError> {
+        let synchronous = match durability {
+            Durability::Full => "FULL",
+            Durability::Normal => "NORMAL",
+            Durability::Off => "OFF",
+        };
+        connection.pragma_update(None, "synchronous", synchronous)?;
+        // A page that several batches change is written to the file once.
+        connection.pragma_update(None, "wal_autocheckpoint", LOG_BYTES / PAGE_BYTES)?;
+        connection.pragma_update(None, "cache_size", -((cache_bytes / 1024) as i64))?;
+        Ok(())
     }
 
     fn begin(&mut self) -> Result<(), StoreError> {

@@ -14,6 +14,7 @@ mod directory;
 mod explain;
 mod export_order;
 mod history;
+mod inspection;
 mod ldap;
 mod life;
 mod lifecycle;

@@ -103,6 +103,9 @@ pub struct Published {
     /// Figures without a factor, in the order of the file, in the unit of their name.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub figures: Vec<(FigureName, f64)>,
+    /// Changes against a baseline, in the order of the file: `rate_per_s` or `OPERATION.rate_per_s`, and the ratio.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub changes: Vec<(String, f64)>,
 }
 
 /// A factor and its levels.

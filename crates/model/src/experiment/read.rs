@@ -79,6 +79,8 @@ pub(super) const VARIATION_KEYS: [&str; 3] = ["baseline", "levels", "on"];
 pub(super) const PUBLISHED_KEYS: [&str; 3] = ["name", "source", "factor"];
 /// Its table of figures without a factor.
 pub(super) const FIGURES: &str = "figures";
+/// The key of published changes against a baseline.
+pub(super) const CHANGES: &str = "changes";
 
 const TABLES: [&str; 5] = ["target", "workload", "load", "vary", "published"];
 
@@ -404,14 +406,17 @@ impl Reader<'_> {
                 self.problem(entry.span(), "`published` is not a list of tables", "write [[published]]");
                 continue;
             };
-            let known = PUBLISHED_KEYS.into_iter().chain([FIGURES]).chain(operations.iter().copied());
+            let known =
+                PUBLISHED_KEYS.into_iter().chain([FIGURES, CHANGES]).chain(operations.iter().copied());
             self.unknown_keys(parts, "[[published]]", known);
             let [name, source, factor] = PUBLISHED_KEYS.map(|key| match parts.get(key) {
                 Some(value) => self
                     .level(value, &SettingKind::Text, &format!("published.{key}"))
                     .map(|level| level.to_string()),
                 // Figures without a factor require none.
-                None if key == "factor" && parts.contains_key(FIGURES) => None,
+                None if key == "factor" && [FIGURES, CHANGES].iter().any(|key| parts.contains_key(*key)) => {
+                    None
+                }
                 None => {
                     self.problem(entry.span(), format!("published figures without `{key}`"), "");
                     None
@@ -419,6 +424,7 @@ impl Reader<'_> {
             });
             let (Some(name), Some(source)) = (name, source) else { continue };
             let figures = self.figures_by_name(parts, operations);
+            let changes = self.changes(parts, operations);
             let Some(factor) = factor else {
                 for operation in operations.iter().filter(|operation| parts.contains_key(**operation)) {
                     let at = span_of(parts, operation);
@@ -426,7 +432,7 @@ impl Reader<'_> {
                     self.problem(at, "rates by level need a `factor`", help);
                 }
                 let rates_per_s = BTreeMap::new();
-                all.push(Published { name, source, factor: None, rates_per_s, figures });
+                all.push(Published { name, source, factor: None, rates_per_s, figures, changes });
                 continue;
             };
             if vary.iter().all(|variation| variation.factor.0 != factor) {
@@ -443,7 +449,14 @@ impl Reader<'_> {
                     rates_per_s.insert(operation.to_string(), self.figures(figures, &kind));
                 }
             }
-            all.push(Published { name, source, factor: Some(SettingPath(factor)), rates_per_s, figures });
+            all.push(Published {
+                name,
+                source,
+                factor: Some(SettingPath(factor)),
+                rates_per_s,
+                figures,
+                changes,
+            });
         }
         all
     }
@@ -471,6 +484,38 @@ impl Reader<'_> {
             match name.value(&text) {
                 Ok(value) => all.push((name, value)),
                 Err(what) => self.problem(value.span(), what, "write the value with its unit"),
+            }
+        }
+        all
+    }
+
+    /// Changes against a baseline, in the order of the file.
+    fn changes(&mut self, parts: &DeTable<'_>, operations: &[&str]) -> Vec<(String, f64)> {
+        let Some(table) = self.table(parts, CHANGES) else { return Vec::new() };
+        let mut listed: Vec<_> = table.iter().collect();
+        listed.sort_by_key(|(key, _)| key.span().start);
+        let mut all = Vec::new();
+        for (key, value) in listed {
+            let name = key.get_ref().to_string();
+            let operation = name.strip_suffix(".rate_per_s");
+            if name != "rate_per_s" && operation.is_none_or(|of| !operations.contains(&of)) {
+                let help = format!(
+                    "write rate_per_s, or OPERATION.rate_per_s; operations are {}",
+                    operations.join(", ")
+                );
+                self.problem(key.span(), format!("`{name}` is not a rate that is compared"), help);
+                continue;
+            }
+            let text = value.get_ref().as_str().unwrap_or_default();
+            let percent =
+                text.trim().strip_suffix('%').and_then(|percent| percent.trim().parse::<f64>().ok());
+            match percent.filter(|percent| percent.is_finite() && *percent > -100.0) {
+                Some(percent) => all.push((name, 1.0 + percent / 100.0)),
+                None => self.problem(
+                    value.span(),
+                    "not a change",
+                    "write it in percent, such as \"+44%\" or \"-10%\"",
+                ),
             }
         }
         all

@@ -3,7 +3,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::read::{FIGURES, PUBLISHED_KEYS, TOP};
+use super::read::{CHANGES, FIGURES, PUBLISHED_KEYS, TOP};
 use super::target::{ENVIRONMENT, TARGET_SETTINGS};
 use super::{ParameterInfo, Vocabulary};
 use crate::load::LOAD_SETTINGS;
@@ -80,6 +80,10 @@ pub fn schema(vocabulary: &Vocabulary) -> Value {
     published.insert(
         FIGURES.into(),
         json!({ "description": "Figures without a factor, by name: OPERATION.rate_per_s, OPERATION.busy_s or a counter.", "type": "object", "additionalProperties": { "type": ["number", "string"] } }),
+    );
+    published.insert(
+        CHANGES.into(),
+        json!({ "description": "Changes against a baseline in percent, such as \"+44%\", by name: rate_per_s or OPERATION.rate_per_s.", "type": "object", "additionalProperties": { "type": "string" } }),
     );
     let mut published = object("Published figures.", published);
     published["required"] = json!(PUBLISHED_KEYS[..2]);

@@ -167,6 +167,30 @@ fn an_experiment_reads_and_is_written_back() {
 }
 
 #[test]
+fn published_changes_are_read_and_written_back() {
+    let vocabulary = vocabulary();
+    let text = r#"
+[workload.disk]
+files = "/data/f"
+[[published]]
+name = "theirs"
+source = "a book"
+changes = { "read.rate_per_s" = "+44%", rate_per_s = "-10.5 %" }
+"#;
+    let experiment = Experiment::parse(text, "e.toml", &vocabulary).unwrap();
+    let changes = &experiment.published[0].changes;
+    assert_eq!(changes, &[("read.rate_per_s".to_string(), 1.44), ("rate_per_s".into(), 0.895)]);
+    let written = write(&experiment, &vocabulary);
+    assert!(written.contains("\"read.rate_per_s\" = \"+44%\""), "{written}");
+    let again = Experiment::parse(&written, "w.toml", &vocabulary).unwrap();
+    assert_eq!(again.published, experiment.published, "{written}");
+    let wrong = text.replace("read.rate_per_s", "reed.rate_per_s").replace("-10.5 %", "-100%");
+    let problems = Experiment::parse(&wrong, "e.toml", &vocabulary).unwrap_err();
+    let reported: Vec<&str> = problems.0.iter().map(|problem| problem.what.as_str()).collect();
+    assert_eq!(reported, ["`reed.rate_per_s` is not a rate that is compared", "not a change"]);
+}
+
+#[test]
 fn figures_that_hang_on_no_factor_are_read_and_written_back() {
     let mut vocabulary = vocabulary();
     vocabulary.metrics = vec!["disk.flush_s", "process.busy_cpus"];

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use toml_writer::ToTomlValue as _;
 
-use super::read::{FIGURES, PUBLISHED_KEYS};
+use super::read::{CHANGES, FIGURES, PUBLISHED_KEYS};
 use super::target::{ENVIRONMENT, TARGET_SETTINGS};
 use super::{Experiment, FigureName, Vocabulary};
 use crate::load::LOAD_SETTINGS;
@@ -98,6 +98,13 @@ pub fn write(experiment: &Experiment, vocabulary: &Vocabulary) -> String {
             };
             let figures: Vec<String> = published.figures.iter().map(of).collect();
             let _ = writeln!(out, "{FIGURES} = {{ {} }}", figures.join(", "));
+        }
+        if !published.changes.is_empty() {
+            // Without the rounding errors of the ratio.
+            let percent = |ratio: f64| ((ratio - 1.0) * 1e8).round() / 1e6;
+            let of = |(name, ratio): &(String, f64)| format!("{} = \"{:+}%\"", quoted(name), percent(*ratio));
+            let changes: Vec<String> = published.changes.iter().map(of).collect();
+            let _ = writeln!(out, "{CHANGES} = {{ {} }}", changes.join(", "));
         }
     }
     out

@@ -261,6 +261,10 @@ fn swept(document: &ResultDocument, said: &mut Vec<usize>) -> (Option<String>, V
     let mut peaks = peaks(document).into_iter();
     let answer = peaks.next();
     let mut details: Vec<String> = peaks.collect();
+    // The highest of several medians need not be better than the baseline. Without replicates a warning says so.
+    if best(document).is_none() && document.comparison.iter().any(|row| row.low.is_some()) {
+        details.extend(compared(document).0);
+    }
     for at in sweep.into_iter().chain(sizes) {
         details.push(match &document.findings[at].claim {
             Claim::LoadSweep(sweep) => load_sweep(sweep, sweep.series.is_empty()),
@@ -794,6 +798,17 @@ mod tests {
         assert!(answer.starts_with(&format!("Peak: {rate} (")), "{answer}");
         let details = headline(&document).details;
         assert!(details[0].starts_with(&format!("Highest bandwidth: {bandwidth} at ")), "{details:?}");
+        // A peak that is not shown to be better is said to be so.
+        let mut unclear = document.clone();
+        for row in &mut unclear.comparison {
+            (row.answer, row.low, row.high) = (Answer::CantTell, Some(0.5), Some(2.0));
+        }
+        let shown = |document: &ResultDocument| headline(document).details.join(" ");
+        assert!(
+            !unclear.comparison.is_empty()
+                && shown(&unclear).contains("No configuration is shown to be better")
+        );
+        assert!(!shown(&document).contains("No configuration is shown"));
         // Two levels of one setting are two configurations.
         let pair = recorded::run("queue-depth").document;
         assert_eq!(pair.curves[0].points.len(), 2);

@@ -5,6 +5,7 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use engine::devices::{disk_of, mount_of};
 use engine::mounts::Medium;
 use engine::workload::LoadError;
 use model::{Level, Problem, Problems, quantity};
@@ -12,7 +13,6 @@ use rustix::fs::Access;
 
 use super::failure::failed;
 use super::place::{self, Place};
-use crate::device::{disk_of, mount_of};
 
 use super::settings::{CopySettings, DESTINATION, OVERWRITE, SOURCE, Source};
 

@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use engine::devices::below;
 use engine::source::HostRoot;
 use engine::workload::Drain;
 use model::{Choice, Key, Level, Nanos, Problem, Problems, Profile, Settings, Shape, quantity};
 
 use super::plan::Storage;
-use crate::device::below;
 
 /// Most blocks in flight.
 pub(super) const OUTSTANDING_MAX: u32 = 1024;

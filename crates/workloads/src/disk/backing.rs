@@ -5,9 +5,8 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use engine::devices::{disk_of, mount_of};
 use engine::mounts::MEMORY;
-
-use crate::device::{disk_of, mount_of};
 
 /// File systems whose files the kernel makes up: nothing that is written to them is kept, and what is read is computed.
 const MADE_UP: &[&str] = &[

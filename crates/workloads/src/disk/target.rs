@@ -8,6 +8,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
+use engine::devices::{disk_of, mount_of};
 use engine::mounts::mounts;
 use engine::source::HostRoot;
 use files::{Directory, Identity, Named};
@@ -16,7 +17,6 @@ use rustix::fs::{AtFlags, FileType, Mode, OFlags, StatxFlags, openat, statx};
 use super::claim;
 use super::mark::{self, Beside, Mark};
 use super::own;
-use crate::device::{disk_of, mount_of};
 
 /// What kind of thing a path names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

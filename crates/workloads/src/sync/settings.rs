@@ -36,7 +36,7 @@ model::settings! {
 
     static TEMPLATE: Key<Option<String>> = Key::text(
         "template", "",
-        "Template of the configuration. Before each trial it is written to `config`, with values for {users}, {commit_objects}, {durability} and {cache_bytes}.",
+        "Template of the configuration. Before each trial it is written to `config`, with values for {users}, {commit_objects}, {durability}, {cache_bytes}, {data_path}, {log_path} and {temporary_path}.",
     );
 
     static PROGRESS: Key<String> = Key::text(
@@ -84,6 +84,21 @@ model::settings! {
         "Size of the store's page cache in bytes; replaces {cache_bytes}.",
     );
 
+    static DATA_PATH: Key<Option<String>> = Key::text(
+        "data_path", "",
+        "Folder for the data of the store; replaces {data_path}. The result shows the disk of each path, and warns if two different paths are on the same disk.",
+    );
+
+    static LOG_PATH: Key<Option<String>> = Key::text(
+        "log_path", "",
+        "Folder for the write-ahead log of the store; replaces {log_path}.",
+    );
+
+    static TEMPORARY_PATH: Key<Option<String>> = Key::text(
+        "temporary_path", "",
+        "Folder for temporary files of the store; replaces {temporary_path}.",
+    );
+
     static CHANGE: Key<Option<String>> = Key::text(
         "change", "",
         "Measure propagation instead of counting objects: shell command that changes an object in the source. The time until the target shows the change is measured, including `run`. {number} is the number of the change.",
@@ -121,7 +136,15 @@ model::settings! {
 }
 
 /// Settings whose level takes the place of `{NAME}`.
-static PLACES: [&SettingInfo; 4] = [&USERS.info, &COMMIT_OBJECTS.info, &DURABILITY.info, &CACHE_BYTES.info];
+static PLACES: [&SettingInfo; 7] = [
+    &USERS.info,
+    &COMMIT_OBJECTS.info,
+    &DURABILITY.info,
+    &CACHE_BYTES.info,
+    &DATA_PATH.info,
+    &LOG_PATH.info,
+    &TEMPORARY_PATH.info,
+];
 
 /// The command line for one entry of `run`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -178,6 +201,8 @@ pub(super) struct SyncSettings {
     pub(super) timeout: Nanos,
     pub(super) stop: Nanos,
     pub(super) output: Option<PathBuf>,
+    /// The paths of the store: `data`, `log`, `temporary`.
+    pub(super) paths: Vec<(&'static str, PathBuf)>,
 }
 
 impl SyncSettings {
@@ -266,14 +291,18 @@ impl SyncSettings {
             );
         }
         let Some(progress) = progress else { return Err(problems) };
+        let directory: PathBuf = settings.get(&DIRECTORY).into();
+        let path = |(name, key)| Some((name, directory.join(settings.text(key)?)));
+        let paths = [("data", &DATA_PATH), ("log", &LOG_PATH), ("temporary", &TEMPORARY_PATH)];
         problems.or(SyncSettings {
+            paths: paths.into_iter().filter_map(path).collect(),
             runs: lines,
             config,
             template,
             progress,
             prepare,
             repeat_for,
-            directory: settings.get(&DIRECTORY).into(),
+            directory,
             keep: settings.get(&KEEP),
             propagation,
             timeout: settings.get(&TIMEOUT),

@@ -16,6 +16,8 @@ pub(crate) enum Mark {
     Warning,
     /// A function of Plimsoll is not available on this host.
     Block,
+    /// The data of a store is at risk.
+    Fault,
 }
 
 impl Mark {
@@ -26,6 +28,7 @@ impl Mark {
             Mark::Note => "info",
             Mark::Warning => "warn",
             Mark::Block => "BLOCK",
+            Mark::Fault => "FAULT",
         }
     }
 }
@@ -45,7 +48,8 @@ pub(crate) struct Check {
     pub(crate) without: String,
 }
 
-fn good(name: &str, text: impl Into<String>) -> Check {
+/// A line without a problem.
+pub(crate) fn good(name: &str, text: impl Into<String>) -> Check {
     Check {
         mark: Mark::Good,
         name: name.into(),
@@ -56,7 +60,8 @@ fn good(name: &str, text: impl Into<String>) -> Check {
 }
 
 impl Check {
-    fn but(mut self, mark: Mark, fix: impl Into<String>, without: impl Into<String>) -> Check {
+    /// The line with a problem: what to do, and the consequence.
+    pub(crate) fn but(mut self, mark: Mark, fix: impl Into<String>, without: impl Into<String>) -> Check {
         (self.mark, self.fix, self.without) = (mark, fix.into(), without.into());
         self
     }

@@ -5,6 +5,7 @@ mod judge;
 mod look;
 mod noise;
 mod page;
+mod store;
 #[cfg(test)]
 mod tests;
 
@@ -28,7 +29,7 @@ use judge::Mark;
 pub(crate) fn arguments() -> Command {
     Command::new("doctor")
         .about(
-            "Check what this machine permits, how noisy it is, and the smallest change it can show reliably",
+            "Check what this machine permits, how noisy it is, and the smallest change it can show reliably; or the store of a metadirectory",
         )
         .arg(
             Arg::new("on")
@@ -36,6 +37,15 @@ pub(crate) fn arguments() -> Command {
                 .value_name("PATH")
                 .default_value(".")
                 .help("Folder, file or device that a load would use; nothing in it is changed"),
+        )
+        .arg(
+            Arg::new("store")
+                .long("store")
+                .value_name("FILE")
+                .num_args(0..=1)
+                .default_missing_value("metadirectory.toml")
+                .conflicts_with_all(["on", "seconds"])
+                .help("Check the store of a metadirectory instead, by its configuration file: durability, cache, devices, free space, growth; nothing is changed"),
         )
         .arg(
             Arg::new("seconds")
@@ -49,7 +59,7 @@ pub(crate) fn arguments() -> Command {
             Arg::new("strict")
                 .long("strict")
                 .action(ArgAction::SetTrue)
-                .help("Exit with code 1 if something is blocked"),
+                .help("Exit with code 1 if something is blocked, or if the data of a store is at risk"),
         )
         .arg(Arg::new("json").long("json").action(ArgAction::SetTrue).help("Print one JSON document"))
 }
@@ -58,6 +68,9 @@ pub(crate) fn arguments() -> Command {
 pub(crate) fn run(matches: &ArgMatches) -> Result<Exit, Failure> {
     let seconds = matches.get_one::<u64>("seconds").copied().unwrap_or(5);
     let strict = matches.get_flag("strict");
+    if let Some(file) = matches.get_one::<String>("store") {
+        return store::run(file, strict, matches.get_flag("json"));
+    }
     let interrupted = crate::interrupt::flag();
     let clock = Clock::get();
     let checkpoint = clock.checkpoint();

@@ -61,7 +61,7 @@ pub(crate) fn text(facts: &Facts, checks: &[Check], width: usize, strict: bool) 
 }
 
 /// A text after its head, wrapped with a hanging indent.
-fn block(out: &mut String, head: &str, text: &str, width: usize) {
+pub(crate) fn block(out: &mut String, head: &str, text: &str, width: usize) {
     let first = head.chars().count();
     let indent = first.min(INDENT);
     let room = width.saturating_sub(first).max(20);

@@ -112,6 +112,7 @@ fn document() -> ResultDocument {
         curves: Vec::new(),
         published: Vec::new(),
         beside: Vec::new(),
+        published_changes: Vec::new(),
         findings,
         proof: None,
         doubts: Vec::new(),
