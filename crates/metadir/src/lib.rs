@@ -4,7 +4,7 @@
 //! [`config`] is what an administrator writes. [`agent`]s read and change connected systems. [`stage`] writes
 //! what they import into connector spaces. [`synchronize`] applies the rules: from a connector space into the
 //! metaverse, and from there to the other connector spaces. [`export`] sends the pending changes. [`preview`]
-//! reports what these steps would do. [`store`] stores everything; [`metadirectory`] combines the parts.
+//! reports what these steps would do, [`observer`] what a step has done so far. [`store`] stores everything; [`metadirectory`] combines the parts.
 //! [`sqlite_script`] creates sources for trials.
 #![forbid(unsafe_code)]
 
@@ -20,6 +20,7 @@ pub mod metadirectory;
 pub mod mim;
 pub mod naming;
 pub mod object;
+pub mod observer;
 mod postgresql;
 pub mod preview;
 pub(crate) mod rules;

@@ -14,6 +14,7 @@ use crate::config::{AgentConfig, Password, System};
 use crate::hologram::{Attribute, Hologram};
 use crate::index_key::IndexKey;
 use crate::object::Change;
+use crate::store::ObjectError;
 
 /// Limit of the bytes of objects that are read at a time, whatever their number.
 const BATCH_BYTES: usize = 16 << 20;
@@ -91,6 +92,18 @@ pub struct DiscoveryError {
     pub kind: &'static str,
     /// A description of the error.
     pub text: String,
+}
+
+impl DiscoveryError {
+    /// The error as other errors of objects are: its object is the place.
+    pub fn in_parts(&self) -> ObjectError {
+        ObjectError {
+            object: self.place.clone(),
+            kind: self.kind.into(),
+            attribute: None,
+            text: self.text.clone(),
+        }
+    }
 }
 
 /// Reads objects, on a separate thread while the previous ones are staged.

@@ -190,7 +190,7 @@ impl Metadirectory {
 }
 
 /// A text without what differs between objects: quoted values, and the name after `of`.
-fn common(text: &str) -> String {
+pub(crate) fn common(text: &str) -> String {
     let mut parts = text.split('"');
     let mut short = parts.next().unwrap_or_default().to_string();
     while let Some(_quoted) = parts.next() {
