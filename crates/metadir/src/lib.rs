@@ -5,6 +5,7 @@
 //! what they import into connector spaces. [`synchronize`] applies the rules: from a connector space into the
 //! metaverse, and from there to the other connector spaces. [`export`] sends the pending changes. [`preview`]
 //! reports what these steps would do, [`observer`] what a step has done so far. [`store`] stores everything; [`metadirectory`] combines the parts.
+//! [`schedule`] knows when a run is due, and [`watch`] reports changes of connected systems.
 //! [`sqlite_script`] creates sources for trials.
 #![forbid(unsafe_code)]
 
@@ -24,6 +25,7 @@ pub mod observer;
 mod postgresql;
 pub mod preview;
 pub(crate) mod rules;
+pub mod schedule;
 pub mod schema;
 mod secret;
 pub mod sqlite_script;
@@ -33,6 +35,7 @@ pub mod store;
 pub mod synchronize;
 mod tls;
 pub mod trail;
+pub mod watch;
 mod write_only;
 
 pub use ldap::session::wait::Interrupt;

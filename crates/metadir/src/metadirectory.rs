@@ -24,6 +24,7 @@ use crate::object::{CsObject, MvId};
 use crate::observer::Observer;
 use crate::preview::{DifferenceSink, Explained, Explanation, Preview, Unsent};
 use crate::rules::{FlowSource, Rules, resolve};
+use crate::schedule::ScheduleState;
 use crate::secret::readable;
 use crate::stage::{Staged, StepError, guard, obsolete, stage};
 use crate::statistics::Statistics;
@@ -135,6 +136,11 @@ impl StepResult {
         let of_source = self.discovery_errors.iter().map(DiscoveryError::in_parts);
         of_source.chain(self.failures.iter().cloned()).collect()
     }
+}
+
+/// The note with the state of a schedule.
+fn schedule_note(run: &str) -> String {
+    format!("schedule {run}")
 }
 
 /// The note with the number of the last run.
@@ -291,6 +297,24 @@ impl Metadirectory {
     /// Reports what steps do to an observer, from the next step on.
     pub fn observe(&mut self, observer: &Observer) {
         self.observer = observer.clone();
+    }
+
+    /// What is kept of the runs of a schedule.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn schedule_state(&mut self, run: &str) -> Result<ScheduleState, StoreError> {
+        let note = self.store.note(&schedule_note(run))?;
+        Ok(note.map(|text| ScheduleState::parse(&text)).unwrap_or_default())
+    }
+
+    /// Keeps it.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn keep_schedule_state(&mut self, run: &str, state: &ScheduleState) -> Result<(), StoreError> {
+        self.store.set_note(&schedule_note(run), Some(&state.text()))?;
+        self.store.commit()
     }
 
     /// Begins a run, whose steps share its number. The number is returned.

@@ -9,7 +9,7 @@ use metadir::config::{Config, Mistake, StepKind, Threshold, without_secrets};
 use metadir::metadirectory::{Link, Metadirectory};
 use metadir::preview::Difference;
 use metadir::stage::StepError;
-use metadir::store::{Activity, StepRecord};
+use metadir::store::{Activity, StepRecord, StoreError};
 use model::problem::{Problem, Problems, Warning};
 use report::table::{Cell, Table};
 use report::text::Quantity;
@@ -18,8 +18,8 @@ use serde_json::json;
 use super::metadir_differences::{Changes, change_json, held};
 use super::metadir_run::{Lines, carry_out, steps, titles};
 use super::{
-    metadir_changes, metadir_import_mim, metadir_init, metadir_run, metadir_search, metadir_trail,
-    scim_server, text,
+    metadir_changes, metadir_import_mim, metadir_init, metadir_run, metadir_search, metadir_serve,
+    metadir_trail, scim_server, text,
 };
 use crate::carry_out::Failure;
 use crate::exit::Exit;
@@ -120,6 +120,7 @@ pub(crate) fn arguments(json: impl Fn() -> Arg) -> Command {
                 .arg(config())
                 .arg(json()),
         )
+        .subcommand(metadir_serve::arguments(config()))
         .subcommand(Command::new("status").about("Show the state of each connector space").arg(config()).arg(json()))
         .subcommand(
             Command::new("history")
@@ -190,6 +191,7 @@ pub(crate) fn metadir(matches: &ArgMatches) -> Result<Exit, Failure> {
             check(file.unwrap_or_else(|| text(matches, "config")))
         }
         Some(("run", matches)) => metadir_run::run(matches),
+        Some(("serve", matches)) => metadir_serve::serve(matches),
         Some(("preview", matches)) => preview(matches),
         Some(("status", matches)) => status(matches),
         Some(("history", matches)) => history(matches),
@@ -214,17 +216,27 @@ pub(crate) fn read(path: &str) -> Result<Config, Failure> {
     Ok(read_with_text(path)?.0)
 }
 
-/// The same, with its text.
-fn read_with_text(path: &str) -> Result<(Config, String), Failure> {
-    let text = files::read_text(Path::new(path), CONFIGURATION_BYTES_MAX).map_err(|error| {
+/// The text of a configuration file.
+pub(crate) fn read_configuration(path: &str) -> Result<String, Failure> {
+    files::read_text(Path::new(path), CONFIGURATION_BYTES_MAX).map_err(|error| {
         let hint = match error.kind() {
             std::io::ErrorKind::NotFound => "\n  plimsoll metadir init writes an example",
             _ => "",
         };
         Failure::usage(format!("error: {path} cannot be read: {error}{hint}"))
-    })?;
-    let mut config = Config::parse(&text).map_err(|mistakes| {
-        let shown = without_secrets(&text);
+    })
+}
+
+/// Reads a configuration, with its text.
+fn read_with_text(path: &str) -> Result<(Config, String), Failure> {
+    let text = read_configuration(path)?;
+    Ok((parse(path, &text)?, text))
+}
+
+/// The configuration that is written in a text of a file.
+pub(crate) fn parse(path: &str, text: &str) -> Result<Config, Failure> {
+    let mut config = Config::parse(text).map_err(|mistakes| {
+        let shown = without_secrets(text);
         let problems = mistakes
             .into_iter()
             .map(|mistake| Problem::at_span(path, &shown, mistake.span, mistake.what, mistake.help));
@@ -234,7 +246,7 @@ fn read_with_text(path: &str) -> Result<(Config, String), Failure> {
     if let Some(folder) = folder {
         config.relative_to(folder);
     }
-    Ok((config, text))
+    Ok(config)
 }
 
 fn check(path: &str) -> Result<Exit, Failure> {
@@ -522,7 +534,10 @@ pub(crate) fn document(value: &serde_json::Value) -> Result<(), Failure> {
 }
 
 fn status(matches: &ArgMatches) -> Result<Exit, Failure> {
-    let mut directory = open_to_read(read(text(matches, "config"))?)?;
+    let path = text(matches, "config");
+    let config = read(path)?;
+    let served = metadir_serve::published::look(&config, path);
+    let mut directory = open_to_read(config)?;
     let (spaces, objects) = directory.status().map_err(Failure::failed)?;
     let changes = directory.configuration_changes().map_err(Failure::failed)?;
     let activity = directory.activity().map_err(Failure::failed)?;
@@ -564,6 +579,7 @@ fn status(matches: &ArgMatches) -> Result<Exit, Failure> {
             "connector_spaces": spaces,
             "configuration_changes": metadir_changes::as_json(&changes),
             "running": running,
+            "serve": served,
         }))?;
         return Ok(Exit::Good);
     }
@@ -605,6 +621,9 @@ fn status(matches: &ArgMatches) -> Result<Exit, Failure> {
     if let Some(activity) = activity {
         lines.push(running(&activity));
     }
+    if let Some(served) = served {
+        lines.extend(metadir_serve::published::lines(&served));
+    }
     output::result(&format!(
         "{}\n{} in the metaverse",
         lines.join("\n"),
@@ -614,6 +633,25 @@ fn status(matches: &ArgMatches) -> Result<Exit, Failure> {
         output::result(&line);
     }
     Ok(Exit::Good)
+}
+
+/// Opens a metadirectory to run steps. If another process uses it, the failure says what that process does.
+pub(crate) fn open_to_run(config: Config, path: &str) -> Result<Metadirectory, Failure> {
+    match Metadirectory::open(interruptible(config)) {
+        Err(StepError::Store(StoreError::Busy)) => {
+            let config = read(path)?;
+            let served = metadir_serve::published::look(&config, path).is_some();
+            let activity = Metadirectory::look(config).ok().flatten();
+            let activity = activity.and_then(|mut directory| directory.activity().ok().flatten());
+            let what = activity.map_or_else(|| "it ended just now".into(), |activity| running(&activity));
+            let help = match served {
+                true => "plimsoll metadir serve executes it: wait for its end, and repeat the command",
+                false => "wait for its end, and repeat the command",
+            };
+            Err(Failure::failed(format!("another process uses this metadirectory: {what}\n  {help}")))
+        }
+        opened => opened.map_err(not_opened),
+    }
 }
 
 /// What the process that holds the store is doing.

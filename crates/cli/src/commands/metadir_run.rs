@@ -12,11 +12,10 @@ use metadir::stage::StepError;
 use metadir::store::StepRecord;
 use serde_json::json;
 
-use super::metadir::{
-    document, interruptible, not_opened, open, place_of, read_for_a_run, reported, run_json, what,
-};
+use super::metadir::{document, not_opened, open_to_run, place_of, read_for_a_run, reported, run_json, what};
 use super::metadir_trail::counted;
 use super::metadir_watch::Watch;
+use super::text;
 use crate::carry_out::Failure;
 use crate::exit::Exit;
 use crate::output;
@@ -46,7 +45,7 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<Exit, Failure> {
     let run = steps(&config, &what(matches))?;
     let titles = titles(&config, &run.steps);
     let agents: Vec<String> = config.agents.iter().map(|agent| agent.name.clone()).collect();
-    let mut directory = open(interruptible(config))?;
+    let mut directory = open_to_run(config, text(matches, "config"))?;
     directory.begin_run().map_err(not_opened)?;
     let is_json = matches.get_flag("json");
     let (records, exit) = match matches.get_flag("watch").then(|| Watch::begin(&run.name, &titles)).flatten()

@@ -15,6 +15,7 @@ pub(crate) mod metadir_import_mim;
 pub(crate) mod metadir_init;
 mod metadir_run;
 pub(crate) mod metadir_search;
+mod metadir_serve;
 pub(crate) mod metadir_trail;
 mod metadir_watch;
 mod other_tool;

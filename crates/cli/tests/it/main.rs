@@ -20,6 +20,7 @@ mod metadir_changes;
 mod metadir_full_disk;
 mod metadir_hostile;
 mod metadir_search;
+mod metadir_serve;
 mod metadir_watch;
 mod mistakes;
 mod page;

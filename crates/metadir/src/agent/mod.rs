@@ -10,6 +10,7 @@ mod ldif;
 pub mod scim;
 mod sql;
 
+pub(crate) use self::ldap::watch as watch_directory;
 use crate::config::{AgentConfig, Password, System};
 use crate::hologram::{Attribute, Hologram};
 use crate::index_key::IndexKey;

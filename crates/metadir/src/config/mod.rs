@@ -8,6 +8,7 @@ mod part;
 mod read;
 mod references;
 mod safety;
+mod schedule;
 mod secrets;
 mod system;
 mod warnings;
@@ -18,6 +19,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 pub(crate) use exposure::is_this_host;
+pub use schedule::{Schedule, Serve};
 pub use secrets::{HIDDEN, Secrets, without_secrets};
 pub(crate) use system::is_attribute_name;
 pub use system::{
@@ -52,6 +54,8 @@ pub struct Config {
     pub audit_keep_s: Option<u64>,
     /// Named lists of steps.
     pub runs: Vec<RunProfile>,
+    /// What runs unattended.
+    pub serve: Serve,
     /// The attributes whose values are never displayed.
     pub secrets: Secrets,
     /// Settings that are allowed but probably unintended.

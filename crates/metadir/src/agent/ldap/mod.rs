@@ -7,6 +7,7 @@ mod import;
 mod since;
 #[cfg(test)]
 mod tests;
+mod watch;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -21,6 +22,7 @@ use crate::config::{AgentConfig, Ldap as Settings};
 use crate::hologram::{Attribute, Hologram};
 use entry::Entries;
 use since::Since;
+pub(crate) use watch::watch;
 
 /// Timeout of a connection attempt.
 const CONNECT: Duration = Duration::from_secs(10);

@@ -93,6 +93,31 @@ impl System {
         }
     }
 
+    /// Whether a change in the system is known at once.
+    ///
+    /// # Errors
+    /// Why it is not, after the name of the agent, and what to use instead.
+    pub(super) fn watchable(&self) -> Result<(), (&'static str, &'static str)> {
+        match self {
+            System::Delimited(_) | System::FixedWidth(_) | System::AttributeValue(_) | System::Ldif(_) => {
+                Ok(())
+            }
+            System::Sql(Sql { database: SqlDatabase::Sqlite(_), .. }) => Ok(()),
+            System::Sql(system) if system.notify.is_some() => Ok(()),
+            System::Sql(_) => Err((
+                "has no `notify`, so its changes are not known at once",
+                "write notify = \"CHANNEL\" in its agent, and let a trigger of the table call pg_notify; or use `every`",
+            )),
+            System::Ldap(system) if system.delta == Some(Delta::ContentSynchronization) => Ok(()),
+            System::Ldap(_) => Err((
+                "does not report changes at once",
+                "write delta = \"content-synchronization\" in its agent if the server supports it; or use `every`",
+            )),
+            System::Scim(_) => Err(("is a SCIM service, which does not report changes", "use `every`")),
+            System::Given(_) => Err(("does not report changes", "use `every`")),
+        }
+    }
+
     /// How its objects are named and how they refer to each other.
     pub fn naming(&self) -> Naming {
         match self {
