@@ -268,6 +268,9 @@ fn check(path: &str) -> Result<Exit, Failure> {
         agents.join(", "),
         if runs.is_empty() { "none".into() } else { runs.join(", ") }
     ));
+    for line in metadir_serve::described(&config) {
+        output::result(&line);
+    }
     for line in metadir_changes::of_store(path)?.unwrap_or_default() {
         output::result(&line);
     }

@@ -9,6 +9,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
 use testkit::slapd::{ROOT_DN, ROOT_PASSWORD, Slapd, SlapdOptions, organization};
+use testkit::{Need, lacks};
 
 use crate::metadir::{phone_book, staff, staff_and_phones};
 use crate::program::{Place, command, run};
@@ -365,6 +366,9 @@ fn a_notification_of_postgresql_begins_a_run_also_after_a_lost_connection() {
         server.connection()
     );
     let text = text.replace("type = \"delimited\"\npath = \"staff.csv\"", &agent);
+    // The store is on the server too.
+    let store = format!("postgres = \"{}\"", server.connection());
+    let text = text.replace("sqlite = \"metadirectory.db\"", &store);
     std::fs::write(place.path("metadirectory.toml"), text).unwrap();
     schedule(&place, ON_CHANGE);
     let mut serving = Serving::start(&place);
@@ -385,6 +389,10 @@ fn a_notification_of_postgresql_begins_a_run_also_after_a_lost_connection() {
     serving.waits_for("full: completed, in ");
     assert_eq!(phone_book(&place).len(), 4);
     assert_eq!(asked(&address, "/health"), (200, "ok\n".into()));
+    let shown = run(&place, &["metadir", "status"]).out;
+    assert!(shown.contains("  full: next ") && shown.contains("or when staff changes; last "), "{shown}");
+    let second = run(&place, &["metadir", "serve"]);
+    assert!(second.code == 1 && second.err.contains("serves this metadirectory already"), "{}", second.err);
     sql("DELETE FROM staff WHERE \"employeeNumber\" = '3'");
     serving.waits_for("full: begins, because staff changed");
     serving.waits_for("full: completed, in ");
@@ -394,6 +402,9 @@ fn a_notification_of_postgresql_begins_a_run_also_after_a_lost_connection() {
 
 #[test]
 fn a_change_of_a_directory_begins_a_run_also_after_a_restart_of_the_server() {
+    if lacks(Need::Program("ldapmodify")) {
+        return;
+    }
     let options = SlapdOptions {
         ldif: organization(&["people"]),
         database: "overlay syncprov".into(),
@@ -464,6 +475,15 @@ fn what_cannot_be_served_is_refused() {
     staff_and_phones(&place);
     let none = run(&place, &["metadir", "serve"]);
     assert!(none.code == 2 && none.err.contains("metadirectory.toml has no [[schedule]]"), "{}", none.err);
+    schedule(
+        &place,
+        "\n[serve]\ntime_zone = \"Europe/Oslo\"\n[[schedule]]\nrun = \"full\"\nevery = \"90 min\"\n\
+         at = [\"14:30\", \"02:00\"]\ndays = [\"mon\", \"sun\"]\non_change = [\"staff\"]\n",
+    );
+    let checked = run(&place, &["metadir", "check"]).out;
+    let expected = "serve begins full every 90 min; at 02:00, 14:30 (Europe/Oslo) on Monday, Sunday; \
+        when staff changed and is quiet for 5 s\n";
+    assert!(checked.ends_with(expected), "{checked}");
     schedule(&place, "\n[[schedule]]\nrun = \"ful\"\nat = \"25:00\"\n");
     let wrong = run(&place, &["metadir", "check"]);
     assert_eq!(wrong.code, 2);

@@ -142,7 +142,7 @@ impl Reader {
         let text = self.text(part, key, false)?;
         let digits = text.trim_end_matches(|letter: char| letter.is_ascii_alphabetic()).trim();
         let unit = text.trim_start_matches(|letter: char| letter.is_ascii_digit()).trim();
-        let units = [("s", 1), ("min", 60), ("h", 3600), ("d", 86_400)];
+        let units = [("s", 1), ("min", 60), ("m", 60), ("h", 3600), ("d", 86_400)];
         let seconds = units.iter().find(|(name, _)| *name == unit).and_then(|(_, seconds)| {
             digits.parse::<u64>().ok()?.checked_mul(*seconds).filter(|seconds| limits.contains(seconds))
         });

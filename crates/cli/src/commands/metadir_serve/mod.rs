@@ -43,6 +43,44 @@ pub(crate) fn arguments(config: clap::Arg) -> Command {
         .arg(config)
 }
 
+/// When the runs of a configuration begin, a line for each schedule.
+pub(crate) fn described(config: &Config) -> Vec<String> {
+    let of_zone = config.serve.time_zone.as_deref().unwrap_or("the time zone of this host");
+    let line = |schedule: &metadir::config::Schedule| {
+        let mut parts = Vec::new();
+        parts.extend(schedule.every.map(|every| format!("every {}", in_largest_unit(every))));
+        if !schedule.at.is_empty() {
+            let times = schedule.at.iter().map(|(hour, minute)| format!("{hour:02}:{minute:02}"));
+            let names = ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"];
+            let days: Vec<&str> =
+                schedule.days.iter().filter_map(|day| names.get(usize::from(*day)).copied()).collect();
+            let on = if days.is_empty() { "every day".into() } else { format!("on {}", days.join(", ")) };
+            parts.push(format!("at {} ({of_zone}) {on}", times.collect::<Vec<_>>().join(", ")));
+        }
+        if !schedule.on_change.is_empty() {
+            let agents = schedule.on_change.iter().filter_map(|at| config.agents.get(*at));
+            let names: Vec<&str> = agents.map(|agent| agent.name.as_str()).collect();
+            parts.push(format!(
+                "when {} changed and is quiet for {}",
+                names.join(" or "),
+                in_largest_unit(schedule.quiet)
+            ));
+        }
+        let run = config.runs.get(schedule.run).map_or("", |run| run.name.as_str());
+        format!("serve begins {run} {}", parts.join("; "))
+    };
+    config.serve.schedules.iter().map(line).collect()
+}
+
+fn in_largest_unit(time: Duration) -> String {
+    let seconds = time.as_secs();
+    let units = [(86_400, "d"), (3600, "h"), (60, "min")];
+    match units.iter().find(|(unit, _)| seconds % unit == 0) {
+        Some((unit, name)) => format!("{} {name}", seconds / unit),
+        None => format!("{seconds} s"),
+    }
+}
+
 /// Serves until a signal.
 pub(crate) fn serve(matches: &ArgMatches) -> Result<Exit, Failure> {
     let interrupted = crate::interrupt::flag();

@@ -397,10 +397,10 @@ mod tests {
     #[test]
     fn a_run_that_is_late_says_when_it_was_due() {
         let mut planned = planned(false);
-        planned.due_unix_s = Some(1_795_576_800);
+        planned.due_unix_s = Some(1_795_572_000);
         let now = Instant::now();
-        assert_eq!(planned.reason(1_795_576_799, now), None);
-        assert_eq!(planned.reason(1_795_576_800, now).as_deref(), Some("it is time"));
+        assert_eq!(planned.reason(1_795_571_999, now), None);
+        assert_eq!(planned.reason(1_795_572_000, now).as_deref(), Some("it is time"));
         let late = planned.reason(1_795_584_000, now);
         assert_eq!(late.as_deref(), Some("it was due at 2026-11-25 02:00:00 UTC"));
     }
@@ -409,9 +409,9 @@ mod tests {
     fn health_says_what_fails_since_when() {
         let mut state = State { planned: vec![planned(false)], ..State::default() };
         assert_eq!(state.health(), (true, "ok\n".into()));
-        state.planned[0].state.failing_unix_s = Some(1_795_576_800);
+        state.planned[0].state.failing_unix_s = Some(1_795_572_000);
         state.planned[0].state.why = "staff full-import: a threshold\nmore".into();
-        let trouble = Trouble { since_unix_s: 1_795_576_800, why: "refused".into() };
+        let trouble = Trouble { since_unix_s: 1_795_572_000, why: "refused".into() };
         state.lost.insert("directory".into(), trouble);
         let (is_well, text) = state.health();
         assert!(!is_well);
