@@ -250,6 +250,17 @@ mod tests {
     }
 
     #[test]
+    fn a_schedule_without_a_next_time_has_a_warning() {
+        let delta = "[[schedule]]\nrun = \"delta\"\non_change = \"file\"\n";
+        for (keys, count) in [(delta.to_string(), 1), (format!("{delta}every = \"1 h\"\n"), 0)] {
+            let config = Config::parse(&format!("{BEFORE}{keys}")).unwrap();
+            let is_of_schedule =
+                |warning: &&crate::config::Mistake| warning.what.contains("begins only after changes");
+            assert_eq!(config.warnings.iter().filter(is_of_schedule).count(), count);
+        }
+    }
+
+    #[test]
     fn every_mistake_in_a_schedule_is_reported() {
         let delta = "[[schedule]]\nrun = \"delta\"\n";
         for (keys, reported) in [

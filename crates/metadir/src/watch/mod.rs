@@ -15,6 +15,10 @@ use crate::config::{AgentConfig, Sql, SqlDatabase, System};
 /// How often a thread looks whether it is to end.
 const SLICE: Duration = Duration::from_millis(200);
 
+/// How long the end of a watcher waits for its thread, and how often it looks.
+const END_WAIT: Duration = Duration::from_secs(2);
+const END_LOOK: Duration = Duration::from_millis(10);
+
 /// What a watcher reports.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WatchEvent {
@@ -64,9 +68,17 @@ impl Watcher {
 impl Drop for Watcher {
     fn drop(&mut self) {
         self.is_over.store(true, Ordering::Relaxed);
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
+        let Some(thread) = self.thread.take() else { return };
+        let begin = Instant::now();
+        while !thread.is_finished() {
+            // It may wait for a server that does not answer. It reports nothing any more, and ends by itself.
+            if begin.elapsed() > END_WAIT {
+                return;
+            }
+            std::thread::sleep(END_LOOK);
         }
+        // A panic was reported already.
+        let _ = thread.join();
     }
 }
 

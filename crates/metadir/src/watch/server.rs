@@ -27,17 +27,12 @@ pub(super) fn watch(agent: &AgentConfig, end: &End, sink: &WatchSink) {
                 sink(WatchEvent::Restored);
             }
         };
-        let mut changed = || {
-            sink(WatchEvent::Changed);
-            !end.is_over()
-        };
-        let lost = match &agent.system {
+        let mut changed = || sink(WatchEvent::Changed);
+        let ended = match &agent.system {
             System::Ldap(settings) => {
                 let is_over = || end.is_over();
-                watch_directory(settings, &mut cookie, &is_over, &mut begun, &mut || {
-                    changed();
-                })
-                .map_err(|error: AgentError| error.to_string())
+                watch_directory(settings, &mut cookie, &is_over, &mut begun, &mut changed)
+                    .map_err(|error: AgentError| error.to_string())
             }
             System::Sql(Sql { database: SqlDatabase::Postgres(server), notify: Some(channel), .. }) => {
                 listen(server, channel, end, &mut begun, &mut changed).map_err(|error| error.to_string())
@@ -45,23 +40,23 @@ pub(super) fn watch(agent: &AgentConfig, end: &End, sink: &WatchSink) {
             // The configuration allows no other system to be watched.
             _ => return,
         };
-        if let Err(why) = lost {
-            if !std::mem::replace(&mut is_lost, true) {
-                sink(WatchEvent::Lost(why));
-            }
-            end.wait(again);
-            again = (2 * again).min(AGAIN_MOST);
+        // Without an error the watcher is over.
+        let Some(why) = ended.err().filter(|_| !end.is_over()) else { return };
+        if !std::mem::replace(&mut is_lost, true) {
+            sink(WatchEvent::Lost(why));
         }
+        end.wait(again);
+        again = (2 * again).min(AGAIN_MOST);
     }
 }
 
-/// Listens to a channel until the connection is lost or `changed` returns false.
+/// Listens to a channel until the connection is lost or the watcher is over.
 fn listen(
     server: &Server,
     channel: &str,
     end: &End,
     begun: &mut dyn FnMut(),
-    changed: &mut dyn FnMut() -> bool,
+    changed: &mut dyn FnMut(),
 ) -> Result<(), StoreError> {
     // As the agent of the table: a password file of this server precedes the environment.
     let of_environment = if server.passfile.is_some() { None } else { std::env::var("PGPASSWORD").ok() };
@@ -72,9 +67,7 @@ fn listen(
     while !end.is_over() {
         if client.notified_within(SLICE)? {
             silent = Duration::ZERO;
-            if !changed() {
-                return Ok(());
-            }
+            changed();
         } else {
             silent += SLICE;
         }

@@ -290,10 +290,7 @@ impl Service {
             return;
         }
         let now = (now_unix_s(), Instant::now());
-        let due = locked(&self.state).planned.iter().enumerate().find_map(|(at, planned)| {
-            let reason = planned.reason(now.0, now.1)?;
-            Some((at, reason))
-        });
+        let due = locked(&self.state).next(now.0, now.1);
         match due {
             Some((at, reason)) => self.begin(at, &reason),
             None => locked(&self.state).waiting = None,

@@ -57,25 +57,34 @@ impl Planned {
         change.has_file |= must_be_quiet;
     }
 
-    /// Why the run is to begin now; none if it is not.
-    pub(super) fn reason(&self, now_unix_s: i64, now: Instant) -> Option<String> {
+    /// Since when the run is due, seconds since 1970, and why; none if it is not due.
+    pub(super) fn due(&self, now_unix_s: i64, now: Instant) -> Option<(i64, String)> {
+        let quiet = self.schedule.quiet;
+        if let Some(change) = &self.change
+            && change.has_file
+            && now.duration_since(change.last) < quiet
+        {
+            // The file may be incomplete, also for a run that is due by the clock.
+            return None;
+        }
         if self.is_unfinished {
-            return Some("the last run did not end".into());
+            let began = self.state.began_unix_s.unwrap_or(now_unix_s);
+            return Some((began, "the last run did not end".into()));
         }
         if let Some(change) = &self.change {
-            let quiet = self.schedule.quiet;
-            let is_quiet = now.duration_since(change.last) >= quiet;
-            let is_late = !change.has_file && now.duration_since(change.since) >= quiet * QUIET_TIMES_MAX;
-            if is_quiet || is_late {
-                return Some(change.why.join(", "));
+            let ready = (change.last + quiet).min(change.since + quiet * QUIET_TIMES_MAX);
+            let ready = if change.has_file { change.last + quiet } else { ready };
+            if now >= ready {
+                let late = i64::try_from(now.duration_since(ready).as_secs()).unwrap_or(0);
+                return Some((now_unix_s - late, change.why.join(", ")));
             }
         }
         let due = self.due_unix_s.filter(|due| *due <= now_unix_s)?;
-        let late = now_unix_s - due;
-        Some(match late {
+        let why = match now_unix_s - due {
             0..=60 => "it is time".into(),
             _ => format!("it was due at {}", time(due)),
-        })
+        };
+        Some((due, why))
     }
 
     /// When the run begins, in words.
@@ -142,6 +151,16 @@ struct StepCounts {
 impl State {
     pub(super) fn new(began_unix_s: i64) -> State {
         State { began_unix_s, ..State::default() }
+    }
+
+    /// The run that is to begin now, by its place, and why: the one that is due for the longest time, so that a run
+    /// that is always due does not delay others for ever.
+    pub(super) fn next(&self, now_unix_s: i64, now: Instant) -> Option<(usize, String)> {
+        let due = self.planned.iter().enumerate().filter_map(|(at, planned)| {
+            let (since, why) = planned.due(now_unix_s, now)?;
+            Some((since, at, why))
+        });
+        due.min().map(|(_, at, why)| (at, why))
     }
 
     pub(super) fn count_step(&mut self, record: &StepRecord) {
@@ -380,7 +399,7 @@ mod tests {
             for second in 0..300 {
                 let now = begin + Duration::from_secs(second);
                 planned.changed("staff changed", is_file, now);
-                if planned.reason(0, now).is_some() {
+                if planned.due(0, now).is_some() {
                     began = Some(second);
                     break;
                 }
@@ -389,9 +408,11 @@ mod tests {
         }
         let mut planned = planned(true);
         planned.changed("staff changed", true, begin);
-        assert_eq!(planned.reason(0, begin + Duration::from_secs(4)), None);
-        let reason = planned.reason(0, begin + Duration::from_secs(5));
-        assert_eq!(reason.as_deref(), Some("staff changed"));
+        // Also a run that is due by the clock waits for it.
+        planned.due_unix_s = Some(50);
+        assert_eq!(planned.due(100, begin + Duration::from_secs(4)), None);
+        let due = planned.due(100, begin + Duration::from_secs(7));
+        assert_eq!(due, Some((98, "staff changed".into())));
     }
 
     #[test]
@@ -399,10 +420,18 @@ mod tests {
         let mut planned = planned(false);
         planned.due_unix_s = Some(1_795_572_000);
         let now = Instant::now();
-        assert_eq!(planned.reason(1_795_571_999, now), None);
-        assert_eq!(planned.reason(1_795_572_000, now).as_deref(), Some("it is time"));
-        let late = planned.reason(1_795_584_000, now);
-        assert_eq!(late.as_deref(), Some("it was due at 2026-11-25 02:00:00 UTC"));
+        assert_eq!(planned.due(1_795_571_999, now), None);
+        assert_eq!(planned.due(1_795_572_000, now), Some((1_795_572_000, "it is time".into())));
+        let late = "it was due at 2026-11-25 02:00:00 UTC";
+        assert_eq!(planned.due(1_795_584_000, now), Some((1_795_572_000, late.into())));
+    }
+
+    #[test]
+    fn the_run_that_is_due_for_the_longest_time_begins() {
+        let late = |run: &str, due| Planned { run: run.into(), due_unix_s: Some(due), ..planned(false) };
+        let state = State { planned: vec![late("delta", 90), late("nightly", 70)], ..State::default() };
+        let next = |now| state.next(now, Instant::now()).map(|(at, _)| at);
+        assert_eq!((next(60), next(80), next(100)), (None, Some(1), Some(1)));
     }
 
     #[test]
