@@ -43,12 +43,14 @@ static ARROWS: &[Row] = &[
             "connectors",
             "people",
             "scim",
+            "monitor",
             "files",
         ],
     },
     Row { name: "ldap", may_use: &[] },
     Row { name: "people", may_use: &["ldap"] },
     Row { name: "scim", may_use: &["files"] },
+    Row { name: "monitor", may_use: &[] },
     Row { name: "testkit", may_use: &["model"] },
     Row { name: "xtask", may_use: &[] },
 ];
@@ -94,8 +96,8 @@ const MEASURED: &[&str] = &["model", "record", "engine", "analysis", "report", "
 static FENCES: &[Fence] = &[
     // What is driven.
     deep_fence("io-uring", &["workloads"]),
-    deep_fence("hyper", &["workloads", "scim"]),
-    deep_fence("hyper-util", &["scim"]),
+    deep_fence("hyper", &["workloads", "scim", "monitor"]),
+    deep_fence("hyper-util", &["scim", "monitor"]),
     // By name only: a later HTTP crate may depend on it.
     fence("httparse", &["workloads"]),
     deep_fence("ureq", &["connectors"]),
@@ -111,7 +113,7 @@ static FENCES: &[Fence] = &[
     deep_fence("clap_complete", &["cli"]),
     deep_fence("clap_mangen", &["cli"]),
     deep_fence("signal-hook", &["cli"]),
-    deep_fence("jiff", &["report", "cli"]),
+    deep_fence("jiff", &["report", "metadir", "connectors", "cli"]),
     // Formats. hdrhistogram brings flate2 and base64 along for its own payloads, so these are fenced by name only.
     fence("toml", &["model", "factors", "metadir", "connectors", "cli", "xtask"]),
     deep_fence("saphyr-parser", &["factors"]),
@@ -122,7 +124,9 @@ static FENCES: &[Fence] = &[
     // The metadirectory: its store, its expressions, its hashes.
     deep_fence("rusqlite", &["metadir", "connectors", "scim"]),
     deep_fence("postgres", &["metadir", "connectors"]),
-    deep_fence("tokio", &["metadir", "connectors", "scim"]),
+    deep_fence("tokio", &["metadir", "connectors", "scim", "monitor"]),
+    // Metrics of a long-lived process.
+    deep_fence("prometheus-client", &["monitor"]),
     deep_fence("cel", &["metadir"]),
     deep_fence("blake3", &["factors", "metadir", "connectors"]),
     // Weighed and left out of the default build: each costs minutes to compile on two cores.

@@ -68,9 +68,12 @@ static ORDERS: &[Order] = &[
             // What an administrator writes, and what the engine makes of it.
             "expression",
             "config",
+            "schedule",
+            "watch",
             "fingerprint",
             "rules",
             // The steps of a run.
+            "observer",
             "existing",
             "write_only",
             "stage",

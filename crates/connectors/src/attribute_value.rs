@@ -10,8 +10,8 @@ use crate::BATCH_BYTES;
 use crate::attribute_value::settings::AttributeValue as Settings;
 use crate::file::{self, Lines, line_of, rewrite, too_long, unreadable, wrong};
 use metadir::agent::{
-    Agent, AgentError, Capabilities, ExportedObject, Import, Imported, ImportedObject, Names, Objects,
-    Refused, System,
+    Agent, AgentError, Capabilities, Changes, ExportedObject, Import, Imported, ImportedObject, Names,
+    Objects, Refused, System,
 };
 use metadir::config::SystemKind;
 use metadir::hologram::{Attribute, Builder};
@@ -29,6 +29,10 @@ impl System for Settings {
 
     fn relative_to(&mut self, folder: &Path) {
         self.path = folder.join(&self.path);
+    }
+
+    fn changes(&self) -> Changes {
+        Changes::Files(vec![self.path.clone()])
     }
 
     fn attributes(&self, objects: &Objects<'_>) -> Result<Vec<String>, AgentError> {

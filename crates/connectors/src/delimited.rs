@@ -14,8 +14,8 @@ use crate::BATCH_BYTES;
 use crate::delimited::settings::Delimited as Settings;
 use crate::file::{self, line_of, rewrite, split, too_long, unreadable, wrong};
 use metadir::agent::{
-    Agent, AgentError, Capabilities, ExportedObject, Import, Imported, ImportedObject, Names, Objects,
-    Refused, System,
+    Agent, AgentError, Capabilities, Changes, ExportedObject, Import, Imported, ImportedObject, Names,
+    Objects, Refused, System,
 };
 use metadir::config::SystemKind;
 use metadir::hologram::{Attribute, Builder};
@@ -40,6 +40,11 @@ impl System for Settings {
         if let Some(delta) = &mut self.delta {
             delta.path = folder.join(&delta.path);
         }
+    }
+
+    fn changes(&self) -> Changes {
+        let delta = self.delta.iter().map(|delta| delta.path.clone());
+        Changes::Files(std::iter::once(self.path.clone()).chain(delta).collect())
     }
 
     fn attributes(&self, _objects: &Objects<'_>) -> Result<Vec<String>, AgentError> {

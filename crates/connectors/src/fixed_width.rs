@@ -7,8 +7,8 @@ use crate::BATCH_BYTES;
 use crate::file::{self, Lines, line_of, rewrite, split, too_long, unreadable, wrong};
 use crate::fixed_width::settings::{FixedColumn, FixedWidth as Settings};
 use metadir::agent::{
-    Agent, AgentError, Capabilities, ExportedObject, Import, Imported, ImportedObject, Names, Objects,
-    Refused, System,
+    Agent, AgentError, Capabilities, Changes, ExportedObject, Import, Imported, ImportedObject, Names,
+    Objects, Refused, System,
 };
 use metadir::config::SystemKind;
 use metadir::hologram::{Attribute, Builder};
@@ -30,6 +30,10 @@ impl System for Settings {
 
     fn relative_to(&mut self, folder: &Path) {
         self.path = folder.join(&self.path);
+    }
+
+    fn changes(&self) -> Changes {
+        Changes::Files(vec![self.path.clone()])
     }
 
     fn attributes(&self, _objects: &Objects<'_>) -> Result<Vec<String>, AgentError> {

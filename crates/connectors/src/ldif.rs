@@ -13,8 +13,8 @@ use crate::BATCH_BYTES;
 use crate::file::{self, RECORD_BYTES_MAX, line_of, open, rewrite, unreadable, wrong};
 use crate::ldif::settings::Ldif as Settings;
 use metadir::agent::{
-    Agent, AgentError, Capabilities, ExportedObject, Import, Imported, ImportedObject, Names, Objects,
-    Refused, System,
+    Agent, AgentError, Capabilities, Changes, ExportedObject, Import, Imported, ImportedObject, Names,
+    Objects, Refused, System,
 };
 use metadir::config::SystemKind;
 use metadir::hologram::{Attribute, Builder};
@@ -32,6 +32,10 @@ impl System for Settings {
 
     fn relative_to(&mut self, folder: &Path) {
         self.path = folder.join(&self.path);
+    }
+
+    fn changes(&self) -> Changes {
+        Changes::Files(vec![self.path.clone()])
     }
 
     fn attributes(&self, objects: &Objects<'_>) -> Result<Vec<String>, AgentError> {

@@ -2,7 +2,7 @@
 
 use std::any::Any;
 use std::fmt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::Interrupt;
 use crate::hologram::{Attribute, Hologram};
@@ -37,6 +37,11 @@ pub trait System: Any + fmt::Debug + Send + Sync {
     /// Connects an interrupt to every wait for the system.
     fn interrupt_by(&mut self, _interrupt: &Interrupt) {}
 
+    /// How its changes become known at once.
+    fn changes(&self) -> Changes {
+        Changes::Unknown("does not report changes", "use `every`")
+    }
+
     /// The attributes that the configuration does not name, so that they get numbers before the system is
     /// opened.
     ///
@@ -49,6 +54,31 @@ pub trait System: Any + fmt::Debug + Send + Sync {
     /// # Errors
     /// When the configuration does not fit the system.
     fn open(&self, objects: &Objects<'_>, names: &Names) -> Result<Box<dyn Agent>, AgentError>;
+}
+
+/// How changes of a system become known at once.
+pub enum Changes {
+    /// These files change.
+    Files(Vec<PathBuf>),
+    /// The system reports them over a connection.
+    Reported(Box<dyn Listener>),
+    /// They do not: why, after the name of the agent, and what to use instead.
+    Unknown(&'static str, &'static str),
+}
+
+/// Receives the reports of a system that something changed.
+pub trait Listener: Send {
+    /// Listens until `is_over`, or until the connection is lost. `begun` is called when all changes from now on are
+    /// reported, and `changed` for each report.
+    ///
+    /// # Errors
+    /// When the system cannot be reached, or cannot report changes.
+    fn listen(
+        &mut self,
+        is_over: &dyn Fn() -> bool,
+        begun: &mut dyn FnMut(),
+        changed: &mut dyn FnMut(),
+    ) -> Result<(), AgentError>;
 }
 
 /// What the configuration says about the objects of any system.

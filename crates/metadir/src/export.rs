@@ -32,6 +32,7 @@ use crate::object::{
     Change, CsId, CsObject, MvId, MvObject, PendingAttribute, PendingExport, Phase, Reference,
     ReferenceChange, Rename, phase_of,
 };
+use crate::observer::Observer;
 use crate::rules::{AgentRules, Rules};
 use crate::stage::StepError;
 use crate::statistics::Statistics;
@@ -46,6 +47,8 @@ pub struct Exported {
     pub statistics: Statistics,
     /// The first objects that the system refused, with the reasons.
     pub refused: Vec<ObjectError>,
+    /// Receives what is done.
+    pub(crate) observer: Observer,
 }
 
 /// Limit of the refusals that are kept for display.
@@ -696,6 +699,7 @@ impl<'a> Sender<'a> {
     fn commit(&mut self) -> Result<(), StepError> {
         self.store.commit()?;
         self.committed = self.written;
+        self.done.observer.counted(&self.done.statistics);
         if (self.progress)(self.committed) { Ok(()) } else { Err(StepError::Interrupted) }
     }
 

@@ -20,15 +20,17 @@ use crate::export::selection::Selection;
 use crate::export::{Exported, export};
 use crate::fingerprint::Fingerprint;
 use crate::hologram::Attribute;
-use crate::object::{CsId, CsObject, MvId};
+use crate::object::{CsObject, MvId};
+use crate::observer::Observer;
 use crate::preview::{DifferenceSink, Explained, Explanation, Preview, Unsent};
 use crate::rules::{FlowSource, Rules, resolve};
+use crate::schedule::ScheduleState;
 use crate::secret::readable;
 use crate::stage::{Staged, StepError, guard, obsolete, stage};
 use crate::statistics::Statistics;
 use crate::store::trail::Origin;
 use crate::store::{
-    Activity, Failure, Gauges, NameKind, ObjectError, Postgres, Sqlite, StepRecord, Store, StoreError,
+    Activity, Gauges, NameKind, ObjectError, Postgres, Sqlite, StepRecord, Store, StoreError,
 };
 use crate::synchronize::{
     ReferenceValue, Settings, Synchronized, Task, TraceEvent, given, renew, synchronize, synchronize_one,
@@ -69,6 +71,8 @@ pub struct Metadirectory {
     run: Option<u64>,
     /// The counters that the last step had reached.
     reached: Statistics,
+    /// Receives what a step does.
+    observer: Observer,
 }
 
 /// How a step ended.
@@ -124,14 +128,14 @@ impl StepResult {
 impl StepResult {
     /// All errors that were kept for display, in parts.
     pub fn errors(&self) -> Vec<ObjectError> {
-        let of_source = self.discovery_errors.iter().map(|error| ObjectError {
-            object: error.place.clone(),
-            kind: error.kind.into(),
-            attribute: None,
-            text: error.text.clone(),
-        });
+        let of_source = self.discovery_errors.iter().map(DiscoveryError::in_parts);
         of_source.chain(self.failures.iter().cloned()).collect()
     }
+}
+
+/// The note with the state of a schedule.
+fn schedule_note(run: &str) -> String {
+    format!("schedule {run}")
 }
 
 /// The note with the number of the last run.
@@ -281,7 +285,31 @@ impl Metadirectory {
             store_path,
             run: None,
             reached: Statistics::default(),
+            observer: Observer::default(),
         })
+    }
+
+    /// Reports what steps do to an observer, from the next step on.
+    pub fn observe(&mut self, observer: &Observer) {
+        self.observer = observer.clone();
+    }
+
+    /// What is kept of the runs of a schedule.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn schedule_state(&mut self, run: &str) -> Result<ScheduleState, StoreError> {
+        let note = self.store.note(&schedule_note(run))?;
+        Ok(note.map(|text| ScheduleState::parse(&text)).unwrap_or_default())
+    }
+
+    /// Keeps it.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub fn keep_schedule_state(&mut self, run: &str, state: &ScheduleState) -> Result<(), StoreError> {
+        self.store.set_note(&schedule_note(run), Some(&state.text()))?;
+        self.store.commit()
     }
 
     /// Begins a run, whose steps share its number. The number is returned.
@@ -481,6 +509,7 @@ impl Metadirectory {
         let origin = Origin { run, step: format!("{agent} {}", step.kind.name()), at_unix_s: now_unix_s() };
         self.store.trail().set_origin(origin);
         self.reached = Statistics::default();
+        self.observer.begin();
         let result =
             self.step(step, progress).map_err(|error| self.with_path(judged(error, &self.interrupt)));
         if let Err(error) = &result {
@@ -525,7 +554,7 @@ impl Metadirectory {
                 };
                 let (store, space) = (self.store.as_mut(), &self.rules.agents[step.agent]);
                 let before = if is_full { Some(guard::begin(store, space)?) } else { None };
-                let mut staged = Staged::default();
+                let mut staged = Staged::observed(self.observer.clone());
                 let ended = stage(
                     store,
                     &self.rules,
@@ -573,7 +602,7 @@ impl Metadirectory {
                     now_unix_s: now_unix_s(),
                     recalls_removed: false,
                 };
-                let mut done = Synchronized::default();
+                let mut done = Synchronized { observer: self.observer.clone(), ..Synchronized::default() };
                 let (store, rules, names) = (self.store.as_mut(), &self.rules, &self.names);
                 let ended = synchronize(store, rules, names, id, settings, &mut done, progress);
                 self.reached = done.statistics.clone();
@@ -581,8 +610,8 @@ impl Metadirectory {
                 if settings.full {
                     self.note_rules(step.agent)?;
                 }
-                let failures = self.named(done.failures)?;
-                Ok(StepResult { statistics: done.statistics, discovery_errors: Vec::new(), failures })
+                let Synchronized { statistics, failures, .. } = done;
+                Ok(StepResult { statistics, discovery_errors: Vec::new(), failures })
             }
             StepKind::Export => {
                 let mut agent: Box<dyn Agent> = match &mut self.unsent {
@@ -597,7 +626,7 @@ impl Metadirectory {
                 let (names, most) = (&self.names, self.batch_objects);
                 let (rules, agent, interrupt) = (&self.rules, agent.as_mut(), &self.interrupt);
                 let is_preview = self.unsent.is_some();
-                let mut done = Exported::default();
+                let mut done = Exported { observer: self.observer.clone(), ..Exported::default() };
                 let selection = Selection::ordinary(store, space)?;
                 let ended = export(
                     store, rules, space, names, agent, is_preview, interrupt, most, deletes, &selection,
@@ -614,25 +643,9 @@ impl Metadirectory {
         }
     }
 
-    /// Identifies failed objects by a key that [`explain`](Self::explain) accepts: their names or anchors.
-    fn named(&mut self, failed: Vec<(CsId, Failure)>) -> Result<Vec<ObjectError>, StepError> {
-        let ids: Vec<CsId> = failed.iter().map(|(id, _)| *id).collect();
-        let found = self.store.cs(&ids)?;
-        let name = |id: CsId| Some(self.called_by(found.iter().find(|object| object.id == id)?));
-        let named = |(id, why): (CsId, Failure)| ObjectError {
-            object: name(id).unwrap_or_else(|| format!("object {}", id.0)),
-            kind: why.kind.name().into(),
-            attribute: why.attribute.map(|attribute| self.names.name(attribute).into()),
-            text: why.text,
-        };
-        Ok(failed.into_iter().map(named).collect())
-    }
-
     /// A key of an object that [`explain`](Self::explain) accepts: its name or its anchor.
     fn called_by(&self, object: &CsObject) -> String {
-        let anchor = || self.rules.agent(object.agent).map(|rules| rules.anchor_text(object));
-        let name = Some(object.dn.clone()).filter(|dn| !dn.is_empty()).or_else(anchor);
-        name.filter(|name| !name.is_empty()).unwrap_or_else(|| format!("object {}", object.id.0))
+        self.rules.called(object)
     }
 
     /// Opens an agent and assigns a number to each of its attributes.

@@ -36,6 +36,13 @@ impl Rules {
         self.agents.iter().find(|rules| rules.id == id)
     }
 
+    /// The key of an object as users know it: its name, its anchor, or its number.
+    pub(crate) fn called(&self, object: &CsObject) -> String {
+        let anchor = || self.agent(object.agent).map(|rules| rules.anchor_text(object));
+        let name = Some(object.dn.clone()).filter(|dn| !dn.is_empty()).or_else(anchor);
+        name.filter(|name| !name.is_empty()).unwrap_or_else(|| format!("object {}", object.id.0))
+    }
+
     /// The index of the first inbound rules of an agent that accept an object.
     ///
     /// # Errors

@@ -11,6 +11,7 @@ use crate::index_key::IndexKey;
 use crate::object::{
     Change, CsId, CsObject, PendingExport, PendingImport, Phase, Reference, ReferenceChange, State, phase_of,
 };
+use crate::observer::Observer;
 use crate::rules::{AgentRules, Rules};
 use crate::statistics::Statistics;
 use crate::store::{
@@ -35,6 +36,8 @@ pub struct Staged {
     pub errors: Vec<DiscoveryError>,
     /// The number of the import among those whose discovery errors are stored.
     pub(crate) discovery: u64,
+    /// Receives what is done.
+    pub(crate) observer: Observer,
     /// The errors of the current batch.
     batch_errors: Vec<DiscoveryError>,
     seen: SeenObjects,
@@ -45,8 +48,14 @@ pub struct Staged {
 }
 
 impl Staged {
+    /// The result of an import that has not begun.
+    pub(crate) fn observed(observer: Observer) -> Staged {
+        Staged { observer, ..Staged::default() }
+    }
+
     fn error(&mut self, error: DiscoveryError) {
         self.statistics.count("discovery-errors");
+        self.observer.failed(&error.in_parts());
         if self.errors.len() < ERRORS_KEPT {
             self.errors.push(error.clone());
         }
@@ -201,6 +210,7 @@ pub(crate) fn stage(
                 store.trail().discovered(space.id, staged.discovery, &errors)?;
             }
             store.commit()?;
+            staged.observer.counted(&staged.statistics);
             if !progress(done) {
                 return Err(StepError::Interrupted);
             }

@@ -1,26 +1,25 @@
 //! `plimsoll metadir`: the metadirectory.
 
-use std::io::{IsTerminal, Write as _};
 use std::path::Path;
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
 
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use metadir::Interrupt;
-use metadir::config::{Config, Mistake, RunProfile, Step, StepKind, Threshold, without_secrets};
+use metadir::config::{Config, Mistake, StepKind, Threshold, without_secrets};
 use metadir::metadirectory::{Link, Metadirectory};
 use metadir::preview::Difference;
 use metadir::stage::StepError;
-use metadir::store::{Activity, StepRecord};
+use metadir::store::{Activity, StepRecord, StoreError};
 use model::problem::{Problem, Problems, Warning};
 use report::table::{Cell, Table};
 use report::text::Quantity;
 use serde_json::json;
 
 use super::metadir_differences::{Changes, change_json, held};
+use super::metadir_run::{Lines, carry_out, steps, titles};
 use super::{
-    metadir_changes, metadir_import_mim, metadir_init, metadir_search, metadir_trail, scim_server, text,
+    metadir_changes, metadir_import_mim, metadir_init, metadir_run, metadir_search, metadir_serve,
+    metadir_trail, scim_server, text,
 };
 use crate::carry_out::Failure;
 use crate::exit::Exit;
@@ -28,11 +27,6 @@ use crate::output;
 
 /// More than any configuration.
 const CONFIGURATION_BYTES_MAX: u64 = 64 << 20;
-/// How often progress is shown.
-const SHOWN_EVERY: Duration = Duration::from_millis(200);
-/// How often it is written where it cannot be redrawn.
-const WRITTEN_EVERY: Duration = Duration::from_secs(10);
-
 /// Its arguments.
 pub(crate) fn arguments(json: impl Fn() -> Arg) -> Command {
     let config = || {
@@ -95,6 +89,13 @@ pub(crate) fn arguments(json: impl Fn() -> Arg) -> Command {
                         .action(ArgAction::SetTrue)
                         .help("For programs: print a line to standard error after each commit, `progress AGENT STEP OBJECTS`, with `done` at the end of the step"),
                 )
+                .arg(
+                    Arg::new("watch")
+                        .long("watch")
+                        .action(ArgAction::SetTrue)
+                        .conflicts_with("progress")
+                        .help("Show all steps, rates, counters and errors on the terminal during the run; without a terminal it has no effect"),
+                )
                 .arg(json()),
         )
         .subcommand(
@@ -119,6 +120,7 @@ pub(crate) fn arguments(json: impl Fn() -> Arg) -> Command {
                 .arg(config())
                 .arg(json()),
         )
+        .subcommand(metadir_serve::arguments(config()))
         .subcommand(Command::new("status").about("Show the state of each connector space").arg(config()).arg(json()))
         .subcommand(
             Command::new("history")
@@ -188,7 +190,8 @@ pub(crate) fn metadir(matches: &ArgMatches) -> Result<Exit, Failure> {
             let file = matches.get_one::<String>("file").map(String::as_str);
             check(file.unwrap_or_else(|| text(matches, "config")))
         }
-        Some(("run", matches)) => run(matches),
+        Some(("run", matches)) => metadir_run::run(matches),
+        Some(("serve", matches)) => metadir_serve::serve(matches),
         Some(("preview", matches)) => preview(matches),
         Some(("status", matches)) => status(matches),
         Some(("history", matches)) => history(matches),
@@ -213,17 +216,27 @@ pub(crate) fn read(path: &str) -> Result<Config, Failure> {
     Ok(read_with_text(path)?.0)
 }
 
-/// The same, with its text.
-fn read_with_text(path: &str) -> Result<(Config, String), Failure> {
-    let text = files::read_text(Path::new(path), CONFIGURATION_BYTES_MAX).map_err(|error| {
+/// The text of a configuration file.
+pub(crate) fn read_configuration(path: &str) -> Result<String, Failure> {
+    files::read_text(Path::new(path), CONFIGURATION_BYTES_MAX).map_err(|error| {
         let hint = match error.kind() {
             std::io::ErrorKind::NotFound => "\n  plimsoll metadir init writes an example",
             _ => "",
         };
         Failure::usage(format!("error: {path} cannot be read: {error}{hint}"))
-    })?;
-    let mut config = connectors::parse(&text).map_err(|mistakes| {
-        let shown = without_secrets(&text);
+    })
+}
+
+/// Reads a configuration, with its text.
+fn read_with_text(path: &str) -> Result<(Config, String), Failure> {
+    let text = read_configuration(path)?;
+    Ok((parse(path, &text)?, text))
+}
+
+/// The configuration that is written in a text of a file.
+pub(crate) fn parse(path: &str, text: &str) -> Result<Config, Failure> {
+    let mut config = connectors::parse(text).map_err(|mistakes| {
+        let shown = without_secrets(text);
         let problems = mistakes
             .into_iter()
             .map(|mistake| Problem::at_span(path, &shown, mistake.span, mistake.what, mistake.help));
@@ -233,7 +246,7 @@ fn read_with_text(path: &str) -> Result<(Config, String), Failure> {
     if let Some(folder) = folder {
         config.relative_to(folder);
     }
-    Ok((config, text))
+    Ok(config)
 }
 
 fn check(path: &str) -> Result<Exit, Failure> {
@@ -255,6 +268,9 @@ fn check(path: &str) -> Result<Exit, Failure> {
         agents.join(", "),
         if runs.is_empty() { "none".into() } else { runs.join(", ") }
     ));
+    for line in metadir_serve::described(&config) {
+        output::result(&line);
+    }
     for line in metadir_changes::of_store(path)?.unwrap_or_default() {
         output::result(&line);
     }
@@ -298,129 +314,9 @@ pub(crate) fn read_for_a_run(matches: &ArgMatches) -> Result<Config, Failure> {
     Ok(config)
 }
 
-fn run(matches: &ArgMatches) -> Result<Exit, Failure> {
-    let config = read_for_a_run(matches)?;
-    let run = steps(&config, &what(matches))?;
-    let titles = titles(&config, &run.steps);
-    let agents: Vec<String> = config.agents.iter().map(|agent| agent.name.clone()).collect();
-    let mut directory = open(interruptible(config))?;
-    directory.begin_run().map_err(not_opened)?;
-    let (json, tells) = (matches.get_flag("json"), matches.get_flag("progress"));
-    let (records, exit) = carry_out(&mut directory, &run, &titles, json, tells);
-    if !matches!(exit, Exit::Interrupted) {
-        directory.end_run().map_err(not_opened)?;
-    }
-    let left = match records.len() == run.steps.len() {
-        true => left_to_send(&mut directory, &run, &agents)?,
-        false => Vec::new(),
-    };
-    if json {
-        let left: serde_json::Map<_, _> =
-            left.iter().map(|(agent, count)| (agent.to_string(), json!(count))).collect();
-        let steps: Vec<_> = records.iter().map(run_json).collect();
-        document(&json!({ "steps": steps, "left_to_send": left }))?;
-        return Ok(exit);
-    }
-    for (agent, count) in left {
-        let count = metadir_trail::counted(count, "object");
-        output::result(&format!(
-            "{agent}: changes of {count} are left to be sent; next: plimsoll metadir pending {agent}"
-        ));
-    }
-    Ok(exit)
-}
-
-/// What the confirmation of an export left to be sent: the agents, and the numbers of their objects. A new name
-/// changes references to it, and a name that is free again can be given to another object.
-fn left_to_send<'a>(
-    directory: &mut Metadirectory,
-    run: &RunProfile,
-    agents: &'a [String],
-) -> Result<Vec<(&'a str, u64)>, Failure> {
-    let mut left = Vec::new();
-    for (at, name) in agents.iter().enumerate() {
-        let of_agent = run.steps.iter().filter(|step| step.agent == at).map(|step| step.kind);
-        let after = of_agent.skip_while(|kind| *kind != StepKind::Export);
-        let is_confirmed = after
-            .skip(1)
-            .any(|kind| matches!(kind, StepKind::DeltaSynchronization | StepKind::FullSynchronization));
-        if is_confirmed {
-            let count = directory.count_pending(at).map_err(not_opened)?;
-            left.extend((count > 0).then_some((name.as_str(), count)));
-        }
-    }
-    Ok(left)
-}
-
-fn what(matches: &ArgMatches) -> Vec<&str> {
+/// The run, or the agent and the step, that a command names.
+pub(crate) fn what(matches: &ArgMatches) -> Vec<&str> {
     matches.get_many::<String>("what").into_iter().flatten().map(String::as_str).collect()
-}
-
-/// What each step is called.
-fn titles(config: &Config, steps: &[Step]) -> Vec<String> {
-    let agent = |step: &Step| config.agents.get(step.agent).map_or("", |agent| agent.name.as_str());
-    steps.iter().map(|step| format!("{} {}", agent(step), step.kind.name())).collect()
-}
-
-/// Executes steps in order, until one fails or has an outcome in `stop_after`. `tells` is whether progress lines for programs are written.
-fn carry_out(
-    directory: &mut Metadirectory,
-    run: &RunProfile,
-    titles: &[String],
-    is_quiet: bool,
-    tells: bool,
-) -> (Vec<StepRecord>, Exit) {
-    let interrupted = crate::interrupt::flag();
-    let (mut records, mut exit) = (Vec::new(), Exit::Good);
-    for (at, (step, title)) in run.steps.iter().zip(titles).enumerate() {
-        if directory.is_left_out(*step) {
-            if !is_quiet {
-                output::result(&format!(
-                    "{title}: skipped, because nothing was exported that it could confirm"
-                ));
-            }
-            continue;
-        }
-        let mut progress = Progress::new(title, tells);
-        let done = directory.run_recorded(&run.name, *step, &mut |done| {
-            progress.show(done);
-            !interrupted.load(Ordering::Relaxed)
-        });
-        progress.clear();
-        if done.is_ok() {
-            progress.report(" done");
-        }
-        match done {
-            Ok(record) => {
-                if !is_quiet {
-                    output::result(&reported(&record));
-                }
-                if record.outcome.contains("error") {
-                    exit = Exit::Failed;
-                }
-                let stops = run.stop_after.contains(&record.outcome.as_str());
-                let left = run.steps.len() - at - 1;
-                if stops && left > 0 {
-                    let (title, outcome) = (title, &record.outcome);
-                    output::say(&format!(
-                        "{} stops after {title}: {outcome} is in its `stop_after`; {left} more steps were not executed",
-                        run.name
-                    ));
-                }
-                records.push(record);
-                if stops {
-                    exit = Exit::Failed;
-                    break;
-                }
-            }
-            Err(error) => {
-                output::say(&format!("error: {title}: {error}"));
-                exit = if matches!(error, StepError::Interrupted) { Exit::Interrupted } else { Exit::Failed };
-                break;
-            }
-        }
-    }
-    (records, exit)
 }
 
 fn preview(matches: &ArgMatches) -> Result<Exit, Failure> {
@@ -452,7 +348,8 @@ fn preview(matches: &ArgMatches) -> Result<Exit, Failure> {
             waiting.push((agent, directory.count_pending(step.agent).map_err(not_opened)?));
         }
     }
-    let (records, exit) = carry_out(&mut directory, &run, &titles, is_json, false);
+    let mut lines = Lines::new(is_json, false);
+    let (records, exit) = carry_out(&mut directory, &run, &titles, &mut lines);
     drop(directory);
     let mut changes = std::mem::take(&mut *held(&changes));
     if let Some(path) = path {
@@ -540,45 +437,6 @@ pub(crate) fn place_of(config: &Config, agent: &str) -> Result<usize, Failure> {
         let known = model::problem::did_you_mean(agent, names);
         Failure::usage(format!("error: there is no agent {agent:?}\n  {known}"))
     })
-}
-
-/// The requested run; a single step is a run of one step.
-fn steps(config: &Config, what: &[&str]) -> Result<RunProfile, Failure> {
-    // A step may be written as in [runs]: the agent and the step in one text.
-    let step = match what {
-        [name] if !config.runs.iter().any(|run| run.name == *name) => name.split_once(' '),
-        _ => None,
-    };
-    if let Some((agent, kind)) = step {
-        return steps(config, &[agent.trim(), kind.trim()]);
-    }
-    match what {
-        [name] => {
-            let run = config.runs.iter().find(|run| run.name == *name).ok_or_else(|| {
-                let all: Vec<&str> = config.runs.iter().map(|run| run.name.as_str()).collect();
-                let known = match config.agents.iter().any(|agent| agent.name == *name) {
-                    true => format!("it is an agent: add one of its steps, such as {name} full-import"),
-                    false if all.is_empty() => {
-                        "the configuration has no [runs]: name an agent and a step, or add a run".into()
-                    }
-                    false => model::problem::did_you_mean(name, all),
-                };
-                Failure::usage(format!("error: there is no run {name:?} in [runs]\n  {known}"))
-            })?;
-            Ok(run.clone())
-        }
-        [agent, kind] => {
-            let at = place_of(config, agent)?;
-            let kinds = StepKind::NAMES.iter().map(|(name, _)| *name);
-            let (_, found) = StepKind::NAMES.iter().find(|(name, _)| name == kind).ok_or_else(|| {
-                let known = model::problem::did_you_mean(kind, kinds);
-                Failure::usage(format!("error: there is no step {kind:?}\n  {known}"))
-            })?;
-            let steps = vec![Step { agent: at, kind: *found }];
-            Ok(RunProfile { name: what.join(" "), steps, stop_after: Vec::new() })
-        }
-        _ => Err(Failure::usage("error: name a run, or an agent and a step")),
-    }
 }
 
 pub(crate) fn reported(record: &StepRecord) -> String {
@@ -679,7 +537,10 @@ pub(crate) fn document(value: &serde_json::Value) -> Result<(), Failure> {
 }
 
 fn status(matches: &ArgMatches) -> Result<Exit, Failure> {
-    let mut directory = open_to_read(read(text(matches, "config"))?)?;
+    let path = text(matches, "config");
+    let config = read(path)?;
+    let served = metadir_serve::published::look(&config, path);
+    let mut directory = open_to_read(config)?;
     let (spaces, objects) = directory.status().map_err(Failure::failed)?;
     let changes = directory.configuration_changes().map_err(Failure::failed)?;
     let activity = directory.activity().map_err(Failure::failed)?;
@@ -721,6 +582,7 @@ fn status(matches: &ArgMatches) -> Result<Exit, Failure> {
             "connector_spaces": spaces,
             "configuration_changes": metadir_changes::as_json(&changes),
             "running": running,
+            "serve": served,
         }))?;
         return Ok(Exit::Good);
     }
@@ -762,6 +624,9 @@ fn status(matches: &ArgMatches) -> Result<Exit, Failure> {
     if let Some(activity) = activity {
         lines.push(running(&activity));
     }
+    if let Some(served) = served {
+        lines.extend(metadir_serve::published::lines(&served));
+    }
     output::result(&format!(
         "{}\n{} in the metaverse",
         lines.join("\n"),
@@ -771,6 +636,25 @@ fn status(matches: &ArgMatches) -> Result<Exit, Failure> {
         output::result(&line);
     }
     Ok(Exit::Good)
+}
+
+/// Opens a metadirectory to run steps. If another process uses it, the failure says what that process does.
+pub(crate) fn open_to_run(config: Config, path: &str) -> Result<Metadirectory, Failure> {
+    match Metadirectory::open(interruptible(config)) {
+        Err(StepError::Store(StoreError::Busy)) => {
+            let config = read(path)?;
+            let served = metadir_serve::published::look(&config, path).is_some();
+            let activity = Metadirectory::look(config).ok().flatten();
+            let activity = activity.and_then(|mut directory| directory.activity().ok().flatten());
+            let what = activity.map_or_else(|| "it ended just now".into(), |activity| running(&activity));
+            let help = match served {
+                true => "plimsoll metadir serve executes it: wait for its end, and repeat the command",
+                false => "wait for its end, and repeat the command",
+            };
+            Err(Failure::failed(format!("another process uses this metadirectory: {what}\n  {help}")))
+        }
+        opened => opened.map_err(not_opened),
+    }
 }
 
 /// What the process that holds the store is doing.
@@ -812,65 +696,4 @@ fn history(matches: &ArgMatches) -> Result<Exit, Failure> {
         output::result(&format!("{began}  {number}{by}  {run}{}", reported(record)));
     }
     Ok(Exit::Good)
-}
-
-/// Progress of a step, on standard error.
-pub(crate) struct Progress {
-    title: String,
-    redraw: bool,
-    /// For a program that reads along.
-    lines: bool,
-    objects: u64,
-    begin: Instant,
-    shown: Option<Instant>,
-}
-
-impl Progress {
-    pub(crate) fn new(title: &str, lines: bool) -> Progress {
-        let progress = Progress {
-            title: report::text::visible_line(title).into_owned(),
-            redraw: std::io::stderr().is_terminal() && !lines,
-            lines,
-            objects: 0,
-            begin: Instant::now(),
-            shown: None,
-        };
-        progress.report("");
-        progress
-    }
-
-    /// A line for a program, in one piece.
-    fn report(&self, done: &str) {
-        if self.lines {
-            let line = format!("progress {} {}{done}\n", self.title, self.objects);
-            let _ = std::io::stderr().lock().write_all(line.as_bytes());
-        }
-    }
-
-    pub(crate) fn show(&mut self, done: u64) {
-        self.objects = done;
-        if self.lines {
-            return self.report("");
-        }
-        let every = if self.redraw { SHOWN_EVERY } else { WRITTEN_EVERY };
-        if self.shown.unwrap_or(self.begin).elapsed() < every {
-            return;
-        }
-        self.shown = Some(Instant::now());
-        let rate = done as f64 / self.begin.elapsed().as_secs_f64();
-        let thousands = model::quantity::thousands;
-        let line = format!("{}: {} objects, {}/s", self.title, thousands(done as f64), thousands(rate));
-        let mut err = std::io::stderr().lock();
-        let _ = match self.redraw {
-            true => write!(err, "\r\x1b[2K{line}"),
-            false => writeln!(err, "{line}"),
-        };
-        let _ = err.flush();
-    }
-
-    pub(crate) fn clear(&self) {
-        if self.redraw && self.shown.is_some() {
-            let _ = write!(std::io::stderr().lock(), "\r\x1b[2K");
-        }
-    }
 }

@@ -14,10 +14,11 @@ use metadir::store::StepRecord;
 use serde_json::json;
 
 use super::metadir::{
-    Progress, document, interruptible, not_opened, open, open_to_read, place_of, read, read_for_a_run,
-    reported, run_json, step_json,
+    document, interruptible, not_opened, open, open_to_read, place_of, read, read_for_a_run, reported,
+    run_json, step_json,
 };
 use super::metadir_differences::{Changes, change_json, held};
+use super::metadir_run::Progress;
 use super::text;
 use crate::carry_out::Failure;
 use crate::exit::Exit;

@@ -21,6 +21,8 @@ mod metadir_changes;
 mod metadir_full_disk;
 mod metadir_hostile;
 mod metadir_search;
+mod metadir_serve;
+mod metadir_watch;
 mod mistakes;
 mod page;
 mod planted;

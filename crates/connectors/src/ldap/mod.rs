@@ -8,6 +8,7 @@ mod settings;
 mod since;
 #[cfg(test)]
 mod tests;
+mod watch;
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -18,11 +19,13 @@ use ldap::Filter;
 use ldap::message::{Attribute as LdapAttribute, List, Scope, SearchRequest};
 use ldap::session::{self, Options, Security, Session, SessionError, Trust};
 
+use self::settings::Delta;
+use self::watch::Watch;
 use crate::ldap::settings::Ldap as Settings;
 use entry::Entries;
 use metadir::Interrupt;
 use metadir::agent::{
-    Agent, AgentError, Capabilities, ExportedObject, Import, Names, Objects, Refused, System,
+    Agent, AgentError, Capabilities, Changes, ExportedObject, Import, Names, Objects, Refused, System,
 };
 use metadir::config::SystemKind;
 use metadir::hologram::{Attribute, Hologram};
@@ -57,6 +60,16 @@ impl System for Settings {
 
     fn interrupt_by(&mut self, interrupt: &Interrupt) {
         self.interrupt = interrupt.clone();
+    }
+
+    fn changes(&self) -> Changes {
+        if self.delta == Some(Delta::ContentSynchronization) {
+            return Changes::Reported(Box::new(Watch { settings: self.clone(), cookie: None }));
+        }
+        Changes::Unknown(
+            "does not report changes at once",
+            "write delta = \"content-synchronization\" in its agent if the server supports it; or use `every`",
+        )
     }
 
     fn attributes(&self, objects: &Objects<'_>) -> Result<Vec<String>, AgentError> {

@@ -24,7 +24,7 @@ use self::path::get;
 use crate::scim::settings::{Resource, Scim as Settings, Update};
 use metadir::Interrupt;
 use metadir::agent::{
-    Agent, AgentError, Capabilities, ExportedObject, Import, Names, Objects, Refused, System,
+    Agent, AgentError, Capabilities, Changes, ExportedObject, Import, Names, Objects, Refused, System,
 };
 use metadir::config::SystemKind;
 use metadir::hologram::{Attribute, Hologram};
@@ -55,6 +55,10 @@ impl System for Settings {
 
     fn interrupt_by(&mut self, interrupt: &Interrupt) {
         self.interrupt = interrupt.clone();
+    }
+
+    fn changes(&self) -> Changes {
+        Changes::Unknown("is a SCIM service, which does not report changes", "use `every`")
     }
 
     fn attributes(&self, objects: &Objects<'_>) -> Result<Vec<String>, AgentError> {

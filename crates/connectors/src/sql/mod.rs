@@ -7,6 +7,7 @@
 
 mod database;
 mod export;
+mod notify;
 mod postgres;
 mod reading;
 pub mod settings;
@@ -14,12 +15,13 @@ mod shape;
 mod sqlite;
 
 use self::database::{Database, Fault};
+use self::notify::Channel;
 use self::reading::{Rows, begin};
 use self::shape::{Query, Shape};
 use crate::sql::settings::{Sql as Settings, SqlDatabase, SqlDelta};
 use metadir::Interrupt;
 use metadir::agent::{
-    Agent, AgentError, Capabilities, ExportedObject, Import, Names, Objects, Refused, System,
+    Agent, AgentError, Capabilities, Changes, ExportedObject, Import, Names, Objects, Refused, System,
 };
 use metadir::config::SystemKind;
 use metadir::hologram::Hologram;
@@ -49,6 +51,23 @@ impl System for Settings {
     fn interrupt_by(&mut self, interrupt: &Interrupt) {
         if let SqlDatabase::Postgres(server) = &mut self.database {
             server.interrupt = interrupt.clone();
+        }
+    }
+
+    fn changes(&self) -> Changes {
+        match (&self.database, &self.notify) {
+            (SqlDatabase::Sqlite(path), _) => {
+                let mut log = path.clone().into_os_string();
+                log.push("-wal");
+                Changes::Files(vec![path.clone(), log.into()])
+            }
+            (SqlDatabase::Postgres(server), Some(channel)) => {
+                Changes::Reported(Box::new(Channel { server: server.clone(), name: channel.clone() }))
+            }
+            (SqlDatabase::Postgres(_), None) => Changes::Unknown(
+                "has no `notify`, so its changes are not known at once",
+                "write notify = \"CHANNEL\" in its agent, and let a trigger of the table call pg_notify; or use `every`",
+            ),
         }
     }
 

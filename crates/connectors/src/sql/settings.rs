@@ -22,6 +22,8 @@ pub struct Sql {
     pub values: Vec<ValuesTable>,
     /// How the database reports changes.
     pub delta: Option<SqlDelta>,
+    /// The PostgreSQL channel on which the database reports that something changed.
+    pub notify: Option<String>,
 }
 
 /// The database of a table.
@@ -82,6 +84,7 @@ pub(super) const KEYS: &[&str] = &[
     "value_separator",
     "values",
     "delta",
+    "notify",
 ];
 
 pub(super) fn read(reader: &mut Reader, part: &Part<'_>) -> Option<Box<dyn System>> {
@@ -96,7 +99,16 @@ pub(super) fn read(reader: &mut Reader, part: &Part<'_>) -> Option<Box<dyn Syste
     let values = reader.list(part, "values");
     let values = values.iter().filter_map(|part| values_table(reader, part, of_anchor)).collect();
     let delta = delta(reader, part);
-    Some(Box::new(Sql { database: database?, table: table?, columns, value_separator, values, delta }))
+    let notify = notify(reader, part);
+    Some(Box::new(Sql {
+        database: database?,
+        table: table?,
+        columns,
+        value_separator,
+        values,
+        delta,
+        notify,
+    }))
 }
 
 fn database(reader: &mut Reader, part: &Part<'_>) -> Option<SqlDatabase> {
@@ -125,6 +137,22 @@ fn database(reader: &mut Reader, part: &Part<'_>) -> Option<SqlDatabase> {
             None
         }
     }
+}
+
+/// The channel of notifications.
+fn notify(reader: &mut Reader, part: &Part<'_>) -> Option<String> {
+    let channel = reader.text(part, "notify", false)?;
+    // PostgreSQL truncates longer names, and notifications then go to another channel.
+    if channel.is_empty() || channel.len() > 63 || channel.contains('\0') {
+        let help = "write the name that NOTIFY or pg_notify uses, of at most 63 bytes";
+        reader.wrong(span_of(part, "notify"), "`notify` is not the name of a channel", help);
+        return None;
+    }
+    if part.table.get("sqlite").is_some() {
+        let what = "`notify` has no effect on a table in SQLite, whose file is watched";
+        reader.wrong(span_of(part, "notify"), what, "remove it");
+    }
+    Some(channel)
 }
 
 fn values_table(reader: &mut Reader, part: &Part<'_>, of_anchor: usize) -> Option<ValuesTable> {

@@ -8,6 +8,7 @@ mod part;
 mod read;
 mod references;
 mod safety;
+mod schedule;
 mod secrets;
 mod warnings;
 mod write_only;
@@ -18,6 +19,7 @@ use std::path::{Path, PathBuf};
 
 pub use exposure::Exposure;
 pub use part::{Part, Reader, SystemKind, names, span_of};
+pub use schedule::{Schedule, Serve};
 pub use secrets::{HIDDEN, Secrets, without_secrets};
 
 pub use write_only::{Delivery, Generator, UNICODE_PWD, WriteOnly, WriteOnlySource};
@@ -27,7 +29,8 @@ use crate::agent::{Agent, AgentError, Names, Objects, System};
 use crate::expression::Expression;
 use crate::postgresql::Server;
 use crate::schema::Type;
-use crate::store::Durability;
+use crate::store::inspection::Inspection;
+use crate::store::{Durability, Postgres, Sqlite, StoreError};
 
 /// The configuration of a metadirectory.
 #[derive(Debug)]
@@ -48,6 +51,8 @@ pub struct Config {
     pub audit_keep_s: Option<u64>,
     /// Named lists of steps.
     pub runs: Vec<RunProfile>,
+    /// What runs unattended.
+    pub serve: Serve,
     /// The attributes whose values are never displayed.
     pub secrets: Secrets,
     /// Settings that are allowed but probably unintended.
@@ -460,6 +465,21 @@ impl Config {
         let written: BTreeSet<&str> =
             to.flat_map(|rules| &rules.flows).map(|flow| flow.to.as_str()).collect();
         named.difference(&written).copied().collect()
+    }
+
+    /// The state of the store.
+    ///
+    /// # Errors
+    /// When the file cannot be opened, or the server cannot be reached or reports an error.
+    pub fn inspect_store(&self) -> Result<Inspection, StoreError> {
+        Ok(match &self.store.database {
+            Database::Sqlite { path, durability, cache_bytes } => {
+                Inspection::Sqlite(Box::new(Sqlite::inspect(path, *durability, *cache_bytes)?))
+            }
+            Database::Postgres { server, durability } => {
+                Inspection::Postgres(Box::new(Postgres::inspect(server, *durability)?))
+            }
+        })
     }
 
     /// Connects an interrupt to every wait for a server.

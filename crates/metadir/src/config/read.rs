@@ -49,7 +49,21 @@ pub(super) fn read(text: &str, kinds: &'static [SystemKind]) -> Result<Config, V
 impl Reader {
     fn config(&mut self, root: &DeTable<'_>) -> Option<Config> {
         let root = Part { table: root, what: "the file".into(), span: 0..0 };
-        self.keys(&root, &["store", "metaverse", "agents", "inbound", "outbound", "safety", "audit", "runs"]);
+        self.keys(
+            &root,
+            &[
+                "store",
+                "metaverse",
+                "agents",
+                "inbound",
+                "outbound",
+                "safety",
+                "audit",
+                "runs",
+                "serve",
+                "schedule",
+            ],
+        );
         let store = self.store(&root);
         let mut agents: Vec<AgentConfig> = self
             .parts(&root, "agents")
@@ -92,6 +106,7 @@ impl Reader {
             self.duration_s(&part, "keep")
         });
         let runs = self.runs(&root, &agents);
+        let serve = self.serve(&root, &agents, &runs);
         self.precedences(&types, &inbound);
         self.types_of_agents(&types, &agents, &inbound, &outbound, &root);
         let warnings = Vec::new();
@@ -104,6 +119,7 @@ impl Reader {
             safety,
             audit_keep_s,
             runs,
+            serve,
             secrets: Secrets::default(),
             warnings,
             interrupt: crate::Interrupt::default(),
@@ -665,7 +681,12 @@ impl Reader {
         self.agent_named(&name, &span_of(part, "agent"), agents)
     }
 
-    fn agent_named(&mut self, name: &str, span: &Range<usize>, agents: &[AgentConfig]) -> Option<usize> {
+    pub(super) fn agent_named(
+        &mut self,
+        name: &str,
+        span: &Range<usize>,
+        agents: &[AgentConfig],
+    ) -> Option<usize> {
         let found = agents.iter().position(|agent| agent.name == name);
         if found.is_none() {
             let all: Vec<&str> = agents.iter().map(|agent| agent.name.as_str()).collect();

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use super::Metadirectory;
 use crate::object::{AgentId, CsId};
+use crate::observer::common;
 use crate::store::trail::{KeptFailure, Times};
 use crate::store::{ObjectError, StoreError};
 
@@ -186,20 +187,6 @@ impl Metadirectory {
             Some(KnownError { agent, error, times })
         });
         Ok(known.collect())
-    }
-}
-
-/// A text without what differs between objects: quoted values, and the name after `of`.
-fn common(text: &str) -> String {
-    let mut parts = text.split('"');
-    let mut short = parts.next().unwrap_or_default().to_string();
-    while let Some(_quoted) = parts.next() {
-        short.push_str("\"...\"");
-        short.push_str(parts.next().unwrap_or_default());
-    }
-    match short.split_once(" of ").and_then(|(operation, rest)| Some((operation, rest.split_once(": ")?))) {
-        Some((operation, (name, rest))) if name.contains('=') => format!("{operation}: {rest}"),
-        _ => short,
     }
 }
 

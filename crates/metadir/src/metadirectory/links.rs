@@ -130,7 +130,7 @@ impl Metadirectory {
         let begin = Instant::now();
         let (rules, names) = (&self.rules, &self.names);
         let done = synchronize_one(self.store.as_mut(), rules, names, settings, task, object, None)?;
-        if let Some((_, why)) = done.failures.into_iter().next() {
+        if let Some(why) = done.failures.into_iter().next() {
             return Err(LinkError::Refused(why.text));
         }
         let record = StepRecord {

@@ -252,7 +252,7 @@ impl Metadirectory {
             )));
         }
         store.commit()?;
-        let mut done = Exported::default();
+        let mut done = Exported { observer: self.observer.clone(), ..Exported::default() };
         let (rules, names, agent, interrupt) = (&self.rules, &self.names, agent.as_mut(), &self.interrupt);
         let (is_preview, batch) = (self.unsent.is_some(), self.batch_objects);
         let restored = Selection::Restored(&inverse.restored);

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use ldap::session::wait;
@@ -14,7 +15,7 @@ use tokio_postgres::{CancelToken, Config, NoTls};
 
 use super::tls::{Handshake, Tls};
 use super::wire::{ANSWER_BYTES_MAX, Grace, Progress, Socket, Stream, Wire};
-use super::{Client, Driver, Error};
+use super::{Client, Driver, Error, Listening};
 use crate::Interrupt;
 
 /// The default timeout of a new connection.
@@ -115,22 +116,25 @@ impl Place {
             kept.map_err(|error| Error::Connect(error.into()))?;
         }
         let mut driver = Driver::new(Arc::clone(&wire), left);
+        let notified = Arc::new(AtomicBool::new(false));
         let inner = match tls {
             None => {
                 let begun = config.connect_raw(Stream::new(&wire, false), NoTls);
                 let (inner, connection) = driver.run(Progress::None, ANSWER_BYTES_MAX, begun)?;
-                driver.connection = Some(Box::pin(connection));
+                let notified = Arc::clone(&notified);
+                driver.connection = Some(Box::pin(Listening { connection, notified }));
                 inner
             }
             Some(tls) => {
                 let begun = config.connect_raw(Stream::new(&wire, true), self.handshake(tls)?);
                 let (inner, connection) = driver.run(Progress::None, ANSWER_BYTES_MAX, begun)?;
-                driver.connection = Some(Box::pin(connection));
+                let notified = Arc::clone(&notified);
+                driver.connection = Some(Box::pin(Listening { connection, notified }));
                 inner
             }
         };
         driver.timeout = timeout;
-        let mut client = Client { inner: Some(inner), driver, place: self, tls: tls.cloned() };
+        let mut client = Client { inner: Some(inner), driver, place: self, tls: tls.cloned(), notified };
         let wanted = match config.get_target_session_attrs() {
             TargetSessionAttrs::ReadWrite => "off",
             TargetSessionAttrs::ReadOnly => "on",

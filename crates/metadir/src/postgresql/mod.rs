@@ -11,17 +11,19 @@ use std::io::Cursor;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::{Context, Poll, Wake, Waker};
-use std::time::Duration;
+use std::task::{Context, Poll, Wake, Waker, ready};
+use std::time::{Duration, Instant};
 
 use futures_util::{SinkExt as _, TryStreamExt as _};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_postgres::types::{BorrowToSql, ToSql};
-use tokio_postgres::{CopyInSink, Row, RowStream, Statement, ToStatement};
+use tokio_postgres::{AsyncMessage, CopyInSink, Row, RowStream, Statement, ToStatement};
 
 use self::connect::Place;
 use self::connect::connect;
 pub use self::server::{Failure, Server, chain, cut, help_of};
 use self::tls::Tls;
+pub(crate) use self::tls::TlsParameters;
 pub use self::wire::Grace;
 use self::wire::{ANSWER_BYTES_MAX, Progress, Wire};
 
@@ -68,6 +70,31 @@ struct Driver {
     timeout: Duration,
 }
 
+/// A connection that notes notifications, and drives its protocol to its end.
+struct Listening<S, T> {
+    connection: tokio_postgres::Connection<S, T>,
+    notified: Arc<AtomicBool>,
+}
+
+impl<S, T> Future for Listening<S, T>
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+    T: AsyncRead + AsyncWrite + Unpin,
+{
+    type Output = Result<(), tokio_postgres::Error>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        loop {
+            match ready!(self.connection.poll_message(context)) {
+                Some(Ok(AsyncMessage::Notification(_))) => self.notified.store(true, Ordering::Release),
+                Some(Ok(_)) => {}
+                Some(Err(error)) => return Poll::Ready(Err(error)),
+                None => return Poll::Ready(Ok(())),
+            }
+        }
+    }
+}
+
 /// Whether the state machine was woken since the last poll.
 struct WakeFlag(AtomicBool);
 
@@ -99,6 +126,28 @@ impl Driver {
             Some(why) => Error::GivenUp(why),
             None => error,
         })
+    }
+
+    /// Drives the protocol until something happened, for a limited time; returns whether it happened.
+    fn wait_until(&mut self, time: Duration, has_happened: impl Fn() -> bool) -> Result<bool, Error> {
+        self.wire.begin(Progress::None, self.timeout, ANSWER_BYTES_MAX);
+        let (begin, waker) = (Instant::now(), self.waker.clone());
+        loop {
+            let connection = self.connection.as_mut();
+            let connection = connection.ok_or_else(|| Error::GivenUp("the session has ended".into()))?;
+            if let Poll::Ready(ended) = connection.as_mut().poll(&mut Context::from_waker(&waker)) {
+                self.connection = None;
+                ended?;
+                return Err(Error::GivenUp("the server closed the connection".into()));
+            }
+            if has_happened() {
+                return Ok(true);
+            }
+            if begin.elapsed() >= time {
+                return Ok(false);
+            }
+            self.wire.wait().map_err(Error::Connect)?;
+        }
     }
 
     fn drive<T>(
@@ -134,6 +183,8 @@ pub struct Client {
     /// The address for the connection that cancels a query.
     place: Place,
     tls: Option<Tls>,
+    /// Whether a notification arrived.
+    notified: Arc<AtomicBool>,
 }
 
 impl Client {
@@ -174,6 +225,17 @@ impl Client {
     ) -> Result<u64, Error> {
         let (inner, driver) = self.parts()?;
         driver.run(Progress::None, ANSWER_BYTES_MAX, inner.execute(statement, values))
+    }
+
+    /// Waits for a notification of a channel that the session listens to; returns whether one arrived within a time,
+    /// which is less than the timeout of the session.
+    ///
+    /// # Errors
+    /// When the session ends.
+    pub fn notified_within(&mut self, time: Duration) -> Result<bool, Error> {
+        let notified = Arc::clone(&self.notified);
+        let (_, driver) = self.parts()?;
+        driver.wait_until(time, || notified.swap(false, Ordering::Acquire))
     }
 
     /// All rows of a query.

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use super::{NameKind, Postgres, Sqlite, StepRecord, Store, StoreError};
-use crate::config::{Config, Database, Durability};
+use super::{NameKind, StepRecord, Store, StoreError};
 use crate::object::AgentId;
+use crate::store::Durability;
 
 /// The state of a store.
 #[derive(Clone, Debug)]
@@ -137,21 +137,6 @@ const WINDOW_MIN_S: u64 = 7 * DAY_S;
 const DAY_S: u64 = 24 * 60 * 60;
 /// Number of steps that are read from the history.
 const STEPS_MAX: usize = 100_000;
-
-/// The state of the store of a configuration.
-///
-/// # Errors
-/// When the file cannot be opened, or the server cannot be reached or reports an error.
-pub fn inspect(config: &Config) -> Result<Inspection, StoreError> {
-    Ok(match &config.store.database {
-        Database::Sqlite { path, durability, cache_bytes } => {
-            Inspection::Sqlite(Box::new(Sqlite::inspect(path, *durability, *cache_bytes)?))
-        }
-        Database::Postgres { server, durability } => {
-            Inspection::Postgres(Box::new(Postgres::inspect(server, *durability)?))
-        }
-    })
-}
 
 /// Reads the content of an open store. `trail` reads the size of its trail since a time, and the oldest time.
 pub(super) fn content<S: Store>(

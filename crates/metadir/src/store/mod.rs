@@ -108,6 +108,18 @@ impl From<tokio_postgres::Error> for StoreError {
     }
 }
 
+impl DiscoveryError {
+    /// The error as other errors of objects are: its object is the place.
+    pub fn in_parts(&self) -> ObjectError {
+        ObjectError {
+            object: self.place.clone(),
+            kind: self.kind.into(),
+            attribute: None,
+            text: self.text.clone(),
+        }
+    }
+}
+
 /// The state of an existing object that staging needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Head {

@@ -35,10 +35,11 @@ use self::work::Work;
 use crate::agent::Names;
 use crate::config::Threshold;
 use crate::object::{AgentId, CsId, CsObject, MvId};
+use crate::observer::Observer;
 use crate::rules::Rules;
 use crate::stage::StepError;
 use crate::statistics::Statistics;
-use crate::store::{Failure, Store, StoreError};
+use crate::store::{ObjectError, Store, StoreError};
 
 /// What is done with the objects of a batch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -60,13 +61,17 @@ pub struct Synchronized {
     /// Counters.
     pub statistics: Statistics,
     /// The first objects that failed, with the reasons.
-    pub failures: Vec<(CsId, Failure)>,
+    pub failures: Vec<ObjectError>,
+    /// Receives what is done.
+    pub(crate) observer: Observer,
 }
 
 impl Synchronized {
-    /// Adds the result of a batch.
+    /// Adds the result of a batch, which has all its failures.
     fn take(&mut self, of_batch: Synchronized) {
         self.statistics.add(&of_batch.statistics);
+        of_batch.failures.iter().for_each(|error| self.observer.failed(error));
+        self.observer.counted(&self.statistics);
         let room = FAILURES_KEPT.saturating_sub(self.failures.len());
         self.failures.extend(of_batch.failures.into_iter().take(room));
     }

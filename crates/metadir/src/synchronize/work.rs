@@ -8,14 +8,14 @@ use super::arena::Arena;
 use super::exchange::{Claim, Known, Loaded, Lookup, Worked};
 use super::failed::Failed;
 use super::trace::{ConnectedBy, TraceEvent};
-use super::{FAILURES_KEPT, Settings, Synchronized, Task};
+use super::{Settings, Synchronized, Task};
 use crate::agent::Names;
 use crate::hologram::{Builder, Hologram};
 use crate::index_key::IndexKey;
 use crate::naming::Naming;
 use crate::object::{AgentId, CsId, CsObject, LineageBuilder, MvId, MvObject, PendingImport, State};
 use crate::rules::{ProjectionRule, Rules};
-use crate::store::{FailureKind, Key, Numbers, StoreError, Write};
+use crate::store::{Failure, FailureKind, Key, Numbers, ObjectError, StoreError, Write};
 
 /// A metaverse object with its connectors, in its state in this batch.
 #[derive(Clone, Debug, Default)]
@@ -282,14 +282,23 @@ impl<'a> Work<'a> {
                         FailureKind::AmbiguousJoin => "ambiguous-join",
                         _ => "flow-failure",
                     });
-                    if self.done.failures.len() < FAILURES_KEPT {
-                        self.done.failures.push((id, why.clone()));
-                    }
+                    self.done.failures.push(self.error(id, &why));
                     self.failures.push(Write::Failure { id, why: Some(why) });
                 }
             }
         }
         Ok(leaving)
+    }
+
+    /// A failure by the name or anchor of its object.
+    fn error(&self, id: CsId, why: &Failure) -> ObjectError {
+        let object = self.css.get(&id).and_then(|cs| cs.object.as_ref());
+        ObjectError {
+            object: object.map_or_else(|| format!("object {}", id.0), |object| self.rules.called(object)),
+            kind: why.kind.name().into(),
+            attribute: why.attribute.map(|attribute| self.names.name(attribute).into()),
+            text: why.text.clone(),
+        }
     }
 
     /// Claims unique values for an object. If another object has one of them, returns that object.

@@ -2,8 +2,7 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use plimsoll_metadir::config::Config;
-use plimsoll_metadir::store::inspection::{Content, Inspection, inspect};
+use plimsoll_metadir::store::inspection::{Content, Inspection};
 use plimsoll_metadir::store::{NameKind, StepRecord, Store, Write};
 
 use crate::place::{Place, over_both_stores};
@@ -22,7 +21,7 @@ fn content(place: &Place) -> Option<Content> {
          flow = {{ id = \"id\" }}\n",
         place.keys()
     );
-    match inspect(&Config::parse(&config).unwrap()).unwrap() {
+    match connectors::parse(&config).unwrap().inspect_store().unwrap() {
         Inspection::Sqlite(state) => state.content,
         Inspection::Postgres(state) => state.content,
     }

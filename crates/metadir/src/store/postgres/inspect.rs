@@ -5,10 +5,11 @@ use std::collections::{BTreeMap, HashMap};
 use tokio_postgres::config::Host;
 
 use super::{FORMAT, Postgres, Server};
-use crate::config::{Durability, is_this_host};
+use crate::network::is_this_host;
+use crate::postgresql::TlsParameters;
+use crate::store::Durability;
 use crate::store::inspection::{Content, PostgresState, content};
 use crate::store::{Numbers, StoreError};
-use crate::tls::TlsParameters;
 
 /// The settings that decide about crashes, memory, the log and space.
 const SETTINGS_SHOWN: &str = "SELECT name, setting, coalesce(unit, '') FROM pg_settings WHERE name = ANY(ARRAY[\
@@ -44,10 +45,7 @@ const TRAIL: &str = "SELECT coalesce(sum(pg_column_size(ids) + pg_column_size(ch
 
 impl Postgres {
     /// The state of the store on a server, in a session with the settings of a run.
-    pub(in crate::store) fn inspect(
-        server: &Server,
-        durability: Durability,
-    ) -> Result<PostgresState, StoreError> {
+    pub(crate) fn inspect(server: &Server, durability: Durability) -> Result<PostgresState, StoreError> {
         let mut store = Postgres::connect(server, durability)?;
         store.unknown = Some(HashMap::new());
         store.client.batch_execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")?;

@@ -8,13 +8,13 @@ use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
 use super::{BUSY_WAIT, FORMAT, Sqlite, busy};
-use crate::config::Durability;
+use crate::store::Durability;
 use crate::store::StoreError;
 use crate::store::inspection::{Content, SqliteSettings, SqliteState, content};
 
 impl Sqlite {
     /// The state of the store in a file, which need not exist.
-    pub(in crate::store) fn inspect(
+    pub(crate) fn inspect(
         path: &Path,
         durability: Durability,
         cache_bytes: u64,

@@ -1,6 +1,6 @@
 //! From the facts of a store to lines: what applies to both kinds of store. Pure.
 
-use ::metadir::config::Durability;
+use ::metadir::store::Durability;
 use ::metadir::store::inspection::{Content, Growth, Inspection};
 use engine::mounts::Medium;
 use model::quantity::thousands;

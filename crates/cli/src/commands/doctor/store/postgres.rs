@@ -1,6 +1,6 @@
 //! The lines of a store in PostgreSQL. Pure.
 
-use ::metadir::config::Durability;
+use ::metadir::store::Durability;
 use ::metadir::store::inspection::PostgresState;
 use model::quantity::thousands;
 

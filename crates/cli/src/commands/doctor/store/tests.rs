@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use ::metadir::config::Durability;
+use ::metadir::store::Durability;
 use ::metadir::store::inspection::{Content, Growth, Inspection, PostgresState, SqliteSettings, SqliteState};
 use engine::devices::Storage;
 use engine::mounts::{Medium, Mount};

@@ -1,0 +1,322 @@
+//! `[serve]` and `[[schedule]]`: which runs begin by themselves, and when.
+
+use std::net::SocketAddr;
+use std::ops::Range;
+use std::time::Duration;
+
+use jiff::tz::TimeZone;
+use toml::de::DeValue;
+
+use super::part::{Part, Reader, span_of};
+use super::{AgentConfig, RunProfile};
+use crate::agent::Changes;
+
+/// The default of `quiet`.
+const QUIET_S: u64 = 5;
+/// Days as they are written, Monday first.
+const DAYS: [&str; 7] = ["mon", "tue", "wed", "thu", "fri", "sat", "sun"];
+
+/// What runs unattended.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Serve {
+    /// The loopback address that answers with metrics and health; none for no answers.
+    pub listen: Option<SocketAddr>,
+    /// The time zone of `at`; none for that of the system.
+    pub time_zone: Option<String>,
+    /// The schedules, each of another run.
+    pub schedules: Vec<Schedule>,
+}
+
+/// When a run begins.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Schedule {
+    /// The index of the run.
+    pub run: usize,
+    /// The time from one begin to the next.
+    pub every: Option<Duration>,
+    /// Times of day: hour and minute, in ascending order.
+    pub at: Vec<(i8, i8)>,
+    /// The days of these times, 0 for Monday; empty for all.
+    pub days: Vec<u8>,
+    /// The indexes of agents: a change in one of their systems begins the run.
+    pub on_change: Vec<usize>,
+    /// How long such a system must be without a further change before.
+    pub quiet: Duration,
+    /// Its place in the file.
+    pub span: Range<usize>,
+}
+
+impl Reader {
+    /// The schedules, with the address and the time zone.
+    pub(super) fn serve(&mut self, root: &Part<'_>, agents: &[AgentConfig], runs: &[RunProfile]) -> Serve {
+        let mut serve = Serve::default();
+        if let Some(part) = self.part(root, "serve") {
+            self.keys(&part, &["listen", "time_zone"]);
+            serve.listen = self.listen(&part);
+            serve.time_zone = self.text(&part, "time_zone", false).filter(|name| {
+                let is_known = TimeZone::get(name).is_ok();
+                if !is_known {
+                    let what = format!("there is no time zone {name:?} on this host");
+                    let help = "write a name of the IANA database, such as \"Europe/Oslo\", or \"UTC\"; \
+                        the names are below /usr/share/zoneinfo (Debian: apt install tzdata)";
+                    self.wrong(span_of(&part, "time_zone"), what, help);
+                }
+                is_known
+            });
+        }
+        for part in self.list(root, "schedule") {
+            let Some(schedule) = self.schedule(&part, agents, runs) else { continue };
+            if serve.schedules.iter().any(|other| other.run == schedule.run) {
+                let name = &runs[schedule.run].name;
+                let what = format!("the run {name:?} has two schedules");
+                self.wrong(span_of(&part, "run"), what, "write all times and agents into one of them");
+            }
+            serve.schedules.push(schedule);
+        }
+        serve
+    }
+
+    fn listen(&mut self, part: &Part<'_>) -> Option<SocketAddr> {
+        let text = self.text(part, "listen", false)?;
+        let help = "write an address of this host and a port: \"127.0.0.1:9464\"";
+        match text.parse::<SocketAddr>() {
+            Ok(address) if address.ip().is_loopback() => Some(address),
+            Ok(_) => {
+                let what = format!("other hosts can connect to {text}: metrics and health have no password");
+                let help = "listen on \"127.0.0.1:9464\", and put a proxy with authentication in front of it";
+                self.wrong(span_of(part, "listen"), what, help);
+                None
+            }
+            Err(_) => {
+                self.wrong(span_of(part, "listen"), format!("{text:?} is not an address with a port"), help);
+                None
+            }
+        }
+    }
+
+    fn schedule(&mut self, part: &Part<'_>, agents: &[AgentConfig], runs: &[RunProfile]) -> Option<Schedule> {
+        self.keys(part, &["run", "every", "at", "days", "on_change", "quiet"]);
+        let run = self.text(part, "run", true).and_then(|name| {
+            let found = runs.iter().position(|run| run.name == name);
+            if found.is_none() {
+                let names: Vec<&str> = runs.iter().map(|run| run.name.as_str()).collect();
+                let help = match names.as_slice() {
+                    [] => "the configuration has no [runs]: add the run there".into(),
+                    _ => format!("one of {}", names.join(", ")),
+                };
+                self.wrong(span_of(part, "run"), format!("there is no run {name:?} in [runs]"), help);
+            }
+            found
+        });
+        let every = self.time(part, "every", 1..=366 * 86_400);
+        let at = self.times_of_day(part);
+        let days = self.days(part);
+        if !days.is_empty() && part.table.get("at").is_none() {
+            self.wrong(span_of(part, "days"), "`days` without `at`", "write the time of day: at = \"02:00\"");
+        }
+        let on_change = self.on_change(part, agents);
+        let quiet = self.time(part, "quiet", 1..=86_400);
+        if quiet.is_some() && part.table.get("on_change").is_none() {
+            self.wrong(span_of(part, "quiet"), "`quiet` without `on_change`", "remove it");
+        }
+        if !["every", "at", "on_change"].iter().any(|key| part.table.get(*key).is_some()) {
+            let what = format!("{} has neither `every` nor `at` nor `on_change`", part.what);
+            let help = "write every = \"5 min\", at = \"02:00\", or on_change = [\"AGENT\"]";
+            self.wrong(part.span.clone(), what, help);
+        }
+        if !on_change.is_empty() && every.is_none() && at.is_empty() {
+            let what =
+                "a run that begins only after changes is not repeated when it fails, until the next change";
+            self.warn(span_of(part, "on_change"), what, "write `every` too, such as every = \"1 h\"");
+        }
+        let quiet = quiet.unwrap_or(Duration::from_secs(QUIET_S));
+        Some(Schedule { run: run?, every, at, days, on_change, quiet, span: part.span.clone() })
+    }
+
+    /// A time such as `"30 s"`, `"5 min"`, `"2 h"` or `"1 d"`, within limits in seconds.
+    fn time(
+        &mut self,
+        part: &Part<'_>,
+        key: &str,
+        limits: std::ops::RangeInclusive<u64>,
+    ) -> Option<Duration> {
+        let text = self.text(part, key, false)?;
+        let digits = text.trim_end_matches(|letter: char| letter.is_ascii_alphabetic()).trim();
+        let unit = text.trim_start_matches(|letter: char| letter.is_ascii_digit()).trim();
+        let units = [("s", 1), ("min", 60), ("m", 60), ("h", 3600), ("d", 86_400)];
+        let seconds = units.iter().find(|(name, _)| *name == unit).and_then(|(_, seconds)| {
+            digits.parse::<u64>().ok()?.checked_mul(*seconds).filter(|seconds| limits.contains(seconds))
+        });
+        if seconds.is_none() {
+            let help = "write a number with a unit: \"30 s\", \"5 min\", \"2 h\" or \"1 d\"";
+            self.wrong(span_of(part, key), format!("`{key}` is not {text:?}"), help);
+        }
+        seconds.map(Duration::from_secs)
+    }
+
+    fn times_of_day(&mut self, part: &Part<'_>) -> Vec<(i8, i8)> {
+        let digits = |text: &'_ str| -> Option<String> {
+            text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.into())
+        };
+        let mut times = Vec::new();
+        for text in self.texts(part, "at") {
+            let time = text.split_once(':').filter(|_| text.len() == 5).and_then(|(hour, minute)| {
+                let hour = digits(hour)?.parse::<u8>().ok().filter(|hour| *hour < 24)?;
+                Some((hour as i8, digits(minute)?.parse::<u8>().ok().filter(|minute| *minute < 60)? as i8))
+            });
+            match time {
+                Some(time) => times.push(time),
+                None => {
+                    let what = format!("{text:?} in `at` is not a time of day");
+                    self.wrong(span_of(part, "at"), what, "write hours and minutes: \"02:00\" or \"14:30\"");
+                }
+            }
+        }
+        if let Some(DeValue::Array(listed)) = part.table.get("at").map(|value| value.get_ref())
+            && listed.is_empty()
+        {
+            self.wrong(span_of(part, "at"), "`at` is empty", "write at = \"02:00\", or remove it");
+        }
+        times.sort_unstable();
+        times.dedup();
+        times
+    }
+
+    fn days(&mut self, part: &Part<'_>) -> Vec<u8> {
+        let mut days = Vec::new();
+        for text in self.texts(part, "days") {
+            match DAYS.iter().position(|day| *day == text) {
+                Some(day) => days.push(day as u8),
+                None => {
+                    let what = format!("there is no day {text:?}");
+                    self.wrong(span_of(part, "days"), what, format!("one of {}", DAYS.join(", ")));
+                }
+            }
+        }
+        days.sort_unstable();
+        days.dedup();
+        days
+    }
+
+    fn on_change(&mut self, part: &Part<'_>, agents: &[AgentConfig]) -> Vec<usize> {
+        let span = span_of(part, "on_change");
+        let mut watched = Vec::new();
+        for name in self.texts(part, "on_change") {
+            let Some(agent) = self.agent_named(&name, &span, agents) else { continue };
+            match agents[agent].system.changes() {
+                Changes::Unknown(what, help) => self.wrong(span.clone(), format!("{name} {what}"), help),
+                _ if watched.contains(&agent) => {
+                    self.wrong(span.clone(), format!("{name:?} is in `on_change` twice"), "remove one");
+                }
+                _ => watched.push(agent),
+            }
+        }
+        watched
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::config::{Config, Serve};
+
+    const BEFORE: &str = "[store]\nsqlite = \"s\"\n[metaverse.person]\nattributes = { id = \"text\" }\n\
+        [agents.file]\ntype = \"delimited\"\npath = \"f\"\nanchor = \"id\"\n\
+        [agents.table]\ntype = \"sql\"\npostgres = \"host=::1\"\ntable = \"t\"\nanchor = \"id\"\n\
+        [agents.notified]\ntype = \"sql\"\npostgres = \"host=::1\"\ntable = \"t\"\nanchor = \"id\"\nnotify = \"people\"\n\
+        [agents.stamps]\ntype = \"ldap\"\nurl = \"ldap://localhost\"\nbase = \"dc=x\"\nanchor = \"uid\"\n\
+        [agents.cloud]\ntype = \"scim\"\nurl = \"http://localhost/\"\nattributes = [\"active\"]\n\
+        [runs]\ndelta = [\"file full-import\"]\nnightly = [\"file full-import\"]\n";
+
+    fn read(keys: &str) -> Result<Serve, Vec<String>> {
+        let config = Config::parse(&format!("{BEFORE}{keys}"));
+        config
+            .map(|config| config.serve)
+            .map_err(|mistakes| mistakes.into_iter().map(|mistake| mistake.what).collect())
+    }
+
+    #[test]
+    fn schedules_are_read() {
+        let serve = read(
+            "[serve]\nlisten = \"[::1]:9464\"\ntime_zone = \"UTC\"\n\
+             [[schedule]]\nrun = \"nightly\"\nat = [\"14:30\", \"02:00\"]\ndays = [\"sun\", \"mon\"]\n\
+             [[schedule]]\nrun = \"delta\"\nevery = \"5 min\"\non_change = [\"file\", \"notified\"]\nquiet = \"2s\"\n",
+        )
+        .unwrap();
+        assert_eq!(serve.listen.unwrap().port(), 9464);
+        let [nightly, delta] = serve.schedules.as_slice() else { panic!("{serve:?}") };
+        assert_eq!((&nightly.at, &nightly.days, nightly.run), (&vec![(2, 0), (14, 30)], &vec![0, 6], 1));
+        assert_eq!((delta.every.unwrap().as_secs(), delta.quiet.as_secs()), (300, 2));
+        assert_eq!(delta.on_change.len(), 2);
+        assert_eq!(read("").unwrap(), Serve::default());
+    }
+
+    #[test]
+    fn a_schedule_without_a_next_time_has_a_warning() {
+        let delta = "[[schedule]]\nrun = \"delta\"\non_change = \"file\"\n";
+        for (keys, count) in [(delta.to_string(), 1), (format!("{delta}every = \"1 h\"\n"), 0)] {
+            let config = Config::parse(&format!("{BEFORE}{keys}")).unwrap();
+            let is_of_schedule =
+                |warning: &&crate::config::Mistake| warning.what.contains("begins only after changes");
+            assert_eq!(config.warnings.iter().filter(is_of_schedule).count(), count);
+        }
+    }
+
+    #[test]
+    fn every_mistake_in_a_schedule_is_reported() {
+        let delta = "[[schedule]]\nrun = \"delta\"\n";
+        for (keys, reported) in [
+            (
+                "[[schedule]]\nrun = \"dleta\"\nevery = \"1 h\"\n".into(),
+                vec!["there is no run \"dleta\" in [runs]"],
+            ),
+            (
+                format!("{delta}every = \"1 h\"\n{delta}every = \"2 h\"\n"),
+                vec!["the run \"delta\" has two schedules"],
+            ),
+            (delta.into(), vec!["this [[schedule]] has neither `every` nor `at` nor `on_change`"]),
+            (
+                format!(
+                    "{delta}every = \"5\"\nat = [\"2:00\", \"24:00\", \"+1:00\"]\ndays = \"monday\"\nquiet = \"1 s\"\n"
+                ),
+                vec![
+                    "`every` is not \"5\"",
+                    "\"2:00\" in `at` is not a time of day",
+                    "\"24:00\" in `at` is not a time of day",
+                    "\"+1:00\" in `at` is not a time of day",
+                    "there is no day \"monday\"",
+                    "`quiet` without `on_change`",
+                ],
+            ),
+            (
+                format!("{delta}every = \"0 s\"\ndays = \"mon\"\n"),
+                vec!["`every` is not \"0 s\"", "`days` without `at`"],
+            ),
+            (
+                format!(
+                    "{delta}on_change = [\"fil\", \"file\", \"file\", \"table\", \"stamps\", \"cloud\"]\n"
+                ),
+                vec![
+                    "there is no agent \"fil\"",
+                    "\"file\" is in `on_change` twice",
+                    "table has no `notify`, so its changes are not known at once",
+                    "stamps does not report changes at once",
+                    "cloud is a SCIM service, which does not report changes",
+                ],
+            ),
+            (
+                "[serve]\nlisten = \"0.0.0.0:9464\"\ntime_zone = \"Atlantis/Nowhere\"\n".into(),
+                vec![
+                    "other hosts can connect to 0.0.0.0:9464: metrics and health have no password",
+                    "there is no time zone \"Atlantis/Nowhere\" on this host",
+                ],
+            ),
+            ("[serve]\nlisten = \"localhost\"\n".into(), vec!["\"localhost\" is not an address with a port"]),
+        ] {
+            let mut mistakes = read(&keys).unwrap_err();
+            let mut reported: Vec<String> = reported.into_iter().map(String::from).collect();
+            mistakes.sort();
+            reported.sort();
+            assert_eq!(mistakes, reported, "{keys}");
+        }
+    }
+}
