@@ -2,6 +2,7 @@
 
 mod joins;
 mod references;
+mod schedule;
 mod write_only;
 
 use std::time::Duration;
