@@ -62,6 +62,14 @@ fn a_store_in_a_file_is_checked_and_not_changed() {
         without.err
     );
     staff_and_phones(&place);
+    let wrong = fs::read_to_string(place.path("metadirectory.toml"))
+        .unwrap()
+        .replace("metadirectory.db", "wrong.toml");
+    fs::write(place.path("wrong.toml"), &wrong).unwrap();
+    let refused = run(&place, &["doctor", "--store", "wrong.toml"]);
+    assert!(refused.code == 1 && refused.err.contains("not a database"), "{}", refused.err);
+    assert!(refused.err.contains("[store] of wrong.toml"), "{}", refused.err);
+    assert_eq!(fs::read_to_string(place.path("wrong.toml")).unwrap(), wrong);
     let early = run(&place, &["doctor", "--store", "--strict"]);
     assert!(early.code == 0 && early.out.contains("does not exist yet"), "{}", early.out);
     assert!(!place.path("metadirectory.db").exists());

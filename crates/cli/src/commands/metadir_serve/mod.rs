@@ -75,7 +75,7 @@ pub(crate) fn described(config: &Config) -> Vec<String> {
 fn in_largest_unit(time: Duration) -> String {
     let seconds = time.as_secs();
     let units = [(86_400, "d"), (3600, "h"), (60, "min")];
-    match units.iter().find(|(unit, _)| seconds % unit == 0) {
+    match units.iter().find(|(unit, _)| seconds.is_multiple_of(*unit)) {
         Some((unit, name)) => format!("{} {name}", seconds / unit),
         None => format!("{seconds} s"),
     }

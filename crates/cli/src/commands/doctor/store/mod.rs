@@ -17,7 +17,9 @@ use crate::output;
 /// Checks the store of a configuration file.
 pub(super) fn run(path: &str, strict: bool, json: bool) -> Result<Exit, Failure> {
     let config = metadir::read(path)?;
-    let inspection = config.inspect_store().map_err(Failure::failed)?;
+    let inspection = config
+        .inspect_store()
+        .map_err(|error| Failure::failed(format!("{error}\n  [store] of {path} names this store")))?;
     let facts = facts::look(inspection, config.audit_keep_s);
     let checks = judge::judge(&facts);
     match json {
