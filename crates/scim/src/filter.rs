@@ -297,8 +297,12 @@ fn compare(value: &Value, operator: Operator, wanted: &Value, is_exact: bool) ->
 
 /// A member of an object. Attribute names are case-insensitive.
 pub(super) fn get<'a>(map: &'a Map<String, Value>, name: &str) -> Option<&'a Value> {
-    map.get(name)
-        .or_else(|| map.iter().find(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| value))
+    map.get(name).or_else(|| get_with_name(map, name).map(|(_, value)| value))
+}
+
+/// The same, with its name in the object.
+pub(super) fn get_with_name<'a>(map: &'a Map<String, Value>, name: &str) -> Option<(&'a String, &'a Value)> {
+    map.iter().find(|(key, _)| key.eq_ignore_ascii_case(name))
 }
 
 fn elements(value: &Value) -> &[Value] {

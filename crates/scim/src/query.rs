@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use super::filter::{Filter, Place, filter, get, target};
+use super::filter::{Filter, Place, filter, get, get_with_name, target};
 use super::service::Refusal;
 
 /// The default number of resources per page.
@@ -123,16 +123,16 @@ impl Returned {
 /// Copies an attribute, or a part of it.
 fn keep(resource: &Map<String, Value>, place: &Place, kept: &mut Map<String, Value>) {
     if let Some(schema) = &place.schema {
-        let Some((key, Value::Object(extension))) = named(resource, schema) else { return };
+        let Some((key, Value::Object(extension))) = get_with_name(resource, schema) else { return };
         let inner = kept.entry(key.clone()).or_insert_with(|| Value::Object(Map::new()));
         if let Value::Object(inner) = inner {
             keep(extension, &Place { schema: None, ..place.clone() }, inner);
         }
         return;
     }
-    let Some((key, value)) = named(resource, &place.attribute) else { return };
+    let Some((key, value)) = get_with_name(resource, &place.attribute) else { return };
     let part_of = |value: &Value, part: &str| {
-        let (name, value) = named(value.as_object()?, part)?;
+        let (name, value) = get_with_name(value.as_object()?, part)?;
         Some(Value::Object(Map::from_iter([(name.clone(), value.clone())])))
     };
     let value = match (&place.part, value) {
@@ -164,7 +164,7 @@ fn keep(resource: &Map<String, Value>, place: &Place, kept: &mut Map<String, Val
 /// Removes an attribute, or a part of it.
 fn exclude(resource: &mut Map<String, Value>, place: &Place) {
     if let Some(schema) = &place.schema {
-        let key = named(resource, schema).map(|(key, _)| key.clone());
+        let key = get_with_name(resource, schema).map(|(key, _)| key.clone());
         if let Some(Value::Object(extension)) = key.and_then(|key| resource.get_mut(&key)) {
             exclude(extension, &Place { schema: None, ..place.clone() });
         }
@@ -173,7 +173,7 @@ fn exclude(resource: &mut Map<String, Value>, place: &Place) {
     if ["schemas", "id"].iter().any(|always| always.eq_ignore_ascii_case(&place.attribute)) {
         return;
     }
-    let Some(key) = named(resource, &place.attribute).map(|(key, _)| key.clone()) else { return };
+    let Some(key) = get_with_name(resource, &place.attribute).map(|(key, _)| key.clone()) else { return };
     let Some(part) = &place.part else {
         resource.remove(&key);
         return;
@@ -188,10 +188,6 @@ fn exclude(resource: &mut Map<String, Value>, place: &Place) {
         Some(value) => remove(value),
         None => {}
     }
-}
-
-fn named<'a>(map: &'a Map<String, Value>, name: &str) -> Option<(&'a String, &'a Value)> {
-    map.iter().find(|(key, _)| key.eq_ignore_ascii_case(name))
 }
 
 #[cfg(test)]

@@ -130,11 +130,10 @@ impl<'a> Service<'a> {
             ("GET", ["ResourceTypes", id]) => described(resource_types(), id),
             ("GET", ["Schemas"]) => Ok(Done::new(200, list(schema::all(), None, 1))),
             ("GET", ["Schemas", id]) => described(schema::all(), id),
-            ("GET", []) => self.list(&Kind::ALL, Query::of_url(&request.query)?),
-            ("GET", [kind]) => self.list(&[kind_of(kind)?], Query::of_url(&request.query)?),
-            ("POST", [".search"]) => self.list(&Kind::ALL, Query::of_body(&object(parsed(&request.body)?)?)?),
-            ("POST", [kind, ".search"]) => {
-                self.list(&[kind_of(kind)?], Query::of_body(&object(parsed(&request.body)?)?)?)
+            ("GET", [] | [_]) => self.list(&kinds_of(&path)?, Query::of_url(&request.query)?),
+            ("POST", [place @ .., ".search"]) => {
+                let kinds = kinds_of(place)?;
+                self.list(&kinds, Query::of_body(&object(parsed(&request.body)?)?)?)
             }
             ("GET", [kind, id]) => {
                 let found = self.database.get(kind_of(kind)?, id)?.ok_or_else(missing)?;
@@ -392,6 +391,15 @@ fn kind_of(name: &str) -> Result<Kind> {
     match name {
         "Users" => Ok(Kind::User),
         "Groups" => Ok(Kind::Group),
+        _ => Err(missing()),
+    }
+}
+
+/// The kinds of resources at a path: all at the root.
+fn kinds_of(path: &[&str]) -> Result<Vec<Kind>> {
+    match path {
+        [] => Ok(Kind::ALL.to_vec()),
+        [kind] => Ok(vec![kind_of(kind)?]),
         _ => Err(missing()),
     }
 }
