@@ -1,6 +1,7 @@
 //! The mount, the block device and the whole disks of a path.
 
 use std::fs;
+use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
@@ -9,16 +10,26 @@ use crate::source::{HostRoot, Unavailable};
 
 /// The mount of a path, which need not exist.
 pub fn mount_of(path: &Path) -> Option<Mount> {
-    let absolute = std::path::absolute(path).ok()?;
-    let existing = absolute.ancestors().find_map(|path| fs::canonicalize(path).ok())?;
+    let existing = nearest_existing(path).ok()??;
     mounts::mount_of(mounts(&HostRoot::live()).ok()?, &existing)
+}
+
+/// A path without links, or its nearest parent that exists; none if no parent can be read.
+fn nearest_existing(path: &Path) -> io::Result<Option<PathBuf>> {
+    let absolute = std::path::absolute(path)?;
+    Ok(absolute.ancestors().find_map(|path| fs::canonicalize(path).ok()))
 }
 
 /// The kernel name of a device: the disk of a partition.
 pub fn disk_of(device: u64) -> Option<String> {
     let number = format!("{}:{}", rustix::fs::major(device), rustix::fs::minor(device));
-    let folder = fs::canonicalize(format!("/sys/dev/block/{number}")).ok()?;
-    let whole = if folder.join("partition").exists() { folder.parent()?.to_path_buf() } else { folder };
+    whole_disk(Path::new(&format!("/sys/dev/block/{number}")))
+}
+
+/// The kernel name of the device of a folder of the kernel; of a partition, that of its disk.
+fn whole_disk(folder: &Path) -> Option<String> {
+    let folder = fs::canonicalize(folder).ok()?;
+    let whole = if folder.join("partition").exists() { folder.parent()? } else { &folder };
     Some(whole.file_name()?.to_string_lossy().into_owned())
 }
 
@@ -36,10 +47,7 @@ pub fn below(root: &HostRoot, disk: &str) -> Vec<String> {
         }
         for lower in slaves.iter().filter(|_| depth > 0) {
             // A partition is counted on its disk.
-            let whole =
-                fs::canonicalize(folder.join(lower)).ok().filter(|path| path.join("partition").exists());
-            let whole = whole.as_deref().and_then(Path::parent).and_then(Path::file_name);
-            let lower = whole.map_or(lower.clone(), |name| name.to_string_lossy().into_owned());
+            let lower = whole_disk(&folder.join(lower)).unwrap_or_else(|| lower.clone());
             add(folder, &lower, depth - 1, found);
         }
     }
@@ -74,8 +82,7 @@ const LOOPS_MAX: u32 = 8;
 
 fn storage(path: &Path, loops: u32) -> Result<Storage, Unavailable> {
     let unknown = |why: String| Unavailable(format!("{}: {why}", path.display()));
-    let absolute = std::path::absolute(path).map_err(|error| unknown(error.to_string()))?;
-    let existing = absolute.ancestors().find_map(|path| fs::canonicalize(path).ok());
+    let existing = nearest_existing(path).map_err(|error| unknown(error.to_string()))?;
     let existing = existing.ok_or_else(|| unknown("no parent folder can be read".into()))?;
     let data = fs::metadata(&existing).map_err(|error| unknown(error.to_string()))?;
     let mount = mounts::mount_of(mounts(&HostRoot::live())?, &existing);
