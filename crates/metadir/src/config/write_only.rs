@@ -69,8 +69,8 @@ impl WriteOnly {
     /// Resolves relative paths against a folder.
     pub(super) fn relative_to(&mut self, folder: &Path) {
         match &mut self.from {
-            WriteOnlySource::Secret(Password::File(path))
-            | WriteOnlySource::Generated(Generator { delivery: Delivery::File(path), .. }) => {
+            WriteOnlySource::Secret(place) => place.relative_to(folder),
+            WriteOnlySource::Generated(Generator { delivery: Delivery::File(path), .. }) => {
                 *path = folder.join(&*path);
             }
             _ => {}

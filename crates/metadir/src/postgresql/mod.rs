@@ -23,7 +23,6 @@ use self::connect::Place;
 use self::connect::connect;
 pub use self::server::{Failure, Server, chain, cut, help_of};
 use self::tls::Tls;
-pub(crate) use self::tls::TlsParameters;
 pub use self::wire::Grace;
 use self::wire::{ANSWER_BYTES_MAX, Progress, Wire};
 

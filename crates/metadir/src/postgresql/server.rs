@@ -97,6 +97,18 @@ impl Server {
         })
     }
 
+    /// Whether the server is on this host.
+    pub(crate) fn is_on_this_host(&self) -> bool {
+        let connection = TlsParameters::of(&self.connection).connection;
+        let Ok(config) = connection.parse::<tokio_postgres::Config>() else { return false };
+        match (config.get_hostaddrs(), config.get_hosts()) {
+            ([address, ..], _) => address.is_loopback(),
+            ([], [Host::Tcp(host), ..]) => is_this_host(host),
+            ([], [Host::Unix(_), ..]) => true,
+            ([], []) => false,
+        }
+    }
+
     /// Connects. A password in the environment takes precedence over the password file.
     pub fn connect(&self, of_environment: Option<String>, grace: Grace) -> Result<Client, Failure> {
         let tls = self.tls()?;

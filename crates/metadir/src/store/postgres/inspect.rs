@@ -2,11 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use tokio_postgres::config::Host;
-
 use super::{FORMAT, Postgres, Server};
-use crate::network::is_this_host;
-use crate::postgresql::TlsParameters;
 use crate::store::Durability;
 use crate::store::inspection::{Content, PostgresState, content};
 use crate::store::{Numbers, StoreError};
@@ -70,7 +66,7 @@ impl Postgres {
         Ok(PostgresState {
             connection: server.connection.clone(),
             schema: server.schema.clone(),
-            is_local: is_local(&server.connection),
+            is_local: server.is_on_this_host(),
             started_unix_s,
             durability,
             settings,
@@ -132,18 +128,5 @@ impl Postgres {
             Ok((bytes.max(0) as u64, row.try_get::<_, Option<i64>>(1)?.map(|at| at.max(0) as u64)))
         });
         found.map(Some)
-    }
-}
-
-/// Whether a connection string is for a server on this host.
-fn is_local(connection: &str) -> bool {
-    let Ok(config) = TlsParameters::of(connection).connection.parse::<tokio_postgres::Config>() else {
-        return false;
-    };
-    match (config.get_hostaddrs(), config.get_hosts()) {
-        ([address, ..], _) => address.is_loopback(),
-        ([], [Host::Tcp(host), ..]) => is_this_host(host),
-        ([], [Host::Unix(_), ..]) => true,
-        ([], []) => false,
     }
 }
