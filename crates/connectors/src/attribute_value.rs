@@ -2,6 +2,7 @@
 //! object.
 
 pub(crate) mod settings;
+
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 use std::path::Path;

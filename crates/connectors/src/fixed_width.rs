@@ -1,6 +1,7 @@
 //! A fixed-width text file: one line per object, attributes at fixed positions, counted in characters.
 
 pub(crate) mod settings;
+
 use std::path::Path;
 
 use crate::BATCH_BYTES;

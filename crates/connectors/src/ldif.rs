@@ -2,6 +2,7 @@
 //! `dn`.
 
 pub(crate) mod settings;
+
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
 use std::io::BufReader;

@@ -128,7 +128,7 @@ impl StepResult {
 impl StepResult {
     /// All errors that were kept for display, in parts.
     pub fn errors(&self) -> Vec<ObjectError> {
-        let of_source = self.discovery_errors.iter().map(DiscoveryError::in_parts);
+        let of_source = self.discovery_errors.iter().map(ObjectError::from);
         of_source.chain(self.failures.iter().cloned()).collect()
     }
 }

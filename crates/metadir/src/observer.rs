@@ -64,8 +64,10 @@ impl Observer {
         }
     }
 
-    pub(crate) fn failed(&self, error: &ObjectError) {
+    /// An object failed. The error is made only if someone observes.
+    pub(crate) fn failed(&self, error: impl FnOnce() -> ObjectError) {
         let Some(mut observed) = self.observed() else { return };
+        let error = error();
         let Observed { so_far, places } = &mut *observed;
         let text = common(&error.text);
         let key = (error.kind.to_string(), error.attribute.clone(), text.clone());
@@ -76,7 +78,7 @@ impl Observer {
             so_far.more_errors += 1;
         } else {
             places.insert(key, so_far.errors.len());
-            let example = ObjectError { text, ..error.clone() };
+            let example = ObjectError { text, ..error };
             so_far.errors.push(ObservedErrors { count: 1, example });
         }
     }
@@ -113,10 +115,10 @@ mod tests {
             attribute: None,
             text: text.into(),
         };
-        observer.failed(&error("cn=a", "modify of cn=a,dc=x: busy (51)"));
-        observer.failed(&error("cn=b", "modify of cn=b,dc=x: busy (51)"));
+        observer.failed(|| error("cn=a", "modify of cn=a,dc=x: busy (51)"));
+        observer.failed(|| error("cn=b", "modify of cn=b,dc=x: busy (51)"));
         for at in 0..GROUPS_MAX + 4 {
-            observer.failed(&error("cn=c", &format!("error {at}")));
+            observer.failed(|| error("cn=c", &format!("error {at}")));
         }
         let so_far = observer.so_far();
         assert_eq!((so_far.errors.len(), so_far.more_errors), (GROUPS_MAX, 5));
@@ -125,6 +127,6 @@ mod tests {
         assert_eq!((first.count, &first.example), (2, &example));
         observer.begin();
         assert_eq!(observer.so_far(), StepSoFar::default());
-        Observer::default().failed(&error("cn=a", "nobody sees it"));
+        Observer::default().failed(|| error("cn=a", "nobody sees it"));
     }
 }

@@ -15,8 +15,8 @@ use crate::observer::Observer;
 use crate::rules::{AgentRules, Rules};
 use crate::statistics::Statistics;
 use crate::store::{
-    Failure, FailureKind, Head, LookupKey, Population, ReferenceTarget, Store, StoreError, Write, of_each,
-    parts,
+    Failure, FailureKind, Head, LookupKey, ObjectError, Population, ReferenceTarget, Store, StoreError,
+    Write, of_each, parts,
 };
 
 /// Limit of the source errors that are kept for display.
@@ -55,7 +55,7 @@ impl Staged {
 
     fn error(&mut self, error: DiscoveryError) {
         self.statistics.count("discovery-errors");
-        self.observer.failed(&error.in_parts());
+        self.observer.failed(|| ObjectError::from(&error));
         if self.errors.len() < ERRORS_KEPT {
             self.errors.push(error.clone());
         }

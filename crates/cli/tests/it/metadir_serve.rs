@@ -154,15 +154,21 @@ fn replace_staff(place: &Place, text: &str) {
     std::fs::rename(place.path("staff.new"), place.path("staff.csv")).unwrap();
 }
 
-#[test]
-fn a_run_begins_when_a_file_is_replaced_or_completely_written() {
-    let place = Place::new("serve-file");
+/// A place with 30 people in Oslo that is served and has completed its first run, with the address of its metrics.
+fn served_staff(name: &str, schedules: &str) -> (Place, Serving, String) {
+    let place = Place::new(name);
     staff_and_phones(&place);
-    schedule(&place, &ON_CHANGE.replace("1 s", "3 s"));
+    schedule(&place, schedules);
     std::fs::write(place.path("staff.csv"), staff(30, |_| "Oslo")).unwrap();
     let mut serving = Serving::start(&place);
     let address = serving.address();
     serving.waits_for("full: completed, in ");
+    (place, serving, address)
+}
+
+#[test]
+fn a_run_begins_when_a_file_is_replaced_or_completely_written() {
+    let (place, mut serving, address) = served_staff("serve-file", &ON_CHANGE.replace("1 s", "3 s"));
     assert_eq!(phone_book(&place).len(), 31);
     replace_staff(&place, &staff(30, |at| if at < 3 { "Lima" } else { "Oslo" }));
     serving.waits_for("full: begins, because staff changed");
@@ -212,13 +218,7 @@ fn a_run_begins_when_a_file_is_replaced_or_completely_written() {
 
 #[test]
 fn a_threshold_stays_visible_and_is_not_repeated() {
-    let place = Place::new("serve-threshold");
-    staff_and_phones(&place);
-    schedule(&place, ON_CHANGE);
-    std::fs::write(place.path("staff.csv"), staff(30, |_| "Oslo")).unwrap();
-    let mut serving = Serving::start(&place);
-    let address = serving.address();
-    serving.waits_for("full: completed, in ");
+    let (place, mut serving, address) = served_staff("serve-threshold", ON_CHANGE);
     replace_staff(&place, &staff(2, |_| "Oslo"));
     let stopped = serving.waits_for("full: stopped: staff full-import: stopped before the first deletion");
     assert!(!stopped.contains("next now"), "{stopped}");
@@ -247,13 +247,7 @@ fn a_threshold_stays_visible_and_is_not_repeated() {
 
 #[test]
 fn a_broken_configuration_is_reported_and_the_last_valid_one_stays() {
-    let place = Place::new("serve-configuration");
-    staff_and_phones(&place);
-    schedule(&place, ON_CHANGE);
-    std::fs::write(place.path("staff.csv"), staff(30, |_| "Oslo")).unwrap();
-    let mut serving = Serving::start(&place);
-    let address = serving.address();
-    serving.waits_for("full: completed, in ");
+    let (place, mut serving, address) = served_staff("serve-configuration", ON_CHANGE);
     let good = std::fs::read_to_string(place.path("metadirectory.toml")).unwrap();
     std::fs::write(place.path("metadirectory.toml"), good.replace("[\"staff\"]", "[\"stuff\"]")).unwrap();
     serving.waits_for("the configuration cannot be used, and the last valid one stays in force");

@@ -22,15 +22,15 @@ impl Sender<'_> {
     ) {
         self.done.statistics.count(counter);
         let attribute = change.and_then(|change| self.named(&refused.0, change));
-        let error = ObjectError {
+        let error = || ObjectError {
             object: object.dn.clone(),
             kind: counter.into(),
             attribute: attribute.map(|attribute| self.names.name(attribute).into()),
             text: refused.0.clone(),
         };
-        self.done.observer.failed(&error);
+        self.done.observer.failed(error);
         if self.done.refused.len() < REFUSALS_KEPT {
-            self.done.refused.push(error);
+            self.done.refused.push(error());
         }
         let why = Failure { kind: FailureKind::Export, attribute, text: refused.0 };
         writes.push(Write::Failure { id: object.id, why: Some(why) });

@@ -108,14 +108,14 @@ impl From<tokio_postgres::Error> for StoreError {
     }
 }
 
-impl DiscoveryError {
-    /// The error as other errors of objects are: its object is the place.
-    pub fn in_parts(&self) -> ObjectError {
+impl From<&DiscoveryError> for ObjectError {
+    /// Its object is the place.
+    fn from(error: &DiscoveryError) -> ObjectError {
         ObjectError {
-            object: self.place.clone(),
-            kind: self.kind.into(),
+            object: error.place.clone(),
+            kind: error.kind.into(),
             attribute: None,
-            text: self.text.clone(),
+            text: error.text.clone(),
         }
     }
 }

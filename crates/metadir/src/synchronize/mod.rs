@@ -70,7 +70,7 @@ impl Synchronized {
     /// Adds the result of a batch, which has all its failures.
     fn take(&mut self, of_batch: Synchronized) {
         self.statistics.add(&of_batch.statistics);
-        of_batch.failures.iter().for_each(|error| self.observer.failed(error));
+        of_batch.failures.iter().for_each(|error| self.observer.failed(|| error.clone()));
         self.observer.counted(&self.statistics);
         let room = FAILURES_KEPT.saturating_sub(self.failures.len());
         self.failures.extend(of_batch.failures.into_iter().take(room));

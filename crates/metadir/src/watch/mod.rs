@@ -38,6 +38,7 @@ pub type WatchSink = Box<dyn Fn(WatchEvent) + Send>;
 pub struct Watcher {
     is_over: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
+    must_be_quiet: bool,
 }
 
 impl Watcher {
@@ -48,6 +49,7 @@ impl Watcher {
     pub fn begin(agent: &AgentConfig, sink: WatchSink) -> std::io::Result<Watcher> {
         let is_over = Arc::new(AtomicBool::new(false));
         let (changes, over) = (agent.system.changes(), Arc::clone(&is_over));
+        let must_be_quiet = matches!(changes, Changes::Files(_));
         let watch = move || {
             let end = End(over);
             match changes {
@@ -58,12 +60,12 @@ impl Watcher {
             }
         };
         let thread = std::thread::Builder::new().name("watch-agent".into()).spawn(watch)?;
-        Ok(Watcher { is_over, thread: Some(thread) })
+        Ok(Watcher { is_over, thread: Some(thread), must_be_quiet })
     }
 
     /// Whether a change is complete only when the system is quiet: a file that is being written.
-    pub fn must_be_quiet(agent: &AgentConfig) -> bool {
-        matches!(agent.system.changes(), Changes::Files(_))
+    pub fn must_be_quiet(&self) -> bool {
+        self.must_be_quiet
     }
 }
 

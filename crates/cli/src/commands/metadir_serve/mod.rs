@@ -120,8 +120,7 @@ struct Watched {
     agent: String,
     /// Its settings as text: another text is another system.
     system: String,
-    must_be_quiet: bool,
-    _watcher: Watcher,
+    watcher: Watcher,
 }
 
 /// The state, shared with the thread that answers requests.
@@ -212,12 +211,11 @@ impl Service {
             let sink = Box::new(move |event| drop(sender.send((name.clone(), event))));
             let watcher = Watcher::begin(agent, sink)
                 .map_err(|error| Failure::failed(format!("{} cannot be watched: {error}", agent.name)))?;
-            let must_be_quiet = Watcher::must_be_quiet(agent);
+            let must_be_quiet = watcher.must_be_quiet();
             self.watchers.push(Watched {
                 agent: agent.name.clone(),
                 system: format!("{:?}", agent.system),
-                must_be_quiet,
-                _watcher: watcher,
+                watcher,
             });
             // What happened before is not known.
             let why = if is_first {
@@ -317,7 +315,7 @@ impl Service {
 
     fn take_event(&mut self, (agent, event): (String, WatchEvent)) {
         let Some(watched) = self.watchers.iter().find(|watched| watched.agent == agent) else { return };
-        let must_be_quiet = watched.must_be_quiet;
+        let must_be_quiet = watched.watcher.must_be_quiet();
         match event {
             WatchEvent::Changed => self.change(&agent, &format!("{agent} changed"), must_be_quiet),
             WatchEvent::Lost(why) => {
