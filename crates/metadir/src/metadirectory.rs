@@ -533,114 +533,116 @@ impl Metadirectory {
     }
 
     fn step(&mut self, step: Step, progress: &mut dyn FnMut(u64) -> bool) -> Result<StepResult, StepError> {
-        let Some(id) = self.rules.agents.get(step.agent).map(|agent| agent.id) else {
+        if self.rules.agents.get(step.agent).is_none() {
             return Ok(StepResult::default());
-        };
+        }
         self.make_ready(step)?;
         match step.kind {
-            StepKind::FullImport | StepKind::DeltaImport => {
-                let is_full = step.kind == StepKind::FullImport;
-                let mut agent = self.open_agent(step.agent, true)?;
-                let note = changed::watermark_note(&self.agents[step.agent].name);
-                let mut import = if is_full {
-                    agent.full_import()?
-                } else {
-                    let since = self.store.note(&note)?.ok_or_else(|| {
-                        let name = &self.agents[step.agent].name;
-                        let why = format!("the watermark of {name} is not known: run a full-import first");
-                        AgentError::NotSupported(why)
-                    })?;
-                    agent.delta_import(&since)?
-                };
-                let (store, space) = (self.store.as_mut(), &self.rules.agents[step.agent]);
-                let before = if is_full { Some(guard::begin(store, space)?) } else { None };
-                let mut staged = Staged::observed(self.observer.clone());
-                let ended = stage(
-                    store,
-                    &self.rules,
-                    &self.names,
-                    space,
-                    import.as_mut(),
-                    is_full,
-                    self.batch_objects,
-                    &mut staged,
-                    progress,
-                );
-                self.reached = staged.statistics.clone();
-                ended?;
-                if is_full || import.is_complete() {
-                    store.trail().end_discovery(space.id, staged.discovery)?;
-                    store.commit()?;
-                }
-                if let Some(before) = before {
-                    let least = self.safety.import_least_share;
-                    guard::end(store, space, &staged, before, least, self.batch_objects)?;
-                }
-                staged.statistics.count_many("referral", import.referrals());
-                // Objects that could not be read are not deleted, and are to be read again.
-                if staged.errors.is_empty() {
-                    if is_full || import.is_complete() {
-                        let least = self.safety.import_least_share;
-                        obsolete(store, space, &mut staged, least, self.batch_objects)?;
-                    }
-                    store.set_note(&note, import.watermark().as_deref())?;
-                    store.commit()?;
-                }
-                Ok(StepResult {
-                    statistics: staged.statistics,
-                    discovery_errors: staged.errors,
-                    failures: Vec::new(),
-                })
-            }
-            StepKind::FullSynchronization | StepKind::DeltaSynchronization => {
-                let (store, space) = (self.store.as_mut(), &self.rules.agents[step.agent]);
-                guard::updates(store, &self.rules, &self.names, space, &self.safety, self.batch_objects)?;
-                let settings = Settings {
-                    batch_objects: self.batch_objects,
-                    full: step.kind == StepKind::FullSynchronization,
-                    deletes: self.safety.synchronization_deletes,
-                    now_unix_s: now_unix_s(),
-                    recalls_removed: false,
-                };
-                let mut done = Synchronized { observer: self.observer.clone(), ..Synchronized::default() };
-                let (store, rules, names) = (self.store.as_mut(), &self.rules, &self.names);
-                let ended = synchronize(store, rules, names, id, settings, &mut done, progress);
-                self.reached = done.statistics.clone();
-                ended?;
-                if settings.full {
-                    self.note_rules(step.agent)?;
-                }
-                let Synchronized { statistics, failures, .. } = done;
-                Ok(StepResult { statistics, discovery_errors: Vec::new(), failures })
-            }
-            StepKind::Export => {
-                let mut agent: Box<dyn Agent> = match &mut self.unsent {
-                    Some(unsent) => {
-                        unsent.insert(step.agent);
-                        Box::new(Unsent)
-                    }
-                    None => self.open_agent(step.agent, false)?,
-                };
-                let deletes = self.safety.export_deletes;
-                let (store, space) = (self.store.as_mut(), &self.rules.agents[step.agent]);
-                let (names, most) = (&self.names, self.batch_objects);
-                let (rules, agent, interrupt) = (&self.rules, agent.as_mut(), &self.interrupt);
-                let is_preview = self.unsent.is_some();
-                let mut done = Exported { observer: self.observer.clone(), ..Exported::default() };
-                let selection = Selection::ordinary(store, space)?;
-                let ended = export(
-                    store, rules, space, names, agent, is_preview, interrupt, most, deletes, &selection,
-                    &mut done, progress,
-                );
-                self.reached = done.statistics.clone();
-                ended?;
-                Ok(StepResult {
-                    statistics: done.statistics,
-                    discovery_errors: Vec::new(),
-                    failures: done.refused,
-                })
-            }
+            StepKind::FullImport => self.import(step.agent, true, progress),
+            StepKind::DeltaImport => self.import(step.agent, false, progress),
+            StepKind::FullSynchronization => self.synchronize(step.agent, true, progress),
+            StepKind::DeltaSynchronization => self.synchronize(step.agent, false, progress),
+            StepKind::Export => self.export(step.agent, progress),
         }
+    }
+
+    fn import(
+        &mut self,
+        at: usize,
+        is_full: bool,
+        progress: &mut dyn FnMut(u64) -> bool,
+    ) -> Result<StepResult, StepError> {
+        let mut agent = self.open_agent(at, true)?;
+        let note = changed::watermark_note(&self.agents[at].name);
+        let mut import = if is_full {
+            agent.full_import()?
+        } else {
+            let since = self.store.note(&note)?.ok_or_else(|| {
+                let name = &self.agents[at].name;
+                let why = format!("the watermark of {name} is not known: run a full-import first");
+                AgentError::NotSupported(why)
+            })?;
+            agent.delta_import(&since)?
+        };
+        let (store, space) = (self.store.as_mut(), &self.rules.agents[at]);
+        let before = if is_full { Some(guard::begin(store, space)?) } else { None };
+        let mut staged = Staged::observed(self.observer.clone());
+        let (rules, names, batch_objects) = (&self.rules, &self.names, self.batch_objects);
+        let ended =
+            stage(store, rules, names, space, import.as_mut(), is_full, batch_objects, &mut staged, progress);
+        self.reached = staged.statistics.clone();
+        ended?;
+        let (is_complete, least) = (is_full || import.is_complete(), self.safety.import_least_share);
+        if is_complete {
+            store.trail().end_discovery(space.id, staged.discovery)?;
+            store.commit()?;
+        }
+        if let Some(before) = before {
+            guard::end(store, space, &staged, before, least, batch_objects)?;
+        }
+        staged.statistics.count_many("referral", import.referrals());
+        // Objects that could not be read are not deleted, and are to be read again.
+        if staged.errors.is_empty() {
+            if is_complete {
+                obsolete(store, space, &mut staged, least, batch_objects)?;
+            }
+            store.set_note(&note, import.watermark().as_deref())?;
+            store.commit()?;
+        }
+        let Staged { statistics, errors, .. } = staged;
+        Ok(StepResult { statistics, discovery_errors: errors, failures: Vec::new() })
+    }
+
+    fn synchronize(
+        &mut self,
+        at: usize,
+        is_full: bool,
+        progress: &mut dyn FnMut(u64) -> bool,
+    ) -> Result<StepResult, StepError> {
+        let (store, rules, names) = (self.store.as_mut(), &self.rules, &self.names);
+        let space = &rules.agents[at];
+        guard::updates(store, rules, names, space, &self.safety, self.batch_objects)?;
+        let settings = Settings {
+            batch_objects: self.batch_objects,
+            full: is_full,
+            deletes: self.safety.synchronization_deletes,
+            now_unix_s: now_unix_s(),
+            recalls_removed: false,
+        };
+        let mut done = Synchronized { observer: self.observer.clone(), ..Synchronized::default() };
+        let ended = synchronize(store, rules, names, space.id, settings, &mut done, progress);
+        self.reached = done.statistics.clone();
+        ended?;
+        if is_full {
+            self.note_rules(at)?;
+        }
+        let Synchronized { statistics, failures, .. } = done;
+        Ok(StepResult { statistics, discovery_errors: Vec::new(), failures })
+    }
+
+    fn export(&mut self, at: usize, progress: &mut dyn FnMut(u64) -> bool) -> Result<StepResult, StepError> {
+        let mut agent: Box<dyn Agent> = match &mut self.unsent {
+            Some(unsent) => {
+                unsent.insert(at);
+                Box::new(Unsent)
+            }
+            None => self.open_agent(at, false)?,
+        };
+        let is_preview = self.unsent.is_some();
+        let deletes = self.safety.export_deletes;
+        let (store, space) = (self.store.as_mut(), &self.rules.agents[at]);
+        let (names, most) = (&self.names, self.batch_objects);
+        let (rules, agent, interrupt) = (&self.rules, agent.as_mut(), &self.interrupt);
+        let mut done = Exported { observer: self.observer.clone(), ..Exported::default() };
+        let selection = Selection::ordinary(store, space)?;
+        let ended = export(
+            store, rules, space, names, agent, is_preview, interrupt, most, deletes, &selection, &mut done,
+            progress,
+        );
+        self.reached = done.statistics.clone();
+        ended?;
+        let Exported { statistics, refused, .. } = done;
+        Ok(StepResult { statistics, discovery_errors: Vec::new(), failures: refused })
     }
 
     /// A key of an object that [`explain`](Self::explain) accepts: its name or its anchor.

@@ -295,6 +295,15 @@ impl Incoming {
     }
 }
 
+/// The items of a batch by kind.
+struct Distinct {
+    objects: Vec<Incoming>,
+    /// Anchors of deleted objects.
+    gone: Vec<IndexKey>,
+    /// Anchors of objects that are reported as unchanged.
+    present: Vec<IndexKey>,
+}
+
 /// A batch that is being staged.
 struct Batch<'a> {
     store: &'a mut dyn Store,
@@ -323,11 +332,30 @@ impl<'a> Batch<'a> {
     }
 
     fn stage(mut self, batch: Vec<Arrived>) -> Result<(), StepError> {
+        self.writes.reserve(batch.len());
+        let Distinct { objects, gone, present } = self.distinct(batch);
+        let exporting = self.objects(objects)?;
+        self.confirm(exporting)?;
+        for head in self.store.heads(self.space.id, &present)?.into_iter().flatten() {
+            self.staged.present.insert(head.id);
+        }
+        for head in self.store.heads(self.space.id, &gone)?.into_iter().flatten() {
+            self.staged.statistics.count("stage-delete");
+            self.writes.push(Write::Staged { id: head.id, pending: Some(PendingImport::Delete) });
+        }
+        self.refer()?;
+        for writes in [&self.unnamed, &self.renamed, &self.writes] {
+            self.store.write(writes)?;
+        }
+        Ok(())
+    }
+
+    /// Sorts the items of a batch by their kind. Of several objects with one anchor or name, the first one counts.
+    fn distinct(&mut self, batch: Vec<Arrived>) -> Distinct {
         let mut objects: Vec<Incoming> = Vec::with_capacity(batch.len());
         let mut met: HashSet<IndexKey> = HashSet::with_capacity(batch.len());
         let mut named: HashSet<IndexKey> = HashSet::new();
         let (mut gone, mut present) = (Vec::new(), Vec::new());
-        self.writes.reserve(batch.len());
         for arrived in batch {
             match arrived {
                 Arrived::Object(came) if came.is_again => {
@@ -359,6 +387,11 @@ impl<'a> Batch<'a> {
                 Arrived::Error(error) => self.staged.error(error),
             }
         }
+        Distinct { objects, gone, present }
+    }
+
+    /// Stages the objects of a batch. Returns those that are compared with what is to be exported.
+    fn objects(&mut self, objects: Vec<Incoming>) -> Result<Vec<(CsId, Incoming)>, StepError> {
         let anchors: Vec<IndexKey> = objects.iter().map(|came| came.object.anchor).collect();
         let heads = self.store.heads(self.space.id, &anchors)?;
         let mut held = self.holders(&objects, &heads)?;
@@ -404,20 +437,7 @@ impl<'a> Batch<'a> {
                 }
             }
         }
-        self.confirm(exporting)?;
-        for head in self.store.heads(self.space.id, &present)?.into_iter().flatten() {
-            self.staged.present.insert(head.id);
-        }
-        let heads = self.store.heads(self.space.id, &gone)?;
-        for head in heads.into_iter().flatten() {
-            self.staged.statistics.count("stage-delete");
-            self.writes.push(Write::Staged { id: head.id, pending: Some(PendingImport::Delete) });
-        }
-        self.refer()?;
-        for writes in [&self.unnamed, &self.renamed, &self.writes] {
-            self.store.write(writes)?;
-        }
-        Ok(())
+        Ok(exporting)
     }
 
     /// Finds the objects that hold the names of objects that are not known by them.

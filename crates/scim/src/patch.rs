@@ -6,7 +6,7 @@ use std::collections::HashSet;
 use serde_json::{Map, Value, json};
 
 use super::database::Kind;
-use super::filter::{Target, get, target};
+use super::filter::{Filter, Target, get, target};
 use super::schema;
 use super::service::Refusal;
 
@@ -117,50 +117,18 @@ fn one(
     let known = schema::attribute(kind, place.schema.as_deref(), &place.attribute);
     let several = known.is_some_and(|known| known.several);
     let key = known.map_or(place.attribute.as_str(), |known| known.name);
-    if let Some(filter) = &target.filter {
-        let Some(Value::Array(all)) = container.get_mut(key) else {
-            return if operator == Operator::Remove {
-                Ok(())
-            } else {
-                Err(no_target("nothing is there to be selected"))
-            };
-        };
-        let left = comparisons.get().checked_sub(all.len() as u64);
-        comparisons.set(left.ok_or_else(|| {
-            Refusal::of(
-                400,
-                "tooMany",
-                "the paths of this request compare too many values: send fewer operations".into(),
-            )
-        })?);
-        let mut found = false;
-        all.retain_mut(|element| {
-            let Some(element) = element.as_object_mut().filter(|element| filter.holds(element)) else {
-                return true;
-            };
-            found = true;
-            match (&place.part, operator) {
-                (None, Operator::Remove) => return false,
-                (None, _) => merge(element, &value),
-                (Some(part), _) => set(element, part, value.clone()),
-            }
-            true
-        });
-        return if found || operator == Operator::Remove {
-            Ok(())
-        } else {
-            Err(no_target("no value is selected"))
-        };
-    }
-    match &place.part {
-        Some(part) if several => {
+    match (&target.filter, &place.part) {
+        (Some(filter), part) => {
+            change_selected(container.get_mut(key), filter, part.as_deref(), operator, &value, comparisons)?;
+        }
+        (None, Some(part)) if several => {
             let all = container.get_mut(key).and_then(Value::as_array_mut);
             let all = all.ok_or_else(|| no_target("there is no value"))?;
             all.iter_mut()
                 .filter_map(Value::as_object_mut)
                 .for_each(|element| set(element, part, value.clone()));
         }
-        Some(part) => {
+        (None, Some(part)) => {
             let whole = container.entry(key).or_insert_with(|| json!({}));
             if !whole.is_object() {
                 *whole = json!({});
@@ -169,22 +137,9 @@ fn one(
                 set(whole, part, value);
             }
         }
-        None => match operator {
+        (None, None) => match operator {
             Operator::Remove => drop(container.remove(key)),
-            Operator::Add if several => {
-                let all = container.entry(key).or_insert_with(|| json!([]));
-                let new = if let Value::Array(new) = value { new } else { vec![value] };
-                if let Value::Array(all) = all {
-                    let mut known: HashSet<String> = all.iter().flat_map(identities).collect();
-                    for value in new {
-                        let own = identities(&value);
-                        if !own.iter().any(|own| known.contains(own)) {
-                            known.extend(own);
-                            all.push(value);
-                        }
-                    }
-                }
-            }
+            Operator::Add if several => add_values(container.entry(key).or_insert_with(|| json!([])), value),
             _ => match (container.get_mut(key), value) {
                 (Some(Value::Object(whole)), value @ Value::Object(_)) => merge(whole, &value),
                 (_, value) => drop(container.insert(key.into(), value)),
@@ -192,6 +147,59 @@ fn one(
         },
     }
     Ok(())
+}
+
+/// Changes the values of a multi-valued attribute that a filter selects, or one part of each.
+fn change_selected(
+    values: Option<&mut Value>,
+    filter: &Filter,
+    part: Option<&str>,
+    operator: Operator,
+    value: &Value,
+    comparisons: &Cell<u64>,
+) -> Result<(), Refusal> {
+    let Some(Value::Array(all)) = values else {
+        return match operator {
+            Operator::Remove => Ok(()),
+            _ => Err(no_target("nothing is there to be selected")),
+        };
+    };
+    let left = comparisons.get().checked_sub(all.len() as u64);
+    comparisons.set(left.ok_or_else(|| {
+        let why = "the paths of this request compare too many values: send fewer operations";
+        Refusal::of(400, "tooMany", why.into())
+    })?);
+    let mut found = false;
+    all.retain_mut(|element| {
+        let Some(element) = element.as_object_mut().filter(|element| filter.holds(element)) else {
+            return true;
+        };
+        found = true;
+        match (part, operator) {
+            (None, Operator::Remove) => return false,
+            (None, _) => merge(element, value),
+            (Some(part), _) => set(element, part, value.clone()),
+        }
+        true
+    });
+    match found || operator == Operator::Remove {
+        true => Ok(()),
+        false => Err(no_target("no value is selected")),
+    }
+}
+
+/// Adds the values that a multi-valued attribute does not have yet.
+fn add_values(all: &mut Value, value: Value) {
+    let Value::Array(all) = all else { return };
+    let new = if let Value::Array(new) = value { new } else { vec![value] };
+    let mut known: HashSet<String> = all.iter().flat_map(identities).collect();
+    for value in new {
+        let own = identities(&value);
+        if !own.iter().any(|own| known.contains(own)) {
+            known.extend(own);
+            all.push(value);
+        }
+    }
 }
 
 /// The identities of a value, to detect that it exists already: the whole value, and its `value` with its

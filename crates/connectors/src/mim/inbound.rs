@@ -42,7 +42,33 @@ impl Converter<'_> {
         if let Some(condition) = systems::objects(agent, object_type, of.types) {
             lines.push(format!("objects = {}", string(&condition)));
         }
-        for filter in agent.filters.iter().filter(|filter| is_of(&filter.object_type)) {
+        self.filters(of, object_type, used, &mut lines);
+        let joins = agent.joins.iter().filter(|join| is_of(&join.object_type));
+        let joins: Vec<String> = joins.filter_map(|join| self.join(of, join, &to_type, used)).collect();
+        if !joins.is_empty() {
+            lines.push(format!("join = [{}]", joins.join(", ")));
+        }
+        self.count_projections(of, object_type, &to_type);
+        if projection.is_some() {
+            lines.push("project = true".into());
+        }
+        let written = self.flows_in(of, object_type, &to_type, &flows, used);
+        if !written.is_empty() {
+            lines.push("[inbound.flow]".into());
+            lines.extend(written);
+        }
+        Some(lines.join("\n"))
+    }
+
+    fn filters(
+        &mut self,
+        of: &Rules<'_>,
+        object_type: &str,
+        used: &mut BTreeSet<String>,
+        lines: &mut Vec<String>,
+    ) {
+        let agent = of.agent;
+        for filter in agent.filters.iter().filter(|filter| filter.object_type == object_type) {
             let result = filters::expression(filter);
             let count =
                 if filter.kind == "scripted" { &mut self.counts.scripts } else { &mut self.counts.filters };
@@ -59,12 +85,11 @@ impl Converter<'_> {
                 }
             }
         }
-        let joins = agent.joins.iter().filter(|join| is_of(&join.object_type));
-        let joins: Vec<String> = joins.filter_map(|join| self.join(of, join, &to_type, used)).collect();
-        if !joins.is_empty() {
-            lines.push(format!("join = [{}]", joins.join(", ")));
-        }
-        for projection in agent.projections.iter().filter(|of| is_of(&of.object_type)) {
+    }
+
+    fn count_projections(&mut self, of: &Rules<'_>, object_type: &str, to_type: &str) {
+        let agent = of.agent;
+        for projection in agent.projections.iter().filter(|of| of.object_type == object_type) {
             if projection.kind == "scripted" {
                 self.counts.scripts.add(false);
                 let what =
@@ -75,11 +100,20 @@ impl Converter<'_> {
                 self.counts.projections.add(projection.to_type == to_type);
             }
         }
-        if projection.is_some() {
-            lines.push("project = true".into());
-        }
+    }
+
+    /// The flows into a metaverse type, as they are written. A place holder stands for their precedence.
+    fn flows_in(
+        &mut self,
+        of: &Rules<'_>,
+        object_type: &str,
+        to_type: &str,
+        flows: &[usize],
+        used: &mut BTreeSet<String>,
+    ) -> Vec<String> {
+        let (export, agent) = (self.export, of.agent);
         let mut written: Vec<String> = Vec::new();
-        for at in flows {
+        for at in flows.iter().copied() {
             let flow = &export.metaverse.flows[at];
             let subject = format!(
                 "{} of {to_type}, from {} of {object_type} in \"{}\"",
@@ -96,19 +130,15 @@ impl Converter<'_> {
                 continue;
             };
             used.extend(attributes_of(&flow.mapping));
-            self.use_attribute(&to_type, &flow.to);
+            self.use_attribute(to_type, &flow.to);
             if !flow.is_ranked {
                 let what = format!("the flows into {} of {to_type} have equal precedence", flow.to);
                 self.note(&flow.place, Kind::Review, what, "compare the precedence that their order gives");
             }
-            self.ranks.entry((to_type.clone(), flow.to.clone())).or_default().push(at);
+            self.ranks.entry((to_type.to_string(), flow.to.clone())).or_default().push(at);
             written.push(format!("{} = PRECEDENCE {at} {source}", key(&flow.to)));
         }
-        if !written.is_empty() {
-            lines.push("[inbound.flow]".into());
-            lines.extend(written);
-        }
-        Some(lines.join("\n"))
+        written
     }
 
     fn join(

@@ -219,26 +219,6 @@ impl Explained<'_> {
             TraceEvent::NotImported => {
                 lines.add(1, "its system was not imported since it was provisioned: no value flows from it");
             }
-            TraceEvent::InboundChosen(None) => {
-                lines.add(1, "no [[inbound]] accepts it: no value flows from it");
-            }
-            TraceEvent::InboundChosen(Some(at)) => {
-                if let Some(objects) = self.rules.inbound.get(*at).and_then(|rules| rules.objects.as_ref()) {
-                    let line = format!("objects: {}", Self::condition(lines, true, Some(objects)));
-                    lines.add(1, line);
-                }
-            }
-            TraceEvent::FilterResult { inbound, holds } => {
-                let filter = self.rules.inbound.get(*inbound).and_then(|rules| rules.filter.as_ref());
-                let line = match holds {
-                    None => "filter: not applied, because an administrator joined the object".into(),
-                    Some(holds) => {
-                        let then = if *holds { "excluded" } else { "included" };
-                        format!("filter: {}: it is {then}", Self::condition(lines, *holds, filter))
-                    }
-                };
-                lines.add(1, line);
-            }
             TraceEvent::CandidateTried { object } => {
                 let line = format!("{} may belong to it:", text(lines, object));
                 lines.add(1, line);
@@ -247,30 +227,12 @@ impl Explained<'_> {
                 let line = text(lines, &format!("{object} is not joined: {why}"));
                 lines.add(1, line);
             }
+            TraceEvent::InboundChosen(_)
+            | TraceEvent::FilterResult { .. }
+            | TraceEvent::Projected { .. }
+            | TraceEvent::Connected { .. }
+            | TraceEvent::ReferencesIn { .. } => self.inbound(lines, event),
             TraceEvent::JoinSkipped { .. } | TraceEvent::JoinTried { .. } => self.join(lines, event),
-            TraceEvent::Projected { inbound, projects } => {
-                let rule = self.rules.inbound.get(*inbound).map(|rules| &rules.project);
-                let why = match rule {
-                    Some(ProjectionRule::When(when)) => Self::condition(lines, *projects, Some(when)),
-                    Some(ProjectionRule::Always) => "always".into(),
-                    _ => "no".into(),
-                };
-                let then = match projects {
-                    true => "it is projected to the metaverse",
-                    false => "it stays a disconnector",
-                };
-                lines.add(1, format!("projection: {why}: {then}"));
-            }
-            TraceEvent::Connected { object, mv, by } => {
-                let object = text(lines, object);
-                match by {
-                    // The first line says it.
-                    ConnectedBy::Before | ConnectedBy::Projection => {}
-                    ConnectedBy::Join => lines.add(1, format!("it joins object {} of the metaverse", mv.0)),
-                    ConnectedBy::Return => lines.add(1, format!("{object} is connected again")),
-                    ConnectedBy::Candidate => lines.add(1, format!("a join rule connects {object}")),
-                }
-            }
             TraceEvent::GaveWay { object } => {
                 let line = format!("{}, which was not sent yet, gives way", text(lines, object));
                 lines.add(1, line);
@@ -294,6 +256,61 @@ impl Explained<'_> {
                 let line = text(lines, &format!("fails, so nothing of it is changed: {why}"));
                 lines.add(1, line);
             }
+            TraceEvent::OutboundCondition { .. }
+            | TraceEvent::Named { .. }
+            | TraceEvent::WriteOnly { .. }
+            | TraceEvent::ReferencesOut { .. } => self.outbound(lines, event),
+            TraceEvent::FlowOut { .. } => self.flow_out(lines, event),
+            TraceEvent::Deprovisioned { .. } => self.deprovisioned(lines, event),
+        }
+    }
+
+    fn inbound(&self, lines: &mut Lines, event: &TraceEvent) {
+        let text = |lines: &Lines, text: &str| lines.secrets.without(text);
+        match event {
+            TraceEvent::InboundChosen(None) => {
+                lines.add(1, "no [[inbound]] accepts it: no value flows from it");
+            }
+            TraceEvent::InboundChosen(Some(at)) => {
+                if let Some(objects) = self.rules.inbound.get(*at).and_then(|rules| rules.objects.as_ref()) {
+                    let line = format!("objects: {}", Self::condition(lines, true, Some(objects)));
+                    lines.add(1, line);
+                }
+            }
+            TraceEvent::FilterResult { inbound, holds } => {
+                let filter = self.rules.inbound.get(*inbound).and_then(|rules| rules.filter.as_ref());
+                let line = match holds {
+                    None => "filter: not applied, because an administrator joined the object".into(),
+                    Some(holds) => {
+                        let then = if *holds { "excluded" } else { "included" };
+                        format!("filter: {}: it is {then}", Self::condition(lines, *holds, filter))
+                    }
+                };
+                lines.add(1, line);
+            }
+            TraceEvent::Projected { inbound, projects } => {
+                let rule = self.rules.inbound.get(*inbound).map(|rules| &rules.project);
+                let why = match rule {
+                    Some(ProjectionRule::When(when)) => Self::condition(lines, *projects, Some(when)),
+                    Some(ProjectionRule::Always) => "always".into(),
+                    _ => "no".into(),
+                };
+                let then = match projects {
+                    true => "it is projected to the metaverse",
+                    false => "it stays a disconnector",
+                };
+                lines.add(1, format!("projection: {why}: {then}"));
+            }
+            TraceEvent::Connected { object, mv, by } => {
+                let object = text(lines, object);
+                match by {
+                    // The first line says it.
+                    ConnectedBy::Before | ConnectedBy::Projection => {}
+                    ConnectedBy::Join => lines.add(1, format!("it joins object {} of the metaverse", mv.0)),
+                    ConnectedBy::Return => lines.add(1, format!("{object} is connected again")),
+                    ConnectedBy::Candidate => lines.add(1, format!("a join rule connects {object}")),
+                }
+            }
             TraceEvent::ReferencesIn { attribute, agent, to, .. } => {
                 let unnamed = |mv: &MvId| format!("object {}", mv.0);
                 let name = |mv: &MvId| self.targets.get(mv).cloned().unwrap_or_else(|| unnamed(mv));
@@ -304,12 +321,7 @@ impl Explained<'_> {
                     text(lines, &format!("references into the metaverse: {name}: {names} from {agent}"));
                 lines.add(1, line);
             }
-            TraceEvent::OutboundCondition { .. }
-            | TraceEvent::Named { .. }
-            | TraceEvent::FlowOut { .. }
-            | TraceEvent::WriteOnly { .. }
-            | TraceEvent::ReferencesOut { .. }
-            | TraceEvent::Deprovisioned { .. } => self.outbound(lines, event),
+            _ => {}
         }
     }
 
@@ -379,32 +391,6 @@ impl Explained<'_> {
             TraceEvent::WriteOnly { attribute, .. } => {
                 lines.add(2, format!("{}: {HIDDEN} (write only)", self.names.name(*attribute)));
             }
-            TraceEvent::FlowOut { attribute, outbound, flow, once, values, outcome, .. } => {
-                let Some(rules) = rules(*outbound) else { return };
-                let of_list = if *once { &rules.initial } else { &rules.flows };
-                let flow = flow.and_then(|at| of_list.get(at));
-                let source = match flow {
-                    Some(flow) => self.source(lines, flow),
-                    None => "it was set when the object was disabled".into(),
-                };
-                let once = if *once && flow.is_some() { ", once" } else { "" };
-                let values = match values.is_empty() {
-                    true => "nothing".into(),
-                    false => self.values(lines, *attribute, values),
-                };
-                let (values, outcome) = match outcome {
-                    FlowOutOutcome::Staged | FlowOutOutcome::Nothing => (values, String::new()),
-                    FlowOutOutcome::Same => (values, ": unchanged".into()),
-                    FlowOutOutcome::Pending => (values, ": pending already".into()),
-                    FlowOutOutcome::Withdrawn => (values, ": the pending change is withdrawn".into()),
-                    FlowOutOutcome::NotPrecedent => (values, ": not precedent".into()),
-                    FlowOutOutcome::Failed(why) => {
-                        ("fails".into(), format!(": {}", self.error(lines, *attribute, why)))
-                    }
-                };
-                let name = self.names.name(*attribute);
-                lines.add(2, format!("{name}: {values} ({source}{once}){outcome}"));
-            }
             TraceEvent::ReferencesOut { outbound, attribute, values, waiting, .. } => {
                 let Some(rules) = rules(*outbound) else { return };
                 let waiting = match waiting {
@@ -419,29 +405,61 @@ impl Explained<'_> {
                 let (agent, name) = (self.agent(rules.agent), self.names.name(*attribute));
                 lines.add(1, format!("references out to {agent}: {name}: {values}{waiting}"));
             }
-            TraceEvent::Deprovisioned { outbound, object, was_sent, is_disabled } => {
-                let Some(rules) = rules(*outbound) else { return };
-                let what = match &rules.deprovision {
-                    _ if !was_sent => "was never sent, and is dropped",
-                    DeprovisionRule::Disconnect => "is disconnected",
-                    DeprovisionRule::Delete => "is deleted",
-                    DeprovisionRule::Disable(_) if *is_disabled => "is disabled already, and disconnected",
-                    DeprovisionRule::Disable(_) => "is disabled and disconnected",
-                };
-                let line = lines.secrets.without(&format!("{object} {what}"));
-                lines.add(2, line);
-                if let DeprovisionRule::Disable(values) = &rules.deprovision
-                    && *was_sent
-                    && !is_disabled
-                {
-                    for pending in values.iter() {
-                        let values = self.values(lines, pending.attribute, &pending.values.to_vec());
-                        let values = if values.is_empty() { "nothing".into() } else { values };
-                        lines.add(3, format!("{}: {values}", self.names.name(pending.attribute)));
-                    }
-                }
-            }
             _ => {}
+        }
+    }
+
+    fn flow_out(&self, lines: &mut Lines, event: &TraceEvent) {
+        let TraceEvent::FlowOut { attribute, outbound, flow, once, values, outcome, .. } = event else {
+            return;
+        };
+        let Some(rules) = self.rules.outbound.get(*outbound) else { return };
+        let of_list = if *once { &rules.initial } else { &rules.flows };
+        let flow = flow.and_then(|at| of_list.get(at));
+        let source = match flow {
+            Some(flow) => self.source(lines, flow),
+            None => "it was set when the object was disabled".into(),
+        };
+        let once = if *once && flow.is_some() { ", once" } else { "" };
+        let values = match values.is_empty() {
+            true => "nothing".into(),
+            false => self.values(lines, *attribute, values),
+        };
+        let (values, outcome) = match outcome {
+            FlowOutOutcome::Staged | FlowOutOutcome::Nothing => (values, String::new()),
+            FlowOutOutcome::Same => (values, ": unchanged".into()),
+            FlowOutOutcome::Pending => (values, ": pending already".into()),
+            FlowOutOutcome::Withdrawn => (values, ": the pending change is withdrawn".into()),
+            FlowOutOutcome::NotPrecedent => (values, ": not precedent".into()),
+            FlowOutOutcome::Failed(why) => {
+                ("fails".into(), format!(": {}", self.error(lines, *attribute, why)))
+            }
+        };
+        let name = self.names.name(*attribute);
+        lines.add(2, format!("{name}: {values} ({source}{once}){outcome}"));
+    }
+
+    fn deprovisioned(&self, lines: &mut Lines, event: &TraceEvent) {
+        let TraceEvent::Deprovisioned { outbound, object, was_sent, is_disabled } = event else { return };
+        let Some(rules) = self.rules.outbound.get(*outbound) else { return };
+        let what = match &rules.deprovision {
+            _ if !was_sent => "was never sent, and is dropped",
+            DeprovisionRule::Disconnect => "is disconnected",
+            DeprovisionRule::Delete => "is deleted",
+            DeprovisionRule::Disable(_) if *is_disabled => "is disabled already, and disconnected",
+            DeprovisionRule::Disable(_) => "is disabled and disconnected",
+        };
+        let line = lines.secrets.without(&format!("{object} {what}"));
+        lines.add(2, line);
+        if let DeprovisionRule::Disable(values) = &rules.deprovision
+            && *was_sent
+            && !is_disabled
+        {
+            for pending in values.iter() {
+                let values = self.values(lines, pending.attribute, &pending.values.to_vec());
+                let values = if values.is_empty() { "nothing".into() } else { values };
+                lines.add(3, format!("{}: {values}", self.names.name(pending.attribute)));
+            }
         }
     }
 }

@@ -94,6 +94,9 @@ struct Known {
     references: Vec<Attribute>,
 }
 
+/// Stored objects by their numbers.
+type Stored = (HashMap<CsId, CsObject>, HashMap<MvId, MvObject>);
+
 /// Changed references by object and attribute: the removed values and the added values.
 type Referred = BTreeMap<CsId, BTreeMap<Attribute, (Vec<String>, Vec<String>)>>;
 
@@ -345,40 +348,12 @@ impl Preview {
 
     fn report(&mut self, changes: &[Write]) -> Result<(), StoreError> {
         let (mut imported, mut exported) = self.referred(changes)?;
-        let (mut cs, mut mv): (Vec<CsId>, Vec<MvId>) = (Vec::new(), Vec::new());
-        cs.extend(imported.keys().chain(exported.keys()));
+        let (cs, mv) = self.stored(changes, imported.keys().chain(exported.keys()))?;
         for change in changes {
             match change {
-                Write::Cs(object) => cs.push(object.id),
-                Write::Staged { id, .. } | Write::Renamed { id, .. } => cs.push(*id),
-                Write::Mv(object) => mv.push(object.id),
-                Write::DeletedMv(id) => mv.push(*id),
-                _ => {}
-            }
-        }
-        let cs: HashMap<CsId, CsObject> =
-            self.inner.cs(&cs)?.into_iter().map(|object| (object.id, object)).collect();
-        let mv: HashMap<MvId, MvObject> =
-            self.inner.mv(&mv)?.into_iter().map(|object| (object.id, object)).collect();
-        for change in changes {
-            match change {
-                Write::NewCs(object) => {
-                    let (came, goes) = (
-                        self.attributes_of(&mut imported, object.id)?,
-                        self.attributes_of(&mut exported, object.id)?,
-                    );
-                    self.report_import(None, object.image(), object, came)?;
-                    self.report_export(None, object, goes)?;
-                }
+                Write::NewCs(object) => self.report_cs(None, object, &mut imported, &mut exported)?,
                 Write::Cs(object) => {
-                    let old = cs.get(&object.id);
-                    let mut came = self.attributes_of(&mut imported, object.id)?;
-                    let goes = self.attributes_of(&mut exported, object.id)?;
-                    if let Some(old) = old.filter(|old| old.name.is_some() && old.name != object.name) {
-                        came.push((NAME.into(), vec![old.dn.clone()], vec![object.dn.clone()]));
-                    }
-                    self.report_import(old, object.image(), object, came)?;
-                    self.report_export(old, object, goes)?;
+                    self.report_cs(cs.get(&object.id), object, &mut imported, &mut exported)?;
                 }
                 Write::Staged { id, pending } => {
                     if let Some(old) = cs.get(id) {
@@ -429,6 +404,43 @@ impl Preview {
             }
         }
         Ok(())
+    }
+
+    /// The stored objects that these changes affect.
+    fn stored<'b>(
+        &mut self,
+        changes: &[Write],
+        referring: impl Iterator<Item = &'b CsId>,
+    ) -> Result<Stored, StoreError> {
+        let (mut cs, mut mv): (Vec<CsId>, Vec<MvId>) = (referring.copied().collect(), Vec::new());
+        for change in changes {
+            match change {
+                Write::Cs(object) => cs.push(object.id),
+                Write::Staged { id, .. } | Write::Renamed { id, .. } => cs.push(*id),
+                Write::Mv(object) => mv.push(object.id),
+                Write::DeletedMv(id) => mv.push(*id),
+                _ => {}
+            }
+        }
+        let cs = self.inner.cs(&cs)?.into_iter().map(|object| (object.id, object)).collect();
+        let mv = self.inner.mv(&mv)?.into_iter().map(|object| (object.id, object)).collect();
+        Ok((cs, mv))
+    }
+
+    fn report_cs(
+        &mut self,
+        old: Option<&CsObject>,
+        object: &CsObject,
+        imported: &mut Referred,
+        exported: &mut Referred,
+    ) -> Result<(), StoreError> {
+        let mut came = self.attributes_of(imported, object.id)?;
+        let goes = self.attributes_of(exported, object.id)?;
+        if let Some(old) = old.filter(|old| old.name.is_some() && old.name != object.name) {
+            came.push((NAME.into(), vec![old.dn.clone()], vec![object.dn.clone()]));
+        }
+        self.report_import(old, object.image(), object, came)?;
+        self.report_export(old, object, goes)
     }
 }
 

@@ -17,20 +17,20 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use self::read::for_ids;
 use self::schema::{CS_COLUMNS, JOIN_KEYS, MV_COLUMNS, SCHEMA, SEARCH};
-use self::trail::{CHANGE_LOG, KEEP_FAILURE};
-use self::write::*;
+use self::trail::CHANGE_LOG;
+use self::write::Statements;
 use super::row::{
-    CsRow, connectors_bytes, connectors_from, counters_of, counters_text, export_from, found, head,
-    image_from, mv_object, not_beyond, reference, seconds,
+    CsRow, connectors_from, counters_of, counters_text, export_from, found, head, image_from, mv_object,
+    not_beyond, reference, seconds,
 };
-use super::standing::{Effect, PAGES_AT_ONCE, Pages, page_of, pages_for};
+use super::standing::{PAGES_AT_ONCE, Pages, page_of, pages_for};
 use super::{
-    Activity, Announcer, Failure, Gauges, Head, Key, Link, LookupKey, NameKind, Numbers, Population,
-    ReferenceTarget, StepRecord, Store, StoreError, Trail, Write, activity, trail::Origin,
+    Activity, Announcer, Gauges, Head, Key, Link, LookupKey, NameKind, Numbers, Population, ReferenceTarget,
+    StepRecord, Store, StoreError, Trail, Write, activity, trail::Origin,
 };
 use crate::hologram::{Attribute, Hash, Hologram};
 use crate::index_key::IndexKey;
-use crate::object::{AgentId, CsId, CsObject, MvId, MvObject, PendingImport, Reference};
+use crate::object::{AgentId, CsId, CsObject, MvId, MvObject, Reference};
 use crate::store::Durability;
 
 /// The format of the file.
@@ -634,135 +634,11 @@ impl Store for Sqlite {
     fn write(&mut self, changes: &[Write]) -> Result<(), StoreError> {
         self.begin()?;
         self.load_states(changes.iter().filter_map(Pages::touched))?;
-        let connection = &self.connection;
-        let mut statements = Statements::new(connection);
+        let mut statements = Statements::new(&self.connection);
         for change in changes {
-            let Effect { image, had_failed, drops_keys, drops_time, is_there } = self.standing.change(change);
-            if let Some(id) = Pages::touched(change).filter(|_| drops_time) {
-                connection.prepare_cached("DELETE FROM deletion WHERE cs = ?1")?.execute([id.0])?;
-            }
-            if let Some(id) = Pages::touched(change).filter(|_| drops_keys) {
-                connection.prepare_cached(DROP_JOIN_KEYS)?.execute([id.0])?;
-            }
-            match change {
-                Write::NewCs(object) => {
-                    change_before(connection, object, image)?;
-                    statements.new_cs(object)?;
-                }
-                Write::Cs(object) if is_there => {
-                    change_before(connection, object, image)?;
-                    run_cs(&mut connection.prepare_cached(UPDATE_CS)?, object)?;
-                }
-                Write::Cs(_) => {}
-                Write::Staged { id, pending } => {
-                    change_image(connection, *id, image, pending.as_ref().and_then(PendingImport::image))?;
-                }
-                Write::Synchronized { id, .. } => {
-                    change_image(connection, *id, image, None)?;
-                    if had_failed {
-                        connection.prepare_cached(DROP_FAILURE)?.execute([id.0])?;
-                    }
-                }
-                Write::DeletedCs(id) => {
-                    change_image(connection, *id, image, None)?;
-                    if had_failed {
-                        connection.prepare_cached(DROP_FAILURE)?.execute([id.0])?;
-                    }
-                    connection.prepare_cached("DELETE FROM cs WHERE id = ?1")?.execute([id.0])?;
-                    connection.prepare_cached("DELETE FROM ref WHERE cs = ?1")?.execute([id.0])?;
-                }
-                Write::JoinKeys { id, keys } => {
-                    let mut statement = connection.prepare_cached(INSERT_JOIN_KEY)?;
-                    for (rule, hash) in keys.iter().filter(|_| is_there) {
-                        statement.execute(params![id.0, rule, hash])?;
-                    }
-                }
-                Write::DeleteAt { id, at_unix_s } => {
-                    let keep = "INSERT OR REPLACE INTO deletion (cs, at_unix_s) VALUES (?1, ?2)";
-                    if let Some(at) = at_unix_s.filter(|_| is_there) {
-                        connection.prepare_cached(keep)?.execute(params![id.0, seconds(at)])?;
-                    }
-                }
-                Write::Renamed { id, dn, name } => {
-                    connection
-                        .prepare_cached("UPDATE cs SET dn = ?2, name = ?3 WHERE id = ?1")?
-                        .execute(params![id.0, dn, name])?;
-                }
-                Write::Unnamed(id) => {
-                    connection.prepare_cached("UPDATE cs SET name = NULL WHERE id = ?1")?.execute([id.0])?;
-                }
-                Write::Reference(reference) => write_reference(connection, reference)?,
-                Write::SettledReferences(id) | Write::UnwantedReferences(id) => {
-                    let sql = match change {
-                        Write::SettledReferences(_) => SETTLE_REFERENCES,
-                        _ => UNWANT_REFERENCES,
-                    };
-                    connection.prepare_cached(sql)?.execute([id.0])?;
-                    connection.prepare_cached(DROP_REFERENCES)?.execute([id.0])?;
-                }
-                Write::Due(id) => {
-                    connection
-                        .prepare_cached("INSERT OR IGNORE INTO due (cs) VALUES (?1)")?
-                        .execute([id.0])?;
-                }
-                Write::Done(id) => {
-                    connection.prepare_cached("DELETE FROM due WHERE cs = ?1")?.execute([id.0])?;
-                }
-                Write::Failure { id, why: Some(Failure { kind, attribute, text }) } if is_there => {
-                    connection.prepare_cached(KEEP_FAILURE)?.execute(params![
-                        id.0,
-                        self.standing.of(*id).agent().0,
-                        *kind as i64,
-                        attribute.map(|attribute| attribute.0),
-                        text,
-                        seconds(self.origin.at_unix_s),
-                        seconds(self.origin.run),
-                        self.origin.step
-                    ])?;
-                }
-                Write::Failure { id, .. } => {
-                    if had_failed {
-                        connection.prepare_cached(DROP_FAILURE)?.execute([id.0])?;
-                    }
-                }
-                Write::NewMv(object) => {
-                    statements.new_mv(object)?;
-                    self.mv_count += 1;
-                }
-                Write::Mv(object) => {
-                    connection.prepare_cached(UPDATE_MV)?.execute(params![
-                        object.id.0,
-                        object.image.as_bytes(),
-                        object.lineage.as_bytes(),
-                        connectors_bytes(&object.connectors)
-                    ])?;
-                }
-                Write::DeletedMv(id) => {
-                    let deleted =
-                        connection.prepare_cached("DELETE FROM mv WHERE id = ?1")?.execute([id.0])?;
-                    self.mv_count -= deleted as i64;
-                }
-                Write::NewKey(key, mv) => statements.new_key(key, *mv)?,
-                Write::NewSearch((attribute, value), mv) => {
-                    connection
-                        .prepare_cached(
-                            "INSERT OR IGNORE INTO mv_search (attribute, value, mv) VALUES (?1, ?2, ?3)",
-                        )?
-                        .execute(params![attribute.0, value, mv.0])?;
-                }
-                Write::DeletedSearch((attribute, value), mv) => {
-                    connection
-                        .prepare_cached(
-                            "DELETE FROM mv_search WHERE attribute = ?1 AND value = ?2 AND mv = ?3",
-                        )?
-                        .execute(params![attribute.0, value, mv.0])?;
-                }
-                Write::DeletedKey((rule, hash), mv) => {
-                    connection
-                        .prepare_cached("DELETE FROM mv_key WHERE rule = ?1 AND hash = ?2 AND mv = ?3")?
-                        .execute(params![rule, hash, mv.0])?;
-                }
-            }
+            let effect = self.standing.change(change);
+            let agent = |id: CsId| self.standing.of(id).agent();
+            self.mv_count += statements.write(change, effect, agent, &self.origin)?;
         }
         Ok(())
     }
