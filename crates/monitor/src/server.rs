@@ -139,7 +139,7 @@ fn respond(request: &Request<Incoming>, answer: &Answering) -> Response<Text> {
     let answer = match () {
         () if !names_this_host(request) => refused(421, "this host has no such name\n"),
         () if request.method() != Method::GET && !is_head => refused(405, "only GET and HEAD\n"),
-        () => answer(request.uri().path()).unwrap_or_else(|| refused(404, "there is nothing here\n")),
+        () => answer(request.uri().path()).unwrap_or_else(|| refused(404, "not found\n")),
     };
     let mut response =
         Response::new(Text(Some(Bytes::from(if is_head { String::new() } else { answer.text }))));

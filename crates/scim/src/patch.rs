@@ -34,8 +34,27 @@ pub(super) fn apply(
     if operations.len() > OPERATIONS_MAX {
         return Err(Refusal::plain(413, "a patch has at most 10000 operations"));
     }
-    let mut one =
-        |operator, path: &str, value| one(kind, resource, operator, &target(path)?, value, comparisons);
+    let mut one = |operator, path: &str, value: Option<&Value>| {
+        one(kind, resource, operator, &target(path)?, value, comparisons)
+    };
+    // A path may name an extension as a whole.
+    let mut change = |operator, path: &str, value: Option<&Value>| {
+        if !path.eq_ignore_ascii_case(schema::ENTERPRISE) {
+            return one(operator, path, value);
+        }
+        let part = |name: &str| format!("{}:{name}", schema::ENTERPRISE);
+        match (operator, value) {
+            (Operator::Remove, _) => {
+                schema::names_of_extension().try_for_each(|name| one(operator, &part(name), None))
+            }
+            // Some clients repeat the schemas in an extension.
+            (_, Some(Value::Object(values))) => values
+                .iter()
+                .filter(|(name, _)| *name != "schemas")
+                .try_for_each(|(name, value)| one(operator, &part(name), Some(value))),
+            _ => Err(syntax("the value of an extension is an object")),
+        }
+    };
     for operation in operations {
         let operation = operation.as_object().ok_or_else(|| syntax("an operation is an object"))?;
         let name = get(operation, "op").and_then(Value::as_str).unwrap_or_default().to_ascii_lowercase();
@@ -47,32 +66,10 @@ pub(super) fn apply(
         };
         let value = get(operation, "value");
         match (get(operation, "path").and_then(Value::as_str), value) {
-            // A path may name an extension as a whole.
-            (Some(path), value) if path.eq_ignore_ascii_case(schema::ENTERPRISE) => match (operator, value) {
-                (Operator::Remove, _) => {
-                    for name in schema::names_of_extension() {
-                        one(operator, &format!("{}:{name}", schema::ENTERPRISE), None)?;
-                    }
-                }
-                (_, Some(Value::Object(values))) => {
-                    // Some clients repeat the schemas in an extension.
-                    for (name, value) in values.iter().filter(|(name, _)| *name != "schemas") {
-                        one(operator, &format!("{}:{name}", schema::ENTERPRISE), Some(value))?;
-                    }
-                }
-                _ => return Err(syntax("the value of an extension is an object")),
-            },
-            (Some(path), value) => one(operator, path, value)?,
+            (Some(path), value) => change(operator, path, value)?,
             (None, Some(Value::Object(values))) if operator != Operator::Remove => {
                 for (key, value) in values {
-                    match (key.to_ascii_lowercase().starts_with("urn:"), value) {
-                        (true, Value::Object(values)) => {
-                            for (name, value) in values {
-                                one(operator, &format!("{key}:{name}"), Some(value))?;
-                            }
-                        }
-                        _ => one(operator, key, Some(value))?,
-                    }
+                    change(operator, key, Some(value))?;
                 }
             }
             (None, _) if operator == Operator::Remove => return Err(no_target("a removal names a path")),

@@ -552,6 +552,11 @@ fn answer(state: &Shared, path: &str) -> Option<Answer> {
             let (is_well, text) = locked(state).health();
             Some(Answer { status: if is_well { 200 } else { 503 }, content_type: TEXT_TYPE, text })
         }
+        "/" => {
+            let text =
+                "/metrics: OpenMetrics for Prometheus\n/health: 200 or 503, with the problems\n".into();
+            Some(Answer { status: 200, content_type: TEXT_TYPE, text })
+        }
         _ => None,
     }
 }
