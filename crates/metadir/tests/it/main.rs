@@ -38,6 +38,7 @@ mod store_states;
 mod text;
 mod tls;
 mod trail;
+mod undo;
 mod unique;
 mod upgrade;
 mod write_only;

@@ -18,21 +18,21 @@ use testkit::Scratch;
 use crate::steps::{Did, run, try_run};
 
 // Indexes of the agents, which are sorted by name.
-const HR: usize = 0;
-const SERVICE: usize = 1;
+pub(crate) const HR: usize = 0;
+pub(crate) const SERVICE: usize = 1;
 
 const TOKEN: &str = "not-to-be-reported-7f3a";
 const DEPARTMENT: &str = "urn:ietf:params:scim:schemas:extension:enterprise:2.0:User";
 const WORK: &str = "emails[type eq \\\"work\\\"].value";
 
 const HEAD: &str = "id,login,given,sn,mail,title,department,status\n";
-const STAFF: &str = "1,ada,Ada,Byron,ada@plim.example,Countess,Engines,active\n\
+pub(crate) const STAFF: &str = "1,ada,Ada,Byron,ada@plim.example,Countess,Engines,active\n\
                      2,alan,Alan,Turing,alan@plim.example,,Machines,active\n\
                      3,grace,Grace,Hopper,grace@plim.example,Admiral,Compilers,active\n\
                      4,edsger,Edsger,\"Dijk\"\"stra\\\",edsger@plim.example,,Paths,left\n\
                      5,zoë/?,Zoë,Ünal,zoe@plim.example,,,active\n";
 
-struct Office {
+pub(crate) struct Office {
     scratch: Scratch,
     server: Option<Server>,
     url: String,
@@ -41,7 +41,7 @@ struct Office {
 }
 
 impl Office {
-    fn new(settings: &'static str) -> Office {
+    pub(crate) fn new(settings: &'static str) -> Office {
         Office::watched(settings, None)
     }
 
@@ -114,11 +114,11 @@ active = "active"
         )
     }
 
-    fn open(&self) -> Metadirectory {
+    pub(crate) fn open(&self) -> Metadirectory {
         Metadirectory::open(connectors::parse(&self.config()).unwrap()).unwrap()
     }
 
-    fn staff(&self, lines: &str) {
+    pub(crate) fn staff(&self, lines: &str) {
         fs::write(self.scratch.join("hr.csv"), format!("{HEAD}{lines}")).unwrap();
     }
 
@@ -128,7 +128,7 @@ active = "active"
     }
 
     /// All users of the service, sorted by name.
-    fn users(&self) -> Vec<Value> {
+    pub(crate) fn users(&self) -> Vec<Value> {
         let mut users = Vec::new();
         loop {
             let page = self.ask("GET", &format!("/Users?startIndex={}", users.len() + 1), Value::Null);

@@ -31,13 +31,13 @@ over_both_stores! {
 }
 
 /// A source or target database, in addition to the store.
-struct Base {
-    place: Place,
+pub(crate) struct Base {
+    pub(crate) place: Place,
     schema: String,
 }
 
 impl Base {
-    fn new(place: Place, statements: &str) -> Base {
+    pub(crate) fn new(place: Place, statements: &str) -> Base {
         let schema = place.try_server().map_or_else(String::new, |server| format!("{}_base", server.schema));
         let base = Base { place, schema };
         if base.is_postgres() {
@@ -67,7 +67,7 @@ impl Base {
         rusqlite::Connection::open(self.place.scratch.join("base.db")).unwrap()
     }
 
-    fn run(&self, statements: &str) {
+    pub(crate) fn run(&self, statements: &str) {
         if self.is_postgres() {
             self.client().batch_execute(statements).unwrap();
         } else {
@@ -76,7 +76,7 @@ impl Base {
     }
 
     /// The rows of a query, their columns joined.
-    fn rows(&self, query: &str) -> Vec<String> {
+    pub(crate) fn rows(&self, query: &str) -> Vec<String> {
         if self.is_postgres() {
             let rows = self.client().simple_query(query).unwrap();
             let text = |row: &SimpleQueryRow| {
@@ -106,7 +106,7 @@ impl Base {
     }
 
     /// The database settings of a configuration.
-    fn keys(&self) -> String {
+    pub(crate) fn keys(&self) -> String {
         if self.is_postgres() {
             format!("postgres = \"{}\"\nschema = \"{}\"", self.place.server().connection, self.schema)
         } else {

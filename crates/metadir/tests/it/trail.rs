@@ -181,7 +181,7 @@ fn a_stopped_step_keeps_its_counters(place: Place) {
 }
 
 /// Carries out a run of the given steps; its number.
-fn run_of(directory: &mut Metadirectory, steps: &[(usize, StepKind)]) -> u64 {
+pub(crate) fn run_of(directory: &mut Metadirectory, steps: &[(usize, StepKind)]) -> u64 {
     let number = directory.begin_run().unwrap();
     for (agent, kind) in steps {
         directory.run_recorded("test", Step { agent: *agent, kind: *kind }, &mut |_| true).unwrap();
@@ -205,7 +205,7 @@ fn audited(directory: &mut Metadirectory, filter: AuditFilter<'_>) -> Vec<Audite
     all
 }
 
-fn undo(directory: &mut Metadirectory, run: u64) -> Undone {
+pub(crate) fn undo(directory: &mut Metadirectory, run: u64) -> Undone {
     directory.begin_run().unwrap();
     let options = UndoOptions { imports: true, skips_conflicts: false };
     directory.undo(run, None, options, &mut |_| true).unwrap()
