@@ -5,7 +5,11 @@
 //! would send it again. After a crash the same command computes the inverse again: what already has its old
 //! value needs nothing.
 
+mod earlier;
+
 use std::collections::{HashMap, HashSet};
+
+use self::earlier::EarlierChanges;
 
 use super::{Metadirectory, StepResult, judged, now_unix_s, user};
 use crate::config::{Step, StepKind};
@@ -275,6 +279,9 @@ impl Metadirectory {
         let has_holds = self.store.trail().count_holds(space.id)? > 0;
         // Objects that the run changed several times: a restored value may be one that is held since.
         let mut seen: HashSet<CsId> = HashSet::new();
+        let first = self.store.trail().changes(filter, 0, false)?.map_or(0, |batch| batch.number);
+        let of_agent = (space.id, space.name.as_str());
+        let earlier = EarlierChanges::before(self.store.as_mut(), of_agent, run, first)?;
         let mut before = i64::MAX as u64;
         while let Some(batch) = self.store.trail().changes(filter, before, true)? {
             before = batch.number;
@@ -282,6 +289,7 @@ impl Metadirectory {
             let mut changes: Vec<LoggedChange> =
                 Changes::of(&batch.changes).collect::<Result<_, _>>().map_err(damaged)?;
             changes.reverse();
+            changes.iter_mut().for_each(|change| earlier.correct(change));
             let mut inverting = Inverting::new(self.store.as_mut(), space, run, &changes, &mut inverse)?;
             for change in &changes {
                 inverting.invert(change, |attribute| names.name(attribute).to_string());
