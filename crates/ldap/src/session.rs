@@ -10,8 +10,6 @@ use std::net::TcpStream;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use rustix::net::sockopt::{set_socket_keepalive, set_tcp_keepidle};
-
 use crate::ber::BerError;
 use crate::controls::{PAGED_RESULTS, PagedResults};
 use crate::ldif::Record;
@@ -36,9 +34,6 @@ pub use search::{EMPTY_PAGES_MAX, ENDLESS, Search, SearchItem};
 pub use server::{Security, Server};
 use transport::{ReadOutcome, Transport};
 use wait::Interrupt;
-
-/// Idle time of a connection before TCP probes the peer.
-const KEEP_ALIVE: Duration = Duration::from_secs(60);
 
 /// Limit of the messages without progress that may arrive while requests are in flight.
 const IDLE_MESSAGES_MAX: u32 = 100_000;
@@ -159,10 +154,6 @@ impl Session {
         let stream: TcpStream = wait::resolve(&server.host, server.port, deadline, interrupt)
             .and_then(|addresses| wait::open(&addresses, deadline, interrupt))
             .map_err(failed)?;
-        // Keepalives detect a server that vanished while no response is expected.
-        set_socket_keepalive(&stream, true)
-            .and_then(|()| set_tcp_keepidle(&stream, KEEP_ALIVE))
-            .map_err(|error| failed(error.into()))?;
         let mut session = Session {
             transport: Transport::Plain(stream),
             // The connection timeout applies until TLS is established.
