@@ -39,6 +39,10 @@ impl System for Settings {
         Changes::Files(vec![self.path.clone()])
     }
 
+    fn ignores_case_of_attributes(&self) -> bool {
+        true
+    }
+
     fn attributes(&self, objects: &Objects<'_>) -> Result<Vec<String>, AgentError> {
         attributes(self, objects.anchor)
     }
@@ -106,9 +110,9 @@ pub(super) fn attributes(settings: &Settings, anchor: &[String]) -> Result<Vec<S
 
 /// The key of the anchor; none if a part of the anchor has no value.
 fn anchor_of(anchor: &[String], dn: &str, attributes: &[(&str, &[u8])]) -> Option<IndexKey> {
-    let part = |name: &String| match name.as_str() {
-        DN => Some(dn.as_bytes()).filter(|dn| !dn.is_empty()),
-        _ => {
+    let part = |name: &String| match name.eq_ignore_ascii_case(DN) {
+        true => Some(dn.as_bytes()).filter(|dn| !dn.is_empty()),
+        false => {
             let mut of_name = attributes.iter().filter(|(of, _)| of.eq_ignore_ascii_case(name));
             of_name.find(|(_, value)| !value.is_empty()).map(|(_, value)| *value)
         }
@@ -148,7 +152,7 @@ impl Ldif {
                 }
             }
         }
-        for (name, values) in changes().filter(|(name, _)| *name != DN) {
+        for (name, values) in changes().filter(|(name, _)| !name.eq_ignore_ascii_case(DN)) {
             let is_in_place = |byte: u8| byte.is_ascii_alphanumeric() || b"-.;_".contains(&byte);
             if name.is_empty() || !name.bytes().all(is_in_place) {
                 return Err(format!("`{name}` cannot be the name of an attribute"));
@@ -168,7 +172,7 @@ fn failed_entry(settings: &Settings, error: &LdifError) -> AgentError {
 
 impl Agent for Ldif {
     fn capabilities(&self) -> Capabilities {
-        let rename = self.anchor.iter().all(|name| name != DN);
+        let rename = self.anchor.iter().all(|name| !name.eq_ignore_ascii_case(DN));
         Capabilities { delta_import: false, rename, confirm: true }
     }
 

@@ -307,6 +307,21 @@ impl Names {
         self.by_number.insert(attribute, name.into());
     }
 
+    /// The names for a system that ignores the case of attributes: every spelling of an attribute that rules name
+    /// has the number of the spelling in the rules.
+    #[must_use]
+    pub fn spelled_as<'a>(&self, named: impl Iterator<Item = &'a str>) -> Names {
+        let of_rules: std::collections::HashMap<String, Attribute> =
+            named.filter_map(|name| Some((name.to_ascii_lowercase(), self.attribute(name)?))).collect();
+        let mut names = self.clone();
+        for (name, attribute) in &mut names.by_name {
+            if let Some(of_rule) = of_rules.get(&name.to_ascii_lowercase()) {
+                *attribute = *of_rule;
+            }
+        }
+        names
+    }
+
     /// The number of names.
     pub fn len(&self) -> usize {
         self.by_name.len()

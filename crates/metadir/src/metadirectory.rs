@@ -57,6 +57,8 @@ pub struct Metadirectory {
     types: Vec<String>,
     /// For each agent, the attributes of its system that rules read and no rule writes.
     only_read: Vec<Vec<String>>,
+    /// The attributes that the configuration names, of each agent.
+    named: Vec<Vec<String>>,
     safety: Safety,
     /// How long the trail is kept, seconds; none for ever.
     audit_keep_s: Option<u64>,
@@ -257,6 +259,8 @@ impl Metadirectory {
         let types = config.types.iter().map(|kind| kind.name.clone()).collect();
         let only_read = |agent| config.only_read(agent).into_iter().map(String::from).collect();
         let only_read = (0..config.agents.len()).map(only_read).collect();
+        let named = |agent| config.named(agent).into_iter().map(String::from).collect();
+        let named = (0..config.agents.len()).map(named).collect();
         let (safety, audit_keep_s) = (config.safety.clone(), config.audit_keep_s);
         let (secrets, interrupt) = (config.secrets.clone(), config.interrupt.clone());
         let store_path = match &config.store.database {
@@ -276,6 +280,7 @@ impl Metadirectory {
             fingerprints,
             types,
             only_read,
+            named,
             safety,
             audit_keep_s,
             secrets,
@@ -664,7 +669,11 @@ impl Metadirectory {
             }
         }
         self.store.commit()?;
-        Ok(config.open(&self.names)?)
+        let agent = match config.system.ignores_case_of_attributes() {
+            true => config.open(&self.names.spelled_as(self.named[at].iter().map(String::as_str))),
+            false => config.open(&self.names),
+        };
+        Ok(agent?)
     }
 }
 

@@ -439,6 +439,27 @@ impl Config {
 
     /// The attributes of an agent's system that rules read and no rule writes, sorted by name.
     pub fn only_read(&self, agent: usize) -> Vec<&str> {
+        // An export may create a column of a file.
+        let written = self.written(agent);
+        self.read(agent).into_iter().filter(|name| !written.contains(name)).collect()
+    }
+
+    /// The attributes of an agent's system that the configuration names, sorted by name.
+    pub fn named(&self, agent: usize) -> Vec<&str> {
+        let mut named = self.read(agent);
+        named.extend(self.written(agent));
+        if let Some(of) = self.agents.get(agent) {
+            named.extend(of.anchor.iter().chain(&of.references).map(String::as_str));
+        }
+        named.into_iter().collect()
+    }
+
+    fn written(&self, agent: usize) -> BTreeSet<&str> {
+        let to = self.outbound.iter().filter(|rules| rules.agent == agent);
+        to.flat_map(|rules| rules.flows.iter().chain(&rules.initial)).map(|flow| flow.to.as_str()).collect()
+    }
+
+    fn read(&self, agent: usize) -> BTreeSet<&str> {
         let mut named: BTreeSet<&str> = BTreeSet::new();
         for rules in self.inbound.iter().filter(|rules| rules.agent == agent) {
             let project = match &rules.project {
@@ -460,11 +481,7 @@ impl Config {
             }
             named.extend(expressions.iter().flat_map(|expression| expression.uses()).map(String::as_str));
         }
-        // An export may create a column of a file.
-        let to = self.outbound.iter().filter(|rules| rules.agent == agent);
-        let written: BTreeSet<&str> =
-            to.flat_map(|rules| &rules.flows).map(|flow| flow.to.as_str()).collect();
-        named.difference(&written).copied().collect()
+        named
     }
 
     /// The state of the store.

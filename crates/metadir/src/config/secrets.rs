@@ -89,6 +89,8 @@ pub(super) fn is_password(name: &str) -> bool {
 /// Words that mark a key as a secret, unless the key names the place of the secret.
 const SECRETS: [&str; 3] = ["pass", "token", "secret"];
 const PLACES: [&str; 2] = ["file", "env"];
+/// Words that contain one of them and name no secret: attributes of persons.
+const ORDINARY: [&str; 3] = ["secretary", "passport", "passenger"];
 
 /// The text with asterisks in place of possible secrets: the password in a URL, and the value of a key such
 /// as `password`. Offsets do not change.
@@ -147,8 +149,9 @@ fn line_without_secrets(line: &str) -> String {
         while names.next_if(|at| *at < end).is_some() {}
         let behind = lower[end..].trim_start();
         let has_value = behind.starts_with('=') || (behind.len() < lower.len() - end && !behind.is_empty());
+        let marking = ORDINARY.iter().fold(name.to_string(), |name, word| name.replace(word, ""));
         if has_value
-            && SECRETS.iter().any(|secret| name.contains(secret))
+            && SECRETS.iter().any(|secret| marking.contains(secret))
             && !PLACES.iter().any(|place| name.ends_with(place))
         {
             let length = shown.len();
@@ -193,6 +196,7 @@ mod tests {
         for text in [
             "password_file = \"p\"\ntoken_env = \"T\"\npassfile = \"p\"",
             "url = \"ldap://host:389\"",
+            "flow = { secretary = \"secretary\", passport = \"passportNumber\" }",
             "postgres = \"host=127.0.0.1 port=5432 user=metadir dbname=identity\"",
             "postgres = \"postgresql://me@db/identity\"",
         ] {

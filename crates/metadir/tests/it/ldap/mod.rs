@@ -5,6 +5,7 @@ mod engine;
 mod export;
 mod import;
 mod rename;
+mod spelling;
 
 use ldap::session::{Options, Server, Session};
 use people::{Base, Format, Population, Sink, write_people};
