@@ -2,6 +2,7 @@
 
 mod audit;
 mod changed;
+mod comparisons;
 mod errors;
 mod links;
 mod pending;
@@ -20,7 +21,7 @@ use crate::export::selection::Selection;
 use crate::export::{Exported, export};
 use crate::fingerprint::Fingerprint;
 use crate::hologram::Attribute;
-use crate::object::{CsObject, MvId};
+use crate::object::{CsId, CsObject, MvId};
 use crate::observer::Observer;
 use crate::preview::{DifferenceSink, Explained, Explanation, Preview, Unsent};
 use crate::rules::{FlowSource, Rules, resolve};
@@ -84,6 +85,8 @@ pub struct StepResult {
     pub discovery_errors: Vec<DiscoveryError>,
     /// The first objects that could not be synchronized or exported, with the reasons.
     pub failures: Vec<ObjectError>,
+    /// What an administrator should know, and what is no error.
+    pub notes: Vec<String>,
 }
 
 impl StepResult {
@@ -116,6 +119,7 @@ impl StepResult {
         if more > 0 {
             lines.push(format!("and {more} more"));
         }
+        lines.extend(self.notes.iter().map(|note| note.replace(['\n', '\r'], " ")));
         if !self.discovery_errors.is_empty() {
             lines.push(
                 "because of these errors, nothing counts as deleted, and a delta import reads the same changes again".into(),
@@ -263,9 +267,12 @@ impl Metadirectory {
             Database::Sqlite { path, .. } => Some(path.clone()),
             Database::Postgres { .. } => None,
         };
-        let fingerprints = changed::fingerprints(&config, store.as_mut())?;
+        let mut fingerprints = changed::fingerprints(&config, store.as_mut())?;
         let agents = std::mem::take(&mut config.agents);
         let rules = resolve(config, &agents, store.as_mut(), &mut names)?;
+        for (fingerprint, agent) in fingerprints.iter_mut().zip(&rules.agents) {
+            fingerprint.set_comparisons(rules.compared_as(agent.id, &names));
+        }
         store.commit()?;
         let unsent = None;
         Ok(Metadirectory {
@@ -473,10 +480,16 @@ impl Metadirectory {
     /// the first join key, otherwise the number.
     pub(super) fn mv_names(&mut self, ids: &[MvId]) -> Result<BTreeMap<MvId, String>, StoreError> {
         let mut names = BTreeMap::new();
-        for object in self.store.mv(ids)? {
-            let connectors = self.store.cs(&object.connectors)?;
-            let mut connected = connectors.iter().filter(|connector| connector.state.is_connected());
-            let named = connected.find(|connector| !connector.dn.is_empty()).map(|named| named.dn.clone());
+        let objects = self.store.mv(ids)?;
+        let linked: Vec<CsId> = objects.iter().flat_map(|object| object.connectors.iter().copied()).collect();
+        let mut of_connectors = BTreeMap::new();
+        for connector in self.store.cs(&linked)?.into_iter().filter(|connector| !connector.dn.is_empty()) {
+            if let Some(mv) = connector.connected_to() {
+                of_connectors.entry(mv).or_insert(connector.dn);
+            }
+        }
+        for object in objects {
+            let named = of_connectors.remove(&object.id);
             let kind = self.rules.type_of(object.kind).map(|at| &self.rules.types[at]);
             let key =
                 kind.into_iter().flat_map(|kind| &kind.keys).find_map(|key| match key.parts.as_slice() {
@@ -541,6 +554,7 @@ impl Metadirectory {
             StepKind::FullImport | StepKind::DeltaImport => {
                 let is_full = step.kind == StepKind::FullImport;
                 let mut agent = self.open_agent(step.agent, true)?;
+                let notes = self.follow_comparisons(step.agent)?;
                 let note = changed::watermark_note(&self.agents[step.agent].name);
                 let mut import = if is_full {
                     agent.full_import()?
@@ -590,6 +604,7 @@ impl Metadirectory {
                     statistics: staged.statistics,
                     discovery_errors: staged.errors,
                     failures: Vec::new(),
+                    notes,
                 })
             }
             StepKind::FullSynchronization | StepKind::DeltaSynchronization => {
@@ -611,7 +626,7 @@ impl Metadirectory {
                     self.note_rules(step.agent)?;
                 }
                 let Synchronized { statistics, failures, .. } = done;
-                Ok(StepResult { statistics, discovery_errors: Vec::new(), failures })
+                Ok(StepResult { statistics, failures, ..StepResult::default() })
             }
             StepKind::Export => {
                 let mut agent: Box<dyn Agent> = match &mut self.unsent {
@@ -636,8 +651,8 @@ impl Metadirectory {
                 ended?;
                 Ok(StepResult {
                     statistics: done.statistics,
-                    discovery_errors: Vec::new(),
                     failures: done.refused,
+                    ..StepResult::default()
                 })
             }
         }

@@ -25,7 +25,7 @@ impl Naming {
             _ if name.is_empty() => None,
             Naming::Anchor => None,
             Naming::Name => Some(IndexKey::of(name.to_lowercase().as_bytes())),
-            Naming::Dn => Some(IndexKey::of(&key(name))),
+            Naming::Dn => Some(IndexKey::of(&dn_key(name))),
         }
     }
 
@@ -62,8 +62,8 @@ impl Naming {
     }
 }
 
-/// A text that is not a distinguished name equals only itself.
-fn key(name: &str) -> Vec<u8> {
+/// The normalized form of a distinguished name. A text that is not one equals only itself.
+pub(crate) fn dn_key(name: &str) -> Vec<u8> {
     Dn::parse(name).map_or_else(|_| name.as_bytes().to_vec(), |dn| dn.key())
 }
 

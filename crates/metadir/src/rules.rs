@@ -1,10 +1,13 @@
 //! The rules of a configuration with every name resolved, as the engine evaluates them for each object.
 
+mod comparisons;
 mod joins;
 
+pub(crate) use comparisons::{known as known_comparisons, note as comparisons_note};
 pub(crate) use joins::{Identity, JoinRule, KeyRule};
 
 use crate::agent::Names;
+use crate::comparison::Comparison;
 use crate::config::{
     AgentConfig, Config, Deprovision, Existing, Generator, HIDDEN, JoinPart, Projection, Secrets, Source,
     WriteOnlySource,
@@ -18,6 +21,9 @@ use crate::password::Password;
 use crate::schema::Type;
 use crate::store::{NameKind, Store, StoreError};
 
+/// How unique values of the metaverse are compared.
+pub(crate) const UNIQUE: Comparison = Comparison::Case;
+
 /// All rules.
 #[derive(Debug)]
 pub(crate) struct Rules {
@@ -25,6 +31,8 @@ pub(crate) struct Rules {
     pub(crate) agents: Vec<AgentRules>,
     pub(crate) inbound: Vec<InboundRules>,
     pub(crate) outbound: Vec<OutboundRules>,
+    /// How the systems compare the values of join rules.
+    systems: comparisons::Comparisons,
     /// Whether an agent is [correlated](AgentRules::is_correlated).
     pub(crate) is_correlated: bool,
     /// The attributes whose values are hidden.
@@ -114,7 +122,7 @@ pub(crate) struct AgentRules {
     pub(crate) write_only: Vec<Attribute>,
     /// The attributes whose values are hidden.
     pub(crate) secrets: Secrets,
-    /// The attributes of its join rules that are compared as they are.
+    /// The attributes of its join rules without conditions and expressions.
     pub(crate) identities: Vec<Identity>,
     /// Whether it has join rules.
     pub(crate) joins: bool,
@@ -330,7 +338,7 @@ impl CandidateRule {
     }
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum FlowSource {
     Direct(Attribute),
     Constant(Vec<Vec<u8>>),
@@ -338,7 +346,7 @@ pub(crate) enum FlowSource {
 }
 
 /// An expression with the attributes it names.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Formula {
     expression: Expression,
     uses: Vec<(Attribute, Type)>,
@@ -585,7 +593,7 @@ pub(crate) fn resolve(
     store: &mut dyn Store,
     names: &mut Names,
 ) -> Result<Rules, StoreError> {
-    let mut resolver = Resolver { store, names };
+    let mut resolver = Resolver { store: &mut *store, names: &mut *names };
     let mut agents = Vec::new();
     for agent in of_agents {
         let mut attributes = |names: &[String]| -> Result<Vec<Attribute>, StoreError> {
@@ -646,28 +654,18 @@ pub(crate) fn resolve(
     for (at, rules) in config.inbound.into_iter().enumerate() {
         let mut joins = Vec::new();
         for join in rules.joins {
-            let case = if join.ignore_case { " without case" } else { "" };
             let of_type = &config.types[rules.to];
-            let name = match join.mv.as_slice() {
-                [JoinPart::Attribute(name)] => format!("{}.{name}{case}", of_type.name),
-                several => {
-                    let parts: Vec<String> = several.iter().map(ToString::to_string).collect();
-                    format!("{}.({}){case}", of_type.name, parts.join(", "))
-                }
-            };
-            let rule = resolver.store.name(NameKind::Key, &name)?;
             let of_attribute = |name: &str| {
                 let found = of_type.attributes.iter().find(|attribute| attribute.name == name);
                 found.map_or(Type::Text, |found| found.kind)
             };
-            let parts = resolver.parts(join.mv, of_attribute)?;
-            if types[rules.to].keys.iter().all(|known: &KeyRule| known.rule != rule) {
-                types[rules.to].keys.push(KeyRule { rule, parts, ignore_case: join.ignore_case });
-            }
             joins.push(JoinRule {
                 cs: resolver.parts(join.cs, text)?,
-                rule,
+                mv: resolver.parts(join.mv, of_attribute)?,
+                type_name: of_type.name.clone(),
                 ignore_case: join.ignore_case,
+                rule: 0,
+                comparisons: Vec::new(),
                 when: join.when.map(|when| resolver.formula(when, text)).transpose()?,
             });
         }
@@ -687,7 +685,7 @@ pub(crate) fn resolve(
                 if !types[rules.to].unique.contains(&made.rule) {
                     types[rules.to].unique.push(made.rule);
                     let parts = vec![FlowSource::Direct(to)];
-                    types[rules.to].keys.push(KeyRule { rule: made.rule, parts, ignore_case: true });
+                    types[rules.to].keys.push(KeyRule { rule: made.rule, parts, comparisons: vec![UNIQUE] });
                 }
                 candidates = Some(Box::new(made));
             }
@@ -785,11 +783,14 @@ pub(crate) fn resolve(
         agent.write_only = of_agent.flat_map(|rules| &rules.write_only).map(|rule| rule.to).collect();
         agent.write_only.sort_unstable();
         agent.write_only.dedup();
-        let joins = agent.inbound.iter().flat_map(|at| &inbound[*at].joins);
-        agent.identities = joins.filter_map(JoinRule::identity).collect();
         agent.joins = agent.inbound.iter().any(|at| !inbound[*at].joins.is_empty());
         agent.is_correlated = agent.joins && outbound.iter().any(|rules| rules.agent == agent.id);
     }
     let is_correlated = agents.iter().any(|agent| agent.is_correlated);
-    Ok(Rules { types, agents, inbound, outbound, is_correlated, secrets: config.secrets })
+    let systems = comparisons::Comparisons::new();
+    let mut rules =
+        Rules { systems, types, agents, inbound, outbound, is_correlated, secrets: config.secrets };
+    let known = comparisons::known(store, &rules, names, of_agents)?;
+    rules.compare_as(known, store, names)?;
+    Ok(rules)
 }

@@ -26,10 +26,10 @@ mod unique;
 mod work;
 
 use self::exchange::{Known, Loaded, LocalStore};
-pub(crate) use self::index::{is_indexed, renew};
+pub(crate) use self::index::{are_keys_built, is_indexed, renew};
 pub(crate) use self::lifecycle::called;
 pub use self::references::ReferenceValue;
-pub(crate) use self::references::given;
+pub(crate) use self::references::{given, given_by};
 pub use self::trace::{ConnectedBy, Effect, FlowInOutcome, FlowOutOutcome, TraceEvent, ValuesOf};
 use self::work::Work;
 use crate::agent::Names;

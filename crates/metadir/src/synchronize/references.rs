@@ -17,8 +17,8 @@ use super::{Settings, Synchronized};
 use crate::hologram::Attribute;
 use crate::index_key::IndexKey;
 use crate::object::{
-    AgentId, Change, CsId, CsObject, MvId, PendingExport, PendingImport, Phase, Reference, ReferenceChange,
-    phase_of,
+    AgentId, Change, CsId, CsObject, MvId, MvObject, PendingExport, PendingImport, Phase, Reference,
+    ReferenceChange, phase_of,
 };
 use crate::rules::{FlowSource, OutboundRules, Rules};
 use crate::schema::Type;
@@ -171,26 +171,15 @@ fn evaluate(
     done: &mut Synchronized,
     mut trace: Option<&mut Vec<TraceEvent>>,
 ) -> Result<(), StoreError> {
-    let mut held = BTreeMap::new();
-    let mut connectors = Vec::new();
-    for object in store.mv(mvs)? {
-        if let Some(kind) = rules.types.iter().position(|kind| kind.kind == object.kind) {
-            connectors.extend(object.connectors);
-            held.insert(object.id, MvConnectors { kind, connectors: Vec::new() });
-        }
-    }
-    for connector in store.cs(&connectors)? {
-        if let Some(of) = connector.connected_to().and_then(|mv| held.get_mut(&mv)) {
-            of.connectors.push(connector);
-        }
-    }
-    held.retain(|_, held| held.targets(rules).next().is_some());
+    let objects = store.mv(mvs)?;
+    let (_, mut held) = loaded(store, rules, objects)?;
+    held.retain(|held| held.targets(rules).next().is_some());
     // An object with all its connectors belongs to one part, which begins with the first connector.
-    let ids: Vec<CsId> = held.values().flat_map(|held| &held.connectors).map(|object| object.id).collect();
+    let ids: Vec<CsId> = held.iter().flat_map(|held| &held.connectors).map(|object| object.id).collect();
     let begins: BTreeSet<CsId> =
         parts(store, &ids, true)?.into_iter().filter_map(|part| part.first().copied()).collect();
     let mut part = Vec::new();
-    for of in held.into_values() {
+    for of in held {
         if of.connectors.iter().any(|object| begins.contains(&object.id)) && !part.is_empty() {
             look_at(store, rules, settings, &part, done, trace.as_deref_mut())?;
             part.clear();
@@ -219,28 +208,51 @@ pub(crate) fn given(
     rules: &Rules,
     of: MvId,
 ) -> Result<Vec<ReferenceValue>, StoreError> {
-    let object = store.mv(&[of])?.pop();
-    let Some(object) = object else { return Ok(Vec::new()) };
-    let place = rules.types.iter().position(|kind| kind.kind == object.kind);
-    let Some(kind) = place else { return Ok(Vec::new()) };
-    let held = [MvConnectors { kind, connectors: connected_of(store, &object.connectors)? }];
-    let resolved = resolve(store, rules, &held)?;
-    let [held] = &held;
-    let mut all = Vec::new();
-    for attribute in held.attributes(rules) {
-        let (given, _) = lead(rules, &resolved, held, attribute);
-        all.extend(given.into_iter().flat_map(|(source, to)| {
-            to.into_iter().map(|to| ReferenceValue { attribute, to, agent: source.agent, cs: source.id })
-        }));
-    }
-    Ok(all)
+    let objects = store.mv(&[of])?;
+    Ok(given_by(store, rules, &objects)?.into_iter().flat_map(|(_, values)| values).collect())
 }
 
-/// The connected ones of these objects.
-fn connected_of(store: &mut dyn Store, ids: &[CsId]) -> Result<Vec<CsObject>, StoreError> {
-    let mut objects = store.cs(ids)?;
-    objects.retain(|object| object.state.is_connected());
-    Ok(objects)
+/// The references of several metaverse objects. Objects of types without rules are left out.
+pub(crate) fn given_by(
+    store: &mut dyn Store,
+    rules: &Rules,
+    objects: &[MvObject],
+) -> Result<Vec<(MvId, Vec<ReferenceValue>)>, StoreError> {
+    let (ids, held) = loaded(store, rules, objects.to_vec())?;
+    let resolved = resolve(store, rules, &held)?;
+    let values_of = |held: &MvConnectors| {
+        let of_attribute = |attribute| {
+            let (given, _) = lead(rules, &resolved, held, attribute);
+            given.into_iter().flat_map(move |(source, to)| {
+                let (agent, cs) = (source.agent, source.id);
+                to.into_iter().map(move |to| ReferenceValue { attribute, to, agent, cs })
+            })
+        };
+        held.attributes(rules).flat_map(of_attribute).collect()
+    };
+    Ok(ids.into_iter().zip(held.iter().map(values_of)).collect())
+}
+
+/// Metaverse objects of types with rules, each with its connectors.
+fn loaded(
+    store: &mut dyn Store,
+    rules: &Rules,
+    objects: Vec<MvObject>,
+) -> Result<(Vec<MvId>, Vec<MvConnectors>), StoreError> {
+    let mut held = BTreeMap::new();
+    let mut connectors = Vec::new();
+    for object in objects {
+        if let Some(kind) = rules.type_of(object.kind) {
+            connectors.extend(object.connectors);
+            held.insert(object.id, MvConnectors { kind, connectors: Vec::new() });
+        }
+    }
+    for connector in store.cs(&connectors)? {
+        if let Some(of) = connector.connected_to().and_then(|mv| held.get_mut(&mv)) {
+            of.connectors.push(connector);
+        }
+    }
+    Ok(held.into_iter().unzip())
 }
 
 /// The targets of the references of a part.
