@@ -79,7 +79,9 @@ impl Fingerprint {
             let name = with_candidates(rules.dn.source(), rules.dn_candidates.as_ref());
             parts.add(&["name", &to, kind], name);
             for flow in &rules.flows {
-                parts.add(&["outbound flow", &to, kind, &flow.to], source(&flow.from));
+                let empty = flow.empty.as_ref().map(|empty| format!(", and {empty:?} without a value"));
+                let from = source(&flow.from) + &empty.unwrap_or_default();
+                parts.add(&["outbound flow", &to, kind, &flow.to], from);
             }
         }
         parts

@@ -43,6 +43,11 @@ impl Naming {
         by_name.unwrap_or_else(|| IndexKey::of_parts(std::iter::once(value)))
     }
 
+    /// Whether a text can refer to an object.
+    pub(crate) fn is_reference(self, text: &str) -> bool {
+        !text.is_empty() && (!self.refers_by_name() || Dn::parse(text).is_ok())
+    }
+
     /// The depth of a name: the number of names above it.
     pub(crate) fn depth(self, name: &str) -> usize {
         match self {

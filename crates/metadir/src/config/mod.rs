@@ -312,6 +312,8 @@ pub struct ExportFlow {
     pub to: String,
     /// The source of the value.
     pub from: Source,
+    /// For a flow of references: the reference that is sent while there is none.
+    pub empty: Option<String>,
     /// Whether its values are hidden.
     pub is_secret: bool,
 }

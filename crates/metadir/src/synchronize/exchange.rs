@@ -154,6 +154,8 @@ pub(super) struct Worked {
     pub(super) done: Synchronized,
     /// Objects whose deletions are deferred.
     pub(super) leaving: Vec<CsId>,
+    /// Objects of the batch that failed.
+    pub(super) failed: Vec<CsId>,
     pub(super) written: Written,
     pub(super) outgoing: Outgoing,
 }

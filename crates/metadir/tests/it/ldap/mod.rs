@@ -3,6 +3,7 @@
 mod delta;
 mod engine;
 mod export;
+mod groups;
 mod import;
 mod joins;
 mod rename;
