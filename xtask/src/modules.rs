@@ -54,6 +54,7 @@ static ORDERS: &[Order] = &[
             "index_key",
             "network",
             "naming",
+            "comparison",
             "schema",
             "secret",
             "statistics",

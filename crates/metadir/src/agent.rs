@@ -5,6 +5,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use crate::Interrupt;
+use crate::comparison::Comparison;
 use crate::hologram::{Attribute, Hologram};
 use crate::index_key::IndexKey;
 use crate::naming::Naming;
@@ -24,6 +25,20 @@ pub trait System: Any + fmt::Debug + Send + Sync {
     /// Whether two attribute names that differ in case are one attribute.
     fn ignores_case_of_attributes(&self) -> bool {
         false
+    }
+
+    /// How the values of an attribute are compared if the system does not say it by [`Self::comparisons`].
+    fn comparison(&self) -> Comparison {
+        Comparison::Exact
+    }
+
+    /// How the system compares the values of these attributes, in their order; none for an attribute that it does
+    /// not know. It is read before each import.
+    ///
+    /// # Errors
+    /// When the system cannot be read. What it said before then applies.
+    fn comparisons(&self, attributes: &[&str]) -> Result<Vec<Option<Comparison>>, AgentError> {
+        Ok(vec![Some(self.comparison()); attributes.len()])
     }
 
     /// The address to which changes go unencrypted; none if they are protected, or stay on this host in files.

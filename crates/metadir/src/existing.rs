@@ -45,10 +45,9 @@ fn there(image: &Hologram, attribute: Attribute) -> Vec<Vec<u8>> {
 impl Identity {
     /// Whether an existing object has the values that an add would set in the attributes of a join rule.
     fn is_it(&self, wanted: impl Fn(Attribute) -> Vec<Vec<u8>>, image: &Hologram) -> bool {
-        self.attributes.iter().all(|attribute| {
+        self.attributes.iter().all(|(attribute, comparison)| {
             match (wanted(*attribute).as_slice(), there(image, *attribute).as_slice()) {
-                ([one], [other]) if self.ignore_case => is_like(one, other),
-                ([one], [other]) => one == other,
+                ([one], [other]) => comparison.is_same(one, other),
                 _ => false,
             }
         })

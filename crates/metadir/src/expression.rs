@@ -7,6 +7,8 @@
 //! check has no value, like a direct flow of an absent attribute. An attribute with several values is a list.
 //! An attribute in a place that requires a list, behind `in` or before `.exists(...)`, is a list with a
 //! single value too. `rdn("cn", mv.name)` gives a part of a distinguished name, with the value escaped.
+//! `count(mv.members)` is the number of values, also of references, which have no value here.
+//! `connectors(mv.members)` is the number of referenced objects that the system of the rule has.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, LazyLock};
@@ -25,12 +27,42 @@ pub struct Expression {
     program: Arc<Program>,
     root: &'static str,
     uses: Box<[String]>,
+    /// For each of them, what is read, and its name in the program.
+    reads: Box<[(Read, String)]>,
     /// For each of them, whether it is also a list when it has one value.
     lists: Box<[bool]>,
     /// The parts that are concatenated, if the expression only concatenates.
     parts: Option<Box<[Part]>>,
     /// Whether it names the counter `n`.
     is_counted: bool,
+}
+
+/// What an expression reads of an attribute.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Read {
+    /// Its values.
+    Values,
+    /// Their number.
+    Count,
+    /// The number of referenced objects that have a connector in the system of the rule.
+    Connectors,
+}
+
+impl Read {
+    /// The functions, each with the mark of its attribute in the program. No attribute begins with it.
+    const FUNCTIONS: [(Read, &'static str, char); 2] =
+        [(Read::Count, "count", '\u{1}'), (Read::Connectors, "connectors", '\u{2}')];
+
+    /// The function in an expression.
+    pub(crate) fn function(self) -> &'static str {
+        Self::FUNCTIONS.iter().find(|(read, ..)| *read == self).map_or("", |(_, name, _)| name)
+    }
+
+    /// What a name in the program stands for.
+    fn of(name: &str) -> (Read, &str) {
+        let of_function = |(read, _, mark): &(Read, &str, char)| Some((*read, name.strip_prefix(*mark)?));
+        Self::FUNCTIONS.iter().find_map(of_function).unwrap_or((Read::Values, name))
+    }
 }
 
 /// The variable of a candidate: its number.
@@ -68,6 +100,7 @@ static ENV: LazyLock<Arc<Env>> = LazyLock::new(|| {
     // Neither call can fail: the names are not in use.
     let declared = env.add_extension(extensions::strings).is_ok()
         && env.add_macro(default_macro()).is_ok()
+        && Read::FUNCTIONS.into_iter().all(|(_, name, mark)| env.add_macro(count_macro(name, mark)).is_ok())
         && cel::add_overload!(env, fn rdn: (CelString, CelString) -> Result<CelString>).is_ok();
     debug_assert!(declared);
     Arc::new(env)
@@ -85,6 +118,28 @@ fn default_macro() -> Macro {
         let arguments = vec![test, wanted, other];
         let func_name = operators::CONDITIONAL.to_string();
         Ok(Some(helper.next_expr(Expr::Call(CallExpr { func_name, target: None, args: arguments }))))
+    })
+}
+
+/// `count(cs.mail)` reads an attribute of its own, whose name has a mark.
+fn count_macro(name: &'static str, mark: char) -> Macro {
+    Macro::global(name, 1, move |helper, _, arguments| {
+        let found = match arguments.first().map(|argument| &argument.expr) {
+            Some(Expr::Select(select)) if !select.test => {
+                Some((select.operand.clone(), select.field.clone()))
+            }
+            Some(Expr::Call(call)) if call.func_name == operators::INDEX => match call.args.as_slice() {
+                [object, IdedExpr { expr: Expr::Literal(LiteralValue::String(name)), .. }] => {
+                    Some((Box::new(object.clone()), name.inner().to_string()))
+                }
+                _ => None,
+            },
+            _ => None,
+        };
+        let Some((operand, field)) = found else { return Ok(None) };
+        arguments.clear();
+        let field = format!("{mark}{field}");
+        Ok(Some(helper.next_expr(Expr::Select(SelectExpr { operand, field, test: false }))))
     })
 }
 
@@ -136,6 +191,7 @@ impl Expression {
             attributes: BTreeSet::new(),
             lists: BTreeSet::new(),
             unknown: BTreeSet::new(),
+            uncounted: None,
             bound: Vec::new(),
         };
         names.walk(program.expression());
@@ -143,13 +199,23 @@ impl Expression {
         if let Some(unknown) = names.unknown.first() {
             return Err(format!("`{unknown}` is unknown here: attributes are written {root}.NAME"));
         }
-        let uses: Box<[String]> = names.attributes.into_iter().collect();
-        let lists = uses.iter().map(|name| names.lists.contains(name)).collect();
+        if let Some(name) = names.uncounted {
+            return Err(format!("`{name}` counts the values of one attribute: {name}({root}.NAME)"));
+        }
+        let fields: Box<[String]> = names.attributes.into_iter().collect();
+        let lists = fields.iter().map(|name| names.lists.contains(name)).collect();
         let mut parts = Vec::new();
-        let is_put_together = put_together(program.expression(), root, &uses, &mut parts).is_some();
+        let is_put_together = put_together(program.expression(), root, &fields, &mut parts).is_some();
+        let uses = fields.iter().map(|name| Read::of(name).1.to_string()).collect();
+        let reads: Box<[(Read, String)]> = fields.into_iter().map(|name| (Read::of(&name).0, name)).collect();
+        if root == "cs" && reads.iter().any(|(read, _)| *read == Read::Connectors) {
+            return Err(
+                "`connectors` counts what a system has: use it in an [[outbound]], with mv.NAME".into()
+            );
+        }
         let parts = is_put_together.then(|| parts.into());
         let program = Arc::new(program);
-        Ok(Expression { source: source.into(), program, root, uses, lists, parts, is_counted })
+        Ok(Expression { source: source.into(), program, root, uses, reads, lists, parts, is_counted })
     }
 
     /// The attribute, if the expression is nothing else.
@@ -195,6 +261,16 @@ impl Expression {
     /// The attributes that it names, in ascending order.
     pub fn uses(&self) -> &[String] {
         &self.uses
+    }
+
+    /// What it reads of the attribute at an index of [`Self::uses`].
+    pub fn read(&self, at: usize) -> Read {
+        self.reads.get(at).map_or(Read::Values, |(read, _)| *read)
+    }
+
+    /// The attributes whose values it reads.
+    pub(crate) fn values_read(&self) -> impl Iterator<Item = &String> {
+        self.uses.iter().zip(&self.reads).filter(|(_, (read, _))| *read == Read::Values).map(|(name, _)| name)
     }
 
     /// Whether the attribute at an index of [`Self::uses`] is also a list when it has one value.
@@ -247,7 +323,7 @@ impl Expression {
 
     fn run(&self, n: u64, value: &mut dyn FnMut(usize) -> Option<Value>) -> Result<Option<Value>, Failed> {
         let mut object: HashMap<String, Value> = HashMap::with_capacity(self.uses.len());
-        for (at, name) in self.uses.iter().enumerate() {
+        for (at, (_, name)) in self.reads.iter().enumerate() {
             if let Some(value) = value(at) {
                 object.insert(name.clone(), value);
             }
@@ -368,6 +444,8 @@ struct Names {
     /// Attributes in places that require a list.
     lists: BTreeSet<String>,
     unknown: BTreeSet<String>,
+    /// A function of [`Read`] that is used with something else than an attribute.
+    uncounted: Option<&'static str>,
     /// Variables of the enclosing comprehensions.
     bound: Vec<String>,
 }
@@ -396,6 +474,11 @@ impl Names {
                 if let Some(name) = self.attribute(expression) {
                     self.attributes.insert(name);
                     return;
+                }
+                if let Some((_, name, _)) =
+                    Read::FUNCTIONS.iter().find(|(_, name, _)| *name == call.func_name)
+                {
+                    self.uncounted = Some(name);
                 }
                 call.target.iter().for_each(|target| self.walk(target));
                 call.args.iter().for_each(|argument| self.walk(argument));
@@ -467,6 +550,10 @@ mod tests {
                 "{source}"
             );
         }
+        assert_eq!(
+            Expression::parse("count(cs.a) + count(cs['b c']) > size(cs.a)", "cs").unwrap().uses(),
+            ["a", "b c", "a"]
+        );
         // `rdn` works with an absent attribute: it has no value.
         assert_eq!(evaluate("rdn('cn', cs.title)", &ada), Ok(Vec::new()));
         assert_eq!(Expression::parse("cs.a + default(cs.b, cs.c)", "cs").unwrap().uses(), ["a", "b", "c"]);
@@ -547,6 +634,9 @@ mod tests {
         assert!(Expression::parse("cs.a +", "cs").is_err());
         let unknown = Expression::parse("mv.a == cs.b", "cs").unwrap_err();
         assert_eq!(unknown, "`mv` is unknown here: attributes are written cs.NAME");
+        for wrong in ["count('x') > 1", "count(cs.a + cs.b)", "count(mv.a)", "connectors(cs.a)"] {
+            assert!(Expression::parse(wrong, "cs").is_err(), "{wrong}");
+        }
         assert!(evaluate("1 / 0", &[]).is_err());
         assert!(evaluate("{'a': 1}", &[]).is_err());
         let text = Expression::parse("cs.a", "cs").unwrap();

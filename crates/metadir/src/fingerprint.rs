@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::comparison::Comparison;
 use crate::config::{AgentConfig, Candidates, Config, Inbound, JoinPart, Projection, Source};
 use crate::expression::Expression;
 use crate::hologram::Hash;
@@ -78,7 +79,9 @@ impl Fingerprint {
             let name = with_candidates(rules.dn.source(), rules.dn_candidates.as_ref());
             parts.add(&["name", &to, kind], name);
             for flow in &rules.flows {
-                parts.add(&["outbound flow", &to, kind, &flow.to], source(&flow.from));
+                let empty = flow.empty.as_ref().map(|empty| format!(", and {empty:?} without a value"));
+                let from = source(&flow.from) + &empty.unwrap_or_default();
+                parts.add(&["outbound flow", &to, kind, &flow.to], from);
             }
         }
         parts
@@ -103,7 +106,7 @@ impl Fingerprint {
         self.add(&["projection", name, &number], projection);
         let joins = rules.joins.iter().map(|join| {
             let side = |parts: &[JoinPart]| parts.iter().map(join_part).collect::<Vec<_>>().join(" and ");
-            let case = if join.ignore_case { " without case" } else { "" };
+            let case = if join.ignore_case == Some(true) { " without case" } else { "" };
             let when = expression(join.when.as_ref());
             let when = if when.is_empty() { String::new() } else { format!(" when {when}") };
             format!("{} = {}{case}{when}", side(&join.cs), side(&join.mv))
@@ -124,6 +127,14 @@ impl Fingerprint {
             contributors.sort_by_key(|(precedence, _)| *precedence);
             let contributors: Vec<&str> = contributors.iter().map(|(_, agent)| agent.as_str()).collect();
             self.add(&["precedence", name, to], joined(&contributors));
+        }
+    }
+
+    /// Sets how the system compares the attributes of join rules.
+    pub(crate) fn set_comparisons(&mut self, compared: Vec<(&str, Comparison)>) {
+        self.0.retain(|part, _| part.split(SEPARATOR).next() != Some("comparison"));
+        for (attribute, comparison) in compared {
+            self.add(&["comparison", attribute], comparison.name().into());
         }
     }
 
@@ -264,6 +275,9 @@ fn change(
         ["name", to, kind] => {
             let (old, new) = (old?, new?);
             format!("the name of a {kind} in {} is {} instead of {}", name(to), shown(new), shown(old))
+        }
+        ["comparison", attribute] => {
+            format!("join rules compare `{attribute}` of {agent} {}", new.unwrap_or("exactly"))
         }
         ["mixed"] => {
             format!("some objects were synchronized with other rules than those of {agent} meanwhile")

@@ -10,6 +10,7 @@
 #![forbid(unsafe_code)]
 
 pub mod agent;
+pub mod comparison;
 pub mod config;
 mod existing;
 pub mod export;

@@ -2,6 +2,7 @@
 
 mod audit;
 mod changed;
+mod comparisons;
 mod errors;
 mod links;
 mod pending;
@@ -20,7 +21,7 @@ use crate::export::selection::Selection;
 use crate::export::{Exported, export};
 use crate::fingerprint::Fingerprint;
 use crate::hologram::Attribute;
-use crate::object::{CsObject, MvId};
+use crate::object::{CsId, CsObject, MvId};
 use crate::observer::Observer;
 use crate::preview::{DifferenceSink, Explained, Explanation, Preview, Unsent};
 use crate::rules::{FlowSource, Rules, resolve};
@@ -86,6 +87,8 @@ pub struct StepResult {
     pub discovery_errors: Vec<DiscoveryError>,
     /// The first objects that could not be synchronized or exported, with the reasons.
     pub failures: Vec<ObjectError>,
+    /// What an administrator should know, and what is no error.
+    pub notes: Vec<String>,
 }
 
 impl StepResult {
@@ -118,6 +121,7 @@ impl StepResult {
         if more > 0 {
             lines.push(format!("and {more} more"));
         }
+        lines.extend(self.notes.iter().map(|note| note.replace(['\n', '\r'], " ")));
         if !self.discovery_errors.is_empty() {
             lines.push(
                 "because of these errors, nothing counts as deleted, and a delta import reads the same changes again".into(),
@@ -267,9 +271,12 @@ impl Metadirectory {
             Database::Sqlite { path, .. } => Some(path.clone()),
             Database::Postgres { .. } => None,
         };
-        let fingerprints = changed::fingerprints(&config, store.as_mut())?;
+        let mut fingerprints = changed::fingerprints(&config, store.as_mut())?;
         let agents = std::mem::take(&mut config.agents);
         let rules = resolve(config, &agents, store.as_mut(), &mut names)?;
+        for (fingerprint, agent) in fingerprints.iter_mut().zip(&rules.agents) {
+            fingerprint.set_comparisons(rules.compared_as(agent.id, &names));
+        }
         store.commit()?;
         let unsent = None;
         Ok(Metadirectory {
@@ -478,10 +485,16 @@ impl Metadirectory {
     /// the first join key, otherwise the number.
     pub(super) fn mv_names(&mut self, ids: &[MvId]) -> Result<BTreeMap<MvId, String>, StoreError> {
         let mut names = BTreeMap::new();
-        for object in self.store.mv(ids)? {
-            let connectors = self.store.cs(&object.connectors)?;
-            let mut connected = connectors.iter().filter(|connector| connector.state.is_connected());
-            let named = connected.find(|connector| !connector.dn.is_empty()).map(|named| named.dn.clone());
+        let objects = self.store.mv(ids)?;
+        let linked: Vec<CsId> = objects.iter().flat_map(|object| object.connectors.iter().copied()).collect();
+        let mut of_connectors = BTreeMap::new();
+        for connector in self.store.cs(&linked)?.into_iter().filter(|connector| !connector.dn.is_empty()) {
+            if let Some(mv) = connector.connected_to() {
+                of_connectors.entry(mv).or_insert(connector.dn);
+            }
+        }
+        for object in objects {
+            let named = of_connectors.remove(&object.id);
             let kind = self.rules.type_of(object.kind).map(|at| &self.rules.types[at]);
             let key =
                 kind.into_iter().flat_map(|kind| &kind.keys).find_map(|key| match key.parts.as_slice() {
@@ -558,6 +571,7 @@ impl Metadirectory {
         progress: &mut dyn FnMut(u64) -> bool,
     ) -> Result<StepResult, StepError> {
         let mut agent = self.open_agent(at, true)?;
+        let notes = self.follow_comparisons(at)?;
         let note = changed::watermark_note(&self.agents[at].name);
         let mut import = if is_full {
             agent.full_import()?
@@ -595,7 +609,7 @@ impl Metadirectory {
             store.commit()?;
         }
         let Staged { statistics, errors, .. } = staged;
-        Ok(StepResult { statistics, discovery_errors: errors, failures: Vec::new() })
+        Ok(StepResult { statistics, discovery_errors: errors, notes, ..StepResult::default() })
     }
 
     fn synchronize(
@@ -622,7 +636,7 @@ impl Metadirectory {
             self.note_rules(at)?;
         }
         let Synchronized { statistics, failures, .. } = done;
-        Ok(StepResult { statistics, discovery_errors: Vec::new(), failures })
+        Ok(StepResult { statistics, failures, ..StepResult::default() })
     }
 
     fn export(&mut self, at: usize, progress: &mut dyn FnMut(u64) -> bool) -> Result<StepResult, StepError> {
@@ -647,7 +661,7 @@ impl Metadirectory {
         self.reached = done.statistics.clone();
         ended?;
         let Exported { statistics, refused, .. } = done;
-        Ok(StepResult { statistics, discovery_errors: Vec::new(), failures: refused })
+        Ok(StepResult { statistics, failures: refused, ..StepResult::default() })
     }
 
     /// A key of an object that [`explain`](Self::explain) accepts: its name or its anchor.

@@ -25,7 +25,7 @@ impl Naming {
             _ if name.is_empty() => None,
             Naming::Anchor => None,
             Naming::Name => Some(IndexKey::of(name.to_lowercase().as_bytes())),
-            Naming::Dn => Some(IndexKey::of(&key(name))),
+            Naming::Dn => Some(IndexKey::of(&dn_key(name))),
         }
     }
 
@@ -41,6 +41,11 @@ impl Naming {
             _ => None,
         };
         by_name.unwrap_or_else(|| IndexKey::of_parts(std::iter::once(value)))
+    }
+
+    /// Whether a text can refer to an object.
+    pub(crate) fn is_reference(self, text: &str) -> bool {
+        !text.is_empty() && (!self.refers_by_name() || Dn::parse(text).is_ok())
     }
 
     /// The depth of a name: the number of names above it.
@@ -62,8 +67,8 @@ impl Naming {
     }
 }
 
-/// A text that is not a distinguished name equals only itself.
-fn key(name: &str) -> Vec<u8> {
+/// The normalized form of a distinguished name. A text that is not one equals only itself.
+pub(crate) fn dn_key(name: &str) -> Vec<u8> {
     Dn::parse(name).map_or_else(|_| name.as_bytes().to_vec(), |dn| dn.key())
 }
 

@@ -1,15 +1,20 @@
 //! The rules of a configuration with every name resolved, as the engine evaluates them for each object.
 
+mod comparisons;
+mod counts;
 mod joins;
 
+pub(crate) use comparisons::{known as known_comparisons, note as comparisons_note};
+pub(crate) use counts::{CountRule, Placeholder};
 pub(crate) use joins::{Identity, JoinRule, KeyRule};
 
 use crate::agent::Names;
+use crate::comparison::Comparison;
 use crate::config::{
     AgentConfig, Config, Deprovision, Existing, Generator, HIDDEN, JoinPart, Projection, Secrets, Source,
     WriteOnlySource,
 };
-use crate::expression::{Expression, Failed, boolean, value_of};
+use crate::expression::{Expression, Failed, Read, boolean, value_of};
 use crate::hologram::{Attribute, Hologram, Opened, ValueList, Values};
 use crate::index_key::IndexKey;
 use crate::naming::Naming;
@@ -18,6 +23,9 @@ use crate::password::Password;
 use crate::schema::Type;
 use crate::store::{NameKind, Store, StoreError};
 
+/// How unique values of the metaverse are compared.
+pub(crate) const UNIQUE: Comparison = Comparison::Case;
+
 /// All rules.
 #[derive(Debug)]
 pub(crate) struct Rules {
@@ -25,6 +33,8 @@ pub(crate) struct Rules {
     pub(crate) agents: Vec<AgentRules>,
     pub(crate) inbound: Vec<InboundRules>,
     pub(crate) outbound: Vec<OutboundRules>,
+    /// How the systems compare the values of join rules.
+    systems: comparisons::Comparisons,
     /// Whether an agent is [correlated](AgentRules::is_correlated).
     pub(crate) is_correlated: bool,
     /// The attributes whose values are hidden.
@@ -57,9 +67,10 @@ impl Rules {
         Ok(None)
     }
 
-    /// Whether an outbound flow writes references.
+    /// Whether references must be evaluated: outbound flows write them, or expressions read their number.
     pub(crate) fn have_references(&self) -> bool {
         self.agents.iter().any(|agent| agent.gets_references)
+            || self.types.iter().any(|kind| !kind.counts.is_empty())
     }
 }
 
@@ -75,6 +86,10 @@ pub(crate) struct TypeRules {
     pub(crate) search: Vec<Attribute>,
     /// Those of them by which unique values are found.
     pub(crate) unique: Vec<u32>,
+    /// The numbers of references that expressions read.
+    pub(crate) counts: Vec<CountRule>,
+    /// Whether its objects are evaluated even if they have no references.
+    pub(crate) is_evaluated_without_references: bool,
     /// Agents whose disconnection deletes the object. If empty, the loss of the last connector deletes it.
     pub(crate) deleted_with: Vec<AgentId>,
 }
@@ -114,7 +129,7 @@ pub(crate) struct AgentRules {
     pub(crate) write_only: Vec<Attribute>,
     /// The attributes whose values are hidden.
     pub(crate) secrets: Secrets,
-    /// The attributes of its join rules that are compared as they are.
+    /// The attributes of its join rules without conditions and expressions.
     pub(crate) identities: Vec<Identity>,
     /// Whether it has join rules.
     pub(crate) joins: bool,
@@ -205,6 +220,8 @@ pub(crate) struct OutboundRules {
     pub(crate) write_only: Vec<WriteOnlyRule>,
     /// Flows of references, which are evaluated separately.
     pub(crate) references: Vec<ReferenceFlow>,
+    /// The attributes with the numbers of references that the rules read.
+    pub(crate) counts: Vec<Attribute>,
     /// The anchor of the agent.
     pub(crate) anchor: Vec<Attribute>,
     pub(crate) naming: Naming,
@@ -245,6 +262,8 @@ pub(crate) struct ReferenceFlow {
     pub(crate) to: Attribute,
     /// The attribute of the metaverse.
     pub(crate) from: Attribute,
+    /// What is sent while there is no reference.
+    pub(crate) empty: Option<Placeholder>,
 }
 
 /// The origin of the values of an attribute.
@@ -330,7 +349,7 @@ impl CandidateRule {
     }
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum FlowSource {
     Direct(Attribute),
     Constant(Vec<Vec<u8>>),
@@ -338,27 +357,46 @@ pub(crate) enum FlowSource {
 }
 
 /// An expression with the attributes it names.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Formula {
     expression: Expression,
-    uses: Vec<(Attribute, Type)>,
+    uses: Vec<(Attribute, Use)>,
+}
+
+/// How a formula reads an attribute.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Use {
+    /// The values, of a type.
+    Values(Type),
+    /// The number of values.
+    Count,
+    /// The number of references, from their digest.
+    CountOfDigest,
 }
 
 impl Formula {
     fn value(&self, at: usize, image: &Hologram) -> Option<cel::Value> {
-        let (attribute, kind) = self.uses.get(at)?;
-        let values = image.get(*attribute)?;
+        let (attribute, of) = self.uses.get(at)?;
+        let values = image.get(*attribute);
+        let kind = match of {
+            Use::Values(kind) => *kind,
+            Use::Count => return Some(cel::Value::Int(values.map_or(0, |values| values.count()) as i64)),
+            Use::CountOfDigest => {
+                return Some(cel::Value::Int(values.map_or(0, |values| values.count_of_digest()) as i64));
+            }
+        };
+        let values = values?;
         match values.count() {
-            1 if !self.expression.is_list(at) => value_of(values.iter().next()?, *kind),
+            1 if !self.expression.is_list(at) => value_of(values.iter().next()?, kind),
             _ => Some(cel::Value::from(
-                values.iter().filter_map(|value| value_of(value, *kind)).collect::<Vec<_>>(),
+                values.iter().filter_map(|value| value_of(value, kind)).collect::<Vec<_>>(),
             )),
         }
     }
 
     /// The one text value of an attribute; none otherwise.
     fn text<'a>(&self, at: usize, image: &'a Hologram) -> Option<&'a str> {
-        let (attribute, Type::Text | Type::Reference) = self.uses.get(at)? else { return None };
+        let (attribute, Use::Values(Type::Text | Type::Reference)) = self.uses.get(at)? else { return None };
         let values = image.get(*attribute).filter(|values| values.count() == 1)?;
         std::str::from_utf8(values.iter().next()?).ok()
     }
@@ -486,6 +524,10 @@ impl AttributeRules {
 struct Resolver<'a> {
     store: &'a mut dyn Store,
     names: &'a mut Names,
+    /// The agent of the outbound rules that are resolved.
+    counted_for: Option<AgentId>,
+    /// The numbers of references that they read.
+    counts: Vec<CountRule>,
 }
 
 impl Resolver<'_> {
@@ -503,10 +545,24 @@ impl Resolver<'_> {
         expression: Expression,
         kind: impl Fn(&str) -> Type,
     ) -> Result<Formula, StoreError> {
-        let uses = expression.uses().to_vec();
-        let uses = uses.iter().map(|name| Ok((self.attribute(name)?, kind(name))));
-        let uses: Result<_, StoreError> = uses.collect();
-        Ok(Formula { uses: uses?, expression })
+        let mut uses = Vec::with_capacity(expression.uses().len());
+        for (at, name) in expression.uses().iter().enumerate() {
+            let (read, kind) = (expression.read(at), kind(name));
+            uses.push(match (read, kind, self.counted_for) {
+                (Read::Values, kind, _) => (self.attribute(name)?, Use::Values(kind)),
+                // The number is an attribute of the metaverse object.
+                (_, Type::Reference, Some(agent)) => {
+                    let connected_to = (read == Read::Connectors).then_some(agent);
+                    let attribute = self.attribute(&CountRule::name(read, name, connected_to))?;
+                    let of = self.attribute(name)?;
+                    self.counts.push(CountRule { attribute, of, connected_to });
+                    (attribute, Use::Values(Type::Integer))
+                }
+                (_, Type::Reference, None) => (self.attribute(name)?, Use::CountOfDigest),
+                (_, _, _) => (self.attribute(name)?, Use::Count),
+            });
+        }
+        Ok(Formula { uses, expression })
     }
 
     fn parts(
@@ -585,7 +641,8 @@ pub(crate) fn resolve(
     store: &mut dyn Store,
     names: &mut Names,
 ) -> Result<Rules, StoreError> {
-    let mut resolver = Resolver { store, names };
+    let mut resolver =
+        Resolver { store: &mut *store, names: &mut *names, counted_for: None, counts: Vec::new() };
     let mut agents = Vec::new();
     for agent in of_agents {
         let mut attributes = |names: &[String]| -> Result<Vec<Attribute>, StoreError> {
@@ -638,36 +695,33 @@ pub(crate) fn resolve(
             attributes,
             keys: Vec::new(),
             unique: Vec::new(),
+            counts: Vec::new(),
+            is_evaluated_without_references: false,
             deleted_with: kind.deleted_with.iter().map(|agent| agents[*agent].id).collect(),
         });
     }
-    let text = |_: &str| Type::Text;
     let mut inbound = Vec::new();
     for (at, rules) in config.inbound.into_iter().enumerate() {
+        // References have no value here, but a number.
+        let references = &of_agents[rules.agent].references;
+        let text = |name: &str| match references.iter().any(|reference| reference == name) {
+            true => Type::Reference,
+            false => Type::Text,
+        };
         let mut joins = Vec::new();
         for join in rules.joins {
-            let case = if join.ignore_case { " without case" } else { "" };
             let of_type = &config.types[rules.to];
-            let name = match join.mv.as_slice() {
-                [JoinPart::Attribute(name)] => format!("{}.{name}{case}", of_type.name),
-                several => {
-                    let parts: Vec<String> = several.iter().map(ToString::to_string).collect();
-                    format!("{}.({}){case}", of_type.name, parts.join(", "))
-                }
-            };
-            let rule = resolver.store.name(NameKind::Key, &name)?;
             let of_attribute = |name: &str| {
                 let found = of_type.attributes.iter().find(|attribute| attribute.name == name);
                 found.map_or(Type::Text, |found| found.kind)
             };
-            let parts = resolver.parts(join.mv, of_attribute)?;
-            if types[rules.to].keys.iter().all(|known: &KeyRule| known.rule != rule) {
-                types[rules.to].keys.push(KeyRule { rule, parts, ignore_case: join.ignore_case });
-            }
             joins.push(JoinRule {
                 cs: resolver.parts(join.cs, text)?,
-                rule,
+                mv: resolver.parts(join.mv, of_attribute)?,
+                type_name: of_type.name.clone(),
                 ignore_case: join.ignore_case,
+                rule: 0,
+                comparisons: Vec::new(),
                 when: join.when.map(|when| resolver.formula(when, text)).transpose()?,
             });
         }
@@ -687,7 +741,7 @@ pub(crate) fn resolve(
                 if !types[rules.to].unique.contains(&made.rule) {
                     types[rules.to].unique.push(made.rule);
                     let parts = vec![FlowSource::Direct(to)];
-                    types[rules.to].keys.push(KeyRule { rule: made.rule, parts, ignore_case: true });
+                    types[rules.to].keys.push(KeyRule { rule: made.rule, parts, comparisons: vec![UNIQUE] });
                 }
                 candidates = Some(Box::new(made));
             }
@@ -722,6 +776,7 @@ pub(crate) fn resolve(
             let attributes = &config.types[rules.from].attributes;
             attributes.iter().find(|attribute| attribute.name == name).map_or(Type::Text, |found| found.kind)
         };
+        (resolver.counted_for, resolver.counts) = (Some(agents[rules.agent].id), Vec::new());
         let flows = |listed: Vec<crate::config::ExportFlow>, resolver: &mut Resolver<'_>| {
             let flows = listed.into_iter().map(|flow| {
                 let (to, from) = (resolver.attribute(&flow.to)?, resolver.from(flow.from, kind)?);
@@ -734,13 +789,24 @@ pub(crate) fn resolve(
         let (references, plain) = rules.flows.into_iter().partition::<Vec<_>, _>(
             |flow| matches!(&flow.from, Source::Direct(name) if kind(name) == Type::Reference),
         );
-        let references = flows(references, &mut resolver)?.into_iter().filter_map(|flow| match flow.from {
-            FlowSource::Direct(from) => Some(ReferenceFlow { to: flow.to, from }),
-            FlowSource::Constant(_) | FlowSource::Formula(_) => None,
+        let references = references.into_iter().filter_map(|flow| match flow.from {
+            Source::Direct(from) => Some((flow.to, from, flow.empty)),
+            Source::Constant(_) | Source::Expression(_) => None,
         });
-        let references: Vec<ReferenceFlow> = references.collect();
+        let naming = agents[rules.agent].naming;
+        let references = references.map(|(to, from, empty)| {
+            let empty = empty.map(|value| Placeholder {
+                target: naming.target(value.as_bytes()),
+                value: value.into_bytes(),
+            });
+            Ok(ReferenceFlow { to: resolver.attribute(&to)?, from: resolver.attribute(&from)?, empty })
+        });
+        let mut references: Vec<ReferenceFlow> = references.collect::<Result<_, StoreError>>()?;
+        references.sort_by_key(|flow| flow.to);
         agents[rules.agent].gets_references |= !references.is_empty();
-        outbound.push(OutboundRules {
+        types[rules.from].is_evaluated_without_references |=
+            references.iter().any(|flow| flow.empty.is_some());
+        let mut rule = OutboundRules {
             agent: agents[rules.agent].id,
             from: rules.from,
             when: rules.when.map(|when| resolver.formula(when, kind)).transpose()?,
@@ -770,9 +836,13 @@ pub(crate) fn resolve(
             initial: flows(rules.initial, &mut resolver)?,
             write_only: resolver.write_only(rules.write_only, kind)?,
             references,
+            counts: Vec::new(),
             anchor: agents[rules.agent].anchor.clone(),
-            naming: agents[rules.agent].naming,
-        });
+            naming,
+        };
+        rule.counts = resolver.counts.iter().map(|count| count.attribute).collect();
+        types[rules.from].add_counts(&resolver.counts);
+        outbound.push(rule);
     }
     let inbound: Vec<InboundRules> = inbound.into_iter().map(|(_, rules)| rules).collect();
     for agent in &mut agents {
@@ -785,11 +855,14 @@ pub(crate) fn resolve(
         agent.write_only = of_agent.flat_map(|rules| &rules.write_only).map(|rule| rule.to).collect();
         agent.write_only.sort_unstable();
         agent.write_only.dedup();
-        let joins = agent.inbound.iter().flat_map(|at| &inbound[*at].joins);
-        agent.identities = joins.filter_map(JoinRule::identity).collect();
         agent.joins = agent.inbound.iter().any(|at| !inbound[*at].joins.is_empty());
         agent.is_correlated = agent.joins && outbound.iter().any(|rules| rules.agent == agent.id);
     }
     let is_correlated = agents.iter().any(|agent| agent.is_correlated);
-    Ok(Rules { types, agents, inbound, outbound, is_correlated, secrets: config.secrets })
+    let systems = comparisons::Comparisons::new();
+    let mut rules =
+        Rules { systems, types, agents, inbound, outbound, is_correlated, secrets: config.secrets };
+    let known = comparisons::known(store, &rules, names, of_agents)?;
+    rules.compare_as(known, store, names)?;
+    Ok(rules)
 }

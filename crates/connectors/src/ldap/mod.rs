@@ -4,6 +4,7 @@
 mod entry;
 mod export;
 mod import;
+mod schema;
 mod settings;
 mod since;
 #[cfg(test)]
@@ -27,6 +28,7 @@ use metadir::Interrupt;
 use metadir::agent::{
     Agent, AgentError, Capabilities, Changes, ExportedObject, Import, Names, Objects, Refused, System,
 };
+use metadir::comparison::Comparison;
 use metadir::config::SystemKind;
 use metadir::hologram::{Attribute, Hologram};
 use metadir::naming::Naming;
@@ -43,6 +45,15 @@ impl System for Settings {
 
     fn ignores_case_of_attributes(&self) -> bool {
         true
+    }
+
+    /// That of most attributes.
+    fn comparison(&self) -> Comparison {
+        Comparison::CaseAndSpaces
+    }
+
+    fn comparisons(&self, attributes: &[&str]) -> Result<Vec<Option<Comparison>>, AgentError> {
+        schema::comparisons(self, &mut connect(self)?, attributes)
     }
 
     fn unencrypted(&self) -> Option<String> {
@@ -111,7 +122,7 @@ pub(super) fn attributes(settings: &Settings, objects: &Objects<'_>) -> Result<V
     let mut names = requested_attributes(settings, objects);
     if settings.attributes.is_empty() {
         names.retain(|name| name != ALL_USER_ATTRIBUTES);
-        names.extend(user_attributes(settings, &mut connect(settings)?)?);
+        names.extend(schema::user_attributes(settings, &mut connect(settings)?)?);
     }
     let mut known = std::collections::HashSet::new();
     names.retain(|name| known.insert(name.to_ascii_lowercase()));
@@ -251,48 +262,4 @@ fn entry(session: &mut Session, dn: &str, attributes: &[&str]) -> Result<Option<
 /// The first value of an attribute, as text.
 fn text_of(entry: &Shown, name: &str) -> Option<String> {
     String::from_utf8(entry.get(&name.to_ascii_lowercase())?.first()?.clone()).ok()
-}
-
-/// The user attributes in the server's schema, without operational ones.
-fn user_attributes(settings: &Settings, session: &mut Session) -> Result<Vec<String>, AgentError> {
-    let failed = |why: String| AgentError::system(format!("reading the schema of {}", settings.server), why);
-    let help = "name the attributes to be read with `attributes`";
-    let read = |session: &mut Session, dn: &str, name: &str| {
-        let entry = entry(session, dn, &[name]).map_err(|error| failed(format!("{error}; or {help}")))?;
-        let values = entry.and_then(|mut entry| entry.remove(&name.to_ascii_lowercase()));
-        values.ok_or_else(|| failed(format!("{dn:?} shows no {name}; {help}")))
-    };
-    let place = read(session, "", "subschemaSubentry")?;
-    let place = place.first().map(|place| String::from_utf8_lossy(place).into_owned()).unwrap_or_default();
-    let described = read(session, &place, "attributeTypes")?;
-    Ok(described.iter().filter_map(|text| user_attribute(&String::from_utf8_lossy(text))).collect())
-}
-
-/// The name in an attribute type description (RFC 4512, section 4.1.2); none if the attribute is operational.
-fn user_attribute(described: &str) -> Option<String> {
-    let mut words = Vec::new();
-    let mut rest = described;
-    while let Some(at) =
-        rest.find(|character: char| !character.is_whitespace() && !matches!(character, '(' | ')'))
-    {
-        rest = &rest[at..];
-        let (word, after) = match rest.strip_prefix('\'') {
-            Some(quoted) => quoted.split_once('\'')?,
-            None => {
-                let end =
-                    rest.find(|character: char| character.is_whitespace() || matches!(character, '(' | ')'));
-                rest.split_at(end.unwrap_or(rest.len()))
-            }
-        };
-        words.push((rest.starts_with('\''), word));
-        rest = after;
-    }
-    let after = |keyword: &str| {
-        let at = words.iter().position(|(is_quoted, word)| !is_quoted && *word == keyword)?;
-        words.get(at + 1).map(|(_, word)| *word)
-    };
-    match after("USAGE") {
-        None | Some("userApplications") => after("NAME").map(String::from),
-        Some(_) => None,
-    }
 }

@@ -398,7 +398,7 @@ fn the_attributes_of_a_schema_are_known_but_for_its_own() {
         ("( 1.2.3 NAME 'cut", None),
         ("", None),
     ] {
-        assert_eq!(user_attribute(described).as_deref(), expected, "{described}");
+        assert_eq!(schema::user_attribute(described).as_deref(), expected, "{described}");
     }
 }
 
@@ -481,7 +481,7 @@ proptest! {
         let begin = Since::Usn { server: String::new(), usn: 0 }.write(&directory);
         let begin = begin.rsplit_once(' ').unwrap().0;
         for text in [&text, &near] {
-            let _ = (user_attribute(text), range(text), Since::parse(text, &directory));
+            let _ = (schema::user_attribute(text), range(text), Since::parse(text, &directory));
             if let Ok(since) = Since::parse(&format!("{begin} {text}"), &directory) {
                 prop_assert_eq!(Since::parse(&since.write(&directory), &directory).unwrap(), since);
             }

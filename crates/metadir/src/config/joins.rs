@@ -22,7 +22,7 @@ impl Reader {
     fn join(&mut self, part: &Part<'_>, to: Option<&MetaverseType>) -> Option<Join> {
         self.keys(part, &["cs", "mv", "ignore_case", "when"]);
         let (cs, mv) = (self.join_parts(part, "cs"), self.join_parts(part, "mv"));
-        let ignore_case = self.truth(part, "ignore_case").unwrap_or(false);
+        let ignore_case = self.truth(part, "ignore_case");
         let when = self.expression(part, "when", "cs");
         let (cs, mv) = (cs?, mv?);
         let mut is_known = true;

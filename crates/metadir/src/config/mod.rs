@@ -216,8 +216,8 @@ pub struct Join {
     pub cs: Vec<JoinPart>,
     /// The values of the metaverse object that they are compared with, in the same order.
     pub mv: Vec<JoinPart>,
-    /// Whether the comparison ignores case.
-    pub ignore_case: bool,
+    /// Whether the comparison ignores case. If it is not said, the systems decide.
+    pub ignore_case: Option<bool>,
     /// The rule is used only if this condition is true.
     pub when: Option<Expression>,
 }
@@ -312,6 +312,8 @@ pub struct ExportFlow {
     pub to: String,
     /// The source of the value.
     pub from: Source,
+    /// For a flow of references: the reference that is sent while there is none.
+    pub empty: Option<String>,
     /// Whether its values are hidden.
     pub is_secret: bool,
 }

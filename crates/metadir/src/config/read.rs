@@ -359,8 +359,12 @@ impl Reader {
         let multiple_connectors = self.truth(part, "multiple_connectors").unwrap_or(false);
         let flows = self.flows(part, "flow", "cs");
         let mut known = Vec::new();
-        for WrittenFlow { to: name, span, from, precedence, is_secret, candidates, .. } in flows {
+        for WrittenFlow { to: name, span, from, precedence, is_secret, candidates, empty, .. } in flows {
             let Some(to) = to else { continue };
+            if empty.is_some() {
+                let help = "remove it, or use default(...) in an expression";
+                self.wrong(span.clone(), "`empty` is for flows of references out of the metaverse", help);
+            }
             match place(&types[to], &name) {
                 Some(place) => {
                     if matches!(&from, Source::Constant(all) if all.len() > 1)
@@ -432,7 +436,7 @@ impl Reader {
         let mut flows = Vec::new();
         for key in ["flow", "initial"] {
             let mut all = Vec::new();
-            for WrittenFlow { to, span, from, from_span, precedence, is_secret, candidates } in
+            for WrittenFlow { to, span, from, from_span, precedence, is_secret, candidates, empty } in
                 self.flows(part, key, "mv")
             {
                 if candidates.is_some() {
@@ -453,7 +457,7 @@ impl Reader {
                         named.extend(expression.uses().iter().map(|name| (name.clone(), from_span.clone())));
                     }
                 }
-                all.push(ExportFlow { to, from, is_secret });
+                all.push(ExportFlow { to, from, empty, is_secret });
             }
             flows.push(all);
         }
@@ -562,14 +566,23 @@ impl Reader {
         let mut flows = Vec::new();
         for (name, value) in listed.table {
             let to = name.get_ref().to_string();
-            let mut candidates = None;
+            let (mut candidates, mut empty) = (None, None);
             let (from, precedence, is_secret) = match value.get_ref() {
                 DeValue::String(text) => (Some(Source::Direct(text.to_string())), None, false),
                 DeValue::Table(table) => {
                     let flow = Part { table, what: format!("the flow of {to}"), span: value.span() };
                     self.keys(
                         &flow,
-                        &["from", "constant", "expression", "candidates", "most", "precedence", "secret"],
+                        &[
+                            "from",
+                            "constant",
+                            "expression",
+                            "candidates",
+                            "most",
+                            "precedence",
+                            "secret",
+                            "empty",
+                        ],
                     );
                     let ways = ["from", "constant", "expression", "candidates"];
                     if ways.iter().filter(|way| flow.table.get(**way).is_some()).count() != 1 {
@@ -587,6 +600,7 @@ impl Reader {
                     let constant = flow.table.get("constant").map(|_| self.texts(&flow, "constant"));
                     let constant = constant.map(Source::Constant);
                     let expression = self.expression(&flow, "expression", root).map(Source::Expression);
+                    empty = self.text(&flow, "empty", false);
                     let precedence = self.number(&flow, "precedence", 1..=1_000_000).map(|rank| rank as u32);
                     let mut expression = expression;
                     if flow.table.get("candidates").is_some() {
@@ -612,6 +626,7 @@ impl Reader {
                 precedence,
                 is_secret,
                 candidates,
+                empty,
             }));
         }
         flows
@@ -774,6 +789,7 @@ struct WrittenFlow {
     precedence: Option<u32>,
     is_secret: bool,
     candidates: Option<Candidates>,
+    empty: Option<String>,
 }
 
 pub(super) fn place(kind: &MetaverseType, name: &str) -> Option<usize> {

@@ -3,7 +3,7 @@
 use super::part::{Part, Reader, span_of};
 use super::{AgentConfig, Inbound, JoinPart, MetaverseType, Outbound, Projection, Source};
 use crate::agent::System;
-use crate::expression::Expression;
+use crate::expression::{Expression, Read};
 use crate::schema::Type;
 
 impl Reader {
@@ -104,8 +104,18 @@ impl Reader {
         };
         let flowing = rules.flows.iter().chain(&rules.initial).filter_map(|flow| of_source(&flow.from));
         let candidates = rules.dn_candidates.iter().flat_map(|candidates| &candidates.others);
-        let all = rules.when.iter().chain([&rules.dn]).chain(candidates).chain(flowing);
-        self.not_read(part, all, is_reference);
+        let all: Vec<&Expression> =
+            rules.when.iter().chain([&rules.dn]).chain(candidates).chain(flowing).collect();
+        self.not_read(part, all.iter().copied(), is_reference);
+        for expression in all {
+            let uses = expression.uses().iter().enumerate();
+            let counted = uses.filter(|(at, _)| expression.read(*at) == Read::Connectors);
+            for (_, name) in counted.filter(|(_, name)| !is_reference(name)) {
+                let what = format!("`connectors({name})` counts objects, and `{name}` is not a reference");
+                self.wrong(part.span.clone(), what, "count(...) is the number of its values");
+            }
+        }
+        self.placeholders(part, rules, agent, is_reference);
         for flow in &rules.flows {
             let of_type = matches!(&flow.from, Source::Direct(name) if is_reference(name));
             match (of_type, refers(&flow.to)) {
@@ -138,6 +148,39 @@ impl Reader {
         }
     }
 
+    /// A reference that is sent while there is none is a name or an anchor of the system.
+    fn placeholders(
+        &mut self,
+        part: &Part<'_>,
+        rules: &Outbound,
+        agent: &AgentConfig,
+        is_reference: impl Fn(&str) -> bool,
+    ) {
+        for flow in &rules.flows {
+            let Some(empty) = &flow.empty else { continue };
+            if !matches!(&flow.from, Source::Direct(name) if is_reference(name)) {
+                let what =
+                    format!("`empty` of `{}` is for references, and {} is none", flow.to, shown(&flow.from));
+                self.wrong(
+                    span_of(part, "flow"),
+                    what,
+                    "remove `empty`, or use default(...) in an expression",
+                );
+            } else if !agent.system.naming().is_reference(empty) {
+                let what = format!("`empty` of `{}`, {empty:?}, is not the name of an object", flow.to);
+                self.wrong(
+                    span_of(part, "flow"),
+                    what,
+                    "write a distinguished name, such as \"cn=nobody,dc=example\"",
+                );
+            }
+        }
+        for flow in rules.initial.iter().filter(|flow| flow.empty.is_some()) {
+            let what = format!("`empty` of `{}` has no effect on a value that flows once", flow.to);
+            self.wrong(span_of(part, "initial"), what, "put it into `flow`");
+        }
+    }
+
     fn not_read<'a>(
         &mut self,
         part: &Part<'_>,
@@ -145,9 +188,10 @@ impl Reader {
         refers: impl Fn(&str) -> bool,
     ) {
         for expression in expressions {
-            for name in expression.uses().iter().filter(|name| refers(name)) {
+            for name in expression.values_read().filter(|name| refers(name)) {
                 let what = format!("`{}` reads `{name}`, which refers to other objects", expression.source());
-                self.wrong(part.span.clone(), what, "references flow as they are, and have no value here");
+                let help = "references flow as they are, and have no value here; count(...) is their number";
+                self.wrong(part.span.clone(), what, help);
             }
         }
     }

@@ -46,7 +46,7 @@ impl Secrets {
             })
         });
         let outbound = config.outbound.iter().flat_map(|rules| rules.flows.iter().chain(&rules.initial));
-        let outbound = outbound.map(|ExportFlow { to, from, is_secret }| (to.as_str(), from, *is_secret));
+        let outbound = outbound.map(|ExportFlow { to, from, is_secret, .. }| (to.as_str(), from, *is_secret));
         let flows: Vec<(&str, &Source, bool)> = inbound.chain(outbound).collect();
         loop {
             let reads_secret = |from: &Source| match from {

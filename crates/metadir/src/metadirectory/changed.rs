@@ -12,7 +12,7 @@ use crate::fingerprint::Fingerprint;
 use crate::hologram::Attribute;
 use crate::index_key::IndexKey;
 use crate::object::{AgentId, CsId, CsObject, MvId, PendingImport, Reference};
-use crate::rules::AgentRules;
+use crate::rules::{AgentRules, comparisons_note};
 use crate::stage::StepError;
 use crate::store::{NameKind, Population, StepRecord, Store, StoreError, Write};
 use crate::synchronize::{Settings, Synchronized, called, renew, synchronize};
@@ -282,7 +282,8 @@ impl Metadirectory {
                 return Err(judged(error, &self.interrupt));
             }
         };
-        for note in [rules_note(id), anchor_note(id), references_note(id), watermark_note(name)] {
+        let watermark = watermark_note(name);
+        for note in [rules_note(id), anchor_note(id), references_note(id), comparisons_note(id), watermark] {
             self.store.set_note(&note, None)?;
         }
         let record = StepRecord {

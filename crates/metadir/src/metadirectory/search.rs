@@ -1,15 +1,15 @@
 //! Finds objects by the values of their attributes, in the metaverse and in the connector spaces.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use super::Metadirectory;
 use crate::hologram::{Attribute, Hologram};
 use crate::object::{CsId, CsObject, MvId, MvObject};
-use crate::rules::{FlowSource, TypeRules};
+use crate::rules::{FlowSource, KeyRule, TypeRules};
 use crate::schema::Type;
 use crate::secret::readable;
-use crate::store::{Key, LookupKey, Population, SEARCH_BYTES, StoreError, fold, value_key};
-use crate::synchronize::{called, is_indexed};
+use crate::store::{Key, LookupKey, Population, SEARCH_BYTES, StoreError, fold, of_each};
+use crate::synchronize::{are_keys_built, called, given_by, is_indexed};
 
 /// Number of objects that a search reads at a time.
 const PIECE: usize = 1000;
@@ -160,6 +160,9 @@ enum Subject {
 /// A condition with its attributes.
 type Resolved = (Condition, Subject);
 
+/// The values of the reference attributes of an object: for each value, the names of the object that it leads to.
+type ReferenceNames = HashMap<Attribute, Vec<Vec<String>>>;
+
 impl Metadirectory {
     /// Finds the objects that meet all conditions. The attributes of `search` in the configuration and those of
     /// join rules are answered by an index; everything else is read.
@@ -210,17 +213,6 @@ impl Metadirectory {
             if self.secrets.hides(name) {
                 return refused(format!("the values of `{name}` are secret: they are not searched"));
             }
-            let is_reference = |attribute: &Attribute| {
-                let of_metaverse = self.rules.types.iter().flat_map(|kind| &kind.attributes);
-                let mut of_metaverse = of_metaverse.filter(|of| of.kind == Type::Reference);
-                of_metaverse.any(|of| of.attribute == *attribute)
-                    || self.rules.agents.iter().any(|agent| agent.references.contains(attribute))
-            };
-            if known.iter().any(is_reference) {
-                return refused(format!(
-                    "`{name}` has references: search the object that they lead to, and `plimsoll metadir show` it"
-                ));
-            }
             let subject = match name {
                 "dn" => Subject::Name,
                 "anchor" => Subject::Anchor,
@@ -262,31 +254,42 @@ impl Metadirectory {
                 return Ok(Some(Candidates::Index { attributes, from: (value, MvId(i64::MIN)), before }));
             }
         }
+        if !are_keys_built(store, &self.rules)? {
+            return Ok(None);
+        }
         for (condition, subject) in conditions.iter().filter(|(condition, _)| condition.is_exact()) {
             let Subject::Attributes(attributes) = subject else { continue };
-            let by_key = |part: &FlowSource| match part {
-                FlowSource::Direct(attribute) => attributes.contains(attribute),
-                _ => false,
+            let Some(rules) = self.rules_without_case(attributes, &condition.text) else { continue };
+            let of_rule = |rule: &KeyRule| {
+                let comparison = rule.comparisons.first().copied().unwrap_or_default();
+                (rule.rule, comparison.key(condition.text.as_bytes()))
             };
-            let rules = self.rules.types.iter().flat_map(|kind| &kind.keys);
-            let rules = rules.filter(|rule| matches!(rule.parts.as_slice(), [part] if by_key(part)));
-            let text = condition.text.as_bytes();
-            let upper = condition.text.to_uppercase();
-            let keys: Vec<Key> = rules
-                .flat_map(|rule| {
-                    let value = |text: &[u8]| (rule.rule, value_key(text, rule.ignore_case));
-                    [value(text), value(upper.as_bytes())]
-                })
-                .collect();
-            let mut found: Vec<MvId> = store.mv_with(&keys)?.into_iter().flatten().collect();
+            let keys: Vec<Key> = rules.into_iter().map(of_rule).collect();
+            let mut found: Vec<MvId> = self.store.mv_with(&keys)?.into_iter().flatten().collect();
             found.sort_unstable();
             found.dedup();
-            // A rule that compares case may miss objects: then all are read.
-            if !found.is_empty() {
-                return Ok(Some(Candidates::Keys(found)));
-            }
+            return Ok(Some(Candidates::Keys(found)));
         }
         Ok(None)
+    }
+
+    /// Rules of join keys by which all objects with a value of these attributes are found, whatever its case. None
+    /// if there are no such rules for one of the types.
+    fn rules_without_case(&self, attributes: &[Attribute], value: &str) -> Option<Vec<&KeyRule>> {
+        let mut rules = Vec::new();
+        // A number is the same in upper case.
+        let has_case = value.to_uppercase() != value;
+        for kind in &self.rules.types {
+            let of_kind = kind.attributes.iter().map(|of| of.attribute);
+            for attribute in of_kind.filter(|attribute| attributes.contains(attribute)) {
+                let is_it = |rule: &&KeyRule| {
+                    matches!(rule.parts.as_slice(), [FlowSource::Direct(of)] if *of == attribute)
+                        && (!has_case || rule.comparisons.iter().all(|comparison| comparison.ignores_case()))
+                };
+                rules.push(kind.keys.iter().find(is_it)?);
+            }
+        }
+        (!rules.is_empty()).then_some(rules)
     }
 
     /// Reports those of the candidates that meet all conditions. Returns whether to continue.
@@ -332,9 +335,9 @@ impl Metadirectory {
         end: &mut SearchEnd,
         sink: &mut dyn SearchSink,
     ) -> Result<bool, SearchError> {
-        let mut after = MvId(0);
+        let (mut after, piece) = (MvId(0), self.piece(conditions));
         loop {
-            let objects = self.store.mv_after(after, PIECE)?;
+            let objects = self.store.mv_after(after, piece)?;
             let Some(last) = objects.last() else { return Ok(true) };
             after = last.id;
             if !self.report_mvs(conditions, objects, end, sink)? {
@@ -351,8 +354,10 @@ impl Metadirectory {
         sink: &mut dyn SearchSink,
     ) -> Result<bool, SearchError> {
         end.read += objects.len() as u64;
+        let references = self.references_of_mvs(conditions, &objects)?;
         for object in objects {
-            let Some(values) = self.met(conditions, &object.image, None) else { continue };
+            let references = references.get(&object.id);
+            let Some(values) = self.met(conditions, &object.image, references, None) else { continue };
             let names = self.mv_names(&[object.id])?;
             let kind = self.rules.type_of(object.kind).and_then(|at| self.types.get(at)).cloned();
             let found = Found {
@@ -388,9 +393,9 @@ impl Metadirectory {
             let objects = self.store.cs(&[found.id])?;
             return self.report_css(agent, conditions, objects, end, sink);
         }
-        let mut after = CsId(0);
+        let (mut after, piece) = (CsId(0), self.piece(conditions));
         loop {
-            let objects = self.store.cs_after(id, after, PIECE, Population::All)?;
+            let objects = self.store.cs_after(id, after, piece, Population::All)?;
             let Some(last) = objects.last() else { return Ok(true) };
             after = last.id;
             if !self.report_css(agent, conditions, objects, end, sink)? {
@@ -408,10 +413,12 @@ impl Metadirectory {
         sink: &mut dyn SearchSink,
     ) -> Result<bool, SearchError> {
         end.read += objects.len() as u64;
+        let references = self.references_of_css(conditions, &objects)?;
         let nothing = Hologram::default();
         for object in objects {
             let image = object.image().unwrap_or(&nothing);
-            let Some(values) = self.met(conditions, image, Some(&object)) else { continue };
+            let references = references.get(&object.id);
+            let Some(values) = self.met(conditions, image, references, Some(&object)) else { continue };
             let found = Found {
                 agent: self.agents.get(agent).map(|agent| agent.name.clone()),
                 kind: None,
@@ -432,10 +439,14 @@ impl Metadirectory {
         &self,
         conditions: &[Resolved],
         image: &Hologram,
+        references: Option<&ReferenceNames>,
         object: Option<&CsObject>,
     ) -> Option<Vec<(String, Vec<String>)>> {
         let mut shown = BTreeMap::new();
+        let of_agent = object.and_then(|object| self.rules.agent(object.agent));
+        let is_row = |attribute: &Attribute| of_agent.is_some_and(|of| of.references.contains(attribute));
         for (condition, subject) in conditions {
+            let mut is_met = false;
             let values: Vec<(String, Vec<u8>)> = match subject {
                 Subject::Name => {
                     let dn = object.filter(|object| !object.dn.is_empty())?.dn.clone();
@@ -448,15 +459,25 @@ impl Metadirectory {
                     vec![("anchor".into(), parts.join(" + ").into_bytes())]
                 }
                 Subject::Attributes(attributes) => {
-                    let of = |attribute: &Attribute| {
+                    let mut all = Vec::new();
+                    for attribute in attributes {
                         let name = self.names.name(*attribute);
-                        let values = image.get(*attribute).map(|values| values.to_vec()).unwrap_or_default();
-                        values.into_iter().map(move |value| (name.to_string(), value))
-                    };
-                    attributes.iter().flat_map(of).collect()
+                        let led = references.and_then(|references| references.get(attribute));
+                        for names in led.into_iter().flatten() {
+                            is_met |= names.iter().any(|name| condition.matches(name.as_bytes()));
+                            all.extend(
+                                names.first().map(|first| (name.to_string(), first.clone().into_bytes())),
+                            );
+                        }
+                        // The image has a digest of references.
+                        let values = image.get(*attribute).filter(|_| !is_row(attribute));
+                        let values = values.map(|values| values.to_vec()).unwrap_or_default();
+                        all.extend(values.into_iter().map(|value| (name.to_string(), value)));
+                    }
+                    all
                 }
             };
-            if !values.iter().any(|(_, value)| condition.matches(value)) {
+            if !is_met && !values.iter().any(|(_, value)| condition.matches(value)) {
                 return None;
             }
             for (name, value) in values {
@@ -468,6 +489,84 @@ impl Metadirectory {
             }
         }
         Some(shown.into_iter().collect())
+    }
+}
+
+impl Metadirectory {
+    /// The reference attributes of the metaverse and of the connector spaces that conditions name.
+    fn reference_attributes(&self, conditions: &[Resolved]) -> Vec<Attribute> {
+        let of_metaverse = self.rules.types.iter().flat_map(|kind| &kind.attributes);
+        let of_metaverse = of_metaverse.filter(|of| of.kind == Type::Reference).map(|of| of.attribute);
+        let of_spaces = self.rules.agents.iter().flat_map(|agent| agent.references.iter().copied());
+        let is_named = |attribute: &Attribute| {
+            let mut subjects = conditions.iter().map(|(_, subject)| subject);
+            subjects.any(|subject| matches!(subject, Subject::Attributes(all) if all.contains(attribute)))
+        };
+        of_metaverse.chain(of_spaces).filter(is_named).collect()
+    }
+
+    /// The number of objects that are read at a time. Groups may have many references.
+    fn piece(&self, conditions: &[Resolved]) -> usize {
+        if self.reference_attributes(conditions).is_empty() { PIECE } else { INDEX_PIECE }
+    }
+
+    /// The references of connector space objects, by their values.
+    fn references_of_css(
+        &mut self,
+        conditions: &[Resolved],
+        objects: &[CsObject],
+    ) -> Result<HashMap<CsId, ReferenceNames>, StoreError> {
+        let wanted = self.reference_attributes(conditions);
+        let mut all = HashMap::<CsId, ReferenceNames>::new();
+        if wanted.is_empty() {
+            return Ok(all);
+        }
+        let ids: Vec<CsId> = objects.iter().map(|object| object.id).collect();
+        for reference in of_each(self.store.as_mut(), &ids, true)?.into_values().flatten() {
+            if wanted.contains(&reference.attribute) && (reference.is_imported || reference.will_be_there()) {
+                let of_object = all.entry(reference.cs).or_default();
+                of_object.entry(reference.attribute).or_default().push(vec![readable(&reference.value)]);
+            }
+        }
+        Ok(all)
+    }
+
+    /// The references of metaverse objects, by the names and anchors of the objects that they lead to.
+    fn references_of_mvs(
+        &mut self,
+        conditions: &[Resolved],
+        objects: &[MvObject],
+    ) -> Result<HashMap<MvId, ReferenceNames>, StoreError> {
+        let wanted = self.reference_attributes(conditions);
+        let mut all = HashMap::<MvId, ReferenceNames>::new();
+        if wanted.is_empty() {
+            return Ok(all);
+        }
+        let given = given_by(self.store.as_mut(), &self.rules, objects)?;
+        let targets = given.iter().flat_map(|(_, values)| values);
+        let mut targets: Vec<MvId> =
+            targets.filter(|value| wanted.contains(&value.attribute)).map(|value| value.to).collect();
+        targets.sort_unstable();
+        targets.dedup();
+        let mut names: HashMap<MvId, Vec<String>> =
+            self.mv_names(&targets)?.into_iter().map(|(id, name)| (id, vec![name])).collect();
+        let linked: Vec<CsId> =
+            self.store.mv(&targets)?.into_iter().flat_map(|object| object.connectors).collect();
+        for object in self.store.cs(&linked)?.iter().filter(|object| object.state.is_connected()) {
+            let Some(names) = object.mv.and_then(|mv| names.get_mut(&mv)) else { continue };
+            let anchor = self.rules.agent(object.agent).map(|agent| agent.anchor_text(object));
+            names.extend(
+                [object.dn.clone(), anchor.unwrap_or_default()].into_iter().filter(|of| !of.is_empty()),
+            );
+        }
+        for (id, values) in given {
+            let values = values.into_iter().filter(|value| wanted.contains(&value.attribute));
+            for value in values {
+                let names = names.get(&value.to).cloned().unwrap_or_default();
+                all.entry(id).or_default().entry(value.attribute).or_default().push(names);
+            }
+        }
+        Ok(all)
     }
 }
 

@@ -267,7 +267,7 @@ impl Metadirectory {
         done.statistics.count_many("undo-conflict", conflicts.len() as u64);
         self.reached = done.statistics.clone();
         ended?;
-        Ok(StepResult { statistics: done.statistics, discovery_errors: Vec::new(), failures: done.refused })
+        Ok(StepResult { statistics: done.statistics, failures: done.refused, ..StepResult::default() })
     }
 
     /// Stages the inverse of what a run exported to an agent, without a commit.

@@ -2,36 +2,43 @@
 
 use super::{FlowSource, Formula, Rules, TypeRules};
 use crate::agent::Names;
+use crate::comparison::Comparison;
 use crate::config::Secrets;
 use crate::expression::Failed;
 use crate::hologram::{Attribute, Hologram};
 use crate::index_key::IndexKey;
 use crate::object::AgentId;
 use crate::secret::HIDDEN;
-use crate::store::{Key, SearchKey, search_value, value_key};
+use crate::store::{Key, SearchKey, search_value};
 
 /// Values that identify metaverse objects.
 #[derive(Debug)]
 pub(crate) struct KeyRule {
     pub(crate) rule: u32,
     pub(crate) parts: Vec<FlowSource>,
-    pub(crate) ignore_case: bool,
+    /// How the values of each part are compared.
+    pub(crate) comparisons: Vec<Comparison>,
 }
 
 /// The values of a connector space object that are compared with those of a [`KeyRule`].
 #[derive(Debug)]
 pub(crate) struct JoinRule {
     pub(crate) cs: Vec<FlowSource>,
+    pub(super) mv: Vec<FlowSource>,
+    /// The name of the metaverse type.
+    pub(super) type_name: String,
+    /// What the configuration says; otherwise the systems decide.
+    pub(super) ignore_case: Option<bool>,
     pub(crate) rule: u32,
-    pub(crate) ignore_case: bool,
+    /// How the values of each part are compared.
+    pub(crate) comparisons: Vec<Comparison>,
     pub(crate) when: Option<Formula>,
 }
 
 /// The attributes of a join rule that is always tried and compares attributes only.
 #[derive(Debug)]
 pub(crate) struct Identity {
-    pub(crate) attributes: Vec<Attribute>,
-    pub(crate) ignore_case: bool,
+    pub(crate) attributes: Vec<(Attribute, Comparison)>,
 }
 
 impl FlowSource {
@@ -56,29 +63,42 @@ impl FlowSource {
 }
 
 /// The key of several values.
-fn key_of(values: &[Vec<u8>], ignore_case: bool) -> IndexKey {
-    if let [value] = values {
-        return value_key(value, ignore_case);
-    }
-    let folded: Vec<Vec<u8>> = values
-        .iter()
-        .map(|value| match (ignore_case, std::str::from_utf8(value)) {
-            (true, Ok(text)) => text.to_lowercase().into_bytes(),
-            _ => value.clone(),
-        })
-        .collect();
-    IndexKey::of_parts(folded.iter().map(Vec::as_slice))
+fn key_of(values: &[Vec<u8>], comparisons: &[Comparison]) -> IndexKey {
+    let normalized = values.iter().zip(comparisons).map(|(value, comparison)| comparison.normalized(value));
+    let normalized: Vec<_> = normalized.collect();
+    IndexKey::of_parts(normalized.iter().map(AsRef::as_ref))
+}
+
+/// The comparison of a rule with one part.
+fn of_one(comparisons: &[Comparison]) -> Comparison {
+    comparisons.first().copied().unwrap_or_default()
 }
 
 impl JoinRule {
     /// The attributes that identify an object; none if the rule has a condition or an expression.
     pub(crate) fn identity(&self) -> Option<Identity> {
-        let attribute = |part: &FlowSource| match part {
-            FlowSource::Direct(attribute) => Some(*attribute),
+        let attribute = |(part, comparison): (&FlowSource, &Comparison)| match part {
+            FlowSource::Direct(attribute) => Some((*attribute, *comparison)),
             FlowSource::Constant(_) | FlowSource::Formula(_) => None,
         };
-        let attributes = self.cs.iter().map(attribute).collect::<Option<_>>()?;
-        self.when.is_none().then_some(Identity { attributes, ignore_case: self.ignore_case })
+        let attributes = self.cs.iter().zip(&self.comparisons).map(attribute).collect::<Option<_>>()?;
+        self.when.is_none().then_some(Identity { attributes })
+    }
+
+    /// The compared values of the metaverse, in the name of the rule.
+    pub(super) fn mv_text(&self, names: &Names) -> String {
+        match self.mv.as_slice() {
+            [FlowSource::Direct(attribute)] => names.name(*attribute).into(),
+            several => {
+                let parts: Vec<&str> = several.iter().map(|part| part.shown(names)).collect();
+                format!("({})", parts.join(", "))
+            }
+        }
+    }
+
+    /// The rule for the keys of metaverse objects.
+    pub(super) fn key_rule(&self) -> KeyRule {
+        KeyRule { rule: self.rule, parts: self.mv.clone(), comparisons: self.comparisons.clone() }
     }
 
     /// Whether the rule is used for an object.
@@ -113,9 +133,10 @@ impl JoinRule {
         if let [FlowSource::Direct(attribute)] = self.cs.as_slice() {
             let values = image.get(*attribute).filter(|values| values.count() == 1);
             let value = values.and_then(|values| values.iter().next());
-            return Ok(value.map(|value| (self.rule, value_key(value, self.ignore_case))));
+            let comparison = of_one(&self.comparisons);
+            return Ok(value.map(|value| (self.rule, comparison.key(value))));
         }
-        Ok(self.values(image)?.map(|values| (self.rule, key_of(&values, self.ignore_case))))
+        Ok(self.values(image)?.map(|values| (self.rule, key_of(&values, &self.comparisons))))
     }
 
     /// The values of an object, for messages. Secret values are hidden.
@@ -138,7 +159,8 @@ impl KeyRule {
     /// Adds the keys of an image. A rule of one part has a key for each value; a rule of several parts has
     /// one key, if each part has exactly one value. An expression that fails gives none.
     fn add(&self, image: &Hologram, keys: &mut Vec<Key>) {
-        let key = |value: &[u8]| (self.rule, value_key(value, self.ignore_case));
+        let comparison = of_one(&self.comparisons);
+        let key = |value: &[u8]| (self.rule, comparison.key(value));
         match self.parts.as_slice() {
             // Most rules have one attribute, whose values need not be copied.
             [FlowSource::Direct(attribute)] => {
@@ -156,7 +178,7 @@ impl KeyRule {
                 _ => return,
             }
         }
-        keys.push((self.rule, key_of(&values, self.ignore_case)));
+        keys.push((self.rule, key_of(&values, &self.comparisons)));
     }
 }
 

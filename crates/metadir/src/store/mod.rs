@@ -680,14 +680,6 @@ fn discovery_hash(error: &DiscoveryError) -> Hash {
     Hash::of(format!("{}\0{}\0{}", error.place, error.kind, error.text).as_bytes())
 }
 
-/// The key of a value for rules that compare values.
-pub fn value_key(value: &[u8], ignore_case: bool) -> IndexKey {
-    match (ignore_case, std::str::from_utf8(value)) {
-        (true, Ok(text)) => IndexKey::of(text.to_lowercase().as_bytes()),
-        _ => IndexKey::of(value),
-    }
-}
-
 /// Limit of the bytes of a value in the search index.
 pub(crate) const SEARCH_BYTES: usize = 64;
 

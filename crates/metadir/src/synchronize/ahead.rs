@@ -177,7 +177,7 @@ pub(super) fn run(
                 is_stale = true;
                 worked = work(read_again(at_hand.clone())?)?;
             }
-            let Worked { done, leaving, written, outgoing } = worked;
+            let Worked { done, leaving, written, outgoing, .. } = worked;
             uncommitted += at_hand.len();
             let is_committed = uncommitted >= settings.batch_objects;
             if is_committed {

@@ -72,8 +72,8 @@ impl Work<'_> {
                 continue;
             }
             let image = self.mvs.get(&id).and_then(|mv| mv.object.as_ref()).map(|object| &object.image);
-            let (Some(image), when) = (image, outbound.when.as_ref()) else { return Ok(false) };
-            if !when.map_or(Ok(true), |when| when.holds(image))? {
+            let Some(image) = image else { return Ok(false) };
+            if outbound.is_wanted(image)? != Some(true) {
                 continue;
             }
             *asks |= left.is_empty();
@@ -183,7 +183,7 @@ impl Work<'_> {
     /// Whether an outbound rule provisions a metaverse object to an agent.
     fn wants(&self, kind: usize, image: &Hologram, agent: AgentId) -> Result<bool, Failed> {
         for outbound in self.rules.outbound.iter().filter(|out| out.agent == agent && out.from == kind) {
-            if outbound.when.as_ref().map_or(Ok(true), |when| when.holds(image))? {
+            if outbound.is_wanted(image)? == Some(true) {
                 return Ok(true);
             }
         }

@@ -7,8 +7,8 @@ use foldhash::{HashMap, HashSet, HashSetExt as _};
 use super::Synchronized;
 use crate::index_key::IndexKey;
 use crate::object::{AgentId, CsId, CsObject, MvId, MvObject};
-use crate::rules::Rules;
-use crate::store::{Key, LookupKey, ReferenceTarget, Store, StoreError, Write, value_key};
+use crate::rules::{Rules, UNIQUE};
+use crate::store::{Key, LookupKey, ReferenceTarget, Store, StoreError, Write};
 
 /// A unique value of a connector space object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -88,7 +88,7 @@ impl Loaded {
             keys.extend(inbound.joins.iter().filter_map(|join| join.key(image).ok()?));
             for candidates in inbound.flows.iter().filter_map(|flow| flow.candidates.as_ref()) {
                 let first = candidates.fixed(image).ok().and_then(|values| values.into_iter().next());
-                keys.extend(first.map(|value| (candidates.rule, value_key(value.as_bytes(), true))));
+                keys.extend(first.map(|value| (candidates.rule, UNIQUE.key(value.as_bytes()))));
             }
         }
         keys.sort_unstable();
@@ -154,6 +154,8 @@ pub(super) struct Worked {
     pub(super) done: Synchronized,
     /// Objects whose deletions are deferred.
     pub(super) leaving: Vec<CsId>,
+    /// Objects of the batch that failed.
+    pub(super) failed: Vec<CsId>,
     pub(super) written: Written,
     pub(super) outgoing: Outgoing,
 }

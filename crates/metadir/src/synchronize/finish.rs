@@ -69,6 +69,7 @@ impl Work<'_> {
                     let is_own = batch.binary_search(&id).is_ok();
                     // A candidate that another object connected is well too.
                     let is_well = object.has_failed
+                        && object.pending_import.is_none()
                         && !failed.contains(&id)
                         && (is_own || cs.is_changed && object.state.is_connected());
                     let is_found = object.state.has_join_keys()
@@ -107,6 +108,7 @@ impl Work<'_> {
         }
         written.batch = batch;
         let outgoing = Outgoing { claims: of_agents, asked, writes, due, targets };
-        Worked { done, leaving, written, outgoing }
+        let failed = written.batch.iter().copied().filter(|id| failed.contains(id)).collect();
+        Worked { done, leaving, failed, written, outgoing }
     }
 }

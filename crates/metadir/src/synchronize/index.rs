@@ -53,20 +53,33 @@ pub(crate) fn renew(
     store.commit()
 }
 
-/// Gives metaverse objects the keys of new join rules. A rule that was removed before and came back is new:
-/// its keys were not maintained.
-fn renew_metaverse(store: &mut dyn Store, rules: &Rules, batch_objects: usize) -> Result<(), StoreError> {
+/// The rules of the join keys of the metaverse, as text.
+fn key_rules(rules: &Rules) -> String {
     let mut all: Vec<u32> =
         rules.types.iter().flat_map(|kind| kind.keys.iter().map(|key| key.rule)).collect();
     all.sort_unstable();
     all.dedup();
-    let text = all.iter().map(u32::to_string).collect::<Vec<_>>().join(" ");
+    all.iter().map(u32::to_string).collect::<Vec<_>>().join(" ")
+}
+
+/// Whether all metaverse objects have their join keys.
+///
+/// # Errors
+/// When the store fails.
+pub(crate) fn are_keys_built(store: &mut dyn Store, rules: &Rules) -> Result<bool, StoreError> {
+    Ok(store.note(METAVERSE)?.as_ref() == Some(&key_rules(rules)))
+}
+
+/// Gives metaverse objects the keys of new join rules. A rule that was removed before and came back is new:
+/// its keys were not maintained.
+fn renew_metaverse(store: &mut dyn Store, rules: &Rules, batch_objects: usize) -> Result<(), StoreError> {
+    let text = key_rules(rules);
     let had = store.note(METAVERSE)?;
     if had.as_deref() == Some(&text) {
         return Ok(());
     }
-    let had: Vec<u32> =
-        had.iter().flat_map(|had| had.split(' ')).filter_map(|rule| rule.parse().ok()).collect();
+    let parsed = |text: &str| text.split(' ').filter_map(|rule| rule.parse().ok()).collect::<Vec<u32>>();
+    let (all, had) = (parsed(&text), parsed(&had.unwrap_or_default()));
     for rule in had.iter().filter(|rule| !all.contains(rule)) {
         store.drop_keys(*rule)?;
     }

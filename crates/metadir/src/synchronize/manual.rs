@@ -15,6 +15,7 @@ impl Work<'_> {
             Task::Join(mv) => self.join_explicitly(id, mv),
             Task::Disconnect => self.disconnect_explicitly(id),
             Task::Release => self.release_explicit(id),
+            Task::Recount(counted) => self.recount(id, counted, may_leave),
         }
     }
 

@@ -20,16 +20,18 @@ mod index;
 mod lifecycle;
 mod manual;
 mod outbound;
+mod recount;
 mod references;
 mod trace;
 mod unique;
 mod work;
 
 use self::exchange::{Known, Loaded, LocalStore};
-pub(crate) use self::index::{is_indexed, renew};
+pub(crate) use self::index::{are_keys_built, is_indexed, renew};
 pub(crate) use self::lifecycle::called;
+use self::recount::Recounts;
 pub use self::references::ReferenceValue;
-pub(crate) use self::references::given;
+pub(crate) use self::references::{given, given_by};
 pub use self::trace::{ConnectedBy, Effect, FlowInOutcome, FlowOutOutcome, TraceEvent, ValuesOf};
 use self::work::Work;
 use crate::agent::Names;
@@ -43,7 +45,7 @@ use crate::store::{ObjectError, Store, StoreError};
 
 /// What is done with the objects of a batch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Task {
+pub(crate) enum Task<'a> {
     /// They are synchronized.
     #[default]
     Synchronize,
@@ -53,6 +55,8 @@ pub(crate) enum Task {
     Disconnect,
     /// They are synchronized by the rules again.
     Release,
+    /// The rules are applied to their metaverse objects with new numbers of references.
+    Recount(&'a Recounts),
 }
 
 /// The result of a synchronization.
@@ -67,6 +71,14 @@ pub struct Synchronized {
 }
 
 impl Synchronized {
+    /// Adds a failure of an object.
+    fn report(&mut self, failure: ObjectError) {
+        self.observer.failed(|| failure.clone());
+        if self.failures.len() < FAILURES_KEPT {
+            self.failures.push(failure);
+        }
+    }
+
     /// Adds the result of a batch, which has all its failures.
     fn take(&mut self, of_batch: Synchronized) {
         self.statistics.add(&of_batch.statistics);
@@ -116,11 +128,7 @@ pub(crate) fn synchronize(
     // Checked before any deletion: at most as many metaverse objects can be deleted as objects are deferred.
     let most = settings.deletes.most(store.count_mv()?);
     if leaving.len() as u64 > most {
-        return Err(StepError::Threshold(format!(
-            "{0} objects would be disconnected from the metaverse, more than the {most} that safety.synchronization allows; \
-             `plimsoll metadir preview` with --allow-deletes {0} lists them, and `run` with it carries it out once",
-            leaving.len()
-        )));
+        return Err(too_many(leaving.len() as u64, most));
     }
     for part in leaving.chunks(settings.batch_objects) {
         let objects = store.cs(part)?;
@@ -129,9 +137,17 @@ pub(crate) fn synchronize(
             return Err(StepError::Interrupted);
         }
     }
-    references::bring(store, rules, &settings, done, None)?;
+    references::bring(store, rules, names, &settings, Some(leaving.len() as u64), done, None)?;
     grace::end(store, rules, settings.now_unix_s, settings.batch_objects, done)?;
     Ok(())
+}
+
+/// The error of a step that would delete too much.
+fn too_many(count: u64, most: u64) -> StepError {
+    StepError::Threshold(format!(
+        "{count} objects would be disconnected from the metaverse, more than the {most} that safety.synchronization allows; \
+         `plimsoll metadir preview` with --allow-deletes {count} lists them, and `run` with it carries it out once"
+    ))
 }
 
 /// Synchronizes one object, including its deletions, or carries out another task with it. `trace` receives each
@@ -144,7 +160,7 @@ pub(crate) fn synchronize_one(
     rules: &Rules,
     names: &Names,
     settings: Settings,
-    task: Task,
+    task: Task<'_>,
     object: CsObject,
     mut trace: Option<&mut Vec<TraceEvent>>,
 ) -> Result<Synchronized, StepError> {
@@ -154,7 +170,7 @@ pub(crate) fn synchronize_one(
     if let Some(trace) = trace.as_deref_mut() {
         trace_references(store, rules, trace)?;
     }
-    references::bring(store, rules, &settings, &mut done, trace)?;
+    references::bring(store, rules, names, &settings, None, &mut done, trace)?;
     Ok(done)
 }
 
@@ -190,10 +206,13 @@ fn batch(
     objects: Vec<CsObject>,
     may_leave: bool,
 ) -> Result<Vec<CsId>, StoreError> {
-    carry_out(store, rules, names, settings, Task::Synchronize, done, objects, may_leave, None)
+    let (leaving, _) =
+        carry_out(store, rules, names, settings, Task::Synchronize, done, objects, may_leave, None)?;
+    Ok(leaving)
 }
 
-/// Carries out a task with a batch of objects and commits it.
+/// Carries out a task with a batch of objects and commits it. Returns the objects whose deletions are deferred, and
+/// those that failed.
 ///
 /// The batch assumes that the anchors and names of new connectors are unused, and that no candidates have the
 /// join keys that it asks for. It checks this at its end with one query. If it is wrong, the batch is
@@ -204,12 +223,12 @@ fn carry_out(
     rules: &Rules,
     names: &Names,
     settings: &Settings,
-    task: Task,
+    task: Task<'_>,
     done: &mut Synchronized,
     mut objects: Vec<CsObject>,
     may_leave: bool,
     mut trace: Option<&mut Vec<TraceEvent>>,
-) -> Result<Vec<CsId>, StoreError> {
+) -> Result<(Vec<CsId>, Vec<CsId>), StoreError> {
     let ids: Vec<CsId> = objects.iter().map(|object| object.id).collect();
     let numbers = store.ids();
     let mut known = Known::default();
@@ -228,7 +247,7 @@ fn carry_out(
             worked.outgoing.write(store)?;
             store.commit()?;
             done.take(worked.done);
-            return Ok(worked.leaving);
+            return Ok((worked.leaving, worked.failed));
         }
         known.extend(more);
         objects = store.cs(&ids)?;

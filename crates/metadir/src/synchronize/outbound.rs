@@ -33,8 +33,12 @@ impl Work<'_> {
             if rules.types[outbound.from].kind != kind {
                 continue;
             }
-            let holds = outbound.when.as_ref().map(|when| when.holds(&image)).transpose()?;
-            let wanted = holds.unwrap_or(true);
+            let Some(wanted) = outbound.is_wanted(&image)? else {
+                // The number of references is computed when all objects of the step are processed.
+                self.relink(id);
+                continue;
+            };
+            let holds = outbound.when.as_ref().map(|_| wanted);
             let (mut of_agent, mut is_kept_apart) = (Vec::new(), false);
             for object in self.linked(id).filter(|object| object.agent == outbound.agent) {
                 match object.state.is_connected() {

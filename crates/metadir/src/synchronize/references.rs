@@ -11,19 +11,23 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
+use super::recount::{Recount, Recounts};
 use super::trace::TraceEvent;
 use super::work::Work;
-use super::{Settings, Synchronized};
-use crate::hologram::Attribute;
+use super::{Settings, Synchronized, Task, carry_out, too_many};
+use crate::agent::Names;
+use crate::hologram::{Attribute, Hologram};
 use crate::index_key::IndexKey;
 use crate::object::{
-    AgentId, Change, CsId, CsObject, MvId, PendingExport, PendingImport, Phase, Reference, ReferenceChange,
-    phase_of,
+    AgentId, Change, CsId, CsObject, MvId, MvObject, PendingExport, PendingImport, Phase, Reference,
+    ReferenceChange, phase_of,
 };
-use crate::rules::{FlowSource, OutboundRules, Rules};
+use crate::rules::{CountRule, FlowSource, OutboundRules, Rules};
 use crate::schema::Type;
 use crate::stage::StepError;
-use crate::store::{Link, LookupKey, Store, StoreError, Write, of_each, parts};
+use crate::store::{
+    Failure, FailureKind, Link, LookupKey, ObjectError, Store, StoreError, Write, of_each, parts,
+};
 
 impl Work<'_> {
     /// Connectors whose references must be evaluated because of this batch.
@@ -46,9 +50,17 @@ impl Work<'_> {
         }
         for mv in mvs {
             let objects = self.connected(mv);
-            due.extend(objects.filter(|object| refers(self.rules, object)).map(|object| object.id).next());
+            let is_always = self.is_evaluated_without_references(mv);
+            let referring = objects.filter(|object| is_always || refers(self.rules, object));
+            due.extend(referring.map(|object| object.id).next());
         }
+        due.extend(&self.unsettled);
         due
+    }
+
+    fn is_evaluated_without_references(&self, mv: MvId) -> bool {
+        let kind = self.mvs.get(&mv).and_then(|mv| self.rules.type_of(mv.object.as_ref()?.kind));
+        kind.is_some_and(|kind| self.rules.types[kind].is_evaluated_without_references)
     }
 
     /// The keys of objects whose referring objects must be evaluated because of this batch.
@@ -80,32 +92,146 @@ fn refers(rules: &Rules, object: &CsObject) -> bool {
         || object.pending_export.as_ref().is_some_and(|export| export.references.is_some())
 }
 
-/// Evaluates all due references. `trace` receives the references of each evaluated object.
+/// How often a metaverse object is evaluated in a step, before its rules count as contradictory. Each group inside a
+/// group may need another evaluation.
+const EVALUATIONS_MAX: u32 = 100;
+
+/// What all evaluations of a step depend on.
+struct Evaluation<'a> {
+    rules: &'a Rules,
+    names: &'a Names,
+    settings: &'a Settings,
+    /// How often each object got other numbers of references.
+    recounted: HashMap<MvId, u32>,
+    /// Connectors of objects to which the rules could not be applied: they stay due.
+    waiting: BTreeSet<CsId>,
+}
+
+/// Evaluates all due references. `removed` is the number of objects that the step removed before, to which
+/// the limit applies; without it there is no limit. `trace` receives the references of each evaluated object.
 pub(super) fn bring(
     store: &mut dyn Store,
     rules: &Rules,
+    names: &Names,
     settings: &Settings,
+    removed: Option<u64>,
     done: &mut Synchronized,
     mut trace: Option<&mut Vec<TraceEvent>>,
 ) -> Result<(), StepError> {
+    let (recounted, waiting) = (HashMap::new(), BTreeSet::new());
+    let mut all_leaving = BTreeSet::<CsId>::new();
+    let mut evaluation = Evaluation { rules, names, settings, recounted, waiting };
     loop {
-        let due = store.due(settings.batch_objects)?;
-        if due.is_empty() {
+        // What removes nothing comes first, as everywhere in a synchronization.
+        let mut leaving = Vec::new();
+        loop {
+            let most = settings.batch_objects + evaluation.waiting.len();
+            let mut due = store.due(most)?;
+            due.retain(|id| !evaluation.waiting.contains(id));
+            if due.is_empty() {
+                break;
+            }
+            leaving.extend(evaluation.run(store, &due, false, done, trace.as_deref_mut())?);
+        }
+        if leaving.is_empty() {
             return Ok(());
         }
-        let mut mvs: Vec<MvId> = store.cs(&due)?.iter().filter_map(CsObject::connected_to).collect();
+        all_leaving.extend(&leaving);
+        if let Some(removed) = removed {
+            let (count, most) =
+                (removed + all_leaving.len() as u64, settings.deletes.most(store.count_mv()?));
+            if count > most {
+                return Err(too_many(count, most));
+            }
+        }
+        for part in leaving.chunks(settings.batch_objects) {
+            evaluation.waiting.retain(|id| !part.contains(id));
+            evaluation.run(store, part, true, done, trace.as_deref_mut())?;
+        }
+    }
+}
+
+impl Evaluation<'_> {
+    /// Evaluates due connectors and commits. Returns the connectors of objects whose removals are deferred.
+    fn run(
+        &mut self,
+        store: &mut dyn Store,
+        due: &[CsId],
+        may_leave: bool,
+        done: &mut Synchronized,
+        mut trace: Option<&mut Vec<TraceEvent>>,
+    ) -> Result<Vec<CsId>, StepError> {
+        let mut mvs: Vec<MvId> = store.cs(due)?.iter().filter_map(CsObject::connected_to).collect();
         mvs.sort_unstable();
         mvs.dedup();
-        evaluate(store, rules, settings, &mvs, done, trace.as_deref_mut())?;
-        store.write(&due.into_iter().map(Write::Done).collect::<Vec<_>>())?;
+        let recounts = evaluate(store, self.rules, self.settings, &mvs, done, trace.as_deref_mut())?;
+        store.write(&due.iter().copied().map(Write::Done).collect::<Vec<_>>())?;
+        let recounts = self.without_cycles(store, recounts, done)?;
         store.commit()?;
+        if recounts.is_empty() {
+            return Ok(Vec::new());
+        }
+        // The objects are not synchronized again: only their numbers changed.
+        let settings = Settings { full: false, ..*self.settings };
+        let objects = store.cs(&recounts.values().map(|of| of.connector).collect::<Vec<_>>())?;
+        let mut events = trace.is_some().then(Vec::new);
+        let (leaving, failed) = carry_out(
+            store,
+            self.rules,
+            self.names,
+            &settings,
+            Task::Recount(&recounts),
+            done,
+            objects,
+            may_leave,
+            events.as_mut(),
+        )?;
+        if let Some(trace) = trace {
+            trace.extend(events.into_iter().flatten());
+        }
+        self.waiting.extend(leaving.iter().chain(&failed));
+        Ok(leaving)
+    }
+
+    /// Leaves out objects whose numbers change without end: a condition that is false because of its own effect.
+    fn without_cycles(
+        &mut self,
+        store: &mut dyn Store,
+        mut recounts: Recounts,
+        done: &mut Synchronized,
+    ) -> Result<Recounts, StoreError> {
+        let mut failures = Vec::new();
+        recounts.retain(|mv, recount| {
+            let times = self.recounted.entry(*mv).or_default();
+            *times += 1;
+            if *times > EVALUATIONS_MAX {
+                failures.push(recount.connector);
+            }
+            *times <= EVALUATIONS_MAX
+        });
+        for object in store.cs(&failures)? {
+            let text = "the number of its references changes whenever its rules are applied: correct the condition \
+                        (`when`) that counts them";
+            let why = Failure::new(FailureKind::Flow, text);
+            done.statistics.count("flow-failure");
+            done.report(ObjectError {
+                object: self.rules.called(&object),
+                kind: why.kind.name().into(),
+                attribute: None,
+                text: text.into(),
+            });
+            store.write(&[Write::Failure { id: object.id, why: Some(why) }])?;
+        }
+        Ok(recounts)
     }
 }
 
 /// A metaverse object with its connectors.
 struct MvConnectors {
+    id: MvId,
     /// The index of its type.
     kind: usize,
+    image: Hologram,
     connectors: Vec<CsObject>,
 }
 
@@ -162,7 +288,8 @@ fn is_ending(object: &CsObject) -> bool {
     deleted || object.pending_import == Some(PendingImport::Delete)
 }
 
-/// Evaluates the references of metaverse objects, in parts that fit into memory.
+/// Evaluates the references of metaverse objects, in parts that fit into memory. Returns those whose numbers of
+/// references changed.
 fn evaluate(
     store: &mut dyn Store,
     rules: &Rules,
@@ -170,34 +297,25 @@ fn evaluate(
     mvs: &[MvId],
     done: &mut Synchronized,
     mut trace: Option<&mut Vec<TraceEvent>>,
-) -> Result<(), StoreError> {
-    let mut held = BTreeMap::new();
-    let mut connectors = Vec::new();
-    for object in store.mv(mvs)? {
-        if let Some(kind) = rules.types.iter().position(|kind| kind.kind == object.kind) {
-            connectors.extend(object.connectors);
-            held.insert(object.id, MvConnectors { kind, connectors: Vec::new() });
-        }
-    }
-    for connector in store.cs(&connectors)? {
-        if let Some(of) = connector.connected_to().and_then(|mv| held.get_mut(&mv)) {
-            of.connectors.push(connector);
-        }
-    }
-    held.retain(|_, held| held.targets(rules).next().is_some());
+) -> Result<Recounts, StoreError> {
+    let objects = store.mv(mvs)?;
+    let mut held = loaded(store, rules, objects)?;
+    let is_counted = |held: &MvConnectors| !rules.types[held.kind].counts.is_empty();
+    held.retain(|held| is_counted(held) || held.targets(rules).next().is_some());
     // An object with all its connectors belongs to one part, which begins with the first connector.
-    let ids: Vec<CsId> = held.values().flat_map(|held| &held.connectors).map(|object| object.id).collect();
+    let ids: Vec<CsId> = held.iter().flat_map(|held| &held.connectors).map(|object| object.id).collect();
     let begins: BTreeSet<CsId> =
         parts(store, &ids, true)?.into_iter().filter_map(|part| part.first().copied()).collect();
-    let mut part = Vec::new();
-    for of in held.into_values() {
+    let (mut part, mut recounts) = (Vec::new(), Recounts::new());
+    for of in held {
         if of.connectors.iter().any(|object| begins.contains(&object.id)) && !part.is_empty() {
-            look_at(store, rules, settings, &part, done, trace.as_deref_mut())?;
+            recounts.extend(look_at(store, rules, settings, &part, done, trace.as_deref_mut())?);
             part.clear();
         }
         part.push(of);
     }
-    look_at(store, rules, settings, &part, done, trace)
+    recounts.extend(look_at(store, rules, settings, &part, done, trace)?);
+    Ok(recounts)
 }
 
 /// A value of a reference attribute, and its source.
@@ -219,28 +337,52 @@ pub(crate) fn given(
     rules: &Rules,
     of: MvId,
 ) -> Result<Vec<ReferenceValue>, StoreError> {
-    let object = store.mv(&[of])?.pop();
-    let Some(object) = object else { return Ok(Vec::new()) };
-    let place = rules.types.iter().position(|kind| kind.kind == object.kind);
-    let Some(kind) = place else { return Ok(Vec::new()) };
-    let held = [MvConnectors { kind, connectors: connected_of(store, &object.connectors)? }];
-    let resolved = resolve(store, rules, &held)?;
-    let [held] = &held;
-    let mut all = Vec::new();
-    for attribute in held.attributes(rules) {
-        let (given, _) = lead(rules, &resolved, held, attribute);
-        all.extend(given.into_iter().flat_map(|(source, to)| {
-            to.into_iter().map(|to| ReferenceValue { attribute, to, agent: source.agent, cs: source.id })
-        }));
-    }
-    Ok(all)
+    let objects = store.mv(&[of])?;
+    Ok(given_by(store, rules, &objects)?.into_iter().flat_map(|(_, values)| values).collect())
 }
 
-/// The connected ones of these objects.
-fn connected_of(store: &mut dyn Store, ids: &[CsId]) -> Result<Vec<CsObject>, StoreError> {
-    let mut objects = store.cs(ids)?;
-    objects.retain(|object| object.state.is_connected());
-    Ok(objects)
+/// The references of several metaverse objects. Objects of types without rules are left out.
+pub(crate) fn given_by(
+    store: &mut dyn Store,
+    rules: &Rules,
+    objects: &[MvObject],
+) -> Result<Vec<(MvId, Vec<ReferenceValue>)>, StoreError> {
+    let held = loaded(store, rules, objects.to_vec())?;
+    let resolved = resolve(store, rules, &held)?;
+    let values_of = |held: &MvConnectors| {
+        let of_attribute = |attribute| {
+            let (given, _) = lead(rules, &resolved, held, attribute);
+            given.into_iter().flat_map(move |(source, to)| {
+                let (agent, cs) = (source.agent, source.id);
+                to.into_iter().map(move |to| ReferenceValue { attribute, to, agent, cs })
+            })
+        };
+        held.attributes(rules).flat_map(of_attribute).collect()
+    };
+    Ok(held.iter().map(|held| (held.id, values_of(held))).collect())
+}
+
+/// Metaverse objects of types with rules, each with its connectors.
+fn loaded(
+    store: &mut dyn Store,
+    rules: &Rules,
+    objects: Vec<MvObject>,
+) -> Result<Vec<MvConnectors>, StoreError> {
+    let mut held = BTreeMap::new();
+    let mut connectors = Vec::new();
+    for object in objects {
+        if let Some(kind) = rules.type_of(object.kind) {
+            connectors.extend(object.connectors);
+            let of = MvConnectors { id: object.id, kind, image: object.image, connectors: Vec::new() };
+            held.insert(object.id, of);
+        }
+    }
+    for connector in store.cs(&connectors)? {
+        if let Some(of) = connector.connected_to().and_then(|mv| held.get_mut(&mv)) {
+            of.connectors.push(connector);
+        }
+    }
+    Ok(held.into_values().collect())
 }
 
 /// The targets of the references of a part.
@@ -294,7 +436,8 @@ struct New {
     at: usize,
     attribute: Attribute,
     target: IndexKey,
-    to: CsId,
+    /// The object that it leads to; for a placeholder, its value.
+    to: Result<CsId, Vec<u8>>,
 }
 
 fn look_at(
@@ -304,7 +447,7 @@ fn look_at(
     part: &[MvConnectors],
     done: &mut Synchronized,
     trace: Option<&mut Vec<TraceEvent>>,
-) -> Result<(), StoreError> {
+) -> Result<Recounts, StoreError> {
     let resolved = resolve(store, rules, part)?;
     // Connectors with their new references and the writes of the changed ones.
     let mut connectors: Vec<(&CsObject, Vec<Reference>, Vec<Write>)> = Vec::new();
@@ -315,7 +458,7 @@ fn look_at(
             let mut all = resolved.references.get(&connector.id).cloned().unwrap_or_default();
             let mut changed = Vec::new();
             for flow in &out.references {
-                let (mut wanted, waiting) = required_references(rules, &resolved, held, out, flow.from);
+                let (mut wanted, waiting) = required_references(rules, &resolved, held, out.agent, flow.from);
                 (0..waiting).for_each(|_| done.statistics.count("reference-waiting"));
                 if trace.is_some() {
                     let outbound = rules.outbound.iter().position(|other| std::ptr::eq(other, out));
@@ -327,8 +470,11 @@ fn look_at(
                     let first = wanted.iter().min_by_key(|(_, to)| **to).map(|(target, to)| (*target, *to));
                     wanted = first.into_iter().collect();
                 }
+                let mut placeholder = flow.empty.as_ref().filter(|_| wanted.is_empty());
                 for reference in all.iter_mut().filter(|reference| reference.attribute == flow.to) {
-                    let is_wanted = wanted.remove(&reference.target).is_some();
+                    let is_placeholder =
+                        placeholder.take_if(|placeholder| placeholder.target == reference.target).is_some();
+                    let is_wanted = wanted.remove(&reference.target).is_some() || is_placeholder;
                     let export = next(reference.is_imported, reference.export, is_wanted);
                     if export != reference.export {
                         reference.export = export;
@@ -336,13 +482,16 @@ fn look_at(
                     }
                 }
                 let at = connectors.len();
-                new.extend(wanted.into_iter().map(|(target, to)| New { at, attribute: flow.to, target, to }));
+                let attribute = flow.to;
+                new.extend(wanted.into_iter().map(|(target, to)| New { at, attribute, target, to: Ok(to) }));
+                let placeholder = placeholder.map(|of| (of.target, of.value.clone()));
+                new.extend(placeholder.map(|(target, value)| New { at, attribute, target, to: Err(value) }));
             }
             connectors.push((connector, all, changed));
         }
     }
     // The values of references come from the referenced objects.
-    let mut ids: Vec<CsId> = new.iter().map(|new| new.to).collect();
+    let mut ids: Vec<CsId> = new.iter().filter_map(|new| new.to.as_ref().ok().copied()).collect();
     ids.sort_unstable();
     ids.dedup();
     let objects: HashMap<CsId, CsObject> =
@@ -350,10 +499,11 @@ fn look_at(
     for New { at, attribute, target, to } in new {
         let Some((connector, all, changed)) = connectors.get_mut(at) else { continue };
         let agent = rules.agent(connector.agent);
-        let Some(value) = agent.zip(objects.get(&to)).and_then(|(agent, object)| agent.value_of(object))
-        else {
-            continue;
+        let value = match to {
+            Ok(to) => agent.zip(objects.get(&to)).and_then(|(agent, object)| agent.value_of(object)),
+            Err(placeholder) => Some(placeholder),
         };
+        let Some(value) = value else { continue };
         let reference = Reference {
             cs: connector.id,
             agent: connector.agent,
@@ -396,24 +546,39 @@ fn look_at(
             store.write(&[Write::Cs(connector)])?;
         }
     }
-    Ok(())
+    Ok(part.iter().filter_map(|held| recount(rules, &resolved, held)).collect())
 }
 
-/// The references that a connector is to have: the targets by key, with the connectors they lead to. And the
+/// The numbers of references of an object, if they changed.
+fn recount(rules: &Rules, resolved: &Resolved, held: &MvConnectors) -> Option<(MvId, Recount)> {
+    let kind = &rules.types[held.kind];
+    let connector = held.connectors.iter().find(|_| !kind.counts.is_empty())?.id;
+    let count = |rule: &CountRule| {
+        let all = match rule.connected_to {
+            Some(agent) => required_references(rules, resolved, held, agent, rule.of).0.len(),
+            None => lead(rules, resolved, held, rule.of).0.map_or(0, |(_, mvs)| mvs.len()),
+        };
+        let most = if held.takes_several(rules, rule.of) { all } else { 1 };
+        all.min(most) as u64
+    };
+    Some((held.id, Recount::of(kind, &held.image, connector, count)?))
+}
+
+/// The references that a connector of an agent is to have: the targets by key, with the connectors they lead to. And the
 /// number of references that wait for a target.
 fn required_references(
     rules: &Rules,
     resolved: &Resolved,
     held: &MvConnectors,
-    out: &OutboundRules,
+    to: AgentId,
     from: Attribute,
 ) -> (HashMap<IndexKey, CsId>, usize) {
-    let agent = rules.agent(out.agent);
+    let agent = rules.agent(to);
     let (given, mut waiting) = lead(rules, resolved, held, from);
     let mut wanted = HashMap::new();
     for mv in given.into_iter().flat_map(|(_, mvs)| mvs) {
         let links = resolved.links.get(&mv).into_iter().flatten();
-        let links = links.filter(|link| link.agent == out.agent).take(1);
+        let links = links.filter(|link| link.agent == to).take(1);
         let there = links.filter_map(|link| Some((agent?.target(link.anchor, link.name)?, link.cs)));
         let before = wanted.len();
         wanted.extend(there);
@@ -433,7 +598,9 @@ fn lead<'a>(
     let mut waiting = 0;
     for (source, from) in held.sources(rules, attribute) {
         let mut mvs = BTreeSet::new();
-        for reference in shown(&resolved.references, source.id, from) {
+        let placeholders = rules.placeholders(source.agent, from);
+        let references = shown(&resolved.references, source.id, from);
+        for reference in references.filter(|of| !placeholders.contains(&of.target)) {
             match resolved.mvs.get(&(source.agent, reference.target)) {
                 Some(mv) => {
                     mvs.insert(*mv);

@@ -12,8 +12,8 @@ use super::work::{Undo, Work};
 use crate::hologram::Hologram;
 use crate::index_key::IndexKey;
 use crate::object::{AgentId, CsId, CsObject, MvId, Phase};
-use crate::rules::{CandidateRule, OutboundRules, TypeRules};
-use crate::store::{FailureKind, Key, LookupKey, StoreError, Write, value_key};
+use crate::rules::{CandidateRule, OutboundRules, TypeRules, UNIQUE};
+use crate::store::{FailureKind, Key, LookupKey, StoreError, Write};
 
 /// The largest number of candidates that are looked up with one query.
 const AT_ONCE: u64 = 512;
@@ -66,7 +66,7 @@ impl Work<'_> {
         {
             return Ok(Some(has.into()));
         }
-        let key = |value: &str| (candidates.rule, value_key(value.as_bytes(), true));
+        let key = |value: &str| (candidates.rule, UNIQUE.key(value.as_bytes()));
         let mut last = None;
         for value in candidates.fixed(image)? {
             match self.owner(id, key(&value))? {

@@ -103,7 +103,7 @@ pub(super) struct Work<'a> {
     pub(super) rules: &'a Rules,
     pub(super) names: &'a Names,
     /// What is done with the objects of the batch.
-    pub(super) task: Task,
+    pub(super) task: Task<'a>,
     pub(super) settings: &'a Settings,
     pub(super) numbers: &'a Numbers,
     pub(super) done: Synchronized,
@@ -129,6 +129,8 @@ pub(super) struct Work<'a> {
     pub(super) candidates: HashMap<Key, Vec<CsId>>,
     /// Whether the current object gave a join key to a metaverse object.
     pub(super) has_new_keys: bool,
+    /// Objects that must be evaluated again, because the rules could not be applied with new numbers of references.
+    pub(super) unsettled: BTreeSet<CsId>,
     /// Deprovisioned objects that the current object connected again.
     pub(super) returned: HashSet<CsId>,
     /// Metaverse objects with changed connectors or changed keys.
@@ -189,6 +191,7 @@ impl<'a> Work<'a> {
             asked: HashSet::new(),
             candidates: HashMap::new(),
             has_new_keys: false,
+            unsettled: BTreeSet::new(),
             returned: HashSet::new(),
             relinked: BTreeSet::new(),
             has_references: rules.have_references(),
@@ -268,7 +271,11 @@ impl<'a> Work<'a> {
             self.counts.clear();
             self.has_new_keys = false;
             self.returned.clear();
-            match self.carry_out(id, may_leave) {
+            let result = self.carry_out(id, may_leave);
+            if matches!(self.task, Task::Recount(_)) && !matches!(result, Ok(true)) {
+                self.unsettled.insert(id);
+            }
+            match result {
                 Ok(true) => self.counts.drain(..).for_each(|what| self.done.statistics.count(what)),
                 Ok(false) => {
                     self.take_back();

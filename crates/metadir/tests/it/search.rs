@@ -12,6 +12,8 @@ use crate::steps::{run, try_run};
 
 over_both_stores! {
     objects_are_found_by_any_attribute,
+    a_join_rule_finds_every_spelling_or_does_not_answer,
+    references_are_found_by_the_objects_that_they_lead_to,
     the_index_follows_every_change,
     an_object_is_shown_whole,
 }
@@ -88,7 +90,7 @@ fn objects_are_found_by_any_attribute(place: Place) {
     check("mail=*@navy.example", &["hr 3", "person 3"], false);
     // By a join key, and by reading.
     check("id=2", &["person Alan"], true);
-    check("id=9", &[], false);
+    check("id=9", &[], true);
     check("name=grace", &["hr 3", "person 3"], false);
     check("status=on", &["accounts Ada", "accounts Alan", "accounts spare"], false);
     check("anchor=spare", &["accounts spare"], false);
@@ -200,4 +202,68 @@ fn an_object_is_shown_whole(place: Place) {
     assert!(spare.metaverse.is_none() && spare.connectors.len() == 1);
     assert!(directory.show(ACCOUNTS, "nobody").unwrap().is_none());
     assert!(directory.show_mv(MvId(1_000_000)).unwrap().is_none());
+}
+
+fn a_join_rule_finds_every_spelling_or_does_not_answer(place: Place) {
+    // The key "ab1" of one person is found by a rule that compares case; the others must be found too.
+    for (setting, is_indexed) in [("", false), (", ignore_case = true", true)] {
+        let company = Company::new(place.another())
+            .with("join = [{ cs = \"id\", mv = \"id\" }]", "join = [{ cs = \"mail\", mv = \"mail\" }]")
+            .with(
+                "{ cs = \"mail\", mv = \"mail\" }",
+                &format!("{{ cs = \"mail\", mv = \"mail\"{setting} }}"),
+            );
+        let mails = if is_indexed { ["ab1", "aB2", "17"] } else { ["ab1", "aB1", "17"] };
+        let rows = mails.iter().enumerate().map(|(at, mail)| format!("{at},N{at},{mail},,left\n"));
+        company.write("hr.csv", &("id,name,mail,born,status\n".to_string() + &rows.collect::<String>()));
+        let mut directory = company.open();
+        run(&mut directory, HR, StepKind::FullImport);
+        let before = try_search(&mut directory, "mail=aB1", SearchScope::Metaverse).unwrap();
+        assert_eq!(before.0.len(), 0);
+        run(&mut directory, HR, StepKind::DeltaSynchronization);
+        let (found, end) = try_search(&mut directory, "mail=aB1", SearchScope::Metaverse).unwrap();
+        let expected: &[&str] = if is_indexed { &["person ab1"] } else { &["person aB1", "person ab1"] };
+        assert_eq!((found, end.is_indexed), (expected.iter().map(ToString::to_string).collect(), is_indexed));
+        // A number has no case.
+        let (found, end) = try_search(&mut directory, "mail=17", SearchScope::Metaverse).unwrap();
+        assert_eq!((found.len(), end.is_indexed, end.read), (1, true, 1));
+    }
+}
+
+fn references_are_found_by_the_objects_that_they_lead_to(place: Place) {
+    let company = crate::references::Company::new(place);
+    company.write(&[
+        "unit,u,Lab,,,",
+        "person,1,Ada,Lab,,",
+        "person,2,Alan,Lab,1,",
+        "person,3,Grace,Lab,2,",
+        "group,g,All,,,1|2|3",
+        "group,h,Some,,,3",
+    ]);
+    let mut directory = company.open();
+    crate::references::day(&mut directory);
+    let mut check = |text: &str, agent: Option<usize>, expected: &[&str]| {
+        let scope = agent.map_or(SearchScope::Metaverse, SearchScope::Agent);
+        let mut sink = Sink::default();
+        directory.search(&Condition::parse(text).unwrap(), &scope, &mut sink).unwrap();
+        let mut found: Vec<String> = sink.found.iter().map(|found| found.object.clone()).collect();
+        found.sort();
+        assert_eq!(found, expected, "{text} {agent:?}");
+        sink.found
+    };
+    use crate::references::{DIRECTORY, STAFF};
+    check("members=3", Some(STAFF), &["g", "h"]);
+    check("members=1", Some(STAFF), &["g"]);
+    check("boss=1", Some(STAFF), &["2"]);
+    check("boss=*", Some(STAFF), &["2", "3"]);
+    check("members=9", Some(STAFF), &[]);
+    check("members=CN=grace,ou=lab,dc=plim name=some", Some(DIRECTORY), &[]);
+    check("members=CN=grace,ou=lab,dc=plim", Some(DIRECTORY), &["cn=All,dc=plim", "cn=Some,dc=plim"]);
+    // In the metaverse by any name of the object.
+    let all = check("members=1", None, &["cn=All,dc=plim"]);
+    let members = all[0].values.iter().find(|(name, _)| name == "members").unwrap();
+    assert_eq!(members.1.len(), 3, "{members:?}");
+    check("members=cn=grace,*", None, &["cn=All,dc=plim", "cn=Some,dc=plim"]);
+    check("boss=cn=ada,ou=lab,dc=plim", None, &["cn=Alan,ou=Lab,dc=plim"]);
+    check("boss=cn=ada,ou=lab,dc=plim name=grace", None, &[]);
 }

@@ -34,7 +34,7 @@ flow = { room = { from = "room", precedence = 1 } }
 fn a_join_compares_several_values_and_computed_ones() {
     let config = connectors::parse(EXAMPLE).unwrap();
     let joins = &config.inbound[1].joins;
-    assert_eq!((joins[0].cs.len(), joins[0].mv.len(), joins[0].ignore_case), (2, 2, true));
+    assert_eq!((joins[0].cs.len(), joins[0].mv.len(), joins[0].ignore_case), (2, 2, Some(true)));
     assert!(matches!(&joins[1].cs[..], [JoinPart::Expression(made)] if made.uses() == ["number"]));
     assert_eq!(config.only_read(0), ["born", "name", "number", "room"]);
 }

@@ -3,7 +3,9 @@
 mod delta;
 mod engine;
 mod export;
+mod groups;
 mod import;
+mod joins;
 mod rename;
 mod spelling;
 
