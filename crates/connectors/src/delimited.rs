@@ -35,6 +35,14 @@ impl System for Settings {
         true
     }
 
+    fn has_delta_import(&self) -> Result<(), &'static str> {
+        self.delta.as_ref().map(drop).ok_or("write full-import, or a file of changes in `delta` of the agent")
+    }
+
+    fn file(&self) -> Option<(&'static str, &Path)> {
+        Some(("path", &self.path))
+    }
+
     fn relative_to(&mut self, folder: &Path) {
         self.path = folder.join(&self.path);
         if let Some(delta) = &mut self.delta {

@@ -31,6 +31,10 @@ impl System for Settings {
         Naming::Dn
     }
 
+    fn file(&self) -> Option<(&'static str, &Path)> {
+        Some(("path", &self.path))
+    }
+
     fn relative_to(&mut self, folder: &Path) {
         self.path = folder.join(&self.path);
     }

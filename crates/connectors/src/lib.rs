@@ -52,7 +52,7 @@ fn anchor<'a>(part: &Part<'a>) -> Vec<&'a str> {
         DeValue::String(text) => Some(text.as_ref()),
         _ => None,
     };
-    match part.table.get("anchor").map(toml::Spanned::get_ref) {
+    match part.get("anchor").map(toml::Spanned::get_ref) {
         Some(DeValue::Array(listed)) => listed.iter().filter_map(|value| text(value.get_ref())).collect(),
         Some(value) => text(value).into_iter().collect(),
         None => Vec::new(),

@@ -41,6 +41,24 @@ pub trait System: Any + fmt::Debug + Send + Sync {
         Ok(vec![Some(self.comparison()); attributes.len()])
     }
 
+    /// The names below which its objects are; empty if it has no such limits.
+    fn bases(&self) -> &[ldap::Dn] {
+        &[]
+    }
+
+    /// Whether it can report what changed since the last import.
+    ///
+    /// # Errors
+    /// What to do instead.
+    fn has_delta_import(&self) -> Result<(), &'static str> {
+        Err("write full-import: this type of system has no other")
+    }
+
+    /// Its file, with the key that names it; none if it is not a file.
+    fn file(&self) -> Option<(&'static str, &Path)> {
+        None
+    }
+
     /// The address to which changes go unencrypted; none if they are protected, or stay on this host in files.
     fn unencrypted(&self) -> Option<String> {
         None

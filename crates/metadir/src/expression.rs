@@ -20,6 +20,10 @@ use cel::{Context, Env, ExecutionError, Program, Value, extensions};
 
 use crate::schema::Type;
 
+mod check;
+
+pub use check::{Malformed, Wanted};
+
 /// A parsed expression.
 #[derive(Clone, Debug)]
 pub struct Expression {
@@ -168,8 +172,8 @@ impl Expression {
     /// Parses an expression about the object with the name `root`.
     ///
     /// # Errors
-    /// A sentence that says what is wrong with the expression.
-    pub fn parse(source: &str, root: &'static str) -> Result<Expression, String> {
+    /// What is wrong with the expression.
+    pub fn parse(source: &str, root: &'static str) -> Result<Expression, Malformed> {
         Self::parse_with(source, root, false)
     }
 
@@ -177,14 +181,14 @@ impl Expression {
     ///
     /// # Errors
     /// As [`Self::parse`].
-    pub fn parse_candidate(source: &str, root: &'static str) -> Result<Expression, String> {
+    pub fn parse_candidate(source: &str, root: &'static str) -> Result<Expression, Malformed> {
         Self::parse_with(source, root, true)
     }
 
-    fn parse_with(source: &str, root: &'static str, may_count: bool) -> Result<Expression, String> {
+    fn parse_with(source: &str, root: &'static str, may_count: bool) -> Result<Expression, Malformed> {
         let program = ENV.compile(source).map_err(|errors| {
-            let texts: Vec<String> = errors.errors.iter().map(|error| error.msg.clone()).collect();
-            texts.join("; ")
+            let column = errors.errors.first().map_or(0, |error| error.pos.1);
+            check::syntax(source, usize::try_from(column).unwrap_or(0).saturating_sub(1))
         })?;
         let mut names = Names {
             root,
@@ -197,10 +201,14 @@ impl Expression {
         names.walk(program.expression());
         let is_counted = may_count && names.unknown.remove(COUNTER);
         if let Some(unknown) = names.unknown.first() {
-            return Err(format!("`{unknown}` is unknown here: attributes are written {root}.NAME"));
+            return Err(check::unknown_name(unknown, root));
         }
         if let Some(name) = names.uncounted {
-            return Err(format!("`{name}` counts the values of one attribute: {name}({root}.NAME)"));
+            let what = format!("`{name}` counts the values of one attribute");
+            return Err(Malformed::new(what, format!("write {name}({root}.NAME)")));
+        }
+        if let Some(unknown) = check::unknown_function(program.expression()) {
+            return Err(unknown);
         }
         let fields: Box<[String]> = names.attributes.into_iter().collect();
         let lists = fields.iter().map(|name| names.lists.contains(name)).collect();
@@ -209,26 +217,25 @@ impl Expression {
         let uses = fields.iter().map(|name| Read::of(name).1.to_string()).collect();
         let reads: Box<[(Read, String)]> = fields.into_iter().map(|name| (Read::of(&name).0, name)).collect();
         if root == "cs" && reads.iter().any(|(read, _)| *read == Read::Connectors) {
-            return Err(
-                "`connectors` counts what a system has: use it in an [[outbound]], with mv.NAME".into()
-            );
+            let what = "`connectors` counts objects of the system that an [[outbound]] writes to";
+            return Err(Malformed::new(what, "write count(cs.NAME) for the number of values"));
         }
         let parts = is_put_together.then(|| parts.into());
         let program = Arc::new(program);
         Ok(Expression { source: source.into(), program, root, uses, reads, lists, parts, is_counted })
     }
 
-    /// The attribute, if the expression is nothing else.
-    pub(crate) fn attribute(&self) -> Option<&str> {
+    /// The attribute at its end, if it is only a concatenation.
+    pub(crate) fn last_attribute(&self) -> Option<&str> {
         match self.parts.as_deref()? {
-            [Part::Attribute(at)] => self.uses.get(*at).map(String::as_str),
+            [.., Part::Attribute(at)] => self.uses.get(*at).map(String::as_str),
             _ => None,
         }
     }
 
-    /// Whether it is nothing but a text.
-    pub(crate) fn is_text(&self) -> bool {
-        matches!(self.parts.as_deref(), Some([Part::Text(_)]))
+    /// Whether an attribute is at its end, or may be there.
+    pub(crate) fn ends_with_attribute(&self) -> bool {
+        !matches!(self.parts.as_deref(), Some([.., Part::Text(_) | Part::Rdn(..) | Part::Counter]))
     }
 
     /// Whether it names the counter `n`.
@@ -521,7 +528,7 @@ mod tests {
     use super::*;
 
     fn evaluate(source: &str, attributes: &[(&str, &str)]) -> Result<Vec<String>, String> {
-        let expression = Expression::parse(source, "cs")?;
+        let expression = Expression::parse(source, "cs").map_err(|malformed| malformed.what)?;
         let value = |at: usize| {
             let (_, value) = attributes.iter().find(|(name, _)| *name == expression.uses()[at])?;
             Some(Value::from(*value))
@@ -633,7 +640,7 @@ mod tests {
     fn what_is_wrong_is_said() {
         assert!(Expression::parse("cs.a +", "cs").is_err());
         let unknown = Expression::parse("mv.a == cs.b", "cs").unwrap_err();
-        assert_eq!(unknown, "`mv` is unknown here: attributes are written cs.NAME");
+        assert_eq!(unknown.what, "`mv` is unknown here");
         for wrong in ["count('x') > 1", "count(cs.a + cs.b)", "count(mv.a)", "connectors(cs.a)"] {
             assert!(Expression::parse(wrong, "cs").is_err(), "{wrong}");
         }

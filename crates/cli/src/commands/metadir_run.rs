@@ -268,7 +268,7 @@ pub(crate) fn steps(config: &Config, what: &[&str]) -> Result<RunProfile, Failur
                 Failure::usage(format!("error: there is no step {kind:?}\n  {known}"))
             })?;
             let steps = vec![Step { agent: at, kind: *found }];
-            Ok(RunProfile { name: what.join(" "), steps, stop_after: Vec::new() })
+            Ok(RunProfile { name: what.join(" "), steps, stop_after: Vec::new(), span: 0..0 })
         }
         _ => Err(Failure::usage("error: name a run, or an agent and a step")),
     }

@@ -48,7 +48,7 @@ pub(super) fn read(reader: &mut Reader, part: &Part<'_>) -> Option<Box<dyn Syste
     let mut columns: Vec<FixedColumn> = Vec::new();
     let listed = reader.list(part, "columns");
     let mut is_whole = !listed.is_empty();
-    if listed.is_empty() && !matches!(part.table.get("columns"), Some(value) if !value.get_ref().is_array()) {
+    if listed.is_empty() && !matches!(part.get("columns"), Some(value) if !value.get_ref().is_array()) {
         let help =
             "write columns = [{ name = \"id\", start = 1, width = 8 }]; the first character of a line is 1";
         reader.wrong(span_of(part, "columns"), format!("{} has no `columns`", part.what), help);
@@ -56,8 +56,9 @@ pub(super) fn read(reader: &mut Reader, part: &Part<'_>) -> Option<Box<dyn Syste
     for column in &listed {
         reader.keys(column, &["name", "start", "width"]);
         for key in ["start", "width"] {
-            if column.table.get(key).is_none() {
-                reader.wrong(column.span.clone(), format!("a column has no `{key}`"), "");
+            if column.lacks(key) {
+                let help = "write { name = \"id\", start = 1, width = 8 }";
+                reader.wrong(column.span.clone(), format!("a column has no `{key}`"), help);
             }
         }
         let name = reader.text(column, "name", true);
@@ -73,11 +74,17 @@ pub(super) fn read(reader: &mut Reader, part: &Part<'_>) -> Option<Box<dyn Syste
                 || (other.before < column_read.end() && column_read.before < other.end())
         });
         if let Some(other) = other {
-            let what = match other.name == column_read.name {
-                true => format!("the column `{}` comes twice", other.name),
-                false => format!("the columns `{}` and `{}` overlap", other.name, column_read.name),
+            let (what, help) = match other.name == column_read.name {
+                true => (
+                    format!("the column `{}` comes twice", other.name),
+                    "give one of them another name".into(),
+                ),
+                false => (
+                    format!("the columns `{}` and `{}` overlap", other.name, column_read.name),
+                    format!("`{}` has the characters {} to {}", other.name, other.before + 1, other.end()),
+                ),
             };
-            reader.wrong(column.span.clone(), what, "");
+            reader.wrong(column.span.clone(), what, help);
             is_whole = false;
         }
         columns.push(column_read);
@@ -87,7 +94,7 @@ pub(super) fn read(reader: &mut Reader, part: &Part<'_>) -> Option<Box<dyn Syste
             if columns.iter().all(|column| column.name != name) {
                 let all: Vec<&str> = columns.iter().map(|column| column.name.as_str()).collect();
                 let what = format!("the column `{name}` of the anchor is not in `columns`");
-                reader.wrong(span_of(part, "anchor"), what, format!("it has {}", all.join(", ")));
+                reader.wrong(span_of(part, "anchor"), what, format!("the columns are {}", all.join(", ")));
                 is_whole = false;
             }
         }

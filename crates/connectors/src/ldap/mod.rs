@@ -56,6 +56,17 @@ impl System for Settings {
         schema::comparisons(self, &mut connect(self)?, attributes)
     }
 
+    fn bases(&self) -> &[ldap::Dn] {
+        &self.bases
+    }
+
+    fn has_delta_import(&self) -> Result<(), &'static str> {
+        self.delta
+            .as_ref()
+            .map(drop)
+            .ok_or("write full-import, or how changes are found in `delta` of the agent")
+    }
+
     fn unencrypted(&self) -> Option<String> {
         (self.server.security == Security::None).then(|| self.server.to_string())
     }

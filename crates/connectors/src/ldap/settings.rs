@@ -120,12 +120,13 @@ pub(super) fn read(reader: &mut Reader, part: &Part<'_>) -> Option<Box<dyn Syste
     }
     let bind = bind(reader, part, server.as_ref());
     let bases = names(reader, part, "base");
-    if part.table.get("base").is_none() {
+    let has_bases = bases.len() == reader.texts(part, "base").len();
+    if part.lacks("base") {
         let what = format!("{} has no `base`", part.what);
         reader.wrong(
             part.span.clone(),
             what,
-            "the name above the objects, such as \"ou=people,dc=example,dc=com\"",
+            "write the name above the objects, such as base = \"ou=people,dc=example,dc=com\"",
         );
     }
     let within = |of: &Dn, bases: &[Dn]| bases.iter().any(|base| of.is_within(base));
@@ -138,20 +139,25 @@ pub(super) fn read(reader: &mut Reader, part: &Part<'_>) -> Option<Box<dyn Syste
             .collect();
         if within(base, &others) {
             let what = format!("entries below {base} would be read twice");
-            reader.wrong(span_of(part, "base"), what, "remove one of the nested bases");
+            reader.wrong(span_of(part, "base"), what, "remove one of the bases: one is below the other");
             break;
         }
     }
     let exclude = names(reader, part, "exclude");
     for outside in exclude.iter().filter(|name| !bases.is_empty() && !within(name, &bases)) {
         let what = format!("{outside} is not below a base, so that there is nothing to exclude");
-        reader.wrong(span_of(part, "exclude"), what, "");
+        reader.wrong(span_of(part, "exclude"), what, "write a name below `base`, or remove it");
     }
     let filter = match reader.text(part, "filter", false).map(|text| Filter::parse(&text)) {
         None => Some(Filter::everything()),
         Some(Ok(filter)) => Some(filter),
         Some(Err(error)) => {
-            reader.wrong(span_of(part, "filter"), format!("`filter` is not a filter: {error}"), "");
+            let text = reader.text(part, "filter", false).unwrap_or_default();
+            let (what, mut help) = parted(&format!("`filter` is not a filter: {error}"));
+            if text.matches('(').count() > text.matches(')').count() {
+                help = "close each ( with ), such as (&(objectClass=person)(uid=*))".into();
+            }
+            reader.wrong(span_of(part, "filter"), what, help);
             None
         }
     };
@@ -160,13 +166,15 @@ pub(super) fn read(reader: &mut Reader, part: &Part<'_>) -> Option<Box<dyn Syste
         reader.wrong(
             span_of(part, "attributes"),
             format!("{name:?} is not a name of an attribute"),
-            "remove `attributes` to read every user attribute",
+            "write [\"cn\", \"mail\"], or remove `attributes` to read every user attribute",
         );
     }
     let delta = delta(reader, part, bases.len());
     let page_size = reader.number(part, "page_size", 1..=100_000).unwrap_or(PAGE_SIZE) as u32;
     let timeout = Duration::from_secs(reader.number(part, "timeout_s", 1..=3600).unwrap_or(TIMEOUT_S));
     let connections = reader.number(part, "connections", 1..=64).unwrap_or(CONNECTIONS) as usize;
+    // Without all bases, the names of objects cannot be checked.
+    has_bases.then_some(())?;
     Some(Box::new(Ldap {
         server: server?,
         ca_file,
@@ -196,7 +204,8 @@ fn server(reader: &mut Reader, part: &Part<'_>) -> Option<Server> {
         Ok(server) => Some(server),
         // The message omits a possible password.
         Err(error) => {
-            reader.wrong(span_of(part, "url"), error.to_string(), "");
+            let (what, help) = parted(&error.to_string());
+            reader.wrong(span_of(part, "url"), what, help);
             None
         }
     }
@@ -206,7 +215,7 @@ fn bind(reader: &mut Reader, part: &Part<'_>, server: Option<&Server>) -> Option
     let dn = reader.text(part, "bind_dn", false);
     let file = reader.text(part, "password_file", false);
     let variable = reader.text(part, "password_env", false);
-    let has = |key: &str| part.table.get(key).is_some();
+    let has = |key: &str| part.has(key);
     match (has("bind_dn"), has("password_file") || has("password_env")) {
         (true, false) => {
             let help = "name its file with `password_file`, or its variable with `password_env`";
@@ -242,6 +251,14 @@ fn bind(reader: &mut Reader, part: &Part<'_>, server: Option<&Server>) -> Option
     Some(Bind { dn: dn?, password: password? })
 }
 
+/// The parts of an error: the problem, and what to write.
+fn parted(error: &str) -> (String, String) {
+    match error.split_once(": write ") {
+        Some((what, help)) => (what.into(), format!("write {help}")),
+        None => (error.into(), "see the examples in the handbook".into()),
+    }
+}
+
 /// Distinguished names.
 fn names(reader: &mut Reader, part: &Part<'_>, key: &str) -> Vec<Dn> {
     let mut names = Vec::new();
@@ -249,8 +266,12 @@ fn names(reader: &mut Reader, part: &Part<'_>, key: &str) -> Vec<Dn> {
         match Dn::parse(&text) {
             Ok(name) => names.push(name),
             Err(error) => {
-                let what = format!("{text:?} in `{key}` is not a distinguished name: {error}");
-                reader.wrong(span_of(part, key), what, "");
+                let (what, mut help) =
+                    parted(&format!("{text:?} in `{key}` is not a distinguished name: {error}"));
+                if text.contains('.') && !text.contains('=') {
+                    help = format!("write \"dc={}\"", text.replace('.', ",dc="));
+                }
+                reader.wrong(span_of(part, key), what, help);
             }
         }
     }
@@ -268,9 +289,9 @@ fn delta(reader: &mut Reader, part: &Part<'_>, bases: usize) -> Option<Delta> {
     if delta == Delta::ContentSynchronization {
         if bases > 1 {
             let what = "a content synchronization has one base";
-            reader.wrong(span_of(part, "base"), what, "make an agent for each");
+            reader.wrong(span_of(part, "base"), what, "write an agent for each base");
         }
-        if part.table.get("page_size").is_some() {
+        if part.has("page_size") {
             let what = "a content synchronization has no pages";
             reader.wrong(span_of(part, "page_size"), what, "remove `page_size`");
         }
@@ -282,7 +303,7 @@ fn delta(reader: &mut Reader, part: &Part<'_>, bases: usize) -> Option<Delta> {
 fn is_anchor(part: &Part<'_>, name: &str) -> bool {
     let is_it =
         |value: &DeValue<'_>| matches!(value, DeValue::String(text) if text.eq_ignore_ascii_case(name));
-    match part.table.get("anchor").map(|value| value.get_ref()) {
+    match part.get("anchor").map(|value| value.get_ref()) {
         // The check of the anchor reports that it is missing.
         None => true,
         Some(DeValue::Array(listed)) => {

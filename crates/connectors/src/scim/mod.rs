@@ -36,6 +36,10 @@ pub(crate) const KIND: SystemKind =
     SystemKind { name: "scim", keys: settings::KEYS, anchor: Some("id"), read: settings::read };
 
 impl System for Settings {
+    fn has_delta_import(&self) -> Result<(), &'static str> {
+        Ok(())
+    }
+
     fn naming(&self) -> Naming {
         self.resource.naming()
     }

@@ -133,7 +133,7 @@ pub(super) fn read(reader: &mut Reader, part: &Part<'_>) -> Option<Box<dyn Syste
             }
         }
     }
-    if part.table.get("attributes").is_none() {
+    if part.lacks("attributes") {
         let what = format!("{} has no `attributes`", part.what);
         let help = "name the attributes to read and change: [\"userName\", \"name.familyName\", \"emails[type eq \\\"work\\\"].value\"]";
         reader.wrong(part.span.clone(), what, help);
@@ -178,7 +178,7 @@ fn mistake(url: &str) -> Option<&'static str> {
 
 /// The paths in an array.
 fn paths(reader: &mut Reader, part: &Part<'_>, key: &str) -> Vec<Attribute> {
-    let Some(value) = part.table.get(key) else { return Vec::new() };
+    let Some(value) = part.get(key) else { return Vec::new() };
     let listed = match value.get_ref() {
         DeValue::Array(listed) => listed.iter().collect(),
         _ => vec![value],
@@ -206,7 +206,7 @@ fn paths(reader: &mut Reader, part: &Part<'_>, key: &str) -> Vec<Attribute> {
             }
             Ok(path) => paths.push(path),
             Err(why) => {
-                let what = format!("{text:?} in `{key}` of {} leads to no attribute: {why}", part.what);
+                let what = format!("{text:?} in `{key}` is not a path: {why}");
                 reader.wrong(
                     value.span(),
                     what,

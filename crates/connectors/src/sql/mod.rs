@@ -41,6 +41,20 @@ impl System for Settings {
         true
     }
 
+    fn has_delta_import(&self) -> Result<(), &'static str> {
+        self.delta
+            .as_ref()
+            .map(drop)
+            .ok_or("write full-import, or how changes are found in `delta` of the agent")
+    }
+
+    fn file(&self) -> Option<(&'static str, &Path)> {
+        match &self.database {
+            SqlDatabase::Sqlite(path) => Some(("sqlite", path)),
+            SqlDatabase::Postgres(_) => None,
+        }
+    }
+
     fn relative_to(&mut self, folder: &Path) {
         match &mut self.database {
             SqlDatabase::Sqlite(path) => *path = folder.join(&*path),

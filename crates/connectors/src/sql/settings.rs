@@ -90,6 +90,20 @@ pub(super) const KEYS: &[&str] = &[
 pub(super) fn read(reader: &mut Reader, part: &Part<'_>) -> Option<Box<dyn System>> {
     let database = database(reader, part);
     let table = reader.text(part, "table", true);
+    if let Some(table) = &table {
+        let words = table.trim().to_lowercase();
+        if words.starts_with("select ") || words.starts_with("with ") {
+            let help = "create a view for the query, and write its name into `table`";
+            reader.wrong(span_of(part, "table"), "`table` is a statement, not the name of a table", help);
+        } else if table.contains('.') && !part.has("schema") && part.has("postgres") {
+            let help = "write schema = \"SCHEMA\" and table = \"TABLE\", unless the name has this dot";
+            reader.warn(
+                span_of(part, "table"),
+                format!("there may be no table {table:?}: a name has no schema"),
+                help,
+            );
+        }
+    }
     let columns = reader.texts(part, "columns");
     let value_separator = reader.text(part, "value_separator", false);
     if value_separator.as_deref() == Some("") {
@@ -112,7 +126,7 @@ pub(super) fn read(reader: &mut Reader, part: &Part<'_>) -> Option<Box<dyn Syste
 }
 
 fn database(reader: &mut Reader, part: &Part<'_>) -> Option<SqlDatabase> {
-    let has = |key: &str| part.table.get(key).is_some();
+    let has = |key: &str| part.has(key);
     match (has("sqlite"), has("postgres")) {
         (true, false) => {
             for key in ["schema", "passfile", "insecure", "timeout_s"].into_iter().filter(|key| has(key)) {
@@ -148,7 +162,7 @@ fn notify(reader: &mut Reader, part: &Part<'_>) -> Option<String> {
         reader.wrong(span_of(part, "notify"), "`notify` is not the name of a channel", help);
         return None;
     }
-    if part.table.get("sqlite").is_some() {
+    if part.has("sqlite") {
         let what = "`notify` has no effect on a table in SQLite, whose file is watched";
         reader.wrong(span_of(part, "notify"), what, "remove it");
     }
@@ -185,7 +199,7 @@ fn delta(reader: &mut Reader, part: &Part<'_>) -> Option<SqlDelta> {
         }
         (None, Some(column)) => {
             for key in ["order_column", "change_column"] {
-                if part.table.get(key).is_some() {
+                if part.has(key) {
                     let what = format!("`{key}` belongs to a table of changes, not to a `watermark`");
                     reader.wrong(span_of(&part, key), what, "remove it");
                 }

@@ -19,7 +19,7 @@ impl Reader {
     pub fn exposed(&mut self, part: &Part<'_>, exposed: Option<Exposure>) {
         let is_wanted = self.truth(part, "insecure").unwrap_or(false);
         let Some(Exposure { what, help, span }) = exposed else { return };
-        let what = format!("{what} without TLS, so others on the network could read and change it");
+        let what = format!("{what} without TLS, where others can read it");
         if is_wanted {
             self.warn(span_of(part, "insecure"), what, help);
         } else {

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use toml::de::DeValue;
 
-use super::part::{Part, Reader, span_of};
+use super::part::{Part, Reader, span_in};
 use super::read::place;
 use super::{Inbound, Join, JoinPart, MetaverseType};
 use crate::expression::Expression;
@@ -30,7 +30,7 @@ impl Reader {
             if let Some(to) = to
                 && place(to, name).is_none()
             {
-                self.unknown_attribute(span_of(part, "mv"), name, to);
+                self.unknown_attribute(span_in(part, "mv", name), name, to);
                 is_known = false;
             }
         }
@@ -39,13 +39,13 @@ impl Reader {
             self.wrong(part.span.clone(), what, "give `cs` and `mv` equally many, in the same order");
             return None;
         }
-        is_known.then_some(Join { cs, mv, ignore_case, when })
+        is_known.then_some(Join { cs, mv, ignore_case, when, span: part.span.clone() })
     }
 
     /// An attribute, `{ expression = "..." }`, or a list of these.
     fn join_parts(&mut self, part: &Part<'_>, key: &'static str) -> Option<Vec<JoinPart>> {
         let help = "write an attribute, { expression = \"...\" }, or a list of these";
-        let Some(value) = part.table.get(key) else {
+        let Some(value) = part.get(key) else {
             self.wrong(part.span.clone(), format!("{} has no `{key}`", part.what), help);
             return None;
         };
@@ -63,9 +63,9 @@ impl Reader {
             match value.get_ref() {
                 DeValue::String(name) => parts.push(JoinPart::Attribute(name.to_string())),
                 DeValue::Table(table) => {
-                    let made = Part { table, what: format!("`{key}` of a join"), span: value.span() };
+                    let made = Part::new(table, format!("`{key}` of a join"), value.span());
                     self.keys(&made, &["expression"]);
-                    if made.table.get("expression").is_none() {
+                    if made.lacks("expression") {
                         self.wrong(value.span(), format!("{} has no `expression`", made.what), help);
                     }
                     parts.extend(self.expression(&made, "expression", key).map(JoinPart::Expression));
@@ -94,22 +94,24 @@ impl Reader {
 
     fn ranks(&mut self, name: &str, flows: &[(u32, usize, Range<usize>)]) {
         let help = "give each flow its own, such as { from = \"...\", precedence = 1 }: 1 wins over 2";
-        let is_mixed = flows.iter().any(|(rank, ..)| *rank == 0) && flows.iter().any(|(rank, ..)| *rank > 0);
-        for (rank, agent, span) in flows {
-            let what = match rank {
-                0 if is_mixed => {
-                    format!("this flow into `{name}` has no precedence, and another flow into it has one")
+        let ranked = flows.iter().find(|(rank, ..)| *rank > 0);
+        for (at, (rank, agent, span)) in flows.iter().enumerate() {
+            let what = match (rank, ranked) {
+                (0, Some((other, _, place))) => {
+                    let line = self.line(place);
+                    format!("the flow into `{name}` has no precedence, but that of line {line} has {other}")
                 }
-                rank if is_mixed => {
-                    format!(
-                        "this flow into `{name}` has precedence {rank}, and another flow into it has none"
-                    )
-                }
+                (0, None) => continue,
                 // Within an agent, the order of the rules in the file decides.
-                rank if flows.iter().any(|(other, of, _)| other == rank && of != agent) => {
-                    format!("several flows into `{name}` have the same precedence")
-                }
-                _ => continue,
+                _ => match flows[..at].iter().find(|(other, of, _)| other == rank && of != agent) {
+                    Some((_, _, place)) => {
+                        let line = self.line(place);
+                        format!(
+                            "the flow into `{name}` has precedence {rank}, and so has that of line {line}"
+                        )
+                    }
+                    None => continue,
+                },
             };
             self.wrong(span.clone(), what, help);
         }

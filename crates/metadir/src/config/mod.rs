@@ -3,13 +3,19 @@
 //! The whole file is checked: all errors are reported together, each with its place.
 
 mod exposure;
+mod flows;
 mod joins;
+mod naming;
 mod part;
 mod read;
 mod references;
+mod runs;
 mod safety;
 mod schedule;
 mod secrets;
+mod store;
+mod suggestion;
+mod syntax;
 mod warnings;
 mod write_only;
 
@@ -140,6 +146,8 @@ pub struct AgentConfig {
     pub write_only: Vec<String>,
     /// Its place in the file.
     pub span: Range<usize>,
+    /// The place of its file or its type.
+    pub source_span: Range<usize>,
 }
 
 impl AgentConfig {
@@ -196,6 +204,8 @@ pub struct Inbound {
     pub project: Projection,
     /// The attribute flows.
     pub flows: Vec<ImportFlow>,
+    /// Its place in the file.
+    pub span: Range<usize>,
 }
 
 /// Whether a connector space object is projected into the metaverse.
@@ -220,6 +230,8 @@ pub struct Join {
     pub ignore_case: Option<bool>,
     /// The rule is used only if this condition is true.
     pub when: Option<Expression>,
+    /// Its place in the file.
+    pub span: Range<usize>,
 }
 
 /// A value that a join rule compares.
@@ -291,6 +303,8 @@ pub struct Outbound {
     pub initial: Vec<ExportFlow>,
     /// Values that are sent once and never read.
     pub write_only: Vec<WriteOnly>,
+    /// Its place in the file.
+    pub span: Range<usize>,
 }
 
 /// What happens when an object is deprovisioned.
@@ -377,6 +391,8 @@ pub struct RunProfile {
     pub steps: Vec<Step>,
     /// Outcomes of a completed step that end the run.
     pub stop_after: Vec<&'static str>,
+    /// Its place in the file.
+    pub span: Range<usize>,
 }
 
 /// A step of a run.

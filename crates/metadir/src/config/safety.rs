@@ -44,7 +44,7 @@ impl Reader {
                 threshold.share = self.share(&part, share).unwrap_or(threshold.share);
             }
             if let Some(listed) = self.part(&part, "attributes") {
-                for (name, _) in listed.table {
+                for (name, _) in listed.entries() {
                     let most = self.number(&listed, name.get_ref(), 0..=1 << 40);
                     safety.attribute_updates.extend(most.map(|most| (name.get_ref().to_string(), most)));
                 }

@@ -111,15 +111,15 @@ impl Reader {
         let every = self.time(part, "every", 1..=366 * 86_400);
         let at = self.times_of_day(part);
         let days = self.days(part);
-        if !days.is_empty() && part.table.get("at").is_none() {
+        if !days.is_empty() && part.lacks("at") {
             self.wrong(span_of(part, "days"), "`days` without `at`", "write the time of day: at = \"02:00\"");
         }
         let on_change = self.on_change(part, agents);
         let quiet = self.time(part, "quiet", 1..=86_400);
-        if quiet.is_some() && part.table.get("on_change").is_none() {
+        if quiet.is_some() && part.lacks("on_change") {
             self.wrong(span_of(part, "quiet"), "`quiet` without `on_change`", "remove it");
         }
-        if !["every", "at", "on_change"].iter().any(|key| part.table.get(*key).is_some()) {
+        if !["every", "at", "on_change"].iter().any(|key| part.has(*key)) {
             let what = format!("{} has neither `every` nor `at` nor `on_change`", part.what);
             let help = "write every = \"5 min\", at = \"02:00\", or on_change = [\"AGENT\"]";
             self.wrong(part.span.clone(), what, help);
@@ -172,7 +172,7 @@ impl Reader {
                 }
             }
         }
-        if let Some(DeValue::Array(listed)) = part.table.get("at").map(|value| value.get_ref())
+        if let Some(DeValue::Array(listed)) = part.get("at").map(|value| value.get_ref())
             && listed.is_empty()
         {
             self.wrong(span_of(part, "at"), "`at` is empty", "write at = \"02:00\", or remove it");

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use toml::de::DeValue;
 
-use super::part::{Part, Reader, names, span_of};
+use super::part::{Part, Reader, names, span_in, span_of};
 use super::{AgentConfig, Deprovision, ExportFlow, Mistake, Outbound, Source};
 use crate::expression::Expression;
 use crate::password::Password;
@@ -84,7 +84,7 @@ impl Reader {
     pub(super) fn write_only(&mut self, part: &Part<'_>) -> Vec<WriteOnly> {
         let Some(listed) = self.part(part, "write_only") else { return Vec::new() };
         let mut all = Vec::new();
-        for (name, value) in listed.table {
+        for (name, value) in listed.entries() {
             let to = name.get_ref().to_string();
             let table = match value.get_ref() {
                 DeValue::String(text) => {
@@ -99,7 +99,7 @@ impl Reader {
                     continue;
                 }
             };
-            let flow = Part { table, what: format!("`{to}` in `write_only`"), span: value.span() };
+            let flow = Part::new(table, format!("`{to}` in `write_only`"), value.span());
             if let Some(from) = self.write_only_source(&flow) {
                 let on_return = self.truth(&flow, "on_return").unwrap_or(false);
                 all.push(WriteOnly { to, from, on_return });
@@ -110,7 +110,7 @@ impl Reader {
 
     fn write_only_source(&mut self, flow: &Part<'_>) -> Option<WriteOnlySource> {
         let ways = ["generate", "value_file", "value_env", "from", "expression"];
-        let has = |key: &str| flow.table.get(key).is_some();
+        let has = |key: &str| flow.has(key);
         if has("constant") {
             let what = "a constant would be a password in the configuration";
             self.wrong(span_of(flow, "constant"), what, "write { value_file = \"FILE\" }");
@@ -142,7 +142,7 @@ impl Reader {
         let length = self.number(&part, "length", 8..=128).unwrap_or(LENGTH) as usize;
         let look_alikes = self.truth(&part, "look_alikes").unwrap_or(false);
         let mut classes = Vec::new();
-        let named = match part.table.get("classes") {
+        let named = match part.get("classes") {
             None => vec!["lower".into(), "upper".into(), "digits".into()],
             Some(_) => self.texts(&part, "classes"),
         };
@@ -168,7 +168,7 @@ impl Reader {
         }
         let file = self.text(&part, "file", false);
         let command = self.texts(&part, "command");
-        let delivery = match (file, part.table.get("command").is_some()) {
+        let delivery = match (file, part.has("command")) {
             (Some(path), false) => Delivery::File(path.into()),
             (None, true) if command.first().is_some_and(|program| !program.is_empty()) => {
                 Delivery::Command(command)
@@ -213,14 +213,14 @@ impl Reader {
             for (_, key) in by.into_iter().filter(|(is_by, _)| *is_by) {
                 let what = format!("`{to}` is in `write_only` and in `{key}`");
                 self.wrong(
-                    span_of(part, key),
+                    span_in(part, key, to),
                     what,
                     "a value that is never read is set in `write_only` alone",
                 );
             }
             if agent.anchor.iter().chain(&agent.references).any(|name| name == to) {
                 let what = format!("`{to}` identifies objects or refers to them, so it must be read");
-                self.wrong(span_of(part, "write_only"), what, "set it by `flow`");
+                self.wrong(span_in(part, "write_only", to), what, "set it by `flow`");
             }
         }
         let Some(server) = agent.system.unencrypted() else { return };
@@ -252,7 +252,6 @@ pub(super) fn not_read(
     inbound: &[super::Inbound],
     agents: &[AgentConfig],
     types: &[super::MetaverseType],
-    span: &std::ops::Range<usize>,
 ) -> Vec<Mistake> {
     let mut mistakes = Vec::new();
     for rules in inbound {
@@ -271,8 +270,7 @@ pub(super) fn not_read(
                     "`{to}` reads `{name}`, which is in `write_only` of an [[outbound]] to {}",
                     agent.name
                 );
-                let span = if flow.span.is_empty() { span.clone() } else { flow.span.clone() };
-                mistakes.push(Mistake { span, what, help: "remove one of them".into() });
+                mistakes.push(Mistake { span: flow.span.clone(), what, help: "remove one of them".into() });
             }
         }
     }

@@ -1,6 +1,7 @@
 //! What a configuration may say, and the errors in it.
 
 mod joins;
+mod malformed;
 mod references;
 mod schedule;
 mod write_only;
