@@ -1,6 +1,7 @@
 //! Staging: writes the result of an import into the connector space, and nowhere else.
 
 pub(crate) mod guard;
+mod temporary;
 
 use std::collections::{HashMap, HashSet};
 
@@ -235,6 +236,8 @@ fn order(imported: &Imported) -> (u8, Option<IndexKey>) {
 /// before it is staged.
 enum Arrived {
     Object(Incoming),
+    /// An interrupted export gave it a temporary name.
+    Temporary(ImportedObject),
     Gone(IndexKey),
     Present(IndexKey),
     Error(DiscoveryError),
@@ -243,6 +246,9 @@ enum Arrived {
 impl Arrived {
     fn of(imported: Imported, space: &AgentRules) -> Arrived {
         match imported {
+            Imported::Object(object) | Imported::Newer(object) if space.naming.is_temporary(&object.dn) => {
+                Arrived::Temporary(object)
+            }
             Imported::Object(object) => Arrived::Object(Incoming::new(object, space)),
             Imported::Newer(object) => {
                 Arrived::Object(Incoming { is_again: true, ..Incoming::new(object, space) })
@@ -326,7 +332,7 @@ impl<'a> Batch<'a> {
         let mut objects: Vec<Incoming> = Vec::with_capacity(batch.len());
         let mut met: HashSet<IndexKey> = HashSet::with_capacity(batch.len());
         let mut named: HashSet<IndexKey> = HashSet::new();
-        let (mut gone, mut present) = (Vec::new(), Vec::new());
+        let (mut gone, mut present, mut temporary) = (Vec::new(), Vec::new(), Vec::new());
         self.writes.reserve(batch.len());
         for arrived in batch {
             match arrived {
@@ -354,6 +360,7 @@ impl<'a> Batch<'a> {
                     let first = objects.iter().rfind(|first| first.object.anchor == came.object.anchor);
                     self.staged.error(duplicate(&came.object, "anchor", first));
                 }
+                Arrived::Temporary(object) => temporary.push(object),
                 Arrived::Gone(anchor) => gone.push(anchor),
                 Arrived::Present(anchor) => present.push(anchor),
                 Arrived::Error(error) => self.staged.error(error),
@@ -413,6 +420,7 @@ impl<'a> Batch<'a> {
             self.staged.statistics.count("stage-delete");
             self.writes.push(Write::Staged { id: head.id, pending: Some(PendingImport::Delete) });
         }
+        self.temporary(temporary)?;
         self.refer()?;
         for writes in [&self.unnamed, &self.renamed, &self.writes] {
             self.store.write(writes)?;
@@ -563,9 +571,12 @@ impl<'a> Batch<'a> {
                 let mut confirmed = 0;
                 let mut failure: Option<(Option<Attribute>, &'static str)> = None;
                 let is_known = object.anchor.replace(came.anchor).is_some();
-                let is_renamed = name.is_some() && name != object.name;
+                let rename = object.pending_export.as_ref().and_then(|export| export.rename.as_ref());
+                let is_sent = rename.is_some_and(|rename| rename.phase == Phase::Unconfirmed);
+                let is_renamed = name.is_some() && (name != object.name || is_sent);
                 if is_renamed {
-                    self.left(object.name);
+                    // From the export of a new name on, the key is that of the new one.
+                    self.left(if is_sent { naming.hash(&object.dn) } else { object.name });
                     (object.dn, object.name) = (came.dn, name);
                 }
                 let known = references.remove(&object.id).unwrap_or_default();

@@ -374,7 +374,9 @@ impl Preview {
                     let old = cs.get(&object.id);
                     let mut came = self.attributes_of(&mut imported, object.id)?;
                     let goes = self.attributes_of(&mut exported, object.id)?;
-                    if let Some(old) = old.filter(|old| old.name.is_some() && old.name != object.name) {
+                    if let Some(old) =
+                        old.filter(|old| old.name.is_some() && old.name != object.name && old.dn != object.dn)
+                    {
                         came.push((NAME.into(), vec![old.dn.clone()], vec![object.dn.clone()]));
                     }
                     self.report_import(old, object.image(), object, came)?;

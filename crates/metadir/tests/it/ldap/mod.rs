@@ -4,6 +4,7 @@ mod delta;
 mod engine;
 mod export;
 mod import;
+mod names;
 mod rename;
 
 use ldap::session::{Options, Server, Session};
