@@ -324,6 +324,13 @@ pub trait Agent: Send {
     fn existing(&mut self) -> Vec<(usize, Hologram)> {
         Vec::new()
     }
+
+    /// The indexes of the changes of the last export that were refused because another object has a value that must be
+    /// unique. They are sent again, together, when all other changes are made: these may free the values. An agent
+    /// that can also exchanges such values among the changes of a call.
+    fn conflicts(&mut self) -> Vec<usize> {
+        Vec::new()
+    }
 }
 
 /// A two-way map of attribute names and numbers.

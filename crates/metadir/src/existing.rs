@@ -17,6 +17,8 @@ use crate::secret;
 pub(crate) struct Answered {
     pub(crate) answers: Vec<Result<(), Refused>>,
     pub(crate) reported: Vec<usize>,
+    /// Refused changes whose unique values other objects have.
+    pub(crate) conflicts: Vec<usize>,
     /// The existing objects that were adopted, as they were before.
     pub(crate) adopted: Vec<(usize, Hologram)>,
     /// Accepted changes of objects that existed before, whose write-only values were not set.
@@ -87,6 +89,7 @@ pub(crate) fn settle(
     due: &[usize],
     mut answers: Vec<Result<(), Refused>>,
 ) -> Result<Answered, AgentError> {
+    let conflicts = agent.conflicts();
     let mut reported = Vec::new();
     let (mut adopted, mut changed, mut kept) = (Vec::new(), Vec::new(), Vec::new());
     let of_write_only = |change: &ExportedObject| {
@@ -156,5 +159,5 @@ pub(crate) fn settle(
             answers[*at] = answer;
         }
     }
-    Ok(Answered { answers, reported, adopted, kept, undelivered: Vec::new() })
+    Ok(Answered { answers, reported, conflicts, adopted, kept, undelivered: Vec::new() })
 }

@@ -14,12 +14,17 @@
 //! both batches; otherwise only those of its objects wait that refer to an object of the current batch.
 
 mod due;
+mod names;
+mod plan;
 mod record;
 pub(crate) mod selection;
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
+use self::names::NameMove;
+use self::plan::Plan;
+use self::record::Refusal;
 use self::selection::{Parked, Selection};
 use crate::Interrupt;
 use crate::agent::{Agent, AgentError, ChangedValues, ExportedObject, Names, Refused};
@@ -82,8 +87,12 @@ pub(crate) fn export(
         Selection::Restored(_) => !space.references.is_empty(),
         Selection::All | Selection::NotHeld(_) => space.gets_references,
     };
-    let is_ordered = space.naming == Naming::Dn || with_references;
+    let mut is_ordered = space.naming == Naming::Dn || with_references;
     let mut plan = Plan::new(store, space, selection, batch_objects, is_ordered)?;
+    if plan.names_change_hands() && !is_ordered {
+        is_ordered = true;
+        plan = Plan::new(store, space, selection, batch_objects, is_ordered)?;
+    }
     if plan.count_deletes > most {
         return Err(StepError::Threshold(format!(
             "{0} objects would be deleted in the connected system, more than the {most} that safety.export allows; \
@@ -123,6 +132,10 @@ pub(crate) fn export(
             names,
             secret: names.iter().filter(|(name, _)| space.secrets.hides(name)).map(|(_, of)| of).collect(),
             held: std::mem::take(&mut plan.held),
+            heirs: std::mem::take(&mut plan.heirs),
+            referring: BTreeSet::new(),
+            postponed: Vec::new(),
+            is_repeating: false,
             done,
             batch_objects: batch_objects as u64,
             count: 0,
@@ -135,6 +148,7 @@ pub(crate) fn export(
         };
         sender.done.statistics.count_many("export-held", sender.held.len() as u64);
         let sent = if is_ordered { sender.in_order(&plan, piece) } else { sender.as_they_are(piece) };
+        let sent = sent.and_then(|()| sender.send_postponed());
         let ended = match sent.and_then(|()| sender.finish()) {
             // Changes that are under way cannot be withdrawn: their results are stored.
             Err(StepError::Interrupted) => sender.finish().and(Err(StepError::Interrupted)),
@@ -159,87 +173,6 @@ pub(crate) fn export(
     })
 }
 
-/// The changes to be sent, in their order.
-#[derive(Default)]
-struct Plan {
-    count_deletes: u64,
-    /// Objects of which an undo holds something back.
-    held: HashSet<CsId>,
-    /// Objects to be added, by depth in the hierarchy. After those of a depth come the objects that are
-    /// renamed to that depth. Renames have their old depth as a second key, because a rename also renames the
-    /// objects below.
-    made: BTreeMap<(usize, bool, usize), Vec<CsId>>,
-    /// Keys of the names below which an object is added.
-    stands_above: HashSet<IndexKey>,
-    changed: Vec<CsId>,
-    /// Objects that were renamed and are not yet stored under their new names.
-    moves: Moves,
-    /// Objects to be deleted by depth, the deepest first.
-    deleted: BTreeMap<std::cmp::Reverse<usize>, Vec<CsId>>,
-}
-
-impl Plan {
-    fn new(
-        store: &mut dyn Store,
-        space: &AgentRules,
-        selection: &Selection<'_>,
-        batch_objects: usize,
-        is_ordered: bool,
-    ) -> Result<Plan, StepError> {
-        let mut plan = Plan::default();
-        let mut after = CsId(0);
-        loop {
-            let mut objects = store.cs_after(space.id, after, batch_objects, Population::Exporting)?;
-            let Some(last) = objects.last() else { return Ok(plan) };
-            after = last.id;
-            for object in &objects {
-                // Renamed by an export that is not confirmed yet, perhaps one that was interrupted.
-                if let Some(PendingExport {
-                    rename: Some(Rename { dn, phase: Phase::Unconfirmed }), ..
-                }) = &object.pending_export
-                {
-                    plan.moves.add(&object.dn, dn);
-                }
-            }
-            // References that are left out are known when an object is sent.
-            let parked = selection.part(store, space, &mut objects, &mut HashMap::new())?;
-            if let Selection::NotHeld(_) = selection {
-                plan.held.extend(parked.into_keys());
-            }
-            for object in &objects {
-                let Some(export) = object.pending_export.as_ref().filter(|export| export.is_unapplied())
-                else {
-                    continue;
-                };
-                let is_deleted = export.change == Change::Delete;
-                plan.count_deletes += u64::from(is_deleted);
-                if !is_ordered {
-                    continue;
-                }
-                let rename = export.rename.as_ref().filter(|rename| rename.phase == Phase::Unapplied);
-                match rename {
-                    _ if is_deleted => {
-                        let depth = std::cmp::Reverse(space.naming.depth(&object.dn));
-                        plan.deleted.entry(depth).or_default().push(object.id);
-                    }
-                    _ if export.is_not_made() => {
-                        let (depth, above) = space.naming.place(&object.dn);
-                        plan.made.entry((depth, false, 0)).or_default().push(object.id);
-                        plan.stands_above.extend(above);
-                    }
-                    Some(rename) => {
-                        let (depth, above) = space.naming.place(&rename.dn);
-                        let before = space.naming.depth(&object.dn);
-                        plan.made.entry((depth, true, before)).or_default().push(object.id);
-                        plan.stands_above.extend(above);
-                    }
-                    None => plan.changed.push(object.id),
-                }
-            }
-        }
-    }
-}
-
 /// Which objects of a batch are sent.
 #[derive(Clone, Copy)]
 enum BatchSelection {
@@ -249,6 +182,8 @@ enum BatchSelection {
     Whole,
     /// Objects that exist in the system.
     Made,
+    /// All; they get temporary names.
+    Temporary,
 }
 
 /// An object that waits for its reference targets.
@@ -268,6 +203,14 @@ struct Sender<'a> {
     with_references: bool,
     /// Objects of which something is held.
     held: HashSet<CsId>,
+    /// New objects, by the objects whose names they get.
+    heirs: HashMap<CsId, CsId>,
+    /// Objects with references to renamed objects, to be sent at the end.
+    referring: BTreeSet<CsId>,
+    /// Refused changes whose unique values other objects have, to be sent again at the end.
+    postponed: Vec<Refusal>,
+    /// Whether the objects that are sent are counted already, or will be.
+    is_repeating: bool,
     takes_changed_values: bool,
     wants_image: bool,
     renames: bool,
@@ -294,11 +237,17 @@ struct Settled {
     writes: Vec<Write>,
     count: u64,
     changes: Recorder,
+    /// The objects that have new names.
+    moved: Vec<NameMove>,
+    /// The objects that gave up names for new objects.
+    freed: Vec<CsId>,
 }
 
 /// A batch that is being sent.
 #[derive(Default)]
 struct Batch<'a> {
+    /// Whether the objects get temporary names.
+    is_temporary: bool,
     objects: Vec<(CsObject, Vec<Reference>, Option<Parked>)>,
     changes: Vec<ExportedObject>,
     /// The values that are never read, for these changes.
@@ -309,6 +258,8 @@ struct Batch<'a> {
     missing: HashSet<IndexKey>,
     /// Writes for objects other than the ones that are sent.
     writes: Vec<Write>,
+    /// Those of them that were renamed together with an object above them.
+    moved: Vec<NameMove>,
     /// Number of finished objects after this batch, including earlier batches.
     count: u64,
 }
@@ -326,8 +277,11 @@ impl Targets {
     /// target may become one of these.
     fn missing(&self, which: BatchSelection) -> HashSet<IndexKey> {
         let is_there = |found: &ReferenceTarget| match (found.is_made, found.rename, which) {
-            (false, ..) | (_, Some(Phase::Unconfirmed), _) => false,
-            (_, Some(Phase::Unapplied), BatchSelection::Made) | (_, None, _) => true,
+            (false, ..) => false,
+            // From the export of a new name on, an object is found by that name.
+            (_, Some(Phase::Unapplied), BatchSelection::Made) | (_, Some(Phase::Unconfirmed) | None, _) => {
+                true
+            }
             (_, Some(Phase::Unapplied), _) => false,
         };
         let missing = self.known.iter().filter(|(_, found)| !found.as_ref().map_or(self.by_value, is_there));
@@ -359,8 +313,10 @@ impl<'a> Sender<'a> {
         // Objects that wait for others and have none below them, by depth. They are deferred to the end,
         // because their targets may be deeper: a group may be above its members.
         let mut waiting: BTreeMap<usize, Vec<CsId>> = BTreeMap::new();
-        for ((depth, is_renaming, _), ids) in &plan.made {
-            let layers = if *is_renaming { vec![ids.clone()] } else { self.layers(ids, batch_objects)? };
+        self.free_names(plan, batch_objects)?;
+        for (position, ids) in &plan.made {
+            let layers =
+                if position.is_renaming { vec![ids.clone()] } else { self.layers(ids, batch_objects)? };
             for mut left in layers {
                 while !left.is_empty() {
                     let held = self.batches(&left, batch_objects, BatchSelection::Whole)?;
@@ -375,13 +331,13 @@ impl<'a> Sender<'a> {
                     let above: Vec<CsId> = above.iter().map(|held| held.id).collect();
                     left = others.iter().map(|held| held.id).collect();
                     if above.is_empty() {
-                        waiting.entry(*depth).or_default().append(&mut left);
+                        waiting.entry(position.depth()).or_default().append(&mut left);
                     }
                     self.batches(&above, batch_objects, BatchSelection::All)?;
                     partly.extend(above);
                 }
             }
-            self.drain()?;
+            self.end_step(plan)?;
         }
         while !waiting.is_empty() {
             let mut is_stuck = true;
@@ -400,13 +356,23 @@ impl<'a> Sender<'a> {
         }
         // The objects that were added in part are still under way.
         self.drain()?;
-        for ids in [&plan.changed, &partly] {
+        let sent: HashSet<CsId> = plan.changed.iter().chain(&partly).copied().collect();
+        let referring = std::mem::take(&mut self.referring);
+        let referring: Vec<CsId> = referring.into_iter().filter(|id| !sent.contains(id)).collect();
+        for ids in [&plan.changed, &partly, &referring] {
             self.batches(ids, batch_objects, BatchSelection::Made)?;
         }
         for ids in plan.deleted.values() {
             self.drain()?;
             self.batches(ids, batch_objects, BatchSelection::All)?;
         }
+        for ids in plan.made_last.values() {
+            self.end_step(plan)?;
+            self.batches(ids, batch_objects, BatchSelection::All)?;
+        }
+        self.drain()?;
+        let referring: Vec<CsId> = std::mem::take(&mut self.referring).into_iter().collect();
+        self.batches(&referring, batch_objects, BatchSelection::Made)?;
         Ok(())
     }
 
@@ -525,6 +491,7 @@ impl<'a> Sender<'a> {
             _ => HashSet::new(),
         };
         let (mut batch, mut held, mut later) = (Batch::default(), Vec::new(), Vec::new());
+        batch.is_temporary = matches!(which, BatchSelection::Temporary);
         batch.missing = targets.missing(which);
         batch.mvs = self.metaverse_objects(&objects)?;
         for object in objects {
@@ -613,8 +580,15 @@ impl<'a> Sender<'a> {
             BatchSelection::Made if is_new => return None,
             _ => {}
         }
-        let change = self.exported(&object, &of, &batch.missing)?;
-        self.count += 1;
+        let change = match which {
+            BatchSelection::Temporary => self.temporary(&object)?,
+            _ => self.exported(&object, &of, &batch.missing)?,
+        };
+        self.count += u64::from(!self.is_repeating);
+        if is_new && let Some(why) = self.lacks_name(&object) {
+            self.refuse(&object, Refused(why), "export-failure", None, &mut batch.writes);
+            return None;
+        }
         let due = match self.due_values(&object, &change, batch) {
             Ok(due) => due,
             Err(why) => {
@@ -627,7 +601,8 @@ impl<'a> Sender<'a> {
             self.refuse(&object, Refused(why.into()), "export-failure", None, &mut batch.writes);
         } else if is_nothing(&change) && due.is_empty() {
             // It was renamed together with an object above it.
-            accept(self.space, object, of, parked, &batch.missing, false, &mut batch.writes);
+            let moved = accept(self.space, object, of, parked, &batch.missing, false, &mut batch.writes);
+            batch.moved.extend(moved);
         } else {
             batch.objects.push((object, of, parked));
             batch.changes.push(change);
@@ -640,22 +615,34 @@ impl<'a> Sender<'a> {
     /// that it added count as existing from now on.
     fn settle(&mut self, targets: &mut Targets) -> Result<Option<Settled>, StepError> {
         let Some(batch) = self.underway.take() else { return Ok(None) };
-        let Batch { objects, missing, mut writes, count, .. } = batch;
+        let Batch { objects, missing, mut writes, count, mut moved, is_temporary, .. } = batch;
+        let mut freed = Vec::new();
         if objects.is_empty() {
-            return Ok(Some(Settled { writes, count, changes: Recorder::default() }));
+            return Ok(Some(Settled { writes, count, changes: Recorder::default(), moved, freed }));
         }
         let (changes, answers) = self.answers.recv().map_err(|_| gone())?;
         writes.reserve(objects.len());
         let mut made = HashSet::new();
-        let Answered { answers, reported, adopted, undelivered, .. } = answers?;
+        let Answered { answers, reported, conflicts, adopted, undelivered, .. } = answers?;
         let mut recorder = Recorder::default();
         for (at, (((object, of, parked), answer), change)) in
             objects.into_iter().zip(answers).zip(changes).enumerate()
         {
             if let Err(refused) = answer {
                 let counter = if reported.contains(&at) { "existing-object" } else { "export-failure" };
-                self.refuse(&object, refused, counter, Some(&change), &mut writes);
+                let refusal = self.refusal(&object, refused, counter, Some(&change));
+                match conflicts.contains(&at) {
+                    true => self.postponed.push(refusal),
+                    false => self.record_refusal(refusal, &mut writes),
+                }
                 continue;
+            }
+            if is_temporary {
+                moved.extend(self.accept_temporary(object, parked, &change, &mut writes));
+                continue;
+            }
+            if self.heirs.contains_key(&object.id) {
+                freed.push(object.id);
             }
             self.done.statistics.count(match change.change {
                 _ if change.new_dn.is_some() => "export-rename",
@@ -665,6 +652,9 @@ impl<'a> Sender<'a> {
             });
             if let Some(new) = &change.new_dn {
                 self.moves.add(&object.dn, new);
+                if object.is_temporarily_named() {
+                    self.moves.add(&change.dn, new);
+                }
             }
             if !targets.known.is_empty() {
                 made.insert(object.id);
@@ -672,9 +662,10 @@ impl<'a> Sender<'a> {
             let before = adopted.iter().find(|(place, _)| *place == at).map(|(_, image)| image);
             self.record(&mut recorder, &object, &of, &change, before, &missing);
             match undelivered.iter().find(|(of, _)| *of == at) {
-                None => accept(self.space, object, of, parked, &missing, false, &mut writes),
+                None => moved.extend(accept(self.space, object, of, parked, &missing, false, &mut writes)),
                 Some((_, why)) => {
-                    accept(self.space, object.clone(), of, parked, &missing, true, &mut writes);
+                    let of_object = object.clone();
+                    moved.extend(accept(self.space, of_object, of, parked, &missing, true, &mut writes));
                     self.refuse(&object, Refused(why.clone()), "export-failure", None, &mut writes);
                 }
             }
@@ -682,13 +673,16 @@ impl<'a> Sender<'a> {
         for found in targets.known.values_mut().flatten() {
             found.is_made |= made.contains(&found.id);
         }
-        Ok(Some(Settled { writes, count, changes: recorder }))
+        Ok(Some(Settled { writes, count, changes: recorder, moved, freed }))
     }
 
     /// Stores the results of a batch.
     fn keep(&mut self, settled: Option<Settled>) -> Result<(), StepError> {
-        let Some(Settled { writes, count, changes }) = settled else { return Ok(()) };
+        let Some(Settled { writes, count, changes, moved, freed }) = settled else { return Ok(()) };
+        self.take_names(&moved)?;
         self.store.write(&writes)?;
+        self.lead_to(&moved)?;
+        self.hand_over(&freed)?;
         if let Some((ids, changes)) = changes.finish() {
             self.store.trail().keep_changes(self.space.id, &ids, &changes)?;
         }
@@ -751,8 +745,7 @@ impl<'a> Sender<'a> {
         let (dn, new_dn) = match &export.rename {
             Some(Rename { dn, phase: Phase::Unconfirmed }) => (dn.clone(), None),
             rename => {
-                // An object above it may have been renamed, which changes its name too.
-                let dn = self.moves.name_after(&object.dn).unwrap_or_else(|| object.dn.clone());
+                let dn = self.current_name(object);
                 let new = rename.as_ref().map(|rename| rename.dn.clone());
                 let naming = self.space.naming;
                 (dn.clone(), new.filter(|new| naming.hash(new) != naming.hash(&dn)))
@@ -794,7 +787,6 @@ impl Sender<'_> {
     }
 }
 
-/// Values that are never read.
 /// The error when the thread of the agent ended early.
 fn gone() -> StepError {
     AgentError::system("sending changes", "a thread panicked").into()
@@ -808,7 +800,7 @@ fn is_nothing(change: &ExportedObject) -> bool {
 }
 
 /// Records that the system made a change: the next import is to confirm it. `is_again` is whether the values that are
-/// never read are to be sent again.
+/// never read are to be sent again. Returns its new name.
 fn accept(
     space: &AgentRules,
     mut object: CsObject,
@@ -817,8 +809,9 @@ fn accept(
     missing: &HashSet<IndexKey>,
     is_again: bool,
     writes: &mut Vec<Write>,
-) {
-    let Some(export) = &mut object.pending_export else { return };
+) -> Option<NameMove> {
+    let mut moved = None;
+    let export = object.pending_export.as_mut()?;
     export.phase = Phase::Unconfirmed;
     let is_add = export.change == Change::Add;
     export.attributes.retain(|of| match space.is_write_only(of.attribute) {
@@ -827,8 +820,11 @@ fn accept(
         true => is_add.then_some(Phase::Unconfirmed),
         false => Some(Phase::Unconfirmed),
     });
-    if let Some(rename) = &mut export.rename {
+    if let Some(rename) = export.rename.as_mut().filter(|rename| rename.phase == Phase::Unapplied) {
         rename.phase = Phase::Unconfirmed;
+        let name = space.naming.hash(&rename.dn);
+        moved = NameMove::new(object.id, object.name, name, &rename.dn);
+        object.name = name;
     }
     if export.references.is_some() {
         let is_sent = |of: &&mut Reference| of.is_unapplied() && !is_held(of, missing);
@@ -850,6 +846,7 @@ fn accept(
     // No import confirms a value that is never read.
     object.pending_export = object.pending_export.filter(|export| !export.is_empty());
     writes.push(Write::Cs(object));
+    moved
 }
 
 /// Whether a reference waits for its target.

@@ -1,8 +1,12 @@
 //! How a connected system names its objects, and how its objects refer to each other.
 
-use ldap::dn::Dn;
+use ldap::dn::{Dn, Rdn, Value};
 
+use crate::hologram::Hash;
 use crate::index_key::IndexKey;
+
+/// The beginning of a temporary name.
+const TEMPORARY: &str = "plimsoll-temporary-";
 
 /// How a connected system names its objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,6 +52,40 @@ impl Naming {
         !text.is_empty() && (!self.refers_by_name() || Dn::parse(text).is_ok())
     }
 
+    /// The temporary name of an object that exchanges its name with others. It depends on the name and on the number
+    /// of the object only, so a repeated export gives the same. `now` is where the object is: another object above it
+    /// may have been renamed. None if objects have no names.
+    pub(crate) fn temporary(self, name: &str, id: i64, now: &str) -> Option<String> {
+        let hash = Hash::of(format!("{id} {name}").as_bytes());
+        let digits: String = hash.0[..8].iter().map(|byte| format!("{byte:02x}")).collect();
+        let value = format!("{TEMPORARY}{digits}");
+        match self {
+            Naming::Anchor => None,
+            Naming::Name => Some(value),
+            Naming::Dn => {
+                let now = Dn::parse(now).ok()?;
+                let attribute = now.rdn()?.parts().first()?.attribute.clone();
+                Some(now.renamed(Rdn::new(attribute, value), None).to_string())
+            }
+        }
+    }
+
+    /// Whether a name is a temporary one.
+    pub(crate) fn is_temporary(self, name: &str) -> bool {
+        let begins =
+            |value: &Value| matches!(value, Value::Bytes(bytes) if bytes.starts_with(TEMPORARY.as_bytes()));
+        match self {
+            Naming::Anchor => false,
+            Naming::Name => name.starts_with(TEMPORARY),
+            Naming::Dn => {
+                name.contains(TEMPORARY)
+                    && Dn::parse(name).is_ok_and(|dn| {
+                        dn.rdn().is_some_and(|rdn| rdn.parts().iter().any(|part| begins(&part.value)))
+                    })
+            }
+        }
+    }
+
     /// The depth of a name: the number of names above it.
     pub(crate) fn depth(self, name: &str) -> usize {
         match self {
@@ -65,6 +103,11 @@ impl Naming {
             Naming::Anchor | Naming::Name => (0, None),
         }
     }
+}
+
+/// The key that stands for the name of an object while it has a temporary one. No name has such a key.
+pub(crate) fn temporary_key(id: i64) -> IndexKey {
+    IndexKey::of(&[&b"\0temporary"[..], &id.to_be_bytes()].concat())
 }
 
 /// The normalized form of a distinguished name. A text that is not one equals only itself.
@@ -121,6 +164,25 @@ mod tests {
         let anchor = IndexKey::of_parts([&b"17"[..]].into_iter());
         assert_eq!(Naming::Anchor.target(b"17"), anchor);
         assert_eq!(Naming::Name.target(b"17"), anchor);
+    }
+
+    #[test]
+    fn a_temporary_name_is_recognized_and_stays_in_its_place() {
+        let name = "uid=ada+cn=Ada,ou=b,dc=c";
+        let temporary = Naming::Dn.temporary(name, 7, name).unwrap();
+        assert!(
+            temporary.starts_with("uid=plimsoll-temporary-") && temporary.ends_with(",ou=b,dc=c"),
+            "{temporary}"
+        );
+        assert!(Naming::Dn.is_temporary(&temporary) && !Naming::Dn.is_temporary(name));
+        // The container above it was renamed meanwhile.
+        let moved = Naming::Dn.temporary(name, 7, "uid=ada,ou=x,dc=c").unwrap();
+        assert_eq!(moved, temporary.replace("ou=b", "ou=x"));
+        assert_ne!(Naming::Dn.temporary(name, 8, name).unwrap(), temporary);
+        assert!(!Naming::Dn.is_temporary(&format!("cn=below,{temporary}")));
+        let temporary = Naming::Name.temporary("ada", 7, "ada").unwrap();
+        assert!(Naming::Name.is_temporary(&temporary) && !Naming::Name.is_temporary("ada"));
+        assert_eq!(Naming::Anchor.temporary("ada", 7, "ada"), None);
     }
 
     #[test]

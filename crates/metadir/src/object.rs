@@ -6,6 +6,7 @@
 
 use crate::hologram::{Attribute, Damaged, Hologram, ValueList, Values, read_number, write_number};
 use crate::index_key::IndexKey;
+use crate::naming::temporary_key;
 
 /// The number of a connector space object. Numbers are never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -114,7 +115,8 @@ pub struct CsObject {
     pub anchor: Option<IndexKey>,
     /// Its name in its system; empty if the anchor is the name.
     pub dn: String,
-    /// The key of its name; none if objects have no names, or if another object has the name.
+    /// The key of its name; none if objects have no names, or if another object has the name. From the export of a
+    /// new name on, the key of that name, while `dn` is the old name until an import shows the new one.
     pub name: Option<IndexKey>,
     /// Its relation to the metaverse.
     pub state: State,
@@ -199,6 +201,11 @@ impl CsObject {
     /// The metaverse object that it is connected to.
     pub fn connected_to(&self) -> Option<MvId> {
         self.mv.filter(|_| self.state.is_connected())
+    }
+
+    /// Whether an export gave it a temporary name, and its new name is still to be sent.
+    pub(crate) fn is_temporarily_named(&self) -> bool {
+        self.name == Some(temporary_key(self.id.0))
     }
 
     /// Whether it is a connector whose system does not have it yet.

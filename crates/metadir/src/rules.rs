@@ -146,7 +146,9 @@ impl AgentRules {
     /// The value that refers to an object; none while its system has not assigned the anchor.
     pub(crate) fn value_of(&self, object: &CsObject) -> Option<Vec<u8>> {
         if self.naming.refers_by_name() {
-            return Some(object.dn.clone().into_bytes());
+            let rename = object.pending_export.as_ref().and_then(|export| export.rename.as_ref());
+            let sent = rename.filter(|rename| rename.phase == Phase::Unconfirmed);
+            return Some(sent.map_or(&object.dn, |rename| &rename.dn).clone().into_bytes());
         }
         let anchor = *self.anchor.first()?;
         let of_image = object.image().and_then(|image| image.first(anchor)).map(<[u8]>::to_vec);
@@ -154,6 +156,29 @@ impl AgentRules {
             let pending = object.pending_export.as_ref()?;
             pending.attributes.get(anchor)?.values.iter().next().map(<[u8]>::to_vec)
         })
+    }
+
+    /// The key of the anchor that the values of a new object give.
+    pub(crate) fn new_anchor(&self, object: &CsObject) -> Option<IndexKey> {
+        let pending = &object.pending_export.as_ref()?.attributes;
+        let part = |attribute: &Attribute| Some(pending.get(*attribute)?.values.iter().next()?.to_vec());
+        let parts: Option<Vec<Vec<u8>>> = self.anchor.iter().map(part).collect();
+        Some(IndexKey::of_parts(parts?.iter().map(Vec::as_slice)))
+    }
+
+    /// The key by which the system of this agent tells its objects apart: the name, or the anchor where objects have no
+    /// names.
+    pub(crate) fn identifier(&self, object: &CsObject) -> Option<IndexKey> {
+        if self.naming == Naming::Anchor { object.anchor } else { object.name }
+    }
+
+    /// The identifier of a new object that has none because another object has it.
+    pub(crate) fn awaited_identifier(&self, object: &CsObject) -> Option<IndexKey> {
+        match self.naming {
+            _ if self.identifier(object).is_some() => None,
+            Naming::Anchor => self.new_anchor(object),
+            Naming::Name | Naming::Dn => self.naming.hash(&object.dn),
+        }
     }
 
     /// The anchor of an object as users know it, with ` + ` between its parts; empty if it is not known.

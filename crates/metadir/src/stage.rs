@@ -1,6 +1,7 @@
 //! Staging: writes the result of an import into the connector space, and nowhere else.
 
 pub(crate) mod guard;
+mod temporary;
 
 use std::collections::{HashMap, HashSet};
 
@@ -235,6 +236,8 @@ fn order(imported: &Imported) -> (u8, Option<IndexKey>) {
 /// before it is staged.
 enum Arrived {
     Object(Incoming),
+    /// An interrupted export gave it a temporary name.
+    Temporary(ImportedObject),
     Gone(IndexKey),
     Present(IndexKey),
     Error(DiscoveryError),
@@ -243,6 +246,9 @@ enum Arrived {
 impl Arrived {
     fn of(imported: Imported, space: &AgentRules) -> Arrived {
         match imported {
+            Imported::Object(object) | Imported::Newer(object) if space.naming.is_temporary(&object.dn) => {
+                Arrived::Temporary(object)
+            }
             Imported::Object(object) => Arrived::Object(Incoming::new(object, space)),
             Imported::Newer(object) => {
                 Arrived::Object(Incoming { is_again: true, ..Incoming::new(object, space) })
@@ -298,6 +304,8 @@ impl Incoming {
 /// The items of a batch by kind.
 struct Distinct {
     objects: Vec<Incoming>,
+    /// Objects that an interrupted export gave temporary names.
+    temporary: Vec<ImportedObject>,
     /// Anchors of deleted objects.
     gone: Vec<IndexKey>,
     /// Anchors of objects that are reported as unchanged.
@@ -333,7 +341,7 @@ impl<'a> Batch<'a> {
 
     fn stage(mut self, batch: Vec<Arrived>) -> Result<(), StepError> {
         self.writes.reserve(batch.len());
-        let Distinct { objects, gone, present } = self.distinct(batch);
+        let Distinct { objects, temporary, gone, present } = self.distinct(batch);
         let exporting = self.objects(objects)?;
         self.confirm(exporting)?;
         for head in self.store.heads(self.space.id, &present)?.into_iter().flatten() {
@@ -343,6 +351,7 @@ impl<'a> Batch<'a> {
             self.staged.statistics.count("stage-delete");
             self.writes.push(Write::Staged { id: head.id, pending: Some(PendingImport::Delete) });
         }
+        self.temporary(temporary)?;
         self.refer()?;
         for writes in [&self.unnamed, &self.renamed, &self.writes] {
             self.store.write(writes)?;
@@ -355,7 +364,7 @@ impl<'a> Batch<'a> {
         let mut objects: Vec<Incoming> = Vec::with_capacity(batch.len());
         let mut met: HashSet<IndexKey> = HashSet::with_capacity(batch.len());
         let mut named: HashSet<IndexKey> = HashSet::new();
-        let (mut gone, mut present) = (Vec::new(), Vec::new());
+        let (mut gone, mut present, mut temporary) = (Vec::new(), Vec::new(), Vec::new());
         for arrived in batch {
             match arrived {
                 Arrived::Object(came) if came.is_again => {
@@ -382,12 +391,13 @@ impl<'a> Batch<'a> {
                     let first = objects.iter().rfind(|first| first.object.anchor == came.object.anchor);
                     self.staged.error(duplicate(&came.object, "anchor", first));
                 }
+                Arrived::Temporary(object) => temporary.push(object),
                 Arrived::Gone(anchor) => gone.push(anchor),
                 Arrived::Present(anchor) => present.push(anchor),
                 Arrived::Error(error) => self.staged.error(error),
             }
         }
-        Distinct { objects, gone, present }
+        Distinct { objects, temporary, gone, present }
     }
 
     /// Stages the objects of a batch. Returns those that are compared with what is to be exported.
@@ -583,9 +593,12 @@ impl<'a> Batch<'a> {
                 let mut confirmed = 0;
                 let mut failure: Option<(Option<Attribute>, &'static str)> = None;
                 let is_known = object.anchor.replace(came.anchor).is_some();
-                let is_renamed = name.is_some() && name != object.name;
+                let rename = object.pending_export.as_ref().and_then(|export| export.rename.as_ref());
+                let is_sent = rename.is_some_and(|rename| rename.phase == Phase::Unconfirmed);
+                let is_renamed = name.is_some() && (name != object.name || is_sent);
                 if is_renamed {
-                    self.left(object.name);
+                    // From the export of a new name on, the key is that of the new one.
+                    self.left(if is_sent { naming.hash(&object.dn) } else { object.name });
                     (object.dn, object.name) = (came.dn, name);
                 }
                 let known = references.remove(&object.id).unwrap_or_default();

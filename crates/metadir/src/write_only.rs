@@ -102,6 +102,7 @@ impl<'a> Transmission<'a> {
         let mut answered = Answered {
             answers: vec![Ok(()); changes.len()],
             reported: of_sent.reported.iter().map(|at| places[*at]).collect(),
+            conflicts: of_sent.conflicts.iter().map(|at| places[*at]).collect(),
             adopted: of_sent.adopted.into_iter().map(|(at, image)| (places[at], image)).collect(),
             kept: of_sent.kept.iter().map(|at| places[*at]).collect(),
             undelivered: Vec::new(),

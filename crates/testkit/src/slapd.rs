@@ -200,6 +200,7 @@ pidfile {folder}/slapd.pid
 modulepath /usr/lib/ldap
 moduleload back_mdb
 moduleload syncprov
+moduleload refint
 {tls}database mdb
 suffix \"{SUFFIX}\"
 rootdn \"{ROOT_DN}\"

@@ -20,6 +20,8 @@ use super::shape::{Column, Query};
 pub(super) enum Fault {
     /// The database refuses an object.
     Refused(String),
+    /// Another row has a value that must be unique.
+    Taken(String),
     /// The database connection fails.
     Failed(String),
 }
@@ -27,7 +29,7 @@ pub(super) enum Fault {
 impl Fault {
     pub(super) fn text(self) -> String {
         match self {
-            Fault::Refused(text) | Fault::Failed(text) => text,
+            Fault::Refused(text) | Fault::Taken(text) | Fault::Failed(text) => text,
         }
     }
 }
@@ -105,6 +107,9 @@ pub(super) trait Database: Send {
     /// The last row of each key in a table `c`: its columns `k0`, `k1`, ... and `what`. Names are column
     /// names with a table prefix, because a selected column may have the same name.
     fn latest(&self, table: &str, key: &[String], what: &str, order: &str, condition: &str) -> String;
+
+    /// The columns of a table whose values, alone or together with others, must be unique.
+    fn unique_columns(&mut self, table: &str) -> Result<Vec<String>, Fault>;
 
     /// The expression that selects a column: `of` is the column in the statement, with the form of `column`.
     fn selected(&self, of: &str, column: &Column) -> String;

@@ -10,10 +10,40 @@ use metadir::hologram::{Attribute, Hologram};
 use metadir::index_key::IndexKey;
 use metadir::object::Change;
 
+mod exchange;
+
 /// Number of objects per savepoint. If the database refuses one of them, they are written one by one.
 const TOGETHER: usize = 100;
 
-type Answers = Vec<Result<(), Refused>>;
+type Answers = Vec<Result<(), Refusal>>;
+
+/// Why the database refuses a change.
+#[derive(Clone)]
+enum Refusal {
+    /// Another row has a value that must be unique.
+    Taken(String),
+    Other(String),
+}
+
+impl Refusal {
+    /// The refusal in a fault; other faults are errors.
+    fn of(fault: Fault) -> Result<Refusal, Fault> {
+        match fault {
+            Fault::Taken(why) => Ok(Refusal::Taken(why)),
+            Fault::Refused(why) => Ok(Refusal::Other(why)),
+            Fault::Failed(_) => Err(fault),
+        }
+    }
+}
+
+/// The result of an export.
+pub(super) struct Exported {
+    pub(super) answers: Vec<Result<(), Refused>>,
+    /// Existing rows that adds met, by the indexes of the changes.
+    pub(super) existing: Vec<(usize, Hologram)>,
+    /// Changes that were refused because another row has a unique value.
+    pub(super) conflicts: Vec<usize>,
+}
 
 /// The destination of an attribute.
 #[derive(Clone, Copy)]
@@ -40,8 +70,7 @@ pub(super) fn export(
     names: &Names,
     separator: Option<&[u8]>,
     changes: &[ExportedObject],
-    existing: &mut Vec<(usize, Hologram)>,
-) -> Result<Answers, Fault> {
+) -> Result<Exported, Fault> {
     let columns = shape.columns.iter().enumerate();
     let columns = columns.filter_map(|(at, of)| Some((names.attribute(&of.name)?, Place::Column(at))));
     let related = shape.related.iter().enumerate();
@@ -66,15 +95,24 @@ pub(super) fn export(
         // Closing the connection also rolls back what remains.
         let _ = writer.database.run("ROLLBACK");
     }
-    let answers = match written {
+    let answers: Answers = match written {
         // Deferred constraints fail only at the commit. Separate transactions then show which object it was.
-        Err(Fault::Refused(_)) => changes.iter().map(|change| writer.alone(change)).collect(),
-        other => other,
+        Err(Fault::Refused(_) | Fault::Taken(_)) => {
+            changes.iter().map(|change| writer.alone(change)).collect::<Result<_, _>>()?
+        }
+        other => other?,
     };
+    let mut existing = Vec::new();
     for (at, change) in changes.iter().enumerate().filter(|(_, change)| change.change == Change::Add) {
         existing.extend(change.anchor.and_then(|anchor| Some((at, writer.existing.remove(&anchor)?))));
     }
-    answers
+    let is_taken = |at: &usize| matches!(answers[*at], Err(Refusal::Taken(_)));
+    let conflicts = (0..answers.len()).filter(is_taken).collect();
+    let refused = |refusal| match refusal {
+        Refusal::Taken(why) | Refusal::Other(why) => Refused(why),
+    };
+    let answers = answers.into_iter().map(|answer| answer.map_err(refused)).collect();
+    Ok(Exported { answers, existing, conflicts })
 }
 
 impl Writer<'_> {
@@ -92,38 +130,39 @@ impl Writer<'_> {
                 }
             }
         }
+        self.settle_taken(changes, &mut answers)?;
         self.database.run("COMMIT")?;
         Ok(answers)
     }
 
     /// Writes all changes, or none of them.
-    fn savepoint(&mut self, changes: &[ExportedObject]) -> Result<Result<(), Refused>, Fault> {
-        self.database.run("SAVEPOINT objects")?;
-        match changes.iter().try_for_each(|change| self.write(change)) {
-            Ok(()) => {
-                self.database.run("RELEASE objects")?;
-                Ok(Ok(()))
-            }
-            Err(Fault::Refused(why)) => {
-                self.database.run("ROLLBACK TO objects")?;
-                self.database.run("RELEASE objects")?;
-                Ok(Err(Refused(why)))
-            }
-            Err(failed) => Err(failed),
+    fn savepoint(&mut self, changes: &[ExportedObject]) -> Result<Result<(), Refusal>, Fault> {
+        self.kept_or_undone("objects", |writer| changes.iter().try_for_each(|change| writer.write(change)))
+    }
+
+    /// Executes statements, whose effect is undone if one of them is refused. `name` is that of the savepoint.
+    fn kept_or_undone(
+        &mut self,
+        name: &str,
+        statements: impl FnOnce(&mut Self) -> Result<(), Fault>,
+    ) -> Result<Result<(), Refusal>, Fault> {
+        self.database.run(&format!("SAVEPOINT {name}"))?;
+        let outcome = statements(self).map_or_else(|fault| Refusal::of(fault).map(Err), |()| Ok(Ok(())))?;
+        if outcome.is_err() {
+            self.database.run(&format!("ROLLBACK TO {name}"))?;
         }
+        self.database.run(&format!("RELEASE {name}"))?;
+        Ok(outcome)
     }
 
     /// Writes a change in its own transaction.
-    fn alone(&mut self, change: &ExportedObject) -> Result<Result<(), Refused>, Fault> {
+    fn alone(&mut self, change: &ExportedObject) -> Result<Result<(), Refusal>, Fault> {
         self.database.begin_writing()?;
         match self.write(change).and_then(|()| self.database.run("COMMIT")) {
             Ok(()) => Ok(Ok(())),
             Err(fault) => {
                 let _ = self.database.run("ROLLBACK");
-                match fault {
-                    Fault::Refused(why) => Ok(Err(Refused(why))),
-                    failed => Err(failed),
-                }
+                Refusal::of(fault).map(Err)
             }
         }
     }

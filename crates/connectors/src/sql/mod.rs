@@ -102,6 +102,8 @@ pub(super) struct Sql {
     names: Names,
     /// Existing rows that adds of the last export met.
     existing: Vec<(usize, Hologram)>,
+    /// Changes of the last export whose unique values other rows have.
+    conflicts: Vec<usize>,
 }
 
 /// The attributes of the table.
@@ -148,6 +150,7 @@ impl Sql {
             write_only: write_only.to_vec(),
             names: names.clone(),
             existing: Vec::new(),
+            conflicts: Vec::new(),
         }
     }
 
@@ -216,9 +219,15 @@ impl Agent for Sql {
         let shape = Shape::read(&self.settings, &self.anchor, (&self.write_only, true), database.as_mut())
             .map_err(failed)?;
         let separator = self.settings.value_separator.as_deref().map(str::as_bytes);
-        self.existing.clear();
-        let existing = &mut self.existing;
-        export::export(database.as_mut(), &shape, &self.names, separator, changes, existing).map_err(failed)
+        let names = &self.names;
+        let exported =
+            export::export(database.as_mut(), &shape, names, separator, changes).map_err(failed)?;
+        (self.existing, self.conflicts) = (exported.existing, exported.conflicts);
+        Ok(exported.answers)
+    }
+
+    fn conflicts(&mut self) -> Vec<usize> {
+        std::mem::take(&mut self.conflicts)
     }
 
     fn existing(&mut self) -> Vec<(usize, Hologram)> {

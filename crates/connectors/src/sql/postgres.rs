@@ -65,6 +65,9 @@ impl From<tokio_postgres::Error> for Fault {
         let text = cut(db.message());
         let code = db.code();
         let help = match code.code() {
+            _ if *code == SqlState::UNIQUE_VIOLATION || *code == SqlState::EXCLUSION_VIOLATION => {
+                return Fault::Taken(text);
+            }
             // Invalid values, constraints, views with a check, triggers that raise an error, deadlocks.
             class if ["22", "23", "44", "P0", "40"].iter().any(|of| class.starts_with(of)) => {
                 return Fault::Refused(text);
@@ -234,6 +237,14 @@ impl Database for Postgres {
         format!(
             "SELECT DISTINCT ON ({key}) {selected}, {what} AS what FROM {table} AS c {condition} ORDER BY {key}, {order} DESC"
         )
+    }
+
+    fn unique_columns(&mut self, table: &str) -> Result<Vec<String>, Fault> {
+        let sql = "SELECT DISTINCT a.attname::text FROM pg_index AS i JOIN pg_attribute AS a \
+                   ON a.attrelid = i.indrelid AND a.attnum = ANY (i.indkey) \
+                   WHERE i.indrelid = CAST($1::text AS regclass) AND (i.indisunique OR i.indisexclusion)";
+        let rows = self.client.query(sql, &[&table])?;
+        Ok(rows.iter().map(|row| row.try_get(0)).collect::<Result<_, _>>()?)
     }
 
     fn selected(&self, of: &str, column: &Column) -> String {

@@ -37,6 +37,14 @@ impl From<rusqlite::Error> for Fault {
             rusqlite::Error::SqliteFailure(_, Some(message)) => message.clone(),
             other => other.to_string(),
         };
+        if let rusqlite::Error::SqliteFailure(code, _) = &error
+            && matches!(
+                code.extended_code,
+                rusqlite::ffi::SQLITE_CONSTRAINT_UNIQUE | rusqlite::ffi::SQLITE_CONSTRAINT_PRIMARYKEY
+            )
+        {
+            return Fault::Taken(text);
+        }
         let help = match error.sqlite_error_code() {
             Some(ErrorCode::ConstraintViolation | ErrorCode::TypeMismatch | ErrorCode::TooBig) => {
                 return Fault::Refused(text);
@@ -138,6 +146,12 @@ impl ToSql for Parameter<'_> {
     }
 }
 
+/// The name of a table in pragmas.
+fn unquoted(table: &str) -> String {
+    let name = table.strip_prefix('"').and_then(|name| name.strip_suffix('"')).unwrap_or(table);
+    name.replace("\"\"", "\"")
+}
+
 fn parameters<'a>(values: &[(&'a Column, Value<'a>)]) -> Result<Vec<Parameter<'a>>, Fault> {
     let all: Vec<Parameter<'a>> = values.iter().map(|(column, value)| Parameter(column, *value)).collect();
     all.iter().try_for_each(Parameter::check)?;
@@ -153,9 +167,7 @@ impl Database for Sqlite {
         // Hidden columns are parameters of virtual tables; generated columns are readable.
         let sql = "SELECT name, type FROM pragma_table_xinfo(?1) WHERE hidden <> 1 ORDER BY cid";
         let mut statement = self.connection.prepare(sql)?;
-        let name = table.strip_prefix('"').and_then(|name| name.strip_suffix('"')).unwrap_or(table);
-        let name = name.replace("\"\"", "\"");
-        let mut rows = statement.query([&name])?;
+        let mut rows = statement.query([unquoted(table)])?;
         let mut columns = Vec::new();
         while let Some(row) = rows.next()? {
             let kind: String = row.get::<_, Option<String>>(1)?.unwrap_or_default();
@@ -205,6 +217,14 @@ impl Database for Sqlite {
         format!(
             "SELECT {selected}, {what} AS what, max({order}) AS n FROM {table} AS c {condition} GROUP BY {key}"
         )
+    }
+
+    fn unique_columns(&mut self, table: &str) -> Result<Vec<String>, Fault> {
+        let sql = "SELECT DISTINCT c.name FROM pragma_index_list(?1) AS i, pragma_index_info(i.name) AS c \
+                   WHERE i.\"unique\" AND c.name IS NOT NULL";
+        let mut statement = self.connection.prepare(sql)?;
+        let names = statement.query_map([unquoted(table)], |row| row.get(0))?;
+        Ok(names.collect::<Result<_, _>>()?)
     }
 
     fn selected(&self, of: &str, _column: &Column) -> String {

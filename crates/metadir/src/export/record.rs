@@ -6,9 +6,18 @@ use super::{REFUSALS_KEPT, Sender, changes_of};
 use crate::agent::{ExportedObject, Refused};
 use crate::hologram::{Attribute, Hologram, Values};
 use crate::index_key::IndexKey;
-use crate::object::{Change, CsObject, Phase, Reference};
+use crate::object::{Change, CsId, CsObject, Phase, Reference};
 use crate::store::{Failure, FailureKind, ObjectError, Write};
 use crate::trail::{LoggedReferences, Recorder, Subject};
+
+/// A change that the system refused.
+pub(super) struct Refusal {
+    pub(super) id: CsId,
+    object: String,
+    counter: &'static str,
+    attribute: Option<Attribute>,
+    text: String,
+}
 
 impl Sender<'_> {
     /// Records that the system refused a change.
@@ -20,20 +29,36 @@ impl Sender<'_> {
         change: Option<&ExportedObject>,
         writes: &mut Vec<Write>,
     ) {
-        self.done.statistics.count(counter);
+        let refusal = self.refusal(object, refused, counter, change);
+        self.record_refusal(refusal, writes);
+    }
+
+    pub(super) fn refusal(
+        &self,
+        object: &CsObject,
+        refused: Refused,
+        counter: &'static str,
+        change: Option<&ExportedObject>,
+    ) -> Refusal {
         let attribute = change.and_then(|change| self.named(&refused.0, change));
+        Refusal { id: object.id, object: object.dn.clone(), counter, attribute, text: refused.0 }
+    }
+
+    pub(super) fn record_refusal(&mut self, refusal: Refusal, writes: &mut Vec<Write>) {
+        let Refusal { id, object, counter, attribute, text } = refusal;
+        self.done.statistics.count(counter);
         let error = || ObjectError {
-            object: object.dn.clone(),
+            object: object.clone(),
             kind: counter.into(),
             attribute: attribute.map(|attribute| self.names.name(attribute).into()),
-            text: refused.0.clone(),
+            text: text.clone(),
         };
         self.done.observer.failed(error);
         if self.done.refused.len() < REFUSALS_KEPT {
             self.done.refused.push(error());
         }
-        let why = Failure { kind: FailureKind::Export, attribute, text: refused.0 };
-        writes.push(Write::Failure { id: object.id, why: Some(why) });
+        let why = Failure { kind: FailureKind::Export, attribute, text };
+        writes.push(Write::Failure { id, why: Some(why) });
     }
 
     /// The changed attribute that a refusal names: at its beginning or in quotation marks.
@@ -63,15 +88,17 @@ impl Sender<'_> {
         adopted: Option<&Hologram>,
         missing: &HashSet<IndexKey>,
     ) {
-        let called = match change.dn.is_empty() {
+        // A temporary name is no name to return to.
+        let dn = if object.is_temporarily_named() { &object.dn } else { &change.dn };
+        let called = match dn.is_empty() {
             true => self.space.anchor_text(object),
-            false => change.dn.clone(),
+            false => dn.clone(),
         };
         let subject = Subject {
             id: object.id,
             change: if adopted.is_some() { Change::Update } else { change.change },
             anchor: object.anchor,
-            dn: &change.dn,
+            dn,
             called: &called,
             new_dn: change.new_dn.as_deref(),
         };

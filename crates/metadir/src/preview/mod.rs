@@ -436,7 +436,9 @@ impl Preview {
     ) -> Result<(), StoreError> {
         let mut came = self.attributes_of(imported, object.id)?;
         let goes = self.attributes_of(exported, object.id)?;
-        if let Some(old) = old.filter(|old| old.name.is_some() && old.name != object.name) {
+        if let Some(old) =
+            old.filter(|old| old.name.is_some() && old.name != object.name && old.dn != object.dn)
+        {
             came.push((NAME.into(), vec![old.dn.clone()], vec![object.dn.clone()]));
         }
         self.report_import(old, object.image(), object, came)?;

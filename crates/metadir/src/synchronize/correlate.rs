@@ -206,7 +206,9 @@ impl Work<'_> {
         self.trace_of(|work| TraceEvent::CandidateTried { object: work.called_by(candidate) });
         match self.join(&image, inbound) {
             Ok(Some(found)) if found == id => Ok(Match::Yes),
-            Ok(_) | Err(Failed::Object(FailureKind::Flow, _) | Failed::Flow(..)) => Ok(Match::No),
+            Ok(_) | Err(Failed::Object(FailureKind::Flow, _) | Failed::Taken(_) | Failed::Flow(..)) => {
+                Ok(Match::No)
+            }
             Err(Failed::Object(_, why)) => Ok(Match::Ambiguous(why)),
             Err(Failed::Store(error)) => Err(error),
         }

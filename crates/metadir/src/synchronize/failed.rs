@@ -6,6 +6,8 @@ use crate::store::{Failure, FailureKind, StoreError};
 /// Why an object was not synchronized.
 pub(super) enum Failed {
     Object(FailureKind, String),
+    /// Another object has its name or its anchor, and may give it up later in the step.
+    Taken(String),
     /// A flow to an attribute failed.
     Flow(Attribute, String),
     Store(StoreError),
@@ -27,6 +29,7 @@ impl Failed {
     pub(super) fn kept(self) -> Result<Failure, StoreError> {
         match self {
             Failed::Object(kind, why) => Ok(Failure::new(kind, why)),
+            Failed::Taken(why) => Ok(Failure::new(FailureKind::Flow, why)),
             Failed::Flow(attribute, text) => {
                 Ok(Failure { kind: FailureKind::Flow, attribute: Some(attribute), text })
             }

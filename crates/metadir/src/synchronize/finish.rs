@@ -44,6 +44,8 @@ impl Work<'_> {
                 Write::Failure { id, .. } => Some(*id),
                 _ => None,
             })
+            // They are synchronized again, and keep their failures until then.
+            .chain(done.waiting.iter().copied())
             .collect();
         for (id, cs) in css.into_all() {
             // New objects could not have been read, and the batch's own objects belong to no other batch.

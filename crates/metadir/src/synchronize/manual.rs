@@ -11,7 +11,7 @@ impl Work<'_> {
     /// deferred.
     pub(super) fn carry_out(&mut self, id: CsId, may_leave: bool) -> Result<bool, Failed> {
         match self.task {
-            Task::Synchronize => self.object(id, may_leave),
+            Task::Synchronize | Task::SynchronizeAgain => self.object(id, may_leave),
             Task::Join(mv) => self.join_explicitly(id, mv),
             Task::Disconnect => self.disconnect_explicitly(id),
             Task::Release => self.release_explicit(id),

@@ -49,6 +49,8 @@ pub(crate) enum Task<'a> {
     /// They are synchronized.
     #[default]
     Synchronize,
+    /// The same a second time in a step, after others gave up their names.
+    SynchronizeAgain,
     /// They are joined to a metaverse object, and their filter no longer applies.
     Join(MvId),
     /// They are disconnected, and no synchronization connects them again.
@@ -68,6 +70,8 @@ pub struct Synchronized {
     pub failures: Vec<ObjectError>,
     /// Receives what is done.
     pub(crate) observer: Observer,
+    /// Objects whose new connectors need names that others have. They are synchronized again at the end of the step.
+    pub(crate) waiting: Vec<CsId>,
 }
 
 impl Synchronized {
@@ -84,6 +88,7 @@ impl Synchronized {
         self.statistics.add(&of_batch.statistics);
         of_batch.failures.iter().for_each(|error| self.observer.failed(|| error.clone()));
         self.observer.counted(&self.statistics);
+        self.waiting.extend(of_batch.waiting);
         let room = FAILURES_KEPT.saturating_sub(self.failures.len());
         self.failures.extend(of_batch.failures.into_iter().take(room));
     }
@@ -133,6 +138,16 @@ pub(crate) fn synchronize(
     for part in leaving.chunks(settings.batch_objects) {
         let objects = store.cs(part)?;
         batch(store, rules, names, &settings, done, objects, true)?;
+        if !progress(count) {
+            return Err(StepError::Interrupted);
+        }
+    }
+    // Now it is known who gives up a name.
+    let waiting = std::mem::take(&mut done.waiting);
+    for part in waiting.chunks(settings.batch_objects) {
+        let objects = store.cs(part)?;
+        let task = Task::SynchronizeAgain;
+        carry_out(store, rules, names, &settings, task, done, objects, false, None)?;
         if !progress(count) {
             return Err(StepError::Interrupted);
         }

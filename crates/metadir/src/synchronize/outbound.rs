@@ -134,12 +134,19 @@ impl Work<'_> {
             values.values().iter().next()
         };
         let anchor: Option<Vec<&[u8]>> = rules.anchor.iter().map(of_anchor).collect();
-        let anchor = anchor.map(|parts| IndexKey::of_parts(parts.into_iter()));
-        let name = rules.naming.hash(&dn);
-        let claims: Vec<Claim> = anchor.map(Claim::Anchor).into_iter().chain(name.map(Claim::Name)).collect();
+        let mut anchor = anchor.map(|parts| IndexKey::of_parts(parts.into_iter()));
+        let mut name = rules.naming.hash(&dn);
         let id = self.new_cs();
-        if let Some(by) = self.claim(id, rules.agent, &claims) {
-            return Err(self.is_taken(&dn, by, rules));
+        for claim in anchor.map(Claim::Anchor).into_iter().chain(name.map(Claim::Name)) {
+            match (self.claim(id, rules.agent, &[claim]), claim) {
+                (None, _) => {}
+                (Some(by), _) if !self.gives_up(by, claim, rules) => {
+                    return Err(self.is_taken(&dn, by, rules));
+                }
+                // The export gives it to the new object when the system has it free.
+                (Some(_), Claim::Anchor(_)) => anchor = None,
+                (Some(_), Claim::Name(_)) => name = None,
+            }
         }
         let object = CsObject {
             id,
@@ -333,9 +340,13 @@ impl Work<'_> {
                 Ok(Some(Renaming { has: Some(dn), wanted: Some(renamed) }))
             }
             _ if export.is_some_and(PendingExport::is_not_made) => {
+                let waits = object.name.is_none() && rules.naming.hash(&object.dn) == hash;
                 let claims: Vec<Claim> = hash.map(Claim::Name).into_iter().collect();
                 if let Some(by) = self.claim(id, rules.agent, &claims) {
-                    return Err(self.is_taken(&wanted, by, rules));
+                    return match claims.iter().all(|claim| waits && self.gives_up(by, *claim, rules)) {
+                        true => Ok(None),
+                        false => Err(self.is_taken(&wanted, by, rules)),
+                    };
                 }
                 Ok(Some(Renaming { has: Some(wanted), wanted: None }))
             }
@@ -409,6 +420,12 @@ impl Work<'_> {
             if let Some(object) = &mut cs.object {
                 object.mv = link;
                 object.state = State::Deprovisioned;
+                // Another object may have its old name by now.
+                if let Some(Rename { dn, phase: Phase::Unconfirmed }) =
+                    object.pending_export.take().and_then(|export| export.rename)
+                {
+                    object.dn = dn;
+                }
                 object.pending_export = export;
             }
         }
@@ -430,13 +447,23 @@ impl Work<'_> {
         self.provision_new(mv, image, outbound)
     }
 
+    /// Whether an object gives up a name or an anchor with its pending export.
+    fn gives_up(&self, by: CsId, claim: Claim, rules: &OutboundRules) -> bool {
+        let holder = self.css.get(&by).and_then(|cs| cs.object.as_ref());
+        let Some(export) = holder.and_then(|holder| holder.pending_export.as_ref()) else { return false };
+        let is_renamed = |rename: &Rename| rules.naming.hash(&rename.dn).map(Claim::Name) != Some(claim);
+        export.change == Change::Delete
+            || matches!(claim, Claim::Name(_)) && export.rename.as_ref().is_some_and(is_renamed)
+    }
+
     /// Why a name or an anchor cannot be given to a new object.
     fn is_taken(&self, dn: &str, by: CsId, rules: &OutboundRules) -> Failed {
         let agent = self.rules.agent(rules.agent);
         let name = agent.map_or("", |agent| agent.name.as_str());
         let Some(holder) = self.css.get(&by).and_then(|cs| cs.object.as_ref()) else {
-            let why = format!("the name {dn:?} in {name} is taken by another object of this batch");
-            return Failed::Object(FailureKind::Flow, why);
+            return Failed::Taken(format!(
+                "the name {dn:?} in {name} is taken by another object of this batch"
+            ));
         };
         let belongs = match holder.state {
             State::Connected | State::ExplicitConnector => {
@@ -453,8 +480,7 @@ impl Work<'_> {
             }
             State::Candidate => format!("which belongs to nobody; {}", self.no_join(holder, rules.from)),
         };
-        let why = format!("the name {dn:?} is taken by {}, {belongs}", self.called(holder));
-        Failed::Object(FailureKind::Flow, why)
+        Failed::Taken(format!("the name {dn:?} is taken by {}, {belongs}", self.called(holder)))
     }
 
     /// Why no join rule connects an object.

@@ -315,7 +315,9 @@ impl Offer {
             Ok(true) if is_taken => FlowInOutcome::NotPrecedent,
             Ok(true) => FlowInOutcome::Taken,
             Ok(false) => FlowInOutcome::Nothing,
-            Err(Failed::Object(_, why) | Failed::Flow(_, why)) => FlowInOutcome::Failed(why.clone()),
+            Err(Failed::Object(_, why) | Failed::Taken(why) | Failed::Flow(_, why)) => {
+                FlowInOutcome::Failed(why.clone())
+            }
             Err(Failed::Store(error)) => FlowInOutcome::Failed(error.to_string()),
         };
         let bytes = given.as_bytes().get(begin..).unwrap_or_default();

@@ -281,6 +281,10 @@ impl<'a> Work<'a> {
                     self.take_back();
                     leaving.push(id);
                 }
+                Err(Failed::Taken(_)) if self.task == Task::Synchronize && !may_leave => {
+                    self.take_back();
+                    self.done.waiting.push(id);
+                }
                 Err(failed) => {
                     let why = failed.kept()?;
                     self.take_back();

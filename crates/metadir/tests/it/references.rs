@@ -728,15 +728,17 @@ fn a_preview_shows_names_and_references(place: Place) {
     drop(preview);
     let mut reported = std::mem::take(&mut *reported.lock().unwrap());
     reported.sort();
-    let ada = "cn=Ada,ou=Lab,dc=plim";
+    let (ada, king) = ("cn=Ada,ou=Lab,dc=plim", "cn=Ada King,ou=Lab,dc=plim");
     assert_eq!(
         reported,
         [
-            format!(
-                "export directory: update {ada}\n    cn: Ada -> Ada King\n    (name): {ada} -> cn=Ada King,ou=Lab,dc=plim"
-            ),
+            format!("export directory: update {ada}\n    cn: Ada -> Ada King\n    (name): {ada} -> {king}"),
+            // References follow the rename in the same export.
+            format!("export directory: update cn=Alan,ou=Lab,dc=plim\n    boss: {ada} -> {king}"),
+            format!("export directory: update cn=All,dc=plim\n    members: {ada} -> {king}"),
             "export directory: update cn=All,dc=plim\n    members: cn=Grace,ou=Navy,dc=plim -> nothing"
                 .into(),
+            format!("export directory: update cn=Grace,ou=Navy,dc=plim\n    boss: {ada} -> {king}"),
             "export list: update 1\n    name: Ada -> Ada King".into(),
             "export list: update g1\n    members: 3 -> nothing".into(),
             "import staff: update 1\n    name: Ada -> Ada King".into(),

@@ -1,5 +1,7 @@
 //! Tests of the SQL agent with a real SQLite file and a real PostgreSQL server.
 
+mod names;
+
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 

@@ -6,6 +6,7 @@ mod export;
 mod groups;
 mod import;
 mod joins;
+mod names;
 mod rename;
 mod spelling;
 

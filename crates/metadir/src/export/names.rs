@@ -1,0 +1,324 @@
+//! Names that change hands in an export, and the references to renamed objects.
+//!
+//! Each step is committed before the next one is sent: after a crash, a repeated rename or deletion would otherwise
+//! meet the object that got the name since.
+
+use std::collections::HashMap;
+
+use super::plan::Plan;
+use super::selection::Parked;
+use super::{BatchSelection, Sender};
+use crate::agent::ExportedObject;
+use crate::hologram::{Attribute, Hologram};
+use crate::index_key::IndexKey;
+use crate::naming::{Naming, temporary_key};
+use crate::object::{
+    AgentId, Change, CsId, CsObject, PendingExport, Phase, Reference, ReferenceChange, phase_of,
+};
+use crate::stage::StepError;
+use crate::store::{LookupKey, StoreError, Write, of_each, parts};
+
+/// Limit of the changes of a call in which objects exchange unique values.
+const POSTPONED_AT_ONCE: usize = 10_000;
+
+/// A new name of an object: the key by which references find it changes.
+pub(super) struct NameMove {
+    id: CsId,
+    from: Option<IndexKey>,
+    to: IndexKey,
+    dn: String,
+}
+
+impl NameMove {
+    pub(super) fn new(id: CsId, from: Option<IndexKey>, to: Option<IndexKey>, dn: &str) -> Option<NameMove> {
+        Some(NameMove { id, from, to: to?, dn: dn.into() })
+    }
+}
+
+impl<'a> Sender<'a> {
+    /// Frees the names that others take: with temporary names, and with deletions.
+    pub(super) fn free_names(&mut self, plan: &Plan, batch_objects: usize) -> Result<(), StepError> {
+        self.name_new(&plan.unnamed)?;
+        for ids in plan.temporary.values() {
+            self.is_repeating = true;
+            self.batches(ids, batch_objects, BatchSelection::Temporary)?;
+            self.is_repeating = false;
+            self.end_step(plan)?;
+        }
+        for ids in plan.deleted_first.values() {
+            self.batches(ids, batch_objects, BatchSelection::All)?;
+            self.end_step(plan)?;
+        }
+        Ok(())
+    }
+
+    /// Waits for the batch under way, and commits its results if later changes take names that it frees.
+    pub(super) fn end_step(&mut self, plan: &Plan) -> Result<(), StepError> {
+        self.drain()?;
+        if plan.names_change_hands() { self.commit() } else { Ok(()) }
+    }
+
+    /// Sends refused changes again whose unique values other objects had, until no more of them are accepted.
+    pub(super) fn send_postponed(&mut self) -> Result<(), StepError> {
+        self.drain()?;
+        loop {
+            let postponed = std::mem::take(&mut self.postponed);
+            if postponed.is_empty() {
+                return Ok(());
+            }
+            // Values are exchanged within a call only.
+            let mut ids: Vec<CsId> = postponed.iter().map(|refusal| refusal.id).collect();
+            ids.sort_unstable();
+            self.commit()?;
+            self.is_repeating = true;
+            self.batches(&ids, POSTPONED_AT_ONCE, BatchSelection::All)?;
+            self.is_repeating = false;
+            self.drain()?;
+            if self.postponed.len() == ids.len() {
+                let mut writes = Vec::new();
+                for refusal in std::mem::take(&mut self.postponed) {
+                    self.record_refusal(refusal, &mut writes);
+                }
+                self.store.write(&writes)?;
+                return self.commit();
+            }
+        }
+    }
+
+    /// The current name of an object. An object above it may have been renamed, which changes its name too.
+    pub(super) fn current_name(&self, object: &CsObject) -> String {
+        let dn = self.moves.name_after(&object.dn).unwrap_or_else(|| object.dn.clone());
+        match object.is_temporarily_named() {
+            true => self.space.naming.temporary(&object.dn, object.id.0, &dn).unwrap_or(dn),
+            false => dn,
+        }
+    }
+
+    /// The change that gives an object a temporary name.
+    pub(super) fn temporary(&self, object: &CsObject) -> Option<ExportedObject> {
+        let export = object.pending_export.as_ref()?;
+        let dn = self.current_name(object);
+        let new_dn = Some(self.space.naming.temporary(&object.dn, object.id.0, &dn)?);
+        Some(ExportedObject {
+            change: Change::Update,
+            anchor: object.anchor,
+            dn,
+            new_dn,
+            attributes: Vec::new(),
+            changed_values: Vec::new(),
+            adopts: false,
+            written: self.written(object, export),
+            image: match self.wants_image {
+                true => object.image().cloned().unwrap_or_default(),
+                false => Hologram::default(),
+            },
+        })
+    }
+
+    /// Records that an object has a temporary name. Its new name remains to be sent, and `dn` remains the old name.
+    pub(super) fn accept_temporary(
+        &mut self,
+        mut object: CsObject,
+        parked: Option<Parked>,
+        change: &ExportedObject,
+        writes: &mut Vec<Write>,
+    ) -> Option<NameMove> {
+        self.done.statistics.count("export-temporary-name");
+        self.moves.add(&object.dn, change.new_dn.as_deref()?);
+        let key = temporary_key(object.id.0);
+        let moved = NameMove::new(object.id, object.name, Some(key), &object.dn);
+        object.name = Some(key);
+        if let Some(parked) = parked {
+            parked.restore(&mut object);
+        }
+        writes.push(Write::Cs(object));
+        moved
+    }
+
+    /// Why a new object cannot be sent: another object has its name or its anchor.
+    pub(super) fn lacks_name(&self, object: &CsObject) -> Option<String> {
+        self.space.awaited_identifier(object)?;
+        let called = match object.dn.is_empty() {
+            true => self.space.anchor_text(object),
+            false => object.dn.clone(),
+        };
+        Some(format!(
+            "another object has the name {called:?} and did not give it up in this export: see its error, or give one \
+             of them another name"
+        ))
+    }
+
+    /// Removes the names of renamed objects from others that had them.
+    pub(super) fn take_names(&mut self, moved: &[NameMove]) -> Result<(), StoreError> {
+        if moved.is_empty() {
+            return Ok(());
+        }
+        let keys: Vec<IndexKey> = moved.iter().map(|of| of.to).collect();
+        let found = self.store.find(self.space.id, LookupKey::Name, &keys)?;
+        let others = moved.iter().zip(found).filter_map(|(of, found)| Some((of.id, found?.id)));
+        let writes: Vec<Write> =
+            others.filter(|(id, by)| id != by).map(|(_, by)| Write::Unnamed(by)).collect();
+        self.store.write(&writes)
+    }
+
+    /// Gives the names of objects that were renamed or deleted to new objects.
+    pub(super) fn hand_over(&mut self, freed: &[CsId]) -> Result<(), StoreError> {
+        let heirs: Vec<CsId> = freed.iter().filter_map(|id| self.heirs.get(id).copied()).collect();
+        self.name_new(&heirs)
+    }
+
+    /// Gives new objects their names, unless an object has them that is neither renamed nor deleted.
+    fn name_new(&mut self, ids: &[CsId]) -> Result<(), StoreError> {
+        if ids.is_empty() {
+            return Ok(());
+        }
+        let by = if self.space.naming == Naming::Anchor { LookupKey::Anchor } else { LookupKey::Name };
+        let mut sorted = ids.to_vec();
+        sorted.sort_unstable();
+        for mut object in self.store.cs(&sorted)? {
+            let Some(key) = self.space.awaited_identifier(&object) else { continue };
+            let holder = self.store.find(self.space.id, by, &[key])?.pop().flatten();
+            if let Some(holder) = holder {
+                let Some(mut holder) = self.store.cs(&[holder.id])?.pop() else { continue };
+                let export = holder.pending_export.as_ref();
+                if !export.is_some_and(|of| of.change == Change::Delete && of.phase == Phase::Unconfirmed) {
+                    continue;
+                }
+                match by {
+                    LookupKey::Anchor => holder.anchor = None,
+                    LookupKey::Name => holder.name = None,
+                }
+                self.store.write(&[Write::Cs(holder)])?;
+            }
+            match by {
+                LookupKey::Anchor => object.anchor = Some(key),
+                LookupKey::Name => object.name = Some(key),
+            }
+            let mut writes = self.referring_to(&object)?;
+            writes.push(Write::Cs(object));
+            self.store.write(&writes)?;
+        }
+        Ok(())
+    }
+
+    /// Marks the references to a new object for evaluation: without a name it was no target.
+    fn referring_to(&mut self, object: &CsObject) -> Result<Vec<Write>, StoreError> {
+        let mv: Vec<_> = object.mv.into_iter().collect();
+        let connectors: Vec<CsId> = self.store.mv(&mv)?.into_iter().flat_map(|mv| mv.connectors).collect();
+        let mut due = Vec::new();
+        for connector in self.store.cs(&connectors)? {
+            let Some(agent) = self.rules.agent(connector.agent).filter(|agent| agent.gives_references) else {
+                continue;
+            };
+            let target: Vec<IndexKey> = agent.target(connector.anchor, connector.name).into_iter().collect();
+            due.extend(self.store.referring(agent.id, &target)?.into_iter().map(Write::Due));
+        }
+        Ok(due)
+    }
+
+    /// Makes references lead to the new names of objects. They are sent at the end, also where the system may have
+    /// changed them itself.
+    pub(super) fn lead_to(&mut self, moved: &[NameMove]) -> Result<(), StepError> {
+        if moved.is_empty() || self.space.references.is_empty() || !self.space.naming.refers_by_name() {
+            return Ok(());
+        }
+        let names: HashMap<IndexKey, &NameMove> =
+            moved.iter().filter_map(|of| Some((of.from?, of))).collect();
+        let keys: Vec<IndexKey> = names.keys().copied().collect();
+        let referring = self.store.referring(self.space.id, &keys)?;
+        for part in parts(self.store, &referring, true)? {
+            let mut references = of_each(self.store, part, true)?;
+            let mut writes = Vec::new();
+            for mut object in self.store.cs(part)? {
+                let mut all = references.remove(&object.id).unwrap_or_default();
+                let is_managed = |attribute| self.is_managed(&object, attribute);
+                let changed = lead_to(&mut all, &names, is_managed);
+                writes.extend(changed.into_iter().map(Write::Reference));
+                let before = object.pending_export.as_ref().and_then(|export| export.references);
+                let after = phase_of(&all);
+                if after == Some(Phase::Unapplied) {
+                    self.referring.insert(object.id);
+                }
+                if before != after {
+                    let mut export =
+                        object.pending_export.take().unwrap_or_else(|| PendingExport::new(Change::Update));
+                    export.references = after;
+                    object.pending_export = (!export.is_empty()).then_some(export);
+                    writes.push(Write::Cs(object));
+                }
+            }
+            self.store.write(&writes)?;
+        }
+        Ok(())
+    }
+
+    /// Whether the rules write the references of an object in an attribute.
+    fn is_managed(&self, object: &CsObject, attribute: Attribute) -> bool {
+        let mut outbound = self.rules.outbound.iter().filter(|out| out.agent == self.space.id);
+        object.state.is_connected()
+            && outbound.any(|out| out.references.iter().any(|flow| flow.to == attribute))
+    }
+}
+
+/// Replaces the targets of references. Returns those that change.
+fn lead_to(
+    all: &mut Vec<Reference>,
+    names: &HashMap<IndexKey, &NameMove>,
+    is_managed: impl Fn(Attribute) -> bool,
+) -> Vec<Reference> {
+    use ReferenceChange::{Gone, There};
+    let leads = |of: &Reference| names.get(&of.target).copied();
+    // All leave their targets before one arrives: objects may exchange their names.
+    let mut arriving = Vec::new();
+    let before = all.clone();
+    for of in all.iter_mut() {
+        let Some(to) = leads(of) else { continue };
+        let moves = is_managed(of.attribute) && of.will_be_there();
+        if !moves && !of.is_synchronized {
+            continue;
+        }
+        arriving.push((of.attribute, to, of.is_synchronized, moves));
+        of.is_synchronized = false;
+        if moves {
+            of.export = match of.export {
+                // It was never sent.
+                Some((There, Phase::Unapplied)) if !of.is_imported => None,
+                _ => Some((Gone, Phase::Unapplied)),
+            };
+        }
+    }
+    for (attribute, to, is_synchronized, moves) in arriving {
+        let known = all.iter().position(|of| of.attribute == attribute && of.target == to.to);
+        let at = known.unwrap_or_else(|| {
+            let (cs, agent) = before.first().map_or((CsId(0), AgentId(0)), |of| (of.cs, of.agent));
+            let value = to.dn.clone().into_bytes();
+            let (is_imported, export) = (false, None);
+            let target = to.to;
+            all.push(Reference {
+                cs,
+                agent,
+                attribute,
+                target,
+                value,
+                is_synchronized: false,
+                is_imported,
+                export,
+            });
+            all.len() - 1
+        });
+        let of = &mut all[at];
+        of.is_synchronized |= is_synchronized;
+        if moves {
+            of.value = to.dn.clone().into_bytes();
+            of.export = match of.export {
+                None | Some((Gone, Phase::Unapplied)) if of.is_imported => None,
+                Some((There, phase)) => Some((There, phase)),
+                _ => Some((There, Phase::Unapplied)),
+            };
+        }
+    }
+    all.sort_unstable_by_key(|of| (of.attribute, of.target));
+    let known: HashMap<(Attribute, IndexKey), &Reference> =
+        before.iter().map(|of| ((of.attribute, of.target), of)).collect();
+    all.iter().filter(|of| known.get(&(of.attribute, of.target)) != Some(of)).cloned().collect()
+}
