@@ -119,6 +119,8 @@ pub(crate) struct AgentRules {
     pub(crate) gives_references: bool,
     /// Whether references flow from the metaverse to its objects.
     pub(crate) gets_references: bool,
+    /// The references that are sent while an object has none, with their attributes.
+    pub(crate) placeholders: Vec<(Attribute, IndexKey)>,
     /// The attributes that flows write, in ascending order, without references.
     pub(crate) written: Vec<Attribute>,
     /// What an export does with an object that exists before it is added.
@@ -660,6 +662,7 @@ pub(crate) fn resolve(
             inbound: Vec::new(),
             gives_references: false,
             gets_references: false,
+            placeholders: Vec::new(),
             written: Vec::new(),
             existing: agent.existing,
             recall: agent.recall,
@@ -804,6 +807,8 @@ pub(crate) fn resolve(
         let mut references: Vec<ReferenceFlow> = references.collect::<Result<_, StoreError>>()?;
         references.sort_by_key(|flow| flow.to);
         agents[rules.agent].gets_references |= !references.is_empty();
+        let placeholders = references.iter().filter_map(|flow| Some((flow.to, flow.empty.as_ref()?.target)));
+        agents[rules.agent].placeholders.extend(placeholders);
         types[rules.from].is_evaluated_without_references |=
             references.iter().any(|flow| flow.empty.is_some());
         let mut rule = OutboundRules {

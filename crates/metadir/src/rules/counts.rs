@@ -74,8 +74,7 @@ impl TypeRules {
 impl Rules {
     /// The placeholders that an attribute of an agent has for objects without references.
     pub(crate) fn placeholders(&self, agent: AgentId, attribute: Attribute) -> Vec<IndexKey> {
-        let flows = self.outbound.iter().filter(|out| out.agent == agent).flat_map(|out| &out.references);
-        let placeholders = flows.filter(|flow| flow.to == attribute).filter_map(|flow| flow.empty.as_ref());
-        placeholders.map(|placeholder| placeholder.target).collect()
+        let all = self.agent(agent).into_iter().flat_map(|agent| &agent.placeholders);
+        all.filter(|(of, _)| *of == attribute).map(|(_, target)| *target).collect()
     }
 }

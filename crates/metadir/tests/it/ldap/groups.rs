@@ -204,15 +204,17 @@ fn a_group_comes_and_goes_with_its_members(place: Place) {
 }
 
 fn a_group_without_members_has_a_placeholder(place: Place) {
-    for is_full in [false, true] {
-        // The placeholder is a person of the directory, who is never a member.
+    for (is_full, is_person) in [(false, true), (true, true), (false, false)] {
+        // The placeholder is a person of the directory, who is never a member; or it does not exist.
         let nobody = format!(
             "dn: {NOBODY}\nobjectClass: inetOrgPerson\ncn: nobody\nsn: nobody\nemployeeNumber: 9\n\n"
         );
-        let Some(mut firm) = Firm::new(place.another(), PLACEHOLDER, &nobody) else { return };
+        let ldif = if is_person { &*nobody } else { "" };
+        let Some(mut firm) = Firm::new(place.another(), PLACEHOLDER, ldif) else { return };
         run(&mut firm.directory, DIRECTORY, StepKind::FullImport);
         let day = |group: &'static str| {
-            ["person,1,ada,", "person,2,alan,", "person,9,nobody,", "group,o,other,2", group]
+            let nobody = if is_person { "person,9,nobody," } else { "left,9,nobody," };
+            ["person,1,ada,", "person,2,alan,", nobody, "group,o,other,2", group]
         };
         firm.day(&day("group,g,group,"), is_full);
         assert_eq!(firm.groups(), ["group: nobody", "other: alan"]);
@@ -234,8 +236,9 @@ fn a_group_without_members_has_a_placeholder(place: Place) {
             assert_eq!(firm.groups(), [expected, "other: alan"], "{members}");
         }
         // The last member leaves the firm.
+        let nobody = day("")[2];
         firm.day(&day("group,g,group,1"), is_full);
-        firm.day(&["person,2,alan,", "person,9,nobody,", "group,g,group,1"], is_full);
+        firm.day(&["person,2,alan,", nobody, "group,g,group,1"], is_full);
         assert_eq!(firm.groups(), ["group: nobody"]);
         // Somebody removes the placeholder: it is restored like a member.
         let mut session = root(&firm.slapd);
@@ -248,7 +251,7 @@ fn a_group_without_members_has_a_placeholder(place: Place) {
         assert_eq!(firm.groups(), ["group: alan"]);
         run(&mut firm.directory, DIRECTORY, StepKind::DeltaImport);
         run(&mut firm.directory, DIRECTORY, StepKind::DeltaSynchronization);
-        firm.day(&["person,2,alan,", "person,9,nobody,", "group,g,group,1"], is_full);
+        firm.day(&["person,2,alan,", nobody, "group,g,group,1"], is_full);
         assert_eq!(firm.groups(), ["group: nobody"]);
     }
 }
