@@ -527,7 +527,7 @@ struct Resolver<'a> {
     store: &'a mut dyn Store,
     names: &'a mut Names,
     /// The agent of the outbound rules that are resolved.
-    counted_for: Option<AgentId>,
+    counted_for: Option<(AgentId, String)>,
     /// The numbers of references that they read.
     counts: Vec<CountRule>,
 }
@@ -550,12 +550,12 @@ impl Resolver<'_> {
         let mut uses = Vec::with_capacity(expression.uses().len());
         for (at, name) in expression.uses().iter().enumerate() {
             let (read, kind) = (expression.read(at), kind(name));
-            uses.push(match (read, kind, self.counted_for) {
+            uses.push(match (read, kind, self.counted_for.clone()) {
                 (Read::Values, kind, _) => (self.attribute(name)?, Use::Values(kind)),
                 // The number is an attribute of the metaverse object.
-                (_, Type::Reference, Some(agent)) => {
+                (_, Type::Reference, Some((agent, agent_name))) => {
                     let connected_to = (read == Read::Connectors).then_some(agent);
-                    let attribute = self.attribute(&CountRule::name(read, name, connected_to))?;
+                    let attribute = self.attribute(&CountRule::name(read, name, &agent_name))?;
                     let of = self.attribute(name)?;
                     self.counts.push(CountRule { attribute, of, connected_to });
                     (attribute, Use::Values(Type::Integer))
@@ -779,7 +779,8 @@ pub(crate) fn resolve(
             let attributes = &config.types[rules.from].attributes;
             attributes.iter().find(|attribute| attribute.name == name).map_or(Type::Text, |found| found.kind)
         };
-        (resolver.counted_for, resolver.counts) = (Some(agents[rules.agent].id), Vec::new());
+        let of_agent = &agents[rules.agent];
+        (resolver.counted_for, resolver.counts) = (Some((of_agent.id, of_agent.name.clone())), Vec::new());
         let flows = |listed: Vec<crate::config::ExportFlow>, resolver: &mut Resolver<'_>| {
             let flows = listed.into_iter().map(|flow| {
                 let (to, from) = (resolver.attribute(&flow.to)?, resolver.from(flow.from, kind)?);

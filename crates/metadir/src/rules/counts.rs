@@ -22,10 +22,11 @@ pub(crate) struct CountRule {
 
 impl CountRule {
     /// The name of the attribute that has the number.
-    pub(super) fn name(read: Read, of: &str, connected_to: Option<AgentId>) -> String {
-        match connected_to {
-            None => format!("{}({of})", read.function()),
-            Some(agent) => format!("{}({of}) of agent {}", read.function(), agent.0),
+    pub(super) fn name(read: Read, of: &str, agent: &str) -> String {
+        let function = read.function();
+        match read {
+            Read::Connectors => format!("{function}({of}) in {agent}"),
+            Read::Values | Read::Count => format!("{function}({of})"),
         }
     }
 }

@@ -16,6 +16,7 @@ over_both_stores! {
     groups_that_lose_all_members_stop_at_the_threshold,
     a_condition_that_is_false_because_of_its_effect_is_reported,
     members_count_in_the_metaverse_or_in_the_system,
+    a_group_that_loses_its_last_member_is_explained,
 }
 
 // Indexes of the agents, which are sorted by name.
@@ -355,4 +356,19 @@ fn members_count_in_the_metaverse_or_in_the_system(place: Place) {
     run(&mut firm.directory, STAFF, StepKind::FullImport);
     let did = run(&mut firm.directory, STAFF, StepKind::FullSynchronization);
     assert_eq!(count(&did, "connector-filtered"), 1, "{did:?}");
+}
+
+fn a_group_that_loses_its_last_member_is_explained(place: Place) {
+    let Some(mut firm) = Firm::new(place, WHILE_FILLED, "") else { return };
+    run(&mut firm.directory, DIRECTORY, StepKind::FullImport);
+    firm.day(&["person,1,ada,", "group,g,group,1"], false);
+    firm.write(&["person,1,ada,", "group,g,group,"]);
+    run(&mut firm.directory, STAFF, StepKind::FullImport);
+    drop(firm.directory);
+    let config = connectors::parse(&config(&firm.place, &firm.slapd, WHILE_FILLED)).unwrap();
+    let mut preview = Metadirectory::preview(config, Box::new(|_| {})).unwrap();
+    let text = preview.explain(STAFF, "g").unwrap().unwrap().text;
+    let because = "out to directory: deprovisioned, because connectors(mv.members) > 0 is false";
+    assert_eq!(text.matches("out to directory: ").count(), 2, "{text}");
+    assert!(text.contains(because) && !text.contains("connectors(members)"), "{text}");
 }
