@@ -470,7 +470,11 @@ impl<'a> Sender<'a> {
         let by = if self.space.naming.refers_by_name() { LookupKey::Name } else { LookupKey::Anchor };
         let found = self.store.find(self.space.id, by, &targets)?;
         let by_value = matches!(self.selection, Selection::Restored(_));
-        Ok(Targets { known: targets.into_iter().zip(found).collect(), by_value })
+        // A placeholder need not be an object.
+        let is_free = |target: &IndexKey| self.space.placeholders.iter().any(|(_, free)| free == target);
+        let known = targets.into_iter().zip(found);
+        let known = known.filter(|(target, found)| found.is_some() || !is_free(target));
+        Ok(Targets { known: known.collect(), by_value })
     }
 
     /// Prepares objects while the batch before them is under way, and sends them when it is answered. Returns

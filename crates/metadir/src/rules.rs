@@ -119,6 +119,8 @@ pub(crate) struct AgentRules {
     pub(crate) gives_references: bool,
     /// Whether references flow from the metaverse to its objects.
     pub(crate) gets_references: bool,
+    /// The references that are sent while an object has none, with their attributes.
+    pub(crate) placeholders: Vec<(Attribute, IndexKey)>,
     /// The attributes that flows write, in ascending order, without references.
     pub(crate) written: Vec<Attribute>,
     /// What an export does with an object that exists before it is added.
@@ -550,7 +552,7 @@ struct Resolver<'a> {
     store: &'a mut dyn Store,
     names: &'a mut Names,
     /// The agent of the outbound rules that are resolved.
-    counted_for: Option<AgentId>,
+    counted_for: Option<(AgentId, String)>,
     /// The numbers of references that they read.
     counts: Vec<CountRule>,
 }
@@ -573,12 +575,12 @@ impl Resolver<'_> {
         let mut uses = Vec::with_capacity(expression.uses().len());
         for (at, name) in expression.uses().iter().enumerate() {
             let (read, kind) = (expression.read(at), kind(name));
-            uses.push(match (read, kind, self.counted_for) {
+            uses.push(match (read, kind, self.counted_for.clone()) {
                 (Read::Values, kind, _) => (self.attribute(name)?, Use::Values(kind)),
                 // The number is an attribute of the metaverse object.
-                (_, Type::Reference, Some(agent)) => {
+                (_, Type::Reference, Some((agent, agent_name))) => {
                     let connected_to = (read == Read::Connectors).then_some(agent);
-                    let attribute = self.attribute(&CountRule::name(read, name, connected_to))?;
+                    let attribute = self.attribute(&CountRule::name(read, name, &agent_name))?;
                     let of = self.attribute(name)?;
                     self.counts.push(CountRule { attribute, of, connected_to });
                     (attribute, Use::Values(Type::Integer))
@@ -685,6 +687,7 @@ pub(crate) fn resolve(
             inbound: Vec::new(),
             gives_references: false,
             gets_references: false,
+            placeholders: Vec::new(),
             written: Vec::new(),
             existing: agent.existing,
             recall: agent.recall,
@@ -801,7 +804,8 @@ pub(crate) fn resolve(
             let attributes = &config.types[rules.from].attributes;
             attributes.iter().find(|attribute| attribute.name == name).map_or(Type::Text, |found| found.kind)
         };
-        (resolver.counted_for, resolver.counts) = (Some(agents[rules.agent].id), Vec::new());
+        let of_agent = &agents[rules.agent];
+        (resolver.counted_for, resolver.counts) = (Some((of_agent.id, of_agent.name.clone())), Vec::new());
         let flows = |listed: Vec<crate::config::ExportFlow>, resolver: &mut Resolver<'_>| {
             let flows = listed.into_iter().map(|flow| {
                 let (to, from) = (resolver.attribute(&flow.to)?, resolver.from(flow.from, kind)?);
@@ -829,6 +833,8 @@ pub(crate) fn resolve(
         let mut references: Vec<ReferenceFlow> = references.collect::<Result<_, StoreError>>()?;
         references.sort_by_key(|flow| flow.to);
         agents[rules.agent].gets_references |= !references.is_empty();
+        let placeholders = references.iter().filter_map(|flow| Some((flow.to, flow.empty.as_ref()?.target)));
+        agents[rules.agent].placeholders.extend(placeholders);
         types[rules.from].is_evaluated_without_references |=
             references.iter().any(|flow| flow.empty.is_some());
         let mut rule = OutboundRules {

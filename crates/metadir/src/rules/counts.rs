@@ -22,10 +22,11 @@ pub(crate) struct CountRule {
 
 impl CountRule {
     /// The name of the attribute that has the number.
-    pub(super) fn name(read: Read, of: &str, connected_to: Option<AgentId>) -> String {
-        match connected_to {
-            None => format!("{}({of})", read.function()),
-            Some(agent) => format!("{}({of}) of agent {}", read.function(), agent.0),
+    pub(super) fn name(read: Read, of: &str, agent: &str) -> String {
+        let function = read.function();
+        match read {
+            Read::Connectors => format!("{function}({of}) in {agent}"),
+            Read::Values | Read::Count => format!("{function}({of})"),
         }
     }
 }
@@ -74,8 +75,7 @@ impl TypeRules {
 impl Rules {
     /// The placeholders that an attribute of an agent has for objects without references.
     pub(crate) fn placeholders(&self, agent: AgentId, attribute: Attribute) -> Vec<IndexKey> {
-        let flows = self.outbound.iter().filter(|out| out.agent == agent).flat_map(|out| &out.references);
-        let placeholders = flows.filter(|flow| flow.to == attribute).filter_map(|flow| flow.empty.as_ref());
-        placeholders.map(|placeholder| placeholder.target).collect()
+        let all = self.agent(agent).into_iter().flat_map(|agent| &agent.placeholders);
+        all.filter(|(of, _)| *of == attribute).map(|(_, target)| *target).collect()
     }
 }

@@ -125,7 +125,8 @@ impl Work<'_> {
                 if let Some(values) = old_image.get(attribute) {
                     builder.push_values(attribute, values);
                     line.into_iter().for_each(|line| lineage.push(line));
-                    if let Some(trace) = self.trace.as_deref_mut() {
+                    // A number of references comes from no agent.
+                    if let Some(trace) = self.trace.as_deref_mut().filter(|_| line.is_some()) {
                         let agent = line.map(|line| line.agent);
                         trace.push(TraceEvent::Kept { attribute, values: values.to_vec(), agent });
                     }

@@ -131,7 +131,7 @@ pub(super) fn bring(
             if due.is_empty() {
                 break;
             }
-            leaving.extend(evaluation.run(store, &due, false, done, trace.as_deref_mut())?);
+            leaving.extend(evaluation.run(store, &due, removed.is_none(), done, trace.as_deref_mut())?);
         }
         if leaving.is_empty() {
             return Ok(());
@@ -187,6 +187,7 @@ impl Evaluation<'_> {
             events.as_mut(),
         )?;
         if let Some(trace) = trace {
+            drop_outdated(trace, &recounts);
             trace.extend(events.into_iter().flatten());
         }
         self.waiting.extend(leaving.iter().chain(&failed));
@@ -224,6 +225,22 @@ impl Evaluation<'_> {
         }
         Ok(recounts)
     }
+}
+
+/// Drops what was traced of the outbound rules of objects with other numbers of references by now.
+fn drop_outdated(trace: &mut Vec<TraceEvent>, recounts: &Recounts) {
+    let mut is_outdated = false;
+    trace.retain(|event| match event {
+        TraceEvent::OutboundCondition { mv, .. } => {
+            is_outdated = recounts.contains_key(mv);
+            !is_outdated
+        }
+        TraceEvent::Named { .. }
+        | TraceEvent::FlowOut { .. }
+        | TraceEvent::WriteOnly { .. }
+        | TraceEvent::Deprovisioned { .. } => !is_outdated,
+        _ => true,
+    });
 }
 
 /// A metaverse object with its connectors.

@@ -83,6 +83,20 @@ fn what_is_wrong_with_references_is_reported() {
         ),
         ("{ disable = { status = \"left\", room = \"\" } }", "\"remove\"", 31, "is not \"remove\""),
         ("from = \"person\"", "from = \"group\"", 32, "has no attribute `boss`"),
+        (
+            "key = \"id\"",
+            "key = { expression = \"string(connectors(mv.id))\" }",
+            27,
+            "`connectors(id)` counts objects, and `id` is not a reference",
+        ),
+        ("cs.kind == 'group'", "connectors(cs.boss) > 0", 20, "use it in an [[outbound]]"),
+        ("key = \"id\"", "key = { from = \"id\", empty = \"x\" }", 32, "`empty` of `key` is for references"),
+        (
+            "id = \"id\", boss",
+            "id = { from = \"id\", empty = \"x\" }, boss",
+            26,
+            "`empty` is for flows of references",
+        ),
     ] {
         let text = format!("{EXAMPLE}\n").replacen(from, to, 1);
         assert!(!EXAMPLE.contains("\n\n") && text != format!("{EXAMPLE}\n"), "{from}");
@@ -93,6 +107,30 @@ fn what_is_wrong_with_references_is_reported() {
             .collect();
         assert!(reported.iter().any(|(at, said)| *at == line && said.contains(what)), "{what}: {reported:?}");
     }
+}
+
+#[test]
+fn references_are_counted_and_have_a_placeholder() {
+    let text = EXAMPLE
+        .replace("cs.kind == 'group'", "count(cs.members) > 0")
+        .replace("dn = \"mv.id\"", "dn = \"mv.id\"\nwhen = \"count(mv.boss) + connectors(mv.boss) > 0\"")
+        .replace(
+            "flow = { key = \"id\", boss = \"boss\" }",
+            "flow = { key = \"id\", boss = { from = \"boss\", empty = \"0\" } }",
+        );
+    let config = connectors::parse(&text).unwrap();
+    assert_eq!(config.outbound[0].when.as_ref().unwrap().uses(), ["boss", "boss"]);
+    assert_eq!(config.outbound[0].flows.iter().find_map(|flow| flow.empty.as_deref()), Some("0"));
+    // In a directory, it is a name.
+    let list = "[agents.list]\ntype = \"delimited\"\npath = \"list.csv\"\nanchor = \"key\"";
+    let directory =
+        "[agents.list]\ntype = \"ldap\"\nurl = \"ldap://localhost\"\nbase = \"dc=x\"\nanchor = \"entryUUID\"";
+    let mistakes = connectors::parse(&text.replace(list, directory)).unwrap_err();
+    assert!(
+        mistakes[0].what.contains("`empty` of `boss`, \"0\", is not the name of an object"),
+        "{mistakes:?}"
+    );
+    assert!(connectors::parse(&text.replace(list, directory).replace("\"0\"", "\"cn=nobody\"")).is_ok());
 }
 
 #[test]

@@ -16,6 +16,7 @@ over_both_stores! {
     groups_that_lose_all_members_stop_at_the_threshold,
     a_condition_that_is_false_because_of_its_effect_is_reported,
     members_count_in_the_metaverse_or_in_the_system,
+    a_group_that_loses_its_last_member_is_explained,
 }
 
 // Indexes of the agents, which are sorted by name.
@@ -204,15 +205,17 @@ fn a_group_comes_and_goes_with_its_members(place: Place) {
 }
 
 fn a_group_without_members_has_a_placeholder(place: Place) {
-    for is_full in [false, true] {
-        // The placeholder is a person of the directory, who is never a member.
+    for (is_full, is_person) in [(false, true), (true, true), (false, false)] {
+        // The placeholder is a person of the directory, who is never a member; or it does not exist.
         let nobody = format!(
             "dn: {NOBODY}\nobjectClass: inetOrgPerson\ncn: nobody\nsn: nobody\nemployeeNumber: 9\n\n"
         );
-        let Some(mut firm) = Firm::new(place.another(), PLACEHOLDER, &nobody) else { return };
+        let ldif = if is_person { &*nobody } else { "" };
+        let Some(mut firm) = Firm::new(place.another(), PLACEHOLDER, ldif) else { return };
         run(&mut firm.directory, DIRECTORY, StepKind::FullImport);
         let day = |group: &'static str| {
-            ["person,1,ada,", "person,2,alan,", "person,9,nobody,", "group,o,other,2", group]
+            let nobody = if is_person { "person,9,nobody," } else { "left,9,nobody," };
+            ["person,1,ada,", "person,2,alan,", nobody, "group,o,other,2", group]
         };
         firm.day(&day("group,g,group,"), is_full);
         assert_eq!(firm.groups(), ["group: nobody", "other: alan"]);
@@ -234,8 +237,9 @@ fn a_group_without_members_has_a_placeholder(place: Place) {
             assert_eq!(firm.groups(), [expected, "other: alan"], "{members}");
         }
         // The last member leaves the firm.
+        let nobody = day("")[2];
         firm.day(&day("group,g,group,1"), is_full);
-        firm.day(&["person,2,alan,", "person,9,nobody,", "group,g,group,1"], is_full);
+        firm.day(&["person,2,alan,", nobody, "group,g,group,1"], is_full);
         assert_eq!(firm.groups(), ["group: nobody"]);
         // Somebody removes the placeholder: it is restored like a member.
         let mut session = root(&firm.slapd);
@@ -248,7 +252,7 @@ fn a_group_without_members_has_a_placeholder(place: Place) {
         assert_eq!(firm.groups(), ["group: alan"]);
         run(&mut firm.directory, DIRECTORY, StepKind::DeltaImport);
         run(&mut firm.directory, DIRECTORY, StepKind::DeltaSynchronization);
-        firm.day(&["person,2,alan,", "person,9,nobody,", "group,g,group,1"], is_full);
+        firm.day(&["person,2,alan,", nobody, "group,g,group,1"], is_full);
         assert_eq!(firm.groups(), ["group: nobody"]);
     }
 }
@@ -352,4 +356,19 @@ fn members_count_in_the_metaverse_or_in_the_system(place: Place) {
     run(&mut firm.directory, STAFF, StepKind::FullImport);
     let did = run(&mut firm.directory, STAFF, StepKind::FullSynchronization);
     assert_eq!(count(&did, "connector-filtered"), 1, "{did:?}");
+}
+
+fn a_group_that_loses_its_last_member_is_explained(place: Place) {
+    let Some(mut firm) = Firm::new(place, WHILE_FILLED, "") else { return };
+    run(&mut firm.directory, DIRECTORY, StepKind::FullImport);
+    firm.day(&["person,1,ada,", "group,g,group,1"], false);
+    firm.write(&["person,1,ada,", "group,g,group,"]);
+    run(&mut firm.directory, STAFF, StepKind::FullImport);
+    drop(firm.directory);
+    let config = connectors::parse(&config(&firm.place, &firm.slapd, WHILE_FILLED)).unwrap();
+    let mut preview = Metadirectory::preview(config, Box::new(|_| {})).unwrap();
+    let text = preview.explain(STAFF, "g").unwrap().unwrap().text;
+    let because = "out to directory: deprovisioned, because connectors(mv.members) > 0 is false";
+    assert_eq!(text.matches("out to directory: ").count(), 2, "{text}");
+    assert!(text.contains(because) && !text.contains("connectors(members)"), "{text}");
 }
