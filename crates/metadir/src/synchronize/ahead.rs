@@ -15,7 +15,7 @@ use crate::index_key::IndexKey;
 use crate::object::{AgentId, CsId, CsObject, MvId, MvObject};
 use crate::rules::Rules;
 use crate::stage::StepError;
-use crate::store::{Key, LookupKey, Population, ReferenceTarget, Store, StoreError};
+use crate::store::{Key, LookupKey, Numbers, Population, ReferenceTarget, Store, StoreError};
 
 type Question<'scope> = Box<dyn FnOnce(&mut dyn Store) + Send + 'scope>;
 
@@ -109,93 +109,147 @@ pub(super) fn run(
     let most = settings.batch_objects.min(store.piece_objects());
     std::thread::scope(|scope| {
         let remote = Remote::new(scope, store);
-        let population = if settings.full { Population::All } else { Population::Pending };
-        let (mut leaving, mut after) = (Vec::new(), CsId(0));
-        // Number of finished objects, and number of written but uncommitted ones.
-        let (mut count, mut uncommitted) = (0, 0);
+        let pipeline = Pipeline {
+            remote: &remote,
+            rules,
+            names,
+            agent,
+            settings,
+            ids: &ids,
+            most,
+            leaving: Vec::new(),
+            count: 0,
+            uncommitted: 0,
+            done,
+            progress,
+        };
+        pipeline.run()
+    })
+}
+
+/// Batches on their way: one is read, one is processed, and one is written.
+struct Pipeline<'a, 'scope> {
+    remote: &'a Remote<'scope>,
+    rules: &'scope Rules,
+    names: &'scope Names,
+    agent: AgentId,
+    settings: &'scope Settings,
+    ids: &'a Numbers,
+    /// Number of objects of a batch.
+    most: usize,
+    leaving: Vec<CsId>,
+    /// Number of finished objects.
+    count: u64,
+    /// Number of written but uncommitted objects.
+    uncommitted: usize,
+    done: &'a mut Synchronized,
+    progress: &'a mut dyn FnMut(u64) -> bool,
+}
+
+impl Pipeline<'_, '_> {
+    fn run(mut self) -> Result<Vec<CsId>, StepError> {
+        let mut after = CsId(0);
         let mut writing: Option<Writing> = None;
-        let read = |after| {
-            remote.ask(move |store| {
-                let objects = store.cs_after(agent, after, most, population)?;
-                Loaded::of(store, rules, objects)
-            })
-        };
-        let read_again = |ids: Vec<CsId>| {
-            let again = remote.ask(move |store| {
-                let objects = store.cs(&ids)?;
-                Loaded::of(store, rules, objects)
-            });
-            again.wait()
-        };
-        // True if it was written unchanged; otherwise it was processed again with the data that was read
-        // since.
-        let mut settle = |before: Writing| -> Result<bool, StepError> {
-            count += before.ids.len() as u64;
-            let (is_written, _) = before.is_written.wait()?;
-            let (of_batch, left) = if is_written {
-                (before.done, before.leaving)
-            } else {
-                let ids = before.ids;
-                let again = remote.ask(move |store| {
-                    let mut done = Synchronized::default();
-                    let objects = store.cs(&ids)?;
-                    let leaving = batch(store, rules, names, settings, &mut done, objects, false)?;
-                    Ok((done, leaving))
-                });
-                again.wait()?
-            };
-            done.take(of_batch);
-            leaving.extend(left);
-            if !before.is_committed || progress(count) { Ok(is_written) } else { Err(StepError::Interrupted) }
-        };
-        let mut ahead = read(after);
+        let mut ahead = self.read(after);
         let mut is_stale = false;
         loop {
             let mut loaded = ahead.wait()?;
             let Some(last) = loaded.last() else {
                 // The batch that is being written may add objects.
                 let Some(before) = writing.take() else { break };
-                settle(before)?;
-                ahead = read(after);
+                self.settle(before)?;
+                ahead = self.read(after);
                 continue;
             };
             after = last;
-            ahead = read(after);
+            ahead = self.read(after);
             let at_hand = loaded.ids();
             if is_stale || writing.as_ref().is_some_and(|before| loaded.is_touched_by(&before.written)) {
-                loaded = read_again(at_hand.clone())?;
+                loaded = self.read_again(at_hand.clone())?;
             }
             is_stale = false;
-            let work = |loaded| {
-                let mut lookup = &remote;
-                Work::new(&mut lookup, rules, names, settings, &ids, &Known::default()).run(loaded, false)
-            };
-            let mut worked = work(loaded)?;
+            let mut worked = self.work(loaded)?;
             if let Some(before) = writing.take()
-                && !settle(before)?
+                && !self.settle(before)?
             {
                 is_stale = true;
-                worked = work(read_again(at_hand.clone())?)?;
+                worked = self.work(self.read_again(at_hand.clone())?)?;
             }
-            let Worked { done, leaving, written, outgoing, .. } = worked;
-            uncommitted += at_hand.len();
-            let is_committed = uncommitted >= settings.batch_objects;
-            if is_committed {
-                uncommitted = 0;
-            }
-            let is_written = remote.ask(move |store| {
-                let is_free = outgoing.unknown(store, &Known::default())?.is_empty();
-                if is_free {
-                    outgoing.write(store)?;
-                    if is_committed {
-                        store.commit()?;
-                    }
-                }
-                Ok((is_free, outgoing))
-            });
-            writing = Some(Writing { ids: at_hand, written, is_written, is_committed, done, leaving });
+            writing = Some(self.write(at_hand, worked));
         }
-        remote.ask(|store| store.commit()).wait()?;
-        if uncommitted == 0 || progress(count) { Ok(leaving) } else { Err(StepError::Interrupted) }
-    })
+        self.remote.ask(|store| store.commit()).wait()?;
+        match self.uncommitted == 0 || (self.progress)(self.count) {
+            true => Ok(self.leaving),
+            false => Err(StepError::Interrupted),
+        }
+    }
+
+    fn read(&self, after: CsId) -> Answer<Loaded> {
+        let (rules, agent, most) = (self.rules, self.agent, self.most);
+        let population = if self.settings.full { Population::All } else { Population::Pending };
+        self.remote.ask(move |store| {
+            let objects = store.cs_after(agent, after, most, population)?;
+            Loaded::of(store, rules, objects)
+        })
+    }
+
+    fn read_again(&self, ids: Vec<CsId>) -> Result<Loaded, StoreError> {
+        let rules = self.rules;
+        let again = self.remote.ask(move |store| {
+            let objects = store.cs(&ids)?;
+            Loaded::of(store, rules, objects)
+        });
+        again.wait()
+    }
+
+    fn work(&self, loaded: Loaded) -> Result<Worked, StoreError> {
+        let mut lookup = self.remote;
+        Work::new(&mut lookup, self.rules, self.names, self.settings, self.ids, &Known::default())
+            .run(loaded, false)
+    }
+
+    fn write(&mut self, ids: Vec<CsId>, worked: Worked) -> Writing {
+        let Worked { done, leaving, written, outgoing, .. } = worked;
+        self.uncommitted += ids.len();
+        let is_committed = self.uncommitted >= self.settings.batch_objects;
+        if is_committed {
+            self.uncommitted = 0;
+        }
+        let is_written = self.remote.ask(move |store| {
+            let is_free = outgoing.unknown(store, &Known::default())?.is_empty();
+            if is_free {
+                outgoing.write(store)?;
+                if is_committed {
+                    store.commit()?;
+                }
+            }
+            Ok((is_free, outgoing))
+        });
+        Writing { ids, written, is_written, is_committed, done, leaving }
+    }
+
+    /// Waits for a batch that is being written. True if it was written unchanged; otherwise it was processed again with
+    /// the data that was read since.
+    fn settle(&mut self, before: Writing) -> Result<bool, StepError> {
+        self.count += before.ids.len() as u64;
+        let (is_written, _) = before.is_written.wait()?;
+        let (of_batch, left) = if is_written {
+            (before.done, before.leaving)
+        } else {
+            let (ids, rules, names, settings) = (before.ids, self.rules, self.names, self.settings);
+            let again = self.remote.ask(move |store| {
+                let mut done = Synchronized::default();
+                let objects = store.cs(&ids)?;
+                let leaving = batch(store, rules, names, settings, &mut done, objects, false)?;
+                Ok((done, leaving))
+            });
+            again.wait()?
+        };
+        self.done.take(of_batch);
+        self.leaving.extend(left);
+        match !before.is_committed || (self.progress)(self.count) {
+            true => Ok(is_written),
+            false => Err(StepError::Interrupted),
+        }
+    }
 }

@@ -6,9 +6,10 @@ use foldhash::{HashSet, HashSetExt as _};
 
 use super::exchange::Claim;
 use super::exchange::{Outgoing, Worked, Written};
-use super::work::Work;
+use super::work::{Cs, Work};
 use crate::index_key::IndexKey;
 use crate::object::{AgentId, CsId, MvObject};
+use crate::rules::Rules;
 use crate::store::Write;
 
 impl Work<'_> {
@@ -47,52 +48,13 @@ impl Work<'_> {
             // They are synchronized again, and keep their failures until then.
             .chain(done.waiting.iter().copied())
             .collect();
+        let made = Made { rules, is_full, now_unix_s, batch: &batch, failed: &failed };
         for (id, cs) in css.into_all() {
             // New objects could not have been read, and the batch's own objects belong to no other batch.
             if !cs.is_new && batch.binary_search(&id).is_err() {
                 written.cs.insert(id);
             }
-            if cs.object.is_some() && cs.is_unwanted {
-                writes.push(Write::UnwantedReferences(id));
-            }
-            if cs.object.is_some() && cs.refers_anew {
-                writes.push(Write::SettledReferences(id));
-            }
-            let is_written = cs.is_new || cs.is_changed;
-            let staged = cs.object.map(|mut object| {
-                let export = object.pending_export.as_mut().filter(|_| is_written);
-                export.into_iter().for_each(|export| export.stage(now_unix_s));
-                object
-            });
-            match staged {
-                None => {}
-                Some(object) if cs.is_new => writes.push(Write::NewCs(object)),
-                Some(object) => {
-                    let is_own = batch.binary_search(&id).is_ok();
-                    // A candidate that another object connected is well too.
-                    let is_well = object.has_failed
-                        && object.pending_import.is_none()
-                        && !failed.contains(&id)
-                        && (is_own || cs.is_changed && object.state.is_connected());
-                    let is_found = object.state.has_join_keys()
-                        && object.mv.is_none()
-                        && !failed.contains(&id)
-                        && (cs.is_changed || cs.is_synchronized || is_full && is_own);
-                    let keys = match is_found && rules.agent(object.agent).is_some_and(|agent| agent.joins) {
-                        true => Some(rules.join_keys(object.agent, object.image())),
-                        false => None,
-                    };
-                    if cs.is_changed {
-                        writes.push(Write::Cs(object));
-                    } else if cs.is_synchronized {
-                        writes.push(Write::Synchronized { id, state: object.state, mv: object.mv });
-                    }
-                    writes.extend(keys.map(|keys| Write::JoinKeys { id, keys }));
-                    if is_well {
-                        writes.push(Write::Failure { id, why: None });
-                    }
-                }
-            }
+            made.writes_of(id, cs, &mut writes);
         }
         written.keys.extend(keys.iter().filter_map(|write| match write {
             Write::NewKey(key, _) | Write::DeletedKey(key, _) => Some(*key),
@@ -112,5 +74,59 @@ impl Work<'_> {
         let outgoing = Outgoing { claims: of_agents, asked, writes, due, targets };
         let failed = written.batch.iter().copied().filter(|id| failed.contains(id)).collect();
         Worked { done, leaving, failed, written, outgoing }
+    }
+}
+
+/// What the writes of a connector space object depend on.
+struct Made<'a> {
+    rules: &'a Rules,
+    is_full: bool,
+    now_unix_s: u64,
+    /// The objects of the batch.
+    batch: &'a [CsId],
+    failed: &'a HashSet<CsId>,
+}
+
+impl Made<'_> {
+    #[inline]
+    fn writes_of(&self, id: CsId, cs: Cs, writes: &mut Vec<Write>) {
+        let Some(mut object) = cs.object else { return };
+        if cs.is_unwanted {
+            writes.push(Write::UnwantedReferences(id));
+        }
+        if cs.refers_anew {
+            writes.push(Write::SettledReferences(id));
+        }
+        if cs.is_new || cs.is_changed {
+            object.pending_export.iter_mut().for_each(|export| export.stage(self.now_unix_s));
+        }
+        if cs.is_new {
+            writes.push(Write::NewCs(object));
+            return;
+        }
+        let is_own = self.batch.binary_search(&id).is_ok();
+        let has_failed = self.failed.contains(&id);
+        // A candidate that another object connected is well too.
+        let is_well = object.has_failed
+            && object.pending_import.is_none()
+            && !has_failed
+            && (is_own || cs.is_changed && object.state.is_connected());
+        let is_found = object.state.has_join_keys()
+            && object.mv.is_none()
+            && !has_failed
+            && (cs.is_changed || cs.is_synchronized || self.is_full && is_own);
+        let keys = match is_found && self.rules.agent(object.agent).is_some_and(|agent| agent.joins) {
+            true => Some(self.rules.join_keys(object.agent, object.image())),
+            false => None,
+        };
+        if cs.is_changed {
+            writes.push(Write::Cs(object));
+        } else if cs.is_synchronized {
+            writes.push(Write::Synchronized { id, state: object.state, mv: object.mv });
+        }
+        writes.extend(keys.map(|keys| Write::JoinKeys { id, keys }));
+        if is_well {
+            writes.push(Write::Failure { id, why: None });
+        }
     }
 }

@@ -3,15 +3,12 @@
 use std::collections::BTreeSet;
 
 use super::failed::Failed;
-use super::trace::{Offer, TraceEvent};
-use super::unique::Chosen;
+use super::inflow::Inflow;
+use super::trace::TraceEvent;
 use super::work::{Mv, Undo, Work};
-use crate::hologram::{Builder, Hologram, Opened};
-use crate::object::{
-    AgentId, CsId, CsObject, Lineage, LineageBuilder, Lineages, MvId, MvObject, PendingImport,
-};
-use crate::rules::{AttributeRules, Flow, FlowSource, TypeRules};
-use crate::schema::Type;
+use crate::hologram::{Hologram, Opened};
+use crate::object::{AgentId, CsObject, Lineages, MvId, MvObject, PendingImport};
+use crate::rules::TypeRules;
 use crate::store::{FailureKind, Key, StoreError, Write};
 
 impl Work<'_> {
@@ -112,212 +109,42 @@ impl Work<'_> {
         builder.clear();
         let mut lineage = std::mem::take(&mut self.lineage);
         lineage.clear();
-        let old_image = Opened::of(&old.image);
+        let mut inflow = Inflow {
+            rules: self.rules,
+            names: self.names,
+            settings: self.settings,
+            agent,
+            chosen: &chosen,
+            connectors: &connectors,
+            old: Opened::of(&old.image),
+            builder: &mut builder,
+            lineage: &mut lineage,
+            trace: self.trace.as_deref_mut(),
+        };
         let mut of_old = old.lineage.iter().peekable();
         for rules in &kind.attributes {
             let attribute = rules.attribute;
             while of_old.next_if(|line| line.attribute < attribute).is_some() {}
-            let line = of_old.next_if(|line| line.attribute == attribute);
-            let concerns = |(rules, _): &(usize, usize)| self.rules.inbound[*rules].agent == agent;
-            // The agent may have given it by a flow that is not in the rules any more.
-            let was_given = || line.is_some_and(|line| line.agent == agent);
-            if !rules.contributors.iter().any(concerns) && !was_given() {
-                if let Some(values) = old_image.get(attribute) {
-                    builder.push_values(attribute, values);
-                    line.into_iter().for_each(|line| lineage.push(line));
-                    // A number of references comes from no agent.
-                    if let Some(trace) = self.trace.as_deref_mut().filter(|_| line.is_some()) {
-                        let agent = line.map(|line| line.agent);
-                        trace.push(TraceEvent::Kept { attribute, values: values.to_vec(), agent });
-                    }
-                }
-                continue;
-            }
-            let mut is_given = false;
-            for (rank, (place, number)) in rules.contributors.iter().enumerate() {
-                let inbound = &self.rules.inbound[*place];
-                let flow = &inbound.flows[*number];
-                let of_rules = || connectors.iter().filter(|(_, taken_by, _)| taken_by == place);
-                if connectors.len() > 1
-                    && !inbound.multiple_connectors
-                    && !is_given
-                    && of_rules().nth(1).is_some()
-                {
-                    let why = format!(
-                        "`{}` would come from several connectors of one agent: ambiguous-import-flow-from-multiple-connectors",
-                        self.names.name(attribute)
-                    );
-                    return Err(Failed::Flow(attribute, why));
-                }
-                for (connector, _, image) in of_rules() {
-                    let from = Lineage {
-                        attribute,
-                        agent: inbound.agent,
-                        cs: *connector,
-                        at_unix_s: self.settings.now_unix_s,
-                    };
-                    if flow.candidates.is_some() {
-                        let is_it = |(of, by, cs, _): &&Chosen| (of, by, cs) == (place, number, connector);
-                        let value = chosen.iter().find(is_it).and_then(|(.., value)| value.as_deref());
-                        let begin = builder.as_bytes().len();
-                        if let Some(value) = value.filter(|_| !is_given) {
-                            let is_same = old_image.first(attribute) == Some(value.as_bytes());
-                            builder.push(attribute, value.as_bytes());
-                            lineage.push(match line {
-                                Some(line) if is_same && line.cs == from.cs => line,
-                                _ => from,
-                            });
-                        }
-                        if let Some(trace) = self.trace.as_deref_mut() {
-                            let given = Ok(value.is_some());
-                            trace.push(Offer::of(rules, rank, from).event(&given, &builder, begin, is_given));
-                        }
-                        is_given |= value.is_some();
-                        if is_given && self.trace.is_none() {
-                            break;
-                        }
-                        continue;
-                    }
-                    if is_given {
-                        let event = self.loser(flow, rules, rank, image, &old_image, line, from);
-                        self.trace.iter_mut().for_each(|trace| trace.push(event.clone()));
-                        continue;
-                    }
-                    let begin = builder.as_bytes().len();
-                    let given =
-                        self.give(flow, rules, image, &old_image, line, from, &mut builder, &mut lineage);
-                    if let Some(trace) = self.trace.as_deref_mut() {
-                        trace.push(Offer::of(rules, rank, from).event(&given, &builder, begin, false));
-                    }
-                    is_given = given.map_err(|failed| failed.to(attribute))?;
-                    if is_given && self.trace.is_none() {
-                        break;
-                    }
-                }
-                if is_given && self.trace.is_none() {
-                    break;
-                }
-            }
-            if !is_given
-                && let (Some(line), Some(values)) = (line, old_image.get(attribute))
-                && self.is_kept(&line, rules, connectors.iter().map(|(id, ..)| *id))
-            {
-                builder.push_values(attribute, values);
-                lineage.push(line);
-            }
+            inflow.attribute(rules, of_old.next_if(|line| line.attribute == attribute))?;
         }
-        let is_same = builder.as_bytes() == old.image.as_bytes();
         drop(of_old);
+        let is_same = builder.as_bytes() == old.image.as_bytes();
         let made = lineage.finish();
-        self.lineage = lineage;
         let is_same_lineage = made == old.lineage;
-        let old_image = old.image.clone();
-        if is_same && is_same_lineage {
-            self.builder = builder;
-            return Ok(false);
-        }
-        let image = if is_same { old_image.clone() } else { builder.finish() };
-        self.builder = builder;
-        if !is_same {
-            self.rekey(id, kind, &old_image, &image);
+        let old_image = (!is_same || !is_same_lineage).then(|| old.image.clone());
+        let image = (!is_same).then(|| builder.finish());
+        (self.builder, self.lineage) = (builder, lineage);
+        let Some(old_image) = old_image else { return Ok(false) };
+        if let Some(image) = &image {
+            self.rekey(id, kind, &old_image, image);
         }
         if let Some(mv) = self.mv_mut(id) {
             mv.is_changed = true;
             if let Some(object) = &mut mv.object {
-                (object.image, object.lineage) = (image, made);
+                (object.image, object.lineage) = (image.unwrap_or(old_image), made);
             }
         }
         Ok(!is_same)
-    }
-
-    /// For an explanation: what a flow would give that is not precedent.
-    #[cold]
-    #[allow(clippy::too_many_arguments, reason = "the state of the loop over the attributes")]
-    fn loser(
-        &self,
-        flow: &Flow,
-        rules: &AttributeRules,
-        rank: usize,
-        image: &Opened<'_>,
-        old: &Opened<'_>,
-        line: Option<Lineage>,
-        from: Lineage,
-    ) -> TraceEvent {
-        let (mut builder, mut lineage) = (Builder::default(), LineageBuilder::default());
-        let would = self.give(flow, rules, image, old, line, from, &mut builder, &mut lineage);
-        Offer::of(rules, rank, from).event(&would, &builder, 0, true)
-    }
-
-    /// Adds the values that a flow gives to an attribute. Returns false if there are none.
-    #[allow(clippy::too_many_arguments, reason = "the state of the loop over the attributes")]
-    #[inline(always)]
-    fn give(
-        &self,
-        flow: &Flow,
-        rules: &AttributeRules,
-        image: &Opened<'_>,
-        old: &Opened<'_>,
-        line: Option<Lineage>,
-        from: Lineage,
-        builder: &mut Builder,
-        lineage: &mut LineageBuilder,
-    ) -> Result<bool, Failed> {
-        let attribute = rules.attribute;
-        let wrong = |why: String| Err(Failed::Object(FailureKind::Flow, why));
-        if let (FlowSource::Direct(source), Type::Reference) = (&flow.from, rules.kind) {
-            // References are separate rows and not a part of the image.
-            let count = image.get(*source).map_or(0, |values| values.count_of_digest());
-            return match count > 1 && !rules.several {
-                true => wrong(format!("`{}` refers to one object, not {count}", self.names.name(attribute))),
-                false => Ok(false),
-            };
-        }
-        let kept = |same: bool| match line {
-            Some(line) if same && line.cs == from.cs => line,
-            _ => from,
-        };
-        // Most values are text that is copied unchanged.
-        if let (FlowSource::Direct(source), Type::Text) = (&flow.from, rules.kind) {
-            let Some(values) = image.get(*source) else { return Ok(false) };
-            let count = values.count();
-            if count > 1 && !rules.several {
-                return wrong(format!("`{}` takes one value, not {count}", self.names.name(attribute)));
-            }
-            builder.push_values(attribute, values);
-            lineage.push(kept(old.get(attribute) == Some(values)));
-            return Ok(true);
-        }
-        let fitted = flow
-            .values(image.image)
-            .map_err(|failed| failed.to_string())
-            .and_then(|values| rules.fitted(values, self.names.name(attribute)));
-        let values = match fitted {
-            Ok(values) => values,
-            Err(why) => return wrong(why),
-        };
-        if values.is_empty() {
-            return Ok(false);
-        }
-        let same = old.get(attribute).is_some_and(|old| old.iter().eq(values.iter().map(Vec::as_slice)));
-        builder.push_all(attribute, &mut values.iter().map(Vec::as_slice).collect());
-        lineage.push(kept(same));
-        Ok(true)
-    }
-
-    /// Whether a value stays although nothing gives it any more: its agent does not recall values, and its
-    /// object is disconnected or the flow is not in the rules any more.
-    fn is_kept(
-        &self,
-        line: &Lineage,
-        rules: &AttributeRules,
-        mut connectors: impl Iterator<Item = CsId>,
-    ) -> bool {
-        let recalls = match self.rules.agent(line.agent) {
-            Some(agent) => agent.recall,
-            None => self.settings.recalls_removed,
-        };
-        let contributes = |(place, _): &(usize, usize)| self.rules.inbound[*place].agent == line.agent;
-        !recalls && (!rules.contributors.iter().any(contributes) || connectors.all(|id| id != line.cs))
     }
 
     /// Whether an object was deleted in its system, and another connector of its agent takes its place.

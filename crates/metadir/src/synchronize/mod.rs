@@ -17,6 +17,7 @@ mod finish;
 mod grace;
 mod inbound;
 mod index;
+mod inflow;
 mod lifecycle;
 mod manual;
 mod outbound;

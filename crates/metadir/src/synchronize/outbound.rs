@@ -211,15 +211,8 @@ impl Work<'_> {
             wanted.push((flow.to, sent));
         }
         let Some(object) = self.css.get(&id).and_then(|cs| cs.object.as_ref()) else { return Ok(()) };
-        if let (true, DeprovisionRule::Disable(values)) = (is_back, &rules.deprovision) {
-            // The values that disabled it are replaced, also those that no flow sets.
-            let others = values.iter().map(|value| value.attribute);
-            let others = others.filter(|attribute| rules.flows.iter().all(|flow| flow.to != *attribute));
-            for attribute in others {
-                let initial = rules.initial.iter().find(|flow| flow.to == attribute);
-                let value = initial.map(|flow| flow.flowing(&opened)).transpose()?;
-                wanted.push((attribute, value.unwrap_or(FlowValues::Copied(Values::NONE))));
-            }
+        if is_back {
+            reset_disabling(rules, &opened, &mut wanted)?;
         }
         let mut export = object.pending_export.clone();
         if export.as_ref().is_some_and(|export| export.change == Change::Delete) {
@@ -229,38 +222,15 @@ impl Work<'_> {
         if let Some(export) = &mut export {
             self.drop_unruled(export, rules);
         }
-        for (at, (attribute, values)) in wanted.iter().enumerate() {
-            let (attribute, values) = (*attribute, values.values());
-            let mut trace = |outcome| {
-                if let Some(trace) = self.trace.as_deref_mut() {
-                    let initial = || rules.initial.iter().position(|flow| flow.to == attribute);
-                    let once = at >= rules.flows.len();
-                    let flow = if once { initial() } else { Some(at) };
-                    let (cs, values) = (Some(id), values.to_vec());
-                    trace.push(TraceEvent::FlowOut { attribute, outbound, flow, once, cs, values, outcome });
-                }
-            };
-            let has = object.synchronized.as_ref().and_then(|image| image.get(attribute));
-            let is_there = values == has.unwrap_or(Values::NONE);
-            let pending = export.as_ref().and_then(|export| export.attributes.get(attribute));
-            let is_sent = pending.is_some_and(|pending| pending.phase == Phase::Unconfirmed);
-            match pending {
-                Some(pending) if pending.values == values => {
-                    trace(FlowOutOutcome::Pending);
-                    continue;
-                }
-                None if is_there => {
-                    trace(FlowOutOutcome::Same);
-                    continue;
-                }
-                _ => {}
+        stage_values(object, &wanted, &mut export, |at, attribute, values, outcome| {
+            if let Some(trace) = self.trace.as_deref_mut() {
+                let initial = || rules.initial.iter().position(|flow| flow.to == attribute);
+                let once = at >= rules.flows.len();
+                let flow = if once { initial() } else { Some(at) };
+                let (cs, values) = (Some(id), values.to_vec());
+                trace.push(TraceEvent::FlowOut { attribute, outbound, flow, once, cs, values, outcome });
             }
-            let export = export.get_or_insert_with(|| PendingExport::new(Change::Update));
-            // The sent change may have been made, so it must be reverted.
-            let is_no_more = export.change == Change::Update && is_there && !is_sent;
-            trace(if is_no_more { FlowOutOutcome::Withdrawn } else { FlowOutOutcome::Staged });
-            export.attributes.set(attribute, (!is_no_more).then_some(values));
-        }
+        });
         for rule in rules.write_only.iter().filter(|rule| is_back && rule.on_return) {
             let export = export.get_or_insert_with(|| PendingExport::new(Change::Update));
             export.attributes.set(rule.to, Some(Values::NONE));
@@ -549,5 +519,56 @@ fn name_of(image: &Hologram, rules: &OutboundRules) -> Result<Option<String>, Fa
             let why = format!("the name of an object is one value, not {}", several.len());
             Err(Failed::Object(FailureKind::Flow, why))
         }
+    }
+}
+
+/// Adds what replaces the values that disabled an object, also those that no flow sets.
+fn reset_disabling<'a>(
+    rules: &'a OutboundRules,
+    image: &Opened<'a>,
+    wanted: &mut Vec<(Attribute, FlowValues<'a>)>,
+) -> Result<(), Failed> {
+    let DeprovisionRule::Disable(values) = &rules.deprovision else { return Ok(()) };
+    let others = values.iter().map(|value| value.attribute);
+    for attribute in others.filter(|attribute| rules.flows.iter().all(|flow| flow.to != *attribute)) {
+        let initial = rules.initial.iter().find(|flow| flow.to == attribute);
+        let value = initial.map(|flow| flow.flowing(image)).transpose()?;
+        wanted.push((attribute, value.unwrap_or(FlowValues::Copied(Values::NONE))));
+    }
+    Ok(())
+}
+
+/// Compares wanted values with the current or pending ones, and stages the differences. `trace` receives the index of
+/// each value and what becomes of it.
+#[inline(always)]
+fn stage_values(
+    object: &CsObject,
+    wanted: &[(Attribute, FlowValues<'_>)],
+    export: &mut Option<PendingExport>,
+    mut trace: impl FnMut(usize, Attribute, Values<'_>, FlowOutOutcome),
+) {
+    for (at, (attribute, values)) in wanted.iter().enumerate() {
+        let (attribute, values) = (*attribute, values.values());
+        let has = object.synchronized.as_ref().and_then(|image| image.get(attribute));
+        let is_there = values == has.unwrap_or(Values::NONE);
+        let pending = export.as_ref().and_then(|export| export.attributes.get(attribute));
+        let is_sent = pending.is_some_and(|pending| pending.phase == Phase::Unconfirmed);
+        match pending {
+            Some(pending) if pending.values == values => {
+                trace(at, attribute, values, FlowOutOutcome::Pending);
+                continue;
+            }
+            None if is_there => {
+                trace(at, attribute, values, FlowOutOutcome::Same);
+                continue;
+            }
+            _ => {}
+        }
+        let export = export.get_or_insert_with(|| PendingExport::new(Change::Update));
+        // The sent change may have been made, so it must be reverted.
+        let is_no_more = export.change == Change::Update && is_there && !is_sent;
+        let outcome = if is_no_more { FlowOutOutcome::Withdrawn } else { FlowOutOutcome::Staged };
+        trace(at, attribute, values, outcome);
+        export.attributes.set(attribute, (!is_no_more).then_some(values));
     }
 }

@@ -22,7 +22,7 @@ use crate::object::{
     AgentId, Change, CsId, CsObject, MvId, MvObject, PendingExport, PendingImport, Phase, Reference,
     ReferenceChange, phase_of,
 };
-use crate::rules::{CountRule, FlowSource, OutboundRules, Rules};
+use crate::rules::{CountRule, FlowSource, OutboundRules, ReferenceFlow, Rules};
 use crate::schema::Type;
 use crate::stage::StepError;
 use crate::store::{
@@ -457,6 +457,9 @@ struct New {
     to: Result<CsId, Vec<u8>>,
 }
 
+/// A connector with its references, also the new ones, and the writes of those that change.
+type Changing<'a> = (&'a CsObject, Vec<Reference>, Vec<Write>);
+
 fn look_at(
     store: &mut dyn Store,
     rules: &Rules,
@@ -466,8 +469,7 @@ fn look_at(
     trace: Option<&mut Vec<TraceEvent>>,
 ) -> Result<Recounts, StoreError> {
     let resolved = resolve(store, rules, part)?;
-    // Connectors with their new references and the writes of the changed ones.
-    let mut connectors: Vec<(&CsObject, Vec<Reference>, Vec<Write>)> = Vec::new();
+    let mut connectors: Vec<Changing<'_>> = Vec::new();
     let mut new: Vec<New> = Vec::new();
     let mut traced: Vec<TraceEvent> = Vec::new();
     for held in part {
@@ -475,7 +477,7 @@ fn look_at(
             let mut all = resolved.references.get(&connector.id).cloned().unwrap_or_default();
             let mut changed = Vec::new();
             for flow in &out.references {
-                let (mut wanted, waiting) = required_references(rules, &resolved, held, out.agent, flow.from);
+                let (wanted, waiting) = required_references(rules, &resolved, held, out.agent, flow.from);
                 (0..waiting).for_each(|_| done.statistics.count("reference-waiting"));
                 if trace.is_some() {
                     let outbound = rules.outbound.iter().position(|other| std::ptr::eq(other, out));
@@ -483,31 +485,60 @@ fn look_at(
                     let outbound = outbound.unwrap_or_default();
                     traced.push(TraceEvent::ReferencesOut { outbound, cs, attribute, values, waiting });
                 }
-                if !held.takes_several(rules, flow.from) && wanted.len() > 1 {
-                    let first = wanted.iter().min_by_key(|(_, to)| **to).map(|(target, to)| (*target, *to));
-                    wanted = first.into_iter().collect();
-                }
-                let mut placeholder = flow.empty.as_ref().filter(|_| wanted.is_empty());
-                for reference in all.iter_mut().filter(|reference| reference.attribute == flow.to) {
-                    let is_placeholder =
-                        placeholder.take_if(|placeholder| placeholder.target == reference.target).is_some();
-                    let is_wanted = wanted.remove(&reference.target).is_some() || is_placeholder;
-                    let export = next(reference.is_imported, reference.export, is_wanted);
-                    if export != reference.export {
-                        reference.export = export;
-                        changed.push(Write::Reference(reference.clone()));
-                    }
-                }
+                let several = held.takes_several(rules, flow.from);
+                let missing = compare(flow, several, wanted, &mut all, &mut changed);
                 let at = connectors.len();
-                let attribute = flow.to;
-                new.extend(wanted.into_iter().map(|(target, to)| New { at, attribute, target, to: Ok(to) }));
-                let placeholder = placeholder.map(|of| (of.target, of.value.clone()));
-                new.extend(placeholder.map(|(target, value)| New { at, attribute, target, to: Err(value) }));
+                let as_new = |(target, to)| New { at, attribute: flow.to, target, to };
+                new.extend(missing.into_iter().map(as_new));
             }
             connectors.push((connector, all, changed));
         }
     }
-    // The values of references come from the referenced objects.
+    add_new(store, rules, new, &mut connectors)?;
+    if let Some(trace) = trace {
+        trace.extend(traced.into_iter().map(|event| with_values(event, &connectors)));
+    }
+    for connector in connectors {
+        write_changes(store, settings, connector, done)?;
+    }
+    Ok(part.iter().filter_map(|held| recount(rules, &resolved, held)).collect())
+}
+
+/// Compares the references of a connector with the wanted ones, and changes those that differ. Returns those that it
+/// lacks.
+fn compare(
+    flow: &ReferenceFlow,
+    takes_several: bool,
+    mut wanted: HashMap<IndexKey, CsId>,
+    all: &mut [Reference],
+    changed: &mut Vec<Write>,
+) -> Vec<(IndexKey, Result<CsId, Vec<u8>>)> {
+    if !takes_several && wanted.len() > 1 {
+        let first = wanted.iter().min_by_key(|(_, to)| **to).map(|(target, to)| (*target, *to));
+        wanted = first.into_iter().collect();
+    }
+    let mut placeholder = flow.empty.as_ref().filter(|_| wanted.is_empty());
+    for reference in all.iter_mut().filter(|reference| reference.attribute == flow.to) {
+        let is_placeholder =
+            placeholder.take_if(|placeholder| placeholder.target == reference.target).is_some();
+        let is_wanted = wanted.remove(&reference.target).is_some() || is_placeholder;
+        let export = next(reference.is_imported, reference.export, is_wanted);
+        if export != reference.export {
+            reference.export = export;
+            changed.push(Write::Reference(reference.clone()));
+        }
+    }
+    let placeholder = placeholder.map(|of| (of.target, Err(of.value.clone())));
+    wanted.into_iter().map(|(target, to)| (target, Ok(to))).chain(placeholder).collect()
+}
+
+/// Adds the new references, whose values come from the referenced objects.
+fn add_new(
+    store: &mut dyn Store,
+    rules: &Rules,
+    new: Vec<New>,
+    connectors: &mut [Changing<'_>],
+) -> Result<(), StoreError> {
     let mut ids: Vec<CsId> = new.iter().filter_map(|new| new.to.as_ref().ok().copied()).collect();
     ids.sort_unstable();
     ids.dedup();
@@ -534,36 +565,42 @@ fn look_at(
         changed.push(Write::Reference(reference.clone()));
         all.push(reference);
     }
-    if let Some(trace) = trace {
-        for mut event in traced {
-            if let TraceEvent::ReferencesOut { cs, attribute, values, .. } = &mut event {
-                let of_object = connectors.iter().find(|(connector, ..)| connector.id == *cs);
-                let all = of_object.into_iter().flat_map(|(_, all, _)| all);
-                let stay = all.filter(|of| of.attribute == *attribute && of.will_be_there());
-                values.extend(stay.map(|reference| reference.value.clone()));
-                values.sort_unstable();
-            }
-            trace.push(event);
-        }
+    Ok(())
+}
+
+/// The event with the values that the attribute is to have.
+fn with_values(mut event: TraceEvent, connectors: &[Changing<'_>]) -> TraceEvent {
+    if let TraceEvent::ReferencesOut { cs, attribute, values, .. } = &mut event {
+        let of_object = connectors.iter().find(|(connector, ..)| connector.id == *cs);
+        let all = of_object.into_iter().flat_map(|(_, all, _)| all);
+        let stay = all.filter(|of| of.attribute == *attribute && of.will_be_there());
+        values.extend(stay.map(|reference| reference.value.clone()));
+        values.sort_unstable();
     }
-    for (connector, all, changed) in connectors {
-        let before = connector.pending_export.as_ref().and_then(|export| export.references);
-        let after = phase_of(&all);
-        if !changed.is_empty() {
-            done.statistics.count("outbound-references");
-            store.write(&changed)?;
-        }
-        if before != after {
-            let mut connector = connector.clone();
-            let mut export =
-                connector.pending_export.take().unwrap_or_else(|| PendingExport::new(Change::Update));
-            export.references = after;
-            export.stage(settings.now_unix_s);
-            connector.pending_export = (!export.is_empty()).then_some(export);
-            store.write(&[Write::Cs(connector)])?;
-        }
+    event
+}
+
+fn write_changes(
+    store: &mut dyn Store,
+    settings: &Settings,
+    (connector, all, changed): Changing<'_>,
+    done: &mut Synchronized,
+) -> Result<(), StoreError> {
+    let before = connector.pending_export.as_ref().and_then(|export| export.references);
+    let after = phase_of(&all);
+    if !changed.is_empty() {
+        done.statistics.count("outbound-references");
+        store.write(&changed)?;
     }
-    Ok(part.iter().filter_map(|held| recount(rules, &resolved, held)).collect())
+    if before == after {
+        return Ok(());
+    }
+    let mut connector = connector.clone();
+    let mut export = connector.pending_export.take().unwrap_or_else(|| PendingExport::new(Change::Update));
+    export.references = after;
+    export.stage(settings.now_unix_s);
+    connector.pending_export = (!export.is_empty()).then_some(export);
+    store.write(&[Write::Cs(connector)])
 }
 
 /// The numbers of references of an object, if they changed.

@@ -402,17 +402,7 @@ impl<'a> Work<'a> {
         };
         let inbound = &rules.inbound[place];
         if self.is_filtered(place, &image, state)? {
-            if mv.is_some() {
-                if !may_leave {
-                    return Ok(false);
-                }
-                self.counts.push("connector-filtered");
-                self.disconnect(id, Some(State::Filtered))?;
-            } else {
-                self.counts.push("disconnector-filtered");
-            }
-            self.settle(id, State::Filtered, None);
-            return Ok(true);
+            return self.exclude(id, mv, may_leave);
         }
         let kind = &rules.types[inbound.to];
         let is_other = |mv: &MvObject| mv.kind != kind.kind;
@@ -427,23 +417,7 @@ impl<'a> Work<'a> {
         }
         let was_connected = mv.is_some();
         if mv.is_none() {
-            mv = self.join(&image, place)?;
-            let projects = match &inbound.project {
-                ProjectionRule::No => false,
-                ProjectionRule::Always => true,
-                ProjectionRule::When(when) => mv.is_none() && when.holds(&image)?,
-            };
-            if let Some(mv) = mv {
-                self.make_room(mv, agent, inbound)?;
-                self.counts.push("disconnector-joined");
-                self.trace_connected(id, mv, ConnectedBy::Join);
-            } else {
-                self.trace(|| TraceEvent::Projected { inbound: place, projects });
-            }
-            if mv.is_none() && projects {
-                mv = Some(self.project(kind));
-                self.counts.push("disconnector-projected");
-            }
+            mv = self.join_or_project(id, agent, &image, place)?;
         }
         let Some(mv) = mv else {
             self.counts.push("disconnector-remains");
@@ -467,6 +441,50 @@ impl<'a> Work<'a> {
         } else {
             Ok(true)
         }
+    }
+
+    /// The metaverse object that a join rule finds for an object, or that it is projected to.
+    fn join_or_project(
+        &mut self,
+        id: CsId,
+        agent: AgentId,
+        image: &Hologram,
+        place: usize,
+    ) -> Result<Option<MvId>, Failed> {
+        let rules = self.rules;
+        let inbound = &rules.inbound[place];
+        if let Some(mv) = self.join(image, place)? {
+            self.make_room(mv, agent, inbound)?;
+            self.counts.push("disconnector-joined");
+            self.trace_connected(id, mv, ConnectedBy::Join);
+            return Ok(Some(mv));
+        }
+        let projects = match &inbound.project {
+            ProjectionRule::No => false,
+            ProjectionRule::Always => true,
+            ProjectionRule::When(when) => when.holds(image)?,
+        };
+        self.trace(|| TraceEvent::Projected { inbound: place, projects });
+        if !projects {
+            return Ok(None);
+        }
+        self.counts.push("disconnector-projected");
+        Ok(Some(self.project(&rules.types[inbound.to])))
+    }
+
+    /// Excludes an object that the filter is true for. Returns false if its disconnection is deferred.
+    fn exclude(&mut self, id: CsId, mv: Option<MvId>, may_leave: bool) -> Result<bool, Failed> {
+        if mv.is_some() {
+            if !may_leave {
+                return Ok(false);
+            }
+            self.counts.push("connector-filtered");
+            self.disconnect(id, Some(State::Filtered))?;
+        } else {
+            self.counts.push("disconnector-filtered");
+        }
+        self.settle(id, State::Filtered, None);
+        Ok(true)
     }
 
     /// Whether the filter of inbound rules excludes an object.
