@@ -204,7 +204,7 @@ struct Sender<'a> {
     /// Objects of which something is held.
     held: HashSet<CsId>,
     /// New objects, by the objects whose names they get.
-    heirs: HashMap<CsId, CsId>,
+    heirs: HashMap<CsId, Vec<CsId>>,
     /// Objects with references to renamed objects, to be sent at the end.
     referring: BTreeSet<CsId>,
     /// Refused changes whose unique values other objects have, to be sent again at the end.

@@ -21,7 +21,7 @@ use crate::naming::Naming;
 use crate::object::{AgentId, CsObject, PendingAttributes, Phase};
 use crate::password::Password;
 use crate::schema::Type;
-use crate::store::{NameKind, Store, StoreError};
+use crate::store::{LookupKey, NameKind, Store, StoreError};
 
 /// How unique values of the metaverse are compared.
 pub(crate) const UNIQUE: Comparison = Comparison::Case;
@@ -161,26 +161,35 @@ impl AgentRules {
     }
 
     /// The key of the anchor that the values of a new object give.
-    pub(crate) fn new_anchor(&self, object: &CsObject) -> Option<IndexKey> {
+    fn new_anchor(&self, object: &CsObject) -> Option<IndexKey> {
         let pending = &object.pending_export.as_ref()?.attributes;
         let part = |attribute: &Attribute| Some(pending.get(*attribute)?.values.iter().next()?.to_vec());
         let parts: Option<Vec<Vec<u8>>> = self.anchor.iter().map(part).collect();
         Some(IndexKey::of_parts(parts?.iter().map(Vec::as_slice)))
     }
 
-    /// The key by which the system of this agent tells its objects apart: the name, or the anchor where objects have no
-    /// names.
-    pub(crate) fn identifier(&self, object: &CsObject) -> Option<IndexKey> {
-        if self.naming == Naming::Anchor { object.anchor } else { object.name }
+    /// Whether the rules give new objects their anchors.
+    fn gives_anchor(&self) -> bool {
+        !self.anchor.is_empty()
+            && self.anchor.iter().all(|attribute| self.written.binary_search(attribute).is_ok())
     }
 
-    /// The identifier of a new object that has none because another object has it.
-    pub(crate) fn awaited_identifier(&self, object: &CsObject) -> Option<IndexKey> {
-        match self.naming {
-            _ if self.identifier(object).is_some() => None,
-            Naming::Anchor => self.new_anchor(object),
-            Naming::Name | Naming::Dn => self.naming.hash(&object.dn),
-        }
+    /// The name and the anchor that an object has, as far as other objects may be to get them.
+    pub(crate) fn identifiers(
+        &self,
+        object: &CsObject,
+    ) -> impl Iterator<Item = (LookupKey, IndexKey)> + use<> {
+        let anchor = object.anchor.filter(|_| self.gives_anchor()).map(|key| (LookupKey::Anchor, key));
+        anchor.into_iter().chain(object.name.map(|key| (LookupKey::Name, key)))
+    }
+
+    /// The name and the anchor that a new object lacks because another object has them.
+    pub(crate) fn awaited(&self, object: &CsObject) -> impl Iterator<Item = (LookupKey, IndexKey)> + use<> {
+        let lacks_anchor = object.anchor.is_none() && self.gives_anchor();
+        let anchor = if lacks_anchor { self.new_anchor(object) } else { None };
+        let name = if object.name.is_none() { self.naming.hash(&object.dn) } else { None };
+        let anchor = anchor.map(|key| (LookupKey::Anchor, key));
+        anchor.into_iter().chain(name.map(|key| (LookupKey::Name, key)))
     }
 
     /// The anchor of an object as users know it, with ` + ` between its parts; empty if it is not known.

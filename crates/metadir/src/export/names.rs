@@ -11,7 +11,7 @@ use super::{BatchSelection, Sender};
 use crate::agent::ExportedObject;
 use crate::hologram::{Attribute, Hologram};
 use crate::index_key::IndexKey;
-use crate::naming::{Naming, temporary_key};
+use crate::naming::temporary_key;
 use crate::object::{
     AgentId, Change, CsId, CsObject, PendingExport, Phase, Reference, ReferenceChange, phase_of,
 };
@@ -137,14 +137,14 @@ impl<'a> Sender<'a> {
 
     /// Why a new object cannot be sent: another object has its name or its anchor.
     pub(super) fn lacks_name(&self, object: &CsObject) -> Option<String> {
-        self.space.awaited_identifier(object)?;
+        self.space.awaited(object).next()?;
         let called = match object.dn.is_empty() {
             true => self.space.anchor_text(object),
             false => object.dn.clone(),
         };
         Some(format!(
-            "another object has the name {called:?} and did not give it up in this export: see its error, or give one \
-             of them another name"
+            "another object has the name {called:?} and keeps it: if it was to be renamed or deleted, its error says why \
+             that failed; otherwise give one of them another name"
         ))
     }
 
@@ -163,42 +163,53 @@ impl<'a> Sender<'a> {
 
     /// Gives the names of objects that were renamed or deleted to new objects.
     pub(super) fn hand_over(&mut self, freed: &[CsId]) -> Result<(), StoreError> {
-        let heirs: Vec<CsId> = freed.iter().filter_map(|id| self.heirs.get(id).copied()).collect();
+        let heirs: Vec<CsId> = freed.iter().filter_map(|id| self.heirs.get(id)).flatten().copied().collect();
         self.name_new(&heirs)
     }
 
-    /// Gives new objects their names, unless an object has them that is neither renamed nor deleted.
+    /// Gives new objects their names and anchors, unless an object has them that is not deleted.
     fn name_new(&mut self, ids: &[CsId]) -> Result<(), StoreError> {
         if ids.is_empty() {
             return Ok(());
         }
-        let by = if self.space.naming == Naming::Anchor { LookupKey::Anchor } else { LookupKey::Name };
         let mut sorted = ids.to_vec();
         sorted.sort_unstable();
+        sorted.dedup();
         for mut object in self.store.cs(&sorted)? {
-            let Some(key) = self.space.awaited_identifier(&object) else { continue };
-            let holder = self.store.find(self.space.id, by, &[key])?.pop().flatten();
-            if let Some(holder) = holder {
-                let Some(mut holder) = self.store.cs(&[holder.id])?.pop() else { continue };
-                let export = holder.pending_export.as_ref();
-                if !export.is_some_and(|of| of.change == Change::Delete && of.phase == Phase::Unconfirmed) {
+            let before = (object.anchor, object.name);
+            for (by, key) in self.space.awaited(&object) {
+                if let Some(holder) = self.store.find(self.space.id, by, &[key])?.pop().flatten()
+                    && !self.gives_up(holder.id, by)?
+                {
                     continue;
                 }
                 match by {
-                    LookupKey::Anchor => holder.anchor = None,
-                    LookupKey::Name => holder.name = None,
+                    LookupKey::Anchor => object.anchor = Some(key),
+                    LookupKey::Name => object.name = Some(key),
                 }
-                self.store.write(&[Write::Cs(holder)])?;
             }
-            match by {
-                LookupKey::Anchor => object.anchor = Some(key),
-                LookupKey::Name => object.name = Some(key),
+            if before != (object.anchor, object.name) {
+                let mut writes = self.referring_to(&object)?;
+                writes.push(Write::Cs(object));
+                self.store.write(&writes)?;
             }
-            let mut writes = self.referring_to(&object)?;
-            writes.push(Write::Cs(object));
-            self.store.write(&writes)?;
         }
         Ok(())
+    }
+
+    /// Takes a name or an anchor from an object whose deletion was sent. Returns false for other objects.
+    fn gives_up(&mut self, holder: CsId, by: LookupKey) -> Result<bool, StoreError> {
+        let Some(mut holder) = self.store.cs(&[holder])?.pop() else { return Ok(true) };
+        let export = holder.pending_export.as_ref();
+        if !export.is_some_and(|of| of.change == Change::Delete && of.phase == Phase::Unconfirmed) {
+            return Ok(false);
+        }
+        match by {
+            LookupKey::Anchor => holder.anchor = None,
+            LookupKey::Name => holder.name = None,
+        }
+        self.store.write(&[Write::Cs(holder)])?;
+        Ok(true)
     }
 
     /// Marks the references to a new object for evaluation: without a name it was no target.

@@ -72,7 +72,7 @@ pub(super) struct Plan {
     /// Objects to be added or renamed after all deletions.
     pub(super) made_last: Positions,
     /// New objects, by the objects whose names they get.
-    pub(super) heirs: HashMap<CsId, CsId>,
+    pub(super) heirs: HashMap<CsId, Vec<CsId>>,
     /// New objects whose names no change frees.
     pub(super) unnamed: Vec<CsId>,
     names: NameChanges,
@@ -81,10 +81,10 @@ pub(super) struct Plan {
 /// The names that an export frees and those that it needs.
 #[derive(Default)]
 struct NameChanges {
-    /// The objects that give up a name, by its key.
-    freed: HashMap<IndexKey, CsId>,
-    /// The objects that get a name, with its key.
-    taken: Vec<(CsId, IndexKey)>,
+    /// The objects that give up a name or an anchor, by its key.
+    freed: HashMap<(LookupKey, IndexKey), CsId>,
+    /// The objects that get a name or an anchor, with its key.
+    taken: Vec<(CsId, (LookupKey, IndexKey))>,
     positions: HashMap<CsId, Position>,
     left: Vec<LeftName>,
 }
@@ -159,7 +159,7 @@ impl Plan {
         let mut moved: Vec<IndexKey> = Vec::new();
         for LeftName { id, dn, .. } in &names.left {
             if let Some(key) = moves.name_after(dn).and_then(|dn| space.naming.hash(&dn)) {
-                names.freed.insert(key, *id);
+                names.freed.insert((LookupKey::Name, key), *id);
                 moved.push(key);
             }
         }
@@ -173,7 +173,7 @@ impl Plan {
         for object in store.cs(&ids)? {
             let position = Position::of(space.naming.depth(&object.dn), false, 0);
             if self.made.get(&position).is_some_and(|ids| ids.binary_search(&object.id).is_ok()) {
-                names.taken.push((object.id, taken[&object.id]));
+                names.taken.push((object.id, (LookupKey::Name, taken[&object.id])));
                 names.positions.insert(object.id, position);
             }
         }
@@ -192,9 +192,8 @@ impl Plan {
         let rename = export.rename.as_ref().filter(|rename| rename.phase == Phase::Unapplied);
         let is_new = export.is_not_made();
         if is_deleted || rename.is_some() && !is_new {
-            if let Some(freed) = space.identifier(object) {
-                self.names.freed.insert(freed, object.id);
-            }
+            let freed = space.identifiers(object).filter(|(by, _)| is_deleted || *by == LookupKey::Name);
+            self.names.freed.extend(freed.map(|key| (key, object.id)));
             if naming == Naming::Dn {
                 let new = rename.filter(|_| !is_deleted).map(|rename| rename.dn.clone());
                 self.names.left.push(LeftName { id: object.id, dn: object.dn.clone(), new });
@@ -229,12 +228,15 @@ impl Plan {
         if is_ordered {
             self.made.entry(position).or_default().push(object.id);
         }
-        let taken = match rename {
-            Some(rename) if !is_new => naming.hash(&rename.dn),
-            _ => space.awaited_identifier(object),
-        };
-        if let Some(taken) = taken {
-            self.names.taken.push((object.id, taken));
+        let before = self.names.taken.len();
+        match rename {
+            Some(rename) if !is_new => {
+                let name = naming.hash(&rename.dn).map(|key| (object.id, (LookupKey::Name, key)));
+                self.names.taken.extend(name);
+            }
+            _ => self.names.taken.extend(space.awaited(object).map(|key| (object.id, key))),
+        }
+        if self.names.taken.len() > before {
             self.names.positions.insert(object.id, position);
         }
     }
@@ -243,13 +245,20 @@ impl Plan {
     fn order_names(&mut self, naming: Naming) {
         let NameChanges { freed, taken, positions, left } = std::mem::take(&mut self.names);
         let mut waits: BTreeMap<CsId, CsId> = BTreeMap::new();
-        for (id, name) in taken {
+        // Objects that are renamed have a position; the others are deleted.
+        let mut deleted: HashSet<CsId> = HashSet::new();
+        for (id, key) in taken {
             let is_new = positions.get(&id).is_some_and(|position| !position.is_renaming);
-            match freed.get(&name) {
+            match freed.get(&key) {
                 Some(holder) if *holder != id => {
-                    waits.insert(id, *holder);
+                    if positions.contains_key(holder) {
+                        waits.insert(id, *holder);
+                    } else {
+                        deleted.insert(*holder);
+                        waits.entry(id).or_insert(*holder);
+                    }
                     if is_new {
-                        self.heirs.entry(*holder).or_insert(id);
+                        self.heirs.entry(*holder).or_default().push(id);
                     }
                 }
                 _ if is_new => self.unnamed.push(id),
@@ -259,7 +268,7 @@ impl Plan {
         if waits.is_empty() {
             return;
         }
-        let last = self.delete_first(naming, &waits, &positions, &left);
+        let last = self.delete_first(naming, deleted, &left);
         let placed = self.place(naming, waits, &positions, &left, &last);
         for ids in self.made.values_mut() {
             ids.retain(|id| !placed.contains_key(id));
@@ -275,18 +284,9 @@ impl Plan {
         self.names.positions = placed.into_iter().map(|(id, (position, _))| (id, position)).collect();
     }
 
-    /// Moves the deletions of objects whose names others take to the beginning, with the deletions below them.
+    /// Moves the deletions of objects whose names others take, `first`, to the beginning, with those below them.
     /// Returns those that must wait because an object below them is renamed.
-    fn delete_first(
-        &mut self,
-        naming: Naming,
-        waits: &BTreeMap<CsId, CsId>,
-        positions: &HashMap<CsId, Position>,
-        left: &[LeftName],
-    ) -> HashSet<CsId> {
-        // Objects that are renamed have a position.
-        let mut first: HashSet<CsId> =
-            waits.values().copied().filter(|holder| !positions.contains_key(holder)).collect();
+    fn delete_first(&mut self, naming: Naming, mut first: HashSet<CsId>, left: &[LeftName]) -> HashSet<CsId> {
         let parsed = || left.iter().filter_map(|of| Some((of.id, Dn::parse(&of.dn).ok()?, of.new.is_none())));
         let above: HashMap<Vec<u8>, CsId> =
             parsed().filter(|(id, ..)| first.contains(id)).map(|(id, dn, _)| (dn.key(), id)).collect();

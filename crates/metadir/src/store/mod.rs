@@ -142,7 +142,7 @@ pub struct Head {
 }
 
 /// The key by which an object is found in its connector space.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum LookupKey {
     /// Its anchor.
     Anchor,

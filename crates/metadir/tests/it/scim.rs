@@ -1,5 +1,7 @@
 //! Tests with people in a staff file and in a SCIM service.
 
+mod names;
+
 use std::fs;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
