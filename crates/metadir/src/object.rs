@@ -51,6 +51,16 @@ pub enum Change {
 }
 
 impl State {
+    /// The column of `metadir status` that counts objects in this state.
+    pub fn column(self) -> &'static str {
+        match self {
+            State::Connected | State::ExplicitConnector => "connector",
+            State::Candidate | State::ExplicitDisconnector => "disconnector",
+            State::Deprovisioned => "deprovisioned",
+            State::Filtered => "filtered",
+        }
+    }
+
     /// The state with a stored number.
     pub fn of(number: i64) -> Option<State> {
         [

@@ -34,7 +34,7 @@ pub(crate) fn search_arguments(config: Arg, json: Arg) -> Command {
             Arg::new("condition")
                 .value_name("CONDITION")
                 .num_args(1..)
-                .required(true)
+                .required_unless_present("state")
                 .help("mail=ada@x.org, mail=ada*, mail=*@x.org or mail=*ada*; all conditions must hold. dn is the name, anchor the anchor"),
         )
         .arg(
@@ -49,6 +49,14 @@ pub(crate) fn search_arguments(config: Arg, json: Arg) -> Command {
                 .long("metaverse")
                 .action(ArgAction::SetTrue)
                 .help("Search the metaverse only"),
+        )
+        .arg(
+            Arg::new("state")
+                .long("state")
+                .value_name("STATE")
+                .conflicts_with("metaverse")
+                .value_parser(["connector", "disconnector", "deprovisioned", "filtered"])
+                .help("Search the connector spaces for objects in this state, as `status` counts them"),
         )
         .arg(
             Arg::new("most")
@@ -146,8 +154,12 @@ pub(crate) fn search(matches: &ArgMatches) -> Result<Exit, Failure> {
     let config = read(text(matches, "config"))?;
     let words: Vec<&str> =
         matches.get_many::<String>("condition").into_iter().flatten().map(String::as_str).collect();
-    let conditions =
-        Condition::parse(&words.join(" ")).map_err(|why| Failure::usage(format!("error: {why}")))?;
+    let state = matches.get_one::<String>("state");
+    let mut conditions = match words.is_empty() && state.is_some() {
+        true => Vec::new(),
+        false => Condition::parse(&words.join(" ")).map_err(|why| Failure::usage(format!("error: {why}")))?,
+    };
+    conditions.extend(state.map(|state| Condition::state(state)));
     let scope = match matches.get_one::<String>("agent") {
         Some(agent) => SearchScope::Agent(place_of(&config, agent)?),
         None if matches.get_flag("metaverse") => SearchScope::Metaverse,
@@ -188,7 +200,7 @@ pub(crate) fn search(matches: &ArgMatches) -> Result<Exit, Failure> {
     };
     if end.left_out {
         line.push_str("\nthe index answered: --agent AGENT searches a connector space");
-    } else if !end.is_indexed && !matches!(scope, SearchScope::Agent(_)) {
+    } else if !end.is_indexed && !matches!(scope, SearchScope::Agent(_)) && state.is_none() {
         let read = model::quantity::thousands(end.read as f64);
         line.push_str(&format!(
             "\n{read} objects were read; `search` in [metaverse.TYPE] makes an index that answers at once"

@@ -16,6 +16,9 @@ const PIECE: usize = 1000;
 /// Number of objects that an index gives at a time.
 const INDEX_PIECE: usize = 100;
 
+/// The name of the state of an object among its attributes. No attribute has it.
+const STATE: &str = "(state)";
+
 /// A condition of a search. Comparisons ignore case.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Condition {
@@ -66,6 +69,11 @@ impl Condition {
             true => Err("a search needs a condition, such as 'mail=ada*'".into()),
             false => parts.into_iter().map(condition).collect(),
         }
+    }
+
+    /// A condition on the state of connector space objects, by its [column](crate::object::State::column) in `status`.
+    pub fn state(column: &str) -> Condition {
+        Condition { attribute: STATE.into(), text: fold(column.as_bytes()), is_open: (false, false) }
     }
 
     fn matches(&self, value: &[u8]) -> bool {
@@ -153,6 +161,7 @@ pub trait SearchSink {
 enum Subject {
     Name,
     Anchor,
+    State,
     /// Attributes with this name, in any case.
     Attributes(Vec<Attribute>),
 }
@@ -178,7 +187,8 @@ impl Metadirectory {
         let conditions = self.resolved(conditions)?;
         let mut end = SearchEnd::default();
         let mut goes_on = true;
-        if !matches!(scope, SearchScope::Agent(_)) {
+        let of_spaces = conditions.iter().any(|(_, subject)| *subject == Subject::State);
+        if !matches!(scope, SearchScope::Agent(_)) && !of_spaces {
             match self.candidates(&conditions)? {
                 Some(by_key) => {
                     end.is_indexed = true;
@@ -214,6 +224,7 @@ impl Metadirectory {
                 return refused(format!("the values of `{name}` are secret: they are not searched"));
             }
             let subject = match name {
+                STATE => Subject::State,
                 "dn" => Subject::Name,
                 "anchor" => Subject::Anchor,
                 _ if known.is_empty() => {
@@ -452,6 +463,7 @@ impl Metadirectory {
                     let dn = object.filter(|object| !object.dn.is_empty())?.dn.clone();
                     vec![("dn".into(), dn.into_bytes())]
                 }
+                Subject::State => vec![(STATE.into(), object?.state.column().into())],
                 Subject::Anchor => {
                     let parts = &self.rules.agent(object?.agent)?.anchor;
                     let parts = parts.iter().map(|part| image.first(*part).map(readable));

@@ -103,6 +103,20 @@ fn objects_are_found_by_any_attribute(place: Place) {
         let error = try_search(&mut directory, text, SearchScope::All).unwrap_err().to_string();
         assert!(error.contains(why), "{error}");
     }
+    // By the state, alone and with a condition.
+    let mut in_state = |state: &str, text: Option<&str>, scope| {
+        let mut conditions = text.map(|text| Condition::parse(text).unwrap()).unwrap_or_default();
+        conditions.push(Condition::state(state));
+        let mut sink = Sink::default();
+        let end = directory.search(&conditions, &scope, &mut sink).unwrap();
+        assert!(!end.is_indexed);
+        assert!(sink.found.iter().all(|found| found.values.iter().any(|(_, all)| *all == [state])));
+        sink.found.into_iter().map(|found| found.object).collect::<Vec<_>>()
+    };
+    assert_eq!(in_state("disconnector", None, SearchScope::All), ["spare"]);
+    assert_eq!(in_state("connector", None, SearchScope::Agent(ACCOUNTS)), ["Ada", "Alan"]);
+    assert_eq!(in_state("connector", Some("name=a*"), SearchScope::Agent(HR)), ["1", "2"]);
+    assert_eq!(in_state("filtered", None, SearchScope::All), [""; 0]);
     let mut sink = Sink { most: 1, ..Sink::default() };
     let all = Condition::parse("name=*").unwrap();
     directory.search(&all, &SearchScope::All, &mut sink).unwrap();
