@@ -134,6 +134,8 @@ pub(crate) fn export(
             held: std::mem::take(&mut plan.held),
             heirs: std::mem::take(&mut plan.heirs),
             referring: BTreeSet::new(),
+            previewed: Vec::new(),
+            followed: HashSet::new(),
             postponed: Vec::new(),
             is_repeating: false,
             done,
@@ -207,6 +209,9 @@ struct Sender<'a> {
     heirs: HashMap<CsId, Vec<CsId>>,
     /// Objects with references to renamed objects, to be sent at the end.
     referring: BTreeSet<CsId>,
+    /// In a preview: the new names of objects, and the new objects whose references lead to these names already.
+    previewed: Vec<NameMove>,
+    followed: HashSet<CsId>,
     /// Refused changes whose unique values other objects have, to be sent again at the end.
     postponed: Vec<Refusal>,
     /// Whether the objects that are sent are counted already, or will be.
@@ -356,10 +361,13 @@ impl<'a> Sender<'a> {
         }
         // The objects that were added in part are still under way.
         self.drain()?;
-        let sent: HashSet<CsId> = plan.changed.iter().chain(&partly).copied().collect();
-        let referring = std::mem::take(&mut self.referring);
-        let referring: Vec<CsId> = referring.into_iter().filter(|id| !sent.contains(id)).collect();
+        self.follow_previewed()?;
+        // Of an object that comes twice, nothing is left to be sent.
+        let referring: Vec<CsId> = std::mem::take(&mut self.referring).into_iter().collect();
         for ids in [&plan.changed, &partly, &referring] {
+            if !referring.is_empty() {
+                self.drain()?;
+            }
             self.batches(ids, batch_objects, BatchSelection::Made)?;
         }
         for ids in plan.deleted.values() {
@@ -371,6 +379,7 @@ impl<'a> Sender<'a> {
             self.batches(ids, batch_objects, BatchSelection::All)?;
         }
         self.drain()?;
+        self.follow_previewed()?;
         let referring: Vec<CsId> = std::mem::take(&mut self.referring).into_iter().collect();
         self.batches(&referring, batch_objects, BatchSelection::Made)?;
         Ok(())
@@ -589,7 +598,7 @@ impl<'a> Sender<'a> {
             _ => self.exported(&object, &of, &batch.missing)?,
         };
         self.count += u64::from(!self.is_repeating);
-        if is_new && let Some(why) = self.lacks_name(&object) {
+        if let Some(why) = self.lacks_name(&object) {
             self.refuse(&object, Refused(why), "export-failure", None, &mut batch.writes);
             return None;
         }
@@ -635,7 +644,7 @@ impl<'a> Sender<'a> {
             if let Err(refused) = answer {
                 let counter = if reported.contains(&at) { "existing-object" } else { "export-failure" };
                 let refusal = self.refusal(&object, refused, counter, Some(&change));
-                match conflicts.contains(&at) {
+                match conflicts.binary_search(&at).is_ok() {
                     true => self.postponed.push(refusal),
                     false => self.record_refusal(refusal, &mut writes),
                 }
@@ -685,7 +694,7 @@ impl<'a> Sender<'a> {
         let Some(Settled { writes, count, changes, moved, freed }) = settled else { return Ok(()) };
         self.take_names(&moved)?;
         self.store.write(&writes)?;
-        self.lead_to(&moved)?;
+        self.follow(moved)?;
         self.hand_over(&freed)?;
         if let Some((ids, changes)) = changes.finish() {
             self.store.trail().keep_changes(self.space.id, &ids, &changes)?;

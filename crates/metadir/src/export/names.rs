@@ -6,12 +6,12 @@
 use std::collections::HashMap;
 
 use super::plan::Plan;
-use super::selection::Parked;
+use super::selection::{Parked, Selection};
 use super::{BatchSelection, Sender};
 use crate::agent::ExportedObject;
 use crate::hologram::{Attribute, Hologram};
 use crate::index_key::IndexKey;
-use crate::naming::temporary_key;
+use crate::naming::{Naming, temporary_key};
 use crate::object::{
     AgentId, Change, CsId, CsObject, PendingExport, Phase, Reference, ReferenceChange, phase_of,
 };
@@ -135,8 +135,14 @@ impl<'a> Sender<'a> {
         moved
     }
 
-    /// Why a new object cannot be sent: another object has its name or its anchor.
+    /// Why an object cannot be sent: another object has its name or its anchor.
     pub(super) fn lacks_name(&self, object: &CsObject) -> Option<String> {
+        if !object.pending_export.as_ref().is_some_and(PendingExport::is_not_made) {
+            // Where the name is the address of the object, its change would reach the other one.
+            let is_lost = object.name.is_none() && self.space.naming == Naming::Dn;
+            let why = "another object has the name {:?} now, and the new name of this one is not known: run a full-import";
+            return is_lost.then(|| why.replace("{:?}", &format!("{:?}", object.dn)));
+        }
         self.space.awaited(object).next()?;
         let called = match object.dn.is_empty() {
             true => self.space.anchor_text(object),
@@ -227,9 +233,29 @@ impl<'a> Sender<'a> {
         Ok(due)
     }
 
+    /// Makes references lead to the new names of objects, in the transaction of these names. A preview reports each
+    /// change of a reference, so it does this at the end, except for new objects, which are sent before.
+    pub(super) fn follow(&mut self, moved: Vec<NameMove>) -> Result<(), StepError> {
+        self.lead_to(&moved, self.is_preview)?;
+        if self.is_preview {
+            self.previewed.extend(moved);
+        }
+        Ok(())
+    }
+
+    /// The same for the names of a preview: temporary ones are left out.
+    pub(super) fn follow_previewed(&mut self) -> Result<(), StepError> {
+        let mut last: HashMap<CsId, NameMove> = HashMap::new();
+        for of in std::mem::take(&mut self.previewed) {
+            let from = last.get(&of.id).map_or(of.from, |before| before.from);
+            last.insert(of.id, NameMove { from, ..of });
+        }
+        self.lead_to(&last.into_values().collect::<Vec<_>>(), false)
+    }
+
     /// Makes references lead to the new names of objects. They are sent at the end, also where the system may have
     /// changed them itself.
-    pub(super) fn lead_to(&mut self, moved: &[NameMove]) -> Result<(), StepError> {
+    fn lead_to(&mut self, moved: &[NameMove], only_new: bool) -> Result<(), StepError> {
         if moved.is_empty() || self.space.references.is_empty() || !self.space.naming.refers_by_name() {
             return Ok(());
         }
@@ -241,8 +267,14 @@ impl<'a> Sender<'a> {
             let mut references = of_each(self.store, part, true)?;
             let mut writes = Vec::new();
             for mut object in self.store.cs(part)? {
+                if only_new && !object.is_not_made() || !only_new && self.followed.contains(&object.id) {
+                    continue;
+                }
+                if only_new {
+                    self.followed.insert(object.id);
+                }
                 let mut all = references.remove(&object.id).unwrap_or_default();
-                let is_managed = |attribute| self.is_managed(&object, attribute);
+                let is_managed = |of: &Reference| self.is_managed(&object, of);
                 let changed = lead_to(&mut all, &names, is_managed);
                 writes.extend(changed.into_iter().map(Write::Reference));
                 let before = object.pending_export.as_ref().and_then(|export| export.references);
@@ -263,10 +295,21 @@ impl<'a> Sender<'a> {
         Ok(())
     }
 
-    /// Whether the rules write the references of an object in an attribute.
-    fn is_managed(&self, object: &CsObject, attribute: Attribute) -> bool {
+    /// Whether the rules write a reference of an object. What an undo restores has its final value already.
+    fn is_managed(&self, object: &CsObject, of: &Reference) -> bool {
+        let attribute = of.attribute;
+        let is_restored = match self.selection {
+            Selection::Restored(restored) => {
+                let parts = restored.0.get(&object.id);
+                parts.is_some_and(|of_object| of_object.references.contains(&(attribute, of.target)))
+            }
+            Selection::All | Selection::NotHeld(_) => false,
+        };
         let mut outbound = self.rules.outbound.iter().filter(|out| out.agent == self.space.id);
-        object.state.is_connected()
+        let export = object.pending_export.as_ref();
+        !is_restored
+            && object.state.is_connected()
+            && export.is_none_or(|export| export.change != Change::Delete)
             && outbound.any(|out| out.references.iter().any(|flow| flow.to == attribute))
     }
 }
@@ -275,7 +318,7 @@ impl<'a> Sender<'a> {
 fn lead_to(
     all: &mut Vec<Reference>,
     names: &HashMap<IndexKey, &NameMove>,
-    is_managed: impl Fn(Attribute) -> bool,
+    is_managed: impl Fn(&Reference) -> bool,
 ) -> Vec<Reference> {
     use ReferenceChange::{Gone, There};
     let leads = |of: &Reference| names.get(&of.target).copied();
@@ -284,7 +327,7 @@ fn lead_to(
     let before = all.clone();
     for of in all.iter_mut() {
         let Some(to) = leads(of) else { continue };
-        let moves = is_managed(of.attribute) && of.will_be_there();
+        let moves = is_managed(of) && of.will_be_there();
         if !moves && !of.is_synchronized {
             continue;
         }

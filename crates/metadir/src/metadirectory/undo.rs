@@ -618,6 +618,14 @@ impl<'a> Inverting<'a> {
         self.holds(change, HeldPart::Delete, whole_hash());
         self.releases(change, HeldPart::Add, whole_hash());
         let holder = self.holders.get(&change.id).copied();
+        // This undo deletes the object that got the name; the export then gives the name to the restored one.
+        let waits = holder.is_some_and(|holder| {
+            let parts = self.inverse.restored.0.get(&holder);
+            holder != id
+                && parts.is_some_and(|parts| parts.is_whole)
+                && self.objects.get(&holder).is_some_and(is_ending)
+        });
+        let holder = holder.filter(|_| !waits);
         let found = [Some(id), holder].into_iter().flatten().find_map(|id| self.objects.get(&id));
         let found = found.cloned();
         if let Some(object) = found.as_ref().filter(|object| !is_ending(object) && !object.is_not_made()) {
@@ -656,9 +664,9 @@ impl<'a> Inverting<'a> {
         let mut object = CsObject {
             id,
             agent: self.space.id,
-            anchor: change.anchor.filter(|_| by_anchor),
+            anchor: change.anchor.filter(|_| by_anchor && !waits),
             dn: change.dn.clone(),
-            name: self.space.naming.hash(&change.dn),
+            name: self.space.naming.hash(&change.dn).filter(|_| !waits),
             state: found.as_ref().map_or(State::Candidate, |object| object.state),
             mv: found.as_ref().and_then(|object| object.mv),
             synchronized: None,

@@ -1,7 +1,10 @@
 //! Names that change hands in one export, and references to renamed entries, with slapd.
 
-use plimsoll_metadir::config::{Step, StepKind};
-use plimsoll_metadir::metadirectory::{Metadirectory, StepResult};
+use std::sync::{Arc, Mutex};
+
+use plimsoll_metadir::config::{Config, Step, StepKind};
+use plimsoll_metadir::metadirectory::{AuditFilter, Metadirectory, StepResult, UndoOptions};
+use plimsoll_metadir::preview::Difference;
 use plimsoll_metadir::stage::StepError;
 
 use super::*;
@@ -18,6 +21,7 @@ over_both_stores! {
     a_step_that_the_store_does_not_know_is_repeated,
     references_name_the_new_entry_at_the_end_of_the_export,
     a_server_that_maintains_references_accepts_the_same,
+    a_preview_an_audit_and_an_undo_know_the_final_names,
 }
 
 // Indexes of the agents, which are sorted by name.
@@ -138,10 +142,13 @@ impl Firm {
         Some(Firm { place, slapd })
     }
 
-    fn open(&self) -> Metadirectory {
+    fn config(&self) -> Config {
         let text = text(&self.place, &self.slapd);
-        let config = connectors::parse(&text).unwrap_or_else(|mistakes| panic!("{mistakes:?}"));
-        Metadirectory::open(config).unwrap()
+        connectors::parse(&text).unwrap_or_else(|mistakes| panic!("{mistakes:?}"))
+    }
+
+    fn open(&self) -> Metadirectory {
+        Metadirectory::open(self.config()).unwrap()
     }
 
     /// Writes the staff file; the rows are `kind,id,cn,unit,boss,members`.
@@ -586,4 +593,75 @@ fn a_server_that_maintains_references_accepts_the_same(place: Place) {
     let managers = ["cn=Alan: cn=Augusta", "cn=Augusta: ", "cn=Board: ", "cn=Team: ", "cn=Zoe: cn=Alan"];
     assert_eq!(firm.entries("manager"), managers);
     assert_eq!(firm.entries("member")[2..4], ["cn=Board: cn=Augusta", "cn=Team: cn=Alan|cn=Augusta"]);
+}
+
+fn a_preview_an_audit_and_an_undo_know_the_final_names(place: Place) {
+    let Some(firm) = Firm::new(place) else { return };
+    let mut metadirectory = firm.open();
+    team(&firm, ["Ada", "Alan", "Grace"]);
+    settle(&mut metadirectory);
+    drop(metadirectory);
+    let before = [firm.entries("employeeNumber"), firm.entries("manager"), firm.entries("member")];
+    // Two exchange their names, a new one replaces the third.
+    firm.staff(&[
+        "person,1,Alan,,,",
+        "person,2,Ada,,1,",
+        "person,4,Grace,,2,",
+        "group,g,Team,,,1|2",
+        "group,h,Board,,,1",
+    ]);
+    let steps = |metadirectory: &mut Metadirectory| -> StepResult {
+        run(metadirectory, STAFF, StepKind::FullImport);
+        run(metadirectory, STAFF, StepKind::DeltaSynchronization);
+        run(metadirectory, DIRECTORY, StepKind::Export)
+    };
+    let reported = Arc::new(Mutex::new(Vec::new()));
+    let into = Arc::clone(&reported);
+    let report = Box::new(move |difference: Difference| into.lock().unwrap().push(difference.to_string()));
+    let mut preview = Metadirectory::preview(firm.config(), report).unwrap();
+    let predicted = steps(&mut preview).statistics;
+    drop(preview);
+    let mut exported: Vec<String> = reported.lock().unwrap().clone();
+    exported.retain(|line| line.starts_with("export"));
+    exported.sort();
+    let begins = ["delete cn=Grace", "add cn=Grace", "update cn=Ada", "update cn=Alan", "update cn=Board"];
+    for begin in begins {
+        let lines = exported.iter().filter(|line| line.starts_with(&format!("export directory: {begin},")));
+        assert!(lines.count() > 0, "{begin}: {exported:?}");
+    }
+    let board = exported.iter().find(|line| line.contains("cn=Board")).unwrap();
+    assert!(board.contains("member: cn=Ada,") && board.contains("-> cn=Alan,"), "{board}");
+    assert!(!exported.concat().contains("plimsoll"), "{exported:?}");
+    assert_eq!([firm.entries("employeeNumber"), firm.entries("manager"), firm.entries("member")], before);
+
+    let mut metadirectory = firm.open();
+    let number = metadirectory.begin_run().unwrap();
+    for (agent, kind) in &DAY[..3] {
+        let did =
+            metadirectory.run_recorded("swap", Step { agent: *agent, kind: *kind }, &mut |_| true).unwrap();
+        if *kind == StepKind::Export {
+            let predicted = predicted.iter().map(|(what, count)| (what.to_string(), count));
+            assert_eq!(did.counters, predicted.collect::<Vec<_>>());
+        }
+    }
+    metadirectory.end_run().unwrap();
+    assert_eq!(firm.entries("manager")[1..3], ["cn=Alan: ", "cn=Board: "]);
+    let mut names = Vec::new();
+    let filter = AuditFilter { run: Some(number), agent: Some(DIRECTORY), ..AuditFilter::default() };
+    let mut each = |change: plimsoll_metadir::metadirectory::AuditedChange| {
+        names.push(format!("{} {:?}", change.object, change.renamed_to));
+        true
+    };
+    metadirectory.audit(filter, &mut each).unwrap();
+    assert!(names.iter().any(|line| line.starts_with("cn=Ada,") && line.contains("cn=Alan,")), "{names:?}");
+    assert!(!names.concat().contains("plimsoll"), "{names:?}");
+    for (agent, kind) in &DAY[3..] {
+        run(&mut metadirectory, *agent, *kind);
+    }
+    metadirectory.begin_run().unwrap();
+    let options = UndoOptions { imports: true, skips_conflicts: false };
+    let undone = metadirectory.undo(number, None, options, &mut |_| true).unwrap();
+    assert!(undone.steps.iter().all(|step| step.errors.is_empty()), "{undone:?}");
+    let after = [firm.entries("employeeNumber"), firm.entries("manager"), firm.entries("member")];
+    assert_eq!(after, before, "{undone:?}");
 }
