@@ -9,6 +9,7 @@ use super::exchange::{Outgoing, Worked, Written};
 use super::work::Work;
 use crate::index_key::IndexKey;
 use crate::object::{AgentId, CsId, MvObject};
+use crate::rules::AgentRules;
 use crate::store::Write;
 
 impl Work<'_> {
@@ -76,7 +77,7 @@ impl Work<'_> {
                         && object.mv.is_none()
                         && !failed.contains(&id)
                         && (cs.is_changed || cs.is_synchronized || is_full && is_own);
-                    let keys = match is_found && rules.agent(object.agent).is_some_and(|agent| agent.joins) {
+                    let keys = match is_found && rules.agent(object.agent).is_some_and(AgentRules::has_keys) {
                         true => Some(rules.join_keys(object.agent, object.image())),
                         false => None,
                     };
