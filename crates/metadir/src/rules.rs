@@ -3,13 +3,15 @@
 mod comparisons;
 mod counts;
 mod joins;
+mod unique;
 
 pub(crate) use comparisons::{known as known_comparisons, note as comparisons_note};
 pub(crate) use counts::{CountRule, Placeholder};
 pub(crate) use joins::{Identity, JoinRule, KeyRule};
+use unique::unique_attributes;
+pub(crate) use unique::{CandidateRule, UNIQUE};
 
 use crate::agent::Names;
-use crate::comparison::Comparison;
 use crate::config::{
     AgentConfig, Config, Deprovision, Existing, Generator, HIDDEN, JoinPart, Projection, Secrets, Source,
     WriteOnlySource,
@@ -22,9 +24,6 @@ use crate::object::{AgentId, CsObject, PendingAttributes, Phase};
 use crate::password::Password;
 use crate::schema::Type;
 use crate::store::{LookupKey, NameKind, Store, StoreError};
-
-/// How unique values of the metaverse are compared.
-pub(crate) const UNIQUE: Comparison = Comparison::Case;
 
 /// All rules.
 #[derive(Debug)]
@@ -137,6 +136,8 @@ pub(crate) struct AgentRules {
     pub(crate) joins: bool,
     /// Whether its objects are provisioned, and found by join rules before that.
     pub(crate) is_correlated: bool,
+    /// The attributes that get unique values of the metaverse, with the rule of their keys.
+    pub(crate) unique: Vec<(Attribute, u32)>,
 }
 
 impl AgentRules {
@@ -309,80 +310,6 @@ pub(crate) struct Flow {
     pub(crate) from: FlowSource,
     /// The candidates, if the value is unique in the metaverse; then `from` is the first one.
     pub(crate) candidates: Option<Box<CandidateRule>>,
-}
-
-/// Candidates for a unique value, in order.
-#[derive(Debug)]
-pub(crate) struct CandidateRule {
-    /// The key rule by which the owners of values are found.
-    pub(crate) rule: u32,
-    fixed: Vec<Formula>,
-    /// The last one, if it names the counter.
-    counted: Option<Formula>,
-    /// The largest value of the counter.
-    most: u64,
-}
-
-impl CandidateRule {
-    /// The number of further candidates that are computed at a time, at first.
-    pub(crate) const FIRST: u64 = 16;
-
-    /// The candidates without a counter that have a value.
-    ///
-    /// # Errors
-    /// When an expression fails.
-    pub(crate) fn fixed(&self, image: &Hologram) -> Result<Vec<String>, Failed> {
-        self.fixed.iter().filter_map(|formula| formula.counted(0, image).transpose()).collect()
-    }
-
-    /// The candidates with a range of the counter: empty at the end, or without a value.
-    ///
-    /// # Errors
-    /// When the expression fails.
-    pub(crate) fn counted(&self, image: &Hologram, from: u64, count: u64) -> Result<Vec<String>, Failed> {
-        let Some(formula) = &self.counted else { return Ok(Vec::new()) };
-        let end = from.saturating_add(count).min(self.most.saturating_add(1));
-        (from..end).map_while(|n| formula.counted(n, image).transpose()).collect()
-    }
-
-    /// Whether a value is one of the candidates.
-    ///
-    /// # Errors
-    /// When an expression fails.
-    pub(crate) fn has(
-        &self,
-        image: &Hologram,
-        value: &str,
-        is_same: impl Fn(&str, &str) -> bool,
-    ) -> Result<bool, Failed> {
-        if self.fixed(image)?.iter().any(|candidate| is_same(candidate, value)) {
-            return Ok(true);
-        }
-        let Some(formula) = &self.counted else { return Ok(false) };
-        let is_at = |n: u64| -> Result<bool, Failed> {
-            Ok(formula.counted(n, image)?.is_some_and(|candidate| is_same(&candidate, value)))
-        };
-        if formula.expression.shows_counter() {
-            // The counter is a part of a row of digits in the value.
-            for row in value.split(|of: char| !of.is_ascii_digit()).filter(|row| !row.is_empty()) {
-                for begin in 0..row.len() {
-                    for end in begin + 1..=row.len().min(begin + 7) {
-                        let n = row[begin..end].parse().unwrap_or(0);
-                        if (2..=self.most).contains(&n) && is_at(n)? {
-                            return Ok(true);
-                        }
-                    }
-                }
-            }
-            return Ok(false);
-        }
-        for n in 2..=self.most {
-            if is_at(n)? {
-                return Ok(true);
-            }
-        }
-        Ok(false)
-    }
 }
 
 #[derive(Clone, Debug)]
@@ -705,6 +632,7 @@ pub(crate) fn resolve(
             identities: Vec::new(),
             joins: false,
             is_correlated: false,
+            unique: Vec::new(),
         });
     }
     let mut types = Vec::new();
@@ -896,6 +824,7 @@ pub(crate) fn resolve(
         agent.write_only.sort_unstable();
         agent.write_only.dedup();
         agent.joins = agent.inbound.iter().any(|at| !inbound[*at].joins.is_empty());
+        agent.unique = unique_attributes(agent.id, &outbound, &inbound, &types);
         agent.is_correlated = agent.joins && outbound.iter().any(|rules| rules.agent == agent.id);
     }
     let is_correlated = agents.iter().any(|agent| agent.is_correlated);

@@ -532,7 +532,9 @@ impl<'a> Batch<'a> {
     /// theirs when they are synchronized and join nothing.
     fn join_keys(&self, id: CsId, image: &Hologram) -> Option<Write> {
         let space = self.space;
-        space.is_correlated.then(|| Write::JoinKeys { id, keys: self.rules.join_keys(space.id, Some(image)) })
+        space
+            .has_keys_when_new()
+            .then(|| Write::JoinKeys { id, keys: self.rules.join_keys(space.id, Some(image)) })
     }
 
     /// Stages an object that is already in the connector space.

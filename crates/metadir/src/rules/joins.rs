@@ -1,6 +1,6 @@
 //! Join rules: how a connector space object and a metaverse object are recognized as the same identity.
 
-use super::{FlowSource, Formula, Rules, TypeRules};
+use super::{AgentRules, FlowSource, Formula, Rules, TypeRules, UNIQUE};
 use crate::agent::Names;
 use crate::comparison::Comparison;
 use crate::config::Secrets;
@@ -207,6 +207,18 @@ impl TypeRules {
     }
 }
 
+impl AgentRules {
+    /// Whether objects that are not connected are found by keys.
+    pub(crate) fn has_keys(&self) -> bool {
+        self.joins || !self.unique.is_empty()
+    }
+
+    /// Whether they are found before their first synchronization.
+    pub(crate) fn has_keys_when_new(&self) -> bool {
+        self.is_correlated || !self.unique.is_empty()
+    }
+}
+
 impl Rules {
     /// A text that differs if objects have other search keys; empty if there are none.
     pub(crate) fn search_text(&self, names: &Names) -> String {
@@ -227,15 +239,30 @@ impl Rules {
         (!is_filtered && !inbound.joins.is_empty()).then_some(at)
     }
 
-    /// The join keys by which metaverse objects find an object of a connector space with an image.
+    /// The keys by which metaverse objects find an object of a connector space with an image: the join keys, and
+    /// its values that must be unique.
     pub(crate) fn join_keys(&self, agent: AgentId, image: Option<&Hologram>) -> Vec<Key> {
-        let inbound = image.and_then(|image| self.correlation(agent, image));
-        let Some((inbound, image)) = inbound.zip(image) else { return Vec::new() };
-        let tried = self.inbound[inbound].joins.iter().filter(|join| join.is_tried(image) == Ok(true));
+        let Some(image) = image else { return Vec::new() };
+        let joins = self.correlation(agent, image).map_or(&[][..], |inbound| &self.inbound[inbound].joins);
+        let tried = joins.iter().filter(|join| join.is_tried(image) == Ok(true));
         let mut keys: Vec<Key> = tried.filter_map(|join| join.key(image).ok()?).collect();
+        keys.extend(self.unique_keys(agent, image));
         keys.sort_unstable();
         keys.dedup();
         keys
+    }
+
+    /// The keys of the values of an object that must be unique.
+    pub(crate) fn unique_keys<'a>(
+        &'a self,
+        agent: AgentId,
+        image: &'a Hologram,
+    ) -> impl Iterator<Item = Key> + 'a {
+        let unique = self.agent(agent).into_iter().flat_map(|agent| &agent.unique);
+        unique.flat_map(|(attribute, rule)| {
+            let values = image.get(*attribute).into_iter().flat_map(|values| values.iter());
+            values.map(|value| (*rule, UNIQUE.key(value)))
+        })
     }
 
     /// The number of a type of the metaverse in these rules.
@@ -260,6 +287,11 @@ impl Rules {
             for join in &inbound.joins {
                 let when = formula(&join.when);
                 text.push_str(&format!("  {} {} {when:?}\n", join.rule, join.shown(names)));
+            }
+        }
+        for agent in &self.agents {
+            for (attribute, rule) in &agent.unique {
+                text.push_str(&format!("{} unique {rule} {}\n", agent.id.0, attribute.0));
             }
         }
         text

@@ -13,7 +13,7 @@ use super::work::Work;
 use crate::hologram::Hologram;
 use crate::object::{AgentId, CsId, MvId, State};
 use crate::rules::InboundRules;
-use crate::store::{FailureKind, StoreError, Write};
+use crate::store::{FailureKind, Key, StoreError, Write};
 
 /// Whether the join rules of a candidate lead to a metaverse object.
 enum Match {
@@ -42,7 +42,7 @@ impl Work<'_> {
         loop {
             let is_back = self.reconnect(id, &mut asks)?;
             let is_more = is_back || asks && self.correlate(id)?;
-            if !is_more {
+            if !is_more && !self.reject_taken(id)? {
                 return Ok(());
             }
             asks |= std::mem::take(&mut self.has_new_keys);
@@ -107,7 +107,8 @@ impl Work<'_> {
         let Some(object) = self.mvs.get(&id).and_then(|mv| mv.object.as_ref()) else { return Ok(false) };
         let Some(kind) = rules.type_of(object.kind) else { return Ok(false) };
         let mut ids: Vec<CsId> = Vec::new();
-        for key in rules.types[kind].keys(&object.image) {
+        let is_join = |(rule, _): &Key| !rules.types[kind].unique.contains(rule);
+        for key in rules.types[kind].keys(&object.image).into_iter().filter(is_join) {
             for found in [self.known.found.get(&key), self.candidates.get(&key)].into_iter().flatten() {
                 ids.extend(found);
             }

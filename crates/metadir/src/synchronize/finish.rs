@@ -9,7 +9,7 @@ use super::exchange::{Outgoing, Worked, Written};
 use super::work::{Cs, Work};
 use crate::index_key::IndexKey;
 use crate::object::{AgentId, CsId, MvObject};
-use crate::rules::Rules;
+use crate::rules::{AgentRules, Rules};
 use crate::store::Write;
 
 impl Work<'_> {
@@ -115,7 +115,7 @@ impl Made<'_> {
             && object.mv.is_none()
             && !has_failed
             && (cs.is_changed || cs.is_synchronized || self.is_full && is_own);
-        let keys = match is_found && self.rules.agent(object.agent).is_some_and(|agent| agent.joins) {
+        let keys = match is_found && self.rules.agent(object.agent).is_some_and(AgentRules::has_keys) {
             true => Some(self.rules.join_keys(object.agent, object.image())),
             false => None,
         };

@@ -36,7 +36,7 @@ pub(crate) fn renew(
             after = last.id;
             // Linked objects are found by their links. Others are found after their first synchronization,
             // unless they are provisioned.
-            let is_found = |is_new: bool| agent.is_correlated || !is_new;
+            let is_found = |is_new: bool| agent.has_keys_when_new() || !is_new;
             let writes: Vec<Write> = objects
                 .iter()
                 .map(|object| {

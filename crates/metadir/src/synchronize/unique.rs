@@ -61,16 +61,20 @@ impl Work<'_> {
         has: Option<&str>,
         name: &str,
     ) -> Result<Option<String>, Failed> {
+        let key = |value: &str| (candidates.rule, UNIQUE.key(value.as_bytes()));
         if let Some(has) = has
+            && !self.rejected.contains_key(&(id, key(has)))
             && candidates.has(image, has, |one, other| one == other)?
         {
             return Ok(Some(has.into()));
         }
-        let key = |value: &str| (candidates.rule, UNIQUE.key(value.as_bytes()));
         let mut last = None;
         for value in candidates.fixed(image)? {
             match self.owner(id, key(&value))? {
-                None => return Ok(Some(value)),
+                None => {
+                    self.chosen.push((id, key(&value)));
+                    return Ok(Some(value));
+                }
                 Some(owner) => last = Some((value, owner)),
             }
         }
@@ -90,11 +94,16 @@ impl Work<'_> {
             }
             let keys: Vec<Key> = values.iter().map(|value| key(value)).collect();
             self.look_up_keys(&keys)?;
+            if self.rejected.keys().any(|(of, _)| *of == id) {
+                // The batch is processed again if one of them is taken: then all are known.
+                self.asked.extend(&keys);
+            }
             for value in values {
                 n += 1;
                 match self.owner(id, key(&value))? {
                     None => {
                         self.counters.insert(begin, n);
+                        self.chosen.push((id, key(&value)));
                         return Ok(Some(value));
                     }
                     Some(owner) => last = Some((value, owner)),
@@ -203,8 +212,51 @@ impl Work<'_> {
         self.counters.get(&begin).copied().unwrap_or(2)
     }
 
-    /// Another metaverse object with a key.
+    /// Rejects unique values that a metaverse object got, if an object of a connector space has them that belongs to
+    /// nobody, and chooses others. Returns whether there were any. Objects that belong to it are connected by now.
+    pub(super) fn reject_taken(&mut self, id: MvId) -> Result<bool, Failed> {
+        let rules = self.rules;
+        let is_checked = |(_, key): &(MvId, Key)| {
+            rules.agents.iter().any(|agent| agent.unique.iter().any(|of| of.1 == key.0))
+        };
+        let chosen: Vec<(MvId, Key)> =
+            std::mem::take(&mut self.chosen).into_iter().filter(is_checked).collect();
+        let mut taken: Vec<u32> = Vec::new();
+        for (mv, key) in chosen.into_iter().filter(|(mv, _)| *mv == id) {
+            self.asked.insert(key);
+            let found =
+                [self.known.found.get(&key), self.candidates.get(&key)].into_iter().flatten().flatten();
+            let has = |cs: &&CsId| {
+                let object = self.css.get(cs).and_then(|cs| cs.object.as_ref());
+                object.filter(|object| object.mv.is_none() && object.state.has_join_keys()).is_some_and(
+                    |object| {
+                        let image = object.image();
+                        image.is_some_and(|image| rules.unique_keys(object.agent, image).any(|of| of == key))
+                    },
+                )
+            };
+            if let Some(by) = found.copied().find(|cs| has(&cs)) {
+                self.rejected.insert((mv, key), by);
+                taken.push(key.0);
+            }
+        }
+        let kind = self.mvs.get(&id).and_then(|mv| rules.type_of(mv.object.as_ref()?.kind));
+        let Some(kind) = kind.map(|kind| &rules.types[kind]) else { return Ok(false) };
+        for (place, flow) in kind.attributes.iter().flat_map(|of| &of.contributors) {
+            let inbound = &rules.inbound[*place];
+            let candidates = inbound.flows[*flow].candidates.as_ref();
+            if candidates.is_some_and(|candidates| taken.contains(&candidates.rule)) {
+                self.flow_in(id, kind, inbound.agent)?;
+            }
+        }
+        Ok(!taken.is_empty())
+    }
+
+    /// Another metaverse object with a key, or an object of a connector space that belongs to nobody.
     fn owner(&mut self, id: MvId, key: Key) -> Result<Option<String>, StoreError> {
+        if let Some(by) = self.rejected.get(&(id, key)) {
+            return Ok(Some(self.called_by(*by)));
+        }
         let owner = self.found_by(key)?.into_iter().find(|other| *other != id);
         let Some(owner) = owner else { return Ok(None) };
         self.load_mv(&[owner])?;

@@ -121,6 +121,10 @@ pub(super) struct Work<'a> {
     pub(super) named: HashMap<(AgentId, IndexKey), Option<CsId>>,
     /// For a value that candidates begin with: the first counter that was not found taken.
     pub(super) counters: HashMap<Key, u64>,
+    /// Unique values that the current object got.
+    pub(super) chosen: Vec<(MvId, Key)>,
+    /// Unique values that objects of connector spaces have that belong to nobody, with these objects.
+    pub(super) rejected: HashMap<(MvId, Key), CsId>,
     /// What earlier attempts to process the batch found in the store.
     pub(super) known: &'a Known,
     /// Join keys for which the batch assumes that only the known objects have them.
@@ -187,6 +191,8 @@ impl<'a> Work<'a> {
             claims: HashMap::new(),
             named: HashMap::new(),
             counters: HashMap::new(),
+            chosen: Vec::new(),
+            rejected: HashMap::new(),
             known,
             asked: HashSet::new(),
             candidates: HashMap::new(),
@@ -271,6 +277,7 @@ impl<'a> Work<'a> {
             self.counts.clear();
             self.has_new_keys = false;
             self.returned.clear();
+            self.chosen.clear();
             let result = self.carry_out(id, may_leave);
             if matches!(self.task, Task::Recount(_)) && !matches!(result, Ok(true)) {
                 self.unsettled.insert(id);

@@ -17,6 +17,8 @@ over_both_stores! {
     candidates_end_with_the_owner_of_the_last_one,
     rules_get_candidates_on_a_filled_store,
     a_thousand_people_of_one_name_get_their_own_entries,
+    a_login_of_an_account_that_belongs_to_nobody_is_taken,
+    a_uid_of_an_entry_that_belongs_to_nobody_is_taken,
 }
 
 // Indexes of the agents, which are sorted by name.
@@ -289,4 +291,95 @@ fn a_thousand_people_of_one_name_get_their_own_entries(place: Place) {
         let step = Step { agent: TARGET, kind: StepKind::Export };
         assert_eq!(directory.run(step, &mut |_| true).unwrap().statistics.iter().count(), 0);
     }
+}
+
+/// A table of accounts in SQLite, whose logins are unique. `inbound` is whether accounts are joined.
+fn table_site(place: Place, accounts: &str, inbound: bool, commit_objects: usize) -> Site {
+    let path = place.scratch.join("accounts.db");
+    let file = rusqlite::Connection::open(&path).unwrap();
+    let unique = "CREATE TABLE account (id TEXT PRIMARY KEY, login TEXT COLLATE NOCASE UNIQUE, sn TEXT);";
+    file.execute_batch(&format!("{unique}{accounts}")).unwrap();
+    let target =
+        format!("type = \"sql\"\nsqlite = \"{}\"\ntable = \"account\"\nanchor = \"id\"", path.display());
+    let outbound = "dn = \"mv.id\"\nflow = { login = \"login\", id = \"id\", sn = \"sn\" }";
+    let mut site = Site::new(place, LOGIN, &target, outbound, commit_objects);
+    if inbound {
+        site.config +=
+            "[[inbound]]\nagent = \"target\"\nto = \"person\"\njoin = [{ cs = \"id\", mv = \"id\" }]\n";
+    }
+    site
+}
+
+fn accounts(site: &Site) -> BTreeMap<String, String> {
+    let file = rusqlite::Connection::open(site.place.scratch.join("accounts.db")).unwrap();
+    let mut rows = file.prepare("SELECT id, login FROM account").unwrap();
+    let pair = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get(1)?));
+    rows.query_map([], pair).unwrap().map(Result::unwrap).collect()
+}
+
+fn a_login_of_an_account_that_belongs_to_nobody_is_taken(place: Place) {
+    for (inbound, commit_objects) in [(true, 100), (true, 2), (false, 100)] {
+        // Person 1 has an account already. The others belong to nobody.
+        let mut rows =
+            "INSERT INTO account VALUES ('00001', 'ada.byron', 'x'), ('x', 'ADA', 'x');".to_string();
+        (2..60).for_each(|n| rows += &format!("INSERT INTO account VALUES ('x{n}', 'ada{n}', 'x');"));
+        let site = table_site(place.another(), &rows, inbound, commit_objects);
+        site.staff(same(3));
+        let mut directory = site.open();
+        run(&mut directory, TARGET, StepKind::FullImport);
+        if inbound {
+            bring(&mut directory, StepKind::DeltaSynchronization);
+            let given = accounts(&site);
+            let of = |id: &str| given[id].as_str();
+            assert_eq!((of("00001"), of("00002"), of("00003")), ("ada.byron", "ada60", "ada61"));
+        } else {
+            // Nobody can have the account.
+            site.staff(same(3).into_iter().skip(1));
+            bring(&mut directory, StepKind::DeltaSynchronization);
+            let given = accounts(&site);
+            assert_eq!((given["00002"].as_str(), given["00003"].as_str()), ("ada60", "ada61"));
+        }
+        // An account that comes later takes nothing away, and one that is gone leaves its login.
+        let file = rusqlite::Connection::open(site.place.scratch.join("accounts.db")).unwrap();
+        file.execute_batch(
+            "DELETE FROM account WHERE id = 'x5'; INSERT INTO account VALUES ('y', 'ada62', 'x');",
+        )
+        .unwrap();
+        run(&mut directory, TARGET, StepKind::FullImport);
+        run(&mut directory, TARGET, StepKind::DeltaSynchronization);
+        let before = accounts(&site);
+        let first = if inbound { 0 } else { 1 };
+        site.staff(same(5).into_iter().skip(first));
+        bring(&mut directory, StepKind::DeltaSynchronization);
+        let given = accounts(&site);
+        assert_eq!((given["00004"].as_str(), given["00005"].as_str()), ("ada5", "ada63"));
+        assert!(before.iter().all(|(id, login)| given[id] == *login));
+        bring(&mut directory, StepKind::FullSynchronization);
+        assert_eq!(accounts(&site), given);
+    }
+}
+
+fn a_uid_of_an_entry_that_belongs_to_nobody_is_taken(place: Place) {
+    let entry = |n: usize, uid: &str| {
+        format!(
+            "dn: cn=old{n},ou=people,{SUFFIX}\nobjectClass: inetOrgPerson\ncn: old{n}\nsn: x\nuid: {uid}\n\n"
+        )
+    };
+    let ldif = organization(&["people"]) + &entry(1, "ADA") + &entry(2, "ada.byron") + &entry(3, "ada2");
+    let options = SlapdOptions { ldif, database: String::new(), tls: None };
+    let Some(slapd) = Slapd::start(&options) else { return };
+    let mut site = directory_site(place, &slapd, 10);
+    site.config = site.config.replace("login = \"id\"", &format!("login = {LOGIN}"));
+    let names = site.config.find("dn = { candidates").unwrap();
+    let end = names + site.config[names..].find('\n').unwrap();
+    site.config.replace_range(names..end, &format!("dn = \"rdn('cn', mv.id) + ',ou=people,{SUFFIX}'\""));
+    site.config =
+        site.config.replace("sn = \"sn\", employeeNumber", "sn = \"sn\", uid = \"login\", employeeNumber");
+    site.staff(same(2));
+    let mut directory = site.open();
+    run(&mut directory, TARGET, StepKind::FullImport);
+    bring(&mut directory, StepKind::DeltaSynchronization);
+    let ldif = slapd.export().replace("\n ", "");
+    let uids: BTreeSet<&str> = ldif.lines().filter_map(|line| line.strip_prefix("uid: ")).collect();
+    assert_eq!(uids, ["ADA", "ada.byron", "ada2", "ada3", "ada4"].into_iter().collect());
 }
