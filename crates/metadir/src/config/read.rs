@@ -6,7 +6,7 @@ use toml::de::{DeTable, DeValue};
 
 use super::flows::WrittenFlow;
 use super::part::{Part, Reader, SystemKind, names, span_in, span_of};
-use super::suggestion::{near, one_of};
+use super::suggestion::{near, one_of, value_type};
 use super::{
     AgentConfig, Candidates, Config, Existing, ExportFlow, ImportFlow, Inbound, JoinPart, MetaverseAttribute, MetaverseType,
     Mistake, Outbound, Projection, Secrets, Source,
@@ -140,14 +140,16 @@ impl Reader {
         }
         let (recall, write_only) = (self.truth(part, "recall").unwrap_or(true), Vec::new());
         let source_span = span_of(part, system.file().map_or("type", |(key, _)| key));
-        let span = part.span.clone();
-        Some(AgentConfig { name, system, anchor, references, existing, recall, write_only, span, source_span })
+        let (span, anchor_span) = (part.span.clone(), span_of(part, "anchor"));
+        Some(AgentConfig {
+            name, system, anchor, references, existing, recall, write_only, span, source_span, anchor_span,
+        })
     }
 
     /// The kind of system. Names of file formats and products lead to the kind that has them.
     fn kind(&mut self, part: &Part<'_>, kinds: &[(&str, &'static SystemKind)]) -> Option<&'static SystemKind> {
         if part.lacks("type") {
-            let help = format!("write type = with one of {}", names(kinds));
+            let help = format!("write type = \"...\": one of {}", names(kinds));
             self.wrong(part.span.clone(), format!("{} has no `type`", part.what), help);
         }
         let written = self.text(part, "type", false)?;
@@ -208,7 +210,7 @@ impl Reader {
                         self.untyped.insert(format!("{name}.{attribute}"));
                         if text.is_some() {
                             let all: Vec<&str> = Type::NAMES.iter().map(|(name, _)| *name).collect();
-                            let help = match near(kind, all.iter().copied()) {
+                            let help = match value_type(kind).or_else(|| near(kind, all.iter().copied())) {
                                 Some(near) => format!("did you mean {near:?}?"),
                                 None => format!("one of {}; append [] for several values", names(&Type::NAMES)),
                             };
@@ -290,6 +292,9 @@ impl Reader {
         let mut known = Vec::new();
         for WrittenFlow { to: name, span, from, precedence, is_secret, candidates, .. } in flows {
             let Some(to) = to else { continue };
+            if let Source::Direct(from) = &from {
+                self.is_no_expression(&span, from, "cs");
+            }
             match place(&types[to], &name) {
                 Some(place) => {
                     if matches!(&from, Source::Constant(all) if all.len() > 1)
@@ -314,7 +319,7 @@ impl Reader {
                         span,
                     })
                 }
-                None if self.is_below_flows(part, "flow", &name, &span) => {}
+                None if self.is_below_flows("flow", &name, &span) => {}
                 None => self.unknown_attribute(span, &name, &types[to]),
             }
         }
@@ -416,7 +421,7 @@ impl Reader {
                 let is_unknown =
                     |name: &String| kind.is_some_and(|kind| place(kind, name).is_none());
                 match &from {
-                    Source::Direct(name) if is_unknown(name) && self.is_below_flows(part, key, &to, &from_span) => {}
+                    Source::Direct(name) if is_unknown(name) && self.is_below_flows(key, &to, &from_span) => {}
                     Source::Direct(name) => named.push((name.clone(), from_span)),
                     Source::Constant(_) => {}
                     Source::Expression(expression) => {
@@ -512,8 +517,12 @@ impl Reader {
 
     pub(super) fn unknown_attribute(&mut self, span: Range<usize>, name: &str, kind: &MetaverseType) {
         let of = &kind.name;
+        let is_name = |character: char| character.is_alphanumeric() || "_-.;: ".contains(character);
         let help = match near(name, kind.attributes.iter().map(|attribute| attribute.name.as_str())) {
             Some(near) => format!("did you mean `{near}`?"),
+            None if !name.chars().all(is_name) || name.contains("mv.") => {
+                "write the name of an attribute, or { expression = \"...\" }".into()
+            }
             None => format!("add {name} = \"text\" to `attributes` of [metaverse.{of}]"),
         };
         self.wrong_once(span, format!("`{of}` has no attribute `{name}`"), help);

@@ -66,6 +66,7 @@ const SAMPLES_MAX: usize = 64;
 /// The problem of a text that the parser does not accept. Its messages name tokens; most problems are simpler.
 pub(super) fn syntax(source: &str, column: usize) -> Malformed {
     let mut open = Vec::new();
+    let mut found = None;
     let characters: Vec<char> = source.chars().collect();
     let mut at = 0;
     let mut word = String::new();
@@ -84,18 +85,18 @@ pub(super) fn syntax(source: &str, column: usize) -> Malformed {
         }
         match (character, next) {
             ('(' | '[' | '{', _) => open.push(character),
-            (')' | ']' | '}', _) => {
-                if open.pop().is_none() {
-                    return Malformed::new(format!("`{character}` closes nothing"), "remove it");
-                }
+            (')' | ']' | '}', _) if open.pop().is_none() => {
+                found.get_or_insert(Malformed::new(format!("`{character}` closes nothing"), "remove it"));
             }
             ('=', _) if !matches!(before, Some('=' | '!' | '<' | '>')) && next != Some('=') => {
-                return Malformed::new("`=` is not an operator", "compare with ==");
+                found.get_or_insert(Malformed::new("`=` is not an operator", "compare with =="));
             }
-            ('<', Some('>')) => return Malformed::new("`<>` is not an operator", "compare with !="),
+            ('<', Some('>')) => {
+                found.get_or_insert(Malformed::new("`<>` is not an operator", "compare with !="));
+            }
             ('&' | '|', _) if before != Some(character) && next != Some(character) => {
                 let what = format!("`{character}` is not an operator");
-                return Malformed::new(what, format!("write {character}{character}"));
+                found.get_or_insert(Malformed::new(what, format!("write {character}{character}")));
             }
             _ => {}
         }
@@ -108,9 +109,12 @@ pub(super) fn syntax(source: &str, column: usize) -> Malformed {
         if let Some((name, operator)) =
             operators.iter().find(|(name, _)| ends && word.eq_ignore_ascii_case(name))
         {
-            return Malformed::new(format!("`{name}` is not an operator"), format!("write {operator}"));
+            found.get_or_insert(Malformed::new(format!("`{name}` is not an operator"), format!("write {operator}")));
         }
         at += 1;
+    }
+    if let Some(found) = found {
+        return found;
     }
     if let Some(bracket) = open.pop() {
         let closing = [('(', ')'), ('[', ']'), ('{', '}')].iter().find(|(open, _)| *open == bracket);
@@ -126,10 +130,14 @@ pub(super) fn syntax(source: &str, column: usize) -> Malformed {
 }
 
 /// The problem of a name that is not the object.
-pub(super) fn unknown_name(name: &str, root: &str) -> Malformed {
+pub(super) fn unknown_name(source: &str, name: &str, root: &str) -> Malformed {
+    // `xs.name` is a misspelt object, `name.trim()` an attribute without its object.
+    let behind = source.split_once(&format!("{name}.")).map_or("", |(_, behind)| behind);
+    let rest = behind.trim_start_matches(|character: char| character.is_alphanumeric() || character == '_');
     let help = match (name, root) {
         ("mv", "cs") => "an inbound rule reads the object of the system: write cs.NAME".to_string(),
         ("cs", "mv") => "an outbound rule reads the metaverse: write mv.NAME".into(),
+        _ if rest.len() < behind.len() && !rest.starts_with('(') => format!("write {root}.NAME for an attribute"),
         _ => format!("write {root}.{name} for an attribute, '{name}' for a text"),
     };
     Malformed::new(format!("`{name}` is unknown here"), help)
@@ -292,7 +300,7 @@ impl Expression {
                 "compare the text first, such as mv.status == 'active'"
             }
             () if is("string") && (is("int") || is("double") || is("uint")) => {
-                "convert it: int(cs.number), or string(17)"
+                "convert one of them: int(cs.number), or string(17)"
             }
             () if is("list") => "an attribute with several values is a list: write cs.mail[0], or cs.mail.exists(m, ...)",
             () => "check the types: attributes of a system are texts or lists of texts",
