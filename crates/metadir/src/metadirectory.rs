@@ -684,7 +684,9 @@ fn spelled_as_shown(config: &AgentConfig, read: &[String], attributes: &[String]
         (shown != name && !attributes.contains(name)).then_some((name, shown))
     });
     let Some((name, shown)) = other else { return Ok(()) };
-    let why = format!("the rules read `{name}`, and the system shows it as `{shown}`: write `{shown}` in the rules");
+    let why = format!(
+        "the rules read `{name}`, and the system shows it as `{shown}`: write `{shown}` in the rules"
+    );
     Err(AgentError::system(format!("importing `{}`", config.name), why))
 }
 

@@ -236,7 +236,9 @@ fn not_utf8(path: &str, bytes: &[u8]) -> String {
     let valid = std::str::from_utf8(bytes).err().map_or(0, |error| error.valid_up_to());
     let line = bytes[..valid].iter().filter(|byte| **byte == b'\n').count() + 1;
     match is_utf16 {
-        true => format!("error: {path} is in UTF-16, not in UTF-8\n  iconv -f UTF-16 -t UTF-8 {path} converts it"),
+        true => {
+            format!("error: {path} is in UTF-16, not in UTF-8\n  iconv -f UTF-16 -t UTF-8 {path} converts it")
+        }
         false => format!(
             "error: {path}:{line} has a character that is not in UTF-8\n  save the file as UTF-8; \
              iconv -f ISO-8859-1 -t UTF-8 {path} converts a file in Latin-1"
@@ -423,8 +425,8 @@ fn preview_object(config: Config, what: &[&str], key: &str, is_json: bool) -> Re
     let mut directory = Metadirectory::preview(config, reported).map_err(Failure::failed)?;
     let why = directory.explain(at, key).map_err(Failure::failed)?.ok_or_else(|| {
         Failure::usage(format!(
-            "error: the connector space of {agent} has no object {key:?}\n  name it by its name or its anchor, \
-             as plimsoll metadir preview shows it; what was never imported is not there"
+            "error: the connector space of {agent} has no object {key:?}\n  write its name or its anchor, as \
+             plimsoll metadir search shows it; plimsoll metadir run {agent} full-import imports new objects"
         ))
     })?;
     drop(directory);

@@ -20,8 +20,11 @@ fn files_are_looked_at() {
     let renamed = check();
     assert!(renamed.contains("warning: staff.csv has no column `sn`"), "{renamed}");
     assert!(renamed.contains("its columns are employeeNumber, uid, givenName, surname, mail"), "{renamed}");
-    std::fs::write(place.path("staff.csv"), staff(3, |_| "Oslo").replacen("employeeNumber", "Employeenumber", 1))
-        .unwrap();
+    std::fs::write(
+        place.path("staff.csv"),
+        staff(3, |_| "Oslo").replacen("employeeNumber", "Employeenumber", 1),
+    )
+    .unwrap();
     let anchor = check();
     assert!(anchor.contains("has no column `employeeNumber`"), "{anchor}");
     assert!(anchor.contains("| anchor = \"employeeNumber\""), "{anchor}");
@@ -39,7 +42,13 @@ fn a_configuration_in_another_encoding_is_named() {
     let latin = [text.as_bytes(), b"# K\xf8benhavn\n"].concat();
     for (bytes, expected) in [
         (utf16.collect(), "error: metadirectory.toml is in UTF-16, not in UTF-8".to_string()),
-        (latin, format!("error: metadirectory.toml:{} has a character that is not in UTF-8", text.lines().count() + 1)),
+        (
+            latin,
+            format!(
+                "error: metadirectory.toml:{} has a character that is not in UTF-8",
+                text.lines().count() + 1
+            ),
+        ),
     ] {
         std::fs::write(place.path("metadirectory.toml"), bytes).unwrap();
         let checked = run(&place, &["metadir", "check"]);

@@ -75,7 +75,10 @@ pub(super) fn read(reader: &mut Reader, part: &Part<'_>) -> Option<Box<dyn Syste
         });
         if let Some(other) = other {
             let (what, help) = match other.name == column_read.name {
-                true => (format!("the column `{}` comes twice", other.name), "give one of them another name".into()),
+                true => (
+                    format!("the column `{}` comes twice", other.name),
+                    "give one of them another name".into(),
+                ),
                 false => (
                     format!("the columns `{}` and `{}` overlap", other.name, column_read.name),
                     format!("`{}` has the characters {} to {}", other.name, other.before + 1, other.end()),

@@ -50,7 +50,10 @@ impl System for Settings {
     }
 
     fn has_delta_import(&self) -> Result<(), &'static str> {
-        self.delta.as_ref().map(drop).ok_or("write full-import, or how changes are found in `delta` of the agent")
+        self.delta
+            .as_ref()
+            .map(drop)
+            .ok_or("write full-import, or how changes are found in `delta` of the agent")
     }
 
     fn unencrypted(&self) -> Option<String> {

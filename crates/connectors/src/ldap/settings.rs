@@ -266,7 +266,8 @@ fn names(reader: &mut Reader, part: &Part<'_>, key: &str) -> Vec<Dn> {
         match Dn::parse(&text) {
             Ok(name) => names.push(name),
             Err(error) => {
-                let (what, mut help) = parted(&format!("{text:?} in `{key}` is not a distinguished name: {error}"));
+                let (what, mut help) =
+                    parted(&format!("{text:?} in `{key}` is not a distinguished name: {error}"));
                 if text.contains('.') && !text.contains('=') {
                     help = format!("write \"dc={}\"", text.replace('.', ",dc="));
                 }

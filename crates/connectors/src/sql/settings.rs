@@ -97,7 +97,11 @@ pub(super) fn read(reader: &mut Reader, part: &Part<'_>) -> Option<Box<dyn Syste
             reader.wrong(span_of(part, "table"), "`table` is a statement, not the name of a table", help);
         } else if table.contains('.') && !part.has("schema") && part.has("postgres") {
             let help = "write schema = \"SCHEMA\" and table = \"TABLE\", unless the name has this dot";
-            reader.warn(span_of(part, "table"), format!("there may be no table {table:?}: a name has no schema"), help);
+            reader.warn(
+                span_of(part, "table"),
+                format!("there may be no table {table:?}: a name has no schema"),
+                help,
+            );
         }
     }
     let columns = reader.texts(part, "columns");

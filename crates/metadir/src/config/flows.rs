@@ -7,8 +7,8 @@ use toml::de::DeValue;
 use super::part::{Part, Reader, span_in, span_of};
 use super::read::place;
 use super::{
-    AgentConfig, Candidates, Deprovision, Inbound, JoinPart, MetaverseAttribute, MetaverseType, Outbound, Projection,
-    Source,
+    AgentConfig, Candidates, Deprovision, Inbound, JoinPart, MetaverseAttribute, MetaverseType, Outbound,
+    Projection, Source,
 };
 use crate::expression::{Expression, Malformed, Wanted, boolean, value_of};
 use crate::schema::Type;
@@ -111,7 +111,11 @@ impl Reader {
                 _ => {
                     let help =
                         "write the name of an attribute, { expression = \"...\" } or { constant = \"...\" }";
-                    self.wrong(value.span(), format!("the flow of `{to}` is neither a text nor a table"), help);
+                    self.wrong(
+                        value.span(),
+                        format!("the flow of `{to}` is neither a text nor a table"),
+                        help,
+                    );
                     continue;
                 }
             };
@@ -130,7 +134,11 @@ impl Reader {
     }
 
     /// The candidates for a unique value: the first one, and the others.
-    pub(super) fn candidates(&mut self, part: &Part<'_>, root: &'static str) -> Option<(Expression, Candidates)> {
+    pub(super) fn candidates(
+        &mut self,
+        part: &Part<'_>,
+        root: &'static str,
+    ) -> Option<(Expression, Candidates)> {
         let texts = self.texts(part, "candidates");
         let most = self.number(part, "most", 2..=1_000_000).unwrap_or(CANDIDATES_MOST);
         let span = span_of(part, "candidates");
@@ -193,7 +201,8 @@ impl Reader {
 
     /// Whether a key of a rule is below its table of flows, which makes it an attribute. This is reported.
     pub(super) fn is_below_flows(&mut self, flows: &str, name: &str, span: &Range<usize>) -> bool {
-        let keys = ["agent", "to", "from", "objects", "filter", "join", "project", "when", "dn", "deprovision"];
+        let keys =
+            ["agent", "to", "from", "objects", "filter", "join", "project", "when", "dn", "deprovision"];
         let is_below = keys.contains(&name);
         if is_below {
             let what = format!("`{name}` is in the table `{flows}`, so it is taken for an attribute");
@@ -263,7 +272,11 @@ impl Reader {
                 Type::Integer => ("integer", "write digits: { constant = \"17\" }"),
                 _ => ("boolean", "write { constant = \"true\" } or { constant = \"false\" }"),
             };
-            self.wrong(span.clone(), format!("`{}` is of the type {name}, this constant is not", to.name), help);
+            self.wrong(
+                span.clone(),
+                format!("`{}` is of the type {name}, this constant is not", to.name),
+                help,
+            );
         }
     }
 
@@ -273,7 +286,8 @@ impl Reader {
             self.wrong(span_of(part, "dn"), what, help);
         }
         if let (Some(name), Some(base)) = (rules.dn.last_attribute(), agent.system.bases().first()) {
-            let what = format!("`dn` ends with `mv.{name}`, so its values must end with the rest of the name");
+            let what =
+                format!("`dn` ends with `mv.{name}`, so its values must end with the rest of the name");
             let help = format!("otherwise append the base: rdn('cn', mv.{name}) + ',{base}'");
             self.warn(span_of(part, "dn"), what, help);
         }

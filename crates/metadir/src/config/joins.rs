@@ -110,7 +110,9 @@ impl Reader {
                 _ => match flows[..at].iter().find(|(other, of, _)| other == rank && of != agent) {
                     Some((_, _, place)) => {
                         let line = self.line(place);
-                        format!("the flow into `{name}` has precedence {rank}, and so has that of line {line}")
+                        format!(
+                            "the flow into `{name}` has precedence {rank}, and so has that of line {line}"
+                        )
                     }
                     None => continue,
                 },

@@ -50,8 +50,13 @@ impl Reader {
                 .clone();
             if first.0 != name {
                 let line = self.line(&first.1);
-                let what = format!("`{name}` and `{}` of line {line} are one attribute of a directory", first.0);
-                self.wrong_once(span, what, "write the same spelling everywhere: the one that the directory shows");
+                let what =
+                    format!("`{name}` and `{}` of line {line} are one attribute of a directory", first.0);
+                self.wrong_once(
+                    span,
+                    what,
+                    "write the same spelling everywhere: the one that the directory shows",
+                );
             }
         }
     }

@@ -8,7 +8,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::Mistake;
-use super::suggestion::{other_name, one_of, near};
+use super::suggestion::{near, one_of, other_name};
 use crate::agent::System;
 
 type Value<'a> = Spanned<DeValue<'a>>;
@@ -67,13 +67,16 @@ impl<'a> Part<'a> {
     }
 
     /// All keys with their values.
-    pub fn entries(&self) -> impl Iterator<Item = (&'a Spanned<toml::de::DeString<'a>>, &'a Value<'a>)> + use<'a> {
+    pub fn entries(
+        &self,
+    ) -> impl Iterator<Item = (&'a Spanned<toml::de::DeString<'a>>, &'a Value<'a>)> + use<'a> {
         self.table.iter()
     }
 
     /// The value of a key, also if a similar key is written in its place.
     pub fn get(&self, key: &str) -> Option<&'a Value<'a>> {
-        let renamed = || self.renamed.borrow().iter().find(|(name, _)| name == key).and_then(|(_, value)| *value);
+        let renamed =
+            || self.renamed.borrow().iter().find(|(name, _)| name == key).and_then(|(_, value)| *value);
         self.table.get(key).or_else(renamed)
     }
 
@@ -188,9 +191,10 @@ impl Reader {
                 }
                 other => {
                     let (what, help) = match other {
-                        DeValue::Array(_) => {
-                            (format!("[{what}] has double brackets"), format!("write {what}: the name is used once"))
-                        }
+                        DeValue::Array(_) => (
+                            format!("[{what}] has double brackets"),
+                            format!("write {what}: the name is used once"),
+                        ),
                         _ => (
                             format!("`{}` of [{key}] is not a table", name.get_ref()),
                             format!("settings are in a table with a name: [{key}.NAME]"),
@@ -435,7 +439,8 @@ pub(super) fn span_in(part: &Part<'_>, key: &str, item: &str) -> Range<usize> {
     let found = match part.get(key).map(Spanned::get_ref) {
         Some(DeValue::Table(table)) => table.get_key_value(item).map(|(name, _)| name.span()),
         Some(DeValue::Array(listed)) => {
-            let is_item = |value: &&Value<'_>| matches!(value.get_ref(), DeValue::String(text) if text == item);
+            let is_item =
+                |value: &&Value<'_>| matches!(value.get_ref(), DeValue::String(text) if text == item);
             listed.iter().find(is_item).map(Spanned::span)
         }
         _ => None,

@@ -8,8 +8,8 @@ use super::flows::WrittenFlow;
 use super::part::{Part, Reader, SystemKind, names, span_in, span_of};
 use super::suggestion::{near, one_of, value_type};
 use super::{
-    AgentConfig, Candidates, Config, Existing, ExportFlow, ImportFlow, Inbound, JoinPart, MetaverseAttribute, MetaverseType,
-    Mistake, Outbound, Projection, Secrets, Source,
+    AgentConfig, Candidates, Config, Existing, ExportFlow, ImportFlow, Inbound, JoinPart, MetaverseAttribute,
+    MetaverseType, Mistake, Outbound, Projection, Secrets, Source,
 };
 use crate::expression::{Expression, Wanted};
 use crate::naming::Naming;
@@ -61,11 +61,20 @@ impl Reader {
             .map(|(name, part)| self.metaverse_type(name, &part, &agents))
             .collect();
         for (key, is_empty, example) in [
-            ("agents", agents.is_empty() && self.faulty_agents.is_empty(), "[agents.staff] with type, path and anchor"),
+            (
+                "agents",
+                agents.is_empty() && self.faulty_agents.is_empty(),
+                "[agents.staff] with type, path and anchor",
+            ),
             ("metaverse", types.is_empty(), "[metaverse.person] with attributes = { name = \"text\" }"),
         ] {
-            if is_empty && (root.lacks(key) || root.get(key).is_some_and(|value| value.get_ref().is_table())) {
-                self.wrong(0..0, format!("there is no [{key}.NAME]"), format!("write one, such as {example}"));
+            if is_empty && (root.lacks(key) || root.get(key).is_some_and(|value| value.get_ref().is_table()))
+            {
+                self.wrong(
+                    0..0,
+                    format!("there is no [{key}.NAME]"),
+                    format!("write one, such as {example}"),
+                );
             }
         }
         let inbound: Vec<Inbound> = self
@@ -142,12 +151,25 @@ impl Reader {
         let source_span = span_of(part, system.file().map_or("type", |(key, _)| key));
         let (span, anchor_span) = (part.span.clone(), span_of(part, "anchor"));
         Some(AgentConfig {
-            name, system, anchor, references, existing, recall, write_only, span, source_span, anchor_span,
+            name,
+            system,
+            anchor,
+            references,
+            existing,
+            recall,
+            write_only,
+            span,
+            source_span,
+            anchor_span,
         })
     }
 
     /// The kind of system. Names of file formats and products lead to the kind that has them.
-    fn kind(&mut self, part: &Part<'_>, kinds: &[(&str, &'static SystemKind)]) -> Option<&'static SystemKind> {
+    fn kind(
+        &mut self,
+        part: &Part<'_>,
+        kinds: &[(&str, &'static SystemKind)],
+    ) -> Option<&'static SystemKind> {
         if part.lacks("type") {
             let help = format!("write type = \"...\": one of {}", names(kinds));
             self.wrong(part.span.clone(), format!("{} has no `type`", part.what), help);
@@ -212,7 +234,9 @@ impl Reader {
                             let all: Vec<&str> = Type::NAMES.iter().map(|(name, _)| *name).collect();
                             let help = match value_type(kind).or_else(|| near(kind, all.iter().copied())) {
                                 Some(near) => format!("did you mean {near:?}?"),
-                                None => format!("one of {}; append [] for several values", names(&Type::NAMES)),
+                                None => {
+                                    format!("one of {}; append [] for several values", names(&Type::NAMES))
+                                }
                             };
                             self.wrong(value.span(), format!("there is no type {kind:?}"), help);
                         }
@@ -325,7 +349,15 @@ impl Reader {
         }
         let (agent, to, flows) = (agent?, to?, known);
         let rules = Inbound {
-            agent, to, objects, filter, joins, multiple_connectors, project, flows, span: part.span.clone(),
+            agent,
+            to,
+            objects,
+            filter,
+            joins,
+            multiple_connectors,
+            project,
+            flows,
+            span: part.span.clone(),
         };
         self.inbound_expressions(part, &rules);
         self.read_in(part, &rules);
@@ -347,7 +379,8 @@ impl Reader {
             read.extend(uses.iter().map(|name| (name.as_str(), span_of(part, key))));
         }
         for join in &rules.joins {
-            let uses = join.cs.iter().flat_map(JoinPart::uses).chain(join.when.iter().flat_map(Expression::uses));
+            let uses =
+                join.cs.iter().flat_map(JoinPart::uses).chain(join.when.iter().flat_map(Expression::uses));
             read.extend(uses.map(|name| (name.as_str(), join.span.clone())));
             let uses = join.mv.iter().flat_map(JoinPart::uses);
             self.read.extend(uses.map(|name| (rules.to, name.clone(), join.span.clone())));
@@ -418,15 +451,21 @@ impl Reader {
                 if precedence.is_some() {
                     self.wrong(span, "`precedence` is only for flows into the metaverse", "remove it");
                 }
-                let is_unknown =
-                    |name: &String| kind.is_some_and(|kind| place(kind, name).is_none());
+                let is_unknown = |name: &String| kind.is_some_and(|kind| place(kind, name).is_none());
                 match &from {
-                    Source::Direct(name) if is_unknown(name) && self.is_below_flows(key, &to, &from_span) => {}
+                    Source::Direct(name) if is_unknown(name) && self.is_below_flows(key, &to, &from_span) => {
+                    }
                     Source::Direct(name) => named.push((name.clone(), from_span)),
                     Source::Constant(_) => {}
                     Source::Expression(expression) => {
                         named.extend(expression.uses().iter().map(|name| (name.clone(), from_span.clone())));
-                        self.fits(&from_span, &format!("the flow of `{to}`"), expression, Wanted::Values, kind);
+                        self.fits(
+                            &from_span,
+                            &format!("the flow of `{to}`"),
+                            expression,
+                            Wanted::Values,
+                            kind,
+                        );
                     }
                 }
                 all.push(ExportFlow { to, from, is_secret });

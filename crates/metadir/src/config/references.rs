@@ -53,13 +53,17 @@ impl Reader {
         });
         let flowing = rules.flows.iter().flat_map(|flow| {
             let candidates = flow.candidates.iter().flat_map(|candidates| &candidates.others);
-            of_source(&flow.from).into_iter().chain(candidates).map(|expression| (expression, flow.span.clone()))
+            of_source(&flow.from)
+                .into_iter()
+                .chain(candidates)
+                .map(|expression| (expression, flow.span.clone()))
         });
         self.not_read(conditions.chain(joined).chain(flowing), refers);
         let is_reference = |name: &String| {
             to.attributes.iter().any(|known| known.name == *name && known.kind == Type::Reference)
         };
-        let compared = rules.joins.iter().flat_map(|join| join.cs.iter().zip(&join.mv).map(|pair| (pair, &join.span)));
+        let compared =
+            rules.joins.iter().flat_map(|join| join.cs.iter().zip(&join.mv).map(|pair| (pair, &join.span)));
         for ((cs, mv), span) in compared {
             let of_cs = matches!(cs, JoinPart::Attribute(name) if refers(name));
             if of_cs || mv.uses().iter().any(is_reference) {
@@ -89,8 +93,11 @@ impl Reader {
                 (false, true) => {
                     let what =
                         format!("`{}` is a reference, but {} is not one", attribute.name, shown(&flow.from));
-                    let help =
-                        format!("add {} to `references` of [agents.{}], or let a reference flow", shown(&flow.from), agent.name);
+                    let help = format!(
+                        "add {} to `references` of [agents.{}], or let a reference flow",
+                        shown(&flow.from),
+                        agent.name
+                    );
                     self.wrong(flow.span.clone(), what, help);
                 }
                 _ => {}
@@ -129,7 +136,10 @@ impl Reader {
             let of_type = matches!(&flow.from, Source::Direct(name) if is_reference(name));
             match (of_type, refers(&flow.to)) {
                 (true, false) => {
-                    let what = format!("`{}` gets references, but it has values in [agents.{}]", flow.to, agent.name);
+                    let what = format!(
+                        "`{}` gets references, but it has values in [agents.{}]",
+                        flow.to, agent.name
+                    );
                     let help = format!("add it to `references` of [agents.{}]", agent.name);
                     self.wrong(span, what, help);
                 }
@@ -184,7 +194,8 @@ impl Reader {
             let is_same = |before: &&Outbound| (before.agent, before.from) == (rules.agent, rules.from);
             if let Some(before) = outbound[..at].iter().find(is_same) {
                 let line = self.line(&before.span);
-                let what = format!("two [[outbound]] provision `{from}` to {agent}: the first is in line {line}");
+                let what =
+                    format!("two [[outbound]] provision `{from}` to {agent}: the first is in line {line}");
                 self.wrong(rules.span.clone(), what, "make one of them");
             }
             let takes_all = |rules_in: &&Inbound| {

@@ -35,9 +35,11 @@ impl Reader {
             match steps.map(|steps| (steps, steps.get_ref())) {
                 None => {}
                 Some((_, DeValue::Array(listed))) => {
-                    let texts = listed.iter().filter_map(|step| Some((self.as_text(step, "step")?, step.span())));
+                    let texts =
+                        listed.iter().filter_map(|step| Some((self.as_text(step, "step")?, step.span())));
                     let texts: Vec<(String, Range<usize>)> = texts.collect();
-                    run.steps = texts.iter().filter_map(|(text, span)| self.step(text, span, agents)).collect();
+                    run.steps =
+                        texts.iter().filter_map(|(text, span)| self.step(text, span, agents)).collect();
                 }
                 Some((steps, _)) => {
                     let help = "write [\"AGENT full-import\", \"AGENT delta-synchronization\"]";
@@ -51,12 +53,17 @@ impl Reader {
 
     /// `"AGENT STEP"`.
     fn step(&mut self, text: &str, span: &Range<usize>, agents: &[AgentConfig]) -> Option<Step> {
-        let kind_of = |name: &str| StepKind::NAMES.iter().find(|(known, _)| *known == name).map(|(_, kind)| *kind);
+        let kind_of =
+            |name: &str| StepKind::NAMES.iter().find(|(known, _)| *known == name).map(|(_, kind)| *kind);
         let (first, second) = text.trim().split_once(char::is_whitespace).unwrap_or((text.trim(), ""));
         let second = second.trim();
         if kind_of(first).is_some() && kind_of(second).is_none() {
             let agent = if second.is_empty() { "AGENT" } else { second };
-            self.wrong(span.clone(), format!("the step {text:?} has no agent in front"), format!("write \"{agent} {first}\""));
+            self.wrong(
+                span.clone(),
+                format!("the step {text:?} has no agent in front"),
+                format!("write \"{agent} {first}\""),
+            );
             return None;
         }
         let agent = self.agent_named(first, span, agents);

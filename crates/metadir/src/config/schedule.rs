@@ -169,7 +169,11 @@ impl Reader {
                 Some(time) => times.push(time),
                 None => {
                     let what = format!("{text:?} in `at` is not a time of day");
-                    self.wrong(span_in(part, "at", &text), what, "write hours and minutes: \"02:00\" or \"14:30\"");
+                    self.wrong(
+                        span_in(part, "at", &text),
+                        what,
+                        "write hours and minutes: \"02:00\" or \"14:30\"",
+                    );
                 }
             }
         }

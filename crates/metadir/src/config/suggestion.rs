@@ -5,7 +5,11 @@ const OTHER_NAMES: &[(&str, &str, &str)] = &[
     ("password", "password_file", "write the password into a file, and password_file = \"FILE\""),
     ("passwd", "password_file", "write the password into a file, and password_file = \"FILE\""),
     ("bind_password", "password_file", "write the password into a file, and password_file = \"FILE\""),
-    ("password", "passfile", "write the password into a file in the format of libpq, and passfile = \"FILE\""),
+    (
+        "password",
+        "passfile",
+        "write the password into a file in the format of libpq, and passfile = \"FILE\"",
+    ),
     ("token", "token_file", "write the token into a file, and token_file = \"FILE\""),
     ("user", "bind_dn", "write bind_dn = \"cn=metadir,dc=example,dc=com\""),
     ("user", "postgres", "write postgres = \"host=... user=... dbname=...\""),
@@ -21,7 +25,11 @@ const OTHER_NAMES: &[(&str, &str, &str)] = &[
     ("view", "table", "write the name of the view into `table`"),
     ("file", "path", "write path = \"FILE\""),
     ("filename", "path", "write path = \"FILE\""),
-    ("separator", "delimiter", "write `delimiter` for fields, `value_separator` for several values in a field"),
+    (
+        "separator",
+        "delimiter",
+        "write `delimiter` for fields, `value_separator` for several values in a field",
+    ),
     ("key", "anchor", "write anchor = \"ATTRIBUTE\""),
     ("encoding", "path", "remove it: files are read as UTF-8"),
     ("type", "to", "write to = \"TYPE\""),
@@ -78,7 +86,8 @@ pub(super) fn near<'a>(written: &str, names: impl Iterator<Item = &'a str>) -> O
     let distance = |name: &str| strsim::damerau_levenshtein(&written, &folded(name));
     let all = names.map(|name| (distance(name), name));
     let similar = all.filter(|(distance, name)| {
-        *distance <= written.chars().count().min(name.chars().count()) / 3 || folded(name).replace('_', "") == written
+        *distance <= written.chars().count().min(name.chars().count()) / 3
+            || folded(name).replace('_', "") == written
     });
     similar.min_by_key(|(distance, _)| *distance).map(|(_, name)| name)
 }

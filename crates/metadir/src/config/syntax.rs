@@ -54,7 +54,8 @@ impl<'a> Line<'a> {
     fn key(&self) -> &'a str {
         // More than a word may be a value.
         let key = self.text.split(['=', ':']).next().unwrap_or_default().trim();
-        let is_in_place = |character: char| character.is_alphanumeric() || matches!(character, '_' | '-' | '.' | '"');
+        let is_in_place =
+            |character: char| character.is_alphanumeric() || matches!(character, '_' | '-' | '.' | '"');
         if !key.is_empty() && key.chars().all(is_in_place) { key } else { "NAME" }
     }
 
@@ -80,7 +81,9 @@ fn mistake(text: &str, line: &Line<'_>, span: Range<usize>, message: &str) -> Mi
         }
         () if has("array") => of_list(text, line, span, message),
         () if has("string values must be quoted") => match text.get(span.clone()) {
-            Some("") | None => made(line.span(), &format!("`{key}` has no value"), format!("write {key} = \"...\"")),
+            Some("") | None => {
+                made(line.span(), &format!("`{key}` has no value"), format!("write {key} = \"...\""))
+            }
             Some(_) => made(span, &format!("the value of `{key}` is not in quotes"), quoted),
         },
         () if has("missing opening quote") => made(line.span(), "a text has no opening quote", quoted),
@@ -108,7 +111,9 @@ fn mistake(text: &str, line: &Line<'_>, span: Range<usize>, message: &str) -> Mi
             "a name has a character that is not a letter, a digit, `-` or `_`",
             "write the name in quotes: \"given name\" = ...".into(),
         ),
-        () if has("key with no value") => made(line.span(), "a setting has no `=`", format!("write {key} = ...")),
+        () if has("key with no value") => {
+            made(line.span(), "a setting has no `=`", format!("write {key} = ..."))
+        }
         () if has("unclosed table") && trimmed.contains(']') => made(
             line.span(),
             "the name of a table has a blank",
@@ -137,7 +142,11 @@ fn of_list(text: &str, line: &Line<'_>, span: Range<usize>, message: &str) -> Mi
         }
     }
     match is_unclosed {
-        true => Mistake { span: last.span(), what: "a list is not closed".into(), help: "write ] at its end".into() },
+        true => Mistake {
+            span: last.span(),
+            what: "a list is not closed".into(),
+            help: "write ] at its end".into(),
+        },
         false => Mistake {
             span: line.span(),
             what: "a list has no comma between two values".into(),
@@ -156,7 +165,11 @@ fn duplicate(text: &str, line: &Line<'_>, span: Range<usize>) -> Mistake {
         let first = before.filter(|(_, other)| other.trim_start().starts_with(&format!("{name}]"))).last();
         let first = first.map_or(String::new(), |(at, _)| format!(": first in line {}", at + 1));
         let what = format!("the table {name}] occurs twice{first}");
-        return Mistake { span: line.span(), what, help: "give one of them another name, or remove it".into() };
+        return Mistake {
+            span: line.span(),
+            what,
+            help: "give one of them another name, or remove it".into(),
+        };
     }
     let key = text.get(span.clone()).unwrap_or_else(|| line.key());
     let is_same = |other: &str| other.split('=').next().unwrap_or_default().trim() == key;

@@ -69,7 +69,10 @@ fn members_elsewhere(config: &Config) -> Vec<Mistake> {
         let inbound: Vec<_> = config.inbound.iter().filter(|rules| rules.agent == at).collect();
         let provisions_other = |to| config.outbound.iter().any(|rules| rules.agent == at && rules.from != to);
         let Some(first) = inbound.first() else { continue };
-        if inbound.iter().any(|rules| rules.to != first.to) || provisions_other(first.to) || config.types.len() < 2 {
+        if inbound.iter().any(|rules| rules.to != first.to)
+            || provisions_other(first.to)
+            || config.types.len() < 2
+        {
             continue;
         }
         let kind = &config.types[first.to];
@@ -82,7 +85,8 @@ fn members_elsewhere(config: &Config) -> Vec<Mistake> {
                         "`{}` can lead to objects of `{}` only, and these are all of the type `{}`",
                         to.name, agent.name, kind.name
                     ),
-                    help: "a reference leads to an object of the same system: import both types by one agent".into(),
+                    help: "a reference leads to an object of the same system: import both types by one agent"
+                        .into(),
                 });
             }
         }
@@ -102,7 +106,10 @@ fn without_anchor(config: &Config) -> Vec<Mistake> {
         if let Some(name) = agent.anchor.iter().find(|name| !is_set(name)) {
             mistakes.push(Mistake {
                 span: rules.span.clone(),
-                what: format!("no flow sets `{name}`, the anchor of [agents.{}]: no object can be added", agent.name),
+                what: format!(
+                    "no flow sets `{name}`, the anchor of [agents.{}]: no object can be added",
+                    agent.name
+                ),
                 help: format!("write a flow, such as {name} = \"employeeId\""),
             });
         }
@@ -140,7 +147,11 @@ fn steps_out_of_order(config: &Config) -> Vec<Mistake> {
                 && own.is_none_or(|own| exported < own)
             {
                 let what = format!("the run `{}` exports to {name} before it synchronizes", run.name);
-                warn(&run.span, what, "write the export after the synchronizations, so that it sends their changes");
+                warn(
+                    &run.span,
+                    what,
+                    "write the export after the synchronizations, so that it sends their changes",
+                );
             }
             let has_rules = config.outbound.iter().any(|rules| rules.agent == agent);
             if exported.is_some() && !has_rules {
@@ -166,8 +177,10 @@ impl Reader {
             let is_set = |rules: &Inbound| {
                 rules.flows.iter().any(|flow| config.types[*at].attributes[flow.to].name == *name)
             };
-            let has_objects =
-                config.inbound.iter().any(|rules| rules.to == *at && !matches!(rules.project, Projection::No));
+            let has_objects = config
+                .inbound
+                .iter()
+                .any(|rules| rules.to == *at && !matches!(rules.project, Projection::No));
             if has_objects && !inbound.any(is_set) {
                 places.entry((*at, name)).or_default().push(span);
             }
@@ -237,7 +250,11 @@ fn endless(config: &Config, at: usize) -> Option<Mistake> {
     let (keepers, kind_name) = (keepers.join(" and "), &kind.name);
     Some(Mistake {
         span: kind.span.clone(),
-        what: format!("a `{kind_name}` is never deleted: its connector in {keepers} keeps it without any value"),
-        help: format!("write deleted_with = {sources} below it, or a `when` that needs a value in that [[outbound]]{example}"),
+        what: format!(
+            "a `{kind_name}` is never deleted: its connector in {keepers} keeps it without any value"
+        ),
+        help: format!(
+            "write deleted_with = {sources} below it, or a `when` that needs a value in that [[outbound]]{example}"
+        ),
     })
 }

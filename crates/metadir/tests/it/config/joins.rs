@@ -53,11 +53,7 @@ fn what_is_wrong_with_joins_and_precedences_is_reported_with_its_lines() {
             "room = \"room\"",
             &[(18, "has no precedence, but that of line 26 has 1")],
         ),
-        (
-            "precedence = 2",
-            "precedence = 1",
-            &[(26, "has precedence 1, and so has that of line 18")],
-        ),
+        ("precedence = 2", "precedence = 1", &[(26, "has precedence 1, and so has that of line 18")]),
     ] {
         let text = EXAMPLE.replacen(from, to, 1);
         assert_ne!(text, EXAMPLE, "{from}");

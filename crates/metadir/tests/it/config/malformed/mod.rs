@@ -95,7 +95,8 @@ fn edit(base: &str, edits: &[(&str, &str)]) -> (String, Vec<Range<usize>>) {
 
 /// The numbers of the lines of a range.
 fn lines(text: &str, span: &Range<usize>) -> Range<usize> {
-    let number = |at: usize| text.as_bytes()[..at.min(text.len())].iter().filter(|byte| **byte == b'\n').count() + 1;
+    let number =
+        |at: usize| text.as_bytes()[..at.min(text.len())].iter().filter(|byte| **byte == b'\n').count() + 1;
     number(span.start)..number(span.end)
 }
 
