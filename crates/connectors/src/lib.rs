@@ -119,9 +119,9 @@ mod tests {
                 ),
                 vec![
                     "`start` is a number from 1 to 1048576",
-                    "unknown key `end` in this [[columns]]",
+                    "unknown key `end` in an item of `columns`",
                     "a column has no `width`",
-                    "this [[columns]] has no `name`",
+                    "an item of `columns` has no `name`",
                 ],
             ),
             (
@@ -162,7 +162,7 @@ mod tests {
             ),
             (
                 format!("{sql}values = [{{ table = \"v\", key = [\"a\", \"b\"], column = \"c\" }}]"),
-                vec!["`key` of this [[values]] has 2 columns, the anchor has 1"],
+                vec!["`key` of an item of `values` has 2 columns, the anchor has 1"],
             ),
         ] {
             let mut mistakes = read(&keys).unwrap_err();

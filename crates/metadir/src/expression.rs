@@ -201,7 +201,7 @@ impl Expression {
         names.walk(program.expression());
         let is_counted = may_count && names.unknown.remove(COUNTER);
         if let Some(unknown) = names.unknown.first() {
-            return Err(check::unknown_name(unknown, root));
+            return Err(check::unknown_name(source, unknown, root));
         }
         if let Some(name) = names.uncounted {
             let what = format!("`{name}` counts the values of one attribute");

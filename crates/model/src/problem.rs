@@ -174,39 +174,87 @@ impl fmt::Display for Warning<'_> {
     }
 }
 
+/// The longest line of a report, characters.
+const COLUMNS: usize = 120;
+
 impl Problem {
     fn report(&self, f: &mut fmt::Formatter<'_>, word: &str) -> fmt::Result {
         let help = self.whole_help();
-        write!(f, "{word}: {}", self.what)?;
-        if self.file.is_empty() {
+        let what = format!("{word}: {}", self.what);
+        let what: Vec<String> = what.split('\n').map(|line| folded(line, "", "  ")).collect();
+        write!(f, "{}", what.join("\n"))?;
+        let place = match (self.file.is_empty(), self.line) {
+            (true, _) => String::new(),
+            (false, 0) => format!("\n --> {}", self.file),
+            (false, line) => format!("\n --> {}:{line}", self.file),
+        };
+        write!(f, "{place}")?;
+        if self.file.is_empty() || self.line == 0 {
             if !help.is_empty() {
-                write!(f, "\n  {}", help)?;
+                write!(f, "\n{}", folded(&help, "  ", "  "))?;
             }
             return Ok(());
         }
-        write!(f, "\n --> {}", self.file)?;
-        if self.line == 0 {
-            if !help.is_empty() {
-                write!(f, "\n  {}", help)?;
-            }
-            return Ok(());
-        }
-        write!(f, ":{}", self.line)?;
         let number = self.line.to_string();
-        let margin = " ".repeat(number.len());
-        write!(f, "\n {number} | {}", self.snippet)?;
-        let indent: String = self
-            .snippet
-            .chars()
-            .take(self.column.saturating_sub(1) as usize)
-            .map(|c| if c == '\t' { '\t' } else { ' ' })
-            .collect();
-        write!(f, "\n {margin} | {indent}{}", "^".repeat(self.width.max(1) as usize))?;
-        if !help.is_empty() {
-            write!(f, " {}", help)?;
+        let margin = format!(" {} | ", " ".repeat(number.len()));
+        let (snippet, column, width) = self.window(COLUMNS - margin.len());
+        write!(f, "\n {number} | {snippet}")?;
+        let indent: String =
+            snippet.chars().take(column).map(|c| if c == '\t' { '\t' } else { ' ' }).collect();
+        write!(f, "\n{margin}{indent}{}", "^".repeat(width))?;
+        match margin.len() + column + width + 1 + help.chars().count() {
+            _ if help.is_empty() => Ok(()),
+            length if length <= COLUMNS => write!(f, " {help}"),
+            _ => write!(f, "\n{}", folded(&help, &margin, &margin)),
         }
-        Ok(())
     }
+
+    /// The part of the snippet around the underlined token that is at most `most` characters long, with the column of
+    /// the token in it, from 0, and the width of the token.
+    fn window(&self, most: usize) -> (String, usize, usize) {
+        let characters: Vec<char> = self.snippet.chars().collect();
+        let column = (self.column as usize).saturating_sub(1).min(characters.len());
+        let width = (self.width as usize).max(1);
+        if characters.len() <= most {
+            return (self.snippet.clone(), column, width);
+        }
+        const CUT: &str = "...";
+        // A third of the line is before the token.
+        let begin = column.saturating_sub(most / 3).min(characters.len() - most);
+        let end = begin + most;
+        let mut part: String = characters[begin..end].iter().collect();
+        if end < characters.len() {
+            part = characters[begin..end - CUT.len()].iter().collect::<String>() + CUT;
+        }
+        if begin > 0 {
+            part = CUT.to_string() + &part.chars().skip(CUT.len()).collect::<String>();
+        }
+        let column = column - begin;
+        (part, column, width.min(most - column))
+    }
+}
+
+/// A text in lines of at most 120 characters, with what begins the first and the other lines.
+fn folded(text: &str, first: &str, others: &str) -> String {
+    let mut lines: Vec<String> = Vec::new();
+    for (at, paragraph) in text.split('\n').enumerate() {
+        let mut line = if at == 0 { first.to_string() } else { others.to_string() };
+        let mut is_empty = true;
+        for word in paragraph.split(' ') {
+            let length = line.chars().count() + usize::from(!is_empty) + word.chars().count();
+            if !is_empty && length > COLUMNS {
+                lines.push(std::mem::replace(&mut line, others.to_string()));
+                is_empty = true;
+            }
+            if !is_empty {
+                line.push(' ');
+            }
+            line.push_str(word);
+            is_empty = false;
+        }
+        lines.push(line);
+    }
+    lines.join("\n")
 }
 
 /// All problems of a check. Empty if there are none.
@@ -316,6 +364,21 @@ mod tests {
         assert_eq!(problem().in_file("f.toml", "").file, "f.toml");
         let placed = Problem { line: 2, ..problem() }.in_file("f.toml", "a = 1\nblock_size = 1\n");
         assert_eq!((placed.snippet.as_str(), placed.advice.len()), ("block_size = 1", 2));
+    }
+
+    #[test]
+    fn no_line_of_a_report_is_too_long() {
+        let text = format!("a = {{ {} }}\n", "b = \"text\", ".repeat(40));
+        let at = text.find("b = \"text\", b").unwrap() + 200;
+        let long = "a sentence of several words ".repeat(8);
+        let shown = Problem::at_span("f.toml", &text, at..at + 5, long.clone(), long.clone()).to_string();
+        assert!(shown.lines().all(|line| line.chars().count() <= COLUMNS), "{shown}");
+        assert_eq!(shown.split_whitespace().filter(|word| *word == "sentence").count(), 16, "{shown}");
+        // The underlined token is the same as in the text.
+        let lines: Vec<&str> = shown.lines().collect();
+        let marked = lines.iter().position(|line| line.contains('^')).unwrap();
+        let column = lines[marked].find('^').unwrap();
+        assert_eq!(lines[marked - 1].get(column..column + 5), text.get(at..at + 5), "{shown}");
     }
 
     #[test]

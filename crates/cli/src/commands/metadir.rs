@@ -218,13 +218,32 @@ pub(crate) fn read(path: &str) -> Result<Config, Failure> {
 
 /// The text of a configuration file.
 pub(crate) fn read_configuration(path: &str) -> Result<String, Failure> {
-    files::read_text(Path::new(path), CONFIGURATION_BYTES_MAX).map_err(|error| {
+    let bytes = files::read(Path::new(path), CONFIGURATION_BYTES_MAX).map_err(|error| {
         let hint = match error.kind() {
-            std::io::ErrorKind::NotFound => "\n  plimsoll metadir init writes an example",
+            std::io::ErrorKind::NotFound => {
+                "\n  plimsoll metadir init writes an example; --config FILE names another file"
+            }
             _ => "",
         };
         Failure::usage(format!("error: {path} cannot be read: {error}{hint}"))
-    })
+    })?;
+    String::from_utf8(bytes).map_err(|error| Failure::usage(not_utf8(path, error.as_bytes())))
+}
+
+/// The error of a configuration in another encoding.
+fn not_utf8(path: &str, bytes: &[u8]) -> String {
+    let is_utf16 = bytes.starts_with(&[0xff, 0xfe]) || bytes.starts_with(&[0xfe, 0xff]);
+    let valid = std::str::from_utf8(bytes).err().map_or(0, |error| error.valid_up_to());
+    let line = bytes[..valid].iter().filter(|byte| **byte == b'\n').count() + 1;
+    match is_utf16 {
+        true => {
+            format!("error: {path} is in UTF-16, not in UTF-8\n  iconv -f UTF-16 -t UTF-8 {path} converts it")
+        }
+        false => format!(
+            "error: {path}:{line} has a character that is not in UTF-8\n  save the file as UTF-8; \
+             iconv -f ISO-8859-1 -t UTF-8 {path} converts a file in Latin-1"
+        ),
+    }
 }
 
 /// Reads a configuration, with its text.
@@ -252,13 +271,15 @@ pub(crate) fn parse(path: &str, text: &str) -> Result<Config, Failure> {
 fn check(path: &str) -> Result<Exit, Failure> {
     let (config, text) = read_with_text(path)?;
     let text = without_secrets(&text);
-    for warning in &config.warnings {
-        let Mistake { span, what, help } = warning.clone();
+    let mut warnings = [config.warnings.clone(), config.file_warnings()].concat();
+    warnings.sort_by_key(|warning| (warning.span.start, warning.span.end));
+    let count = warnings.len();
+    for Mistake { span, what, help } in warnings {
         output::say(&format!("{}\n", Warning(&Problem::at_span(path, &text, span, what, help))));
     }
     let agents: Vec<&str> = config.agents.iter().map(|agent| agent.name.as_str()).collect();
     let runs: Vec<&str> = config.runs.iter().map(|run| run.name.as_str()).collect();
-    let validity = match config.warnings.len() {
+    let validity = match count {
         0 => "valid".to_string(),
         1 => "valid, 1 warning".into(),
         count => format!("valid, {count} warnings"),
@@ -404,8 +425,8 @@ fn preview_object(config: Config, what: &[&str], key: &str, is_json: bool) -> Re
     let mut directory = Metadirectory::preview(config, reported).map_err(Failure::failed)?;
     let why = directory.explain(at, key).map_err(Failure::failed)?.ok_or_else(|| {
         Failure::usage(format!(
-            "error: the connector space of {agent} has no object {key:?}\n  name it by its name or its anchor, \
-             as plimsoll metadir preview shows it; what was never imported is not there"
+            "error: the connector space of {agent} has no object {key:?}\n  write its name or its anchor, as \
+             plimsoll metadir search shows it; plimsoll metadir run {agent} full-import imports new objects"
         ))
     })?;
     drop(directory);

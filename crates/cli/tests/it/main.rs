@@ -18,6 +18,7 @@ mod killed;
 mod left_files;
 mod metadir;
 mod metadir_changes;
+mod metadir_check;
 mod metadir_full_disk;
 mod metadir_hostile;
 mod metadir_search;

@@ -39,7 +39,7 @@ fn from_a_staff_file_to_a_phone_book() {
     let place = Place::new("metadir");
     staff_and_phones(&place);
     let checked = run(&place, &["metadir", "check"]);
-    assert_eq!(checked.out, "metadirectory.toml is valid: agents phones, staff; runs full\n");
+    assert_eq!(checked.out, "metadirectory.toml is valid, 1 warning: agents phones, staff; runs full\n");
     // The source is missing: the run ends.
     let missing = run(&place, &["metadir", "run", "full"]);
     assert_eq!(missing.code, 1);
@@ -432,6 +432,7 @@ fn what_is_most_likely_not_meant_is_reported_and_keeps_nothing_from_being_done()
     let text = std::fs::read_to_string(place.path("metadirectory.toml")).unwrap();
     let text = text.replace("when = \"has(mv.displayName)\"\n", "");
     std::fs::write(place.path("metadirectory.toml"), text).unwrap();
+    std::fs::write(place.path("staff.csv"), staff(1, |_| "Oslo")).unwrap();
     let checked = run(&place, &["metadir", "check"]);
     assert_eq!(checked.code, 0, "{}", checked.err);
     assert_eq!(checked.out, "metadirectory.toml is valid, 1 warning: agents phones, staff; runs full\n");

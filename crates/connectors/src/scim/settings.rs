@@ -275,7 +275,7 @@ anchor = "id"
             (13, "\"user name\" in `attributes`"),
             (13, "`password` in `attributes`"),
             (15, "`bulk` is a number from 0 to 10000"),
-            (16, "is not \"Devices\""),
+            (16, "cannot be \"Devices\""),
             (17, "\"id[\" in `anchor`"),
         ];
         assert_eq!(reported.len(), expected.len(), "{reported:?}");

@@ -200,17 +200,22 @@ impl Reader {
         }
     }
 
+    /// Reports an expression that is written where the name of an attribute is.
+    pub(super) fn is_no_expression(&mut self, span: &Range<usize>, name: &str, root: &str) {
+        let Some(attribute) = name.strip_prefix(&format!("{root}.")) else { return };
+        let is_name = attribute.chars().all(|character| character.is_alphanumeric() || character == '_');
+        let help = match is_name {
+            true => format!("write the name alone: {attribute:?}"),
+            false => "write { expression = \"...\" }".into(),
+        };
+        self.wrong(span.clone(), format!("the name of an attribute does not begin with `{root}.`"), help);
+    }
+
     /// Whether a key of a rule is below its table of flows, which makes it an attribute. This is reported.
-    pub(super) fn is_below_flows(
-        &mut self,
-        part: &Part<'_>,
-        flows: &str,
-        name: &str,
-        span: &Range<usize>,
-    ) -> bool {
+    pub(super) fn is_below_flows(&mut self, flows: &str, name: &str, span: &Range<usize>) -> bool {
         let keys =
             ["agent", "to", "from", "objects", "filter", "join", "project", "when", "dn", "deprovision"];
-        let is_below = keys.contains(&name) && part.lacks(name);
+        let is_below = keys.contains(&name);
         if is_below {
             let what = format!("`{name}` is in the table `{flows}`, so it is taken for an attribute");
             self.wrong(span.clone(), what, format!("write it above the table `{flows}` of this rule"));
@@ -291,6 +296,12 @@ impl Reader {
     pub(super) fn name_in_system(&mut self, part: &Part<'_>, rules: &Outbound, agent: &AgentConfig) {
         if let Err((what, help)) = super::naming::in_directory(rules, agent) {
             self.wrong(span_of(part, "dn"), what, help);
+        }
+        if let (Some(name), Some(base)) = (rules.dn.last_attribute(), agent.system.bases().first()) {
+            let what =
+                format!("`dn` ends with `mv.{name}`, so its values must end with the rest of the name");
+            let help = format!("otherwise append the base: rdn('cn', mv.{name}) + ',{base}'");
+            self.warn(span_of(part, "dn"), what, help);
         }
     }
 }

@@ -46,6 +46,7 @@ impl Reader {
     fn join_parts(&mut self, part: &Part<'_>, key: &'static str) -> Option<Vec<JoinPart>> {
         let help = "write an attribute, { expression = \"...\" }, or a list of these";
         let Some(value) = part.get(key) else {
+            let help = format!("write {key} = \"ATTRIBUTE\", {{ expression = \"...\" }}, or a list of these");
             self.wrong(part.span.clone(), format!("{} has no `{key}`", part.what), help);
             return None;
         };
@@ -61,7 +62,10 @@ impl Reader {
         let mut parts = Vec::new();
         for value in &values {
             match value.get_ref() {
-                DeValue::String(name) => parts.push(JoinPart::Attribute(name.to_string())),
+                DeValue::String(name) => {
+                    self.is_no_expression(&value.span(), name, key);
+                    parts.push(JoinPart::Attribute(name.to_string()));
+                }
                 DeValue::Table(table) => {
                     let made = Part::new(table, format!("`{key}` of a join"), value.span());
                     self.keys(&made, &["expression"]);

@@ -3,6 +3,7 @@
 //! The whole file is checked: all errors are reported together, each with its place.
 
 mod exposure;
+mod files;
 mod flows;
 mod joins;
 mod naming;
@@ -148,6 +149,8 @@ pub struct AgentConfig {
     pub span: Range<usize>,
     /// The place of its file or its type.
     pub source_span: Range<usize>,
+    /// The place of its anchor.
+    pub anchor_span: Range<usize>,
 }
 
 impl AgentConfig {

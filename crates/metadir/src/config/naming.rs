@@ -52,7 +52,11 @@ impl Reader {
                 let line = self.line(&first.1);
                 let what =
                     format!("`{name}` and `{}` of line {line} are one attribute of a directory", first.0);
-                self.wrong_once(span, what, "write it once, and everywhere as the directory shows it");
+                self.wrong_once(
+                    span,
+                    what,
+                    "write the same spelling everywhere: the one that the directory shows",
+                );
             }
         }
     }

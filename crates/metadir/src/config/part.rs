@@ -137,7 +137,8 @@ impl Reader {
             let lines: Vec<String> = lines.iter().map(ToString::to_string).collect();
             let noun = if lines.len() == 1 { "line" } else { "lines" };
             if let Some(mistake) = self.mistakes.iter_mut().find(|mistake| mistake.what == what) {
-                mistake.help += &format!("; the same in {noun} {}", lines.join(", "));
+                let joint = if mistake.help.ends_with('?') { " Also" } else { "; also" };
+                mistake.help += &format!("{joint} in {noun} {}", lines.join(", "));
             }
         }
         self.mistakes.sort_by_key(|mistake| (mistake.span.start, mistake.span.end));
@@ -155,11 +156,15 @@ impl Reader {
         match value.get_ref() {
             DeValue::Table(table) => {
                 let span = of.table.get_key_value(key).map_or(value.span(), |(key, _)| key.span());
-                Some(Part::new(table, format!("`{key}` of {}", of.what), span))
+                let what = match of.span.is_empty() {
+                    true => format!("[{key}]"),
+                    false => format!("`{key}` of {}", of.what),
+                };
+                Some(Part::new(table, what, span))
             }
             _ => {
                 let what = format!("`{key}` of {} is not a table", of.what);
-                self.wrong(value.span(), what, format!("write {key} = {{ NAME = VALUE }}"));
+                self.wrong(value.span(), what, format!("write {key} = {{ {} }}", example(key)));
                 None
             }
         }
@@ -221,7 +226,7 @@ impl Reader {
                 }
                 _ => {
                     let what = format!("`{key}` of {} is not a list of tables", of.what);
-                    self.wrong(value.span(), what, format!("write {key} = [{{ NAME = VALUE }}]"));
+                    self.wrong(value.span(), what, format!("write {key} = [{{ {} }}]", example(key)));
                     continue;
                 }
             };
@@ -229,7 +234,7 @@ impl Reader {
                 match value.get_ref() {
                     DeValue::Table(table) => parts.push(Part::new(table, name.clone(), value.span())),
                     _ => {
-                        let help = format!("write {key} = [{{ NAME = VALUE }}]");
+                        let help = format!("write {key} = [{{ {} }}]", example(key));
                         self.wrong(value.span(), format!("{name} is not a table"), help);
                     }
                 }
@@ -263,15 +268,13 @@ impl Reader {
     /// The string of a key.
     pub fn text(&mut self, part: &Part<'_>, key: &str, is_needed: bool) -> Option<String> {
         if is_needed && part.lacks(key) {
-            self.wrong(
-                part.span.clone(),
-                format!("{} has no `{key}`", part.what),
-                format!("write {key} = \"...\""),
-            );
+            let help = format!("write {key} = {:?}", example(key));
+            self.wrong(part.span.clone(), format!("{} has no `{key}`", part.what), help);
         }
         let text = self.as_text(part.get(key)?, key)?;
         if is_needed && text.trim().is_empty() {
-            self.wrong(span_of(part, key), format!("`{key}` is empty"), format!("write {key} = \"...\""));
+            let help = format!("write {key} = {:?}", example(key));
+            self.wrong(span_of(part, key), format!("`{key}` is empty"), help);
             return None;
         }
         Some(text)
@@ -284,9 +287,9 @@ impl Reader {
             _ => {
                 let help = match value.get_ref() {
                     DeValue::Array(_) => {
-                        format!("write one text in quotes, without brackets: {key} = \"...\"")
+                        format!("write one text in quotes, without brackets: {key} = {:?}", example(key))
                     }
-                    _ => format!("write it in quotes: {key} = \"...\""),
+                    _ => format!("write it in quotes: {key} = {:?}", example(key)),
                 };
                 self.wrong(value.span(), format!("`{key}` is not a text"), help);
                 None
@@ -334,8 +337,8 @@ impl Reader {
         if found.is_none() {
             let what = format!("`{key}` is a number from {} to {}", range.start(), range.end());
             let help = match value.get_ref() {
-                DeValue::String(_) => "write the number without quotes and without a unit".into(),
-                _ => format!("write a whole number, such as {key} = {}", range.start()),
+                DeValue::String(_) => "write the number without quotes and without a unit",
+                _ => "write a whole number in this range",
             };
             self.wrong(value.span(), what, help);
         }
@@ -391,6 +394,32 @@ impl Reader {
             self.wrong(span_of(part, key), what, one_of(&text, &all));
         }
         found.map(|(_, choice)| *choice)
+    }
+}
+
+/// An example of the value of a key.
+fn example(key: &str) -> &'static str {
+    match key {
+        "agent" => "AGENT",
+        "to" | "from" => "TYPE",
+        "run" => "RUN",
+        "path" | "sqlite" => "FILE",
+        "table" => "TABLE",
+        "anchor" | "cs" | "mv" => "ATTRIBUTE",
+        "dn" => "rdn('cn', mv.name) + ',ou=people,dc=example,dc=com'",
+        "url" => "ldaps://HOST",
+        "postgres" => "host=... user=... dbname=...",
+        "step" => "AGENT full-import",
+        "every" => "5 min",
+        "quiet" => "5 s",
+        "at" => "02:00",
+        "keep" | "delete_after" => "90d",
+        "listen" => "127.0.0.1:9464",
+        "join" => "cs = \"ATTRIBUTE\", mv = \"ATTRIBUTE\"",
+        "flow" | "initial" => "ATTRIBUTE = \"ATTRIBUTE\"",
+        "attributes" => "ATTRIBUTE = \"text\"",
+        "columns" => "name = \"id\", start = 1, width = 8",
+        _ => "...",
     }
 }
 

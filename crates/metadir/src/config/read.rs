@@ -6,7 +6,7 @@ use toml::de::{DeTable, DeValue};
 
 use super::flows::WrittenFlow;
 use super::part::{Part, Reader, SystemKind, names, span_in, span_of};
-use super::suggestion::{near, one_of};
+use super::suggestion::{near, one_of, value_type};
 use super::{
     AgentConfig, Candidates, Config, Existing, ExportFlow, ImportFlow, Inbound, JoinPart, MetaverseAttribute,
     MetaverseType, Mistake, Outbound, Projection, Secrets, Source,
@@ -149,7 +149,7 @@ impl Reader {
         }
         let (recall, write_only) = (self.truth(part, "recall").unwrap_or(true), Vec::new());
         let source_span = span_of(part, system.file().map_or("type", |(key, _)| key));
-        let span = part.span.clone();
+        let (span, anchor_span) = (part.span.clone(), span_of(part, "anchor"));
         Some(AgentConfig {
             name,
             system,
@@ -160,6 +160,7 @@ impl Reader {
             write_only,
             span,
             source_span,
+            anchor_span,
         })
     }
 
@@ -170,7 +171,7 @@ impl Reader {
         kinds: &[(&str, &'static SystemKind)],
     ) -> Option<&'static SystemKind> {
         if part.lacks("type") {
-            let help = format!("write type = with one of {}", names(kinds));
+            let help = format!("write type = \"...\": one of {}", names(kinds));
             self.wrong(part.span.clone(), format!("{} has no `type`", part.what), help);
         }
         let written = self.text(part, "type", false)?;
@@ -231,7 +232,7 @@ impl Reader {
                         self.untyped.insert(format!("{name}.{attribute}"));
                         if text.is_some() {
                             let all: Vec<&str> = Type::NAMES.iter().map(|(name, _)| *name).collect();
-                            let help = match near(kind, all.iter().copied()) {
+                            let help = match value_type(kind).or_else(|| near(kind, all.iter().copied())) {
                                 Some(near) => format!("did you mean {near:?}?"),
                                 None => {
                                     format!("one of {}; append [] for several values", names(&Type::NAMES))
@@ -319,6 +320,9 @@ impl Reader {
                 let help = "remove it, or use default(...) in an expression";
                 self.wrong(span.clone(), "`empty` is for flows of references out of the metaverse", help);
             }
+            if let Source::Direct(from) = &from {
+                self.is_no_expression(&span, from, "cs");
+            }
             match place(&types[to], &name) {
                 Some(place) => {
                     if matches!(&from, Source::Constant(all) if all.len() > 1)
@@ -343,7 +347,7 @@ impl Reader {
                         span,
                     })
                 }
-                None if self.is_below_flows(part, "flow", &name, &span) => {}
+                None if self.is_below_flows("flow", &name, &span) => {}
                 None => self.unknown_attribute(span, &name, &types[to]),
             }
         }
@@ -453,8 +457,8 @@ impl Reader {
                 }
                 let is_unknown = |name: &String| kind.is_some_and(|kind| place(kind, name).is_none());
                 match &from {
-                    Source::Direct(name)
-                        if is_unknown(name) && self.is_below_flows(part, key, &to, &from_span) => {}
+                    Source::Direct(name) if is_unknown(name) && self.is_below_flows(key, &to, &from_span) => {
+                    }
                     Source::Direct(name) => named.push((name.clone(), from_span)),
                     Source::Constant(_) => {}
                     Source::Expression(expression) => {
@@ -556,8 +560,12 @@ impl Reader {
 
     pub(super) fn unknown_attribute(&mut self, span: Range<usize>, name: &str, kind: &MetaverseType) {
         let of = &kind.name;
+        let is_name = |character: char| character.is_alphanumeric() || "_-.;: ".contains(character);
         let help = match near(name, kind.attributes.iter().map(|attribute| attribute.name.as_str())) {
             Some(near) => format!("did you mean `{near}`?"),
+            None if !name.chars().all(is_name) || name.contains("mv.") => {
+                "write the name of an attribute, or { expression = \"...\" }".into()
+            }
             None => format!("add {name} = \"text\" to `attributes` of [metaverse.{of}]"),
         };
         self.wrong_once(span, format!("`{of}` has no attribute `{name}`"), help);

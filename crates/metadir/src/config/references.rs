@@ -92,7 +92,7 @@ impl Reader {
                 }
                 (false, true) => {
                     let what =
-                        format!("`{}` is a reference, and {} is none", attribute.name, shown(&flow.from));
+                        format!("`{}` is a reference, but {} is not one", attribute.name, shown(&flow.from));
                     let help = format!(
                         "add {} to `references` of [agents.{}], or let a reference flow",
                         shown(&flow.from),
@@ -146,8 +146,11 @@ impl Reader {
             let of_type = matches!(&flow.from, Source::Direct(name) if is_reference(name));
             match (of_type, refers(&flow.to)) {
                 (true, false) => {
-                    let what = format!("`{}` gets references", flow.to);
-                    let help = format!("name it in `references` of [agents.{}]", agent.name);
+                    let what = format!(
+                        "`{}` gets references, but it has values in [agents.{}]",
+                        flow.to, agent.name
+                    );
+                    let help = format!("add it to `references` of [agents.{}]", agent.name);
                     self.wrong(span, what, help);
                 }
                 (false, true) => {

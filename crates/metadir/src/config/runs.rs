@@ -73,7 +73,14 @@ impl Reader {
                 "" => format!("the step {text:?} does not say what to do"),
                 _ => format!("there is no step {second:?}"),
             };
-            self.wrong(span.clone(), what, one_of(second, &all));
+            let help = match second {
+                "import" => "write full-import, or delta-import".into(),
+                "sync" | "synchronize" | "synchronization" | "synchronisation" => {
+                    "write delta-synchronization, or full-synchronization".into()
+                }
+                _ => one_of(second, &all),
+            };
+            self.wrong(span.clone(), what, help);
             return None;
         };
         let agent = agent?;

@@ -7,7 +7,8 @@ use std::time::Duration;
 use jiff::tz::TimeZone;
 use toml::de::DeValue;
 
-use super::part::{Part, Reader, span_of};
+use super::part::{Part, Reader, span_in, span_of};
+use super::suggestion::one_of;
 use super::{AgentConfig, RunProfile};
 use crate::agent::Changes;
 
@@ -66,9 +67,9 @@ impl Reader {
         }
         for part in self.list(root, "schedule") {
             let Some(schedule) = self.schedule(&part, agents, runs) else { continue };
-            if serve.schedules.iter().any(|other| other.run == schedule.run) {
-                let name = &runs[schedule.run].name;
-                let what = format!("the run {name:?} has two schedules");
+            if let Some(other) = serve.schedules.iter().find(|other| other.run == schedule.run) {
+                let (name, line) = (&runs[schedule.run].name, self.line(&other.span));
+                let what = format!("the run {name:?} has two schedules: the first is in line {line}");
                 self.wrong(span_of(&part, "run"), what, "write all times and agents into one of them");
             }
             serve.schedules.push(schedule);
@@ -102,7 +103,7 @@ impl Reader {
                 let names: Vec<&str> = runs.iter().map(|run| run.name.as_str()).collect();
                 let help = match names.as_slice() {
                     [] => "the configuration has no [runs]: add the run there".into(),
-                    _ => format!("one of {}", names.join(", ")),
+                    _ => one_of(&name, &names),
                 };
                 self.wrong(span_of(part, "run"), format!("there is no run {name:?} in [runs]"), help);
             }
@@ -149,7 +150,7 @@ impl Reader {
         });
         if seconds.is_none() {
             let help = "write a number with a unit: \"30 s\", \"5 min\", \"2 h\" or \"1 d\"";
-            self.wrong(span_of(part, key), format!("`{key}` is not {text:?}"), help);
+            self.wrong(span_of(part, key), format!("`{key}` cannot be {text:?}"), help);
         }
         seconds.map(Duration::from_secs)
     }
@@ -168,7 +169,11 @@ impl Reader {
                 Some(time) => times.push(time),
                 None => {
                     let what = format!("{text:?} in `at` is not a time of day");
-                    self.wrong(span_of(part, "at"), what, "write hours and minutes: \"02:00\" or \"14:30\"");
+                    self.wrong(
+                        span_in(part, "at", &text),
+                        what,
+                        "write hours and minutes: \"02:00\" or \"14:30\"",
+                    );
                 }
             }
         }
@@ -189,7 +194,12 @@ impl Reader {
                 Some(day) => days.push(day as u8),
                 None => {
                     let what = format!("there is no day {text:?}");
-                    self.wrong(span_of(part, "days"), what, format!("one of {}", DAYS.join(", ")));
+                    let begin = text.to_lowercase();
+                    let help = match DAYS.iter().find(|day| begin.starts_with(**day)) {
+                        Some(day) => format!("write {day:?}"),
+                        None => one_of(&text, &DAYS),
+                    };
+                    self.wrong(span_in(part, "days", &text), what, help);
                 }
             }
         }
@@ -199,9 +209,9 @@ impl Reader {
     }
 
     fn on_change(&mut self, part: &Part<'_>, agents: &[AgentConfig]) -> Vec<usize> {
-        let span = span_of(part, "on_change");
         let mut watched = Vec::new();
         for name in self.texts(part, "on_change") {
+            let span = span_in(part, "on_change", &name);
             let Some(agent) = self.agent_named(&name, &span, agents) else { continue };
             match agents[agent].system.changes() {
                 Changes::Unknown(what, help) => self.wrong(span.clone(), format!("{name} {what}"), help),

@@ -61,6 +61,18 @@ pub(super) fn kind_of(written: &str) -> Option<&'static str> {
     KINDS.iter().find(|(names, _)| names.contains(&folded.as_str())).map(|(_, kind)| *kind)
 }
 
+/// The type of values that is meant by the name that another system has for it.
+pub(super) fn value_type(written: &str) -> Option<&'static str> {
+    match written.to_lowercase().as_str() {
+        "string" | "str" | "varchar" | "date" | "datetime" | "timestamp" => Some("text"),
+        "int" | "number" | "long" => Some("integer"),
+        "bool" => Some("boolean"),
+        "bytes" | "blob" | "bytea" | "octetstring" => Some("binary"),
+        "ref" | "dn" | "member" => Some("reference"),
+        _ => None,
+    }
+}
+
 /// The key that is meant by another name, and what to do.
 pub(super) fn other_name(written: &str, known: &[&str]) -> Option<(&'static str, String)> {
     let found = OTHER_NAMES.iter().find(|(name, right, _)| *name == written && known.contains(right));

@@ -13,9 +13,7 @@ pub(super) fn of(config: &Config) -> Vec<Mistake> {
     let types = 0..config.types.len();
     let mut all: Vec<Mistake> =
         types.filter_map(|kind| endless(config, kind).or_else(|| without_objects(config, kind))).collect();
-    for warnings in
-        [several_into_one, members_elsewhere, without_anchor, names_without_base, steps_out_of_order]
-    {
+    for warnings in [several_into_one, members_elsewhere, without_anchor, steps_out_of_order] {
         all.extend(warnings(config));
     }
     all
@@ -119,23 +117,6 @@ fn without_anchor(config: &Config) -> Vec<Mistake> {
     mistakes
 }
 
-/// Warns about names that end with an attribute of the metaverse, unless it has the name of the base.
-fn names_without_base(config: &Config) -> Vec<Mistake> {
-    let mut mistakes = Vec::new();
-    for rules in &config.outbound {
-        let agent = &config.agents[rules.agent];
-        let base = agent.system.bases().first();
-        if let (Some(name), Some(base)) = (rules.dn.last_attribute(), base) {
-            mistakes.push(Mistake {
-                span: rules.span.clone(),
-                what: format!("`dn` ends with `mv.{name}`: it must have the rest of the distinguished name"),
-                help: format!("if not, write such as rdn('cn', mv.{name}) + ',{base}'"),
-            });
-        }
-    }
-    mistakes
-}
-
 /// Warns about runs whose steps are in an order in which they miss the changes of the same run.
 fn steps_out_of_order(config: &Config) -> Vec<Mistake> {
     let mut mistakes = Vec::new();
@@ -208,10 +189,10 @@ impl Reader {
             spans.sort_by_key(|span| span.start);
             let lines: BTreeSet<usize> = spans[1..].iter().map(|span| self.line(span)).collect();
             let lines: Vec<String> = lines.iter().map(ToString::to_string).collect();
-            let also = if lines.is_empty() {
-                String::new()
-            } else {
-                format!("; also read in line {}", lines.join(", "))
+            let also = match lines.len() {
+                0 => String::new(),
+                1 => format!("; line {} reads it too", lines[0]),
+                _ => format!("; lines {} read it too", lines.join(", ")),
             };
             let what = format!("no flow sets `{name}` of `{}`: it never has a value", config.types[at].name);
             self.warn(spans[0].clone(), what, format!("write a flow into `{name}` in an [[inbound]]{also}"));

@@ -34,23 +34,32 @@ impl Malformed {
     }
 }
 
-/// Functions of other languages, with what to write instead.
-const OTHER_LANGUAGES: &[(&[&str], &str)] = &[
-    (&["tolower", "lower", "lowercase", "lcase"], "write cs.name.lowerAscii()"),
-    (&["toupper", "upper", "uppercase", "ucase"], "write cs.name.upperAscii()"),
-    (&["concat", "concatenate"], "join texts with +: cs.given + ' ' + cs.sn"),
-    (&["length", "len"], "write size(cs.name)"),
-    (&["substr", "mid", "left", "right"], "write cs.name.substring(0, 3)"),
-    (&["includes", "has_value"], "write cs.name.contains('x')"),
-    (&["regex", "regexp", "match", "like"], "write cs.name.matches('^[0-9]+$')"),
-    (&["isnull", "isempty", "ispresent", "exists", "isnullorempty"], "write has(cs.name)"),
-    (&["if", "iif"], "write has(cs.name) ? cs.name : 'none'"),
-    (&["coalesce", "ifnull", "nvl"], "write default(cs.name, 'none')"),
-    (&["default"], "write default(cs.name, 'none'): the first argument is an attribute"),
-    (&["has"], "write has(cs.name), with one attribute"),
-    (&["eq", "equals"], "write cs.name == 'x'"),
-    (&["tostring", "str"], "write string(cs.number)"),
-    (&["toint", "integer", "number"], "write int(cs.number)"),
+/// Functions of other languages, with an example of what to write instead, and a remark.
+const OTHER_LANGUAGES: &[(&[&str], &str, &str)] = &[
+    (&["tolower", "lower", "lowercase", "lcase"], "cs.name.lowerAscii()", ""),
+    (&["toupper", "upper", "uppercase", "ucase"], "cs.name.upperAscii()", ""),
+    (&["concat", "concatenate"], "cs.given + ' ' + cs.sn", ""),
+    (&["length", "len"], "size(cs.name)", ""),
+    (&["substr", "mid", "left", "right"], "cs.name.substring(0, 3)", ""),
+    (&["includes", "hasvalue"], "cs.name.contains('x')", ""),
+    (
+        &["regex", "regexp", "match", "matches", "like"],
+        "cs.name.startsWith('x')",
+        ": there are no regular expressions",
+    ),
+    (&["isnull", "isempty", "ispresent", "isnullorempty"], "has(cs.name)", ""),
+    (&["iif"], "has(cs.name) ? cs.name : 'none'", ""),
+    (&["coalesce", "ifnull", "nvl"], "default(cs.name, 'none')", ""),
+    (&["default"], "default(cs.name, 'none')", ": the first argument is an attribute"),
+    (&["has"], "has(cs.name)", ": the argument is an attribute"),
+    (&["eq", "equals"], "cs.name == 'x'", ""),
+    (&["tostring", "str"], "string(cs.number)", ""),
+    (&["toint", "integer", "number"], "int(cs.number)", ""),
+    (
+        &["timestamp", "date", "now", "duration"],
+        "cs.end < '2026-12-31'",
+        ": there is no clock; texts such as 2026-12-31 compare as dates",
+    ),
 ];
 
 /// Functions that administrators use, to find the one that a misspelt name means.
@@ -58,7 +67,6 @@ const FUNCTIONS: &[&str] = &[
     "startsWith",
     "endsWith",
     "contains",
-    "matches",
     "size",
     "lowerAscii",
     "upperAscii",
@@ -77,8 +85,6 @@ const FUNCTIONS: &[&str] = &[
     "double",
     "bool",
     "bytes",
-    "timestamp",
-    "duration",
     "rdn",
     "has",
     "default",
@@ -95,6 +101,7 @@ const SAMPLES_MAX: usize = 64;
 /// The problem of a text that the parser does not accept. Its messages name tokens; most problems are simpler.
 pub(super) fn syntax(source: &str, column: usize) -> Malformed {
     let mut open = Vec::new();
+    let mut found = None;
     let characters: Vec<char> = source.chars().collect();
     let mut at = 0;
     let mut word = String::new();
@@ -116,18 +123,18 @@ pub(super) fn syntax(source: &str, column: usize) -> Malformed {
         }
         match (character, next) {
             ('(' | '[' | '{', _) => open.push(character),
-            (')' | ']' | '}', _) => {
-                if open.pop().is_none() {
-                    return Malformed::new(format!("`{character}` closes nothing"), "remove it");
-                }
+            (')' | ']' | '}', _) if open.pop().is_none() => {
+                found.get_or_insert(Malformed::new(format!("`{character}` closes nothing"), "remove it"));
             }
             ('=', _) if !matches!(before, Some('=' | '!' | '<' | '>')) && next != Some('=') => {
-                return Malformed::new("`=` is not an operator", "compare with ==");
+                found.get_or_insert(Malformed::new("`=` is not an operator", "compare with =="));
             }
-            ('<', Some('>')) => return Malformed::new("`<>` is not an operator", "compare with !="),
+            ('<', Some('>')) => {
+                found.get_or_insert(Malformed::new("`<>` is not an operator", "compare with !="));
+            }
             ('&' | '|', _) if before != Some(character) && next != Some(character) => {
                 let what = format!("`{character}` is not an operator");
-                return Malformed::new(what, format!("write {character}{character}"));
+                found.get_or_insert(Malformed::new(what, format!("write {character}{character}")));
             }
             _ => {}
         }
@@ -140,9 +147,15 @@ pub(super) fn syntax(source: &str, column: usize) -> Malformed {
         if let Some((name, operator)) =
             operators.iter().find(|(name, _)| ends && word.eq_ignore_ascii_case(name))
         {
-            return Malformed::new(format!("`{name}` is not an operator"), format!("write {operator}"));
+            found.get_or_insert(Malformed::new(
+                format!("`{name}` is not an operator"),
+                format!("write {operator}"),
+            ));
         }
         at += 1;
+    }
+    if let Some(found) = found {
+        return found;
     }
     if let Some(bracket) = open.pop() {
         let closing = [('(', ')'), ('[', ']'), ('{', '}')].iter().find(|(open, _)| *open == bracket);
@@ -158,10 +171,16 @@ pub(super) fn syntax(source: &str, column: usize) -> Malformed {
 }
 
 /// The problem of a name that is not the object.
-pub(super) fn unknown_name(name: &str, root: &str) -> Malformed {
+pub(super) fn unknown_name(source: &str, name: &str, root: &str) -> Malformed {
+    // `xs.name` is a misspelt object, `name.trim()` an attribute without its object.
+    let behind = source.split_once(&format!("{name}.")).map_or("", |(_, behind)| behind);
+    let rest = behind.trim_start_matches(|character: char| character.is_alphanumeric() || character == '_');
     let help = match (name, root) {
         ("mv", "cs") => "an inbound rule reads the object of the system: write cs.NAME".to_string(),
         ("cs", "mv") => "an outbound rule reads the metaverse: write mv.NAME".into(),
+        _ if rest.len() < behind.len() && !rest.starts_with('(') => {
+            format!("write {root}.NAME for an attribute")
+        }
         _ => format!("write {root}.{name} for an attribute, '{name}' for a text"),
     };
     Malformed::new(format!("`{name}` is unknown here"), help)
@@ -210,9 +229,9 @@ fn not_a_function(name: &str, is_method: bool) -> Malformed {
         return Malformed::new(format!("`{name}` is called in another way"), format!("write {right}"));
     }
     let folded = name.to_lowercase().replace('_', "");
-    let other = OTHER_LANGUAGES.iter().find(|(names, _)| names.contains(&folded.as_str()));
-    if let Some((_, help)) = other {
-        return Malformed::new(what, *help);
+    let other = OTHER_LANGUAGES.iter().find(|(names, ..)| names.contains(&folded.as_str()));
+    if let Some((_, example, remark)) = other {
+        return Malformed::new(what, format!("write {example}{remark}"));
     }
     let near =
         FUNCTIONS.iter().map(|known| (strsim::damerau_levenshtein(&folded, &known.to_lowercase()), known));
@@ -326,7 +345,7 @@ impl Expression {
                 "compare the text first, such as mv.status == 'active'"
             }
             () if is("string") && (is("int") || is("double") || is("uint")) => {
-                "convert it: int(cs.number), or string(17)"
+                "convert one of them: int(cs.number), or string(17)"
             }
             () if is("list") => {
                 "an attribute with several values is a list: write cs.mail[0], or cs.mail.exists(m, ...)"
@@ -350,4 +369,68 @@ fn described(name: &str) -> String {
         other => other,
     }
     .into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mistake(source: &str, wanted: Wanted) -> Option<String> {
+        let expression = Expression::parse(source, "cs").unwrap_or_else(|malformed| panic!("{malformed:?}"));
+        let text = |_: &str| vec!["x".into(), vec![Value::from("x")].into()];
+        expression.mistake(wanted, text).map(|malformed| malformed.what)
+    }
+
+    #[test]
+    fn what_may_work_is_accepted() {
+        for source in [
+            "int(cs.grade) > 3",
+            "cs.mail[0].contains('@') && cs.name != ''",
+            "cs.mail.exists(m, m.endsWith('example'))",
+            "'x' in cs.groups || size(cs.groups) > 2",
+            "has(cs.a) ? cs.b == 'x' : cs.c.startsWith('y')",
+            "cs.end < '2026-12-31'",
+            "cs.name.split(',')[3] == 'x'",
+            "cs.a == cs.b && !(cs.c == 'x')",
+            "bool(cs.active)",
+        ] {
+            assert_eq!(mistake(source, Wanted::Condition), None, "{source}");
+        }
+        for source in [
+            "cs.given + ' ' + cs.sn",
+            "default(cs.mail, 'none').lowerAscii()",
+            "rdn('cn', cs.name) + ',dc=x'",
+            "cs.mail.map(m, m.upperAscii())",
+            "string(int(cs.n) + 1)",
+            "['a', 'b'].join('-')",
+            "'%s-%s'.format([cs.a, cs.b])",
+            "cs.a.substring(0, 3)",
+            "cs.a.trim().replace('a', 'b')",
+        ] {
+            assert_eq!(mistake(source, Wanted::Values), None, "{source}");
+        }
+    }
+
+    #[test]
+    fn every_suggested_function_exists() {
+        let is_macro =
+            |name: &str| ["has", "default", "exists", "all", "exists_one", "map", "filter"].contains(&name);
+        for name in FUNCTIONS.iter().filter(|name| !is_macro(name)) {
+            assert!(exists(name, true) || exists(name, false), "{name}");
+        }
+        for (names, example, _) in OTHER_LANGUAGES {
+            let unknown = names.iter().filter(|name| !is_macro(name));
+            unknown.for_each(|name| assert!(!exists(name, true) && !exists(name, false), "{name}"));
+            assert_eq!(mistake(example, Wanted::Values), None, "{example}");
+        }
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn no_text_panics(source in "[a-z.'\"()=&|<>!, +0-9é{}\\[\\]\\\\-]{0,40}") {
+            if let Ok(expression) = Expression::parse(&source, "cs") {
+                expression.mistake(Wanted::Condition, |_| vec!["x".into()]);
+            }
+        }
+    }
 }

@@ -311,6 +311,7 @@ fn a_secret_constant_is_hidden_in_every_view(place: Place) {
     assert!(failed.reported().contains("its `note` is \"(hidden)\", not \"(hidden)\""), "{failed:?}");
     let number = accounts.company.config.replace("born = \"text\"", "born = \"integer\"");
     assert_ne!(number, accounts.company.config);
+    let number = number.replace("constant = \"geheim-1\"", "expression = \"'geheim-1'\"");
     drop(directory);
     let mut directory = Metadirectory::open(connectors::parse(&number).unwrap()).unwrap();
     let wrong = try_run(&mut directory, HR, StepKind::FullSynchronization).unwrap();

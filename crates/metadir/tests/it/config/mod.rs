@@ -101,7 +101,6 @@ fn everything_wrong_is_reported_at_once_with_its_place() {
             "3: `sqlite` is not a text",
             "4: `commit_objects` is a number from 1 to 10000",
             "7: there is no type \"string\"",
-            "15: [agents.phones] has no `anchor`",
             "19: unknown key `anchors` in [agents.phones]",
             "29: `expression` is not an expression",
             "35: `person` has no attribute `activ`",

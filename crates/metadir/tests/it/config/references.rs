@@ -54,10 +54,10 @@ fn what_is_wrong_with_references_is_reported() {
             "members = \"members\" }",
             "members = \"names\" }",
             21,
-            "`members` is a reference, and `names` is none",
+            "`members` is a reference, but `names` is not one",
         ),
         ("{ id = \"id\", boss", "{ id = \"boss\", boss", 26, "flows into `id`, which is not a reference"),
-        ("cs.kind == 'group'", "cs.boss == 'group'", 17, "reads `boss`, which refers to other objects"),
+        ("cs.kind == 'group'", "cs.boss == 'group'", 20, "reads `boss`, which refers to other objects"),
         ("{ cs = \"id\", mv = \"id\" }", "{ cs = \"boss\", mv = \"id\" }", 25, "a join compares values"),
         ("references = \"boss\"", "", 32, "`boss` gets references"),
         (
@@ -67,7 +67,7 @@ fn what_is_wrong_with_references_is_reported() {
             "`boss` refers to objects, and `id` is not a reference",
         ),
         ("flow = { key", "initial = { boss = \"boss\" }\nflow = { key", 32, "which does not flow once"),
-        ("dn = \"mv.id\"", "dn = \"mv.boss\"", 27, "reads `boss`"),
+        ("dn = \"mv.id\"", "dn = \"mv.boss\"", 30, "reads `boss`"),
         ("{ disable = { status = \"left\", room = \"\" } }", "{ }", 31, "names no value that disables"),
         (
             "{ disable = { status = \"left\", room = \"\" } }",
@@ -79,9 +79,9 @@ fn what_is_wrong_with_references_is_reported() {
             "room = \"\" } }",
             "room = \"\" }, delete_after = \"3 months\" }",
             31,
-            "`delete_after` is not \"3 months\"",
+            "`delete_after` cannot be \"3 months\"",
         ),
-        ("{ disable = { status = \"left\", room = \"\" } }", "\"remove\"", 31, "is not \"remove\""),
+        ("{ disable = { status = \"left\", room = \"\" } }", "\"remove\"", 31, "cannot be \"remove\""),
         ("from = \"person\"", "from = \"group\"", 32, "has no attribute `boss`"),
         (
             "key = \"id\"",

@@ -53,7 +53,7 @@ fn every_mistake_in_a_schedule_is_reported() {
         ),
         (
             format!("{delta}every = \"1 h\"\n{delta}every = \"2 h\"\n"),
-            vec!["the run \"delta\" has two schedules"],
+            vec!["the run \"delta\" has two schedules: the first is in line 32"],
         ),
         (delta.into(), vec!["this [[schedule]] has neither `every` nor `at` nor `on_change`"]),
         (
@@ -61,7 +61,7 @@ fn every_mistake_in_a_schedule_is_reported() {
                 "{delta}every = \"5\"\nat = [\"2:00\", \"24:00\", \"+1:00\"]\ndays = \"monday\"\nquiet = \"1 s\"\n"
             ),
             vec![
-                "`every` is not \"5\"",
+                "`every` cannot be \"5\"",
                 "\"2:00\" in `at` is not a time of day",
                 "\"24:00\" in `at` is not a time of day",
                 "\"+1:00\" in `at` is not a time of day",
@@ -71,7 +71,7 @@ fn every_mistake_in_a_schedule_is_reported() {
         ),
         (
             format!("{delta}every = \"0 s\"\ndays = \"mon\"\n"),
-            vec!["`every` is not \"0 s\"", "`days` without `at`"],
+            vec!["`every` cannot be \"0 s\"", "`days` without `at`"],
         ),
         (
             format!("{delta}on_change = [\"fil\", \"file\", \"file\", \"table\", \"stamps\", \"cloud\"]\n"),

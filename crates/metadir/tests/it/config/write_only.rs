@@ -134,12 +134,12 @@ fn what_is_wrong_with_write_only_values_is_reported() {
         (
             "dn = \"mv.id\"",
             "dn = \"mv.id\"\nwhen = \"mv.code\"",
-            "`when` is neither true nor false: `code` is no boolean",
+            "`when` cannot work: it is a text, neither true nor false",
         ),
         (
             "dn = \"mv.id\"",
             "dn = \"mv.id\"\nwhen = \"'yes'\"",
-            "`when` is neither true nor false: it is a text",
+            "`when` cannot work: it is a text, neither true nor false",
         ),
         ("sn = \"id\" }", "sn = \"id\", SN = \"code\" }", "are one attribute of a directory"),
         ("dn = \"mv.id\"", "dn = { candidates = [] }", "`dn` has no `candidates`"),

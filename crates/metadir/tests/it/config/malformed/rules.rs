@@ -35,6 +35,9 @@ fn names_and_keys_of_rules() {
                 ],
                 1,
             ),
+            ("an expression without its table", &[("id = \"number\"", "id = \"cs.site + cs.number\"")], 1),
+            ("an outbound expression without its table", &[("sn = \"name\"", "sn = \"mv.name + '!'\"")], 1),
+            ("a join with the object in front", &[("cs = \"number\"", "cs = \"cs.number\"")], 1),
             (
                 "a join of a type of its own",
                 &[("join = [{ cs = \"number\", mv = \"id\" }]", "join = \"number = id\"")],
