@@ -86,10 +86,10 @@ fn what_is_wrong_with_references_is_reported() {
         (
             "key = \"id\"",
             "key = { expression = \"string(connectors(mv.id))\" }",
-            27,
+            32,
             "`connectors(id)` counts objects, and `id` is not a reference",
         ),
-        ("cs.kind == 'group'", "connectors(cs.boss) > 0", 20, "use it in an [[outbound]]"),
+        ("cs.kind == 'group'", "connectors(cs.boss) > 0", 20, "expression"),
         ("key = \"id\"", "key = { from = \"id\", empty = \"x\" }", 32, "`empty` of `key` is for references"),
         (
             "id = \"id\", boss",
