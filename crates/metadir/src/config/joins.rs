@@ -6,7 +6,7 @@ use toml::de::DeValue;
 
 use super::part::{Part, Reader, span_in};
 use super::read::place;
-use super::{Inbound, Join, JoinPart, MetaverseType};
+use super::{ImportFlow, Inbound, Join, JoinPart, MetaverseType};
 use crate::expression::Expression;
 
 /// The largest number of values that a join rule compares together.
@@ -80,46 +80,82 @@ impl Reader {
         (parts.len() == values.len()).then_some(parts)
     }
 
-    /// If one of several flows into an attribute has a precedence, each has its own; otherwise the order of
-    /// imports would decide.
+    /// Each of several flows into an attribute has a precedence of its own; otherwise the order of imports would decide.
+    /// What two rules have in common is one mistake.
     pub(super) fn precedences(&mut self, types: &[MetaverseType], inbound: &[Inbound]) {
+        let mut clashes: Vec<Clash> = Vec::new();
         for (at, kind) in types.iter().enumerate() {
+            let rules = || inbound.iter().enumerate().filter(|(_, rules)| rules.to == at);
             for (place, attribute) in kind.attributes.iter().enumerate() {
-                let rules = inbound.iter().filter(|rules| rules.to == at);
-                let flows: Vec<(u32, usize, Range<usize>)> = rules
-                    .flat_map(|rules| rules.flows.iter().map(|flow| (flow, rules.agent)))
-                    .filter(|(flow, _)| flow.to == place)
-                    .map(|(flow, agent)| (flow.precedence, agent, flow.span.clone()))
+                let into = |flow: &&ImportFlow| flow.to == place;
+                let flows: Vec<Ranked<'_>> = rules()
+                    .flat_map(|(at, rules)| {
+                        rules.flows.iter().filter(into).map(move |flow| (at, rules.agent, flow))
+                    })
                     .collect();
-                self.ranks(&attribute.name, &flows);
+                for (place, of) in flows.iter().enumerate() {
+                    let Some(other) = clashing(&flows, place) else { continue };
+                    let key = (of.0, other.0, of.2.precedence, other.2.precedence);
+                    match clashes.iter_mut().find(|clash| clash.key == key) {
+                        Some(clash) => clash.names.push(&attribute.name),
+                        None => clashes.push(Clash {
+                            key,
+                            names: vec![&attribute.name],
+                            span: of.2.span.clone(),
+                            line: self.line(&other.2.span),
+                        }),
+                    }
+                }
             }
         }
-    }
-
-    fn ranks(&mut self, name: &str, flows: &[(u32, usize, Range<usize>)]) {
-        let help = "give each flow its own, such as { from = \"...\", precedence = 1 }: 1 wins over 2";
-        let ranked = flows.iter().find(|(rank, ..)| *rank > 0);
-        for (at, (rank, agent, span)) in flows.iter().enumerate() {
-            let what = match (rank, ranked) {
-                (0, Some((other, _, place))) => {
-                    let line = self.line(place);
-                    format!("the flow into `{name}` has no precedence, but that of line {line} has {other}")
-                }
-                (0, None) => continue,
-                // Within an agent, the order of the rules in the file decides.
-                _ => match flows[..at].iter().find(|(other, of, _)| other == rank && of != agent) {
-                    Some((_, _, place)) => {
-                        let line = self.line(place);
-                        format!(
-                            "the flow into `{name}` has precedence {rank}, and so has that of line {line}"
-                        )
-                    }
-                    None => continue,
-                },
+        for Clash { key: (_, _, rank, other), names, span, line } in clashes {
+            let into = match names.as_slice() {
+                [name] => format!("the flow into `{name}`"),
+                [first, .., last] if names.len() == 2 => format!("the flows into `{first}` and `{last}`"),
+                _ => format!("the flows into `{}`, `{}` and {} more", names[0], names[1], names.len() - 2),
             };
-            self.wrong(span.clone(), what, help);
+            let (have, that, has) = match names.len() {
+                1 => ("has", "that of line", "has"),
+                _ => ("have", "those from line", "have"),
+            };
+            let what = match (rank, other) {
+                (0, 0) => format!("{into} {have} no precedence, and {that} {line} {has} none either"),
+                (0, _) => format!("{into} {have} no precedence, but {that} {line} {has} {other}"),
+                _ => format!("{into} {have} precedence {rank}, and so {has} {that} {line}"),
+            };
+            self.wrong(
+                span,
+                what,
+                "write precedence = 1 in the [[inbound]] whose values win, 2 in the next one, or give single flows \
+                 their own: { from = \"...\", precedence = 1 }",
+            );
         }
     }
+}
+
+/// A flow with the index of its rules and that of their agent.
+type Ranked<'a> = (usize, usize, &'a ImportFlow);
+
+/// Flows of two rules into the same attributes, between which the order of imports would decide.
+struct Clash<'a> {
+    /// The indexes of the rules, and the precedences of the flows.
+    key: (usize, usize, u32, u32),
+    names: Vec<&'a str>,
+    span: Range<usize>,
+    line: usize,
+}
+
+/// The flow that makes the precedence of another one a mistake.
+fn clashing<'a>(flows: &[Ranked<'a>], place: usize) -> Option<Ranked<'a>> {
+    let (_, agent, flow) = flows.get(place)?;
+    if flow.precedence == 0
+        && let Some(ranked) = flows.iter().find(|(.., other)| other.precedence > 0)
+    {
+        return Some(*ranked);
+    }
+    // Within an agent, the order of the rules in the file decides.
+    let is_same = |(_, of, other): &&Ranked<'_>| other.precedence == flow.precedence && of != agent;
+    flows.get(..place)?.iter().find(is_same).copied()
 }
 
 impl JoinPart {

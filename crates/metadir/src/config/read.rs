@@ -296,7 +296,17 @@ impl Reader {
     ) -> Option<Inbound> {
         self.keys(
             part,
-            &["agent", "to", "objects", "filter", "join", "multiple_connectors", "project", "flow"],
+            &[
+                "agent",
+                "to",
+                "objects",
+                "filter",
+                "join",
+                "multiple_connectors",
+                "project",
+                "precedence",
+                "flow",
+            ],
         );
         let agent = self.needed_agent(part, agents);
         let to = self.needed_type(part, "to", types);
@@ -312,6 +322,7 @@ impl Reader {
         };
         let joins = self.joins(part, to.map(|to| &types[to]));
         let multiple_connectors = self.truth(part, "multiple_connectors").unwrap_or(false);
+        let of_rules = self.number(part, "precedence", 1..=1_000_000).map(|rank| rank as u32);
         let flows = self.flows(part, "flow", "cs");
         let mut known = Vec::new();
         for WrittenFlow { to: name, span, from, precedence, is_secret, candidates, empty, .. } in flows {
@@ -341,7 +352,7 @@ impl Reader {
                     known.push(ImportFlow {
                         to: place,
                         from,
-                        precedence: precedence.unwrap_or(0),
+                        precedence: precedence.or(of_rules).unwrap_or(0),
                         is_secret,
                         candidates,
                         span,

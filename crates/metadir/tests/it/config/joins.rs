@@ -65,3 +65,35 @@ fn what_is_wrong_with_joins_and_precedences_is_reported_with_its_lines() {
         }
     }
 }
+
+#[test]
+fn a_precedence_of_rules_is_that_of_their_flows() {
+    let plain = EXAMPLE.replace(", precedence = 2", "").replace(", precedence = 1", "");
+    let several = plain.replace("flow = { room = ", "flow = { sn = \"name\", id = \"number\", room = ");
+    for (text, what) in [
+        (&plain, "the flow into `room` has no precedence, and that of line 18 has none either"),
+        (
+            &several,
+            "the flows into `id`, `room` and 1 more have no precedence, and those from line 18 have none either",
+        ),
+    ] {
+        let mistakes = connectors::parse(text).unwrap_err();
+        assert_eq!(mistakes.iter().map(|of| of.what.as_str()).collect::<Vec<_>>(), [what]);
+        assert_eq!(text[..mistakes[0].span.start].matches('\n').count() + 1, 26);
+    }
+    let ranked = several
+        .replace("project = true\n", "project = true\nprecedence = 2\n")
+        .replace("agent = \"phones\"\n", "agent = \"phones\"\nprecedence = 1\n");
+    let ranks = |text: &str| -> Vec<Vec<u32>> {
+        let config = connectors::parse(text).unwrap();
+        config.inbound.iter().map(|rules| rules.flows.iter().map(|flow| flow.precedence).collect()).collect()
+    };
+    assert_eq!(ranks(&ranked), [vec![2, 2, 2, 2], vec![1, 1, 1]]);
+    // A flow may have its own.
+    let own = ranked
+        .replace("room = { from = \"room\" } }\n[[", "room = { from = \"room\", precedence = 7 } }\n[[");
+    assert!(ranks(&own)[0].contains(&7), "{own}");
+    let same = connectors::parse(&ranked.replace("precedence = 2", "precedence = 1")).unwrap_err();
+    let what = "the flows into `id`, `room` and 1 more have precedence 1, and so have those from line 19";
+    assert_eq!(same.iter().map(|of| of.what.as_str()).collect::<Vec<_>>(), [what]);
+}
