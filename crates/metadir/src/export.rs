@@ -687,8 +687,8 @@ impl<'a> Sender<'a> {
 
     /// Stores the results of a batch.
     fn keep(&mut self, settled: Option<Settled>) -> Result<(), StepError> {
-        let Some(Settled { writes, count, changes, moved, freed }) = settled else { return Ok(()) };
-        self.take_names(&moved)?;
+        let Some(Settled { mut writes, count, changes, moved, freed }) = settled else { return Ok(()) };
+        self.take_names(&moved, &mut writes)?;
         self.store.write(&writes)?;
         self.follow(moved)?;
         self.hand_over(&freed)?;

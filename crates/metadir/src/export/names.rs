@@ -154,10 +154,23 @@ impl<'a> Sender<'a> {
         ))
     }
 
-    /// Removes the names of renamed objects from others that had them.
-    pub(super) fn take_names(&mut self, moved: &[NameMove]) -> Result<(), StoreError> {
+    /// Removes the names of renamed objects from others that had them, and from those of them that got the name of
+    /// another one: a server may tell names apart that are the same here, and a preview accepts everything.
+    pub(super) fn take_names(&mut self, moved: &[NameMove], writes: &mut [Write]) -> Result<(), StoreError> {
         if moved.is_empty() {
             return Ok(());
+        }
+        let mut owners: HashMap<IndexKey, CsId> = HashMap::new();
+        for of in moved {
+            owners.entry(of.to).or_insert(of.id);
+        }
+        for write in writes {
+            if let Write::Cs(object) = write
+                && let Some(owner) = object.name.and_then(|name| owners.get(&name))
+                && *owner != object.id
+            {
+                object.name = None;
+            }
         }
         let keys: Vec<IndexKey> = moved.iter().map(|of| of.to).collect();
         let found = self.store.find(self.space.id, LookupKey::Name, &keys)?;
