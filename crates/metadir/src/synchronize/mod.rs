@@ -149,6 +149,21 @@ pub(crate) fn synchronize(
     Ok(())
 }
 
+/// Evaluates the references that are due, for a step that is no synchronization.
+///
+/// # Errors
+/// When the store fails.
+pub(crate) fn evaluate_references(
+    store: &mut dyn Store,
+    rules: &Rules,
+    batch_objects: usize,
+    now_unix_s: u64,
+) -> Result<(), StepError> {
+    let deletes = Threshold { count: 0, share: 0.0 };
+    let settings = Settings { batch_objects, full: false, deletes, now_unix_s, recalls_removed: false };
+    references::bring(store, rules, &settings, &mut Synchronized::default(), None)
+}
+
 /// Synchronizes one object, including its deletions, or carries out another task with it. `trace` receives each
 /// rule that is applied.
 ///

@@ -603,8 +603,36 @@ fn references_after_each_export(firm: &Firm) {
 }
 
 fn references_name_the_new_entry_at_the_end_of_the_export(place: Place) {
-    let Some(firm) = Firm::new(place) else { return };
+    let Some(firm) = Firm::new(place.another()) else { return };
     references_after_each_export(&firm);
+    // The only member leaves, and a new one gets the name: the group has the same value for another person.
+    let Some(firm) = Firm::new(place) else { return };
+    let mut metadirectory = firm.open();
+    firm.staff(&["person,1,Ada,,,", "person,2,Alan,,1,", "group,g,Team,,,1", "group,h,All,,,1|2"]);
+    settle(&mut metadirectory);
+    firm.staff(&["person,3,Ada,,,", "person,2,Alan,,3,", "group,g,Team,,,3", "group,h,All,,,2"]);
+    let did = one_export(&mut metadirectory);
+    assert_eq!(did, [("export-add", 1), ("export-delete", 1), ("export-update", 1)]);
+    assert_eq!(firm.entries("manager")[1], "cn=Alan: cn=Ada");
+    assert_eq!(firm.entries("member"), ["cn=Ada: ", "cn=Alan: ", "cn=All: cn=Alan", "cn=Team: cn=Ada"]);
+    settle(&mut metadirectory);
+    // One is renamed, and a new one gets the old name in the groups too.
+    firm.staff(&[
+        "person,3,Augusta,,,",
+        "person,2,Alan,,4,",
+        "person,4,Ada,,,",
+        "group,g,Team,,,3|4",
+        "group,h,All,,,4",
+    ]);
+    one_export(&mut metadirectory);
+    let members =
+        |line: &str| firm.entries("member").into_iter().find(|found| found.starts_with(line)).unwrap();
+    for _ in 0..2 {
+        assert_eq!(members("cn=Team"), "cn=Team: cn=Ada|cn=Augusta");
+        assert_eq!(members("cn=All"), "cn=All: cn=Ada");
+        assert_eq!(firm.entries("manager")[1], "cn=Alan: cn=Ada");
+        settle(&mut metadirectory);
+    }
 }
 
 /// The overlay changes references by itself, shortly after the rename. What it changed must not be an error.
