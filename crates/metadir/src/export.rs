@@ -134,6 +134,7 @@ pub(crate) fn export(
             held: std::mem::take(&mut plan.held),
             heirs: std::mem::take(&mut plan.heirs),
             referring: BTreeSet::new(),
+            due: Vec::new(),
             previewed: Vec::new(),
             followed: HashSet::new(),
             postponed: Vec::new(),
@@ -209,6 +210,8 @@ struct Sender<'a> {
     heirs: HashMap<CsId, Vec<CsId>>,
     /// Objects with references to renamed objects, to be sent at the end.
     referring: BTreeSet<CsId>,
+    /// Objects whose references must be evaluated, because they lead to new objects that got a name.
+    due: Vec<CsId>,
     /// In a preview: the new names of objects, and the new objects whose references lead to these names already.
     previewed: Vec<NameMove>,
     followed: HashSet<CsId>,
@@ -361,6 +364,7 @@ impl<'a> Sender<'a> {
         }
         // The objects that were added in part are still under way.
         self.drain()?;
+        self.evaluate_due()?;
         self.follow_previewed()?;
         // Of an object that comes twice, nothing is left to be sent.
         let referring: Vec<CsId> = std::mem::take(&mut self.referring).into_iter().collect();
@@ -379,6 +383,7 @@ impl<'a> Sender<'a> {
             self.batches(ids, batch_objects, BatchSelection::All)?;
         }
         self.drain()?;
+        self.evaluate_due()?;
         self.follow_previewed()?;
         let referring: Vec<CsId> = std::mem::take(&mut self.referring).into_iter().collect();
         self.batches(&referring, batch_objects, BatchSelection::Made)?;
@@ -691,8 +696,8 @@ impl<'a> Sender<'a> {
 
     /// Stores the results of a batch.
     fn keep(&mut self, settled: Option<Settled>) -> Result<(), StepError> {
-        let Some(Settled { writes, count, changes, moved, freed }) = settled else { return Ok(()) };
-        self.take_names(&moved)?;
+        let Some(Settled { mut writes, count, changes, moved, freed }) = settled else { return Ok(()) };
+        self.take_names(&moved, &mut writes)?;
         self.store.write(&writes)?;
         self.follow(moved)?;
         self.hand_over(&freed)?;

@@ -13,10 +13,11 @@ use crate::hologram::{Attribute, Hologram};
 use crate::index_key::IndexKey;
 use crate::naming::{Naming, temporary_key};
 use crate::object::{
-    AgentId, Change, CsId, CsObject, PendingExport, Phase, Reference, ReferenceChange, phase_of,
+    AgentId, Change, CsId, CsObject, MvId, PendingExport, Phase, Reference, ReferenceChange, phase_of,
 };
 use crate::stage::StepError;
 use crate::store::{LookupKey, StoreError, Write, of_each, parts};
+use crate::synchronize::evaluate_references;
 
 /// Limit of the changes of a call in which objects exchange unique values.
 const POSTPONED_AT_ONCE: usize = 10_000;
@@ -154,10 +155,23 @@ impl<'a> Sender<'a> {
         ))
     }
 
-    /// Removes the names of renamed objects from others that had them.
-    pub(super) fn take_names(&mut self, moved: &[NameMove]) -> Result<(), StoreError> {
+    /// Removes the names of renamed objects from others that had them, and from those of them that got the name of
+    /// another one: a server may tell names apart that are the same here, and a preview accepts everything.
+    pub(super) fn take_names(&mut self, moved: &[NameMove], writes: &mut [Write]) -> Result<(), StoreError> {
         if moved.is_empty() {
             return Ok(());
+        }
+        let mut owners: HashMap<IndexKey, CsId> = HashMap::new();
+        for of in moved {
+            owners.entry(of.to).or_insert(of.id);
+        }
+        for write in writes {
+            if let Write::Cs(object) = write
+                && let Some(owner) = object.name.and_then(|name| owners.get(&name))
+                && *owner != object.id
+            {
+                object.name = None;
+            }
         }
         let keys: Vec<IndexKey> = moved.iter().map(|of| of.to).collect();
         let found = self.store.find(self.space.id, LookupKey::Name, &keys)?;
@@ -195,9 +209,10 @@ impl<'a> Sender<'a> {
                 }
             }
             if before != (object.anchor, object.name) {
-                let mut writes = self.referring_to(&object)?;
-                writes.push(Write::Cs(object));
-                self.store.write(&writes)?;
+                let due = self.referring_to(&object)?;
+                let writes = due.iter().copied().map(Write::Due).chain([Write::Cs(object)]);
+                self.store.write(&writes.collect::<Vec<_>>())?;
+                self.due.extend(due);
             }
         }
         Ok(())
@@ -218,8 +233,8 @@ impl<'a> Sender<'a> {
         Ok(true)
     }
 
-    /// Marks the references to a new object for evaluation: without a name it was no target.
-    fn referring_to(&mut self, object: &CsObject) -> Result<Vec<Write>, StoreError> {
+    /// The objects of the sources whose references lead to a new object: without a name it was no target.
+    fn referring_to(&mut self, object: &CsObject) -> Result<Vec<CsId>, StoreError> {
         let mv: Vec<_> = object.mv.into_iter().collect();
         let connectors: Vec<CsId> = self.store.mv(&mv)?.into_iter().flat_map(|mv| mv.connectors).collect();
         let mut due = Vec::new();
@@ -228,9 +243,31 @@ impl<'a> Sender<'a> {
                 continue;
             };
             let target: Vec<IndexKey> = agent.target(connector.anchor, connector.name).into_iter().collect();
-            due.extend(self.store.referring(agent.id, &target)?.into_iter().map(Write::Due));
+            due.extend(self.store.referring(agent.id, &target)?);
         }
         Ok(due)
+    }
+
+    /// Evaluates references to new objects that got a name, and sends them at the end of this export.
+    pub(super) fn evaluate_due(&mut self) -> Result<(), StepError> {
+        if self.due.is_empty() {
+            return Ok(());
+        }
+        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+        let now_unix_s = now.map_or(0, |since| since.as_secs());
+        evaluate_references(self.store, self.rules, self.names, self.batch_objects as usize, now_unix_s)?;
+        let mut due = std::mem::take(&mut self.due);
+        due.sort_unstable();
+        due.dedup();
+        let mut mvs: Vec<MvId> = self.store.cs(&due)?.iter().filter_map(CsObject::connected_to).collect();
+        mvs.sort_unstable();
+        mvs.dedup();
+        let mut ids: Vec<CsId> = self.store.mv(&mvs)?.into_iter().flat_map(|mv| mv.connectors).collect();
+        ids.sort_unstable();
+        let connectors = self.store.cs(&ids)?;
+        let of_space = connectors.iter().filter(|object| object.agent == self.space.id);
+        self.referring.extend(of_space.map(|object| object.id));
+        Ok(())
     }
 
     /// Makes references lead to the new names of objects, in the transaction of these names. A preview reports each

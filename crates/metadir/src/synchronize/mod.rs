@@ -166,6 +166,23 @@ fn too_many(count: u64, most: u64) -> StepError {
     ))
 }
 
+/// Evaluates the references that are due, for a step that is no synchronization.
+///
+/// # Errors
+/// When the store fails.
+pub(crate) fn evaluate_references(
+    store: &mut dyn Store,
+    rules: &Rules,
+    names: &Names,
+    batch_objects: usize,
+    now_unix_s: u64,
+) -> Result<(), StepError> {
+    let deletes = Threshold { count: 0, share: 0.0 };
+    let settings = Settings { batch_objects, full: false, deletes, now_unix_s, recalls_removed: false };
+    // What would remove an object stays due for a synchronization, which counts it.
+    references::bring(store, rules, names, &settings, None, &mut Synchronized::default(), None)
+}
+
 /// Synchronizes one object, including its deletions, or carries out another task with it. `trace` receives each
 /// rule that is applied.
 ///

@@ -17,6 +17,7 @@ over_both_stores! {
     a_container_is_renamed_while_entries_enter_and_leave_it,
     containers_exchange_their_names_with_all_that_is_below,
     a_name_that_somebody_else_keeps_is_refused,
+    a_name_that_two_entries_get_goes_to_one_of_them,
     an_interrupted_exchange_is_finished_by_the_next_export,
     a_step_that_the_store_does_not_know_is_repeated,
     references_name_the_new_entry_at_the_end_of_the_export,
@@ -365,6 +366,32 @@ fn a_name_that_somebody_else_keeps_is_refused(place: Place) {
     assert_eq!(firm.entries("employeeNumber"), ["cn=Ada: 1", "cn=Alan: 2", "cn=Grace: "]);
 }
 
+fn a_name_that_two_entries_get_goes_to_one_of_them(place: Place) {
+    let Some(firm) = Firm::new(place) else { return };
+    let mut metadirectory = firm.open();
+    firm.persons(&[(1, "Ada"), (2, "Alan"), (3, "Grace")]);
+    settle(&mut metadirectory);
+    drop(metadirectory);
+    // Two are renamed to a name that becomes free, and a new one gets it too.
+    firm.persons(&[(1, "Grace"), (2, "Grace"), (3, "Edsger"), (4, "Grace")]);
+    // A preview knows no refusals.
+    let mut preview = Metadirectory::preview(firm.config(), Box::new(|_| {})).unwrap();
+    for (agent, kind) in &DAY[..3] {
+        preview.run(Step { agent: *agent, kind: *kind }, &mut |_| true).unwrap();
+    }
+    drop(preview);
+    let mut metadirectory = firm.open();
+    let did = attempt(&mut metadirectory);
+    assert_eq!(did[2].statistics.of("export-failure"), 2, "{did:?}");
+    let entries = firm.entries("employeeNumber");
+    assert_eq!((entries.len(), entries.iter().filter(|line| line.starts_with("cn=Grace")).count()), (4, 1));
+    // When two of them get other names, all is right after one export.
+    firm.persons(&[(1, "Ada"), (2, "Grace"), (3, "Edsger"), (4, "Zoe")]);
+    day(&mut metadirectory);
+    assert_eq!(firm.entries("employeeNumber"), ["cn=Ada: 1", "cn=Edsger: 3", "cn=Grace: 2", "cn=Zoe: 4"]);
+    settle(&mut metadirectory);
+}
+
 /// A day that may have failures.
 fn attempt(metadirectory: &mut Metadirectory) -> Vec<StepResult> {
     DAY.map(|(agent, kind)| metadirectory.run(Step { agent, kind }, &mut |_| true).unwrap()).into()
@@ -576,8 +603,36 @@ fn references_after_each_export(firm: &Firm) {
 }
 
 fn references_name_the_new_entry_at_the_end_of_the_export(place: Place) {
-    let Some(firm) = Firm::new(place) else { return };
+    let Some(firm) = Firm::new(place.another()) else { return };
     references_after_each_export(&firm);
+    // The only member leaves, and a new one gets the name: the group has the same value for another person.
+    let Some(firm) = Firm::new(place) else { return };
+    let mut metadirectory = firm.open();
+    firm.staff(&["person,1,Ada,,,", "person,2,Alan,,1,", "group,g,Team,,,1", "group,h,All,,,1|2"]);
+    settle(&mut metadirectory);
+    firm.staff(&["person,3,Ada,,,", "person,2,Alan,,3,", "group,g,Team,,,3", "group,h,All,,,2"]);
+    let did = one_export(&mut metadirectory);
+    assert_eq!(did, [("export-add", 1), ("export-delete", 1), ("export-update", 1)]);
+    assert_eq!(firm.entries("manager")[1], "cn=Alan: cn=Ada");
+    assert_eq!(firm.entries("member"), ["cn=Ada: ", "cn=Alan: ", "cn=All: cn=Alan", "cn=Team: cn=Ada"]);
+    settle(&mut metadirectory);
+    // One is renamed, and a new one gets the old name in the groups too.
+    firm.staff(&[
+        "person,3,Augusta,,,",
+        "person,2,Alan,,4,",
+        "person,4,Ada,,,",
+        "group,g,Team,,,3|4",
+        "group,h,All,,,4",
+    ]);
+    one_export(&mut metadirectory);
+    let members =
+        |line: &str| firm.entries("member").into_iter().find(|found| found.starts_with(line)).unwrap();
+    for _ in 0..2 {
+        assert_eq!(members("cn=Team"), "cn=Team: cn=Ada|cn=Augusta");
+        assert_eq!(members("cn=All"), "cn=All: cn=Ada");
+        assert_eq!(firm.entries("manager")[1], "cn=Alan: cn=Ada");
+        settle(&mut metadirectory);
+    }
 }
 
 /// The overlay changes references by itself, shortly after the rename. What it changed must not be an error.
@@ -593,6 +648,21 @@ fn a_server_that_maintains_references_accepts_the_same(place: Place) {
     let managers = ["cn=Alan: cn=Augusta", "cn=Augusta: ", "cn=Board: ", "cn=Team: ", "cn=Zoe: cn=Alan"];
     assert_eq!(firm.entries("manager"), managers);
     assert_eq!(firm.entries("member")[2..4], ["cn=Board: cn=Augusta", "cn=Team: cn=Alan|cn=Augusta"]);
+    // In an exchange the server's late change may undo that of the export, which the next day corrects.
+    team(&firm, ["Alan", "Augusta", "Zoe"]);
+    day(&mut metadirectory);
+    day(&mut metadirectory);
+    settle(&mut metadirectory);
+    let managers = ["cn=Alan: ", "cn=Augusta: cn=Alan", "cn=Board: ", "cn=Team: ", "cn=Zoe: cn=Augusta"];
+    assert_eq!(firm.entries("manager"), managers);
+    assert_eq!(firm.entries("member")[2..4], ["cn=Board: cn=Alan", "cn=Team: cn=Alan|cn=Augusta"]);
+    // A deleted entry leaves the groups by itself, and its name goes to another one.
+    firm.staff(&["person,1,Alan,,,", "person,7,Augusta,,1,", "group,g,Team,,,1|7", "group,h,Board,,,1"]);
+    day(&mut metadirectory);
+    day(&mut metadirectory);
+    settle(&mut metadirectory);
+    assert_eq!(firm.entries("manager"), ["cn=Alan: ", "cn=Augusta: cn=Alan", "cn=Board: ", "cn=Team: "]);
+    assert_eq!(firm.entries("member")[2..], ["cn=Board: cn=Alan", "cn=Team: cn=Alan|cn=Augusta"]);
 }
 
 fn a_preview_an_audit_and_an_undo_know_the_final_names(place: Place) {
