@@ -107,8 +107,9 @@ struct Evaluation<'a> {
     waiting: BTreeSet<CsId>,
 }
 
-/// Evaluates all due references. `removed` is the number of objects that the step removed before, to which
-/// the limit applies; without it there is no limit. `trace` receives the references of each evaluated object.
+/// Evaluates all due references. `removed` is the number of objects that the step removed before: more than the limit is
+/// an error. Without it one object is synchronized by a command: what exceeds the limit stays due for a step. `trace`
+/// receives the references of each evaluated object.
 pub(super) fn bring(
     store: &mut dyn Store,
     rules: &Rules,
@@ -120,6 +121,8 @@ pub(super) fn bring(
 ) -> Result<(), StepError> {
     let (recounted, waiting) = (HashMap::new(), BTreeSet::new());
     let mut all_leaving = BTreeSet::<CsId>::new();
+    // An explanation keeps nothing, so nothing needs to wait.
+    let explains = removed.is_none() && trace.is_some();
     let mut evaluation = Evaluation { rules, names, settings, recounted, waiting };
     loop {
         // What removes nothing comes first, as everywhere in a synchronization.
@@ -131,18 +134,16 @@ pub(super) fn bring(
             if due.is_empty() {
                 break;
             }
-            leaving.extend(evaluation.run(store, &due, removed.is_none(), done, trace.as_deref_mut())?);
+            leaving.extend(evaluation.run(store, &due, explains, done, trace.as_deref_mut())?);
         }
         if leaving.is_empty() {
             return Ok(());
         }
         all_leaving.extend(&leaving);
-        if let Some(removed) = removed {
-            let (count, most) =
-                (removed + all_leaving.len() as u64, settings.deletes.most(store.count_mv()?));
-            if count > most {
-                return Err(too_many(count, most));
-            }
+        let count = removed.unwrap_or(0) + all_leaving.len() as u64;
+        let most = settings.deletes.most(store.count_mv()?);
+        if count > most {
+            return if removed.is_some() { Err(too_many(count, most)) } else { Ok(()) };
         }
         for part in leaving.chunks(settings.batch_objects) {
             evaluation.waiting.retain(|id| !part.contains(id));
@@ -167,10 +168,11 @@ impl Evaluation<'_> {
         let recounts = evaluate(store, self.rules, self.settings, &mvs, done, trace.as_deref_mut())?;
         store.write(&due.iter().copied().map(Write::Done).collect::<Vec<_>>())?;
         let recounts = self.without_cycles(store, recounts, done)?;
-        store.commit()?;
         if recounts.is_empty() {
+            store.commit()?;
             return Ok(Vec::new());
         }
+        // One commit: an object whose new numbers are not applied stays due.
         // The objects are not synchronized again: only their numbers changed.
         let settings = Settings { full: false, ..*self.settings };
         let objects = store.cs(&recounts.values().map(|of| of.connector).collect::<Vec<_>>())?;
@@ -210,6 +212,9 @@ impl Evaluation<'_> {
             }
             *times <= EVALUATIONS_MAX
         });
+        if failures.is_empty() {
+            return Ok(recounts);
+        }
         for object in store.cs(&failures)? {
             let text = "the number of its references changes whenever its rules are applied: correct the condition \
                         (`when`) that counts them";

@@ -63,7 +63,7 @@ impl Work<'_> {
     ) -> Result<Option<String>, Failed> {
         let key = |value: &str| (candidates.rule, UNIQUE.key(value.as_bytes()));
         if let Some(has) = has
-            && !self.rejected.contains_key(&(id, key(has)))
+            && (self.rejected.is_empty() || !self.rejected.contains_key(&(id, key(has))))
             && candidates.has(image, has, |one, other| one == other)?
         {
             return Ok(Some(has.into()));
@@ -215,6 +215,9 @@ impl Work<'_> {
     /// Rejects unique values that a metaverse object got, if an object of a connector space has them that belongs to
     /// nobody, and chooses others. Returns whether there were any. Objects that belong to it are connected by now.
     pub(super) fn reject_taken(&mut self, id: MvId) -> Result<bool, Failed> {
+        if self.chosen.is_empty() {
+            return Ok(false);
+        }
         let rules = self.rules;
         let is_checked = |(_, key): &(MvId, Key)| {
             rules.agents.iter().any(|agent| agent.unique.iter().any(|of| of.1 == key.0))
@@ -240,6 +243,9 @@ impl Work<'_> {
                 taken.push(key.0);
             }
         }
+        if taken.is_empty() {
+            return Ok(false);
+        }
         let kind = self.mvs.get(&id).and_then(|mv| rules.type_of(mv.object.as_ref()?.kind));
         let Some(kind) = kind.map(|kind| &rules.types[kind]) else { return Ok(false) };
         for (place, flow) in kind.attributes.iter().flat_map(|of| &of.contributors) {
@@ -249,7 +255,7 @@ impl Work<'_> {
                 self.flow_in(id, kind, inbound.agent)?;
             }
         }
-        Ok(!taken.is_empty())
+        Ok(true)
     }
 
     /// Another metaverse object with a key, or an object of a connector space that belongs to nobody.

@@ -2,7 +2,7 @@
 //! members, or have a placeholder.
 
 use plimsoll_metadir::config::StepKind;
-use plimsoll_metadir::metadirectory::Metadirectory;
+use plimsoll_metadir::metadirectory::{Link, Metadirectory};
 use plimsoll_metadir::stage::StepError;
 
 use super::*;
@@ -285,11 +285,13 @@ fn groups_that_lose_all_members_stop_at_the_threshold(place: Place) {
     firm.directory = opened(&few);
     run(&mut firm.directory, DIRECTORY, StepKind::FullImport);
     let groups: Vec<String> = (0..4).map(|at| format!("group,g{at},group{at},1")).collect();
-    let rows: Vec<&str> = groups.iter().map(String::as_str).chain(["person,1,ada,"]).collect();
+    let rows: Vec<&str> =
+        groups.iter().map(String::as_str).chain(["person,1,ada,", "left,3,grace,"]).collect();
     firm.day(&rows, false);
     assert_eq!(firm.groups().len(), 4);
     let emptied: Vec<String> = groups.iter().map(|row| row.replace(",1", ",")).collect();
-    let emptied: Vec<&str> = emptied.iter().map(String::as_str).chain(["person,1,ada,"]).collect();
+    let emptied: Vec<&str> =
+        emptied.iter().map(String::as_str).chain(["person,1,ada,", "left,3,grace,"]).collect();
     firm.write(&emptied);
     run(&mut firm.directory, STAFF, StepKind::FullImport);
     // It stops as often as it is repeated, and also when the source did not change since.
@@ -298,8 +300,12 @@ fn groups_that_lose_all_members_stop_at_the_threshold(place: Place) {
         assert!(matches!(&stopped, StepError::Threshold(why) if why.starts_with("4 objects")), "{stopped}");
         run(&mut firm.directory, STAFF, StepKind::FullImport);
     }
-    let (status, _) = firm.directory.status().unwrap();
-    assert_eq!(status[DIRECTORY].1.objects, 5);
+    // A command for another object does not make the removals either.
+    let grace = "3";
+    firm.directory.link(STAFF, grace, Link::Disconnect).unwrap();
+    let did = try_run(&mut firm.directory, DIRECTORY, StepKind::Export).unwrap();
+    assert_eq!((did.statistics.of("export-delete"), firm.groups().len()), (0, 4), "{did:?}");
+    firm.directory.link(STAFF, grace, Link::Release).unwrap();
     drop(firm.directory);
     let config = config(&firm.place, &firm.slapd, WHILE_FILLED).replace("deletes = 20", "deletes = 4");
     firm.directory = opened(&config);

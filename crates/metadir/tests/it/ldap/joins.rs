@@ -13,6 +13,7 @@ over_both_stores! {
     sources_that_write_a_value_differently_meet_in_any_order,
     a_rule_of_its_own_decides_against_the_schema,
     a_schema_that_is_not_readable_is_reported_with_what_applies,
+    an_attribute_that_the_schema_does_not_describe_is_reported_with_what_applies,
 }
 
 // Indexes of the agents, which are sorted by name.
@@ -239,4 +240,21 @@ fn a_schema_that_is_not_readable_is_reported_with_what_applies(place: Place) {
     drop(directory);
     let mut directory = opened(&config(&place, &slapd, "mail", ", ignore_case = true", false));
     assert_eq!(result(&mut directory, DIRECTORY, StepKind::FullImport).reported(), "");
+}
+
+fn an_attribute_that_the_schema_does_not_describe_is_reported_with_what_applies(place: Place) {
+    let Some(slapd) = start(ldif(), "") else { return };
+    let text = config(&place, &slapd, "mail", "", false);
+    let own =
+        "join = [{ cs = \"mail\", mv = \"mail\" }]\nflow = { mail = { from = \"mail\", precedence = 2 }";
+    assert!(text.contains(own));
+    let text = text.replace(own, &own.replacen("cs = \"mail\"", "cs = \"employeeType;x-none\"", 1));
+    let mut directory = opened(&text);
+    assert_eq!(result(&mut directory, DIRECTORY, StepKind::FullImport).reported(), "");
+    drop(directory);
+    let mut directory = opened(&text.replace("employeeType;x-none", "badgeColour"));
+    let reported = result(&mut directory, DIRECTORY, StepKind::FullImport).reported();
+    let why = "the schema of directory does not say how `badgeColour` is compared: join rules compare it without case \
+               and additional spaces; write `ignore_case`";
+    assert!(reported.contains(why), "{reported}");
 }
