@@ -5,7 +5,6 @@ use std::ops::Range;
 use toml::de::DeValue;
 
 use super::part::{Part, Reader, span_in, span_of};
-use super::read::place;
 use super::{
     AgentConfig, Candidates, Deprovision, Inbound, JoinPart, MetaverseAttribute, MetaverseType, Outbound,
     Projection, Source,
@@ -236,7 +235,7 @@ impl Reader {
         let samples = |name: &str| match kind {
             None => text(),
             Some(kind) if self.untyped.contains(&format!("{}.{name}", kind.name)) => Vec::new(),
-            Some(kind) => place(kind, name).map_or_else(Vec::new, |at| samples_of(&kind.attributes[at])),
+            Some(kind) => kind.place(name).map_or_else(Vec::new, |at| samples_of(&kind.attributes[at])),
         };
         if let Some(Malformed { what, help }) = expression.mistake(wanted, samples) {
             self.wrong(span.clone(), format!("{key} cannot work: {what}"), help);

@@ -5,7 +5,6 @@ use std::ops::Range;
 use toml::de::DeValue;
 
 use super::part::{Part, Reader, span_in};
-use super::read::place;
 use super::{ImportFlow, Inbound, Join, JoinPart, MetaverseType};
 use crate::expression::Expression;
 
@@ -28,7 +27,7 @@ impl Reader {
         let mut is_known = true;
         for name in mv.iter().flat_map(JoinPart::uses) {
             if let Some(to) = to
-                && place(to, name).is_none()
+                && to.place(name).is_none()
             {
                 self.unknown_attribute(span_in(part, "mv", name), name, to);
                 is_known = false;

@@ -115,6 +115,13 @@ pub struct MetaverseType {
     pub span: Range<usize>,
 }
 
+impl MetaverseType {
+    /// The index of an attribute.
+    pub(crate) fn place(&self, name: &str) -> Option<usize> {
+        self.attributes.iter().position(|attribute| attribute.name == name)
+    }
+}
+
 /// An attribute of the metaverse.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MetaverseAttribute {

@@ -60,23 +60,7 @@ impl Reader {
             .into_iter()
             .map(|(name, part)| self.metaverse_type(name, &part, &agents))
             .collect();
-        for (key, is_empty, example) in [
-            (
-                "agents",
-                agents.is_empty() && self.faulty_agents.is_empty(),
-                "[agents.staff] with type, path and anchor",
-            ),
-            ("metaverse", types.is_empty(), "[metaverse.person] with attributes = { name = \"text\" }"),
-        ] {
-            if is_empty && (root.lacks(key) || root.get(key).is_some_and(|value| value.get_ref().is_table()))
-            {
-                self.wrong(
-                    0..0,
-                    format!("there is no [{key}.NAME]"),
-                    format!("write one, such as {example}"),
-                );
-            }
-        }
+        self.needed_tables(&root, agents.is_empty() && self.faulty_agents.is_empty(), types.is_empty());
         let inbound: Vec<Inbound> = self
             .list(&root, "inbound")
             .iter()
@@ -119,6 +103,21 @@ impl Reader {
         };
         config.secrets = Secrets::of(&config);
         Some(config)
+    }
+
+    /// Reports that there are no agents or no types. Rules name them, so this explains all that is missing.
+    fn needed_tables(&mut self, root: &Part<'_>, has_no_agents: bool, has_no_types: bool) {
+        for (key, is_empty, example) in [
+            ("agents", has_no_agents, "[agents.staff] with type, path and anchor"),
+            ("metaverse", has_no_types, "[metaverse.person] with attributes = { name = \"text\" }"),
+        ] {
+            // A value of another type is reported already.
+            let is_table = root.get(key).is_none_or(|value| value.get_ref().is_table());
+            if is_empty && is_table {
+                let help = format!("write one, such as {example}");
+                self.wrong(0..0, format!("there is no [{key}.NAME]"), help);
+            }
+        }
     }
 
     fn agents(&mut self, root: &Part<'_>) -> Vec<AgentConfig> {
@@ -334,7 +333,7 @@ impl Reader {
             if let Source::Direct(from) = &from {
                 self.is_no_expression(&span, from, "cs");
             }
-            match place(&types[to], &name) {
+            match types[to].place(&name) {
                 Some(place) => {
                     if matches!(&from, Source::Constant(all) if all.len() > 1)
                         && !types[to].attributes[place].several
@@ -423,22 +422,7 @@ impl Reader {
         let from = self.needed_type(part, "from", types);
         let kind = from.map(|from| &types[from]);
         let when = self.expression(part, "when", "mv");
-        let (dn, dn_candidates) = match part.get("dn").map(toml::Spanned::get_ref) {
-            Some(DeValue::Table(table)) => {
-                let of_name = Part::new(table, "`dn`", span_of(part, "dn"));
-                self.keys(&of_name, &["candidates", "most"]);
-                self.candidates(&of_name, "mv").unzip()
-            }
-            _ => (self.expression(part, "dn", "mv"), None),
-        };
-        if part.lacks("dn") {
-            let what = format!("{} has no `dn`", part.what);
-            self.wrong(
-                part.span.clone(),
-                what,
-                "write an expression for the name of the object, such as dn = \"mv.id\"",
-            );
-        }
+        let (dn, dn_candidates) = self.name(part);
         let (deprovision, delete_after_s) = self.deprovision(part);
         // The attributes that an expression names, with their place.
         let of = |key, expression: &Option<Expression>| {
@@ -449,44 +433,8 @@ impl Reader {
         for other in dn_candidates.iter().flat_map(|candidates: &Candidates| &candidates.others) {
             named.extend(other.uses().iter().map(|name| (name.clone(), span_of(part, "dn"))));
         }
-        let mut flows = Vec::new();
-        for key in ["flow", "initial"] {
-            let mut all = Vec::new();
-            for WrittenFlow { to, span, from, from_span, precedence, is_secret, candidates, empty } in
-                self.flows(part, key, "mv")
-            {
-                if candidates.is_some() {
-                    let help = "choose a unique value in a flow into the metaverse, or give `dn` candidates";
-                    self.wrong(
-                        span.clone(),
-                        "`candidates` are for flows into the metaverse and for `dn`",
-                        help,
-                    );
-                }
-                if precedence.is_some() {
-                    self.wrong(span, "`precedence` is only for flows into the metaverse", "remove it");
-                }
-                let is_unknown = |name: &String| kind.is_some_and(|kind| place(kind, name).is_none());
-                match &from {
-                    Source::Direct(name) if is_unknown(name) && self.is_below_flows(key, &to, &from_span) => {
-                    }
-                    Source::Direct(name) => named.push((name.clone(), from_span)),
-                    Source::Constant(_) => {}
-                    Source::Expression(expression) => {
-                        named.extend(expression.uses().iter().map(|name| (name.clone(), from_span.clone())));
-                        self.fits(
-                            &from_span,
-                            &format!("the flow of `{to}`"),
-                            expression,
-                            Wanted::Values,
-                            kind,
-                        );
-                    }
-                }
-                all.push(ExportFlow { to, from, empty, is_secret });
-            }
-            flows.push(all);
-        }
+        let flows = self.export_flows(part, "flow", kind, &mut named);
+        let initial = self.export_flows(part, "initial", kind, &mut named);
         let write_only = self.write_only(part);
         named
             .extend(Reader::read_by(&write_only).into_iter().map(|name| (name, span_of(part, "write_only"))));
@@ -498,14 +446,12 @@ impl Reader {
         }
         if let (Some(from), Some(kind)) = (from, kind) {
             for (name, span) in named {
-                match place(kind, &name) {
+                match kind.place(&name) {
                     None => self.unknown_attribute(span, &name, kind),
                     Some(_) => self.read.push((from, name, span)),
                 }
             }
         }
-        let initial = flows.pop().unwrap_or_default();
-        let flows = flows.pop().unwrap_or_default();
         let (agent, from, dn) = (agent?, from?, dn?);
         if dn_candidates.is_some() && agents[agent].system.naming() == Naming::Anchor {
             let what = format!("objects of {} have no names of their own", agents[agent].name);
@@ -534,6 +480,58 @@ impl Reader {
         self.references_out(part, &rules, &agents[rules.agent], &types[rules.from]);
         self.write_only_is_well(part, &rules, &agents[rules.agent]);
         Some(rules)
+    }
+
+    /// The name of the objects that an `[[outbound]]` makes.
+    fn name(&mut self, part: &Part<'_>) -> (Option<Expression>, Option<Candidates>) {
+        if part.lacks("dn") {
+            let help = "write an expression for the name of the object, such as dn = \"mv.id\"";
+            self.wrong(part.span.clone(), format!("{} has no `dn`", part.what), help);
+        }
+        match part.get("dn").map(toml::Spanned::get_ref) {
+            Some(DeValue::Table(table)) => {
+                let of_name = Part::new(table, "`dn`", span_of(part, "dn"));
+                self.keys(&of_name, &["candidates", "most"]);
+                self.candidates(&of_name, "mv").unzip()
+            }
+            _ => (self.expression(part, "dn", "mv"), None),
+        }
+    }
+
+    /// The flows of an `[[outbound]]`. The attributes of the metaverse that they read are appended to `named`.
+    fn export_flows(
+        &mut self,
+        part: &Part<'_>,
+        key: &'static str,
+        kind: Option<&MetaverseType>,
+        named: &mut Vec<(String, Range<usize>)>,
+    ) -> Vec<ExportFlow> {
+        let mut flows = Vec::new();
+        for WrittenFlow { to, span, from, from_span, precedence, is_secret, candidates, empty } in
+            self.flows(part, key, "mv")
+        {
+            if candidates.is_some() {
+                let what = "`candidates` are for flows into the metaverse and for `dn`";
+                let help = "choose a unique value in a flow into the metaverse, or give `dn` candidates";
+                self.wrong(span.clone(), what, help);
+            }
+            if precedence.is_some() {
+                self.wrong(span, "`precedence` is only for flows into the metaverse", "remove it");
+            }
+            let is_unknown = |name: &String| kind.is_some_and(|kind| kind.place(name).is_none());
+            match &from {
+                Source::Direct(name) if is_unknown(name) && self.is_below_flows(key, &to, &from_span) => {}
+                Source::Direct(name) => named.push((name.clone(), from_span)),
+                Source::Constant(_) => {}
+                Source::Expression(expression) => {
+                    named.extend(expression.uses().iter().map(|name| (name.clone(), from_span.clone())));
+                    let what = format!("the flow of `{to}`");
+                    self.fits(&from_span, &what, expression, Wanted::Values, kind);
+                }
+            }
+            flows.push(ExportFlow { to, from, empty, is_secret });
+        }
+        flows
     }
 
     fn needed_agent(&mut self, part: &Part<'_>, agents: &[AgentConfig]) -> Option<usize> {
@@ -581,8 +579,4 @@ impl Reader {
         };
         self.wrong_once(span, format!("`{of}` has no attribute `{name}`"), help);
     }
-}
-
-pub(super) fn place(kind: &MetaverseType, name: &str) -> Option<usize> {
-    kind.attributes.iter().position(|attribute| attribute.name == name)
 }

@@ -120,7 +120,7 @@ impl Reader {
         if quiet.is_some() && part.lacks("on_change") {
             self.wrong(span_of(part, "quiet"), "`quiet` without `on_change`", "remove it");
         }
-        if !["every", "at", "on_change"].iter().any(|key| part.has(*key)) {
+        if !["every", "at", "on_change"].iter().any(|key| part.has(key)) {
             let what = format!("{} has neither `every` nor `at` nor `on_change`", part.what);
             let help = "write every = \"5 min\", at = \"02:00\", or on_change = [\"AGENT\"]";
             self.wrong(part.span.clone(), what, help);

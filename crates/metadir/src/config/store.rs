@@ -80,7 +80,7 @@ impl Reader {
     }
 
     fn not_with(&mut self, part: &Part<'_>, keys: &[&str], database: &str) {
-        for key in keys.iter().filter(|key| part.has(**key)) {
+        for key in keys.iter().filter(|key| part.has(key)) {
             self.wrong(
                 span_of(part, key),
                 format!("`{key}` has no effect on a store in {database}"),

@@ -93,7 +93,7 @@ pub(super) fn near<'a>(written: &str, names: impl Iterator<Item = &'a str>) -> O
 }
 
 /// "did you mean `staff`?" if a name is similar, otherwise all names.
-pub(super) fn one_of<'a>(written: &str, names: &[&'a str]) -> String {
+pub(super) fn one_of(written: &str, names: &[&str]) -> String {
     if let Some(name) = near(written, names.iter().copied()) {
         return format!("did you mean {name:?}?");
     }

@@ -9,9 +9,8 @@ use super::Mistake;
 /// The mistakes behind the errors of a parser, which finds further errors behind most of them.
 pub(super) fn mistakes(text: &str, errors: &[Error]) -> Vec<Mistake> {
     let mut mistakes: Vec<Mistake> = Vec::new();
-    let mut errors = errors.iter().peekable();
     let mut is_in_double_table = false;
-    while let Some(error) = errors.next() {
+    for error in errors {
         let span = error.span().unwrap_or(0..0);
         let message = error.message();
         let line = Line::at(text, span.start);

@@ -204,7 +204,7 @@ pub(super) fn unknown_function(expression: &IdedExpr) -> Option<Malformed> {
         Expr::Struct(fields) => fields.entries.iter().find_map(|entry| unknown_in(&entry.expr)),
         Expr::Comprehension(over) => [&over.iter_range, &over.loop_cond, &over.loop_step, &over.result]
             .into_iter()
-            .find_map(|part| unknown_function(part)),
+            .find_map(unknown_function),
     }
 }
 

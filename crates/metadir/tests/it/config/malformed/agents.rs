@@ -95,7 +95,7 @@ fn settings_that_are_wrong() {
                 1,
             ),
             (
-                "a base that is no name",
+                "a base that is not a name",
                 &[("base = [\"ou=people,dc=plim,dc=example\"", "base = [\"people\"")],
                 1,
             ),

@@ -35,7 +35,8 @@ const COLUMNS: usize = 111;
 
 /// The messages of all cases.
 fn messages(base: &str, cases: &[Case<'_>]) -> String {
-    let known = connectors::parse(base).expect("the configuration is valid without the edits").warnings.len();
+    let valid = connectors::parse(base).unwrap_or_else(|mistakes| panic!("without the edits: {mistakes:?}"));
+    let known = valid.warnings.len();
     let (mut all, mut faults) = (String::new(), String::new());
     for (title, edits, expected) in cases {
         let (text, edited) = edit(base, edits);

@@ -80,6 +80,11 @@ fn names_and_keys_of_rules() {
                 1,
             ),
             (
+                "~ the same [[outbound]] twice",
+                &[("agent = \"cloud\"\nfrom", "agent = \"directory\"\nfrom")],
+                1,
+            ),
+            (
                 "several mistakes, each once",
                 &[
                     ("to = \"group\"", "to = \"grop\""),
