@@ -3,7 +3,7 @@
 //! Each step is committed before the next one is sent: after a crash, a repeated rename or deletion would otherwise
 //! meet the object that got the name since.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use super::plan::Plan;
 use super::selection::{Parked, Selection};
@@ -13,7 +13,7 @@ use crate::hologram::{Attribute, Hologram};
 use crate::index_key::IndexKey;
 use crate::naming::{Naming, temporary_key};
 use crate::object::{
-    AgentId, Change, CsId, CsObject, MvId, PendingExport, Phase, Reference, ReferenceChange, phase_of,
+    Change, CsId, CsObject, MvId, PendingExport, Phase, Reference, ReferenceChange, phase_of,
 };
 use crate::stage::StepError;
 use crate::store::{LookupKey, StoreError, Write, of_each, parts};
@@ -358,17 +358,17 @@ fn lead_to(
     is_managed: impl Fn(&Reference) -> bool,
 ) -> Vec<Reference> {
     use ReferenceChange::{Gone, There};
-    let leads = |of: &Reference| names.get(&of.target).copied();
     // All leave their targets before one arrives: objects may exchange their names.
     let mut arriving = Vec::new();
-    let before = all.clone();
-    for of in all.iter_mut() {
-        let Some(to) = leads(of) else { continue };
+    let mut before: BTreeMap<usize, Option<Reference>> = BTreeMap::new();
+    for (at, of) in all.iter_mut().enumerate() {
+        let Some(to) = names.get(&of.target) else { continue };
         let moves = is_managed(of) && of.will_be_there();
         if !moves && !of.is_synchronized {
             continue;
         }
-        arriving.push((of.attribute, to, of.is_synchronized, moves));
+        before.insert(at, Some(of.clone()));
+        arriving.push((at, *to, of.is_synchronized, moves));
         of.is_synchronized = false;
         if moves {
             of.export = match of.export {
@@ -378,25 +378,19 @@ fn lead_to(
             };
         }
     }
-    for (attribute, to, is_synchronized, moves) in arriving {
-        let known = all.iter().position(|of| of.attribute == attribute && of.target == to.to);
-        let at = known.unwrap_or_else(|| {
-            let (cs, agent) = before.first().map_or((CsId(0), AgentId(0)), |of| (of.cs, of.agent));
-            let value = to.dn.clone().into_bytes();
-            let (is_imported, export) = (false, None);
-            let target = to.to;
-            all.push(Reference {
-                cs,
-                agent,
-                attribute,
-                target,
-                value,
-                is_synchronized: false,
-                is_imported,
-                export,
-            });
+    if arriving.is_empty() {
+        return Vec::new();
+    }
+    let mut places: HashMap<(Attribute, IndexKey), usize> =
+        all.iter().enumerate().map(|(at, of)| ((of.attribute, of.target), at)).collect();
+    for (from, to, is_synchronized, moves) in arriving {
+        let at = *places.entry((all[from].attribute, to.to)).or_insert_with(|| {
+            let (value, target) = (to.dn.clone().into_bytes(), to.to);
+            all.push(Reference { value, target, is_imported: false, export: None, ..all[from].clone() });
+            before.insert(all.len() - 1, None);
             all.len() - 1
         });
+        before.entry(at).or_insert_with(|| Some(all[at].clone()));
         let of = &mut all[at];
         of.is_synchronized |= is_synchronized;
         if moves {
@@ -408,8 +402,8 @@ fn lead_to(
             };
         }
     }
-    all.sort_unstable_by_key(|of| (of.attribute, of.target));
-    let known: HashMap<(Attribute, IndexKey), &Reference> =
-        before.iter().map(|of| ((of.attribute, of.target), of)).collect();
-    all.iter().filter(|of| known.get(&(of.attribute, of.target)) != Some(of)).cloned().collect()
+    let is_changed = |(at, before): (usize, Option<Reference>)| {
+        (before.as_ref() != Some(&all[at])).then(|| all[at].clone())
+    };
+    before.into_iter().filter_map(is_changed).collect()
 }
