@@ -676,9 +676,6 @@ impl Metadirectory {
         if imports && config.system.has_columns() && !attributes.is_empty() {
             all_there(config, &self.only_read[at], &attributes)?;
         }
-        if imports && config.system.ignores_case_of_attributes() {
-            spelled_as_shown(config, &self.only_read[at], &attributes)?;
-        }
         for name in attributes {
             if self.names.attribute(&name).is_none() {
                 let attribute = Attribute(self.store.name(NameKind::Attribute, &name)?);
@@ -700,19 +697,6 @@ fn judged(error: StepError, interrupt: &Interrupt) -> StepError {
         StepError::Agent(_) | StepError::Store(_) if interrupt.is_set() => StepError::Interrupted,
         other => other,
     }
-}
-
-/// Checks that rules spell attributes as the system shows them. Under another spelling they would never have a value.
-fn spelled_as_shown(config: &AgentConfig, read: &[String], attributes: &[String]) -> Result<(), AgentError> {
-    let other = read.iter().find_map(|name| {
-        let shown = attributes.iter().find(|shown| shown.eq_ignore_ascii_case(name))?;
-        (shown != name && !attributes.contains(name)).then_some((name, shown))
-    });
-    let Some((name, shown)) = other else { return Ok(()) };
-    let why = format!(
-        "the rules read `{name}`, and the system shows it as `{shown}`: write `{shown}` in the rules"
-    );
-    Err(AgentError::system(format!("importing `{}`", config.name), why))
 }
 
 /// Checks that a system has the attributes that rules read. A renamed column would otherwise delete the

@@ -289,27 +289,3 @@ fn a_delta_import_does_what_a_full_one_would() {
         }
     }
 }
-
-#[test]
-fn an_attribute_in_another_spelling_than_that_of_the_directory_is_an_error() {
-    let place = Place::sqlite();
-    let Some(slapd) = start(people(3), "") else { return };
-    let text = |join: &str| {
-        format!(
-            "[store]\n{}\n[metaverse.person]\nattributes = {{ id = \"text\" }}\n[agents.directory]\n{}base = \"ou=people,{SUFFIX}\"\n\
-             filter = \"(objectClass=inetOrgPerson)\"\nanchor = \"entryUUID\"\n[[inbound]]\nagent = \"directory\"\nto = \"person\"\n\
-             project = true\njoin = [{{ cs = \"{join}\", mv = \"id\" }}]\nflow = {{ id = \"{join}\" }}\n",
-            place.keys(),
-            keys(&slapd),
-        )
-    };
-    let open = |text: &str| Metadirectory::open(connectors::parse(text).unwrap()).unwrap();
-    let import = Step { agent: DIRECTORY, kind: StepKind::FullImport };
-    let error = open(&text("employeenumber")).run(import, &mut |_| true).unwrap_err().to_string();
-    assert!(
-        error.contains("the rules read `employeenumber`, and the system shows it as `employeeNumber`"),
-        "{error}"
-    );
-    let staged = open(&text("employeeNumber")).run(import, &mut |_| true).unwrap();
-    assert_eq!(counts(&staged), [("stage-add", 3)]);
-}
