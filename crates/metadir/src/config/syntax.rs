@@ -86,7 +86,7 @@ fn mistake(text: &str, line: &Line<'_>, span: Range<usize>, message: &str) -> Mi
             Some(_) => made(span, &format!("the value of `{key}` is not in quotes"), quoted),
         },
         () if has("missing opening quote") => made(line.span(), "a text has no opening quote", quoted),
-        () if has("basic string") || has("literal string") => {
+        () if message.starts_with("invalid") && has("string") => {
             made(line.span(), "a text has no closing quote", quoted)
         }
         () if has("unicode") || has("escape") => made(

@@ -251,7 +251,7 @@ fn endless(config: &Config, at: usize) -> Option<Mistake> {
     Some(Mistake {
         span: kind.span.clone(),
         what: format!(
-            "a `{kind_name}` is never deleted: its connector in {keepers} keeps it without any value"
+            "a `{kind_name}` is never deleted: its connector in {keepers} stays when all its values are gone"
         ),
         help: format!(
             "write deleted_with = {sources} below it, or a `when` that needs a value in that [[outbound]]{example}"
