@@ -547,6 +547,7 @@ mod tests {
             ("cs.title + '!'", &[]),
             ("has(cs.title) ? cs.title : cs.sn.upperAscii()", &["BYRON"]),
             ("[cs.given, cs.sn].filter(n, n.startsWith('B'))", &["Byron"]),
+            ("cs.sn.matches('^B.+n$') ? cs.sn : ''", &["Byron"]),
             ("cs['cost centre'] == '17'", &["true"]),
             ("1 + 2", &["3"]),
         ];

@@ -42,11 +42,7 @@ const OTHER_LANGUAGES: &[(&[&str], &str, &str)] = &[
     (&["length", "len"], "size(cs.name)", ""),
     (&["substr", "mid", "left", "right"], "cs.name.substring(0, 3)", ""),
     (&["includes", "hasvalue"], "cs.name.contains('x')", ""),
-    (
-        &["regex", "regexp", "match", "matches", "like"],
-        "cs.name.startsWith('x')",
-        ": there are no regular expressions",
-    ),
+    (&["regex", "regexp", "match", "like"], "cs.name.matches('^[0-9]+$')", ""),
     (&["isnull", "isempty", "ispresent", "isnullorempty"], "has(cs.name)", ""),
     (&["iif"], "has(cs.name) ? cs.name : 'none'", ""),
     (&["coalesce", "ifnull", "nvl"], "default(cs.name, 'none')", ""),

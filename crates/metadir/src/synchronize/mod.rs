@@ -153,7 +153,7 @@ pub(crate) fn synchronize(
             return Err(StepError::Interrupted);
         }
     }
-    references::bring(store, rules, names, &settings, Some(leaving.len() as u64), done, None)?;
+    references::bring(store, rules, names, &settings, Some((leaving.len() as u64, most)), done, None)?;
     grace::end(store, rules, settings.now_unix_s, settings.batch_objects, done)?;
     Ok(())
 }

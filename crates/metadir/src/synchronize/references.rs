@@ -107,7 +107,7 @@ struct Evaluation<'a> {
     waiting: BTreeSet<CsId>,
 }
 
-/// Evaluates all due references. `removed` is the number of objects that the step removed before: more than the limit is
+/// Evaluates all due references. `removed` is the number of objects that the step removed before, with its limit: more is
 /// an error. Without it one object is synchronized by a command: what exceeds the limit stays due for a step. `trace`
 /// receives the references of each evaluated object.
 pub(super) fn bring(
@@ -115,7 +115,7 @@ pub(super) fn bring(
     rules: &Rules,
     names: &Names,
     settings: &Settings,
-    removed: Option<u64>,
+    removed: Option<(u64, u64)>,
     done: &mut Synchronized,
     mut trace: Option<&mut Vec<TraceEvent>>,
 ) -> Result<(), StepError> {
@@ -140,8 +140,12 @@ pub(super) fn bring(
             return Ok(());
         }
         all_leaving.extend(&leaving);
-        let count = removed.unwrap_or(0) + all_leaving.len() as u64;
-        let most = settings.deletes.most(store.count_mv()?);
+        // The limit is a share of the objects before the step.
+        let (before, most) = match removed {
+            Some(removed) => removed,
+            None => (0, settings.deletes.most(store.count_mv()?)),
+        };
+        let count = before + all_leaving.len() as u64;
         if count > most {
             return if removed.is_some() { Err(too_many(count, most)) } else { Ok(()) };
         }
