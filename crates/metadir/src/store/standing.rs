@@ -475,17 +475,21 @@ impl Pages {
         ids.zip(cells).filter(move |(id, cell)| *id > after && is_of(cell)).map(|(id, _)| id)
     }
 
+    /// The facts of the objects of a connector space in a page.
+    fn cells(&self, number: i64, agent: AgentId) -> impl Iterator<Item = Cell> {
+        let page = self.pages.get(&number);
+        let cells = page.into_iter().flat_map(|page| page.cells.chunks_exact(CELL_BYTES)).map(Cell::read);
+        cells.filter(move |cell| cell.is_of(agent, Population::All))
+    }
+
     /// Counts the objects of a connector space in a page.
     pub(super) fn gauge(&self, number: i64, agent: AgentId, gauges: &mut Gauges) {
-        for id in self.among(number, CsId(i64::MIN), agent, Population::All) {
-            self.of(id).count(gauges);
-        }
+        self.cells(number, agent).for_each(|cell| cell.count(gauges));
     }
 
     /// Counts the imported objects of a connector space in a page.
     pub(super) fn count_imported(&self, number: i64, agent: AgentId) -> u64 {
-        let all = self.among(number, CsId(i64::MIN), agent, Population::All);
-        all.filter(|id| self.of(*id).counts_as_imported()).count() as u64
+        self.cells(number, agent).filter(|cell| cell.counts_as_imported()).count() as u64
     }
 }
 

@@ -133,6 +133,7 @@ impl Inflow<'_> {
     }
 
     /// Adds the value that was chosen among candidates. Returns whether there is one.
+    #[inline(always)]
     fn candidate(
         &mut self,
         contribution: Contribution<'_>,
@@ -157,7 +158,7 @@ impl Inflow<'_> {
     }
 
     /// For an explanation: what a flow would give that is not precedent.
-    #[cold]
+    #[inline(always)]
     fn loser(&self, contribution: Contribution<'_>, line: Option<Lineage>) -> TraceEvent {
         let (mut builder, mut lineage) = (Builder::default(), LineageBuilder::default());
         let would = give(contribution, self.names, &self.old, line, &mut builder, &mut lineage);
@@ -167,6 +168,7 @@ impl Inflow<'_> {
 
     /// Whether a value stays although nothing gives it any more: its agent does not recall values, and its
     /// object is disconnected or the flow is not in the rules any more.
+    #[inline(always)]
     fn is_kept(&self, line: &Lineage, rules: &AttributeRules) -> bool {
         let recalls = match self.rules.agent(line.agent) {
             Some(agent) => agent.recall,
@@ -221,7 +223,7 @@ fn give(
         return Ok(true);
     }
     let fitted = flow
-        .values(image.image)
+        .values(image)
         .map_err(|failed| failed.to_string())
         .and_then(|values| rules.fitted(values, names.name(attribute)));
     let values = match fitted {

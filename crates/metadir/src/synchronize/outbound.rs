@@ -101,9 +101,10 @@ impl Work<'_> {
 
     fn provision_new(&mut self, mv: MvId, image: &Hologram, outbound: usize) -> Result<(), Failed> {
         let rules = &self.rules.outbound[outbound];
+        let opened = Opened::of(image);
         let dn = match &rules.names {
             Some(candidates) => self.unique_name(None, mv, image, rules, candidates)?,
-            None => name_of(image, rules)?,
+            None => name_of(&opened, rules)?,
         };
         self.trace(|| TraceEvent::Named { outbound, dn: dn.clone() });
         let Some(dn) = dn else {
@@ -111,7 +112,6 @@ impl Work<'_> {
             return Err(Failed::Object(FailureKind::Flow, why.into()));
         };
         let mut flowing = Vec::with_capacity(rules.flows.len() + rules.initial.len());
-        let opened = Opened::of(image);
         for (at, flow) in rules.flows.iter().chain(&rules.initial).enumerate() {
             let sent = self.flowing(flow, &opened, |outcome| new_flow(rules, outbound, at, None, outcome))?;
             flowing.push((flow.to, sent));
@@ -238,7 +238,7 @@ impl Work<'_> {
                 trace.push(TraceEvent::WriteOnly { attribute: rule.to, outbound });
             }
         }
-        let rename = if rules.naming == Naming::Anchor { None } else { self.rename(id, image, outbound)? };
+        let rename = if rules.naming == Naming::Anchor { None } else { self.rename(id, &opened, outbound)? };
         let Some(object) = self.css.get(&id).and_then(|cs| cs.object.as_ref()) else { return Ok(()) };
         let is_renamed = rename.is_some();
         if let Some(Renaming { wanted, .. }) = &rename
@@ -281,11 +281,11 @@ impl Work<'_> {
     }
 
     /// The new name of a connector, if the rules give another name than the current or pending one.
-    fn rename(&mut self, id: CsId, image: &Hologram, outbound: usize) -> Result<Option<Renaming>, Failed> {
+    fn rename(&mut self, id: CsId, image: &Opened<'_>, outbound: usize) -> Result<Option<Renaming>, Failed> {
         let rules = &self.rules.outbound[outbound];
         // Without a value for the name, the connector keeps its name.
         let wanted = match &rules.names {
-            Some(candidates) => self.rename_to(id, image, rules, candidates)?,
+            Some(candidates) => self.rename_to(id, image.image, rules, candidates)?,
             None => name_of(image, rules)?,
         };
         self.trace(|| TraceEvent::Named { outbound, dn: wanted.clone() });
@@ -511,8 +511,8 @@ fn is_gone(object: &CsObject) -> bool {
 }
 
 /// The name from the rules; none if an attribute that they need has no value.
-fn name_of(image: &Hologram, rules: &OutboundRules) -> Result<Option<String>, Failed> {
-    match rules.dn.evaluate(image)?.as_slice() {
+fn name_of(image: &Opened<'_>, rules: &OutboundRules) -> Result<Option<String>, Failed> {
+    match rules.dn.evaluate_opened(image)?.as_slice() {
         [] => Ok(None),
         [dn] => Ok(Some(String::from_utf8_lossy(dn).into_owned())),
         several => {
