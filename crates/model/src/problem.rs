@@ -181,20 +181,17 @@ impl Problem {
     fn report(&self, f: &mut fmt::Formatter<'_>, word: &str) -> fmt::Result {
         let help = self.whole_help();
         let what = format!("{word}: {}", self.what);
-        let what: Vec<String> = what.split('\n').map(|line| folded(line, "", "  ")).collect();
-        write!(f, "{}", what.join("\n"))?;
-        let place = match (self.file.is_empty(), self.line) {
-            (true, _) => String::new(),
-            (false, 0) => format!("\n --> {}", self.file),
-            (false, line) => format!("\n --> {}:{line}", self.file),
-        };
-        write!(f, "{place}")?;
-        if self.file.is_empty() || self.line == 0 {
-            if !help.is_empty() {
-                write!(f, "\n{}", folded(&help, "  ", "  "))?;
-            }
-            return Ok(());
+        if self.file.is_empty() {
+            // A message about a command has paths of any length: it stays one line, for programs that search it.
+            write!(f, "{what}")?;
+            return if help.is_empty() { Ok(()) } else { write!(f, "\n  {help}") };
         }
+        let what: Vec<String> = what.split('\n').map(|line| folded(line, "", "  ")).collect();
+        write!(f, "{}\n --> {}", what.join("\n"), self.file)?;
+        if self.line == 0 {
+            return if help.is_empty() { Ok(()) } else { write!(f, "\n{}", folded(&help, "  ", "  ")) };
+        }
+        write!(f, ":{}", self.line)?;
         let number = self.line.to_string();
         let margin = format!(" {} | ", " ".repeat(number.len()));
         let (snippet, column, width) = self.window(COLUMNS - margin.len());

@@ -197,7 +197,9 @@ fn a_run_begins_when_a_file_is_replaced_or_completely_written() {
     assert_eq!(sample(&metrics, added), 40.0);
     assert!(sample(&metrics, "plimsoll_metadir_run_due_timestamp_seconds{run=\"full\"}") > 1e9);
     assert_eq!(asked(&address, "/health"), (200, "ok\n".into()));
-    assert_eq!(asked(&address, "/").0, 404);
+    let (status, pages) = asked(&address, "/");
+    assert!(status == 200 && pages.contains("/metrics: ") && pages.contains("/health: "), "{status} {pages}");
+    assert_eq!(asked(&address, "/other").0, 404);
     // A second one is refused, and reading commands answer.
     let second = run(&place, &["metadir", "serve"]);
     let process = format!("process {} serves this metadirectory already", serving.child.id());
