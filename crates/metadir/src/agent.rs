@@ -325,9 +325,9 @@ pub trait Agent: Send {
         Vec::new()
     }
 
-    /// The indexes, in ascending order, of the changes of the last export that were refused because another object has a value that must be
-    /// unique. They are sent again, together, when all other changes are made: these may free the values. An agent
-    /// that can also exchanges such values among the changes of a call.
+    /// The indexes, in ascending order, of the changes of the last export that were refused because another object
+    /// has a value that must be unique. They are sent again, together, when all other changes are made: these may
+    /// free the values. An agent that can also exchanges such values among the changes of a call.
     fn conflicts(&mut self) -> Vec<usize> {
         Vec::new()
     }

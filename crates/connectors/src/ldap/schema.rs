@@ -36,12 +36,18 @@ pub(super) fn comparisons(
 ) -> Result<Vec<Option<Comparison>>, AgentError> {
     let help = "`ignore_case` in the join rules makes the schema unnecessary";
     let described = described(settings, session, help)?;
+    let types = by_name(described.iter().map(String::as_str));
+    Ok(attributes.iter().map(|name| comparison(&types, name)).collect())
+}
+
+/// The attribute types by their names and numbers in lower case.
+fn by_name<'t>(described: impl Iterator<Item = &'t str>) -> HashMap<String, AttributeType<'t>> {
     let mut types = HashMap::new();
-    for of_type in described.iter().filter_map(|text| AttributeType::parse(text)) {
+    for of_type in described.filter_map(AttributeType::parse) {
         let names = of_type.names.iter().chain([&of_type.oid]).map(|name| name.to_ascii_lowercase());
         names.for_each(|name| drop(types.insert(name, of_type.clone())));
     }
-    Ok(attributes.iter().map(|name| comparison(&types, name)).collect())
+    types
 }
 
 /// How values of an attribute are compared: by its matching rule for equality, or that of its supertype; without
@@ -168,12 +174,7 @@ mod tests {
             "( 1.1.4 NAME 'other' SUP one )",
             "",
         ];
-        let mut types = HashMap::new();
-        for of_type in described.iter().filter_map(|text| AttributeType::parse(text)) {
-            for name in of_type.names.iter().chain([&of_type.oid]) {
-                types.insert(name.to_ascii_lowercase(), of_type.clone());
-            }
-        }
+        let types = by_name(described.into_iter());
         for (name, expected) in [
             ("CommonName", Some(Comparison::CaseAndSpaces)),
             ("cn;lang-de", Some(Comparison::CaseAndSpaces)),

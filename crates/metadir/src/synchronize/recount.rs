@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use super::failed::Failed;
 use super::work::Work;
-use crate::hologram::{Attribute, Builder, Hologram};
+use crate::hologram::{Attribute, Builder, Hologram, Opened};
 use crate::object::{CsId, MvId};
 use crate::rules::{CountRule, TypeRules};
 
@@ -47,9 +47,9 @@ impl Recount {
         attributes.extend(texts.keys());
         attributes.sort_unstable();
         attributes.dedup();
-        let mut builder = Builder::default();
+        let (mut builder, opened) = (Builder::default(), Opened::of(image));
         for attribute in attributes {
-            match (texts.get(&attribute), image.get(attribute)) {
+            match (texts.get(&attribute), opened.get(attribute)) {
                 (Some(text), _) => builder.push(attribute, text.as_bytes()),
                 (None, Some(values)) => builder.push_values(attribute, values),
                 (None, None) => {}
