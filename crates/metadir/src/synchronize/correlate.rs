@@ -107,12 +107,16 @@ impl Work<'_> {
         let Some(object) = self.mvs.get(&id).and_then(|mv| mv.object.as_ref()) else { return Ok(false) };
         let Some(kind) = rules.type_of(object.kind) else { return Ok(false) };
         let mut ids: Vec<CsId> = Vec::new();
-        let is_join = |(rule, _): &Key| !rules.types[kind].unique.contains(rule);
-        for key in rules.types[kind].keys(&object.image).into_iter().filter(is_join) {
-            for found in [self.known.found.get(&key), self.candidates.get(&key)].into_iter().flatten() {
+        let is_join = |(rule, _): &&Key| !rules.types[kind].unique.contains(rule);
+        let keys = match self.keys.take() {
+            Some((of, keys)) if of == id => keys,
+            _ => rules.types[kind].keys(&object.image),
+        };
+        for key in keys.iter().filter(is_join) {
+            for found in [self.known.found.get(key), self.candidates.get(key)].into_iter().flatten() {
                 ids.extend(found);
             }
-            self.asked.insert(key);
+            self.asked.push(*key);
         }
         if ids.is_empty() {
             return Ok(false);

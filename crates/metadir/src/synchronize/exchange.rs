@@ -184,7 +184,7 @@ impl Known {
 pub(super) struct Outgoing {
     pub(super) claims: BTreeMap<AgentId, (Vec<IndexKey>, Vec<IndexKey>)>,
     /// Join keys that no objects are assumed to have, except the known ones.
-    pub(super) asked: HashSet<Key>,
+    pub(super) asked: Vec<Key>,
     pub(super) writes: Vec<Write>,
     pub(super) due: BTreeSet<CsId>,
     /// Targets whose references must be evaluated again.
@@ -200,6 +200,7 @@ impl Outgoing {
         if !self.asked.is_empty() && store.has_join_keys()? {
             asked.extend(self.asked.iter().filter(|key| !known.found.contains_key(*key)));
             asked.sort_unstable();
+            asked.dedup();
         }
         for (key, found) in asked.iter().zip(store.cs_with(&asked)?) {
             if !found.is_empty() {

@@ -184,5 +184,6 @@ impl Work<'_> {
             rekeyed.push((id, is_won));
             self.writes.push(if is_won { Write::NewKey(key, id) } else { Write::DeletedKey(key, id) });
         }
+        self.keys = Some((id, after));
     }
 }

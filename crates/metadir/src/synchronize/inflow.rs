@@ -146,9 +146,9 @@ impl Inflow<'_> {
         let value = self.chosen.iter().find(is_it).and_then(|(.., value)| value.as_deref());
         let begin = self.builder.as_bytes().len();
         if let Some(value) = value.filter(|_| !is_given) {
-            let is_same = self.old.first(rules.attribute) == Some(value.as_bytes());
-            self.builder.push(rules.attribute, value.as_bytes());
+            let is_same = || self.old.first(rules.attribute) == Some(value.as_bytes());
             self.lineage.push(kept(line, from, is_same));
+            self.builder.push(rules.attribute, value.as_bytes());
         }
         if let Some(trace) = self.trace.as_deref_mut() {
             let given = Ok(value.is_some());
@@ -183,9 +183,9 @@ impl Inflow<'_> {
 
 /// The lineage of given values: the old one if the connector gave the same values before.
 #[inline(always)]
-fn kept(line: Option<Lineage>, from: Lineage, is_same: bool) -> Lineage {
+fn kept(line: Option<Lineage>, from: Lineage, is_same: impl FnOnce() -> bool) -> Lineage {
     match line {
-        Some(line) if is_same && line.cs == from.cs => line,
+        Some(line) if line.cs == from.cs && is_same() => line,
         _ => from,
     }
 }
@@ -219,7 +219,7 @@ fn give(
             return wrong(format!("`{}` takes one value, not {count}", names.name(attribute)));
         }
         builder.push_values(attribute, values);
-        lineage.push(kept(line, from, old.get(attribute) == Some(values)));
+        lineage.push(kept(line, from, || old.get(attribute) == Some(values)));
         return Ok(true);
     }
     let fitted = flow
@@ -233,8 +233,8 @@ fn give(
     if values.is_empty() {
         return Ok(false);
     }
-    let same = old.get(attribute).is_some_and(|old| old.iter().eq(values.iter().map(Vec::as_slice)));
+    let is_same = || old.get(attribute).is_some_and(|old| old.iter().eq(values.iter().map(Vec::as_slice)));
+    lineage.push(kept(line, from, is_same));
     builder.push_all(attribute, &mut values.iter().map(Vec::as_slice).collect());
-    lineage.push(kept(line, from, same));
     Ok(true)
 }

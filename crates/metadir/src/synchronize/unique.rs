@@ -226,7 +226,7 @@ impl Work<'_> {
             std::mem::take(&mut self.chosen).into_iter().filter(is_checked).collect();
         let mut taken: Vec<u32> = Vec::new();
         for (mv, key) in chosen.into_iter().filter(|(mv, _)| *mv == id) {
-            self.asked.insert(key);
+            self.asked.push(key);
             let found =
                 [self.known.found.get(&key), self.candidates.get(&key)].into_iter().flatten().flatten();
             let has = |cs: &&CsId| {

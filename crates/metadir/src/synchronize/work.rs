@@ -128,11 +128,13 @@ pub(super) struct Work<'a> {
     /// What earlier attempts to process the batch found in the store.
     pub(super) known: &'a Known,
     /// Join keys for which the batch assumes that only the known objects have them.
-    pub(super) asked: HashSet<Key>,
+    pub(super) asked: Vec<Key>,
     /// Objects that became candidates in this batch, by their join keys.
     pub(super) candidates: HashMap<Key, Vec<CsId>>,
     /// Whether the current object gave a join key to a metaverse object.
     pub(super) has_new_keys: bool,
+    /// The metaverse object whose image was changed last for the current object, with its join keys.
+    pub(super) keys: Option<(MvId, Vec<Key>)>,
     /// Objects that must be evaluated again, because the rules could not be applied with new numbers of references.
     pub(super) unsettled: BTreeSet<CsId>,
     /// Deprovisioned objects that the current object connected again.
@@ -194,9 +196,10 @@ impl<'a> Work<'a> {
             chosen: Vec::new(),
             rejected: HashMap::new(),
             known,
-            asked: HashSet::new(),
+            asked: Vec::new(),
             candidates: HashMap::new(),
             has_new_keys: false,
+            keys: None,
             unsettled: BTreeSet::new(),
             returned: HashSet::new(),
             relinked: BTreeSet::new(),
@@ -276,6 +279,7 @@ impl<'a> Work<'a> {
             self.undo.push(Undo::Writes(self.writes.len(), self.failures.len()));
             self.counts.clear();
             self.has_new_keys = false;
+            self.keys = None;
             self.returned.clear();
             self.chosen.clear();
             let result = self.carry_out(id, may_leave);
