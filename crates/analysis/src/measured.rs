@@ -491,7 +491,8 @@ impl<'a> Measured<'a> {
 
     /// Whether an operation only serves others, for example a flush after some writes.
     pub(crate) fn is_supporting(&self, operation: &str) -> bool {
-        self.record.run.traits.supporting.iter().any(|name| name == operation)
+        let traits = &self.record.run.traits;
+        traits.supporting.iter().chain(traits.derived.iter()).any(|name| name == operation)
     }
 
     /// Whether throughput was meant to be constant: neither the load changes nor are operations consecutive.

@@ -312,7 +312,7 @@ fn one_by_one(workload: &dyn Workload, operations: usize, mut between: impl FnMu
     let mut worker = workload.worker(&share).unwrap();
     let mut all = Vec::new();
     for number in 0..operations as u64 {
-        match worker.submit(Operation { ticket: 0, number }) {
+        match worker.submit(Operation::new(0, number)) {
             Admission::Completed(done) => all.push(done),
             Admission::Accepted => {
                 let mut done: Vec<Completion> = Vec::new();
@@ -372,9 +372,9 @@ fn connections_are_limited_and_shared_between_threads() {
         let share = Share { lane: 0, index, of: 2, in_flight_max: 8, seed: 1 };
         let mut worker = workload.worker(&share).unwrap();
         for ticket in 0..room {
-            assert_eq!(worker.submit(Operation { ticket, number: 0 }), Admission::Accepted);
+            assert_eq!(worker.submit(Operation::new(ticket, 0)), Admission::Accepted);
         }
-        assert_eq!(worker.submit(Operation { ticket: 7, number: 0 }), Admission::Busy);
+        assert_eq!(worker.submit(Operation::new(7, 0)), Admission::Busy);
         let mut done = Vec::new();
         worker.reap(MILLISECOND, &mut done).unwrap();
         assert!(done.is_empty(), "it came back at its time, with nothing");

@@ -539,7 +539,7 @@ fn done(result: Result) -> Done {
         Ok(bytes) => (Outcome::Well, bytes),
         Err(failure) => (Outcome::Failed(failure.code()), 0),
     };
-    Done { kind: 0, outcome, bytes, count: 1 }
+    Done::new(0, outcome, bytes)
 }
 
 fn close(connection: &mut Connection) {
