@@ -647,7 +647,7 @@ impl Collector<'_> {
                 lag: &kind.lag,
             })
             .collect();
-        self.stream.interval(&rows, &histograms);
+        self.stream.interval(&rows, &self.derived, &histograms);
         for (kind, code, count) in failures {
             let operation = self.operations.get(usize::from(kind)).cloned().unwrap_or_default();
             match self.errors.get_mut(&(kind, code)) {
