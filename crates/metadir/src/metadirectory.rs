@@ -16,7 +16,7 @@ use std::path::PathBuf;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use crate::Interrupt;
-use crate::agent::{Agent, AgentError, DiscoveryError, Names};
+use crate::agent::{Agent, AgentError, Names};
 use crate::config::{AgentConfig, Config, Database, Safety, Secrets, Step, StepKind};
 use crate::export::selection::Selection;
 use crate::export::{Exported, export};
@@ -31,9 +31,7 @@ use crate::secret::readable;
 use crate::stage::{Staged, StepError, guard, obsolete, stage};
 use crate::statistics::Statistics;
 use crate::store::trail::Origin;
-use crate::store::{
-    Activity, Gauges, NameKind, ObjectError, Postgres, Sqlite, StepRecord, Store, StoreError,
-};
+use crate::store::{Activity, Gauges, NameKind, Postgres, Sqlite, StepRecord, Store, StoreError};
 use crate::synchronize::{
     ReferenceValue, Settings, Synchronized, Task, TraceEvent, given, renew, synchronize, synchronize_one,
 };

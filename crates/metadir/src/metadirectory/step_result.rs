@@ -67,12 +67,8 @@ impl StepResult {
                 false => {
                     let example = of_group.first().copied().unwrap_or(&group.example);
                     let of = example.attribute.as_ref().map_or(String::new(), |name| format!(" of {name}"));
-                    lines.push(format!(
-                        "{} x {}{of}, such as {}",
-                        group.count,
-                        example.kind,
-                        self.line(example)
-                    ));
+                    let count = thousands(group.count);
+                    lines.push(format!("{count} x {}{of}, such as {}", example.kind, self.line(example)));
                 }
             }
         }
