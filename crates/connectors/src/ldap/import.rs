@@ -14,6 +14,7 @@ use ldap::session::{EMPTY_PAGES_MAX, ENDLESS, Outcome, Session};
 use ldap::{Control, Filter, Message, ResultCode};
 
 use super::entry::{Cut, Entries, Entry, PendingValues, anchor_of_uuid, range};
+use super::renamed::{METADATA, Renamed};
 use super::since::{Since, at_least, beyond, last_usn, newest};
 use super::{Directory, connect, entry};
 use crate::ldap::settings::Delta;
@@ -35,7 +36,7 @@ enum SearchKind {
     Deleted,
     /// The messages of a content synchronization.
     Synchronization,
-    /// Objects that a content synchronization may have missed.
+    /// Objects that a content synchronization may have missed, or that refer to renamed ones.
     Newer,
 }
 
@@ -73,6 +74,8 @@ pub(super) struct DirectoryReader {
     referrals: u64,
     /// The watermark for the next delta import; for a synchronization, what is known so far.
     since: Option<Since>,
+    /// Renamed objects, if the server does not show those that refer to them.
+    renamed: Option<Renamed>,
 }
 
 /// What to do after a response.
@@ -154,6 +157,10 @@ impl DirectoryReader {
             is_delta: since.is_some(),
             is_complete: false,
             referrals: 0,
+            renamed: match since {
+                Some(Since::Usn { usn, .. }) if !directory.references.is_empty() => Some(Renamed::since(usn)),
+                _ => None,
+            },
             since: next,
         })
     }
@@ -175,12 +182,15 @@ impl DirectoryReader {
     fn send_request(&mut self) -> Result<(), AgentError> {
         let Some(search) = &self.open else { return Ok(()) };
         let directory = &self.directory;
-        let names: Vec<&str> = match search.what {
+        let mut names: Vec<&str> = match search.what {
             SearchKind::Deleted => directory.anchor.iter().map(|(name, _)| name.as_str()).collect(),
             SearchKind::Objects | SearchKind::Newer | SearchKind::Synchronization => {
                 directory.wanted.iter().map(String::as_str).collect()
             }
         };
+        if search.what == SearchKind::Objects && self.renamed.is_some() {
+            names.push(METADATA);
+        }
         let request = SearchRequest {
             attributes: List::from(&names),
             ..SearchRequest::subtree(&search.base, &search.filter)
@@ -228,6 +238,7 @@ impl DirectoryReader {
             is_complete: &mut self.is_complete,
             referrals: &mut self.referrals,
             count: &mut self.count,
+            renamed: &mut self.renamed,
         };
         let next = hand.take(search, &message);
         match next {
@@ -254,9 +265,12 @@ impl DirectoryReader {
                 self.send_request()
             }
             Ok(Next::End) => {
-                let ended = self.open.take();
-                if let Some(search) = ended.filter(|search| search.what == SearchKind::Synchronization) {
-                    self.searches.extend(self.newer(search));
+                match self.open.take() {
+                    Some(search) if search.what == SearchKind::Synchronization => {
+                        self.searches.extend(self.newer(search));
+                    }
+                    Some(search) if search.what == SearchKind::Objects => self.add_referring(),
+                    _ => {}
                 }
                 Ok(())
             }
@@ -271,6 +285,20 @@ impl DirectoryReader {
         let least = oldest_csn(cookie)?;
         let filter = beyond(&search.filter, "entryCSN", least);
         Some(Search { filter, what: SearchKind::Newer, ..search })
+    }
+
+    /// Adds searches for objects that refer to renamed ones.
+    fn add_referring(&mut self) {
+        let Some(renamed) = &mut self.renamed else { return };
+        let settings = &self.directory.settings;
+        for filter in renamed.referring(&settings.filter, &self.directory.references) {
+            let of_base = |base: &ldap::Dn| Search {
+                base: base.to_string(),
+                filter: filter.clone(),
+                what: SearchKind::Newer,
+            };
+            self.searches.extend(settings.bases.iter().map(of_base));
+        }
     }
 
     /// Requests the values of an entry that did not come with it.
@@ -376,6 +404,7 @@ struct ResponseContext<'w> {
     is_complete: &'w mut bool,
     referrals: &'w mut u64,
     count: &'w mut u64,
+    renamed: &'w mut Option<Renamed>,
 }
 
 /// Why a response ends an import.
@@ -398,7 +427,12 @@ impl ResponseContext<'_> {
             Operation::SearchResultEntry { dn, attributes } => {
                 *self.count += 1;
                 match search.what {
-                    SearchKind::Objects | SearchKind::Newer => {}
+                    SearchKind::Objects => {
+                        if let Some(renamed) = self.renamed {
+                            renamed.add(dn, attributes);
+                        }
+                    }
+                    SearchKind::Newer => {}
                     SearchKind::Deleted => {
                         let found = self.entries.anchor_of(self.directory, attributes);
                         self.later.push_back(match found {
@@ -465,8 +499,9 @@ impl ResponseContext<'_> {
                 }
             }
             Operation::SearchResultDone(result) => return self.end(search, &result, message),
-            // Not followed, but counted: objects behind it are not imported.
-            Operation::SearchResultReference(_) => *self.referrals += 1,
+            // Not followed, but counted: objects behind it are not imported. The search for deleted objects has the whole
+            // naming context, with the other naming contexts of the server below it.
+            Operation::SearchResultReference(_) if search.what != SearchKind::Deleted => *self.referrals += 1,
             _ => {}
         }
         Ok(Next::GoOn)

@@ -1,4 +1,5 @@
-//! Tests against a simulated server that behaves like Active Directory, because none can be started here.
+//! Tests against a simulated server that does what the servers of the integration tests do not: it returns values in
+//! ranges, as Active Directory does, and sends what no server should.
 
 use metadir::password::Password;
 use std::io::{Read as _, Write as _};
