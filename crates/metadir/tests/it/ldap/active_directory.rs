@@ -55,16 +55,6 @@ fn unit(samba: &Samba, name: &str) -> String {
     dn
 }
 
-/// The connection as administrator with TLS.
-fn connection(samba: &Samba) -> String {
-    format!(
-        "type = \"ldap\"\nurl = \"{}\"\nca_file = \"{}\"\nbind_dn = \"{ADMINISTRATOR_DN}\"\npassword_file = \"{}\"\n",
-        samba.tls_url(),
-        samba.ca_file().display(),
-        samba.password_file().display()
-    )
-}
-
 /// A staff file and the part of the domain that follows it.
 struct Firm {
     samba: &'static Samba,
@@ -75,6 +65,7 @@ struct Firm {
 }
 
 const CONFIG: &str = include_str!("active_directory.toml");
+const HANDBOOK: &str = include_str!("../../../../../docs/handbook/metadirectory.md");
 
 impl Firm {
     fn new(name: &'static str) -> Option<Firm> {
@@ -191,17 +182,28 @@ impl Firm {
     }
 }
 
+/// The configuration of the handbook for this part of the domain, and the rest of a metadirectory.
 fn config_of(samba: &Samba, scratch: &Scratch, unit: &str) -> String {
-    let settings = [
-        ("STORE", scratch.join("store.db").display().to_string()),
-        ("STAFF", scratch.join("staff.csv").display().to_string()),
-        ("PASSWORDS", scratch.join("passwords.jsonl").display().to_string()),
-        ("CONNECTION", connection(samba)),
-        ("UNIT", unit.to_string()),
-    ];
-    settings
-        .into_iter()
-        .fold(CONFIG.to_string(), |text, (name, value)| text.replace(&format!("@{name}@"), &value))
+    let place = |name: &str| scratch.join(name).display().to_string();
+    let section = HANDBOOK.split("\n### Active Directory\n").nth(1).unwrap();
+    let mut directory = section.split("```").nth(1).unwrap().to_string();
+    for (shown, here) in [
+        ("ldaps://dc1.ad.example.com".to_string(), samba.tls_url()),
+        ("ca.pem".into(), samba.ca_file().display().to_string()),
+        ("CN=metadir,OU=services,DC=ad,DC=example,DC=com".into(), ADMINISTRATOR_DN.into()),
+        ("directory.password".into(), samba.password_file().display().to_string()),
+        (format!("OU=people,{DOMAIN_DN}"), unit.to_string()),
+        ("passwords.jsonl".into(), place("passwords.jsonl")),
+        // What the directory shows of a group.
+        ("mv = \"name\" }]".into(), "mv = \"name\" }]\nflow = { seen = \"member\" }".into()),
+    ] {
+        assert!(directory.contains(&shown), "{shown}");
+        directory = directory.replace(&shown, &here);
+    }
+    CONFIG
+        .replace("@STORE@", &place("store.db"))
+        .replace("@STAFF@", &place("staff.csv"))
+        .replace("@DIRECTORY@", &directory)
 }
 
 fn opened(text: &str) -> Metadirectory {
@@ -404,7 +406,9 @@ fn members_that_came_or_went_since_the_import_are_no_error() {
 fn an_attribute_of_the_name_follows_the_name() {
     let Some(firm) = Firm::new("naming") else { return };
     let flow = "employeeID = \"id\"\ncn = { expression = \"mv.given + ' ' + mv.surname\" }";
-    let mut firm = firm.with(|text| text.replace("employeeID = \"id\"", flow));
+    let mut firm = firm.with(|text| {
+        text.replace("employeeID = \"id\"", flow).replace("\"objectClass\",", "\"objectClass\", \"cn\",")
+    });
     run(&mut firm.directory, DIRECTORY, StepKind::FullImport);
     // Characters that are escaped in names; another name; another spelling of the same name.
     for (given, surname, name) in [
@@ -429,7 +433,8 @@ fn existing_accounts_are_joined_by_the_schema_of_the_server() {
     }
     // All attributes of the schema are read.
     let all = |text: &str| {
-        text.lines().filter(|line| !line.starts_with("attributes =")).collect::<Vec<_>>().join("\n")
+        let (before, rest) = text.split_once("attributes = [\n").unwrap();
+        format!("{before}{}", rest.split_once("]\n").unwrap().1)
     };
     let mut firm = firm.with(all);
     run(&mut firm.directory, DIRECTORY, StepKind::FullImport);
@@ -494,4 +499,35 @@ fn what_refers_to_an_account_that_was_renamed_outside_is_imported_again() {
         run(&mut firm.directory, DIRECTORY, StepKind::DeltaImport),
         [("confirmed", 1), ("stage-update", 1)]
     );
+}
+
+#[test]
+fn a_leaver_whose_account_is_deleted_leaves_the_login_to_somebody_else() {
+    let Some(firm) = Firm::new("delete") else { return };
+    let mut firm = firm.with(|text| {
+        let disable = "{ disable = { userAccountControl = \"514\" }, delete_after = \"90d\" }";
+        let text = text
+            .replace(disable, "\"delete\"")
+            .replace("\"userAccountControl\",\n", "\"userAccountControl\", \"pwdLastSet\",\n");
+        // The first password has to be changed.
+        text.replace(
+            "[outbound.write_only]",
+            "[outbound.initial]\npwdLastSet = { constant = \"0\" }\n[outbound.write_only]",
+        )
+    });
+    run(&mut firm.directory, DIRECTORY, StepKind::FullImport);
+    firm.send(&["person,1,Ada,L,ada,S,,,active", "person,2,Alan,T,alan,S,1,,active"]);
+    let name = format!("CN=Ada L,{}", firm.unit);
+    let refused = connect(firm.samba, &name, &firm.password("Ada L")).unwrap_err().to_string();
+    assert!(refused.contains("data 773"), "{refused}");
+    firm.confirm(StepKind::DeltaImport);
+
+    let alan = "person,2,Alan,T,alan,S,,,active";
+    let rows = ["person,1,Ada,L,ada,S,,,left", alan, "person,3,Ada,M,ada,S,2,,active"];
+    // An export adds before it deletes. The next one finds the login unused.
+    let why = firm.failure(&rows);
+    assert!(why.starts_with("CN=Ada M,") && why.contains("such as `sAMAccountName`"), "{why}");
+    assert_eq!(run(&mut firm.directory, DIRECTORY, StepKind::Export), [("export-add", 1)]);
+    firm.confirm(StepKind::DeltaImport);
+    assert_eq!(firm.entries(&["manager"]), ["CN=Ada M manager=CN=Alan T", "CN=Alan T manager="]);
 }
