@@ -38,13 +38,19 @@ enum SearchKind {
     Synchronization,
     /// Objects that a content synchronization may have missed, or that refer to renamed ones.
     Newer,
+    /// Containers, which may have been renamed.
+    Containers,
+    /// Objects below a renamed container.
+    Below,
 }
 
 impl SearchKind {
     /// Converts an item to the kind that this search reports.
     fn shown(self, imported: Imported) -> Imported {
         match imported {
-            Imported::Object(object) if self == SearchKind::Newer => Imported::Newer(object),
+            Imported::Object(object) if matches!(self, SearchKind::Newer | SearchKind::Below) => {
+                Imported::Newer(object)
+            }
             other => other,
         }
     }
@@ -128,6 +134,8 @@ impl DirectoryReader {
                 }
                 let after = usn.saturating_add(1).to_string();
                 let mut searches = of_bases(at_least(&all, USN_CHANGED, &after), SearchKind::Objects);
+                let containers = at_least(&Renamed::containers(), USN_CHANGED, &after);
+                searches.extend(of_bases(containers, SearchKind::Containers));
                 let deleted =
                     Filter::Equal(Assertion { attribute: "isDeleted".into(), value: b"TRUE".into() });
                 searches.extend(contexts.into_iter().map(|base| Search {
@@ -158,7 +166,7 @@ impl DirectoryReader {
             is_complete: false,
             referrals: 0,
             renamed: match since {
-                Some(Since::Usn { usn, .. }) if !directory.references.is_empty() => Some(Renamed::since(usn)),
+                Some(Since::Usn { usn, .. }) => Some(Renamed::since(usn)),
                 _ => None,
             },
             since: next,
@@ -184,11 +192,13 @@ impl DirectoryReader {
         let directory = &self.directory;
         let mut names: Vec<&str> = match search.what {
             SearchKind::Deleted => directory.anchor.iter().map(|(name, _)| name.as_str()).collect(),
-            SearchKind::Objects | SearchKind::Newer | SearchKind::Synchronization => {
+            SearchKind::Containers => Vec::new(),
+            SearchKind::Objects | SearchKind::Newer | SearchKind::Below | SearchKind::Synchronization => {
                 directory.wanted.iter().map(String::as_str).collect()
             }
         };
-        if search.what == SearchKind::Objects && self.renamed.is_some() {
+        let is_checked = matches!(search.what, SearchKind::Objects | SearchKind::Containers);
+        if is_checked && self.renamed.is_some() {
             names.push(METADATA);
         }
         let request = SearchRequest {
@@ -205,7 +215,7 @@ impl DirectoryReader {
                 SyncRequest { persist: false, cookie, reload_hint: false }.encode(&mut value);
                 SYNC_REQUEST
             }
-            SearchKind::Objects | SearchKind::Deleted | SearchKind::Newer => {
+            _ => {
                 PagedResults { size: directory.settings.page_size, cookie: &self.page }.encode(&mut value);
                 PAGED_RESULTS
             }
@@ -269,8 +279,8 @@ impl DirectoryReader {
                     Some(search) if search.what == SearchKind::Synchronization => {
                         self.searches.extend(self.newer(search));
                     }
-                    Some(search) if search.what == SearchKind::Objects => self.add_referring(),
-                    _ => {}
+                    Some(_) => self.follow_renames(),
+                    None => {}
                 }
                 Ok(())
             }
@@ -287,10 +297,17 @@ impl DirectoryReader {
         Some(Search { filter, what: SearchKind::Newer, ..search })
     }
 
-    /// Adds searches for objects that refer to renamed ones.
-    fn add_referring(&mut self) {
+    /// Adds searches for objects below renamed containers, and for those that refer to renamed objects.
+    fn follow_renames(&mut self) {
         let Some(renamed) = &mut self.renamed else { return };
         let settings = &self.directory.settings;
+        for base in renamed.take_containers() {
+            self.searches.push_back(Search {
+                base,
+                filter: settings.filter.clone(),
+                what: SearchKind::Below,
+            });
+        }
         for filter in renamed.referring(&settings.filter, &self.directory.references) {
             let of_base = |base: &ldap::Dn| Search {
                 base: base.to_string(),
@@ -428,9 +445,12 @@ impl ResponseContext<'_> {
                 *self.count += 1;
                 match search.what {
                     SearchKind::Objects => {
-                        if let Some(renamed) = self.renamed {
-                            renamed.add(dn, attributes);
-                        }
+                        self.renamed.iter_mut().for_each(|renamed| renamed.add(dn, attributes));
+                    }
+                    SearchKind::Below => self.renamed.iter_mut().for_each(|renamed| renamed.add_below(dn)),
+                    SearchKind::Containers => {
+                        self.renamed.iter_mut().for_each(|renamed| renamed.add_container(dn, attributes));
+                        return Ok(Next::GoOn);
                     }
                     SearchKind::Newer => {}
                     SearchKind::Deleted => {

@@ -1,5 +1,5 @@
 //! Entries with a changed name in Active Directory. The server changes the values that refer to them, such as those of
-//! `member`, and does not count that as a change of the entries that have these values.
+//! `member`, and the names of the entries below them. It does not count that as changes of these other entries.
 
 use ldap::Filter;
 use ldap::filter::Assertion;
@@ -21,27 +21,55 @@ const NAMES_MAX: usize = 50;
 pub(super) struct Renamed {
     /// Later changes count.
     since: u64,
-    /// The new names.
+    /// The new names of objects.
     names: Vec<String>,
+    /// The new names of containers.
+    containers: Vec<String>,
 }
 
 impl Renamed {
     pub(super) fn since(usn: u64) -> Renamed {
-        Renamed { since: usn, names: Vec::new() }
+        Renamed { since: usn, names: Vec::new(), containers: Vec::new() }
     }
 
-    /// Adds an entry if its name has changed.
+    /// A filter for containers.
+    pub(super) fn containers() -> Filter {
+        let class = |name: &str| {
+            Filter::Equal(Assertion { attribute: "objectClass".into(), value: name.as_bytes().into() })
+        };
+        Filter::Or(vec![class("organizationalUnit"), class("container")])
+    }
+
+    /// Adds an object if its name has changed.
     pub(super) fn add<'a>(&mut self, dn: &str, attributes: List<'a, Attribute<'a>>) {
-        let metadata = attributes.iter().find(|found| found.name.eq_ignore_ascii_case(METADATA));
-        let value = metadata.and_then(|found| found.values.iter().next());
-        if value.is_some_and(|value| is_renamed(value.0, self.since)) {
-            self.names.push(dn.into());
+        if is_renamed(attributes, self.since) {
+            self.add_below(dn);
         }
+    }
+
+    /// Adds an object below a container whose name has changed.
+    pub(super) fn add_below(&mut self, dn: &str) {
+        self.names.push(dn.into());
+    }
+
+    /// Adds a container if its name has changed.
+    pub(super) fn add_container<'a>(&mut self, dn: &str, attributes: List<'a, Attribute<'a>>) {
+        if is_renamed(attributes, self.since) {
+            self.containers.push(dn.into());
+        }
+    }
+
+    /// The containers so far.
+    pub(super) fn take_containers(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.containers)
     }
 
     /// Filters for the objects that refer to the entries so far by these attributes.
     pub(super) fn referring(&mut self, objects: &Filter, references: &[String]) -> Vec<Filter> {
         let names = std::mem::take(&mut self.names);
+        if references.is_empty() {
+            return Vec::new();
+        }
         let filter = |names: &[String]| {
             let equal = |attribute: &String, name: &String| {
                 Filter::Equal(Assertion { attribute: attribute.clone(), value: name.as_bytes().into() })
@@ -54,8 +82,15 @@ impl Renamed {
     }
 }
 
-/// Whether the name of an entry was changed after a change number, by its metadata. The name of a new entry is not changed.
-fn is_renamed(metadata: &[u8], since: u64) -> bool {
+/// Whether the name of an entry was changed after a change number.
+fn is_renamed<'a>(attributes: List<'a, Attribute<'a>>, since: u64) -> bool {
+    let metadata = attributes.iter().find(|found| found.name.eq_ignore_ascii_case(METADATA));
+    let value = metadata.and_then(|found| found.values.iter().next());
+    value.is_some_and(|value| has_later_name(value.0, since))
+}
+
+/// Whether metadata has a later change of the name. The name of a new entry is not changed.
+fn has_later_name(metadata: &[u8], since: u64) -> bool {
     let Some((header, attributes)) = metadata.split_at_checked(HEADER_BYTES) else { return false };
     let is_name_changed = |attribute: &[u8]| {
         let changes = number(&attribute[4..8]);
@@ -89,21 +124,21 @@ mod tests {
     #[test]
     fn a_later_change_of_the_name_is_a_rename() {
         let of = |changes, usn| metadata(&[(3, 9, 9000), (NAME, changes, usn)]);
-        assert!(is_renamed(&of(2, 501), 500));
+        assert!(has_later_name(&of(2, 501), 500));
         for (metadata, why) in [
             (of(2, 500), "an earlier rename"),
             (of(1, 501), "a new entry"),
             (metadata(&[(3, 2, 501)]), "another attribute"),
             (of(2, 501)[..111].to_vec(), "cut"),
         ] {
-            assert!(!is_renamed(&metadata, 500), "{why}");
+            assert!(!has_later_name(&metadata, 500), "{why}");
         }
     }
 
     proptest! {
         #[test]
         fn whatever_a_server_sends_is_read(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
-            is_renamed(&bytes, 0);
+            has_later_name(&bytes, 0);
         }
     }
 }

@@ -229,6 +229,10 @@ fn domain(invocation: &Mutex<u8>, asked: &Asked) -> Found {
             assert!(!asked.shows_deleted);
             found(vec![("CN=Ada L,DC=plim,DC=example", vec![guid(1), ("cn", values(&["Ada L"]))])])
         }
+        (_, "(&(|(objectClass=organizationalUnit)(objectClass=container))(uSNChanged>=1001))") => {
+            assert_eq!(asked.attributes, ["replPropertyMetaData"]);
+            found(Vec::new())
+        }
         ("DC=plim,DC=example", "(&(isDeleted=TRUE)(uSNChanged>=1001))") => {
             assert!(asked.shows_deleted);
             assert_eq!(asked.attributes, ["objectGUID"]);

@@ -492,6 +492,16 @@ fn what_refers_to_an_account_that_was_renamed_outside_is_imported_again() {
         firm.confirm(StepKind::DeltaImport);
         assert_eq!(firm.seen("science"), 2);
     }
+    // The unit in which she is gets another name.
+    administrator(firm.samba).rename(&now, "CN=Ada L", Some(&below)).unwrap();
+    run(&mut firm.directory, DIRECTORY, StepKind::DeltaImport);
+    administrator(firm.samba).rename(&below, "OU=above", None).unwrap();
+    let did = run(&mut firm.directory, DIRECTORY, StepKind::DeltaImport);
+    assert_eq!(did, [("stage-rename", 1), ("stage-update", 2)]);
+    run(&mut firm.directory, DIRECTORY, StepKind::DeltaSynchronization);
+    assert_eq!(firm.seen("science"), 2);
+    assert_eq!(count(&run(&mut firm.directory, DIRECTORY, StepKind::Export), "export-rename"), 1);
+    firm.confirm(StepKind::DeltaImport);
     // Other changes do not lead to the groups.
     let did = firm.send(&["person,1,Ada,L,ada,Art,,,active", people[1], "group,s,,,science,,,1|2,active"]);
     assert_eq!(did, [("export-update", 1)]);
