@@ -4,6 +4,7 @@ use ldap::message::{Attribute as Sent, List, Value};
 use ldap::session::Trust;
 use plimsoll_metadir::config::StepKind;
 use plimsoll_metadir::metadirectory::Metadirectory;
+use plimsoll_metadir::store::ObjectError;
 use testkit::Samba;
 use testkit::samba::{ADMINISTRATOR_DN, ADMINISTRATOR_PASSWORD, Certificates, DOMAIN_DN};
 
@@ -540,4 +541,65 @@ fn a_leaver_whose_account_is_deleted_leaves_the_login_to_somebody_else() {
     assert_eq!(run(&mut firm.directory, DIRECTORY, StepKind::Export), [("export-add", 1)]);
     firm.confirm(StepKind::DeltaImport);
     assert_eq!(firm.entries(&["manager"]), ["CN=Ada M manager=CN=Alan T", "CN=Alan T manager="]);
+}
+
+#[test]
+fn accounts_exchange_their_names_but_not_their_logins() {
+    let Some(mut firm) = Firm::new("exchange") else { return };
+    run(&mut firm.directory, DIRECTORY, StepKind::FullImport);
+    let group = "group,s,,,science,,,1,active";
+    firm.send(&["person,1,Ada,L,ada,S,,,active", "person,2,Alan,T,alan,S,1,,active", group]);
+    firm.confirm(StepKind::DeltaImport);
+    let did = firm.send(&["person,1,Alan,T,ada,S,,,active", "person,2,Ada,L,alan,S,1,,active", group]);
+    assert_eq!((count(&did, "export-rename"), count(&did, "export-temporary-name")), (2, 1), "{did:?}");
+    assert_eq!(
+        firm.entries(&["employeeID", "manager", "member"]),
+        [
+            "CN=Ada L employeeID=2 manager=CN=Alan T member=",
+            "CN=Alan T employeeID=1 manager= member=",
+            "CN=exchange-science employeeID= manager= member=CN=Alan T",
+        ]
+    );
+    firm.confirm(StepKind::DeltaImport);
+    firm.staff(&["person,1,Alan,T,alan,S,,,active", "person,2,Ada,L,ada,S,1,,active", group]);
+    run(&mut firm.directory, STAFF, StepKind::FullImport);
+    run(&mut firm.directory, STAFF, StepKind::DeltaSynchronization);
+    let result = try_run(&mut firm.directory, DIRECTORY, StepKind::Export).unwrap();
+    let is_explained = |failure: &ObjectError| failure.text.ends_with("change it in one of them");
+    assert!(result.failures.len() == 2 && result.failures.iter().all(is_explained), "{result:?}");
+}
+
+#[test]
+fn an_export_whose_answers_were_lost_is_repeated() {
+    let Some(mut firm) = Firm::new("lost") else { return };
+    run(&mut firm.directory, DIRECTORY, StepKind::FullImport);
+    let group = |members: &str| format!("group,s,,,science,,,{members},active");
+    for (ada, alan, members, name) in [
+        ("person,1,Ada,L,ada,S,,,active", "person,2,Alan,T,alan,S,1,,active", "1|2", "Ada L"),
+        ("person,1,Ada,M,ada,Art,,,active", "person,2,Alan,T,alan,Art,1,,left", "1", "Ada M"),
+    ] {
+        firm.staff(&[ada, alan, &group(members)]);
+        run(&mut firm.directory, STAFF, StepKind::FullImport);
+        run(&mut firm.directory, STAFF, StepKind::DeltaSynchronization);
+        let (text, store) = (firm.text(), firm.scratch.join("store.db"));
+        drop(firm.directory);
+        let before = std::fs::read(&store).unwrap();
+        firm.directory = opened(&text);
+        let first = run(&mut firm.directory, DIRECTORY, StepKind::Export);
+        let entries = firm.entries(&["userAccountControl", "manager", "member"]);
+        assert_eq!(
+            entries.iter().filter(|entry| entry.starts_with(&format!("CN={name} "))).count(),
+            1,
+            "{entries:?}"
+        );
+        // The store loses what the export recorded.
+        drop(firm.directory);
+        std::fs::write(&store, before).unwrap();
+        firm.directory = opened(&text);
+        assert_eq!(run(&mut firm.directory, DIRECTORY, StepKind::Export), first);
+        assert_eq!(firm.entries(&["userAccountControl", "manager", "member"]), entries);
+        firm.confirm(StepKind::DeltaImport);
+        // The last password that was delivered is valid.
+        assert!(firm.can_sign_in("ada", &firm.password("Ada L")));
+    }
 }
