@@ -15,7 +15,7 @@ use ldap::{Control, Filter, Message, ResultCode};
 
 use super::entry::{Cut, Entries, Entry, PendingValues, anchor_of_uuid, range};
 use super::renamed::{METADATA, Renamed};
-use super::since::{Since, at_least, beyond, last_usn, newest};
+use super::since::{Since, at_least, beyond, check_deleted, last_usn, newest};
 use super::{Directory, connect, entry};
 use crate::ldap::settings::Delta;
 use metadir::agent::{AgentError, DiscoveryError, Import, Imported};
@@ -131,6 +131,9 @@ impl DirectoryReader {
                     change numbers are specific to a server: name one server in `url`, and run a \
                     full-import";
                     return Err(AgentError::NotSupported(why.into()));
+                }
+                for context in &contexts {
+                    check_deleted(&mut session, &directory, context)?;
                 }
                 let after = usn.saturating_add(1).to_string();
                 let mut searches = of_bases(at_least(&all, USN_CHANGED, &after), SearchKind::Objects);

@@ -233,6 +233,10 @@ fn domain(invocation: &Mutex<u8>, asked: &Asked) -> Found {
             assert_eq!(asked.attributes, ["replPropertyMetaData"]);
             found(Vec::new())
         }
+        ("CN=Deleted Objects,DC=plim,DC=example", _) => {
+            assert!(asked.shows_deleted);
+            found(vec![("CN=Deleted Objects,DC=plim,DC=example", vec![guid(2)])])
+        }
         ("DC=plim,DC=example", "(&(isDeleted=TRUE)(uSNChanged>=1001))") => {
             assert!(asked.shows_deleted);
             assert_eq!(asked.attributes, ["objectGUID"]);
