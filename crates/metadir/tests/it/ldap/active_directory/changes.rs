@@ -1,5 +1,9 @@
 //! Changes that Active Directory answers in its own way: members, names, logins, repeated requests.
 
+use plimsoll_metadir::agent::{ChangedValues, ExportedObject};
+use plimsoll_metadir::hologram::Hologram;
+use plimsoll_metadir::object::Change;
+
 use super::*;
 
 fn change_member(firm: &Firm, operation: ldap::ModifyOperation, member: &str) {
@@ -126,4 +130,47 @@ fn an_export_whose_answers_were_lost_is_repeated() {
         // The last password that was delivered is valid.
         assert!(firm.can_sign_in("ada", &firm.password("Ada L")));
     }
+}
+
+#[test]
+fn the_only_value_of_an_attribute_is_replaced_beside_one_that_is_gone() {
+    let Some(samba) = samba() else { return };
+    let (unit, mut session) = (unit(samba, "single"), administrator(samba));
+    let dn = |name: &str| format!("CN={name},{unit}");
+    let ada = dn("Ada");
+    let manager: (&str, &[&str]) = ("manager", &[&ada]);
+    for (name, others) in [("Ada", &[][..]), ("Grace", &[]), ("Alan", &[manager])] {
+        let class: (&str, &[&str]) = ("objectClass", &["user"]);
+        add(&mut session, &dn(name), &[&[class], others].concat());
+    }
+    let keys = format!(
+        "type = \"ldap\"\nurl = \"{}\"\nca_file = \"{}\"\nbind_dn = \"{ADMINISTRATOR_DN}\"\npassword_file = \"{}\"\n\
+         base = \"{unit}\"\nattributes = \"cn\"\nanchor = \"objectGUID\"\nreferences = [\"manager\", \"secretary\"]\n",
+        samba.tls_url(),
+        samba.ca_file().display(),
+        samba.password_file().display()
+    );
+    let mut open = open(&keys);
+    let changed = |name: &str, added: &[&str], removed: &[&str]| ChangedValues {
+        attribute: open.names.attribute(name).unwrap(),
+        added: added.iter().map(|name| dn(name).into_bytes()).collect(),
+        removed: removed.iter().map(|name| dn(name).into_bytes()).collect(),
+    };
+    let change = ExportedObject {
+        change: Change::Update,
+        anchor: None,
+        dn: dn("Alan"),
+        new_dn: None,
+        image: Hologram::default(),
+        attributes: Vec::new(),
+        changed_values: vec![
+            changed("secretary", &[], &["Nobody"]),
+            changed("manager", &["Grace"], &["Ada"]),
+        ],
+        adopts: true,
+        written: Vec::new(),
+    };
+    assert_eq!(open.agent.export(&[change]).unwrap(), [Ok(())]);
+    let (all, _) = open.full();
+    assert_eq!(open.texts(named(&all, "CN=Alan"), "manager"), [dn("Grace")]);
 }
