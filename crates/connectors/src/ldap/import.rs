@@ -522,9 +522,13 @@ impl ResponseContext<'_> {
                 }
             }
             Operation::SearchResultDone(result) => return self.end(search, &result, message),
-            // Not followed, but counted: objects behind it are not imported. The search for deleted objects has the whole
-            // naming context, with the other naming contexts of the server below it.
-            Operation::SearchResultReference(_) if search.what != SearchKind::Deleted => *self.referrals += 1,
+            // Not followed, but counted: objects behind it are not imported. Other searches find the same ones, or those to
+            // the server's other naming contexts.
+            Operation::SearchResultReference(_)
+                if matches!(search.what, SearchKind::Objects | SearchKind::Synchronization) =>
+            {
+                *self.referrals += 1;
+            }
             _ => {}
         }
         Ok(Next::GoOn)
