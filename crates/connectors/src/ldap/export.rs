@@ -535,7 +535,6 @@ impl<'a> Job<'a> {
             }
             // Active Directory answers so too if a value is the name of an entry that does not exist.
             ResultCode::NoSuchObject if has_values => NextAction::Ask(ChangeRequest::Check(part)),
-            ResultCode::NoSuchObject if part.was_add => refuse(refusal::exists_unseen(self.dn(asking))),
             ResultCode::NoSuchObject => refuse(refusal::is_missing(self.dn(asking))),
             ResultCode::NotAllowedOnRdn if part.with_naming => match self.naming(names) {
                 Some((Part { value: NameValue::Bytes(value), .. }, wanted)) if value == wanted => {

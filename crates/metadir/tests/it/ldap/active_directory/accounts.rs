@@ -175,3 +175,26 @@ fn a_leaver_whose_account_is_deleted_leaves_the_login_to_somebody_else() {
     firm.confirm(StepKind::DeltaImport);
     assert_eq!(firm.entries(&["manager"]), ["CN=Ada M manager=CN=Alan T", "CN=Alan T manager="]);
 }
+
+#[test]
+fn an_account_that_was_made_meanwhile_is_adopted_with_its_password() {
+    let Some(firm) = Firm::new("adopt") else { return };
+    let mut firm = firm.with(|text| text.replace("delta = \"usn\"", "delta = \"usn\"\nexisting = \"adopt\""));
+    run(&mut firm.directory, DIRECTORY, StepKind::FullImport);
+    let ada = format!("CN=Ada L,{}", firm.unit);
+    add_user(
+        &firm,
+        &ada,
+        &[("employeeID", "1"), ("sAMAccountName", "adopt-a"), ("info", "kept")],
+        "By-hand-1",
+    );
+    let group = "group,s,,,science,,,1|2,active";
+    let did = firm.send(&["person,1,Ada,L,ada,S,2,,active", "person,2,Alan,T,alan,S,,,active", group]);
+    assert_eq!(did, [("export-add", 3)]);
+    assert!(firm.can_sign_in("ada", "By-hand-1"));
+    firm.confirm(StepKind::DeltaImport);
+    assert_eq!(
+        firm.entries(&["info", "manager"])[..2],
+        ["CN=Ada L info=kept manager=CN=Alan T", "CN=Alan T info= manager="]
+    );
+}

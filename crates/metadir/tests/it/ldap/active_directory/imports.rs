@@ -96,16 +96,7 @@ fn an_account_that_does_not_see_deletions_makes_no_delta_import() {
     let Some(firm) = Firm::new("reader") else { return };
     // An account without special rights.
     let name = format!("CN=reader,{}", firm.unit);
-    let password: Vec<u8> = "\"Reader-of-tests-1\"".encode_utf16().flat_map(u16::to_le_bytes).collect();
-    let attributes = [
-        ("objectClass", vec![Value(b"user")]),
-        ("sAMAccountName", vec![Value(b"reader")]),
-        ("userAccountControl", vec![Value(b"512")]),
-        ("unicodePwd", vec![Value(&password)]),
-    ];
-    let listed: Vec<Sent<'_>> =
-        attributes.iter().map(|(name, values)| Sent { name, values: List::from(values) }).collect();
-    administrator(firm.samba).add(&name, &listed).unwrap();
+    add_user(&firm, &name, &[("sAMAccountName", "reader")], "Reader-of-tests-1");
     let file = firm.scratch.secret("reader", "Reader-of-tests-1").display().to_string();
     let of_administrator = firm.samba.password_file().display().to_string();
     let mut firm = firm.with(|text| {

@@ -53,6 +53,19 @@ fn add(session: &mut Session, dn: &str, attributes: &[(&str, &[&str])]) {
     session.add(dn, &listed).unwrap();
 }
 
+/// Adds an enabled account with a password.
+fn add_user(firm: &Firm, dn: &str, attributes: &[(&str, &str)], password: &str) {
+    let password: Vec<u8> = format!("\"{password}\"").encode_utf16().flat_map(u16::to_le_bytes).collect();
+    let password = [Value(&password)];
+    let fixed = [("objectClass", "user"), ("userAccountControl", "512")];
+    let texts: Vec<(&str, [Value<'_>; 1])> =
+        fixed.iter().chain(attributes).map(|(name, text)| (*name, [Value(text.as_bytes())])).collect();
+    let mut listed: Vec<Sent<'_>> =
+        texts.iter().map(|(name, values)| Sent { name, values: List::from(values) }).collect();
+    listed.push(Sent { name: "unicodePwd", values: List::from(&password) });
+    administrator(firm.samba).add(dn, &listed).unwrap();
+}
+
 /// A part of the domain for one test.
 fn unit(samba: &Samba, name: &str) -> String {
     let dn = format!("OU={name},{DOMAIN_DN}");
