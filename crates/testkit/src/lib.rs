@@ -4,11 +4,13 @@
 pub mod dirsrv;
 pub mod need;
 pub mod postgres;
+pub mod samba;
 pub mod scratch;
 pub mod slapd;
 
 pub use dirsrv::Dirsrv;
 pub use need::{Need, lacks, partly_lacks};
 pub use postgres::Postgres;
+pub use samba::Samba;
 pub use scratch::Scratch;
 pub use slapd::Slapd;
