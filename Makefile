@@ -24,7 +24,8 @@ demo: build
 	@$(PLIMSOLL) demo
 
 test:
-	@.ci/packages fio chromium nginx slapd ldap-utils curl 389-ds-base postgresql xvfb xterm x11-utils openbox python3-venv
+	@.ci/packages fio chromium nginx slapd ldap-utils curl 389-ds-base samba samba-ad-provision samba-dsdb-modules postgresql \
+		xvfb xterm x11-utils openbox python3-venv
 	@.ci/scim-tester
 	@.ci/step "formatting" $(CARGO) fmt --all --check
 	@.ci/step "lints" $(CARGO) clippy --quiet --locked --workspace --all-targets -- -D warnings

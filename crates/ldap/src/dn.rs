@@ -198,7 +198,8 @@ impl Part {
         let mut text = format!("{}=", short.unwrap_or(&lower));
         // Writing to a string cannot fail.
         let _ = match &self.value {
-            Value::Bytes(value) => write_value(&mut text, &folded(value)),
+            // Stores have keys made of this form.
+            Value::Bytes(value) => write_value(&mut text, &folded(value), Escape::No),
             Value::Ber(value) => write_ber(&mut text, value),
         };
         text
@@ -221,12 +222,14 @@ fn folded(value: &[u8]) -> Vec<u8> {
 /// Appends an escaped value, so that it is parsed as one value whatever it contains.
 pub fn escape_value(out: &mut String, value: &[u8]) {
     // Writing to a string cannot fail.
-    let _ = write_value(out, value);
+    let _ = write_value(out, value, Escape::Backslash);
 }
 
-fn write_value(out: &mut impl fmt::Write, value: &[u8]) -> fmt::Result {
+/// Writes an escaped value. Active Directory requires that an equals sign is escaped too, other servers allow it.
+fn write_value(out: &mut impl fmt::Write, value: &[u8], equals: Escape) -> fmt::Result {
     let last = value.len().saturating_sub(1);
     write_escaped(out, value, |character, at| match character {
+        '=' => equals,
         '"' | '+' | ',' | ';' | '<' | '>' | '\\' => Escape::Backslash,
         '#' if at == 0 => Escape::Backslash,
         ' ' if at == 0 || at == last => Escape::Backslash,
@@ -253,7 +256,7 @@ impl fmt::Display for Rdn {
         for (at, part) in self.parts.iter().enumerate() {
             write!(out, "{}{}=", if at == 0 { "" } else { "+" }, part.attribute)?;
             match &part.value {
-                Value::Bytes(value) => write_value(out, value)?,
+                Value::Bytes(value) => write_value(out, value, Escape::Backslash)?,
                 Value::Ber(value) => write_ber(out, value)?,
             }
         }

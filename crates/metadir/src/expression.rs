@@ -571,7 +571,7 @@ mod tests {
     fn a_name_is_one_value_whatever_it_holds() {
         let cases = [
             ("Byron, Ada", "cn=Byron\\, Ada"),
-            ("a+b=c;d", "cn=a\\+b=c\\;d"),
+            ("a+b=c;d", "cn=a\\+b\\=c\\;d"),
             (" both ends ", "cn=\\ both ends\\ "),
             ("#1 \"<x>\\", "cn=\\#1 \\\"\\<x\\>\\\\"),
             ("Ænne Østergård 日本", "cn=Ænne Østergård 日本"),

@@ -8,6 +8,7 @@ mod links;
 mod pending;
 mod search;
 mod show;
+mod step_result;
 mod undo;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,7 +16,7 @@ use std::path::PathBuf;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use crate::Interrupt;
-use crate::agent::{Agent, AgentError, DiscoveryError, Names};
+use crate::agent::{Agent, AgentError, Names};
 use crate::config::{AgentConfig, Config, Database, Safety, Secrets, Step, StepKind};
 use crate::export::selection::Selection;
 use crate::export::{Exported, export};
@@ -30,9 +31,7 @@ use crate::secret::readable;
 use crate::stage::{Staged, StepError, guard, obsolete, stage};
 use crate::statistics::Statistics;
 use crate::store::trail::Origin;
-use crate::store::{
-    Activity, Gauges, NameKind, ObjectError, Postgres, Sqlite, StepRecord, Store, StoreError,
-};
+use crate::store::{Activity, Gauges, NameKind, Postgres, Sqlite, StepRecord, Store, StoreError};
 use crate::synchronize::{
     ReferenceValue, Settings, Synchronized, Task, TraceEvent, given, renew, synchronize, synchronize_one,
 };
@@ -44,6 +43,7 @@ pub use self::links::{DueDeletion, Link, LinkError};
 pub use self::pending::PendingChange;
 pub use self::search::{Condition, Found, SearchEnd, SearchError, SearchScope, SearchSink};
 pub use self::show::{NamedValues, ShownAttribute, ShownCs, ShownExport, ShownMv, ShownObject};
+pub use self::step_result::StepResult;
 pub use self::undo::{Conflict, UndoError, UndoOptions, Undone};
 
 /// An open metadirectory.
@@ -76,67 +76,6 @@ pub struct Metadirectory {
     reached: Statistics,
     /// Receives what a step does.
     observer: Observer,
-}
-
-/// How a step ended.
-#[derive(Debug, Default)]
-pub struct StepResult {
-    /// Counters.
-    pub statistics: Statistics,
-    /// The first discovery errors of the source.
-    pub discovery_errors: Vec<DiscoveryError>,
-    /// The first objects that could not be synchronized or exported, with the reasons.
-    pub failures: Vec<ObjectError>,
-    /// What an administrator should know, and what is no error.
-    pub notes: Vec<String>,
-}
-
-impl StepResult {
-    /// The outcome in the terms that operators know.
-    pub fn outcome(&self) -> &'static str {
-        match () {
-            () if !self.discovery_errors.is_empty() => "completed-discovery-errors",
-            () if self.statistics.of("export-failure") > 0 => "completed-export-errors",
-            () if self.statistics.of("existing-object") > 0 => "completed-warnings",
-            () if !self.failures.is_empty() => "completed-sync-errors",
-            () if self.statistics.of("export-held") > 0 => "completed-warnings",
-            () if self.statistics.of("exported-change-not-reimported") > 0 => "completed-warnings",
-            () if self.statistics.iter().next().is_none() => "completed-no-objects",
-            () => "success",
-        }
-    }
-
-    /// All errors that were kept for display, one line each with the place, and the number of further errors.
-    /// Empty if there were none.
-    pub fn reported(&self) -> String {
-        let of_source = self.discovery_errors.iter();
-        let of_source = of_source.map(|error| format!("{}: {}: {}", error.place, error.kind, error.text));
-        let others = self.failures.iter().map(|error| format!("{}: {}", error.object, error.text));
-        let mut lines: Vec<String> =
-            of_source.chain(others).map(|line| line.replace(['\n', '\r'], " ")).collect();
-        let kinds =
-            ["discovery-errors", "flow-failure", "ambiguous-join", "export-failure", "existing-object"];
-        let all: u64 = kinds.iter().map(|kind| self.statistics.of(kind)).sum();
-        let more = all.saturating_sub(lines.len() as u64);
-        if more > 0 {
-            lines.push(format!("and {more} more"));
-        }
-        lines.extend(self.notes.iter().map(|note| note.replace(['\n', '\r'], " ")));
-        if !self.discovery_errors.is_empty() {
-            lines.push(
-                "because of these errors, nothing counts as deleted, and a delta import reads the same changes again".into(),
-            );
-        }
-        lines.join("\n")
-    }
-}
-
-impl StepResult {
-    /// All errors that were kept for display, in parts.
-    pub fn errors(&self) -> Vec<ObjectError> {
-        let of_source = self.discovery_errors.iter().map(ObjectError::from);
-        of_source.chain(self.failures.iter().cloned()).collect()
-    }
 }
 
 /// The note with the state of a schedule.
@@ -297,7 +236,7 @@ impl Metadirectory {
             store_path,
             run: None,
             reached: Statistics::default(),
-            observer: Observer::default(),
+            observer: Observer::new(),
         })
     }
 
@@ -537,7 +476,7 @@ impl Metadirectory {
                 undone.map_err(|error| self.with_path(judged(error.into(), &self.interrupt)))?;
             }
         }
-        result
+        result.map(|result| result.with_errors(self.observer.so_far()))
     }
 
     /// A full disk by the path of the store.

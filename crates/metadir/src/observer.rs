@@ -33,7 +33,7 @@ pub struct StepSoFar {
 struct Observed {
     so_far: StepSoFar,
     /// The places of the groups by kind, attribute and common text.
-    places: HashMap<(String, Option<String>, String), usize>,
+    places: HashMap<GroupKey, usize>,
 }
 
 /// Receives what a step does, batch by batch. Clones share it. The default receives nothing.
@@ -69,16 +69,15 @@ impl Observer {
         let Some(mut observed) = self.observed() else { return };
         let error = error();
         let Observed { so_far, places } = &mut *observed;
-        let text = common(&error.text);
-        let key = (error.kind.to_string(), error.attribute.clone(), text.clone());
+        let key = group_of(&error);
         let known = places.get(&key).copied();
         if let Some(group) = known.and_then(|place| so_far.errors.get_mut(place)) {
             group.count += 1;
         } else if so_far.errors.len() >= GROUPS_MAX {
             so_far.more_errors += 1;
         } else {
+            let example = ObjectError { text: key.2.clone(), ..error };
             places.insert(key, so_far.errors.len());
-            let example = ObjectError { text, ..error };
             so_far.errors.push(ObservedErrors { count: 1, example });
         }
     }
@@ -86,6 +85,14 @@ impl Observer {
     fn observed(&self) -> Option<MutexGuard<'_, Observed>> {
         self.0.as_ref().map(|observed| observed.lock().unwrap_or_else(PoisonError::into_inner))
     }
+}
+
+/// What is equal in the errors of a group: the kind, the attribute, and the text without names.
+pub(crate) type GroupKey = (String, Option<String>, String);
+
+/// The group that an error belongs to.
+pub(crate) fn group_of(error: &ObjectError) -> GroupKey {
+    (error.kind.to_string(), error.attribute.clone(), common(&error.text))
 }
 
 /// A text without what differs between objects: quoted values, and the name after `of`.

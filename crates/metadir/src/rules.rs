@@ -99,6 +99,18 @@ pub(crate) struct AttributeRules {
     pub(crate) is_secret: bool,
     /// The contributors in order of precedence: indexes of `inbound` and of its flows.
     pub(crate) contributors: Vec<(usize, usize)>,
+    /// Set if the only contributor copies text, as most do.
+    pub(crate) copied: Option<CopiedText>,
+}
+
+/// A text attribute that one flow copies.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CopiedText {
+    /// The index of the rules in `inbound`.
+    pub(crate) inbound: usize,
+    pub(crate) agent: AgentId,
+    /// The attribute of the connector space.
+    pub(crate) from: Attribute,
 }
 
 #[derive(Debug)]
@@ -461,6 +473,22 @@ impl Flow {
 }
 
 impl AttributeRules {
+    /// The rules with what follows from their contributors.
+    fn completed(&mut self, inbound: &[InboundRules]) {
+        self.copied = match self.contributors.as_slice() {
+            [(place, number)] if self.kind == Type::Text => {
+                let Some(rules) = inbound.get(*place) else { return };
+                rules.flows.get(*number).and_then(|flow| match (&flow.from, &flow.candidates) {
+                    (FlowSource::Direct(from), None) => {
+                        Some(CopiedText { inbound: *place, agent: rules.agent, from: *from })
+                    }
+                    _ => None,
+                })
+            }
+            _ => None,
+        };
+    }
+
     /// The values as the metaverse stores them, or why they do not fit the type.
     pub(crate) fn fitted(&self, mut values: Vec<Vec<u8>>, name: &str) -> Result<Vec<Vec<u8>>, String> {
         if values.len() > 1 && !self.several {

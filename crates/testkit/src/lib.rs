@@ -6,6 +6,7 @@ pub mod dirsrv;
 pub mod need;
 pub mod nginx;
 pub mod postgres;
+pub mod samba;
 pub mod scratch;
 pub mod slapd;
 
@@ -14,5 +15,6 @@ pub use dirsrv::Dirsrv;
 pub use need::{Need, lacks, partly_lacks};
 pub use nginx::Nginx;
 pub use postgres::Postgres;
+pub use samba::Samba;
 pub use scratch::Scratch;
 pub use slapd::Slapd;

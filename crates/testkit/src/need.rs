@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 
 use rustix::fs::{Access, OFlags, access};
 
-use crate::Scratch;
+use crate::{Scratch, samba};
 
 /// Names the file to which each skip is added.
 pub const SKIPPED: &str = "PLIMSOLL_SKIPPED";
@@ -24,6 +24,10 @@ pub enum Need<'a> {
     Program(&'a str),
     /// A program of a package from a registry, which may be out of reach.
     Package(&'a str),
+    /// Samba with all that a domain controller of Active Directory needs. Like a program, it can be installed.
+    DomainController,
+    /// To listen on the ports of LDAP on a loopback address: nobody else does, and this user may.
+    LdapPorts,
     /// To mount a file system in memory.
     Mount,
     /// To make a loop device.
@@ -52,6 +56,10 @@ impl fmt::Display for Need<'_> {
             Need::Root => write!(f, "root"),
             Need::Program(name) => write!(f, "the program {name}"),
             Need::Package(name) => write!(f, "the program {name}, from a registry"),
+            Need::DomainController => {
+                write!(f, "the packages samba, samba-ad-provision and samba-dsdb-modules")
+            }
+            Need::LdapPorts => write!(f, "the ports 389, 636, 3268 and 3269 on loopback"),
             Need::Mount => write!(f, "the right to mount"),
             Need::LoopDevice => write!(f, "loop devices"),
             Need::BlockDevice(_) => write!(f, "a file system on a block device"),
@@ -75,6 +83,8 @@ impl Need<'_> {
         match self {
             Need::Root => rustix::process::geteuid().is_root(),
             Need::Program(name) | Need::Package(name) => program(name).is_some(),
+            Need::DomainController => samba::is_installed(),
+            Need::LdapPorts => samba::has_ports(),
             Need::Mount => can_mount(),
             Need::LoopDevice => rustix::process::geteuid().is_root() && succeeds("losetup", &["--find"]),
             Need::BlockDevice(path) => {
@@ -123,7 +133,8 @@ fn lacks_for(need: Need<'_>, extent: &str) -> bool {
 
 /// Adds one line to the file: the test, the need, who can help (`install` or `machine`), and how much of the test was skipped.
 fn record(path: &Path, test: &str, need: Need<'_>, extent: &str) {
-    let remedy = if matches!(need, Need::Program(_)) { "install" } else { "machine" };
+    let remedy =
+        if matches!(need, Need::Program(_) | Need::DomainController) { "install" } else { "machine" };
     let line = format!("{test}\t{need}\t{remedy}\t{extent}\n");
     // One write: tests of several processes add to the same file.
     let added = OpenOptions::new()

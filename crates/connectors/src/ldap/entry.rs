@@ -6,6 +6,7 @@ use ldap::Dn;
 use ldap::message::{Attribute as LdapAttribute, List};
 
 use super::Directory;
+use super::renamed::METADATA;
 use metadir::agent::{DiscoveryError, Imported, ImportedObject, Names};
 use metadir::hologram::{Attribute, Builder};
 use metadir::index_key::IndexKey;
@@ -77,7 +78,12 @@ impl Entries {
     ) -> Entry {
         let mut values: Vec<(Attribute, &'a [u8])> = Vec::with_capacity(64);
         let mut more = Vec::new();
+        let is_wanted = |name: &str| directory.wanted.iter().any(|wanted| wanted.eq_ignore_ascii_case(name));
         for found in attributes {
+            // Delta imports ask for it to find renamed entries.
+            if found.name.eq_ignore_ascii_case(METADATA) && !is_wanted(METADATA) {
+                continue;
+            }
             let (name, next) = match range(found.name) {
                 Some(part) => part,
                 None => (found.name, None),

@@ -4,13 +4,13 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use ldap::dn::Value as NameValue;
+use ldap::dn::{Part, Value as NameValue};
 use ldap::message::{Attribute, Change, LdapResult, List, Operation, Scope, SearchRequest, Value};
 use ldap::session::{Outcome, Session, SessionError};
 use ldap::{Dn, Filter, ModifyOperation, Rdn, ResultCode};
 
 use super::entry::{Entries, Entry};
-use super::{Directory, connect};
+use super::{Directory, connect, refusal};
 use metadir::agent::{AgentError, ExportedObject, Imported, ImportedObject, Names, Refused};
 use metadir::config::UNICODE_PWD;
 use metadir::hologram::Hologram;
@@ -32,6 +32,9 @@ pub(super) const PIECE_OBJECTS: usize = 2_000;
 
 /// The attribute with the classes of an entry.
 const OBJECT_CLASS: &str = "objectClass";
+
+/// No attribute (RFC 4511, section 4.5.1.8).
+const NO_ATTRIBUTES: &str = "1.1";
 
 /// The value of Active Directory's `unicodePwd` for a password: in quotes, as UTF-16 with the low byte first.
 pub(super) fn quoted_utf16(password: &[u8]) -> Vec<u8> {
@@ -80,20 +83,39 @@ struct Unnamed<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ChangeRequest {
     Add,
-    /// Modifies an existing entry. If the entry was to be added, its classes are not changed. Value changes
-    /// may be included or not.
-    Modify {
-        was_add: bool,
-        with_values: bool,
-    },
+    /// Modifies an existing entry.
+    Modify(Modification),
+    /// Checks whether the entry exists, after a request with values found an entry missing. It may be another one, to
+    /// which a value refers.
+    Check(Modification),
+    /// Changes the spelling of the entry's name. Active Directory does not modify the naming attribute.
+    Respell(Modification),
     /// Adds or removes one value, after the request for all values failed because some were already added or
-    /// removed.
+    /// removed, or refer to an entry that does not exist.
     Value(usize),
+    /// Asks whether the entry still has a value that the server does not remove.
+    Compare(usize),
     Delete,
     Rename,
     /// Reads the entry that has the name of an entry that cannot be added, or the new name of one that cannot
     /// be renamed.
     Existing,
+}
+
+/// What a modification of an existing entry includes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Modification {
+    /// Whether the entry was to be added: then its classes are not changed.
+    was_add: bool,
+    /// Whether the values to be added or removed are included.
+    with_values: bool,
+    /// Whether the attribute that names the entry is included.
+    with_naming: bool,
+}
+
+impl Modification {
+    const ALL: Modification = Modification { was_add: false, with_values: true, with_naming: true };
+    const OF_ADD: Modification = Modification { was_add: true, ..Modification::ALL };
 }
 
 /// What follows from an answer.
@@ -273,19 +295,20 @@ impl<'a> Job<'a> {
     /// The request for an existing entry under its name; none if nothing remains.
     fn modification(&self) -> Option<ChangeRequest> {
         let is_all = self.change.attributes.is_empty() && self.values().next().is_none();
-        (!is_all).then_some(ChangeRequest::Modify { was_add: false, with_values: true })
+        (!is_all).then_some(ChangeRequest::Modify(Modification::ALL))
     }
 
-    /// The values to be added or removed, one by one.
+    /// The values to be added or removed, one by one. A group that must have a member gets the new ones first. Where an
+    /// attribute can have one value only, that fails until the old one is removed: they are added once more.
     fn values(&self) -> impl Iterator<Item = (ModifyOperation, hologram::Attribute, &[u8])> {
         let changed = self.change.changed_values.iter().flat_map(|changed| {
-            let added =
-                changed.added.iter().map(|value| (ModifyOperation::Add, changed.attribute, value.as_slice()));
-            let removed = changed
-                .removed
-                .iter()
-                .map(|value| (ModifyOperation::Delete, changed.attribute, value.as_slice()));
-            added.chain(removed)
+            let one_by_one = |operation, values: &'a [Vec<u8>]| {
+                values.iter().map(move |value| (operation, changed.attribute, value.as_slice()))
+            };
+            let again: &[Vec<u8>] = if changed.removed.is_empty() { &[] } else { &changed.added };
+            one_by_one(ModifyOperation::Add, &changed.added)
+                .chain(one_by_one(ModifyOperation::Delete, &changed.removed))
+                .chain(one_by_one(ModifyOperation::Add, again))
         });
         let unnamed = self.unnamed.removed.iter();
         changed.chain(unnamed.map(|(of, value)| (ModifyOperation::Delete, *of, value.as_ref())))
@@ -294,10 +317,10 @@ impl<'a> Job<'a> {
     /// The name of the entry at the time of the request.
     fn dn(&self, asking: ChangeRequest) -> &str {
         match (asking, &self.change.new_dn) {
-            (ChangeRequest::Modify { .. } | ChangeRequest::Value(_) | ChangeRequest::Existing, Some(new)) => {
-                new
+            (ChangeRequest::Add | ChangeRequest::Delete | ChangeRequest::Rename, _) | (_, None) => {
+                &self.change.dn
             }
-            _ => &self.change.dn,
+            (_, Some(new)) => new,
         }
     }
 
@@ -319,9 +342,19 @@ impl<'a> Job<'a> {
                     .collect();
                 session.submit(&Operation::AddRequest { dn, attributes: List::from(&attributes) }, &[])
             }
-            ChangeRequest::Modify { was_add, with_values } => {
-                modify(session, dn, &self.modifications(names, was_add, with_values))
+            ChangeRequest::Modify(part) => modify(session, dn, &self.modifications(names, part)),
+            ChangeRequest::Respell(_) => {
+                let rdn = self.naming(names).map(|(part, wanted)| Rdn::new(&part.attribute, wanted));
+                let new_rdn = rdn.map(|rdn| rdn.to_string()).unwrap_or_default();
+                let request = Operation::ModifyDnRequest {
+                    dn,
+                    new_rdn: &new_rdn,
+                    delete_old_rdn: true,
+                    new_superior: None,
+                };
+                session.submit(&request, &[])
             }
+            ChangeRequest::Check(_) => search(session, dn, &[NO_ATTRIBUTES]),
             ChangeRequest::Value(at) => {
                 let listed: Vec<Modified<'_>> = self
                     .values()
@@ -332,6 +365,12 @@ impl<'a> Job<'a> {
                     })
                     .collect();
                 modify(session, dn, &listed)
+            }
+            ChangeRequest::Compare(at) => {
+                let (name, value) =
+                    self.values().nth(at).map_or(("", &[][..]), |(_, of, value)| (names.name(of), value));
+                let request = Operation::CompareRequest { dn, attribute: name, value: Value(value) };
+                session.submit(&request, &[])
             }
             ChangeRequest::Delete => session.submit(&Operation::DelRequest { dn }, &[]),
             ChangeRequest::Rename => {
@@ -352,14 +391,8 @@ impl<'a> Job<'a> {
                 session.submit(&request, &[])
             }
             ChangeRequest::Existing => {
-                let filter = Filter::everything();
                 let wanted: Vec<&str> = directory.wanted.iter().map(String::as_str).collect();
-                let request = SearchRequest {
-                    scope: Scope::Base,
-                    attributes: List::from(&wanted),
-                    ..SearchRequest::subtree(dn, &filter)
-                };
-                session.submit(&Operation::SearchRequest(request), &[])
+                search(session, dn, &wanted)
             }
         }
     }
@@ -385,12 +418,29 @@ impl<'a> Job<'a> {
         listed
     }
 
+    /// The value in the name of the entry, and the one value that the naming attribute is to have. None if the name has
+    /// several values, or the naming attribute is not set to one value.
+    fn naming(&self, names: &Names) -> Option<(Part, &[u8])> {
+        let dn = Dn::parse(self.dn(ChangeRequest::Modify(Modification::ALL))).ok()?;
+        let [part] = dn.rdn()?.parts() else { return None };
+        let written = self.change.attributes.iter().find(|(of, _)| is_name_of(names, *of, part))?;
+        match written.1.as_slice() {
+            [wanted] => Some((part.clone(), wanted)),
+            _ => None,
+        }
+    }
+
     /// The modifications of an existing entry.
-    fn modifications<'s>(&'s self, names: &'s Names, was_add: bool, with_values: bool) -> Vec<Modified<'s>> {
+    fn modifications<'s>(&'s self, names: &'s Names, part: Modification) -> Vec<Modified<'s>> {
+        let Modification { was_add, with_values, with_naming } = part;
+        let naming = (!with_naming).then(|| self.naming(names)).flatten().map(|(part, _)| part);
         let valued = |values: &'s [Vec<u8>]| values.iter().map(|value| Value(value)).collect::<Vec<_>>();
         let mut listed = Vec::with_capacity(self.change.attributes.len());
         for (attribute, values) in &self.change.attributes {
             let name = names.name(*attribute);
+            if naming.as_ref().is_some_and(|part| is_name_of(names, *attribute, part)) {
+                continue;
+            }
             // The classes of an existing entry are kept: the export did not request a change of them.
             if !(was_add && name.eq_ignore_ascii_case(OBJECT_CLASS)) {
                 listed.push((ModifyOperation::Replace, name, valued(values)));
@@ -398,8 +448,9 @@ impl<'a> Job<'a> {
         }
         for changed in self.change.changed_values.iter().filter(|_| with_values) {
             let name = names.name(changed.attribute);
+            // An attribute that can have one value only must lose it first.
             for (operation, values) in
-                [(ModifyOperation::Add, &changed.added), (ModifyOperation::Delete, &changed.removed)]
+                [(ModifyOperation::Delete, &changed.removed), (ModifyOperation::Add, &changed.added)]
             {
                 if !values.is_empty() {
                     listed.push((operation, name, valued(values)));
@@ -422,65 +473,135 @@ impl<'a> Job<'a> {
     ) -> NextAction {
         let or_done =
             |asking: Option<ChangeRequest>| asking.map_or(NextAction::Done(Ok(())), NextAction::Ask);
-        let value = |at: usize| or_done((at < self.values().count()).then_some(ChangeRequest::Value(at)));
-        let has_come_or_gone =
-            matches!(result.code, ResultCode::AttributeOrValueExists | ResultCode::NoSuchAttribute);
         match (asking, result.code) {
-            (ChangeRequest::Modify { with_values: false, .. }, ResultCode::Success) => value(0),
-            (ChangeRequest::Value(at), ResultCode::Success) => value(at + 1),
-            (ChangeRequest::Value(at), _) if has_come_or_gone => value(at + 1),
+            (ChangeRequest::Value(at) | ChangeRequest::Compare(at), _) => {
+                self.after_value(names, asking, at, result)
+            }
+            (ChangeRequest::Modify(part), _) => self.after_modify(names, part, result),
+            (ChangeRequest::Check(part), ResultCode::Success) => self.by_value(names, part),
+            (ChangeRequest::Respell(part), ResultCode::Success) => {
+                self.modify(names, Modification { with_naming: false, ..part })
+            }
             (ChangeRequest::Rename, ResultCode::Success) => or_done(self.modification()),
             (ChangeRequest::Existing, ResultCode::Success | ResultCode::NoSuchObject)
                 if self.change.change == object::Change::Add =>
             {
                 match found {
                     Some(found) => NextAction::Exists(found.image),
-                    None => {
-                        let why = format!(
-                            "{} exists already, and this account cannot read it: give the account read access",
-                            self.change.dn
-                        );
-                        NextAction::Done(Err(Refused(why)))
-                    }
+                    None => refuse(refusal::exists_unseen(&self.change.dn)),
                 }
             }
             // It was renamed before, but the answer was lost. Or another entry has the name.
             (ChangeRequest::Existing, ResultCode::Success) => {
                 match found.is_some_and(|found| self.is_it(&found)) {
                     true => or_done(self.modification()),
-                    false => NextAction::Done(Err(self.is_taken())),
+                    false => refuse(refusal::is_taken(self.dn(asking))),
                 }
             }
-            (ChangeRequest::Rename, ResultCode::EntryAlreadyExists) => NextAction::Done(Err(self.is_taken())),
+            (ChangeRequest::Rename, ResultCode::EntryAlreadyExists) => {
+                refuse(refusal::is_taken(self.change.new_dn.as_deref().unwrap_or_default()))
+            }
             (_, ResultCode::Success) => NextAction::Done(Ok(())),
-            (ChangeRequest::Modify { was_add, with_values: true }, _)
-                if has_come_or_gone && self.values().next().is_some() =>
-            {
-                match self.modifications(names, was_add, false).is_empty() {
-                    true => value(0),
-                    false => NextAction::Ask(ChangeRequest::Modify { was_add, with_values: false }),
-                }
-            }
             (ChangeRequest::Add, ResultCode::EntryAlreadyExists) if !self.change.adopts => {
                 NextAction::Ask(ChangeRequest::Existing)
             }
-            (ChangeRequest::Add, ResultCode::EntryAlreadyExists) => {
-                let is_all = self.modifications(names, true, true).is_empty();
-                or_done((!is_all).then_some(ChangeRequest::Modify { was_add: true, with_values: true }))
-            }
+            (ChangeRequest::Add, ResultCode::EntryAlreadyExists) => self.modify(names, Modification::OF_ADD),
             // It is already deleted.
             (ChangeRequest::Delete, ResultCode::NoSuchObject) => NextAction::Done(Ok(())),
             (ChangeRequest::Rename, ResultCode::NoSuchObject) => NextAction::Ask(ChangeRequest::Existing),
             (
-                ChangeRequest::Modify { .. } | ChangeRequest::Value(_) | ChangeRequest::Existing,
+                ChangeRequest::Check(_) | ChangeRequest::Respell(_) | ChangeRequest::Existing,
                 ResultCode::NoSuchObject,
-            ) => {
-                let dn = self.dn(asking);
-                let why = format!("{dn} is not in the directory: the next import shows its new state");
-                NextAction::Done(Err(Refused(why)))
-            }
-            _ => NextAction::Done(Err(Refused(self.outcome(asking, result).to_string()))),
+            ) => refuse(refusal::is_missing(self.dn(asking))),
+            _ => self.refused(asking, result),
         }
+    }
+
+    /// What follows from the answer to a modification.
+    fn after_modify(&self, names: &Names, part: Modification, result: &LdapResult<'_>) -> NextAction {
+        let has_values = part.with_values && self.values().next().is_some();
+        let asking = ChangeRequest::Modify(part);
+        match result.code {
+            ResultCode::Success if part.with_values => NextAction::Done(Ok(())),
+            ResultCode::Success => self.value(0),
+            // Some values have come or gone. Active Directory answers with one of the last two codes.
+            ResultCode::AttributeOrValueExists
+            | ResultCode::NoSuchAttribute
+            | ResultCode::EntryAlreadyExists
+            | ResultCode::UnwillingToPerform
+                if has_values =>
+            {
+                self.by_value(names, part)
+            }
+            // Active Directory answers so too if a value is the name of an entry that does not exist.
+            ResultCode::NoSuchObject if has_values => NextAction::Ask(ChangeRequest::Check(part)),
+            ResultCode::NoSuchObject => refuse(refusal::is_missing(self.dn(asking))),
+            ResultCode::NotAllowedOnRdn if part.with_naming => match self.naming(names) {
+                Some((Part { value: NameValue::Bytes(value), .. }, wanted)) if value == wanted => {
+                    self.modify(names, Modification { with_naming: false, ..part })
+                }
+                Some((Part { value: NameValue::Bytes(value), .. }, wanted)) if is_like(&value, wanted) => {
+                    NextAction::Ask(ChangeRequest::Respell(part))
+                }
+                _ => self.refused(asking, result),
+            },
+            _ => self.refused(asking, result),
+        }
+    }
+
+    /// What follows from the answer to a request about one value.
+    fn after_value(
+        &self,
+        names: &Names,
+        asking: ChangeRequest,
+        at: usize,
+        result: &LdapResult<'_>,
+    ) -> NextAction {
+        let Some((operation, attribute, value)) = self.values().nth(at) else { return self.value(at) };
+        let is_removed = operation == ModifyOperation::Delete;
+        let (name, value) = (names.name(attribute), String::from_utf8_lossy(value));
+        match (asking, result.code) {
+            // It has come or gone.
+            (_, ResultCode::Success | ResultCode::AttributeOrValueExists | ResultCode::NoSuchAttribute)
+            | (ChangeRequest::Value(_), ResultCode::EntryAlreadyExists)
+            | (_, ResultCode::CompareFalse) => self.value(at + 1),
+            // What refers to an entry that does not exist is gone.
+            (_, ResultCode::NoSuchObject) if is_removed => self.value(at + 1),
+            (_, ResultCode::NoSuchObject) => refuse(refusal::has_no_target(name, &value)),
+            // Active Directory answers so if it is gone, and if it must stay.
+            (ChangeRequest::Value(_), ResultCode::UnwillingToPerform) if is_removed => {
+                NextAction::Ask(ChangeRequest::Compare(at))
+            }
+            (_, ResultCode::CompareTrue) => refuse(refusal::keeps(name, &value)),
+            _ => self.refused(asking, result),
+        }
+    }
+
+    /// The request for a part of the changes of an existing entry, or what follows if there is none.
+    fn modify(&self, names: &Names, part: Modification) -> NextAction {
+        match self.modifications(names, part).is_empty() {
+            true if part.with_values => NextAction::Done(Ok(())),
+            true => self.value(0),
+            false => NextAction::Ask(ChangeRequest::Modify(part)),
+        }
+    }
+
+    /// The same change with one request for each value.
+    fn by_value(&self, names: &Names, part: Modification) -> NextAction {
+        self.modify(names, Modification { with_values: false, ..part })
+    }
+
+    /// The request for a value, or the end.
+    fn value(&self, at: usize) -> NextAction {
+        match at < self.values().count() {
+            true => NextAction::Ask(ChangeRequest::Value(at)),
+            false => NextAction::Done(Ok(())),
+        }
+    }
+
+    fn refused(&self, asking: ChangeRequest, result: &LdapResult<'_>) -> NextAction {
+        let is_modify = matches!(asking, ChangeRequest::Modify(_));
+        refuse(refusal::of_server(&self.outcome(asking, result), is_modify))
     }
 
     /// Whether an entry is the one that is changed: it has its anchor. Before an import has shown the anchor,
@@ -494,35 +615,39 @@ impl<'a> Job<'a> {
         }
     }
 
-    /// Why an entry cannot be renamed.
-    fn is_taken(&self) -> Refused {
-        let new = self.change.new_dn.as_deref().unwrap_or_default();
-        Refused(format!(
-            "another entry has the name {new}: rename or delete that entry, or give this object another name"
-        ))
-    }
-
     fn outcome(&self, asking: ChangeRequest, result: &LdapResult<'_>) -> Outcome {
         let dn = self.dn(asking);
         let filter = Filter::everything();
         let request = match asking {
             ChangeRequest::Add => Operation::AddRequest { dn, attributes: List::NONE },
-            ChangeRequest::Modify { .. } | ChangeRequest::Value(_) => {
+            ChangeRequest::Modify(_) | ChangeRequest::Value(_) => {
                 Operation::ModifyRequest { dn, changes: List::NONE }
             }
+            ChangeRequest::Compare(_) => Operation::CompareRequest { dn, attribute: "", value: Value(b"") },
             ChangeRequest::Delete => Operation::DelRequest { dn },
-            ChangeRequest::Rename => {
+            ChangeRequest::Rename | ChangeRequest::Respell(_) => {
                 Operation::ModifyDnRequest { dn, new_rdn: "", delete_old_rdn: true, new_superior: None }
             }
-            ChangeRequest::Existing => Operation::SearchRequest(SearchRequest::subtree(dn, &filter)),
+            ChangeRequest::Check(_) | ChangeRequest::Existing => {
+                Operation::SearchRequest(SearchRequest::subtree(dn, &filter))
+            }
         };
         Outcome::new(&request, result)
     }
 }
 
+fn refuse(why: String) -> NextAction {
+    NextAction::Done(Err(Refused(why)))
+}
+
 /// Whether a relative name has a value of an attribute.
 fn has_part(rdn: &Rdn, attribute: &str) -> bool {
     rdn.parts().iter().any(|part| part.attribute.eq_ignore_ascii_case(attribute))
+}
+
+/// Whether an attribute is the one of a part of a name.
+fn is_name_of(names: &Names, attribute: hologram::Attribute, part: &Part) -> bool {
+    names.name(attribute).eq_ignore_ascii_case(&part.attribute)
 }
 
 /// Whether two naming values are the same for a directory: most naming attributes ignore case.
@@ -545,4 +670,15 @@ fn modify(session: &mut Session, dn: &str, listed: &[Modified<'_>]) -> Result<u3
         })
         .collect();
     session.submit(&Operation::ModifyRequest { dn, changes: List::from(&changes) }, &[])
+}
+
+/// Asks for an entry.
+fn search(session: &mut Session, dn: &str, wanted: &[&str]) -> Result<u32, SessionError> {
+    let filter = Filter::everything();
+    let request = SearchRequest {
+        scope: Scope::Base,
+        attributes: List::from(wanted),
+        ..SearchRequest::subtree(dn, &filter)
+    };
+    session.submit(&Operation::SearchRequest(request), &[])
 }

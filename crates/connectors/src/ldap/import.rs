@@ -14,7 +14,8 @@ use ldap::session::{EMPTY_PAGES_MAX, ENDLESS, Outcome, Session};
 use ldap::{Control, Filter, Message, ResultCode};
 
 use super::entry::{Cut, Entries, Entry, PendingValues, anchor_of_uuid, range};
-use super::since::{Since, at_least, beyond, last_usn, newest};
+use super::renamed::{METADATA, Renamed};
+use super::since::{Since, at_least, beyond, check_deleted, last_usn, newest};
 use super::{Directory, connect, entry};
 use crate::ldap::settings::Delta;
 use metadir::agent::{AgentError, DiscoveryError, Import, Imported};
@@ -35,15 +36,21 @@ enum SearchKind {
     Deleted,
     /// The messages of a content synchronization.
     Synchronization,
-    /// Objects that a content synchronization may have missed.
+    /// Objects that a content synchronization may have missed, or that refer to renamed ones.
     Newer,
+    /// Containers, which may have been renamed.
+    Containers,
+    /// Objects below a renamed container.
+    Below,
 }
 
 impl SearchKind {
     /// Converts an item to the kind that this search reports.
     fn shown(self, imported: Imported) -> Imported {
         match imported {
-            Imported::Object(object) if self == SearchKind::Newer => Imported::Newer(object),
+            Imported::Object(object) if matches!(self, SearchKind::Newer | SearchKind::Below) => {
+                Imported::Newer(object)
+            }
             other => other,
         }
     }
@@ -73,6 +80,8 @@ pub(super) struct DirectoryReader {
     referrals: u64,
     /// The watermark for the next delta import; for a synchronization, what is known so far.
     since: Option<Since>,
+    /// Renamed objects, if the server does not show those that refer to them.
+    renamed: Option<Renamed>,
 }
 
 /// What to do after a response.
@@ -123,8 +132,13 @@ impl DirectoryReader {
                     full-import";
                     return Err(AgentError::NotSupported(why.into()));
                 }
+                for context in &contexts {
+                    check_deleted(&mut session, &directory, context)?;
+                }
                 let after = usn.saturating_add(1).to_string();
                 let mut searches = of_bases(at_least(&all, USN_CHANGED, &after), SearchKind::Objects);
+                let containers = at_least(&Renamed::containers(), USN_CHANGED, &after);
+                searches.extend(of_bases(containers, SearchKind::Containers));
                 let deleted =
                     Filter::Equal(Assertion { attribute: "isDeleted".into(), value: b"TRUE".into() });
                 searches.extend(contexts.into_iter().map(|base| Search {
@@ -154,6 +168,10 @@ impl DirectoryReader {
             is_delta: since.is_some(),
             is_complete: false,
             referrals: 0,
+            renamed: match since {
+                Some(Since::Usn { usn, .. }) => Some(Renamed::since(usn)),
+                _ => None,
+            },
             since: next,
         })
     }
@@ -175,12 +193,17 @@ impl DirectoryReader {
     fn send_request(&mut self) -> Result<(), AgentError> {
         let Some(search) = &self.open else { return Ok(()) };
         let directory = &self.directory;
-        let names: Vec<&str> = match search.what {
+        let mut names: Vec<&str> = match search.what {
             SearchKind::Deleted => directory.anchor.iter().map(|(name, _)| name.as_str()).collect(),
-            SearchKind::Objects | SearchKind::Newer | SearchKind::Synchronization => {
+            SearchKind::Containers => Vec::new(),
+            SearchKind::Objects | SearchKind::Newer | SearchKind::Below | SearchKind::Synchronization => {
                 directory.wanted.iter().map(String::as_str).collect()
             }
         };
+        let is_checked = matches!(search.what, SearchKind::Objects | SearchKind::Containers);
+        if is_checked && self.renamed.is_some() {
+            names.push(METADATA);
+        }
         let request = SearchRequest {
             attributes: List::from(&names),
             ..SearchRequest::subtree(&search.base, &search.filter)
@@ -195,7 +218,7 @@ impl DirectoryReader {
                 SyncRequest { persist: false, cookie, reload_hint: false }.encode(&mut value);
                 SYNC_REQUEST
             }
-            SearchKind::Objects | SearchKind::Deleted | SearchKind::Newer => {
+            _ => {
                 PagedResults { size: directory.settings.page_size, cookie: &self.page }.encode(&mut value);
                 PAGED_RESULTS
             }
@@ -228,6 +251,7 @@ impl DirectoryReader {
             is_complete: &mut self.is_complete,
             referrals: &mut self.referrals,
             count: &mut self.count,
+            renamed: &mut self.renamed,
         };
         let next = hand.take(search, &message);
         match next {
@@ -254,9 +278,12 @@ impl DirectoryReader {
                 self.send_request()
             }
             Ok(Next::End) => {
-                let ended = self.open.take();
-                if let Some(search) = ended.filter(|search| search.what == SearchKind::Synchronization) {
-                    self.searches.extend(self.newer(search));
+                match self.open.take() {
+                    Some(search) if search.what == SearchKind::Synchronization => {
+                        self.searches.extend(self.newer(search));
+                    }
+                    Some(_) => self.follow_renames(),
+                    None => {}
                 }
                 Ok(())
             }
@@ -271,6 +298,27 @@ impl DirectoryReader {
         let least = oldest_csn(cookie)?;
         let filter = beyond(&search.filter, "entryCSN", least);
         Some(Search { filter, what: SearchKind::Newer, ..search })
+    }
+
+    /// Adds searches for objects below renamed containers, and for those that refer to renamed objects.
+    fn follow_renames(&mut self) {
+        let Some(renamed) = &mut self.renamed else { return };
+        let settings = &self.directory.settings;
+        for base in renamed.take_containers() {
+            self.searches.push_back(Search {
+                base,
+                filter: settings.filter.clone(),
+                what: SearchKind::Below,
+            });
+        }
+        for filter in renamed.referring(&settings.filter, &self.directory.references) {
+            let of_base = |base: &ldap::Dn| Search {
+                base: base.to_string(),
+                filter: filter.clone(),
+                what: SearchKind::Newer,
+            };
+            self.searches.extend(settings.bases.iter().map(of_base));
+        }
     }
 
     /// Requests the values of an entry that did not come with it.
@@ -376,6 +424,7 @@ struct ResponseContext<'w> {
     is_complete: &'w mut bool,
     referrals: &'w mut u64,
     count: &'w mut u64,
+    renamed: &'w mut Option<Renamed>,
 }
 
 /// Why a response ends an import.
@@ -398,7 +447,15 @@ impl ResponseContext<'_> {
             Operation::SearchResultEntry { dn, attributes } => {
                 *self.count += 1;
                 match search.what {
-                    SearchKind::Objects | SearchKind::Newer => {}
+                    SearchKind::Objects => {
+                        self.renamed.iter_mut().for_each(|renamed| renamed.add(dn, attributes));
+                    }
+                    SearchKind::Below => self.renamed.iter_mut().for_each(|renamed| renamed.add_below(dn)),
+                    SearchKind::Containers => {
+                        self.renamed.iter_mut().for_each(|renamed| renamed.add_container(dn, attributes));
+                        return Ok(Next::GoOn);
+                    }
+                    SearchKind::Newer => {}
                     SearchKind::Deleted => {
                         let found = self.entries.anchor_of(self.directory, attributes);
                         self.later.push_back(match found {
@@ -465,8 +522,13 @@ impl ResponseContext<'_> {
                 }
             }
             Operation::SearchResultDone(result) => return self.end(search, &result, message),
-            // Not followed, but counted: objects behind it are not imported.
-            Operation::SearchResultReference(_) => *self.referrals += 1,
+            // Not followed, but counted: objects behind it are not imported. Other searches find the same ones, or those to
+            // the server's other naming contexts.
+            Operation::SearchResultReference(_)
+                if matches!(search.what, SearchKind::Objects | SearchKind::Synchronization) =>
+            {
+                *self.referrals += 1;
+            }
             _ => {}
         }
         Ok(Next::GoOn)

@@ -4,6 +4,8 @@
 mod entry;
 mod export;
 mod import;
+mod refusal;
+mod renamed;
 mod schema;
 mod settings;
 mod since;
@@ -124,6 +126,8 @@ struct Directory {
     settings: Settings,
     /// The requested attributes.
     wanted: Vec<String>,
+    /// Those of them that refer to other objects.
+    references: Vec<String>,
     /// The anchor attributes of an object.
     anchor: Vec<(String, Attribute)>,
 }
@@ -155,6 +159,7 @@ impl Ldap {
         let directory = Directory {
             settings: settings.clone(),
             wanted: requested_attributes(settings, objects),
+            references: objects.references.to_vec(),
             anchor: anchor.collect(),
         };
         Ldap {

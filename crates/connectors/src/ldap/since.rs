@@ -1,9 +1,10 @@
 //! The watermark of a directory: a cookie, a time or a number of the server, never a time of the local clock.
 
-use ldap::Filter;
+use ldap::controls::SHOW_DELETED;
 use ldap::filter::Assertion;
-use ldap::message::{List, SearchRequest};
+use ldap::message::{List, Operation, Scope, SearchRequest};
 use ldap::session::{SearchItem, Session, SessionError};
+use ldap::{Control, Filter};
 
 use super::{Directory, entry, text_of};
 use crate::ldap::settings::Delta;
@@ -119,6 +120,7 @@ pub(super) fn beyond(filter: &Filter, attribute: &str, value: &str) -> Filter {
 }
 
 const MODIFY_TIMESTAMP: &str = "modifyTimestamp";
+const OBJECT_GUID: &str = "objectGUID";
 
 /// The newest change time below the bases, not older than the known one. It is read before the entries: later
 /// changes are not older than it, so the next import reads them again.
@@ -212,6 +214,47 @@ pub(super) fn last_usn(
         }
     }
     Ok((Since::Usn { server, usn }, of_bases))
+}
+
+/// Checks that the account sees the deleted objects of a naming context. Otherwise a delta import would miss deletions
+/// without an error.
+pub(super) fn check_deleted(
+    session: &mut Session,
+    directory: &Directory,
+    context: &str,
+) -> Result<(), AgentError> {
+    let container = format!("CN=Deleted Objects,{context}");
+    let failed = |error: SessionError| {
+        let what = format!("asking {} for {container}", directory.settings.server);
+        AgentError::system(what, error)
+    };
+    let filter = Filter::everything();
+    let wanted = [OBJECT_GUID];
+    let request = SearchRequest {
+        scope: Scope::Base,
+        attributes: List::from(&wanted),
+        ..SearchRequest::subtree(&container, &filter)
+    };
+    let request = Operation::SearchRequest(request);
+    session.submit(&request, &[Control::critical(SHOW_DELETED)]).map_err(failed)?;
+    let mut is_seen = false;
+    loop {
+        match session.next_response().map_err(failed)?.operation {
+            // Others see the name without attributes, or nothing.
+            Operation::SearchResultEntry { attributes, .. } => {
+                is_seen |= attributes.iter().any(|found| found.values.iter().next().is_some());
+            }
+            Operation::SearchResultDone(_) if is_seen => return Ok(()),
+            Operation::SearchResultDone(_) => {
+                let why = format!(
+                    "this account does not see {container}, so that a delta import would miss deletions: give it the \
+                    rights to list that container and to read its properties, or run a full-import"
+                );
+                return Err(AgentError::NotSupported(why));
+            }
+            _ => {}
+        }
+    }
 }
 
 #[cfg(test)]

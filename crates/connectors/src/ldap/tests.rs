@@ -1,4 +1,5 @@
-//! Tests against a simulated server that behaves like Active Directory, because none can be started here.
+//! Tests against a simulated server that does what the servers of the integration tests do not: it returns values in
+//! ranges, as Active Directory does, and sends what no server should.
 
 use metadir::password::Password;
 use std::io::{Read as _, Write as _};
@@ -227,6 +228,14 @@ fn domain(invocation: &Mutex<u8>, asked: &Asked) -> Found {
         (_, "(&(objectClass=*)(uSNChanged>=1001))") => {
             assert!(!asked.shows_deleted);
             found(vec![("CN=Ada L,DC=plim,DC=example", vec![guid(1), ("cn", values(&["Ada L"]))])])
+        }
+        (_, "(&(|(objectClass=organizationalUnit)(objectClass=container))(uSNChanged>=1001))") => {
+            assert_eq!(asked.attributes, ["replPropertyMetaData"]);
+            found(Vec::new())
+        }
+        ("CN=Deleted Objects,DC=plim,DC=example", _) => {
+            assert!(asked.shows_deleted);
+            found(vec![("CN=Deleted Objects,DC=plim,DC=example", vec![guid(2)])])
         }
         ("DC=plim,DC=example", "(&(isDeleted=TRUE)(uSNChanged>=1001))") => {
             assert!(asked.shows_deleted);

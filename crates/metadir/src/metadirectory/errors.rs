@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use super::Metadirectory;
 use crate::object::{AgentId, CsId};
-use crate::observer::common;
+use crate::observer::{GroupKey, common};
 use crate::store::trail::{KeptFailure, Times};
 use crate::store::{ObjectError, StoreError};
 
@@ -30,9 +30,6 @@ pub struct ErrorGroup {
     /// The error of one of the objects. Its text lacks what differs between objects.
     pub example: KnownError,
 }
-
-/// What is equal in the errors of a group: the kind, the attribute, and the text without names.
-type GroupKey = (String, Option<String>, String);
 
 /// The group of an error, while its example has no name yet.
 struct Group {

@@ -256,6 +256,7 @@ impl Metadirectory {
             )));
         }
         store.commit()?;
+        self.observer.begin();
         let mut done = Exported { observer: self.observer.clone(), ..Exported::default() };
         let (rules, names, agent, interrupt) = (&self.rules, &self.names, agent.as_mut(), &self.interrupt);
         let (is_preview, batch) = (self.unsent.is_some(), self.batch_objects);
@@ -267,7 +268,9 @@ impl Metadirectory {
         done.statistics.count_many("undo-conflict", conflicts.len() as u64);
         self.reached = done.statistics.clone();
         ended?;
-        Ok(StepResult { statistics: done.statistics, failures: done.refused, ..StepResult::default() })
+        let result =
+            StepResult { statistics: done.statistics, failures: done.refused, ..StepResult::default() };
+        Ok(result.with_errors(self.observer.so_far()))
     }
 
     /// Stages the inverse of what a run exported to an agent, without a commit.

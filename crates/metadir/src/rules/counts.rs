@@ -66,6 +66,7 @@ impl TypeRules {
                 several: false,
                 is_secret: false,
                 contributors: Vec::new(),
+                copied: None,
             });
         }
         self.attributes.sort_by_key(|rules| rules.attribute);

@@ -49,6 +49,7 @@ pub(crate) fn resolve(
     }
     for attribute in resolver.types.iter_mut().flat_map(|kind| &mut kind.attributes) {
         attribute.contributors.sort_by_key(|(rules, flow)| precedences[*rules][*flow]);
+        attribute.completed(&inbound);
     }
     let mut outbound = Vec::new();
     for rules in of_outbound {
@@ -143,6 +144,7 @@ impl Resolver<'_> {
                 several: attribute.several,
                 is_secret: secrets.hides(&attribute.name),
                 contributors: Vec::new(),
+                copied: None,
             });
         }
         self.places.push(attributes.iter().map(|rules| rules.attribute).collect());

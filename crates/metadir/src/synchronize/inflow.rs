@@ -5,14 +5,14 @@ use super::failed::Failed;
 use super::trace::{Offer, TraceEvent};
 use super::unique::Chosen;
 use crate::agent::Names;
-use crate::hologram::{Builder, Opened};
+use crate::hologram::{Attribute, Builder, Opened};
 use crate::object::{AgentId, CsId, Lineage, LineageBuilder};
 use crate::rules::{AttributeRules, Flow, FlowSource, Rules};
 use crate::schema::Type;
 use crate::store::FailureKind;
 
-/// The new image of a metaverse object, while the flows of an agent are applied. Its functions are the loop that
-/// synchronization spends its time in, so they are inlined.
+/// The new image of a metaverse object, while the flows of an agent are applied. Synchronization spends its time in
+/// [`Inflow::attribute`], which is inlined; the rest is kept out of its loop.
 pub(super) struct Inflow<'a> {
     pub(super) rules: &'a Rules,
     pub(super) names: &'a Names,
@@ -43,6 +43,34 @@ impl Inflow<'_> {
     /// Adds the values of an attribute. `line` is the lineage of its old ones.
     #[inline(always)]
     pub(super) fn attribute(&mut self, rules: &AttributeRules, line: Option<Lineage>) -> Result<(), Failed> {
+        match self.copy(rules, line) {
+            true => Ok(()),
+            false => self.choose(rules, line),
+        }
+    }
+
+    /// Adds the values of an attribute if one flow of the agent copies them from the only connector.
+    #[inline(always)]
+    fn copy(&mut self, rules: &AttributeRules, line: Option<Lineage>) -> bool {
+        let ([(connector, by, image)], Some(copied)) = (self.connectors, rules.copied) else { return false };
+        if *by != copied.inbound || copied.agent != self.agent || self.trace.is_some() {
+            return false;
+        }
+        let Some(values) = image.get(copied.from).filter(|values| rules.several || values.count() == 1)
+        else {
+            return false;
+        };
+        let attribute = rules.attribute;
+        let from =
+            Lineage { attribute, agent: self.agent, cs: *connector, at_unix_s: self.settings.now_unix_s };
+        self.lineage.push(kept(line, from, || self.old.get(attribute) == Some(values)));
+        self.builder.push_values(attribute, values);
+        true
+    }
+
+    /// Adds the values of an attribute from the first contributor that has any.
+    #[inline(never)]
+    fn choose(&mut self, rules: &AttributeRules, line: Option<Lineage>) -> Result<(), Failed> {
         let concerns = |(place, _): &(usize, usize)| self.rules.inbound[*place].agent == self.agent;
         // The agent may have given it by a flow that is not in the rules any more.
         let was_given = || line.is_some_and(|line| line.agent == self.agent);
@@ -68,22 +96,20 @@ impl Inflow<'_> {
     }
 
     /// Keeps the values of an attribute that the agent has no part in.
-    #[inline(always)]
     fn keep(&mut self, rules: &AttributeRules, line: Option<Lineage>) {
         let attribute = rules.attribute;
         let Some(values) = self.old.get(attribute) else { return };
         self.builder.push_values(attribute, values);
         line.into_iter().for_each(|line| self.lineage.push(line));
         // A number of references comes from no agent.
-        if let Some(trace) = self.trace.as_deref_mut().filter(|_| line.is_some()) {
+        if line.is_some() {
             let agent = line.map(|line| line.agent);
-            trace.push(TraceEvent::Kept { attribute, values: values.to_vec(), agent });
+            self.trace(|_| TraceEvent::Kept { attribute, values: values.to_vec(), agent });
         }
     }
 
     /// Applies a flow of `place` (the rules, and the flow in them) to each connector of these rules. Returns whether it
     /// gave values. `is_given` says whether another flow did.
-    #[inline(always)]
     fn contributor(
         &mut self,
         rules: &AttributeRules,
@@ -101,11 +127,7 @@ impl Inflow<'_> {
             && !is_given
             && of_rules().nth(1).is_some()
         {
-            let why = format!(
-                "`{}` would come from several connectors of one agent: ambiguous-import-flow-from-multiple-connectors",
-                self.names.name(attribute)
-            );
-            return Err(Failed::Flow(attribute, why));
+            return Err(several_connectors(self.names, attribute));
         }
         for (connector, _, image) in of_rules() {
             let (agent, at_unix_s) = (inbound.agent, self.settings.now_unix_s);
@@ -114,15 +136,12 @@ impl Inflow<'_> {
             if flow.candidates.is_some() {
                 is_given |= self.candidate(contribution, line, (place, number), is_given);
             } else if is_given {
-                let event = self.loser(contribution, line);
-                self.trace.iter_mut().for_each(|trace| trace.push(event.clone()));
+                self.trace(|inflow| inflow.loser(contribution, line));
             } else {
                 let begin = self.builder.as_bytes().len();
                 let (builder, lineage) = (&mut *self.builder, &mut *self.lineage);
                 let given = give(contribution, self.names, &self.old, line, builder, lineage);
-                if let Some(trace) = self.trace.as_deref_mut() {
-                    trace.push(Offer::of(rules, rank, from).event(&given, self.builder, begin, false));
-                }
+                self.trace(|inflow| Offer::of(rules, rank, from).event(&given, inflow.builder, begin, false));
                 is_given = given.map_err(|failed| failed.to(attribute))?;
             }
             if is_given && self.trace.is_none() {
@@ -133,7 +152,6 @@ impl Inflow<'_> {
     }
 
     /// Adds the value that was chosen among candidates. Returns whether there is one.
-    #[inline(always)]
     fn candidate(
         &mut self,
         contribution: Contribution<'_>,
@@ -150,15 +168,28 @@ impl Inflow<'_> {
             self.lineage.push(kept(line, from, is_same));
             self.builder.push(rules.attribute, value.as_bytes());
         }
-        if let Some(trace) = self.trace.as_deref_mut() {
-            let given = Ok(value.is_some());
-            trace.push(Offer::of(rules, rank, from).event(&given, self.builder, begin, is_given));
-        }
+        let given = Ok(value.is_some());
+        self.trace(|inflow| Offer::of(rules, rank, from).event(&given, inflow.builder, begin, is_given));
         value.is_some()
     }
 
-    /// For an explanation: what a flow would give that is not precedent.
+    /// Adds an event, if someone wants them.
     #[inline(always)]
+    fn trace(&mut self, event: impl FnOnce(&Self) -> TraceEvent) {
+        if self.trace.is_some() {
+            self.push_event(event);
+        }
+    }
+
+    /// Adds an event. A run has no trace: this code is kept out of the loop.
+    #[cold]
+    #[inline(never)]
+    fn push_event(&mut self, event: impl FnOnce(&Self) -> TraceEvent) {
+        let event = event(self);
+        self.trace.iter_mut().for_each(|trace| trace.push(event.clone()));
+    }
+
+    /// For an explanation: what a flow would give that is not precedent.
     fn loser(&self, contribution: Contribution<'_>, line: Option<Lineage>) -> TraceEvent {
         let (mut builder, mut lineage) = (Builder::default(), LineageBuilder::default());
         let would = give(contribution, self.names, &self.old, line, &mut builder, &mut lineage);
@@ -168,7 +199,6 @@ impl Inflow<'_> {
 
     /// Whether a value stays although nothing gives it any more: its agent does not recall values, and its
     /// object is disconnected or the flow is not in the rules any more.
-    #[inline(always)]
     fn is_kept(&self, line: &Lineage, rules: &AttributeRules) -> bool {
         let recalls = match self.rules.agent(line.agent) {
             Some(agent) => agent.recall,
@@ -190,9 +220,51 @@ fn kept(line: Option<Lineage>, from: Lineage, is_same: impl FnOnce() -> bool) ->
     }
 }
 
+/// Several connectors of an agent would give an attribute.
+#[cold]
+fn several_connectors(names: &Names, attribute: Attribute) -> Failed {
+    let why = format!(
+        "`{}` would come from several connectors of one agent: ambiguous-import-flow-from-multiple-connectors",
+        names.name(attribute)
+    );
+    Failed::Flow(attribute, why)
+}
+
+/// A flow gives several values to an attribute that takes one.
+#[cold]
+fn several_values(names: &Names, attribute: Attribute, count: usize) -> Failed {
+    let why = format!("`{}` takes one value, not {count}", names.name(attribute));
+    Failed::Object(FailureKind::Flow, why)
+}
+
 /// Adds the values that a flow gives to an attribute. Returns false if there are none.
-#[inline(always)]
 fn give(
+    contribution: Contribution<'_>,
+    names: &Names,
+    old: &Opened<'_>,
+    line: Option<Lineage>,
+    builder: &mut Builder,
+    lineage: &mut LineageBuilder,
+) -> Result<bool, Failed> {
+    let Contribution { flow, rules, image, from, .. } = contribution;
+    let attribute = rules.attribute;
+    // Most values are text that is copied unchanged.
+    if let (FlowSource::Direct(source), Type::Text) = (&flow.from, rules.kind) {
+        let Some(values) = image.get(*source) else { return Ok(false) };
+        let count = values.count();
+        if count > 1 && !rules.several {
+            return Err(several_values(names, attribute, count));
+        }
+        builder.push_values(attribute, values);
+        lineage.push(kept(line, from, || old.get(attribute) == Some(values)));
+        return Ok(true);
+    }
+    give_others(contribution, names, old, line, builder, lineage)
+}
+
+/// The same for values that are not copied.
+#[inline(never)]
+fn give_others(
     contribution: Contribution<'_>,
     names: &Names,
     old: &Opened<'_>,
@@ -210,17 +282,6 @@ fn give(
             true => wrong(format!("`{}` refers to one object, not {count}", names.name(attribute))),
             false => Ok(false),
         };
-    }
-    // Most values are text that is copied unchanged.
-    if let (FlowSource::Direct(source), Type::Text) = (&flow.from, rules.kind) {
-        let Some(values) = image.get(*source) else { return Ok(false) };
-        let count = values.count();
-        if count > 1 && !rules.several {
-            return wrong(format!("`{}` takes one value, not {count}", names.name(attribute)));
-        }
-        builder.push_values(attribute, values);
-        lineage.push(kept(line, from, || old.get(attribute) == Some(values)));
-        return Ok(true);
     }
     let fitted = flow
         .values(image)

@@ -627,8 +627,18 @@ impl Work<'_> {
     /// Adds an event, if someone wants them.
     #[inline]
     pub(super) fn trace(&mut self, event: impl FnOnce() -> TraceEvent) {
+        if self.trace.is_some() {
+            self.push_event(|_| event());
+        }
+    }
+
+    /// Adds an event. A run has no trace: this code is kept out of the code that it executes for each object.
+    #[cold]
+    #[inline(never)]
+    fn push_event(&mut self, event: impl FnOnce(&Self) -> TraceEvent) {
+        let event = event(self);
         if let Some(trace) = &mut self.trace {
-            trace.push(event());
+            trace.push(event);
         }
     }
 
@@ -636,8 +646,7 @@ impl Work<'_> {
     #[inline]
     pub(super) fn trace_of(&mut self, event: impl FnOnce(&Self) -> TraceEvent) {
         if self.trace.is_some() {
-            let event = event(self);
-            self.trace(|| event);
+            self.push_event(event);
         }
     }
 

@@ -1,5 +1,6 @@
 //! Tests with LDAP directories as connected systems, with OpenLDAP's slapd.
 
+mod active_directory;
 mod delta;
 mod engine;
 mod export;
