@@ -21,13 +21,13 @@ static ARROWS: &[Row] = &[
     Row { name: "files", may_use: &[] },
     Row { name: "record", may_use: &["model", "files"] },
     Row { name: "engine", may_use: &["model", "record", "files"] },
-    Row { name: "workloads", may_use: &["model", "engine", "files"] },
+    Row { name: "workloads", may_use: &["model", "engine", "files", "tls"] },
     Row { name: "counters", may_use: &["model", "engine"] },
     Row { name: "factors", may_use: &["model", "engine", "files"] },
     Row { name: "analysis", may_use: &["model"] },
     Row { name: "report", may_use: &["model"] },
-    Row { name: "metadir", may_use: &["ldap", "files"] },
-    Row { name: "connectors", may_use: &["metadir", "ldap", "files"] },
+    Row { name: "metadir", may_use: &["ldap", "files", "tls"] },
+    Row { name: "connectors", may_use: &["metadir", "ldap", "files", "tls"] },
     Row {
         name: "cli",
         may_use: &[
@@ -47,10 +47,11 @@ static ARROWS: &[Row] = &[
             "files",
         ],
     },
-    Row { name: "ldap", may_use: &[] },
+    Row { name: "ldap", may_use: &["tls"] },
     Row { name: "people", may_use: &["ldap"] },
     Row { name: "scim", may_use: &["files"] },
     Row { name: "monitor", may_use: &[] },
+    Row { name: "tls", may_use: &[] },
     Row { name: "testkit", may_use: &["model"] },
     Row { name: "xtask", may_use: &[] },
 ];
@@ -104,8 +105,8 @@ static FENCES: &[Fence] = &[
     // Windows of a desktop.
     deep_fence("x11rb", &["workloads"]),
     // TLS.
-    deep_fence("rustls", &["ldap", "metadir", "connectors"]),
-    deep_fence("ring", &["ldap", "metadir", "connectors"]),
+    deep_fence("rustls", &["tls", "ldap", "metadir", "connectors", "workloads"]),
+    deep_fence("ring", &["tls", "ldap", "metadir", "connectors", "workloads"]),
     // The terminal, its arguments and its signals.
     deep_fence("ratatui", &["cli"]),
     deep_fence("crossterm", &["cli"]),

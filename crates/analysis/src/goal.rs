@@ -57,7 +57,10 @@ pub(crate) fn value(goal: &Goal, trial: &TrialResult) -> Option<f64> {
     }
     let several = trial.operations.len() > 1;
     let single = |operation: &&OperationResult| !several || operation.name != Operation::All;
-    let values = trial.operations.iter().filter(single).filter_map(|operation| goal.value(operation));
+    // A derived operation counts only where it is named.
+    let derived = trial.derived.iter().filter(|_| goal.operation.is_some());
+    let values =
+        trial.operations.iter().filter(single).chain(derived).filter_map(|operation| goal.value(operation));
     values
         .filter(|value| value.is_finite())
         .reduce(|worst, value| if goal.at_most { worst.max(value) } else { worst.min(value) })

@@ -160,11 +160,21 @@ impl<'a> Measured<'a> {
         })
     }
 
-    /// The intervals of all operations, or of the step.
+    /// The intervals of all operations, or of the step. Operations that are derived from others are left out.
     pub(crate) fn intervals(&self) -> impl Iterator<Item = &'a Interval> + use<'a> {
-        let step = self.step;
-        let is_its_own = move |interval: &Interval| step.is_none_or(|step| step.has(interval));
+        let (step, derived) = (self.step, &self.record.run.traits.derived);
+        let is_its_own = move |interval: &Interval| {
+            step.is_none_or(|step| step.has(interval))
+                && !derived.iter().any(|name| *name == interval.operation)
+        };
         self.record.intervals.iter().filter(move |interval| is_measured(interval) && is_its_own(interval))
+    }
+
+    /// The intervals of operations that are derived from others: parts of them, or several of them together.
+    pub(crate) fn derived_intervals(&self) -> impl Iterator<Item = &'a Interval> + use<'a> {
+        let derived = &self.record.run.traits.derived;
+        let is_derived = move |interval: &Interval| derived.iter().any(|name| *name == interval.operation);
+        self.record.intervals.iter().filter(move |interval| is_measured(interval) && is_derived(interval))
     }
 
     /// Successful operations and bytes per interval, all operations together, in order of time. For work that

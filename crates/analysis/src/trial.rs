@@ -1,5 +1,7 @@
 //! The numbers of one trial in the measured phase.
 
+use std::borrow::Cow;
+
 use hdrhistogram::Histogram;
 use model::result::{OperationResult, ResourceUse, TreatmentResult, TrialResult};
 use model::run::GeneratorRole;
@@ -54,6 +56,7 @@ pub(crate) fn summarize(record: &RunRecord) -> TrialResult {
         measured_s: measured.length_s(),
         load: run.load.shape.as_ref().map(|shape| shape.describe()).unwrap_or_default(),
         operations,
+        derived: derived(&measured),
         // For commands and engines, the generator's threads do no work of the operations: they only start and
         // clean up.
         cpu_us_per_operation: (completed > 0
@@ -72,7 +75,10 @@ pub(crate) fn summarize(record: &RunRecord) -> TrialResult {
 /// Each operation that was executed, `all` last if there are several that do not only serve others. If
 /// nothing was executed, all operations of the workload.
 fn operations(measured: &Measured) -> Vec<OperationResult> {
-    let mut names: Vec<&str> = measured.record.run.operations.iter().map(String::as_str).collect();
+    let run = &measured.record.run;
+    let is_derived = |name: &&str| run.traits.derived.iter().any(|derived| derived == name);
+    let mut names: Vec<&str> =
+        run.operations.iter().map(String::as_str).filter(|name| !is_derived(name)).collect();
     for interval in measured.intervals() {
         if !names.contains(&interval.operation.as_str()) {
             names.push(&interval.operation);
@@ -82,7 +88,7 @@ fn operations(measured: &Measured) -> Vec<OperationResult> {
         names.iter().map(|name| operation(measured, Operation::from(name.to_string()), &[name])).collect();
     // The offered operations are divided between consecutive operations, so the count says nothing about a
     // single one.
-    let in_turn = measured.record.run.operations_in_turn;
+    let in_turn = run.operations_in_turn;
     let idle = |operation: &OperationResult| (in_turn || operation.offered == 0) && operation.completed == 0;
     if !operations.iter().all(idle) {
         operations.retain(|operation| !idle(operation));
@@ -97,6 +103,17 @@ fn operations(measured: &Measured) -> Vec<OperationResult> {
         operations.push(all);
     }
     operations
+}
+
+/// Each operation that is derived from others and was completed.
+fn derived(measured: &Measured) -> Vec<OperationResult> {
+    let names = measured.record.run.traits.derived.iter();
+    let of_name = |name: &Cow<'static, str>| {
+        let intervals: Vec<&Interval> =
+            measured.derived_intervals().filter(|interval| interval.operation == *name).collect();
+        sum(measured, Operation::from(name.to_string()), &[name], &intervals)
+    };
+    names.map(of_name).filter(|operation| operation.completed > 0).collect()
 }
 
 /// The numbers of a trial for one step, over the time in which it was active.
@@ -114,12 +131,17 @@ pub(crate) fn of_step(trial: &TrialResult, during: &Measured) -> TrialResult {
 
 /// The combined numbers of the operations `names`, under one name.
 fn operation(measured: &Measured, name: Operation, names: &[&str]) -> OperationResult {
-    let mut sum = OperationResult { name, ..OperationResult::default() };
     let intervals: Vec<&Interval> =
         measured.intervals().filter(|interval| names.contains(&interval.operation.as_str())).collect();
+    sum(measured, name, names, &intervals)
+}
+
+/// The same of these intervals.
+fn sum(measured: &Measured, name: Operation, names: &[&str], intervals: &[&Interval]) -> OperationResult {
+    let mut sum = OperationResult { name, ..OperationResult::default() };
     let mut bytes = 0_u64;
     let mut user_seconds = 0.0;
-    for interval in &intervals {
+    for interval in intervals {
         sum.offered = sum.offered.saturating_add(interval.offered);
         sum.issued = sum.issued.saturating_add(interval.issued);
         sum.completed = sum.completed.saturating_add(interval.completed);
@@ -147,9 +169,9 @@ fn operation(measured: &Measured, name: Operation, names: &[&str]) -> OperationR
     }
     let histograms: Vec<_> = names.iter().filter_map(|name| measured.record.histograms.get(*name)).collect();
     sum.response_ms = merged(histograms.iter().map(|h| &h.response))
-        .unwrap_or_else(|| bound(&intervals, |interval| &interval.response));
+        .unwrap_or_else(|| bound(intervals, |interval| &interval.response));
     sum.service_ms = merged(histograms.iter().map(|h| &h.service))
-        .unwrap_or_else(|| bound(&intervals, |interval| &interval.service));
+        .unwrap_or_else(|| bound(intervals, |interval| &interval.service));
     sum.lag_ms = merged(histograms.iter().map(|h| &h.lag)).unwrap_or_default();
     sum
 }

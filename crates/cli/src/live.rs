@@ -50,7 +50,7 @@ impl Subscriber for Live {
                 *trial = decision.trial.id();
                 Ok(())
             }
-            RunEvent::Interval(rows) => {
+            RunEvent::Interval { rows, .. } => {
                 let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
                 let lines: String = rows.iter().map(|row| line(now, trial, row)).collect();
                 file.write_all(lines.as_bytes())

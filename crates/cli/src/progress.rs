@@ -101,12 +101,13 @@ impl Subscriber for Progress {
                 let word = phase.word().replace('_', "-");
                 state.phase = PhaseState { word, begin_s: *at_s, length_s: *length_s };
             }
-            RunEvent::Interval(rows) => {
-                let Some(first) = rows.first() else { return };
-                if first.phase == Phase::CoolDown {
+            RunEvent::Interval { rows, derived } => {
+                let own = rows.iter().zip(*derived).filter(|(_, derived)| !**derived);
+                let rows: Vec<&Interval> = own.map(|(row, _)| row).collect();
+                if rows.first().is_none_or(|first| first.phase == Phase::CoolDown) {
                     return;
                 }
-                let text = format!("{} · {}", state.trial, interval_line(rows, &state.phase));
+                let text = format!("{} · {}", state.trial, interval_line(&rows, &state.phase));
                 self.draw(state, &text, false);
             }
             RunEvent::Draining { since_s, at_most_s, writes } => {
@@ -134,15 +135,15 @@ impl Subscriber for Progress {
 }
 
 /// "measure 3/10 s · 61.2 k/s · 251 MB/s · p99 0.91 ms".
-fn interval_line(rows: &[Interval], phase: &PhaseState) -> String {
+fn interval_line(rows: &[&Interval], phase: &PhaseState) -> String {
     let length = match phase.length_s {
         Some(length) => format!("/{length:.0} s"),
         None if rows[0].phase == Phase::WarmUp => " s, until throughput is steady".into(),
         None => " s".into(),
     };
     let passed_s = (rows[0].end_s - phase.begin_s).max(0.0);
-    let rate: f64 = rows.iter().map(Interval::rate_per_s).sum();
-    let bytes: f64 = rows.iter().map(Interval::bytes_per_s).sum();
+    let rate: f64 = rows.iter().map(|row| row.rate_per_s()).sum();
+    let bytes: f64 = rows.iter().map(|row| row.bytes_per_s()).sum();
     let failed: u64 = rows.iter().map(|row| row.failed).sum();
     let p99 = rows.iter().map(|row| row.response.p99).fold(0.0, f64::max);
     let mut text = format!("{} {passed_s:.0}{length} · {}", phase.word, Quantity::Rate("/s").show(rate));

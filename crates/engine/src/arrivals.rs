@@ -64,6 +64,7 @@ impl<'a> Arrivals<'a> {
                 think: *think,
                 ready: VecDeque::new(),
                 present: 0,
+                absent: Vec::new(),
                 measured,
                 offered: 0,
                 begin,
@@ -85,6 +86,15 @@ impl<'a> Arrivals<'a> {
         }
     }
 
+    /// The user of the next operation, counted from 0 in this share; none in an open loop.
+    #[inline]
+    pub fn user(&self) -> Option<u32> {
+        match self {
+            Arrivals::Closed(users) => users.ready.front().map(|(_, user)| *user),
+            Arrivals::Open { .. } => None,
+        }
+    }
+
     /// Records that the next operation was issued.
     #[inline]
     pub fn issued(&mut self) {
@@ -97,11 +107,11 @@ impl<'a> Arrivals<'a> {
         }
     }
 
-    /// Records that an operation is done; in a closed loop its user is free again.
+    /// Records that the operation of a user is done; in a closed loop the user is free again.
     #[inline]
-    pub fn done(&mut self, at: Nanos) {
-        if let Arrivals::Closed(users) = self {
-            users.ready.push_back(at + users.think);
+    pub fn done(&mut self, at: Nanos, user: Option<u32>) {
+        if let (Arrivals::Closed(users), Some(user)) = (self, user) {
+            users.ready.push_back((at + users.think, user));
         }
     }
 
@@ -128,9 +138,11 @@ pub struct Users<'a> {
     of: u32,
     think: Nanos,
     /// When each waiting user issues the next operation; sorted, because the think time is constant.
-    ready: VecDeque<Nanos>,
+    ready: VecDeque<(Nanos, u32)>,
     /// Number of active users: waiting ones and those with an operation in flight.
     present: u64,
+    /// Users who went, and may come again.
+    absent: Vec<u32>,
     measured: &'a MeasuredTime,
     offered: u64,
     begin: Nanos,
@@ -145,7 +157,7 @@ impl Users<'_> {
             }
             self.come_and_go(now);
         }
-        self.ready.front().copied()
+        self.ready.front().map(|(at, _)| *at)
     }
 
     /// Adjusts the number of users to the profile. A surplus user is removed when its operation is done.
@@ -154,11 +166,14 @@ impl Users<'_> {
         // Users are distributed round robin, so that the shares add up to the total.
         let target = (total + u64::from(self.of - 1 - self.index)) / u64::from(self.of);
         while self.present < target {
-            self.ready.push_front(if self.present == 0 { self.begin.min(now) } else { now });
+            let user = self.absent.pop().unwrap_or(self.present as u32);
+            self.ready.push_front((if self.present == 0 { self.begin.min(now) } else { now }, user));
             self.present += 1;
         }
-        while self.present > target && !self.ready.is_empty() {
-            self.ready.pop_back();
+        while self.present > target
+            && let Some((_, user)) = self.ready.pop_back()
+        {
+            self.absent.push(user);
             self.present -= 1;
         }
     }
@@ -302,6 +317,27 @@ mod tests {
     }
 
     #[test]
+    fn every_present_user_has_another_number() {
+        let measured = MeasuredTime::new(4 * SECOND);
+        let shape = Shape::Closed { users: Profile::Steps(vec![3.0, 1.0, 4.0, 4.0]), think: 0 };
+        let mut arrivals = Arrivals::new(&shape, 0, 1, 0, 0, &measured);
+        measured.begin(0);
+        for (now, expected) in [(1, 3), (SECOND + 1, 1), (2 * SECOND + 1, 4), (3 * SECOND + 1, 4)] {
+            let mut users = Vec::new();
+            while arrivals.next(now).is_some() {
+                users.extend(arrivals.user());
+                arrivals.issued();
+            }
+            users.sort_unstable();
+            let count = users.len();
+            users.dedup();
+            assert_eq!((users.len(), count), (expected, expected), "{users:?}");
+            assert!(users.iter().all(|user| *user < 4), "{users:?}");
+            users.into_iter().for_each(|user| arrivals.done(now, Some(user)));
+        }
+    }
+
+    #[test]
     fn users_that_begin_later_are_due_then() {
         let measured = MeasuredTime::new(SECOND);
         let shape = Shape::closed(2);
@@ -322,7 +358,7 @@ mod tests {
         assert_eq!(arrivals.next(0), Some(0));
         arrivals.issued();
         assert_eq!(arrivals.next(10), None);
-        arrivals.done(100);
+        arrivals.done(100, Some(0));
         assert_eq!(arrivals.next(100), Some(600));
         assert_eq!(arrivals.take_offered(100), 1);
     }

@@ -6,7 +6,7 @@
 use model::Nanos;
 use model::launch::Usage;
 
-use crate::workload::{Admission, Completion, LoadError, Operation, Worker};
+use crate::workload::{Admission, Completion, LoadError, Operation, Part, Worker};
 
 /// A worker that reports the start and the end of its preparation.
 pub(crate) struct Bordered<'w, F> {
@@ -48,6 +48,10 @@ impl<F: Fn()> Worker for Bordered<'_, F> {
     fn usages(&mut self) -> Option<&mut Vec<(u32, Usage)>> {
         self.worker.usages()
     }
+
+    fn parts(&mut self) -> Option<&mut Vec<Part>> {
+        self.worker.parts()
+    }
 }
 
 #[cfg(test)]
@@ -72,14 +76,14 @@ mod tests {
     #[test]
     fn a_border_is_reported_once_as_preparing_begins_and_as_it_ends() {
         use Admission::{Accepted, Busy, Completed, Exhausted, Preparing};
-        let done = Completed(Done { kind: 0, outcome: Outcome::Well, bytes: 0, count: 1 });
+        let done = Completed(Done::new(0, Outcome::Well, 0));
         let reported = Cell::new(0);
         let script =
             vec![Preparing, Accepted, Busy, Accepted, Preparing, Preparing, done, done, Preparing, Exhausted];
         let expected = [0, 1, 1, 1, 2, 2, 3, 3, 4, 4];
         let mut worker = Bordered::new(Box::new(Script(script)), || reported.set(reported.get() + 1));
         for (number, expected) in expected.into_iter().enumerate() {
-            worker.submit(Operation { ticket: 0, number: number as u64 });
+            worker.submit(Operation::new(0, number as u64));
             assert_eq!(reported.get(), expected, "submission {number}");
         }
     }

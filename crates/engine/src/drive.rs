@@ -4,6 +4,8 @@
 //! *done*. Lag is intended to issued, service time issued to done, response time intended to done; all three
 //! are always recorded.
 
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -15,7 +17,7 @@ use model::{MILLISECOND, Nanos};
 use crate::arrivals::Arrivals;
 use crate::clock::Time;
 use crate::pace::Pace;
-use crate::workload::{Admission, Completion, Done, LoadError, Operation, Outcome, Worker};
+use crate::workload::{Admission, Completion, Done, LoadError, Operation, Outcome, Then, Worker};
 
 /// An operation counts as late if it is issued later than this after its intended time.
 pub const LATE: Nanos = MILLISECOND;
@@ -33,7 +35,7 @@ pub struct Book {
     /// By index of the operation's name.
     pub kinds: Vec<KindBook>,
     /// Failures by kind and code.
-    pub failures: Vec<(u8, u32, u64)>,
+    pub failures: Vec<(u16, u32, u64)>,
     /// Messages of the worker.
     pub remarks: Vec<String>,
     /// Completed launches of commands.
@@ -52,7 +54,7 @@ pub struct Book {
 #[derive(Clone, Debug)]
 pub struct CompletedLaunch {
     /// Index of its operation's name.
-    pub kind: u8,
+    pub kind: u16,
     /// When it was completed.
     pub at: Nanos,
     /// Its service time: issued to done.
@@ -170,6 +172,9 @@ impl Book {
 
     #[inline]
     fn record(&mut self, slot: &Slot, done: Done, at: Nanos) {
+        if let Then::EndOf(whole) = done.then {
+            self.record_whole(slot, whole, done.outcome, at);
+        }
         let Some(kind) = self.kinds.get_mut(usize::from(done.kind)) else {
             debug_assert!(false, "the completion of an operation that the workload did not declare");
             return;
@@ -201,6 +206,38 @@ impl Book {
     }
 }
 
+impl Book {
+    /// Records an operation whose last step is done.
+    fn record_whole(&mut self, slot: &Slot, kind: u16, outcome: Outcome, at: Nanos) {
+        let Some(kind) = self.kinds.get_mut(usize::from(kind)) else {
+            debug_assert!(false, "the end of an operation that the workload did not declare");
+            return;
+        };
+        let response = slot.response_before + at.saturating_sub(slot.intended);
+        let service = slot.service_before + at.saturating_sub(slot.issued);
+        kind.completed += 1;
+        kind.failed += u64::from(outcome != Outcome::Well);
+        count(&mut kind.response, response, 1);
+        count(&mut kind.service, service, 1);
+        count(&mut kind.lag, response.saturating_sub(service), 1);
+    }
+
+    /// Records the parts of the operations that were completed last.
+    fn take_parts<W: Worker + ?Sized>(&mut self, worker: &mut W) {
+        for part in worker.parts().into_iter().flat_map(|parts| parts.drain(..)) {
+            let Some(kind) = self.kinds.get_mut(usize::from(part.kind)) else {
+                debug_assert!(false, "a part that the workload did not declare");
+                continue;
+            };
+            let time = part.end.saturating_sub(part.begin);
+            kind.completed += 1;
+            count(&mut kind.response, time, 1);
+            count(&mut kind.service, time, 1);
+            count(&mut kind.lag, 0, 1);
+        }
+    }
+}
+
 /// Counts a time that several operations shared. The histogram grows as needed, which fails only above 2^62
 /// ns, a century.
 #[inline]
@@ -212,11 +249,18 @@ fn count(histogram: &mut Histogram<u64>, value: Nanos, times: u64) {
     debug_assert!(counted.is_ok());
 }
 
-/// When an operation in flight was intended and issued.
+/// The times of an operation in flight, or of one that continues later.
 #[derive(Clone, Copy, Debug, Default)]
 struct Slot {
+    /// When this step was intended and issued.
     intended: Nanos,
     issued: Nanos,
+    number: u64,
+    step: u32,
+    user: Option<u32>,
+    /// The response and the service time of the steps before.
+    response_before: Nanos,
+    service_before: Nanos,
 }
 
 /// Requests to stop.
@@ -249,117 +293,251 @@ pub fn drive<W: Worker + ?Sized, T: Time>(
     numbers: Numbers,
     in_flight_max: u32,
 ) -> Result<(), LoadError> {
-    let mut slots = vec![Slot::default(); in_flight_max as usize];
-    let mut free: Vec<u32> = (0..in_flight_max).rev().collect();
+    let launches = worker.usages().is_some();
+    let has_parts = worker.parts().is_some();
+    let now = pace.now();
+    let mut driver = Driver {
+        worker,
+        arrivals,
+        pace,
+        stop,
+        book,
+        numbers,
+        slots: vec![Slot::default(); in_flight_max as usize],
+        free: (0..in_flight_max).rev().collect(),
+        continuing: BinaryHeap::new(),
+        number: numbers.first,
+        exhausted: false,
+        prepared: false,
+        launches,
+        has_parts,
+        now,
+    };
     let mut done: Vec<Completion> = Vec::with_capacity(in_flight_max as usize);
-    let mut number = numbers.first;
-    let mut exhausted = false;
-    // Whether the worker prepared for the operation that is due in a closed loop.
-    let mut prepared = false;
     let mut remarks_due: Nanos = 0;
     let mut remarks: Vec<String> = Vec::new();
-    let launches = worker.usages().is_some();
-    let mut now = pace.now();
     loop {
-        let stopping = exhausted || stop.issuing.load(Ordering::Relaxed);
-        let mut issued = 0;
-        // For the operations issued now: the latest instant, and the sum of all instants.
-        let (mut issued_last, mut issued_sum) = (now, 0);
-        let mut blocked = false;
-        loop {
-            if stopping {
-                break;
-            }
-            let Some(&ticket) = free.last() else { break };
-            let Some(intended) = arrivals.next(now).filter(|intended| *intended <= now) else { break };
-            let mut slot = Slot { intended, issued: pace.now() };
-            if std::mem::take(&mut prepared) {
-                slot.intended = slot.issued;
-            }
-            match worker.submit(Operation { ticket, number }) {
-                Admission::Accepted => {
-                    free.pop();
-                    slots[ticket as usize] = slot;
-                    issued += 1;
-                    issued_last = slot.issued;
-                    issued_sum += slot.issued;
-                }
-                Admission::Completed(outcome) => {
-                    now = pace.now();
-                    arrivals.issued();
-                    let mut book = lock(book);
-                    book.issued += 1;
-                    book.offered += arrivals.take_offered(now);
-                    book.count_to(slot.issued);
-                    book.in_flight_ns += book.counted_to - slot.issued;
-                    book.in_flight += 1;
-                    book.count_to(now);
-                    book.in_flight -= 1;
-                    book.record(&slot, outcome, now);
-                    drop(book);
-                    arrivals.done(now);
-                    number += numbers.step;
-                    if stop.issuing.load(Ordering::Relaxed) {
-                        break;
-                    }
-                    continue;
-                }
-                Admission::Busy => {
-                    blocked = true;
-                    break;
-                }
-                Admission::Preparing => {
-                    prepared = matches!(arrivals, Arrivals::Closed(_));
-                    blocked = true;
-                    break;
-                }
-                Admission::Exhausted => {
-                    exhausted = true;
-                    break;
-                }
-            }
-            arrivals.issued();
-            number += numbers.step;
+        let stopping = stop.issuing.load(Ordering::Relaxed);
+        if stopping {
+            driver.abandon();
         }
-        let in_flight = in_flight_max as usize - free.len();
-        if issued > 0 {
-            let mut book = lock(book);
-            book.count_to(issued_last);
-            // Operations that were issued earlier are in flight since then, even if the collector counted up
-            // to a later instant.
-            book.in_flight_ns += issued * book.counted_to - issued_sum;
-            book.issued += issued;
-            book.in_flight = in_flight as u64;
-        }
-        if in_flight == 0 && (exhausted || stop.issuing.load(Ordering::Relaxed)) {
+        let blocked = !stopping && driver.issue();
+        let in_flight = driver.in_flight();
+        let continues = in_flight > 0 || !driver.continuing.is_empty();
+        if !continues && driver.exhausted || in_flight == 0 && stop.issuing.load(Ordering::Relaxed) {
             break;
         }
         if stop.waiting.load(Ordering::Relaxed) {
             break;
         }
         // A worker with capacity wakes for the next arrival, one without for a completion.
-        let look_up = now + LOOK_UP;
-        let waited_for = if in_flight > 0 || blocked { Some(&mut *worker) } else { None };
-        match arrivals.next(now) {
-            Some(due) if !stopping && !blocked && !free.is_empty() => {
-                pace.wait_for_arrival(due, look_up, waited_for, &mut done)?;
+        let look_up = driver.now + LOOK_UP;
+        let due = if stopping || blocked { None } else { driver.next() };
+        let waited_for = if in_flight > 0 || blocked { Some(&mut *driver.worker) } else { None };
+        match due {
+            Some(due) => driver.pace.wait_for_arrival(due, look_up, waited_for, &mut done)?,
+            None => driver.pace.wait(look_up, waited_for, &mut done)?,
+        }
+        driver.now = driver.pace.now();
+        if driver.now >= remarks_due {
+            driver.worker.remarks(&mut remarks);
+            remarks_due = driver.now + 10 * LOOK_UP;
+        }
+        driver.record(&mut done, stopping, &mut remarks);
+    }
+    driver.worker.remarks(&mut remarks);
+    lock(book).remarks.append(&mut remarks);
+    Ok(())
+}
+
+/// The state of a driven worker.
+struct Driver<'d, 'a, 'p, W: Worker + ?Sized, T: Time> {
+    worker: &'d mut W,
+    arrivals: &'d mut Arrivals<'a>,
+    pace: &'d mut Pace<'p, T>,
+    stop: &'d Stop,
+    book: &'d Mutex<Book>,
+    numbers: Numbers,
+    /// By ticket.
+    slots: Vec<Slot>,
+    free: Vec<u32>,
+    /// The tickets of operations that continue, by the intended time of their next steps.
+    continuing: BinaryHeap<Reverse<(Nanos, u32)>>,
+    /// The number of the next new operation.
+    number: u64,
+    exhausted: bool,
+    /// Whether the worker prepared for the operation that is due in a closed loop.
+    prepared: bool,
+    /// Whether the worker launches commands, and whether it reports parts of operations.
+    launches: bool,
+    has_parts: bool,
+    now: Nanos,
+}
+
+impl<W: Worker + ?Sized, T: Time> Driver<'_, '_, '_, W, T> {
+    fn in_flight(&self) -> usize {
+        self.slots.len() - self.free.len() - self.continuing.len()
+    }
+
+    /// When the next step or new operation is due, as far as a ticket is free for it.
+    fn next(&mut self) -> Option<Nanos> {
+        let step = self.continuing.peek().map(|Reverse((due, _))| *due);
+        let takes_new = !self.exhausted && !self.free.is_empty();
+        let new = if takes_new { self.arrivals.next(self.now) } else { None };
+        step.into_iter().chain(new).min()
+    }
+
+    /// The next operation or step that is due, with its times up to now.
+    #[inline]
+    fn due(&mut self) -> Option<(u32, Slot)> {
+        if let Some(Reverse((due, ticket))) = self.continuing.peek().copied()
+            && due <= self.now
+        {
+            let before = self.slots[ticket as usize];
+            return Some((ticket, Slot { intended: due, issued: self.pace.now(), ..before }));
+        }
+        if self.exhausted {
+            return None;
+        }
+        let ticket = *self.free.last()?;
+        let intended = self.arrivals.next(self.now).filter(|intended| *intended <= self.now)?;
+        let (number, user, issued) = (self.number, self.arrivals.user(), self.pace.now());
+        let mut slot = Slot { intended, issued, number, user, ..Slot::default() };
+        if std::mem::take(&mut self.prepared) {
+            slot.intended = slot.issued;
+        }
+        Some((ticket, slot))
+    }
+
+    /// The worker took an operation or a step.
+    #[inline]
+    fn taken(&mut self, slot: &Slot) {
+        if slot.step == 0 {
+            self.free.pop();
+            self.arrivals.issued();
+            self.number += self.numbers.step;
+        } else {
+            self.continuing.pop();
+        }
+    }
+
+    /// Submits everything that is due. Returns whether the worker has no capacity for more.
+    fn issue(&mut self) -> bool {
+        let mut issued = 0;
+        // Of these, the steps that are not new operations.
+        let mut steps = 0;
+        // For the operations issued now: the latest instant, and the sum of all instants.
+        let (mut issued_last, mut issued_sum) = (self.now, 0);
+        let mut blocked = false;
+        while let Some((ticket, slot)) = self.due() {
+            let operation = Operation { ticket, number: slot.number, step: slot.step, user: slot.user };
+            match self.worker.submit(operation) {
+                Admission::Accepted => {
+                    self.taken(&slot);
+                    self.slots[ticket as usize] = slot;
+                    issued += 1;
+                    steps += u64::from(slot.step > 0);
+                    issued_last = slot.issued;
+                    issued_sum += slot.issued;
+                }
+                Admission::Completed(done) => {
+                    self.now = self.pace.now();
+                    self.taken(&slot);
+                    self.completed_at_once(ticket, slot, done);
+                    if self.stop.issuing.load(Ordering::Relaxed) {
+                        break;
+                    }
+                }
+                Admission::Busy => {
+                    blocked = true;
+                    break;
+                }
+                Admission::Preparing => {
+                    self.prepared = slot.step == 0 && matches!(self.arrivals, Arrivals::Closed(_));
+                    blocked = true;
+                    break;
+                }
+                Admission::Exhausted => {
+                    self.exhausted = true;
+                    if slot.step > 0 {
+                        self.continuing.pop();
+                        self.free.push(ticket);
+                    }
+                }
             }
-            _ => pace.wait(look_up, waited_for, &mut done)?,
         }
-        now = pace.now();
-        if now >= remarks_due {
-            worker.remarks(&mut remarks);
-            remarks_due = now + 10 * LOOK_UP;
+        if issued > 0 {
+            let in_flight = self.in_flight() as u64;
+            let mut book = lock(self.book);
+            book.count_to(issued_last);
+            // Operations that were issued earlier are in flight since then, even if the collector counted up
+            // to a later instant.
+            book.in_flight_ns += issued * book.counted_to - issued_sum;
+            book.issued += issued;
+            book.offered += steps;
+            book.in_flight = in_flight;
         }
-        let mut book = lock(book);
-        if !stopping && !exhausted {
-            book.offered += arrivals.take_offered(now);
+        blocked
+    }
+
+    /// Records an operation that was completed inside its submission.
+    fn completed_at_once(&mut self, ticket: u32, slot: Slot, done: Done) {
+        let now = self.now;
+        let mut book = lock(self.book);
+        book.issued += 1;
+        book.offered += self.arrivals.take_offered(now) + u64::from(slot.step > 0);
+        book.count_to(slot.issued);
+        book.in_flight_ns += book.counted_to - slot.issued;
+        book.in_flight += 1;
+        book.count_to(now);
+        book.in_flight -= 1;
+        book.record(&slot, done, now);
+        if self.has_parts {
+            book.take_parts(self.worker);
+        }
+        drop(book);
+        self.slots[ticket as usize] = slot;
+        self.follow(ticket, done.then);
+    }
+
+    /// Frees the ticket of a completed operation, or waits for its next step.
+    #[inline]
+    fn follow(&mut self, ticket: u32, then: Then) {
+        let slot = &mut self.slots[ticket as usize];
+        match then {
+            Then::End | Then::EndOf(_) => {
+                self.free.push(ticket);
+                self.arrivals.done(self.now, slot.user);
+            }
+            Then::Next(think) => {
+                slot.step += 1;
+                slot.response_before += self.now.saturating_sub(slot.intended);
+                slot.service_before += self.now.saturating_sub(slot.issued);
+                self.continuing.push(Reverse((self.now.saturating_add(think), ticket)));
+            }
+        }
+    }
+
+    /// Gives up the operations whose next steps were not issued yet.
+    fn abandon(&mut self) {
+        let tickets = self.continuing.drain().map(|Reverse((_, ticket))| ticket);
+        self.free.extend(tickets);
+    }
+
+    /// Records completions.
+    fn record(&mut self, done: &mut Vec<Completion>, stopping: bool, remarks: &mut Vec<String>) {
+        let now = self.now;
+        let mut book = lock(self.book);
+        if !stopping && !self.exhausted {
+            book.offered += self.arrivals.take_offered(now);
         }
         book.count_to(now);
-        for completion in done.drain(..) {
-            let slot = &slots[completion.ticket as usize];
+        for completion in &*done {
+            let slot = &self.slots[completion.ticket as usize];
             book.record(slot, completion.done, now);
-            if launches && let Some(usage) = take_usage(worker, completion.ticket) {
+            if self.launches
+                && let Some(usage) = take_usage(self.worker, completion.ticket)
+            {
                 book.launches.push(CompletedLaunch {
                     kind: completion.done.kind,
                     at: now,
@@ -368,16 +546,18 @@ pub fn drive<W: Worker + ?Sized, T: Time>(
                     usage,
                 });
             }
-            free.push(completion.ticket);
-            arrivals.done(now);
         }
-        book.in_flight = (in_flight_max as usize - free.len()) as u64;
-        book.spun_ns += pace.take_spun();
-        book.remarks.append(&mut remarks);
+        if self.has_parts {
+            book.take_parts(self.worker);
+        }
+        book.in_flight = (self.in_flight() - done.len()) as u64;
+        book.spun_ns += self.pace.take_spun();
+        book.remarks.append(remarks);
+        drop(book);
+        for completion in done.drain(..) {
+            self.follow(completion.ticket, completion.done.then);
+        }
     }
-    worker.remarks(&mut remarks);
-    lock(book).remarks.append(&mut remarks);
-    Ok(())
 }
 
 /// The resource use of the launch with a ticket.

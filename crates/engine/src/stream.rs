@@ -28,7 +28,12 @@ pub enum RunEvent<'a> {
         length_s: Option<f64>,
     },
     /// An interval ended: one row per operation.
-    Interval(&'a [Interval]),
+    Interval {
+        /// A row for each operation.
+        rows: &'a [Interval],
+        /// For each row, whether its operation is derived from others, and does not count as throughput.
+        derived: &'a [bool],
+    },
     /// The counters were read.
     Readings {
         /// Start of the window, seconds on the trial's clock.
@@ -78,9 +83,14 @@ impl<'a> Stream<'a> {
         }
     }
 
-    pub(crate) fn interval(&self, rows: &[Interval], histograms: &[OperationIntervals<'_>]) {
+    pub(crate) fn interval(
+        &self,
+        rows: &[Interval],
+        derived: &[bool],
+        histograms: &[OperationIntervals<'_>],
+    ) {
         self.keep(|writer| writer.interval(rows, histograms));
-        self.subscriber.happens(&RunEvent::Interval(rows));
+        self.subscriber.happens(&RunEvent::Interval { rows, derived });
     }
 
     pub(crate) fn readings(&self, begin_s: f64, end_s: f64, readings: &Readings) {

@@ -129,6 +129,10 @@ pub(crate) fn measure(measurement: Measurement<'_>, run: &mut Run) {
             clock,
             load,
             shape,
+            derived: operations
+                .iter()
+                .map(|name| run.traits.derived.iter().any(|derived| derived == name))
+                .collect(),
             operations: &operations,
             books: &books,
             spun_ns: 0,
@@ -251,6 +255,8 @@ struct Collector<'a> {
     load: &'a Load,
     shape: &'a Shape,
     operations: &'a [String],
+    /// Whether each operation is a part of others, or consists of others.
+    derived: Vec<bool>,
     books: &'a [Mutex<Book>],
     spare: Vec<Book>,
     /// CPU time that the workers spent spinning so far.
@@ -265,7 +271,7 @@ struct Collector<'a> {
     begin: Nanos,
     remarks: usize,
     launches: usize,
-    errors: BTreeMap<(u8, u32), ErrorCount>,
+    errors: BTreeMap<(u16, u32), ErrorCount>,
     /// The final resource use of threads that ended.
     last_uses: HashMap<u32, ThreadUse>,
     /// The sampling thread, which is woken when a phase begins.
@@ -592,11 +598,22 @@ impl Collector<'_> {
         }
         let at_s = self.seconds(end);
         let share = self.measured.share(end.saturating_sub(1));
-        let completed: Vec<u64> = self.total.iter().map(|kind| kind.completed).collect();
-        let busy: Vec<f64> =
-            self.total.iter().map(|kind| kind.service.mean() * kind.completed as f64).collect();
+        // Parts and wholes of other operations were neither offered nor issued themselves.
+        let own = |at: usize, count: u64| if self.derived[at] { 0 } else { count };
+        let completed: Vec<u64> =
+            self.total.iter().enumerate().map(|(at, kind)| own(at, kind.completed)).collect();
+        let busy: Vec<f64> = self
+            .total
+            .iter()
+            .zip(&completed)
+            .map(|(kind, completed)| kind.service.mean() * *completed as f64)
+            .collect();
         let busy_sum: f64 = busy.iter().sum();
         let (offered, issued) = (apportion(offered, &completed), apportion(issued, &completed));
+        let known = |at: usize, counts: &[u64], kind: &KindBook| match self.derived[at] {
+            true => kind.completed,
+            false => counts[at],
+        };
         let rows: Vec<Interval> = self
             .total
             .iter()
@@ -607,8 +624,8 @@ impl Collector<'_> {
                 phase,
                 load: self.shape.profile().at(share),
                 operation: self.operations[at].clone(),
-                offered: offered[at],
-                issued: issued[at],
+                offered: known(at, &offered, kind),
+                issued: known(at, &issued, kind),
                 completed: kind.completed,
                 late: kind.late,
                 failed: kind.failed,
@@ -630,7 +647,7 @@ impl Collector<'_> {
                 lag: &kind.lag,
             })
             .collect();
-        self.stream.interval(&rows, &histograms);
+        self.stream.interval(&rows, &self.derived, &histograms);
         for (kind, code, count) in failures {
             let operation = self.operations.get(usize::from(kind)).cloned().unwrap_or_default();
             match self.errors.get_mut(&(kind, code)) {

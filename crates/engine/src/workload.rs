@@ -213,12 +213,18 @@ pub trait Worker {
         None
     }
 
+    /// The parts of completed operations, for example the time until a connection was open. Taken after each
+    /// completion; none for a worker that reports no parts.
+    fn parts(&mut self) -> Option<&mut Vec<Part>> {
+        None
+    }
+
     /// The messages of this worker since the last call, which are recorded as events: a pass ended, a line
     /// appeared. Called about once per interval; must be cheap.
     fn remarks(&mut self, _out: &mut Vec<String>) {}
 }
 
-/// One operation to execute.
+/// One operation to execute, or the next step of one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Operation {
     /// Returned in its completion. It is below the worker's limit of operations in flight, and unique among
@@ -227,6 +233,18 @@ pub struct Operation {
     /// The number of the operation in its lane. Content and offset are functions of (seed, lane, number), and
     /// the shares of a lane have disjoint numbers.
     pub number: u64,
+    /// 0 for a new operation. It counts up each time that the operation continues ([`Then::Next`]).
+    pub step: u32,
+    /// The virtual user, counted from 0 in this worker's share of a closed loop. None in an open loop, where each
+    /// arrival is another user.
+    pub user: Option<u32>,
+}
+
+impl Operation {
+    /// A new operation of an open loop.
+    pub const fn new(ticket: u32, number: u64) -> Operation {
+        Operation { ticket, number, step: 0, user: None }
+    }
 }
 
 /// The result of a submission.
@@ -246,11 +264,11 @@ pub enum Admission {
     Exhausted,
 }
 
-/// A completed operation.
+/// A completed operation, or a completed step of one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Done {
     /// Index of its name in [`Workload::operations`].
-    pub kind: u8,
+    pub kind: u16,
     /// Success or failure.
     pub outcome: Outcome,
     /// Transferred bytes.
@@ -258,6 +276,39 @@ pub struct Done {
     /// Number of operations that completed together, for example the objects of one commit: they share the
     /// time evenly. 0 if there was nothing to do.
     pub count: u32,
+    /// What follows.
+    pub then: Then,
+}
+
+impl Done {
+    /// An operation that has ended.
+    pub const fn new(kind: u16, outcome: Outcome, bytes: u32) -> Done {
+        Done { kind, outcome, bytes, count: 1, then: Then::End }
+    }
+}
+
+/// What follows a completion.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Then {
+    /// Nothing: the operation has ended.
+    End,
+    /// The operation continues: its next step is submitted with the same ticket after this think time, at once if it
+    /// is 0. Each step counts as an operation, with its own intended time.
+    Next(Nanos),
+    /// The operation has ended, and counts as a whole too, as an operation of this kind with the outcome of the last
+    /// step. Its times are the sums of those of its steps, without think times.
+    EndOf(u16),
+}
+
+/// A part of the time of an operation: between two instants on the run's clock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// Index of its name in [`Workload::operations`]; [`WorkloadTraits::derived`] has the name.
+    pub kind: u16,
+    /// When it began.
+    pub begin: Nanos,
+    /// When it ended.
+    pub end: Nanos,
 }
 
 /// Success or failure.

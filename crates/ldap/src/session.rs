@@ -7,7 +7,6 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::net::TcpStream;
-use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use crate::ber::BerError;
@@ -19,19 +18,19 @@ use crate::message::{
 };
 use crate::{Control, ResultCode};
 
-pub mod authorities;
 mod error;
 mod search;
 mod server;
+mod start_tls;
 #[cfg(test)]
 mod tests;
-mod tls;
 mod transport;
 pub mod wait;
 
 pub use error::{Outcome, SessionError};
 pub use search::{EMPTY_PAGES_MAX, ENDLESS, Search, SearchItem};
 pub use server::{Security, Server};
+pub use tls::{ClientCertificate, Trust};
 use transport::{ReadOutcome, Transport};
 use wait::Interrupt;
 
@@ -71,27 +70,6 @@ impl Default for Options {
             client_certificate: None,
         }
     }
-}
-
-/// The trusted server certificates.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Trust {
-    /// Certificates of the authorities in the system's file.
-    System,
-    /// Certificates of the authorities in this PEM file.
-    File(PathBuf),
-    /// All certificates: another host could impersonate the server and read all data. [`Session::security`]
-    /// reports it.
-    Insecure,
-}
-
-/// A certificate with its key, in PEM files.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ClientCertificate {
-    /// The file with the certificate chain.
-    pub certificate: PathBuf,
-    /// The file of its private key.
-    pub key: PathBuf,
 }
 
 /// A session with a server.
@@ -190,11 +168,11 @@ impl Session {
     }
 
     fn begin_tls(&mut self, deadline: Instant) -> Result<(), SessionError> {
-        let connection = tls::begin(&self.server.host, &self.options)?;
+        let connection = start_tls::begin(&self.server.host, &self.options)?;
         self.transport.begin_tls(connection);
         while self.transport.is_handshaking() {
             self.transport.send_pending().map_err(|error| self.failed(error))?;
-            self.receive().map_err(|error| tls::refused(&self.server, error))?;
+            self.receive().map_err(|error| start_tls::refused(&self.server, error))?;
             if self.transport.is_handshaking() {
                 self.wait(deadline, self.options.connect_timeout, "TLS")?;
             }

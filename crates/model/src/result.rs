@@ -106,6 +106,10 @@ pub struct TrialResult {
     pub load: String,
     /// Each operation; if there are several, `all` is the last one.
     pub operations: Vec<OperationResult>,
+    /// Operations that are derived from these: parts of their time, for example until a connection is open, and several
+    /// of them together, for example a transaction.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub derived: Vec<OperationResult>,
     /// CPU microseconds of the generator's threads per operation; none if no operation completed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu_us_per_operation: Option<f64>,

@@ -101,6 +101,11 @@ pub struct WorkloadTraits {
     /// count as throughput.
     #[serde(default)]
     pub supporting: Cow<'static, [Cow<'static, str>]>,
+    /// The names of operations that are parts of others, for example the time until a connection is open, or consist
+    /// of others, for example a transaction of several requests. They have response times, and do not count as
+    /// throughput.
+    #[serde(default)]
+    pub derived: Cow<'static, [Cow<'static, str>]>,
     /// The block device requests of its operations, if they are always the same.
     #[serde(default)]
     pub transfers: Cow<'static, [OperationTransfer]>,
@@ -119,6 +124,7 @@ impl WorkloadTraits {
         load_settings: Cow::Borrowed(&[]),
         distinct_loads: Cow::Borrowed(&[]),
         supporting: Cow::Borrowed(&[]),
+        derived: Cow::Borrowed(&[]),
         transfers: Cow::Borrowed(&[]),
         for_more_operations: Cow::Borrowed(""),
     };

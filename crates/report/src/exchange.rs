@@ -46,7 +46,7 @@ pub fn csv(document: &ResultDocument) -> String {
     }
     out.push('\n');
     for trial in &document.trials {
-        for operation in &trial.operations {
+        for operation in trial.operations.iter().chain(&trial.derived) {
             csv_row(&mut out, document, trial, Some(operation));
         }
         if trial.operations.is_empty() {

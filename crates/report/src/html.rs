@@ -262,6 +262,9 @@ fn result(document: &ResultDocument) -> String {
         true => out.push_str("<p>No operation completed, so there are no response times.</p>"),
         false => out.push_str(&table(&latencies, Origin::Result)),
     }
+    if let Some(derived) = tables::derived(trial) {
+        out.push_str(&table(&derived, Origin::Result));
+    }
     if let Some(cpu) = trial.cpu_us_per_operation.filter(|cpu| cpu.is_finite()) {
         out.push_str(&format!(
             "<p>CPU of the load generator per operation: <data value={}>{}</data>.</p>",

@@ -232,6 +232,25 @@ pub(crate) fn latencies(trial: &TrialResult, traits: &WorkloadTraits, with_lag: 
     table
 }
 
+/// Parts of operations, and several operations together; none if there are none.
+pub(crate) fn derived(trial: &TrialResult) -> Option<Table> {
+    let parts =
+        |summary: &LatencySummary| LatencySummary::PARTS.map(|part| summary.part(part).unwrap_or(f64::NAN));
+    let scale = Quantity::Milliseconds
+        .scale(trial.derived.iter().flat_map(|operation| parts(&operation.response_ms)));
+    let unit = format!("time, {}", scale.unit);
+    let heads = [&unit, ">count", "?>min", ">mean", ">p50", ">p90", "?>p95", ">p99", ">p99.9", ">max"];
+    let mut table = Table::new("", &heads);
+    for operation in &trial.derived {
+        let count = operation.completed as f64;
+        let mut cells =
+            vec![Cell::words(operation.name.as_str()), Cell::number(count, &Quantity::Count.scale([count]))];
+        cells.extend(parts(&operation.response_ms).map(|value| Cell::number(value, &scale)));
+        table.row(cells);
+    }
+    (!trial.derived.is_empty()).then_some(table)
+}
+
 /// What was used most, most saturated first; at most `most` rows. `with_names` adds the names that the record uses.
 pub(crate) fn resources(trial: &TrialResult, most: usize, with_names: bool) -> Table {
     let heads = ["resource", ">mean", ">max", ">saturated at", "counter"];

@@ -176,6 +176,10 @@ fn operations(page: &mut Page, trial: &TrialResult, traits: &WorkloadTraits, ver
     }
     page.table(&latencies);
     page.gap();
+    if let Some(derived) = tables::derived(trial) {
+        page.table(&derived);
+        page.gap();
+    }
     for line in density::lines(&tables::shown(trial, traits), page.width()) {
         page.line(&line);
     }

@@ -79,7 +79,7 @@ fn closed_loop(worker: &mut dyn Worker, outstanding: u32, seconds: u64) -> Resul
         while let Some(ticket) = free.pop() {
             let at = clock.now();
             issued_at[ticket as usize] = at;
-            match worker.submit(Operation { ticket, number }) {
+            match worker.submit(Operation::new(ticket, number)) {
                 Admission::Accepted => number += 1,
                 Admission::Completed(_) => {
                     number += 1;

@@ -29,7 +29,7 @@ pub(crate) fn drive(
     loop {
         while !exhausted && taken.len() + (in_flight as usize - free.len()) < operations_max {
             let Some(ticket) = free.last().copied() else { break };
-            match worker.submit(Operation { ticket, number }) {
+            match worker.submit(Operation::new(ticket, number)) {
                 Admission::Accepted => {
                     free.pop();
                 }

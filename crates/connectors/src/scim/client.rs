@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use ldap::session::authorities;
 use ldap::session::wait::SLICE;
 use serde_json::Value;
+use tls::authorities;
 use ureq::http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, LOCATION, RETRY_AFTER};
 use ureq::http::{HeaderValue, Method, Request};
 use ureq::tls::{Certificate, RootCerts, TlsConfig};

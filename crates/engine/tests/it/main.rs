@@ -19,12 +19,25 @@ use queue::{Batches, SimulatedClock, SimulatedQueue};
 /// Drives a simulated queue with a number of `servers`. Each operation takes an exponentially distributed
 /// time with the mean `service`.
 fn simulate(shape: &Shape, servers: usize, service: Nanos, length: Nanos, in_flight_max: u32) -> Book {
+    simulate_steps(shape, servers, service, length, in_flight_max, (1, 0))
+}
+
+/// The same with operations of several steps, and a think time between them.
+fn simulate_steps(
+    shape: &Shape,
+    servers: usize,
+    service: Nanos,
+    length: Nanos,
+    in_flight_max: u32,
+    steps: (u32, Nanos),
+) -> Book {
     let clock = SimulatedClock::default();
     let measured = MeasuredTime::new(length);
     measured.begin(0);
     let mut queue = SimulatedQueue::new(&clock, servers, service, length);
+    queue.steps = steps;
     let mut arrivals = Arrivals::new(shape, 0, 1, 42, 0, &measured);
-    let book = Mutex::new(Book::new(1, 0));
+    let book = Mutex::new(Book::new(steps.0 as usize + 1, 0));
     let numbers = Numbers { first: 0, step: 1 };
     let mut pace = Pace::new(&clock, false);
     drive(&mut queue, &mut arrivals, &mut pace, &Stop::default(), &book, numbers, in_flight_max).unwrap();
@@ -87,6 +100,51 @@ fn think_time_is_no_response_time() {
     let kind = only(&book);
     let x = kind.completed as f64 / (100.0 * SECOND as f64);
     close(10.0 / x, kind.response.mean() + 20e6, 0.02, "R + Z");
+}
+
+#[test]
+fn an_operation_of_several_steps_is_measured_step_by_step_and_as_a_whole() {
+    // Ten users, each with three requests and two think times between them: X = N / (3 R + 2 Z).
+    let (users, think) = (10.0, 20_000_000);
+    let shape = Shape::closed(users as u64);
+    let length = 100 * SECOND;
+    let book = simulate_steps(&shape, 1, 1_000_000, length, 10, (3, think));
+    let whole = &book.kinds[3];
+    let steps = &book.kinds[..3];
+    let response: f64 = steps.iter().map(|kind| kind.response.mean()).sum();
+    close(users / (whole.completed as f64 / length as f64), response + 2.0 * think as f64, 0.02, "3 R + 2 Z");
+    close(whole.response.mean(), response, 0.01, "the whole is the sum of its steps without think times");
+    let service: f64 = steps.iter().map(|kind| kind.service.mean()).sum();
+    close(whole.service.mean(), service, 0.01, "service time of the whole");
+    // Every operation that began was completed, also after the end of the work.
+    for kind in steps {
+        assert_eq!(kind.completed, whole.completed);
+    }
+    assert_eq!(book.issued, 3 * whole.completed);
+    assert!(book.offered.abs_diff(book.issued) <= users as u64);
+    // Users who think are not in flight.
+    let requests = steps.iter().map(|kind| kind.completed).sum::<u64>() as f64;
+    close(
+        requests / length as f64 * service / 3.0,
+        book.in_flight_ns as f64 / length as f64,
+        0.005,
+        "N = X S",
+    );
+}
+
+#[test]
+fn a_step_that_follows_at_once_is_due_when_the_step_before_is_done() {
+    // Arrivals of whole operations at half of the capacity for their steps.
+    let shape = Shape::Open { rate_per_s: Profile::Constant(250.0), arrivals: Process::Poisson };
+    let book = simulate_steps(&shape, 1, 1_000_000, 400 * SECOND, 4096, (2, 0));
+    let whole = &book.kinds[2];
+    close(whole.completed as f64, 100_000.0, 0.02, "throughput of whole operations");
+    let steps = book.kinds[0].response.mean() + book.kinds[1].response.mean();
+    close(whole.response.mean(), steps, 0.005, "the whole and its steps");
+    // A step joins the queue again when the step before ends: each request sees the M/M/1 queue of all
+    // requests, R = S / (1 - rho).
+    close(steps / 2.0, 1e6 / (1.0 - 0.5), 0.06, "response time of a step");
+    assert_eq!(book.kinds[1].late, 0);
 }
 
 #[test]

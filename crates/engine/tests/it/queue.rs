@@ -2,10 +2,10 @@
 
 use std::cell::Cell;
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
+use std::collections::{BinaryHeap, HashMap, VecDeque};
 
 use engine::clock::Time;
-use engine::workload::{Admission, Completion, Done, LoadError, Operation, Outcome, Worker};
+use engine::workload::{Admission, Completion, Done, LoadError, Operation, Outcome, Then, Worker};
 use model::Nanos;
 use model::random::Random;
 
@@ -70,6 +70,13 @@ pub(crate) struct SimulatedQueue<'a> {
     pub(crate) issued: Vec<Nanos>,
     /// The delay between the end of each operation and its reaping.
     pub(crate) seen_late: Vec<Nanos>,
+    /// The steps of each operation, and the think time between them. Several steps are the kinds 0, 1, ...; then comes the
+    /// kind of the whole.
+    pub(crate) steps: (u32, Nanos),
+    /// The operation in flight with each ticket.
+    operations: HashMap<u32, Operation>,
+    /// The user of each operation in progress.
+    users: HashMap<u64, Option<u32>>,
 }
 
 impl<'a> SimulatedQueue<'a> {
@@ -84,7 +91,23 @@ impl<'a> SimulatedQueue<'a> {
             random: Random::stream(7, 7),
             issued: Vec::new(),
             seen_late: Vec::new(),
+            steps: (1, 0),
+            operations: HashMap::new(),
+            users: HashMap::new(),
         }
+    }
+
+    /// What follows the step of an operation.
+    fn completion(&mut self, ticket: u32) -> Completion {
+        let (steps, think) = self.steps;
+        let operation = self.operations.remove(&ticket).unwrap();
+        let then = match operation.step + 1 {
+            next if next < steps => Then::Next(think),
+            1 => Then::End,
+            _ => Then::EndOf(steps as u16),
+        };
+        let done = Done { then, ..Done::new(operation.step as u16, Outcome::Well, 0) };
+        Completion { ticket, done }
     }
 
     fn start(&mut self, ticket: u32, at: Nanos) {
@@ -96,8 +119,13 @@ impl<'a> SimulatedQueue<'a> {
 
 impl Worker for SimulatedQueue<'_> {
     fn submit(&mut self, operation: Operation) -> Admission {
-        if self.clock.now() >= self.end {
+        if self.clock.now() >= self.end && operation.step == 0 {
             return Admission::Exhausted;
+        }
+        assert!(self.operations.insert(operation.ticket, operation).is_none(), "a ticket is used twice");
+        match operation.step {
+            0 => drop(self.users.insert(operation.number, operation.user)),
+            _ => assert_eq!(self.users.get(&operation.number), Some(&operation.user)),
         }
         self.issued.push(self.clock.now());
         if self.free > 0 {
@@ -118,10 +146,8 @@ impl Worker for SimulatedQueue<'_> {
                 if let Some(next) = self.waiting.pop_front() {
                     self.start(next, at);
                 }
-                done.push(Completion {
-                    ticket,
-                    done: Done { kind: 0, outcome: Outcome::Well, bytes: 0, count: 1 },
-                });
+                let completion = self.completion(ticket);
+                done.push(completion);
             }
             _ => self.clock.sleep_until(until),
         }
@@ -155,7 +181,7 @@ impl Worker for Batches<'_> {
     fn reap(&mut self, _until: Nanos, done: &mut Vec<Completion>) -> Result<(), LoadError> {
         if let (Some(ticket), Some((length, count))) = (self.ticket.take(), self.batches.pop_front()) {
             self.clock.pass(self.clock.now() + length);
-            done.push(Completion { ticket, done: Done { kind: 0, outcome: Outcome::Well, bytes: 0, count } });
+            done.push(Completion { ticket, done: Done { count, ..Done::new(0, Outcome::Well, 0) } });
         }
         Ok(())
     }

@@ -1,60 +1,17 @@
 //! Tests of TLS from the start and after StartTLS, and of the trusted certificates.
 
-use std::path::PathBuf;
-
 use plimsoll_ldap::session::{ClientCertificate, Options, Security, Server, Session, SessionError, Trust};
-use rcgen::{BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair};
-use testkit::Scratch;
 use testkit::slapd::{ROOT_DN, ROOT_PASSWORD, Slapd, SlapdOptions, TlsFiles};
+use testkit::{Authority, Bearer, Scratch};
 
 use crate::people;
-
-/// A certificate authority with its signed certificates, in files.
-struct Authority {
-    file: PathBuf,
-    issuer: Issuer<'static, KeyPair>,
-}
-
-impl Authority {
-    fn new(folder: &Scratch, name: &str) -> Self {
-        let key = KeyPair::generate().unwrap();
-        let mut params = CertificateParams::new(Vec::new()).unwrap();
-        params.distinguished_name.push(DnType::CommonName, name);
-        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        let certificate = params.self_signed(&key).unwrap();
-        let file = folder.file(&format!("{name}.pem"), certificate.pem());
-        Authority { file, issuer: Issuer::new(params, key) }
-    }
-
-    /// The files of a certificate and of its key.
-    fn sign(
-        &self,
-        folder: &Scratch,
-        name: &str,
-        hosts: &[&str],
-        purpose: ExtendedKeyUsagePurpose,
-    ) -> (PathBuf, PathBuf) {
-        let key = KeyPair::generate().unwrap();
-        let hosts: Vec<String> = hosts.iter().map(ToString::to_string).collect();
-        let mut params = CertificateParams::new(hosts).unwrap();
-        params.distinguished_name = rcgen::DistinguishedName::new();
-        params.distinguished_name.push(DnType::CommonName, name);
-        params.extended_key_usages = vec![purpose];
-        let certificate = params.signed_by(&key, &self.issuer).unwrap();
-        (
-            folder.file(&format!("{name}.pem"), certificate.pem()),
-            folder.file(&format!("{name}.key"), key.serialize_pem()),
-        )
-    }
-}
 
 #[test]
 fn a_session_is_protected_and_knows_whom_it_speaks_to() {
     let folder = Scratch::new();
     let authority = Authority::new(&folder, "authority");
     let stranger = Authority::new(&folder, "stranger");
-    let (certificate, key) =
-        authority.sign(&folder, "server", &["127.0.0.1"], ExtendedKeyUsagePurpose::ServerAuth);
+    let (certificate, key) = authority.sign(&folder, "server", &["127.0.0.1"], Bearer::Server);
     let tls = Some(TlsFiles { authority: authority.file.clone(), certificate, key });
     let Some(slapd) = Slapd::start(&SlapdOptions { ldif: people(0), tls, ..SlapdOptions::default() }) else {
         return;
@@ -105,13 +62,12 @@ fn a_session_is_protected_and_knows_whom_it_speaks_to() {
 fn a_client_is_bound_as_its_certificate_says() {
     let folder = Scratch::new();
     let authority = Authority::new(&folder, "authority");
-    let (certificate, key) =
-        authority.sign(&folder, "server", &["127.0.0.1"], ExtendedKeyUsagePurpose::ServerAuth);
+    let (certificate, key) = authority.sign(&folder, "server", &["127.0.0.1"], Bearer::Server);
     let tls = Some(TlsFiles { authority: authority.file.clone(), certificate, key });
     let Some(slapd) = Slapd::start(&SlapdOptions { ldif: people(0), tls, ..SlapdOptions::default() }) else {
         return;
     };
-    let (certificate, key) = authority.sign(&folder, "sync-engine", &[], ExtendedKeyUsagePurpose::ClientAuth);
+    let (certificate, key) = authority.sign(&folder, "sync-engine", &[], Bearer::Client);
     let options = Options {
         trust: Trust::File(authority.file.clone()),
         client_certificate: Some(ClientCertificate { certificate, key }),

@@ -6,9 +6,8 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use ldap::session::authorities;
-use rustls::ClientConfig;
 use rustls::pki_types::{InvalidDnsNameError, ServerName};
+use tls::{ClientConfig, Trust};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio_postgres::tls::{ChannelBinding, TlsConnect, TlsStream};
 use tokio_rustls::{TlsConnector, client};
@@ -22,12 +21,8 @@ pub(crate) struct Tls(Arc<ClientConfig>);
 impl Tls {
     /// Trusts the authorities of a file, or those that this host trusts.
     pub(crate) fn new(file: Option<&Path>) -> Result<Tls, String> {
-        let roots = authorities::trusted(file)?;
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let config = ClientConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()
-            .map_err(|error| format!("preparing TLS: {error}"))?;
-        Ok(Tls(Arc::new(config.with_root_certificates(roots).with_no_client_auth())))
+        let trust = file.map_or(Trust::System, |file| Trust::File(file.into()));
+        Ok(Tls(Arc::new(tls::client(&trust, None)?)))
     }
 }
 

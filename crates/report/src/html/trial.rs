@@ -142,7 +142,11 @@ fn order(document: &ResultDocument) -> Vec<&TrialResult> {
 /// The operations of a record, the most frequent first; `all` only if there is no other.
 fn operations(record: &RunRecord) -> Vec<&str> {
     let mut counts: BTreeMap<&str, u64> = BTreeMap::new();
+    let derived = &record.run.traits.derived;
     for interval in &record.intervals {
+        if derived.iter().any(|name| *name == interval.operation) {
+            continue;
+        }
         *counts.entry(&interval.operation).or_default() += interval.completed;
     }
     if counts.len() > 1 {

@@ -104,7 +104,7 @@ impl CommandLoad {
         let clock = Clock::get();
         let mut done = Vec::new();
         let mut say_at = clock.now();
-        while worker.submit(Operation { ticket: 0, number: 0 }) != Admission::Exhausted {
+        while worker.submit(Operation::new(0, 0)) != Admission::Exhausted {
             let now = clock.now();
             if now >= say_at {
                 say_at = now.saturating_add(WARM_UP_LOOK);

@@ -255,12 +255,12 @@ fn a_reap_returns_at_its_time_and_a_dropped_worker_leaves_nothing_running() {
     let mut workload = configure(&format!("sleep 60 & echo $! > '{}'; wait", pid.display()), &[]);
     workload.prepare(0, &mut |_| true).unwrap();
     let mut worker = workload.worker(&Share { lane: 0, index: 0, of: 1, in_flight_max: 1, seed: 0 }).unwrap();
-    let operation = Operation { ticket: 0, number: 0 };
+    let operation = Operation::new(0, 0);
     assert_eq!(worker.submit(operation), Admission::Preparing);
     let mut done = Vec::new();
     worker.reap(u64::MAX, &mut done).unwrap();
     assert_eq!(worker.submit(operation), Admission::Accepted);
-    assert_eq!(worker.submit(Operation { ticket: 1, number: 1 }), Admission::Busy);
+    assert_eq!(worker.submit(Operation::new(1, 1)), Admission::Busy);
     let clock = engine::clock::Clock::get();
     // Until the shell has written the number of its child.
     while fs::read_to_string(&pid).unwrap_or_default().trim().is_empty() {
@@ -293,7 +293,7 @@ fn usages(workload: &dyn Workload) -> Vec<model::launch::Usage> {
     let mut found = Vec::new();
     let mut number = 0;
     loop {
-        match worker.submit(Operation { ticket: 0, number }) {
+        match worker.submit(Operation::new(0, number)) {
             Admission::Exhausted => return found,
             Admission::Accepted => number += 1,
             _ => {}
@@ -382,7 +382,7 @@ fn processes_that_a_launch_leaves_behind_are_said_not_to_be_counted() {
     workload.prepare(0, &mut |_| true).unwrap();
     let mut worker = workload.worker(&Share { lane: 0, index: 0, of: 1, in_flight_max: 1, seed: 1 }).unwrap();
     loop {
-        if worker.submit(Operation { ticket: 0, number: 0 }) == Admission::Exhausted {
+        if worker.submit(Operation::new(0, 0)) == Admission::Exhausted {
             break;
         }
         worker.reap(u64::MAX, &mut Vec::new()).unwrap();

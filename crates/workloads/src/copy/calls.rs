@@ -37,7 +37,7 @@ impl<'a> CallWorker<'a> {
             }
         }
         self.progress.copied(&transfer.into_block())?;
-        Ok(Done { kind: KIND_COPY, outcome: Outcome::Well, bytes, count: 1 })
+        Ok(Done::new(KIND_COPY, Outcome::Well, bytes))
     }
 
     fn carry_out(&mut self) -> Result<Admission, LoadError> {
@@ -45,7 +45,7 @@ impl<'a> CallWorker<'a> {
             Next::Copy(block) => Admission::Completed(self.copy(block)?),
             Next::Sync(file, path) => {
                 file.sync_all().map_err(|error| failed("flushing", &path, &error))?;
-                Admission::Completed(Done { kind: KIND_SYNC, outcome: Outcome::Well, bytes: 0, count: 1 })
+                Admission::Completed(Done::new(KIND_SYNC, Outcome::Well, 0))
             }
             // Whoever copies the last block asks again after it, and gets the flushes.
             Next::NotYet | Next::Nothing => Admission::Exhausted,

@@ -34,9 +34,9 @@ pub static COPY: CopyKind = CopyKind;
 static OPERATIONS: &[&str] = &["copy", "sync"];
 
 /// Place of a copied block in [`OPERATIONS`].
-const KIND_COPY: u8 = 0;
+const KIND_COPY: u16 = 0;
 /// Place of a flush in [`OPERATIONS`].
-const KIND_SYNC: u8 = 1;
+const KIND_SYNC: u16 = 1;
 
 /// The `copy` workload's kind.
 #[derive(Debug)]

@@ -86,7 +86,7 @@ impl<'a> CallWorker<'a> {
             Step::Sync(file) => {
                 let file = &self.stream.ready.files[file as usize];
                 file.file.sync_data().map_err(|error| failed("flush", &file.path, &error))?;
-                Ok(Done { kind: self.stream.kinds.sync, outcome: Outcome::Well, bytes: 0, count: 1 })
+                Ok(Done::new(self.stream.kinds.sync, Outcome::Well, 0))
             }
             Step::Transfer(place) if self.stream.is_command(&place) => self.stream.command(&place),
             Step::Transfer(place) => {
@@ -147,7 +147,8 @@ impl Worker for CallWorker<'_> {
     }
 
     fn reap(&mut self, until: Nanos, done: &mut Vec<Completion>) -> Result<(), LoadError> {
-        if let Some((Operation { ticket, number }, step)) = self.queue.as_mut().and_then(VecDeque::pop_front)
+        if let Some((Operation { ticket, number, .. }, step)) =
+            self.queue.as_mut().and_then(VecDeque::pop_front)
         {
             done.push(Completion { ticket, done: self.carry_out(number, step)? });
         } else {

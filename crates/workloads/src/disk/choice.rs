@@ -403,7 +403,7 @@ impl Try<'_> {
                 && let Some(&ticket) = free.last()
             {
                 let number = self.first + u64::from(share.index) + issued * self.workers;
-                match worker.submit(Operation { ticket, number }) {
+                match worker.submit(Operation::new(ticket, number)) {
                     Admission::Accepted => {
                         free.pop();
                         issued += 1;

@@ -24,12 +24,7 @@ impl Worker for NothingWorker<'_> {
     fn submit(&mut self, operation: Operation) -> Admission {
         match self.stream.next(operation.number) {
             Step::Transfer(place) => Admission::Completed(self.stream.settle(&place, &[])),
-            Step::Sync(_) => Admission::Completed(Done {
-                kind: self.stream.kinds.sync,
-                outcome: Outcome::Well,
-                bytes: 0,
-                count: 1,
-            }),
+            Step::Sync(_) => Admission::Completed(Done::new(self.stream.kinds.sync, Outcome::Well, 0)),
             Step::Taken => Admission::Busy,
             Step::Held => Admission::Preparing,
             Step::Over => Admission::Exhausted,

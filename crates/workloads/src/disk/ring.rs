@@ -313,7 +313,7 @@ impl<'a> RingWorker<'a> {
                         let result = io::Error::from_raw_os_error(-entry.result());
                         error = Some(failed("flush", &stream.ready.files[file as usize].path, &result));
                     }
-                    let synced = Done { kind: stream.kinds.sync, outcome: Outcome::Well, bytes: 0, count: 1 };
+                    let synced = Done::new(stream.kinds.sync, Outcome::Well, 0);
                     done.push(Completion { ticket, done: synced });
                 }
                 Flight::None => {}

@@ -26,10 +26,10 @@ use super::zones::ZoneUse;
 /// Places of the operations in [`engine::workload::Workload::operations`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Kinds {
-    pub(super) read: u8,
-    pub(super) write: u8,
-    pub(super) trim: u8,
-    pub(super) sync: u8,
+    pub(super) read: u16,
+    pub(super) write: u16,
+    pub(super) trim: u16,
+    pub(super) sync: u16,
 }
 
 impl Kinds {
@@ -47,7 +47,7 @@ impl Kinds {
                 names.push(name);
                 names.len() - 1
             });
-            place as u8
+            place as u16
         };
         let moves = plan.trim_share < 1.0;
         Kinds {
@@ -280,7 +280,7 @@ impl<'a> Stream<'a> {
             }
             None => Outcome::Well,
         };
-        Done { kind, outcome, bytes: place.bytes, count: 1 }
+        Done::new(kind, outcome, place.bytes)
     }
 
     fn verify(&mut self, place: &Place, block: &[u8]) -> Outcome {
@@ -335,11 +335,11 @@ impl<'a> Stream<'a> {
                 }
             };
             result.map_err(|error| failed(doing, &file.path, &error))?;
-            return Ok(Done { kind: self.kinds.write, outcome: Outcome::Well, bytes: 0, count: 1 });
+            return Ok(Done::new(self.kinds.write, Outcome::Well, 0));
         }
         discard(&file.file, file.target.kind == Kind::BlockDevice, place.offset, u64::from(place.bytes))
             .map_err(|error| trim_failed(&file.path, place, &error))?;
-        Ok(Done { kind: self.kinds.trim, outcome: Outcome::Well, bytes: place.bytes, count: 1 })
+        Ok(Done::new(self.kinds.trim, Outcome::Well, place.bytes))
     }
 
     /// Moves what was noticed to `out`.

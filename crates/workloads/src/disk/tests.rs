@@ -56,7 +56,7 @@ fn drive(workload: &dyn Workload, first: u64, count: u64, seed: u64) -> (Vec<Don
         while number < first + count
             && let Some(ticket) = free.pop()
         {
-            match worker.submit(Operation { ticket, number }) {
+            match worker.submit(Operation::new(ticket, number)) {
                 Admission::Accepted => number += 1,
                 Admission::Completed(done) => {
                     number += 1;
@@ -364,7 +364,7 @@ fn a_vanished_range_fails_the_trial_and_says_where() {
         let mut done = Vec::new();
         let mut error = None;
         for number in 0..4 {
-            worker.submit(Operation { ticket: number as u32, number });
+            worker.submit(Operation::new(number as u32, number));
         }
         for _ in 0..4 {
             error = error.or(worker.reap(Nanos::MAX, &mut done).err());
@@ -387,8 +387,8 @@ fn reap_returns_when_the_time_is_up() {
     }
     worker.reap(Nanos::MAX, &mut done).unwrap();
     assert!(done.is_empty(), "nothing in flight, nothing to wait for");
-    assert_eq!(worker.submit(Operation { ticket: 99, number: 0 }), Admission::Busy);
-    worker.submit(Operation { ticket: 0, number: 0 });
+    assert_eq!(worker.submit(Operation::new(99, 0)), Admission::Busy);
+    worker.submit(Operation::new(0, 0));
     while done.is_empty() {
         worker.reap(0, &mut done).unwrap();
     }

@@ -3,6 +3,7 @@
 use rustix::io::Errno;
 
 use super::response::Fault;
+use super::tls::TlsFault;
 
 /// Why an operation failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,12 +20,15 @@ pub(super) enum Failure {
     TimedOut(TimeoutPhase),
     /// The response is invalid or incomplete.
     Response(Fault),
+    /// TLS with the server failed.
+    Tls(TlsFault),
 }
 
 /// The phase in which the timeout expired.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum TimeoutPhase {
     Connection,
+    Handshake,
     FirstByte,
     LastByte,
 }
@@ -34,14 +38,16 @@ const BROKEN: u32 = 2 << 16;
 const UNANSWERED: u32 = 3 << 16;
 const TIMED_OUT: u32 = 4 << 16;
 const RESPONSE: u32 = 5 << 16;
+const TLS: u32 = 6 << 16;
 
 impl TimeoutPhase {
-    const ALL: [TimeoutPhase; 3] =
-        [TimeoutPhase::Connection, TimeoutPhase::FirstByte, TimeoutPhase::LastByte];
+    const ALL: [TimeoutPhase; 4] =
+        [TimeoutPhase::Connection, TimeoutPhase::FirstByte, TimeoutPhase::LastByte, TimeoutPhase::Handshake];
 
     fn words(self) -> &'static str {
         match self {
             TimeoutPhase::Connection => "timeout, before a connection was established",
+            TimeoutPhase::Handshake => "timeout, during the TLS handshake",
             TimeoutPhase::FirstByte => "timeout, before the first byte of the response",
             TimeoutPhase::LastByte => "timeout, in the middle of the response",
         }
@@ -58,6 +64,7 @@ impl Failure {
             Failure::Broken(errno) => BROKEN | errno.raw_os_error() as u32 & 0xffff,
             Failure::Unanswered => UNANSWERED,
             Failure::TimedOut(what) => TIMED_OUT | place(TimeoutPhase::ALL.iter().position(|of| *of == what)),
+            Failure::Tls(fault) => TLS | fault.code(),
             Failure::Response(fault) => RESPONSE | place(Fault::ALL.iter().position(|of| *of == fault)),
         }
     }
@@ -71,6 +78,7 @@ impl Failure {
                 Some("connect: no local port is free; set `keep_alive`, or open fewer connections per second")
             }
             CONNECT => return format!("connect: {}", errno_words(detail as i32)),
+            TLS => return TlsFault::describe(detail),
             BROKEN => return errno_words(detail as i32),
             UNANSWERED => Some("closed early, before any response"),
             TIMED_OUT => TimeoutPhase::ALL.get(detail as usize).map(|what| what.words()),
@@ -103,6 +111,8 @@ mod tests {
             (Failure::TimedOut(TimeoutPhase::FirstByte), "timeout, before the first byte of the response"),
             (Failure::Response(Fault::Chunk), "malformed: a chunk's size or end"),
             (Failure::Response(Fault::ClosedEarly), "closed early, in the middle of a response"),
+            (Failure::Tls(TlsFault::Certificate), "TLS: the certificate of the server is not trusted"),
+            (Failure::Tls(TlsFault::Alert(42)), "TLS: refused by the server: BadCertificate"),
         ] {
             assert_eq!(Failure::describe(failure.code()), words);
         }

@@ -11,8 +11,10 @@ mod failure;
 pub mod response;
 mod settings;
 mod target;
+mod tls;
 mod worker;
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -26,6 +28,7 @@ use model::{Level, Problem, Problems, Settings, Shape};
 use failure::Failure;
 use response::Answer;
 use settings::HttpPlan;
+use tls::TlsClient;
 use worker::HttpWorker;
 
 /// The kind.
@@ -51,11 +54,45 @@ pub fn local_port(settings: &Settings) -> Option<u16> {
 /// Its traits.
 static TRAITS: WorkloadTraits = WorkloadTraits { unit: OperationUnit::Request, ..WorkloadTraits::NONE };
 
+/// The parts of the time of a request, which are operations of their own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum RequestPart {
+    /// Until a new connection is open.
+    Connect,
+    /// The TLS handshake on it.
+    Tls,
+    /// From the request to the first byte of the response.
+    FirstByte,
+    /// From there to the last byte, of a response that came in several pieces.
+    Download,
+}
+
+impl RequestPart {
+    /// All parts. The operation of a part is that of its request plus its place here plus 1.
+    const ALL: [RequestPart; 4] =
+        [RequestPart::Connect, RequestPart::Tls, RequestPart::FirstByte, RequestPart::Download];
+
+    /// The name after that of the request.
+    fn word(self) -> &'static str {
+        match self {
+            RequestPart::Connect => "connect",
+            RequestPart::Tls => "tls",
+            RequestPart::FirstByte => "first_byte",
+            RequestPart::Download => "download",
+        }
+    }
+
+    /// Its operation, for a request with this one.
+    fn kind(self, request: u16) -> u16 {
+        request + 1 + self as u16
+    }
+}
+
 impl WorkloadKind for HttpKind {
     fn info(&self) -> WorkloadInfo {
         WorkloadInfo {
             name: "http",
-            about: "Repeats one HTTP/1.1 request over persistent connections, one per operation in flight.",
+            about: "Repeats one HTTP/1.1 request over persistent connections, with or without TLS, one per operation in flight.",
             settings: settings::SETTINGS,
             operations: settings::OPERATIONS,
             traits: &TRAITS,
@@ -64,7 +101,7 @@ impl WorkloadKind for HttpKind {
 
     fn configure(&self, settings: &Settings) -> Result<Box<dyn Workload>, Problems> {
         let plan = HttpPlan::read(settings)?;
-        Ok(Box::new(Http { plan, addresses: Vec::new(), seen: Observations::default() }))
+        Ok(Box::new(Http { plan, addresses: Vec::new(), tls: None, seen: Observations::default() }))
     }
 }
 
@@ -74,6 +111,9 @@ struct Observations {
     /// The `Server` header of the first response; empty without one.
     server: OnceLock<String>,
     opened: AtomicU64,
+    /// TLS handshakes, and those of them that resumed a session.
+    handshakes: AtomicU64,
+    resumed: AtomicU64,
     /// Idle connections that were closed by the other end.
     lost_idle: AtomicU64,
     retried: AtomicU64,
@@ -125,12 +165,25 @@ struct Http {
     plan: HttpPlan,
     /// Set by `prepare`; the address to try first comes first.
     addresses: Vec<SocketAddr>,
+    /// Set by `prepare` if the URL is one of https.
+    tls: Option<TlsClient>,
     seen: Observations,
+}
+
+impl Http {
+    /// The names of the parts of a request.
+    fn parts(&self) -> impl Iterator<Item = String> {
+        RequestPart::ALL.into_iter().map(|part| format!("{}:{}", self.plan.operation, part.word()))
+    }
 }
 
 impl Workload for Http {
     fn operations(&self) -> Vec<String> {
-        vec![self.plan.operation.to_string()]
+        std::iter::once(self.plan.operation.to_string()).chain(self.parts()).collect()
+    }
+
+    fn describe_operations(&self, traits: &mut WorkloadTraits) {
+        traits.derived.to_mut().extend(self.parts().map(Cow::Owned));
     }
 
     fn default_shape(&self) -> Shape {
@@ -153,21 +206,21 @@ impl Workload for Http {
 
     fn reach(&self) -> Problems {
         let mut problems = Problems::new();
-        if let Err(error) = target::find(&self.plan.url, self.plan.timeout) {
+        if let Err(error) = target::find(&self.plan) {
             problems.push(Problem { line: self.plan.url_line, ..Problem::new(error.what, error.help) });
         }
         problems
     }
 
     fn prepare(&mut self, _seed: u64, _say: &mut dyn FnMut(&str) -> bool) -> Result<(), LoadError> {
-        self.addresses = target::find(&self.plan.url, self.plan.timeout)?;
+        (self.addresses, self.tls) = target::find(&self.plan)?;
         self.seen = Observations::default();
         target::raise_file_limit();
         Ok(())
     }
 
     fn worker(&self, share: &Share) -> Result<Box<dyn Worker + '_>, LoadError> {
-        Ok(Box::new(HttpWorker::new(&self.plan, &self.addresses, &self.seen, share)?))
+        Ok(Box::new(HttpWorker::new(&self.plan, &self.addresses, self.tls.as_ref(), &self.seen, share)?))
     }
 
     fn facts(&self) -> BTreeMap<String, Level> {
@@ -181,6 +234,10 @@ impl Workload for Http {
         }
         let count = |count: &AtomicU64| Level::Count(count.load(Ordering::Relaxed));
         set("connections.opened", count(&self.seen.opened));
+        if self.plan.url.is_tls {
+            set("tls.handshakes", count(&self.seen.handshakes));
+            set("tls.handshakes_resumed", count(&self.seen.resumed));
+        }
         set("connections.lost_idle", count(&self.seen.lost_idle));
         set("requests.retried", count(&self.seen.retried));
         let tally = self.seen.tally.lock().unwrap_or_else(PoisonError::into_inner);

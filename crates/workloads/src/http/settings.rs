@@ -1,6 +1,7 @@
 //! The settings of the HTTP workload, and the resulting request.
 
 use std::ops::RangeInclusive;
+use std::path::PathBuf;
 
 use model::{Choice, Key, Nanos, Problems, Secret, SecretParts, SettingInfo, Settings};
 
@@ -31,7 +32,7 @@ model::settings! {
 
     static URL: Key<Option<Secret>> = Key::secret(
         "url", SecretParts::Url,
-        "URL to request: \"http://HOST[:PORT][/PATH][?QUERY]\". Write a secret as ${env:NAME}, ${file:PATH} or ${prompt:WORDS}.",
+        "URL to request: \"http://HOST[:PORT][/PATH][?QUERY]\", or https. Write a secret as ${env:NAME}, ${file:PATH} or ${prompt:WORDS}.",
     );
 
     static METHOD: Key<Method> = Key::choice(
@@ -69,24 +70,52 @@ model::settings! {
         "Status codes that count as success, such as \"200..299,304\"; with any other status the operation has failed.",
     );
 
+    static CA: Key<Option<String>> = Key::text(
+        "ca", "",
+        "PEM file of the certificate authorities that are trusted, for an https URL. Default: those that this host trusts.",
+    );
+
+    static CLIENT_CERTIFICATE: Key<Option<String>> = Key::text(
+        "client_certificate", "",
+        "PEM file of the certificate that the client presents to the server.",
+    );
+
+    static CLIENT_KEY: Key<Option<String>> = Key::text(
+        "client_key", "",
+        "PEM file of the private key of `client_certificate`.",
+    );
+
+    static TLS_RESUMPTION: Key<bool> = Key::flag(
+        "tls_resumption", "true",
+        "Resume TLS sessions on new connections, as browsers do; otherwise each connection makes a full handshake.",
+    );
+
     static THREADS: Key<u32> = Key::count(
         "threads", 1..=256, "1",
         "Number of worker threads, each with its own connections.",
     );
 }
 
-/// An HTTP URL.
+/// A URL of HTTP, over TLS or in clear text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Url {
+    /// Whether it is reached over TLS.
+    pub(super) is_tls: bool,
     /// `host:port`, an IPv6 address in brackets.
     pub(super) authority: String,
-    /// The value of the field Host: without the port if it is 80.
+    /// The value of the field Host: without the port if it is that of the scheme.
     host: String,
     /// Path and query, from the first slash.
     path: String,
 }
 
 impl Url {
+    /// The name or address of the host, without brackets.
+    pub(super) fn name(&self) -> &str {
+        let name = self.authority.rsplit_once(':').map_or(self.authority.as_str(), |(name, _)| name);
+        name.strip_prefix('[').and_then(|name| name.strip_suffix(']')).unwrap_or(name)
+    }
+
     /// Parses a URL; otherwise the problem, without secrets of the URL, and the advice.
     pub(super) fn parse(text: &str) -> Result<Url, (String, String)> {
         const EXAMPLE: &str = "such as \"http://127.0.0.1:8080/\"";
@@ -95,16 +124,11 @@ impl Url {
             Some((scheme, rest)) => (scheme.to_ascii_lowercase(), rest),
             None => return Err((format!("`{shown}` has no scheme"), format!("write \"http://{shown}\""))),
         };
-        match scheme.as_str() {
-            "http" => {}
-            "https" => {
-                return Err((
-                    format!("https is not supported yet: `{shown}`"),
-                    "measure the http port behind the TLS endpoint, if there is one".into(),
-                ));
-            }
-            _ => return Err((format!("`{scheme}` is not http: `{shown}`"), EXAMPLE.into())),
-        }
+        let (is_tls, usual_port) = match scheme.as_str() {
+            "http" => (false, 80),
+            "https" => (true, 443),
+            _ => return Err((format!("`{scheme}` is neither http nor https: `{shown}`"), EXAMPLE.into())),
+        };
         if let Some(odd) = text.chars().find(|c| !c.is_ascii_graphic()) {
             return Err((
                 format!("`{}` contains {odd:?}", shown.escape_debug()),
@@ -130,7 +154,7 @@ impl Url {
                     _ => return Err(wrong()),
                 }
             }
-            _ => (authority, 80),
+            _ => (authority, usual_port),
         };
         let bracketed = name.strip_prefix('[').and_then(|name| name.strip_suffix(']'));
         let named = match bracketed {
@@ -141,11 +165,21 @@ impl Url {
             return Err(wrong());
         }
         Ok(Url {
+            is_tls,
             authority: format!("{name}:{port}"),
-            host: if port == 80 { name.to_string() } else { format!("{name}:{port}") },
+            host: if port == usual_port { name.to_string() } else { format!("{name}:{port}") },
             path: if path.starts_with('/') { path.to_string() } else { format!("/{path}") },
         })
     }
+}
+
+/// The files of TLS, and whether sessions are resumed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct TlsPlan {
+    pub(super) authorities: Option<PathBuf>,
+    pub(super) certificate: Option<PathBuf>,
+    pub(super) key: Option<PathBuf>,
+    pub(super) resumes: bool,
 }
 
 /// The settings, read.
@@ -165,6 +199,7 @@ pub(super) struct HttpPlan {
     pub(super) timeout: Nanos,
     pub(super) expected: Vec<RangeInclusive<u16>>,
     pub(super) threads: u32,
+    pub(super) tls: TlsPlan,
     /// The line of `url` in the experiment file.
     pub(super) url_line: u32,
 }
@@ -218,6 +253,30 @@ impl HttpPlan {
                 "write at least as many connections as threads",
             );
         }
+        let tls = TlsPlan {
+            authorities: settings.get(&CA).map(PathBuf::from),
+            certificate: settings.get(&CLIENT_CERTIFICATE).map(PathBuf::from),
+            key: settings.get(&CLIENT_KEY).map(PathBuf::from),
+            resumes: settings.get(&TLS_RESUMPTION),
+        };
+        match (&tls.certificate, &tls.key) {
+            (Some(_), None) => {
+                let help = "give the file of its private key with `client_key`";
+                problem(&CLIENT_CERTIFICATE, "the client certificate has no key".into(), help);
+            }
+            (None, Some(_)) => {
+                let help = "give the file of the certificate with `client_certificate`";
+                problem(&CLIENT_KEY, "the client key has no certificate".into(), help);
+            }
+            _ => {}
+        }
+        if let Some(url) = url.as_ref().filter(|url| !url.is_tls)
+            && (tls.authorities.is_some() || tls.certificate.is_some())
+        {
+            let setting = if tls.authorities.is_some() { &CA } else { &CLIENT_CERTIFICATE };
+            let what = format!("{} is reached without TLS", url.authority);
+            problem(setting, what, "write an https URL, or leave the certificates out");
+        }
         let method = settings.get(&METHOD);
         let keep_alive = settings.get(&KEEP_ALIVE);
         let url_line = settings.line(URL.name);
@@ -235,6 +294,7 @@ impl HttpPlan {
             timeout,
             expected,
             threads,
+            tls,
             url_line,
         })
     }
@@ -325,15 +385,17 @@ mod tests {
             ("http://a?q=1", "a:80", "a", "/?q=1"),
             ("http://[::1]:81/", "[::1]:81", "[::1]:81", "/"),
             ("http://[::1]/", "[::1]:80", "[::1]", "/"),
+            ("https://a/x", "a:443", "a", "/x"),
+            ("https://a:80/x", "a:80", "a:80", "/x"),
         ] {
-            let expected = Url { authority: authority.into(), host: host.into(), path: path.into() };
+            let is_tls = text.starts_with("https");
+            let expected = Url { is_tls, authority: authority.into(), host: host.into(), path: path.into() };
             assert_eq!(Url::parse(text), Ok(expected), "{text}");
         }
         for (text, what) in [
             ("", "`` has no scheme"),
             ("localhost:8080/", "`localhost:8080/` has no scheme"),
-            ("https://a/", "https is not supported yet: `https://a/`"),
-            ("ftp://a", "`ftp` is not http: `ftp://a`"),
+            ("ftp://a", "`ftp` is neither http nor https: `ftp://a`"),
             ("http://", "`http://` is not the address of a page"),
             ("http:///x", "`http:///x` is not the address of a page"),
             ("http://a:0/", "`http://a:0/` is not the address of a page"),
@@ -374,7 +436,8 @@ mod tests {
         let mut settings = settings_of(
             SETTINGS,
             &[
-                ("url", "https://a"),
+                ("url", "https://a b"),
+                ("client_key", "key.pem"),
                 ("expect_status", "100"),
                 ("timeout", "0s"),
                 ("connections", "2"),
@@ -388,7 +451,7 @@ mod tests {
         assert_eq!(
             whats,
             [
-                "https is not supported yet: `https://a`",
+                "`https://a b` contains ' '",
                 "the header `none` has no colon",
                 "the header `a b: c` cannot be sent",
                 "the header Content-Length cannot be set",
@@ -396,6 +459,7 @@ mod tests {
                 "`100` is not a list of status codes from 200 to 999",
                 "the timeout must be greater than 0",
                 "2 connections cannot be shared by 3 threads",
+                "the client key has no certificate",
             ]
         );
         assert_eq!(read(&[]).unwrap_err().0[0].what, "the URL is missing");

@@ -5,17 +5,20 @@ use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::time::Duration;
 
 use engine::workload::LoadError;
-use model::Nanos;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::failure::errno_words;
-use super::settings::Url;
+use super::settings::HttpPlan;
+use super::tls::TlsClient;
 
 /// How long an address may take to accept, before the load.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// The addresses of the host, the first that accepts a connection first. Connects and sends nothing.
-pub(super) fn find(url: &Url, timeout: Nanos) -> Result<Vec<SocketAddr>, LoadError> {
+/// The addresses of the host, the first that accepts a connection first, and what TLS with it needs. Connects, makes a
+/// handshake, and sends nothing else.
+pub(super) fn find(plan: &HttpPlan) -> Result<(Vec<SocketAddr>, Option<TlsClient>), LoadError> {
+    let HttpPlan { url, timeout, .. } = plan;
+    let tls = url.is_tls.then(|| TlsClient::new(url, &plan.tls)).transpose()?;
     let authority = &url.authority;
     let help = "check the host name and the DNS settings of this machine";
     let resolved = authority
@@ -27,13 +30,16 @@ pub(super) fn find(url: &Url, timeout: Nanos) -> Result<Vec<SocketAddr>, LoadErr
             addresses.push(address);
         }
     }
-    let patience = Duration::from_nanos(timeout).min(PATIENCE);
+    let patience = Duration::from_nanos(*timeout).min(PATIENCE);
     let mut reasons = Vec::new();
     for (place, address) in addresses.iter().enumerate() {
         match TcpStream::connect_timeout(address, patience) {
             Ok(_) => {
+                if let Some(tls) = &tls {
+                    tls.try_handshake(address, patience)?;
+                }
                 addresses.rotate_left(place);
-                return Ok(addresses);
+                return Ok((addresses, tls));
             }
             Err(error) => reasons.push(format!("{address}: {}", words(&error))),
         }

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use engine::workload::{Admission, Completion, Done, Operation, Outcome, Share, Workload, WorkloadKind};
 use model::{Level, MILLISECOND};
+use testkit::{Authority, Bearer, Nginx};
 
 use super::HTTP;
 use super::settings::SETTINGS;
@@ -233,7 +234,7 @@ fn every_framing_is_read_and_the_connection_used_again_where_it_may() {
         let before = server.connections();
         let (workload, done) = driven(&server.url(path), &[("method", method)], 1, 5);
         assert_eq!(words(&*workload, &done), [""; 0], "{path}");
-        assert_eq!(workload.operations(), [method.to_lowercase()]);
+        assert_eq!(workload.operations()[0], method.to_lowercase());
         let all: Vec<u32> = done.iter().map(|done| done.bytes).collect();
         assert!(all.iter().all(|found| *found == bytes), "{path}: {all:?}");
         let opened = server.connections() - before;
@@ -299,8 +300,8 @@ fn an_address_that_refuses_is_followed_by_one_that_does_not() {
     let server = Server::start();
     let plan = super::HttpPlan::read(&settings_of(SETTINGS, &[("url", &server.url("/"))])).unwrap();
     let gone = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let workload =
-        super::Http { plan, addresses: vec![gone, server.address], seen: super::Observations::default() };
+    let addresses = vec![gone, server.address];
+    let workload = super::Http { plan, addresses, tls: None, seen: super::Observations::default() };
     let done = drive(&workload, 2, 10).unwrap();
     assert_eq!(words(&workload, &done), [""; 0]);
     assert_eq!(server.connections(), 2);
@@ -312,7 +313,7 @@ fn one_by_one(workload: &dyn Workload, operations: usize, mut between: impl FnMu
     let mut worker = workload.worker(&share).unwrap();
     let mut all = Vec::new();
     for number in 0..operations as u64 {
-        match worker.submit(Operation { ticket: 0, number }) {
+        match worker.submit(Operation::new(0, number)) {
             Admission::Completed(done) => all.push(done),
             Admission::Accepted => {
                 let mut done: Vec<Completion> = Vec::new();
@@ -372,9 +373,9 @@ fn connections_are_limited_and_shared_between_threads() {
         let share = Share { lane: 0, index, of: 2, in_flight_max: 8, seed: 1 };
         let mut worker = workload.worker(&share).unwrap();
         for ticket in 0..room {
-            assert_eq!(worker.submit(Operation { ticket, number: 0 }), Admission::Accepted);
+            assert_eq!(worker.submit(Operation::new(ticket, 0)), Admission::Accepted);
         }
-        assert_eq!(worker.submit(Operation { ticket: 7, number: 0 }), Admission::Busy);
+        assert_eq!(worker.submit(Operation::new(7, 0)), Admission::Busy);
         let mut done = Vec::new();
         worker.reap(MILLISECOND, &mut done).unwrap();
         assert!(done.is_empty(), "it came back at its time, with nothing");
@@ -390,55 +391,13 @@ fn connections_are_limited_and_shared_between_threads() {
     assert_eq!(wide.workers(&shape(&[("open", Level::Rate(10.0))])), 4);
 }
 
-/// nginx, stopped in the end.
-struct Nginx(std::process::Child);
-
-impl Drop for Nginx {
-    fn drop(&mut self) {
-        let _ = rustix::process::kill_process(
-            rustix::process::Pid::from_child(&self.0),
-            rustix::process::Signal::QUIT,
-        );
-        let _ = self.0.wait();
-    }
-}
-
 #[test]
 fn nginx_is_understood() {
-    if testkit::lacks(testkit::Need::Program("nginx")) {
-        return;
-    }
-    let path = std::env::var("PATH").unwrap_or_default() + ":/usr/sbin";
-    let scratch = testkit::Scratch::new();
-    scratch.file("page", "x".repeat(100_000));
-    let folder = scratch.path().display();
-    // Free a moment ago.
-    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-    let configuration = scratch.file(
-        "nginx.conf",
-        format!(
-            "daemon off; master_process off; pid {folder}/pid; error_log stderr; events {{}}
-             http {{ access_log off; client_body_temp_path {folder}/b; proxy_temp_path {folder}/p;
-               fastcgi_temp_path {folder}/f; uwsgi_temp_path {folder}/u; scgi_temp_path {folder}/s;
-               keepalive_requests 10; gzip on; gzip_types *; gzip_proxied any;
-               server {{ listen 127.0.0.1:{port}; root {folder}; }} }}"
-        ),
-    );
-    let child = std::process::Command::new("nginx")
-        .env("PATH", &path)
-        .args(["-e", "stderr", "-c"])
-        .arg(configuration)
-        .stderr(std::process::Stdio::null())
-        .spawn()
-        .unwrap();
-    let _nginx = Nginx(child);
-    for _ in 0..200 {
-        if TcpStream::connect(("127.0.0.1", port)).is_ok() {
-            break;
-        }
-        std::thread::sleep(Duration::from_millis(20));
-    }
-    let url = format!("http://127.0.0.1:{port}/page");
+    let folder = testkit::Scratch::new();
+    folder.file("page", "x".repeat(100_000));
+    let http = "keepalive_requests 10; gzip on; gzip_types *; gzip_proxied any;";
+    let Some(nginx) = Nginx::start(folder, "", http, "") else { return };
+    let url = format!("http://127.0.0.1:{}/page", nginx.port);
     let (workload, done) = driven(&url, &[], 3, 60);
     assert_eq!(words(&*workload, &done), [""; 0]);
     assert!(done.iter().all(|done| done.bytes > 100_000));
@@ -452,4 +411,131 @@ fn nginx_is_understood() {
     assert!(done.iter().all(|done| done.bytes < 10_000), "{:?}", done[0]);
     let (workload, done) = driven(&format!("{url}/none"), &[("method", "POST")], 1, 5);
     assert!(words(&*workload, &done)[0].starts_with("http 4"));
+}
+
+/// nginx over TLS, with its authority, and one that signs the certificates of its clients.
+fn nginx_over_tls(server: &str) -> Option<(Nginx, Authority, Authority)> {
+    let folder = testkit::Scratch::new();
+    folder.file("page", "x".repeat(100_000));
+    let (authority, clients) = (Authority::new(&folder, "authority"), Authority::new(&folder, "clients"));
+    let (certificate, key) = authority.sign(&folder, "server", &["127.0.0.1"], Bearer::Server);
+    let http = format!(
+        "ssl_certificate {}; ssl_certificate_key {}; ssl_client_certificate {}; ssl_session_cache shared:a:1m;",
+        certificate.display(),
+        key.display(),
+        clients.file.display()
+    );
+    Some((Nginx::start(folder, "ssl", &http, server)?, authority, clients))
+}
+
+#[test]
+fn nginx_is_understood_over_tls() {
+    let Some((nginx, authority, _)) = nginx_over_tls("location = /small { return 200 small; }") else {
+        return;
+    };
+    let ca = authority.file.display().to_string();
+    for version in ["large", "small"] {
+        let path = if version == "large" { "page" } else { "small" };
+        let url = format!("https://127.0.0.1:{}/{path}", nginx.port);
+        let (workload, done) = driven(&url, &[("ca", &ca)], 3, 60);
+        assert_eq!(words(&*workload, &done), [""; 0]);
+        assert_eq!((fact(&*workload, "connections.opened"), fact(&*workload, "tls.handshakes")), (3, 3));
+        // A new connection each time resumes the session.
+        let each = [("ca", ca.as_str()), ("keep_alive", "false")];
+        let (workload, done) = driven(&url, &each, 1, 20);
+        assert_eq!(words(&*workload, &done), [""; 0]);
+        assert_eq!(fact(&*workload, "tls.handshakes"), done.len() as u64);
+        // The first one began in the handshake before the load.
+        assert_eq!(fact(&*workload, "tls.handshakes_resumed"), done.len() as u64);
+        let never = [each[0], each[1], ("tls_resumption", "false")];
+        let (workload, done) = driven(&url, &never, 1, 20);
+        assert_eq!(words(&*workload, &done), [""; 0]);
+        assert_eq!(fact(&*workload, "tls.handshakes_resumed"), 0);
+    }
+    // A body of more than the buffers of TLS hold.
+    let body = "plimsoll ".repeat(100_000);
+    let url = format!("https://127.0.0.1:{}/small", nginx.port);
+    let (workload, done) = driven(&url, &[("ca", &ca), ("method", "POST"), ("body", &body)], 2, 4);
+    assert_eq!(words(&*workload, &done), [""; 0]);
+}
+
+#[test]
+fn a_server_that_is_not_trusted_is_reported_before_the_load() {
+    let Some((nginx, authority, clients)) = nginx_over_tls("") else { return };
+    let stranger = clients.file.display().to_string();
+    let url = format!("https://127.0.0.1:{}/page", nginx.port);
+    let prepared = |url: &str, ca: &str| {
+        let mut workload = configured(url, &[("ca", ca)]);
+        assert_eq!(workload.reach().is_empty(), workload.prepare(1, &mut |_| true).is_ok());
+        workload.prepare(1, &mut |_| true).map_err(|error| error.what)
+    };
+    let not_trusted = prepared(&url, &stranger).unwrap_err();
+    assert!(not_trusted.ends_with("failed: invalid peer certificate: UnknownIssuer"), "{not_trusted}");
+    let ca = authority.file.display().to_string();
+    assert_eq!(prepared(&url, &ca), Ok(()));
+    let other_name = url.replace("127.0.0.1", "localhost");
+    assert!(prepared(&other_name, &ca).unwrap_err().contains("certificate not valid for name"));
+    // A port without TLS.
+    let server = Server::start();
+    let clear = prepared(&format!("https://{}/", server.address), &ca).unwrap_err();
+    assert!(clear.contains("failed: "), "{clear}");
+    let missing = prepared(&url, "/nowhere/ca.pem").unwrap_err();
+    assert!(missing.starts_with("certificates cannot be read from /nowhere/ca.pem"), "{missing}");
+}
+
+#[test]
+fn a_client_certificate_is_presented() {
+    let Some((nginx, authority, clients)) = nginx_over_tls("ssl_verify_client on;") else { return };
+    let (certificate, key) = clients.sign(&nginx.folder, "client", &["client"], Bearer::Client);
+    let url = format!("https://127.0.0.1:{}/page", nginx.port);
+    let texts = [&authority.file, &certificate, &key].map(|path| path.display().to_string());
+    let [ca, certificate, key] = &texts;
+    let settings = [("ca", ca.as_str()), ("client_certificate", certificate), ("client_key", key)];
+    let (workload, done) = driven(&url, &settings, 2, 10);
+    assert_eq!(words(&*workload, &done), [""; 0]);
+    let (workload, done) = driven(&url, &settings[..1], 2, 10);
+    assert_eq!(words(&*workload, &done), ["http 400"]);
+}
+
+/// The number of parts of each kind, in the order of the operations.
+fn parts(workload: &dyn Workload, operations: usize) -> Vec<usize> {
+    let share = Share { lane: 0, index: 0, of: 1, in_flight_max: 1, seed: 1 };
+    let mut worker = workload.worker(&share).unwrap();
+    let mut counts = vec![0; workload.operations().len()];
+    for number in 0..operations as u64 {
+        let mut done: Vec<Completion> = Vec::new();
+        let admission = worker.submit(Operation::new(0, number));
+        while admission == Admission::Accepted && done.is_empty() {
+            worker.reap(u64::MAX, &mut done).unwrap();
+        }
+        for part in worker.parts().unwrap().drain(..) {
+            assert!(part.begin <= part.end);
+            counts[usize::from(part.kind)] += 1;
+        }
+    }
+    counts
+}
+
+#[test]
+fn the_parts_of_a_request_are_kept_apart() {
+    let server = Server::start();
+    let mut workload = configured(&server.url("/"), &[]);
+    workload.prepare(1, &mut |_| true).unwrap();
+    let names = ["get", "get:connect", "get:tls", "get:first_byte", "get:download"];
+    assert_eq!(workload.operations(), names);
+    let mut traits = model::run::WorkloadTraits::default();
+    workload.describe_operations(&mut traits);
+    assert_eq!(traits.derived.iter().map(|name| name.as_ref()).collect::<Vec<_>>(), names[1..]);
+    assert_eq!(parts(&*workload, 10), [0, 1, 0, 10, 0]);
+    let mut chunked = configured(&server.url("/chunked"), &[("keep_alive", "false")]);
+    chunked.prepare(1, &mut |_| true).unwrap();
+    assert_eq!(parts(&*chunked, 5), [0, 5, 0, 5, 5]);
+    let Some((nginx, authority, _)) = nginx_over_tls("location = /small { return 200 small; }") else {
+        return;
+    };
+    let ca = authority.file.display().to_string();
+    let url = format!("https://127.0.0.1:{}/small", nginx.port);
+    let mut over_tls = configured(&url, &[("ca", &ca), ("keep_alive", "false")]);
+    over_tls.prepare(1, &mut |_| true).unwrap();
+    assert_eq!(parts(&*over_tls, 5)[..4], [0, 5, 5, 5]);
 }

@@ -8,16 +8,18 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use engine::clock::Clock;
-use engine::workload::{Admission, Completion, Done, LoadError, Operation, Outcome, Share, Worker};
+use engine::workload::{Admission, Completion, Done, LoadError, Operation, Outcome, Part, Share, Worker};
 use model::{MILLISECOND, Nanos, SECOND};
 use rustix::event::{Timespec, epoll};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, ipproto, sockopt};
+use rustls::ClientConnection;
 
 use super::failure::{Failure, TimeoutPhase, errno_words};
 use super::response::{Answer, Progress, ResponseReader};
 use super::settings::HttpPlan;
-use super::{Observations, Tally};
+use super::tls::{self, TlsClient};
+use super::{Observations, RequestPart, Tally};
 
 /// Bytes received at a time.
 const BUFFER_BYTES: usize = 64 << 10;
@@ -28,6 +30,9 @@ const TURN: usize = 16;
 /// Most events taken from epoll at a time.
 const EVENTS_MAX: usize = 256;
 
+/// The operation of the request.
+const KIND: u16 = 0;
+
 /// A connection whose last request was sent longer ago is checked before it is used again: perhaps
 /// the server has closed it.
 const FRESH: Nanos = SECOND;
@@ -37,6 +42,8 @@ enum Stage {
     Closed,
     Idle,
     Connecting,
+    /// TLS begins.
+    Handshake,
     InUse,
 }
 
@@ -58,6 +65,11 @@ struct Connection {
     sent: usize,
     retried: bool,
     reader: ResponseReader,
+    tls: Option<Box<ClientConnection>>,
+    /// When the part of the operation began that it is in: opening, the handshake, the wait, the download.
+    since: Nanos,
+    /// Whether some of the response has come, and not all of it.
+    is_downloading: bool,
 }
 
 /// The outcome of an operation: success with this number of bytes, or the failure.
@@ -67,6 +79,7 @@ type Result = std::result::Result<u32, Failure>;
 pub(super) struct HttpWorker<'a> {
     plan: &'a HttpPlan,
     addresses: &'a [SocketAddr],
+    tls: Option<&'a TlsClient>,
     seen: &'a Observations,
     clock: Clock,
     epoll: OwnedFd,
@@ -83,6 +96,9 @@ pub(super) struct HttpWorker<'a> {
     /// Whether epoll waits in whole milliseconds here.
     coarse: bool,
     buffer: Box<[u8]>,
+    /// Decrypted bytes; empty without TLS.
+    plain: Box<[u8]>,
+    parts: Vec<Part>,
     /// No operation in flight has a deadline before this.
     deadlines_from: Nanos,
     server_known: bool,
@@ -95,6 +111,7 @@ impl<'a> HttpWorker<'a> {
     pub(super) fn new(
         plan: &'a HttpPlan,
         addresses: &'a [SocketAddr],
+        tls: Option<&'a TlsClient>,
         seen: &'a Observations,
         share: &Share,
     ) -> std::result::Result<Self, LoadError> {
@@ -119,10 +136,14 @@ impl<'a> HttpWorker<'a> {
             sent: 0,
             retried: false,
             reader: ResponseReader::default(),
+            tls: None,
+            since: 0,
+            is_downloading: false,
         });
         Ok(HttpWorker {
             plan,
             addresses,
+            tls,
             seen,
             clock: Clock::get(),
             epoll,
@@ -134,6 +155,8 @@ impl<'a> HttpWorker<'a> {
             more: false,
             coarse: false,
             buffer: vec![0; BUFFER_BYTES].into(),
+            plain: vec![0; if tls.is_some() { BUFFER_BYTES } else { 0 }].into(),
+            parts: Vec::new(),
             deadlines_from: Nanos::MAX,
             server_known: false,
             tally: Tally::default(),
@@ -163,6 +186,8 @@ impl<'a> HttpWorker<'a> {
     fn open(&mut self, place: u32) -> std::result::Result<(), Failure> {
         let connection = &mut self.connections[place as usize];
         let mut failure = Failure::Connect(Errno::CONNREFUSED);
+        connection.tls = self.tls.map(TlsClient::begin).transpose().map_err(Failure::Tls)?.map(Box::new);
+        connection.since = self.clock.now();
         while let Some(address) = self.addresses.get(connection.tried) {
             connection.tried += 1;
             connection.serial = connection.serial.wrapping_add(1);
@@ -194,19 +219,35 @@ impl<'a> HttpWorker<'a> {
         Err(failure)
     }
 
-    /// Sends the rest of the request. Ends the operation only on failure.
+    /// Sends the rest of the handshake or of the request. Ends the operation only on failure.
     fn send(&mut self, place: u32) -> Option<Result> {
         loop {
             let connection = &mut self.connections[place as usize];
             let Some(socket) = &connection.socket else { return Some(Err(Failure::Unanswered)) };
             let rest = self.plan.request.get(connection.sent..).unwrap_or_default();
-            if rest.is_empty() {
-                return None;
-            }
-            match rustix::net::send(socket, rest, SendFlags::NOSIGNAL) {
+            let sent = match &mut connection.tls {
+                Some(tls) => {
+                    if !rest.is_empty() && !tls.is_handshaking() {
+                        connection.sent += tls::write(tls, rest);
+                    }
+                    tls::flush(tls, socket).map(|is_whole| if is_whole { 0 } else { usize::MAX })
+                }
+                None if rest.is_empty() => return None,
+                None => rustix::net::send(socket, rest, SendFlags::NOSIGNAL),
+            };
+            match sent {
+                // The socket takes no more encrypted bytes now.
+                Ok(usize::MAX) => return None,
                 Ok(bytes) => {
-                    connection.stage = Stage::InUse;
                     connection.sent += bytes;
+                    if connection.stage == Stage::Connecting {
+                        self.connected(place);
+                    }
+                    let connection = &self.connections[place as usize];
+                    let is_ready = connection.tls.as_ref().is_none_or(|tls| !tls.is_handshaking());
+                    if connection.tls.is_some() && !(is_ready && connection.sent < self.plan.request.len()) {
+                        return None;
+                    }
                 }
                 Err(Errno::AGAIN) => return None,
                 Err(Errno::INTR) => {}
@@ -227,13 +268,29 @@ impl<'a> HttpWorker<'a> {
         }
     }
 
+    /// The connection is open.
+    fn connected(&mut self, place: u32) {
+        let now = self.clock.now();
+        let connection = &mut self.connections[place as usize];
+        connection.stage = if connection.tls.is_some() { Stage::Handshake } else { Stage::InUse };
+        self.part(place, RequestPart::Connect, now);
+    }
+
+    /// A part of the operation ended, and the next one begins.
+    fn part(&mut self, place: u32, part: RequestPart, now: Nanos) {
+        let connection = &mut self.connections[place as usize];
+        let begin = std::mem::replace(&mut connection.since, now);
+        self.parts.push(Part { kind: part.kind(KIND), begin, end: now });
+    }
+
     /// The connection broke. If it did so while it was idle the request goes over a new one, once; a request that may
     /// have been carried out is not sent again unless that does no harm.
     fn lose(&mut self, place: u32, failure: Failure) -> std::result::Result<(), Failure> {
         let connection = &mut self.connections[place as usize];
         let was_idle = connection.used && !connection.retried && !connection.reader.has_begun();
+        let was_sent = connection.sent > 0;
         close(connection);
-        if !was_idle || !(self.plan.idempotent || connection.sent == 0) {
+        if !was_idle || !(self.plan.idempotent || !was_sent) {
             return Err(failure);
         }
         connection.retried = true;
@@ -266,14 +323,41 @@ impl<'a> HttpWorker<'a> {
                 Err(Errno::INTR) => continue,
                 Err(errno) => return self.go_on_without(place, Failure::Broken(errno)),
             };
-            let piece = self.buffer.get(..bytes).unwrap_or_default();
-            match connection.reader.feed(piece) {
+            let fed = match &mut connection.tls {
+                Some(_) => match self.decrypt(place, bytes) {
+                    Ok(Some(progress)) => Ok(progress),
+                    // The handshake goes on, or it is over and the request is sent.
+                    Ok(None) => match self.send(place) {
+                        Some(result) => return Received::Over(result),
+                        None => Ok(Progress::More),
+                    },
+                    Err(Failure::Response(fault)) => Err(fault),
+                    Err(failure) => {
+                        close(&mut self.connections[place as usize]);
+                        return Received::Over(Err(failure));
+                    }
+                },
+                None => {
+                    if !connection.reader.has_begun() {
+                        let now = self.clock.now();
+                        self.part(place, RequestPart::FirstByte, now);
+                    }
+                    let piece = self.buffer.get(..bytes).unwrap_or_default();
+                    self.connections[place as usize].reader.feed(piece)
+                }
+            };
+            let connection = &mut self.connections[place as usize];
+            match fed {
                 Ok(Progress::Whole(answer, unread)) => {
                     return Received::Over(self.finish(place, answer, unread == 0 && !ends));
                 }
                 // The buffer was not filled: there are no more bytes, and epoll reports new ones.
-                Ok(Progress::More) if bytes < BUFFER_BYTES && !ends => return Received::Waits,
-                Ok(Progress::More) => {}
+                Ok(Progress::More) => {
+                    connection.is_downloading = connection.reader.has_begun();
+                    if bytes < BUFFER_BYTES && !ends {
+                        return Received::Waits;
+                    }
+                }
                 Err(fault) => {
                     close(connection);
                     return Received::Over(Err(Failure::Response(fault)));
@@ -281,6 +365,61 @@ impl<'a> HttpWorker<'a> {
             }
         }
         Received::Again
+    }
+
+    /// Decrypts received bytes and reads the response from them. None while the handshake goes on, and when it ends.
+    fn decrypt(&mut self, place: u32, bytes: usize) -> std::result::Result<Option<Progress>, Failure> {
+        let (mut taken, mut whole, mut is_begun) = (0, None, false);
+        while taken < bytes {
+            let connection = &mut self.connections[place as usize];
+            let Some(tls) = &mut connection.tls else { break };
+            let mut received = self.buffer.get(taken..bytes).unwrap_or_default();
+            let fault = tls::take_in(tls, &mut received).err();
+            taken = bytes - received.len();
+            if let Some(fault) = fault {
+                // The alert for the server.
+                if let Some(socket) = &connection.socket {
+                    let _ = tls::flush(tls, socket);
+                }
+                return Err(Failure::Tls(fault));
+            }
+            if connection.stage == Stage::Handshake && !tls.is_handshaking() {
+                count(&self.seen.handshakes);
+                if tls::is_resumed(tls) {
+                    count(&self.seen.resumed);
+                }
+                connection.stage = Stage::InUse;
+                is_begun = true;
+                let now = self.clock.now();
+                self.part(place, RequestPart::Tls, now);
+            }
+            loop {
+                let connection = &mut self.connections[place as usize];
+                let Some(tls) = &mut connection.tls else { break };
+                let plain = tls::read(tls, &mut self.plain);
+                if plain == 0 {
+                    break;
+                }
+                if !connection.reader.has_begun() {
+                    let now = self.clock.now();
+                    self.part(place, RequestPart::FirstByte, now);
+                }
+                let piece = self.plain.get(..plain).unwrap_or_default();
+                match (&mut whole, self.connections[place as usize].reader.feed(piece)) {
+                    (_, Err(fault)) => return Err(Failure::Response(fault)),
+                    // Bytes after the response.
+                    (Some((_, unread)), _) => *unread += plain,
+                    (None, Ok(Progress::Whole(answer, unread))) => whole = Some((answer, unread)),
+                    (None, Ok(Progress::More)) => {}
+                }
+            }
+        }
+        let connection = &self.connections[place as usize];
+        Ok(match whole {
+            Some((answer, unread)) => Some(Progress::Whole(answer, unread)),
+            None if is_begun || connection.stage == Stage::Handshake => None,
+            None => Some(Progress::More),
+        })
     }
 
     /// After a connection broke: a new one, or the failure.
@@ -293,6 +432,10 @@ impl<'a> HttpWorker<'a> {
 
     /// The response is complete.
     fn finish(&mut self, place: u32, answer: Answer, open: bool) -> Result {
+        if std::mem::take(&mut self.connections[place as usize].is_downloading) {
+            let now = self.clock.now();
+            self.part(place, RequestPart::Download, now);
+        }
         let connection = &mut self.connections[place as usize];
         connection.used = true;
         if !self.server_known {
@@ -343,13 +486,15 @@ impl<'a> HttpWorker<'a> {
                 }
                 return None;
             }
-            Stage::Connecting | Stage::InUse => {}
+            Stage::Connecting | Stage::Handshake | Stage::InUse => {}
         }
         let ticket = connection.ticket;
         // A failed connection reports its error at the next send.
-        let unsent = connection.sent < self.plan.request.len();
+        let unsent = connection.sent < self.plan.request.len()
+            || connection.tls.as_ref().is_some_and(|tls| tls.wants_write());
         let mut result = if unsent { self.send(place) } else { None };
-        if result.is_none() && came && self.connections[place as usize].stage == Stage::InUse {
+        let stage = self.connections[place as usize].stage;
+        if result.is_none() && came && matches!(stage, Stage::Handshake | Stage::InUse) {
             result = match self.receive(place, ends) {
                 Received::Over(result) => Some(result),
                 Received::Waits => None,
@@ -378,6 +523,7 @@ impl<'a> HttpWorker<'a> {
             let waiting = match connection.stage {
                 Stage::Closed | Stage::Idle => continue,
                 Stage::Connecting => TimeoutPhase::Connection,
+                Stage::Handshake => TimeoutPhase::Handshake,
                 Stage::InUse if connection.reader.has_begun() => TimeoutPhase::LastByte,
                 Stage::InUse => TimeoutPhase::FirstByte,
             };
@@ -478,6 +624,8 @@ impl Worker for HttpWorker<'_> {
         connection.retried = false;
         connection.tried = 0;
         connection.sent = 0;
+        connection.since = now;
+        connection.is_downloading = false;
         self.deadlines_from = self.deadlines_from.min(connection.deadline);
         let opened = match connection.socket {
             Some(_) => {
@@ -498,6 +646,10 @@ impl Worker for HttpWorker<'_> {
                 Admission::Completed(done(result))
             }
         }
+    }
+
+    fn parts(&mut self) -> Option<&mut Vec<Part>> {
+        Some(&mut self.parts)
     }
 
     /// Returns one completion at a time, so that its time is accurate.
@@ -539,11 +691,12 @@ fn done(result: Result) -> Done {
         Ok(bytes) => (Outcome::Well, bytes),
         Err(failure) => (Outcome::Failed(failure.code()), 0),
     };
-    Done { kind: 0, outcome, bytes, count: 1 }
+    Done::new(KIND, outcome, bytes)
 }
 
 fn close(connection: &mut Connection) {
     connection.socket = None;
+    connection.tls = None;
     connection.stage = Stage::Closed;
 }
 

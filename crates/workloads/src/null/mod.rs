@@ -52,7 +52,7 @@ const IN_FLIGHT: u64 = 32;
 /// The longest service time: longer ones could not be interrupted when completion is immediate.
 const SERVICE_MAX: Nanos = 10 * SECOND;
 
-const DONE: Done = Done { kind: 0, outcome: Outcome::Well, bytes: 0, count: 1 };
+const DONE: Done = Done::new(0, Outcome::Well, 0);
 
 /// The `null` workload's kind.
 #[derive(Debug)]
@@ -218,7 +218,7 @@ mod tests {
     }
 
     fn operation(ticket: u32) -> Operation {
-        Operation { ticket, number: u64::from(ticket) }
+        Operation::new(ticket, u64::from(ticket))
     }
 
     #[test]

@@ -23,8 +23,8 @@ pub(super) enum Kind {
 
 impl Kind {
     /// Its place in [`OPERATIONS`].
-    pub(super) fn place(self) -> u8 {
-        self as u8
+    pub(super) fn place(self) -> u16 {
+        self as u16
     }
 
     /// The kind by its name in a setting.
@@ -79,7 +79,7 @@ mod tests {
             assert_eq!(Kind::of_name(name, &exported), expected, "{name}");
         }
         for (at, name) in OPERATIONS.iter().enumerate().take(4) {
-            assert_eq!(Kind::of_word(name).map(Kind::place), Some(at as u8));
+            assert_eq!(Kind::of_word(name).map(Kind::place), Some(at as u16));
         }
         assert_eq!(OPERATIONS[usize::from(Kind::Propagation.place())], "propagation");
     }

@@ -215,7 +215,7 @@ impl Worker for PropagationWorker<'_> {
         if let Some(error) = self.failed.take() {
             return Err(error);
         }
-        let completed = |outcome| Done { kind: Kind::Propagation.place(), outcome, bytes: 0, count: 1 };
+        let completed = |outcome| Done::new(Kind::Propagation.place(), outcome, 0);
         while !matches!(self.stage, Stage::Idle) {
             if self.step(until)? {
                 done.push(Completion { ticket: self.ticket, done: completed(Outcome::Well) });

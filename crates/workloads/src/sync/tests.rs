@@ -151,7 +151,7 @@ fn a_worker_that_is_dropped_leaves_nothing_running() {
     let workload = SYNC.configure(&settings_of(settings::SETTINGS, &pairs)).unwrap_or_else(|p| panic!("{p}"));
     let share = Share { lane: 0, index: 0, of: 1, in_flight_max: 1, seed: 1 };
     let mut worker = workload.worker(&share).unwrap();
-    let operation = Operation { ticket: 0, number: 0 };
+    let operation = Operation::new(0, 0);
     let mut done: Vec<Completion> = Vec::new();
     while worker.submit(operation) != Admission::Accepted {
         worker.reap(u64::MAX, &mut done).unwrap();

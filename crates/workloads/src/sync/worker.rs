@@ -249,7 +249,7 @@ impl<'a> SyncWorker<'a> {
                 && let Some(ticket) = self.ticket.take()
             {
                 let count = u32::try_from(count).unwrap_or(u32::MAX);
-                let completed = Done { kind: kind.place(), outcome: Outcome::Well, bytes: 0, count };
+                let completed = Done { count, ..Done::new(kind.place(), Outcome::Well, 0) };
                 done.push(Completion { ticket, done: completed });
                 return Ok(Stage::Running(running));
             }

@@ -126,9 +126,9 @@ fn a_thread_carries_out_its_queue_in_order_and_each_ticket_once() {
     use engine::workload::{Admission, Operation, Worker};
     for ticket in 0..3 {
         let number = u64::from(ticket);
-        assert_eq!(worker.submit(Operation { ticket, number }), Admission::Accepted);
+        assert_eq!(worker.submit(Operation::new(ticket, number)), Admission::Accepted);
     }
-    assert_eq!(worker.submit(Operation { ticket: 3, number: 3 }), Admission::Busy);
+    assert_eq!(worker.submit(Operation::new(3, 3)), Admission::Busy);
     let mut done = Vec::new();
     for ticket in 0..3 {
         worker.reap(0, &mut done).unwrap();

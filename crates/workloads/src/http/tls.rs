@@ -1,0 +1,171 @@
+//! TLS of the connections: the client configuration, the handshake before the load, and records in a worker's buffers.
+
+use std::io::{self, Read as _, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::time::Duration;
+
+use engine::workload::LoadError;
+use rustix::io::Errno;
+use rustix::net::SendFlags;
+use rustls::client::Resumption;
+use rustls::pki_types::ServerName;
+use rustls::{AlertDescription, ClientConnection, HandshakeKind};
+use tls::{ClientCertificate, ClientConfig, Trust};
+
+use super::settings::{TlsPlan, Url};
+
+/// What connections need to begin TLS with a host.
+#[derive(Clone, Debug)]
+pub(super) struct TlsClient {
+    config: Arc<ClientConfig>,
+    name: ServerName<'static>,
+}
+
+impl TlsClient {
+    /// Reads the files.
+    pub(super) fn new(url: &Url, plan: &TlsPlan) -> Result<TlsClient, LoadError> {
+        let wrong = |why: String| LoadError::new(why, "");
+        let trust = plan.authorities.clone().map_or(Trust::System, Trust::File);
+        let own = plan.certificate.clone().zip(plan.key.clone());
+        let own = own.map(|(certificate, key)| ClientCertificate { certificate, key });
+        let mut config = tls::client(&trust, own.as_ref()).map_err(wrong)?;
+        config.alpn_protocols = vec![b"http/1.1".to_vec()];
+        if !plan.resumes {
+            config.resumption = Resumption::disabled();
+        }
+        let name = tls::server_name(url.name()).map_err(wrong)?;
+        Ok(TlsClient { config: Arc::new(config), name })
+    }
+
+    /// The client side of a new connection.
+    pub(super) fn begin(&self) -> Result<ClientConnection, TlsFault> {
+        ClientConnection::new(self.config.clone(), self.name.clone()).map_err(|error| TlsFault::of(&error))
+    }
+
+    /// Makes a handshake with a server, before the load, so that a certificate that is not trusted is known then.
+    pub(super) fn try_handshake(&self, address: &SocketAddr, patience: Duration) -> Result<(), LoadError> {
+        let failed = |why: String| {
+            LoadError::new(
+                format!("TLS with {address} failed: {why}"),
+                "name the file of the authority that signed the server's certificate (`ca`), write the host as the certificate has it, and see that this port speaks TLS",
+            )
+        };
+        let words = |error: io::Error| failed(error.to_string());
+        let mut stream = TcpStream::connect_timeout(address, patience).map_err(words)?;
+        stream
+            .set_read_timeout(Some(patience))
+            .and_then(|()| stream.set_write_timeout(Some(patience)))
+            .map_err(words)?;
+        let mut connection = ClientConnection::new(self.config.clone(), self.name.clone())
+            .map_err(|error| failed(error.to_string()))?;
+        while connection.is_handshaking() {
+            connection.complete_io(&mut stream).map_err(words)?;
+        }
+        // The client certificate is refused after the handshake of TLS 1.3: what the server says then is read
+        // with the first response.
+        connection.send_close_notify();
+        let _ = connection.complete_io(&mut stream);
+        Ok(())
+    }
+}
+
+/// Why TLS with a server failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum TlsFault {
+    /// Its certificate is not trusted, expired, or for another name.
+    Certificate,
+    /// The server refused with this alert.
+    Alert(u8),
+    /// It does not speak TLS.
+    NoTls,
+    /// No common version, cipher or protocol.
+    Incompatible,
+    /// Anything else.
+    Other,
+}
+
+impl TlsFault {
+    pub(super) fn of(error: &rustls::Error) -> TlsFault {
+        use rustls::Error;
+        match error {
+            Error::InvalidCertificate(_) | Error::NoCertificatesPresented => TlsFault::Certificate,
+            Error::AlertReceived(alert) => TlsFault::Alert(u8::from(*alert)),
+            Error::InvalidMessage(_) => TlsFault::NoTls,
+            Error::PeerIncompatible(_) | Error::NoApplicationProtocol => TlsFault::Incompatible,
+            _ => TlsFault::Other,
+        }
+    }
+
+    /// The lower 16 bits of its code.
+    pub(super) fn code(self) -> u32 {
+        match self {
+            TlsFault::Certificate => 1,
+            TlsFault::NoTls => 2,
+            TlsFault::Incompatible => 3,
+            TlsFault::Other => 4,
+            TlsFault::Alert(alert) => 0x100 | u32::from(alert),
+        }
+    }
+
+    pub(super) fn describe(code: u32) -> String {
+        match code {
+            1 => "TLS: the certificate of the server is not trusted".into(),
+            2 => "TLS: the answer is not TLS".into(),
+            3 => "TLS: no version, cipher or protocol in common".into(),
+            4 => "TLS: the handshake failed, or a record is damaged".into(),
+            alert => format!("TLS: refused by the server: {:?}", AlertDescription::from(alert as u8)),
+        }
+    }
+}
+
+/// How the handshake of a connection was made.
+pub(super) fn is_resumed(connection: &ClientConnection) -> bool {
+    connection.handshake_kind() == Some(HandshakeKind::Resumed)
+}
+
+/// Sends encrypted records. Returns false if the socket takes no more now.
+pub(super) fn flush(connection: &mut ClientConnection, socket: &OwnedFd) -> Result<bool, Errno> {
+    while connection.wants_write() {
+        match connection.write_tls(&mut Socket(socket)) {
+            Ok(_) => {}
+            Err(error) => match Errno::from_io_error(&error) {
+                Some(Errno::AGAIN) => return Ok(false),
+                Some(Errno::INTR) => {}
+                errno => return Err(errno.unwrap_or(Errno::IO)),
+            },
+        }
+    }
+    Ok(true)
+}
+
+/// Encrypts bytes of a request. Returns how many; the others must wait until records were sent.
+pub(super) fn write(connection: &mut ClientConnection, bytes: &[u8]) -> usize {
+    connection.writer().write(bytes).unwrap_or(0)
+}
+
+/// Takes in received bytes. Decrypted ones can be read then.
+pub(super) fn take_in(connection: &mut ClientConnection, received: &mut &[u8]) -> Result<(), TlsFault> {
+    connection.read_tls(received).map_err(|_| TlsFault::Other)?;
+    connection.process_new_packets().map_err(|error| TlsFault::of(&error))?;
+    Ok(())
+}
+
+/// Reads decrypted bytes; none if there are no more.
+pub(super) fn read(connection: &mut ClientConnection, into: &mut [u8]) -> usize {
+    connection.reader().read(into).unwrap_or(0)
+}
+
+/// A socket as rustls writes to it.
+struct Socket<'a>(&'a OwnedFd);
+
+impl Write for Socket<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        Ok(rustix::net::send(self.0, bytes, SendFlags::NOSIGNAL)?)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
