@@ -23,8 +23,16 @@ impl Method {
     }
 }
 
-/// The names of all operations there can be, in the order of the methods.
-pub(super) static OPERATIONS: &[&str] = &["get", "post", "put", "head", "delete"];
+/// The names of all operations there can be: first in the order of the methods, then the parts of each.
+#[rustfmt::skip]
+pub(super) static OPERATIONS: &[&str] = &[
+    "get", "post", "put", "head", "delete",
+    "get:connect", "get:tls", "get:first_byte", "get:download",
+    "post:connect", "post:tls", "post:first_byte", "post:download",
+    "put:connect", "put:tls", "put:first_byte", "put:download",
+    "head:connect", "head:tls", "head:first_byte", "head:download",
+    "delete:connect", "delete:tls", "delete:first_byte", "delete:download",
+];
 
 model::settings! {
     /// The settings.

@@ -523,6 +523,10 @@ fn the_parts_of_a_request_are_kept_apart() {
     workload.prepare(1, &mut |_| true).unwrap();
     let names = ["get", "get:connect", "get:tls", "get:first_byte", "get:download"];
     assert_eq!(workload.operations(), names);
+    for method in ["GET", "POST", "PUT", "HEAD", "DELETE"] {
+        let workload = configured(&server.url("/"), &[("method", method)]);
+        assert!(workload.operations().iter().all(|name| HTTP.info().operations.contains(&name.as_str())));
+    }
     let mut traits = model::run::WorkloadTraits::default();
     workload.describe_operations(&mut traits);
     assert_eq!(traits.derived.iter().map(|name| name.as_ref()).collect::<Vec<_>>(), names[1..]);
