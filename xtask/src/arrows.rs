@@ -26,6 +26,7 @@ static ARROWS: &[Row] = &[
     Row { name: "factors", may_use: &["model", "engine", "files"] },
     Row { name: "analysis", may_use: &["model"] },
     Row { name: "report", may_use: &["model"] },
+    Row { name: "delay", may_use: &["model", "files"] },
     Row { name: "metadir", may_use: &["ldap", "files"] },
     Row { name: "connectors", may_use: &["metadir", "ldap", "files"] },
     Row {
@@ -44,6 +45,7 @@ static ARROWS: &[Row] = &[
             "people",
             "scim",
             "monitor",
+            "delay",
             "files",
         ],
     },
@@ -90,7 +92,7 @@ const fn deep_fence(package: &'static str, crates: &'static [&'static str]) -> F
     Fence { package, crates, deep: true }
 }
 
-const MEASURED: &[&str] = &["model", "record", "engine", "analysis", "report", "workloads"];
+const MEASURED: &[&str] = &["model", "record", "engine", "analysis", "report", "workloads", "delay"];
 
 /// The fences. What is not named here is unfenced.
 static FENCES: &[Fence] = &[
