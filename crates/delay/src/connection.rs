@@ -5,6 +5,7 @@ use std::os::fd::OwnedFd;
 use std::time::Duration;
 
 use model::Nanos;
+use rustix::event::epoll::EventFlags;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown};
 
@@ -27,20 +28,23 @@ pub(crate) struct Socket {
     fd: OwnedFd,
     readable: bool,
     writable: bool,
+    /// The peer sends nothing after what can be read now.
+    has_ended: bool,
     /// The peer reset the connection, or it timed out; there may still be bytes to read.
     failed: bool,
 }
 
 impl Socket {
     pub(crate) fn new(fd: OwnedFd) -> Socket {
-        Socket { fd, readable: false, writable: true, failed: false }
+        Socket { fd, readable: false, writable: true, has_ended: false, failed: false }
     }
 
     /// What the kernel reports.
-    pub(crate) fn event(&mut self, readable: bool, writable: bool, failed: bool) {
-        self.readable |= readable;
-        self.writable |= writable;
-        self.failed |= failed;
+    fn event(&mut self, flags: EventFlags) {
+        self.failed |= flags.contains(EventFlags::ERR);
+        self.has_ended |= flags.intersects(EventFlags::RDHUP | EventFlags::HUP) || self.failed;
+        self.readable |= flags.contains(EventFlags::IN) || self.has_ended;
+        self.writable |= flags.intersects(EventFlags::OUT | EventFlags::HUP) || self.failed;
     }
 
     /// Closes it with a reset instead of an orderly end.
@@ -168,7 +172,8 @@ impl Connection {
     }
 
     /// The target accepted.
-    pub(crate) fn connected(&mut self, target: Socket, shared: &Shared) {
+    pub(crate) fn connected(&mut self, mut target: Socket, flags: EventFlags, shared: &Shared) {
+        target.event(flags);
         self.target = Some(target);
         self.tracker = Tracker::new(shared.now_ns);
     }
@@ -188,15 +193,16 @@ impl Connection {
     }
 
     /// What the kernel reports about one end.
-    pub(crate) fn event(&mut self, is_client: bool, readable: bool, writable: bool, failed: bool) {
+    pub(crate) fn event(&mut self, is_client: bool, flags: EventFlags) {
         let path = if is_client { &mut self.down } else { &mut self.up };
         let socket = if is_client { Some(&mut self.client) } else { self.target.as_mut() };
         if let Some(socket) = socket {
-            if writable && !socket.writable {
+            let was_writable = socket.writable;
+            socket.event(flags);
+            if socket.writable && !was_writable {
                 // Set to the present by the next write.
                 path.ready_ns = Nanos::MAX;
             }
-            socket.event(readable, writable, failed);
         }
     }
 
@@ -419,8 +425,8 @@ impl Pump<'_> {
                 return 0;
             }
         };
-        // A short read leaves nothing: an event follows the next bytes and the end.
-        self.source.readable = bytes == length || self.source.failed;
+        // A short read leaves nothing but an end that was reported with the bytes: an event follows all else.
+        self.source.readable = bytes == length || self.source.has_ended;
         statistics.path(self.direction).arrivals += 1;
         if self.direction == Direction::Down {
             self.tracker.replied(self.arrival_ns, bytes as u64, &mut statistics.exchanges);

@@ -104,7 +104,7 @@ mod tests {
     fn means_and_deviations_are_those_of_the_definitions() {
         // The deviation of a Lomax distribution with shape 3 is its mean times the square root of 3.
         for (distribution, mean, deviation, tolerance) in [
-            (Distribution::Constant, 10.0, 0.0, 1e-9),
+            (Distribution::Constant, 10.0, 0.0, 1e-9_f64),
             (Distribution::Uniform, 10.0, 2.0 / 3f64.sqrt(), 0.02),
             (Distribution::Normal, 10.0, 2.0, 0.02),
             (Distribution::Exponential, 12.0, 2.0, 0.03),

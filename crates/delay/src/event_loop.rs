@@ -2,7 +2,6 @@
 
 use std::cmp::Reverse;
 use std::collections::VecDeque;
-use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender};
@@ -11,7 +10,7 @@ use model::random::Random;
 use model::{MILLISECOND, Nanos, Problems, SECOND};
 use rustix::event::{EventfdFlags, Timespec, epoll};
 use rustix::io::Errno;
-use rustix::net::{AddressFamily, Shutdown, SocketFlags, SocketType, sockopt};
+use rustix::net::{Shutdown, SocketFlags, sockopt};
 use rustix::time::{
     Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, timerfd_create, timerfd_settime,
 };
@@ -19,6 +18,7 @@ use rustix::time::{
 use crate::connection::{Connection, Progress, Socket, reset};
 use crate::settings::{Change, RouteSettings, Scheduled};
 use crate::shared::Shared;
+use crate::sockets::{BACKLOG, begin_connect};
 use crate::statistics::RouteStatistics;
 
 /// Events of one wait.
@@ -26,9 +26,6 @@ const EVENTS_MAX: usize = 256;
 
 /// Connections that one listener accepts before other events have their turn.
 const ACCEPTS_MAX: usize = 64;
-
-/// Connections that wait to be accepted.
-const BACKLOG: i32 = 1024;
 
 /// The pause after a connection could not be accepted.
 const PAUSE_NS: Nanos = 100 * MILLISECOND;
@@ -98,6 +95,8 @@ pub(crate) struct EventLoop {
     observed_from_ns: Nanos,
     accepted: u64,
     random: Random,
+    /// How long it polls before something is due.
+    spin_ns: Nanos,
 }
 
 impl EventLoop {
@@ -108,6 +107,7 @@ impl EventLoop {
     pub(crate) fn new(
         shared: Shared,
         mut schedule: Vec<Scheduled>,
+        spin_ns: Nanos,
         wake: Arc<OwnedFd>,
         commands: Receiver<Command>,
         messages: Sender<String>,
@@ -139,6 +139,7 @@ impl EventLoop {
             observed_from_ns: started_ns,
             accepted: 0,
             random,
+            spin_ns,
         };
         for route in 0..event_loop.shared.routes.len() {
             event_loop.watch_listener(route)?;
@@ -188,10 +189,11 @@ impl EventLoop {
             && let Some(next_ns) = self.next_ns()
         {
             self.shared.tick();
-            if next_ns <= self.shared.now_ns {
+            let wake_ns = next_ns.saturating_sub(self.spin_ns);
+            if wake_ns <= self.shared.now_ns {
                 timeout = Some(&zero);
-            } else if next_ns != self.timer_ns {
-                self.set_timer(next_ns)?;
+            } else if wake_ns != self.timer_ns {
+                self.set_timer(wake_ns)?;
             }
         }
         events.clear();
@@ -340,15 +342,12 @@ impl EventLoop {
     fn event(&mut self, token: u64, flags: epoll::EventFlags) {
         let Some(slot) = self.slot(token) else { return };
         let is_client = token & 1 == 0;
-        let failed = flags.contains(epoll::EventFlags::ERR);
-        let ended = epoll::EventFlags::IN | epoll::EventFlags::RDHUP | epoll::EventFlags::HUP;
         let is_connecting = self.slots[slot].connecting.is_some();
         if is_connecting && !is_client {
-            return self.finish_connect(slot);
+            return self.finish_connect(slot, flags);
         }
         if let Some(connection) = &mut self.slots[slot].connection {
-            let writable = flags.intersects(epoll::EventFlags::OUT | epoll::EventFlags::HUP) || failed;
-            connection.event(is_client, flags.intersects(ended) || failed, writable, failed);
+            connection.event(is_client, flags);
             match is_connecting {
                 true if connection.has_failed() => self.remove(slot),
                 true => {}
@@ -459,7 +458,7 @@ impl EventLoop {
                             connecting.socket = Some(socket);
                         }
                         if is_connected {
-                            self.finish_connect(slot);
+                            self.finish_connect(slot, epoll::EventFlags::OUT);
                         }
                         return;
                     }
@@ -471,7 +470,7 @@ impl EventLoop {
     }
 
     /// The target answered: it accepted, or there is an error.
-    fn finish_connect(&mut self, slot: usize) {
+    fn finish_connect(&mut self, slot: usize, flags: epoll::EventFlags) {
         let Slot { connection: Some(connection), connecting: Some(connecting), .. } = &mut self.slots[slot]
         else {
             return;
@@ -483,7 +482,7 @@ impl EventLoop {
                 if !std::mem::replace(&mut route.is_reachable, true) {
                     let _ = self.messages.send(format!("{} can be reached again", route.target));
                 }
-                connection.connected(Socket::new(socket), &self.shared);
+                connection.connected(Socket::new(socket), flags, &self.shared);
                 self.slots[slot].connecting = None;
                 self.drive(self.token(slot));
             }
@@ -590,19 +589,6 @@ fn changed_settings(
             .push(crate::proxy::unknown_route(name, shared.routes.iter().map(|route| route.name.as_str())));
     }
     problems.or(changed)
-}
-
-/// Connects without waiting; whether it is already connected.
-fn begin_connect(address: SocketAddr) -> Result<(OwnedFd, bool), Errno> {
-    let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
-    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
-    let socket = rustix::net::socket_with(family, SocketType::STREAM, flags, None)?;
-    let _ = sockopt::set_tcp_nodelay(&socket, true);
-    match rustix::net::connect(&socket, &address) {
-        Ok(()) => Ok((socket, true)),
-        Err(Errno::INPROGRESS | Errno::INTR) => Ok((socket, false)),
-        Err(error) => Err(error),
-    }
 }
 
 /// A descriptor that wakes the loop.

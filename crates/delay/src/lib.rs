@@ -23,6 +23,7 @@ pub mod settings;
 mod shaper;
 mod shared;
 mod snapshot;
+mod sockets;
 mod statistics;
 
 pub use distribution::Distribution;

@@ -1,6 +1,6 @@
 //! The proxy: its options, its start, and its handle.
 
-use std::net::{SocketAddr, TcpListener, ToSocketAddrs as _};
+use std::net::{SocketAddr, ToSocketAddrs as _};
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
@@ -8,7 +8,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
-use model::{Problem, Problems};
+use model::{Nanos, Problem, Problems};
 
 use crate::event_loop::{Command, EventLoop, RouteState, wake_descriptor};
 use crate::log::{ExchangeLog, LogCounts};
@@ -16,6 +16,7 @@ use crate::route::Route;
 use crate::settings::{Change, RouteSettings, Scheduled};
 use crate::shared::Shared;
 use crate::snapshot::{LogSnapshot, RouteSnapshot, Snapshot};
+use crate::sockets::{listen, local_address};
 
 /// A route as the user names it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -93,6 +94,8 @@ pub struct Options {
     pub memory_bytes_max: u64,
     /// Seed of all random numbers.
     pub seed: u64,
+    /// How long it polls before something is due. A processor that sleeps needs up to this time to wake.
+    pub spin_ns: Nanos,
     /// A CSV file for the exchanges.
     pub exchanges: Option<PathBuf>,
 }
@@ -100,6 +103,9 @@ pub struct Options {
 impl Options {
     /// Default of [`Options::memory_bytes_max`].
     pub const MEMORY_BYTES_MAX: u64 = 512 << 20;
+
+    /// Default of [`Options::spin_ns`].
+    pub const SPIN_NS: Nanos = 100_000;
 
     /// A proxy with these routes that changes nothing.
     pub fn new(routes: Vec<RouteOptions>) -> Options {
@@ -110,6 +116,7 @@ impl Options {
             allows_other_hosts: false,
             memory_bytes_max: Options::MEMORY_BYTES_MAX,
             seed: 1,
+            spin_ns: Options::SPIN_NS,
             exchanges: None,
         }
     }
@@ -244,9 +251,8 @@ impl Proxy {
         let mut listeners = Vec::new();
         for route in &mut routes {
             let listener =
-                TcpListener::bind(route.listen).map_err(|error| StartError::Listen(route.listen, error))?;
-            listener.set_nonblocking(true).map_err(StartError::System)?;
-            route.listen = listener.local_addr().map_err(StartError::System)?;
+                listen(route.listen).map_err(|error| StartError::Listen(route.listen, error.into()))?;
+            route.listen = local_address(&listener).map_err(|error| StartError::System(error.into()))?;
             listeners.push(listener);
         }
         let now_ns = crate::shared::clock_ns();
@@ -255,7 +261,7 @@ impl Proxy {
             (settings.up.stall_from_ns, settings.down.stall_from_ns) = (now_ns, now_ns);
             let addresses = resolve(&route.target, &routes)?;
             let (name, target) = (route.name.clone(), route.target.clone());
-            at_work.push(Route::new(name, target, addresses, listener.into(), settings.clone()));
+            at_work.push(Route::new(name, target, addresses, listener, settings.clone()));
         }
         let log = match &options.exchanges {
             None => None,
@@ -271,7 +277,8 @@ impl Proxy {
         let wake = Arc::new(wake_descriptor().map_err(system)?);
         let ((commands, of_loop), (to_user, messages)) = (channel(), channel());
         let event_loop =
-            EventLoop::new(shared, options.schedule, Arc::clone(&wake), of_loop, to_user).map_err(system)?;
+            EventLoop::new(shared, options.schedule, options.spin_ns, Arc::clone(&wake), of_loop, to_user)
+                .map_err(system)?;
         let thread = std::thread::Builder::new()
             .name("delay".into())
             .spawn(move || event_loop.run())

@@ -97,6 +97,7 @@ pub(crate) fn arguments() -> Command {
         .arg(option("control", "PATH", "Socket for `delay set` and `delay show`, in a directory of its own, which is created"))
         .arg(option("exchanges", "FILE", "Write each exchange of request and reply to a CSV file"))
         .arg(option("memory", "SIZE", "Bytes of all connections that may wait in memory; senders wait beyond it").default_value("512MiB"))
+        .arg(option("spin", "DURATION", "How long the proxy polls before bytes are due, to be exact; 0s saves CPU").default_value("100us"))
         .arg(option("seed", "N", "Seed of the random numbers").default_value("1").value_parser(value_parser!(u64)))
         .arg(json("Print one JSON document per line: the addresses at the start, and what the proxy did at the end"))
 }
@@ -229,12 +230,15 @@ fn options(matches: &ArgMatches) -> Result<Options, Problems> {
     }
     let memory = quantity::parse_bytes(super::text(matches, "memory"));
     let memory = memory.map_err(|error| problems.push(Problem::new(error.0, "write --memory 512MiB")));
+    let spin = quantity::parse_duration(super::text(matches, "spin"));
+    let spin = spin.map_err(|error| problems.push(Problem::new(error.0, "write --spin 100us, or 0s")));
     let options = Options {
         settings,
         schedule,
         allows_other_hosts: matches.get_flag("allow-other-hosts"),
         memory_bytes_max: memory.unwrap_or(Options::MEMORY_BYTES_MAX),
         seed: *matches.get_one("seed").unwrap_or(&1),
+        spin_ns: spin.unwrap_or(Options::SPIN_NS),
         exchanges: matches.get_one::<String>("exchanges").map(PathBuf::from),
         ..Options::new(routes)
     };
