@@ -157,9 +157,7 @@ fn serve(matches: &ArgMatches) -> Result<Exit, Failure> {
     let is_json = matches.get_flag("json");
     announce(&proxy, control, is_json);
     while !interrupted.load(Ordering::Relaxed) {
-        for message in proxy.messages() {
-            output::say(&message);
-        }
+        proxy.messages().iter().for_each(|message| output::say(message));
         if !proxy.is_running() {
             return Err(Failure::failed(
                 "the proxy ended by itself\n  start it again; if it repeats, report it",
@@ -168,6 +166,7 @@ fn serve(matches: &ArgMatches) -> Result<Exit, Failure> {
         std::thread::sleep(LOOK_EVERY);
     }
     drop(server);
+    proxy.messages().iter().for_each(|message| output::say(message));
     let snapshot = serde_json::to_value(proxy.stop()).unwrap_or_default();
     match is_json {
         true => output::json(&json!({"event": "ended", "snapshot": snapshot}).to_string()),
