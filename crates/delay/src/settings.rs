@@ -563,3 +563,6 @@ impl Scheduled {
 
 /// The time of one stall of a lost segment: the retransmission timeout of Linux.
 pub(crate) const RETRANSMISSION_NS: Nanos = 200 * MILLISECOND;
+
+#[cfg(test)]
+mod tests;

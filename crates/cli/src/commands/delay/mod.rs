@@ -121,7 +121,7 @@ fn show(matches: &ArgMatches) -> Result<Exit, Failure> {
     let answer = ask(matches, &Request::Show(matches.get_flag("restart")))?;
     let snapshot = &answer["snapshot"];
     match matches.get_flag("json") {
-        true => output::json(&format!("{snapshot:#}")),
+        true => output::json(&snapshot.to_string()),
         false => output::result(&text::snapshot(snapshot)),
     }
     Ok(Exit::Good)
