@@ -19,6 +19,7 @@ impl Toxiproxy {
     /// None if it is not installed.
     pub(crate) fn start(target: SocketAddr) -> Option<Toxiproxy> {
         let program = testkit::need::program("toxiproxy-server")?;
+        let beside = program.with_file_name("version");
         let control = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
         let child = Command::new("taskset")
             .args(["-c", "1"])
@@ -38,6 +39,10 @@ impl Toxiproxy {
         }
         let version = peer.ask("GET", "/version", &Value::Null);
         peer.version = version.as_str().or(version["version"].as_str()).unwrap_or("unknown").to_string();
+        // One that is built with Go reports "git"; .ci/toxiproxy writes its version beside it.
+        if let Ok(version) = std::fs::read_to_string(beside) {
+            peer.version = version.trim().to_string();
+        }
         let proxy = json!({"name": "bench", "listen": "127.0.0.1:0", "upstream": target.to_string(), "enabled": true});
         let proxy = peer.ask("POST", "/proxies", &proxy);
         peer.address = proxy["listen"].as_str().expect("an address").parse().unwrap();

@@ -170,7 +170,8 @@ fn a_client_that_dies_after_its_end_resets_the_target() {
 
 #[test]
 fn many_connections_do_not_disturb_each_other() {
-    const CONNECTIONS: u64 = 300;
+    // Each has six descriptors in this process, and shells allow 1,024.
+    const CONNECTIONS: u64 = 100;
     let proxy = proxy(echo(), "latency=1ms jitter=1ms");
     let mut streams: Vec<(u64, TcpStream)> =
         (0..CONNECTIONS).map(|number| (number, connect(&proxy))).collect();

@@ -11,7 +11,7 @@ use delay::control::{ControlServer, Request, RequestError, request};
 use delay::settings::{Assignment, KEYS};
 use delay::{Change, Options, Proxy, RouteOptions, Scheduled, StartError};
 use model::{Problem, Problems, quantity};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::carry_out::Failure;
 use crate::exit::Exit;
@@ -22,11 +22,6 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// Its arguments.
 pub(crate) fn arguments() -> Command {
-    let option = |name: &'static str, value: &'static str, help: &'static str| {
-        Arg::new(name).long(name).value_name(value).help(help)
-    };
-    let json = |help: &'static str| Arg::new("json").long("json").action(ArgAction::SetTrue).help(help);
-    let control = || option("control", "PATH", "Socket of the running proxy").required(true);
     let mut command = Command::new("delay")
         .about("A TCP proxy that adds latency, jitter, bandwidth caps, stalls, losses and resets")
         .after_help(
@@ -35,30 +30,8 @@ pub(crate) fn arguments() -> Command {
              The proxy runs until Ctrl-C or SIGTERM, then prints what it did.",
         )
         .args_conflicts_with_subcommands(true)
-        .subcommand(
-            Command::new("set")
-                .about("Change the settings of a running proxy")
-                .arg(control())
-                .arg(
-                    Arg::new("settings")
-                        .value_name("NAME=VALUE")
-                        .num_args(1..)
-                        .required(true)
-                        .help("Settings such as latency=50ms or up.loss=1%; route=NAME for one route; none to end all impairments"),
-                ),
-        )
-        .subcommand(
-            Command::new("show")
-                .about("Show the settings, delays, connections and exchanges of a running proxy")
-                .arg(control())
-                .arg(
-                    Arg::new("restart")
-                        .long("restart")
-                        .action(ArgAction::SetTrue)
-                        .help("Start the statistics again after they are shown"),
-                )
-                .arg(json("Print one JSON document")),
-        )
+        .subcommand(set_arguments())
+        .subcommand(show_arguments())
         .arg(
             option("listen", "IP:PORT", "Address to listen on; port 0 selects a free port")
                 .requires("to")
@@ -100,6 +73,40 @@ pub(crate) fn arguments() -> Command {
         .arg(option("spin", "DURATION", "How long the proxy polls before bytes are due, to be exact; 0s saves CPU").default_value("100us"))
         .arg(option("seed", "N", "Seed of the random numbers").default_value("1").value_parser(value_parser!(u64)))
         .arg(json("Print one JSON document per line: the addresses at the start, and what the proxy did at the end"))
+}
+
+fn set_arguments() -> Command {
+    Command::new("set")
+        .about("Change the settings of a running proxy")
+        .arg(control())
+        .arg(Arg::new("settings").value_name("NAME=VALUE").num_args(1..).required(true).help(
+        "Settings such as latency=50ms or up.loss=1%; route=NAME for one route; none to end all impairments",
+    ))
+}
+
+fn show_arguments() -> Command {
+    Command::new("show")
+        .about("Show the settings, delays, connections and exchanges of a running proxy")
+        .arg(control())
+        .arg(
+            Arg::new("restart")
+                .long("restart")
+                .action(ArgAction::SetTrue)
+                .help("Start the statistics again after they are shown"),
+        )
+        .arg(json("Print one JSON document"))
+}
+
+fn option(name: &'static str, value: &'static str, help: &'static str) -> Arg {
+    Arg::new(name).long(name).value_name(value).help(help)
+}
+
+fn json(help: &'static str) -> Arg {
+    Arg::new("json").long("json").action(ArgAction::SetTrue).help(help)
+}
+
+fn control() -> Arg {
+    option("control", "PATH", "Socket of the running proxy").required(true)
 }
 
 /// Runs a proxy, or talks to one.
@@ -169,7 +176,7 @@ fn serve(matches: &ArgMatches) -> Result<Exit, Failure> {
     proxy.messages().iter().for_each(|message| output::say(message));
     let snapshot = serde_json::to_value(proxy.stop()).unwrap_or_default();
     match is_json {
-        true => output::json(&json!({"event": "ended", "snapshot": snapshot}).to_string()),
+        true => output::json(&serde_json::json!({"event": "ended", "snapshot": snapshot}).to_string()),
         false => output::result(&text::snapshot(&snapshot)),
     }
     Ok(Exit::Good)
@@ -177,10 +184,10 @@ fn serve(matches: &ArgMatches) -> Result<Exit, Failure> {
 
 fn announce(proxy: &Proxy, control: Option<&Path>, is_json: bool) {
     if is_json {
-        let route = |route: &RouteOptions| json!({"name": route.name, "listen": route.listen.to_string(), "target": route.target});
+        let route = |route: &RouteOptions| serde_json::json!({"name": route.name, "listen": route.listen.to_string(), "target": route.target});
         let routes: Vec<Value> = proxy.routes().iter().map(route).collect();
         let control = control.map(|path| path.display().to_string());
-        let document = json!({"event": "listening", "routes": routes, "control": control});
+        let document = serde_json::json!({"event": "listening", "routes": routes, "control": control});
         return output::json(&document.to_string());
     }
     for route in proxy.routes() {

@@ -22,7 +22,6 @@ pub(super) fn snapshot(document: &Value) -> String {
 
 fn route(route: &Value, lines: &mut Vec<String>) {
     let text = |key: &str| route[key].as_str().unwrap_or_default().to_string();
-    let count = |value: &Value| thousands(value.as_f64().unwrap_or_default());
     let (name, target) = (text("name"), text("target"));
     let name = if name == target { String::new() } else { format!("{name}: ") };
     lines.push(format!("{name}{} to {target}", text("listen")));
@@ -47,37 +46,39 @@ fn route(route: &Value, lines: &mut Vec<String>) {
         }
     }
     lines.push(line);
-    let ms = |times: &Value, key: &str| three_figures(times[key].as_f64().unwrap_or_default());
-    for (key, words) in [("up", "to target"), ("down", "to client")] {
-        let path = &route[key];
-        let (delay, error) = (&path["delay_ms"], &path["error_ms"]);
-        let mut line = format!("  {words:<12}  {} bytes", count(&path["bytes"]));
-        if delay["count"].as_u64().is_some_and(|count| count > 0) {
-            line += &format!(
-                ", delay p50 {} p99 {} max {} ms",
-                ms(delay, "p50"),
-                ms(delay, "p99"),
-                ms(delay, "max")
-            );
-        }
-        if error["count"].as_u64().is_some_and(|count| count > 0) {
-            line += &format!(
-                "; late by p50 {} p99 {} max {} ms",
-                ms(error, "p50"),
-                ms(error, "p99"),
-                ms(error, "max")
-            );
-        }
-        for (key, words) in
-            [("losses", "losses"), ("waited_for_receiver", "pieces waited for a slow receiver")]
-        {
-            if path[key].as_u64().is_some_and(|count| count > 0) {
-                line += &format!("; {} {words}", count(&path[key]));
-            }
-        }
-        lines.push(line);
+    lines.push(path("to target", &route["up"]));
+    lines.push(path("to client", &route["down"]));
+    lines.push(exchanges(&route["exchanges"]));
+    let error = text("last_error");
+    if !error.is_empty() {
+        lines.push(format!("  last error    {error}"));
     }
-    let exchanges = &route["exchanges"];
+}
+
+fn path(words: &str, path: &Value) -> String {
+    let (delay, error) = (&path["delay_ms"], &path["error_ms"]);
+    let mut line = format!("  {words:<12}  {} bytes", count(&path["bytes"]));
+    if delay["count"].as_u64().is_some_and(|count| count > 0) {
+        line +=
+            &format!(", delay p50 {} p99 {} max {} ms", ms(delay, "p50"), ms(delay, "p99"), ms(delay, "max"));
+    }
+    if error["count"].as_u64().is_some_and(|count| count > 0) {
+        line += &format!(
+            "; late by p50 {} p99 {} max {} ms",
+            ms(error, "p50"),
+            ms(error, "p99"),
+            ms(error, "max")
+        );
+    }
+    for (key, words) in [("losses", "losses"), ("waited_for_receiver", "pieces waited for a slow receiver")] {
+        if path[key].as_u64().is_some_and(|count| count > 0) {
+            line += &format!("; {} {words}", count(&path[key]));
+        }
+    }
+    line
+}
+
+fn exchanges(exchanges: &Value) -> String {
     let first = &exchanges["first_byte_ms"];
     let mut line = format!("  exchanges     {}", count(&exchanges["completed"]));
     if first["count"].as_u64().is_some_and(|count| count > 0) {
@@ -93,9 +94,13 @@ fn route(route: &Value, lines: &mut Vec<String>) {
     if exchanges["without_reply"].as_u64().is_some_and(|count| count > 0) {
         line += &format!("; {} requests without a reply", count(&exchanges["without_reply"]));
     }
-    lines.push(line);
-    let error = text("last_error");
-    if !error.is_empty() {
-        lines.push(format!("  last error    {error}"));
-    }
+    line
+}
+
+fn count(value: &Value) -> String {
+    thousands(value.as_f64().unwrap_or_default())
+}
+
+fn ms(times: &Value, key: &str) -> String {
+    three_figures(times[key].as_f64().unwrap_or_default())
 }
