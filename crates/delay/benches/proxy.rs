@@ -203,6 +203,8 @@ fn exact(settings: &Settings, server: SocketAddr, ours: &Ours, peer: Option<&Tox
     for delay_ms in [1.0, 5.0, 20.0, 100.0] {
         let mut client = connect(server);
         let pause = Duration::from_secs_f64(delay_ms / 1e3);
+        let samples = settings.samples;
+        let sleeper = std::thread::spawn(move || sleep_errors(pause, samples));
         let mut direct: Vec<f64> = (0..settings.samples)
             .flat_map(|_| {
                 std::thread::sleep(pause);
@@ -211,7 +213,13 @@ fn exact(settings: &Settings, server: SocketAddr, ours: &Ours, peer: Option<&Tox
             .collect();
         direct.sort_by(f64::total_cmp);
         let (p50, p99) = (quantile(&direct, 0.5) / 1e3, quantile(&direct, 0.99) / 1e3);
-        say(&format!("{delay_ms:>8}  direct     {p50:>7.3} {p99:>8.3}"));
+        let late = sleeper.join().unwrap();
+        say(&format!(
+            "{delay_ms:>8}  direct     {p50:>7.3} {p99:>8.3} {:>27} {:>14.3} {:>14.3}",
+            "a sleep on CPU 1 is late by",
+            quantile(&late, 0.5),
+            quantile(&late, 0.99)
+        ));
         for way in &ways[1..] {
             let is_ours = way.name == "plimsoll";
             match is_ours {
@@ -249,6 +257,20 @@ fn exact(settings: &Settings, server: SocketAddr, ours: &Ours, peer: Option<&Tox
             }
         }
     }
+}
+
+/// How late sleeps end on the CPU of the proxies, ms in order of size: what other programs there do to any program.
+fn sleep_errors(pause: Duration, count: usize) -> Vec<f64> {
+    pin(1);
+    let mut late: Vec<f64> = (0..count)
+        .map(|_| {
+            let begin = Instant::now();
+            std::thread::sleep(pause);
+            (begin.elapsed() - pause).as_secs_f64() * 1e3
+        })
+        .collect();
+    late.sort_by(f64::total_cmp);
+    late
 }
 
 /// The proxy as a process of its own, which this program also is.
