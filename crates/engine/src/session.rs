@@ -507,7 +507,10 @@ impl Session<'_> {
         {
             run.ending = Ending::Failed(why);
         }
-        run.facts.extend(lasting.factors.factors.iter_mut().flat_map(|(_, factor)| factor.facts()));
+        for (path, factor) in lasting.factors.factors.iter_mut().chain(&mut turning.factors) {
+            let facts = factor.facts().into_iter();
+            run.facts.extend(facts.map(|(name, level)| (format!("{path}.{name}"), level)));
+        }
         turning.end(stream, run, lasting);
         None
     }
