@@ -98,6 +98,7 @@ pub(crate) fn command() -> Command {
         .subcommand(commands::watch::arguments())
         .subcommand(commands::doctor::arguments())
         .subcommand(commands::generate::arguments())
+        .subcommand(commands::delay::arguments())
         .subcommand(
             Command::new("runs")
                 .about("List the runs in a folder")
@@ -308,6 +309,7 @@ pub(crate) fn dispatch() -> Result<Exit, Failure> {
         "watch" => commands::watch::run(matches),
         "doctor" => commands::doctor::run(matches),
         "generate" => commands::generate::run(matches),
+        "delay" => commands::delay::run(matches),
         "runs" => commands::record::runs(matches),
         "show" => commands::record::show(matches),
         "explain" => commands::record::explain(matches),

@@ -14,11 +14,22 @@ use crate::source::{HostRoot, Unavailable};
 pub struct FactorKind {
     /// Its path, levels and description for the experiment file.
     pub info: FactorInfo,
-    /// Whether the target must be stopped before the factor is set, and started again afterwards. All others
-    /// are set while the target runs and the load's data exists.
-    pub needs_restart: fn(&FactorTarget) -> bool,
+    /// When it is set.
+    pub moment: fn(&FactorTarget) -> Moment,
     /// Opens the factor for a target. Changes nothing.
     pub open: fn(&FactorTarget) -> Result<Box<dyn Factor>, Unavailable>,
+}
+
+/// When a factor is set, and how long it is in force.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Moment {
+    /// For one trial, while the target runs and the load's data exists.
+    Prepared,
+    /// For one trial, while the target is stopped: it is started with the level.
+    Stopped,
+    /// Before the target starts, and until the experiment ends: what the target and the load connect to. Its level
+    /// changes between trials, while the target may run.
+    Lasting,
 }
 
 /// The target of a factor.
@@ -78,6 +89,11 @@ pub trait Factor: Send {
     /// When there is no such level: the reason, and what would help.
     fn scaled(&self, _share: f64) -> Result<Level, Unavailable> {
         Err(Unavailable("it cannot be reduced by a share".into()))
+    }
+
+    /// What it observed since the level was set, for the record: facts of the trial. Called after the measurement.
+    fn facts(&mut self) -> BTreeMap<String, Level> {
+        BTreeMap::new()
     }
 
     /// Information for the record about how the level was set; may be empty.

@@ -15,7 +15,7 @@ use model::{
 };
 use record::{PLAN_FORMAT, RecordError, RunDirectory};
 
-use crate::factor::{Factor, FactorKind, FactorTarget};
+use crate::factor::{Factor, FactorKind, FactorTarget, Moment};
 use crate::restore::{AppliedChanges, CarryOut, SharedJournal, end_made};
 use crate::sampler::Sampler;
 use crate::source::{HostRoot, SourceKind, Unavailable};
@@ -245,6 +245,8 @@ struct SessionState<'a> {
     /// trial is released.
     workloads: Vec<Box<dyn Workload>>,
     target: Option<SystemUnderTest<'a>>,
+    /// Factors that stay in force between the trials.
+    factors: FactorChanges<'a>,
     /// Changes that could not be undone: they would affect the next trial.
     not_restored: Vec<String>,
 }
@@ -260,7 +262,8 @@ impl Session<'_> {
             let folder = &self.experiment.folder;
             SystemUnderTest::new(target, folder, log, &self.root, self.journal, carry_out, group)
         });
-        let mut lasting = SessionState { workloads: Vec::new(), target, not_restored: Vec::new() };
+        let factors = FactorChanges::new(self);
+        let mut lasting = SessionState { workloads: Vec::new(), target, factors, not_restored: Vec::new() };
         let ended = self.trials(design, &mut lasting);
         // Created files are removed in any case, even if the record could not be written.
         let mut cleaned = Ok(());
@@ -269,13 +272,14 @@ impl Session<'_> {
         }
         drop(lasting.workloads);
         // After the clean-up, which may need the target.
-        let left = lasting.target.as_mut().map(SystemUnderTest::stop).unwrap_or_default();
+        let mut left = lasting.target.as_mut().map(SystemUnderTest::stop).unwrap_or_default();
+        left.extend(lasting.factors.undo());
         let not_removed = end_made(self.journal, self.registry.workloads)?;
         match (ended?, cleaned) {
             (Ended::Complete, Err(error)) => Ok(Ended::Failed(error.to_string())),
             (Ended::Complete, Ok(())) if !not_removed.is_empty() => Ok(Ended::Failed(not_removed.join("; "))),
             (Ended::Complete, Ok(())) if !left.is_empty() => {
-                Ok(Ended::Failed(format!("the target could not be stopped: {}", left.join("; "))))
+                Ok(Ended::Failed(format!("what was started could not be stopped: {}", left.join("; "))))
             }
             (ended, _) => Ok(ended),
         }
@@ -373,13 +377,23 @@ impl Session<'_> {
             run.asked.insert(format!("load.{name}"), setting.level.clone());
         }
         stream.run(run);
-        let on = |variation, workload: &dyn Workload| {
+        let on = |variation: &Variation, workload: &dyn Workload| {
             factor_target(&self.root, self.experiment, workload, variation, Vec::new())
         };
-        let (early, late): (Vec<_>, Vec<_>) = applied.factors.iter().partition(|(variation, _)| {
-            let kind = self.registry.factor(&variation.factor.0);
-            kind.is_some_and(|kind| (kind.needs_restart)(&on(variation, &*workload)))
-        });
+        let at = |moment: Moment| {
+            let is_then = |(variation, _): &&(Cow<'_, Variation>, Level)| {
+                let kind = self.registry.factor(&variation.factor.0);
+                kind.map_or(Moment::Prepared, |kind| (kind.moment)(&on(variation, &*workload))) == moment
+            };
+            applied.factors.iter().filter(is_then).collect::<Vec<_>>()
+        };
+        let (early, late) = (at(Moment::Stopped), at(Moment::Prepared));
+        for (variation, level) in at(Moment::Lasting) {
+            let on = on(variation, &*workload);
+            if let Err(why) = lasting.factors.set_level(variation, level, &on, stream, run) {
+                return Some(Ending::Failed(why));
+            }
+        }
         let restarts = !early.is_empty();
         if let Some(target) = &mut lasting.target
             && restarts
@@ -389,15 +403,10 @@ impl Session<'_> {
                 return Some(Ending::Failed(format!("the target was not stopped: {}", left.join("; "))));
             }
         }
-        let mut before_start = FactorChanges {
-            session: self,
-            stream,
-            applied: AppliedChanges::new(self.journal, self.registry.carry_out),
-            factors: Vec::new(),
-        };
+        let mut before_start = FactorChanges::new(self);
         for (variation, level) in early {
             let on = on(variation, &*workload);
-            if let Err(why) = before_start.set_level(variation, level, &on, run) {
+            if let Err(why) = before_start.set_level(variation, level, &on, stream, run) {
                 return Some(before_start.give_up(why, lasting));
             }
         }
@@ -414,7 +423,7 @@ impl Session<'_> {
                 stream.event(end_of(run), EventKind::Setting, format!("the target was not stopped: {left}"));
             }
         }
-        before_start.undo(run, lasting);
+        before_start.end(stream, run, lasting);
         ending
     }
 
@@ -459,16 +468,11 @@ impl Session<'_> {
             return Some(Ending::Failed(target_ended().unwrap_or_else(|| error.in_line())));
         }
         // Factors are set after the preparation, so that a limit does not slow the creation of data.
-        let mut turning = FactorChanges {
-            session: self,
-            stream,
-            applied: AppliedChanges::new(self.journal, self.registry.carry_out),
-            factors: Vec::new(),
-        };
+        let mut turning = FactorChanges::new(self);
         for (variation, level) in factors {
             let processes = target.as_ref().map(SystemUnderTest::processes).unwrap_or_default();
             let on = factor_target(&self.root, self.experiment, &**workload, variation, processes);
-            if let Err(why) = turning.set_level(variation, level, &on, run) {
+            if let Err(why) = turning.set_level(variation, level, &on, stream, run) {
                 let why = target_ended().unwrap_or(why);
                 return Some(turning.give_up(why, lasting));
             }
@@ -503,7 +507,11 @@ impl Session<'_> {
         {
             run.ending = Ending::Failed(why);
         }
-        turning.undo(run, lasting);
+        for (path, factor) in lasting.factors.factors.iter_mut().chain(&mut turning.factors) {
+            let facts = factor.facts().into_iter();
+            run.facts.extend(facts.map(|(name, level)| (format!("{path}.{name}"), level)));
+        }
+        turning.end(stream, run, lasting);
         None
     }
 }
@@ -525,7 +533,7 @@ impl Session<'_> {
             let varied = self.experiment.vary.iter().find(|variation| variation.factor.0 == path);
             let variation = varied.cloned().unwrap_or_else(|| unvaried(path));
             let on = factor_target(&self.root, self.experiment, workload, &variation, processes.to_vec());
-            if !path.starts_with(HOST) || kind.info.needs_on || (kind.needs_restart)(&on) {
+            if !path.starts_with(HOST) || kind.info.needs_on || (kind.moment)(&on) != Moment::Prepared {
                 continue;
             }
             // An active factor knows the previous state, and so the maximum.
@@ -553,26 +561,35 @@ fn settable(factor: &dyn Factor) -> Result<Settable, Unavailable> {
 /// Factors that are set together and undone together.
 struct FactorChanges<'a> {
     session: &'a Session<'a>,
-    stream: &'a Stream<'a>,
     applied: AppliedChanges<'a>,
     /// The factors by path.
     factors: Vec<(String, Box<dyn Factor>)>,
 }
 
-impl FactorChanges<'_> {
-    /// Sets a level and records the effective one.
+impl<'a> FactorChanges<'a> {
+    fn new(session: &'a Session<'a>) -> FactorChanges<'a> {
+        let applied = AppliedChanges::new(session.journal, session.registry.carry_out);
+        FactorChanges { session, applied, factors: Vec::new() }
+    }
+
+    /// Sets a level and records the effective one. A factor that is in force already gets the new level.
     fn set_level(
         &mut self,
         variation: &Variation,
         level: &Level,
         on: &FactorTarget,
+        stream: &Stream<'_>,
         run: &mut Run,
     ) -> Result<(), String> {
         let path = &variation.factor.0;
         run.asked.insert(path.clone(), level.clone());
         let set = |why: String| format!("{path}={level}: {why}");
         let kind = self.session.registry.factor(path).ok_or_else(|| set("there is no such factor".into()))?;
-        let mut factor = (kind.open)(on).map_err(|why| set(why.0))?;
+        let known = self.factors.iter().position(|(known, _)| known == path);
+        let mut factor = match known {
+            Some(at) => self.factors.swap_remove(at).1,
+            None => (kind.open)(on).map_err(|why| set(why.0))?,
+        };
         factor.check(level).map_err(|why| set(why.0))?;
         self.applied.announce(path, &*factor, level).map_err(set)?;
         let settling = factor.set(level).map_err(|why| set(why.0))?;
@@ -580,7 +597,7 @@ impl FactorChanges<'_> {
         let in_force = factor.read().map_err(|why| set(why.0))?;
         let remark = factor.remark();
         let remark = if remark.is_empty() { remark } else { format!(": {remark}") };
-        self.stream.event(0.0, EventKind::Setting, format!("{path} = {in_force}{remark}"));
+        stream.event(0.0, EventKind::Setting, format!("{path} = {in_force}{remark}"));
         if in_force != *level {
             run.doubts.push(Doubt::new(
                 DoubtKind::NotInForce,
@@ -600,10 +617,16 @@ impl FactorChanges<'_> {
         Ending::Failed([vec![why], left].concat().join("; "))
     }
 
-    fn undo(mut self, run: &Run, lasting: &mut SessionState<'_>) {
+    /// Undoes everything. Returns what could not be undone.
+    fn undo(&mut self) -> Vec<String> {
         self.factors.clear();
-        for left in self.applied.undo() {
-            self.stream.event(end_of(run), EventKind::Setting, format!("could not be restored: {left}"));
+        self.applied.undo()
+    }
+
+    /// Undoes everything at the end of a trial.
+    fn end(mut self, stream: &Stream<'_>, run: &Run, lasting: &mut SessionState<'_>) {
+        for left in self.undo() {
+            stream.event(end_of(run), EventKind::Setting, format!("could not be restored: {left}"));
             lasting.not_restored.push(left);
         }
     }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use engine::factor::{Factor, FactorKind, FactorTarget, Undo};
+use engine::factor::{Factor, FactorKind, FactorTarget, Moment, Undo};
 use engine::shell;
 use engine::source::Unavailable;
 use model::experiment::{FactorInfo, ParameterInfo};
@@ -36,7 +36,7 @@ pub const COMMAND: FactorKind = FactorKind {
         ],
         named: true,
     },
-    needs_restart: |_| false,
+    moment: |_| Moment::Prepared,
     open,
 };
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
-use engine::factor::{Factor, FactorKind, FactorTarget, Undo};
+use engine::factor::{Factor, FactorKind, FactorTarget, Moment, Undo};
 use engine::source::{HostRoot, Unavailable};
 use model::experiment::FactorInfo;
 use model::{HostResource, Level, Nanos, SettingKind};
@@ -24,7 +24,7 @@ pub const CPUS: FactorKind = FactorKind {
         parameters: &[],
         named: false,
     },
-    needs_restart: |_| false,
+    moment: |_| Moment::Prepared,
     open,
 };
 

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use engine::factor::{Factor, FactorKind, FactorTarget, Undo};
+use engine::factor::{Factor, FactorKind, FactorTarget, Moment, Undo};
 use engine::source::Unavailable;
 use model::experiment::FactorInfo;
 use model::{HostResource, IoLimits, Level, MILLISECOND, Nanos, SettingKind};
@@ -22,7 +22,7 @@ pub const IO_LIMIT: FactorKind = FactorKind {
         parameters: &[],
         named: false,
     },
-    needs_restart: |_| false,
+    moment: |_| Moment::Prepared,
     open,
 };
 

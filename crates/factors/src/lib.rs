@@ -19,6 +19,7 @@
 //! | [`page_cache`] | `host.page_cache`: whether a trial begins with the files in the page cache |
 //! | [`config`] | `target.config`: a value in a file that the target reads when it starts |
 //! | [`command`] | `target.command`: a setting that one command makes and another one undoes |
+//! | [`delay`] | `network.delay`: how much longer a round trip to a dependency takes |
 //! | [`target_group`] | a control group for the target alone, created when it is started |
 //! | [`undo`] | the execution of undo steps |
 //! | [`cgroup`] | the location of the controllers on this host (v1, v2 or both), and new groups |
@@ -31,6 +32,7 @@ pub mod command;
 pub mod config;
 pub mod cpu_quota;
 pub mod cpus;
+pub mod delay;
 pub mod device;
 pub mod io_limit;
 pub mod memory;
@@ -52,4 +54,5 @@ pub static FACTORS: &[FactorKind] = &[
     page_cache::PAGE_CACHE,
     config::CONFIG,
     command::COMMAND,
+    delay::DELAY,
 ];

@@ -3,7 +3,7 @@
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
-use engine::factor::{Factor, FactorKind, FactorTarget, Undo};
+use engine::factor::{Factor, FactorKind, FactorTarget, Moment, Undo};
 use engine::page_cache::{DROP_CACHES, drop_all, resident_bytes};
 use engine::source::Unavailable;
 use model::experiment::FactorInfo;
@@ -20,7 +20,7 @@ pub const PAGE_CACHE: FactorKind = FactorKind {
         parameters: &[],
         named: false,
     },
-    needs_restart: |_| false,
+    moment: |_| Moment::Prepared,
     open,
 };
 

@@ -4,7 +4,7 @@
 
 use std::path::PathBuf;
 
-use engine::factor::{Factor, FactorKind, FactorTarget, Undo};
+use engine::factor::{Factor, FactorKind, FactorTarget, Moment, Undo};
 use engine::source::{HostRoot, Unavailable};
 use model::experiment::FactorInfo;
 use model::{Level, Nanos, SettingKind};
@@ -23,7 +23,7 @@ pub const TARGET_GROUP: FactorKind = FactorKind {
         parameters: &[],
         named: false,
     },
-    needs_restart: |_| false,
+    moment: |_| Moment::Prepared,
     open,
 };
 

@@ -1,5 +1,6 @@
 //! The client side of TLS: which servers are trusted, the client certificate, and the names in certificates. Everything
 //! that connects to a server takes its configuration from here.
+#![forbid(unsafe_code)]
 
 mod anyone;
 pub mod authorities;

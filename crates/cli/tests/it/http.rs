@@ -64,7 +64,8 @@ fn a_web_server_is_measured() {
 fn an_address_that_cannot_be_is_a_mistake_of_use() {
     let place = Place::new("http-wrong");
     for (url, words) in [
-        ("https://localhost/", "https is not supported yet"),
+        ("ftp://localhost/", "`ftp` is neither http nor https"),
+        ("https://127.0.0.1:1/", "nothing accepts a connection at 127.0.0.1:1"),
         ("localhost:80", "write \"http://localhost:80\""),
         ("http://127.0.0.1:1/", "nothing accepts a connection at 127.0.0.1:1"),
     ] {

@@ -5,6 +5,7 @@
 mod bad_rows;
 mod copy;
 mod damage;
+mod delay;
 mod diskspd;
 mod doctor_store;
 mod exec;

@@ -11,7 +11,7 @@ mod format;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use engine::factor::{Factor, FactorKind, FactorTarget, Undo};
+use engine::factor::{Factor, FactorKind, FactorTarget, Moment, Undo};
 use engine::shell;
 use engine::source::Unavailable;
 use model::experiment::{FactorInfo, ParameterInfo};
@@ -47,7 +47,10 @@ pub const CONFIG: FactorKind = FactorKind {
         ],
         named: true,
     },
-    needs_restart: |target| !target.parameters.contains_key(RELOAD),
+    moment: |target| match target.parameters.contains_key(RELOAD) {
+        true => Moment::Prepared,
+        false => Moment::Stopped,
+    },
     open,
 };
 
