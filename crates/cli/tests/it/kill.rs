@@ -58,6 +58,22 @@ fn groups(process: u32) -> Vec<String> {
     found
 }
 
+/// Waits until an interval of a run is recorded.
+fn wait_for_load(directory: &std::path::Path) {
+    let is_recorded = || {
+        let trials = std::fs::read_dir(directory.join("trials")).into_iter().flatten();
+        trials.filter_map(Result::ok).any(|trial| {
+            let intervals = std::fs::read_to_string(trial.path().join("intervals.csv"));
+            intervals.is_ok_and(|text| text.lines().nth(1).is_some())
+        })
+    };
+    let begin = Instant::now();
+    while !is_recorded() {
+        assert!(begin.elapsed() < Duration::from_secs(60), "the load has not begun after a minute");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
 fn unix_s() -> f64 {
     std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs_f64()
 }
@@ -79,6 +95,10 @@ fn killed_at_a_random_moment_fifty_times() {
         random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
         let directory = format!("r{round}");
         let mut child = start(&place, &directory);
+        // Half of the kills meet the load on any machine, the others anything from the start on.
+        if round % 2 == 1 {
+            wait_for_load(&place.path(&directory));
+        }
         std::thread::sleep(Duration::from_millis(50 + (random >> 33) % 1500));
         let killed_unix_s = unix_s();
         child.kill().unwrap();
