@@ -546,7 +546,7 @@ impl EventLoop {
                     self.paused.push((self.shared.now_ns, route));
                 }
             }
-            (false, false) => self.listen_again(route),
+            (_, false) => self.listen_again(route),
             _ => {}
         }
     }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use plimsoll_delay::{Change, Options, Proxy, Scheduled};
 
 use crate::net::{
-    address, bytes, connect, echo, options, proxy, read_all, read_until_error, target, wait_for,
+    PATIENCE, address, bytes, connect, echo, options, proxy, read_all, read_until_error, target, wait_for,
 };
 
 /// The time of a small exchange.
@@ -104,7 +104,7 @@ fn a_connection_is_reset_after_its_bytes() {
         let proxy = proxy(target, words);
         let (found, error) = read_until_error(&mut connect(&proxy));
         assert_eq!((found.len(), error), (10_000, ErrorKind::ConnectionReset), "{words}");
-        assert_eq!(outcomes.recv().unwrap(), ErrorKind::ConnectionReset, "{words}");
+        assert_eq!(outcomes.recv_timeout(PATIENCE).unwrap(), ErrorKind::ConnectionReset, "{words}");
         let counts = proxy.stop().routes[0].connections;
         assert_eq!((counts.reset_by_impairment, counts.open), (1, 0), "{words}");
     }
@@ -134,7 +134,7 @@ fn a_direction_is_closed_after_its_bytes_and_the_other_continues() {
     let proxy = proxy(target, "up.close-after=5000B");
     let mut client = connect(&proxy);
     client.write_all(&bytes(1, 200_000)).unwrap();
-    assert!(receives.recv().unwrap() == bytes(1, 200_000)[..5000]);
+    assert!(receives.recv_timeout(PATIENCE).unwrap() == bytes(1, 200_000)[..5000]);
     let mut found = vec![0; 300_000];
     client.read_exact(&mut found).unwrap();
     assert_eq!(proxy.handle().snapshot(false).routes[0].connections.closed_by_impairment, 1);
@@ -180,7 +180,7 @@ fn nothing_leaves_a_black_hole_and_nothing_is_lost() {
     assert_eq!(client.read(&mut [0]).unwrap_err().kind(), ErrorKind::WouldBlock);
     assert_eq!(proxy.handle().snapshot(false).routes[0].up.bytes, 4);
     proxy.handle().set(Change::parse(["black-hole=off"]).unwrap()).unwrap();
-    client.set_read_timeout(Some(crate::net::PATIENCE)).unwrap();
+    client.set_read_timeout(Some(PATIENCE)).unwrap();
     let mut found = vec![0; sent.len()];
     client.read_exact(&mut found).unwrap();
     assert!(found == sent);
@@ -193,7 +193,7 @@ fn the_target_is_connected_after_the_connect_delay() {
     let proxy = proxy(target, "connect-delay=150ms");
     let begin = Instant::now();
     let _client = connect(&proxy);
-    assert!(accepts.recv().unwrap() - begin >= Duration::from_millis(150));
+    assert!(accepts.recv_timeout(PATIENCE).unwrap() - begin >= Duration::from_millis(150));
 }
 
 #[test]

@@ -8,8 +8,8 @@ use std::time::Duration;
 use plimsoll_delay::{Options, Proxy, RouteOptions};
 
 use crate::net::{
-    address, bytes, connect, connect_to, echo, options, proxy, read_all, read_until_error, reset, target,
-    target_on, wait_for,
+    PATIENCE, address, bytes, connect, connect_to, echo, options, proxy, read_all, read_until_error, reset,
+    target, target_on, wait_for,
 };
 
 /// Sends bytes in writes of many sizes, and reads as many at the same time.
@@ -75,7 +75,7 @@ fn each_direction_ends_by_itself() {
         client.write_all(&[7; 100_000]).unwrap();
         client.write_all(b"the end").unwrap();
         client.shutdown(Shutdown::Write).unwrap();
-        let found = receives.recv().unwrap();
+        let found = receives.recv_timeout(PATIENCE).unwrap();
         assert_eq!(found.len(), 100_007, "{words}");
         assert!(found.ends_with(b"the end"));
         wait_for("the end of the connection", || {
@@ -106,7 +106,11 @@ fn a_reset_is_passed_on_in_both_directions() {
         client.write_all(b"s").unwrap();
         client.read_exact(&mut [0]).unwrap();
         reset(client);
-        assert_eq!(outcomes.recv().unwrap(), (Vec::new(), ErrorKind::ConnectionReset), "{words}");
+        assert_eq!(
+            outcomes.recv_timeout(PATIENCE).unwrap(),
+            (Vec::new(), ErrorKind::ConnectionReset),
+            "{words}"
+        );
         wait_for("both ends", || proxy.handle().snapshot(false).routes[0].connections.open == 0);
         let counts = proxy.stop().routes[0].connections;
         assert_eq!((counts.reset_by_target, counts.reset_by_client), (1, 1), "{words}");
@@ -140,7 +144,7 @@ fn a_client_that_closes_with_unread_data_resets_the_target() {
     let mut client = connect(&proxy);
     client.read_exact(&mut [0]).unwrap();
     drop(client);
-    assert_eq!(outcomes.recv().unwrap(), ErrorKind::ConnectionReset);
+    assert_eq!(outcomes.recv_timeout(PATIENCE).unwrap(), ErrorKind::ConnectionReset);
     wait_for("the end", || proxy.handle().snapshot(false).routes[0].connections.open == 0);
 }
 
@@ -164,7 +168,10 @@ fn a_client_that_dies_after_its_end_resets_the_target() {
     wait_for("the request", || proxy.handle().snapshot(false).routes[0].up.bytes == 7);
     reset(client);
     // After the end of its peer, a reset is a broken pipe.
-    assert!(matches!(outcomes.recv().unwrap(), ErrorKind::BrokenPipe | ErrorKind::ConnectionReset));
+    assert!(matches!(
+        outcomes.recv_timeout(PATIENCE).unwrap(),
+        ErrorKind::BrokenPipe | ErrorKind::ConnectionReset
+    ));
     wait_for("the end", || proxy.handle().snapshot(false).routes[0].connections.open == 0);
 }
 
@@ -212,7 +219,7 @@ fn a_sender_waits_for_a_slow_receiver_and_for_memory() {
         });
         let proxy = Proxy::start(Options { memory_bytes_max: MEMORY, ..options(target, words) }).unwrap();
         let mut client = connect(&proxy);
-        let (total, peer) = sent.recv().unwrap();
+        let (total, peer) = sent.recv_timeout(PATIENCE).unwrap();
         assert!(total < BOUND, "{words}: {total} bytes were accepted");
         if words == "none" {
             drop(peer);
