@@ -98,6 +98,11 @@ model::settings! {
         "Resume TLS sessions on new connections, as browsers do; otherwise each connection makes a full handshake.",
     );
 
+    static YES_I_MAY_LOAD: Key<Vec<String>> = Key::texts(
+        "yes_i_may_load",
+        "Hosts outside this network that may be loaded, as in the URL. Without it, only addresses of this host and of private networks are.",
+    );
+
     static THREADS: Key<u32> = Key::count(
         "threads", 1..=256, "1",
         "Number of worker threads, each with its own connections.",
@@ -208,6 +213,8 @@ pub(super) struct HttpPlan {
     pub(super) expected: Vec<RangeInclusive<u16>>,
     pub(super) threads: u32,
     pub(super) tls: TlsPlan,
+    /// Hosts that may be loaded although they are on the Internet.
+    pub(super) may_load: Vec<String>,
     /// The line of `url` in the experiment file.
     pub(super) url_line: u32,
 }
@@ -303,6 +310,7 @@ impl HttpPlan {
             expected,
             threads,
             tls,
+            may_load: settings.get(&YES_I_MAY_LOAD),
             url_line,
         })
     }
