@@ -28,6 +28,7 @@ pub mod wcat;
 mod write;
 mod xpath;
 
+use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -70,7 +71,6 @@ enum Fault {
 }
 
 /// A compiled scenario, shared by all users.
-#[derive(Debug)]
 pub struct Scenario {
     transactions: Vec<Transaction>,
     weight: u64,
@@ -85,7 +85,6 @@ pub struct Scenario {
 }
 
 /// A compiled transaction.
-#[derive(Debug)]
 struct Transaction {
     /// The sum of the weights up to this one.
     weight_to: u64,
@@ -98,7 +97,6 @@ struct Transaction {
 }
 
 /// A compiled request.
-#[derive(Debug)]
 pub struct Request {
     operation: u16,
     method: String,
@@ -128,7 +126,6 @@ pub struct Request {
 }
 
 /// The origin of a request.
-#[derive(Debug)]
 enum OriginOf {
     Known(u32),
     /// The origin for each row of a data set.
@@ -138,7 +135,6 @@ enum OriginOf {
 }
 
 /// The body of a request.
-#[derive(Debug)]
 enum Body {
     Bytes(Arc<[u8]>),
     Template(Template),
@@ -210,6 +206,19 @@ impl Request {
 
     fn fault(&self, fault: Fault) -> u32 {
         self.failure + fault as u32
+    }
+}
+
+/// Debug output has no texts of a scenario, because they can be secrets.
+impl fmt::Debug for Scenario {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Scenario").field("operations", &self.operations).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for Request {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Request").field("operation", &self.operation).finish_non_exhaustive()
     }
 }
 

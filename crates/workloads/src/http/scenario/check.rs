@@ -8,14 +8,12 @@ use super::find::{Document, Finder};
 use super::template::{RenderError, Template, Use, Values};
 
 /// A compiled check.
-#[derive(Debug)]
 pub(super) struct Check {
     pub(super) condition: Condition,
     pub(super) is_absent: bool,
 }
 
 /// A compiled condition.
-#[derive(Debug)]
 pub(super) enum Condition {
     Status(Statuses),
     Size(Sizes),
@@ -24,7 +22,6 @@ pub(super) enum Condition {
 }
 
 /// What a value must be.
-#[derive(Debug)]
 pub(super) enum Expected {
     Anything,
     Equals(Template),

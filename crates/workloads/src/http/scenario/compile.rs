@@ -13,7 +13,7 @@ use super::check::{Check, Condition, Expected};
 use super::data::{DATA_BYTES_MAX, DataSet};
 use super::file::{
     self, BodyFile, CheckFile, Options, Query, RequestFile, ScenarioFile, Text, TransactionFile, hidden,
-    is_name,
+    hidden_line, is_name,
 };
 use super::find::{self, Finder};
 use super::read::Reader;
@@ -70,7 +70,7 @@ pub(super) fn compile(
 
 /// Hides secrets in the line that a problem shows.
 fn without_secrets(problem: Problem) -> Problem {
-    let snippet = hidden(&problem.snippet);
+    let snippet = hidden_line(&problem.snippet);
     if snippet == problem.snippet {
         return problem;
     }

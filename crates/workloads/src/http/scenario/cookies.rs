@@ -10,7 +10,6 @@ const COOKIES_MAX: usize = 100;
 const COOKIE_BYTES_MAX: usize = 4096;
 
 /// A cookie.
-#[derive(Clone, Debug)]
 struct Cookie {
     name: Vec<u8>,
     value: Vec<u8>,
@@ -24,7 +23,7 @@ struct Cookie {
 }
 
 /// The cookies of one user, the oldest first.
-#[derive(Clone, Debug, Default)]
+#[derive(Default)]
 pub(super) struct Jar(Vec<Cookie>);
 
 impl Jar {

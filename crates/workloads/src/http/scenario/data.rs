@@ -8,7 +8,6 @@ use super::file::{AtEnd, Order};
 pub(super) const DATA_BYTES_MAX: u64 = 1 << 30;
 
 /// The rows of a data file.
-#[derive(Debug)]
 pub(super) struct DataSet {
     pub(super) name: String,
     pub(super) columns: Vec<String>,
@@ -42,7 +41,7 @@ impl DataSet {
             match error.kind() {
                 csv::ErrorKind::UnequalLengths { expected_len, len, .. } => (
                     line,
-                    format!("the row has {len} values and the first line has {expected_len} names"),
+                    format!("the number of values is {len}, and the number of columns is {expected_len}"),
                     "quote a value that contains a comma".into(),
                 ),
                 _ => (line, error.to_string(), String::new()),
@@ -115,7 +114,7 @@ mod tests {
     use super::*;
 
     fn set(content: &str, order: Order, at_end: Option<AtEnd>) -> DataSet {
-        DataSet::read("users", content.as_bytes(), order, at_end).unwrap()
+        DataSet::read("users", content.as_bytes(), order, at_end).ok().unwrap()
     }
 
     #[test]
@@ -150,14 +149,14 @@ mod tests {
         for (content, line, what) in [
             ("", 0, "has no rows"),
             ("a,b\n", 0, "has no rows"),
-            ("a,b\n1,2\n3\n", 3, "the row has 1 values and the first line has 2 names"),
+            ("a,b\n1,2\n3\n", 3, "the number of values is 1, and the number of columns is 2"),
             ("a,a\n1,2\n", 1, "`a` is not a valid name of a column"),
             ("a,\n1,2\n", 1, "`` is not a valid name of a column"),
         ] {
-            let error = DataSet::read("d", content.as_bytes(), Order::Random, None).unwrap_err();
+            let error = DataSet::read("d", content.as_bytes(), Order::Random, None).err().unwrap();
             assert_eq!((error.0, error.1.as_str()), (line, what), "{content:?}");
         }
-        let error = DataSet::read("d", b"a\nx\n\xff\n", Order::Random, None).unwrap_err();
+        let error = DataSet::read("d", b"a\nx\n\xff\n", Order::Random, None).err().unwrap();
         assert_eq!((error.0, error.1.as_str()), (3, "is not text in UTF-8"));
     }
 }

@@ -18,7 +18,7 @@ impl PartialEq for Place {
     }
 }
 
-/// A text of a scenario file with its place. Debug output hides secrets.
+/// A text of a scenario file with its place. Debug output does not show it, because it can be a secret.
 #[derive(Clone, Default, PartialEq)]
 pub struct Text {
     /// The text as written.
@@ -46,13 +46,29 @@ impl Text {
 
 impl fmt::Debug for Text {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Debug::fmt(&hidden(&self.text), f)
+        write!(f, "{} bytes", self.text.len())
     }
 }
 
-/// A text without its secrets, whatever it is: a URL, a header field, a body or a line of a file.
+/// A text without its secrets, if it is not a header field or a URL with a user name.
 pub(super) fn hidden(text: &str) -> String {
-    SecretParts::Url.hide(&SecretParts::Header.hide(text))
+    SecretParts::Url.hide(text)
+}
+
+/// A line of a file without its secrets.
+pub(super) fn hidden_line(line: &str) -> String {
+    let mut shown = String::new();
+    // The texts in quotation marks can be header fields, also invalid ones.
+    for (at, part) in line.split_inclusive('"').enumerate() {
+        let (text, quote) = part.strip_suffix('"').map_or((part, ""), |text| (text, "\""));
+        let is_field = text.contains(':') || text.trim().contains(' ');
+        match at % 2 == 1 && is_field && !text.contains("://") {
+            true => shown += &SecretParts::Header.hide(text),
+            false => shown += &hidden(text),
+        }
+        shown += quote;
+    }
+    hidden(&shown)
 }
 
 /// The content of a scenario file.

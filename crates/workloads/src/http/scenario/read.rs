@@ -15,7 +15,7 @@ use super::file::{
 use super::template::RESERVED;
 
 /// A mistake at a place of the text.
-#[derive(Debug)]
+#[derive(Debug, PartialEq)]
 pub(super) struct Mistake {
     pub(super) span: Range<usize>,
     pub(super) what: String,
@@ -71,8 +71,12 @@ pub(super) struct Reader {
 }
 
 impl Reader {
+    /// Records a mistake once: an option of all requests is read for each of them.
     pub(super) fn wrong(&mut self, span: Range<usize>, what: impl Into<String>, help: impl Into<String>) {
-        self.mistakes.push(Mistake { span, what: what.into(), help: help.into() });
+        let mistake = Mistake { span, what: what.into(), help: help.into() };
+        if !self.mistakes.contains(&mistake) {
+            self.mistakes.push(mistake);
+        }
     }
 
     /// Reads a file; none after a syntax error.

@@ -1,5 +1,7 @@
 //! One virtual user: what it sends next, and what follows from a response.
 
+use std::fmt;
+
 use engine::workload::Then;
 use model::Nanos;
 use model::random::{Random, mix};
@@ -18,7 +20,6 @@ const TEMPLATE: u64 = 0x74_656d_706c;
 const DATA: u64 = 0x6461_7461;
 
 /// One virtual user.
-#[derive(Debug)]
 pub struct Session {
     seed: u64,
     user: u64,
@@ -43,7 +44,6 @@ pub struct Session {
 }
 
 /// A redirect that was received.
-#[derive(Clone, Debug)]
 struct Redirect {
     origin: u32,
     target: String,
@@ -54,7 +54,7 @@ struct Redirect {
 }
 
 /// A request to send.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub struct Planned<'a> {
     /// Its settings.
     pub request: &'a Request,
@@ -84,6 +84,25 @@ impl<'a> Planned<'a> {
     }
 }
 
+/// Debug output has no texts of a request, because they can be secrets.
+impl fmt::Debug for Planned<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Planned").field("operation", &self.operation).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for Response<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Response").field("status", &self.status).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for Session {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Session").field("user", &self.user).finish_non_exhaustive()
+    }
+}
+
 /// Why there is no request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unplanned {
@@ -101,7 +120,7 @@ pub enum Unplanned {
 }
 
 /// A response.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Default)]
 pub struct Response<'a> {
     /// The status code.
     pub status: u16,

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use model::{Choice, quantity};
+use model::{Choice, SecretParts, quantity};
 use toml_writer::{ToTomlKey as _, ToTomlValue as _};
 
 use super::file::{
@@ -36,6 +36,13 @@ impl Writer {
     fn text(&self, text: &Text) -> String {
         match self.hides {
             true => quoted(&hidden(&text.text)),
+            false => quoted(&text.text),
+        }
+    }
+
+    fn field(&self, text: &Text) -> String {
+        match self.hides {
+            true => quoted(&SecretParts::Header.hide(&text.text)),
             false => quoted(&text.text),
         }
     }
@@ -82,13 +89,13 @@ impl Writer {
         match options.header.as_slice() {
             [] => {}
             [field] => {
-                let field = self.text(field);
+                let field = self.field(field);
                 self.line("header", &format!("[{field}]"));
             }
             fields => {
                 self.out += "header = [\n";
                 for field in fields {
-                    let field = self.text(field);
+                    let field = self.field(field);
                     let _ = writeln!(self.out, "  {field},");
                 }
                 self.out += "]\n";
