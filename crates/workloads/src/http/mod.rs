@@ -9,6 +9,7 @@
 
 mod failure;
 pub mod response;
+pub mod scenario;
 mod settings;
 mod target;
 mod tls;
