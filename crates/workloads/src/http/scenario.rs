@@ -161,6 +161,12 @@ impl Scenario {
         &self.operations
     }
 
+    /// The names of the operations that are transactions as a whole.
+    pub fn wholes(&self) -> impl Iterator<Item = &str> {
+        let places = self.transactions.iter().filter_map(|transaction| transaction.whole);
+        places.filter_map(|place| self.operations.get(usize::from(place)).map(String::as_str))
+    }
+
     /// All servers that requests can go to.
     pub fn origins(&self) -> &[Origin] {
         &self.origins

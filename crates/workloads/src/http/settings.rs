@@ -1,9 +1,12 @@
 //! The settings of the HTTP workload, and the resulting request.
 
 use std::ops::RangeInclusive;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use model::{Choice, Key, Nanos, Problems, Secret, SecretParts, SettingInfo, Settings};
+use model::{Choice, Key, Nanos, Placeholder, Problem, Problems, Secret, SecretParts, SettingInfo, Settings};
+
+use super::scenario::{self, Origin, Scenario};
 
 model::choice! {
     /// The methods, as they are sent.
@@ -41,6 +44,11 @@ model::settings! {
     static URL: Key<Option<Secret>> = Key::secret(
         "url", SecretParts::Url,
         "URL to request: \"http://HOST[:PORT][/PATH][?QUERY]\", or https. Write a secret as ${env:NAME}, ${file:PATH} or ${prompt:WORDS}.",
+    );
+
+    static FROM: Key<Option<String>> = Key::text(
+        "from", "",
+        "File with a scenario: transactions of several requests, with checks, data and think times (TOML). It replaces `url`, `method`, `header` and `body`.",
     );
 
     static METHOD: Key<Method> = Key::choice(
@@ -123,6 +131,16 @@ pub(super) struct Url {
 }
 
 impl Url {
+    /// The root of a server.
+    pub(super) fn of_origin(origin: &Origin) -> Url {
+        Url {
+            is_tls: origin.is_tls,
+            authority: format!("{}:{}", origin.host, origin.port),
+            host: origin.authority(),
+            path: "/".into(),
+        }
+    }
+
     /// The name or address of the host, without brackets.
     pub(super) fn name(&self) -> &str {
         let name = self.authority.rsplit_once(':').map_or(self.authority.as_str(), |(name, _)| name);
@@ -198,7 +216,10 @@ pub(super) struct TlsPlan {
 /// The settings, read.
 #[derive(Clone, Debug)]
 pub(super) struct HttpPlan {
+    /// The URL of the request; of a scenario the first of its servers.
     pub(super) url: Url,
+    /// Replaces the request.
+    pub(super) scenario: Option<Arc<Scenario>>,
     /// The operation's name.
     pub(super) operation: &'static str,
     /// The complete request.
@@ -226,7 +247,19 @@ impl HttpPlan {
         let mut problem = |setting: &SettingInfo, what: String, help: &str| {
             problems.add(&[setting], what, help);
         };
+        let (scenario, of_scenario) = scenario(settings);
+        if scenario.is_some() {
+            for setting in [&*URL, &METHOD, &HEADER, &BODY, &EXPECT_STATUS] {
+                if settings.given(setting) {
+                    let what = format!("`{}` is given beside a scenario", setting.name);
+                    problem(setting, what, "write it in the requests of the scenario, or leave `from` out");
+                }
+            }
+        }
         let url = match settings.get(&URL) {
+            None if settings.has(&FROM) => {
+                scenario.as_ref().and_then(|scenario| scenario.origins().first().map(Url::of_origin))
+            }
             None => {
                 problem(&URL, "the URL is missing".into(), "url = \"http://127.0.0.1:8080/\"");
                 None
@@ -295,6 +328,7 @@ impl HttpPlan {
         let method = settings.get(&METHOD);
         let keep_alive = settings.get(&KEEP_ALIVE);
         let url_line = settings.line(URL.name);
+        problems.extend(of_scenario);
         problems.or(())?;
         let Some(url) = url else { return Err(Problems::new()) };
         let body = settings.get(&BODY).unwrap_or_default();
@@ -304,6 +338,7 @@ impl HttpPlan {
             of_head: method == Method::Head,
             idempotent: method != Method::Post,
             url,
+            scenario,
             keep_alive,
             connections,
             timeout,
@@ -318,6 +353,55 @@ impl HttpPlan {
     /// Whether a response with this status is a success.
     pub(super) fn expects(&self, status: u16) -> bool {
         self.expected.iter().any(|range| range.contains(&status))
+    }
+}
+
+/// The scenario in a file, or the mistakes in it. They have the lines of that file in their texts.
+fn scenario(settings: &Settings) -> (Option<Arc<Scenario>>, Problems) {
+    let none = Problems::new();
+    let Some(name) = settings.get(&FROM) else { return (None, none) };
+    let about = |what: String, help: String| {
+        let problem = Problem { line: settings.line(FROM.name), ..Problem::new(what, help) };
+        problem.about(&[&FROM])
+    };
+    let path = Path::new(&name);
+    let text = match files::read_text(path, scenario::FILE_BYTES_MAX) {
+        Ok(text) => text,
+        Err(error) => {
+            let what = format!("the scenario {name} cannot be read: {error}");
+            return (None, about(what, String::new()).into());
+        }
+    };
+    let folder = path.parent().unwrap_or(Path::new(""));
+    let mut find_secret = |placeholder: Placeholder<'_>| find_secret(&placeholder, folder);
+    match Scenario::parse(&text, &name, folder, &mut find_secret) {
+        Ok(scenario) => (Some(Arc::new(scenario)), none),
+        Err(problems) => {
+            let mut found = Problems::new();
+            for problem in problems.0 {
+                let place =
+                    if problem.line > 0 { format!("{name}:{}: ", problem.line) } else { String::new() };
+                found.push(about(format!("{place}{}", problem.what), problem.help));
+            }
+            (None, found)
+        }
+    }
+}
+
+/// The secret of a placeholder in a scenario.
+fn find_secret(placeholder: &Placeholder<'_>, folder: &Path) -> Result<String, (String, String)> {
+    match placeholder {
+        Placeholder::Environment(name) => std::env::var(name).map_err(|_| {
+            (format!("the environment variable {name} is not set"), format!("export {name} before the run"))
+        }),
+        Placeholder::File(path) => {
+            let text = files::secret::read(&folder.join(path));
+            let text = text.map_err(|error| (error.to_string(), String::new()))?;
+            Ok(text.trim_end_matches(['\n', '\r']).to_string())
+        }
+        Placeholder::Prompt(_) => {
+            Err(("a scenario asks for nothing".into(), "use ${env:NAME} or ${file:PATH}".into()))
+        }
     }
 }
 

@@ -8,16 +8,35 @@ use engine::workload::LoadError;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::failure::errno_words;
-use super::settings::HttpPlan;
+use super::settings::{HttpPlan, Url};
 use super::tls::TlsClient;
 
 /// How long an address may take to accept, before the load.
 const PATIENCE: Duration = Duration::from_secs(5);
 
+/// A server of a load.
+#[derive(Clone, Debug)]
+pub(super) struct Server {
+    /// Its addresses; the one to try first comes first.
+    pub(super) addresses: Vec<SocketAddr>,
+    /// What TLS with it needs, if it is reached over TLS.
+    pub(super) tls: Option<TlsClient>,
+}
+
+/// All servers of a plan: in the order of the scenario, or the one of the URL.
+pub(super) fn find_all(plan: &HttpPlan) -> Result<Vec<Server>, LoadError> {
+    match &plan.scenario {
+        Some(scenario) => {
+            scenario.origins().iter().map(|origin| find(plan, &Url::of_origin(origin))).collect()
+        }
+        None => Ok(vec![find(plan, &plan.url)?]),
+    }
+}
+
 /// The addresses of the host, the first that accepts a connection first, and what TLS with it needs. Connects, makes a
 /// handshake, and sends nothing else.
-pub(super) fn find(plan: &HttpPlan) -> Result<(Vec<SocketAddr>, Option<TlsClient>), LoadError> {
-    let HttpPlan { url, timeout, .. } = plan;
+fn find(plan: &HttpPlan, url: &Url) -> Result<Server, LoadError> {
+    let timeout = &plan.timeout;
     let tls = url.is_tls.then(|| TlsClient::new(url, &plan.tls)).transpose()?;
     let authority = &url.authority;
     let help = "check the host name and the DNS settings of this machine";
@@ -30,7 +49,7 @@ pub(super) fn find(plan: &HttpPlan) -> Result<(Vec<SocketAddr>, Option<TlsClient
             addresses.push(address);
         }
     }
-    permitted(plan, &addresses)?;
+    permitted(plan, url, &addresses)?;
     let patience = Duration::from_nanos(*timeout).min(PATIENCE);
     let mut reasons = Vec::new();
     for (place, address) in addresses.iter().enumerate() {
@@ -40,7 +59,7 @@ pub(super) fn find(plan: &HttpPlan) -> Result<(Vec<SocketAddr>, Option<TlsClient
                     tls.try_handshake(address, patience)?;
                 }
                 addresses.rotate_left(place);
-                return Ok((addresses, tls));
+                return Ok(Server { addresses, tls });
             }
             Err(error) => reasons.push(format!("{address}: {}", words(&error))),
         }
@@ -55,8 +74,8 @@ pub(super) fn find(plan: &HttpPlan) -> Result<(Vec<SocketAddr>, Option<TlsClient
 }
 
 /// Refuses addresses on the Internet, unless the user may load this host: a misspelt name must flood nobody.
-fn permitted(plan: &HttpPlan, addresses: &[SocketAddr]) -> Result<(), LoadError> {
-    let host = plan.url.name();
+fn permitted(plan: &HttpPlan, url: &Url, addresses: &[SocketAddr]) -> Result<(), LoadError> {
+    let host = url.name();
     let is_allowed = plan.may_load.iter().any(|allowed| allowed.trim().eq_ignore_ascii_case(host));
     match addresses.iter().map(SocketAddr::ip).find(|address| is_public(*address)) {
         Some(address) if !is_allowed => Err(LoadError::new(
@@ -144,12 +163,13 @@ mod tests {
         let addresses = ["192.0.2.1:80".parse().unwrap()];
         let plan = |pairs: &[(&str, &str)]| HttpPlan::read(&settings_of(SETTINGS, pairs)).unwrap();
         let url = ("url", "http://192.0.2.1/");
-        let refused = permitted(&plan(&[url]), &addresses).unwrap_err();
+        let of = |plan: &HttpPlan| permitted(plan, &plan.url, &addresses);
+        let refused = of(&plan(&[url])).unwrap_err();
         assert_eq!(refused.what, "192.0.2.1 is not in a private network");
         assert!(refused.help.contains("--yes-i-may-load 192.0.2.1"), "{}", refused.help);
         let other = plan(&[url, ("yes_i_may_load", "example.org")]);
-        assert!(permitted(&other, &addresses).is_err());
+        assert!(of(&other).is_err());
         let allowed = plan(&[url, ("yes_i_may_load", "192.0.2.1")]);
-        assert_eq!(permitted(&allowed, &addresses), Ok(()));
+        assert_eq!(of(&allowed), Ok(()));
     }
 }
