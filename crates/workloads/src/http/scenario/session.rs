@@ -14,9 +14,9 @@ use super::url::{Origin, Url};
 use super::{Body, Fault, OriginOf, Request, Scenario, Transaction};
 
 /// Streams of random numbers of a seed, one for each purpose.
-const CHOICE: u64 = 0x63_686f_6963_65;
-const THINK: u64 = 0x7468_696e_6b;
-const TEMPLATE: u64 = 0x74_656d_706c;
+const CHOICE: u64 = 0x6368_6f69;
+const THINK: u64 = 0x7468_696e;
+const TEMPLATE: u64 = 0x7465_6d70;
 const DATA: u64 = 0x6461_7461;
 
 /// One virtual user.
