@@ -17,6 +17,7 @@ use super::file::{
     BodyFile, ExtractionFile, Import, NAME_LENGTH_MAX, Note, Options, Place, RequestFile, ScenarioFile,
     Statuses, Text, Think, TransactionFile,
 };
+use super::template::escape;
 use super::url::{Origin, Url};
 
 use correlate::Correlation;
@@ -231,8 +232,9 @@ impl Writer {
         };
         let mut header = Vec::new();
         for (place, (name, value)) in entry.fields.iter().enumerate() {
-            let value = correlation.template(at, correlate::FIELDS + place, value);
-            header.push(Text::new(self.redacted_field(name, &value, number)));
+            let template = correlation.template(at, correlate::FIELDS + place, value);
+            let is_extracted = template != escape(value);
+            header.push(Text::new(self.redacted_field(name, &template, is_extracted, number)));
         }
         let body = match &entry.body {
             None => BodyFile::Empty,
@@ -276,12 +278,11 @@ impl Writer {
         }
     }
 
-    /// A header field without credentials; `value` is a template.
-    fn redacted_field(&mut self, name: &str, value: &str, number: u32) -> String {
+    /// A header field without credentials; `value` is a template, perhaps with a value of a response.
+    fn redacted_field(&mut self, name: &str, value: &str, is_extracted: bool, number: u32) -> String {
         let is_secret = SecretParts::Header.hide(&format!("{name}: x")) != format!("{name}: x");
         let value = match is_secret {
-            // The credential comes from a response.
-            true if value.contains("${") => value.to_string(),
+            true if is_extracted => value.to_string(),
             true => format!("${{env:{}}}", self.secret(name, number)),
             false => {
                 let parts = if value.contains("://") { SecretParts::Url } else { SecretParts::Pairs };
@@ -397,7 +398,9 @@ fn take_common_fields(requests: &mut [RequestFile]) -> Vec<Text> {
 /// A short name for a request: the end of its path.
 fn unique_name(target: &str, names: &mut BTreeSet<String>) -> String {
     let path = target.split('?').next().unwrap_or_default();
-    let last = path.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
+    // A session id is no name.
+    let last = path.rsplit('/').find(|segment| !segment.is_empty() && !correlate::looks_generated(segment));
+    let last = last.unwrap_or_default();
     let mut slug: String =
         last.chars().map(|c| if c.is_ascii_alphanumeric() || c == '_' { c } else { '-' }).take(24).collect();
     slug = slug.trim_matches('-').to_string();

@@ -164,7 +164,7 @@ fn source(steps: &[Step], before: usize, value: &str, work: &mut u64) -> Option<
 }
 
 /// Whether a value looks generated, and not like a word or a constant.
-fn looks_generated(value: &str) -> bool {
+pub(super) fn looks_generated(value: &str) -> bool {
     let has = |test: fn(&u8) -> bool| value.bytes().any(|byte| test(&byte));
     let (digit, lower, upper) =
         (has(u8::is_ascii_digit), has(u8::is_ascii_lowercase), has(u8::is_ascii_uppercase));

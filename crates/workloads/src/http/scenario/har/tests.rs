@@ -169,6 +169,26 @@ fn a_secret_after_other_letters_is_replaced() {
 
 proptest::proptest! {
     #[test]
+    fn no_credential_is_carried_over(before in "(a@b|&|=|[a-z]|\\$|\\{| ){0,6}", after in "(@|&x=1|[?/;]|\\$\\{){0,4}") {
+        let mut first = entry(0, "GET", "http://a/");
+        first["response"]["content"]["text"] = json!("{\"id\": \"tok-12345-abc\"}");
+        let mut second = entry(1, "POST", &format!("http://a/tok-12345-abc?x={before}&password=S3CRET{after}"));
+        second["request"]["headers"] = json!([
+            { "name": "Authorization", "value": format!("{before}S3CRET{after}") },
+            { "name": "Cookie", "value": "sid=S3CRET" },
+            { "name": "Referer", "value": format!("http://me:S3CRET@a/?token=S3CRET{after}") }
+        ]);
+        second["request"]["postData"] = json!({ "text": format!("id=tok-12345-abc&m={before}&password=S3CRET{after}") });
+        let mut third = entry(2, "POST", "http://a/");
+        third["request"]["postData"] = json!({
+            "mimeType": "multipart/form-data; boundary=b",
+            "params": [{ "name": "m", "value": before }, { "name": "user_password", "value": format!("S3CRET{after}") }]
+        });
+        let (written, notes) = imported(&har(vec![first, second, third]), &HarOptions::default());
+        proptest::prop_assert!(!written.contains("S3CRET") && !notes.contains("S3CRET"), "{}", written);
+    }
+
+    #[test]
     fn every_body_is_sent_as_it_was_recorded(body in "([a-z]{0,3}|\\$|\\{|\\}|\r\n|\"|\\\\|\\PC){0,12}x") {
         let mut recorded = entry(0, "POST", "http://a/");
         recorded["request"]["postData"] = json!({ "mimeType": "text/plain", "text": body });
