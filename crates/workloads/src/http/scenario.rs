@@ -20,6 +20,7 @@ mod date;
 mod file;
 mod find;
 pub mod har;
+mod json_path;
 mod read;
 mod session;
 mod template;

@@ -16,6 +16,7 @@ use super::file::{
     hidden_line, is_name,
 };
 use super::find::{self, Finder};
+use super::json_path::JsonPath;
 use super::read::Reader;
 use super::template::{FindSecret, Names, Template, Use, Values, Variable, names_in};
 use super::url::{self, Origin, Url};
@@ -383,7 +384,7 @@ impl Compiler<'_, '_> {
         let url = &request.url;
         if url.text.is_empty() {
             // Its absence is reported.
-            if url.span().len() > 0 {
+            if !url.span().is_empty() {
                 self.wrong(url.span(), "the URL is empty", "url = \"/PATH\"");
             }
             return None;
@@ -649,9 +650,7 @@ impl Compiler<'_, '_> {
         Some(match query {
             Query::Regex(text) => Finder::Regex(self.regex(text)?),
             Query::XPath(text) => Finder::XPath(self.query(text, "an XPath", XPath::parse)?),
-            Query::JsonPath(text) => {
-                Finder::JsonPath(Box::new(self.query(text, "a JSON path", find::json_path)?))
-            }
+            Query::JsonPath(text) => Finder::JsonPath(self.query(text, "a JSON path", JsonPath::parse)?),
             Query::Header(name, regex) => {
                 Finder::Header(name.text.clone(), self.optional_regex(regex.as_ref())?)
             }

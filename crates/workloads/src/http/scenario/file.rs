@@ -52,7 +52,8 @@ impl fmt::Debug for Text {
 
 /// A text without its secrets, if it is not a header field or a URL with a user name.
 pub(super) fn hidden(text: &str) -> String {
-    SecretParts::Url.hide(text)
+    // What is before an `@` is perhaps more than a user name.
+    SecretParts::Pairs.hide(&SecretParts::Url.hide(text))
 }
 
 /// A line of a file without its secrets.

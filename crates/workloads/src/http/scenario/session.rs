@@ -14,9 +14,9 @@ use super::url::{Origin, Url};
 use super::{Body, Fault, OriginOf, Request, Scenario, Transaction};
 
 /// Streams of random numbers of a seed, one for each purpose.
-const CHOICE: u64 = 0x63_686f_6963_65;
-const THINK: u64 = 0x7468_696e_6b;
-const TEMPLATE: u64 = 0x74_656d_706c;
+const CHOICE: u64 = 0x6368_6f69;
+const THINK: u64 = 0x7468_696e;
+const TEMPLATE: u64 = 0x7465_6d70;
 const DATA: u64 = 0x6461_7461;
 
 /// One virtual user.
@@ -209,8 +209,8 @@ impl Session {
 
     /// The request of a step of an operation, or the next one of a redirect. A step of 0 begins the operation with this
     /// number: its transaction and its rows of data are functions of the seed and the number. Can be repeated with the
-    /// same result until the response is given to [`Session::took`]. Allocates nothing for a request without
-    /// templates, once the buffers have grown.
+    /// same result until the response is given to [`Session::took`]. Allocates nothing once the buffers
+    /// have grown, except for redirects and for URLs that are values.
     ///
     /// # Errors
     /// If the data has ended, or a value is missing or cannot be sent.
@@ -533,7 +533,7 @@ pub(super) fn write_line(out: &mut Vec<u8>, method: &str, target: &[u8], host: O
     out.extend_from_slice(b" HTTP/1.1\r\n");
     if let Some(host) = host {
         // Writing to memory cannot fail.
-        let _ = std::io::Write::write_fmt(out, format_args!("Host: {}\r\n", host.authority()));
+        let _ = std::io::Write::write_fmt(out, format_args!("Host: {host:#}\r\n"));
     }
 }
 

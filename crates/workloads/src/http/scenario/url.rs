@@ -16,10 +16,7 @@ pub struct Origin {
 impl Origin {
     /// The value of the header field Host, and of the pseudo-header `:authority`.
     pub fn authority(&self) -> String {
-        match self.port == self.default_port() {
-            true => self.host.clone(),
-            false => format!("{}:{}", self.host, self.port),
-        }
+        format!("{self:#}")
     }
 
     fn default_port(&self) -> u16 {
@@ -27,9 +24,17 @@ impl Origin {
     }
 }
 
+/// The alternate form (`{:#}`) is without the scheme.
 impl fmt::Display for Origin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}://{}", if self.is_tls { "https" } else { "http" }, self.authority())
+        if !f.alternate() {
+            f.write_str(if self.is_tls { "https://" } else { "http://" })?;
+        }
+        f.write_str(&self.host)?;
+        match self.port == self.default_port() {
+            true => Ok(()),
+            false => write!(f, ":{}", self.port),
+        }
     }
 }
 
