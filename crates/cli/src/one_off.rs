@@ -67,7 +67,9 @@ Examples:
   plimsoll http http://127.0.0.1:8080/ --concurrency 32 --duration 10s
   plimsoll http http://web1/search?q=a --rate 500/s --arrivals poisson --goal 'get.response.p95 <= 200ms'
   plimsoll http http://web1/api --method POST --header 'Content-Type: text/xml' --body '<ping/>'
-  plimsoll http http://web1/ --steps 1,2,4,8,16,32 --duration 60s",
+  plimsoll http http://web1/ --steps 1,2,4,8,16,32 --duration 60s
+  plimsoll http --from shop.toml --concurrency 200 --duration 60s
+  plimsoll http --from session.har --concurrency 20 --duration 60s",
         positional: &[("url", "URL")],
         shorthands: &[("no-keep-alive", "keep_alive", "false", "Open a connection for each operation")],
         duration: "30s",
@@ -202,6 +204,7 @@ impl OneOff {
                 "disk" => arg.required_unless_present_any(["sqlio", "diskspd", "fio"]),
                 // An engine that runs all the time needs none.
                 "sync" => arg.required_unless_present("change"),
+                "http" => arg.required_unless_present("from"),
                 // Of several destinations that are varied, the first is the baseline.
                 "copy" if *setting == "destination" => arg.required_unless_present("vary"),
                 _ => arg.required(true),

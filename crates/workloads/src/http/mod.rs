@@ -178,14 +178,14 @@ impl Http {
 impl Workload for Http {
     fn operations(&self) -> Vec<String> {
         let requests = match &self.plan.scenario {
-            Some(scenario) => scenario.operations().to_vec(),
+            Some(read) => read.scenario.operations().to_vec(),
             None => vec![self.plan.operation.to_string()],
         };
         requests.into_iter().chain(self.parts()).collect()
     }
 
     fn describe_operations(&self, traits: &mut WorkloadTraits) {
-        let wholes = self.plan.scenario.iter().flat_map(|scenario| scenario.wholes()).map(String::from);
+        let wholes = self.plan.scenario.iter().flat_map(|read| read.scenario.wholes()).map(String::from);
         traits.derived.to_mut().extend(wholes.chain(self.parts()).map(Cow::Owned));
     }
 
@@ -237,7 +237,10 @@ impl Workload for Http {
         }
         let count = |count: &AtomicU64| Level::Count(count.load(Ordering::Relaxed));
         set("connections.opened", count(&self.seen.opened));
-        if self.plan.url.is_tls {
+        if let Some(read) = self.plan.scenario.as_ref().filter(|read| !read.notes.is_empty()) {
+            set("scenario.notes", Level::Count(read.notes.len() as u64));
+        }
+        if self.servers.iter().any(|server| server.tls.is_some()) {
             set("tls.handshakes", count(&self.seen.handshakes));
             set("tls.handshakes_resumed", count(&self.seen.resumed));
         }
@@ -258,8 +261,8 @@ impl Workload for Http {
     }
 
     fn describe_failure(&self, code: u32) -> String {
-        if let (Some(code), Some(scenario)) = (Failure::of_scenario(code), &self.plan.scenario) {
-            return scenario.describe_failure(code);
+        if let (Some(code), Some(read)) = (Failure::of_scenario(code), &self.plan.scenario) {
+            return read.scenario.describe_failure(code);
         }
         Failure::describe(code)
     }

@@ -6,7 +6,9 @@ use std::sync::Arc;
 
 use model::{Choice, Key, Nanos, Placeholder, Problem, Problems, Secret, SecretParts, SettingInfo, Settings};
 
-use super::scenario::{self, Origin, Scenario};
+use super::scenario::har::{self, HarOptions};
+use super::scenario::wcat::{self, WcatOptions};
+use super::scenario::{self, Import, Note, Origin, Scenario};
 
 model::choice! {
     /// The methods, as they are sent.
@@ -48,7 +50,7 @@ model::settings! {
 
     static FROM: Key<Option<String>> = Key::text(
         "from", "",
-        "File with a scenario: transactions of several requests, with checks, data and think times (TOML). It replaces `url`, `method`, `header` and `body`.",
+        "File with a scenario: transactions of several requests, with checks, data and think times (TOML), a recorded session (.har) or a scenario of WCAT (.ubr). It replaces `url`, `method`, `header` and `body`.",
     );
 
     static METHOD: Key<Method> = Key::choice(
@@ -204,6 +206,13 @@ impl Url {
     }
 }
 
+/// A scenario, and what was not carried over from the file of another program.
+#[derive(Debug)]
+pub(super) struct ReadScenario {
+    pub(super) scenario: Scenario,
+    pub(super) notes: Vec<Note>,
+}
+
 /// The files of TLS, and whether sessions are resumed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct TlsPlan {
@@ -219,7 +228,7 @@ pub(super) struct HttpPlan {
     /// The URL of the request; of a scenario the first of its servers.
     pub(super) url: Url,
     /// Replaces the request.
-    pub(super) scenario: Option<Arc<Scenario>>,
+    pub(super) scenario: Option<Arc<ReadScenario>>,
     /// The operation's name.
     pub(super) operation: &'static str,
     /// The complete request.
@@ -249,8 +258,11 @@ impl HttpPlan {
         };
         let (scenario, of_scenario) = scenario(settings);
         if scenario.is_some() {
+            // A scenario of WCAT may leave its server open.
+            let from = settings.get(&FROM).unwrap_or_default();
+            let takes_url = ending(Path::new(&from)).as_deref() == Some("ubr");
             for setting in [&*URL, &METHOD, &HEADER, &BODY, &EXPECT_STATUS] {
-                if settings.given(setting) {
+                if settings.given(setting) && !(takes_url && setting.name == URL.name) {
                     let what = format!("`{}` is given beside a scenario", setting.name);
                     problem(setting, what, "write it in the requests of the scenario, or leave `from` out");
                 }
@@ -258,7 +270,7 @@ impl HttpPlan {
         }
         let url = match settings.get(&URL) {
             None if settings.has(&FROM) => {
-                scenario.as_ref().and_then(|scenario| scenario.origins().first().map(Url::of_origin))
+                scenario.as_ref().and_then(|read| read.scenario.origins().first().map(Url::of_origin))
             }
             None => {
                 problem(&URL, "the URL is missing".into(), "url = \"http://127.0.0.1:8080/\"");
@@ -357,7 +369,7 @@ impl HttpPlan {
 }
 
 /// The scenario in a file, or the mistakes in it. They have the lines of that file in their texts.
-fn scenario(settings: &Settings) -> (Option<Arc<Scenario>>, Problems) {
+fn scenario(settings: &Settings) -> (Option<Arc<ReadScenario>>, Problems) {
     let none = Problems::new();
     let Some(name) = settings.get(&FROM) else { return (None, none) };
     let about = |what: String, help: String| {
@@ -373,9 +385,19 @@ fn scenario(settings: &Settings) -> (Option<Arc<Scenario>>, Problems) {
         }
     };
     let folder = path.parent().unwrap_or(Path::new(""));
+    let server = settings.get(&URL).and_then(|url| Url::parse(url.reveal()).ok()).map(|url| url.authority);
+    let (text, notes) = match imported(path, &text, server) {
+        Ok(None) => (text, Vec::new()),
+        Ok(Some(import)) => (import.file.write(), import.notes),
+        Err(problem) => {
+            let place =
+                if problem.line > 0 { format!("{name}:{}: ", problem.line) } else { format!("{name}: ") };
+            return (None, about(format!("{place}{}", problem.what), problem.help).into());
+        }
+    };
     let mut find_secret = |placeholder: Placeholder<'_>| find_secret(&placeholder, folder);
     match Scenario::parse(&text, &name, folder, &mut find_secret) {
-        Ok(scenario) => (Some(Arc::new(scenario)), none),
+        Ok(scenario) => (Some(Arc::new(ReadScenario { scenario, notes })), none),
         Err(problems) => {
             let mut found = Problems::new();
             for problem in problems.0 {
@@ -386,6 +408,20 @@ fn scenario(settings: &Settings) -> (Option<Arc<Scenario>>, Problems) {
             (None, found)
         }
     }
+}
+
+/// The scenario in a file of another program, by the name of the file; none in a file of ours.
+fn imported(path: &Path, text: &str, server: Option<String>) -> Result<Option<Import>, Problem> {
+    match ending(path).as_deref() {
+        Some("har") => har::read(text, &HarOptions::default()).map(Some),
+        Some("ubr") => wcat::read_scenario(text, &WcatOptions { server, ..WcatOptions::default() })
+            .map(|read| Some(read.import)),
+        _ => Ok(None),
+    }
+}
+
+fn ending(path: &Path) -> Option<String> {
+    path.extension().and_then(|ending| ending.to_str()).map(str::to_ascii_lowercase)
 }
 
 /// The secret of a placeholder in a scenario.

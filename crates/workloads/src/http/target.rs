@@ -26,8 +26,8 @@ pub(super) struct Server {
 /// All servers of a plan: in the order of the scenario, or the one of the URL.
 pub(super) fn find_all(plan: &HttpPlan) -> Result<Vec<Server>, LoadError> {
     match &plan.scenario {
-        Some(scenario) => {
-            scenario.origins().iter().map(|origin| find(plan, &Url::of_origin(origin))).collect()
+        Some(read) => {
+            read.scenario.origins().iter().map(|origin| find(plan, &Url::of_origin(origin))).collect()
         }
         None => Ok(vec![find(plan, &plan.url)?]),
     }

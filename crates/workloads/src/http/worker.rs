@@ -113,6 +113,7 @@ pub(super) struct HttpWorker<'a> {
     parts: Vec<Part>,
     /// The request that is sent next.
     planned: Vec<u8>,
+    remarks: Vec<String>,
     /// No operation in flight has a deadline before this.
     deadlines_from: Nanos,
     server_known: bool,
@@ -160,10 +161,10 @@ impl<'a> HttpWorker<'a> {
         Ok(HttpWorker {
             plan,
             servers,
-            users: plan.scenario.as_deref().map(|scenario| {
-                Users::new(scenario, share.seed ^ u64::from(share.lane) << 32, share.index, share.of)
+            users: plan.scenario.as_deref().map(|read| {
+                Users::new(&read.scenario, share.seed ^ u64::from(share.lane) << 32, share.index, share.of)
             }),
-            parts_from: plan.scenario.as_ref().map_or(1, |scenario| scenario.operations().len() as u16),
+            parts_from: plan.scenario.as_ref().map_or(1, |read| read.scenario.operations().len() as u16),
             seen,
             clock: Clock::get(),
             epoll,
@@ -179,6 +180,7 @@ impl<'a> HttpWorker<'a> {
                 .into(),
             parts: Vec::new(),
             planned: Vec::new(),
+            remarks: if share.index == 0 { notes(plan) } else { Vec::new() },
             deadlines_from: Nanos::MAX,
             server_known: false,
             tally: Tally::default(),
@@ -728,6 +730,10 @@ impl Worker for HttpWorker<'_> {
         self.start(operation.ticket, Exchange { of_head, idempotent, ..Exchange::default() })
     }
 
+    fn remarks(&mut self, out: &mut Vec<String>) {
+        out.append(&mut self.remarks);
+    }
+
     fn parts(&mut self) -> Option<&mut Vec<Part>> {
         Some(&mut self.parts)
     }
@@ -764,6 +770,17 @@ impl Worker for HttpWorker<'_> {
             waited = true;
         }
     }
+}
+
+/// What was not carried over into the scenario, for the record.
+fn notes(plan: &HttpPlan) -> Vec<String> {
+    let notes = plan.scenario.iter().flat_map(|read| &read.notes);
+    let text = |note: &super::scenario::Note| {
+        let place = if note.number > 0 { format!("{}: ", note.number) } else { String::new() };
+        let help = if note.help.is_empty() { String::new() } else { format!("; {}", note.help) };
+        format!("not carried over: {place}{}{help}", note.what)
+    };
+    notes.map(text).collect()
 }
 
 /// The request that a connection sends.
