@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use model::design::Next;
 use model::{Decision, Design, DesignKind, Ending, Experiment, Study, Treatment, Trial, Variation};
 
+use crate::limit::LimitSearch;
 use crate::plan::{TREATMENTS_MAX, other_levels, treatments};
 use crate::proof::Proving;
 use crate::random::Random;
@@ -18,6 +19,9 @@ const FAILURES_MAX: usize = 2;
 
 /// The design of an experiment.
 pub fn design(experiment: &Experiment) -> Box<dyn Design> {
+    if let Some(search) = LimitSearch::of(experiment) {
+        return Box::new(search);
+    }
     let rounds = Box::new(Rounds::new(experiment));
     match experiment.prove {
         true => Box::new(Proving::new(experiment, rounds)),

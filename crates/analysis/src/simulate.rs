@@ -380,6 +380,7 @@ pub(crate) fn experiment(vary: Vec<Variation>, design: DesignKind, replicates: u
         design,
         show: Vec::new(),
         published: Vec::new(),
+        limit: Vec::new(),
     }
 }
 

@@ -40,6 +40,7 @@ pub fn terminal(document: &ResultDocument, options: Terminal) -> String {
     }
     match document.configurations.len() {
         _ if document.trials.is_empty() => page.sentence("Nothing was measured: the record holds no trial."),
+        _ if document.limit.is_some() => search(&mut page, document),
         0 | 1 => one_configuration(&mut page, document, options),
         count if count <= tables::SIDE_BY_SIDE && !document.comparison.is_empty() => {
             side_by_side(&mut page, document, options);
@@ -48,7 +49,7 @@ pub fn terminal(document: &ResultDocument, options: Terminal) -> String {
     }
     sweeps(&mut page, document);
     limits(&mut page, document, options.verbose);
-    if options.verbose {
+    if options.verbose || document.limit.is_some() {
         cost_tables(&mut page, document);
     }
     if options.verbose && document.trials.len() > 1 {
@@ -63,6 +64,22 @@ pub fn terminal(document: &ResultDocument, options: Terminal) -> String {
     }
     ending(&mut page, document, options.verbose);
     page.finish()
+}
+
+/// A search for the limit: every load of each configuration, then the bounds.
+fn search(page: &mut Page, document: &ResultDocument) {
+    let Some(found) = &document.limit else { return };
+    for of in &found.configurations {
+        let table = tables::loads(document, found, of);
+        page.title(&table.title);
+        page.table(&table);
+        page.gap();
+    }
+    if let Some(table) = tables::limit(document) {
+        page.title(&table.title);
+        page.table(&table);
+        page.gap();
+    }
 }
 
 /// Rows of the table of limits on a page that is not verbose.

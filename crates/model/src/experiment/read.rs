@@ -12,7 +12,7 @@ use super::{
     Experiment, FactorInfo, FigureName, ParameterInfo, Published, Target, Variation, Vocabulary,
     WorkloadInfo, WorkloadSpec,
 };
-use crate::load::LOAD_SETTINGS;
+use crate::load::{LIMIT, LOAD_SETTINGS};
 use crate::problem::{Problem, Problems, did_you_mean, near_word};
 use crate::setting::Setting;
 use crate::{
@@ -179,6 +179,7 @@ impl Reader<'_> {
                 }
             }
         }
+        let limit = self.limit(table, &load, operations);
         let mut watch = top.get(&WATCH);
         for entry in &watch {
             if let Err((what, help)) = self.vocabulary.watch_entry(entry) {
@@ -215,11 +216,30 @@ impl Reader<'_> {
             target,
             workload: workload?,
             load,
+            limit,
             vary,
             design: top.get(&DESIGN),
             show,
             published,
         })
+    }
+
+    /// The goals of a search for the limit.
+    fn limit(&mut self, table: &DeTable<'_>, load: &Settings, operations: &[&str]) -> Vec<Goal> {
+        let mut goals = Vec::new();
+        for text in load.get(&LIMIT) {
+            match crate::limit::goal(&text, operations) {
+                Ok(goal) => goals.push(goal),
+                Err((what, help)) => {
+                    let at = match table.get("load").map(|load| load.get_ref()) {
+                        Some(DeValue::Table(load)) => element_span(load, LIMIT.name, &text),
+                        _ => 0..0,
+                    };
+                    self.problem(at, what, help);
+                }
+            }
+        }
+        goals
     }
 
     fn info(&self, kind: &str) -> Option<WorkloadInfo> {
@@ -814,7 +834,16 @@ pub fn set(
     let level = info.kind.parse(value).map_err(|what| wrong(what, ""))?;
     match (path.split_once('.').map(|(area, _)| area), name, level) {
         (Some("workload"), _, level) => experiment.workload.settings.set(name, level),
-        (Some("load"), _, level) => experiment.load.set(name, level),
+        (Some("load"), _, level) => {
+            experiment.load.set(name, level);
+            let info = vocabulary.workloads.iter().find(|info| info.name == experiment.workload.kind);
+            let operations = info.map_or(&[][..], |info| info.operations);
+            let goals = experiment.load.get(&LIMIT).into_iter();
+            experiment.limit = goals
+                .map(|text| crate::limit::goal(&text, operations))
+                .collect::<Result<_, _>>()
+                .map_err(|(what, help)| wrong(what, &help))?;
+        }
         (_, "max_failures", Level::Percent(percent)) => experiment.max_failures = percent / 100.0,
         (_, "replicates", Level::Count(count)) => experiment.replicates = count as u32,
         (_, "seed", Level::Count(seed)) => experiment.seed = seed,
