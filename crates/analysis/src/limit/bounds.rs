@@ -171,10 +171,11 @@ impl Bracket<'_> {
                 false => LimitAnswer::Unclear,
             });
         }
-        let confirmed = self.known.iter().filter(|one| one.class.is_some() && one.load >= lower).count();
+        // Without an upper bound, every confirmed load is one step up.
+        let confirmed = self.known.iter().filter(|one| one.class.is_some()).count();
         let hints = self.known.iter().filter(|one| one.load > base && one.class.is_none());
         let missed = hints.filter(|one| one.hint == Some(false)).map(|one| one.load).next();
-        let stepped = base * self.stride(confirmed + found.unclear.len());
+        let stepped = base * self.stride(confirmed);
         let load = match missed {
             Some(missed) if confirmed <= 1 => missed,
             Some(missed) => missed.min(self.up(base, stepped)),
@@ -199,7 +200,9 @@ impl Bracket<'_> {
                 false => LimitAnswer::Unclear,
             });
         }
-        let confirmed = self.known.iter().filter(|one| one.class.is_some() && one.load <= upper).count();
+        // Without a lower bound, every confirmed load that does not meet the goal is one step down.
+        let is_step = |one: &&KnownLoad| one.class.is_some_and(|class| class != LoadClass::Meets);
+        let confirmed = self.known.iter().filter(is_step).count();
         let hints = self.known.iter().filter(|one| one.load < base && one.class.is_none());
         let met = hints.filter(|one| one.hint == Some(true)).map(|one| one.load).next_back();
         let stepped = self.down(base, base / self.stride(confirmed));

@@ -1,6 +1,8 @@
 //! The search for the largest load that still meets each goal: which load comes next, and the answer.
 
 mod bounds;
+#[cfg(test)]
+mod bounds_tests;
 mod classify;
 mod law;
 
