@@ -182,11 +182,11 @@ impl Bracket<'_> {
             None => self.up(base, stepped),
         };
         let reason = match confirmed {
+            _ if !found.unclear.is_empty() => {
+                format!("{} at {}: a step up", self.cannot_tell(), self.text(base))
+            }
             0 | 1 => format!("{} meets {}: confirm the upper bound", self.text(base), self.goal),
-            _ => format!(
-                "{} in a full-length trial: a larger step up",
-                self.not_missed(base, found.unclear.contains(&base))
-            ),
+            _ => format!("{} meets {} in a full-length trial: a step up", self.text(base), self.goal),
         };
         self.full(load.min(self.search.max), reason)
     }
@@ -235,13 +235,6 @@ impl Bracket<'_> {
             return self.full(self.middle(last, upper), reason(last, upper));
         }
         Step::Done(LimitAnswer::Unclear)
-    }
-
-    fn not_missed(&self, load: f64, is_unclear: bool) -> String {
-        match is_unclear {
-            true => format!("{} at {}", self.cannot_tell(), self.text(load)),
-            false => format!("{} meets {}", self.text(load), self.goal),
-        }
     }
 
     fn cannot_tell(&self) -> String {

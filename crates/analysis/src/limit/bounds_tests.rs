@@ -1,27 +1,14 @@
 //! The search over simulated loads, without records.
 
+use model::Search;
 use model::limit::{LimitAnswer, LoadClass};
-use model::{Experiment, Level, Search};
 use proptest::prelude::*;
 
 use super::bounds::{Bracket, Confirmed, FULL_TRIALS_MAX, KnownLoad, Step, confirmed};
-use crate::simulate::experiment;
+use crate::simulate::search_for;
 
 /// Trials after which a search must have ended.
 const TRIALS_MAX: usize = 80;
-
-pub(super) fn search_for(settings: &[(&str, &str)], goals: &[&str]) -> Experiment {
-    let mut experiment = experiment(Vec::new(), model::DesignKind::OneFactorAtATime, 1);
-    experiment.load = model::Settings::defaults(model::load::LOAD_SETTINGS);
-    let goals: Vec<String> = goals.iter().map(ToString::to_string).collect();
-    experiment.load.set("limit", Level::List(goals.iter().cloned().map(Level::Text).collect()));
-    for (name, text) in settings {
-        let info = model::load::LOAD_SETTINGS.iter().find(|info| info.name == *name).unwrap();
-        experiment.load.set(name, info.kind.parse(text).unwrap());
-    }
-    experiment.limit = goals.iter().map(|goal| model::limit::goal(goal, &["read", "get"]).unwrap()).collect();
-    experiment
-}
 
 fn search(settings: &[(&str, &str)]) -> Search {
     Search::of(&search_for(settings, &["response.p95 <= 20ms"])).unwrap()

@@ -83,8 +83,13 @@ fn not_carried(measured: &[Measured]) -> Option<f64> {
     let (offered, completed) =
         intervals.fold((0.0, 0.0), |sum, one| (sum.0 + one.offered as f64, sum.1 + one.completed as f64));
     let share = completed / offered;
-    (share < CARRIED_SHARE).then_some(share)
+    // The operations in flight at both ends differ by chance.
+    let is_chance = offered - completed <= EDGES * offered.sqrt();
+    (share < CARRIED_SHARE && !is_chance).then_some(share)
 }
+
+/// Standard deviations of a Poisson count by which fewer operations may complete than were offered.
+const EDGES: f64 = 3.0;
 
 /// One batch: operations, and how many of them count (or the sum of their times).
 #[derive(Clone, Copy, Default)]
