@@ -38,7 +38,8 @@ mod words;
 pub use compare::{Side, compare};
 pub use comparison::SMALLEST_CHANGE;
 pub use configuration::{METRICS, metric, metrics};
-pub use design::{design, trial_count};
+pub use design::{configuration_count, design, trial_count};
+pub use limit::TRIALS_MAX as SEARCH_TRIALS_MAX;
 pub use verdict::judge;
 
 use comparison::Pairing;

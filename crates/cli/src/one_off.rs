@@ -377,11 +377,10 @@ impl OneOff {
         }
         // The sampling interval depends on the measured time.
         experiment.sample_every = model::load::sample_every(&experiment.load);
-        for text in experiment.load.get(&LIMIT) {
-            match model::limit::goal(&text, info.operations) {
-                Ok(goal) => experiment.limit.push(goal),
-                Err((what, help)) => problems.add(&[&LIMIT], format!("--limit: {what}"), help),
-            }
+        let (goals, wrong) = model::limit::goals(&experiment.load, info.operations);
+        experiment.limit = goals;
+        for (_, what, help) in wrong {
+            problems.add(&[&LIMIT], format!("--limit: {what}"), help);
         }
         for text in texts(matches, "goal") {
             match Goal::parse(&text, info.operations) {

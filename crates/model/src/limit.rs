@@ -6,7 +6,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::load::{CLOSED, LIMIT, LIMIT_MAX, LIMIT_MIN, LIMIT_WIDTH, MEASURE, OPEN, RAMP, STEPS};
+use crate::goal::GoalMetric;
+use crate::load::{CLOSED, LIMIT, LIMIT_MAX, LIMIT_MIN, LIMIT_WIDTH, OPEN, RAMP, STEPS};
 use crate::problem::Problems;
 use crate::{
     Change, Experiment, Goal, Key, Level, MILLISECOND, Nanos, Probe, SECOND, SettingInfo, SettingPath,
@@ -176,13 +177,6 @@ pub(crate) fn check(load: &Settings, problems: &mut Problems) {
             "keep one of them; a search needs only a first guess, `closed` or `open`",
         );
     }
-    if load.given(&MEASURE) && load.get(&MEASURE).is_none() {
-        problems.add(
-            &[&MEASURE, &LIMIT],
-            "a search for the limit needs a measured time",
-            "write a duration, such as \"30s\", instead of \"until-done\"",
-        );
-    }
     let width = load.get(&LIMIT_WIDTH) / 100.0;
     if !(WIDTH.0..=WIDTH.1).contains(&width) {
         problems.add(
@@ -230,12 +224,24 @@ pub fn contradictions(experiment: &Experiment) -> Problems {
     problems
 }
 
-/// The goals of a search, of which each is missed by a larger load.
+/// The goals of `limit`, each with its text if it cannot be used: the problem, and what to write instead.
+pub fn goals(load: &Settings, operations: &[&str]) -> (Vec<Goal>, Vec<(String, String, String)>) {
+    let mut goals = Vec::new();
+    let mut problems = Vec::new();
+    for text in load.get(&LIMIT) {
+        match goal(&text, operations) {
+            Ok(goal) => goals.push(goal),
+            Err((what, help)) => problems.push((text, what, help)),
+        }
+    }
+    (goals, problems)
+}
+
+/// The goal of a search, which larger loads miss.
 ///
 /// # Errors
-/// What cannot be searched for, and what to write instead.
+/// Why it cannot be searched for, and what to write instead.
 pub fn goal(text: &str, operations: &[&str]) -> Result<Goal, (String, String)> {
-    use crate::goal::GoalMetric;
     let goal = Goal::parse(text, operations).map_err(|what| (what, String::new()))?;
     let fits = matches!(
         goal.metric,
@@ -348,6 +354,10 @@ pub struct ConfigurationLimit {
 pub struct GoalLimit {
     /// The goal as written.
     pub goal: String,
+    /// Its metric.
+    pub metric: GoalMetric,
+    /// Its limit, in the unit of the metric: milliseconds, or a share.
+    pub limit: f64,
     /// How the search ended.
     pub answer: LimitAnswer,
     /// The largest load that meets the goal below the smallest that misses it (relevant lower bound).
@@ -401,6 +411,8 @@ pub struct LoadPoint {
     pub mean_ms: f64,
     /// Median.
     pub p50_ms: f64,
+    /// 90th percentile.
+    pub p90_ms: f64,
     /// 95th percentile.
     pub p95_ms: f64,
     /// 99th percentile.
@@ -453,7 +465,6 @@ mod tests {
         for (pairs, expected) in [
             (&[("limit_max", "64")][..], "`limit_max` has no meaning without `limit`"),
             (&[goal, ("steps", "1,2")], "`limit` and `steps` both choose the load"),
-            (&[goal, ("measure", "until-done")], "a search for the limit needs a measured time"),
             (&[goal, ("limit_width", "0.1%")], "a width of 0.1% is out of range"),
             (&[goal, ("limit_max", "500/s")], "`500/s` is not a number of users"),
             (&[goal, ("open", "10/s"), ("limit_max", "500")], "`500` is not a rate"),

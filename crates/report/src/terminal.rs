@@ -121,7 +121,9 @@ pub(crate) fn heading(page: &mut Page, document: &ResultDocument) {
         _ => {}
     }
     if let Some(trial) = document.trials.first() {
-        parts.push(format!("{} measured", Quantity::Seconds.show(trial.measured_s)));
+        if document.limit.is_none() {
+            parts.push(format!("{} measured", Quantity::Seconds.show(trial.measured_s)));
+        }
         parts.push(document.host.name.clone());
         parts.push(crate::text::date(trial.started_unix_ns));
     }
@@ -408,6 +410,9 @@ pub(crate) fn ruled_out(document: &ResultDocument) -> Option<String> {
 
 /// Why there is no proof of a bottleneck, and what would give one.
 pub(crate) fn no_proof(document: &ResultDocument) -> String {
+    if document.limit.is_some() {
+        return "Not confirmed by experiment: measure this load without `limit` and with --prove.".into();
+    }
     match tables::why_no_proof(document) {
         Some(why) => format!("Not confirmed by experiment. {why}"),
         None => "Not confirmed by experiment: --prove changes each resource and measures whether throughput follows."

@@ -24,7 +24,7 @@ use bounds::{Bracket, Confirmed, KnownLoad, Step, confirmed};
 use classify::{Classified, classify};
 
 /// Limit of the trials of one configuration, so that a search ends in any case.
-const TRIALS_MAX: usize = 120;
+pub const TRIALS_MAX: usize = 120;
 /// Number of failed trials at a load after which it counts as too large.
 const FAILURES_MAX: usize = 2;
 
@@ -311,6 +311,8 @@ impl LimitSearch {
         let width = found.lower.zip(found.upper).map(|(lower, upper)| (upper - lower) / upper);
         GoalLimit {
             goal: goal.text.clone(),
+            metric: goal.metric.clone(),
+            limit: goal.limit,
             answer,
             meets: bound(found.lower),
             misses: bound(found.upper),
@@ -347,6 +349,7 @@ impl LimitSearch {
             rate_per_s: mean(&of(|whole| whole.rate_per_s)).unwrap_or(0.0),
             mean_ms: time(|whole| whole.response_ms.mean),
             p50_ms: time(|whole| whole.response_ms.p50),
+            p90_ms: time(|whole| whole.response_ms.p90),
             p95_ms: time(|whole| whole.response_ms.p95),
             p99_ms: time(|whole| whole.response_ms.p99),
             failed: if completed > 0.0 { failed / completed } else { 0.0 },

@@ -179,7 +179,14 @@ impl Reader<'_> {
                 }
             }
         }
-        let limit = self.limit(table, &load, operations);
+        let (limit, wrong) = crate::limit::goals(&load, operations);
+        for (text, what, help) in wrong {
+            let at = match table.get("load").map(Spanned::get_ref) {
+                Some(DeValue::Table(load)) => element_span(load, LIMIT.name, &text),
+                _ => 0..0,
+            };
+            self.problem(at, what, help);
+        }
         let mut watch = top.get(&WATCH);
         for entry in &watch {
             if let Err((what, help)) = self.vocabulary.watch_entry(entry) {
@@ -222,24 +229,6 @@ impl Reader<'_> {
             show,
             published,
         })
-    }
-
-    /// The goals of a search for the limit.
-    fn limit(&mut self, table: &DeTable<'_>, load: &Settings, operations: &[&str]) -> Vec<Goal> {
-        let mut goals = Vec::new();
-        for text in load.get(&LIMIT) {
-            match crate::limit::goal(&text, operations) {
-                Ok(goal) => goals.push(goal),
-                Err((what, help)) => {
-                    let at = match table.get("load").map(|load| load.get_ref()) {
-                        Some(DeValue::Table(load)) => element_span(load, LIMIT.name, &text),
-                        _ => 0..0,
-                    };
-                    self.problem(at, what, help);
-                }
-            }
-        }
-        goals
     }
 
     fn info(&self, kind: &str) -> Option<WorkloadInfo> {
@@ -838,11 +827,11 @@ pub fn set(
             experiment.load.set(name, level);
             let info = vocabulary.workloads.iter().find(|info| info.name == experiment.workload.kind);
             let operations = info.map_or(&[][..], |info| info.operations);
-            let goals = experiment.load.get(&LIMIT).into_iter();
-            experiment.limit = goals
-                .map(|text| crate::limit::goal(&text, operations))
-                .collect::<Result<_, _>>()
-                .map_err(|(what, help)| wrong(what, &help))?;
+            let (goals, problems) = crate::limit::goals(&experiment.load, operations);
+            if let Some((_, what, help)) = problems.into_iter().next() {
+                return Err(wrong(what, &help));
+            }
+            experiment.limit = goals;
         }
         (_, "max_failures", Level::Percent(percent)) => experiment.max_failures = percent / 100.0,
         (_, "replicates", Level::Count(count)) => experiment.replicates = count as u32,

@@ -1,6 +1,7 @@
 //! The largest load that meets each goal, in sentences.
 
 use model::ResultDocument;
+use model::goal::GoalMetric;
 use model::limit::{
     ConfigurationLimit, GoalLimit, LimitAnswer, LimitBound, LimitLaw, LimitResult, MissReason,
 };
@@ -58,7 +59,8 @@ pub(crate) fn is_rate(found: &LimitResult) -> bool {
     found.setting == "load.open"
 }
 
-fn goal_sentence(document: &ResultDocument, found: &LimitResult, of: &GoalLimit) -> String {
+/// The answer for a goal; the first letter is small.
+pub(crate) fn goal_sentence(document: &ResultDocument, found: &LimitResult, of: &GoalLimit) -> String {
     let goal = &of.goal;
     let load = |bound: &LimitBound| load_words(found, bound.load);
     let at = |bound: &LimitBound| match is_rate(found) {
@@ -95,7 +97,8 @@ fn goal_sentence(document: &ResultDocument, found: &LimitResult, of: &GoalLimit)
             let mut known: Vec<String> = known.into_iter().flatten().collect();
             if !of.unclear.is_empty() {
                 let unclear: Vec<String> = of.unclear.iter().map(|one| load_words(found, *one)).collect();
-                known.push(format!("{} is too close to tell", listed(&unclear)));
+                let verb = if unclear.len() == 1 { "is" } else { "are" };
+                known.push(format!("{} {verb} too close to tell", listed(&unclear)));
             }
             let known = if known.is_empty() { "no load was confirmed".into() } else { known.join("; ") };
             format!("the largest load that meets {goal} can't be told: {known}.")
@@ -160,9 +163,7 @@ fn law_sentence(found: &LimitResult, law: &LimitLaw) -> String {
     )
 }
 
-/// The value of a goal's metric at a bound.
-pub(crate) fn goal_value(goal: &str, value: f64) -> String {
-    // The metric is the last word before the comparison: a share for failures, otherwise a time.
-    let metric = goal.split(['<', '>']).next().unwrap_or_default().trim();
-    if metric == "failed" || metric.ends_with(".failed") { percent(value) } else { time_ms(value) }
+/// A value of a goal's metric.
+pub(crate) fn goal_value(goal: &GoalLimit, value: f64) -> String {
+    if goal.metric == GoalMetric::Failed { percent(value) } else { time_ms(value) }
 }

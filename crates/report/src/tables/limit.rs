@@ -12,13 +12,13 @@ use crate::text::{Quantity, percent};
 /// The bounds for each goal and configuration; none without a search.
 pub(crate) fn limit(document: &ResultDocument) -> Option<Table> {
     let found = document.limit.as_ref()?;
-    let unit = if is_rate(found) { "/s" } else { "in flight" };
-    let (meets, misses) = (format!(">meets, {unit}"), format!(">misses, {unit}"));
+    let unit = if is_rate(found) { "operations per second" } else { "operations in flight" };
     let heads =
-        ["configuration", "goal", "limit", &meets, &misses, ">width", "?>value there", "?>throughput there"];
+        ["configuration", "goal", "limit", ">meets it", ">misses it", ">width", "?>value", "?>throughput"];
     let several = found.configurations.len() > 1;
     let heads = if several { &heads[..] } else { &heads[1..] };
-    let mut table = Table::new("Limit for each goal", heads);
+    let mut table = Table::new(format!("Limit for each goal, {unit}"), heads);
+    table.note = "Value and throughput at the largest load that meets the goal.".into();
     for of in &found.configurations {
         for goal in &of.goals {
             let load = |bound: &Option<LimitBound>| {
@@ -38,9 +38,7 @@ pub(crate) fn limit(document: &ResultDocument) -> Option<Table> {
             ];
             let there = goal.meets.as_ref();
             let value = there.and_then(|bound| bound.value);
-            row.push(
-                value.map_or(Cell::words("-"), |value| Cell::shown(value, goal_value(&goal.goal, value))),
-            );
+            row.push(value.map_or(Cell::words("-"), |value| Cell::shown(value, goal_value(goal, value))));
             let rate = throughput(document).quantity;
             row.push(there.map_or(Cell::words("-"), |bound| {
                 Cell::shown(bound.rate_per_s, rate.show(bound.rate_per_s))
