@@ -1,7 +1,7 @@
 //! The tables of a search for the limit.
 
 use model::ResultDocument;
-use model::limit::{ConfigurationLimit, LimitAnswer, LimitBound, LimitResult, LoadClass};
+use model::limit::{ConfigurationLimit, LimitAnswer, LimitBound, LimitResult};
 
 use super::Metric;
 use crate::labels;
@@ -62,15 +62,19 @@ pub(crate) fn loads(document: &ResultDocument, found: &LimitResult, of: &Configu
     let rates = quantity.scale(of.points.iter().map(|point| point.rate_per_s));
     let rate_head = format!(">{}", rates.unit);
     let load_head = if is_rate(found) { ">offered/s" } else { ">in flight" };
-    let mut heads = vec![load_head, "trials", &rate_head, "?>mean", "?>p50", ">p95", ">p99", "?>failed"];
+    let mut heads = vec![load_head, ">trials", "", &rate_head, "?>mean", "?>p50", ">p95", ">p99", "?>failed"];
     heads.extend(of.goals.iter().map(|goal| goal.goal.as_str()));
     let mut table = Table::new(title, &heads);
+    if of.points.iter().any(|point| !point.is_full) {
+        table.note = "Short trials only guide the search; full-length trials decide.".into();
+    }
     for point in &of.points {
         let length = if point.is_full { "full" } else { "short" };
         let time = |ms: f64| Cell::shown(ms, Quantity::Milliseconds.show(ms));
         let mut row = vec![
             load(found, point.load),
-            Cell::words(format!("{} {length}", point.trials.len())),
+            Cell::shown(point.trials.len() as f64, point.trials.len().to_string()),
+            Cell::words(length),
             Cell::number(point.rate_per_s, &rates),
             time(point.mean_ms),
             time(point.p50_ms),
@@ -78,14 +82,10 @@ pub(crate) fn loads(document: &ResultDocument, found: &LimitResult, of: &Configu
             time(point.p99_ms),
             Cell::shown(point.failed, percent(point.failed)),
         ];
-        row.extend((0..of.goals.len()).map(|at| {
-            let class = point.classes.get(at).copied();
-            Cell::words(match (class, point.is_full) {
-                (None, _) => "-".to_string(),
-                (Some(class @ LoadClass::Unclear), _) | (Some(class), true) => class.word().into(),
-                (Some(class), false) => format!("{} (short)", class.word()),
-            })
-        }));
+        row.extend(
+            (0..of.goals.len())
+                .map(|at| Cell::words(point.classes.get(at).map_or("-", |class| class.word()))),
+        );
         table.row(row);
     }
     table
