@@ -6,7 +6,7 @@ use model::limit::{ConfigurationLimit, GoalLimit, LimitResult, LoadClass, LoadPo
 
 use super::markup::{Figure, Origin, figure, table};
 use crate::chart::{LimitCurvePoint, LimitLines, SeriesStyle, limit_curve};
-use crate::sentences::{goal_sentence, is_rate};
+use crate::sentences::{goal_sentence, is_rate, load_number};
 use crate::table::Table;
 use crate::text::{Quantity, rate_word, sentence_start};
 use crate::{labels, tables};
@@ -60,7 +60,7 @@ fn load_curves(
         let points = |value: fn(&LoadPoint) -> f64| -> Vec<LimitCurvePoint> {
             let point = |point: &LoadPoint| LimitCurvePoint {
                 load: point.load,
-                label: Quantity::Plain.show(point.load),
+                label: load_number(found, point.load),
                 value: value(point),
                 look: look(point.classes.get(at).copied()),
                 is_full: point.is_full,
@@ -82,6 +82,7 @@ fn load_curves(
             draw(title, Quantity::Milliseconds, value, is_its_own.then_some(goal.limit)),
         ]
         .concat();
+        let charts = format!(r#"<div class="four">{charts}</div>"#);
         let name = match found.configurations.len() {
             1 => String::new(),
             _ => format!("{}: ", sentence_start(&labels::labelled(document, &of.configuration))),

@@ -47,12 +47,15 @@ pub(super) fn limit_sentences(document: &ResultDocument, found: &LimitResult) ->
     LimitSentences { answer, details }
 }
 
+/// A load without its unit: users are whole numbers.
+pub(crate) fn load_number(found: &LimitResult, load: f64) -> String {
+    if is_rate(found) { Quantity::Plain.show(load) } else { Quantity::Count.show(load) }
+}
+
 /// A load with its unit: `32 in flight`, `2,000/s`.
 pub(crate) fn load_words(found: &LimitResult, load: f64) -> String {
-    match is_rate(found) {
-        true => format!("{}/s", Quantity::Plain.show(load)),
-        false => format!("{} in flight", Quantity::Count.show(load)),
-    }
+    let unit = if is_rate(found) { "/s" } else { " in flight" };
+    format!("{}{unit}", load_number(found, load))
 }
 
 pub(crate) fn is_rate(found: &LimitResult) -> bool {

@@ -5,7 +5,7 @@ use model::limit::{ConfigurationLimit, LimitAnswer, LimitBound, LimitResult};
 
 use super::Metric;
 use crate::labels;
-use crate::sentences::{goal_value, is_rate};
+use crate::sentences::{goal_value, is_rate, load_number};
 use crate::table::{Cell, Table};
 use crate::text::{Quantity, percent};
 
@@ -96,6 +96,5 @@ fn throughput(document: &ResultDocument) -> Metric {
 }
 
 fn load(found: &LimitResult, load: f64) -> Cell {
-    let quantity = if is_rate(found) { Quantity::Plain } else { Quantity::Count };
-    Cell::shown(load, quantity.show(load))
+    Cell::shown(load, load_number(found, load))
 }
