@@ -26,6 +26,7 @@ demo: build
 test:
 	@.ci/packages fio chromium nginx slapd ldap-utils curl 389-ds-base postgresql xvfb xterm x11-utils openbox python3-venv
 	@.ci/scim-tester
+	@.ci/mlrsearch
 	@.ci/step "formatting" $(CARGO) fmt --all --check
 	@.ci/step "lints" $(CARGO) clippy --quiet --locked --workspace --all-targets -- -D warnings
 	@.ci/step "tests" .ci/tests $(CARGO) test --locked --workspace --no-fail-fast

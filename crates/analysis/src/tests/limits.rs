@@ -366,6 +366,67 @@ fn each_configuration_has_its_limit_and_the_law_of_them() {
     assert_eq!(document.configurations.len(), 3);
 }
 
+/// What MLRsearch finds; `mlrsearch.py` prints it.
+#[derive(serde::Deserialize)]
+struct Reference {
+    lower: f64,
+    upper: f64,
+    trials: usize,
+    full: usize,
+    seconds: f64,
+}
+
+/// Runs the reference implementation of RFC 9971 on a system that forwards at most `capacity` per second.
+fn reference(capacity: f64, [min, max]: [f64; 2], loss: f64, width: f64) -> Reference {
+    let numbers = [capacity, min, max, loss, width, 3.0, 30.0].map(|number| number.to_string());
+    let output = std::process::Command::new("mlrsearch").args(numbers).output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    serde_json::from_str(&text)
+        .unwrap_or_else(|_| panic!("{text}{}", String::from_utf8_lossy(&output.stderr)))
+}
+
+#[test]
+fn the_bounds_agree_with_the_reference_implementation() {
+    if testkit::lacks(testkit::Need::Package("mlrsearch")) {
+        return;
+    }
+    // So large that whole numbers of failures in an interval of 0.1 s are exact enough.
+    for capacity in [5000.0, 12_345.6, 33_333.0, 81_234.0] {
+        let settings =
+            [("open", "1000/s"), ("limit_min", "10/s"), ("limit_max", "100000/s"), ("measure", "30s")];
+        let experiment = search_for(&settings, &["failed <= 0.5%"]);
+        let (study, document) = carried_out(&experiment, |probe, _| {
+            let mut run = exact(probe, |_| 1.0);
+            run.failed_share = (1.0 - capacity / probe.load_value()).max(0.0);
+            run
+        });
+        let of = found(&document);
+        let (lower, upper) = bounds(of);
+        let other = reference(capacity, [10.0, 100_000.0], 0.005, 0.03);
+        // The largest load of which at most 0.5 % are lost.
+        let truth = capacity / 0.995;
+        let full =
+            study.runs.iter().filter(|record| probe(&record.run.trial.treatment).measure >= 30 * SECOND);
+        let full = full.count();
+        println!(
+            "{capacity}: {lower} to {upper} in {} trials, {full} of full length; MLRsearch: {:.1} to {:.1} in {}, {} of \
+             full length, {:.0} s",
+            study.runs.len(),
+            other.lower,
+            other.upper,
+            other.trials,
+            other.full,
+            other.seconds,
+        );
+        for (lower, upper) in [(lower, upper), (other.lower, other.upper)] {
+            // Counts are whole numbers.
+            assert!(lower <= truth * 1.005 && truth * 0.995 < upper, "{truth} is not in {lower} to {upper}");
+            assert!((upper - lower) / upper <= 0.0301, "{lower} to {upper}");
+        }
+        assert!(full <= other.full + 1 && study.runs.len() <= 20, "{full} of {} trials", study.runs.len());
+    }
+}
+
 #[test]
 fn reasons_are_words() {
     let experiment = search_for(&[("limit_max", "16")], &["response.p95 <= 30ms"]);
