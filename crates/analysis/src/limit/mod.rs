@@ -153,7 +153,7 @@ impl LimitSearch {
             LimitAnswer::NotReached => format!("{} is still met at {lower}, the largest load", goal.text),
             LimitAnswer::AlwaysMissed => format!("{} is missed at {upper}, the smallest load", goal.text),
             LimitAnswer::Unclear => format!(
-                "{} is met at {lower} and missed at {upper}; it can't be told for the loads between them",
+                "{} is met at {lower} and missed at {upper}; the loads between them are not clear",
                 goal.text
             ),
         }

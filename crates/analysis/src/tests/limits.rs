@@ -461,6 +461,6 @@ fn reasons_are_words() {
     012-closed=10+30s.r4: the result at 10 is too close to response.p95 <= 30ms to tell: full-length trial 4 of at most 4
     013-closed=9+30s.r1: 4 full-length trials can't tell whether response.p95 <= 30ms is met at 10: a step down
     014-closed=11+30s.r1: 4 full-length trials can't tell whether response.p95 <= 30ms is met at 10: a step up
-    response.p95 <= 30ms is met at 9 and missed at 11; it can't be told for the loads between them
+    response.p95 <= 30ms is met at 9 and missed at 11; the loads between them are not clear
     ");
 }

@@ -104,7 +104,7 @@ pub(crate) fn goal_sentence(document: &ResultDocument, found: &LimitResult, of: 
                 known.push(format!("{} {verb} too close to tell", listed(&unclear)));
             }
             let known = if known.is_empty() { "no load was confirmed".into() } else { known.join("; ") };
-            format!("the largest load that meets {goal} can't be told: {known}.")
+            format!("the largest load that meets {goal} is not clear: {known}.")
         }
     };
     let inversion = of.inversion.map(|above| {
