@@ -43,8 +43,17 @@ const REQUEST: [&str; 10] = [
     "check",
     "extract",
 ];
+const DATA: [&str; 3] = ["file", "order", "at_end"];
+const CHECK: [&str; 4] = ["name", "status", "size", "absent"];
 const QUERIES: [&str; 5] = ["regex", "xpath", "json_path", "header", "cookie"];
 const EXPECTED: [&str; 3] = ["equals", "contains", "matches"];
+
+/// All keys of a file.
+#[cfg(test)]
+pub(super) fn keys() -> Vec<&'static str> {
+    let lists: [&[&str]; 8] = [&OPTIONS, &TOP, &TRANSACTION, &REQUEST, &DATA, &CHECK, &QUERIES, &EXPECTED];
+    lists.concat()
+}
 
 type Value<'a> = Spanned<DeValue<'a>>;
 
@@ -309,7 +318,7 @@ impl Reader {
     }
 
     fn data(&mut self, part: &Part<'_>) -> Option<DataFile> {
-        self.unknown_keys(part, &[&["file", "order", "at_end"]]);
+        self.unknown_keys(part, &[&DATA]);
         let order = self.choice(part, "order", &[Order::Sequential, Order::Random, Order::Unique]);
         let at_end = self.choice(part, "at_end", &[AtEnd::Repeat, AtEnd::Stop]);
         let order = order.unwrap_or_default();
@@ -407,7 +416,7 @@ impl Reader {
 
     fn check(&mut self, part: &Part<'_>) -> Option<CheckFile> {
         let part = &Part { what: "the check".into(), ..part.clone() };
-        self.unknown_keys(part, &[&["name", "status", "size", "absent"], &QUERIES, &EXPECTED]);
+        self.unknown_keys(part, &[&CHECK, &QUERIES, &EXPECTED]);
         let name = self.text(part, "name").unwrap_or_default().text;
         let is_absent = self.flag(part, "absent").unwrap_or(false);
         let has = |key: &&&str| part.get(key).is_some();
