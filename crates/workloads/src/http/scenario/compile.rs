@@ -121,10 +121,15 @@ impl Compiler<'_, '_> {
         }
         self.read_variables(file);
         let base_is_faulty = file.base.is_some();
-        self.base = file.base.as_ref().and_then(|base| self.base_of(base));
+        self.base = file.base.as_ref().and_then(|base| self.server(base, "the base"));
         let base_is_faulty = base_is_faulty && self.base.is_none();
         let base = self.base.as_ref().map(|base| base.origin.clone());
         let base = base.map(|origin| self.intern(origin));
+        for server in &file.servers {
+            if let Some(url) = self.server(server, "a server") {
+                self.intern(url.origin);
+            }
+        }
         self.check_names(file);
         let (mut transactions, mut operations, mut weight) = (Vec::new(), Vec::new(), 0);
         for (at, transaction) in file.transactions.iter().enumerate() {
@@ -223,17 +228,18 @@ impl Compiler<'_, '_> {
         template.as_literal().map(<[u8]>::to_vec)
     }
 
-    fn base_of(&mut self, base: &Text) -> Option<Url> {
-        let text = String::from_utf8_lossy(&self.secret_text(base)?).into_owned();
-        match Url::parse(&text) {
+    /// `http://HOST:PORT` without a path.
+    fn server(&mut self, text: &Text, noun: &str) -> Option<Url> {
+        let url = String::from_utf8_lossy(&self.secret_text(text)?).into_owned();
+        match Url::parse(&url) {
             Ok(url) if url.target == "/" => Some(url),
             Ok(_) => {
-                let what = "the base has a path or a query";
-                self.wrong(base.span(), what, "write only http://HOST:PORT, and the path in each URL");
+                let what = format!("{noun} has a path or a query");
+                self.wrong(text.span(), what, "write only http://HOST:PORT, and the path in each URL");
                 None
             }
             Err((what, help)) => {
-                self.wrong(base.span(), what, help);
+                self.wrong(text.span(), what, help);
                 None
             }
         }

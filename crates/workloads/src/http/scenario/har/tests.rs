@@ -160,6 +160,16 @@ fn third_parties_are_kept_if_asked() {
 }
 
 #[test]
+fn a_redirect_to_another_server_can_be_followed() {
+    let mut first = entry(0, "GET", "http://a.example/");
+    first["response"]["status"] = json!(301);
+    first["response"]["redirectURL"] = json!("https://a.example/");
+    let (written, _) =
+        imported(&har(vec![first, entry(1, "GET", "https://a.example/")]), &HarOptions::default());
+    assert!(written.contains("servers = [\"https://a.example\"]"), "{written}");
+}
+
+#[test]
 fn a_secret_after_other_letters_is_replaced() {
     let mut recorded = entry(0, "POST", "http://a/");
     recorded["request"]["postData"] = json!({ "mimeType": "text/plain", "text": "ነtoken:%" });

@@ -232,6 +232,7 @@ fn checks_decide() {
 fn redirects_are_followed() {
     let scenario = parse(
         r#"
+servers = "http://c:81"
 follow_redirects = 2
 header = ["Authorization: Bearer ${env:SECRET}", "Content-Type: text/plain"]
 
@@ -268,6 +269,7 @@ url = "https://b/"
                 "POST /z HTTP/1.1\r\nHost: a\r\n{credentials}Content-Type: text/plain\r\nContent-Length: 1\r\nCookie: k=v\r\n\r\n"
             ),
         ),
+        (302, "//c:81/z", "GET /z HTTP/1.1\r\nHost: c:81\r\n\r\n".to_string()),
         (
             308,
             "https://b/z",
@@ -286,7 +288,7 @@ url = "https://b/"
     let Some(Failure::Check(code)) = outcome.failure else { panic!("{outcome:?}") };
     assert_eq!(
         scenario.describe_failure(code),
-        "t:a: a redirect to a server that no URL of the scenario names"
+        "t:a: a redirect to a server that no URL and no entry of `servers` names"
     );
     assert_eq!(outcome.after, After::Then(Then::EndOf(2)));
     let (mut session, _) = redirect(302, "/1");

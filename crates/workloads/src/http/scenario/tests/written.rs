@@ -130,14 +130,15 @@ fn file() -> impl Strategy<Value = ScenarioFile> {
     );
     let variables = proptest::collection::btree_map("v[a-z]{1,3}", text(), 0..3);
     (
-        proptest::option::of(text()),
+        (proptest::option::of(text()), proptest::collection::vec(text(), 0..3)),
         options(),
         variables,
         proptest::collection::btree_map("d[a-z]{1,3}", data, 0..2),
         proptest::collection::vec(transaction, 1..3),
     )
-        .prop_map(|(base, options, variables, data, transactions)| ScenarioFile {
+        .prop_map(|((base, servers), options, variables, data, transactions)| ScenarioFile {
             base,
+            servers,
             options,
             variables,
             data,
