@@ -319,6 +319,14 @@ fn a_failure_ends_a_transaction_or_not() {
         session.next(&scenario, 0, 0, 0).unwrap();
         assert_eq!(session.failed(&scenario), then);
     }
+    // Another user does not have the value of the one before.
+    let scenario = parse(&text("on_failure = \"continue\"")).unwrap();
+    let mut session = Session::new(&scenario, 1, 0);
+    session.next(&scenario, 0, 0, 0).unwrap();
+    session.took(&scenario, &ok("id=7", &[]));
+    assert_eq!(session.next(&scenario, 0, 1, 0).unwrap().target, "/7");
+    session.reset(&scenario, 1);
+    assert!(session.next(&scenario, 0, 1, 0).is_err());
     // The request without its value is not sent, and the value of an earlier operation is not used.
     let scenario = parse(&text("on_failure = \"continue\"")).unwrap();
     let mut session = Session::new(&scenario, 1, 0);
