@@ -2,8 +2,8 @@
 //!
 //! A scenario file ([`ScenarioFile`], docs/formats/scenario.md) is compiled to a [`Scenario`], which all threads share:
 //! templates, checks and data files are read once, and a request without templates is one block of bytes. A
-//! [`Session`] is one virtual user with its cookies and variables. It plans requests and judges responses; whoever has
-//! the connections sends the one and reads the other:
+//! [`Session`] is one virtual user with its cookies and variables. It plans requests and judges responses; the
+//! worker, which has the connections, sends the one and reads the other:
 //!
 //! ```text
 //! operation (number, step) -> Session::next -> Planned: origin, head, body
@@ -239,7 +239,7 @@ impl Fault {
             Fault::Control => "a value in a header field contains a control character",
             Fault::Url => "the URL is not valid or its server is not one of the scenario",
             Fault::Redirects => "more redirects than `follow_redirects`",
-            Fault::Foreign => "a redirect to a server that no URL of the scenario names",
+            Fault::Foreign => "a redirect to a server that no URL and no entry of `servers` names",
             Fault::Slow => "the response took longer than `max_time`",
         }
     }

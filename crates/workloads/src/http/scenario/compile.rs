@@ -1,6 +1,6 @@
 //! Compiles a scenario file.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use super::file::{
 };
 use super::find::{self, Finder};
 use super::json_path::JsonPath;
-use super::read::Reader;
+use super::read::{Mistake, Reader};
 use super::template::{FindSecret, Names, Template, Use, Values, Variable, names_in};
 use super::url::{self, Origin, Url};
 use super::xpath::XPath;
@@ -47,24 +47,37 @@ pub(super) fn compile(
         variables: Vec::new(),
         unknown: BTreeSet::new(),
         origins: Vec::new(),
+        known_origins: HashMap::new(),
         base: None,
         failures: Vec::new(),
         files: BTreeMap::new(),
     };
     let scenario = written.map(|written| compiler.scenario(&written));
+    or_problems(scenario, compiler.reader, text, file)
+}
+
+impl ScenarioFile {
+    /// Reads a scenario file without compiling it, for example to write it without secrets. `file` is its name in
+    /// messages.
+    ///
+    /// # Errors
+    /// All mistakes of its form, without secrets.
+    pub fn parse(text: &str, file: &str) -> Result<ScenarioFile, Problems> {
+        let mut reader = Reader::default();
+        let written = reader.file(text);
+        or_problems(written, reader, text, file)
+    }
+}
+
+/// The value, or all mistakes.
+fn or_problems<T>(value: Option<T>, reader: Reader, text: &str, file: &str) -> Result<T, Problems> {
     let mut problems = Problems::new();
-    for mistake in compiler.reader.mistakes {
-        problems.push(without_secrets(Problem::at_span(
-            file,
-            text,
-            mistake.span,
-            mistake.what,
-            mistake.help,
-        )));
+    for Mistake { span, what, help } in reader.mistakes {
+        problems.push(without_secrets(Problem::at_span(file, text, span, what, help)));
     }
     problems.sort();
-    match scenario {
-        Some(scenario) => problems.or(scenario),
+    match value {
+        Some(value) => problems.or(value),
         None => Err(problems),
     }
 }
@@ -90,6 +103,7 @@ struct Compiler<'a, 'b> {
     /// Variables that have no value yet where the present request is.
     unknown: BTreeSet<String>,
     origins: Vec<Origin>,
+    known_origins: HashMap<Origin, u32>,
     base: Option<Url>,
     failures: Vec<String>,
     /// Files of bodies, each read once.
@@ -107,10 +121,15 @@ impl Compiler<'_, '_> {
         }
         self.read_variables(file);
         let base_is_faulty = file.base.is_some();
-        self.base = file.base.as_ref().and_then(|base| self.base_of(base));
+        self.base = file.base.as_ref().and_then(|base| self.server(base, "the base"));
         let base_is_faulty = base_is_faulty && self.base.is_none();
         let base = self.base.as_ref().map(|base| base.origin.clone());
         let base = base.map(|origin| self.intern(origin));
+        for server in &file.servers {
+            if let Some(url) = self.server(server, "a server") {
+                self.intern(url.origin);
+            }
+        }
         self.check_names(file);
         let (mut transactions, mut operations, mut weight) = (Vec::new(), Vec::new(), 0);
         for (at, transaction) in file.transactions.iter().enumerate() {
@@ -209,17 +228,18 @@ impl Compiler<'_, '_> {
         template.as_literal().map(<[u8]>::to_vec)
     }
 
-    fn base_of(&mut self, base: &Text) -> Option<Url> {
-        let text = String::from_utf8_lossy(&self.secret_text(base)?).into_owned();
-        match Url::parse(&text) {
+    /// `http://HOST:PORT` without a path.
+    fn server(&mut self, text: &Text, noun: &str) -> Option<Url> {
+        let url = String::from_utf8_lossy(&self.secret_text(text)?).into_owned();
+        match Url::parse(&url) {
             Ok(url) if url.target == "/" => Some(url),
             Ok(_) => {
-                let what = "the base has a path or a query";
-                self.wrong(base.span(), what, "write only http://HOST:PORT, and the path in each URL");
+                let what = format!("{noun} has a path or a query");
+                self.wrong(text.span(), what, "write only http://HOST:PORT, and the path in each URL");
                 None
             }
             Err((what, help)) => {
-                self.wrong(base.span(), what, help);
+                self.wrong(text.span(), what, help);
                 None
             }
         }
@@ -480,12 +500,15 @@ impl Compiler<'_, '_> {
         Some(OriginOf::Row(data, found))
     }
 
+    /// The index of an origin.
     fn intern(&mut self, origin: Origin) -> u32 {
-        let known = self.origins.iter().position(|known| *known == origin);
-        known.unwrap_or_else(|| {
-            self.origins.push(origin);
-            self.origins.len() - 1
-        }) as u32
+        if let Some(known) = self.known_origins.get(&origin) {
+            return *known;
+        }
+        let index = self.origins.len() as u32;
+        self.known_origins.insert(origin.clone(), index);
+        self.origins.push(origin);
+        index
     }
 
     /// The lines of the header, and whether they have a Host.

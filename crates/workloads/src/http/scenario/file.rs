@@ -77,6 +77,8 @@ pub(super) fn hidden_line(line: &str) -> String {
 pub struct ScenarioFile {
     /// The URL that relative URLs refer to.
     pub base: Option<Text>,
+    /// Further servers, which redirects and values of responses may lead to.
+    pub servers: Vec<Text>,
     /// Options of all requests.
     pub options: Options,
     /// Initial values of variables, by name.

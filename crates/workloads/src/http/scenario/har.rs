@@ -91,6 +91,9 @@ pub fn read(text: &str, options: &HarOptions) -> Result<Import, Problem> {
     writer.summarize(&steps);
     notes = writer.notes;
     let header = take_common_fields(&mut requests);
+    let named: BTreeSet<&Origin> = steps.iter().map(|step| &step.entry.url.origin).collect();
+    let others: BTreeSet<&Origin> = steps.iter().flat_map(|step| &step.redirected_to).collect();
+    let servers = others.difference(&named).map(|origin| Text::new(origin.to_string())).collect();
     if let [only] = requests.as_mut_slice() {
         only.name = Text::default();
     }
@@ -98,6 +101,7 @@ pub fn read(text: &str, options: &HarOptions) -> Result<Import, Problem> {
         TransactionFile { name: Text::new("recording"), weight: 1, requests, ..TransactionFile::default() };
     let file = ScenarioFile {
         base: Some(Text::new(base.to_string())),
+        servers,
         options: Options { header, ..Options::default() },
         transactions: vec![transaction],
         ..ScenarioFile::default()
@@ -112,6 +116,8 @@ struct Step {
     entry: Entry,
     /// Number of redirects that followed.
     redirects: u32,
+    /// The servers that they led to.
+    redirected_to: Vec<Origin>,
     /// The last response.
     status: u16,
     end_ms: Option<i64>,
@@ -154,6 +160,7 @@ fn join_redirects(entries: Vec<Entry>, notes: &mut Vec<Note>) -> Vec<Step> {
         match follows.and_then(|at| Some((at, steps.get_mut(at)?))) {
             Some((at, step)) if step.redirects < super::read::REDIRECTS_MAX => {
                 step.redirects += 1;
+                step.redirected_to.push(entry.url.origin.clone());
                 step.status = entry.status;
                 step.end_ms = step.end_ms.max(entry.end_ms());
                 notes.push(Note::new(
@@ -169,7 +176,13 @@ fn join_redirects(entries: Vec<Entry>, notes: &mut Vec<Note>) -> Vec<Step> {
             }
             _ => {
                 expected.push(target);
-                steps.push(Step { redirects: 0, status: entry.status, end_ms: entry.end_ms(), entry });
+                steps.push(Step {
+                    redirects: 0,
+                    redirected_to: Vec::new(),
+                    status: entry.status,
+                    end_ms: entry.end_ms(),
+                    entry,
+                });
             }
         }
     }

@@ -610,6 +610,9 @@ mod tests {
             ("$[-2]", json!(["f"])),
             ("$[9]", json!([])),
             ("$[?@ > 'e']", json!(["f", "g"])),
+            ("$[?@ >= 'f']", json!(["f", "g"])),
+            ("$[?@ <= 'b']", json!(["a", "b"])),
+            ("$[?@ < 'b']", json!(["a"])),
         ] {
             assert_eq!(all(path, &list), expected, "{path}");
         }

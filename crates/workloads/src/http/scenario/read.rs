@@ -29,7 +29,7 @@ pub(super) const WEIGHT_MAX: u32 = 1_000_000;
 pub(super) const REDIRECTS_MAX: u32 = 20;
 
 const OPTIONS: [&str; 6] = ["header", "timeout", "expect_status", "follow_redirects", "think", "cookies"];
-const TOP: [&str; 4] = ["base", "variables", "data", "transaction"];
+const TOP: [&str; 5] = ["base", "servers", "variables", "data", "transaction"];
 const TRANSACTION: [&str; 4] = ["name", "weight", "on_failure", "request"];
 const REQUEST: [&str; 10] = [
     "name",
@@ -43,8 +43,17 @@ const REQUEST: [&str; 10] = [
     "check",
     "extract",
 ];
+const DATA: [&str; 3] = ["file", "order", "at_end"];
+const CHECK: [&str; 4] = ["name", "status", "size", "absent"];
 const QUERIES: [&str; 5] = ["regex", "xpath", "json_path", "header", "cookie"];
 const EXPECTED: [&str; 3] = ["equals", "contains", "matches"];
+
+/// All keys of a file.
+#[cfg(test)]
+pub(super) fn keys() -> Vec<&'static str> {
+    let lists: [&[&str]; 8] = [&OPTIONS, &TOP, &TRANSACTION, &REQUEST, &DATA, &CHECK, &QUERIES, &EXPECTED];
+    lists.concat()
+}
 
 type Value<'a> = Spanned<DeValue<'a>>;
 
@@ -94,6 +103,7 @@ impl Reader {
         self.unknown_keys(&top, &[&TOP, &OPTIONS]);
         let mut file = ScenarioFile {
             base: self.text(&top, "base"),
+            servers: self.texts(&top, "servers", "[\"http://HOST:PORT\"]"),
             options: self.options(&top),
             ..ScenarioFile::default()
         };
@@ -280,7 +290,7 @@ impl Reader {
 
     fn options(&mut self, part: &Part<'_>) -> Options {
         Options {
-            header: self.header(part),
+            header: self.texts(part, "header", "[\"NAME: VALUE\"]"),
             timeout: self.time(part, "timeout"),
             expect_status: self.statuses(part, "expect_status"),
             follow_redirects: self.count(part, "follow_redirects", 0..=REDIRECTS_MAX),
@@ -289,27 +299,27 @@ impl Reader {
         }
     }
 
-    fn header(&mut self, part: &Part<'_>) -> Vec<Text> {
-        let mut fields = Vec::new();
-        let Some(value) = part.get("header") else { return fields };
-        let example = "[\"NAME: VALUE\"]";
+    /// A text, or a list of texts.
+    fn texts(&mut self, part: &Part<'_>, key: &str, example: &str) -> Vec<Text> {
+        let mut texts = Vec::new();
+        let Some(value) = part.get(key) else { return texts };
         match value.get_ref() {
-            DeValue::String(text) => fields.push(Text::at(text.as_ref(), value.span())),
+            DeValue::String(text) => texts.push(Text::at(text.as_ref(), value.span())),
             DeValue::Array(array) => {
                 for value in array {
                     match value.get_ref() {
-                        DeValue::String(text) => fields.push(Text::at(text.as_ref(), value.span())),
-                        _ => self.wrong_type(value, part, "header", "a list of texts", example),
+                        DeValue::String(text) => texts.push(Text::at(text.as_ref(), value.span())),
+                        _ => self.wrong_type(value, part, key, "a list of texts", example),
                     }
                 }
             }
-            _ => self.wrong_type(value, part, "header", "a list of texts", example),
+            _ => self.wrong_type(value, part, key, "a list of texts", example),
         }
-        fields
+        texts
     }
 
     fn data(&mut self, part: &Part<'_>) -> Option<DataFile> {
-        self.unknown_keys(part, &[&["file", "order", "at_end"]]);
+        self.unknown_keys(part, &[&DATA]);
         let order = self.choice(part, "order", &[Order::Sequential, Order::Random, Order::Unique]);
         let at_end = self.choice(part, "at_end", &[AtEnd::Repeat, AtEnd::Stop]);
         let order = order.unwrap_or_default();
@@ -407,7 +417,7 @@ impl Reader {
 
     fn check(&mut self, part: &Part<'_>) -> Option<CheckFile> {
         let part = &Part { what: "the check".into(), ..part.clone() };
-        self.unknown_keys(part, &[&["name", "status", "size", "absent"], &QUERIES, &EXPECTED]);
+        self.unknown_keys(part, &[&CHECK, &QUERIES, &EXPECTED]);
         let name = self.text(part, "name").unwrap_or_default().text;
         let is_absent = self.flag(part, "absent").unwrap_or(false);
         let has = |key: &&&str| part.get(key).is_some();

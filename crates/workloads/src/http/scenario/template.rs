@@ -533,7 +533,7 @@ mod tests {
             random: Random::new(1),
             data: &data,
             rows: &[0],
-            variables: &[Some(b"t\r\n".to_vec()), None],
+            variables: &[Some(b"t\r\n".to_vec()), Some(b"eu <1>".to_vec())],
         };
         let mut out = Vec::new();
         compiled(text).ok().unwrap().render(&mut values, purpose, &mut out)?;
@@ -556,6 +556,7 @@ mod tests {
             ("${json(token)}", Use::Body, "t\\u000d\\u000a"),
             ("${users.e mail}", Use::Field, "a@b"),
             ("${region}", Use::Body, "eu <1>"),
+            ("${xml(region)}", Use::Body, "eu &lt;1&gt;"),
             ("${random(-5, -5)}", Use::Body, "-5"),
             // A secret is not a template.
             ("${env:KEY}", Use::Body, "${number}"),

@@ -60,6 +60,10 @@ impl Writer {
             let base = self.text(base);
             self.line("base", &base);
         }
+        if !file.servers.is_empty() {
+            let servers: Vec<String> = file.servers.iter().map(|server| self.text(server)).collect();
+            self.line("servers", &format!("[{}]", servers.join(", ")));
+        }
         self.options(&file.options);
         if !file.variables.is_empty() {
             self.out += "\n[variables]\n";

@@ -160,6 +160,30 @@ fn third_parties_are_kept_if_asked() {
 }
 
 #[test]
+fn one_of_many_links_is_not_extracted() {
+    let mut list = entry(0, "GET", "http://a/");
+    list["response"]["content"]["text"] =
+        json!("<a href=\"/item/item0001\">x</a>\n<a href=\"/item/item0002\">x</a>\n");
+    let text = har(vec![list, entry(1, "GET", "http://a/item/item0001")]);
+    let (written, notes) = imported(&text, &HarOptions::default());
+    assert!(written.contains("url = \"/item/item0001\"") && !written.contains("extract"), "{written}");
+    assert_eq!(
+        notes,
+        "2: `id` comes from the response of entry 1, where its place is ambiguous; add an extraction to that request, and use its variable here"
+    );
+}
+
+#[test]
+fn a_redirect_to_another_server_can_be_followed() {
+    let mut first = entry(0, "GET", "http://a.example/");
+    first["response"]["status"] = json!(301);
+    first["response"]["redirectURL"] = json!("https://a.example/");
+    let (written, _) =
+        imported(&har(vec![first, entry(1, "GET", "https://a.example/")]), &HarOptions::default());
+    assert!(written.contains("servers = [\"https://a.example\"]"), "{written}");
+}
+
+#[test]
 fn a_secret_after_other_letters_is_replaced() {
     let mut recorded = entry(0, "POST", "http://a/");
     recorded["request"]["postData"] = json!({ "mimeType": "text/plain", "text": "ነtoken:%" });

@@ -32,10 +32,14 @@ pub(super) fn parse(text: &str) -> Result<Scenario, Problems> {
 
 /// Reads a file, which has no mistakes in its form.
 pub(super) fn read(text: &str) -> ScenarioFile {
-    let mut reader = super::read::Reader::default();
-    let file = reader.file(text);
-    assert!(reader.mistakes.is_empty(), "{:?}\n{text}", reader.mistakes);
-    file.unwrap()
+    ScenarioFile::parse(text, "s.toml").unwrap_or_else(|problems| panic!("{problems}\n{text}"))
+}
+
+#[test]
+fn threads_share_a_scenario() {
+    fn is_shared<T: Send + Sync>() {}
+    is_shared::<Scenario>();
+    is_shared::<super::Session>();
 }
 
 proptest::proptest! {

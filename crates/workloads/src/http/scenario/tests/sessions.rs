@@ -232,6 +232,7 @@ fn checks_decide() {
 fn redirects_are_followed() {
     let scenario = parse(
         r#"
+servers = "http://c:81"
 follow_redirects = 2
 header = ["Authorization: Bearer ${env:SECRET}", "Content-Type: text/plain"]
 
@@ -268,6 +269,7 @@ url = "https://b/"
                 "POST /z HTTP/1.1\r\nHost: a\r\n{credentials}Content-Type: text/plain\r\nContent-Length: 1\r\nCookie: k=v\r\n\r\n"
             ),
         ),
+        (302, "//c:81/z", "GET /z HTTP/1.1\r\nHost: c:81\r\n\r\n".to_string()),
         (
             308,
             "https://b/z",
@@ -286,7 +288,7 @@ url = "https://b/"
     let Some(Failure::Check(code)) = outcome.failure else { panic!("{outcome:?}") };
     assert_eq!(
         scenario.describe_failure(code),
-        "t:a: a redirect to a server that no URL of the scenario names"
+        "t:a: a redirect to a server that no URL and no entry of `servers` names"
     );
     assert_eq!(outcome.after, After::Then(Then::EndOf(2)));
     let (mut session, _) = redirect(302, "/1");
@@ -317,6 +319,14 @@ fn a_failure_ends_a_transaction_or_not() {
         session.next(&scenario, 0, 0, 0).unwrap();
         assert_eq!(session.failed(&scenario), then);
     }
+    // Another user does not have the value of the one before.
+    let scenario = parse(&text("on_failure = \"continue\"")).unwrap();
+    let mut session = Session::new(&scenario, 1, 0);
+    session.next(&scenario, 0, 0, 0).unwrap();
+    session.took(&scenario, &ok("id=7", &[]));
+    assert_eq!(session.next(&scenario, 0, 1, 0).unwrap().target, "/7");
+    session.reset(&scenario, 1);
+    assert!(session.next(&scenario, 0, 1, 0).is_err());
     // The request without its value is not sent, and the value of an earlier operation is not used.
     let scenario = parse(&text("on_failure = \"continue\"")).unwrap();
     let mut session = Session::new(&scenario, 1, 0);

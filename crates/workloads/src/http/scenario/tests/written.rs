@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 
-use super::{parse, read};
+use super::{parse, parse_in, read};
 use crate::http::scenario::{
     AtEnd, BodyFile, CheckFile, Condition, DataFile, Expected, ExtractionFile, OnFailure, Options, Order,
     Place, Query, RequestFile, ScenarioFile, Sizes, Statuses, Text, Think, TransactionFile, escape,
@@ -130,19 +130,44 @@ fn file() -> impl Strategy<Value = ScenarioFile> {
     );
     let variables = proptest::collection::btree_map("v[a-z]{1,3}", text(), 0..3);
     (
-        proptest::option::of(text()),
+        (proptest::option::of(text()), proptest::collection::vec(text(), 0..3)),
         options(),
         variables,
         proptest::collection::btree_map("d[a-z]{1,3}", data, 0..2),
         proptest::collection::vec(transaction, 1..3),
     )
-        .prop_map(|(base, options, variables, data, transactions)| ScenarioFile {
+        .prop_map(|((base, servers), options, variables, data, transactions)| ScenarioFile {
             base,
+            servers,
             options,
             variables,
             data,
             transactions,
         })
+}
+
+const DOCUMENTATION: &str = include_str!("../../../../../../docs/formats/scenario.md");
+
+#[test]
+fn the_example_of_the_documentation_is_valid() {
+    let (_, rest) = DOCUMENTATION.split_once("```toml\n").unwrap();
+    let (example, _) = rest.split_once("```").unwrap();
+    let folder = testkit::Scratch::new();
+    folder.file("users.csv", "name\nann\n");
+    let scenario = parse_in(folder.path(), example).unwrap_or_else(|problems| panic!("{problems}"));
+    assert_eq!(scenario.operations(), ["browse", "order:form", "order:submit", "order"]);
+}
+
+#[test]
+fn every_key_is_documented() {
+    for key in crate::http::scenario::read::keys() {
+        let is_documented = ["`", "` ", "[", "."].iter().any(|before| {
+            [format!("{before}{key}`"), format!("{before}{key} = ")]
+                .iter()
+                .any(|shown| DOCUMENTATION.contains(shown))
+        });
+        assert!(is_documented, "{key}");
+    }
 }
 
 proptest! {
