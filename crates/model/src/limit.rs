@@ -143,7 +143,7 @@ impl Bounds {
             guess => (1.0, USERS_MAX.max(guess.unwrap_or(1.0))),
         };
         let (min, max) = (bound(&LIMIT_MIN, min), bound(&LIMIT_MAX, max));
-        if !(min < max) {
+        if min >= max {
             problems.add(
                 &[&LIMIT_MIN, &LIMIT_MAX],
                 "the smallest load of the search is not below the largest",
@@ -304,8 +304,10 @@ pub enum LimitAnswer {
     NotReached,
     /// The smallest load of the search misses the goal.
     AlwaysMissed,
-    /// The loads between the bounds can not be classified; or the search was not finished.
+    /// The loads between the bounds cannot be classified; or the search was not finished.
     Unclear,
+    /// The load generator was the limit at the load that misses the goal: the limit of the system is not known.
+    GeneratorBound,
 }
 
 /// The search for the limit in all configurations.

@@ -246,7 +246,7 @@ fn a_result_that_is_not_monotonic_has_the_lower_limit() {
     // The relevant upper bound is the smallest load that misses.
     assert!(confirmed(LoadClass::Misses).all(|point| point.load >= upper));
     assert_eq!(
-        confirmed(LoadClass::Meets).filter(|point| point.load < upper).map(|point| point.load).last(),
+        confirmed(LoadClass::Meets).filter(|point| point.load < upper).map(|point| point.load).next_back(),
         Some(lower)
     );
 }
@@ -312,6 +312,14 @@ fn a_generator_at_its_limit_is_no_limit_of_the_system() {
         run
     });
     assert!(matches!(document.verdict, Verdict::GeneratorBound { .. }), "{:?}", document.verdict);
+    assert_eq!(found(&document).answer, LimitAnswer::GeneratorBound);
+    // Below the failing load it may have been as busy as it wants.
+    let (_, document) = carried_out(&experiment, |probe, _| {
+        let mut run = exact(probe, |users| users.max(8.0));
+        run.generator = if probe.load_value() < 30.0 { (0.97, 0.02) } else { (0.3, 0.01) };
+        run
+    });
+    assert_eq!(found(&document).answer, LimitAnswer::Found);
 }
 
 #[test]
@@ -377,6 +385,7 @@ struct Reference {
 }
 
 /// Runs the reference implementation of RFC 9971 on a system that forwards at most `capacity` per second.
+#[expect(clippy::disallowed_types, reason = "a test compares with another program")]
 fn reference(capacity: f64, [min, max]: [f64; 2], loss: f64, width: f64) -> Reference {
     let numbers = [capacity, min, max, loss, width, 3.0, 30.0].map(|number| number.to_string());
     let output = std::process::Command::new("mlrsearch").args(numbers).output().unwrap();
