@@ -191,6 +191,12 @@ pub(crate) fn check(load: &Settings, problems: &mut Problems) {
 /// The contradictions between a search and the rest of an experiment.
 pub fn contradictions(experiment: &Experiment) -> Problems {
     let mut problems = Problems::new();
+    let varied = experiment.vary.iter().map(|variation| &variation.factor);
+    let of_load: Vec<&SettingPath> = varied.filter(|path| path.area() == "load").collect();
+    for path in of_load.iter().filter(|path| path.name().starts_with(LIMIT.name)) {
+        let what = format!("`{}` cannot be varied", path.0);
+        problems.add(&[&LIMIT], what, "state each goal in `limit`: one search finds the limits of all");
+    }
     if experiment.limit.is_empty() {
         return problems;
     }
@@ -215,10 +221,7 @@ pub fn contradictions(experiment: &Experiment) -> Problems {
     }
     let chooses =
         |path: &SettingPath| matches!(path.name(), "closed" | "open" | "ramp" | "steps" | "measure");
-    let varied = experiment.vary.iter().map(|variation| &variation.factor);
-    for path in
-        varied.filter(|path| path.area() == "load" && (chooses(path) || path.name().starts_with("limit")))
-    {
+    for path in of_load.into_iter().filter(|path| chooses(path)) {
         add(&format!("`{}` cannot be varied in a search for the limit", path.0), "remove it from `vary`");
     }
     problems

@@ -3,7 +3,7 @@
 mod bounds;
 #[cfg(test)]
 mod bounds_tests;
-mod classify;
+pub(crate) mod classify;
 mod law;
 
 use model::design::Next;

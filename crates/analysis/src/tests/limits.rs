@@ -5,11 +5,12 @@ use std::collections::BTreeMap;
 use model::design::Next;
 use model::limit::{GoalLimit, LimitAnswer, LoadClass, MissReason};
 use model::{
-    Ending, Experiment, Level, Probe, Process, Profile, ResultDocument, SECOND, Shape, Study, Treatment,
-    Variation, Verdict,
+    Change, Ending, Experiment, Level, Probe, Process, Profile, ResultDocument, SECOND, SettingPath, Shape,
+    Study, Treatment, Trial, Variation, Verdict,
 };
 
 use crate::law::queue::mmc_response_quantile_s;
+use crate::limit::classify::classify;
 use crate::random::Random;
 use crate::simulate::{Simulated, carry_out, planned, search_for, vary};
 use crate::{design, result};
@@ -182,6 +183,31 @@ fn the_limit_of_a_noisy_queue_is_in_the_interval() {
         assert!(study.runs.len() <= 60, "{} trials", study.runs.len());
         assert!((upper - lower) / upper < 0.25, "{servers} servers: {lower} to {upper}");
     }
+}
+
+/// Exactly at the limit, half of the trials are on either side of it. Only as many as the confidence level allows may be
+/// sure of it, although consecutive operations of a busy queue are correlated.
+#[test]
+fn a_load_at_the_limit_is_rarely_classified() {
+    let (service_s, limit_s) = (0.002, 0.010);
+    let load = Level::Rate(mmc_rate(1, service_s, limit_s));
+    let experiment = search_for(&[("open", "20/s")], &[&format!("response.p95 <= {}ms", 1e3 * limit_s)]);
+    let measured = Probe {
+        configuration: Vec::new(),
+        load: Change { factor: SettingPath("load.open".into()), level: load },
+        measure: 30 * SECOND,
+        warm_up: None,
+    };
+    let classes = (0..200).map(|seed| {
+        let run = service(&measured, 1, service_s, model::random::mix(seed));
+        let trial = Trial { number: 1, treatment: Treatment::Probe(measured.clone()), replicate: 1 };
+        classify(&[&run.run(trial)], &experiment.limit[0], None).class
+    });
+    let classes: Vec<LoadClass> = classes.collect();
+    let count = |class| classes.iter().filter(|one| **one == class).count();
+    let (meets, misses) = (count(LoadClass::Meets), count(LoadClass::Misses));
+    assert!(meets + misses <= 24, "{meets} meet and {misses} miss, of 200");
+    assert!(meets + misses > 0, "an interval that is never decided is too wide");
 }
 
 #[test]
