@@ -83,9 +83,7 @@ fn result_of_search(study: &Study, search: &limit::LimitSearch) -> ResultDocumen
         }));
     }
     document.load = search.load();
-    // Response times at different loads say nothing about the configurations.
-    document.comparison.clear();
-    document.limit = Some(search.result(study, &document.trials));
+    document.limit = Some(search.result(study, &document));
     document.goal = None;
     clean::clean(&mut document);
     document
@@ -177,7 +175,9 @@ fn judged(study: &Study) -> ResultDocument {
         });
         document.differences = differences.collect();
     }
-    document.comparison = comparison.unwrap_or_default();
+    // Response times at different limits say nothing about the configurations.
+    let is_search = plan.is_some_and(|plan| !plan.limit.is_empty());
+    document.comparison = comparison.filter(|_| !is_search).unwrap_or_default();
     document.curves = curves;
     document.published = plan.map(|plan| published::rows(plan, &document.curves)).unwrap_or_default();
     document.beside =

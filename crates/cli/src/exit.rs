@@ -67,6 +67,7 @@ impl Exit {
         let mut answers = found.configurations.iter().flat_map(|of| &of.goals).map(|goal| &goal.answer);
         match &document.verdict {
             Verdict::GeneratorBound { .. } => Exit::GeneratorBound,
+            _ if answers.clone().any(|answer| *answer == LimitAnswer::GeneratorBound) => Exit::GeneratorBound,
             _ if answers.clone().any(|answer| *answer == LimitAnswer::AlwaysMissed) => Exit::GoalMissed,
             _ if answers.clone().count() > 0 && answers.all(|answer| *answer == LimitAnswer::Found) => {
                 Exit::Good

@@ -143,7 +143,7 @@ impl Bounds {
             guess => (1.0, USERS_MAX.max(guess.unwrap_or(1.0))),
         };
         let (min, max) = (bound(&LIMIT_MIN, min), bound(&LIMIT_MAX, max));
-        if !(min < max) {
+        if min >= max {
             problems.add(
                 &[&LIMIT_MIN, &LIMIT_MAX],
                 "the smallest load of the search is not below the largest",
@@ -191,6 +191,12 @@ pub(crate) fn check(load: &Settings, problems: &mut Problems) {
 /// The contradictions between a search and the rest of an experiment.
 pub fn contradictions(experiment: &Experiment) -> Problems {
     let mut problems = Problems::new();
+    let varied = experiment.vary.iter().map(|variation| &variation.factor);
+    let of_load: Vec<&SettingPath> = varied.filter(|path| path.area() == "load").collect();
+    for path in of_load.iter().filter(|path| path.name().starts_with(LIMIT.name)) {
+        let what = format!("`{}` cannot be varied", path.0);
+        problems.add(&[&LIMIT], what, "state each goal in `limit`: one search finds the limits of all");
+    }
     if experiment.limit.is_empty() {
         return problems;
     }
@@ -215,10 +221,7 @@ pub fn contradictions(experiment: &Experiment) -> Problems {
     }
     let chooses =
         |path: &SettingPath| matches!(path.name(), "closed" | "open" | "ramp" | "steps" | "measure");
-    let varied = experiment.vary.iter().map(|variation| &variation.factor);
-    for path in
-        varied.filter(|path| path.area() == "load" && (chooses(path) || path.name().starts_with("limit")))
-    {
+    for path in of_load.into_iter().filter(|path| chooses(path)) {
         add(&format!("`{}` cannot be varied in a search for the limit", path.0), "remove it from `vary`");
     }
     problems
@@ -304,8 +307,10 @@ pub enum LimitAnswer {
     NotReached,
     /// The smallest load of the search misses the goal.
     AlwaysMissed,
-    /// The loads between the bounds can not be classified; or the search was not finished.
+    /// The loads between the bounds cannot be classified; or the search was not finished.
     Unclear,
+    /// The load generator was the limit at the load that misses the goal: the limit of the system is not known.
+    GeneratorBound,
 }
 
 /// The search for the limit in all configurations.

@@ -67,7 +67,7 @@ pub(crate) fn confirmed(known: &[KnownLoad]) -> Confirmed {
     let of = |class| known.iter().filter(move |one| one.is_confirmed(class)).map(|one| one.load);
     let upper = of(LoadClass::Misses).next();
     let below = |load: &f64| upper.is_none_or(|upper| *load < upper);
-    let lower = of(LoadClass::Meets).filter(below).next_back();
+    let lower = of(LoadClass::Meets).rfind(below);
     let above = |load: &f64| lower.is_none_or(|lower| *load > lower);
     let unclear = of(LoadClass::Unclear).filter(|load| below(load) && above(load)).collect();
     Confirmed { lower, upper, unclear }

@@ -157,7 +157,7 @@ proptest! {
             }
             LimitAnswer::AlwaysMissed => prop_assert!(truth < search.min),
             LimitAnswer::NotReached => prop_assert!(truth >= search.max),
-            LimitAnswer::Unclear => prop_assert!(false, "nothing was unclear"),
+            other => prop_assert!(false, "{other:?}: nothing was unclear"),
         }
         prop_assert!(ended.short <= 24 && ended.full <= 24, "{} short, {} full", ended.short, ended.full);
     }

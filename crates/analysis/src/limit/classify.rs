@@ -301,3 +301,67 @@ fn decide(value: f64, interval: Option<Estimate>, limit: f64, inclusive: bool) -
     };
     (class, met(value))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SUMMARY: LatencySummary = LatencySummary {
+        min: 1.0,
+        mean: 4.0,
+        p50: 3.0,
+        p90: 8.0,
+        p95: 10.0,
+        p99: 20.0,
+        p999: 40.0,
+        max: 50.0,
+    };
+
+    #[test]
+    fn the_share_is_exact_at_percentiles() {
+        for (limit, expected) in [
+            (0.5, 1.0),
+            (1.0, 1.0),
+            (3.0, 0.5),
+            (8.0, 0.1),
+            (10.0, 0.05),
+            (20.0, 0.01),
+            (40.0, 0.001),
+            (50.0, 0.0),
+            (60.0, 0.0),
+        ] {
+            assert!((share_beyond(&SUMMARY, limit) - expected).abs() < 1e-12, "{limit}");
+        }
+        // Half of the way between two percentiles on a logarithmic axis.
+        assert!((share_beyond(&SUMMARY, 200f64.sqrt()) - 0.03).abs() < 1e-12);
+        let same = LatencySummary {
+            min: 5.0,
+            mean: 5.0,
+            p50: 5.0,
+            p90: 5.0,
+            p95: 5.0,
+            p99: 5.0,
+            p999: 5.0,
+            max: 5.0,
+        };
+        assert_eq!((share_beyond(&same, 5.0), share_beyond(&same, 4.9)), (0.0, 1.0));
+        assert_eq!(share_beyond(&LatencySummary::default(), 1.0), 0.0);
+    }
+
+    #[test]
+    fn few_operations_are_no_proof_of_a_small_share() {
+        let batches = |operations: f64| vec![Batch { operations: operations / 10.0, sum: 0.0 }; 10];
+        // None of 50 is beyond the limit: the share may still be 7 %. Of 500, it is below 1 %.
+        for (operations, expected) in [(50.0, LoadClass::Unclear), (500.0, LoadClass::Meets)] {
+            let interval = of_share(0.0, operations, &batches(operations));
+            assert_eq!(decide(0.0, interval, 0.01, true).0, expected, "{operations}");
+        }
+        // Batches that differ more than by chance decide less.
+        let bursts: Vec<Batch> = (0..20)
+            .map(|at| Batch { operations: 1000.0, sum: if at % 4 == 0 { 160.0 } else { 0.0 } })
+            .collect();
+        let interval = of_share(0.04, 20_000.0, &bursts);
+        assert_eq!(decide(0.04, interval, 0.05, true).0, LoadClass::Unclear);
+        assert_eq!(of_share(0.0, 500.0, &batches(500.0)[..5]), None);
+    }
+}

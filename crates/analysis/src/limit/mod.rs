@@ -3,7 +3,7 @@
 mod bounds;
 #[cfg(test)]
 mod bounds_tests;
-mod classify;
+pub(crate) mod classify;
 mod law;
 
 use model::design::Next;
@@ -11,10 +11,10 @@ use model::goal::GoalMetric;
 use model::limit::{
     ConfigurationLimit, GoalLimit, LimitAnswer, LimitBound, LimitResult, LoadClass, LoadPoint, MissReason,
 };
-use model::result::TrialResult;
+use model::result::{ResultDocument, TrialResult};
 use model::{
     Change, Decision, Design, Ending, Experiment, Goal, Phase, RunRecord, SECOND, Search, Study, Treatment,
-    Trial,
+    Trial, Verdict,
 };
 
 use crate::goal;
@@ -152,7 +152,7 @@ impl LimitSearch {
             LimitAnswer::Found => format!("{} is met at {lower} and missed at {upper}", goal.text),
             LimitAnswer::NotReached => format!("{} is still met at {lower}, the largest load", goal.text),
             LimitAnswer::AlwaysMissed => format!("{} is missed at {upper}, the smallest load", goal.text),
-            LimitAnswer::Unclear => format!(
+            LimitAnswer::Unclear | LimitAnswer::GeneratorBound => format!(
                 "{} is met at {lower} and missed at {upper}; the loads between them are not clear",
                 goal.text
             ),
@@ -222,17 +222,19 @@ impl LimitSearch {
         let upper = bounds.filter_map(|found| found.upper).min_by(f64::total_cmp);
         let at_upper = loads.iter().find(|trials| Some(trials.load) == upper && !trials.full.is_empty());
         let largest = |is_full: bool| {
-            let below = loads.iter().filter(|trials| upper.is_none_or(|upper| trials.load <= upper));
-            below
-                .filter(|trials| !if is_full { &trials.full } else { trials.completed() }.is_empty())
-                .next_back()
+            let has =
+                |trials: &&LoadTrials| !if is_full { &trials.full } else { trials.completed() }.is_empty();
+            let is_below = |trials: &&LoadTrials| upper.is_none_or(|upper| trials.load <= upper);
+            loads.iter().rfind(|trials| is_below(trials) && has(trials))
         };
         let found = at_upper.or_else(|| largest(true)).or_else(|| largest(false));
         found.map(|trials| trials.completed().to_vec()).unwrap_or_default()
     }
 
-    /// The answer for each goal in each configuration. `trials` has the numbers of each run.
-    pub(crate) fn result(&self, study: &Study, trials: &[TrialResult]) -> LimitResult {
+    /// The answer for each goal in each configuration. `document` has the numbers of all trials, and the verdict of
+    /// each configuration at its limit.
+    pub(crate) fn result(&self, study: &Study, document: &ResultDocument) -> LimitResult {
+        let trials = &document.trials;
         let began = |configuration: &&Treatment| {
             study.runs.iter().any(|record| record.run.trial.treatment.configuration() == **configuration)
         };
@@ -240,7 +242,15 @@ impl LimitSearch {
             .configurations
             .iter()
             .filter(began)
-            .map(|configuration| self.configuration(study, trials, configuration))
+            .map(|configuration| {
+                let mut found = self.configuration(study, trials, configuration);
+                let mut judged = document.configurations.iter();
+                let judged = judged.find(|of| of.treatment.label == found.configuration);
+                if matches!(judged.and_then(|of| of.verdict.as_ref()), Some(Verdict::GeneratorBound { .. })) {
+                    refuse(&mut found);
+                }
+                found
+            })
             .collect();
         let seconds = |length: model::Nanos| length as f64 / SECOND as f64;
         LimitResult {
@@ -355,6 +365,13 @@ impl LimitSearch {
             failed: if completed > 0.0 { failed / completed } else { 0.0 },
             classes: classes.collect(),
         })
+    }
+}
+
+/// Where the generator was the limit at the load that misses a goal, the limit of the system is not known.
+fn refuse(found: &mut ConfigurationLimit) {
+    for goal in found.goals.iter_mut().filter(|goal| goal.misses.is_some()) {
+        goal.answer = LimitAnswer::GeneratorBound;
     }
 }
 

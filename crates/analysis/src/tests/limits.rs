@@ -5,11 +5,12 @@ use std::collections::BTreeMap;
 use model::design::Next;
 use model::limit::{GoalLimit, LimitAnswer, LoadClass, MissReason};
 use model::{
-    Ending, Experiment, Level, Probe, Process, Profile, ResultDocument, SECOND, Shape, Study, Treatment,
-    Variation, Verdict,
+    Change, Ending, Experiment, Level, Probe, Process, Profile, ResultDocument, SECOND, SettingPath, Shape,
+    Study, Treatment, Trial, Variation, Verdict,
 };
 
 use crate::law::queue::mmc_response_quantile_s;
+use crate::limit::classify::classify;
 use crate::random::Random;
 use crate::simulate::{Simulated, carry_out, planned, search_for, vary};
 use crate::{design, result};
@@ -184,6 +185,31 @@ fn the_limit_of_a_noisy_queue_is_in_the_interval() {
     }
 }
 
+/// Exactly at the limit, half of the trials are on either side of it. Only as many as the confidence level allows may be
+/// sure of it, although consecutive operations of a busy queue are correlated.
+#[test]
+fn a_load_at_the_limit_is_rarely_classified() {
+    let (service_s, limit_s) = (0.002, 0.010);
+    let load = Level::Rate(mmc_rate(1, service_s, limit_s));
+    let experiment = search_for(&[("open", "20/s")], &[&format!("response.p95 <= {}ms", 1e3 * limit_s)]);
+    let measured = Probe {
+        configuration: Vec::new(),
+        load: Change { factor: SettingPath("load.open".into()), level: load },
+        measure: 30 * SECOND,
+        warm_up: None,
+    };
+    let classes = (0..200).map(|seed| {
+        let run = service(&measured, 1, service_s, model::random::mix(seed));
+        let trial = Trial { number: 1, treatment: Treatment::Probe(measured.clone()), replicate: 1 };
+        classify(&[&run.run(trial)], &experiment.limit[0], None).class
+    });
+    let classes: Vec<LoadClass> = classes.collect();
+    let count = |class| classes.iter().filter(|one| **one == class).count();
+    let (meets, misses) = (count(LoadClass::Meets), count(LoadClass::Misses));
+    assert!(meets + misses <= 24, "{meets} meet and {misses} miss, of 200");
+    assert!(meets + misses > 0, "an interval that is never decided is too wide");
+}
+
 #[test]
 fn a_planted_capacity_is_found_within_three_percent() {
     // 8 servers of 10 ms: 800/s. An open load beyond it grows a queue without an end.
@@ -246,7 +272,7 @@ fn a_result_that_is_not_monotonic_has_the_lower_limit() {
     // The relevant upper bound is the smallest load that misses.
     assert!(confirmed(LoadClass::Misses).all(|point| point.load >= upper));
     assert_eq!(
-        confirmed(LoadClass::Meets).filter(|point| point.load < upper).map(|point| point.load).last(),
+        confirmed(LoadClass::Meets).filter(|point| point.load < upper).map(|point| point.load).next_back(),
         Some(lower)
     );
 }
@@ -312,6 +338,14 @@ fn a_generator_at_its_limit_is_no_limit_of_the_system() {
         run
     });
     assert!(matches!(document.verdict, Verdict::GeneratorBound { .. }), "{:?}", document.verdict);
+    assert_eq!(found(&document).answer, LimitAnswer::GeneratorBound);
+    // Below the failing load it may have been as busy as it wants.
+    let (_, document) = carried_out(&experiment, |probe, _| {
+        let mut run = exact(probe, |users| users.max(8.0));
+        run.generator = if probe.load_value() < 30.0 { (0.97, 0.02) } else { (0.3, 0.01) };
+        run
+    });
+    assert_eq!(found(&document).answer, LimitAnswer::Found);
 }
 
 #[test]
@@ -377,6 +411,7 @@ struct Reference {
 }
 
 /// Runs the reference implementation of RFC 9971 on a system that forwards at most `capacity` per second.
+#[expect(clippy::disallowed_types, reason = "a test compares with another program")]
 fn reference(capacity: f64, [min, max]: [f64; 2], loss: f64, width: f64) -> Reference {
     let numbers = [capacity, min, max, loss, width, 3.0, 30.0].map(|number| number.to_string());
     let output = std::process::Command::new("mlrsearch").args(numbers).output().unwrap();

@@ -2,9 +2,7 @@
 
 use model::ResultDocument;
 use model::goal::GoalMetric;
-use model::limit::{
-    ConfigurationLimit, GoalLimit, LimitAnswer, LimitBound, LimitLaw, LimitResult, MissReason,
-};
+use model::limit::{GoalLimit, LimitAnswer, LimitBound, LimitLaw, LimitResult, MissReason};
 
 use super::listed;
 use crate::labels;
@@ -43,7 +41,7 @@ pub(super) fn limit_sentences(document: &ResultDocument, found: &LimitResult) ->
     let answer = sentences.next();
     let mut details: Vec<String> = sentences.collect();
     details.extend(found.laws.iter().map(|law| law_sentence(found, law)));
-    details.extend(found.configurations.iter().filter_map(|of| effort(document, of, several)));
+    details.extend(effort(found));
     LimitSentences { answer, details }
 }
 
@@ -92,6 +90,13 @@ pub(crate) fn goal_sentence(document: &ResultDocument, found: &LimitResult, of: 
                 missing_goal(misses, goal)
             )
         }
+        (LimitAnswer::GeneratorBound, meets, Some(misses)) => {
+            let known = meets.as_ref().map_or(String::new(), |meets| format!(" {} meets it.", at(meets)));
+            format!(
+                "the largest load that meets {goal} is not known: the load generator was the limit at {}.{known}",
+                load(misses)
+            )
+        }
         (_, meets, misses) => {
             let known = [
                 meets.as_ref().map(|meets| format!("{} meets it", at(meets))),
@@ -132,19 +137,17 @@ fn missing_goal(bound: &LimitBound, goal: &str) -> String {
     }
 }
 
-/// How much a search took.
-fn effort(document: &ResultDocument, of: &ConfigurationLimit, several: bool) -> Option<String> {
-    let full = of.full_trial_s.filter(|full| *full > 0.0)?;
-    let name =
-        if several { format!("{}: ", labels::labelled(document, &of.configuration)) } else { String::new() };
+/// How much the searches took.
+fn effort(found: &LimitResult) -> Option<String> {
+    let full = found.configurations.iter().find_map(|of| of.full_trial_s).filter(|full| *full > 0.0)?;
+    let trials: u32 = found.configurations.iter().map(|of| of.trials).sum();
+    let search_s: f64 = found.configurations.iter().map(|of| of.search_s).sum();
     Some(format!(
-        "{}search: {} under load for {}, {} times as long as one full-length trial.",
-        sentence_start(&name),
-        plural(of.trials as usize, "trial"),
-        Quantity::Seconds.show(of.search_s),
-        things(of.search_s / full)
+        "Search: {} under load for {}, {} times as long as one full-length trial.",
+        plural(trials as usize, "trial"),
+        Quantity::Seconds.show(search_s),
+        things(search_s / full)
     ))
-    .map(|text| sentence_start(&text))
 }
 
 fn law_sentence(found: &LimitResult, law: &LimitLaw) -> String {

@@ -31,6 +31,7 @@ pub(crate) fn limit(document: &ResultDocument) -> Option<Table> {
                     LimitAnswer::NotReached => "not reached",
                     LimitAnswer::AlwaysMissed => "always missed",
                     LimitAnswer::Unclear => "can't tell",
+                    LimitAnswer::GeneratorBound => "generator bound",
                 }),
                 load(&goal.meets),
                 load(&goal.misses),
