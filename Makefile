@@ -28,6 +28,7 @@ test:
 	@.ci/packages fio chromium nginx slapd ldap-utils curl 389-ds-base samba samba-ad-provision samba-dsdb-modules postgresql \
 		xvfb xterm x11-utils openbox python3-venv
 	@.ci/scim-tester
+	@.ci/mlrsearch
 	@.ci/step "formatting" $(CARGO) fmt --all --check
 	@.ci/step "lints" $(CARGO) clippy --quiet --locked --workspace --all-targets -- -D warnings
 	@.ci/step "tests" .ci/tests $(CARGO) test --locked --workspace --no-fail-fast

@@ -42,4 +42,33 @@ nginx -e stderr -p "$web" -c "$web/nginx.conf" &
 server=$!
 # The server writes its process id once it listens.
 while kill -0 $server && ! [ -s "$web/pid" ]; do sleep 0.1; done
+# Users who do several things, from a scenario file.
+cat > "$web/scenario.toml" << END
+base = "http://127.0.0.1:18090"
+
+[data.pages]
+file = "pages.csv"
+
+[[transaction]]
+name = "read"
+weight = 3
+[[transaction.request]]
+name = "index"
+url = "/"
+extract.last = { regex = "([0-9]+)\\s*\$" }
+think = "20ms"
+[[transaction.request]]
+name = "page"
+url = "/index.html?page=\${pages.number}&last=\${last}"
+check = [{ contains = "100" }]
+
+[[transaction]]
+name = "miss"
+[[transaction.request]]
+url = "/none-\${number}"
+expect_status = "404"
+END
+printf 'number\n1\n2\n3\n' > "$web/pages.csv"
+plimsoll http --from "$web/scenario.toml" --concurrency 4 --warm-up 0s --duration 1s --run-dir scenario --quiet
+plimsoll show scenario
 plimsoll http http://127.0.0.1:18090/ --rate 200/s --warm-up 0s --duration 1s --goal 'get.response.p95 <= 1s' --quiet

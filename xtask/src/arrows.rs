@@ -119,11 +119,13 @@ static FENCES: &[Fence] = &[
     deep_fence("signal-hook", &["cli"]),
     deep_fence("jiff", &["report", "metadir", "connectors", "cli"]),
     // Formats. hdrhistogram brings flate2 and base64 along for its own payloads, so these are fenced by name only.
-    fence("toml", &["model", "factors", "metadir", "connectors", "cli", "xtask"]),
+    fence("toml", &["model", "workloads", "factors", "metadir", "connectors", "cli", "xtask"]),
     deep_fence("saphyr-parser", &["factors"]),
-    fence("csv", &["record", "connectors"]),
+    // Queries of responses, and exports of MIM.
+    fence("roxmltree", &["workloads", "connectors"]),
+    fence("csv", &["record", "workloads", "connectors"]),
     fence("flate2", &["record"]),
-    fence("base64", &["record", "ldap", "report"]),
+    fence("base64", &["record", "ldap", "workloads", "report"]),
     fence("hdrhistogram", MEASURED),
     // The metadirectory: its store, its expressions, its hashes.
     deep_fence("rusqlite", &["metadir", "connectors", "scim"]),

@@ -35,6 +35,7 @@ static ORDERS: &[Order] = &[
             "beside",
             "goal",
             "clean",
+            "limit",
             // What is thought of them.
             "doubt",
             "detect",

@@ -56,6 +56,7 @@ pub fn compare(sides: &[Side]) -> ResultDocument {
         differences: Vec::new(),
         curves: Vec::new(),
         published: Vec::new(),
+        limit: None,
         beside: Vec::new(),
         published_changes: Vec::new(),
         findings: Vec::new(),

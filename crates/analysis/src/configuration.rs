@@ -89,9 +89,11 @@ pub(crate) struct Group {
 /// Every treatment of the plan and of the runs: the baseline first, then in the order of the plan.
 pub(crate) fn groups(study: &Study) -> Vec<Group> {
     let mut groups: Vec<Group> = Vec::new();
-    let ran = |treatment: &Treatment| study.runs.iter().any(|run| run.run.trial.treatment == *treatment);
+    let ran = |treatment: &Treatment| {
+        study.runs.iter().any(|run| run.run.trial.treatment.configuration() == *treatment)
+    };
     let planned = plan_of(study).map(treatments).unwrap_or_default();
-    let recorded = study.runs.iter().map(|run| run.run.trial.treatment.clone());
+    let recorded = study.runs.iter().map(|run| run.run.trial.treatment.configuration());
     // The measurements of a proof are reported by the proof.
     let recorded = recorded.filter(|treatment| !matches!(treatment, Treatment::Proof(_)));
     for treatment in std::iter::once(Treatment::Baseline).chain(planned).filter(ran).chain(recorded) {
@@ -100,7 +102,9 @@ pub(crate) fn groups(study: &Study) -> Vec<Group> {
         }
     }
     for (at, run) in study.runs.iter().enumerate().filter(|(_, run)| run.run.ending == Ending::Completed) {
-        if let Some(group) = groups.iter_mut().find(|group| group.treatment == run.run.trial.treatment) {
+        if let Some(group) =
+            groups.iter_mut().find(|group| group.treatment == run.run.trial.treatment.configuration())
+        {
             group.trials.push(at);
         }
     }
@@ -126,7 +130,7 @@ pub(crate) fn levels(study: &Study, groups: &[Group], group: &Group) -> Vec<Chan
         }
     }
     let own = group.treatment.changes();
-    let run = study.runs.iter().find(|record| record.run.trial.treatment == group.treatment);
+    let run = study.runs.iter().find(|record| record.run.trial.treatment.configuration() == group.treatment);
     let level = |factor: &SettingPath| {
         let changed = own.iter().find(|change| change.factor == *factor).map(|change| &change.level);
         let asked = || {

@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use model::design::Next;
 use model::{Decision, Design, DesignKind, Ending, Experiment, Study, Treatment, Trial, Variation};
 
+use crate::limit::LimitSearch;
 use crate::plan::{TREATMENTS_MAX, other_levels, treatments};
 use crate::proof::Proving;
 use crate::random::Random;
@@ -18,6 +19,9 @@ const FAILURES_MAX: usize = 2;
 
 /// The design of an experiment.
 pub fn design(experiment: &Experiment) -> Box<dyn Design> {
+    if let Some(search) = LimitSearch::of(experiment) {
+        return Box::new(search);
+    }
     let rounds = Box::new(Rounds::new(experiment));
     match experiment.prove {
         true => Box::new(Proving::new(experiment, rounds)),
@@ -25,9 +29,17 @@ pub fn design(experiment: &Experiment) -> Box<dyn Design> {
     }
 }
 
-/// Number of trials of an experiment if all of them complete, without creating them.
+/// Number of trials of an experiment if all of them complete, without creating them. That of a search depends on the
+/// measurements, and counts as one trial for each configuration.
 pub fn trial_count(experiment: &Experiment) -> u64 {
     let replicates = u64::from(experiment.replicates.max(1));
+    let configurations = configuration_count(experiment);
+    let closing = u64::from(replicates == 1 && configurations > 1 && experiment.limit.is_empty());
+    configurations.saturating_mul(replicates).saturating_add(closing)
+}
+
+/// Number of configurations of an experiment, the baseline included, without creating them.
+pub fn configuration_count(experiment: &Experiment) -> u64 {
     let levels = |variation: &Variation| other_levels(experiment, variation).len() as u64;
     let treatments = match experiment.design {
         DesignKind::OneFactorAtATime => experiment.vary.iter().map(levels).fold(0, u64::saturating_add),
@@ -37,8 +49,7 @@ pub fn trial_count(experiment: &Experiment) -> u64 {
             .fold(1_u64, |cells, v| cells.saturating_mul(levels(v) + 1))
             .saturating_sub(1),
     };
-    let closing = u64::from(replicates == 1 && treatments > 0);
-    treatments.saturating_add(1).saturating_mul(replicates).saturating_add(closing)
+    treatments.saturating_add(1)
 }
 
 /// Rounds of shuffled treatments between a first and a last baseline.

@@ -21,6 +21,7 @@ mod doubt;
 mod facts;
 mod goal;
 pub mod law;
+mod limit;
 mod measured;
 mod plan;
 mod proof;
@@ -37,7 +38,8 @@ mod words;
 pub use compare::{Side, compare};
 pub use comparison::SMALLEST_CHANGE;
 pub use configuration::{METRICS, metric, metrics};
-pub use design::{design, trial_count};
+pub use design::{configuration_count, design, trial_count};
+pub use limit::TRIALS_MAX as SEARCH_TRIALS_MAX;
 pub use verdict::judge;
 
 use comparison::Pairing;
@@ -48,6 +50,47 @@ use model::{DoubtKind, Ending, Load, Study, Treatment, Verdict};
 /// All published numbers, computed from the record. Missing data leads to weaker claims and doubts, never to
 /// a failure; no number in the document is NaN or infinite.
 pub fn result(study: &Study) -> ResultDocument {
+    match limit::LimitSearch::of_study(study) {
+        Some(search) => result_of_search(study, &search),
+        None => judged(study),
+    }
+}
+
+/// The result of a search for the limit: everything is judged by the trials at the limit.
+fn result_of_search(study: &Study, search: &limit::LimitSearch) -> ResultDocument {
+    let at_limit = search.at_limit(study);
+    let runs: Vec<_> = at_limit.iter().filter_map(|at| study.runs.get(*at).cloned()).collect();
+    let part = Study {
+        directory: study.directory.clone(),
+        host: study.host.clone(),
+        plan: study.plan.clone(),
+        runs: if runs.is_empty() { study.runs.clone() } else { runs },
+        damage: study.damage.clone(),
+    };
+    let mut document = judged(&part);
+    let judged_trials = std::mem::take(&mut document.trials);
+    let cpus = f64::from(study.host.cpus);
+    for record in &study.runs {
+        let of_limit = judged_trials.iter().find(|trial| trial.trial == record.run.trial.id());
+        document.trials.push(of_limit.cloned().unwrap_or_else(|| {
+            let mut trial = trial::summarize(record);
+            trial.doubts = doubt::of_trial(record, &trial, cpus);
+            // The others are expected of a short trial, or of a load that is too large.
+            trial.doubts.retain(|doubt| {
+                matches!(doubt.kind, DoubtKind::Corrupted | DoubtKind::Damaged | DoubtKind::NotInForce)
+            });
+            trial
+        }));
+    }
+    document.load = search.load();
+    document.limit = Some(search.result(study, &document));
+    document.goal = None;
+    clean::clean(&mut document);
+    document
+}
+
+/// The result of all runs of a study.
+fn judged(study: &Study) -> ResultDocument {
     let plan = plan::plan_of(study);
     let mut document = ResultDocument {
         format: RESULT_FORMAT.into(),
@@ -67,6 +110,7 @@ pub fn result(study: &Study) -> ResultDocument {
         differences: Vec::new(),
         curves: Vec::new(),
         published: Vec::new(),
+        limit: None,
         beside: Vec::new(),
         published_changes: Vec::new(),
         proof: None,
@@ -131,7 +175,9 @@ pub fn result(study: &Study) -> ResultDocument {
         });
         document.differences = differences.collect();
     }
-    document.comparison = comparison.unwrap_or_default();
+    // Response times at different limits say nothing about the configurations.
+    let is_search = plan.is_some_and(|plan| !plan.limit.is_empty());
+    document.comparison = comparison.filter(|_| !is_search).unwrap_or_default();
     document.curves = curves;
     document.published = plan.map(|plan| published::rows(plan, &document.curves)).unwrap_or_default();
     document.beside =

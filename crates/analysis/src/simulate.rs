@@ -380,7 +380,22 @@ pub(crate) fn experiment(vary: Vec<Variation>, design: DesignKind, replicates: u
         design,
         show: Vec::new(),
         published: Vec::new(),
+        limit: Vec::new(),
     }
+}
+
+/// An experiment that searches for the limit.
+pub(crate) fn search_for(settings: &[(&str, &str)], goals: &[&str]) -> Experiment {
+    let mut experiment = experiment(Vec::new(), DesignKind::OneFactorAtATime, 1);
+    experiment.load = Settings::defaults(model::load::LOAD_SETTINGS);
+    let goals: Vec<String> = goals.iter().map(ToString::to_string).collect();
+    experiment.load.set("limit", Level::List(goals.iter().cloned().map(Level::Text).collect()));
+    for (name, text) in settings {
+        let info = model::load::LOAD_SETTINGS.iter().find(|info| info.name == *name).unwrap();
+        experiment.load.set(name, info.kind.parse(text).unwrap());
+    }
+    experiment.limit = goals.iter().map(|goal| model::limit::goal(goal, &["read", "get"]).unwrap()).collect();
+    experiment
 }
 
 /// A study without runs.

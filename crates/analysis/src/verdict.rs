@@ -40,7 +40,7 @@ pub fn judge(study: &Study, document: &ResultDocument) -> Verdict {
         return unclear(InconclusiveReason::OnlyWatched, Vec::new());
     }
     let completed = completed(study, document);
-    let is_baseline = |at: &usize| study.runs[*at].run.trial.treatment == Treatment::Baseline;
+    let is_baseline = |at: &usize| study.runs[*at].run.trial.treatment.configuration() == Treatment::Baseline;
     let baseline: Vec<usize> = completed.iter().copied().filter(is_baseline).collect();
     let judged = if baseline.is_empty() { completed } else { baseline };
     if judged.is_empty() {
@@ -60,7 +60,7 @@ pub fn judge(study: &Study, document: &ResultDocument) -> Verdict {
 /// The limit of a configuration and of each step, and the next resource. A configuration without completed
 /// trials has no verdict.
 pub(crate) fn judge_configuration(study: &Study, document: &ResultDocument, of: &mut Configuration) {
-    let is_of_it = |at: &usize| document.trials[*at].treatment.label == of.treatment.label;
+    let is_of_it = |at: &usize| of.trials.contains(&document.trials[*at].trial);
     let judged: Vec<usize> = completed(study, document).into_iter().filter(is_of_it).collect();
     if document.origin != Origin::Driven || judged.is_empty() {
         return;

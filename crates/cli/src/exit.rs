@@ -1,5 +1,6 @@
 //! All exit codes, which are a public interface.
 
+use model::limit::{LimitAnswer, LimitResult};
 use model::result::TrialResult;
 use model::{DoubtKind, ResultDocument, Verdict};
 
@@ -47,12 +48,31 @@ impl Exit {
         if all_failed && !document.goal.as_ref().is_some_and(|goal| goal.stated) {
             return Exit::Failed;
         }
+        if let Some(found) = &document.limit {
+            return Exit::of_search(document, found);
+        }
         match (&document.goal, &document.verdict) {
             (_, Verdict::GeneratorBound { .. }) => Exit::GeneratorBound,
             (Some(goal), _) if !goal.met => Exit::GoalMissed,
             (Some(goal), _) if goal.stated => Exit::Good,
             (_, Verdict::Inconclusive { .. }) if is_disturbed(document) => Exit::Inconclusive,
             _ => Exit::Good,
+        }
+    }
+}
+
+impl Exit {
+    /// The exit code of a search for the limit.
+    fn of_search(document: &ResultDocument, found: &LimitResult) -> Exit {
+        let mut answers = found.configurations.iter().flat_map(|of| &of.goals).map(|goal| &goal.answer);
+        match &document.verdict {
+            Verdict::GeneratorBound { .. } => Exit::GeneratorBound,
+            _ if answers.clone().any(|answer| *answer == LimitAnswer::GeneratorBound) => Exit::GeneratorBound,
+            _ if answers.clone().any(|answer| *answer == LimitAnswer::AlwaysMissed) => Exit::GoalMissed,
+            _ if answers.clone().count() > 0 && answers.all(|answer| *answer == LimitAnswer::Found) => {
+                Exit::Good
+            }
+            _ => Exit::Inconclusive,
         }
     }
 }

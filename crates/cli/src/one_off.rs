@@ -4,7 +4,7 @@
 
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use model::experiment::{Variation, WorkloadInfo, WorkloadSpec};
-use model::load::{LOAD_SETTINGS, MEASURE, WARM_UP, WARM_UP_ROUND};
+use model::load::{LIMIT, LOAD_SETTINGS, MEASURE, WARM_UP, WARM_UP_ROUND};
 use model::{
     DesignKind, Experiment, Goal, Level, Problem, Problems, SettingInfo, SettingKind, SettingPath, Settings,
     Vocabulary,
@@ -67,7 +67,9 @@ Examples:
   plimsoll http http://127.0.0.1:8080/ --concurrency 32 --duration 10s
   plimsoll http http://web1/search?q=a --rate 500/s --arrivals poisson --goal 'get.response.p95 <= 200ms'
   plimsoll http http://web1/api --method POST --header 'Content-Type: text/xml' --body '<ping/>'
-  plimsoll http http://web1/ --steps 1,2,4,8,16,32 --duration 60s",
+  plimsoll http http://web1/ --steps 1,2,4,8,16,32 --duration 60s
+  plimsoll http --from shop.toml --concurrency 200 --duration 60s
+  plimsoll http --from session.har --concurrency 20 --duration 60s",
         positional: &[("url", "URL")],
         shorthands: &[("no-keep-alive", "keep_alive", "false", "Open a connection for each operation")],
         duration: "30s",
@@ -142,7 +144,7 @@ fn profile_help() -> String {
 }
 
 /// Flags of every load that are names for `[load]` settings.
-const LOAD_FLAGS: [(&str, &str, &str); 10] = [
+const LOAD_FLAGS: [(&str, &str, &str); 14] = [
     ("duration", "measure", "Duration of the measurement, such as 30s"),
     (
         "warm-up",
@@ -159,6 +161,14 @@ const LOAD_FLAGS: [(&str, &str, &str); 10] = [
     ("arrivals", "arrivals", "Distribution of open-loop arrivals: constant or poisson"),
     ("ramp", "ramp", "Increase the load linearly: 1..64 or 100/s..5000/s"),
     ("steps", "steps", "Keep each of these loads for an equal time: 1,2,4,8 or 100/s,200/s"),
+    (
+        "limit",
+        "limit",
+        "Search for the largest load that meets this goal, such as 'response.p95 <= 1s': over --rate if it is given, which is then the first guess, otherwise over --concurrency. May be repeated",
+    ),
+    ("limit-min", "limit_min", "Smallest load of the search [default: 1, or 1/1000 of --rate]"),
+    ("limit-max", "limit_max", "Largest load of the search [default: 1024, or 1000 times --rate]"),
+    ("limit-width", "limit_width", "Requested width of the answer [default: 3%]"),
     ("think", "think", "Closed loop: think time between a response and the next operation"),
     ("interval", "interval", "Duration of one recorded interval"),
 ];
@@ -202,6 +212,7 @@ impl OneOff {
                 "disk" => arg.required_unless_present_any(["sqlio", "diskspd", "fio"]),
                 // An engine that runs all the time needs none.
                 "sync" => arg.required_unless_present("change"),
+                "http" => arg.required_unless_present("from"),
                 // Of several destinations that are varied, the first is the baseline.
                 "copy" if *setting == "destination" => arg.required_unless_present("vary"),
                 _ => arg.required(true),
@@ -250,11 +261,14 @@ impl OneOff {
                 _ => about.to_string(),
             };
             let arg = Arg::new(format!("load.{setting}")).long(flag).help(about).help_heading("Load");
-            command = command.arg(arg.value_name(kind.map_or("TEXT", value_name)));
+            let arg = match flag {
+                "limit" => arg.value_name("GOAL").action(ArgAction::Append),
+                _ => arg.value_name(kind.map_or("TEXT", value_name)),
+            };
+            command = command.arg(arg);
         }
         command = command
             .arg(Arg::new("load.spin").long("no-spin").action(ArgAction::SetTrue).help("Do not busy-wait before each arrival; operations then start tens of microseconds late").help_heading("Load"))
-            .arg(Arg::new("limit").long("limit").value_name("GOAL").hide(true))
             .arg(Arg::new("goal").long("goal").value_name("GOAL").action(ArgAction::Append).help("A goal, such as 'response.p99 <= 20ms'; if it is missed, the exit code is 99").help_heading("Experiment"))
             .arg(Arg::new("vary").long("vary").value_name("SETTING=LEVEL,...").action(ArgAction::Append).help("Vary one setting over these levels; the level of its flag is the baseline. Several settings form a grid with --grid").help_heading("Experiment"))
             .arg(Arg::new("grid").long("grid").action(ArgAction::SetTrue).help("Measure every combination of the levels, not one factor at a time").help_heading("Experiment"))
@@ -366,11 +380,10 @@ impl OneOff {
         }
         // The sampling interval depends on the measured time.
         experiment.sample_every = model::load::sample_every(&experiment.load);
-        if let Some(goal) = matches.get_one::<String>("limit") {
-            problems.push(Problem::new(
-                format!("--limit '{goal}': searching for the limit is not supported yet"),
-                "use --steps with rates or users, and --goal",
-            ));
+        let (goals, wrong) = model::limit::goals(&experiment.load, info.operations);
+        experiment.limit = goals;
+        for (_, what, help) in wrong {
+            problems.add(&[&LIMIT], format!("--limit: {what}"), help);
         }
         for text in texts(matches, "goal") {
             match Goal::parse(&text, info.operations) {
@@ -577,6 +590,7 @@ pub(crate) fn plain_experiment(name: &str, workload: &str, settings: Settings, l
         design: DesignKind::OneFactorAtATime,
         show: Vec::new(),
         published: Vec::new(),
+        limit: Vec::new(),
     }
 }
 

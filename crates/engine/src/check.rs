@@ -1,6 +1,6 @@
 //! Checks whether an experiment can be executed, before anything is changed.
 
-use model::{Change, Experiment, Problem, Problems, Treatment};
+use model::{Change, Experiment, Problem, Problems, Search, Treatment};
 
 use crate::session::{Registry, factor_target, make_ready};
 use crate::source::HostRoot;
@@ -10,6 +10,7 @@ use crate::target;
 /// without any change.
 pub fn check(experiment: &Experiment, registry: &Registry, root: &HostRoot) -> Problems {
     let mut problems = ProblemCollector::of(experiment);
+    problems.add(model::limit::contradictions(experiment));
     if let Some(target) = &experiment.target {
         problems.add(target::check(target, &experiment.folder, root));
     }
@@ -52,6 +53,9 @@ pub fn contradictions(experiment: &Experiment, registry: &Registry, known: &Prob
         })
     };
     let mut problems = ProblemCollector::of(experiment);
+    let mut of_search = model::limit::contradictions(experiment);
+    of_search.0.retain(|problem| !is_known(problem));
+    problems.add(of_search);
     for treatment in &treatments(experiment) {
         if let Err(mut found) = make_ready(experiment, registry, treatment) {
             found.0.retain(|problem| !is_known(problem));
@@ -61,13 +65,16 @@ pub fn contradictions(experiment: &Experiment, registry: &Registry, known: &Prob
     problems.all
 }
 
-/// The baseline, and each level separately.
+/// The baseline, and each level separately. Of a search, also its smallest and its largest load.
 fn treatments(experiment: &Experiment) -> Vec<Treatment> {
+    let ends = Search::of(experiment).into_iter().flat_map(|search| {
+        [search.min, search.max].map(|load| Treatment::Probe(search.probe(&[], load, true)))
+    });
     let changes = experiment.vary.iter().flat_map(|variation| {
         let change = |level: &model::Level| Change { factor: variation.factor.clone(), level: level.clone() };
         variation.levels.iter().map(change)
     });
-    [Treatment::Baseline].into_iter().chain(changes.map(Treatment::OneChange)).collect()
+    [Treatment::Baseline].into_iter().chain(changes.map(Treatment::OneChange)).chain(ends).collect()
 }
 
 /// Collects problems, each once and with its line.

@@ -108,6 +108,14 @@ fn apply<'a>(experiment: &'a Experiment, treatment: &Treatment) -> Applied<'a> {
             _ => applied.factors.push((Cow::Borrowed(variation), level.clone())),
         }
     }
+    if let Treatment::Probe(probe) = treatment {
+        applied.load.set(probe.load.factor.name(), probe.load.level.clone());
+        applied.load.set(load::MEASURE.name, Level::Time(probe.measure));
+        if let Some(warm_up) = probe.warm_up {
+            applied.load.set(load::WARM_UP.name, Level::Time(warm_up));
+            applied.load.0.remove(load::WARM_UP_ROUND.name);
+        }
+    }
     // A proof may change factors that the experiment does not vary.
     if let Treatment::Proof(change) = treatment
         && experiment.vary.iter().all(|variation| variation.factor != change.factor)
@@ -158,6 +166,18 @@ pub(crate) fn make_ready<'a>(
     match (load, workload) {
         (Some(mut load), Some(workload)) => {
             let shape = load.shape.clone().unwrap_or_else(|| workload.default_shape());
+            if workload.ends_by_itself() && !experiment.limit.is_empty() {
+                problems.push(
+                    Problem::new(
+                        format!(
+                            "the {} workload ends by itself: it has no load to search the limit of",
+                            experiment.workload.kind
+                        ),
+                        "remove `limit`; `--vary` compares its settings",
+                    )
+                    .about(&[&load::LIMIT]),
+                );
+            }
             if workload.ends_by_itself() {
                 // Work that ends by itself has no warm-up by default, and is measured to its end.
                 if load.warm_up == WarmUp::Auto {

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Experiment, Level, SettingPath, Study};
+use crate::{Experiment, Level, Nanos, SettingPath, Study, quantity};
 
 /// One setting with a level that differs from the baseline.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -27,6 +27,22 @@ pub enum Treatment {
     Confirmation(Vec<Change>),
     /// One resource reduced or increased, to show whether throughput follows.
     Proof(Change),
+    /// One load in a search for the limit of a configuration.
+    Probe(Probe),
+}
+
+/// One load in a search for the limit.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Probe {
+    /// The settings of the configuration that differ from the baseline; empty for the baseline.
+    pub configuration: Vec<Change>,
+    /// The load: `load.closed` with a number of users, or `load.open` with a rate.
+    pub load: Change,
+    /// The measured time.
+    pub measure: Nanos,
+    /// The time of the warm-up; none for that of the experiment.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub warm_up: Option<Nanos>,
 }
 
 impl Treatment {
@@ -36,6 +52,27 @@ impl Treatment {
             Treatment::Baseline => &[],
             Treatment::OneChange(change) | Treatment::Proof(change) => std::slice::from_ref(change),
             Treatment::Combination(changes) | Treatment::Confirmation(changes) => changes,
+            Treatment::Probe(probe) => &probe.configuration,
+        }
+    }
+
+    /// The treatment with these changes.
+    pub fn of_changes(mut changes: Vec<Change>) -> Treatment {
+        match (changes.len(), changes.pop()) {
+            (1, Some(change)) => Treatment::OneChange(change),
+            (_, Some(last)) => {
+                changes.push(last);
+                Treatment::Combination(changes)
+            }
+            (_, None) => Treatment::Baseline,
+        }
+    }
+
+    /// The treatment whose configuration is measured: that of a search at all of its loads, otherwise itself.
+    pub fn configuration(&self) -> Treatment {
+        match self {
+            Treatment::Probe(probe) => Treatment::of_changes(probe.configuration.clone()),
+            other => other.clone(),
         }
     }
 
@@ -52,6 +89,11 @@ impl Treatment {
                 format!("confirmation: {}", changes.iter().map(short).collect::<Vec<_>>().join(" "))
             }
             Treatment::Proof(change) => format!("proof: {}", short(change)),
+            Treatment::Probe(probe) => {
+                let changes = probe.configuration.iter().map(short);
+                let parts = changes.chain([short(&probe.load), quantity::duration(probe.measure)]);
+                parts.collect::<Vec<_>>().join(" ").replace("load.", "")
+            }
             other => other.changes().iter().map(short).collect::<Vec<_>>().join(" "),
         }
     }
@@ -165,6 +207,15 @@ mod tests {
             (
                 Treatment::OneChange(change("workload.files", Level::Text("../a b".into()))),
                 "007-files=..-a+b.r2",
+            ),
+            (
+                Treatment::Probe(Probe {
+                    configuration: vec![change("host.cpus", Level::Count(2))],
+                    load: change("load.open", Level::Rate(2000.0)),
+                    measure: 30_000_000_000,
+                    warm_up: None,
+                }),
+                "007-host.cpus=2+open=2000-s+30s.r2",
             ),
         ] {
             assert_eq!(Trial { number: 7, treatment, replicate: 2 }.id(), expected);

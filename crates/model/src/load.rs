@@ -60,6 +60,26 @@ crate::settings! {
         "Duration of one recorded interval, 50ms to 60s. Default: 1/20 of the measured time, at most 1s; 200ms with measure = \"until-done\".",
     );
 
+    pub static LIMIT: Key<Vec<String>> = Key::texts(
+        "limit",
+        "Search for the largest load that meets these goals, such as \"response.p95 <= 1s\": over the rate with `open`, otherwise over the number of users. `closed` and `open` are only the first guess.",
+    );
+
+    pub static LIMIT_MIN: Key<Option<String>> = Key::text(
+        "limit_min", "",
+        "Smallest load of the search: users, or a rate such as \"10/s\". Default: 1 user, or 1/1000 of `open`.",
+    );
+
+    pub static LIMIT_MAX: Key<Option<String>> = Key::text(
+        "limit_max", "",
+        "Largest load of the search: users, or a rate such as \"5000/s\". Default: 1024 users, or 1000 times `open`.",
+    );
+
+    pub static LIMIT_WIDTH: Key<f64> = Key::percent(
+        "limit_width", "3%",
+        "Requested width of the answer: the difference between the smallest load that misses the goal and the largest that meets it, as a share of the former. 0.5% to 50%.",
+    );
+
     pub static SPIN: Key<Option<bool>> = Key::flag(
         "spin", "",
         "Busy-wait for the last microseconds before each arrival, so that operations start on time. Default: true if there are more CPUs than worker threads.",
@@ -341,6 +361,7 @@ impl Load {
                 "write a duration instead of \"until-done\"",
             );
         }
+        crate::limit::check(settings, &mut problems);
         let spin = settings.get(&SPIN);
         problems.or(Load { shape, warm_up, warm_up_round, measure, interval, spin })
     }

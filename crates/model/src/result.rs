@@ -67,6 +67,9 @@ pub struct ResultDocument {
     pub doubts: Vec<Doubt>,
     /// The verdict: the limit.
     pub verdict: Verdict,
+    /// The largest load that meets each goal; none without a search for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit: Option<crate::LimitResult>,
     /// Whether the goals were met; none without goals.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub goal: Option<GoalResult>,

@@ -51,6 +51,7 @@ fn main() {
         design: Default::default(),
         show: Vec::new(),
         published: Vec::new(),
+        limit: Vec::new(),
     };
     let directory =
         RunDirectory::create(path.as_ref(), "", &Host::default()).expect("an empty or new folder");

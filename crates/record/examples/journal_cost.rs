@@ -35,6 +35,7 @@ fn experiment() -> Experiment {
         design: DesignKind::OneFactorAtATime,
         show: Vec::new(),
         published: Vec::new(),
+        limit: Vec::new(),
     }
 }
 

@@ -693,6 +693,7 @@ mod tests {
             design: DesignKind::OneFactorAtATime,
             show: Vec::new(),
             published: Vec::new(),
+            limit: Vec::new(),
         }
     }
 

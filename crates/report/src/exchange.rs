@@ -1,5 +1,6 @@
 //! A result for other programs: CSV, Markdown, JUnit.
 
+use model::limit::LimitAnswer;
 use model::result::{OperationResult, TrialResult};
 use model::{DoubtKind, Ending, LatencySummary, ResultDocument};
 
@@ -137,7 +138,10 @@ pub fn markdown(document: &ResultDocument) -> String {
     if let Some(launches) = launches::table(document) {
         out.push_str(&markdown_table(&launches));
     }
-    if document.configurations.len() == 2 && !document.comparison.is_empty() {
+    if let Some(found) = &document.limit {
+        out.extend(tables::limit(document).iter().map(markdown_table));
+        out.extend(found.configurations.iter().map(|of| markdown_table(&tables::loads(document, found, of))));
+    } else if document.configurations.len() == 2 && !document.comparison.is_empty() {
         out.push_str(&markdown_table(&tables::pair(document, &document.configurations[1].treatment.label)));
     } else if !document.comparison.is_empty() {
         for name in tables::compared_metrics(document) {
@@ -230,7 +234,20 @@ pub fn junit(document: &ResultDocument) -> String {
             }
         }
     };
-    for trial in &document.trials {
+    // A trial of a search may fail because its load is too large: what counts is the answer.
+    for of in document.limit.iter().flat_map(|found| &found.configurations) {
+        for goal in &of.goals {
+            let wrong = match goal.answer {
+                LimitAnswer::Found => None,
+                LimitAnswer::AlwaysMissed => Some("failure"),
+                LimitAnswer::NotReached | LimitAnswer::Unclear | LimitAnswer::GeneratorBound => Some("error"),
+            };
+            let said = document.limit.as_ref().map(|found| sentences::goal_sentence(document, found, goal));
+            let name = format!("limit of {}", goal.goal);
+            case(&of.configuration, &name, wrong.zip(said));
+        }
+    }
+    for trial in document.trials.iter().filter(|_| document.limit.is_none()) {
         let worst = |kind: DoubtKind| trial.doubts.iter().find(|doubt| doubt.kind == kind);
         let failed = worst(DoubtKind::Corrupted)
             .or(worst(DoubtKind::Failures).filter(|_| trial.failed_wholly()))

@@ -7,6 +7,7 @@
 mod compare;
 mod context;
 mod digest;
+mod limit;
 mod markup;
 mod trial;
 
@@ -171,7 +172,10 @@ fn answer(document: &ResultDocument) -> String {
     if let Some(launches) = launches::table(document) {
         out.push_str(&table(&launches, Origin::Result));
     }
-    out.push_str(&result(document));
+    out.push_str(&limit::limit(document));
+    if document.limit.is_none() {
+        out.push_str(&result(document));
+    }
     let is_list = document.configurations.len() > tables::SIDE_BY_SIDE || document.comparison.is_empty();
     if document.configurations.len() > 1 && is_list && document.curves.is_empty() {
         if let Some(pairs) = patterns::reads_and_writes(document) {

@@ -21,13 +21,14 @@ impl Recorded {
 }
 
 /// Experiments that went to their end and have numbers: one of each kind.
-pub(crate) const WHOLE: [&str; 11] = [
+pub(crate) const WHOLE: [&str; 12] = [
     "disk",
     "queue-depth",
     "distributions",
     "block-size",
     "grid",
     "users",
+    "limit",
     "proof",
     "http",
     "exec",

@@ -80,10 +80,10 @@ fn what_cannot_be_reported_says_what_would_tell_it() {
 fn exchange_formats() {
     let document = |name| recorded::run(name).document;
     insta::assert_snapshot!("csv", csv(&document("disk")));
-    for name in ["disk", "failing", "failed"] {
+    for name in ["disk", "failing", "failed", "limit"] {
         insta::assert_snapshot!(format!("junit-{name}"), junit(&document(name)));
     }
-    for name in ["queue-depth", "sync", "proof"] {
+    for name in ["queue-depth", "sync", "proof", "limit"] {
         insta::assert_snapshot!(format!("markdown-{name}"), markdown(&document(name)));
     }
     for (_, run) in recorded::all() {

@@ -40,6 +40,7 @@ pub fn terminal(document: &ResultDocument, options: Terminal) -> String {
     }
     match document.configurations.len() {
         _ if document.trials.is_empty() => page.sentence("Nothing was measured: the record holds no trial."),
+        _ if document.limit.is_some() => search(&mut page, document),
         0 | 1 => one_configuration(&mut page, document, options),
         count if count <= tables::SIDE_BY_SIDE && !document.comparison.is_empty() => {
             side_by_side(&mut page, document, options);
@@ -48,7 +49,7 @@ pub fn terminal(document: &ResultDocument, options: Terminal) -> String {
     }
     sweeps(&mut page, document);
     limits(&mut page, document, options.verbose);
-    if options.verbose {
+    if options.verbose || document.limit.is_some() {
         cost_tables(&mut page, document);
     }
     if options.verbose && document.trials.len() > 1 {
@@ -63,6 +64,22 @@ pub fn terminal(document: &ResultDocument, options: Terminal) -> String {
     }
     ending(&mut page, document, options.verbose);
     page.finish()
+}
+
+/// A search for the limit: every load of each configuration, then the bounds.
+fn search(page: &mut Page, document: &ResultDocument) {
+    let Some(found) = &document.limit else { return };
+    for of in &found.configurations {
+        let table = tables::loads(document, found, of);
+        page.title(&table.title);
+        page.table(&table);
+        page.gap();
+    }
+    if let Some(table) = tables::limit(document) {
+        page.title(&table.title);
+        page.table(&table);
+        page.gap();
+    }
 }
 
 /// Rows of the table of limits on a page that is not verbose.
@@ -104,7 +121,9 @@ pub(crate) fn heading(page: &mut Page, document: &ResultDocument) {
         _ => {}
     }
     if let Some(trial) = document.trials.first() {
-        parts.push(format!("{} measured", Quantity::Seconds.show(trial.measured_s)));
+        if document.limit.is_none() {
+            parts.push(format!("{} measured", Quantity::Seconds.show(trial.measured_s)));
+        }
         parts.push(document.host.name.clone());
         parts.push(crate::text::date(trial.started_unix_ns));
     }
@@ -395,6 +414,9 @@ pub(crate) fn ruled_out(document: &ResultDocument) -> Option<String> {
 
 /// Why there is no proof of a bottleneck, and what would give one.
 pub(crate) fn no_proof(document: &ResultDocument) -> String {
+    if document.limit.is_some() {
+        return "Not confirmed by experiment: measure this load without `limit` and with --prove.".into();
+    }
     match tables::why_no_proof(document) {
         Some(why) => format!("Not confirmed by experiment. {why}"),
         None => "Not confirmed by experiment: --prove changes each resource and measures whether throughput follows."

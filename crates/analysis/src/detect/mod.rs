@@ -132,7 +132,8 @@ fn gather_from(
                 signs.iter().filter_map(|(at, _)| Some(document.trials.get(*at)?.trial.clone())).collect();
             let used = signs.iter().filter(|(_, sign)| sign.kind == FindingKind::Limits);
             let used = used.map(|(_, sign)| sign.strength.clamp(0.0, 1.0)).collect();
-            let baseline = |at: usize| study.runs[at].run.trial.treatment == Treatment::Baseline;
+            let baseline =
+                |at: usize| study.runs[at].run.trial.treatment.configuration() == Treatment::Baseline;
             let (clearest, _) = signs.iter().enumerate().max_by(|(_, (a, left)), (_, (b, right))| {
                 baseline(*a).cmp(&baseline(*b)).then(left.strength.total_cmp(&right.strength))
             })?;

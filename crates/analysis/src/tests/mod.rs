@@ -7,6 +7,7 @@ mod comparing;
 mod copies;
 mod damage;
 mod in_turn;
+mod limits;
 mod loads;
 mod mixed;
 mod proving;

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use clap::ArgMatches;
 use engine::source::HostRoot;
-use model::{Experiment, Load, Problem, WarmUp, quantity};
+use model::{Experiment, Load, Problem, Search, WarmUp, quantity};
 
 use super::text;
 use crate::carry_out::{self, Failure, Resume, carry_out_and_show};
@@ -120,7 +120,10 @@ pub(crate) fn check(matches: &ArgMatches) -> Result<Exit, Failure> {
         output::verbatim(&serde_json::to_string_pretty(&document).map_err(Failure::failed)?);
         return Ok(Exit::Good);
     }
-    let mut out = format!("{}: {} trials\n\n", experiment.name, trials.len());
+    let mut out = match Search::of(experiment) {
+        Some(search) => format!("{}: {}\n", experiment.name, of_search(experiment, &search)),
+        None => format!("{}: {} trials\n\n", experiment.name, trials.len()),
+    };
     for trial in &trials {
         out +=
             &format!("  {:>3}  {}  replicate {}\n", trial.number, trial.treatment.label(), trial.replicate);
@@ -132,12 +135,31 @@ pub(crate) fn check(matches: &ArgMatches) -> Result<Exit, Failure> {
     for note in carry_out::watched_for(experiment) {
         out += &format!("\n{note}\n");
     }
-    out += &format!(
-        "\n{}\nall settings are valid on this host; nothing was changed",
-        duration(experiment, trials.len())
-    );
+    if experiment.limit.is_empty() {
+        out += &format!("\n{}", duration(experiment, trials.len()));
+    }
+    out += "\nall settings are valid on this host; nothing was changed";
     output::result(&out);
     Ok(Exit::Good)
+}
+
+/// The search that would be carried out.
+fn of_search(experiment: &Experiment, search: &Search) -> String {
+    let configurations = analysis::configuration_count(experiment);
+    let each = match configurations {
+        1 => String::new(),
+        count => format!(", for each of {count} configurations"),
+    };
+    format!(
+        "search for the limit{each}\n\n  from {} to {}, first {}; short trials of {}, full-length trials of {}\n  \
+         the loads depend on the measurements: usually 10 to 20 trials, at most {}",
+        search.text(search.min),
+        search.text(search.max),
+        search.text(search.first),
+        quantity::duration(search.short),
+        quantity::duration(search.full),
+        analysis::SEARCH_TRIALS_MAX,
+    )
 }
 
 /// How long the trials take, as far as that is known beforehand.

@@ -17,6 +17,7 @@ mod import_mim;
 mod kill;
 mod killed;
 mod left_files;
+mod limit;
 mod metadir;
 mod metadir_changes;
 mod metadir_check;

@@ -62,6 +62,9 @@ pub struct Experiment {
     pub workload: WorkloadSpec,
     /// The load: settings of [`crate::load::LOAD_SETTINGS`].
     pub load: Settings,
+    /// The goals of a search for the limit, parsed from [`crate::load::LIMIT`]; empty without a search.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub limit: Vec<Goal>,
     /// The factors.
     pub vary: Vec<Variation>,
     /// How treatments are derived from the factors.

@@ -12,7 +12,7 @@ use super::{
     Experiment, FactorInfo, FigureName, ParameterInfo, Published, Target, Variation, Vocabulary,
     WorkloadInfo, WorkloadSpec,
 };
-use crate::load::LOAD_SETTINGS;
+use crate::load::{LIMIT, LOAD_SETTINGS};
 use crate::problem::{Problem, Problems, did_you_mean, near_word};
 use crate::setting::Setting;
 use crate::{
@@ -179,6 +179,14 @@ impl Reader<'_> {
                 }
             }
         }
+        let (limit, wrong) = crate::limit::goals(&load, operations);
+        for (text, what, help) in wrong {
+            let at = match table.get("load").map(Spanned::get_ref) {
+                Some(DeValue::Table(load)) => element_span(load, LIMIT.name, &text),
+                _ => 0..0,
+            };
+            self.problem(at, what, help);
+        }
         let mut watch = top.get(&WATCH);
         for entry in &watch {
             if let Err((what, help)) = self.vocabulary.watch_entry(entry) {
@@ -215,6 +223,7 @@ impl Reader<'_> {
             target,
             workload: workload?,
             load,
+            limit,
             vary,
             design: top.get(&DESIGN),
             show,
@@ -814,7 +823,16 @@ pub fn set(
     let level = info.kind.parse(value).map_err(|what| wrong(what, ""))?;
     match (path.split_once('.').map(|(area, _)| area), name, level) {
         (Some("workload"), _, level) => experiment.workload.settings.set(name, level),
-        (Some("load"), _, level) => experiment.load.set(name, level),
+        (Some("load"), _, level) => {
+            experiment.load.set(name, level);
+            let info = vocabulary.workloads.iter().find(|info| info.name == experiment.workload.kind);
+            let operations = info.map_or(&[][..], |info| info.operations);
+            let (goals, problems) = crate::limit::goals(&experiment.load, operations);
+            if let Some((_, what, help)) = problems.into_iter().next() {
+                return Err(wrong(what, &help));
+            }
+            experiment.limit = goals;
+        }
         (_, "max_failures", Level::Percent(percent)) => experiment.max_failures = percent / 100.0,
         (_, "replicates", Level::Count(count)) => experiment.replicates = count as u32,
         (_, "seed", Level::Count(seed)) => experiment.seed = seed,

@@ -8,6 +8,7 @@ use model::run::{OperationUnit, WorkloadTraits};
 use model::verdict::InconclusiveReason;
 use model::{Claim, CopyResult, Ending, Finding, FindingKind, ResultDocument, Verdict};
 
+use super::limit::{LimitSentences, limit_sentences};
 use super::limits::{limits_of_steps, next_sentence};
 use super::storage::load_sweep;
 use super::{finding, findings_of, limits_on, verdict, verdict_of_configuration};
@@ -33,14 +34,15 @@ pub struct Headline {
 /// The answer and the limits of a result.
 pub fn headline(document: &ResultDocument) -> Headline {
     let mut said = findings_of(&document.verdict);
-    let (answer, mut details) = match () {
-        () if is_swept(document) => swept(document, &mut said),
-        () if document.configurations.len() > 1 && document.comparison.is_empty() => listed(document),
-        () if document.configurations.len() > 1 => compared(document),
-        () => (document.trials.first().and_then(|trial| measured(document, trial)), Vec::new()),
+    let (answer, mut details) = match &document.limit {
+        Some(found) => {
+            let LimitSentences { answer, details } = limit_sentences(document, found);
+            (answer, details)
+        }
+        None => answer_and_details(document, &mut said),
     };
     details.extend(caches(document, &mut said));
-    let best = best(document);
+    let best = best(document).filter(|_| document.limit.is_none());
     let why = match best {
         Some(at) if !is_swept(document) => {
             costs::whys_of(document, &document.configurations[at].treatment.label)
@@ -49,6 +51,16 @@ pub fn headline(document: &ResultDocument) -> Headline {
     };
     let limits = limits(document, if is_swept(document) { fastest(document) } else { best }, &mut said);
     Headline { answer, details, why, limits, said }
+}
+
+/// The throughput, the better configuration, or the peak, with more figures.
+fn answer_and_details(document: &ResultDocument, said: &mut Vec<usize>) -> (Option<String>, Vec<String>) {
+    match () {
+        () if is_swept(document) => swept(document, said),
+        () if document.configurations.len() > 1 && document.comparison.is_empty() => listed(document),
+        () if document.configurations.len() > 1 => compared(document),
+        () => (document.trials.first().and_then(|trial| measured(document, trial)), Vec::new()),
+    }
 }
 
 /// What copies show of write-back caches: the cache of the only configuration, or of each, and what one costs.
@@ -112,6 +124,9 @@ fn is_in_a_verdict(document: &ResultDocument, finding: usize) -> bool {
 
 /// Whether a numeric setting was varied over more than two levels; two levels are compared like other configurations.
 pub(crate) fn is_swept(document: &ResultDocument) -> bool {
+    if document.limit.is_some() {
+        return false;
+    }
     let inside_a_run = document.configurations.len() <= 1;
     document.curves.iter().any(|curve| curve.points.len() > if inside_a_run { 1 } else { 2 })
 }

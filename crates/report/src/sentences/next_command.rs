@@ -40,6 +40,9 @@ pub fn next_command(document: &ResultDocument) -> Option<NextCommand> {
     let drives =
         !matches!(document.verdict, Verdict::Inconclusive { reason: InconclusiveReason::OnlyWatched, .. });
     let is_interrupted = drives && document.trials.iter().any(|trial| trial.ending == Ending::Interrupted);
+    if document.limit.is_some() && !is_interrupted {
+        return next(format!("plimsoll explain {run}"), "to see the evidence at the limit");
+    }
     match &document.verdict {
         _ if is_interrupted => {
             next(format!("plimsoll run --resume {run}"), "to continue where it was interrupted")

@@ -22,6 +22,8 @@ pub(super) enum Failure {
     Response(Fault),
     /// TLS with the server failed.
     Tls(TlsFault),
+    /// A check or an extraction of the scenario failed.
+    Scenario(u32),
 }
 
 /// The phase in which the timeout expired.
@@ -39,6 +41,7 @@ const UNANSWERED: u32 = 3 << 16;
 const TIMED_OUT: u32 = 4 << 16;
 const RESPONSE: u32 = 5 << 16;
 const TLS: u32 = 6 << 16;
+const SCENARIO: u32 = 7 << 16;
 
 impl TimeoutPhase {
     const ALL: [TimeoutPhase; 4] =
@@ -64,9 +67,15 @@ impl Failure {
             Failure::Broken(errno) => BROKEN | errno.raw_os_error() as u32 & 0xffff,
             Failure::Unanswered => UNANSWERED,
             Failure::TimedOut(what) => TIMED_OUT | place(TimeoutPhase::ALL.iter().position(|of| *of == what)),
+            Failure::Scenario(code) => SCENARIO | code & 0xffff,
             Failure::Tls(fault) => TLS | fault.code(),
             Failure::Response(fault) => RESPONSE | place(Fault::ALL.iter().position(|of| *of == fault)),
         }
+    }
+
+    /// The code of the scenario in a code.
+    pub(super) fn of_scenario(code: u32) -> Option<u32> {
+        (code & !0xffff == SCENARIO).then_some(code & 0xffff)
     }
 
     /// Words for a code: "http 503", "connect: connection refused".

@@ -9,14 +9,15 @@
 
 mod failure;
 pub mod response;
+pub mod scenario;
 mod settings;
 mod target;
 mod tls;
+mod users;
 mod worker;
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
@@ -28,7 +29,7 @@ use model::{Level, Problem, Problems, Settings, Shape};
 use failure::Failure;
 use response::Answer;
 use settings::HttpPlan;
-use tls::TlsClient;
+use target::Server;
 use worker::HttpWorker;
 
 /// The kind.
@@ -68,7 +69,7 @@ enum RequestPart {
 }
 
 impl RequestPart {
-    /// All parts. The operation of a part is that of its request plus its place here plus 1.
+    /// All parts, in the order of their operations.
     const ALL: [RequestPart; 4] =
         [RequestPart::Connect, RequestPart::Tls, RequestPart::FirstByte, RequestPart::Download];
 
@@ -80,11 +81,6 @@ impl RequestPart {
             RequestPart::FirstByte => "first_byte",
             RequestPart::Download => "download",
         }
-    }
-
-    /// Its operation, for a request with this one.
-    fn kind(self, request: u16) -> u16 {
-        request + 1 + self as u16
     }
 }
 
@@ -101,7 +97,7 @@ impl WorkloadKind for HttpKind {
 
     fn configure(&self, settings: &Settings) -> Result<Box<dyn Workload>, Problems> {
         let plan = HttpPlan::read(settings)?;
-        Ok(Box::new(Http { plan, addresses: Vec::new(), tls: None, seen: Observations::default() }))
+        Ok(Box::new(Http { plan, servers: Vec::new(), seen: Observations::default() }))
     }
 }
 
@@ -163,27 +159,34 @@ impl Tally {
 /// A configured load.
 struct Http {
     plan: HttpPlan,
-    /// Set by `prepare`; the address to try first comes first.
-    addresses: Vec<SocketAddr>,
-    /// Set by `prepare` if the URL is one of https.
-    tls: Option<TlsClient>,
+    /// Set by `prepare`.
+    servers: Vec<Server>,
     seen: Observations,
 }
 
 impl Http {
-    /// The names of the parts of a request.
+    /// The names of the parts of a request; of a scenario those of all requests together.
     fn parts(&self) -> impl Iterator<Item = String> {
-        RequestPart::ALL.into_iter().map(|part| format!("{}:{}", self.plan.operation, part.word()))
+        let of = self.plan.scenario.is_none().then_some(self.plan.operation);
+        RequestPart::ALL.into_iter().map(move |part| match of {
+            Some(operation) => format!("{operation}:{}", part.word()),
+            None => part.word().to_string(),
+        })
     }
 }
 
 impl Workload for Http {
     fn operations(&self) -> Vec<String> {
-        std::iter::once(self.plan.operation.to_string()).chain(self.parts()).collect()
+        let requests = match &self.plan.scenario {
+            Some(read) => read.scenario.operations().to_vec(),
+            None => vec![self.plan.operation.to_string()],
+        };
+        requests.into_iter().chain(self.parts()).collect()
     }
 
     fn describe_operations(&self, traits: &mut WorkloadTraits) {
-        traits.derived.to_mut().extend(self.parts().map(Cow::Owned));
+        let wholes = self.plan.scenario.iter().flat_map(|read| read.scenario.wholes()).map(String::from);
+        traits.derived.to_mut().extend(wholes.chain(self.parts()).map(Cow::Owned));
     }
 
     fn default_shape(&self) -> Shape {
@@ -206,27 +209,27 @@ impl Workload for Http {
 
     fn reach(&self) -> Problems {
         let mut problems = Problems::new();
-        if let Err(error) = target::find(&self.plan) {
+        if let Err(error) = target::find_all(&self.plan) {
             problems.push(Problem { line: self.plan.url_line, ..Problem::new(error.what, error.help) });
         }
         problems
     }
 
     fn prepare(&mut self, _seed: u64, _say: &mut dyn FnMut(&str) -> bool) -> Result<(), LoadError> {
-        (self.addresses, self.tls) = target::find(&self.plan)?;
+        self.servers = target::find_all(&self.plan)?;
         self.seen = Observations::default();
         target::raise_file_limit();
         Ok(())
     }
 
     fn worker(&self, share: &Share) -> Result<Box<dyn Worker + '_>, LoadError> {
-        Ok(Box::new(HttpWorker::new(&self.plan, &self.addresses, self.tls.as_ref(), &self.seen, share)?))
+        Ok(Box::new(HttpWorker::new(&self.plan, &self.servers, &self.seen, share)?))
     }
 
     fn facts(&self) -> BTreeMap<String, Level> {
         let mut facts = BTreeMap::new();
         let mut set = |name: &str, level: Level| facts.insert(name.to_string(), level);
-        if let Some(address) = self.addresses.first() {
+        if let Some(address) = self.servers.first().and_then(|server| server.addresses.first()) {
             set("address", Level::Text(address.to_string()));
         }
         if let Some(server) = self.seen.server.get().filter(|server| !server.is_empty()) {
@@ -234,7 +237,10 @@ impl Workload for Http {
         }
         let count = |count: &AtomicU64| Level::Count(count.load(Ordering::Relaxed));
         set("connections.opened", count(&self.seen.opened));
-        if self.plan.url.is_tls {
+        if let Some(read) = self.plan.scenario.as_ref().filter(|read| !read.notes.is_empty()) {
+            set("scenario.notes", Level::Count(read.notes.len() as u64));
+        }
+        if self.servers.iter().any(|server| server.tls.is_some()) {
             set("tls.handshakes", count(&self.seen.handshakes));
             set("tls.handshakes_resumed", count(&self.seen.resumed));
         }
@@ -255,6 +261,9 @@ impl Workload for Http {
     }
 
     fn describe_failure(&self, code: u32) -> String {
+        if let (Some(code), Some(read)) = (Failure::of_scenario(code), &self.plan.scenario) {
+            return read.scenario.describe_failure(code);
+        }
         Failure::describe(code)
     }
 }

@@ -128,6 +128,20 @@ pub struct ResponseReader {
     server: Option<String>,
     /// The first bytes of the body, if the server header is requested.
     beginning: Vec<u8>,
+    keep: Keep,
+    /// The last head, if it is kept.
+    kept_head: Vec<u8>,
+    /// The body without transfer coding, up to the limit.
+    kept_body: Vec<u8>,
+}
+
+/// What is kept of a response. Everything else is only counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Keep {
+    /// The header fields.
+    pub fields: bool,
+    /// Bytes of the body.
+    pub body_bytes_max: usize,
 }
 
 /// Number of bytes at the beginning of a body that are inspected.
@@ -148,6 +162,9 @@ impl Default for ResponseReader {
             wants_server: false,
             server: None,
             beginning: Vec::new(),
+            keep: Keep::default(),
+            kept_head: Vec::new(),
+            kept_body: Vec::new(),
         }
     }
 }
@@ -163,6 +180,29 @@ impl ResponseReader {
         self.of_head = of_head;
         self.wants_server = wants_server;
         self.beginning.clear();
+        self.keep = Keep::default();
+        self.kept_head.clear();
+        self.kept_body.clear();
+    }
+
+    /// What to keep of the response that begins.
+    pub fn keep(&mut self, keep: Keep) {
+        self.keep = keep;
+    }
+
+    /// The kept head: status line and header fields.
+    pub fn kept_head(&self) -> &[u8] {
+        &self.kept_head
+    }
+
+    /// The kept bytes of the body.
+    pub fn kept_body(&self) -> &[u8] {
+        &self.kept_body
+    }
+
+    fn keep_body(&mut self, bytes: &[u8]) {
+        let room = self.keep.body_bytes_max.saturating_sub(self.kept_body.len());
+        self.kept_body.extend_from_slice(&bytes[..bytes.len().min(room)]);
     }
 
     /// Whether any byte was received.
@@ -195,11 +235,15 @@ impl ResponseReader {
                 State::Head => self.take_head(rest)?,
                 State::Length(left) => {
                     let taken = left.min(rest.len() as u64);
+                    self.keep_body(&rest[..taken as usize]);
                     self.state = State::of_length(left - taken);
                     taken as usize
                 }
                 State::Chunked(chunk) => self.take_chunks(chunk, rest)?,
-                State::UntilClose | State::Whole => rest.len(),
+                State::UntilClose | State::Whole => {
+                    self.keep_body(rest);
+                    rest.len()
+                }
             };
             self.bytes += taken as u64;
             if in_head {
@@ -284,6 +328,10 @@ impl ResponseReader {
             };
         }
         self.status = status;
+        if self.keep.fields {
+            self.kept_head.clear();
+            self.kept_head.extend_from_slice(bytes.get(..length).unwrap_or_default());
+        }
         let mut content_length = None;
         // Whether the last transfer coding is `chunked`; none without any.
         let mut chunked = None;
@@ -338,6 +386,7 @@ impl ResponseReader {
         while let Some(&byte) = piece.get(at) {
             if let Chunk::Data(left) = chunk {
                 let taken = left.min((piece.len() - at) as u64);
+                self.keep_body(&piece[at..at + taken as usize]);
                 at += taken as usize;
                 chunk = if left == taken { Chunk::DataCr } else { Chunk::Data(left - taken) };
                 continue;

@@ -1,9 +1,14 @@
 //! The settings of the HTTP workload, and the resulting request.
 
 use std::ops::RangeInclusive;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use model::{Choice, Key, Nanos, Problems, Secret, SecretParts, SettingInfo, Settings};
+use model::{Choice, Key, Nanos, Placeholder, Problem, Problems, Secret, SecretParts, SettingInfo, Settings};
+
+use super::scenario::har::{self, HarOptions};
+use super::scenario::wcat::{self, WcatOptions};
+use super::scenario::{self, Import, Note, Origin, Scenario};
 
 model::choice! {
     /// The methods, as they are sent.
@@ -41,6 +46,11 @@ model::settings! {
     static URL: Key<Option<Secret>> = Key::secret(
         "url", SecretParts::Url,
         "URL to request: \"http://HOST[:PORT][/PATH][?QUERY]\", or https. Write a secret as ${env:NAME}, ${file:PATH} or ${prompt:WORDS}.",
+    );
+
+    static FROM: Key<Option<String>> = Key::text(
+        "from", "",
+        "File with a scenario: transactions of several requests, with checks, data and think times (TOML), a recorded session (.har) or a scenario of WCAT (.ubr). It replaces `url`, `method`, `header` and `body`.",
     );
 
     static METHOD: Key<Method> = Key::choice(
@@ -98,6 +108,11 @@ model::settings! {
         "Resume TLS sessions on new connections, as browsers do; otherwise each connection makes a full handshake.",
     );
 
+    static YES_I_MAY_LOAD: Key<Vec<String>> = Key::texts(
+        "yes_i_may_load",
+        "Hosts outside this network that may be loaded, as in the URL. Without it, only addresses of this host and of private networks are.",
+    );
+
     static THREADS: Key<u32> = Key::count(
         "threads", 1..=256, "1",
         "Number of worker threads, each with its own connections.",
@@ -118,6 +133,16 @@ pub(super) struct Url {
 }
 
 impl Url {
+    /// The root of a server.
+    pub(super) fn of_origin(origin: &Origin) -> Url {
+        Url {
+            is_tls: origin.is_tls,
+            authority: format!("{}:{}", origin.host, origin.port),
+            host: origin.authority(),
+            path: "/".into(),
+        }
+    }
+
     /// The name or address of the host, without brackets.
     pub(super) fn name(&self) -> &str {
         let name = self.authority.rsplit_once(':').map_or(self.authority.as_str(), |(name, _)| name);
@@ -181,6 +206,13 @@ impl Url {
     }
 }
 
+/// A scenario, and what was not carried over from the file of another program.
+#[derive(Debug)]
+pub(super) struct ReadScenario {
+    pub(super) scenario: Scenario,
+    pub(super) notes: Vec<Note>,
+}
+
 /// The files of TLS, and whether sessions are resumed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct TlsPlan {
@@ -193,7 +225,10 @@ pub(super) struct TlsPlan {
 /// The settings, read.
 #[derive(Clone, Debug)]
 pub(super) struct HttpPlan {
+    /// The URL of the request; of a scenario the first of its servers.
     pub(super) url: Url,
+    /// Replaces the request.
+    pub(super) scenario: Option<Arc<ReadScenario>>,
     /// The operation's name.
     pub(super) operation: &'static str,
     /// The complete request.
@@ -208,6 +243,8 @@ pub(super) struct HttpPlan {
     pub(super) expected: Vec<RangeInclusive<u16>>,
     pub(super) threads: u32,
     pub(super) tls: TlsPlan,
+    /// Hosts that may be loaded although they are on the Internet.
+    pub(super) may_load: Vec<String>,
     /// The line of `url` in the experiment file.
     pub(super) url_line: u32,
 }
@@ -219,7 +256,22 @@ impl HttpPlan {
         let mut problem = |setting: &SettingInfo, what: String, help: &str| {
             problems.add(&[setting], what, help);
         };
+        let (scenario, of_scenario) = scenario(settings);
+        if scenario.is_some() {
+            // A scenario of WCAT may leave its server open.
+            let from = settings.get(&FROM).unwrap_or_default();
+            let takes_url = ending(Path::new(&from)).as_deref() == Some("ubr");
+            for setting in [&*URL, &METHOD, &HEADER, &BODY, &EXPECT_STATUS] {
+                if settings.given(setting) && !(takes_url && setting.name == URL.name) {
+                    let what = format!("`{}` is given beside a scenario", setting.name);
+                    problem(setting, what, "write it in the requests of the scenario, or leave `from` out");
+                }
+            }
+        }
         let url = match settings.get(&URL) {
+            None if settings.has(&FROM) => {
+                scenario.as_ref().and_then(|read| read.scenario.origins().first().map(Url::of_origin))
+            }
             None => {
                 problem(&URL, "the URL is missing".into(), "url = \"http://127.0.0.1:8080/\"");
                 None
@@ -288,6 +340,7 @@ impl HttpPlan {
         let method = settings.get(&METHOD);
         let keep_alive = settings.get(&KEEP_ALIVE);
         let url_line = settings.line(URL.name);
+        problems.extend(of_scenario);
         problems.or(())?;
         let Some(url) = url else { return Err(Problems::new()) };
         let body = settings.get(&BODY).unwrap_or_default();
@@ -297,12 +350,14 @@ impl HttpPlan {
             of_head: method == Method::Head,
             idempotent: method != Method::Post,
             url,
+            scenario,
             keep_alive,
             connections,
             timeout,
             expected,
             threads,
             tls,
+            may_load: settings.get(&YES_I_MAY_LOAD),
             url_line,
         })
     }
@@ -310,6 +365,79 @@ impl HttpPlan {
     /// Whether a response with this status is a success.
     pub(super) fn expects(&self, status: u16) -> bool {
         self.expected.iter().any(|range| range.contains(&status))
+    }
+}
+
+/// The scenario in a file, or the mistakes in it. They have the lines of that file in their texts.
+fn scenario(settings: &Settings) -> (Option<Arc<ReadScenario>>, Problems) {
+    let none = Problems::new();
+    let Some(name) = settings.get(&FROM) else { return (None, none) };
+    let about = |what: String, help: String| {
+        let problem = Problem { line: settings.line(FROM.name), ..Problem::new(what, help) };
+        problem.about(&[&FROM])
+    };
+    let path = Path::new(&name);
+    let text = match files::read_text(path, scenario::FILE_BYTES_MAX) {
+        Ok(text) => text,
+        Err(error) => {
+            let what = format!("the scenario {name} cannot be read: {error}");
+            return (None, about(what, String::new()).into());
+        }
+    };
+    let folder = path.parent().unwrap_or(Path::new(""));
+    let server = settings.get(&URL).and_then(|url| Url::parse(url.reveal()).ok()).map(|url| url.authority);
+    let (text, notes) = match imported(path, &text, server) {
+        Ok(None) => (text, Vec::new()),
+        Ok(Some(import)) => (import.file.write(), import.notes),
+        Err(problem) => {
+            let place =
+                if problem.line > 0 { format!("{name}:{}: ", problem.line) } else { format!("{name}: ") };
+            return (None, about(format!("{place}{}", problem.what), problem.help).into());
+        }
+    };
+    let mut find_secret = |placeholder: Placeholder<'_>| find_secret(&placeholder, folder);
+    match Scenario::parse(&text, &name, folder, &mut find_secret) {
+        Ok(scenario) => (Some(Arc::new(ReadScenario { scenario, notes })), none),
+        Err(problems) => {
+            let mut found = Problems::new();
+            for problem in problems.0 {
+                let place =
+                    if problem.line > 0 { format!("{name}:{}: ", problem.line) } else { String::new() };
+                found.push(about(format!("{place}{}", problem.what), problem.help));
+            }
+            (None, found)
+        }
+    }
+}
+
+/// The scenario in a file of another program, by the name of the file; none in a file of ours.
+fn imported(path: &Path, text: &str, server: Option<String>) -> Result<Option<Import>, Problem> {
+    match ending(path).as_deref() {
+        Some("har") => har::read(text, &HarOptions::default()).map(Some),
+        Some("ubr") => wcat::read_scenario(text, &WcatOptions { server, ..WcatOptions::default() })
+            .map(|read| Some(read.import)),
+        _ => Ok(None),
+    }
+}
+
+fn ending(path: &Path) -> Option<String> {
+    path.extension().and_then(|ending| ending.to_str()).map(str::to_ascii_lowercase)
+}
+
+/// The secret of a placeholder in a scenario.
+fn find_secret(placeholder: &Placeholder<'_>, folder: &Path) -> Result<String, (String, String)> {
+    match placeholder {
+        Placeholder::Environment(name) => std::env::var(name).map_err(|_| {
+            (format!("the environment variable {name} is not set"), format!("export {name} before the run"))
+        }),
+        Placeholder::File(path) => {
+            let text = files::secret::read(&folder.join(path));
+            let text = text.map_err(|error| (error.to_string(), String::new()))?;
+            Ok(text.trim_end_matches(['\n', '\r']).to_string())
+        }
+        Placeholder::Prompt(_) => {
+            Err(("a scenario asks for nothing".into(), "use ${env:NAME} or ${file:PATH}".into()))
+        }
     }
 }
 

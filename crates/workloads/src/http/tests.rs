@@ -51,9 +51,13 @@ impl Server {
     }
 }
 
+/// The sessions of the shop.
+static NUMBERS: AtomicUsize = AtomicUsize::new(1);
+
 struct Request {
     method: String,
     path: String,
+    cookie: String,
     close: bool,
     body: Vec<u8>,
 }
@@ -63,7 +67,7 @@ fn read_request(reader: &mut BufReader<TcpStream>) -> Option<Request> {
     reader.read_line(&mut line).ok().filter(|bytes| *bytes > 0)?;
     let mut words = line.split_whitespace().map(str::to_string);
     let (method, path) = (words.next()?, words.next()?);
-    let (mut length, mut close) = (0, false);
+    let (mut length, mut close, mut cookie) = (0, false, String::new());
     loop {
         let mut field = String::new();
         reader.read_line(&mut field).ok()?;
@@ -71,12 +75,13 @@ fn read_request(reader: &mut BufReader<TcpStream>) -> Option<Request> {
         match name {
             "Content-Length" => length = value.parse().unwrap(),
             "Connection" => close = value == "close",
+            "Cookie" => cookie = value.into(),
             _ => {}
         }
     }
     let mut body = vec![0; length];
     reader.read_exact(&mut body).ok()?;
-    Some(Request { method, path, close, body })
+    Some(Request { method, path, cookie, close, body })
 }
 
 /// Answers until the connection ends. `asked` is called for each request.
@@ -138,6 +143,36 @@ fn serve(mut stream: TcpStream, asked: &mut dyn FnMut()) {
                 return;
             }
             "/hang-up" => return,
+            // A shop: the form sets a cookie and has a token; the login needs both, and leads to a page.
+            "/form" => {
+                let number = NUMBERS.fetch_add(1, Ordering::SeqCst);
+                format!(
+                    "HTTP/1.1 200 OK\r\nSet-Cookie: sid={number}\r\nTransfer-Encoding: chunked\r\n\r\n\
+                     9\r\n<f token=\r\n{:x}\r\n't-{number}'/>\r\n0\r\n\r\n",
+                    format!("'t-{number}'/>").len()
+                )
+                .into_bytes()
+            }
+            "/login" => {
+                let sid = request.cookie.strip_prefix("sid=").unwrap_or("none").to_string();
+                let body = String::from_utf8_lossy(&request.body).into_owned();
+                match body
+                    .strip_suffix(&format!("&token=t-{sid}"))
+                    .and_then(|rest| rest.strip_prefix("user="))
+                {
+                    Some(user) => format!(
+                        "HTTP/1.1 303 See Other\r\nLocation: welcome?{user}\r\nContent-Length: 0\r\n\r\n"
+                    )
+                    .into_bytes(),
+                    None => plain("403 Forbidden", body.as_bytes()),
+                }
+            }
+            welcome if welcome.starts_with("/welcome?") => {
+                assert!(
+                    request.method == "GET" && request.body.is_empty() && request.cookie.starts_with("sid=")
+                );
+                plain("200 OK", format!("Hello {}", &welcome[9..]).as_bytes())
+            }
             // Says that it stays, and does not.
             "/one-each" => {
                 close = true;
@@ -301,7 +336,8 @@ fn an_address_that_refuses_is_followed_by_one_that_does_not() {
     let plan = super::HttpPlan::read(&settings_of(SETTINGS, &[("url", &server.url("/"))])).unwrap();
     let gone = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let addresses = vec![gone, server.address];
-    let workload = super::Http { plan, addresses, tls: None, seen: super::Observations::default() };
+    let servers = vec![super::target::Server { addresses, tls: None }];
+    let workload = super::Http { plan, servers, seen: super::Observations::default() };
     let done = drive(&workload, 2, 10).unwrap();
     assert_eq!(words(&workload, &done), [""; 0]);
     assert_eq!(server.connections(), 2);
@@ -542,4 +578,135 @@ fn the_parts_of_a_request_are_kept_apart() {
     let mut over_tls = configured(&url, &[("ca", &ca), ("keep_alive", "false")]);
     over_tls.prepare(1, &mut |_| true).unwrap();
     assert_eq!(parts(&*over_tls, 5)[..4], [0, 5, 5, 5]);
+}
+
+/// Drives a scenario with users who do not think until its data has ended. Returns for each operation its name, its
+/// completions and its failures, and the words of the failures.
+fn carried_out(scenario: &str, users: u64) -> (Vec<(String, u64, u64)>, Vec<String>) {
+    let folder = testkit::Scratch::new();
+    folder.file("users.csv", "name\nann\nbob\neve\ncid\ndan\nfay\ngus\nhal\nida\njon\n");
+    let file = folder.file("shop.toml", scenario);
+    let mut workload =
+        HTTP.configure(&settings_of(SETTINGS, &[("from", &file.display().to_string())])).unwrap();
+    workload.prepare(1, &mut |_| true).unwrap();
+    let clock = engine::clock::Clock::get();
+    let shape = model::Shape::closed(users);
+    let time = engine::arrivals::MeasuredTime::new(u64::MAX);
+    let mut arrivals = engine::arrivals::Arrivals::new(&shape, 0, 1, 1, 0, &time);
+    let names = workload.operations();
+    let book = std::sync::Mutex::new(engine::drive::Book::new(names.len(), 0));
+    let share = Share { lane: 0, index: 0, of: 1, in_flight_max: users as u32, seed: 1 };
+    let mut worker = workload.worker(&share).unwrap();
+    let mut pace = engine::pace::Pace::new(&clock, false);
+    let numbers = engine::drive::Numbers { first: 0, step: 1 };
+    engine::drive::drive(
+        &mut *worker,
+        &mut arrivals,
+        &mut pace,
+        &engine::drive::Stop::default(),
+        &book,
+        numbers,
+        users as u32,
+    )
+    .unwrap();
+    drop(worker);
+    let book = book.into_inner().unwrap();
+    let counts = names.into_iter().zip(&book.kinds).map(|(name, kind)| (name, kind.completed, kind.failed));
+    let mut words: Vec<String> = book
+        .failures
+        .iter()
+        .map(|(_, code, count)| format!("{count} x {}", workload.describe_failure(*code)))
+        .collect();
+    words.sort();
+    (counts.collect(), words)
+}
+
+#[test]
+fn the_users_of_a_scenario_keep_their_cookies_and_tokens_apart() {
+    let server = Server::start();
+    let scenario = format!(
+        r#"
+base = "http://{}"
+[data.users]
+file = "users.csv"
+at_end = "stop"
+[[transaction]]
+name = "shop"
+[[transaction.request]]
+name = "form"
+url = "/form"
+extract.token = {{ regex = "token='([^']*)'" }}
+[[transaction.request]]
+name = "login"
+method = "POST"
+url = "/login"
+body = "user=${{users.name}}&token=${{token}}"
+follow_redirects = 3
+check = [{{ contains = "Hello ${{users.name}}" }}]
+"#,
+        server.address
+    );
+    for users in [1, 4] {
+        let (counts, words) = carried_out(&scenario, users);
+        assert_eq!(words, [""; 0]);
+        let count = |name: &str| {
+            counts.iter().find(|(known, ..)| known == name).map(|(_, done, failed)| (*done, *failed))
+        };
+        for name in ["shop:form", "shop:login", "shop"] {
+            assert_eq!(count(name), Some((10, 0)), "{name}");
+        }
+        assert_eq!(count("connect"), Some((users, 0)));
+        // Each redirect is a response too.
+        assert_eq!(count("first_byte"), Some((30, 0)));
+    }
+}
+
+#[test]
+fn a_failed_check_has_its_words_and_ends_the_transaction_as_failed() {
+    let server = Server::start();
+    let scenario = format!(
+        r#"
+base = "http://{}"
+[data.users]
+file = "users.csv"
+at_end = "stop"
+[[transaction]]
+name = "shop"
+[[transaction.request]]
+name = "form"
+url = "/form"
+check = [{{ contains = "no such text" }}]
+[[transaction.request]]
+name = "login"
+url = "/?${{users.name}}"
+"#,
+        server.address
+    );
+    let (counts, words) = carried_out(&scenario, 2);
+    assert_eq!(words.len(), 1, "{words:?}");
+    assert!(words[0].starts_with("10 x ") && words[0].contains("no such text"), "{words:?}");
+    assert_eq!(
+        counts[..3],
+        [("shop:form".into(), 10, 10), ("shop:login".into(), 0, 0), ("shop".into(), 10, 10)]
+    );
+}
+
+#[test]
+fn mistakes_of_a_scenario_are_reported_with_its_lines() {
+    let folder = testkit::Scratch::new();
+    let file = folder.file("s.toml", "base = \"http://a\"\n[[transaction]]\nname = \"t\"\nwieght = 3\n");
+    let name = file.display().to_string();
+    let of = |pairs: &[(&str, &str)]| HTTP.configure(&settings_of(SETTINGS, pairs)).err().unwrap();
+    let problems = of(&[("from", &name)]);
+    let lines: Vec<bool> =
+        problems.0.iter().map(|problem| problem.what.starts_with(&format!("{name}:"))).collect();
+    assert_eq!(lines, [true, true], "{problems}");
+    assert!(problems.0[1].what.contains(":4: unknown key `wieght`"), "{problems}");
+    let problems = of(&[("from", "/nowhere/s.toml")]);
+    assert!(problems.0[0].what.starts_with("the scenario /nowhere/s.toml cannot be read"), "{problems}");
+    let whole = folder
+        .file("w.toml", "[[transaction]]\nname = \"t\"\n[[transaction.request]]\nurl = \"http://a/\"\n");
+    let problems = of(&[("from", &whole.display().to_string()), ("url", "http://b/"), ("body", "x")]);
+    let whats: Vec<&str> = problems.0.iter().map(|problem| problem.what.as_str()).collect();
+    assert_eq!(whats, ["`url` is given beside a scenario", "`body` is given beside a scenario"]);
 }

@@ -18,7 +18,9 @@ use rustls::ClientConnection;
 use super::failure::{Failure, TimeoutPhase, errno_words};
 use super::response::{Answer, Progress, ResponseReader};
 use super::settings::HttpPlan;
+use super::target::Server;
 use super::tls::{self, TlsClient};
+use super::users::{Exchange, Next, Users};
 use super::{Observations, RequestPart, Tally};
 
 /// Bytes received at a time.
@@ -60,6 +62,11 @@ struct Connection {
     used: bool,
     /// The active operation.
     ticket: u32,
+    /// What is sent for it, and to which server.
+    exchange: Exchange,
+    /// The request of a scenario; empty for that of the plan.
+    request: Vec<u8>,
+    begin: Nanos,
     deadline: Nanos,
     /// Bytes of the request handed over.
     sent: usize,
@@ -70,6 +77,8 @@ struct Connection {
     since: Nanos,
     /// Whether some of the response has come, and not all of it.
     is_downloading: bool,
+    /// What follows the response of a scenario.
+    next: Option<Next>,
 }
 
 /// The outcome of an operation: success with this number of bytes, or the failure.
@@ -78,14 +87,17 @@ type Result = std::result::Result<u32, Failure>;
 /// Drives the connections of one share of the load.
 pub(super) struct HttpWorker<'a> {
     plan: &'a HttpPlan,
-    addresses: &'a [SocketAddr],
-    tls: Option<&'a TlsClient>,
+    servers: &'a [Server],
+    /// The users of a scenario.
+    users: Option<Users<'a>>,
+    /// The operation of the first part of requests.
+    parts_from: u16,
     seen: &'a Observations,
     clock: Clock,
     epoll: OwnedFd,
     connections: Box<[Connection]>,
-    /// Slots of idle connections, the most recently used last. A closed one stays until it is used.
-    idle: Vec<u32>,
+    /// For each server the slots of idle connections, the most recently used last. A closed one stays until it is used.
+    idle: Vec<Vec<u32>>,
     /// Slots without a connection.
     vacant: Vec<u32>,
     events: Vec<libc::epoll_event>,
@@ -99,6 +111,9 @@ pub(super) struct HttpWorker<'a> {
     /// Decrypted bytes; empty without TLS.
     plain: Box<[u8]>,
     parts: Vec<Part>,
+    /// The request that is sent next.
+    planned: Vec<u8>,
+    remarks: Vec<String>,
     /// No operation in flight has a deadline before this.
     deadlines_from: Nanos,
     server_known: bool,
@@ -110,12 +125,11 @@ pub(super) struct HttpWorker<'a> {
 impl<'a> HttpWorker<'a> {
     pub(super) fn new(
         plan: &'a HttpPlan,
-        addresses: &'a [SocketAddr],
-        tls: Option<&'a TlsClient>,
+        servers: &'a [Server],
         seen: &'a Observations,
         share: &Share,
     ) -> std::result::Result<Self, LoadError> {
-        if addresses.is_empty() {
+        if servers.iter().any(|server| server.addresses.is_empty()) || servers.is_empty() {
             return Err(LoadError::new("the host name was not resolved", ""));
         }
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)
@@ -132,6 +146,9 @@ impl<'a> HttpWorker<'a> {
             tried: 0,
             used: false,
             ticket: 0,
+            exchange: Exchange::default(),
+            request: Vec::new(),
+            begin: 0,
             deadline: 0,
             sent: 0,
             retried: false,
@@ -139,24 +156,31 @@ impl<'a> HttpWorker<'a> {
             tls: None,
             since: 0,
             is_downloading: false,
+            next: None,
         });
         Ok(HttpWorker {
             plan,
-            addresses,
-            tls,
+            servers,
+            users: plan.scenario.as_deref().map(|read| {
+                Users::new(&read.scenario, share.seed ^ u64::from(share.lane) << 32, share.index, share.of)
+            }),
+            parts_from: plan.scenario.as_ref().map_or(1, |read| read.scenario.operations().len() as u16),
             seen,
             clock: Clock::get(),
             epoll,
             connections: connections.collect(),
-            idle: Vec::with_capacity(places as usize),
+            idle: servers.iter().map(|_| Vec::with_capacity(places as usize)).collect(),
             vacant: (0..places).rev().collect(),
             events: Vec::with_capacity(EVENTS_MAX),
             events_taken: 0,
             more: false,
             coarse: false,
             buffer: vec![0; BUFFER_BYTES].into(),
-            plain: vec![0; if tls.is_some() { BUFFER_BYTES } else { 0 }].into(),
+            plain: vec![0; if servers.iter().any(|server| server.tls.is_some()) { BUFFER_BYTES } else { 0 }]
+                .into(),
             parts: Vec::new(),
+            planned: Vec::new(),
+            remarks: if share.index == 0 { notes(plan) } else { Vec::new() },
             deadlines_from: Nanos::MAX,
             server_known: false,
             tally: Tally::default(),
@@ -164,9 +188,9 @@ impl<'a> HttpWorker<'a> {
         })
     }
 
-    /// A slot for the next operation: an idle connection, or space for a new one.
-    fn take_place(&mut self, now: Nanos) -> Option<u32> {
-        while let Some(place) = self.idle.pop() {
+    /// A slot for the next request to a server: an idle connection, or space for a new one.
+    fn take_place(&mut self, server: u32, now: Nanos) -> Option<u32> {
+        while let Some(place) = self.idle.get_mut(server as usize).and_then(Vec::pop) {
             let connection = &mut self.connections[place as usize];
             match &connection.socket {
                 None => self.vacant.push(place),
@@ -179,16 +203,23 @@ impl<'a> HttpWorker<'a> {
                 }
             }
         }
-        self.vacant.pop()
+        // An idle connection to another server makes room.
+        self.vacant.pop().or_else(|| {
+            let place = self.idle.iter_mut().find_map(Vec::pop)?;
+            close(&mut self.connections[place as usize]);
+            Some(place)
+        })
     }
 
     /// Opens a connection to the next address that has not been tried for this operation.
     fn open(&mut self, place: u32) -> std::result::Result<(), Failure> {
         let connection = &mut self.connections[place as usize];
         let mut failure = Failure::Connect(Errno::CONNREFUSED);
-        connection.tls = self.tls.map(TlsClient::begin).transpose().map_err(Failure::Tls)?.map(Box::new);
+        let Some(server) = self.servers.get(connection.exchange.server as usize) else { return Err(failure) };
+        let tls = server.tls.as_ref().map(TlsClient::begin).transpose();
+        connection.tls = tls.map_err(Failure::Tls)?.map(Box::new);
         connection.since = self.clock.now();
-        while let Some(address) = self.addresses.get(connection.tried) {
+        while let Some(address) = server.addresses.get(connection.tried) {
             connection.tried += 1;
             connection.serial = connection.serial.wrapping_add(1);
             let data = u64::from(connection.serial) << 32 | u64::from(place);
@@ -199,7 +230,8 @@ impl<'a> HttpWorker<'a> {
                     connection.stage = Stage::Connecting;
                     connection.used = false;
                     connection.sent = 0;
-                    connection.reader.begin(self.plan.of_head, !self.server_known);
+                    connection.reader.begin(connection.exchange.of_head, !self.server_known);
+                    connection.reader.keep(connection.exchange.keep);
                     return Ok(());
                 }
                 Err(errno) => {
@@ -224,7 +256,8 @@ impl<'a> HttpWorker<'a> {
         loop {
             let connection = &mut self.connections[place as usize];
             let Some(socket) = &connection.socket else { return Some(Err(Failure::Unanswered)) };
-            let rest = self.plan.request.get(connection.sent..).unwrap_or_default();
+            let request = request_of(self.plan, &connection.request);
+            let rest = request.get(connection.sent..).unwrap_or_default();
             let sent = match &mut connection.tls {
                 Some(tls) => {
                     if !rest.is_empty() && !tls.is_handshaking() {
@@ -245,7 +278,9 @@ impl<'a> HttpWorker<'a> {
                     }
                     let connection = &self.connections[place as usize];
                     let is_ready = connection.tls.as_ref().is_none_or(|tls| !tls.is_handshaking());
-                    if connection.tls.is_some() && !(is_ready && connection.sent < self.plan.request.len()) {
+                    if connection.tls.is_some()
+                        && !(is_ready && connection.sent < request_of(self.plan, &connection.request).len())
+                    {
                         return None;
                     }
                 }
@@ -280,7 +315,7 @@ impl<'a> HttpWorker<'a> {
     fn part(&mut self, place: u32, part: RequestPart, now: Nanos) {
         let connection = &mut self.connections[place as usize];
         let begin = std::mem::replace(&mut connection.since, now);
-        self.parts.push(Part { kind: part.kind(KIND), begin, end: now });
+        self.parts.push(Part { kind: self.parts_from + part as u16, begin, end: now });
     }
 
     /// The connection broke. If it did so while it was idle the request goes over a new one, once; a request that may
@@ -290,7 +325,7 @@ impl<'a> HttpWorker<'a> {
         let was_idle = connection.used && !connection.retried && !connection.reader.has_begun();
         let was_sent = connection.sent > 0;
         close(connection);
-        if !was_idle || !(self.plan.idempotent || !was_sent) {
+        if !was_idle || !(connection.exchange.idempotent || !was_sent) {
             return Err(failure);
         }
         connection.retried = true;
@@ -446,9 +481,14 @@ impl<'a> HttpWorker<'a> {
             }
         }
         self.tally.count(answer);
-        let sent_whole = connection.sent == self.plan.request.len();
+        let sent_whole = connection.sent == request_of(self.plan, &connection.request).len();
         if !(open && answer.persistent && self.plan.keep_alive && sent_whole) {
             close(connection);
+        }
+        if let Some(users) = &mut self.users {
+            let time = self.clock.now().saturating_sub(connection.begin);
+            connection.next = Some(users.took(&connection.exchange, &connection.reader, answer, time));
+            return Ok(answer.bytes);
         }
         match self.plan.expects(answer.status) {
             true => Ok(answer.bytes),
@@ -461,9 +501,77 @@ impl<'a> HttpWorker<'a> {
         let connection = &mut self.connections[place as usize];
         if connection.socket.is_some() {
             connection.stage = Stage::Idle;
-            self.idle.push(place);
+            if let Some(idle) = self.idle.get_mut(connection.exchange.server as usize) {
+                idle.push(place);
+            }
         } else {
             self.vacant.push(place);
+        }
+    }
+
+    /// The exchange of a slot is over. Returns the result of the step of its operation, unless another request follows.
+    fn over(&mut self, place: u32, result: Result) -> Option<Done> {
+        let connection = &mut self.connections[place as usize];
+        let (exchange, next) = (connection.exchange, connection.next.take());
+        self.release(place);
+        let Some(users) = &mut self.users else { return Some(done(result)) };
+        match (next, result) {
+            (Some(Next::Done(done)), _) => Some(done),
+            (Some(Next::Redirect(operation)), _) => match self.begin(operation, true) {
+                Admission::Completed(done) => Some(done),
+                Admission::Accepted => None,
+                // A slot was released just now.
+                _ => Some(self.users.as_mut()?.failed(&exchange, Failure::Unanswered)),
+            },
+            (None, Err(failure)) => Some(users.failed(&exchange, failure)),
+            (None, Ok(_)) => Some(users.failed(&exchange, Failure::Unanswered)),
+        }
+    }
+
+    /// Sends the next request of an operation of a scenario.
+    fn begin(&mut self, operation: Operation, is_redirect: bool) -> Admission {
+        let Some(users) = &mut self.users else { return Admission::Busy };
+        let exchange = match users.plan(operation, is_redirect, &mut self.planned) {
+            Ok(exchange) => exchange,
+            Err(Some(done)) => return Admission::Completed(done),
+            Err(None) => return Admission::Exhausted,
+        };
+        self.start(operation.ticket, exchange)
+    }
+
+    /// Starts an exchange. Its request is that of the plan, or the planned one.
+    fn start(&mut self, ticket: u32, exchange: Exchange) -> Admission {
+        let now = self.clock.now();
+        let Some(place) = self.take_place(exchange.server, now) else { return Admission::Busy };
+        let timeout = exchange.timeout.unwrap_or(self.plan.timeout);
+        let connection = &mut self.connections[place as usize];
+        std::mem::swap(&mut connection.request, &mut self.planned);
+        connection.exchange = exchange;
+        connection.ticket = ticket;
+        connection.begin = now;
+        connection.deadline = now.saturating_add(timeout);
+        connection.retried = false;
+        connection.tried = 0;
+        connection.sent = 0;
+        connection.since = now;
+        connection.is_downloading = false;
+        self.deadlines_from = self.deadlines_from.min(connection.deadline);
+        let opened = match connection.socket {
+            Some(_) => {
+                connection.stage = Stage::InUse;
+                connection.reader.begin(exchange.of_head, !self.server_known);
+                connection.reader.keep(exchange.keep);
+                Ok(())
+            }
+            None => self.open(place),
+        };
+        let result = match opened {
+            Ok(()) => self.send(place),
+            Err(failure) => Some(Err(failure)),
+        };
+        match result.and_then(|result| self.over(place, result)) {
+            None => Admission::Accepted,
+            Some(done) => Admission::Completed(done),
         }
     }
 
@@ -490,7 +598,7 @@ impl<'a> HttpWorker<'a> {
         }
         let ticket = connection.ticket;
         // A failed connection reports its error at the next send.
-        let unsent = connection.sent < self.plan.request.len()
+        let unsent = connection.sent < request_of(self.plan, &connection.request).len()
             || connection.tls.as_ref().is_some_and(|tls| tls.wants_write());
         let mut result = if unsent { self.send(place) } else { None };
         let stage = self.connections[place as usize].stage;
@@ -509,9 +617,8 @@ impl<'a> HttpWorker<'a> {
                 }
             };
         }
-        let result = result?;
-        self.release(place);
-        Some(Completion { ticket, done: done(result) })
+        let done = self.over(place, result?)?;
+        Some(Completion { ticket, done })
     }
 
     /// Ends the operations whose timeout has expired.
@@ -533,8 +640,8 @@ impl<'a> HttpWorker<'a> {
             }
             close(connection);
             let ticket = connection.ticket;
-            self.release(place);
-            done_now.push(Completion { ticket, done: done(Err(Failure::TimedOut(waiting))) });
+            let done = self.over(place, Err(Failure::TimedOut(waiting)));
+            done_now.extend(done.map(|done| Completion { ticket, done }));
         }
     }
 
@@ -616,36 +723,15 @@ impl Worker for HttpWorker<'_> {
         if self.error.is_some() {
             return Admission::Busy;
         }
-        let now = self.clock.now();
-        let Some(place) = self.take_place(now) else { return Admission::Busy };
-        let connection = &mut self.connections[place as usize];
-        connection.ticket = operation.ticket;
-        connection.deadline = now.saturating_add(self.plan.timeout);
-        connection.retried = false;
-        connection.tried = 0;
-        connection.sent = 0;
-        connection.since = now;
-        connection.is_downloading = false;
-        self.deadlines_from = self.deadlines_from.min(connection.deadline);
-        let opened = match connection.socket {
-            Some(_) => {
-                connection.stage = Stage::InUse;
-                connection.reader.begin(self.plan.of_head, !self.server_known);
-                Ok(())
-            }
-            None => self.open(place),
-        };
-        let result = match opened {
-            Ok(()) => self.send(place),
-            Err(failure) => Some(Err(failure)),
-        };
-        match result {
-            None => Admission::Accepted,
-            Some(result) => {
-                self.release(place);
-                Admission::Completed(done(result))
-            }
+        if self.users.is_some() {
+            return self.begin(operation, false);
         }
+        let (of_head, idempotent) = (self.plan.of_head, self.plan.idempotent);
+        self.start(operation.ticket, Exchange { of_head, idempotent, ..Exchange::default() })
+    }
+
+    fn remarks(&mut self, out: &mut Vec<String>) {
+        out.append(&mut self.remarks);
     }
 
     fn parts(&mut self) -> Option<&mut Vec<Part>> {
@@ -684,6 +770,22 @@ impl Worker for HttpWorker<'_> {
             waited = true;
         }
     }
+}
+
+/// What was not carried over into the scenario, for the record.
+fn notes(plan: &HttpPlan) -> Vec<String> {
+    let notes = plan.scenario.iter().flat_map(|read| &read.notes);
+    let text = |note: &super::scenario::Note| {
+        let place = if note.number > 0 { format!("{}: ", note.number) } else { String::new() };
+        let help = if note.help.is_empty() { String::new() } else { format!("; {}", note.help) };
+        format!("not carried over: {place}{}{help}", note.what)
+    };
+    notes.map(text).collect()
+}
+
+/// The request that a connection sends.
+fn request_of<'b>(plan: &'b HttpPlan, of_scenario: &'b [u8]) -> &'b [u8] {
+    if of_scenario.is_empty() { &plan.request } else { of_scenario }
 }
 
 fn done(result: Result) -> Done {

@@ -56,6 +56,7 @@ impl Keeper {
             design: DesignKind::OneFactorAtATime,
             show: Vec::new(),
             published: Vec::new(),
+            limit: Vec::new(),
         };
         let text = format!(
             "# Watched with `plimsoll watch`; nothing was driven, so this cannot be run.\n{}",

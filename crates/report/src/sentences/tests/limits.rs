@@ -111,6 +111,7 @@ fn document() -> ResultDocument {
         differences: Vec::new(),
         curves: Vec::new(),
         published: Vec::new(),
+        limit: None,
         beside: Vec::new(),
         published_changes: Vec::new(),
         findings,

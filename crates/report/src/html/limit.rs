@@ -1,0 +1,127 @@
+//! The search for the limit: the load curve of each configuration, the bounds, every load.
+
+use model::ResultDocument;
+use model::goal::GoalMetric;
+use model::limit::{ConfigurationLimit, GoalLimit, LimitResult, LoadClass, LoadPoint};
+
+use super::markup::{Figure, Origin, figure, table};
+use crate::chart::{LimitCurvePoint, LimitLines, SeriesStyle, limit_curve};
+use crate::sentences::{goal_sentence, is_rate, load_number};
+use crate::table::Table;
+use crate::text::{Quantity, rate_word, sentence_start};
+use crate::{labels, tables};
+
+/// Configurations whose load curves are drawn.
+const DRAWN_MAX: usize = 8;
+
+/// The load curves and tables of a search; empty without one.
+pub(super) fn limit(document: &ResultDocument) -> String {
+    let Some(found) = &document.limit else { return String::new() };
+    let mut out = match tables::limit(document) {
+        Some(bounds) => table(&bounds, Origin::Result),
+        None => String::new(),
+    };
+    for (at, of) in found.configurations.iter().enumerate() {
+        let loads = tables::loads(document, found, of);
+        match at < DRAWN_MAX && !of.points.is_empty() {
+            true => out.push_str(&load_curves(document, found, of, &loads)),
+            false => out.push_str(&table(&loads, Origin::Result)),
+        }
+    }
+    if found.configurations.len() > DRAWN_MAX {
+        out.push_str(&format!(
+            "<p class=\"note\">Load curves are drawn for {DRAWN_MAX} of {} configurations.</p>",
+            found.configurations.len()
+        ));
+    }
+    out
+}
+
+/// The style of a class: circle, square and triangle.
+fn look(class: Option<LoadClass>) -> SeriesStyle {
+    match class {
+        Some(LoadClass::Meets) => SeriesStyle::pair(0, 0),
+        Some(LoadClass::Misses) => SeriesStyle::pair(1, 1),
+        Some(LoadClass::Unclear) | None => SeriesStyle::pair(3, 2),
+    }
+}
+
+fn load_curves(
+    document: &ResultDocument,
+    found: &LimitResult,
+    of: &ConfigurationLimit,
+    loads: &Table,
+) -> String {
+    let factor = if is_rate(found) { "offered load per second" } else { "operations in flight" };
+    let rate = Quantity::Rate(rate_word(&document.traits));
+    let mut out = String::new();
+    for (at, goal) in of.goals.iter().enumerate() {
+        let (title, value, is_its_own) = response(goal);
+        let points = |value: fn(&LoadPoint) -> f64| -> Vec<LimitCurvePoint> {
+            let point = |point: &LoadPoint| LimitCurvePoint {
+                load: point.load,
+                label: load_number(found, point.load),
+                value: value(point),
+                look: look(point.classes.get(at).copied()),
+                is_full: point.is_full,
+            };
+            of.points.iter().map(point).collect()
+        };
+        let bounds = goal.meets.as_ref().zip(goal.misses.as_ref());
+        let bounds = bounds.map(|(meets, misses)| (meets.load, misses.load));
+        let sentence = sentence_start(&goal_sentence(document, found, goal));
+        let legend = [LoadClass::Meets, LoadClass::Misses, LoadClass::Unclear]
+            .map(|class| (class.word().to_string(), look(Some(class))));
+        let draw = |title: &str, quantity, value, line| {
+            let label = format!("{title} against the load. {sentence}");
+            let limit = LimitLines { goal: line, bounds };
+            limit_curve(&label, title, factor, (&points(value), quantity), &legend, limit)
+        };
+        let charts = [
+            draw("Throughput", rate, |point| point.rate_per_s, None),
+            draw(title, Quantity::Milliseconds, value, is_its_own.then_some(goal.limit)),
+        ]
+        .concat();
+        let charts = format!(r#"<div class="four">{charts}</div>"#);
+        let name = match found.configurations.len() {
+            1 => String::new(),
+            _ => format!("{}: ", sentence_start(&labels::labelled(document, &of.configuration))),
+        };
+        // The table of loads belongs to all goals.
+        let numbers = if at == 0 {
+            table(&Table { title: String::new(), ..loads.clone() }, Origin::Result)
+        } else {
+            String::new()
+        };
+        out.push_str(&figure(&Figure {
+            title: &format!("{name}{sentence}"),
+            question: "How much load meets the goal? Throughput and response time of every load that was tried.",
+            charts: &charts,
+            legend: &legend,
+            numbers,
+            note: "Filled marks: full-length trials. Outlines: short trials, whose class is provisional. Shaded: between the bounds.",
+        }));
+    }
+    out
+}
+
+/// The response time to draw for a goal, and whether it is the metric of the goal.
+fn response(goal: &GoalLimit) -> (&'static str, fn(&LoadPoint) -> f64, bool) {
+    type Value = fn(&LoadPoint) -> f64;
+    let of_response = |part: &str| {
+        let (title, value): (&'static str, Value) = match part {
+            "mean" => ("Mean response time", |point| point.mean_ms),
+            "p50" => ("Response time, p50", |point| point.p50_ms),
+            "p90" => ("Response time, p90", |point| point.p90_ms),
+            "p95" => ("Response time, p95", |point| point.p95_ms),
+            "p99" => ("Response time, p99", |point| point.p99_ms),
+            _ => return None,
+        };
+        Some((title, value, true))
+    };
+    let own = match &goal.metric {
+        GoalMetric::Response(part) => of_response(part),
+        _ => None,
+    };
+    own.unwrap_or(("Response time, p95", |point| point.p95_ms, false))
+}

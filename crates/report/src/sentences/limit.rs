@@ -1,0 +1,175 @@
+//! The largest load that meets each goal, in sentences.
+
+use model::ResultDocument;
+use model::goal::GoalMetric;
+use model::limit::{GoalLimit, LimitAnswer, LimitBound, LimitLaw, LimitResult, MissReason};
+
+use super::listed;
+use crate::labels;
+use crate::text::{Quantity, percent, plural, rate_word, sentence_start, things, time_ms};
+
+/// The answer of a search for the limit, and its details.
+pub(super) struct LimitSentences {
+    pub(super) answer: Option<String>,
+    pub(super) details: Vec<String>,
+}
+
+/// The answers for all goals and configurations, the first goal of the baseline first.
+pub(super) fn limit_sentences(document: &ResultDocument, found: &LimitResult) -> LimitSentences {
+    let several = found.configurations.len() > 1;
+    let mut sentences = Vec::new();
+    for (at, of) in found.configurations.iter().enumerate() {
+        for (goal_at, goal) in of.goals.iter().enumerate() {
+            let text = goal_sentence(document, found, goal);
+            let growth = found.configurations.first().filter(|_| at > 0).and_then(|baseline| {
+                let [own, other] = [goal, baseline.goals.get(goal_at)?].map(|one| one.meets.as_ref());
+                let ratio = own?.load / other?.load;
+                ratio
+                    .is_finite()
+                    .then(|| format!(" That is {} times the limit of the baseline.", things(ratio)))
+            });
+            sentences.push(match several {
+                true => {
+                    let name = sentence_start(&labels::labelled(document, &of.configuration));
+                    format!("{name}: {text}{}", growth.unwrap_or_default())
+                }
+                false => sentence_start(&text),
+            });
+        }
+    }
+    let mut sentences = sentences.into_iter();
+    let answer = sentences.next();
+    let mut details: Vec<String> = sentences.collect();
+    details.extend(found.laws.iter().map(|law| law_sentence(found, law)));
+    details.extend(effort(found));
+    LimitSentences { answer, details }
+}
+
+/// A load without its unit: users are whole numbers.
+pub(crate) fn load_number(found: &LimitResult, load: f64) -> String {
+    if is_rate(found) { Quantity::Plain.show(load) } else { Quantity::Count.show(load) }
+}
+
+/// A load with its unit: `32 in flight`, `2,000/s`.
+pub(crate) fn load_words(found: &LimitResult, load: f64) -> String {
+    let unit = if is_rate(found) { "/s" } else { " in flight" };
+    format!("{}{unit}", load_number(found, load))
+}
+
+pub(crate) fn is_rate(found: &LimitResult) -> bool {
+    found.setting == "load.open"
+}
+
+/// The answer for a goal; the first letter is small.
+pub(crate) fn goal_sentence(document: &ResultDocument, found: &LimitResult, of: &GoalLimit) -> String {
+    let goal = &of.goal;
+    let load = |bound: &LimitBound| load_words(found, bound.load);
+    let at = |bound: &LimitBound| match is_rate(found) {
+        true => load(bound),
+        false => {
+            let rate = Quantity::Rate(rate_word(&document.traits)).show(bound.rate_per_s);
+            format!("{} ({rate})", load(bound))
+        }
+    };
+    let text = match (&of.answer, &of.meets, &of.misses) {
+        (LimitAnswer::Found, Some(meets), Some(misses)) => format!(
+            "the largest load that meets {goal} is {}; {} {}, {} more.",
+            at(meets),
+            load(misses),
+            missing(misses),
+            percent(misses.load / meets.load - 1.0),
+        ),
+        (LimitAnswer::NotReached, Some(meets), _) => format!(
+            "{goal} is still met at {}, the largest load of the search: the limit was not found.",
+            at(meets)
+        ),
+        (LimitAnswer::AlwaysMissed, _, Some(misses)) => {
+            format!(
+                "{} {} already, the smallest load of the search.",
+                load(misses),
+                missing_goal(misses, goal)
+            )
+        }
+        (LimitAnswer::GeneratorBound, meets, Some(misses)) => {
+            let known = meets.as_ref().map_or(String::new(), |meets| format!(" {} meets it.", at(meets)));
+            format!(
+                "the largest load that meets {goal} is not known: the load generator was the limit at {}.{known}",
+                load(misses)
+            )
+        }
+        (_, meets, misses) => {
+            let known = [
+                meets.as_ref().map(|meets| format!("{} meets it", at(meets))),
+                misses.as_ref().map(|misses| format!("{} {}", load(misses), missing(misses))),
+            ];
+            let mut known: Vec<String> = known.into_iter().flatten().collect();
+            if !of.unclear.is_empty() {
+                let unclear: Vec<String> = of.unclear.iter().map(|one| load_words(found, *one)).collect();
+                let verb = if unclear.len() == 1 { "is" } else { "are" };
+                known.push(format!("{} {verb} too close to tell", listed(&unclear)));
+            }
+            let known = if known.is_empty() { "no load was confirmed".into() } else { known.join("; ") };
+            format!("the largest load that meets {goal} is not clear: {known}.")
+        }
+    };
+    let inversion = of.inversion.map(|above| {
+        format!(
+            " A larger load, {}, meets the goal again: the result is not monotonic.",
+            load_words(found, above)
+        )
+    });
+    text + &inversion.unwrap_or_default()
+}
+
+/// `misses it`, with the reason if it is not the goal itself.
+fn missing(bound: &LimitBound) -> String {
+    missing_goal(bound, "it")
+}
+
+fn missing_goal(bound: &LimitBound, goal: &str) -> String {
+    match &bound.reason {
+        None | Some(MissReason::Goal) => format!("misses {goal}"),
+        Some(MissReason::Failures) => format!("misses {goal}, because too many operations failed"),
+        Some(MissReason::NotCarried(share)) => {
+            format!("misses {goal}, because only {} of the offered operations completed", percent(*share))
+        }
+        Some(MissReason::TrialFailed(why)) => format!("misses {goal}, because its trials failed ({why})"),
+    }
+}
+
+/// How much the searches took.
+fn effort(found: &LimitResult) -> Option<String> {
+    let full = found.configurations.iter().find_map(|of| of.full_trial_s).filter(|full| *full > 0.0)?;
+    let trials: u32 = found.configurations.iter().map(|of| of.trials).sum();
+    let search_s: f64 = found.configurations.iter().map(|of| of.search_s).sum();
+    Some(format!(
+        "Search: {} under load for {}, {} times as long as one full-length trial.",
+        plural(trials as usize, "trial"),
+        Quantity::Seconds.show(search_s),
+        things(search_s / full)
+    ))
+}
+
+fn law_sentence(found: &LimitResult, law: &LimitLaw) -> String {
+    let factor = labels::setting(&law.factor);
+    let next = law.next.map(|[level, limit]| {
+        format!(
+            " Extrapolated, not measured: {factor} {} would carry {}.",
+            Quantity::Plain.show(level),
+            load_words(found, limit.round())
+        )
+    });
+    format!(
+        "The limit for {} grows with {factor} by {} per unit, with {} contention (universal scalability law; error at most {}).{}",
+        law.goal,
+        load_words(found, law.per_unit),
+        percent(law.contention),
+        percent(law.error_max),
+        next.unwrap_or_default()
+    )
+}
+
+/// A value of a goal's metric.
+pub(crate) fn goal_value(goal: &GoalLimit, value: f64) -> String {
+    if goal.metric == GoalMetric::Failed { percent(value) } else { time_ms(value) }
+}

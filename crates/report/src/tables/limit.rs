@@ -1,0 +1,101 @@
+//! The tables of a search for the limit.
+
+use model::ResultDocument;
+use model::limit::{ConfigurationLimit, LimitAnswer, LimitBound, LimitResult};
+
+use super::Metric;
+use crate::labels;
+use crate::sentences::{goal_value, is_rate, load_number};
+use crate::table::{Cell, Table};
+use crate::text::{Quantity, percent};
+
+/// The bounds for each goal and configuration; none without a search.
+pub(crate) fn limit(document: &ResultDocument) -> Option<Table> {
+    let found = document.limit.as_ref()?;
+    let unit = if is_rate(found) { "operations per second" } else { "operations in flight" };
+    let heads =
+        ["configuration", "goal", "limit", ">meets it", ">misses it", ">width", "?>value", "?>throughput"];
+    let several = found.configurations.len() > 1;
+    let heads = if several { &heads[..] } else { &heads[1..] };
+    let mut table = Table::new(format!("Limit for each goal, {unit}"), heads);
+    table.note = "Value and throughput at the largest load that meets the goal.".into();
+    for of in &found.configurations {
+        for goal in &of.goals {
+            let load = |bound: &Option<LimitBound>| {
+                bound.as_ref().map_or(Cell::words("-"), |one| load(found, one.load))
+            };
+            let mut row = vec![
+                Cell::words(goal.goal.clone()),
+                Cell::words(match goal.answer {
+                    LimitAnswer::Found => "found",
+                    LimitAnswer::NotReached => "not reached",
+                    LimitAnswer::AlwaysMissed => "always missed",
+                    LimitAnswer::Unclear => "can't tell",
+                    LimitAnswer::GeneratorBound => "generator bound",
+                }),
+                load(&goal.meets),
+                load(&goal.misses),
+                goal.width.map_or(Cell::words("-"), |width| Cell::shown(width, percent(width))),
+            ];
+            let there = goal.meets.as_ref();
+            let value = there.and_then(|bound| bound.value);
+            row.push(value.map_or(Cell::words("-"), |value| Cell::shown(value, goal_value(goal, value))));
+            let rate = throughput(document).quantity;
+            row.push(there.map_or(Cell::words("-"), |bound| {
+                Cell::shown(bound.rate_per_s, rate.show(bound.rate_per_s))
+            }));
+            if several {
+                row.insert(0, Cell::words(labels::row(document, &of.configuration)));
+            }
+            table.row(row);
+        }
+    }
+    Some(table)
+}
+
+/// Every load of one configuration: throughput, response times, and whether it meets each goal.
+pub(crate) fn loads(document: &ResultDocument, found: &LimitResult, of: &ConfigurationLimit) -> Table {
+    let title = match found.configurations.len() {
+        1 => "Every load".to_string(),
+        _ => format!("Every load: {}", labels::labelled(document, &of.configuration)),
+    };
+    let Metric { quantity, .. } = throughput(document);
+    let rates = quantity.scale(of.points.iter().map(|point| point.rate_per_s));
+    let rate_head = format!(">{}", rates.unit);
+    let load_head = if is_rate(found) { ">offered/s" } else { ">in flight" };
+    let mut heads = vec![load_head, ">trials", "", &rate_head, "?>mean", "?>p50", ">p95", ">p99", "?>failed"];
+    heads.extend(of.goals.iter().map(|goal| goal.goal.as_str()));
+    let mut table = Table::new(title, &heads);
+    if of.points.iter().any(|point| !point.is_full) {
+        table.note = "Short trials only guide the search; full-length trials decide.".into();
+    }
+    for point in &of.points {
+        let length = if point.is_full { "full" } else { "short" };
+        let time = |ms: f64| Cell::shown(ms, Quantity::Milliseconds.show(ms));
+        let mut row = vec![
+            load(found, point.load),
+            Cell::shown(point.trials.len() as f64, point.trials.len().to_string()),
+            Cell::words(length),
+            Cell::number(point.rate_per_s, &rates),
+            time(point.mean_ms),
+            time(point.p50_ms),
+            time(point.p95_ms),
+            time(point.p99_ms),
+            Cell::shown(point.failed, percent(point.failed)),
+        ];
+        row.extend(
+            (0..of.goals.len())
+                .map(|at| Cell::words(point.classes.get(at).map_or("-", |class| class.word()))),
+        );
+        table.row(row);
+    }
+    table
+}
+
+fn throughput(document: &ResultDocument) -> Metric {
+    super::metric("rate_per_s", &document.traits)
+}
+
+fn load(found: &LimitResult, load: f64) -> Cell {
+    Cell::shown(load, load_number(found, load))
+}

@@ -1,0 +1,172 @@
+//! The users of a scenario on one thread: their sessions, and the requests that they send.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use engine::workload::{Done, Operation, Outcome, Then};
+use model::Nanos;
+
+use super::failure::Failure;
+use super::response::{Answer, FIELDS_MAX, Keep, ResponseReader};
+use super::scenario::{self, After, BODY_KEPT_BYTES_MAX, Scenario, Session, Unplanned};
+
+/// The users of one worker's share of the load.
+pub(super) struct Users<'a> {
+    scenario: &'a Scenario,
+    /// By user of a closed loop, otherwise by ticket.
+    sessions: Vec<Session>,
+    seed: u64,
+    /// The number of the first user, and of the workers that share them.
+    first: u64,
+    of: u64,
+}
+
+/// An exchange of request and response: what was sent, and for whom.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Exchange {
+    /// The operation of the request.
+    pub(super) kind: u16,
+    /// The index of its server.
+    pub(super) server: u32,
+    pub(super) operation: Option<Operation>,
+    /// A response to HEAD has no body.
+    pub(super) of_head: bool,
+    /// Whether it does no harm to send the request twice (RFC 9110 section 9.2.2).
+    pub(super) idempotent: bool,
+    /// None for that of the plan.
+    pub(super) timeout: Option<Nanos>,
+    pub(super) keep: Keep,
+}
+
+/// What comes after an exchange.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Next {
+    /// The step of the operation is done.
+    Done(Done),
+    /// Another request of the same step.
+    Redirect(Operation),
+}
+
+impl<'a> Users<'a> {
+    /// `first` is the index of the worker among those of its lane, of which there are `of`.
+    pub(super) fn new(scenario: &'a Scenario, seed: u64, first: u32, of: u32) -> Users<'a> {
+        Users { scenario, sessions: Vec::new(), seed, first: u64::from(first), of: u64::from(of.max(1)) }
+    }
+
+    fn session(&mut self, operation: &Operation) -> usize {
+        let place = operation.user.unwrap_or(operation.ticket) as usize;
+        while self.sessions.len() <= place {
+            let user = self.first + self.sessions.len() as u64 * self.of;
+            self.sessions.push(Session::new(self.scenario, self.seed, user));
+        }
+        place
+    }
+
+    /// Writes the next request of an operation.
+    ///
+    /// # Errors
+    /// None if there is no more data; otherwise the failed step.
+    pub(super) fn plan(
+        &mut self,
+        operation: Operation,
+        is_redirect: bool,
+        request: &mut Vec<u8>,
+    ) -> Result<Exchange, Option<Done>> {
+        let place = self.session(&operation);
+        let session = &mut self.sessions[place];
+        // Each arrival of an open loop is another user.
+        if operation.user.is_none() && operation.step == 0 && !is_redirect {
+            session.reset(self.scenario, operation.number);
+        }
+        let planned = match session.next(self.scenario, operation.number, operation.step, unix_s()) {
+            Ok(planned) => planned,
+            Err(Unplanned::DataEnded) => return Err(None),
+            Err(Unplanned::Failed { operation, code, then }) => {
+                let outcome = Outcome::Failed(Failure::Scenario(code).code());
+                return Err(Some(Done { then, ..Done::new(operation, outcome, 0) }));
+            }
+        };
+        request.clear();
+        request.extend_from_slice(planned.head);
+        request.extend_from_slice(planned.body);
+        Ok(Exchange {
+            kind: planned.operation,
+            server: planned.origin,
+            operation: Some(operation),
+            of_head: planned.method == "HEAD",
+            idempotent: matches!(planned.method, "GET" | "HEAD" | "PUT" | "DELETE" | "OPTIONS" | "TRACE"),
+            timeout: planned.request.timeout(),
+            keep: Keep {
+                fields: planned.request.wants_fields(),
+                body_bytes_max: if planned.request.wants_body() { BODY_KEPT_BYTES_MAX } else { 0 },
+            },
+        })
+    }
+
+    /// What follows a complete response.
+    pub(super) fn took(
+        &mut self,
+        exchange: &Exchange,
+        reader: &ResponseReader,
+        answer: Answer,
+        time: Nanos,
+    ) -> Next {
+        let Some(operation) = exchange.operation else {
+            return Next::Done(done(exchange, 0, None, Then::End));
+        };
+        let place = self.session(&operation);
+        let mut fields = [httparse::EMPTY_HEADER; FIELDS_MAX];
+        let mut head = httparse::Response::new(&mut fields);
+        // It was parsed before.
+        let _ = head.parse(reader.kept_head());
+        let fields: Vec<(&str, &[u8])> = head
+            .headers
+            .iter()
+            .map(|field| (field.name, field.value))
+            .filter(|(name, _)| !name.is_empty())
+            .collect();
+        let body = reader.kept_body();
+        let response = scenario::Response {
+            status: answer.status,
+            fields: &fields,
+            body,
+            body_bytes: u64::from(answer.body_bytes),
+            is_truncated: body.len() == BODY_KEPT_BYTES_MAX,
+            time,
+            now_s: unix_s(),
+        };
+        let outcome = self.sessions[place].took(self.scenario, &response);
+        match outcome.after {
+            After::Redirect => Next::Redirect(operation),
+            After::Then(then) => {
+                let failure = outcome.failure.map(|failure| match failure {
+                    scenario::Failure::Status(status) => Failure::Status(status),
+                    scenario::Failure::Check(code) => Failure::Scenario(code),
+                });
+                Next::Done(done(exchange, answer.bytes, failure, then))
+            }
+        }
+    }
+
+    /// What follows a request without a complete response.
+    pub(super) fn failed(&mut self, exchange: &Exchange, failure: Failure) -> Done {
+        let then = match exchange.operation {
+            Some(operation) => {
+                let place = self.session(&operation);
+                self.sessions[place].failed(self.scenario)
+            }
+            None => Then::End,
+        };
+        done(exchange, 0, Some(failure), then)
+    }
+}
+
+fn done(exchange: &Exchange, bytes: u32, failure: Option<Failure>, then: Then) -> Done {
+    let outcome = failure.map_or(Outcome::Well, |failure| Outcome::Failed(failure.code()));
+    let bytes = if failure.is_none() { bytes } else { 0 };
+    Done { then, ..Done::new(exchange.kind, outcome, bytes) }
+}
+
+/// The time of day, for cookies.
+fn unix_s() -> i64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs() as i64)
+}

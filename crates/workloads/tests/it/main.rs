@@ -1,0 +1,3 @@
+//! Integration tests of workloads.
+
+mod allocation;
