@@ -1,7 +1,7 @@
 //! Compares runs that were not planned together: `plimsoll compare A B`.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use model::result::{Configuration, RESULT_FORMAT, ResultDocument, TreatmentResult, TrialResult};
 use model::verdict::{InconclusiveReason, Limit, Missing, SideVerdict, UnsaturatedReason};
@@ -9,6 +9,7 @@ use model::{Change, Doubt, DoubtKind, Ending, Level, RunRecord, SettingPath, Stu
 
 use crate::comparison::{Pairing, rows};
 use crate::configuration::summary;
+use crate::limit::LimitSearch;
 use crate::{clean, doubt, result};
 
 /// One side of a comparison.
@@ -119,7 +120,17 @@ pub fn compare(sides: &[Side]) -> ResultDocument {
 /// The study with the selected runs only; copied only if some are excluded, because the readings may be
 /// large.
 fn select<'a>(side: &Side<'a>) -> Cow<'a, Study> {
-    let configuration = |record: &RunRecord| record.run.trial.treatment.label();
+    let configuration = |record: &RunRecord| record.run.trial.treatment.configuration().label();
+    // The loads of a search differ on purpose: only those at its limit are compared.
+    let at_limit: Option<BTreeSet<u32>> = LimitSearch::of_study(side.study).map(|search| {
+        let at_limit = search.at_limit(side.study).into_iter();
+        at_limit.map(|at| side.study.runs[at].run.trial.number).collect()
+    });
+    let is_at_limit = |record: &RunRecord| {
+        let number = record.run.trial.number;
+        let is_named = side.select.is_some_and(|name| record.run.trial.id() == name);
+        is_named || at_limit.as_ref().is_none_or(|numbers| numbers.contains(&number))
+    };
     let wanted: Box<dyn Fn(&RunRecord) -> bool> = match side.select {
         Some(name) => Box::new(move |record| record.run.trial.id() == name || configuration(record) == name),
         None => {
@@ -128,7 +139,8 @@ fn select<'a>(side: &Side<'a>) -> Cow<'a, Study> {
             Box::new(move |record| !several || record.run.trial.treatment.changes().is_empty())
         }
     };
-    if side.study.runs.iter().all(&wanted) {
+    let wanted = |record: &RunRecord| wanted(record) && is_at_limit(record);
+    if side.study.runs.iter().all(wanted) {
         return Cow::Borrowed(side.study);
     }
     Cow::Owned(Study {

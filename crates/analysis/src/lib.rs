@@ -83,6 +83,7 @@ fn result_of_search(study: &Study, search: &limit::LimitSearch) -> ResultDocumen
         }));
     }
     document.load = search.load();
+    clean::clean(&mut document);
     document.limit = Some(search.result(study, &document));
     document.goal = None;
     clean::clean(&mut document);

@@ -43,6 +43,7 @@ Examples:
   plimsoll disk test.bin --write --sequential --block-size 64KiB --threads 2
   plimsoll disk test.bin --read-percent 70 --rate 2000/s --arrivals poisson --goal 'response.p99 <= 20ms'
   plimsoll disk test.bin --vary block_size=4KiB,8KiB,64KiB --replicates 5
+  plimsoll disk test.bin --limit 'response.p99 <= 5ms'
   plimsoll disk test.bin --profile desktop
   plimsoll disk --sqlio -kW -s10 -frandom -o8 -b8 -LS -Fparam.txt
   plimsoll disk --diskspd -b4K -d10 -o32 -t4 -r -w30 -Sh -L -c1G test.bin
@@ -68,6 +69,7 @@ Examples:
   plimsoll http http://web1/search?q=a --rate 500/s --arrivals poisson --goal 'get.response.p95 <= 200ms'
   plimsoll http http://web1/api --method POST --header 'Content-Type: text/xml' --body '<ping/>'
   plimsoll http http://web1/ --steps 1,2,4,8,16,32 --duration 60s
+  plimsoll http http://web1/ --limit 'response.p95 <= 1s' --rate 100/s --arrivals poisson
   plimsoll http --from shop.toml --concurrency 200 --duration 60s
   plimsoll http --from session.har --concurrency 20 --duration 60s",
         positional: &[("url", "URL")],

@@ -51,13 +51,21 @@ pub struct Search {
 }
 
 impl Search {
-    /// The search of an experiment; none if it states no limit.
+    /// The search of an experiment; none if it states no limit, or not a valid range of loads.
     pub fn of(experiment: &Experiment) -> Option<Search> {
         if experiment.limit.is_empty() {
             return None;
         }
         let bounds = Bounds::read(&experiment.load, &mut Problems::new());
         let load = crate::Load::read(&experiment.load).ok()?;
+        let width = experiment.load.get(&LIMIT_WIDTH) / 100.0;
+        // A damaged record may contain anything.
+        let is_usable = |load: f64| load > 0.0 && load.is_finite();
+        if !([bounds.min, bounds.max, bounds.first, width].into_iter().all(is_usable)
+            && bounds.min < bounds.max)
+        {
+            return None;
+        }
         let full = load.measure.unwrap_or(FULL);
         let short = (full / SHORT_PART).clamp(SHORT.0, SHORT.1).min(full);
         let short_warm_up = match load.warm_up {
@@ -70,7 +78,7 @@ impl Search {
             first: bounds.first,
             min: bounds.min,
             max: bounds.max,
-            width: experiment.load.get(&LIMIT_WIDTH) / 100.0,
+            width,
             short,
             full,
             short_warm_up,

@@ -1,4 +1,5 @@
 //! Certificates of test servers and of their clients.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use std::path::PathBuf;
 

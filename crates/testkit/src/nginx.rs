@@ -1,4 +1,5 @@
 //! A real web server: `nginx`, in a scratch folder, on loopback, with one process.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;

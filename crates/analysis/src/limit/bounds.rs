@@ -129,7 +129,7 @@ impl Bracket<'_> {
                 ),
             ),
             (Some(lower), None) => self.short(
-                self.rounded(lower * GROWTH).clamp(lower, search.max),
+                self.rounded(lower * GROWTH).min(search.max),
                 format!("{} met {goal}: a larger load", self.text(lower)),
             ),
             (None, Some(upper)) if upper <= search.min => self.full(
@@ -140,7 +140,7 @@ impl Bracket<'_> {
                 ),
             ),
             (None, Some(upper)) => self.short(
-                self.rounded(upper / GROWTH).clamp(search.min, upper),
+                self.rounded(upper / GROWTH).max(search.min),
                 format!("{} missed {goal}: a smaller load", self.text(upper)),
             ),
             (Some(lower), Some(upper)) if self.is_narrow(lower, upper) => self.full(
@@ -266,7 +266,7 @@ impl Bracket<'_> {
     /// The geometric mean of two loads, which differs from both.
     fn middle(&self, lower: f64, upper: f64) -> f64 {
         let middle = self.rounded((lower * upper).sqrt());
-        if self.search.is_rate { middle } else { middle.clamp(lower + 1.0, upper - 1.0) }
+        if self.search.is_rate { middle } else { middle.max(lower + 1.0).min(upper - 1.0) }
     }
 
     /// A whole number of users, or a rate with five significant digits.

@@ -78,6 +78,9 @@ impl LimitSearch {
                 continue;
             }
             let load = probe.load_value();
+            if !(load > 0.0 && load.is_finite()) {
+                continue;
+            }
             let place = loads.iter().position(|known| known.load == load).unwrap_or_else(|| {
                 loads.push(LoadTrials { load, ..LoadTrials::default() });
                 loads.len() - 1

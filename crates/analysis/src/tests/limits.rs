@@ -463,6 +463,57 @@ fn the_bounds_agree_with_the_reference_implementation() {
 }
 
 #[test]
+fn a_damaged_record_of_a_search_is_read() {
+    let experiment = search_for(&[("open", "100/s")], &["response.p95 <= 50ms"]);
+    let (study, _) = carried_out(&experiment, |probe, trial| service(probe, 2, 0.004, trial));
+    let levels = [
+        Level::Rate(f64::NAN),
+        Level::Rate(-1.0),
+        Level::Rate(f64::INFINITY),
+        Level::Text("x".into()),
+        Level::Count(3),
+    ];
+    for (at, level) in levels.into_iter().enumerate() {
+        let mut damaged = study.clone();
+        for record in damaged.runs.iter_mut().skip(at).step_by(2) {
+            if let Treatment::Probe(probe) = &mut record.run.trial.treatment {
+                probe.load.level = level.clone();
+            }
+            record.intervals.truncate(7);
+        }
+        if let Some(plan) = damaged.plan.as_mut().filter(|_| at % 2 == 1) {
+            plan.experiment.load.set("open", level);
+        }
+        let document = result(&damaged);
+        assert_eq!(document.trials.len(), study.runs.len());
+        let text = serde_json::to_string(&document.limit).unwrap();
+        let read: Option<model::LimitResult> = serde_json::from_str(&text).unwrap();
+        assert_eq!(read, document.limit, "every number is finite");
+        design(&experiment).next(&damaged);
+    }
+}
+
+#[test]
+fn searches_are_compared_at_their_limits() {
+    let carried = |users_max: f64| {
+        let experiment = search_for(&[], &["response.mean <= 40.3ms"]);
+        carried_out(&experiment, |probe, _| exact(probe, |users| (40.0 * users / users_max).max(8.0)))
+    };
+    let ((one, document), (other, _)) = (carried(40.0), carried(80.0));
+    let side = |label, study, select| crate::Side { label, study, select };
+    let compared = crate::compare(&[side("one", &one, None), side("other", &other, None)]);
+    let trials = |at: usize| compared.configurations[at].trials.len();
+    assert_eq!(trials(0), document.limit.unwrap().configurations[0].at_limit.len());
+    let rate = compared.comparison.iter().find(|row| row.metric == "rate_per_s").unwrap();
+    assert!((rate.ratio - 2.0).abs() < 0.05, "{rate:?}");
+    // A trial that is named is compared, whatever its load.
+    let first = one.runs[0].run.trial.id();
+    let compared =
+        crate::compare(&[side("one", &one, Some(&first)), side("other", &other, Some("baseline"))]);
+    assert_eq!(compared.configurations[0].trials.len(), 1);
+}
+
+#[test]
 fn reasons_are_words() {
     let experiment = search_for(&[("limit_max", "16")], &["response.p95 <= 30ms"]);
     let mut study = planned(experiment.clone());

@@ -234,7 +234,7 @@ fn side(name: &str) -> Result<Side, Failure> {
     let study = record::read(&find(run)?).map_err(Failure::failed)?;
     // One for each configuration, however many trials it has.
     let mut labels: Vec<String> = Vec::new();
-    for label in study.runs.iter().map(|of| of.run.trial.treatment.label()) {
+    for label in study.runs.iter().map(|of| of.run.trial.treatment.configuration().label()) {
         if !labels.contains(&label) {
             labels.push(label);
         }

@@ -325,7 +325,7 @@ impl<'a> HttpWorker<'a> {
         let was_idle = connection.used && !connection.retried && !connection.reader.has_begun();
         let was_sent = connection.sent > 0;
         close(connection);
-        if !was_idle || !(connection.exchange.idempotent || !was_sent) {
+        if !was_idle || was_sent && !connection.exchange.idempotent {
             return Err(failure);
         }
         connection.retried = true;
