@@ -172,9 +172,7 @@ fn has_placeholder(text: &str) -> bool {
 fn hide_in_url(text: &str) -> String {
     let from = text.find("://").map_or(0, |at| at + 3);
     let (scheme, rest) = text.split_at(from);
-    let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
-    // A placeholder may contain a slash, for example in a file path.
-    let end = if has_placeholder(rest) { rest.len() } else { end };
+    let end = authority_bytes(rest);
     match rest[..end].rfind('@') {
         Some(at) if has_placeholder(&rest[..at]) => {
             format!("{scheme}{}@{}", &rest[..at], hide_pairs(&rest[at + 1..]))
@@ -182,6 +180,19 @@ fn hide_in_url(text: &str) -> String {
         Some(at) => format!("{scheme}{HIDDEN}@{}", hide_pairs(&rest[at + 1..])),
         None => format!("{scheme}{}", hide_pairs(rest)),
     }
+}
+
+/// The length of the authority at the beginning of a text. A placeholder in it may contain a slash, for example in a file
+/// path.
+fn authority_bytes(text: &str) -> usize {
+    let mut at = 0;
+    while let Some((before, _, after)) = next_placeholder(&text[at..]) {
+        if let Some(end) = before.find(['/', '?', '#']) {
+            return at + end;
+        }
+        at = text.len() - after.len();
+    }
+    text[at..].find(['/', '?', '#']).map_or(text.len(), |end| at + end)
 }
 
 /// Whether a name suggests a secret, ignoring case and hyphens.
@@ -280,6 +291,8 @@ mod tests {
                 "http://a/x?y=1&access_token=***&z=2#token=***",
             ),
             (Url, "http://a/x?token=${env:T}&key=k", "http://a/x?token=${env:T}&key=***"),
+            (Url, "http://a/x?password=P&t=${env:T}&m=a@b", "http://a/x?password=***&t=${env:T}&m=a@b"),
+            (Url, "http://u:${file:/a/b}@h/x?key=k", "http://u:${file:/a/b}@h/x?key=***"),
             (Url, "http://me:${file:/a/b}@a/x", "http://me:${file:/a/b}@a/x"),
             (Url, "me:pw@a", "***@a"),
             (Header, "Accept: */*", "Accept: */*"),
