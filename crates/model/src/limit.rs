@@ -172,7 +172,7 @@ pub(crate) fn check(load: &Settings, problems: &mut Problems) {
             problems.add(
                 &[setting, &LIMIT],
                 format!("`{}` has no meaning without `limit`", setting.name),
-                "remove it, or state a goal: limit = \"response.p95 <= 1s\"",
+                "remove it, or state a goal in `limit`, such as \"response.p95 <= 1s\"",
             );
         }
         return;
