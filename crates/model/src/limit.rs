@@ -20,7 +20,7 @@ const USERS_MAX: f64 = 1024.0;
 const RATE_RANGE: f64 = 1000.0;
 /// Bounds of the requested width.
 const WIDTH: (f64, f64) = (0.005, 0.5);
-/// A short trial is this part of a full-length one, within [`SHORT`].
+/// A short trial is this part of a full-length one, within [`SHORT`], and at most half of it.
 const SHORT_PART: Nanos = 10;
 /// Bounds of the measured time of a short trial.
 const SHORT: (Nanos, Nanos) = (SECOND, 10 * SECOND);
@@ -67,7 +67,7 @@ impl Search {
             return None;
         }
         let full = load.measure.unwrap_or(FULL);
-        let short = (full / SHORT_PART).clamp(SHORT.0, SHORT.1).min(full);
+        let short = (full / SHORT_PART).clamp(SHORT.0, SHORT.1).min(full / 2);
         let short_warm_up = match load.warm_up {
             WarmUp::For(length) => length.min(short),
             WarmUp::Auto => (short / 2).max(500 * MILLISECOND),
@@ -172,7 +172,7 @@ pub(crate) fn check(load: &Settings, problems: &mut Problems) {
             problems.add(
                 &[setting, &LIMIT],
                 format!("`{}` has no meaning without `limit`", setting.name),
-                "remove it, or state a goal: limit = \"response.p95 <= 1s\"",
+                "remove it, or state a goal in `limit`, such as \"response.p95 <= 1s\"",
             );
         }
         return;

@@ -290,6 +290,17 @@ fn failures_end_a_load_although_they_are_fast() {
 }
 
 #[test]
+fn a_few_operations_are_enough_for_a_goal_that_does_not_name_failures() {
+    // 300 operations without a failure: at most 1.3 % fail, which is no statement about 1 %.
+    let system = |probe: &Probe, _| exact(probe, |users| 100.0 * users.max(1.0));
+    let answer = |goals: &[&str]| {
+        found(&carried_out(&search_for(&[("limit_max", "4")], goals), system).1).answer.clone()
+    };
+    assert_eq!(answer(&["response.p50 <= 1s"]), LimitAnswer::NotReached);
+    assert_eq!(answer(&["failed <= 0.1%"]), LimitAnswer::Unclear);
+}
+
+#[test]
 fn a_rate_that_is_not_carried_is_missed() {
     let experiment = search_for(&[("open", "100/s")], &["service.p95 <= 50ms"]);
     let (_, document) = carried_out(&experiment, |probe, _| {

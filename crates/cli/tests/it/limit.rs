@@ -106,7 +106,8 @@ fn a_killed_search_goes_on_where_it_was() {
     let place = Place::new("limit-killed");
     experiment(
         &place,
-        "limit = \"response.p95 <= 25ms\"\nlimit_max = 32\nlimit_width = \"20%\"\nmeasure = \"1s\"",
+        // Met by every load, so that the loads do not depend on the machine.
+        "limit = \"response.p95 <= 1h\"\nlimit_max = 32\nmeasure = \"1s\"",
     );
     let mut killed = command(&place, &["run", "e.toml", "--run-dir", "r", "--quiet"])
         .stdout(Stdio::null())
@@ -127,13 +128,14 @@ fn a_killed_search_goes_on_where_it_was() {
     let before = plan();
     let done = run(&place, &["run", "--resume", "r", "--json", "--quiet"]);
     let document = document(&done);
-    assert!([0, 97, 98].contains(&done.code), "{}{}", done.code, done.err);
+    // The limit was not reached; on a machine that is busy with other tests, the generator may be the limit.
+    assert!([97, 98].contains(&done.code), "{}{}", done.code, done.err);
     let after = plan();
     let (before, after) = (before["decisions"].as_array().unwrap(), after["decisions"].as_array().unwrap());
     assert_eq!(&after[..before.len()], &before[..]);
     // What was cut off is measured again at the same load.
     assert_eq!(after[before.len()]["trial"]["treatment"], before[before.len() - 1]["trial"]["treatment"]);
-    assert!(bounds(&document).0.is_some(), "{:#}", configuration(&document));
+    assert_eq!(bounds(&document), (Some(32.0), None), "{:#}", configuration(&document));
 }
 
 #[test]
