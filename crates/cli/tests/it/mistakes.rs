@@ -16,7 +16,7 @@ fn a_file_is_reported_its_contradictions_beside_its_other_mistakes() {
     let experiment = r#"
 naem = "x"
 [workload.http]
-url = "https://localhost/"
+url = "ftp://localhost/"
 threads = 2
 connections = 1
 [load]
@@ -30,7 +30,7 @@ measure = "xs"
         [
             "--set seed=x: `x` is not a whole number from 0 to 9223372036854775807",
             "unknown key `naem` in the experiment",
-            "https is not supported yet: `https://localhost/`",
+            "`ftp` is neither http nor https: `ftp://localhost/`",
             "1 connections cannot be shared by 2 threads",
             "`xs` is not a duration, such as \"30s\", or \"until-done\"",
             "`workload.threads` has no levels",
@@ -51,11 +51,11 @@ measure = "xs"
 fn flags_are_reported_their_contradictions_beside_other_mistakes() {
     let place = Place::new("mistakes-flags");
     assert_eq!(
-        mistakes(&place, &["http", "https://localhost/", "--duration", "xs", "--replicates", "0"]),
+        mistakes(&place, &["http", "ftp://localhost/", "--duration", "xs", "--replicates", "0"]),
         [
             "--duration: `xs` is not a duration, such as \"30s\", or \"until-done\"",
             "--replicates 0: `0` is not a whole number from 1 to 1000",
-            "https is not supported yet: `https://localhost/`",
+            "`ftp` is neither http nor https: `ftp://localhost/`",
         ]
     );
     let disk = ["disk", "f.bin", "--block-size", "1000B", "--threads", "4"];
