@@ -55,7 +55,7 @@ weight = 3
 [[transaction.request]]
 name = "index"
 url = "/"
-extract.last = { regex = "([0-9]+)\\s*\$" }
+extract.last = { regex = '([0-9]+)' }
 think = "20ms"
 [[transaction.request]]
 name = "page"
