@@ -1,9 +1,10 @@
 //! How a step ended.
 
 use std::cmp::Reverse;
+use std::collections::HashMap;
 
 use crate::agent::DiscoveryError;
-use crate::observer::{ObservedErrors, StepSoFar, group_of};
+use crate::observer::{GroupKey, ObservedErrors, StepSoFar, group_of};
 use crate::statistics::Statistics;
 use crate::store::ObjectError;
 
@@ -55,11 +56,15 @@ impl StepResult {
     /// Then the notes. Empty if there are none.
     pub fn reported(&self) -> String {
         let kept = self.errors();
+        let mut of_groups: HashMap<GroupKey, Vec<&ObjectError>> = HashMap::new();
+        kept.iter().for_each(|error| of_groups.entry(group_of(error)).or_default().push(error));
         let mut lines = Vec::new();
         let mut more = self.more_errors;
         for group in &self.groups {
-            let of_group: Vec<&ObjectError> =
-                kept.iter().filter(|error| is_in(error, &group.example)).collect();
+            // The text of an example is that of its group already.
+            let ObjectError { kind, attribute, text, .. } = &group.example;
+            let key = (kind.to_string(), attribute.clone(), text.clone());
+            let of_group = of_groups.remove(&key).unwrap_or_default();
             let is_listed = group.count <= LISTED_MAX && of_group.len() as u64 == group.count;
             match is_listed {
                 _ if lines.len() >= LINES_MAX => more += group.count,
@@ -105,12 +110,6 @@ fn thousands(count: u64) -> String {
         0 => count.to_string(),
         more => format!("{},{:03}", thousands(more), count % 1000),
     }
-}
-
-/// Whether an error is one of those with an example.
-fn is_in(error: &ObjectError, example: &ObjectError) -> bool {
-    let (kind, attribute, text) = group_of(error);
-    kind == example.kind && attribute == example.attribute && text == example.text
 }
 
 #[cfg(test)]

@@ -186,7 +186,9 @@ impl Inflow<'_> {
     #[inline(never)]
     fn push_event(&mut self, event: impl FnOnce(&Self) -> TraceEvent) {
         let event = event(self);
-        self.trace.iter_mut().for_each(|trace| trace.push(event.clone()));
+        if let Some(trace) = self.trace.as_deref_mut() {
+            trace.push(event);
+        }
     }
 
     /// For an explanation: what a flow would give that is not precedent.
@@ -259,21 +261,6 @@ fn give(
         lineage.push(kept(line, from, || old.get(attribute) == Some(values)));
         return Ok(true);
     }
-    give_others(contribution, names, old, line, builder, lineage)
-}
-
-/// The same for values that are not copied.
-#[inline(never)]
-fn give_others(
-    contribution: Contribution<'_>,
-    names: &Names,
-    old: &Opened<'_>,
-    line: Option<Lineage>,
-    builder: &mut Builder,
-    lineage: &mut LineageBuilder,
-) -> Result<bool, Failed> {
-    let Contribution { flow, rules, image, from, .. } = contribution;
-    let attribute = rules.attribute;
     let wrong = |why: String| Err(Failed::Object(FailureKind::Flow, why));
     if let (FlowSource::Direct(source), Type::Reference) = (&flow.from, rules.kind) {
         // References are separate rows and not a part of the image.
