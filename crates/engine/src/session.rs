@@ -632,7 +632,7 @@ impl<'a> FactorChanges<'a> {
 
     /// Undoes everything after a factor could not be set, and returns the reason with the remaining changes.
     fn give_up(mut self, why: String, lasting: &mut SessionState<'_>) -> Ending {
-        let left = self.applied.undo();
+        let left = self.undo();
         lasting.not_restored.extend(left.iter().cloned());
         Ending::Failed([vec![why], left].concat().join("; "))
     }
