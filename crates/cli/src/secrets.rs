@@ -66,9 +66,7 @@ fn resolve_one(
             (format!("the environment variable {name} is not set"), format!("export {name} before the run"))
         }),
         Placeholder::File(path) => {
-            let text = files::secret::read(&folder.join(path))
-                .map_err(|error| (error.to_string(), String::new()))?;
-            Ok(text.strip_suffix('\n').map_or(text.as_str(), |text| text.trim_end_matches('\r')).to_string())
+            files::secret::read_line(&folder.join(path)).map_err(|error| (error.to_string(), String::new()))
         }
         Placeholder::Prompt(_) if asking == PromptPolicy::NotNow => Ok("typed".into()),
         Placeholder::Prompt(words) => {

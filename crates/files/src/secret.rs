@@ -45,6 +45,15 @@ pub fn read(path: &Path) -> io::Result<String> {
     })
 }
 
+/// Reads a secret in UTF-8 that is the content of a file without its last line end.
+///
+/// # Errors
+/// As [`read`].
+pub fn read_line(path: &Path) -> io::Result<String> {
+    let text = read(path)?;
+    Ok(text.strip_suffix('\n').map_or(text.as_str(), |text| text.trim_end_matches('\r')).to_string())
+}
+
 /// Reads a file with a secret.
 ///
 /// # Errors

@@ -105,23 +105,27 @@ pub enum Placeholder<'a> {
     Prompt(&'a str),
 }
 
+impl<'a> Placeholder<'a> {
+    /// Parses the text between the braces, such as `env:NAME`; none if it is not a placeholder.
+    pub fn parse(text: &'a str) -> Option<Placeholder<'a>> {
+        match text.split_once(':')? {
+            ("env", name) => Some(Placeholder::Environment(name)),
+            ("file", name) => Some(Placeholder::File(name)),
+            ("prompt", name) => Some(Placeholder::Prompt(name)),
+            _ => None,
+        }
+    }
+}
+
 /// The first placeholder, with the text before and after it.
 fn next_placeholder(text: &str) -> Option<(&str, Placeholder<'_>, &str)> {
     let mut from = 0;
     while let Some(at) = text[from..].find("${").map(|at| at + from) {
         let inside = &text[at + 2..];
         if let Some(end) = inside.find('}')
-            && let Some((kind, name)) = inside[..end].split_once(':')
+            && let Some(placeholder) = Placeholder::parse(&inside[..end])
         {
-            let placeholder = match kind {
-                "env" => Some(Placeholder::Environment(name)),
-                "file" => Some(Placeholder::File(name)),
-                "prompt" => Some(Placeholder::Prompt(name)),
-                _ => None,
-            };
-            if let Some(placeholder) = placeholder {
-                return Some((&text[..at], placeholder, &inside[end + 1..]));
-            }
+            return Some((&text[..at], placeholder, &inside[end + 1..]));
         }
         from = at + 2;
     }

@@ -101,6 +101,12 @@ impl WorkloadKind for HttpKind {
     }
 }
 
+/// Whether a text is a name of a header field: a token (RFC 9110 section 5.6.2).
+fn is_token(text: &str) -> bool {
+    let is_part = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
+    !text.is_empty() && text.bytes().all(is_part)
+}
+
 /// The observations of all workers of a load.
 #[derive(Debug, Default)]
 struct Observations {

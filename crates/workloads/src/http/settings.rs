@@ -431,9 +431,7 @@ fn find_secret(placeholder: &Placeholder<'_>, folder: &Path) -> Result<String, (
             (format!("the environment variable {name} is not set"), format!("export {name} before the run"))
         }),
         Placeholder::File(path) => {
-            let text = files::secret::read(&folder.join(path));
-            let text = text.map_err(|error| (error.to_string(), String::new()))?;
-            Ok(text.trim_end_matches(['\n', '\r']).to_string())
+            files::secret::read_line(&folder.join(path)).map_err(|error| (error.to_string(), String::new()))
         }
         Placeholder::Prompt(_) => {
             Err(("a scenario asks for nothing".into(), "use ${env:NAME} or ${file:PATH}".into()))
@@ -472,9 +470,7 @@ fn field(text: &str) -> Result<(String, String), (String, &'static str)> {
         return Err((format!("the header `{shown}` has no colon"), "write \"NAME: VALUE\""));
     };
     let (name, value) = (name.trim(), value.trim());
-    // RFC 9110 section 5.1 and 5.5.
-    let token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
-    if name.is_empty() || !name.bytes().all(token) || value.bytes().any(|byte| byte < b' ' && byte != b'\t') {
+    if !crate::http::is_token(name) || value.bytes().any(|byte| byte < b' ' && byte != b'\t') {
         return Err((
             format!("the header `{}` cannot be sent", shown.escape_debug()),
             "a name has letters, digits and hyphens, and a value is one line",

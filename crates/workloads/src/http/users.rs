@@ -111,13 +111,15 @@ impl<'a> Users<'a> {
         time: Nanos,
     ) -> Next {
         let Some(operation) = exchange.operation else {
-            return Next::Done(done(exchange, 0, None, Then::End));
+            return Next::Done(exchange.done(Ok(0), Then::End));
         };
         let place = self.session(&operation);
         let mut fields = [httparse::EMPTY_HEADER; FIELDS_MAX];
         let mut head = httparse::Response::new(&mut fields);
-        // It was parsed before.
-        let _ = head.parse(reader.kept_head());
+        // It was parsed before. Without a kept head there are no fields.
+        if exchange.keep.fields {
+            let _ = head.parse(reader.kept_head());
+        }
         let fields: Vec<(&str, &[u8])> = head
             .headers
             .iter()
@@ -142,7 +144,7 @@ impl<'a> Users<'a> {
                     scenario::Failure::Status(status) => Failure::Status(status),
                     scenario::Failure::Check(code) => Failure::Scenario(code),
                 });
-                Next::Done(done(exchange, answer.bytes, failure, then))
+                Next::Done(exchange.done(failure.map_or(Ok(answer.bytes), Err), then))
             }
         }
     }
@@ -156,14 +158,19 @@ impl<'a> Users<'a> {
             }
             None => Then::End,
         };
-        done(exchange, 0, Some(failure), then)
+        exchange.done(Err(failure), then)
     }
 }
 
-fn done(exchange: &Exchange, bytes: u32, failure: Option<Failure>, then: Then) -> Done {
-    let outcome = failure.map_or(Outcome::Well, |failure| Outcome::Failed(failure.code()));
-    let bytes = if failure.is_none() { bytes } else { 0 };
-    Done { then, ..Done::new(exchange.kind, outcome, bytes) }
+impl Exchange {
+    /// The result of the request: success with this number of bytes, or the failure.
+    pub(super) fn done(&self, result: Result<u32, Failure>, then: Then) -> Done {
+        let done = match result {
+            Ok(bytes) => Done::new(self.kind, Outcome::Well, bytes),
+            Err(failure) => Done::new(self.kind, Outcome::Failed(failure.code()), 0),
+        };
+        Done { then, ..done }
+    }
 }
 
 /// The time of day, for cookies.

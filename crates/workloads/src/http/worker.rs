@@ -8,7 +8,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use engine::clock::Clock;
-use engine::workload::{Admission, Completion, Done, LoadError, Operation, Outcome, Part, Share, Worker};
+use engine::workload::{Admission, Completion, Done, LoadError, Operation, Part, Share, Then, Worker};
 use model::{MILLISECOND, Nanos, SECOND};
 use rustix::event::{Timespec, epoll};
 use rustix::io::Errno;
@@ -31,9 +31,6 @@ const TURN: usize = 16;
 
 /// Most events taken from epoll at a time.
 const EVENTS_MAX: usize = 256;
-
-/// The operation of the request.
-const KIND: u16 = 0;
 
 /// A connection whose last request was sent longer ago is checked before it is used again: perhaps
 /// the server has closed it.
@@ -514,7 +511,7 @@ impl<'a> HttpWorker<'a> {
         let connection = &mut self.connections[place as usize];
         let (exchange, next) = (connection.exchange, connection.next.take());
         self.release(place);
-        let Some(users) = &mut self.users else { return Some(done(result)) };
+        let Some(users) = &mut self.users else { return Some(exchange.done(result, Then::End)) };
         match (next, result) {
             (Some(Next::Done(done)), _) => Some(done),
             (Some(Next::Redirect(operation)), _) => match self.begin(operation, true) {
@@ -786,14 +783,6 @@ fn notes(plan: &HttpPlan) -> Vec<String> {
 /// The request that a connection sends.
 fn request_of<'b>(plan: &'b HttpPlan, of_scenario: &'b [u8]) -> &'b [u8] {
     if of_scenario.is_empty() { &plan.request } else { of_scenario }
-}
-
-fn done(result: Result) -> Done {
-    let (outcome, bytes) = match result {
-        Ok(bytes) => (Outcome::Well, bytes),
-        Err(failure) => (Outcome::Failed(failure.code()), 0),
-    };
-    Done::new(KIND, outcome, bytes)
 }
 
 fn close(connection: &mut Connection) {

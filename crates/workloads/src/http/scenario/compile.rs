@@ -555,9 +555,7 @@ impl Compiler<'_, '_> {
             return None;
         };
         let name = name.trim();
-        // RFC 9110 section 5.1.
-        let token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
-        if name.is_empty() || !name.bytes().all(token) {
+        if !crate::http::is_token(name) {
             self.wrong(
                 field.span(),
                 "the name of the header field is not valid",

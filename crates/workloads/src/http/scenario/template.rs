@@ -386,18 +386,10 @@ impl Names<'_, '_> {
     /// The part of an expression; none if its mistake is reported elsewhere.
     fn part(&mut self, expression: &str) -> Result<Option<Part>, TemplateMistake> {
         let written = format!("${{{expression}}}");
-        if let Some((kind, name)) = expression.split_once(':') {
-            let placeholder = match kind {
-                "env" => Some(Placeholder::Environment(name)),
-                "file" => Some(Placeholder::File(name)),
-                "prompt" => Some(Placeholder::Prompt(name)),
-                _ => None,
-            };
-            if let Some(placeholder) = placeholder {
-                let secret = (self.find_secret)(placeholder)
-                    .map_err(|(what, help)| TemplateMistake::new(&written, what, help))?;
-                return Ok(Some(Part::Literal(secret.into_bytes())));
-            }
+        if let Some(placeholder) = Placeholder::parse(expression) {
+            let secret = (self.find_secret)(placeholder)
+                .map_err(|(what, help)| TemplateMistake::new(&written, what, help))?;
+            return Ok(Some(Part::Literal(secret.into_bytes())));
         }
         if self.only_secrets {
             let what = format!("`{written}` cannot be the value of a variable");

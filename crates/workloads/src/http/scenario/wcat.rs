@@ -396,10 +396,8 @@ impl Converter<'_> {
             if DROPPED.iter().any(|dropped| name.eq_ignore_ascii_case(dropped)) {
                 continue;
             }
-            let token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
-            let is_valid = !name.is_empty()
-                && name.bytes().all(token)
-                && !value.contains(|c: char| c.is_control() && c != '\t');
+            let is_valid =
+                crate::http::is_token(&name) && !value.contains(|c: char| c.is_control() && c != '\t');
             if !is_valid
                 || name.eq_ignore_ascii_case("upgrade")
                 || name.eq_ignore_ascii_case("proxy-connection")

@@ -161,9 +161,7 @@ fn request_fields(value: &Value, number: u32, notes: &mut Vec<Note>) -> Vec<(Str
         if name.starts_with(':') || DROPPED.iter().any(|dropped| name.eq_ignore_ascii_case(dropped)) {
             continue;
         }
-        let token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
-        let is_valid = !name.is_empty()
-            && name.bytes().all(token)
+        let is_valid = crate::http::is_token(&name)
             && !value.bytes().any(|byte| byte < b' ' && byte != b'\t' || byte == 0x7f);
         match is_valid {
             true => fields.push((name, value.trim().to_string())),
