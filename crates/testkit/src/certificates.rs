@@ -26,33 +26,57 @@ pub enum Bearer {
     Client,
 }
 
+/// A certificate authority, and a certificate with its key for a server that it signed, all in PEM form.
+pub struct Made {
+    /// The certificate of the authority.
+    pub authority: String,
+    /// The certificate of the server.
+    pub certificate: String,
+    /// Its key.
+    pub key: String,
+}
+
+/// The certificate of a server with this name or address, by a new authority.
+pub fn made(host: &str) -> Made {
+    let (authority, issuer) = issuer("authority");
+    let (certificate, key) = signed(&issuer, "server", &[host], Bearer::Server);
+    Made { authority, certificate, key }
+}
+
+/// The certificate of a new authority, and what signs with it.
+fn issuer(name: &str) -> (String, Issuer<'static, KeyPair>) {
+    let key = KeyPair::generate().unwrap();
+    let mut params = CertificateParams::new(Vec::new()).unwrap();
+    params.distinguished_name.push(DnType::CommonName, name);
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let certificate = params.self_signed(&key).unwrap().pem();
+    (certificate, Issuer::new(params, key))
+}
+
+/// A signed certificate and its key.
+fn signed(issuer: &Issuer<'static, KeyPair>, name: &str, hosts: &[&str], bearer: Bearer) -> (String, String) {
+    let key = KeyPair::generate().unwrap();
+    let hosts: Vec<String> = hosts.iter().map(ToString::to_string).collect();
+    let mut params = CertificateParams::new(hosts).unwrap();
+    params.distinguished_name = DistinguishedName::new();
+    params.distinguished_name.push(DnType::CommonName, name);
+    params.extended_key_usages = vec![match bearer {
+        Bearer::Server => ExtendedKeyUsagePurpose::ServerAuth,
+        Bearer::Client => ExtendedKeyUsagePurpose::ClientAuth,
+    }];
+    (params.signed_by(&key, issuer).unwrap().pem(), key.serialize_pem())
+}
+
 impl Authority {
     /// A new authority with its file in a folder.
     pub fn new(folder: &Scratch, name: &str) -> Self {
-        let key = KeyPair::generate().unwrap();
-        let mut params = CertificateParams::new(Vec::new()).unwrap();
-        params.distinguished_name.push(DnType::CommonName, name);
-        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        let certificate = params.self_signed(&key).unwrap();
-        let file = folder.file(&format!("{name}.pem"), certificate.pem());
-        Authority { file, issuer: Issuer::new(params, key) }
+        let (certificate, issuer) = issuer(name);
+        Authority { file: folder.file(&format!("{name}.pem"), certificate), issuer }
     }
 
     /// The files of a certificate for these host names or addresses, and of its key.
     pub fn sign(&self, folder: &Scratch, name: &str, hosts: &[&str], bearer: Bearer) -> (PathBuf, PathBuf) {
-        let key = KeyPair::generate().unwrap();
-        let hosts: Vec<String> = hosts.iter().map(ToString::to_string).collect();
-        let mut params = CertificateParams::new(hosts).unwrap();
-        params.distinguished_name = DistinguishedName::new();
-        params.distinguished_name.push(DnType::CommonName, name);
-        params.extended_key_usages = vec![match bearer {
-            Bearer::Server => ExtendedKeyUsagePurpose::ServerAuth,
-            Bearer::Client => ExtendedKeyUsagePurpose::ClientAuth,
-        }];
-        let certificate = params.signed_by(&key, &self.issuer).unwrap();
-        (
-            folder.file(&format!("{name}.pem"), certificate.pem()),
-            folder.file(&format!("{name}.key"), key.serialize_pem()),
-        )
+        let (certificate, key) = signed(&self.issuer, name, hosts, bearer);
+        (folder.file(&format!("{name}.pem"), certificate), folder.file(&format!("{name}.key"), key))
     }
 }

@@ -9,6 +9,7 @@ use std::sync::OnceLock;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use crate::certificates::made;
 use crate::need::program;
 use crate::{Need, lacks};
 
@@ -42,17 +43,6 @@ provision(logging.getLogger(), system_session(), smbconf=sys.argv[1], lp=setting
 /// How long the server may take to begin.
 const BEGIN: Duration = Duration::from_secs(60);
 
-/// A certificate authority, and a certificate that it issued with its key, in PEM form.
-#[derive(Clone, Debug)]
-pub struct Certificates {
-    /// The authority that clients trust.
-    pub authority: String,
-    /// The server's certificate.
-    pub certificate: String,
-    /// The key of the certificate.
-    pub key: String,
-}
-
 /// A running domain controller. What is installed and does not work panics: that is a failed test, not a skipped one.
 #[derive(Debug)]
 pub struct Samba {
@@ -61,15 +51,14 @@ pub struct Samba {
 }
 
 impl Samba {
-    /// The domain controller of this process, which is started at its first use and lives as long as the process. Its
-    /// certificates are made for its address. `None` where Samba is not installed or its ports are not available, which is
+    /// The domain controller of this process, which is started at its first use and lives as long as the process. `None` where Samba is not installed or its ports are not available, which is
     /// recorded as a skip.
-    pub fn of_process(certificates: fn(&str) -> Certificates) -> Option<&'static Samba> {
+    pub fn of_process() -> Option<&'static Samba> {
         static SERVER: OnceLock<Samba> = OnceLock::new();
         if lacks(Need::DomainController) || lacks(Need::LdapPorts) {
             return None;
         }
-        Some(SERVER.get_or_init(|| Samba::start(certificates)))
+        Some(SERVER.get_or_init(Samba::start))
     }
 
     /// Its URL without TLS, on which it accepts StartTLS.
@@ -92,12 +81,12 @@ impl Samba {
         self.folder.join("password")
     }
 
-    fn start(certificates: fn(&str) -> Certificates) -> Samba {
+    fn start() -> Samba {
         let folder = std::env::temp_dir().join(format!("plimsoll-samba-{}", std::process::id()));
         let _ = fs::remove_dir_all(&folder);
         check("the folder", fs::create_dir(&folder));
         let address = address();
-        let made = certificates(&address.to_string());
+        let made = made(&address.to_string());
         for (name, content) in [
             ("authority.pem", made.authority.as_str()),
             ("server.pem", &made.certificate),

@@ -6,7 +6,6 @@
     reason = "a test that cannot go on has failed, and one that is skipped says why"
 )]
 mod ahead;
-mod certificates;
 mod changed_rules;
 mod config;
 mod counted;

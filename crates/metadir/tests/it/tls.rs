@@ -17,7 +17,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 use testkit::Scratch;
 
-use crate::certificates::{Made, made};
+use testkit::certificates::{Made, made};
 
 const TABLES: &str = "CREATE TABLE staff (id text PRIMARY KEY, name text);
     INSERT INTO staff SELECT n::text, 'Name ' || n FROM generate_series(1, 50) AS n;
@@ -35,7 +35,7 @@ fn store_and_tables_of_postgresql_are_reached_over_tls() {
     client.batch_execute(&format!("SELECT pg_reload_conf(); {TABLES}")).unwrap();
     let scratch = Scratch::new();
     scratch.file("ca.pem", &made.authority);
-    scratch.file("stranger.pem", crate::certificates::made("127.0.0.1").authority);
+    scratch.file("stranger.pem", testkit::certificates::made("127.0.0.1").authority);
     let plain = format!("host=127.0.0.1 port={port} user=plimsoll dbname=postgres");
     // The rules take effect when the server has read them.
     let waited = (0..500).any(|_| {
@@ -194,7 +194,7 @@ fn a_service_that_speaks_scim_is_reached_over_tls() {
     scratch.secret("token", "token\n");
     scratch.file("hr.csv", "id,given,sn\nada,Ada,Byron\nalan,Alan,Turing\n");
     let authority = scratch.file("ca.pem", &made.authority);
-    let stranger = scratch.file("stranger.pem", crate::certificates::made("127.0.0.1").authority);
+    let stranger = scratch.file("stranger.pem", testkit::certificates::made("127.0.0.1").authority);
     let open = |host: &str, ca_file: Option<&Path>| {
         let ca_file = ca_file.map(|file| format!("ca_file = \"{}\"", file.display())).unwrap_or_default();
         let text = format!(

@@ -7,7 +7,7 @@ use plimsoll_metadir::agent::DiscoveryError;
 use testkit::slapd::TlsFiles;
 
 use super::*;
-use crate::certificates::{Made, made};
+use testkit::certificates::{Made, made};
 
 fn errors(imported: &[Imported]) -> Vec<&DiscoveryError> {
     imported

@@ -10,10 +10,9 @@ use plimsoll_metadir::config::StepKind;
 use plimsoll_metadir::metadirectory::Metadirectory;
 use plimsoll_metadir::store::ObjectError;
 use testkit::Samba;
-use testkit::samba::{ADMINISTRATOR_DN, ADMINISTRATOR_PASSWORD, Certificates, DOMAIN_DN};
+use testkit::samba::{ADMINISTRATOR_DN, ADMINISTRATOR_PASSWORD, DOMAIN_DN};
 
 use super::*;
-use crate::certificates::made;
 use crate::steps::{Did, run, try_run};
 
 // Indexes of the agents, which are sorted by name.
@@ -22,10 +21,7 @@ const STAFF: usize = 1;
 
 /// The domain controller; `None` if the test is recorded as skipped.
 fn samba() -> Option<&'static Samba> {
-    Samba::of_process(|address| {
-        let made = made(address);
-        Certificates { authority: made.authority, certificate: made.certificate, key: made.key }
-    })
+    Samba::of_process()
 }
 
 fn connect(samba: &Samba, name: &str, password: &str) -> Result<Session, ldap::session::SessionError> {
