@@ -10,7 +10,7 @@ use model::design::Next;
 use model::{Decision, Design, DesignKind, Ending, Experiment, Study, Treatment, Trial, Variation};
 
 use crate::limit::LimitSearch;
-use crate::plan::{TREATMENTS_MAX, other_levels, treatments};
+use crate::plan::{TREATMENTS_MAX, compared, other_levels, treatments};
 use crate::proof::Proving;
 use crate::random::Random;
 
@@ -34,7 +34,7 @@ pub fn design(experiment: &Experiment) -> Box<dyn Design> {
 pub fn trial_count(experiment: &Experiment) -> u64 {
     let replicates = u64::from(experiment.replicates.max(1));
     let configurations = configuration_count(experiment);
-    let closing = u64::from(replicates == 1 && configurations > 1 && experiment.limit.is_empty());
+    let closing = u64::from(replicates == 1 && configurations > 1 && LimitSearch::of(experiment).is_none());
     configurations.saturating_mul(replicates).saturating_add(closing)
 }
 
@@ -42,12 +42,10 @@ pub fn trial_count(experiment: &Experiment) -> u64 {
 pub fn configuration_count(experiment: &Experiment) -> u64 {
     let levels = |variation: &Variation| other_levels(experiment, variation).len() as u64;
     let treatments = match experiment.design {
-        DesignKind::OneFactorAtATime => experiment.vary.iter().map(levels).fold(0, u64::saturating_add),
-        DesignKind::Grid => experiment
-            .vary
-            .iter()
-            .fold(1_u64, |cells, v| cells.saturating_mul(levels(v) + 1))
-            .saturating_sub(1),
+        DesignKind::OneFactorAtATime => compared(experiment).map(levels).fold(0, u64::saturating_add),
+        DesignKind::Grid => {
+            compared(experiment).fold(1_u64, |cells, v| cells.saturating_mul(levels(v) + 1)).saturating_sub(1)
+        }
     };
     treatments.saturating_add(1)
 }

@@ -34,11 +34,14 @@ pub(crate) fn other_levels<'a>(experiment: &'a Experiment, variation: &'a Variat
     levels
 }
 
+/// The factors whose levels are compared: all but one of which the smallest level is searched for.
+pub(crate) fn compared(experiment: &Experiment) -> impl Iterator<Item = &Variation> {
+    experiment.vary.iter().filter(|variation| Some(&variation.factor) != experiment.smallest.as_ref())
+}
+
 /// Every treatment of an experiment except the baseline, in the order of the file.
 pub(crate) fn treatments(experiment: &Experiment) -> Vec<Treatment> {
-    let axes: Vec<Vec<Change>> = experiment
-        .vary
-        .iter()
+    let axes: Vec<Vec<Change>> = compared(experiment)
         .map(|variation| {
             let change = |level: &Level| Change { factor: variation.factor.clone(), level: level.clone() };
             other_levels(experiment, variation).into_iter().map(change).collect()

@@ -381,6 +381,7 @@ pub(crate) fn experiment(vary: Vec<Variation>, design: DesignKind, replicates: u
         show: Vec::new(),
         published: Vec::new(),
         limit: Vec::new(),
+        smallest: None,
     }
 }
 

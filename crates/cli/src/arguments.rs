@@ -70,6 +70,7 @@ pub(crate) fn command() -> Command {
                 .arg(file().required(true))
                 .arg(set_argument())
                 .arg(prove())
+                .arg(smallest())
                 .arg(json()),
         )
         .subcommand(Command::new("schema").about("Print the JSON Schema of experiment files, for editors"))
@@ -78,6 +79,7 @@ pub(crate) fn command() -> Command {
                 .arg(file().required_unless_present("resume"))
                 .arg(set_argument())
                 .arg(prove())
+                .arg(smallest())
                 .arg(
                     Arg::new("resume")
                         .long("resume")
@@ -130,7 +132,7 @@ pub(crate) fn command() -> Command {
                 .arg(json()),
         )
         .subcommand(commands::size::arguments(
-            run("The run directory of a sweep over the load, or `last`"),
+            run("The run directory of a sweep over the load or of a search for the limit, or `last`"),
             json(),
         ))
         .subcommand(
@@ -227,6 +229,13 @@ fn prove() -> Arg {
         .long("prove")
         .action(clap::ArgAction::SetTrue)
         .help("After the trials, reduce each resource by 30 %, one at a time, and increase it where possible, to prove which resource is the limit")
+}
+
+fn smallest() -> Arg {
+    Arg::new("smallest")
+        .long("smallest")
+        .value_name("FACTOR")
+        .help("Search for the smallest level of this factor of [vary] that still meets the goals, such as host.cpus")
 }
 
 fn set_argument() -> Arg {

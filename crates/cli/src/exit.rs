@@ -64,14 +64,18 @@ impl Exit {
 impl Exit {
     /// The exit code of a search for the limit.
     fn of_search(document: &ResultDocument, found: &LimitResult) -> Exit {
+        let is_good = |answer: &LimitAnswer| match answer {
+            LimitAnswer::Found => true,
+            // The lowest level meets the goal: no level of the search is too low.
+            LimitAnswer::NotReached => found.is_resource(),
+            _ => false,
+        };
         let mut answers = found.configurations.iter().flat_map(|of| &of.goals).map(|goal| &goal.answer);
         match &document.verdict {
             Verdict::GeneratorBound { .. } => Exit::GeneratorBound,
             _ if answers.clone().any(|answer| *answer == LimitAnswer::GeneratorBound) => Exit::GeneratorBound,
             _ if answers.clone().any(|answer| *answer == LimitAnswer::AlwaysMissed) => Exit::GoalMissed,
-            _ if answers.clone().count() > 0 && answers.all(|answer| *answer == LimitAnswer::Found) => {
-                Exit::Good
-            }
+            _ if answers.clone().count() > 0 && answers.all(is_good) => Exit::Good,
             _ => Exit::Inconclusive,
         }
     }

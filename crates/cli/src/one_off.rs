@@ -273,6 +273,7 @@ impl OneOff {
             .arg(Arg::new("load.spin").long("no-spin").action(ArgAction::SetTrue).help("Do not busy-wait before each arrival; operations then start tens of microseconds late").help_heading("Load"))
             .arg(Arg::new("goal").long("goal").value_name("GOAL").action(ArgAction::Append).help("A goal, such as 'response.p99 <= 20ms'; if it is missed, the exit code is 99").help_heading("Experiment"))
             .arg(Arg::new("vary").long("vary").value_name("SETTING=LEVEL,...").action(ArgAction::Append).help("Vary one setting over these levels; the level of its flag is the baseline. Several settings form a grid with --grid").help_heading("Experiment"))
+            .arg(Arg::new("smallest").long("smallest").value_name("SETTING=FROM..TO").help("Search for the smallest level of a setting that meets --goal, such as threads=1..64 or connections=1,2,4,8").help_heading("Experiment"))
             .arg(Arg::new("grid").long("grid").action(ArgAction::SetTrue).help("Measure every combination of the levels, not one factor at a time").help_heading("Experiment"))
             .arg(Arg::new("replicates").long("replicates").value_name("N").help("Number of trials of each configuration [default: 1]").help_heading("Experiment"))
             .arg(Arg::new("seed").long("seed").value_name("N").help("Seed of the random order of trials and of the generated data [default: 1]").help_heading("Experiment"))
@@ -452,7 +453,8 @@ impl OneOff {
         if self.command == "exec" {
             crate::commands::exec::compare(matches, experiment, &mut problems);
         }
-        for text in texts(matches, "vary") {
+        let smallest = matches.get_one::<String>("smallest");
+        for text in texts(matches, "vary").into_iter().chain(smallest.cloned()) {
             let text = as_setting(&text, info);
             // What is given by place may be given by its levels only; the first is the baseline.
             if let Some((setting, levels)) = text.split_once('=')
@@ -467,6 +469,9 @@ impl OneOff {
                 Ok(variation) => experiment.vary.push(variation),
                 Err(problem) => problems.push(*problem),
             }
+        }
+        if smallest.is_some() {
+            experiment.smallest = experiment.vary.last().map(|variation| variation.factor.clone());
         }
         if problems.is_empty() {
             return Ok(());
@@ -593,6 +598,7 @@ pub(crate) fn plain_experiment(name: &str, workload: &str, settings: Settings, l
         show: Vec::new(),
         published: Vec::new(),
         limit: Vec::new(),
+        smallest: None,
     }
 }
 

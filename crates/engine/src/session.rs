@@ -97,8 +97,13 @@ fn apply<'a>(experiment: &'a Experiment, treatment: &Treatment) -> Applied<'a> {
         load: experiment.load.clone(),
         factors: Vec::new(),
     };
+    let probed = match treatment {
+        Treatment::Probe(probe) => Some(&probe.at),
+        _ => None,
+    };
     for variation in &experiment.vary {
-        let changed = treatment.changes().iter().find(|change| change.factor == variation.factor);
+        let mut changes = treatment.changes().iter().chain(probed);
+        let changed = changes.find(|change| change.factor == variation.factor);
         let Some(level) = changed.map(|change| &change.level).or(variation.baseline.as_ref()) else {
             continue;
         };
@@ -109,7 +114,9 @@ fn apply<'a>(experiment: &'a Experiment, treatment: &Treatment) -> Applied<'a> {
         }
     }
     if let Treatment::Probe(probe) = treatment {
-        applied.load.set(probe.load.factor.name(), probe.load.level.clone());
+        if probe.at.factor.area() == "load" {
+            applied.load.set(probe.at.factor.name(), probe.at.level.clone());
+        }
         applied.load.set(load::MEASURE.name, Level::Time(probe.measure));
         if let Some(warm_up) = probe.warm_up {
             applied.load.set(load::WARM_UP.name, Level::Time(warm_up));

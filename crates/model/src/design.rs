@@ -27,17 +27,18 @@ pub enum Treatment {
     Confirmation(Vec<Change>),
     /// One resource reduced or increased, to show whether throughput follows.
     Proof(Change),
-    /// One load in a search for the limit of a configuration.
+    /// One load in a search for the limit of a configuration, or one level in a search for the smallest.
     Probe(Probe),
 }
 
-/// One load in a search for the limit.
+/// One load in a search for the limit, or one level in a search for the smallest one.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Probe {
     /// The settings of the configuration that differ from the baseline; empty for the baseline.
     pub configuration: Vec<Change>,
-    /// The load: `load.closed` with a number of users, or `load.open` with a rate.
-    pub load: Change,
+    /// The load (`load.closed` with a number of users, or `load.open` with a rate), or the level of a factor.
+    #[serde(alias = "load")]
+    pub at: Change,
     /// The measured time.
     pub measure: Nanos,
     /// The time of the warm-up; none for that of the experiment.
@@ -91,7 +92,7 @@ impl Treatment {
             Treatment::Proof(change) => format!("proof: {}", short(change)),
             Treatment::Probe(probe) => {
                 let changes = probe.configuration.iter().map(short);
-                let parts = changes.chain([short(&probe.load), quantity::duration(probe.measure)]);
+                let parts = changes.chain([short(&probe.at), quantity::duration(probe.measure)]);
                 parts.collect::<Vec<_>>().join(" ").replace("load.", "")
             }
             other => other.changes().iter().map(short).collect::<Vec<_>>().join(" "),
@@ -211,7 +212,7 @@ mod tests {
             (
                 Treatment::Probe(Probe {
                     configuration: vec![change("host.cpus", Level::Count(2))],
-                    load: change("load.open", Level::Rate(2000.0)),
+                    at: change("load.open", Level::Rate(2000.0)),
                     measure: 30_000_000_000,
                     warm_up: None,
                 }),

@@ -1,14 +1,19 @@
-//! The search for the limit: the largest load that still meets a goal, and what was found.
+//! The search for the limit: the largest load that still meets a goal, and what was found. The smallest level of a
+//! resource that still meets a goal is found by the same search.
 //!
 //! The terms are those of RFC 9971 (MLRsearch): a load that meets a goal is a lower bound, one that misses it
 //! an upper bound. The relevant upper bound is the smallest one; the relevant lower bound is the largest one
 //! below it.
 
+mod axis;
+
+pub use axis::Axis;
+
 use serde::{Deserialize, Serialize};
 
 use crate::goal::GoalMetric;
 use crate::load::{CLOSED, LIMIT, LIMIT_MAX, LIMIT_MIN, LIMIT_WIDTH, OPEN, RAMP, STEPS};
-use crate::problem::Problems;
+use crate::problem::{Problem, Problems, near_word};
 use crate::{
     Change, Experiment, Goal, Key, Level, MILLISECOND, Nanos, Probe, SECOND, SettingInfo, SettingPath,
     Settings, WarmUp, quantity,
@@ -32,15 +37,15 @@ const FULL: Nanos = 30 * SECOND;
 pub struct Search {
     /// The goals; each has its own bounds.
     pub goals: Vec<Goal>,
-    /// Whether a rate is searched for, otherwise a number of users.
-    pub is_rate: bool,
-    /// The first load.
+    /// What is varied.
+    pub axis: Axis,
+    /// The first position.
     pub first: f64,
-    /// The smallest load.
+    /// The first position of the axis: the smallest load, or the largest level.
     pub min: f64,
-    /// The largest load.
+    /// The last position of the axis: the largest load, or the smallest level.
     pub max: f64,
-    /// The requested width of the answer, as a share of its upper end.
+    /// The requested width of the answer, as a share of its upper end; 0 where only neighbours end the search.
     pub width: f64,
     /// The measured time of a short trial.
     pub short: Nanos,
@@ -51,19 +56,24 @@ pub struct Search {
 }
 
 impl Search {
-    /// The search of an experiment; none if it states no limit, or not a valid range of loads.
+    /// The search of an experiment; none if it states no limit, or not a valid range of loads or levels.
     pub fn of(experiment: &Experiment) -> Option<Search> {
-        if experiment.limit.is_empty() {
-            return None;
-        }
-        let bounds = Bounds::read(&experiment.load, &mut Problems::new());
         let load = crate::Load::read(&experiment.load).ok()?;
-        let width = experiment.load.get(&LIMIT_WIDTH) / 100.0;
+        let mut width = experiment.load.get(&LIMIT_WIDTH) / 100.0;
+        let (goals, Bounds { axis, first, min, max }) = match &experiment.smallest {
+            Some(factor) => {
+                let axis = Axis::levels_of(experiment, factor)?;
+                let (min, max) = axis.ends()?;
+                // The levels are as close as the user wants them: the answer is two neighbours.
+                width = 0.0;
+                (&experiment.goals, Bounds { axis, first: min, min, max })
+            }
+            None => (&experiment.limit, Bounds::read(&experiment.load, &mut Problems::new())),
+        };
         // A damaged record may contain anything.
         let is_usable = |load: f64| load > 0.0 && load.is_finite();
-        if !([bounds.min, bounds.max, bounds.first, width].into_iter().all(is_usable)
-            && bounds.min < bounds.max)
-        {
+        let is_valid = [min, max, first].into_iter().all(is_usable) && min < max && width >= 0.0;
+        if goals.is_empty() || !is_valid || !width.is_finite() {
             return None;
         }
         let full = load.measure.unwrap_or(FULL);
@@ -72,51 +82,35 @@ impl Search {
             WarmUp::For(length) => length.min(short),
             WarmUp::Auto => (short / 2).max(500 * MILLISECOND),
         };
-        Some(Search {
-            goals: experiment.limit.clone(),
-            is_rate: bounds.is_rate,
-            first: bounds.first,
-            min: bounds.min,
-            max: bounds.max,
-            width,
-            short,
-            full,
-            short_warm_up,
-        })
+        Some(Search { goals: goals.clone(), axis, first, min, max, width, short, full, short_warm_up })
     }
 
-    /// The setting whose value is searched for.
-    pub fn setting(&self) -> &'static str {
-        if self.is_rate { "load.open" } else { "load.closed" }
-    }
-
-    /// One trial of a configuration at a load.
-    pub fn probe(&self, configuration: &[Change], load: f64, is_full: bool) -> Probe {
-        let level = if self.is_rate { Level::Rate(load) } else { Level::Count(load as u64) };
+    /// One trial of a configuration at a position of the axis.
+    pub fn probe(&self, configuration: &[Change], position: f64, is_full: bool) -> Probe {
         Probe {
             configuration: configuration.to_vec(),
-            load: Change { factor: SettingPath(self.setting().into()), level },
+            at: Change { factor: SettingPath(self.axis.setting().into()), level: self.axis.level(position) },
             measure: if is_full { self.full } else { self.short },
             warm_up: (!is_full).then_some(self.short_warm_up),
         }
     }
 
-    /// A load as it is written: `32`, `2000/s`.
-    pub fn text(&self, load: f64) -> String {
-        if self.is_rate { quantity::rate(load) } else { format!("{load}") }
+    /// The position of a trial; none for that of another search.
+    pub fn position(&self, probe: &Probe) -> Option<f64> {
+        let position = self.axis.position(&probe.at.level)?;
+        (probe.at.factor.0 == self.axis.setting() && position > 0.0 && position.is_finite())
+            .then_some(position)
+    }
+
+    /// A position as it is written: `32`, `2000/s`, `4GiB`.
+    pub fn text(&self, position: f64) -> String {
+        self.axis.text(position)
     }
 }
 
-impl Probe {
-    /// The load as a number: users, or operations per second.
-    pub fn load_value(&self) -> f64 {
-        self.load.level.as_number().unwrap_or(f64::NAN)
-    }
-}
-
-/// The loads among which the limit is searched.
+/// What is searched, and between which positions.
 struct Bounds {
-    is_rate: bool,
+    axis: Axis,
     first: f64,
     min: f64,
     max: f64,
@@ -160,7 +154,7 @@ impl Bounds {
         }
         // `min` may be above `max` here, which `clamp` does not allow.
         let first = guess.unwrap_or(min).min(max).max(min);
-        Bounds { is_rate, first, min, max }
+        Bounds { axis: if is_rate { Axis::Rate } else { Axis::Users }, first, min, max }
     }
 }
 
@@ -205,6 +199,9 @@ pub fn contradictions(experiment: &Experiment) -> Problems {
         let what = format!("`{}` cannot be varied", path.0);
         problems.add(&[&LIMIT], what, "state each goal in `limit`: one search finds the limits of all");
     }
+    if let Some(factor) = &experiment.smallest {
+        problems.extend(contradictions_of_smallest(experiment, factor));
+    }
     if experiment.limit.is_empty() {
         return problems;
     }
@@ -233,6 +230,64 @@ pub fn contradictions(experiment: &Experiment) -> Problems {
         add(&format!("`{}` cannot be varied in a search for the limit", path.0), "remove it from `vary`");
     }
     problems
+}
+
+/// The contradictions between the search for the smallest level of a factor and the rest of an experiment.
+fn contradictions_of_smallest(experiment: &Experiment, factor: &SettingPath) -> Problems {
+    let mut problems = Problems::new();
+    let mut add = |what: String, help: &str| problems.push(Problem::new(what, help));
+    let path = &factor.0;
+    if experiment.vary.iter().all(|variation| variation.factor != *factor) {
+        let known = experiment.vary.iter().map(|variation| variation.factor.0.as_str());
+        let help = match near_word(path, known) {
+            Some(near) => format!("did you mean `{near}`?"),
+            None => format!("add `{path}` to [vary], such as \"{path}\" = {{ levels = \"1..16\" }}"),
+        };
+        add(format!("`smallest` names `{path}`, which is not varied"), &help);
+    } else if factor.area() == "load" {
+        add(format!("`{path}` is a load"), "search for the largest load with `limit` instead of `smallest`");
+    } else if Axis::levels_of(experiment, factor).is_none() {
+        add(
+            format!("the search for the smallest `{path}` needs two levels or more, all of them numbers"),
+            "write a range, such as levels = \"1..16\", or a list of numbers, sizes or times",
+        );
+    }
+    if experiment.goals.is_empty() {
+        add(
+            "the search for the smallest level needs a goal".into(),
+            "add goal = \"response.p95 <= 100ms\", or --goal",
+        );
+    }
+    if !experiment.limit.is_empty() {
+        add("`smallest` and `limit` cannot be combined".into(), "search for one of them in each experiment");
+    }
+    if experiment.prove {
+        let help = "search for the smallest level first, then prove what limits it";
+        add("`smallest` and `prove` cannot be combined".into(), help);
+    }
+    if experiment.replicates > 1 {
+        let what =
+            "`smallest` and `replicates` cannot be combined: a search repeats trials where they are unclear";
+        add(what.into(), "remove `replicates`");
+    }
+    let varying: [&SettingInfo; 2] = [&RAMP, &STEPS];
+    for setting in varying.into_iter().filter(|setting| experiment.load.has(setting)) {
+        let what = format!("`smallest` needs a constant load, and `{}` changes it", setting.name);
+        add(what, "state the load that must be carried with `closed` or `open`");
+    }
+    for goal in experiment.goals.iter().filter(|goal| !is_met_by_more(goal)) {
+        let help = "write an upper limit of a time or of failures, or a lower limit of throughput";
+        add(format!("`{}` has no smallest level that meets it", goal.text), help);
+    }
+    problems
+}
+
+/// Whether more of a resource meets the goal, if less of it does.
+fn is_met_by_more(goal: &Goal) -> bool {
+    match goal.metric {
+        GoalMetric::Throughput | GoalMetric::BytesPerSecond => !goal.at_most,
+        _ => goal.at_most,
+    }
 }
 
 /// The goals of `limit`, each with its text if it cannot be used: the problem, and what to write instead.
@@ -321,15 +376,22 @@ pub enum LimitAnswer {
     GeneratorBound,
 }
 
-/// The search for the limit in all configurations.
+/// The search for the limit in all configurations, or for the smallest level of a resource.
+///
+/// In a search for the smallest level, each `load` is a level as a number: in bytes, seconds, per second, or without a
+/// unit.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LimitResult {
-    /// The setting that was searched: `load.closed` (users) or `load.open` (operations per second).
+    /// The setting that was searched: `load.closed` (users), `load.open` (operations per second), or the factor of which
+    /// the smallest level was searched for.
     pub setting: String,
-    /// The requested width, as a share of the upper end.
+    /// The requested width, as a share of the upper end; 0 for levels, which are searched to neighbours.
     pub width: f64,
     /// The smallest and the largest load of the search.
     pub range: [f64; 2],
+    /// The levels of the factor of which the smallest level was searched for, in ascending order; empty for a load.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub levels: Vec<Level>,
     /// The measured time of a short trial, seconds.
     pub short_s: f64,
     /// The measured time of a full-length trial, seconds.
@@ -456,6 +518,19 @@ pub struct LimitLaw {
     /// The next level and its predicted limit: an extrapolation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next: Option<[f64; 2]>,
+}
+
+impl LimitResult {
+    /// Whether the smallest level of a resource was searched for, instead of the largest load.
+    pub fn is_resource(&self) -> bool {
+        !self.levels.is_empty()
+    }
+
+    /// The level with this number, as it is written; none for a load.
+    pub fn level_text(&self, number: f64) -> Option<String> {
+        let found = self.levels.iter().find(|level| axis::number_of(level) == Some(number))?;
+        Some(found.to_string())
+    }
 }
 
 #[cfg(test)]

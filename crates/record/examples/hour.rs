@@ -52,6 +52,7 @@ fn main() {
         show: Vec::new(),
         published: Vec::new(),
         limit: Vec::new(),
+        smallest: None,
     };
     let directory =
         RunDirectory::create(path.as_ref(), "", &Host::default()).expect("an empty or new folder");

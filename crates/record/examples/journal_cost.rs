@@ -36,6 +36,7 @@ fn experiment() -> Experiment {
         show: Vec::new(),
         published: Vec::new(),
         limit: Vec::new(),
+        smallest: None,
     }
 }
 

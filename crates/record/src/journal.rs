@@ -694,6 +694,7 @@ mod tests {
             show: Vec::new(),
             published: Vec::new(),
             limit: Vec::new(),
+            smallest: None,
         }
     }
 

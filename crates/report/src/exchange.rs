@@ -1,6 +1,6 @@
 //! A result for other programs: CSV, Markdown, JUnit.
 
-use model::limit::LimitAnswer;
+use model::limit::{LimitAnswer, LimitResult};
 use model::result::{OperationResult, TrialResult};
 use model::{DoubtKind, Ending, LatencySummary, ResultDocument};
 
@@ -239,11 +239,14 @@ pub fn junit(document: &ResultDocument) -> String {
         for goal in &of.goals {
             let wrong = match goal.answer {
                 LimitAnswer::Found => None,
+                LimitAnswer::NotReached if document.limit.as_ref().is_some_and(LimitResult::is_resource) => {
+                    None
+                }
                 LimitAnswer::AlwaysMissed => Some("failure"),
                 LimitAnswer::NotReached | LimitAnswer::Unclear | LimitAnswer::GeneratorBound => Some("error"),
             };
             let said = document.limit.as_ref().map(|found| sentences::goal_sentence(document, found, goal));
-            let name = format!("limit of {}", goal.goal);
+            let name = format!("limit for {}", goal.goal);
             case(&of.configuration, &name, wrong.zip(said));
         }
     }

@@ -415,7 +415,7 @@ pub(crate) fn ruled_out(document: &ResultDocument) -> Option<String> {
 /// Why there is no proof of a bottleneck, and what would give one.
 pub(crate) fn no_proof(document: &ResultDocument) -> String {
     if document.limit.is_some() {
-        return "Not confirmed by experiment: measure this load without `limit` and with --prove.".into();
+        return "Not confirmed by experiment: measure this load without a search and with --prove.".into();
     }
     match tables::why_no_proof(document) {
         Some(why) => format!("Not confirmed by experiment. {why}"),

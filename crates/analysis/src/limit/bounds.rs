@@ -13,6 +13,8 @@ use model::limit::{LimitAnswer, LoadClass};
 pub(crate) const FULL_TRIALS_MAX: u32 = 4;
 /// The growth of the load from one short trial to the next while no bound is known.
 const GROWTH: f64 = 2.0;
+/// The smallest first step away from a contradicted bound, as a share.
+const STEP_MIN: f64 = 0.005;
 /// Limit of the exponent of a step away from a contradicted bound.
 const DOUBLINGS_MAX: i32 = 10;
 
@@ -43,6 +45,29 @@ impl KnownLoad {
         self.class == Some(class)
     }
 }
+
+/// The words for the steps of a search.
+struct Words {
+    more: &'static str,
+    less: &'static str,
+    first: &'static str,
+    last: &'static str,
+}
+
+const OF_LOADS: Words = Words {
+    more: "a larger load",
+    less: "a smaller load",
+    first: "the smallest load of the search",
+    last: "the largest load of the search",
+};
+
+/// More strain on the system is less of the resource.
+const OF_LEVELS: Words = Words {
+    more: "a lower level",
+    less: "a higher level",
+    first: "the highest level of the search",
+    last: "the lowest level of the search",
+};
 
 /// The next measurement for a goal.
 #[derive(Clone, Debug, PartialEq)]
@@ -124,31 +149,34 @@ impl Bracket<'_> {
             (Some(lower), None) if lower >= search.max => self.full(
                 lower,
                 format!(
-                    "a short trial met {goal} at {}, the largest load of the search: confirm it",
-                    self.text(lower)
+                    "a short trial met {goal} at {}, {}: confirm it",
+                    self.text(lower),
+                    self.words().last
                 ),
             ),
             (Some(lower), None) => self.short(
-                self.rounded(lower * GROWTH).min(search.max),
-                format!("{} met {goal}: a larger load", self.text(lower)),
+                self.up(lower, lower * GROWTH).min(search.max),
+                format!("{} met {goal}: {}", self.text(lower), self.words().more),
             ),
             (None, Some(upper)) if upper <= search.min => self.full(
                 upper,
                 format!(
-                    "a short trial missed {goal} at {}, the smallest load of the search: confirm it",
-                    self.text(upper)
+                    "a short trial missed {goal} at {}, {}: confirm it",
+                    self.text(upper),
+                    self.words().first
                 ),
             ),
             (None, Some(upper)) => self.short(
-                self.rounded(upper / GROWTH).max(search.min),
-                format!("{} missed {goal}: a smaller load", self.text(upper)),
+                self.down(upper, upper / GROWTH).max(search.min),
+                format!("{} missed {goal}: {}", self.text(upper), self.words().less),
             ),
             (Some(lower), Some(upper)) if self.is_narrow(lower, upper) => self.full(
                 lower,
                 format!(
-                    "short trials met {goal} at {} and missed it at {}: confirm the lower bound",
+                    "short trials met {goal} at {} and missed it at {}: confirm {}",
                     self.text(lower),
-                    self.text(upper)
+                    self.text(upper),
+                    self.text(lower)
                 ),
             ),
             (Some(lower), Some(upper)) => self.short(
@@ -183,10 +211,15 @@ impl Bracket<'_> {
         };
         let reason = match confirmed {
             _ if !found.unclear.is_empty() => {
-                format!("{} at {}: a step up", self.cannot_tell(), self.text(base))
+                format!("{} at {}: {}", self.cannot_tell(), self.text(base), self.words().more)
             }
-            0 | 1 => format!("{} meets {}: confirm the upper bound", self.text(base), self.goal),
-            _ => format!("{} meets {} in a full-length trial: a step up", self.text(base), self.goal),
+            0 | 1 => format!("{} meets {}: confirm what misses it", self.text(base), self.goal),
+            _ => format!(
+                "{} meets {} in a full-length trial: {}",
+                self.text(base),
+                self.goal,
+                self.words().more
+            ),
         };
         self.full(load.min(self.search.max), reason)
     }
@@ -212,8 +245,13 @@ impl Bracket<'_> {
             None => stepped,
         };
         let reason = match found.unclear.is_empty() {
-            true => format!("{} misses {} in a full-length trial: a step down", self.text(base), self.goal),
-            false => format!("{} at {}: a step down", self.cannot_tell(), self.text(base)),
+            true => format!(
+                "{} misses {} in a full-length trial: {}",
+                self.text(base),
+                self.goal,
+                self.words().less
+            ),
+            false => format!("{} at {}: {}", self.cannot_tell(), self.text(base), self.words().less),
         };
         self.full(load.max(self.search.min), reason)
     }
@@ -243,41 +281,32 @@ impl Bracket<'_> {
 
     /// Whether two bounds are as close as requested, or neighbours.
     fn is_narrow(&self, lower: f64, upper: f64) -> bool {
-        let neighbours = !self.search.is_rate && upper - lower <= 1.0;
-        neighbours || (upper - lower) / upper <= self.search.width
+        self.search.axis.are_neighbours(lower, upper) || (upper - lower) / upper <= self.search.width
     }
 
     /// The ratio of a step away from a contradicted bound: it doubles with each step.
     fn stride(&self, steps: usize) -> f64 {
         let doublings = i32::try_from(steps.saturating_sub(1)).unwrap_or(DOUBLINGS_MAX).min(DOUBLINGS_MAX);
-        (1.0 + self.search.width).powf(2f64.powi(doublings)).min(GROWTH * GROWTH)
+        (1.0 + self.search.width.max(STEP_MIN)).powf(2f64.powi(doublings)).min(GROWTH * GROWTH)
     }
 
     /// A load that can be set and is larger.
     fn up(&self, base: f64, wanted: f64) -> f64 {
-        if self.search.is_rate { self.rounded(wanted) } else { wanted.round().max(base + 1.0) }
+        self.search.axis.above(base, wanted)
     }
 
     /// A load that can be set and is smaller.
     fn down(&self, base: f64, wanted: f64) -> f64 {
-        if self.search.is_rate { self.rounded(wanted) } else { wanted.round().min(base - 1.0) }
+        self.search.axis.below(base, wanted)
     }
 
     /// The geometric mean of two loads, which differs from both.
     fn middle(&self, lower: f64, upper: f64) -> f64 {
-        let middle = self.rounded((lower * upper).sqrt());
-        if self.search.is_rate { middle } else { middle.max(lower + 1.0).min(upper - 1.0) }
+        self.search.axis.middle(lower, upper)
     }
 
-    /// A whole number of users, or a rate with five significant digits.
-    fn rounded(&self, load: f64) -> f64 {
-        if !self.search.is_rate {
-            return load.round().max(1.0);
-        }
-        let step = 10f64.powf(load.abs().log10().floor() - 4.0);
-        // Divided by a power of ten, so that the decimal notation is short.
-        let inverse = (1.0 / step).round();
-        if inverse >= 1.0 { (load * inverse).round() / inverse } else { (load / step).round() * step.round() }
+    fn words(&self) -> &'static Words {
+        if self.search.axis.is_resource() { &OF_LEVELS } else { &OF_LOADS }
     }
 
     fn text(&self, load: f64) -> String {

@@ -1,7 +1,7 @@
 //! The search over simulated loads, without records.
 
 use model::Search;
-use model::limit::{LimitAnswer, LoadClass};
+use model::limit::{Axis, LimitAnswer, LoadClass};
 use proptest::prelude::*;
 
 use super::bounds::{Bracket, Confirmed, FULL_TRIALS_MAX, KnownLoad, Step, confirmed};
@@ -40,7 +40,7 @@ fn carry_out(search: &Search, system: System<'_>) -> Ended {
             }
         };
         assert!(load >= search.min && load <= search.max, "{load} is outside the search");
-        assert!(search.is_rate || load.fract() == 0.0, "{load} users");
+        assert!(search.axis != Axis::Users || load.fract() == 0.0, "{load} users");
         loads.push(load);
         let at = known.iter().position(|one| one.load == load).unwrap_or_else(|| {
             known.push(KnownLoad { load, full_trials: 0, class: None, hint: None });
@@ -70,7 +70,7 @@ fn class(meets: bool) -> LoadClass {
 
 fn check_narrow(search: &Search, ended: &Ended) {
     let (lower, upper) = (ended.found.lower.unwrap(), ended.found.upper.unwrap());
-    let is_narrow = (upper - lower) / upper <= search.width || (!search.is_rate && upper - lower <= 1.0);
+    let is_narrow = (upper - lower) / upper <= search.width || search.axis.are_neighbours(lower, upper);
     assert!(is_narrow, "{lower} to {upper}");
 }
 
@@ -181,5 +181,46 @@ proptest! {
         prop_assert!(lower.zip(upper).is_none_or(|(lower, upper)| lower < upper));
         prop_assert!(unclear.iter().all(|load| lower.is_none_or(|lower| lower < *load)));
         prop_assert!(unclear.iter().all(|load| upper.is_none_or(|upper| *load < upper)));
+    }
+}
+
+/// The levels of a resource: multiples of 64 MiB, or listed sizes.
+fn search_of_levels(levels: &[u64]) -> Search {
+    let sizes = levels.iter().map(|size| model::Level::Bytes(*size << 26)).collect();
+    let mut experiment = crate::simulate::search_for(&[], &[]);
+    experiment.goals = vec![model::Goal::parse("response.p95 <= 20ms", &[]).unwrap()];
+    experiment.vary =
+        vec![model::Variation { levels: sizes, ..crate::simulate::vary("host.memory", None, &[]) }];
+    experiment.smallest = Some(experiment.vary[0].factor.clone());
+    Search::of(&experiment).unwrap()
+}
+
+proptest! {
+    /// The answer is the smallest level that is enough and its neighbour, whatever short trials show.
+    #[test]
+    fn the_smallest_level_is_found(
+        levels in proptest::collection::btree_set(1u64..500, 2..60),
+        truth in 1u64..500,
+        shown in 0.3f64..3.0,
+    ) {
+        let levels: Vec<u64> = levels.into_iter().collect();
+        let search = search_of_levels(&levels);
+        let ended = carry_out(&search, &mut |position, is_full, _| {
+            let level = search.axis.value(position) / f64::from(1 << 26);
+            class(level >= truth as f64 * if is_full { 1.0 } else { shown })
+        });
+        let level = |position: Option<f64>| {
+            position.map(|position| (search.axis.value(position) / f64::from(1 << 26)).round() as u64)
+        };
+        let smallest = levels.iter().copied().find(|level| *level >= truth);
+        let below = levels.iter().copied().rfind(|level| *level < truth);
+        prop_assert_eq!((level(ended.found.lower), level(ended.found.upper)), (smallest, below));
+        let expected = match (smallest, below) {
+            (Some(_), Some(_)) => LimitAnswer::Found,
+            (Some(_), None) => LimitAnswer::NotReached,
+            _ => LimitAnswer::AlwaysMissed,
+        };
+        prop_assert_eq!(ended.answer, expected);
+        prop_assert!(ended.short <= 16 && ended.full <= 24, "{} short, {} full", ended.short, ended.full);
     }
 }

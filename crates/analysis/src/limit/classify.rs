@@ -101,6 +101,7 @@ const EDGES: f64 = 3.0;
 struct Batch {
     operations: f64,
     sum: f64,
+    length_s: f64,
 }
 
 /// The class of one operation for a goal, and whether the observed value meets it.
@@ -117,9 +118,28 @@ fn compare(measured: &[Measured], operation: &str, goal: &Goal) -> (LoadClass, b
         GoalMetric::Response(part) => by_part(measured, operation, goal, part, Of::Response, share_beyond),
         GoalMetric::Service(part) => by_part(measured, operation, goal, part, Of::Service, share_beyond),
         GoalMetric::Lag(part) => by_part(measured, operation, goal, part, Of::Lag, share_beyond),
-        // Rejected when the experiment is read.
-        GoalMetric::Throughput | GoalMetric::BytesPerSecond => (LoadClass::Unclear, false),
+        GoalMetric::Throughput => {
+            at_least(measured, operation, goal, |one| one.completed.saturating_sub(one.failed) as f64)
+        }
+        GoalMetric::BytesPerSecond => at_least(measured, operation, goal, |one| one.bytes as f64),
     }
+}
+
+/// The class for a lower limit of a sum per second.
+fn at_least(
+    measured: &[Measured],
+    operation: &str,
+    goal: &Goal,
+    sum: impl Fn(&Interval) -> f64,
+) -> (LoadClass, bool) {
+    let batches = batches(measured, operation, |one| Some(sum(one)));
+    let rates: Vec<f64> = batches.iter().map(|batch| batch.sum / batch.length_s).collect();
+    let length_s: f64 = batches.iter().map(|batch| batch.length_s).sum();
+    let value = batches.iter().map(|batch| batch.sum).sum::<f64>() / length_s;
+    let interval = steady_mean(&rates).filter(|mean| mean.low.is_finite() && mean.high.is_finite());
+    // As an upper limit of the negative rate.
+    let negative = interval.map(|mean| Estimate { value: -mean.value, low: -mean.high, high: -mean.low });
+    decide(-value, negative, -goal.limit, goal.inclusive)
 }
 
 /// Which time.
@@ -256,16 +276,15 @@ fn batches(measured: &[Measured], operation: &str, sum: impl Fn(&Interval) -> Op
     let mut batches = Vec::new();
     for of in measured {
         let batch_s = (of.length_s() / BATCHES).min(BATCH_S_MAX);
-        let (mut batch, mut length_s) = (Batch::default(), 0.0);
+        let mut batch = Batch::default();
         for interval in of.intervals().filter(|interval| interval.operation == operation) {
             let Some(sum) = sum(interval).filter(|sum| sum.is_finite()) else { return Vec::new() };
             batch.operations += interval.completed as f64;
             batch.sum += sum;
-            length_s += interval.length_s();
+            batch.length_s += interval.length_s();
             // A little before its end, since intervals rarely end exactly with it.
-            if length_s >= 0.95 * batch_s {
+            if batch.length_s >= 0.95 * batch_s {
                 batches.push(std::mem::take(&mut batch));
-                length_s = 0.0;
             }
         }
     }
@@ -355,7 +374,8 @@ mod tests {
 
     #[test]
     fn few_operations_are_no_proof_of_a_small_share() {
-        let batches = |operations: f64| vec![Batch { operations: operations / 10.0, sum: 0.0 }; 10];
+        let batches =
+            |operations: f64| vec![Batch { operations: operations / 10.0, sum: 0.0, length_s: 1.0 }; 10];
         // None of 50 is beyond the limit: the share may still be 7 %. Of 500, it is below 1 %.
         for (operations, expected) in [(50.0, LoadClass::Unclear), (500.0, LoadClass::Meets)] {
             let interval = of_share(0.0, operations, &batches(operations));
@@ -363,7 +383,7 @@ mod tests {
         }
         // Batches that differ more than by chance decide less.
         let bursts: Vec<Batch> = (0..20)
-            .map(|at| Batch { operations: 1000.0, sum: if at % 4 == 0 { 160.0 } else { 0.0 } })
+            .map(|at| Batch { operations: 1000.0, sum: if at % 4 == 0 { 160.0 } else { 0.0 }, length_s: 1.0 })
             .collect();
         let interval = of_share(0.04, 20_000.0, &bursts);
         assert_eq!(decide(0.04, interval, 0.05, true).0, LoadClass::Unclear);

@@ -9,7 +9,8 @@ mod law;
 use model::design::Next;
 use model::goal::GoalMetric;
 use model::limit::{
-    ConfigurationLimit, GoalLimit, LimitAnswer, LimitBound, LimitResult, LoadClass, LoadPoint, MissReason,
+    Axis, ConfigurationLimit, GoalLimit, LimitAnswer, LimitBound, LimitResult, LoadClass, LoadPoint,
+    MissReason,
 };
 use model::result::{ResultDocument, TrialResult};
 use model::{
@@ -77,10 +78,7 @@ impl LimitSearch {
             if probe.configuration != configuration.changes() {
                 continue;
             }
-            let load = probe.load_value();
-            if !(load > 0.0 && load.is_finite()) {
-                continue;
-            }
+            let Some(load) = self.search.position(probe) else { continue };
             let place = loads.iter().position(|known| known.load == load).unwrap_or_else(|| {
                 loads.push(LoadTrials { load, ..LoadTrials::default() });
                 loads.len() - 1
@@ -153,10 +151,14 @@ impl LimitSearch {
         let (lower, upper) = (text(found.lower), text(found.upper));
         match answer {
             LimitAnswer::Found => format!("{} is met at {lower} and missed at {upper}", goal.text),
-            LimitAnswer::NotReached => format!("{} is still met at {lower}, the largest load", goal.text),
-            LimitAnswer::AlwaysMissed => format!("{} is missed at {upper}, the smallest load", goal.text),
+            LimitAnswer::NotReached => {
+                format!("{} is still met at {lower}, the last of the search", goal.text)
+            }
+            LimitAnswer::AlwaysMissed => {
+                format!("{} is missed at {upper}, the first of the search", goal.text)
+            }
             LimitAnswer::Unclear | LimitAnswer::GeneratorBound => format!(
-                "{} is met at {lower} and missed at {upper}; the loads between them are not clear",
+                "{} is met at {lower} and missed at {upper}; what is between them is not clear",
                 goal.text
             ),
         }
@@ -200,14 +202,17 @@ impl Design for LimitSearch {
 }
 
 impl LimitSearch {
-    /// The load in words.
+    /// What is searched, in words.
     pub(crate) fn load(&self) -> String {
-        let unit = if self.search.is_rate { "" } else { " in flight" };
-        format!(
-            "search from {} to {}{unit}",
-            self.search.text(self.search.min),
-            self.search.text(self.search.max)
-        )
+        let Search { axis, min, max, .. } = &self.search;
+        let (min, max) = (axis.text(*min), axis.text(*max));
+        match axis {
+            Axis::Users => format!("search from {min} to {max} in flight"),
+            Axis::Rate => format!("search from {min} to {max}"),
+            Axis::Levels { factor, .. } => {
+                format!("search for the smallest {} from {max} to {min}", factor.0)
+            }
+        }
     }
 
     /// The trials at the limit of each configuration, as indexes of `study.runs`: the full-length trials at the
@@ -257,14 +262,24 @@ impl LimitSearch {
             .collect();
         let seconds = |length: model::Nanos| length as f64 / SECOND as f64;
         LimitResult {
-            setting: self.search.setting().into(),
+            setting: self.search.axis.setting().into(),
             width: self.search.width,
-            range: [self.search.min, self.search.max],
+            range: self.range(),
+            levels: self.search.axis.levels(),
             short_s: seconds(self.search.short),
             full_s: seconds(self.search.full),
-            laws: law::laws(study, &self.configurations, &configurations),
+            laws: match self.search.axis.is_resource() {
+                true => Vec::new(),
+                false => law::laws(study, &self.configurations, &configurations),
+            },
             configurations,
         }
+    }
+
+    /// The smallest and the largest load or level.
+    fn range(&self) -> [f64; 2] {
+        let ends = [self.search.min, self.search.max].map(|position| self.search.axis.value(position));
+        [ends[0].min(ends[1]), ends[0].max(ends[1])]
     }
 
     fn configuration(
@@ -290,7 +305,7 @@ impl LimitSearch {
             configuration: configuration.label(),
             goals,
             at_limit: at_limit.iter().filter_map(|at| Some(trials.get(*at)?.trial.clone())).collect(),
-            points: loads.iter().filter_map(|one| self.point(study, trials, one)).collect(),
+            points: self.points(study, trials, &loads),
             trials: spent.len() as u32,
             search_s: spent.iter().sum(),
             full_trial_s: median(&full.collect::<Vec<f64>>()),
@@ -310,7 +325,7 @@ impl LimitSearch {
             let values: Vec<f64> = results.iter().filter_map(|trial| goal::value(goal, trial)).collect();
             let rates: Vec<f64> = results.iter().filter_map(|one| Some(one.whole()?.rate_per_s)).collect();
             Some(LimitBound {
-                load: at.load,
+                load: self.search.axis.value(at.load),
                 trials: at.full.len() as u32,
                 value: median(&values).filter(|value| value.is_finite()),
                 rate_per_s: mean(&rates).unwrap_or(0.0),
@@ -330,9 +345,16 @@ impl LimitSearch {
             meets: bound(found.lower),
             misses: bound(found.upper),
             width,
-            inversion: inverted.map(|one| one.load).next_back(),
-            unclear: found.unclear,
+            inversion: inverted.map(|one| self.search.axis.value(one.load)).next_back(),
+            unclear: found.unclear.into_iter().map(|load| self.search.axis.value(load)).collect(),
         }
+    }
+
+    fn points(&self, study: &Study, trials: &[TrialResult], loads: &[LoadTrials]) -> Vec<LoadPoint> {
+        let mut points: Vec<LoadPoint> =
+            loads.iter().filter_map(|one| self.point(study, trials, one)).collect();
+        points.sort_by(|a, b| a.load.total_cmp(&b.load));
+        points
     }
 
     fn point(&self, study: &Study, trials: &[TrialResult], at: &LoadTrials) -> Option<LoadPoint> {
@@ -355,7 +377,7 @@ impl LimitSearch {
         let [completed, failed] = [of(|whole| whole.completed as f64), of(|whole| whole.failed as f64)]
             .map(|counts| counts.iter().sum::<f64>());
         Some(LoadPoint {
-            load: at.load,
+            load: self.search.axis.value(at.load),
             trials: results.iter().map(|trial| trial.trial.clone()).collect(),
             is_full: !at.full.is_empty(),
             measured_s: results.iter().map(|trial| trial.measured_s).sum(),

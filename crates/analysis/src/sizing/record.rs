@@ -10,7 +10,8 @@ use model::sizing::{
 };
 use model::{
     Detector, Doubt, DoubtKind, Ending, Estimate, Finding, FindingKind, HostResource, Interval, IoLimits,
-    Operation, Profile, RunRecord, SizeGoal, SizingDocument, SourceState, Study, Treatment, metrics,
+    Nanos, Operation, Probe, Profile, RunRecord, SizeGoal, SizingDocument, SourceState, Study, Treatment,
+    metrics,
 };
 
 use super::{Level, Limit, Need, PLANNED_UTILIZATION, Resource, Scale, Sizing, size};
@@ -376,13 +377,35 @@ fn steps(
     loads.iter().filter_map(level).collect()
 }
 
+/// The load of one trial of a search.
+fn probe_label(probe: &Probe) -> String {
+    Treatment::OneChange(probe.at.clone()).label()
+}
+
+/// The measured time of the longest completed trial at each load of a search.
+fn longest_probes(study: &Study) -> BTreeMap<String, Nanos> {
+    let mut longest = BTreeMap::new();
+    for run in study.runs.iter().map(|record| &record.run).filter(|run| run.ending == Ending::Completed) {
+        if let Treatment::Probe(probe) = &run.trial.treatment {
+            let known = longest.entry(probe_label(probe)).or_insert(probe.measure);
+            *known = probe.measure.max(*known);
+        }
+    }
+    longest
+}
+
 /// The load levels of a study with combined replicates, and the resources with known use.
 fn sweep(study: &Study, document: &ResultDocument, goal: &SizeGoal, up_to: Option<f64>) -> Sweep {
     let of_load = |treatment: &Treatment| match treatment {
         Treatment::Baseline => true,
         Treatment::OneChange(change) => is_load(&change.factor.0, &document.traits),
+        // The loads of a search in the baseline.
+        Treatment::Probe(probe) => {
+            probe.configuration.is_empty() && is_load(&probe.at.factor.0, &document.traits)
+        }
         _ => false,
     };
+    let longest = longest_probes(study);
     let of_resource = |treatment: &Treatment| match treatment {
         Treatment::Proof(_) => true,
         Treatment::OneChange(change) => change.factor.area() == "host",
@@ -407,6 +430,14 @@ fn sweep(study: &Study, document: &ResultDocument, goal: &SizeGoal, up_to: Optio
         }
         let label = match treatment {
             Treatment::Baseline if !trial.load.is_empty() => format!("baseline ({})", trial.load),
+            Treatment::Probe(probe) => {
+                let label = probe_label(probe);
+                // A short trial counts only where there is no longer one at the same load.
+                if longest.get(&label).is_some_and(|longest| probe.measure < *longest) {
+                    continue;
+                }
+                label
+            }
             treatment => treatment.label(),
         };
         if let Some(why) = useless(record, trial, &generator) {

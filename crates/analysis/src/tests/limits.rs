@@ -15,6 +15,11 @@ use crate::random::Random;
 use crate::simulate::{Simulated, carry_out, planned, search_for, vary};
 use crate::{design, result};
 
+/// The load of a trial as a number.
+fn probe_load(probe: &Probe) -> f64 {
+    probe.at.level.as_number().unwrap()
+}
+
 fn probe(treatment: &Treatment) -> &Probe {
     match treatment {
         Treatment::Probe(probe) => probe,
@@ -51,10 +56,10 @@ impl Source {
 }
 
 /// A service with `servers` and exponential service times, first come first served, under one load of a search.
-fn service(probe: &Probe, servers: usize, service_s: f64, seed: u64) -> Simulated {
+pub(super) fn service(probe: &Probe, servers: usize, service_s: f64, seed: u64) -> Simulated {
     let seconds = probe.measure as f64 / SECOND as f64;
-    let load = probe.load_value();
-    let (shape, mut source) = match probe.load.level {
+    let load = probe_load(probe);
+    let (shape, mut source) = match probe.at.level {
         Level::Count(users) => (Shape::closed(users), Source::Users { ready: vec![0.0; users as usize] }),
         _ => (
             Shape::Open { rate_per_s: Profile::Constant(load), arrivals: Process::Poisson },
@@ -95,9 +100,9 @@ fn service(probe: &Probe, servers: usize, service_s: f64, seed: u64) -> Simulate
 }
 
 /// A system without noise whose response time is a function of the load.
-fn exact(probe: &Probe, response_ms: impl Fn(f64) -> f64) -> Simulated {
-    let load = probe.load_value();
-    let (shape, rate) = match probe.load.level {
+pub(super) fn exact(probe: &Probe, response_ms: impl Fn(f64) -> f64) -> Simulated {
+    let load = probe_load(probe);
+    let (shape, rate) = match probe.at.level {
         Level::Count(users) => (Shape::closed(users), load / response_ms(load) * 1e3),
         _ => (Shape::Open { rate_per_s: Profile::Constant(load), arrivals: Process::Constant }, load),
     };
@@ -107,7 +112,7 @@ fn exact(probe: &Probe, response_ms: impl Fn(f64) -> f64) -> Simulated {
     run
 }
 
-fn found(document: &ResultDocument) -> &GoalLimit {
+pub(super) fn found(document: &ResultDocument) -> &GoalLimit {
     &document.limit.as_ref().unwrap().configurations[0].goals[0]
 }
 
@@ -117,7 +122,7 @@ fn bounds(of: &GoalLimit) -> (f64, f64) {
 }
 
 /// Carries out a search; `system` gets a different seed for each trial.
-fn carried_out(
+pub(super) fn carried_out(
     experiment: &Experiment,
     mut system: impl FnMut(&Probe, u64) -> Simulated,
 ) -> (Study, ResultDocument) {
@@ -194,7 +199,7 @@ fn a_load_at_the_limit_is_rarely_classified() {
     let experiment = search_for(&[("open", "20/s")], &[&format!("response.p95 <= {}ms", 1e3 * limit_s)]);
     let measured = Probe {
         configuration: Vec::new(),
-        load: Change { factor: SettingPath("load.open".into()), level: load },
+        at: Change { factor: SettingPath("load.open".into()), level: load },
         measure: 30 * SECOND,
         warm_up: None,
     };
@@ -218,7 +223,7 @@ fn a_planted_capacity_is_found_within_three_percent() {
         let (_, document) = carried_out(&experiment, |probe, trial| {
             let mut run = service(probe, 8, 0.010, seed ^ trial);
             run.shape =
-                Shape::Open { rate_per_s: Profile::Constant(probe.load_value()), arrivals: Process::Poisson };
+                Shape::Open { rate_per_s: Profile::Constant(probe_load(probe)), arrivals: Process::Poisson };
             run
         });
         let of = found(&document);
@@ -281,7 +286,7 @@ fn a_result_that_is_not_monotonic_has_the_lower_limit() {
 fn failures_end_a_load_although_they_are_fast() {
     let experiment = search_for(&[], &["response.p95 <= 50ms"]);
     let (_, document) = carried_out(&experiment, |probe, _| Simulated {
-        failed_share: if probe.load_value() > 12.0 { 0.3 } else { 0.0 },
+        failed_share: if probe_load(probe) > 12.0 { 0.3 } else { 0.0 },
         ..exact(probe, |_| 1.0)
     });
     let of = found(&document);
@@ -305,7 +310,7 @@ fn a_rate_that_is_not_carried_is_missed() {
     let experiment = search_for(&[("open", "100/s")], &["service.p95 <= 50ms"]);
     let (_, document) = carried_out(&experiment, |probe, _| {
         let mut run = exact(probe, |_| 1.0);
-        let rate = probe.load_value();
+        let rate = probe_load(probe);
         run.offered_per_s = rate;
         run.rates.iter_mut().for_each(|carried| *carried = rate.min(900.0));
         run
@@ -323,7 +328,7 @@ fn a_rate_that_is_not_carried_is_missed() {
 fn a_load_that_cannot_be_driven_ends_the_search() {
     let experiment = search_for(&[], &["response.p95 <= 50ms"]);
     let (study, document) = carried_out(&experiment, |probe, _| Simulated {
-        ending: match probe.load_value() > 100.0 {
+        ending: match probe_load(probe) > 100.0 {
             true => Ending::Failed("too many open files".into()),
             false => Ending::Completed,
         },
@@ -345,7 +350,7 @@ fn a_generator_at_its_limit_is_no_limit_of_the_system() {
     let experiment = search_for(&[], &["response.mean <= 40.3ms"]);
     let (_, document) = carried_out(&experiment, |probe, _| {
         let mut run = exact(probe, |users| users.max(8.0));
-        run.generator = if probe.load_value() > 30.0 { (0.97, 0.02) } else { (0.3, 0.01) };
+        run.generator = if probe_load(probe) > 30.0 { (0.97, 0.02) } else { (0.3, 0.01) };
         run
     });
     assert!(matches!(document.verdict, Verdict::GeneratorBound { .. }), "{:?}", document.verdict);
@@ -353,7 +358,7 @@ fn a_generator_at_its_limit_is_no_limit_of_the_system() {
     // Below the failing load it may have been as busy as it wants.
     let (_, document) = carried_out(&experiment, |probe, _| {
         let mut run = exact(probe, |users| users.max(8.0));
-        run.generator = if probe.load_value() < 30.0 { (0.97, 0.02) } else { (0.3, 0.01) };
+        run.generator = if probe_load(probe) < 30.0 { (0.97, 0.02) } else { (0.3, 0.01) };
         run
     });
     assert_eq!(found(&document).answer, LimitAnswer::Found);
@@ -443,7 +448,7 @@ fn the_bounds_agree_with_the_reference_implementation() {
         let experiment = search_for(&settings, &["failed <= 0.5%"]);
         let (study, document) = carried_out(&experiment, |probe, _| {
             let mut run = exact(probe, |_| 1.0);
-            run.failed_share = (1.0 - capacity / probe.load_value()).max(0.0);
+            run.failed_share = (1.0 - capacity / probe_load(probe)).max(0.0);
             run
         });
         let of = found(&document);
@@ -488,7 +493,7 @@ fn a_damaged_record_of_a_search_is_read() {
         let mut damaged = study.clone();
         for record in damaged.runs.iter_mut().skip(at).step_by(2) {
             if let Treatment::Probe(probe) = &mut record.run.trial.treatment {
-                probe.load.level = level.clone();
+                probe.at.level = level.clone();
             }
             record.intervals.truncate(7);
         }
@@ -552,12 +557,12 @@ fn reasons_are_words() {
     006-closed=11+3s.r1: response.p95 <= 30ms was met at 8 and missed at 16: between them
     007-closed=9+3s.r1: response.p95 <= 30ms was met at 8 and missed at 11: between them
     008-closed=10+3s.r1: response.p95 <= 30ms was met at 9 and missed at 11: between them
-    009-closed=10+30s.r1: short trials met response.p95 <= 30ms at 10 and missed it at 11: confirm the lower bound
+    009-closed=10+30s.r1: short trials met response.p95 <= 30ms at 10 and missed it at 11: confirm 10
     010-closed=10+30s.r2: the result at 10 is too close to response.p95 <= 30ms to tell: full-length trial 2 of at most 4
     011-closed=10+30s.r3: the result at 10 is too close to response.p95 <= 30ms to tell: full-length trial 3 of at most 4
     012-closed=10+30s.r4: the result at 10 is too close to response.p95 <= 30ms to tell: full-length trial 4 of at most 4
-    013-closed=9+30s.r1: 4 full-length trials can't tell whether response.p95 <= 30ms is met at 10: a step down
-    014-closed=11+30s.r1: 4 full-length trials can't tell whether response.p95 <= 30ms is met at 10: a step up
-    response.p95 <= 30ms is met at 9 and missed at 11; the loads between them are not clear
+    013-closed=9+30s.r1: 4 full-length trials can't tell whether response.p95 <= 30ms is met at 10: a smaller load
+    014-closed=11+30s.r1: 4 full-length trials can't tell whether response.p95 <= 30ms is met at 10: a larger load
+    response.p95 <= 30ms is met at 9 and missed at 11; what is between them is not clear
     ");
 }

@@ -14,3 +14,4 @@ mod proving;
 pub(crate) mod read;
 mod services;
 mod sizing;
+mod smallest;

@@ -7,7 +7,7 @@ use model::{
 };
 
 use crate::result;
-use crate::simulate::{Simulated, carry_out, experiment, level, vary};
+use crate::simulate::{Simulated, carry_out, experiment, level, search_for, vary};
 use crate::sizing::sizing;
 
 const USERS: u64 = 32;
@@ -64,6 +64,25 @@ fn a_sound_sweep_is_answered() {
     assert!(sizing.left_out.is_empty());
     assert_eq!(sizing.warnings, ["what limits is not proved: run the experiment with --prove"]);
     assert!(sizing.levels.iter().all(|level| level.runs >= 3));
+}
+
+#[test]
+fn the_loads_of_a_search_are_a_sweep() {
+    let experiment = search_for(&[("limit_max", "64"), ("measure", "30s")], &["response.mean <= 35ms"]);
+    let study = carry_out(experiment, |treatment| {
+        let Treatment::Probe(probe) = treatment else { panic!("{treatment:?}") };
+        let mut run = service(probe.at.level.as_number().unwrap());
+        run.rates = vec![run.rates[0]; (probe.measure / model::SECOND) as usize * 5];
+        run
+    });
+    let (sizing, document) = asked(&study, "800/s", None);
+    let answer = sizing.answer.as_ref().unwrap_or_else(|| panic!("{sizing:?}"));
+    assert_eq!(answer.limit, "CPU of svc");
+    assert!((answer.carries_per_s.value / 960.0 - 1.0).abs() < 0.05, "{answer:?}");
+    let limit = document.limit.unwrap();
+    assert_eq!(sizing.levels.len(), limit.configurations[0].points.len());
+    // Of the loads with a full-length trial only that one counts.
+    assert!(sizing.levels.iter().all(|level| level.runs == 1), "{:?}", sizing.levels);
 }
 
 #[test]

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use clap::ArgMatches;
 use engine::source::HostRoot;
+use model::limit::Axis;
 use model::{Experiment, Load, Problem, Search, WarmUp, quantity};
 
 use super::text;
@@ -86,6 +87,12 @@ fn read(file: &str, matches: &ArgMatches) -> Result<Written, Failure> {
             problems.push(*problem);
         }
     }
+    let smallest = matches.get_one::<String>("smallest");
+    if let Some(text) = smallest
+        && let Err(problem) = set_smallest(&mut experiment, text, &vocabulary)
+    {
+        problems.push(*problem);
+    }
     if !problems.is_empty() {
         let place = |problem: Problem| problem.in_file(file, &source);
         let mut problems = carry_out::with_contradictions(&experiment, problems, &place);
@@ -97,11 +104,28 @@ fn read(file: &str, matches: &ArgMatches) -> Result<Written, Failure> {
     // The record contains the executed experiment: with --set it differs from the file.
     // Secrets that are written in the file are not recorded.
     let written_out = secrets::is_written_out(&mut experiment);
-    let text = match assignments.is_empty() && !prove && !written_out {
+    let text = match assignments.is_empty() && !prove && smallest.is_none() && !written_out {
         true => source.clone(),
         false => model::experiment::write(&experiment, &vocabulary),
     };
     Ok(Written { experiment, file: file.into(), source, text })
+}
+
+/// Applies `--smallest FACTOR`, or `FACTOR=FROM..TO`, which also varies the factor.
+fn set_smallest(
+    experiment: &mut Experiment,
+    text: &str,
+    vocabulary: &model::Vocabulary,
+) -> Result<(), Box<Problem>> {
+    if text.contains('=') {
+        let variation = model::experiment::variation(text, experiment, vocabulary)?;
+        experiment.vary.retain(|other| other.factor != variation.factor);
+        experiment.smallest = Some(variation.factor.clone());
+        experiment.vary.push(variation);
+    } else {
+        experiment.smallest = Some(model::SettingPath(text.trim().into()));
+    }
+    Ok(())
 }
 
 /// `plimsoll check`.
@@ -135,7 +159,7 @@ pub(crate) fn check(matches: &ArgMatches) -> Result<Exit, Failure> {
     for note in carry_out::watched_for(experiment) {
         out += &format!("\n{note}\n");
     }
-    if experiment.limit.is_empty() {
+    if Search::of(experiment).is_none() {
         out += &format!("\n{}", duration(experiment, trials.len()));
     }
     out += "\nall settings are valid on this host; nothing was changed";
@@ -150,12 +174,24 @@ fn of_search(experiment: &Experiment, search: &Search) -> String {
         1 => String::new(),
         count => format!(", for each of {count} configurations"),
     };
+    let what = match &search.axis {
+        Axis::Levels { factor, levels } => format!(
+            "search for the smallest {}{each}\n\n  from {} to {}, {} levels",
+            factor.0,
+            search.text(search.min),
+            search.text(search.max),
+            levels.len()
+        ),
+        Axis::Users | Axis::Rate => format!(
+            "search for the limit{each}\n\n  from {} to {}, first {}",
+            search.text(search.min),
+            search.text(search.max),
+            search.text(search.first)
+        ),
+    };
     format!(
-        "search for the limit{each}\n\n  from {} to {}, first {}; short trials of {}, full-length trials of {}\n  \
-         the loads depend on the measurements: usually 10 to 20 trials, at most {}",
-        search.text(search.min),
-        search.text(search.max),
-        search.text(search.first),
+        "{what}; short trials of {}, full-length trials of {}\n  \
+         which ones depends on the measurements: usually 5 to 20 trials, at most {}",
         quantity::duration(search.short),
         quantity::duration(search.full),
         analysis::SEARCH_TRIALS_MAX,

@@ -203,3 +203,50 @@ fn mistakes_of_a_search_are_reported_together() {
     let done = run(&place, &["check", "e.toml", "--set", "load.limit=response.p95 <= 1s"]);
     assert_eq!(done.code, 2, "the file still has its mistake");
 }
+
+#[test]
+fn the_smallest_pool_that_carries_the_load_is_found() {
+    let place = Place::new("smallest");
+    experiment(&place, "closed = 8\nmeasure = \"1s\"");
+    // Each worker answers 100 requests/s: two carry 200/s, four carry 400/s.
+    let text = std::fs::read_to_string(place.path("e.toml")).unwrap();
+    let start = format!("--workers {WORKERS}");
+    assert!(text.contains(&start));
+    let text =
+        text.replace(&start, "--workers $(tail -c 2 pool.ini)").replace("[target]", "[target]\nshell = true");
+    let vary = "[vary]\n\"target.config.workers\" = { on = \"pool.ini:workers\", levels = [1, 2, 4, 8] }\n";
+    std::fs::write(place.path("e.toml"), format!("goal = \"throughput >= 300/s\"\n{text}{vary}")).unwrap();
+    std::fs::write(place.path("pool.ini"), "workers = 8\n").unwrap();
+    let search = ["e.toml", "--smallest", "target.config.workers"];
+    let checked = run(&place, &[&["check"], &search[..]].concat());
+    assert!(
+        checked.out.contains("search for the smallest target.config.workers"),
+        "{}{}",
+        checked.out,
+        checked.err
+    );
+    let done = run(&place, &[&["run"], &search[..], &["--run-dir", "r", "--json", "--quiet"]].concat());
+    let document = document(&done);
+    assert_eq!(bounds(&document), (Some(4.0), Some(2.0)), "{:#}", configuration(&document));
+    let is_ours = document["verdict"]["kind"] == "generator_bound";
+    assert_eq!(done.code, if is_ours { 97 } else { 0 }, "{}", done.err);
+    let answer = document["headline"]["answer"].as_str().unwrap();
+    assert!(is_ours || answer.starts_with("The smallest target.config.workers that meets"), "{answer}");
+    let shown = run(&place, &["show", "r"]);
+    assert!(
+        shown.out.contains("Every level") && shown.out.contains("Smallest level for each goal"),
+        "{}",
+        shown.out
+    );
+    assert_eq!(std::fs::read_to_string(place.path("pool.ini")).unwrap(), "workers = 8\n");
+    // All mistakes of a search at once.
+    let wrong =
+        ["--smallest", "target.config.wokers", "--set", "replicates=3", "--set", "load.limit=failed < 1%"];
+    let refused = run(&place, &[&["check", "e.toml"], &wrong[..]].concat());
+    assert_eq!(refused.code, 2);
+    for expected in
+        ["did you mean `target.config.workers`?", "`smallest` and `limit`", "`smallest` and `replicates`"]
+    {
+        assert!(refused.err.contains(expected), "{expected}: {}", refused.err);
+    }
+}

@@ -1,6 +1,7 @@
 //! The experiment that the user wrote: a system, a load, factors, watched processes and goals.
 
 mod figure;
+mod range;
 mod read;
 mod schema;
 pub mod target;
@@ -65,6 +66,9 @@ pub struct Experiment {
     /// The goals of a search for the limit, parsed from [`crate::load::LIMIT`]; empty without a search.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub limit: Vec<Goal>,
+    /// The factor of which the smallest level that meets the goals is searched for; one of `vary`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub smallest: Option<SettingPath>,
     /// The factors.
     pub vary: Vec<Variation>,
     /// How treatments are derived from the factors.

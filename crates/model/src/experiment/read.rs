@@ -10,7 +10,7 @@ use toml::de::{DeArray, DeTable, DeValue};
 use super::target::{ENVIRONMENT, TARGET_SETTINGS};
 use super::{
     Experiment, FactorInfo, FigureName, ParameterInfo, Published, Target, Variation, Vocabulary,
-    WorkloadInfo, WorkloadSpec,
+    WorkloadInfo, WorkloadSpec, range,
 };
 use crate::load::{LIMIT, LOAD_SETTINGS};
 use crate::problem::{Problem, Problems, did_you_mean, near_word};
@@ -64,6 +64,11 @@ crate::settings! {
     static PROVE: Key<bool> = Key::flag(
         "prove", "false",
         "After the trials, reduce each resource by 30 %, one at a time, and increase it where possible, to prove which resource is the limit.",
+    );
+
+    static SMALLEST: Key<Option<String>> = Key::text(
+        "smallest", "",
+        "Search for the smallest level of this factor of [vary] that still meets the goals, such as \"host.cpus\". Its levels may be a range: \"1..16\".",
     );
 
     static DESIGN: Key<DesignKind> = Key::choice(
@@ -224,6 +229,7 @@ impl Reader<'_> {
             workload: workload?,
             load,
             limit,
+            smallest: top.get(&SMALLEST).map(SettingPath),
             vary,
             design: top.get(&DESIGN),
             show,
@@ -345,7 +351,7 @@ impl Reader<'_> {
                 Some((_, DeValue::Array(values))) => {
                     values.iter().filter_map(|value| self.level(value, &kind, &path)).collect()
                 }
-                Some((value, _)) => self.level(value, &kind, &path).into_iter().collect(),
+                Some((value, _)) => self.levels(value, &kind, &path, baseline.as_ref()),
                 None => {
                     self.problem(span.clone(), format!("`{path}` has no levels"), "write levels = [...]");
                     Vec::new()
@@ -641,6 +647,28 @@ impl Reader<'_> {
         settings
     }
 
+    /// One level, or those of a range without the baseline.
+    fn levels(
+        &mut self,
+        value: &Value<'_>,
+        kind: &SettingKind,
+        name: &str,
+        baseline: Option<&Level>,
+    ) -> Vec<Level> {
+        let range = match value.get_ref() {
+            DeValue::String(text) => range::levels(text, kind),
+            _ => None,
+        };
+        match range {
+            None => self.level(value, kind, name).into_iter().collect(),
+            Some(Ok(levels)) => levels.into_iter().filter(|level| Some(level) != baseline).collect(),
+            Some(Err(what)) => {
+                self.problem(value.span(), what, "");
+                Vec::new()
+            }
+        }
+    }
+
     fn level(&mut self, value: &Value<'_>, kind: &SettingKind, name: &str) -> Option<Level> {
         let parsed = match (value.get_ref(), kind) {
             (DeValue::Array(items), kind) if kind.takes_several() => return self.texts(items, kind, name),
@@ -779,8 +807,11 @@ pub fn variation(
         _ => None,
     };
     let mut parsed = Vec::new();
-    for level in levels.split(',') {
-        let level = kind.parse(level).map_err(|what| wrong(what, ""))?;
+    let listed = match range::levels(levels, &kind) {
+        Some(levels) => levels,
+        None => levels.split(',').map(|level| kind.parse(level)).collect(),
+    };
+    for level in listed.map_err(|what| wrong(what, ""))? {
         if Some(&level) != baseline.as_ref() && !parsed.contains(&level) {
             parsed.push(level);
         }
@@ -843,6 +874,7 @@ pub fn set(
             return Err(wrong(format!("{} is out of range", quantity::duration(every)), "write 10ms to 1m"));
         }
         (_, "prove", Level::Flag(prove)) => experiment.prove = prove,
+        (_, "smallest", level) => experiment.smallest = Some(SettingPath(level.to_string())),
         (_, "name", level) => experiment.name = level.to_string(),
         _ => return Err(wrong(format!("`{path}` cannot be set here"), "edit the file")),
     }

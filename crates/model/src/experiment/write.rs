@@ -36,6 +36,9 @@ pub fn write(experiment: &Experiment, vocabulary: &Vocabulary) -> String {
     if experiment.prove {
         let _ = writeln!(out, "prove = true");
     }
+    if let Some(factor) = &experiment.smallest {
+        let _ = writeln!(out, "smallest = {}", quoted(&factor.0));
+    }
     if experiment.design == DesignKind::Grid {
         let _ = writeln!(out, "design = \"grid\"");
     }

@@ -52,7 +52,11 @@ fn load_curves(
     of: &ConfigurationLimit,
     loads: &Table,
 ) -> String {
-    let factor = if is_rate(found) { "offered load per second" } else { "operations in flight" };
+    let factor = match found.is_resource() {
+        true => labels::setting(&found.setting),
+        false if is_rate(found) => "offered load per second",
+        false => "operations in flight",
+    };
     let rate = Quantity::Rate(rate_word(&document.traits));
     let mut out = String::new();
     for (at, goal) in of.goals.iter().enumerate() {
@@ -68,12 +72,12 @@ fn load_curves(
             of.points.iter().map(point).collect()
         };
         let bounds = goal.meets.as_ref().zip(goal.misses.as_ref());
-        let bounds = bounds.map(|(meets, misses)| (meets.load, misses.load));
+        let bounds = bounds.map(|(meets, misses)| (meets.load.min(misses.load), meets.load.max(misses.load)));
         let sentence = sentence_start(&goal_sentence(document, found, goal));
         let legend = [LoadClass::Meets, LoadClass::Misses, LoadClass::Unclear]
             .map(|class| (class.word().to_string(), look(Some(class))));
         let draw = |title: &str, quantity, value, line| {
-            let label = format!("{title} against the load. {sentence}");
+            let label = format!("{title} against {factor}. {sentence}");
             let limit = LimitLines { goal: line, bounds };
             limit_curve(&label, title, factor, (&points(value), quantity), &legend, limit)
         };
@@ -95,7 +99,10 @@ fn load_curves(
         };
         out.push_str(&figure(&Figure {
             title: &format!("{name}{sentence}"),
-            question: "How much load meets the goal? Throughput and response time of every load that was tried.",
+            question: match found.is_resource() {
+                true => "Which level meets the goal? Throughput and response time at every level that was tried.",
+                false => "How much load meets the goal? Throughput and response time of every load that was tried.",
+            },
             charts: &charts,
             legend: &legend,
             numbers,

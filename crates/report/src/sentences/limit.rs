@@ -24,9 +24,10 @@ pub(super) fn limit_sentences(document: &ResultDocument, found: &LimitResult) ->
             let growth = found.configurations.first().filter(|_| at > 0).and_then(|baseline| {
                 let [own, other] = [goal, baseline.goals.get(goal_at)?].map(|one| one.meets.as_ref());
                 let ratio = own?.load / other?.load;
+                let what = if found.is_resource() { "level" } else { "limit" };
                 ratio
                     .is_finite()
-                    .then(|| format!(" That is {} times the limit of the baseline.", things(ratio)))
+                    .then(|| format!(" That is {} times the {what} of the baseline.", things(ratio)))
             });
             sentences.push(match several {
                 true => {
@@ -45,13 +46,19 @@ pub(super) fn limit_sentences(document: &ResultDocument, found: &LimitResult) ->
     LimitSentences { answer, details }
 }
 
-/// A load without its unit: users are whole numbers.
+/// A load without its unit, or a level: users are whole numbers.
 pub(crate) fn load_number(found: &LimitResult, load: f64) -> String {
+    if let Some(level) = found.level_text(load) {
+        return level;
+    }
     if is_rate(found) { Quantity::Plain.show(load) } else { Quantity::Count.show(load) }
 }
 
-/// A load with its unit: `32 in flight`, `2,000/s`.
+/// A load with its unit, or a level: `32 in flight`, `2,000/s`, `4GiB`.
 pub(crate) fn load_words(found: &LimitResult, load: f64) -> String {
+    if found.is_resource() {
+        return load_number(found, load);
+    }
     let unit = if is_rate(found) { "/s" } else { " in flight" };
     format!("{}{unit}", load_number(found, load))
 }
@@ -62,6 +69,86 @@ pub(crate) fn is_rate(found: &LimitResult) -> bool {
 
 /// The answer for a goal; the first letter is small.
 pub(crate) fn goal_sentence(document: &ResultDocument, found: &LimitResult, of: &GoalLimit) -> String {
+    let text = match found.is_resource() {
+        true => smallest_sentence(found, of),
+        false => largest_sentence(document, found, of),
+    };
+    let inversion = of.inversion.map(|at| match found.is_resource() {
+        true => {
+            format!(
+                " A lower level, {}, meets the goal again: the result is not monotonic.",
+                load_words(found, at)
+            )
+        }
+        false => {
+            format!(
+                " A larger load, {}, meets the goal again: the result is not monotonic.",
+                load_words(found, at)
+            )
+        }
+    });
+    text + &inversion.unwrap_or_default()
+}
+
+/// The smallest level of a resource that meets a goal.
+fn smallest_sentence(found: &LimitResult, of: &GoalLimit) -> String {
+    let (goal, setting) = (&of.goal, labels::setting(&found.setting));
+    let at = |bound: &LimitBound| {
+        let value = bound.value.map(|value| format!(" ({})", goal_value(of, value)));
+        format!("{}{}", load_number(found, bound.load), value.unwrap_or_default())
+    };
+    match (&of.answer, &of.meets, &of.misses) {
+        (LimitAnswer::Found, Some(meets), Some(misses)) => format!(
+            "the smallest {setting} that meets {goal} is {}; {} {}.",
+            at(meets),
+            at(misses),
+            missing(misses)
+        ),
+        (LimitAnswer::NotReached, Some(meets), _) => {
+            format!(
+                "{setting} {} still meets {goal}. It is the lowest level of the search: add lower ones to find the smallest.",
+                at(meets)
+            )
+        }
+        (LimitAnswer::AlwaysMissed, _, Some(misses)) => {
+            let text = missing_goal(misses, goal);
+            format!(
+                "{setting} {} {text}. It is the highest level of the search: no level is enough.",
+                at(misses)
+            )
+        }
+        (LimitAnswer::GeneratorBound, meets, Some(misses)) => {
+            let known = meets.as_ref().map_or(String::new(), |meets| format!(" {} meets it.", at(meets)));
+            format!(
+                "the smallest {setting} that meets {goal} is not known: the load generator was the limit at {}.{known}",
+                load_number(found, misses.load)
+            )
+        }
+        (_, meets, misses) => {
+            let known = [
+                meets.as_ref().map(|meets| format!("{} meets it", at(meets))),
+                misses.as_ref().map(|misses| format!("{} {}", at(misses), missing(misses))),
+            ];
+            format!(
+                "the smallest {setting} that meets {goal} is not clear: {}.",
+                known_words(found, of, known.into_iter().flatten().collect(), "level")
+            )
+        }
+    }
+}
+
+/// What is known without an answer, and what is unclear.
+fn known_words(found: &LimitResult, of: &GoalLimit, mut known: Vec<String>, what: &str) -> String {
+    if !of.unclear.is_empty() {
+        let unclear: Vec<String> = of.unclear.iter().map(|one| load_words(found, *one)).collect();
+        let verb = if unclear.len() == 1 { "is" } else { "are" };
+        known.push(format!("{} {verb} too close to tell", listed(&unclear)));
+    }
+    if known.is_empty() { format!("no {what} was confirmed") } else { known.join("; ") }
+}
+
+/// The largest load that meets a goal.
+fn largest_sentence(document: &ResultDocument, found: &LimitResult, of: &GoalLimit) -> String {
     let goal = &of.goal;
     let load = |bound: &LimitBound| load_words(found, bound.load);
     let at = |bound: &LimitBound| match is_rate(found) {
@@ -71,7 +158,7 @@ pub(crate) fn goal_sentence(document: &ResultDocument, found: &LimitResult, of: 
             format!("{} ({rate})", load(bound))
         }
     };
-    let text = match (&of.answer, &of.meets, &of.misses) {
+    match (&of.answer, &of.meets, &of.misses) {
         (LimitAnswer::Found, Some(meets), Some(misses)) => format!(
             "the largest load that meets {goal} is {}; {} {}, {} more.",
             at(meets),
@@ -102,23 +189,10 @@ pub(crate) fn goal_sentence(document: &ResultDocument, found: &LimitResult, of: 
                 meets.as_ref().map(|meets| format!("{} meets it", at(meets))),
                 misses.as_ref().map(|misses| format!("{} {}", load(misses), missing(misses))),
             ];
-            let mut known: Vec<String> = known.into_iter().flatten().collect();
-            if !of.unclear.is_empty() {
-                let unclear: Vec<String> = of.unclear.iter().map(|one| load_words(found, *one)).collect();
-                let verb = if unclear.len() == 1 { "is" } else { "are" };
-                known.push(format!("{} {verb} too close to tell", listed(&unclear)));
-            }
-            let known = if known.is_empty() { "no load was confirmed".into() } else { known.join("; ") };
+            let known = known_words(found, of, known.into_iter().flatten().collect(), "load");
             format!("the largest load that meets {goal} is not clear: {known}.")
         }
-    };
-    let inversion = of.inversion.map(|above| {
-        format!(
-            " A larger load, {}, meets the goal again: the result is not monotonic.",
-            load_words(found, above)
-        )
-    });
-    text + &inversion.unwrap_or_default()
+    }
 }
 
 /// `misses it`, with the reason if it is not the goal itself.
@@ -171,5 +245,10 @@ fn law_sentence(found: &LimitResult, law: &LimitLaw) -> String {
 
 /// A value of a goal's metric.
 pub(crate) fn goal_value(goal: &GoalLimit, value: f64) -> String {
-    if goal.metric == GoalMetric::Failed { percent(value) } else { time_ms(value) }
+    match goal.metric {
+        GoalMetric::Failed => percent(value),
+        GoalMetric::Throughput => Quantity::Rate("/s").show(value),
+        GoalMetric::BytesPerSecond => Quantity::BytesPerSecond.show(value),
+        GoalMetric::Response(_) | GoalMetric::Service(_) | GoalMetric::Lag(_) => time_ms(value),
+    }
 }

@@ -12,13 +12,21 @@ use crate::text::{Quantity, percent};
 /// The bounds for each goal and configuration; none without a search.
 pub(crate) fn limit(document: &ResultDocument) -> Option<Table> {
     let found = document.limit.as_ref()?;
-    let unit = if is_rate(found) { "operations per second" } else { "operations in flight" };
+    let unit = match found.is_resource() {
+        true => labels::setting(&found.setting),
+        false if is_rate(found) => "operations per second",
+        false => "operations in flight",
+    };
+    let title = if found.is_resource() { "Smallest level" } else { "Limit" };
     let heads =
-        ["configuration", "goal", "limit", ">meets it", ">misses it", ">width", "?>value", "?>throughput"];
+        ["configuration", "goal", "answer", ">meets it", ">misses it", ">width", "?>value", "?>throughput"];
     let several = found.configurations.len() > 1;
     let heads = if several { &heads[..] } else { &heads[1..] };
-    let mut table = Table::new(format!("Limit for each goal, {unit}"), heads);
-    table.note = "Value and throughput at the largest load that meets the goal.".into();
+    let mut table = Table::new(format!("{title} for each goal, {unit}"), heads);
+    table.note = match found.is_resource() {
+        true => "Value and throughput at the smallest level that meets the goal.".into(),
+        false => "Value and throughput at the largest load that meets the goal.".into(),
+    };
     for of in &found.configurations {
         for goal in &of.goals {
             let load = |bound: &Option<LimitBound>| {
@@ -28,6 +36,7 @@ pub(crate) fn limit(document: &ResultDocument) -> Option<Table> {
                 Cell::words(goal.goal.clone()),
                 Cell::words(match goal.answer {
                     LimitAnswer::Found => "found",
+                    LimitAnswer::NotReached if found.is_resource() => "always met",
                     LimitAnswer::NotReached => "not reached",
                     LimitAnswer::AlwaysMissed => "always missed",
                     LimitAnswer::Unclear => "can't tell",
@@ -55,15 +64,21 @@ pub(crate) fn limit(document: &ResultDocument) -> Option<Table> {
 
 /// Every load of one configuration: throughput, response times, and whether it meets each goal.
 pub(crate) fn loads(document: &ResultDocument, found: &LimitResult, of: &ConfigurationLimit) -> Table {
+    let what = if found.is_resource() { "level" } else { "load" };
     let title = match found.configurations.len() {
-        1 => "Every load".to_string(),
-        _ => format!("Every load: {}", labels::labelled(document, &of.configuration)),
+        1 => format!("Every {what}"),
+        _ => format!("Every {what}: {}", labels::labelled(document, &of.configuration)),
     };
     let Metric { quantity, .. } = throughput(document);
     let rates = quantity.scale(of.points.iter().map(|point| point.rate_per_s));
     let rate_head = format!(">{}", rates.unit);
-    let load_head = if is_rate(found) { ">offered/s" } else { ">in flight" };
-    let mut heads = vec![load_head, ">trials", "", &rate_head, "?>mean", "?>p50", ">p95", ">p99", "?>failed"];
+    let load_head = match found.is_resource() {
+        true => format!(">{}", labels::setting(&found.setting)),
+        false if is_rate(found) => ">offered/s".into(),
+        false => ">in flight".into(),
+    };
+    let mut heads =
+        vec![load_head.as_str(), ">trials", "", &rate_head, "?>mean", "?>p50", ">p95", ">p99", "?>failed"];
     heads.extend(of.goals.iter().map(|goal| goal.goal.as_str()));
     let mut table = Table::new(title, &heads);
     if of.points.iter().any(|point| !point.is_full) {

@@ -57,6 +57,7 @@ impl Keeper {
             show: Vec::new(),
             published: Vec::new(),
             limit: Vec::new(),
+            smallest: None,
         };
         let text = format!(
             "# Watched with `plimsoll watch`; nothing was driven, so this cannot be run.\n{}",
