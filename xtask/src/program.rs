@@ -76,13 +76,19 @@ const TICKS_PER_S: f64 = 100.0;
 /// Two fields of a process's `stat` after the one with this number counted from 1, as microseconds: 13 for user and system time of
 /// the process, 15 for those of its children that ended.
 pub(crate) fn cpu_us(process: &str, after: usize) -> Result<f64, String> {
+    let (user, system) = cpu_times_us(process, after)?;
+    Ok(user + system)
+}
+
+/// The same two apart: user and system time, microseconds.
+pub(crate) fn cpu_times_us(process: &str, after: usize) -> Result<(f64, f64), String> {
     let path = format!("/proc/{process}/stat");
     let text = std::fs::read_to_string(&path).map_err(|error| format!("{path}: {error}"))?;
     // The second field, a name in brackets, may hold blanks.
     let fields = text.rsplit_once(')').map_or("", |(_, fields)| fields).split_whitespace();
     let ticks: Vec<f64> = fields.skip(after - 2).take(2).filter_map(|field| field.parse().ok()).collect();
     match ticks.as_slice() {
-        [user, system] => Ok((user + system) / TICKS_PER_S * 1e6),
+        [user, system] => Ok((user / TICKS_PER_S * 1e6, system / TICKS_PER_S * 1e6)),
         _ => Err(format!("{path} holds no times")),
     }
 }

@@ -36,7 +36,12 @@ pub fn schema(vocabulary: &Vocabulary) -> Value {
     let mut vary = Map::new();
     let factor = |about: &str, kind: SettingKind, parameters: &[ParameterInfo]| {
         let level = kind_schema(kind);
-        let mut parts = json!({ "baseline": level, "levels": { "type": "array", "items": level, "minItems": 1 }, "on": text });
+        let levels = json!({ "anyOf": [
+            { "type": "array", "items": level, "minItems": 1 },
+            level,
+            { "description": "A range of levels, such as \"1..16\".", "type": "string", "pattern": "^[^.].*\\.\\." },
+        ] });
+        let mut parts = json!({ "baseline": level, "levels": levels, "on": text });
         let mut required = vec!["levels"];
         for parameter in parameters {
             parts[parameter.name] = json!({ "description": parameter.about, "type": "string" });
