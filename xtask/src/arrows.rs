@@ -54,6 +54,8 @@ static ARROWS: &[Row] = &[
     Row { name: "scim", may_use: &["files"] },
     Row { name: "monitor", may_use: &[] },
     Row { name: "tls", may_use: &[] },
+    // A system under test.
+    Row { name: "broker", may_use: &["ldap"] },
     Row { name: "testkit", may_use: &["model"] },
     Row { name: "xtask", may_use: &[] },
 ];
@@ -107,9 +109,9 @@ static FENCES: &[Fence] = &[
     // Windows of a desktop.
     deep_fence("x11rb", &["workloads"]),
     // TLS.
-    deep_fence("rustls", &["tls", "ldap", "metadir", "connectors", "workloads"]),
+    deep_fence("rustls", &["tls", "ldap", "metadir", "connectors", "workloads", "broker"]),
     // Also for the certificates of test servers.
-    deep_fence("ring", &["tls", "ldap", "metadir", "connectors", "workloads", "testkit"]),
+    deep_fence("ring", &["tls", "ldap", "metadir", "connectors", "workloads", "broker", "testkit"]),
     // The terminal, its arguments and its signals.
     deep_fence("ratatui", &["cli"]),
     deep_fence("crossterm", &["cli"]),
@@ -122,15 +124,15 @@ static FENCES: &[Fence] = &[
     fence("toml", &["model", "workloads", "factors", "metadir", "connectors", "cli", "xtask"]),
     deep_fence("saphyr-parser", &["factors"]),
     // Queries of responses, and exports of MIM.
-    fence("roxmltree", &["workloads", "connectors"]),
+    fence("roxmltree", &["workloads", "connectors", "broker"]),
     fence("csv", &["record", "workloads", "connectors"]),
     fence("flate2", &["record"]),
     fence("base64", &["record", "ldap", "workloads", "report"]),
     fence("hdrhistogram", MEASURED),
     // The metadirectory: its store, its expressions, its hashes.
     deep_fence("rusqlite", &["metadir", "connectors", "scim"]),
-    deep_fence("postgres", &["metadir", "connectors"]),
-    deep_fence("tokio", &["metadir", "connectors", "scim", "monitor"]),
+    deep_fence("postgres", &["metadir", "connectors", "broker"]),
+    deep_fence("tokio", &["metadir", "connectors", "scim", "monitor", "broker"]),
     // Metrics of a long-lived process.
     deep_fence("prometheus-client", &["monitor"]),
     deep_fence("cel", &["metadir"]),

@@ -401,6 +401,35 @@ pub struct LimitResult {
     /// The growth of the limit with a varied number, for each goal; empty if none is varied.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub laws: Vec<LimitLaw>,
+    /// Published limits beside the measured ones; empty without any.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub published: Vec<PublishedLimit>,
+}
+
+/// A published limit beside the measured one.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PublishedLimit {
+    /// The title of the publication.
+    pub name: String,
+    /// Its source.
+    pub source: String,
+    /// The goal as written.
+    pub goal: String,
+    /// The varied setting.
+    pub factor: String,
+    /// Its level, as written.
+    pub level: String,
+    /// The smallest published load; none where only an upper bound was published.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub low: Option<f64>,
+    /// The largest published load.
+    pub high: f64,
+    /// The measured one: the largest load that meets the goal; none if this level was not measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub meets: Option<f64>,
+    /// The smallest load that misses the goal.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub misses: Option<f64>,
 }
 
 /// The search in one configuration.

@@ -139,7 +139,8 @@ pub fn markdown(document: &ResultDocument) -> String {
         out.push_str(&markdown_table(&launches));
     }
     if let Some(found) = &document.limit {
-        out.extend(tables::limit(document).iter().map(markdown_table));
+        let tables = tables::limit(document).into_iter().chain(tables::published_limits(document));
+        out.extend(tables.map(|table| markdown_table(&table)));
         out.extend(found.configurations.iter().map(|of| markdown_table(&tables::loads(document, found, of))));
     } else if document.configurations.len() == 2 && !document.comparison.is_empty() {
         out.push_str(&markdown_table(&tables::pair(document, &document.configurations[1].treatment.label)));

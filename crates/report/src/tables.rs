@@ -12,7 +12,7 @@ use model::run::WorkloadTraits;
 use model::verdict::Closest;
 use model::{Goal, LatencySummary, Level, Missing, ResultDocument, Unit, Verdict};
 
-pub(crate) use self::limit::{limit, loads};
+pub(crate) use self::limit::{limit, loads, published_limits};
 pub(crate) use self::published::{beside, published, published_changes};
 use crate::labels;
 use crate::sentences;

@@ -75,7 +75,7 @@ fn search(page: &mut Page, document: &ResultDocument) {
         page.table(&table);
         page.gap();
     }
-    if let Some(table) = tables::limit(document) {
+    for table in tables::limit(document).into_iter().chain(tables::published_limits(document)) {
         page.title(&table.title);
         page.table(&table);
         page.gap();

@@ -6,7 +6,7 @@ use model::{Study, Treatment};
 use super::level_of;
 use crate::law::Point;
 use crate::law::scalability::{Form, fit};
-use crate::plan::{baseline_level, plan_of};
+use crate::plan::plan_of;
 
 /// Levels that the fit of two parameters needs, so that it can be wrong.
 const LEVELS_MIN: usize = 3;
@@ -17,13 +17,9 @@ pub(super) fn laws(study: &Study, treatments: &[Treatment], found: &[Configurati
     let mut laws = Vec::new();
     for variation in &plan.vary {
         let factor = &variation.factor.0;
-        let baseline = baseline_level(plan, variation).and_then(|level| level.as_number());
         for (at, goal) in plan.limit.iter().enumerate() {
             let limits = treatments.iter().zip(found).filter_map(|(treatment, of)| {
-                let level = match treatment {
-                    Treatment::Baseline => baseline,
-                    other => level_of(other.changes(), factor),
-                };
+                let level = level_of(plan, treatment, variation).and_then(|level| level.as_number());
                 let answer = of.goals.get(at).filter(|one| one.answer == LimitAnswer::Found)?;
                 Some([level?, answer.meets.as_ref()?.load])
             });

@@ -5,6 +5,7 @@ mod bounds;
 mod bounds_tests;
 pub(crate) mod classify;
 mod law;
+mod published;
 
 use model::design::Next;
 use model::goal::GoalMetric;
@@ -14,12 +15,12 @@ use model::limit::{
 };
 use model::result::{ResultDocument, TrialResult};
 use model::{
-    Change, Decision, Design, Ending, Experiment, Goal, Phase, RunRecord, SECOND, Search, Study, Treatment,
-    Trial, Verdict,
+    Decision, Design, Ending, Experiment, Goal, Level, Phase, RunRecord, SECOND, Search, Study, Treatment,
+    Trial, Variation, Verdict,
 };
 
 use crate::goal;
-use crate::plan::{plan_of, treatments};
+use crate::plan::{baseline_level, plan_of, treatments};
 use crate::statistics::{mean, median};
 use bounds::{Bracket, Confirmed, KnownLoad, Step, confirmed};
 use classify::{Classified, classify};
@@ -272,6 +273,7 @@ impl LimitSearch {
                 true => Vec::new(),
                 false => law::laws(study, &self.configurations, &configurations),
             },
+            published: published::limits(study, &self.configurations, &configurations),
             configurations,
         }
     }
@@ -406,10 +408,15 @@ fn under_load_s(record: &RunRecord) -> f64 {
     spans.map(|span| (span.end_s - span.begin_s).max(0.0)).filter(|length_s| length_s.is_finite()).sum()
 }
 
-/// The number of changes of a configuration as a level of one factor; none if others are changed.
-fn level_of(configuration: &[Change], factor: &str) -> Option<f64> {
-    match configuration {
-        [change] if change.factor.0 == factor => change.level.as_number(),
+/// The level of one factor in a configuration; none if others are changed.
+fn level_of<'a>(
+    experiment: &'a Experiment,
+    configuration: &'a Treatment,
+    variation: &'a Variation,
+) -> Option<&'a Level> {
+    match configuration.changes() {
+        [] => baseline_level(experiment, variation),
+        [change] if change.factor == variation.factor => Some(&change.level),
         _ => None,
     }
 }

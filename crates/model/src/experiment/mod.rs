@@ -95,7 +95,7 @@ pub struct WorkloadSpec {
 }
 
 /// Published figures of one source.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Published {
     /// What was measured, in a few words.
     pub name: String,
@@ -113,6 +113,19 @@ pub struct Published {
     /// Changes against a baseline, in the order of the file: `rate_per_s` or `OPERATION.rate_per_s`, and the ratio.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub changes: Vec<(String, f64)>,
+    /// The largest loads that meet a goal, in the order of the file.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub limits: Vec<PublishedLimits>,
+}
+
+/// The published largest loads that meet a goal.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PublishedLimits {
+    /// The text of the goal, which is that of a goal of the search.
+    pub goal: String,
+    /// Each level of the factor with the smallest and the largest load that were published; without the smallest one,
+    /// the other is an upper bound.
+    pub loads: Vec<(Level, [Option<f64>; 2])>,
 }
 
 /// A factor and its levels.

@@ -3,7 +3,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::read::{CHANGES, FIGURES, PUBLISHED_KEYS, TOP};
+use super::read::{CHANGES, FIGURES, LIMITS, PUBLISHED_KEYS, TOP};
 use super::target::{ENVIRONMENT, TARGET_SETTINGS};
 use super::{ParameterInfo, Vocabulary};
 use crate::load::LOAD_SETTINGS;
@@ -89,6 +89,10 @@ pub fn schema(vocabulary: &Vocabulary) -> Value {
     published.insert(
         CHANGES.into(),
         json!({ "description": "Changes against a baseline in percent, such as \"+44%\", by name: rate_per_s or OPERATION.rate_per_s.", "type": "object", "additionalProperties": { "type": "string" } }),
+    );
+    published.insert(
+        LIMITS.into(),
+        json!({ "description": "The largest loads that meet a goal, by the level of the factor, such as \"12..15\".", "type": "object", "additionalProperties": { "type": "object", "additionalProperties": { "type": ["string", "number"] } } }),
     );
     let mut published = object("Published figures.", published);
     published["required"] = json!(PUBLISHED_KEYS[..2]);

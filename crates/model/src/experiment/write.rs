@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use toml_writer::ToTomlValue as _;
 
-use super::read::{CHANGES, FIGURES, PUBLISHED_KEYS};
+use super::read::{CHANGES, FIGURES, LIMITS, PUBLISHED_KEYS};
 use super::target::{ENVIRONMENT, TARGET_SETTINGS};
 use super::{Experiment, FigureName, Vocabulary};
 use crate::load::LOAD_SETTINGS;
@@ -108,6 +108,18 @@ pub fn write(experiment: &Experiment, vocabulary: &Vocabulary) -> String {
             let of = |(name, ratio): &(String, f64)| format!("{} = \"{:+}%\"", quoted(name), percent(*ratio));
             let changes: Vec<String> = published.changes.iter().map(of).collect();
             let _ = writeln!(out, "{CHANGES} = {{ {} }}", changes.join(", "));
+        }
+        for limits in &published.limits {
+            let range = |[low, high]: &[Option<f64>; 2]| {
+                let text = |load: &Option<f64>| load.map_or(String::new(), |load| load.to_string());
+                if low == high { text(low) } else { format!("{}..{}", text(low), text(high)) }
+            };
+            let loads: Vec<String> = limits
+                .loads
+                .iter()
+                .map(|(level, loads)| format!("{} = {}", quoted(&level.to_string()), quoted(&range(loads))))
+                .collect();
+            let _ = writeln!(out, "{LIMITS}.{} = {{ {} }}", quoted(&limits.goal), loads.join(", "));
         }
     }
     out

@@ -17,10 +17,8 @@ const DRAWN_MAX: usize = 8;
 /// The load curves and tables of a search; empty without one.
 pub(super) fn limit(document: &ResultDocument) -> String {
     let Some(found) = &document.limit else { return String::new() };
-    let mut out = match tables::limit(document) {
-        Some(bounds) => table(&bounds, Origin::Result),
-        None => String::new(),
-    };
+    let bounds = tables::limit(document).into_iter().chain(tables::published_limits(document));
+    let mut out: String = bounds.map(|bounds| table(&bounds, Origin::Result)).collect();
     for (at, of) in found.configurations.iter().enumerate() {
         let loads = tables::loads(document, found, of);
         match at < DRAWN_MAX && !of.points.is_empty() {

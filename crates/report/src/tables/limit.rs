@@ -62,6 +62,44 @@ pub(crate) fn limit(document: &ResultDocument) -> Option<Table> {
     Some(table)
 }
 
+/// Published limits beside the measured ones; none without any.
+pub(crate) fn published_limits(document: &ResultDocument) -> Option<Table> {
+    let found = document.limit.as_ref().filter(|found| !found.published.is_empty())?;
+    let factor = found.published.first().map_or("", |row| row.factor.as_str());
+    let heads = [
+        "goal",
+        &format!(">{}", labels::setting(factor)),
+        ">published",
+        ">meets it",
+        ">misses it",
+        "published in",
+    ];
+    let unit = if is_rate(found) { "operations per second" } else { "operations in flight" };
+    let mut table = Table::new(format!("Limits beside published ones, {unit}"), &heads);
+    let mut sources: Vec<&str> = Vec::new();
+    for row in &found.published {
+        let published = match row.low {
+            Some(low) if low == row.high => load_number(found, low),
+            Some(low) => format!("{} to {}", load_number(found, low), load_number(found, row.high)),
+            None => format!("below {}", load_number(found, row.high)),
+        };
+        let measured = |bound: Option<f64>| bound.map_or(Cell::words("-"), |one| load(found, one));
+        table.row(vec![
+            Cell::words(row.goal.clone()),
+            Cell::words(labels::level_text(&row.level)),
+            Cell::shown(row.high, published),
+            measured(row.meets),
+            measured(row.misses),
+            Cell::words(row.name.clone()),
+        ]);
+        if !sources.contains(&row.source.as_str()) {
+            sources.push(&row.source);
+        }
+    }
+    table.note = format!("Published in: {}.", sources.join("; "));
+    Some(table)
+}
+
 /// Every load of one configuration: throughput, response times, and whether it meets each goal.
 pub(crate) fn loads(document: &ResultDocument, found: &LimitResult, of: &ConfigurationLimit) -> Table {
     let what = if found.is_resource() { "level" } else { "load" };
