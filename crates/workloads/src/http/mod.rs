@@ -8,9 +8,11 @@
 //! is not a failure: the request is sent again over a new connection, as browsers do, and this is counted.
 
 mod failure;
+mod load;
 pub mod response;
 pub mod scenario;
 mod settings;
+mod socket;
 mod target;
 mod tls;
 mod users;
@@ -27,6 +29,7 @@ use model::run::{OperationUnit, WorkloadTraits};
 use model::{Level, Problem, Problems, Settings, Shape};
 
 use failure::Failure;
+use load::Load;
 use response::Answer;
 use settings::HttpPlan;
 use target::Server;
@@ -229,7 +232,8 @@ impl Workload for Http {
     }
 
     fn worker(&self, share: &Share) -> Result<Box<dyn Worker + '_>, LoadError> {
-        Ok(Box::new(HttpWorker::new(&self.plan, &self.servers, &self.seen, share)?))
+        let load = Load::new(&self.plan, &self.servers, &self.seen, share)?;
+        Ok(Box::new(HttpWorker::new(load, share)?))
     }
 
     fn facts(&self) -> BTreeMap<String, Level> {
