@@ -53,7 +53,7 @@ calibrate:
 	$(CARGO) xtask calibrate
 
 bench:
-	@.ci/packages fio nginx wrk
+	@.ci/packages fio nginx wrk nghttp2-client
 	$(CARGO) xtask bench
 
 bench-metadir:

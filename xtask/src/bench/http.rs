@@ -1,4 +1,5 @@
-//! The HTTP engine against wrk: the same nginx, the same page, interleaved rounds, medians of the ratios of each round.
+//! The HTTP engine against wrk, and over HTTP/2 against h2load: the same nginx, the same page, interleaved rounds, medians
+//! of the ratios of each round.
 
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
@@ -24,63 +25,109 @@ struct Sample {
     server_cpu_us: f64,
 }
 
+/// Another load generator.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Peer {
+    Wrk,
+    H2load,
+}
+
+impl Peer {
+    /// Its program, and the Debian package of it.
+    fn names(self) -> (&'static str, &'static str) {
+        match self {
+            Peer::Wrk => ("wrk", "wrk"),
+            Peer::H2load => ("h2load", "nghttp2-client"),
+        }
+    }
+}
+
 /// CPU per request at 32 and at 256 connections, the server on one CPU and the contender on another.
 pub(super) fn against_wrk(repository: &Repository, count: usize) -> Result<Vec<Fault>, String> {
+    compare(repository, count, Peer::Wrk, &[(32, 1), (256, 1)])
+}
+
+/// CPU per request of HTTP/2 at 32 connections with 8 streams each, and with one.
+pub(super) fn against_h2load(repository: &Repository, count: usize) -> Result<Vec<Fault>, String> {
+    compare(repository, count, Peer::H2load, &[(32, 8), (32, 1)])
+}
+
+/// Compares with a peer at so many connections with so many streams each.
+fn compare(
+    repository: &Repository,
+    count: usize,
+    peer: Peer,
+    loads: &[(u32, u32)],
+) -> Result<Vec<Fault>, String> {
     let program = plimsoll(repository)?;
     let folder = Folder::new(repository, "http")?;
-    let server = Server::start(&folder.0)?;
+    let server = Server::start(&folder.0, peer)?;
+    let (name, package) = peer.names();
     println!(
         "64-byte page, keep-alive, one thread, {count} rounds of {SECONDS} s, {}, {}",
-        first_line(Command::new("wrk").arg("-v"), "wrk")?,
+        first_line(Command::new(name).arg(if peer == Peer::Wrk { "-v" } else { "--version" }), package)?,
         first_line(nginx().arg("-v"), "nginx")?
     );
     let mut faults = Vec::new();
-    for connections in [32, 256] {
+    for (connections, streams) in loads.iter().copied() {
         let mut rounds = Vec::new();
         for round in 0..count {
             let mut samples = [None; 2];
             // The order rotates, so that none is always first after a pause.
             for turn in 0..2 {
                 let at = (round + turn) % 2;
-                samples[at] = Some(match at {
-                    0 => ours(&program, &server, &folder.0, connections)?,
-                    _ => wrk(&server, &folder.0, connections)?,
+                samples[at] = Some(match (at, peer) {
+                    (0, _) => ours(&program, &server, &folder.0, peer, connections, streams)?,
+                    (_, Peer::Wrk) => wrk(&server, &folder.0, connections)?,
+                    (_, Peer::H2load) => h2load(&server, &folder.0, connections, streams)?,
                 });
             }
-            if let [Some(ours), Some(wrk)] = samples {
+            if let [Some(ours), Some(theirs)] = samples {
                 println!(
-                    "  {connections:>3} connections: plimsoll {:>6.0}/s {:>5.2} us CPU ({:>5.2} whole, server {:>5.2}) | wrk {:>6.0}/s {:>5.2} us (server {:>5.2})",
+                    "  {connections:>3} connections x {streams}: plimsoll {:>6.0}/s {:>5.2} us CPU ({:>5.2} whole, server {:>5.2}) | {name} {:>6.0}/s {:>5.2} us (server {:>5.2})",
                     ours.rate_per_s,
                     ours.load_cpu_us,
                     ours.cpu_us,
                     ours.server_cpu_us,
-                    wrk.rate_per_s,
-                    wrk.cpu_us,
-                    wrk.server_cpu_us
+                    theirs.rate_per_s,
+                    theirs.cpu_us,
+                    theirs.server_cpu_us
                 );
-                rounds.push((ours, wrk));
+                rounds.push((ours, theirs));
             }
         }
         let ratio = |of: fn(&Sample) -> f64| {
-            median(&rounds.iter().map(|(ours, wrk)| of(ours) / wrk.cpu_us).collect::<Vec<_>>())
+            median(&rounds.iter().map(|(ours, theirs)| of(ours) / theirs.cpu_us).collect::<Vec<_>>())
         };
         let rate = median(&rounds.iter().map(|(a, b)| a.rate_per_s / b.rate_per_s).collect::<Vec<_>>());
-        let name = format!("CPU per request of wrk's, {connections} connections");
+        let load = format!("{connections} connections x {streams}");
         println!(
-            "  {:<46} {rate:>6.3}   no bound promised",
-            format!("requests a second of wrk's, {connections}")
+            "  {:<52} {rate:>6.3}   no bound promised",
+            format!("requests a second of {name}'s, {load}")
         );
-        println!("  {:<46} {:>6.3}   no bound promised", "the same, whole process", ratio(|s| s.cpu_us));
+        println!(
+            "  {:<52} {:>6.3}   no bound promised",
+            "CPU per request, whole process",
+            ratio(|s| s.cpu_us)
+        );
         let value = ratio(|sample| sample.load_cpu_us);
-        println!("  {name:<46} {value:>6.3}   at most 1   {}", if value <= 1.0 { "met" } else { "MISSED" });
+        let what = format!("CPU per request of {name}'s, {load}");
+        println!("  {what:<52} {value:>6.3}   at most 1   {}", if value <= 1.0 { "met" } else { "MISSED" });
         if value > 1.0 {
-            faults.push(Fault::new("make bench", format!("{name}: {value:.3}"), "at most 1 was promised"));
+            faults.push(Fault::new("make bench", format!("{what}: {value:.3}"), "at most 1 was promised"));
         }
     }
     Ok(faults)
 }
 
-fn ours(program: &Path, server: &Server, folder: &Path, connections: u32) -> Result<Sample, String> {
+fn ours(
+    program: &Path,
+    server: &Server,
+    folder: &Path,
+    peer: Peer,
+    connections: u32,
+    streams: u32,
+) -> Result<Sample, String> {
     let _ = std::fs::remove_dir_all(folder.join("run"));
     let mut arguments = pinned();
     arguments.push(program.display().to_string());
@@ -89,7 +136,7 @@ fn ours(program: &Path, server: &Server, folder: &Path, connections: u32) -> Res
             "http",
             &server.url,
             "--concurrency",
-            &connections.to_string(),
+            &(connections * streams).to_string(),
             "--warm-up",
             "0s",
             "--duration",
@@ -101,6 +148,10 @@ fn ours(program: &Path, server: &Server, folder: &Path, connections: u32) -> Res
         ]
         .map(str::to_string),
     );
+    if peer == Peer::H2load {
+        let flags = ["--http-version", "2", "--streams", &streams.to_string()];
+        arguments.extend(flags.map(str::to_string));
+    }
     let (before, server_before) = (children_cpu_us()?, server.cpu_us()?);
     let document = json(Path::new(&arguments[0]), &arguments[1..], folder)?;
     let (cpu, server_cpu) = (children_cpu_us()? - before, server.cpu_us()? - server_before);
@@ -121,11 +172,42 @@ fn ours(program: &Path, server: &Server, folder: &Path, connections: u32) -> Res
 }
 
 fn wrk(server: &Server, folder: &Path, connections: u32) -> Result<Sample, String> {
+    let program = ["wrk", "-t1", &format!("-c{connections}"), &format!("-d{SECONDS}s"), &server.url];
+    theirs(&program, server, folder, |text| {
+        // "  112233 requests in 3.00s, 32.11MB read" and "Requests/sec:  37411.00"
+        let count = text.lines().find_map(|line| line.trim().split_once(" requests in ")?.0.parse().ok())?;
+        let rate = text.lines().find_map(|line| line.strip_prefix("Requests/sec:")?.trim().parse().ok())?;
+        Some((count, rate))
+    })
+}
+
+fn h2load(server: &Server, folder: &Path, connections: u32, streams: u32) -> Result<Sample, String> {
+    let duration = format!("--duration={SECONDS}");
+    let program =
+        ["h2load", "-t1", &format!("-c{connections}"), &format!("-m{streams}"), &duration, &server.url];
+    theirs(&program, server, folder, |text| {
+        // "finished in 3.00s, 37411.00 req/s, 4.99MB/s" and "requests: 112233 total, ... 112233 succeeded, 0 failed, ..."
+        let rate = text.lines().find_map(|line| {
+            line.strip_prefix("finished in ")?.split(", ").nth(1)?.strip_suffix(" req/s")?.parse().ok()
+        })?;
+        let requests = text.lines().find_map(|line| line.strip_prefix("requests: "))?;
+        let of = |word: &str| {
+            requests.split(", ").find_map(|part| part.strip_suffix(word)?.trim().parse::<f64>().ok())
+        };
+        of("failed").filter(|failed| *failed == 0.0)?;
+        Some((of("succeeded")?, rate))
+    })
+}
+
+/// Measures a peer. `read` finds the number of requests and their rate in what it prints.
+fn theirs(
+    program: &[&str],
+    server: &Server,
+    folder: &Path,
+    read: impl Fn(&str) -> Option<(f64, f64)>,
+) -> Result<Sample, String> {
     let mut arguments = pinned();
-    arguments.extend(
-        ["wrk", "-t1", &format!("-c{connections}"), &format!("-d{SECONDS}s"), &server.url]
-            .map(str::to_string),
-    );
+    arguments.extend(program.iter().map(ToString::to_string));
     let (before, server_before) = (children_cpu_us()?, server.cpu_us()?);
     let output = Command::new(&arguments[0])
         .args(&arguments[1..])
@@ -134,15 +216,8 @@ fn wrk(server: &Server, folder: &Path, connections: u32) -> Result<Sample, Strin
         .map_err(|error| format!("{}: {error}", arguments.join(" ")))?;
     let (cpu, server_cpu) = (children_cpu_us()? - before, server.cpu_us()? - server_before);
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    // "  112233 requests in 3.00s, 32.11MB read" and "Requests/sec:  37411.00"
-    let requests = text
-        .lines()
-        .find_map(|line| line.trim().split_once(" requests in ")?.0.parse::<f64>().ok())
-        .ok_or_else(|| format!("wrk printed no number of requests: {text}"))?;
-    let rate_per_s = text
-        .lines()
-        .find_map(|line| line.strip_prefix("Requests/sec:")?.trim().parse::<f64>().ok())
-        .ok_or_else(|| format!("wrk printed no rate: {text}"))?;
+    let (requests, rate_per_s) = read(&text)
+        .ok_or_else(|| format!("{} printed no number of requests without failures: {text}", program[0]))?;
     let cpu_us = cpu / requests;
     Ok(Sample { rate_per_s, load_cpu_us: cpu_us, cpu_us, server_cpu_us: server_cpu / requests })
 }
@@ -181,19 +256,20 @@ struct Server {
 }
 
 impl Server {
-    fn start(folder: &Path) -> Result<Server, String> {
+    fn start(folder: &Path, peer: Peer) -> Result<Server, String> {
         let text = |error: std::io::Error| error.to_string();
         std::fs::write(folder.join("tiny"), [b'x'; 64]).map_err(text)?;
         // Free a moment ago.
         let port =
             TcpListener::bind("127.0.0.1:0").and_then(|socket| socket.local_addr()).map_err(text)?.port();
         let place = folder.display();
+        let http2 = if peer == Peer::H2load { "http2" } else { "" };
         let configuration = format!(
             "daemon off; master_process off; pid {place}/pid; error_log stderr crit;
              events {{ worker_connections 4096; }}
              http {{ access_log off; keepalive_requests 1000000000; client_body_temp_path {place}/b; proxy_temp_path {place}/p;
                fastcgi_temp_path {place}/f; uwsgi_temp_path {place}/u; scgi_temp_path {place}/s;
-               server {{ listen 127.0.0.1:{port} backlog=4096; root {place}; }} }}"
+               server {{ listen 127.0.0.1:{port} {http2} backlog=4096; root {place}; }} }}"
         );
         let file = folder.join("nginx.conf");
         std::fs::write(&file, configuration).map_err(text)?;

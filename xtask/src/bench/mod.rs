@@ -81,6 +81,13 @@ static BENCHMARKS: &[Benchmark] = &[
         run: http::against_wrk,
     },
     Benchmark {
+        name: "http2",
+        about: "the HTTP engine over HTTP/2 against h2load, on nginx without TLS",
+        rounds: Some(7),
+        is_on_demand: false,
+        run: http::against_h2load,
+    },
+    Benchmark {
         name: "counters",
         about: "what reading every counter costs",
         rounds: None,

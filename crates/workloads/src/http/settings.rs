@@ -4,8 +4,10 @@ use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use engine::workload::OPERATIONS_MAX;
 use model::{Choice, Key, Nanos, Placeholder, Problem, Problems, Secret, SecretParts, SettingInfo, Settings};
 
+use super::RequestPart;
 use super::scenario::har::{self, HarOptions};
 use super::scenario::wcat::{self, WcatOptions};
 use super::scenario::{self, Import, Note, Origin, Scenario};
@@ -431,7 +433,12 @@ fn scenario(settings: &Settings) -> (Option<Arc<ReadScenario>>, Problems) {
     };
     let mut find_secret = |placeholder: Placeholder<'_>| find_secret(&placeholder, folder);
     match Scenario::parse(&text, &name, folder, &mut find_secret) {
-        Ok(scenario) => (Some(Arc::new(ReadScenario { scenario, notes })), none),
+        Ok(scenario) => {
+            let problems = too_many(&scenario).map_or(none, |(what, help)| {
+                about(format!("the scenario {name} {what}"), help.into()).into()
+            });
+            (Some(Arc::new(ReadScenario { scenario, notes })), problems)
+        }
         Err(problems) => {
             let mut found = Problems::new();
             for problem in problems.0 {
@@ -442,6 +449,18 @@ fn scenario(settings: &Settings) -> (Option<Arc<ReadScenario>>, Problems) {
             (None, found)
         }
     }
+}
+
+/// The problem of a scenario with more operations than a trial can record, and the advice.
+fn too_many(scenario: &Scenario) -> Option<(String, &'static str)> {
+    let operations = scenario.operations();
+    let limit = OPERATIONS_MAX - RequestPart::ALL.len();
+    let first = operations.get(limit)?;
+    let what = format!(
+        "has {} operations (its requests, and its transactions of several requests); a trial records {limit}, and `{first}` is the first above that",
+        operations.len()
+    );
+    Some((what, "leave requests out, or write several scenarios"))
 }
 
 /// The scenario in a file of another program, by the name of the file; none in a file of ours.

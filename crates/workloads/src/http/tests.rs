@@ -711,6 +711,16 @@ fn mistakes_of_a_scenario_are_reported_with_its_lines() {
     assert!(problems.0[1].what.contains(":4: unknown key `wieght`"), "{problems}");
     let problems = of(&[("from", "/nowhere/s.toml")]);
     assert!(problems.0[0].what.starts_with("the scenario /nowhere/s.toml cannot be read"), "{problems}");
+    let request = |number| format!("[[transaction.request]]\nname = \"r{number}\"\nurl = \"http://a/\"\n");
+    let many: String = (0..252).map(request).collect();
+    let many = folder.file("m.toml", format!("[[transaction]]\nname = \"t\"\n{many}")).display().to_string();
+    let problems = of(&[("from", &many)]);
+    // With the transaction, and with four parts, it is one more than a trial records.
+    assert!(
+        problems.0[0].what.starts_with(&format!("the scenario {many} has 253 operations"))
+            && problems.0[0].what.ends_with("a trial records 252, and `t` is the first above that"),
+        "{problems}"
+    );
     let whole = folder
         .file("w.toml", "[[transaction]]\nname = \"t\"\n[[transaction.request]]\nurl = \"http://a/\"\n");
     let problems = of(&[("from", &whole.display().to_string()), ("url", "http://b/"), ("body", "x")]);
