@@ -54,6 +54,8 @@ pub(super) struct Http2Worker<'a> {
     postponed: VecDeque<u32>,
     /// Whether there is room since that was tried.
     freed: bool,
+    /// Whether an operation was not accepted since then.
+    was_busy: bool,
     /// The request of the plan; none if it cannot be sent.
     request: Option<Http2Request>,
     woken_streams: Arc<Woken>,
@@ -92,6 +94,7 @@ impl<'a> Http2Worker<'a> {
                 .collect(),
             postponed: VecDeque::new(),
             freed: false,
+            was_busy: false,
             request: Http2Request::convert(&load.plan.request, is_tls),
             woken_streams,
             woken_connections,
@@ -661,6 +664,7 @@ impl<'a> Http2Worker<'a> {
 impl Worker for Http2Worker<'_> {
     fn submit(&mut self, operation: Operation) -> Admission {
         if self.load.error.is_some() || !self.postponed.is_empty() {
+            self.was_busy = true;
             return Admission::Busy;
         }
         let exchange = match self.load.next(operation, false) {
@@ -669,7 +673,11 @@ impl Worker for Http2Worker<'_> {
         };
         match self.start(operation.ticket, exchange) {
             Assigned::Yes => Admission::Accepted,
-            Assigned::NoRoom => Admission::Busy,
+            Assigned::NoRoom => {
+                self.was_busy = true;
+                self.freed = false;
+                Admission::Busy
+            }
             Assigned::Failed(failure) => {
                 self.streams[operation.ticket as usize].state = State::Free;
                 match self.load.follow(&exchange, None, Err(failure)) {
@@ -696,7 +704,7 @@ impl Worker for Http2Worker<'_> {
                 return Err(error);
             }
             done.append(&mut self.early);
-            if std::mem::take(&mut self.freed) && !self.postponed.is_empty() {
+            if !self.postponed.is_empty() && std::mem::take(&mut self.freed) {
                 self.resume(done);
             }
             // What was queued since the last call is sent.
@@ -715,6 +723,10 @@ impl Worker for Http2Worker<'_> {
                 if !done.is_empty() {
                     return Ok(());
                 }
+            }
+            if self.was_busy && self.freed && self.postponed.is_empty() {
+                self.was_busy = false;
+                return Ok(());
             }
             // An endless response must not block the other connections, the deadlines or the loop.
             let more = std::mem::take(&mut self.more);

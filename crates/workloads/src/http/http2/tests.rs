@@ -427,3 +427,13 @@ fn the_version_is_what_the_server_offers() {
     );
     assert_eq!(problems(&[url, ("header", "TE: trailers")]), ["the header TE cannot be set"]);
 }
+
+#[test]
+fn an_operation_that_found_no_room_is_accepted_when_there_is_some() {
+    // The first connection takes no more requests, and answers nothing.
+    let server = Server::start(&[], |_, _| true);
+    let settings = [TWO, ("connections", "1"), ("timeout", "100ms"), ("keep_alive", "false")];
+    let (workload, done) = driven(&server.url(), &settings, 2, 6);
+    assert_eq!(words(&*workload, &done), ["timeout, before the first byte of the response"]);
+    assert!(fact(&*workload, "connections.opened") >= 6);
+}
