@@ -103,6 +103,8 @@ static FENCES: &[Fence] = &[
     deep_fence("io-uring", &["workloads"]),
     deep_fence("hyper", &["workloads", "scim", "monitor"]),
     deep_fence("hyper-util", &["scim", "monitor"]),
+    // HTTP/2, without a runtime.
+    deep_fence("h2", &["workloads"]),
     // By name only: a later HTTP crate may depend on it.
     fence("httparse", &["workloads"]),
     deep_fence("ureq", &["connectors"]),
@@ -132,7 +134,8 @@ static FENCES: &[Fence] = &[
     // The metadirectory: its store, its expressions, its hashes.
     deep_fence("rusqlite", &["metadir", "connectors", "scim"]),
     deep_fence("postgres", &["metadir", "connectors", "broker"]),
-    deep_fence("tokio", &["metadir", "connectors", "scim", "monitor", "broker"]),
+    // Of the workloads only the traits of streams, for h2.
+    deep_fence("tokio", &["metadir", "connectors", "scim", "monitor", "workloads", "broker"]),
     // Metrics of a long-lived process.
     deep_fence("prometheus-client", &["monitor"]),
     deep_fence("cel", &["metadir"]),

@@ -11,7 +11,7 @@ use model::experiment::WorkloadInfo;
 use model::launch::Usage;
 use model::run::WorkloadTraits;
 use model::{DoubtKind, Level, Nanos, Problems, Settings, Shape};
-pub use record::Made;
+pub use record::{Made, OPERATIONS_MAX};
 
 /// A kind of workload: one static value per folder of the `workloads` crate, registered in its `KINDS`.
 pub trait WorkloadKind: Sync {

@@ -34,6 +34,7 @@ pub use journal::{
     Header, Journal, JournalPlace, JournalState, Made, Pending, PendingMade, STATE_VARIABLE, parse_pending,
     prepare_state_folder, state_folder,
 };
+pub use limits::OPERATIONS_MAX;
 pub use read::{PLAN_FORMAT, read, read_plan, read_trial};
 pub use trial::TrialWriter;
 

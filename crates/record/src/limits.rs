@@ -34,8 +34,8 @@ pub(crate) const UNREADABLE_LINES_MAX: u32 = 10_000;
 /// Limit of the counters in a trial.
 pub(crate) const COLUMNS_MAX: usize = 16_384;
 
-/// Limit of the operations in a trial.
-pub(crate) const OPERATIONS_MAX: usize = 256;
+/// Limit of the operations in a trial: those above it are not read back.
+pub const OPERATIONS_MAX: usize = 256;
 
 /// Limit of the columns in an operation's heatmap; above it, neighbouring columns are merged.
 pub(crate) const HEAT_COLUMNS_MAX: usize = 2048;

@@ -1,16 +1,20 @@
-//! The `http` workload: repeats one request over HTTP/1.1, with one connection per operation in flight.
+//! The `http` workload: repeats one request over HTTP/1.1 or HTTP/2.
 //!
-//! Each thread drives its connections from one epoll (`worker`); a connection carries one request at a time. Responses
-//! are read by a reader without I/O (`response`); their bodies are counted, not kept.
+//! Each thread drives its connections from one epoll. Over HTTP/1.1 (`worker`) a connection carries one request at a
+//! time, and responses are read by a reader without I/O (`response`). Over HTTP/2 (`http2`) it carries several, by the
+//! crate `h2`. Bodies are counted, not kept.
 //!
 //! An operation ends when its response is complete. An unexpected status, an invalid response, a broken
 //! connection and a timeout are failed operations of different kinds. A connection that broke while it was idle
 //! is not a failure: the request is sent again over a new connection, as browsers do, and this is counted.
 
 mod failure;
+mod http2;
+mod load;
 pub mod response;
 pub mod scenario;
 mod settings;
+mod socket;
 mod target;
 mod tls;
 mod users;
@@ -27,9 +31,11 @@ use model::run::{OperationUnit, WorkloadTraits};
 use model::{Level, Problem, Problems, Settings, Shape};
 
 use failure::Failure;
+use http2::Http2Worker;
+use load::Load;
 use response::Answer;
 use settings::HttpPlan;
-use target::Server;
+use target::Servers;
 use worker::HttpWorker;
 
 /// The kind.
@@ -88,7 +94,7 @@ impl WorkloadKind for HttpKind {
     fn info(&self) -> WorkloadInfo {
         WorkloadInfo {
             name: "http",
-            about: "Repeats one HTTP/1.1 request over persistent connections, with or without TLS, one per operation in flight.",
+            about: "Repeats one request over persistent connections of HTTP/1.1 or HTTP/2, with or without TLS.",
             settings: settings::SETTINGS,
             operations: settings::OPERATIONS,
             traits: &TRAITS,
@@ -97,7 +103,7 @@ impl WorkloadKind for HttpKind {
 
     fn configure(&self, settings: &Settings) -> Result<Box<dyn Workload>, Problems> {
         let plan = HttpPlan::read(settings)?;
-        Ok(Box::new(Http { plan, servers: Vec::new(), seen: Observations::default() }))
+        Ok(Box::new(Http { plan, servers: Servers::default(), seen: Observations::default() }))
     }
 }
 
@@ -119,6 +125,9 @@ struct Observations {
     /// Idle connections that were closed by the other end.
     lost_idle: AtomicU64,
     retried: AtomicU64,
+    /// Connections of HTTP/2 that the server ended with GOAWAY, and how many streams it allows; 0 if that is not known.
+    go_away: AtomicU64,
+    streams: AtomicU64,
     /// The word for a failure that the first body begins with.
     failure_word: OnceLock<&'static str>,
     tally: Mutex<Tally>,
@@ -166,7 +175,7 @@ impl Tally {
 struct Http {
     plan: HttpPlan,
     /// Set by `prepare`.
-    servers: Vec<Server>,
+    servers: Servers,
     seen: Observations,
 }
 
@@ -229,13 +238,17 @@ impl Workload for Http {
     }
 
     fn worker(&self, share: &Share) -> Result<Box<dyn Worker + '_>, LoadError> {
-        Ok(Box::new(HttpWorker::new(&self.plan, &self.servers, &self.seen, share)?))
+        let load = Load::new(&self.plan, &self.servers.all, &self.seen, share)?;
+        Ok(match self.servers.is_http2 {
+            true => Box::new(Http2Worker::new(load, share)?),
+            false => Box::new(HttpWorker::new(load, share)?),
+        })
     }
 
     fn facts(&self) -> BTreeMap<String, Level> {
         let mut facts = BTreeMap::new();
         let mut set = |name: &str, level: Level| facts.insert(name.to_string(), level);
-        if let Some(address) = self.servers.first().and_then(|server| server.addresses.first()) {
+        if let Some(address) = self.servers.all.first().and_then(|server| server.addresses.first()) {
             set("address", Level::Text(address.to_string()));
         }
         if let Some(server) = self.seen.server.get().filter(|server| !server.is_empty()) {
@@ -243,10 +256,21 @@ impl Workload for Http {
         }
         let count = |count: &AtomicU64| Level::Count(count.load(Ordering::Relaxed));
         set("connections.opened", count(&self.seen.opened));
+        if !self.servers.all.is_empty() {
+            let version = if self.servers.is_http2 { "2" } else { "1.1" };
+            set("http.version", Level::Text(version.into()));
+        }
+        if self.servers.is_http2 {
+            // What the server allows is known after the first connection.
+            let allowed = self.seen.streams.load(Ordering::Relaxed);
+            let streams = u64::from(self.plan.streams);
+            set("http.streams", Level::Count(if allowed == 0 { streams } else { streams.min(allowed) }));
+            set("connections.go_away", count(&self.seen.go_away));
+        }
         if let Some(read) = self.plan.scenario.as_ref().filter(|read| !read.notes.is_empty()) {
             set("scenario.notes", Level::Count(read.notes.len() as u64));
         }
-        if self.servers.iter().any(|server| server.tls.is_some()) {
+        if self.servers.all.iter().any(|server| server.tls.is_some()) {
             set("tls.handshakes", count(&self.seen.handshakes));
             set("tls.handshakes_resumed", count(&self.seen.resumed));
         }

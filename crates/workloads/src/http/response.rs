@@ -145,7 +145,7 @@ pub struct Keep {
 }
 
 /// Number of bytes at the beginning of a body that are inspected.
-const BEGINNING_BYTES: usize = 100;
+pub(super) const BEGINNING_BYTES: usize = 100;
 
 impl Default for ResponseReader {
     fn default() -> Self {
@@ -190,9 +190,16 @@ impl ResponseReader {
         self.keep = keep;
     }
 
-    /// The kept head: status line and header fields.
-    pub fn kept_head(&self) -> &[u8] {
-        &self.kept_head
+    /// The header fields, if they are kept.
+    pub fn kept_fields(&self) -> Vec<(&str, &[u8])> {
+        let mut fields = [httparse::EMPTY_HEADER; FIELDS_MAX];
+        let mut head = Response::new(&mut fields);
+        // It was parsed before.
+        if self.keep.fields {
+            let _ = head.parse(&self.kept_head);
+        }
+        let fields = head.headers.iter().map(|field| (field.name, field.value));
+        fields.filter(|(name, _)| !name.is_empty()).collect()
     }
 
     /// The kept bytes of the body.
@@ -215,11 +222,9 @@ impl ResponseReader {
         self.server.take()
     }
 
-    /// The word for a failure at the beginning of the body, if any: some servers report failures with a status of success.
-    /// The rest of the body is not kept.
+    /// The word for a failure at the beginning of the body, if it was kept.
     pub fn failure_word(&self) -> Option<&'static str> {
-        let text = String::from_utf8_lossy(&self.beginning).to_ascii_lowercase();
-        ["error", "exception", "failure", "unavailable"].into_iter().find(|word| text.contains(word))
+        failure_word(&self.beginning)
     }
 
     /// Parses the next bytes of the connection.
@@ -431,6 +436,12 @@ impl ResponseReader {
         self.state = State::Chunked(chunk);
         Ok(at)
     }
+}
+
+/// The word for a failure at the beginning of a body, if any: some servers report failures with a status of success.
+pub(super) fn failure_word(beginning: &[u8]) -> Option<&'static str> {
+    let text = String::from_utf8_lossy(beginning).to_ascii_lowercase();
+    ["error", "exception", "failure", "unavailable"].into_iter().find(|word| text.contains(word))
 }
 
 impl State {

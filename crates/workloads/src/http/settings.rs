@@ -4,8 +4,10 @@ use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use engine::workload::OPERATIONS_MAX;
 use model::{Choice, Key, Nanos, Placeholder, Problem, Problems, Secret, SecretParts, SettingInfo, Settings};
 
+use super::RequestPart;
 use super::scenario::har::{self, HarOptions};
 use super::scenario::wcat::{self, WcatOptions};
 use super::scenario::{self, Import, Note, Origin, Scenario};
@@ -18,6 +20,16 @@ model::choice! {
         Put = "PUT",
         Head = "HEAD",
         Delete = "DELETE",
+    }
+}
+
+model::choice! {
+    /// The versions of HTTP.
+    pub(super) enum HttpVersion {
+        /// Over TLS the server chooses; in clear text HTTP/1.1.
+        Auto = "auto",
+        One = "1.1",
+        Two = "2",
     }
 }
 
@@ -68,6 +80,16 @@ model::settings! {
         "Request body, sent unchanged; set its type with a header Content-Type. Write a secret as ${env:NAME}, ${file:PATH} or ${prompt:WORDS}.",
     );
 
+    static HTTP_VERSION: Key<HttpVersion> = Key::choice(
+        "http_version",
+        "Version of HTTP. \"auto\": over TLS HTTP/2 if the server offers it (ALPN), otherwise HTTP/1.1. \"2\" without TLS: with prior knowledge.",
+    );
+
+    static STREAMS: Key<u32> = Key::count(
+        "streams", 1..=1000, "8",
+        "HTTP/2: maximum number of concurrent streams (requests) on a connection; fewer if the server allows fewer. Another connection is opened when all have so many.",
+    );
+
     static KEEP_ALIVE: Key<bool> = Key::flag(
         "keep_alive", "true",
         "Reuse a connection for several requests; otherwise each operation opens and closes a connection.",
@@ -75,12 +97,12 @@ model::settings! {
 
     static CONNECTIONS: Key<Option<u32>> = Key::count(
         "connections", 1..=65_536, "",
-        "Maximum number of open connections, over all threads. Default: one per operation in flight; in an open loop at most 256 per thread.",
+        "Maximum number of open connections, over all threads. Default: one per operation in flight, with HTTP/2 one per `streams` operations; in an open loop at most 256 per thread.",
     );
 
     static TIMEOUT: Key<Nanos> = Key::time(
         "timeout", "10s",
-        "Timeout of an operation: if it takes longer, it has failed and its connection is closed.",
+        "Timeout of an operation: if it takes longer, it has failed and its connection is closed (HTTP/2: its stream).",
     );
 
     static EXPECT_STATUS: Key<String> = Key::text(
@@ -238,6 +260,9 @@ pub(super) struct HttpPlan {
     /// Whether the request is idempotent (RFC 9110 section 9.2.2).
     pub(super) idempotent: bool,
     pub(super) keep_alive: bool,
+    pub(super) version: HttpVersion,
+    /// Most concurrent streams of a connection of HTTP/2.
+    pub(super) streams: u32,
     pub(super) connections: Option<u32>,
     pub(super) timeout: Nanos,
     pub(super) expected: Vec<RangeInclusive<u16>>,
@@ -339,6 +364,15 @@ impl HttpPlan {
         }
         let method = settings.get(&METHOD);
         let keep_alive = settings.get(&KEEP_ALIVE);
+        let version = settings.get(&HTTP_VERSION);
+        if settings.given(&STREAMS) && version == HttpVersion::One {
+            let help = "write http_version = \"2\", or leave `streams` out";
+            problem(&STREAMS, "a connection of HTTP/1.1 has no streams".into(), help);
+        }
+        if settings.given(&STREAMS) && !keep_alive && settings.get(&STREAMS) > 1 {
+            let help = "leave `streams` out, or write keep_alive = true";
+            problem(&STREAMS, "a connection for one request has one stream".into(), help);
+        }
         let url_line = settings.line(URL.name);
         problems.extend(of_scenario);
         problems.or(())?;
@@ -352,6 +386,8 @@ impl HttpPlan {
             url,
             scenario,
             keep_alive,
+            version,
+            streams: if keep_alive { settings.get(&STREAMS) } else { 1 },
             connections,
             timeout,
             expected,
@@ -397,7 +433,12 @@ fn scenario(settings: &Settings) -> (Option<Arc<ReadScenario>>, Problems) {
     };
     let mut find_secret = |placeholder: Placeholder<'_>| find_secret(&placeholder, folder);
     match Scenario::parse(&text, &name, folder, &mut find_secret) {
-        Ok(scenario) => (Some(Arc::new(ReadScenario { scenario, notes })), none),
+        Ok(scenario) => {
+            let problems = too_many(&scenario).map_or(none, |(what, help)| {
+                about(format!("the scenario {name} {what}"), help.into()).into()
+            });
+            (Some(Arc::new(ReadScenario { scenario, notes })), problems)
+        }
         Err(problems) => {
             let mut found = Problems::new();
             for problem in problems.0 {
@@ -408,6 +449,18 @@ fn scenario(settings: &Settings) -> (Option<Arc<ReadScenario>>, Problems) {
             (None, found)
         }
     }
+}
+
+/// The problem of a scenario with more operations than a trial can record, and the advice.
+fn too_many(scenario: &Scenario) -> Option<(String, &'static str)> {
+    let operations = scenario.operations();
+    let limit = OPERATIONS_MAX - RequestPart::ALL.len();
+    let first = operations.get(limit)?;
+    let what = format!(
+        "has {} operations (its requests, and its transactions of several requests); a trial records {limit}, and `{first}` is the first above that",
+        operations.len()
+    );
+    Some((what, "leave requests out, or write several scenarios"))
 }
 
 /// The scenario in a file of another program, by the name of the file; none in a file of ours.
@@ -481,7 +534,11 @@ fn field(text: &str) -> Result<(String, String), (String, &'static str)> {
         ("content-length", "Plimsoll sets it from `body`"),
         ("transfer-encoding", "Plimsoll sends the body with its length"),
         ("expect", "Plimsoll sends the body without waiting"),
-        ("upgrade", "only HTTP/1.1 is supported"),
+        ("upgrade", "choose the version with `http_version`"),
+        ("keep-alive", "it belongs to the connection"),
+        ("proxy-connection", "it belongs to the connection"),
+        ("te", "it belongs to the connection"),
+        ("http2-settings", "choose the version with `http_version`"),
     ];
     match ours.iter().find(|(known, _)| name.eq_ignore_ascii_case(known)) {
         Some((_, help)) => Err((format!("the header {name} cannot be set"), help)),

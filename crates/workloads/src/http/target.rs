@@ -1,6 +1,6 @@
 //! The target of requests: the addresses of a host, resolved once.
 
-use std::io;
+use std::io::{self, Read as _, Write as _};
 use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs};
 use std::time::Duration;
 
@@ -8,11 +8,15 @@ use engine::workload::LoadError;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::failure::errno_words;
-use super::settings::{HttpPlan, Url};
+use super::settings::{HttpPlan, HttpVersion, Url};
 use super::tls::TlsClient;
 
 /// How long an address may take to accept, before the load.
 const PATIENCE: Duration = Duration::from_secs(5);
+
+/// The names of the protocols in the handshake of TLS (RFC 7301, RFC 9113 section 3.2).
+const HTTP1: &[u8] = b"http/1.1";
+pub(super) const HTTP2: &[u8] = b"h2";
 
 /// A server of a load.
 #[derive(Clone, Debug)]
@@ -23,21 +27,46 @@ pub(super) struct Server {
     pub(super) tls: Option<TlsClient>,
 }
 
-/// All servers of a plan: in the order of the scenario, or the one of the URL.
-pub(super) fn find_all(plan: &HttpPlan) -> Result<Vec<Server>, LoadError> {
-    match &plan.scenario {
-        Some(read) => {
-            read.scenario.origins().iter().map(|origin| find(plan, &Url::of_origin(origin))).collect()
-        }
-        None => Ok(vec![find(plan, &plan.url)?]),
-    }
+/// The servers of a load, and how they are spoken to.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Servers {
+    /// In the order of the scenario, or the one of the URL.
+    pub(super) all: Vec<Server>,
+    /// Whether the load uses HTTP/2: `auto` does so only if each server offers it over TLS.
+    pub(super) is_http2: bool,
 }
 
-/// The addresses of the host, the first that accepts a connection first, and what TLS with it needs. Connects, makes a
-/// handshake, and sends nothing else.
-fn find(plan: &HttpPlan, url: &Url) -> Result<Server, LoadError> {
+/// Finds all servers of a plan.
+pub(super) fn find_all(plan: &HttpPlan) -> Result<Servers, LoadError> {
+    let urls = match &plan.scenario {
+        Some(read) => read.scenario.origins().iter().map(Url::of_origin).collect(),
+        None => vec![plan.url.clone()],
+    };
+    let mut all = Vec::new();
+    let mut is_http2 = plan.version != HttpVersion::One && !urls.is_empty();
+    for url in &urls {
+        let (server, offers_http2) = find(plan, url)?;
+        is_http2 &= offers_http2;
+        all.push(server);
+    }
+    // What is offered during the load is what was chosen here.
+    let protocol = if is_http2 { HTTP2 } else { HTTP1 };
+    for server in &mut all {
+        server.tls = server.tls.take().map(|tls| tls.with_protocol(protocol));
+    }
+    Ok(Servers { all, is_http2 })
+}
+
+/// The addresses of the host, the first that accepts a connection first, what TLS with it needs, and whether it offers
+/// HTTP/2. Connects, makes a handshake, and sends no request.
+fn find(plan: &HttpPlan, url: &Url) -> Result<(Server, bool), LoadError> {
     let timeout = &plan.timeout;
-    let tls = url.is_tls.then(|| TlsClient::new(url, &plan.tls)).transpose()?;
+    let protocols = match plan.version {
+        HttpVersion::Auto => &[HTTP2, HTTP1][..],
+        HttpVersion::One => &[HTTP1],
+        HttpVersion::Two => &[HTTP2],
+    };
+    let tls = url.is_tls.then(|| TlsClient::new(url, &plan.tls, protocols)).transpose()?;
     let authority = &url.authority;
     let help = "check the host name and the DNS settings of this machine";
     let resolved = authority
@@ -54,12 +83,17 @@ fn find(plan: &HttpPlan, url: &Url) -> Result<Server, LoadError> {
     let mut reasons = Vec::new();
     for (place, address) in addresses.iter().enumerate() {
         match TcpStream::connect_timeout(address, patience) {
-            Ok(_) => {
-                if let Some(tls) = &tls {
-                    tls.try_handshake(address, patience)?;
+            Ok(stream) => {
+                let wants_http2 = plan.version == HttpVersion::Two;
+                let offers_http2 = match &tls {
+                    Some(tls) => tls.try_handshake(address, patience)?.as_deref() == Some(HTTP2),
+                    None => wants_http2 && answers_http2(stream, patience),
+                };
+                if wants_http2 && !offers_http2 {
+                    return Err(no_http2(address, url.is_tls));
                 }
                 addresses.rotate_left(place);
-                return Ok(Server { addresses, tls });
+                return Ok((Server { addresses, tls }, offers_http2));
             }
             Err(error) => reasons.push(format!("{address}: {}", words(&error))),
         }
@@ -71,6 +105,32 @@ fn find(plan: &HttpPlan, url: &Url) -> Result<Server, LoadError> {
             "check that the server is running and that the port is correct",
         ),
     })
+}
+
+/// Whether a server answers the preface of HTTP/2 with SETTINGS (RFC 9113 section 3.4). Sends no request.
+fn answers_http2(mut stream: TcpStream, patience: Duration) -> bool {
+    const SETTINGS: u8 = 4;
+    let preface = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
+    let mut head = [0; 9];
+    stream
+        .set_read_timeout(Some(patience))
+        .and_then(|()| stream.set_write_timeout(Some(patience)))
+        .and_then(|()| stream.write_all(preface))
+        .and_then(|()| stream.read_exact(&mut head))
+        .is_ok_and(|()| matches!(head, [0, _, _, SETTINGS, 0, 0, 0, 0, 0]))
+}
+
+fn no_http2(address: &SocketAddr, is_tls: bool) -> LoadError {
+    match is_tls {
+        true => LoadError::new(
+            format!("{address} does not offer HTTP/2 over TLS (ALPN h2)"),
+            "enable HTTP/2 at the server (nginx: `listen 443 ssl http2`), or set http_version = \"1.1\"",
+        ),
+        false => LoadError::new(
+            format!("{address} does not answer in HTTP/2 without TLS"),
+            "enable HTTP/2 in clear text at the server (nginx: `listen 80 http2`), write an https URL, or set http_version = \"1.1\"",
+        ),
+    }
 }
 
 /// Refuses addresses on the Internet, unless the user may load this host: a misspelt name must flood nobody.

@@ -193,14 +193,14 @@ fn serve(mut stream: TcpStream, asked: &mut dyn FnMut()) {
     }
 }
 
-fn configured(url: &str, pairs: &[(&str, &str)]) -> Box<dyn Workload> {
+pub(super) fn configured(url: &str, pairs: &[(&str, &str)]) -> Box<dyn Workload> {
     let mut all = vec![("url", url)];
     all.extend_from_slice(pairs);
     HTTP.configure(&settings_of(SETTINGS, &all)).unwrap()
 }
 
 /// A workload, ready, after so many operations.
-fn driven(
+pub(super) fn driven(
     url: &str,
     pairs: &[(&str, &str)],
     in_flight: u32,
@@ -213,7 +213,7 @@ fn driven(
     (workload, done)
 }
 
-fn fact(workload: &dyn Workload, name: &str) -> u64 {
+pub(super) fn fact(workload: &dyn Workload, name: &str) -> u64 {
     match workload.facts().get(name) {
         Some(Level::Count(count)) => *count,
         other => panic!("{name}: {other:?}"),
@@ -221,7 +221,7 @@ fn fact(workload: &dyn Workload, name: &str) -> u64 {
 }
 
 /// The words of the failures, each once; nothing for those that went well.
-fn words(workload: &dyn Workload, done: &[Done]) -> Vec<String> {
+pub(super) fn words(workload: &dyn Workload, done: &[Done]) -> Vec<String> {
     let mut words: Vec<String> = done
         .iter()
         .filter_map(|done| match done.outcome {
@@ -336,7 +336,8 @@ fn an_address_that_refuses_is_followed_by_one_that_does_not() {
     let plan = super::HttpPlan::read(&settings_of(SETTINGS, &[("url", &server.url("/"))])).unwrap();
     let gone = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let addresses = vec![gone, server.address];
-    let servers = vec![super::target::Server { addresses, tls: None }];
+    let all = vec![super::target::Server { addresses, tls: None }];
+    let servers = super::target::Servers { all, is_http2: false };
     let workload = super::Http { plan, servers, seen: super::Observations::default() };
     let done = drive(&workload, 2, 10).unwrap();
     assert_eq!(words(&workload, &done), [""; 0]);
@@ -344,7 +345,7 @@ fn an_address_that_refuses_is_followed_by_one_that_does_not() {
 }
 
 /// One operation at a time, with something else between them.
-fn one_by_one(workload: &dyn Workload, operations: usize, mut between: impl FnMut()) -> Vec<Done> {
+pub(super) fn one_by_one(workload: &dyn Workload, operations: usize, mut between: impl FnMut()) -> Vec<Done> {
     let share = Share { lane: 0, index: 0, of: 1, in_flight_max: 1, seed: 1 };
     let mut worker = workload.worker(&share).unwrap();
     let mut all = Vec::new();
@@ -450,7 +451,7 @@ fn nginx_is_understood() {
 }
 
 /// nginx over TLS, with its authority, and one that signs the certificates of its clients.
-fn nginx_over_tls(server: &str) -> Option<(Nginx, Authority, Authority)> {
+pub(super) fn nginx_over_tls(listen: &str, server: &str) -> Option<(Nginx, Authority, Authority)> {
     let folder = testkit::Scratch::new();
     folder.file("page", "x".repeat(100_000));
     let (authority, clients) = (Authority::new(&folder, "authority"), Authority::new(&folder, "clients"));
@@ -461,12 +462,12 @@ fn nginx_over_tls(server: &str) -> Option<(Nginx, Authority, Authority)> {
         key.display(),
         clients.file.display()
     );
-    Some((Nginx::start(folder, "ssl", &http, server)?, authority, clients))
+    Some((Nginx::start(folder, listen, &http, server)?, authority, clients))
 }
 
 #[test]
 fn nginx_is_understood_over_tls() {
-    let Some((nginx, authority, _)) = nginx_over_tls("location = /small { return 200 small; }") else {
+    let Some((nginx, authority, _)) = nginx_over_tls("ssl", "location = /small { return 200 small; }") else {
         return;
     };
     let ca = authority.file.display().to_string();
@@ -497,7 +498,7 @@ fn nginx_is_understood_over_tls() {
 
 #[test]
 fn a_server_that_is_not_trusted_is_reported_before_the_load() {
-    let Some((nginx, authority, clients)) = nginx_over_tls("") else { return };
+    let Some((nginx, authority, clients)) = nginx_over_tls("ssl", "") else { return };
     let stranger = clients.file.display().to_string();
     let url = format!("https://127.0.0.1:{}/page", nginx.port);
     let prepared = |url: &str, ca: &str| {
@@ -521,7 +522,7 @@ fn a_server_that_is_not_trusted_is_reported_before_the_load() {
 
 #[test]
 fn a_client_certificate_is_presented() {
-    let Some((nginx, authority, clients)) = nginx_over_tls("ssl_verify_client on;") else { return };
+    let Some((nginx, authority, clients)) = nginx_over_tls("ssl", "ssl_verify_client on;") else { return };
     let (certificate, key) = clients.sign(&nginx.folder, "client", &["client"], Bearer::Client);
     let url = format!("https://127.0.0.1:{}/page", nginx.port);
     let texts = [&authority.file, &certificate, &key].map(|path| path.display().to_string());
@@ -534,7 +535,7 @@ fn a_client_certificate_is_presented() {
 }
 
 /// The number of parts of each kind, in the order of the operations.
-fn parts(workload: &dyn Workload, operations: usize) -> Vec<usize> {
+pub(super) fn parts(workload: &dyn Workload, operations: usize) -> Vec<usize> {
     let share = Share { lane: 0, index: 0, of: 1, in_flight_max: 1, seed: 1 };
     let mut worker = workload.worker(&share).unwrap();
     let mut counts = vec![0; workload.operations().len()];
@@ -570,7 +571,7 @@ fn the_parts_of_a_request_are_kept_apart() {
     let mut chunked = configured(&server.url("/chunked"), &[("keep_alive", "false")]);
     chunked.prepare(1, &mut |_| true).unwrap();
     assert_eq!(parts(&*chunked, 5), [0, 5, 0, 5, 5]);
-    let Some((nginx, authority, _)) = nginx_over_tls("location = /small { return 200 small; }") else {
+    let Some((nginx, authority, _)) = nginx_over_tls("ssl", "location = /small { return 200 small; }") else {
         return;
     };
     let ca = authority.file.display().to_string();
@@ -582,12 +583,18 @@ fn the_parts_of_a_request_are_kept_apart() {
 
 /// Drives a scenario with users who do not think until its data has ended. Returns for each operation its name, its
 /// completions and its failures, and the words of the failures.
-fn carried_out(scenario: &str, users: u64) -> (Vec<(String, u64, u64)>, Vec<String>) {
+pub(super) fn carried_out(
+    scenario: &str,
+    pairs: &[(&str, &str)],
+    users: u64,
+) -> (Vec<(String, u64, u64)>, Vec<String>) {
     let folder = testkit::Scratch::new();
     folder.file("users.csv", "name\nann\nbob\neve\ncid\ndan\nfay\ngus\nhal\nida\njon\n");
     let file = folder.file("shop.toml", scenario);
-    let mut workload =
-        HTTP.configure(&settings_of(SETTINGS, &[("from", &file.display().to_string())])).unwrap();
+    let file = file.display().to_string();
+    let mut all = vec![("from", file.as_str())];
+    all.extend_from_slice(pairs);
+    let mut workload = HTTP.configure(&settings_of(SETTINGS, &all)).unwrap();
     workload.prepare(1, &mut |_| true).unwrap();
     let clock = engine::clock::Clock::get();
     let shape = model::Shape::closed(users);
@@ -647,7 +654,7 @@ check = [{{ contains = "Hello ${{users.name}}" }}]
         server.address
     );
     for users in [1, 4] {
-        let (counts, words) = carried_out(&scenario, users);
+        let (counts, words) = carried_out(&scenario, &[], users);
         assert_eq!(words, [""; 0]);
         let count = |name: &str| {
             counts.iter().find(|(known, ..)| known == name).map(|(_, done, failed)| (*done, *failed))
@@ -682,7 +689,7 @@ url = "/?${{users.name}}"
 "#,
         server.address
     );
-    let (counts, words) = carried_out(&scenario, 2);
+    let (counts, words) = carried_out(&scenario, &[], 2);
     assert_eq!(words.len(), 1, "{words:?}");
     assert!(words[0].starts_with("10 x ") && words[0].contains("no such text"), "{words:?}");
     assert_eq!(
@@ -704,6 +711,16 @@ fn mistakes_of_a_scenario_are_reported_with_its_lines() {
     assert!(problems.0[1].what.contains(":4: unknown key `wieght`"), "{problems}");
     let problems = of(&[("from", "/nowhere/s.toml")]);
     assert!(problems.0[0].what.starts_with("the scenario /nowhere/s.toml cannot be read"), "{problems}");
+    let request = |number| format!("[[transaction.request]]\nname = \"r{number}\"\nurl = \"http://a/\"\n");
+    let many: String = (0..252).map(request).collect();
+    let many = folder.file("m.toml", format!("[[transaction]]\nname = \"t\"\n{many}")).display().to_string();
+    let problems = of(&[("from", &many)]);
+    // With the transaction, and with four parts, it is one more than a trial records.
+    assert!(
+        problems.0[0].what.starts_with(&format!("the scenario {many} has 253 operations"))
+            && problems.0[0].what.ends_with("a trial records 252, and `t` is the first above that"),
+        "{problems}"
+    );
     let whole = folder
         .file("w.toml", "[[transaction]]\nname = \"t\"\n[[transaction.request]]\nurl = \"http://a/\"\n");
     let problems = of(&[("from", &whole.display().to_string()), ("url", "http://b/"), ("body", "x")]);

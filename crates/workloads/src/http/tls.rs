@@ -24,14 +24,14 @@ pub(super) struct TlsClient {
 }
 
 impl TlsClient {
-    /// Reads the files.
-    pub(super) fn new(url: &Url, plan: &TlsPlan) -> Result<TlsClient, LoadError> {
+    /// Reads the files. The server may choose among these protocols (RFC 7301).
+    pub(super) fn new(url: &Url, plan: &TlsPlan, protocols: &[&[u8]]) -> Result<TlsClient, LoadError> {
         let wrong = |why: String| LoadError::new(why, "");
         let trust = plan.authorities.clone().map_or(Trust::System, Trust::File);
         let own = plan.certificate.clone().zip(plan.key.clone());
         let own = own.map(|(certificate, key)| ClientCertificate { certificate, key });
         let mut config = tls::client(&trust, own.as_ref()).map_err(wrong)?;
-        config.alpn_protocols = vec![b"http/1.1".to_vec()];
+        config.alpn_protocols = protocols.iter().map(|protocol| protocol.to_vec()).collect();
         if !plan.resumes {
             config.resumption = Resumption::disabled();
         }
@@ -39,13 +39,25 @@ impl TlsClient {
         Ok(TlsClient { config: Arc::new(config), name })
     }
 
+    /// The same, with one protocol. Sessions are resumed all the same.
+    pub(super) fn with_protocol(&self, protocol: &[u8]) -> TlsClient {
+        let mut config = ClientConfig::clone(&self.config);
+        config.alpn_protocols = vec![protocol.to_vec()];
+        TlsClient { config: Arc::new(config), name: self.name.clone() }
+    }
+
     /// The client side of a new connection.
     pub(super) fn begin(&self) -> Result<ClientConnection, TlsFault> {
         ClientConnection::new(self.config.clone(), self.name.clone()).map_err(|error| TlsFault::of(&error))
     }
 
-    /// Makes a handshake with a server, before the load, so that a certificate that is not trusted is known then.
-    pub(super) fn try_handshake(&self, address: &SocketAddr, patience: Duration) -> Result<(), LoadError> {
+    /// Makes a handshake with a server, before the load, so that a certificate that is not trusted is known then. Returns
+    /// the protocol that the server chose, if it chose one.
+    pub(super) fn try_handshake(
+        &self,
+        address: &SocketAddr,
+        patience: Duration,
+    ) -> Result<Option<Vec<u8>>, LoadError> {
         let failed = |why: String| {
             LoadError::new(
                 format!("TLS with {address} failed: {why}"),
@@ -61,13 +73,20 @@ impl TlsClient {
         let mut connection = ClientConnection::new(self.config.clone(), self.name.clone())
             .map_err(|error| failed(error.to_string()))?;
         while connection.is_handshaking() {
-            connection.complete_io(&mut stream).map_err(words)?;
+            if let Err(error) = connection.complete_io(&mut stream) {
+                let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
+                return match inner {
+                    Some(rustls::Error::AlertReceived(AlertDescription::NoApplicationProtocol)) => Ok(None),
+                    _ => Err(words(error)),
+                };
+            }
         }
+        let protocol = connection.alpn_protocol().map(<[u8]>::to_vec);
         // The client certificate is refused after the handshake of TLS 1.3: what the server says then is read
         // with the first response.
         connection.send_close_notify();
         let _ = connection.complete_io(&mut stream);
-        Ok(())
+        Ok(protocol)
     }
 }
 

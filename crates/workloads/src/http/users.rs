@@ -6,7 +6,7 @@ use engine::workload::{Done, Operation, Outcome, Then};
 use model::Nanos;
 
 use super::failure::Failure;
-use super::response::{Answer, FIELDS_MAX, Keep, ResponseReader};
+use super::response::{Answer, Keep};
 use super::scenario::{self, After, BODY_KEPT_BYTES_MAX, Scenario, Session, Unplanned};
 
 /// The users of one worker's share of the load.
@@ -102,11 +102,12 @@ impl<'a> Users<'a> {
         })
     }
 
-    /// What follows a complete response.
+    /// What follows a complete response. The fields and the body are what [`Exchange::keep`] wants.
     pub(super) fn took(
         &mut self,
         exchange: &Exchange,
-        reader: &ResponseReader,
+        fields: &[(&str, &[u8])],
+        body: &[u8],
         answer: Answer,
         time: Nanos,
     ) -> Next {
@@ -114,22 +115,9 @@ impl<'a> Users<'a> {
             return Next::Done(exchange.done(Ok(0), Then::End));
         };
         let place = self.session(&operation);
-        let mut fields = [httparse::EMPTY_HEADER; FIELDS_MAX];
-        let mut head = httparse::Response::new(&mut fields);
-        // It was parsed before. Without a kept head there are no fields.
-        if exchange.keep.fields {
-            let _ = head.parse(reader.kept_head());
-        }
-        let fields: Vec<(&str, &[u8])> = head
-            .headers
-            .iter()
-            .map(|field| (field.name, field.value))
-            .filter(|(name, _)| !name.is_empty())
-            .collect();
-        let body = reader.kept_body();
         let response = scenario::Response {
             status: answer.status,
-            fields: &fields,
+            fields,
             body,
             body_bytes: u64::from(answer.body_bytes),
             is_truncated: body.len() == BODY_KEPT_BYTES_MAX,

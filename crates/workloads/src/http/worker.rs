@@ -3,34 +3,29 @@
 //! An operation needs three system calls: send, epoll_wait, receive. Sockets are
 //! registered once, edge-triggered, when they are opened.
 
-use std::net::SocketAddr;
-use std::os::fd::{AsRawFd, OwnedFd};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::os::fd::OwnedFd;
 
-use engine::clock::Clock;
-use engine::workload::{Admission, Completion, Done, LoadError, Operation, Part, Share, Then, Worker};
-use model::{MILLISECOND, Nanos, SECOND};
-use rustix::event::{Timespec, epoll};
+use engine::workload::{Admission, Completion, Done, LoadError, Operation, Part, Share, Worker};
+use model::{Nanos, SECOND};
+use rustix::event::epoll;
 use rustix::io::Errno;
-use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, ipproto, sockopt};
+use rustix::net::{RecvFlags, SendFlags};
 use rustls::ClientConnection;
 
-use super::failure::{Failure, TimeoutPhase, errno_words};
+use super::failure::{Failure, TimeoutPhase};
+use super::load::{Load, Result, count};
 use super::response::{Answer, Progress, ResponseReader};
 use super::settings::HttpPlan;
-use super::target::Server;
+use super::socket::{Poller, exhausted, is_quiet};
 use super::tls::{self, TlsClient};
-use super::users::{Exchange, Next, Users};
-use super::{Observations, RequestPart, Tally};
+use super::users::{Exchange, Next};
+use super::{Observations, RequestPart};
 
 /// Bytes received at a time.
 const BUFFER_BYTES: usize = 64 << 10;
 
 /// Number of buffers received from one connection before the others continue.
 const TURN: usize = 16;
-
-/// Most events taken from epoll at a time.
-const EVENTS_MAX: usize = 256;
 
 /// A connection whose last request was sent longer ago is checked before it is used again: perhaps
 /// the server has closed it.
@@ -78,64 +73,27 @@ struct Connection {
     next: Option<Next>,
 }
 
-/// The outcome of an operation: success with this number of bytes, or the failure.
-type Result = std::result::Result<u32, Failure>;
-
 /// Drives the connections of one share of the load.
 pub(super) struct HttpWorker<'a> {
-    plan: &'a HttpPlan,
-    servers: &'a [Server],
-    /// The users of a scenario.
-    users: Option<Users<'a>>,
-    /// The operation of the first part of requests.
-    parts_from: u16,
-    seen: &'a Observations,
-    clock: Clock,
-    epoll: OwnedFd,
+    load: Load<'a>,
+    poller: Poller,
     connections: Box<[Connection]>,
     /// For each server the slots of idle connections, the most recently used last. A closed one stays until it is used.
     idle: Vec<Vec<u32>>,
     /// Slots without a connection.
     vacant: Vec<u32>,
-    events: Vec<libc::epoll_event>,
-    /// Number of processed events.
-    events_taken: usize,
     /// Whether a connection has more bytes than one turn receives.
     more: bool,
-    /// Whether epoll waits in whole milliseconds here.
-    coarse: bool,
     buffer: Box<[u8]>,
     /// Decrypted bytes; empty without TLS.
     plain: Box<[u8]>,
-    parts: Vec<Part>,
-    /// The request that is sent next.
-    planned: Vec<u8>,
-    remarks: Vec<String>,
     /// No operation in flight has a deadline before this.
     deadlines_from: Nanos,
-    server_known: bool,
-    tally: Tally,
-    /// Results that `submit` cannot return; the next `reap` returns them.
-    error: Option<LoadError>,
 }
 
 impl<'a> HttpWorker<'a> {
-    pub(super) fn new(
-        plan: &'a HttpPlan,
-        servers: &'a [Server],
-        seen: &'a Observations,
-        share: &Share,
-    ) -> std::result::Result<Self, LoadError> {
-        if servers.iter().any(|server| server.addresses.is_empty()) || servers.is_empty() {
-            return Err(LoadError::new("the host name was not resolved", ""));
-        }
-        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)
-            .map_err(|errno| LoadError::new(format!("epoll: {}", errno_words(errno.raw_os_error())), ""))?;
-        let of_all = plan.connections.map_or(u32::MAX, |all| {
-            let of = share.of.max(1);
-            (all / of + u32::from(share.index < all % of)).max(1)
-        });
-        let places = share.in_flight_max.clamp(1, of_all.max(1));
+    pub(super) fn new(load: Load<'a>, share: &Share) -> std::result::Result<Self, LoadError> {
+        let places = load.connections_max(share);
         let connections = (0..places).map(|_| Connection {
             socket: None,
             stage: Stage::Closed,
@@ -155,33 +113,17 @@ impl<'a> HttpWorker<'a> {
             is_downloading: false,
             next: None,
         });
+        let has_tls = load.servers.iter().any(|server| server.tls.is_some());
         Ok(HttpWorker {
-            plan,
-            servers,
-            users: plan.scenario.as_deref().map(|read| {
-                Users::new(&read.scenario, share.seed ^ u64::from(share.lane) << 32, share.index, share.of)
-            }),
-            parts_from: plan.scenario.as_ref().map_or(1, |read| read.scenario.operations().len() as u16),
-            seen,
-            clock: Clock::get(),
-            epoll,
+            poller: Poller::new()?,
             connections: connections.collect(),
-            idle: servers.iter().map(|_| Vec::with_capacity(places as usize)).collect(),
+            idle: load.servers.iter().map(|_| Vec::with_capacity(places as usize)).collect(),
             vacant: (0..places).rev().collect(),
-            events: Vec::with_capacity(EVENTS_MAX),
-            events_taken: 0,
             more: false,
-            coarse: false,
             buffer: vec![0; BUFFER_BYTES].into(),
-            plain: vec![0; if servers.iter().any(|server| server.tls.is_some()) { BUFFER_BYTES } else { 0 }]
-                .into(),
-            parts: Vec::new(),
-            planned: Vec::new(),
-            remarks: if share.index == 0 { notes(plan) } else { Vec::new() },
+            plain: vec![0; if has_tls { BUFFER_BYTES } else { 0 }].into(),
             deadlines_from: Nanos::MAX,
-            server_known: false,
-            tally: Tally::default(),
-            error: None,
+            load,
         })
     }
 
@@ -192,9 +134,9 @@ impl<'a> HttpWorker<'a> {
             match &connection.socket {
                 None => self.vacant.push(place),
                 Some(socket) => {
-                    let last_use = connection.deadline.saturating_sub(self.plan.timeout);
+                    let last_use = connection.deadline.saturating_sub(self.load.plan.timeout);
                     if now.saturating_sub(last_use) > FRESH && !is_quiet(socket) {
-                        close_idle(connection, self.seen);
+                        close_idle(connection, self.load.seen);
                     }
                     return Some(place);
                 }
@@ -212,35 +154,29 @@ impl<'a> HttpWorker<'a> {
     fn open(&mut self, place: u32) -> std::result::Result<(), Failure> {
         let connection = &mut self.connections[place as usize];
         let mut failure = Failure::Connect(Errno::CONNREFUSED);
-        let Some(server) = self.servers.get(connection.exchange.server as usize) else { return Err(failure) };
+        let Some(server) = self.load.servers.get(connection.exchange.server as usize) else {
+            return Err(failure);
+        };
         let tls = server.tls.as_ref().map(TlsClient::begin).transpose();
         connection.tls = tls.map_err(Failure::Tls)?.map(Box::new);
-        connection.since = self.clock.now();
+        connection.since = self.load.clock.now();
         while let Some(address) = server.addresses.get(connection.tried) {
             connection.tried += 1;
             connection.serial = connection.serial.wrapping_add(1);
             let data = u64::from(connection.serial) << 32 | u64::from(place);
-            match connect(address, &self.epoll, data) {
+            match self.poller.connect(address, data) {
                 Ok(socket) => {
-                    count(&self.seen.opened);
+                    count(&self.load.seen.opened);
                     connection.socket = Some(socket);
                     connection.stage = Stage::Connecting;
                     connection.used = false;
                     connection.sent = 0;
-                    connection.reader.begin(connection.exchange.of_head, !self.server_known);
+                    connection.reader.begin(connection.exchange.of_head, self.load.wants_server());
                     connection.reader.keep(connection.exchange.keep);
                     return Ok(());
                 }
                 Err(errno) => {
-                    if matches!(errno, Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM) {
-                        self.error = Some(LoadError::new(
-                            format!(
-                                "no more connections can be opened: {}",
-                                errno_words(errno.raw_os_error())
-                            ),
-                            "raise the limit of open files (ulimit -Hn), or lower the load or `connections`",
-                        ));
-                    }
+                    self.load.error = exhausted(errno).or(self.load.error.take());
                     failure = Failure::Connect(errno);
                 }
             }
@@ -253,7 +189,7 @@ impl<'a> HttpWorker<'a> {
         loop {
             let connection = &mut self.connections[place as usize];
             let Some(socket) = &connection.socket else { return Some(Err(Failure::Unanswered)) };
-            let request = request_of(self.plan, &connection.request);
+            let request = request_of(self.load.plan, &connection.request);
             let rest = request.get(connection.sent..).unwrap_or_default();
             let sent = match &mut connection.tls {
                 Some(tls) => {
@@ -276,7 +212,8 @@ impl<'a> HttpWorker<'a> {
                     let connection = &self.connections[place as usize];
                     let is_ready = connection.tls.as_ref().is_none_or(|tls| !tls.is_handshaking());
                     if connection.tls.is_some()
-                        && !(is_ready && connection.sent < request_of(self.plan, &connection.request).len())
+                        && !(is_ready
+                            && connection.sent < request_of(self.load.plan, &connection.request).len())
                     {
                         return None;
                     }
@@ -302,7 +239,7 @@ impl<'a> HttpWorker<'a> {
 
     /// The connection is open.
     fn connected(&mut self, place: u32) {
-        let now = self.clock.now();
+        let now = self.load.clock.now();
         let connection = &mut self.connections[place as usize];
         connection.stage = if connection.tls.is_some() { Stage::Handshake } else { Stage::InUse };
         self.part(place, RequestPart::Connect, now);
@@ -312,7 +249,7 @@ impl<'a> HttpWorker<'a> {
     fn part(&mut self, place: u32, part: RequestPart, now: Nanos) {
         let connection = &mut self.connections[place as usize];
         let begin = std::mem::replace(&mut connection.since, now);
-        self.parts.push(Part { kind: self.parts_from + part as u16, begin, end: now });
+        self.load.part(part, begin, now);
     }
 
     /// The connection broke. If it did so while it was idle the request goes over a new one, once; a request that may
@@ -327,8 +264,8 @@ impl<'a> HttpWorker<'a> {
         }
         connection.retried = true;
         connection.tried = 0;
-        count(&self.seen.lost_idle);
-        count(&self.seen.retried);
+        count(&self.load.seen.lost_idle);
+        count(&self.load.seen.retried);
         self.open(place)
     }
 
@@ -371,7 +308,7 @@ impl<'a> HttpWorker<'a> {
                 },
                 None => {
                     if !connection.reader.has_begun() {
-                        let now = self.clock.now();
+                        let now = self.load.clock.now();
                         self.part(place, RequestPart::FirstByte, now);
                     }
                     let piece = self.buffer.get(..bytes).unwrap_or_default();
@@ -416,13 +353,13 @@ impl<'a> HttpWorker<'a> {
                 return Err(Failure::Tls(fault));
             }
             if connection.stage == Stage::Handshake && !tls.is_handshaking() {
-                count(&self.seen.handshakes);
+                count(&self.load.seen.handshakes);
                 if tls::is_resumed(tls) {
-                    count(&self.seen.resumed);
+                    count(&self.load.seen.resumed);
                 }
                 connection.stage = Stage::InUse;
                 is_begun = true;
-                let now = self.clock.now();
+                let now = self.load.clock.now();
                 self.part(place, RequestPart::Tls, now);
             }
             loop {
@@ -433,7 +370,7 @@ impl<'a> HttpWorker<'a> {
                     break;
                 }
                 if !connection.reader.has_begun() {
-                    let now = self.clock.now();
+                    let now = self.load.clock.now();
                     self.part(place, RequestPart::FirstByte, now);
                 }
                 let piece = self.plain.get(..plain).unwrap_or_default();
@@ -465,32 +402,26 @@ impl<'a> HttpWorker<'a> {
     /// The response is complete.
     fn finish(&mut self, place: u32, answer: Answer, open: bool) -> Result {
         if std::mem::take(&mut self.connections[place as usize].is_downloading) {
-            let now = self.clock.now();
+            let now = self.load.clock.now();
             self.part(place, RequestPart::Download, now);
         }
         let connection = &mut self.connections[place as usize];
         connection.used = true;
-        if !self.server_known {
-            self.server_known = true;
-            let _ = self.seen.server.set(connection.reader.take_server().unwrap_or_default());
-            if let Some(word) = connection.reader.failure_word() {
-                let _ = self.seen.failure_word.set(word);
-            }
+        if self.load.wants_server() {
+            let server = connection.reader.take_server();
+            self.load.know_server(server, connection.reader.failure_word());
         }
-        self.tally.count(answer);
-        let sent_whole = connection.sent == request_of(self.plan, &connection.request).len();
-        if !(open && answer.persistent && self.plan.keep_alive && sent_whole) {
+        let sent_whole = connection.sent == request_of(self.load.plan, &connection.request).len();
+        if !(open && answer.persistent && self.load.plan.keep_alive && sent_whole) {
             close(connection);
         }
-        if let Some(users) = &mut self.users {
-            let time = self.clock.now().saturating_sub(connection.begin);
-            connection.next = Some(users.took(&connection.exchange, &connection.reader, answer, time));
-            return Ok(answer.bytes);
-        }
-        match self.plan.expects(answer.status) {
-            true => Ok(answer.bytes),
-            false => Err(Failure::Status(answer.status)),
-        }
+        let connection = &mut self.connections[place as usize];
+        let (exchange, begin) = (connection.exchange, connection.begin);
+        let reader = &connection.reader;
+        let (next, result) =
+            self.load.judge(&exchange, answer, begin, || reader.kept_fields(), reader.kept_body());
+        connection.next = next;
+        result
     }
 
     /// The operation of this slot has ended: the connection is idle, or its slot is vacant.
@@ -511,38 +442,35 @@ impl<'a> HttpWorker<'a> {
         let connection = &mut self.connections[place as usize];
         let (exchange, next) = (connection.exchange, connection.next.take());
         self.release(place);
-        let Some(users) = &mut self.users else { return Some(exchange.done(result, Then::End)) };
-        match (next, result) {
-            (Some(Next::Done(done)), _) => Some(done),
-            (Some(Next::Redirect(operation)), _) => match self.begin(operation, true) {
+        match self.load.follow(&exchange, next, result) {
+            Next::Done(done) => Some(done),
+            Next::Redirect(operation) => match self.begin(operation, true) {
                 Admission::Completed(done) => Some(done),
                 Admission::Accepted => None,
                 // A slot was released just now.
-                _ => Some(self.users.as_mut()?.failed(&exchange, Failure::Unanswered)),
+                _ => match self.load.follow(&exchange, None, Err(Failure::Unanswered)) {
+                    Next::Done(done) => Some(done),
+                    Next::Redirect(_) => None,
+                },
             },
-            (None, Err(failure)) => Some(users.failed(&exchange, failure)),
-            (None, Ok(_)) => Some(users.failed(&exchange, Failure::Unanswered)),
         }
     }
 
-    /// Sends the next request of an operation of a scenario.
+    /// Sends the next request of an operation.
     fn begin(&mut self, operation: Operation, is_redirect: bool) -> Admission {
-        let Some(users) = &mut self.users else { return Admission::Busy };
-        let exchange = match users.plan(operation, is_redirect, &mut self.planned) {
-            Ok(exchange) => exchange,
-            Err(Some(done)) => return Admission::Completed(done),
-            Err(None) => return Admission::Exhausted,
-        };
-        self.start(operation.ticket, exchange)
+        match self.load.next(operation, is_redirect) {
+            Ok(exchange) => self.start(operation.ticket, exchange),
+            Err(admission) => admission,
+        }
     }
 
     /// Starts an exchange. Its request is that of the plan, or the planned one.
     fn start(&mut self, ticket: u32, exchange: Exchange) -> Admission {
-        let now = self.clock.now();
+        let now = self.load.clock.now();
         let Some(place) = self.take_place(exchange.server, now) else { return Admission::Busy };
-        let timeout = exchange.timeout.unwrap_or(self.plan.timeout);
+        let timeout = self.load.timeout(&exchange);
         let connection = &mut self.connections[place as usize];
-        std::mem::swap(&mut connection.request, &mut self.planned);
+        std::mem::swap(&mut connection.request, &mut self.load.planned);
         connection.exchange = exchange;
         connection.ticket = ticket;
         connection.begin = now;
@@ -556,7 +484,7 @@ impl<'a> HttpWorker<'a> {
         let opened = match connection.socket {
             Some(_) => {
                 connection.stage = Stage::InUse;
-                connection.reader.begin(exchange.of_head, !self.server_known);
+                connection.reader.begin(exchange.of_head, self.load.wants_server());
                 connection.reader.keep(exchange.keep);
                 Ok(())
             }
@@ -587,7 +515,7 @@ impl<'a> HttpWorker<'a> {
             Stage::Closed => return None,
             Stage::Idle => {
                 if came {
-                    close_idle(connection, self.seen);
+                    close_idle(connection, self.load.seen);
                 }
                 return None;
             }
@@ -595,7 +523,7 @@ impl<'a> HttpWorker<'a> {
         }
         let ticket = connection.ticket;
         // A failed connection reports its error at the next send.
-        let unsent = connection.sent < request_of(self.plan, &connection.request).len()
+        let unsent = connection.sent < request_of(self.load.plan, &connection.request).len()
             || connection.tls.as_ref().is_some_and(|tls| tls.wants_write());
         let mut result = if unsent { self.send(place) } else { None };
         let stage = self.connections[place as usize].stage;
@@ -604,11 +532,7 @@ impl<'a> HttpWorker<'a> {
                 Received::Over(result) => Some(result),
                 Received::Waits => None,
                 Received::Again => {
-                    if self.events_taken == self.events.len() {
-                        self.events.clear();
-                        self.events_taken = 0;
-                    }
-                    self.events.push(event);
+                    self.poller.again(event);
                     self.more = true;
                     None
                 }
@@ -641,71 +565,6 @@ impl<'a> HttpWorker<'a> {
             done_now.extend(done.map(|done| Completion { ticket, done }));
         }
     }
-
-    /// Waits for events, but not past `until`.
-    fn wait(&mut self, until: Nanos, now: Nanos) -> std::result::Result<(), LoadError> {
-        self.events.clear();
-        self.events_taken = 0;
-        match wait(&self.epoll, &mut self.events, until.saturating_sub(now), &mut self.coarse) {
-            Ok(()) | Err(Errno::INTR) => Ok(()),
-            Err(errno) => Err(LoadError::new(format!("epoll: {}", errno_words(errno.raw_os_error())), "")),
-        }
-    }
-}
-
-impl Drop for HttpWorker<'_> {
-    fn drop(&mut self) {
-        self.seen.add(&self.tally);
-    }
-}
-
-/// Waits for as many events as there is room for, at most so long. Nanoseconds need Linux 5.11; `coarse` is set where there
-/// are only milliseconds, rounded up. By hand, as rustix rounds to those everywhere.
-fn wait(
-    epoll: &OwnedFd,
-    events: &mut Vec<libc::epoll_event>,
-    timeout: Nanos,
-    coarse: &mut bool,
-) -> std::result::Result<(), Errno> {
-    let room = events.capacity() as i32;
-    if !*coarse {
-        let timeout = Timespec { tv_sec: (timeout / SECOND) as i64, tv_nsec: (timeout % SECOND) as _ };
-        // SAFETY: there is room for so many events, the timeout lives across the call, and no signal mask is given.
-        let found = unsafe {
-            libc::syscall(
-                libc::SYS_epoll_pwait2,
-                epoll.as_raw_fd(),
-                events.as_mut_ptr(),
-                room,
-                &raw const timeout,
-                std::ptr::null::<libc::sigset_t>(),
-                0usize,
-            )
-        };
-        if found >= 0 {
-            // SAFETY: the kernel has written so many events.
-            unsafe { events.set_len(found as usize) };
-            return Ok(());
-        }
-        match last_errno() {
-            // A sandbox may refuse a call it does not know.
-            Errno::NOSYS | Errno::PERM => *coarse = true,
-            errno => return Err(errno),
-        }
-    }
-    let timeout_ms = timeout.div_ceil(MILLISECOND).min(i32::MAX as u64) as i32;
-    // SAFETY: there is room for so many events.
-    let found = unsafe { libc::epoll_wait(epoll.as_raw_fd(), events.as_mut_ptr(), room, timeout_ms) };
-    if found < 0 {
-        return Err(last_errno());
-    }
-    // SAFETY: the kernel has written so many events.
-    unsafe { events.set_len(found as usize) };
-    Ok(())
-}
-
-fn last_errno() -> Errno {
-    Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::IO)
 }
 
 /// The result of a turn of receiving.
@@ -717,33 +576,28 @@ enum Received {
 
 impl Worker for HttpWorker<'_> {
     fn submit(&mut self, operation: Operation) -> Admission {
-        if self.error.is_some() {
+        if self.load.error.is_some() {
             return Admission::Busy;
         }
-        if self.users.is_some() {
-            return self.begin(operation, false);
-        }
-        let (of_head, idempotent) = (self.plan.of_head, self.plan.idempotent);
-        self.start(operation.ticket, Exchange { of_head, idempotent, ..Exchange::default() })
+        self.begin(operation, false)
     }
 
     fn remarks(&mut self, out: &mut Vec<String>) {
-        out.append(&mut self.remarks);
+        out.append(&mut self.load.remarks);
     }
 
     fn parts(&mut self) -> Option<&mut Vec<Part>> {
-        Some(&mut self.parts)
+        Some(&mut self.load.parts)
     }
 
     /// Returns one completion at a time, so that its time is accurate.
     fn reap(&mut self, until: Nanos, done: &mut Vec<Completion>) -> std::result::Result<(), LoadError> {
         let mut waited = false;
         loop {
-            if let Some(error) = self.error.take() {
+            if let Some(error) = self.load.error.take() {
                 return Err(error);
             }
-            while let Some(event) = self.events.get(self.events_taken).copied() {
-                self.events_taken += 1;
+            while let Some(event) = self.poller.next() {
                 if let Some(completion) = self.take(event) {
                     done.push(completion);
                     return Ok(());
@@ -752,7 +606,7 @@ impl Worker for HttpWorker<'_> {
                     break;
                 }
             }
-            let now = self.clock.now();
+            let now = self.load.clock.now();
             if now >= self.deadlines_from {
                 self.expire(now, done);
                 if !done.is_empty() {
@@ -763,21 +617,10 @@ impl Worker for HttpWorker<'_> {
             if std::mem::take(&mut self.more) || waited && now >= until {
                 return Ok(());
             }
-            self.wait(until.min(self.deadlines_from), now)?;
+            self.poller.wait(until.min(self.deadlines_from), now)?;
             waited = true;
         }
     }
-}
-
-/// What was not carried over into the scenario, for the record.
-fn notes(plan: &HttpPlan) -> Vec<String> {
-    let notes = plan.scenario.iter().flat_map(|read| &read.notes);
-    let text = |note: &super::scenario::Note| {
-        let place = if note.number > 0 { format!("{}: ", note.number) } else { String::new() };
-        let help = if note.help.is_empty() { String::new() } else { format!("; {}", note.help) };
-        format!("not carried over: {place}{}{help}", note.what)
-    };
-    notes.map(text).collect()
 }
 
 /// The request that a connection sends.
@@ -794,30 +637,4 @@ fn close(connection: &mut Connection) {
 fn close_idle(connection: &mut Connection, seen: &Observations) {
     count(&seen.lost_idle);
     close(connection);
-}
-
-fn count(counter: &AtomicU64) {
-    counter.fetch_add(1, Ordering::Relaxed);
-}
-
-/// Whether an idle connection is open and has no pending data.
-fn is_quiet(socket: &OwnedFd) -> bool {
-    let mut byte = [0u8];
-    rustix::net::recv(socket, &mut byte, RecvFlags::PEEK | RecvFlags::DONTWAIT) == Err(Errno::AGAIN)
-}
-
-/// A socket that is connecting to this address, watched by epoll.
-fn connect(address: &SocketAddr, epoll: &OwnedFd, data: u64) -> std::result::Result<OwnedFd, Errno> {
-    use epoll::EventFlags as Flags;
-    let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
-    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
-    let socket = rustix::net::socket_with(family, SocketType::STREAM, flags, Some(ipproto::TCP))?;
-    sockopt::set_tcp_nodelay(&socket, true)?;
-    let events = Flags::IN | Flags::OUT | Flags::RDHUP | Flags::ET;
-    match rustix::net::connect(&socket, address) {
-        Ok(()) | Err(Errno::INPROGRESS | Errno::INTR) => {}
-        Err(errno) => return Err(errno),
-    }
-    epoll::add(epoll, &socket, epoll::EventData::new_u64(data), events)?;
-    Ok(socket)
 }

@@ -1,0 +1,170 @@
+//! One thread's share of the load, apart from its connections: which requests are sent, and what their responses mean.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use engine::clock::Clock;
+use engine::workload::{Admission, LoadError, Operation, Part, Share, Then};
+use model::Nanos;
+
+use super::failure::Failure;
+use super::response::Answer;
+use super::settings::HttpPlan;
+use super::target::Server;
+use super::users::{Exchange, Next, Users};
+use super::{Observations, RequestPart, Tally};
+
+/// The outcome of an operation: success with this number of bytes, or the failure.
+pub(super) type Result = std::result::Result<u32, Failure>;
+
+/// One thread's share of the load.
+pub(super) struct Load<'a> {
+    pub(super) plan: &'a HttpPlan,
+    pub(super) servers: &'a [Server],
+    /// The users of a scenario.
+    pub(super) users: Option<Users<'a>>,
+    pub(super) seen: &'a Observations,
+    pub(super) clock: Clock,
+    /// The request of a scenario that is sent next.
+    pub(super) planned: Vec<u8>,
+    pub(super) parts: Vec<Part>,
+    pub(super) remarks: Vec<String>,
+    /// Ends the load: what `submit` cannot return, and the next `reap` does.
+    pub(super) error: Option<LoadError>,
+    /// The operation of the first part of requests.
+    parts_from: u16,
+    server_known: bool,
+    tally: Tally,
+}
+
+impl<'a> Load<'a> {
+    pub(super) fn new(
+        plan: &'a HttpPlan,
+        servers: &'a [Server],
+        seen: &'a Observations,
+        share: &Share,
+    ) -> std::result::Result<Self, LoadError> {
+        if servers.iter().any(|server| server.addresses.is_empty()) || servers.is_empty() {
+            return Err(LoadError::new("the host name was not resolved", ""));
+        }
+        Ok(Load {
+            plan,
+            servers,
+            users: plan.scenario.as_deref().map(|read| {
+                Users::new(&read.scenario, share.seed ^ u64::from(share.lane) << 32, share.index, share.of)
+            }),
+            seen,
+            clock: Clock::get(),
+            planned: Vec::new(),
+            parts: Vec::new(),
+            remarks: if share.index == 0 { notes(plan) } else { Vec::new() },
+            error: None,
+            parts_from: plan.scenario.as_ref().map_or(1, |read| read.scenario.operations().len() as u16),
+            server_known: false,
+            tally: Tally::default(),
+        })
+    }
+
+    /// How many connections this share may have open: at least 1, and no more than it has operations in flight.
+    pub(super) fn connections_max(&self, share: &Share) -> u32 {
+        let of_all = self.plan.connections.map_or(u32::MAX, |all| {
+            let of = share.of.max(1);
+            (all / of + u32::from(share.index < all % of)).max(1)
+        });
+        share.in_flight_max.clamp(1, of_all.max(1))
+    }
+
+    /// The exchange of an operation. Its request is in `planned`, where it is not that of the plan.
+    ///
+    /// # Errors
+    /// The operation ends without being sent.
+    pub(super) fn next(
+        &mut self,
+        operation: Operation,
+        is_redirect: bool,
+    ) -> std::result::Result<Exchange, Admission> {
+        let Some(users) = &mut self.users else {
+            let (of_head, idempotent) = (self.plan.of_head, self.plan.idempotent);
+            return Ok(Exchange { of_head, idempotent, ..Exchange::default() });
+        };
+        users.plan(operation, is_redirect, &mut self.planned).map_err(|done| match done {
+            Some(done) => Admission::Completed(done),
+            None => Admission::Exhausted,
+        })
+    }
+
+    /// How long an exchange may take.
+    pub(super) fn timeout(&self, exchange: &Exchange) -> Nanos {
+        exchange.timeout.unwrap_or(self.plan.timeout)
+    }
+
+    /// A part of an operation ended.
+    pub(super) fn part(&mut self, part: RequestPart, begin: Nanos, end: Nanos) {
+        self.parts.push(Part { kind: self.parts_from + part as u16, begin, end });
+    }
+
+    /// Whether no response has come yet, so that the field Server and the begin of the body are wanted.
+    pub(super) fn wants_server(&self) -> bool {
+        !self.server_known
+    }
+
+    /// The first response has come, with this field Server, and with this word for a failure in its body.
+    #[cold]
+    pub(super) fn know_server(&mut self, server: Option<String>, word: Option<&'static str>) {
+        self.server_known = true;
+        let _ = self.seen.server.set(server.unwrap_or_default());
+        if let Some(word) = word {
+            let _ = self.seen.failure_word.set(word);
+        }
+    }
+
+    /// Counts and judges a complete response to a request that was sent at `begin`. `fields` are those of its header,
+    /// needed by scenarios only.
+    pub(super) fn judge<'r>(
+        &mut self,
+        exchange: &Exchange,
+        answer: Answer,
+        begin: Nanos,
+        fields: impl FnOnce() -> Vec<(&'r str, &'r [u8])>,
+        body: &[u8],
+    ) -> (Option<Next>, Result) {
+        self.tally.count(answer);
+        if let Some(users) = &mut self.users {
+            let time = self.clock.now().saturating_sub(begin);
+            return (Some(users.took(exchange, &fields(), body, answer, time)), Ok(answer.bytes));
+        }
+        let result = match self.plan.expects(answer.status) {
+            true => Ok(answer.bytes),
+            false => Err(Failure::Status(answer.status)),
+        };
+        (None, result)
+    }
+
+    /// What follows the end of an exchange: of one with a judged response, as it was judged.
+    pub(super) fn follow(&mut self, exchange: &Exchange, judged: Option<Next>, result: Result) -> Next {
+        let Some(users) = &mut self.users else { return Next::Done(exchange.done(result, Then::End)) };
+        judged.unwrap_or_else(|| {
+            Next::Done(users.failed(exchange, result.err().unwrap_or(Failure::Unanswered)))
+        })
+    }
+}
+
+impl Drop for Load<'_> {
+    fn drop(&mut self) {
+        self.seen.add(&self.tally);
+    }
+}
+
+/// What was not carried over into the scenario, for the record.
+fn notes(plan: &HttpPlan) -> Vec<String> {
+    let notes = plan.scenario.iter().flat_map(|read| &read.notes);
+    let text = |note: &super::scenario::Note| {
+        let place = if note.number > 0 { format!("{}: ", note.number) } else { String::new() };
+        let help = if note.help.is_empty() { String::new() } else { format!("; {}", note.help) };
+        format!("not carried over: {place}{}{help}", note.what)
+    };
+    notes.map(text).collect()
+}
+
+pub(super) fn count(counter: &AtomicU64) {
+    counter.fetch_add(1, Ordering::Relaxed);
+}

@@ -1,0 +1,144 @@
+//! Sockets of a worker's connections, and the epoll that watches them.
+
+use std::net::SocketAddr;
+use std::os::fd::{AsRawFd, OwnedFd};
+
+use engine::workload::LoadError;
+use model::{MILLISECOND, Nanos, SECOND};
+use rustix::event::{Timespec, epoll};
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType, ipproto, sockopt};
+
+use super::failure::errno_words;
+
+/// Most events taken from epoll at a time.
+const EVENTS_MAX: usize = 256;
+
+/// An epoll with the events that it reported last.
+#[derive(Debug)]
+pub(super) struct Poller {
+    epoll: OwnedFd,
+    events: Vec<libc::epoll_event>,
+    /// Number of processed events.
+    taken: usize,
+    /// Whether epoll waits in whole milliseconds here.
+    coarse: bool,
+}
+
+impl Poller {
+    pub(super) fn new() -> Result<Poller, LoadError> {
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(failed)?;
+        Ok(Poller { epoll, events: Vec::with_capacity(EVENTS_MAX), taken: 0, coarse: false })
+    }
+
+    /// The next event that was not taken yet.
+    pub(super) fn next(&mut self) -> Option<libc::epoll_event> {
+        let event = self.events.get(self.taken).copied()?;
+        self.taken += 1;
+        Some(event)
+    }
+
+    /// Takes an event again, after the others.
+    pub(super) fn again(&mut self, event: libc::epoll_event) {
+        if self.taken == self.events.len() {
+            self.events.clear();
+            self.taken = 0;
+        }
+        self.events.push(event);
+    }
+
+    /// Waits for events, but not past `until`.
+    pub(super) fn wait(&mut self, until: Nanos, now: Nanos) -> Result<(), LoadError> {
+        self.events.clear();
+        self.taken = 0;
+        match wait(&self.epoll, &mut self.events, until.saturating_sub(now), &mut self.coarse) {
+            Ok(()) | Err(Errno::INTR) => Ok(()),
+            Err(errno) => Err(failed(errno)),
+        }
+    }
+
+    /// A socket that is connecting to this address. Its events have this data, and are reported once for each change.
+    pub(super) fn connect(&self, address: &SocketAddr, data: u64) -> Result<OwnedFd, Errno> {
+        use epoll::EventFlags as Flags;
+        let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+        let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+        let socket = rustix::net::socket_with(family, SocketType::STREAM, flags, Some(ipproto::TCP))?;
+        sockopt::set_tcp_nodelay(&socket, true)?;
+        let events = Flags::IN | Flags::OUT | Flags::RDHUP | Flags::ET;
+        match rustix::net::connect(&socket, address) {
+            Ok(()) | Err(Errno::INPROGRESS | Errno::INTR) => {}
+            Err(errno) => return Err(errno),
+        }
+        epoll::add(&self.epoll, &socket, epoll::EventData::new_u64(data), events)?;
+        Ok(socket)
+    }
+}
+
+fn failed(errno: Errno) -> LoadError {
+    LoadError::new(format!("epoll: {}", errno_words(errno.raw_os_error())), "")
+}
+
+/// The end of the load, if a connection could not be opened because this machine allows no more of them.
+pub(super) fn exhausted(errno: Errno) -> Option<LoadError> {
+    matches!(errno, Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM).then(|| {
+        LoadError::new(
+            format!("no more connections can be opened: {}", errno_words(errno.raw_os_error())),
+            "raise the limit of open files (ulimit -Hn), or lower the load or `connections`",
+        )
+    })
+}
+
+/// Whether an idle connection is open and has no pending data.
+pub(super) fn is_quiet(socket: &OwnedFd) -> bool {
+    let mut byte = [0u8];
+    rustix::net::recv(socket, &mut byte, RecvFlags::PEEK | RecvFlags::DONTWAIT) == Err(Errno::AGAIN)
+}
+
+/// Waits for as many events as there is room for, at most so long. Nanoseconds need Linux 5.11; `coarse` is set where there
+/// are only milliseconds, rounded up. By hand, as rustix rounds to those everywhere.
+fn wait(
+    epoll: &OwnedFd,
+    events: &mut Vec<libc::epoll_event>,
+    timeout: Nanos,
+    coarse: &mut bool,
+) -> Result<(), Errno> {
+    let room = events.capacity() as i32;
+    if !*coarse {
+        let timeout = Timespec { tv_sec: (timeout / SECOND) as i64, tv_nsec: (timeout % SECOND) as _ };
+        // SAFETY: there is room for so many events, the timeout lives across the call, and no signal mask is given.
+        let found = unsafe {
+            libc::syscall(
+                libc::SYS_epoll_pwait2,
+                epoll.as_raw_fd(),
+                events.as_mut_ptr(),
+                room,
+                &raw const timeout,
+                std::ptr::null::<libc::sigset_t>(),
+                0usize,
+            )
+        };
+        if found >= 0 {
+            // SAFETY: the kernel has written so many events.
+            unsafe { events.set_len(found as usize) };
+            return Ok(());
+        }
+        match last_errno() {
+            // A sandbox may refuse a call it does not know.
+            Errno::NOSYS | Errno::PERM => *coarse = true,
+            errno => return Err(errno),
+        }
+    }
+    let timeout_ms = timeout.div_ceil(MILLISECOND).min(i32::MAX as u64) as i32;
+    // SAFETY: there is room for so many events.
+    let found = unsafe { libc::epoll_wait(epoll.as_raw_fd(), events.as_mut_ptr(), room, timeout_ms) };
+    if found < 0 {
+        return Err(last_errno());
+    }
+    // SAFETY: the kernel has written so many events.
+    unsafe { events.set_len(found as usize) };
+    Ok(())
+}
+
+fn last_errno() -> Errno {
+    Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::IO)
+}
