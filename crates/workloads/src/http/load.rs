@@ -82,6 +82,16 @@ impl<'a> Load<'a> {
         operation: Operation,
         is_redirect: bool,
     ) -> std::result::Result<Exchange, Admission> {
+        let mut exchange = self.exchange(operation, is_redirect)?;
+        exchange.keep.fields |= !self.plan.server_timing.is_empty();
+        Ok(exchange)
+    }
+
+    fn exchange(
+        &mut self,
+        operation: Operation,
+        is_redirect: bool,
+    ) -> std::result::Result<Exchange, Admission> {
         let Some(users) = &mut self.users else {
             let (of_head, idempotent) = (self.plan.of_head, self.plan.idempotent);
             return Ok(Exchange { of_head, idempotent, ..Exchange::default() });
@@ -117,8 +127,22 @@ impl<'a> Load<'a> {
         }
     }
 
+    /// What the server says about the time of a request. Its parts end now, as nobody knows when they ended.
+    #[cold]
+    fn take_server_timing(&mut self, fields: &[(&str, &[u8])]) {
+        let end = self.clock.now();
+        let first = self.parts_from + RequestPart::ALL.len() as u16;
+        let values = fields.iter().filter(|(name, _)| name.eq_ignore_ascii_case("server-timing"));
+        for (_, value) in values {
+            super::server_timing::durations(value, &self.plan.server_timing, |at, duration| {
+                let begin = end.saturating_sub(duration);
+                self.parts.push(Part { kind: first + at as u16, begin, end });
+            });
+        }
+    }
+
     /// Counts and judges a complete response to a request that was sent at `begin`. `fields` are those of its header,
-    /// needed by scenarios only.
+    /// needed by scenarios and for what the server says about its time.
     pub(super) fn judge<'r>(
         &mut self,
         exchange: &Exchange,
@@ -128,9 +152,14 @@ impl<'a> Load<'a> {
         body: &[u8],
     ) -> (Option<Next>, Result) {
         self.tally.count(answer);
+        let is_timed = !self.plan.server_timing.is_empty();
+        let fields = if is_timed || self.users.is_some() { fields() } else { Vec::new() };
+        if is_timed {
+            self.take_server_timing(&fields);
+        }
         if let Some(users) = &mut self.users {
             let time = self.clock.now().saturating_sub(begin);
-            return (Some(users.took(exchange, &fields(), body, answer, time)), Ok(answer.bytes));
+            return (Some(users.took(exchange, &fields, body, answer, time)), Ok(answer.bytes));
         }
         let result = match self.plan.expects(answer.status) {
             true => Ok(answer.bytes),

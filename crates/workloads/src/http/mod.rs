@@ -13,6 +13,7 @@ mod http2;
 mod load;
 pub mod response;
 pub mod scenario;
+mod server_timing;
 mod settings;
 mod socket;
 mod target;
@@ -183,9 +184,11 @@ impl Http {
     /// The names of the parts of a request; of a scenario those of all requests together.
     fn parts(&self) -> impl Iterator<Item = String> {
         let of = self.plan.scenario.is_none().then_some(self.plan.operation);
-        RequestPart::ALL.into_iter().map(move |part| match of {
-            Some(operation) => format!("{operation}:{}", part.word()),
-            None => part.word().to_string(),
+        let of_server = self.plan.server_timing.iter().map(|name| format!("server:{name}"));
+        let words = RequestPart::ALL.into_iter().map(|part| part.word().to_string());
+        words.chain(of_server).map(move |word| match of {
+            Some(operation) => format!("{operation}:{word}"),
+            None => word,
         })
     }
 }

@@ -56,7 +56,10 @@ mod tests {
     fn durations_of_named_metrics_are_read() {
         for (value, expected) in [
             ("queue;dur=16.5, execute;dur=14", vec![(0, 16_500_000)]),
-            ("miss, db;desc=\"a, b; dur=7\";dur=53 , queue ; DUR = \"2\"", vec![(1, 53_000_000), (0, 2_000_000)]),
+            (
+                "miss, db;desc=\"a, b; dur=7\";dur=53 , queue ; DUR = \"2\"",
+                vec![(1, 53_000_000), (0, 2_000_000)],
+            ),
             ("db;desc=\"\\\"\";dur=1", vec![(1, 1_000_000)]),
             ("db;dur=0", vec![(1, 0)]),
             ("db, db;dur=, db;dur=x, db;dur=-1, db;dur=NaN, db;dur=1e99, Queue;dur=1", vec![]),

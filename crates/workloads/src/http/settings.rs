@@ -135,6 +135,11 @@ model::settings! {
         "Hosts outside this network that may be loaded, as in the URL. Without it, only addresses of this host and of private networks are.",
     );
 
+    static SERVER_TIMING: Key<Vec<String>> = Key::texts(
+        "server_timing",
+        "Names of the Server-Timing field of responses, such as \"db\", whose durations are shown as parts of the requests (`get:server:db`).",
+    );
+
     static THREADS: Key<u32> = Key::count(
         "threads", 1..=256, "1",
         "Number of worker threads, each with its own connections.",
@@ -270,6 +275,8 @@ pub(super) struct HttpPlan {
     pub(super) tls: TlsPlan,
     /// Hosts that may be loaded although they are on the Internet.
     pub(super) may_load: Vec<String>,
+    /// Names in the field Server-Timing.
+    pub(super) server_timing: Vec<String>,
     /// The line of `url` in the experiment file.
     pub(super) url_line: u32,
 }
@@ -362,6 +369,16 @@ impl HttpPlan {
             let what = format!("{} is reached without TLS", url.authority);
             problem(setting, what, "write an https URL, or leave the certificates out");
         }
+        let server_timing = server_timings(settings);
+        if let Some(name) = server_timing.iter().find(|name| !super::is_token(name)) {
+            let help = "write the names as the server sends them, such as \"db\"";
+            problem(&SERVER_TIMING, format!("`{name}` is not a name in a Server-Timing field"), help);
+        }
+        let is_repeated =
+            |(at, name): (usize, &String)| server_timing.iter().take(at).any(|other| other == name);
+        if server_timing.iter().enumerate().any(is_repeated) {
+            problem(&SERVER_TIMING, "a name is listed twice".into(), "list each name once");
+        }
         let method = settings.get(&METHOD);
         let keep_alive = settings.get(&KEEP_ALIVE);
         let version = settings.get(&HTTP_VERSION);
@@ -394,6 +411,7 @@ impl HttpPlan {
             threads,
             tls,
             may_load: settings.get(&YES_I_MAY_LOAD),
+            server_timing,
             url_line,
         })
     }
@@ -434,9 +452,10 @@ fn scenario(settings: &Settings) -> (Option<Arc<ReadScenario>>, Problems) {
     let mut find_secret = |placeholder: Placeholder<'_>| find_secret(&placeholder, folder);
     match Scenario::parse(&text, &name, folder, &mut find_secret) {
         Ok(scenario) => {
-            let problems = too_many(&scenario).map_or(none, |(what, help)| {
-                about(format!("the scenario {name} {what}"), help.into()).into()
-            });
+            let problems = too_many(&scenario, server_timings(settings).len())
+                .map_or(none, |(what, help)| {
+                    about(format!("the scenario {name} {what}"), help.into()).into()
+                });
             (Some(Arc::new(ReadScenario { scenario, notes })), problems)
         }
         Err(problems) => {
@@ -451,10 +470,16 @@ fn scenario(settings: &Settings) -> (Option<Arc<ReadScenario>>, Problems) {
     }
 }
 
+/// The names in `server_timing`: a list, or a text with commas.
+fn server_timings(settings: &Settings) -> Vec<String> {
+    let texts = settings.get(&SERVER_TIMING);
+    texts.iter().flat_map(|text| text.split(',')).map(|name| name.trim().to_string()).collect()
+}
+
 /// The problem of a scenario with more operations than a trial can record, and the advice.
-fn too_many(scenario: &Scenario) -> Option<(String, &'static str)> {
+fn too_many(scenario: &Scenario, server_timings: usize) -> Option<(String, &'static str)> {
     let operations = scenario.operations();
-    let limit = OPERATIONS_MAX - RequestPart::ALL.len();
+    let limit = OPERATIONS_MAX.saturating_sub(RequestPart::ALL.len() + server_timings);
     let first = operations.get(limit)?;
     let what = format!(
         "has {} operations (its requests, and its transactions of several requests); a trial records {limit}, and `{first}` is the first above that",

@@ -451,6 +451,21 @@ fn nginx_is_understood() {
 }
 
 /// nginx over TLS, with its authority, and one that signs the certificates of its clients.
+#[test]
+fn what_a_server_says_of_its_time_is_a_part() {
+    let server = "add_header Server-Timing 'queue;dur=1.5, db;desc=\"a, b\";dur=0.25'; location = /small { return 200 small; }";
+    for (listen, version) in [("", "1.1"), ("http2", "2")] {
+        let Some(nginx) = Nginx::start(testkit::Scratch::new(), listen, "", server) else { return };
+        let url = format!("http://127.0.0.1:{}/small", nginx.port);
+        let names = ("server_timing", "db,queue,cache");
+        let mut workload = configured(&url, &[("http_version", version), names]);
+        workload.prepare(1, &mut |_| true).unwrap();
+        let operations = workload.operations();
+        assert_eq!(operations[5..], ["get:server:db", "get:server:queue", "get:server:cache"]);
+        assert_eq!(parts(&*workload, 10)[5..], [10, 10, 0], "HTTP/{version}");
+    }
+}
+
 pub(super) fn nginx_over_tls(listen: &str, server: &str) -> Option<(Nginx, Authority, Authority)> {
     let folder = testkit::Scratch::new();
     folder.file("page", "x".repeat(100_000));
