@@ -8,6 +8,7 @@
 //! is not a failure: the request is sent again over a new connection, as browsers do, and this is counted.
 
 mod failure;
+pub mod from;
 pub mod response;
 pub mod scenario;
 mod settings;
