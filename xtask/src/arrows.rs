@@ -45,6 +45,7 @@ static ARROWS: &[Row] = &[
             "people",
             "scim",
             "monitor",
+            "recorder",
             "delay",
             "files",
         ],
@@ -53,6 +54,7 @@ static ARROWS: &[Row] = &[
     Row { name: "people", may_use: &["ldap"] },
     Row { name: "scim", may_use: &["files"] },
     Row { name: "monitor", may_use: &[] },
+    Row { name: "recorder", may_use: &["tls"] },
     Row { name: "tls", may_use: &[] },
     Row { name: "testkit", may_use: &["model"] },
     Row { name: "xtask", may_use: &[] },
@@ -99,17 +101,17 @@ const MEASURED: &[&str] = &["model", "record", "engine", "analysis", "report", "
 static FENCES: &[Fence] = &[
     // What is driven.
     deep_fence("io-uring", &["workloads"]),
-    deep_fence("hyper", &["workloads", "scim", "monitor"]),
-    deep_fence("hyper-util", &["scim", "monitor"]),
+    deep_fence("hyper", &["workloads", "scim", "monitor", "recorder"]),
+    deep_fence("hyper-util", &["scim", "monitor", "recorder"]),
     // By name only: a later HTTP crate may depend on it.
     fence("httparse", &["workloads"]),
     deep_fence("ureq", &["connectors"]),
     // Windows of a desktop.
     deep_fence("x11rb", &["workloads"]),
     // TLS.
-    deep_fence("rustls", &["tls", "ldap", "metadir", "connectors", "workloads"]),
+    deep_fence("rustls", &["tls", "ldap", "metadir", "connectors", "workloads", "recorder"]),
     // Also for the certificates of test servers.
-    deep_fence("ring", &["tls", "ldap", "metadir", "connectors", "workloads", "testkit"]),
+    deep_fence("ring", &["tls", "ldap", "metadir", "connectors", "workloads", "recorder", "testkit"]),
     // The terminal, its arguments and its signals.
     deep_fence("ratatui", &["cli"]),
     deep_fence("crossterm", &["cli"]),
@@ -130,7 +132,7 @@ static FENCES: &[Fence] = &[
     // The metadirectory: its store, its expressions, its hashes.
     deep_fence("rusqlite", &["metadir", "connectors", "scim"]),
     deep_fence("postgres", &["metadir", "connectors"]),
-    deep_fence("tokio", &["metadir", "connectors", "scim", "monitor"]),
+    deep_fence("tokio", &["metadir", "connectors", "scim", "monitor", "recorder"]),
     // Metrics of a long-lived process.
     deep_fence("prometheus-client", &["monitor"]),
     deep_fence("cel", &["metadir"]),

@@ -71,7 +71,10 @@ Examples:
   plimsoll http http://web1/ --steps 1,2,4,8,16,32 --duration 60s
   plimsoll http http://web1/ --limit 'response.p95 <= 1s' --rate 100/s --arrivals poisson
   plimsoll http --from shop.toml --concurrency 200 --duration 60s
-  plimsoll http --from session.har --concurrency 20 --duration 60s",
+  plimsoll http --from session.har --concurrency 20 --duration 60s
+  plimsoll http --from home.ubr --wcat-settings settings.ubr
+  plimsoll http convert session.har -o shop.toml
+  plimsoll http record --target http://127.0.0.1:8080 -o shop.toml",
         positional: &[("url", "URL")],
         shorthands: &[("no-keep-alive", "keep_alive", "false", "Open a connection for each operation")],
         duration: "30s",
@@ -201,6 +204,16 @@ fn flag_help(info: &SettingInfo) -> String {
     format!("{}{default}", info.about)
 }
 
+/// The flag of a setting of the workload.
+pub(crate) fn setting_flag(info: &SettingInfo) -> Arg {
+    let arg = Arg::new(info.name).long(flag_name(info.name)).help(flag_help(info));
+    match info.kind {
+        SettingKind::Flag => arg.action(ArgAction::SetTrue),
+        SettingKind::Texts | SettingKind::Secrets(_) => arg.action(ArgAction::Append).value_name("TEXT"),
+        kind => arg.value_name(value_name(kind)),
+    }
+}
+
 impl OneOff {
     /// The command line of this load.
     pub(crate) fn arguments(&self, info: &WorkloadInfo) -> Command {
@@ -245,16 +258,7 @@ impl OneOff {
             if self.positional.iter().any(|(setting, _)| *setting == info.name) {
                 continue;
             }
-            let mut arg =
-                Arg::new(info.name).long(flag_name(info.name)).help(flag_help(info)).help_heading("Settings");
-            arg = match info.kind {
-                SettingKind::Flag => arg.action(ArgAction::SetTrue),
-                SettingKind::Texts | SettingKind::Secrets(_) => {
-                    arg.action(ArgAction::Append).value_name("TEXT")
-                }
-                kind => arg.value_name(value_name(kind)),
-            };
-            command = command.arg(arg);
+            command = command.arg(setting_flag(info).help_heading("Settings"));
         }
         for (flag, setting, about) in LOAD_FLAGS {
             let kind = LOAD_SETTINGS.iter().find(|info| info.name == setting).map(|info| info.kind);
@@ -279,6 +283,9 @@ impl OneOff {
             .arg(Arg::new("watch").long("watch").value_name("WHAT").action(ArgAction::Append).help("Counters to read: host, process:NAME, cgroup:PATH, or a Performance Monitor counter by its path [default: host and process:self]").help_heading("Experiment"))
             .arg(Arg::new("max_failures").long("max-failures").value_name("PERCENT").help("Maximum share of failed operations; more is a missed goal: exit code 99 [default: 1%]").help_heading("Experiment"))
             .arg(Arg::new("sample_every").long("sample-every").value_name("TIME").help("Sampling interval of the counters, 10ms to 1m [default: 1/20 of the measured time, 100ms to 1s]").help_heading("Experiment"));
+        if self.command == "http" {
+            command = crate::commands::http::arguments(command, info);
+        }
         if self.command == "exec" {
             command = command.arg(crate::commands::exec::parameter()).args(crate::commands::exec::exports());
         }
@@ -380,6 +387,9 @@ impl OneOff {
         if self.command == "disk" && matches.get_flag("precondition") && !stated {
             experiment.load.set(WARM_UP_ROUND.name, Level::Time(PRECONDITIONED_ROUND_NS));
         }
+        if self.command == "http" {
+            crate::commands::http::set_load_of_wcat(matches, experiment);
+        }
         // The sampling interval depends on the measured time.
         experiment.sample_every = model::load::sample_every(&experiment.load);
         let (goals, wrong) = model::limit::goals(&experiment.load, info.operations);
@@ -476,6 +486,11 @@ impl OneOff {
 
     /// Carries out the command.
     pub(crate) fn run(&self, info: &WorkloadInfo, matches: &ArgMatches) -> Result<Exit, Failure> {
+        if self.command == "http"
+            && let Some(done) = crate::commands::http::run(info, matches)
+        {
+            return done;
+        }
         let options = options(matches);
         let words = |problem| self.in_flags(problem);
         let put = |experiment: &mut Experiment| {
@@ -500,6 +515,9 @@ impl OneOff {
             }
         }
         let experiment = self.experiment(info, matches).map_err(Failure::usage)?;
+        if self.command == "http" && !options.quiet {
+            crate::commands::http::say_notes(&experiment);
+        }
         if self.command == "exec" {
             return crate::commands::exec::run(&experiment, matches, &options, &words);
         }
@@ -655,7 +673,8 @@ pub(crate) fn texts(matches: &ArgMatches, id: &str) -> Vec<String> {
     matches.get_many::<String>(id).map(|values| values.cloned().collect()).unwrap_or_default()
 }
 
-fn level_of(
+/// The level that an argument gives to a setting.
+pub(crate) fn level_of(
     matches: &ArgMatches,
     id: &str,
     flag: &str,

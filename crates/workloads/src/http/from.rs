@@ -45,28 +45,33 @@ impl Format {
 
 /// What is known about a file of another program besides its content.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct ImportOptions {
+struct ImportOptions {
     /// How a recording becomes a scenario.
-    pub recording: RecordingOptions,
+    recording: RecordingOptions,
     /// The server of a scenario of WCAT, `HOST[:PORT]`; it replaces that of the settings file.
-    pub server: Option<String>,
+    server: Option<String>,
     /// The settings file of WCAT.
-    pub wcat_settings: Option<PathBuf>,
+    wcat_settings: Option<PathBuf>,
 }
 
 impl ImportOptions {
     /// Those of the settings of the workload.
-    pub fn of(settings: &Settings) -> ImportOptions {
+    fn of(settings: &Settings) -> ImportOptions {
         let url = settings.get(&URL).and_then(|url| Url::parse(url.reveal()).ok());
         ImportOptions {
-            recording: RecordingOptions {
-                third_party: settings.get(&THIRD_PARTY),
-                think_scale: settings.get(&THINK_SCALE),
-                think_max: settings.get(&THINK_MAX),
-            },
+            recording: recording_options(settings),
             server: url.map(|url| url.authority),
             wcat_settings: settings.get(&WCAT_SETTINGS).map(PathBuf::from),
         }
+    }
+}
+
+/// How the settings of the workload say that a recording becomes a scenario.
+pub fn recording_options(settings: &Settings) -> RecordingOptions {
+    RecordingOptions {
+        third_party: settings.get(&THIRD_PARTY),
+        think_scale: settings.get(&THINK_SCALE),
+        think_max: settings.get(&THINK_MAX),
     }
 }
 
@@ -143,12 +148,30 @@ fn read_scenario(name: &str, options: &ImportOptions) -> Result<ReadScenario, Pr
     Ok(ReadScenario { scenario, notes, text })
 }
 
-/// Reads a file of another program.
+/// Reads the file of another program that `from` names.
 ///
 /// # Errors
 /// All mistakes, with the file and the line in their texts.
-pub fn import(path: &Path, options: &ImportOptions) -> Result<Imported, Problems> {
-    import_text(path, &read_file(path)?, options)
+pub fn import(settings: &Settings) -> Result<Imported, Problems> {
+    let name = settings.get(&FROM).unwrap_or_default();
+    let mut problems = misplaced(settings);
+    if let Some(Err((what, help))) = settings.get(&URL).map(|url| Url::parse(url.reveal())) {
+        problems.add(&[&*URL], what, help);
+    }
+    problems.or(())?;
+    let path = Path::new(&name);
+    import_text(path, &read_file(path)?, &ImportOptions::of(settings))
+}
+
+/// The load of a scenario of WCAT; none if `from` names none.
+///
+/// # Errors
+/// As [`import`].
+pub fn load_of(settings: &Settings) -> Result<Option<WcatLoad>, Problems> {
+    match settings.get(&FROM).map(|name| Format::of(Path::new(&name))) {
+        Some(Format::Wcat) => import(settings).map(|imported| Some(imported.load)),
+        _ => Ok(None),
+    }
 }
 
 fn import_text(path: &Path, text: &str, options: &ImportOptions) -> Result<Imported, Problems> {
