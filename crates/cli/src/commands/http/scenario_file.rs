@@ -72,10 +72,10 @@ pub(super) fn notes(notes: &[Note], place: &str) -> String {
         let known: Vec<String> =
             numbers.iter().filter(|number| **number > 0).take(NUMBERS_MAX).map(u32::to_string).collect();
         let more = if numbers.len() > NUMBERS_MAX { ", ..." } else { "" };
-        let plural = if known.len() > 1 { "s" } else { "" };
         let of = match known.as_slice() {
             [] => String::new(),
-            known => format!(" ({place}{plural} {}{more})", known.join(", ")),
+            [only] => format!(" ({place} {only})"),
+            known => format!(" ({} {}{more})", plural(place), known.join(", ")),
         };
         out += &format!("{:>5}  {}{of}\n", numbers.len(), note.what);
         if !note.help.is_empty() {
@@ -87,5 +87,9 @@ pub(super) fn notes(notes: &[Note], place: &str) -> String {
 
 /// `1 request`, `2 requests`.
 fn counted(count: usize, noun: &str) -> String {
-    if count == 1 { format!("1 {noun}") } else { format!("{count} {noun}s") }
+    if count == 1 { format!("1 {noun}") } else { format!("{count} {}", plural(noun)) }
+}
+
+fn plural(noun: &str) -> String {
+    noun.strip_suffix('y').map_or_else(|| format!("{noun}s"), |begin| format!("{begin}ies"))
 }
