@@ -73,6 +73,7 @@ Examples:
   plimsoll http --from shop.toml --concurrency 200 --duration 60s
   plimsoll http --from session.har --concurrency 20 --duration 60s
   plimsoll http --from home.ubr --wcat-settings settings.ubr
+  plimsoll http --probe brokers.csv --path /scripts/wpnbr.dll --body @request.xml --passes 5
   plimsoll http convert session.har -o shop.toml
   plimsoll http record --target http://127.0.0.1:8080 -o shop.toml",
         positional: &[("url", "URL")],
@@ -193,6 +194,11 @@ fn as_setting(text: &str, info: &WorkloadInfo) -> String {
     }
 }
 
+/// The flag of a setting of the load.
+pub(crate) fn load_flag(setting: &str) -> Option<String> {
+    LOAD_FLAGS.iter().find(|(_, name, _)| *name == setting).map(|(flag, ..)| format!("--{flag}"))
+}
+
 /// The flag of a setting.
 fn flag_name(setting: &str) -> String {
     setting.replace('_', "-")
@@ -227,7 +233,7 @@ impl OneOff {
                 "disk" => arg.required_unless_present_any(["sqlio", "diskspd", "fio"]),
                 // An engine that runs all the time needs none.
                 "sync" => arg.required_unless_present("change"),
-                "http" => arg.required_unless_present("from"),
+                "http" => arg.required_unless_present_any(["from", "probe"]),
                 // Of several destinations that are varied, the first is the baseline.
                 "copy" if *setting == "destination" => arg.required_unless_present("vary"),
                 _ => arg.required(true),
@@ -360,6 +366,9 @@ impl OneOff {
             {
                 settings.set(setting.name, level);
             }
+        }
+        if self.command == "http" {
+            crate::commands::http::read_body(settings, &mut problems);
         }
         for (flag, setting, level, _) in self.shorthands {
             if matches.get_flag(flag)
@@ -531,8 +540,8 @@ impl OneOff {
 
     /// The name of a setting on the command line: `--block-size`, `FILE`.
     fn flag_of(&self, setting: &str) -> String {
-        if let Some((flag, ..)) = LOAD_FLAGS.iter().find(|(_, name, _)| *name == setting) {
-            return format!("--{flag}");
+        if let Some(flag) = load_flag(setting) {
+            return flag;
         }
         match self.positional.iter().find(|(name, _)| *name == setting) {
             Some((_, shown)) => (*shown).to_string(),

@@ -23,6 +23,7 @@ pub mod restore;
 pub mod sampler;
 pub mod session;
 pub mod shell;
+pub mod single;
 pub mod source;
 pub mod stream;
 pub mod system_call;

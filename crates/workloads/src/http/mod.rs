@@ -9,6 +9,7 @@
 
 mod failure;
 pub mod from;
+pub mod probe;
 pub mod response;
 pub mod scenario;
 mod settings;

@@ -1,6 +1,7 @@
 //! What `plimsoll http` has besides its load: recorded sessions, conversions, and the load of a WCAT scenario.
 
 mod convert;
+mod probe;
 mod record;
 mod scenario_file;
 
@@ -9,8 +10,9 @@ use std::path::Path;
 use clap::{ArgMatches, Command};
 use model::experiment::WorkloadInfo;
 use model::load::{CLOSED, MEASURE, WARM_UP};
-use model::{Experiment, Level, Problem};
+use model::{Experiment, Level, Problem, Problems, Secret, SecretParts, Settings};
 use workloads::http::from::{self, Format};
+use workloads::http::scenario;
 
 use crate::carry_out::Failure;
 use crate::exit::Exit;
@@ -18,15 +20,18 @@ use crate::output;
 
 /// Adds the commands below `plimsoll http`.
 pub(crate) fn arguments(command: Command, info: &WorkloadInfo) -> Command {
-    command
+    probe::arguments(command)
         .args_conflicts_with_subcommands(true)
         .subcommand_negates_reqs(true)
         .subcommand(record::arguments(info))
         .subcommand(convert::arguments(info))
 }
 
-/// Carries out a command below `plimsoll http`; none if there is none.
+/// Carries out a command below `plimsoll http`, or a probe; none if there is none of both.
 pub(crate) fn run(info: &WorkloadInfo, matches: &ArgMatches) -> Option<Result<Exit, Failure>> {
+    if let Some(list) = matches.get_one::<String>("probe") {
+        return Some(probe::run(info, matches, list));
+    }
     match matches.subcommand()? {
         ("record", matches) => Some(record::run(info, matches)),
         ("convert", matches) => Some(convert::run(info, matches)),
@@ -63,6 +68,23 @@ pub(crate) fn say_notes(experiment: &Experiment) {
     let notes = from::import(settings).map_or(0, |imported| imported.import.notes.len());
     if notes > 0 {
         output::say(&format!("{file}: {notes} notes on what was changed or left out: plimsoll http convert {file}"));
+    }
+}
+
+/// Replaces `@FILE` as the body by the content of the file, and `@@` at its begin by `@`.
+pub(crate) fn read_body(settings: &mut Settings, problems: &mut Problems) {
+    let Some(Level::Secret(body)) = settings.level("body") else { return };
+    let Some(file) = body.reveal().strip_prefix('@') else { return };
+    let text = match file.strip_prefix('@') {
+        Some(_) => Ok(file.to_string()),
+        None => files::read_text(Path::new(file), scenario::FILE_BYTES_MAX),
+    };
+    match text {
+        Ok(text) => settings.set("body", Level::Secret(Secret::new(&text, SecretParts::Pairs))),
+        Err(error) => {
+            let help = "write @@ for a body that begins with @";
+            problems.push(Problem::new(format!("--body: {file} cannot be read: {error}"), help));
+        }
     }
 }
 
