@@ -401,13 +401,14 @@ impl OneOff {
         }
         // The sampling interval depends on the measured time.
         experiment.sample_every = model::load::sample_every(&experiment.load);
-        let (goals, wrong) = model::limit::goals(&experiment.load, info.operations);
+        let has_further = info.has_further_operations(&experiment.workload.settings);
+        let (goals, wrong) = model::limit::goals(&experiment.load, info.operations, has_further);
         experiment.limit = goals;
         for (_, what, help) in wrong {
             problems.add(&[&LIMIT], format!("--limit: {what}"), help);
         }
         for text in texts(matches, "goal") {
-            match Goal::parse(&text, info.operations) {
+            match Goal::parse_among(&text, info.operations, has_further) {
                 Ok(goal) => experiment.goals.push(goal),
                 Err(what) => problems.push(Problem::new(format!("--goal: {what}"), "")),
             }

@@ -10,6 +10,7 @@ pub mod check;
 pub mod clock;
 mod cost;
 pub mod devices;
+pub mod documents;
 mod drain;
 pub mod drive;
 pub mod factor;

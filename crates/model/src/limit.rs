@@ -236,11 +236,16 @@ pub fn contradictions(experiment: &Experiment) -> Problems {
 }
 
 /// The goals of `limit`, each with its text if it cannot be used: the problem, and what to write instead.
-pub fn goals(load: &Settings, operations: &[&str]) -> (Vec<Goal>, Vec<(String, String, String)>) {
+/// `has_further` as in [`Goal::parse_among`].
+pub fn goals(
+    load: &Settings,
+    operations: &[&str],
+    has_further: bool,
+) -> (Vec<Goal>, Vec<(String, String, String)>) {
     let mut goals = Vec::new();
     let mut problems = Vec::new();
     for text in load.get(&LIMIT) {
-        match goal(&text, operations) {
+        match goal(&text, operations, has_further) {
             Ok(goal) => goals.push(goal),
             Err((what, help)) => problems.push((text, what, help)),
         }
@@ -252,8 +257,8 @@ pub fn goals(load: &Settings, operations: &[&str]) -> (Vec<Goal>, Vec<(String, S
 ///
 /// # Errors
 /// Why it cannot be searched for, and what to write instead.
-pub fn goal(text: &str, operations: &[&str]) -> Result<Goal, (String, String)> {
-    let goal = Goal::parse(text, operations).map_err(|what| (what, String::new()))?;
+pub fn goal(text: &str, operations: &[&str], has_further: bool) -> Result<Goal, (String, String)> {
+    let goal = Goal::parse_among(text, operations, has_further).map_err(|what| (what, String::new()))?;
     let fits = matches!(
         goal.metric,
         GoalMetric::Response(_) | GoalMetric::Service(_) | GoalMetric::Lag(_) | GoalMetric::Failed

@@ -110,3 +110,44 @@ fn a_probe_reports_each_request_of_each_server() {
     assert_eq!(wrong.code, 2);
     assert!(wrong.err.contains("--concurrency does not apply to --probe") && wrong.err.contains("2 mistakes"), "{}", wrong.err);
 }
+
+#[test]
+fn a_run_keeps_its_scenario_and_is_resumed_with_no_other() {
+    let place = Place::new("http-scenario");
+    let scenario = |url: &str| {
+        format!(
+            "base = \"http://{url}\"\nheader = [\"Authorization: Bearer S3CRET\"] # a comment\n\
+             [[transaction]]\nname = \"buy\"\n[[transaction.request]]\nname = \"home\"\nurl = \"/\"\n\
+             [[transaction.request]]\nname = \"again\"\nurl = \"/\"\n"
+        )
+    };
+    let (shop, other) = (serve(), serve());
+    std::fs::write(place.path("shop.toml"), scenario(&shop)).unwrap();
+    let load = ["http", "--from", "shop.toml", "--concurrency", "1", "--warm-up", "0s", "--duration", "1s"];
+    let goals = ["--goal", "buy:again.response.p95 <= 1m", "--goal", "buy.p99 <= 1m"];
+    let measuring = [&load[..], &goals, &["--replicates", "2", "--quiet", "--run-dir", "r"]].concat();
+    let mut running = crate::program::command(&place, &measuring).spawn().unwrap();
+    let second = place.path("r/trials/002-baseline.r2");
+    while !second.exists() && running.try_wait().unwrap().is_none() {
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    std::process::Command::new("kill").args(["-INT", &running.id().to_string()]).status().unwrap();
+    assert_eq!(running.wait().unwrap().code(), Some(130));
+    let kept = std::fs::read_to_string(place.path("r/scenario.toml")).unwrap();
+    assert!(kept.contains("url = \"/\"") && kept.contains("Authorization: ***"), "{kept}");
+    assert!(!kept.contains("S3CRET"), "{kept}");
+
+    std::fs::write(place.path("shop.toml"), scenario(&other)).unwrap();
+    let refused = run(&place, &["run", "--resume", "r"]);
+    assert_eq!(refused.code, 2, "{}", refused.err);
+    assert!(refused.err.contains("the scenario has changed since this run began"), "{}", refused.err);
+    std::fs::write(place.path("shop.toml"), scenario(&shop).replace("# a comment", "")).unwrap();
+    let resumed = run(&place, &["run", "--resume", "r"]);
+    assert!(resumed.measured(), "{}{}", resumed.out, resumed.err);
+    assert!(resumed.out.contains("met in every trial"), "{}", resumed.out);
+
+    // A goal on an operation that the scenario does not have.
+    let wrong = run(&place, &[&load[..], &["--goal", "buy:agian.p95 <= 1s"]].concat());
+    assert_eq!(wrong.code, 2, "{}", wrong.err);
+    assert!(wrong.err.contains("there is no operation `buy:agian`\n  did you mean `buy:again`?"), "{}", wrong.err);
+}

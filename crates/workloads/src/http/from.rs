@@ -144,7 +144,11 @@ fn read_scenario(name: &str, options: &ImportOptions) -> Result<ReadScenario, Pr
         let in_file = |problem: Problem| if problem.line > 0 { placed(name, problem) } else { problem };
         Problems(problems.0.into_iter().map(in_file).collect())
     })?;
-    let text = ScenarioFile::parse(&text, name)?.write_without_secrets();
+    let text = format!(
+        "# The scenario of {}, as it was read. *** is in the place of secrets.\n\n{}",
+        name.escape_debug(),
+        ScenarioFile::parse(&text, name)?.write_without_secrets()
+    );
     Ok(ReadScenario { scenario, notes, text })
 }
 

@@ -55,7 +55,11 @@ pub fn local_port(settings: &Settings) -> Option<u16> {
 }
 
 /// Its traits.
-static TRAITS: WorkloadTraits = WorkloadTraits { unit: OperationUnit::Request, ..WorkloadTraits::NONE };
+static TRAITS: WorkloadTraits = WorkloadTraits {
+    unit: OperationUnit::Request,
+    operations_from: Cow::Borrowed("from"),
+    ..WorkloadTraits::NONE
+};
 
 /// The parts of the time of a request, which are operations of their own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -266,6 +270,10 @@ impl Workload for Http {
             set("responses.failure_word", Level::Text((*word).into()));
         }
         facts
+    }
+
+    fn documents(&self) -> Vec<(&'static str, String)> {
+        self.plan.scenario.iter().map(|read| ("scenario.toml", read.text.clone())).collect()
     }
 
     fn describe_failure(&self, code: u32) -> String {
