@@ -501,10 +501,10 @@ mod tests {
     #[test]
     fn a_goal_that_a_larger_load_meets_is_refused() {
         for text in ["throughput >= 100/s", "response.p95 >= 1s", "bytes_per_s <= 1MB/s", "nonsense"] {
-            assert!(goal(text, &[]).is_err(), "{text}");
+            assert!(goal(text, &[], false).is_err(), "{text}");
         }
         for text in ["response.p95 <= 1s", "failed < 0.1%", "get.p99 < 5ms", "service.mean <= 1ms"] {
-            assert_eq!(goal(text, &["get"]).unwrap().text, text);
+            assert_eq!(goal(text, &["get"], false).unwrap().text, text);
         }
     }
 }

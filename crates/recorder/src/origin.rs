@@ -92,7 +92,10 @@ mod tests {
             ("HTTP://Shop.Example/", Ok("http://shop.example")),
             ("https://shop.example:443", Ok("https://shop.example")),
             ("https://[::1]:8443/", Ok("https://[::1]:8443")),
-            ("http://shop/path", Err("`http://shop/path` has a path: name only the server, such as http://shop")),
+            (
+                "http://shop/path",
+                Err("`http://shop/path` has a path: name only the server, such as http://shop"),
+            ),
             ("shop:80", Err("`shop:80` is not http://HOST[:PORT] or https://")),
             ("ftp://shop", Err("`ftp://shop` is not http://HOST[:PORT] or https://")),
             ("http://shop:0", Err("`http://shop:0` is not http://HOST[:PORT] or https://")),

@@ -176,8 +176,8 @@ impl Proxy {
         };
         // A page of another site whose name leads to this address must not use the proxy.
         let address: Option<IpAddr> = bare(&own.host).parse().ok();
-        let is_local = own.host == "localhost"
-            || address.is_some_and(|address| address.to_canonical().is_loopback());
+        let is_local =
+            own.host == "localhost" || address.is_some_and(|address| address.to_canonical().is_loopback());
         match is_local || self.allows_other_hosts {
             true => Ok(own),
             false => Err((StatusCode::MISDIRECTED_REQUEST, "open the proxy by its address, or as localhost")),

@@ -112,7 +112,10 @@ mod tests {
     }
 
     fn fields(pairs: &[(&str, &str)]) -> HeaderMap {
-        pairs.iter().map(|(name, value)| (name.parse::<HeaderName>().unwrap(), value.parse().unwrap())).collect()
+        pairs
+            .iter()
+            .map(|(name, value)| (name.parse::<HeaderName>().unwrap(), value.parse().unwrap()))
+            .collect()
     }
 
     fn pairs(fields: &HeaderMap) -> Vec<(String, String)> {
@@ -159,7 +162,11 @@ mod tests {
             ("access-control-allow-origin", "*", "*"),
             ("set-cookie", "a=b; Domain=.shop.example; Path=/; Secure; SameSite=None", "a=b; Path=/"),
             ("set-cookie", "a=b; domain=example; HttpOnly", "a=b; HttpOnly"),
-            ("set-cookie", "a=b; Domain=other.example; SameSite=Lax", "a=b; Domain=other.example; SameSite=Lax"),
+            (
+                "set-cookie",
+                "a=b; Domain=other.example; SameSite=Lax",
+                "a=b; Domain=other.example; SameSite=Lax",
+            ),
             ("set-cookie", "secure; Path=/", "secure; Path=/"),
         ] {
             let mut received = fields(&[(name, value), ("transfer-encoding", "chunked")]);

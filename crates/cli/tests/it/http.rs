@@ -85,15 +85,21 @@ fn a_probe_reports_each_request_of_each_server() {
     let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let port = |address: &str| address.rsplit(':').next().unwrap().to_string();
     let ports = [port(&answering), silent.local_addr().unwrap().port().to_string(), free.port().to_string()];
-    let list = format!("Farm,Broker,Port\na,127.0.0.1,{}\nb,127.0.0.1,{}\nc,127.0.0.1,{}\n", ports[0], ports[1], ports[2]);
+    let list = format!(
+        "Farm,Broker,Port\na,127.0.0.1,{}\nb,127.0.0.1,{}\nc,127.0.0.1,{}\n",
+        ports[0], ports[1], ports[2]
+    );
     std::fs::write(place.path("list.csv"), list).unwrap();
-    let probe = ["http", "--probe", "list.csv", "--timeout", "300ms", "--every", "10ms", "--output", "out.csv"];
+    let probe =
+        ["http", "--probe", "list.csv", "--timeout", "300ms", "--every", "10ms", "--output", "out.csv"];
     let done = run(&place, &[&probe[..], &["--passes", "2"]].concat());
     assert_eq!(done.code, 99, "{}", done.err);
     assert!(done.err.contains("4 of 6 requests failed"), "{}", done.err);
     let lines: Vec<Vec<&str>> = done.out.lines().map(|line| line.splitn(5, ',').collect()).collect();
     assert_eq!(lines[0], ["timestamp", "broker", "port", "milliseconds", "error"]);
-    for (port, error) in ports.iter().zip(["", "\"timeout, before the first byte", "\"nothing accepts a connection"]) {
+    for (port, error) in
+        ports.iter().zip(["", "\"timeout, before the first byte", "\"nothing accepts a connection"])
+    {
         let of: Vec<_> = lines.iter().filter(|line| line[2] == port).collect();
         assert_eq!(of.len(), 2, "{}", done.out);
         for line in of {
@@ -108,7 +114,11 @@ fn a_probe_reports_each_request_of_each_server() {
     assert_eq!(std::fs::read_to_string(place.path("out.csv")).unwrap().lines().count(), 7 + 3);
     let wrong = run(&place, &["http", "--probe", "list.csv", "--concurrency", "3", "--path", "x"]);
     assert_eq!(wrong.code, 2);
-    assert!(wrong.err.contains("--concurrency does not apply to --probe") && wrong.err.contains("2 mistakes"), "{}", wrong.err);
+    assert!(
+        wrong.err.contains("--concurrency does not apply to --probe") && wrong.err.contains("2 mistakes"),
+        "{}",
+        wrong.err
+    );
 }
 
 #[test]
@@ -149,5 +159,9 @@ fn a_run_keeps_its_scenario_and_is_resumed_with_no_other() {
     // A goal on an operation that the scenario does not have.
     let wrong = run(&place, &[&load[..], &["--goal", "buy:agian.p95 <= 1s"]].concat());
     assert_eq!(wrong.code, 2, "{}", wrong.err);
-    assert!(wrong.err.contains("there is no operation `buy:agian`\n  did you mean `buy:again`?"), "{}", wrong.err);
+    assert!(
+        wrong.err.contains("there is no operation `buy:agian`\n  did you mean `buy:again`?"),
+        "{}",
+        wrong.err
+    );
 }

@@ -47,9 +47,11 @@ fn shop() -> (String, Log) {
             let mut stream = stream;
             while let Some((first, cookie, body)) = request(&mut reader) {
                 let (status, fields, content) = match first.as_str() {
-                    "GET /" => {
-                        ("302 Found", format!("Location: http://{own}/start\r\nSet-Cookie: sid=s3ss10n; Path=/\r\n"), String::new())
-                    }
+                    "GET /" => (
+                        "302 Found",
+                        format!("Location: http://{own}/start\r\nSet-Cookie: sid=s3ss10n; Path=/\r\n"),
+                        String::new(),
+                    ),
                     "GET /start" => {
                         visits += 1;
                         ("200 OK", String::new(), format!("<input name=\"csrf\" value=\"tok-{visits}-abc\">"))
@@ -61,7 +63,9 @@ fn shop() -> (String, Log) {
                 };
                 shared.lock().unwrap().push((first, cookie, body));
                 let length = content.len();
-                if write!(stream, "HTTP/1.1 {status}\r\n{fields}Content-Length: {length}\r\n\r\n{content}").is_err() {
+                if write!(stream, "HTTP/1.1 {status}\r\n{fields}Content-Length: {length}\r\n\r\n{content}")
+                    .is_err()
+                {
                     break;
                 }
             }
@@ -74,7 +78,11 @@ fn shop() -> (String, Log) {
 fn send(proxy: &str, request: &str, body: &str) -> String {
     let mut stream = TcpStream::connect(proxy).unwrap();
     let length = body.len();
-    write!(stream, "{request}\r\nHost: {proxy}\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n{body}").unwrap();
+    write!(
+        stream,
+        "{request}\r\nHost: {proxy}\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n{body}"
+    )
+    .unwrap();
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();
     answer
@@ -86,7 +94,8 @@ fn a_recorded_session_is_sent_again() {
     let (shop, log) = shop();
     let target = format!("http://{shop}");
     let arguments = ["http", "record", "--listen", "127.0.0.1:0", "--target", &target, "-o", "shop.toml"];
-    let mut recorder = command(&place, &arguments).stdout(Stdio::piped()).spawn().unwrap();
+    let mut recorder =
+        command(&place, &arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let mut printed = BufReader::new(recorder.stdout.take().unwrap());
     let mut line = String::new();
     printed.read_line(&mut line).unwrap();
@@ -102,16 +111,19 @@ fn a_recorded_session_is_sent_again() {
     assert!(answer.ends_with("welcome"), "{answer}");
     let signalled = std::process::Command::new("kill").arg(recorder.id().to_string()).status().unwrap();
     assert!(signalled.success());
-    let mut rest = String::new();
+    let (mut rest, mut progress) = (String::new(), String::new());
     printed.read_to_string(&mut rest).unwrap();
-    assert_eq!(recorder.wait().unwrap().code(), Some(0), "{rest}");
-    assert!(rest.contains("POST   /login  200") && rest.contains("1 transaction, 2 requests"), "{rest}");
+    recorder.stderr.take().unwrap().read_to_string(&mut progress).unwrap();
+    assert_eq!(recorder.wait().unwrap().code(), Some(0), "{rest}{progress}");
+    assert!(rest.contains("1 transaction, 2 requests"), "{rest}");
+    assert!(progress.contains("POST   /login  200"), "{progress}");
     let written = std::fs::read_to_string(place.path("shop.toml")).unwrap();
     assert!(!written.contains("S3CRET") && written.contains("${env:RECORDED_PASSWORD}"), "{written}");
 
     // The same requests arrive again, with the token of the new response and the cookie of the jar.
     let recorded = std::mem::take(&mut *log.lock().unwrap());
-    let load = ["http", "--from", "shop.toml", "--concurrency", "1", "--warm-up", "0s", "--duration", "300ms"];
+    let load =
+        ["http", "--from", "shop.toml", "--concurrency", "1", "--warm-up", "0s", "--duration", "300ms"];
     let replay = command(&place, &[&load[..], &["--run-dir", "again", "--json", "--quiet"]].concat())
         .env("RECORDED_PASSWORD", "S3CRET")
         .output()
@@ -148,13 +160,22 @@ fn files_of_other_programs_are_converted() {
             "response": { "status": 200, "headers": [], "content": {} }
         })
     };
-    let entries = [entry(0, "http://shop/"), entry(1, "http://ads/"), entry(2, "http://ads/"), entry(10, "http://shop/b")];
+    let entries = [
+        entry(0, "http://shop/"),
+        entry(1, "http://ads/"),
+        entry(2, "http://ads/"),
+        entry(10, "http://shop/b"),
+    ];
     let har = serde_json::json!({ "log": { "version": "1.2", "entries": entries } });
     std::fs::write(place.path("session.har"), har.to_string()).unwrap();
     let scaled = ["--think-scale", "0.5", "--think-max", "4s"];
     let done = run(&place, &[&["http", "convert", "session.har", "-o", "shop.toml"][..], &scaled].concat());
     assert_eq!(done.code, 0, "{}", done.err);
-    assert!(done.out.contains("    2  left out: ads is another site than shop (entries 2, 3)"), "{}", done.out);
+    assert!(
+        done.out.contains("    2  left out: ads is another site than shop (entries 2, 3)"),
+        "{}",
+        done.out
+    );
     let written = std::fs::read_to_string(place.path("shop.toml")).unwrap();
     assert!(written.contains("think = \"4s\"") && !written.contains("S3CRET"), "{written}");
 
@@ -167,14 +188,26 @@ fn files_of_other_programs_are_converted() {
     let shop = crate::http::serve();
     let settings = format!("settings {{ server = \"{shop}\"; clients = 2; virtualclients = 2; }}");
     std::fs::write(place.path("settings.ubr"), settings).unwrap();
-    let load = ["http", "--from", "home.ubr", "--wcat-settings", "settings.ubr", "--warm-up", "0s", "--duration", "200ms"];
+    let load = [
+        "http",
+        "--from",
+        "home.ubr",
+        "--wcat-settings",
+        "settings.ubr",
+        "--warm-up",
+        "0s",
+        "--duration",
+        "200ms",
+    ];
     let run_of = run(&place, &[&load[..], &["--run-dir", "wcat", "--quiet"]].concat());
     assert!(run_of.measured() || run_of.code == 99, "{}", run_of.err);
     let experiment = std::fs::read_to_string(place.path("wcat/experiment.toml")).unwrap();
-    for line in ["closed = 4", "warm_up = \"0s\"", "measure = \"200ms\"", "wcat_settings = \"settings.ubr\""] {
+    for line in ["closed = 4", "warm_up = \"0s\"", "measure = \"200ms\"", "wcat_settings = \"settings.ubr\""]
+    {
         assert!(experiment.contains(line), "{line}: {experiment}");
     }
-    let wrong = run(&place, &["http", "--from", "shop.toml", "--third-party", "--wcat-settings", "settings.ubr"]);
+    let wrong =
+        run(&place, &["http", "--from", "shop.toml", "--third-party", "--wcat-settings", "settings.ubr"]);
     assert_eq!(wrong.code, 2);
     assert!(wrong.err.contains("--third-party applies to a recorded session (.har)"), "{}", wrong.err);
     assert!(wrong.err.contains("--wcat-settings applies to a scenario of WCAT (.ubr)"), "{}", wrong.err);

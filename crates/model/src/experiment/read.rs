@@ -170,8 +170,9 @@ impl Reader<'_> {
         }
         let mut goals = Vec::new();
         let operations = info.map_or(&[][..], |info| info.operations);
-        let has_further =
-            info.zip(workload.as_ref()).is_some_and(|(info, spec)| info.has_further_operations(&spec.settings));
+        let has_further = info
+            .zip(workload.as_ref())
+            .is_some_and(|(info, spec)| info.has_further_operations(&spec.settings));
         for text in top.get(&GOAL) {
             match Goal::parse_among(&text, operations, has_further) {
                 Ok(goal) => goals.push(goal),

@@ -245,7 +245,9 @@ impl Value for f64 {
                 Some(*value)
             }
             (SettingKind::Number { min, max }, Level::Number(value)) => Some(value.clamp(*min, *max)),
-            (SettingKind::Number { min, max }, Level::Count(value)) => Some((*value as f64).clamp(*min, *max)),
+            (SettingKind::Number { min, max }, Level::Count(value)) => {
+                Some((*value as f64).clamp(*min, *max))
+            }
             _ => None,
         }
     }

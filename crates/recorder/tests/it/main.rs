@@ -64,7 +64,8 @@ fn body(stream: &mut impl BufRead, head: &[String]) -> Vec<u8> {
             body.extend_from_slice(&chunk[..size]);
         }
     }
-    let length = head.iter().find_map(|line| line.to_lowercase().strip_prefix("content-length: ")?.parse().ok());
+    let length =
+        head.iter().find_map(|line| line.to_lowercase().strip_prefix("content-length: ")?.parse().ok());
     body.resize(length.unwrap_or(0), 0);
     stream.read_exact(&mut body).unwrap();
     body
@@ -80,7 +81,12 @@ fn echo() -> String {
         while let Some(head) = head(&mut reader) {
             let body = body(&mut reader, &head);
             let (first, second) = body.split_at(body.len() / 2);
-            write!(stream, "HTTP/1.1 200 OK\r\nX-Host: {}\r\nTransfer-Encoding: chunked\r\n\r\n", has(&head, "accept-encoding: gzip")).unwrap();
+            write!(
+                stream,
+                "HTTP/1.1 200 OK\r\nX-Host: {}\r\nTransfer-Encoding: chunked\r\n\r\n",
+                has(&head, "accept-encoding: gzip")
+            )
+            .unwrap();
             for chunk in [first, second].into_iter().filter(|chunk| !chunk.is_empty()) {
                 write!(stream, "{:x}\r\n", chunk.len()).unwrap();
                 stream.write_all(chunk).unwrap();
@@ -141,7 +147,10 @@ fn bodies_of_any_size_are_passed_on_and_kept_up_to_the_limits() {
     assert_eq!(body, b"hello world");
     let small = next(&exchanges);
     assert_eq!((small.method.as_str(), small.path.as_str(), small.status), ("POST", "/a?b=c", 200));
-    assert_eq!((small.body.as_deref(), small.response_body.as_slice()), (Some(&b"hello world"[..]), &b"hello world"[..]));
+    assert_eq!(
+        (small.body.as_deref(), small.response_body.as_slice()),
+        (Some(&b"hello world"[..]), &b"hello world"[..])
+    );
     assert!(small.has_whole_response && small.failure.is_empty(), "{small:?}");
 
     // Larger than the limits, over the same connection.
@@ -196,14 +205,16 @@ fn a_target_is_reached_over_tls() {
     );
     let Some(nginx) = Nginx::start(folder, "ssl", "", &server) else { return };
     let target = format!("https://localhost:{}", nginx.port);
-    let (recorder, exchanges) = recorder(&target, |options| options.authorities = Some(authority.file.clone()));
+    let (recorder, exchanges) =
+        recorder(&target, |options| options.authorities = Some(authority.file.clone()));
     let own = recorder.address();
     let (head, _) = Client::of(&recorder).send(&format!("GET /old HTTP/1.1\r\nHost: {own}\r\n\r\n"), b"");
     assert!(has(&head, &format!("Location: http://{own}/index.html")), "{head:?}");
     let moved = next(&exchanges);
     let location = ("location".to_string(), format!("{target}/index.html"));
     assert!(moved.response_fields.contains(&location), "{:?}", moved.response_fields);
-    let (_, body) = Client::of(&recorder).send(&format!("GET /index.html HTTP/1.1\r\nHost: {own}\r\n\r\n"), b"");
+    let (_, body) =
+        Client::of(&recorder).send(&format!("GET /index.html HTTP/1.1\r\nHost: {own}\r\n\r\n"), b"");
     assert_eq!(body, b"hello");
 
     // An authority that is not trusted.

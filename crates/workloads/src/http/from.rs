@@ -8,9 +8,7 @@ use model::{Nanos, Placeholder, Problem, Problems, SettingInfo, Settings};
 use super::scenario::recording::RecordingOptions;
 use super::scenario::wcat::{self, WcatOptions, WcatSettings};
 use super::scenario::{self, Import, Note, Scenario, ScenarioFile, har};
-use super::settings::{
-    FROM, ReadScenario, THINK_MAX, THINK_SCALE, THIRD_PARTY, URL, Url, WCAT_SETTINGS,
-};
+use super::settings::{FROM, ReadScenario, THINK_MAX, THINK_SCALE, THIRD_PARTY, URL, Url, WCAT_SETTINGS};
 
 /// The format of a file, by its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -203,11 +201,7 @@ fn import_text(path: &Path, text: &str, options: &ImportOptions) -> Result<Impor
 }
 
 /// A scenario of WCAT with its settings file.
-fn import_wcat(
-    text: &str,
-    options: &ImportOptions,
-    settings: WcatSettings,
-) -> Result<Imported, Problem> {
+fn import_wcat(text: &str, options: &ImportOptions, settings: WcatSettings) -> Result<Imported, Problem> {
     let server = options.server.clone().or_else(|| settings.servers.first().cloned());
     let WcatSettings { servers, clients, virtual_clients, counters, notes } = settings;
     let read = wcat::read_scenario(text, &WcatOptions { server, clients, virtual_clients })?;

@@ -34,7 +34,8 @@ pub fn read_list(bytes: &[u8], file: &str) -> Result<Vec<Target>, Problems> {
     let mut wrong = |line: u64, what: String, help: &str| {
         problems.push(Problem::at_line(file, &text, line as u32, what, help));
     };
-    let mut reader = csv::ReaderBuilder::new().trim(csv::Trim::All).flexible(true).from_reader(text.as_bytes());
+    let mut reader =
+        csv::ReaderBuilder::new().trim(csv::Trim::All).flexible(true).from_reader(text.as_bytes());
     let columns = match reader.headers() {
         Ok(columns) => columns.clone(),
         Err(error) => {
@@ -46,7 +47,11 @@ pub fn read_list(bytes: &[u8], file: &str) -> Result<Vec<Target>, Problems> {
     let (farm, broker, port) = (column("farm"), column("broker"), column("port"));
     for (name, place) in [("broker", broker), ("port", port)] {
         if place.is_none() {
-            wrong(1, format!("the list has no column `{name}`"), "write `farm,broker,port` on the first line");
+            wrong(
+                1,
+                format!("the list has no column `{name}`"),
+                "write `farm,broker,port` on the first line",
+            );
         }
     }
     let mut targets = Vec::new();
@@ -93,7 +98,8 @@ pub fn read_list(bytes: &[u8], file: &str) -> Result<Vec<Target>, Problems> {
 fn decode(bytes: &[u8]) -> Option<String> {
     let wide = |bytes: &[u8], of: fn([u8; 2]) -> u16| {
         let (pairs, rest) = bytes.as_chunks::<2>();
-        rest.is_empty().then(|| String::from_utf16(&pairs.iter().map(|pair| of(*pair)).collect::<Vec<_>>()).ok())?
+        rest.is_empty()
+            .then(|| String::from_utf16(&pairs.iter().map(|pair| of(*pair)).collect::<Vec<_>>()).ok())?
     };
     match bytes {
         [0xff, 0xfe, rest @ ..] => wide(rest, u16::from_le_bytes),
@@ -171,7 +177,8 @@ mod tests {
     #[test]
     fn lists_are_read_as_tools_write_them() {
         let text = "Farm,Broker,Port\r\nold,xml1,80\r\n\r\nnew, 10.0.0.2 , 8080\r\n";
-        let target = |farm: &str, broker: &str, port| Target { farm: farm.into(), broker: broker.into(), port };
+        let target =
+            |farm: &str, broker: &str, port| Target { farm: farm.into(), broker: broker.into(), port };
         let expected = vec![target("old", "xml1", 80), target("new", "10.0.0.2", 8080)];
         let marked = [&[0xff, 0xfe][..], &utf_16(text, u16::to_le_bytes)].concat();
         let other = [&[0xfe, 0xff][..], &utf_16(text, u16::to_be_bytes)].concat();

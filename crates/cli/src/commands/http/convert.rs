@@ -8,8 +8,8 @@ use model::{Level, Problem, Problems, Settings};
 use workloads::http::from::{self, Format};
 use workloads::http::scenario::{BodyFile, Note};
 
-use super::scenario_file::{notes, overwrite, refuse_existing, summary, write};
 use super::super::text;
+use super::scenario_file::{notes, overwrite, refuse_existing, summary, write};
 use crate::carry_out::Failure;
 use crate::exit::Exit;
 use crate::one_off::setting_flag;
@@ -29,7 +29,12 @@ pub(super) fn arguments(info: &WorkloadInfo) -> Command {
              plimsoll http convert home.ubr --wcat-settings settings.ubr -o home.toml\n\n\
              Credentials are replaced by placeholders such as ${env:HAR_PASSWORD} and never written.",
         )
-        .arg(Arg::new("file").value_name("FILE").required(true).help("The recorded session or scenario of WCAT"))
+        .arg(
+            Arg::new("file")
+                .value_name("FILE")
+                .required(true)
+                .help("The recorded session or scenario of WCAT"),
+        )
         .arg(
             Arg::new("output")
                 .long("output")
@@ -62,7 +67,11 @@ pub(super) fn run(info: &WorkloadInfo, matches: &ArgMatches) -> Result<Exit, Fai
     let Some(target) = matches.get_one::<String>("output").map(Path::new) else {
         output::verbatim(&import.file.write());
         if !import.notes.is_empty() {
-            output::say(&format!("{} notes:\n{}", import.notes.len(), notes(&import.notes, place).trim_end()));
+            output::say(&format!(
+                "{} notes:\n{}",
+                import.notes.len(),
+                notes(&import.notes, place).trim_end()
+            ));
         }
         return Ok(Exit::Good);
     };
@@ -83,7 +92,9 @@ fn settings(info: &WorkloadInfo, matches: &ArgMatches) -> Result<Settings, Probl
     let mut problems = Problems::new();
     let mut settings = Settings::defaults(info.settings);
     settings.set("from", Level::Text(text(matches, "file").into()));
-    for setting in info.settings.iter().filter(|setting| SETTINGS.contains(&setting.name) || setting.name == "url") {
+    for setting in
+        info.settings.iter().filter(|setting| SETTINGS.contains(&setting.name) || setting.name == "url")
+    {
         let flag = format!("--{}", setting.name.replace('_', "-"));
         let level = crate::one_off::level_of(matches, setting.name, &flag, setting, &mut problems);
         if let Some(level) = level {

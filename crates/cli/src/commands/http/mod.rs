@@ -67,7 +67,9 @@ pub(crate) fn say_notes(experiment: &Experiment) {
     // The mistakes of the file are reported where the workload is configured.
     let notes = from::import(settings).map_or(0, |imported| imported.import.notes.len());
     if notes > 0 {
-        output::say(&format!("{file}: {notes} notes on what was changed or left out: plimsoll http convert {file}"));
+        output::say(&format!(
+            "{file}: {notes} notes on what was changed or left out: plimsoll http convert {file}"
+        ));
     }
 }
 

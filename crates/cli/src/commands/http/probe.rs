@@ -229,12 +229,12 @@ impl Lines {
 /// Reads the arguments; all mistakes at once.
 fn plan(info: &WorkloadInfo, matches: &ArgMatches, list: &str) -> Result<Plan, Problems> {
     let mut problems = Problems::new();
-    let is_given =
-        |id: &str| matches.value_source(id) == Some(clap::parser::ValueSource::CommandLine);
+    let is_given = |id: &str| matches.value_source(id) == Some(clap::parser::ValueSource::CommandLine);
     for id in matches.ids().map(clap::Id::as_str).filter(|id| is_given(id)) {
         if !FLAGS.contains(&id) && !SETTINGS.contains(&id) {
             let flag = flag_of(id);
-            problems.push(Problem::new(format!("{flag} does not apply to --probe"), format!("leave {flag} out")));
+            problems
+                .push(Problem::new(format!("{flag} does not apply to --probe"), format!("leave {flag} out")));
         }
     }
     let mut settings = Settings::defaults(info.settings);
@@ -282,5 +282,6 @@ fn plan(info: &WorkloadInfo, matches: &ArgMatches, list: &str) -> Result<Plan, P
 
 /// The flag of an argument: `load.closed` is `--concurrency`.
 fn flag_of(id: &str) -> String {
-    crate::one_off::load_flag(id.trim_start_matches("load.")).unwrap_or_else(|| format!("--{}", id.replace('_', "-")))
+    crate::one_off::load_flag(id.trim_start_matches("load."))
+        .unwrap_or_else(|| format!("--{}", id.replace('_', "-")))
 }

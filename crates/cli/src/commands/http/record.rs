@@ -93,7 +93,8 @@ pub(super) fn run(info: &WorkloadInfo, matches: &ArgMatches) -> Result<Exit, Fai
         let exchanges = Arc::clone(&exchanges);
         move |exchange: Exchange| {
             let mut all = exchanges.lock().unwrap_or_else(PoisonError::into_inner);
-            output::result(&line(&exchange));
+            // Standard output can be closed before the session ends.
+            output::say(&line(&exchange));
             if exchange.status != 0 {
                 all.push(exchange);
             }
@@ -108,8 +109,9 @@ pub(super) fn run(info: &WorkloadInfo, matches: &ArgMatches) -> Result<Exit, Fai
     let mut exchanges = std::mem::take(&mut *exchanges.lock().unwrap_or_else(PoisonError::into_inner));
     exchanges.sort_by_key(|exchange| exchange.started_unix_ms);
     let exchanges = exchanges.into_iter().map(|exchange| recorded(exchange, &target)).collect();
-    let import = recording::of_exchanges(exchanges, &of_recording)
-        .map_err(|problem| Failure::failed(format!("{}; nothing was written\n  {}", problem.what, problem.help)))?;
+    let import = recording::of_exchanges(exchanges, &of_recording).map_err(|problem| {
+        Failure::failed(format!("{}; nothing was written\n  {}", problem.what, problem.help))
+    })?;
     write(file, &import)?;
     output::result(&format!("\n{}", summary(file, &import, "request")));
     Ok(Exit::Good)
@@ -133,7 +135,10 @@ fn options(info: &WorkloadInfo, matches: &ArgMatches) -> Result<(Options, Record
     let request_bytes = match quantity::parse_bytes(limit) {
         Ok(bytes) if bytes <= BODY_BYTES_MAX => bytes as usize,
         Ok(_) => {
-            wrong(format!("--body-limit: {limit} is more than 16MiB"), "write a larger body to a file by hand");
+            wrong(
+                format!("--body-limit: {limit} is more than 16MiB"),
+                "write a larger body to a file by hand",
+            );
             0
         }
         Err(error) => {

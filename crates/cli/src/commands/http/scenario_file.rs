@@ -45,11 +45,8 @@ pub(super) fn summary(path: &Path, import: &Import, place: &str) -> String {
     let file = path.display();
     let transactions = import.file.transactions.len();
     let requests = import.file.transactions.iter().map(|of| of.requests.len()).sum();
-    let mut out = format!(
-        "{file}: {}, {}\n",
-        counted(transactions, "transaction"),
-        counted(requests, "request")
-    );
+    let mut out =
+        format!("{file}: {}, {}\n", counted(transactions, "transaction"), counted(requests, "request"));
     if !import.notes.is_empty() {
         out += &format!("\n{}:\n{}", counted(import.notes.len(), "note"), notes(&import.notes, place));
     }

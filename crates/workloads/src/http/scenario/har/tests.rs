@@ -71,7 +71,8 @@ fn a_journey_becomes_a_scenario() {
     ]);
     let third = entry(2, "GET", "https://ads.example/pixel");
     // Chrome writes entries in the order in which they ended.
-    let (written, notes) = imported(&har(vec![login, page, third, start, item]), &RecordingOptions::default());
+    let (written, notes) =
+        imported(&har(vec![login, page, third, start, item]), &RecordingOptions::default());
     assert!(!written.contains("S3CRET") && !notes.contains("S3CRET"), "{written}{notes}");
     insta::assert_snapshot!(format!("{written}\n---\n{notes}"));
 }
@@ -155,7 +156,8 @@ fn third_parties_are_kept_if_asked() {
             && !written.contains("b.example/")
             && notes.contains("b.example is another site")
     );
-    let (written, _) = imported(&text, &RecordingOptions { third_party: true, ..RecordingOptions::default() });
+    let (written, _) =
+        imported(&text, &RecordingOptions { third_party: true, ..RecordingOptions::default() });
     assert!(written.contains("http://b.example/"), "{written}");
 }
 

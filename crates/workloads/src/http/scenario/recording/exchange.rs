@@ -70,7 +70,8 @@ fn entry(exchange: Exchange, number: u32, notes: &mut Vec<Note>) -> Option<Entry
         note(what.into(), "write the body to a file, and add `body_file`");
     }
     if !exchange.has_whole_response {
-        let what = "the response was too large to record completely: values after its begin are not extracted";
+        let what =
+            "the response was too large to record completely: values after its begin are not extracted";
         note(what.into(), "");
     }
     let is_encoded = |(name, value): &(String, String)| {
@@ -161,8 +162,11 @@ mod tests {
         let import =
             of_exchanges(vec![moved, start, login, upload, image, cut, packed, asked], &options).unwrap();
         let written = import.file.write();
-        let notes: Vec<String> =
-            import.notes.iter().map(|note| format!("{}: {}; {}", note.number, note.what, note.help)).collect();
+        let notes: Vec<String> = import
+            .notes
+            .iter()
+            .map(|note| format!("{}: {}; {}", note.number, note.what, note.help))
+            .collect();
         let notes = notes.join("\n");
         assert!(!written.contains("S3CRET") && !notes.contains("S3CRET"), "{written}{notes}");
         let mut find_secret = |_: model::Placeholder<'_>| Ok("secret".to_string());
