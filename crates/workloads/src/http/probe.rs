@@ -1,11 +1,10 @@
 //! A probe: one request to each server of a list, again and again. Each request is timed on its own.
 
 use engine::single::time_operation;
-use engine::workload::{Outcome, Share, Workload};
+use engine::workload::{LoadError, Outcome, Share, Workload, WorkloadKind as _};
 use model::{Level, Nanos, Problem, Problems, Settings};
 
 use super::HttpKind;
-use engine::workload::WorkloadKind as _;
 
 /// Most servers of a list: each has a thread.
 pub const TARGETS_MAX: usize = 1000;
@@ -138,14 +137,14 @@ impl Probe {
     /// # Errors
     /// Why there is no response that counts as success, in one line.
     pub fn request(&mut self) -> Result<Nanos, String> {
-        let in_line = |error: engine::workload::LoadError| error.what;
+        let in_line = |error: LoadError| error.what;
         if !self.is_prepared {
             self.workload.prepare(0, &mut |_| true).map_err(in_line)?;
             self.is_prepared = true;
         }
         let number = self.number;
         self.number += 1;
-        let share = Share { lane: 0, index: 1, of: 2, in_flight_max: 1, seed: 0 };
+        let share = Share { lane: 0, index: 0, of: 1, in_flight_max: 1, seed: 0 };
         let mut worker = self.workload.worker(&share).map_err(in_line)?;
         let (taken, done) = time_operation(&mut *worker, number).map_err(in_line)?;
         drop(worker);

@@ -68,7 +68,7 @@ pub(crate) fn say_notes(experiment: &Experiment) {
     let notes = from::import(settings).map_or(0, |imported| imported.import.notes.len());
     if notes > 0 {
         output::say(&format!(
-            "{file}: {notes} notes on what was changed or left out: plimsoll http convert {file}"
+            "{file}: {notes} notes on what was changed or left out; list them: plimsoll http convert {file}"
         ));
     }
 }
