@@ -27,7 +27,8 @@ plimsoll runs
 # A web server.
 web=$(mktemp -d "$PWD/web-XXXXXX")
 server=
-trap '[ -z "$server" ] || kill "$server"; rm -rf "$web"' EXIT
+recorder=
+trap 'for process in $recorder $server; do kill "$process"; done; rm -rf "$web"' EXIT
 seq 100 > "$web/index.html"
 cat > "$web/nginx.conf" << END
 daemon off; master_process off; pid $web/pid; error_log stderr crit; events {}
@@ -71,4 +72,31 @@ END
 printf 'number\n1\n2\n3\n' > "$web/pages.csv"
 plimsoll http --from "$web/scenario.toml" --concurrency 4 --warm-up 0s --duration 1s --run-dir scenario --quiet
 plimsoll show scenario
+# A session that a browser recorded: as a scenario file, without its pauses.
+cat > "$web/session.har" << END
+{ "log": { "version": "1.2", "entries": [
+  { "startedDateTime": "2026-03-01T12:00:00Z", "time": 20, "request": { "method": "GET", "url": "http://127.0.0.1:18090/",
+    "headers": [] }, "response": { "status": 200, "headers": [], "content": {} } },
+  { "startedDateTime": "2026-03-01T12:00:09Z", "time": 20, "request": { "method": "GET",
+    "url": "http://127.0.0.1:18090/index.html", "headers": [] }, "response": { "status": 200, "headers": [], "content": {} } }
+] } }
+END
+plimsoll http convert "$web/session.har" --think-scale 0 -o "$web/session.toml"
+plimsoll http --from "$web/session.toml" --warm-up 0s --duration 1s --goal 'recording:index-html.p95 <= 1s' --quiet
+# A session through the recording proxy.
+plimsoll http record --listen 127.0.0.1:18091 --target http://127.0.0.1:18090 -o "$web/recorded.toml" > "$web/record.log" &
+recorder=$!
+while kill -0 $recorder && ! grep -q recording "$web/record.log"; do sleep 0.1; done
+plimsoll http http://127.0.0.1:18091/ --rate 5/s --warm-up 0s --duration 1s --quiet
+kill $recorder
+wait $recorder
+recorder=
+plimsoll http --from "$web/recorded.toml" --warm-up 0s --duration 1s --quiet
+# A scenario of WCAT with its settings file.
+echo 'scenario { warmup = 0; duration = 1; transaction { id = "home"; request { url = "/"; } } }' > "$web/home.ubr"
+echo 'settings { server = "127.0.0.1:18090"; clients = 1; virtualclients = 2; }' > "$web/settings.ubr"
+plimsoll http --from "$web/home.ubr" --wcat-settings "$web/settings.ubr" --quiet
+# One request to each server of a list.
+printf 'farm,broker,port\none,127.0.0.1,18090\n' > "$web/list.csv"
+plimsoll http --probe "$web/list.csv" --path /index.html --passes 2 --every 100ms
 plimsoll http http://127.0.0.1:18090/ --rate 200/s --warm-up 0s --duration 1s --goal 'get.response.p95 <= 1s' --quiet

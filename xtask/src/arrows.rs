@@ -45,6 +45,7 @@ static ARROWS: &[Row] = &[
             "people",
             "scim",
             "monitor",
+            "recorder",
             "delay",
             "files",
         ],
@@ -53,6 +54,7 @@ static ARROWS: &[Row] = &[
     Row { name: "people", may_use: &["ldap"] },
     Row { name: "scim", may_use: &["files"] },
     Row { name: "monitor", may_use: &[] },
+    Row { name: "recorder", may_use: &["tls"] },
     Row { name: "tls", may_use: &[] },
     // A system under test.
     Row { name: "broker", may_use: &["ldap"] },
@@ -101,8 +103,8 @@ const MEASURED: &[&str] = &["model", "record", "engine", "analysis", "report", "
 static FENCES: &[Fence] = &[
     // What is driven.
     deep_fence("io-uring", &["workloads"]),
-    deep_fence("hyper", &["workloads", "scim", "monitor"]),
-    deep_fence("hyper-util", &["scim", "monitor"]),
+    deep_fence("hyper", &["workloads", "scim", "monitor", "recorder"]),
+    deep_fence("hyper-util", &["scim", "monitor", "recorder"]),
     // HTTP/2, without a runtime.
     deep_fence("h2", &["workloads"]),
     // By name only: a later HTTP crate may depend on it.
@@ -111,9 +113,12 @@ static FENCES: &[Fence] = &[
     // Windows of a desktop.
     deep_fence("x11rb", &["workloads"]),
     // TLS.
-    deep_fence("rustls", &["tls", "ldap", "metadir", "connectors", "workloads", "broker"]),
+    deep_fence("rustls", &["tls", "ldap", "metadir", "connectors", "workloads", "broker", "recorder"]),
     // Also for the certificates of test servers.
-    deep_fence("ring", &["tls", "ldap", "metadir", "connectors", "workloads", "broker", "testkit"]),
+    deep_fence(
+        "ring",
+        &["tls", "ldap", "metadir", "connectors", "workloads", "broker", "testkit", "recorder"],
+    ),
     // The terminal, its arguments and its signals.
     deep_fence("ratatui", &["cli"]),
     deep_fence("crossterm", &["cli"]),
@@ -135,7 +140,7 @@ static FENCES: &[Fence] = &[
     deep_fence("rusqlite", &["metadir", "connectors", "scim"]),
     deep_fence("postgres", &["metadir", "connectors", "broker"]),
     // Of the workloads only the traits of streams, for h2.
-    deep_fence("tokio", &["metadir", "connectors", "scim", "monitor", "workloads", "broker"]),
+    deep_fence("tokio", &["metadir", "connectors", "scim", "monitor", "workloads", "broker", "recorder"]),
     // Metrics of a long-lived process.
     deep_fence("prometheus-client", &["monitor"]),
     deep_fence("cel", &["metadir"]),

@@ -395,7 +395,8 @@ pub(crate) fn search_for(settings: &[(&str, &str)], goals: &[&str]) -> Experimen
         let info = model::load::LOAD_SETTINGS.iter().find(|info| info.name == *name).unwrap();
         experiment.load.set(name, info.kind.parse(text).unwrap());
     }
-    experiment.limit = goals.iter().map(|goal| model::limit::goal(goal, &["read", "get"]).unwrap()).collect();
+    experiment.limit =
+        goals.iter().map(|goal| model::limit::goal(goal, &["read", "get"], false).unwrap()).collect();
     experiment
 }
 

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use engine::documents::DocumentError;
 use engine::restore::SharedJournal;
 use engine::session::{self, Ended, Session};
 use engine::source::HostRoot;
@@ -97,6 +98,13 @@ pub(crate) fn carry_out(
         }
     };
     let path = directory.path().to_path_buf();
+    engine::documents::keep(&directory, experiment, &REGISTRY).map_err(|error| match error {
+        DocumentError::Record(error) => Failure::failed(error),
+        DocumentError::Changed(file) => Failure::usage(format!(
+            "error: the scenario has changed since this run began\n  make it again as it is in {}, or start a new run",
+            path.join(file).display()
+        )),
+    })?;
     let journal = SharedJournal::new(journal);
     let progress = Progress::new(options.quiet);
     let subscriber = &Subscribers(&progress, &live);

@@ -23,7 +23,15 @@ const fn foreign(
     ForeignFlag { command, tool, flags, ours }
 }
 
-/// Sources: fio(1), `diskspd -?`, `sqlio -?`, wrk, oha, hey, ab(1) and hyperfine(1).
+/// The controller of WCAT, whose flags are also flags of other tools.
+const WCCTL: &str = "wcctl";
+
+/// Whether a word is the name of a scenario or settings file of WCAT.
+fn is_wcat_file(word: &str) -> bool {
+    word.to_ascii_lowercase().ends_with(".ubr")
+}
+
+/// Sources: fio(1), `diskspd -?`, `sqlio -?`, wrk, oha, hey, ab(1), hyperfine(1) and the guide of WCAT 6.
 static FOREIGN: &[ForeignFlag] = &[
     foreign("disk", "fio", &["--iodepth"], "--outstanding {}"),
     foreign("disk", "fio", &["--bs", "--blocksize"], "--block-size {}"),
@@ -64,6 +72,22 @@ static FOREIGN: &[ForeignFlag] = &[
     foreign("http", "oha, hey and ab", &["-H"], "--header {}"),
     foreign("http", "oha and hey", &["-m"], "--method {}"),
     foreign("http", "k6", &["--vus", "-u"], "--concurrency {}"),
+    foreign("http", WCCTL, &["-t"], "--from {}"),
+    foreign("http", WCCTL, &["-f"], "--wcat-settings {}"),
+    foreign("http", WCCTL, &["-s"], "the server as the URL: http://{}"),
+    foreign("http", WCCTL, &["-p"], "the port in the URL, after a colon"),
+    foreign(
+        "http",
+        WCCTL,
+        &["-c", "-v"],
+        "--concurrency with the product of clients and virtual clients, or --wcat-settings",
+    ),
+    foreign("http", WCCTL, &["-w"], "--warm-up {s}"),
+    foreign("http", WCCTL, &["-u"], "--duration {s}"),
+    foreign("http", WCCTL, &["-n"], "nothing: no request starts after the measured time"),
+    foreign("http", WCCTL, &["-x"], "--watch with a counter or a source; the host is always watched"),
+    foreign("http", WCCTL, &["-o"], "--run-dir {}"),
+    foreign("http", WCCTL, &["-k"], "nothing: the run directory has the configuration"),
     foreign("exec", "hyperfine", &["--runs", "-r", "--min-runs"], "--repeat {}"),
     foreign("exec", "hyperfine", &["-p"], "--prepare {}"),
     foreign("exec", "hyperfine", &["--ignore-failure", "-i"], "--allow-failure"),
@@ -113,6 +137,7 @@ pub(crate) fn explain(command: &Command, arguments: &[String]) -> Option<String>
         })
     };
     let (mut errors, mut tools) = (Vec::new(), Vec::new());
+    let is_of_wcat = arguments.iter().any(|word| is_wcat_file(word));
     for (at, argument) in arguments.iter().enumerate() {
         if argument == "--" {
             break;
@@ -129,7 +154,9 @@ pub(crate) fn explain(command: &Command, arguments: &[String]) -> Option<String>
         } else {
             continue;
         };
-        let known = FOREIGN.iter().find(|known| known.command == name && known.flags.contains(&flag));
+        let is_known = |known: &&ForeignFlag| known.command == name && known.flags.contains(&flag);
+        let of_wcat = FOREIGN.iter().filter(|known| is_of_wcat && known.tool == WCCTL).find(is_known);
+        let known = of_wcat.or_else(|| FOREIGN.iter().find(is_known));
         if let Some(known) = known.filter(|_| !is_ours(flag)) {
             tools.push(known.tool);
             errors.push(format!(
@@ -206,6 +233,14 @@ mod tests {
             ("disk -", ""),
             ("disk -\u{e9}", ""),
             ("http http://x/ -R 100", "error: `-R` is a flag of wrk2\n  write --rate 100/s"),
+            (
+                "http -t home.ubr -f settings.ubr -c 2 -u 60",
+                "error: `-t` is a flag of wcctl\n  write --from home.ubr\n\n\
+                 error: `-f` is a flag of wcctl\n  write --wcat-settings settings.ubr\n\n\
+                 error: `-c` is a flag of wcctl\n  write --concurrency with the product of clients and virtual clients, or --wcat-settings\n\n\
+                 error: `-u` is a flag of wcctl\n  write --duration 60s",
+            ),
+            ("http http://x/ -c 2", "error: `-c` is a flag of wrk, hey, oha and ab\n  write --concurrency 2"),
             ("exec --runs 5 -- ls -r", "error: `--runs` is a flag of hyperfine\n  write --repeat 5"),
             ("disk f --size 1GiB", ""),
         ] {

@@ -71,7 +71,11 @@ Examples:
   plimsoll http http://web1/ --steps 1,2,4,8,16,32 --duration 60s
   plimsoll http http://web1/ --limit 'response.p95 <= 1s' --rate 100/s --arrivals poisson
   plimsoll http --from shop.toml --concurrency 200 --duration 60s
-  plimsoll http --from session.har --concurrency 20 --duration 60s",
+  plimsoll http --from session.har --concurrency 20 --duration 60s
+  plimsoll http --from home.ubr --wcat-settings settings.ubr
+  plimsoll http --probe brokers.csv --path /scripts/wpnbr.dll --body @request.xml --passes 5
+  plimsoll http convert session.har -o shop.toml
+  plimsoll http record --target http://127.0.0.1:8080 -o shop.toml",
         positional: &[("url", "URL")],
         shorthands: &[("no-keep-alive", "keep_alive", "false", "Open a connection for each operation")],
         duration: "30s",
@@ -190,6 +194,11 @@ fn as_setting(text: &str, info: &WorkloadInfo) -> String {
     }
 }
 
+/// The flag of a setting of the load.
+pub(crate) fn load_flag(setting: &str) -> Option<String> {
+    LOAD_FLAGS.iter().find(|(_, name, _)| *name == setting).map(|(flag, ..)| format!("--{flag}"))
+}
+
 /// The flag of a setting.
 fn flag_name(setting: &str) -> String {
     setting.replace('_', "-")
@@ -199,6 +208,16 @@ fn flag_help(info: &SettingInfo) -> String {
     let default =
         if info.default.is_empty() { String::new() } else { format!(" [default: {}]", info.default) };
     format!("{}{default}", info.about)
+}
+
+/// The flag of a setting of the workload.
+pub(crate) fn setting_flag(info: &SettingInfo) -> Arg {
+    let arg = Arg::new(info.name).long(flag_name(info.name)).help(flag_help(info));
+    match info.kind {
+        SettingKind::Flag => arg.action(ArgAction::SetTrue),
+        SettingKind::Texts | SettingKind::Secrets(_) => arg.action(ArgAction::Append).value_name("TEXT"),
+        kind => arg.value_name(value_name(kind)),
+    }
 }
 
 impl OneOff {
@@ -214,7 +233,7 @@ impl OneOff {
                 "disk" => arg.required_unless_present_any(["sqlio", "diskspd", "fio"]),
                 // An engine that runs all the time needs none.
                 "sync" => arg.required_unless_present("change"),
-                "http" => arg.required_unless_present("from"),
+                "http" => arg.required_unless_present_any(["from", "probe"]),
                 // Of several destinations that are varied, the first is the baseline.
                 "copy" if *setting == "destination" => arg.required_unless_present("vary"),
                 _ => arg.required(true),
@@ -245,16 +264,7 @@ impl OneOff {
             if self.positional.iter().any(|(setting, _)| *setting == info.name) {
                 continue;
             }
-            let mut arg =
-                Arg::new(info.name).long(flag_name(info.name)).help(flag_help(info)).help_heading("Settings");
-            arg = match info.kind {
-                SettingKind::Flag => arg.action(ArgAction::SetTrue),
-                SettingKind::Texts | SettingKind::Secrets(_) => {
-                    arg.action(ArgAction::Append).value_name("TEXT")
-                }
-                kind => arg.value_name(value_name(kind)),
-            };
-            command = command.arg(arg);
+            command = command.arg(setting_flag(info).help_heading("Settings"));
         }
         for (flag, setting, about) in LOAD_FLAGS {
             let kind = LOAD_SETTINGS.iter().find(|info| info.name == setting).map(|info| info.kind);
@@ -280,6 +290,9 @@ impl OneOff {
             .arg(Arg::new("watch").long("watch").value_name("WHAT").action(ArgAction::Append).help("Counters to read: host, process:NAME, cgroup:PATH, or a Performance Monitor counter by its path [default: host and process:self]").help_heading("Experiment"))
             .arg(Arg::new("max_failures").long("max-failures").value_name("PERCENT").help("Maximum share of failed operations; more is a missed goal: exit code 99 [default: 1%]").help_heading("Experiment"))
             .arg(Arg::new("sample_every").long("sample-every").value_name("TIME").help("Sampling interval of the counters, 10ms to 1m [default: 1/20 of the measured time, 100ms to 1s]").help_heading("Experiment"));
+        if self.command == "http" {
+            command = crate::commands::http::arguments(command, info);
+        }
         if self.command == "exec" {
             command = command.arg(crate::commands::exec::parameter()).args(crate::commands::exec::exports());
         }
@@ -355,6 +368,9 @@ impl OneOff {
                 settings.set(setting.name, level);
             }
         }
+        if self.command == "http" {
+            crate::commands::http::read_body(settings, &mut problems);
+        }
         for (flag, setting, level, _) in self.shorthands {
             if matches.get_flag(flag)
                 && let Some(kind) = self.kind_of(info, setting)
@@ -381,15 +397,19 @@ impl OneOff {
         if self.command == "disk" && matches.get_flag("precondition") && !stated {
             experiment.load.set(WARM_UP_ROUND.name, Level::Time(PRECONDITIONED_ROUND_NS));
         }
+        if self.command == "http" {
+            crate::commands::http::set_load_of_wcat(matches, experiment);
+        }
         // The sampling interval depends on the measured time.
         experiment.sample_every = model::load::sample_every(&experiment.load);
-        let (goals, wrong) = model::limit::goals(&experiment.load, info.operations);
+        let has_further = info.has_further_operations(&experiment.workload.settings);
+        let (goals, wrong) = model::limit::goals(&experiment.load, info.operations, has_further);
         experiment.limit = goals;
         for (_, what, help) in wrong {
             problems.add(&[&LIMIT], format!("--limit: {what}"), help);
         }
         for text in texts(matches, "goal") {
-            match Goal::parse(&text, info.operations) {
+            match Goal::parse_among(&text, info.operations, has_further) {
                 Ok(goal) => experiment.goals.push(goal),
                 Err(what) => problems.push(Problem::new(format!("--goal: {what}"), "")),
             }
@@ -481,6 +501,11 @@ impl OneOff {
 
     /// Carries out the command.
     pub(crate) fn run(&self, info: &WorkloadInfo, matches: &ArgMatches) -> Result<Exit, Failure> {
+        if self.command == "http"
+            && let Some(done) = crate::commands::http::run(info, matches)
+        {
+            return done;
+        }
         let options = options(matches);
         let words = |problem| self.in_flags(problem);
         let put = |experiment: &mut Experiment| {
@@ -505,6 +530,9 @@ impl OneOff {
             }
         }
         let experiment = self.experiment(info, matches).map_err(Failure::usage)?;
+        if self.command == "http" && !options.quiet {
+            crate::commands::http::say_notes(&experiment);
+        }
         if self.command == "exec" {
             return crate::commands::exec::run(&experiment, matches, &options, &words);
         }
@@ -518,8 +546,8 @@ impl OneOff {
 
     /// The name of a setting on the command line: `--block-size`, `FILE`.
     fn flag_of(&self, setting: &str) -> String {
-        if let Some((flag, ..)) = LOAD_FLAGS.iter().find(|(_, name, _)| *name == setting) {
-            return format!("--{flag}");
+        if let Some(flag) = load_flag(setting) {
+            return flag;
         }
         match self.positional.iter().find(|(name, _)| *name == setting) {
             Some((_, shown)) => (*shown).to_string(),
@@ -661,7 +689,8 @@ pub(crate) fn texts(matches: &ArgMatches, id: &str) -> Vec<String> {
     matches.get_many::<String>(id).map(|values| values.cloned().collect()).unwrap_or_default()
 }
 
-fn level_of(
+/// The level that an argument gives to a setting.
+pub(crate) fn level_of(
     matches: &ArgMatches,
     id: &str,
     flag: &str,

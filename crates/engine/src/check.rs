@@ -1,10 +1,18 @@
 //! Checks whether an experiment can be executed, before anything is changed.
 
+use std::collections::BTreeSet;
+
+use model::goal::METRIC_WORDS;
+use model::load::LIMIT;
+use model::problem::near_word;
 use model::{Change, Experiment, Problem, Problems, Search, Treatment};
 
 use crate::session::{Registry, factor_target, make_ready};
 use crate::source::HostRoot;
 use crate::target;
+
+/// Operations that are listed beside an unknown one.
+const LISTED_MAX: usize = 12;
 
 /// Checks whether this experiment can be executed here: configures every treatment and checks every factor,
 /// without any change.
@@ -14,14 +22,18 @@ pub fn check(experiment: &Experiment, registry: &Registry, root: &HostRoot) -> P
     if let Some(target) = &experiment.target {
         problems.add(target::check(target, &experiment.folder, root));
     }
+    let mut operations = BTreeSet::new();
+    let mut all_known = true;
     for treatment in &treatments(experiment) {
         let ready = match make_ready(experiment, registry, treatment) {
             Ok(ready) => ready,
             Err(found) => {
                 problems.add(found);
+                all_known = false;
                 continue;
             }
         };
+        operations.extend(ready.workload.operations());
         problems.add(ready.workload.check());
         if !experiment.target.as_ref().is_some_and(target::is_started_by_us) {
             problems.add(ready.workload.reach());
@@ -41,7 +53,32 @@ pub fn check(experiment: &Experiment, registry: &Registry, root: &HostRoot) -> P
             }
         }
     }
+    if all_known {
+        problems.add(unknown_operations(experiment, &operations));
+    }
     problems.all
+}
+
+/// Goals on operations that no treatment has: they would never be measured.
+fn unknown_operations(experiment: &Experiment, operations: &BTreeSet<String>) -> Problems {
+    let mut problems = Problems::new();
+    let limits = experiment.limit.iter().map(|goal| (goal, Some(&*LIMIT)));
+    for (goal, setting) in experiment.goals.iter().map(|goal| (goal, None)).chain(limits) {
+        let Some(name) = goal.operation.as_ref().filter(|name| !operations.contains(*name)) else { continue };
+        let known = operations.iter().map(String::as_str);
+        let help = match near_word(name, known.clone().chain(METRIC_WORDS)) {
+            Some(near) => format!("did you mean `{near}`?"),
+            None => {
+                let listed: Vec<String> = known.take(LISTED_MAX).map(|name| format!("`{name}`")).collect();
+                let more = operations.len().saturating_sub(LISTED_MAX);
+                let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+                format!("one of {}{more}", listed.join(", "))
+            }
+        };
+        let problem = Problem::new(format!("`{}`: there is no operation `{name}`", goal.text), help);
+        problems.push(problem.about(setting.as_slice()));
+    }
+    problems
 }
 
 /// The contradictions among the settings of an experiment with `known` problems, except those of the settings
@@ -66,7 +103,7 @@ pub fn contradictions(experiment: &Experiment, registry: &Registry, known: &Prob
 }
 
 /// The baseline, and each level separately. Of a search, also its smallest and its largest load.
-fn treatments(experiment: &Experiment) -> Vec<Treatment> {
+pub(crate) fn treatments(experiment: &Experiment) -> Vec<Treatment> {
     let ends = Search::of(experiment).into_iter().flat_map(|search| {
         [search.min, search.max].map(|load| Treatment::Probe(search.probe(&[], load, true)))
     });

@@ -174,6 +174,12 @@ pub trait Workload: Send + Sync {
         None
     }
 
+    /// Texts that the experiment refers to, for the run directory: file names with their contents, without secrets. A
+    /// resumed run must have the same.
+    fn documents(&self) -> Vec<(&'static str, String)> {
+        Vec::new()
+    }
+
     /// Releases data that only this trial needed. The workload itself exists until the experiment ends, like
     /// those of the other trials. Data for `clean_up` or a later trial is kept.
     fn release(&mut self) {}

@@ -43,9 +43,39 @@ pub struct Goal {
 
 const METRICS: [&str; 6] = ["response.p95", "service.mean", "lag.max", "throughput", "bytes_per_s", "failed"];
 
+/// The first words of metrics.
+pub const METRIC_WORDS: [&str; 6] = ["response", "service", "lag", "throughput", "bytes_per_s", "failed"];
+
+/// Whether these words are a metric of all operations, perhaps with an unknown statistic.
+fn is_metric(words: &[&str]) -> bool {
+    match words {
+        ["response" | "service" | "lag", _] => true,
+        [only] => METRIC_WORDS[3..].contains(only) || LatencySummary::PARTS.contains(only),
+        _ => false,
+    }
+}
+
+/// Whether a text can be the name of an operation, which has no dots.
+fn is_name(text: &str) -> bool {
+    !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || "_-:".contains(c))
+}
+
 impl Goal {
-    /// Parses a goal. `operations` are the names of the workload's operations; the error says what to write.
+    /// Parses a goal. `operations` are the names of the workload's operations.
+    ///
+    /// # Errors
+    /// What to write instead.
     pub fn parse(text: &str, operations: &[&str]) -> Result<Goal, String> {
+        Goal::parse_among(text, operations, false)
+    }
+
+    /// As [`Goal::parse`]; with `has_further`, the workload has further operations whose names are not known here. What
+    /// is before the first dot is then the name of an operation if the text is not a metric of all operations. Whether
+    /// there is such an operation is checked before a run.
+    ///
+    /// # Errors
+    /// As [`Goal::parse`].
+    pub fn parse_among(text: &str, operations: &[&str], has_further: bool) -> Result<Goal, String> {
         let at = text.find(['<', '>']).ok_or_else(|| {
             format!("`{text}` is not a goal: write a metric, `<=` or `>=`, and a limit, such as \"response.p95 <= 20ms\"")
         })?;
@@ -53,8 +83,11 @@ impl Goal {
         let inclusive = text[at + 1..].starts_with('=');
         let limit_text = text[at + 1 + usize::from(inclusive)..].trim();
         let mut words: Vec<&str> = text[..at].trim().split('.').map(str::trim).collect();
+        let is_further = |first: &str| has_further && words.len() > 1 && is_name(first) && !is_metric(&words);
         let operation = match words.first() {
-            Some(first) if operations.contains(first) => Some(words.remove(0).to_string()),
+            Some(first) if operations.contains(first) || is_further(first) => {
+                Some(words.remove(0).to_string())
+            }
             _ => None,
         };
         let latency = |part: &str| {
@@ -75,6 +108,8 @@ impl Goal {
             ["failed"] => GoalMetric::Failed,
             other => {
                 let name = other.join(".");
+                // After the name of an operation, only a metric can follow.
+                let operations = if operation.is_some() { &[] } else { operations };
                 let known = METRICS.iter().copied().chain(operations.iter().copied());
                 return Err(format!("unknown metric `{name}` in a goal: {}", did_you_mean(&name, known)));
             }
@@ -138,6 +173,34 @@ mod tests {
             (goal.operation.as_deref(), goal.metric),
             (Some("read"), GoalMetric::Response("p99".into()))
         );
+    }
+
+    #[test]
+    fn operations_that_are_not_known_yet_are_accepted() {
+        for (text, operation, metric) in [
+            ("buy:login.response.p95 <= 1s", Some("buy:login"), GoalMetric::Response("p95".into())),
+            ("buy.p95 <= 1s", Some("buy"), GoalMetric::Response("p95".into())),
+            ("buy:log_in-2.failed < 1%", Some("buy:log_in-2"), GoalMetric::Failed),
+            // What is a metric of all operations remains one.
+            ("lag.max <= 1ms", None, GoalMetric::Lag("max".into())),
+            ("response.p95 <= 1s", None, GoalMetric::Response("p95".into())),
+            ("failed < 1%", None, GoalMetric::Failed),
+            // Operations with such names.
+            ("lag.response.max <= 1ms", Some("lag"), GoalMetric::Response("max".into())),
+        ] {
+            let goal = Goal::parse_among(text, &["get"], true).unwrap();
+            assert_eq!((goal.operation.as_deref(), goal.metric), (operation, metric), "{text}");
+        }
+        for (text, expected) in [
+            ("buy:login.respnse.p95 <= 1s", "unknown metric `respnse.p95` in a goal"),
+            ("response.p98 <= 1s", "unknown part `p98`"),
+            ("buy login.p95 <= 1s", "unknown metric `buy login.p95` in a goal"),
+            ("throughpt > 60/s", "unknown metric `throughpt` in a goal"),
+        ] {
+            let error = Goal::parse_among(text, &[], true).unwrap_err();
+            assert!(error.starts_with(expected), "{error}");
+            assert!(Goal::parse(text, &[]).is_err());
+        }
     }
 
     #[test]

@@ -291,11 +291,16 @@ fn is_met_by_more(goal: &Goal) -> bool {
 }
 
 /// The goals of `limit`, each with its text if it cannot be used: the problem, and what to write instead.
-pub fn goals(load: &Settings, operations: &[&str]) -> (Vec<Goal>, Vec<(String, String, String)>) {
+/// `has_further` as in [`Goal::parse_among`].
+pub fn goals(
+    load: &Settings,
+    operations: &[&str],
+    has_further: bool,
+) -> (Vec<Goal>, Vec<(String, String, String)>) {
     let mut goals = Vec::new();
     let mut problems = Vec::new();
     for text in load.get(&LIMIT) {
-        match goal(&text, operations) {
+        match goal(&text, operations, has_further) {
             Ok(goal) => goals.push(goal),
             Err((what, help)) => problems.push((text, what, help)),
         }
@@ -307,8 +312,8 @@ pub fn goals(load: &Settings, operations: &[&str]) -> (Vec<Goal>, Vec<(String, S
 ///
 /// # Errors
 /// Why it cannot be searched for, and what to write instead.
-pub fn goal(text: &str, operations: &[&str]) -> Result<Goal, (String, String)> {
-    let goal = Goal::parse(text, operations).map_err(|what| (what, String::new()))?;
+pub fn goal(text: &str, operations: &[&str], has_further: bool) -> Result<Goal, (String, String)> {
+    let goal = Goal::parse_among(text, operations, has_further).map_err(|what| (what, String::new()))?;
     let fits = matches!(
         goal.metric,
         GoalMetric::Response(_) | GoalMetric::Service(_) | GoalMetric::Lag(_) | GoalMetric::Failed
@@ -600,10 +605,10 @@ mod tests {
     #[test]
     fn a_goal_that_a_larger_load_meets_is_refused() {
         for text in ["throughput >= 100/s", "response.p95 >= 1s", "bytes_per_s <= 1MB/s", "nonsense"] {
-            assert!(goal(text, &[]).is_err(), "{text}");
+            assert!(goal(text, &[], false).is_err(), "{text}");
         }
         for text in ["response.p95 <= 1s", "failed < 0.1%", "get.p99 < 5ms", "service.mean <= 1ms"] {
-            assert_eq!(goal(text, &["get"]).unwrap().text, text);
+            assert_eq!(goal(text, &["get"], false).unwrap().text, text);
         }
     }
 }

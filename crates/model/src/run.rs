@@ -111,6 +111,10 @@ pub struct WorkloadTraits {
     pub transfers: Cow<'static, [OperationTransfer]>,
     /// How to get more operations; empty for a longer measurement.
     pub for_more_operations: Cow<'static, str>,
+    /// The setting that names a file with operations of its own, whose names only the workload knows; empty if there is
+    /// none.
+    #[serde(skip)]
+    pub operations_from: Cow<'static, str>,
 }
 
 impl WorkloadTraits {
@@ -127,6 +131,7 @@ impl WorkloadTraits {
         derived: Cow::Borrowed(&[]),
         transfers: Cow::Borrowed(&[]),
         for_more_operations: Cow::Borrowed(""),
+        operations_from: Cow::Borrowed(""),
     };
 }
 

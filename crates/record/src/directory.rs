@@ -17,6 +17,7 @@ const README: &str = "\
 This folder is the record of one experiment, written by Plimsoll.
 
   experiment.toml   the experiment
+  scenario.toml     the scenario of an HTTP load, without secrets
   plan.json         the trials in order, each with its reason
   host.json         the host
   result.json       every number and sentence shown anywhere
@@ -35,6 +36,9 @@ All times are seconds since the start of the trial's warm-up. An empty cell was 
   plimsoll show DIR      the result            plimsoll report DIR    the report
   plimsoll explain DIR   the evidence          plimsoll export DIR    CSV, JSON
 ";
+
+/// The largest text file that is read again: a scenario with its bodies.
+const TEXT_BYTES_MAX: u64 = 256 << 20;
 
 /// A run directory that is being written.
 ///
@@ -100,6 +104,19 @@ impl RunDirectory {
     /// Writes or replaces a text file such as `report.html` atomically.
     pub fn write_text(&self, name: &str, text: &str) -> Result<(), RecordError> {
         write_whole(&self.folder, name, text.as_bytes(), Durability::Written)
+    }
+
+    /// Reads a text file that [`RunDirectory::write_text`] wrote; none if there is none.
+    pub fn read_text(&self, name: &str) -> Result<Option<String>, RecordError> {
+        let path = self.path.join(name);
+        match self.folder.read(name, TEXT_BYTES_MAX) {
+            Ok(bytes) => {
+                let text = String::from_utf8(bytes);
+                text.map(Some).map_err(|_| RecordError::malformed(&path, "the file is not UTF-8"))
+            }
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(RecordError::io("read", &path)(error)),
+        }
     }
 
     fn write_json(&self, name: &str, value: &impl Serialize) -> Result<(), RecordError> {

@@ -49,8 +49,7 @@ fn study() -> Study {
         source: "a book".into(),
         factor: Some(SettingPath("workload.users".into())),
         rates_per_s: BTreeMap::from([("staging".to_string(), figures(&rates))]),
-        figures: Vec::new(),
-        changes: Vec::new(),
+        ..Published::default()
     };
     plan.published = vec![
         published("old", vec![(100, 10.0), (400, 5.0), (900, 1.0)]),
@@ -137,10 +136,8 @@ fn published_changes_stand_beside_measured_ones() {
     plan.experiment.published.push(Published {
         name: "theirs".into(),
         source: "a page".into(),
-        factor: None,
-        rates_per_s: BTreeMap::new(),
-        figures: Vec::new(),
         changes: vec![("export.rate_per_s".into(), 1.44), ("propagation.rate_per_s".into(), 2.0)],
+        ..Published::default()
     });
     let document = result(&study);
     // An operation without measurements has no row.
@@ -160,10 +157,8 @@ fn figures_of_no_factor_stand_beside_each_configuration() {
     plan.experiment.published.push(Published {
         name: "theirs".into(),
         source: "a page".into(),
-        factor: None,
-        rates_per_s: BTreeMap::new(),
         figures: vec![(name("export.busy_s"), 1000.0), (name("export.rate_per_s"), 0.5)],
-        changes: Vec::new(),
+        ..Published::default()
     });
     for of in &mut study.runs {
         // Of two instances, the one with the larger value all the time.

@@ -75,3 +75,93 @@ fn an_address_that_cannot_be_is_a_mistake_of_use() {
         assert!(!place.path("r").exists(), "nothing was changed");
     }
 }
+
+#[test]
+fn a_probe_reports_each_request_of_each_server() {
+    let place = Place::new("http-probe");
+    let answering = serve();
+    // One that never answers, and one that nothing listens on.
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let port = |address: &str| address.rsplit(':').next().unwrap().to_string();
+    let ports = [port(&answering), silent.local_addr().unwrap().port().to_string(), free.port().to_string()];
+    let list = format!(
+        "Farm,Broker,Port\na,127.0.0.1,{}\nb,127.0.0.1,{}\nc,127.0.0.1,{}\n",
+        ports[0], ports[1], ports[2]
+    );
+    std::fs::write(place.path("list.csv"), list).unwrap();
+    let probe =
+        ["http", "--probe", "list.csv", "--timeout", "300ms", "--every", "10ms", "--output", "out.csv"];
+    let done = run(&place, &[&probe[..], &["--passes", "2"]].concat());
+    assert_eq!(done.code, 99, "{}", done.err);
+    assert!(done.err.contains("4 of 6 requests failed"), "{}", done.err);
+    let lines: Vec<Vec<&str>> = done.out.lines().map(|line| line.splitn(5, ',').collect()).collect();
+    assert_eq!(lines[0], ["timestamp", "broker", "port", "milliseconds", "error"]);
+    for (port, error) in
+        ports.iter().zip(["", "\"timeout, before the first byte", "\"nothing accepts a connection"])
+    {
+        let of: Vec<_> = lines.iter().filter(|line| line[2] == port).collect();
+        assert_eq!(of.len(), 2, "{}", done.out);
+        for line in of {
+            // A failure has no time, which could be taken for that of a response.
+            assert_eq!(line[3].parse::<f64>().is_ok(), error.is_empty(), "{line:?}");
+            assert!(line[4].starts_with(error), "{line:?}");
+        }
+    }
+    assert_eq!(std::fs::read_to_string(place.path("out.csv")).unwrap(), done.out);
+    // A later probe continues the file, without its header.
+    run(&place, &probe);
+    assert_eq!(std::fs::read_to_string(place.path("out.csv")).unwrap().lines().count(), 7 + 3);
+    let wrong = run(&place, &["http", "--probe", "list.csv", "--concurrency", "3", "--path", "x"]);
+    assert_eq!(wrong.code, 2);
+    assert!(
+        wrong.err.contains("--concurrency does not apply to --probe") && wrong.err.contains("2 mistakes"),
+        "{}",
+        wrong.err
+    );
+}
+
+#[test]
+fn a_run_keeps_its_scenario_and_is_resumed_with_no_other() {
+    let place = Place::new("http-scenario");
+    let scenario = |url: &str| {
+        format!(
+            "base = \"http://{url}\"\nheader = [\"Authorization: Bearer S3CRET\"] # a comment\n\
+             [[transaction]]\nname = \"buy\"\n[[transaction.request]]\nname = \"home\"\nurl = \"/\"\n\
+             [[transaction.request]]\nname = \"again\"\nurl = \"/\"\n"
+        )
+    };
+    let (shop, other) = (serve(), serve());
+    std::fs::write(place.path("shop.toml"), scenario(&shop)).unwrap();
+    let load = ["http", "--from", "shop.toml", "--concurrency", "1", "--warm-up", "0s", "--duration", "1s"];
+    let goals = ["--goal", "buy:again.response.p95 <= 1m", "--goal", "buy.p99 <= 1m"];
+    let measuring = [&load[..], &goals, &["--replicates", "2", "--quiet", "--run-dir", "r"]].concat();
+    let mut running = crate::program::command(&place, &measuring).spawn().unwrap();
+    let second = place.path("r/trials/002-baseline.r2");
+    while !second.exists() && running.try_wait().unwrap().is_none() {
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    std::process::Command::new("kill").args(["-INT", &running.id().to_string()]).status().unwrap();
+    assert_eq!(running.wait().unwrap().code(), Some(130));
+    let kept = std::fs::read_to_string(place.path("r/scenario.toml")).unwrap();
+    assert!(kept.contains("url = \"/\"") && kept.contains("Authorization: ***"), "{kept}");
+    assert!(!kept.contains("S3CRET"), "{kept}");
+
+    std::fs::write(place.path("shop.toml"), scenario(&other)).unwrap();
+    let refused = run(&place, &["run", "--resume", "r"]);
+    assert_eq!(refused.code, 2, "{}", refused.err);
+    assert!(refused.err.contains("the scenario has changed since this run began"), "{}", refused.err);
+    std::fs::write(place.path("shop.toml"), scenario(&shop).replace("# a comment", "")).unwrap();
+    let resumed = run(&place, &["run", "--resume", "r"]);
+    assert!(resumed.measured(), "{}{}", resumed.out, resumed.err);
+    assert!(resumed.out.contains("met in every trial"), "{}", resumed.out);
+
+    // A goal on an operation that the scenario does not have.
+    let wrong = run(&place, &[&load[..], &["--goal", "buy:agian.p95 <= 1s"]].concat());
+    assert_eq!(wrong.code, 2, "{}", wrong.err);
+    assert!(
+        wrong.err.contains("there is no operation `buy:agian`\n  did you mean `buy:again`?"),
+        "{}",
+        wrong.err
+    );
+}

@@ -13,6 +13,7 @@ mod fio;
 mod generate;
 mod hostile;
 mod http;
+mod http_record;
 mod import_mim;
 mod kill;
 mod killed;

@@ -236,6 +236,13 @@ pub struct WorkloadInfo {
     pub traits: &'static WorkloadTraits,
 }
 
+impl WorkloadInfo {
+    /// Whether these settings give it operations whose names are not in `operations`.
+    pub fn has_further_operations(&self, settings: &Settings) -> bool {
+        settings.level(&self.traits.operations_from).is_some()
+    }
+}
+
 /// The description of a factor for the experiment file.
 #[derive(Clone, Copy, Debug)]
 pub struct FactorInfo {

@@ -172,8 +172,11 @@ impl Reader<'_> {
         }
         let mut goals = Vec::new();
         let operations = info.map_or(&[][..], |info| info.operations);
+        let has_further = info
+            .zip(workload.as_ref())
+            .is_some_and(|(info, spec)| info.has_further_operations(&spec.settings));
         for text in top.get(&GOAL) {
-            match Goal::parse(&text, operations) {
+            match Goal::parse_among(&text, operations, has_further) {
                 Ok(goal) => goals.push(goal),
                 Err(what) => {
                     let at = element_span(table, "goal", &text);
@@ -181,7 +184,7 @@ impl Reader<'_> {
                 }
             }
         }
-        let (limit, wrong) = crate::limit::goals(&load, operations);
+        let (limit, wrong) = crate::limit::goals(&load, operations, has_further);
         for (text, what, help) in wrong {
             let at = match table.get("load").map(Spanned::get_ref) {
                 Some(DeValue::Table(load)) => element_span(load, LIMIT.name, &text),
@@ -700,7 +703,9 @@ pub fn set(
             experiment.load.set(name, level);
             let info = vocabulary.workloads.iter().find(|info| info.name == experiment.workload.kind);
             let operations = info.map_or(&[][..], |info| info.operations);
-            let (goals, problems) = crate::limit::goals(&experiment.load, operations);
+            let has_further =
+                info.is_some_and(|info| info.has_further_operations(&experiment.workload.settings));
+            let (goals, problems) = crate::limit::goals(&experiment.load, operations, has_further);
             if let Some((_, what, help)) = problems.into_iter().next() {
                 return Err(wrong(what, &help));
             }

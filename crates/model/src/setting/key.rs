@@ -132,6 +132,17 @@ impl Key<Option<Nanos>> {
 }
 
 impl<T: Value<Plain = f64>> Key<T> {
+    /// A plain number within bounds, for example a factor.
+    pub const fn number(
+        name: &'static str,
+        bounds: RangeInclusive<f64>,
+        default: &'static str,
+        about: &'static str,
+    ) -> Self {
+        let (min, max) = (*bounds.start(), *bounds.end());
+        Self::new(name, SettingKind::Number { min, max }, default, about)
+    }
+
     /// A share in percent, 0 to 100.
     pub const fn percent(name: &'static str, default: &'static str, about: &'static str) -> Self {
         Self::new(name, SettingKind::Percent, default, about)
@@ -232,6 +243,10 @@ impl Value for f64 {
         match (kind, level) {
             (SettingKind::Percent, Level::Percent(value)) | (SettingKind::Rate, Level::Rate(value)) => {
                 Some(*value)
+            }
+            (SettingKind::Number { min, max }, Level::Number(value)) => Some(value.clamp(*min, *max)),
+            (SettingKind::Number { min, max }, Level::Count(value)) => {
+                Some((*value as f64).clamp(*min, *max))
             }
             _ => None,
         }

@@ -9,8 +9,10 @@
 //! is not a failure: the request is sent again over a new connection, as browsers do, and this is counted.
 
 mod failure;
+pub mod from;
 mod http2;
 mod load;
+pub mod probe;
 pub mod response;
 pub mod scenario;
 mod server_timing;
@@ -60,7 +62,11 @@ pub fn local_port(settings: &Settings) -> Option<u16> {
 }
 
 /// Its traits.
-static TRAITS: WorkloadTraits = WorkloadTraits { unit: OperationUnit::Request, ..WorkloadTraits::NONE };
+static TRAITS: WorkloadTraits = WorkloadTraits {
+    unit: OperationUnit::Request,
+    operations_from: Cow::Borrowed("from"),
+    ..WorkloadTraits::NONE
+};
 
 /// The parts of the time of a request, which are operations of their own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -291,6 +297,10 @@ impl Workload for Http {
             set("responses.failure_word", Level::Text((*word).into()));
         }
         facts
+    }
+
+    fn documents(&self) -> Vec<(&'static str, String)> {
+        self.plan.scenario.iter().map(|read| ("scenario.toml", read.text.clone())).collect()
     }
 
     fn describe_failure(&self, code: u32) -> String {

@@ -10,7 +10,8 @@
 //! response                 -> Session::took -> Outcome: success or failure, then redirect, next step or end
 //! ```
 //!
-//! [`har`] and [`wcat`] read scenarios from the formats of other programs.
+//! [`har`] and [`wcat`] read scenarios from the formats of other programs, and [`recording`] makes one of a recorded
+//! session.
 
 mod check;
 mod compile;
@@ -22,6 +23,7 @@ mod find;
 pub mod har;
 mod json_path;
 mod read;
+pub mod recording;
 mod session;
 mod template;
 mod url;

@@ -5,12 +5,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use engine::workload::OPERATIONS_MAX;
-use model::{Choice, Key, Nanos, Placeholder, Problem, Problems, Secret, SecretParts, SettingInfo, Settings};
+use model::{Choice, Key, Nanos, Problems, Secret, SecretParts, SettingInfo, Settings};
 
 use super::RequestPart;
-use super::scenario::har::{self, HarOptions};
-use super::scenario::wcat::{self, WcatOptions};
-use super::scenario::{self, Import, Note, Origin, Scenario};
+use super::from::{self, Format};
+use super::scenario::{Note, Origin, Scenario};
 
 model::choice! {
     /// The methods, as they are sent.
@@ -55,14 +54,34 @@ model::settings! {
     /// The settings.
     pub(super) static SETTINGS;
 
-    static URL: Key<Option<Secret>> = Key::secret(
+    pub(super) static URL: Key<Option<Secret>> = Key::secret(
         "url", SecretParts::Url,
         "URL to request: \"http://HOST[:PORT][/PATH][?QUERY]\", or https. Write a secret as ${env:NAME}, ${file:PATH} or ${prompt:WORDS}.",
     );
 
-    static FROM: Key<Option<String>> = Key::text(
+    pub(super) static FROM: Key<Option<String>> = Key::text(
         "from", "",
         "File with a scenario: transactions of several requests, with checks, data and think times (TOML), a recorded session (.har) or a scenario of WCAT (.ubr). It replaces `url`, `method`, `header` and `body`.",
+    );
+
+    pub(super) static THIRD_PARTY: Key<bool> = Key::flag(
+        "third_party", "false",
+        "Keep the requests of a recorded session (.har) to other sites than that of the first request.",
+    );
+
+    pub(super) static THINK_SCALE: Key<f64> = Key::number(
+        "think_scale", 0.0..=1000.0, "1",
+        "Factor of the think times of a recorded session (.har): 1 as recorded, 0.5 for half of them, 0 for none.",
+    );
+
+    pub(super) static THINK_MAX: Key<Nanos> = Key::time(
+        "think_max", "1h",
+        "Longest think time of a recorded session (.har); a longer one is reduced to it.",
+    );
+
+    pub(super) static WCAT_SETTINGS: Key<Option<String>> = Key::text(
+        "wcat_settings", "",
+        "Settings file of WCAT for a scenario of WCAT (.ubr): its server, clients and virtual clients.",
     );
 
     static METHOD: Key<Method> = Key::choice(
@@ -238,6 +257,8 @@ impl Url {
 pub(super) struct ReadScenario {
     pub(super) scenario: Scenario,
     pub(super) notes: Vec<Note>,
+    /// The scenario as text, without secrets, for the record.
+    pub(super) text: String,
 }
 
 /// The files of TLS, and whether sessions are resumed.
@@ -288,11 +309,10 @@ impl HttpPlan {
         let mut problem = |setting: &SettingInfo, what: String, help: &str| {
             problems.add(&[setting], what, help);
         };
-        let (scenario, of_scenario) = scenario(settings);
+        let (scenario, of_scenario) = from::scenario(settings);
         if scenario.is_some() {
             // A scenario of WCAT may leave its server open.
-            let from = settings.get(&FROM).unwrap_or_default();
-            let takes_url = ending(Path::new(&from)).as_deref() == Some("ubr");
+            let takes_url = Format::of(Path::new(&settings.get(&FROM).unwrap_or_default())) == Format::Wcat;
             for setting in [&*URL, &METHOD, &HEADER, &BODY, &EXPECT_STATUS] {
                 if settings.given(setting) && !(takes_url && setting.name == URL.name) {
                     let what = format!("`{}` is given beside a scenario", setting.name);
@@ -379,6 +399,12 @@ impl HttpPlan {
         if server_timing.iter().enumerate().any(is_repeated) {
             problem(&SERVER_TIMING, "a name is listed twice".into(), "list each name once");
         }
+        if let Some((what, help)) =
+            scenario.as_ref().and_then(|read| too_many(&read.scenario, server_timing.len()))
+        {
+            let name = settings.get(&FROM).unwrap_or_default();
+            problem(&FROM, format!("the scenario {name} {what}"), help);
+        }
         let method = settings.get(&METHOD);
         let keep_alive = settings.get(&KEEP_ALIVE);
         let version = settings.get(&HTTP_VERSION);
@@ -391,6 +417,7 @@ impl HttpPlan {
             problem(&STREAMS, "a connection for one request has one stream".into(), help);
         }
         let url_line = settings.line(URL.name);
+        problems.extend(from::misplaced(settings));
         problems.extend(of_scenario);
         problems.or(())?;
         let Some(url) = url else { return Err(Problems::new()) };
@@ -422,54 +449,6 @@ impl HttpPlan {
     }
 }
 
-/// The scenario in a file, or the mistakes in it. They have the lines of that file in their texts.
-fn scenario(settings: &Settings) -> (Option<Arc<ReadScenario>>, Problems) {
-    let none = Problems::new();
-    let Some(name) = settings.get(&FROM) else { return (None, none) };
-    let about = |what: String, help: String| {
-        let problem = Problem { line: settings.line(FROM.name), ..Problem::new(what, help) };
-        problem.about(&[&FROM])
-    };
-    let path = Path::new(&name);
-    let text = match files::read_text(path, scenario::FILE_BYTES_MAX) {
-        Ok(text) => text,
-        Err(error) => {
-            let what = format!("the scenario {name} cannot be read: {error}");
-            return (None, about(what, String::new()).into());
-        }
-    };
-    let folder = path.parent().unwrap_or(Path::new(""));
-    let server = settings.get(&URL).and_then(|url| Url::parse(url.reveal()).ok()).map(|url| url.authority);
-    let (text, notes) = match imported(path, &text, server) {
-        Ok(None) => (text, Vec::new()),
-        Ok(Some(import)) => (import.file.write(), import.notes),
-        Err(problem) => {
-            let place =
-                if problem.line > 0 { format!("{name}:{}: ", problem.line) } else { format!("{name}: ") };
-            return (None, about(format!("{place}{}", problem.what), problem.help).into());
-        }
-    };
-    let mut find_secret = |placeholder: Placeholder<'_>| find_secret(&placeholder, folder);
-    match Scenario::parse(&text, &name, folder, &mut find_secret) {
-        Ok(scenario) => {
-            let problems = too_many(&scenario, server_timings(settings).len())
-                .map_or(none, |(what, help)| {
-                    about(format!("the scenario {name} {what}"), help.into()).into()
-                });
-            (Some(Arc::new(ReadScenario { scenario, notes })), problems)
-        }
-        Err(problems) => {
-            let mut found = Problems::new();
-            for problem in problems.0 {
-                let place =
-                    if problem.line > 0 { format!("{name}:{}: ", problem.line) } else { String::new() };
-                found.push(about(format!("{place}{}", problem.what), problem.help));
-            }
-            (None, found)
-        }
-    }
-}
-
 /// The names in `server_timing`: a list, or a text with commas.
 fn server_timings(settings: &Settings) -> Vec<String> {
     let texts = settings.get(&SERVER_TIMING);
@@ -486,35 +465,6 @@ fn too_many(scenario: &Scenario, server_timings: usize) -> Option<(String, &'sta
         operations.len()
     );
     Some((what, "leave requests out, or write several scenarios"))
-}
-
-/// The scenario in a file of another program, by the name of the file; none in a file of ours.
-fn imported(path: &Path, text: &str, server: Option<String>) -> Result<Option<Import>, Problem> {
-    match ending(path).as_deref() {
-        Some("har") => har::read(text, &HarOptions::default()).map(Some),
-        Some("ubr") => wcat::read_scenario(text, &WcatOptions { server, ..WcatOptions::default() })
-            .map(|read| Some(read.import)),
-        _ => Ok(None),
-    }
-}
-
-fn ending(path: &Path) -> Option<String> {
-    path.extension().and_then(|ending| ending.to_str()).map(str::to_ascii_lowercase)
-}
-
-/// The secret of a placeholder in a scenario.
-fn find_secret(placeholder: &Placeholder<'_>, folder: &Path) -> Result<String, (String, String)> {
-    match placeholder {
-        Placeholder::Environment(name) => std::env::var(name).map_err(|_| {
-            (format!("the environment variable {name} is not set"), format!("export {name} before the run"))
-        }),
-        Placeholder::File(path) => {
-            files::secret::read_line(&folder.join(path)).map_err(|error| (error.to_string(), String::new()))
-        }
-        Placeholder::Prompt(_) => {
-            Err(("a scenario asks for nothing".into(), "use ${env:NAME} or ${file:PATH}".into()))
-        }
-    }
 }
 
 /// The request as it is sent.

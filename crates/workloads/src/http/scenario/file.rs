@@ -408,7 +408,7 @@ pub struct Note {
 
 impl Note {
     /// A note on a line or an entry.
-    pub(super) fn new(number: u32, what: impl Into<String>, help: impl Into<String>) -> Note {
+    pub(in crate::http) fn new(number: u32, what: impl Into<String>, help: impl Into<String>) -> Note {
         Note { number, what: what.into(), help: help.into() }
     }
 }

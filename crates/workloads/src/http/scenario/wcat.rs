@@ -129,7 +129,11 @@ pub fn read_scenario(text: &str, options: &WcatOptions) -> Result<WcatScenario, 
     let mut converter = Converter { options, notes: Vec::new(), noted: BTreeSet::new() };
     for attribute in &element.attributes {
         match attribute.name.as_str() {
-            "name" | "warmup" | "duration" | "cooldown" => {}
+            "name" | "warmup" | "duration" => {}
+            "cooldown" => {
+                let what = "`cooldown` is left out: no request starts after the measured time";
+                converter.note(attribute.line, what, "");
+            }
             "throttle" | "minbps" => {
                 let what =
                     format!("`{}` is left out: the bandwidth of a user is not limited", attribute.name);

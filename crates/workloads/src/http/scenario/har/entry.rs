@@ -5,49 +5,11 @@ use serde_json::Value;
 
 use crate::http::scenario::date::rfc3339_ms;
 use crate::http::scenario::file::Note;
+use crate::http::scenario::recording::{Entry, Received, RecordedBody, is_method, sent_fields};
 use crate::http::scenario::url::Url;
 
 /// Most bytes of a response that are searched for values.
 const RESPONSE_BYTES_MAX: usize = 4 << 20;
-
-/// A request with its response.
-#[derive(Debug)]
-pub(super) struct Entry {
-    /// Its place in the file, from 1.
-    pub(super) number: u32,
-    pub(super) start_ms: Option<i64>,
-    time_ms: i64,
-    pub(super) page: String,
-    pub(super) method: String,
-    pub(super) url: Url,
-    /// The fields to send.
-    pub(super) fields: Vec<(String, String)>,
-    pub(super) body: Option<String>,
-    pub(super) status: u16,
-    pub(super) response: Received,
-}
-
-/// What a response contained.
-#[derive(Debug, Default)]
-pub(super) struct Received {
-    pub(super) fields: Vec<(String, String)>,
-    pub(super) text: String,
-}
-
-impl Entry {
-    pub(super) fn end_ms(&self) -> Option<i64> {
-        Some(self.start_ms?.saturating_add(self.time_ms))
-    }
-
-    /// The URL that its response redirects to.
-    pub(super) fn redirect(&self) -> Option<Url> {
-        if !matches!(self.status, 301 | 302 | 303 | 307 | 308) {
-            return None;
-        }
-        let location = self.response.fields.iter().find(|(name, _)| name.eq_ignore_ascii_case("location"))?;
-        self.url.join(&location.1).ok()
-    }
-}
 
 fn text<'a>(value: &'a Value, pointer: &str) -> &'a str {
     value.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
@@ -98,14 +60,12 @@ pub(super) fn read(value: &Value, number: u32, notes: &mut Vec<Note>) -> Option<
         }
         method => method,
     };
-    let is_method =
-        method.len() <= 20 && method.bytes().all(|byte| byte.is_ascii_uppercase() || b"-_".contains(&byte));
-    if !is_method || method == "CONNECT" {
+    if !is_method(&method) {
         notes.push(Note::new(number, "left out: its method cannot be repeated", ""));
         return None;
     }
-    let mut fields = request_fields(value, number, notes);
-    let body = body(value, number, &mut fields, notes);
+    let mut fields = sent_fields(pairs(value, "/request/headers"), number, notes);
+    let body = body(value, number, &mut fields, notes).unwrap_or(RecordedBody::Empty);
     let time_ms = value.pointer("/time").and_then(Value::as_f64).filter(|time| *time > 0.0).unwrap_or(0.0);
     Some(Entry {
         number,
@@ -134,50 +94,13 @@ fn response_fields(value: &Value) -> Vec<(String, String)> {
     fields
 }
 
-/// The fields of a request that are sent again.
-fn request_fields(value: &Value, number: u32, notes: &mut Vec<Note>) -> Vec<(String, String)> {
-    // Of the connection, of the body, of the jar, and of the cache of the browser, which a user does not have.
-    const DROPPED: [&str; 15] = [
-        "connection",
-        "keep-alive",
-        "proxy-connection",
-        "te",
-        "transfer-encoding",
-        "upgrade",
-        "expect",
-        "host",
-        "content-length",
-        "cookie",
-        "accept-encoding",
-        "if-none-match",
-        "if-modified-since",
-        "upgrade-insecure-requests",
-        "trailer",
-    ];
-    let mut fields = Vec::new();
-    for (name, value) in pairs(value, "/request/headers") {
-        let name = name.trim().to_string();
-        // `:authority` and the like are fields of HTTP/2 only.
-        if name.starts_with(':') || DROPPED.iter().any(|dropped| name.eq_ignore_ascii_case(dropped)) {
-            continue;
-        }
-        let is_valid = crate::http::is_token(&name)
-            && !value.bytes().any(|byte| byte < b' ' && byte != b'\t' || byte == 0x7f);
-        match is_valid {
-            true => fields.push((name, value.trim().to_string())),
-            false => notes.push(Note::new(number, "a header field that cannot be sent is left out", "")),
-        }
-    }
-    fields
-}
-
 /// The body of a request.
 fn body(
     value: &Value,
     number: u32,
     fields: &mut Vec<(String, String)>,
     notes: &mut Vec<Note>,
-) -> Option<String> {
+) -> Option<RecordedBody> {
     let data = value.pointer("/request/postData")?;
     let written = text(data, "/text");
     let kind = text(data, "/mimeType").to_string();
@@ -185,9 +108,8 @@ fn body(
     if !written.is_empty() {
         if text(data, "/encoding") == "base64"
             && let Ok(bytes) = base64::engine::general_purpose::STANDARD.decode(written)
-            && let Ok(text) = String::from_utf8(bytes)
         {
-            return Some(text);
+            return Some(RecordedBody::of(bytes));
         }
         if written.contains('\u{fffd}') {
             let what = "the body has bytes that the recording does not contain";
@@ -196,7 +118,7 @@ fn body(
         if !has_kind && is_field_value(&kind) {
             fields.push(("Content-Type".into(), kind));
         }
-        return Some(written.to_string());
+        return Some(RecordedBody::Text(written.to_string()));
     }
     let params = data.pointer("/params").and_then(Value::as_array).filter(|params| !params.is_empty())?;
     if kind.to_ascii_lowercase().starts_with("multipart/") {
@@ -205,7 +127,7 @@ fn body(
         let boundary = boundary.unwrap_or_else(|| "plimsoll-boundary".into());
         fields.retain(|(name, _)| !name.eq_ignore_ascii_case("content-type"));
         fields.push(("Content-Type".into(), format!("multipart/form-data; boundary={boundary}")));
-        return Some(multipart(params, &boundary, number, notes));
+        return Some(RecordedBody::Text(multipart(params, &boundary, number, notes)));
     }
     if !has_kind {
         fields.push(("Content-Type".into(), "application/x-www-form-urlencoded".into()));
@@ -219,7 +141,7 @@ fn body(
         .iter()
         .map(|param| format!("{}={}", encoded(text(param, "/name")), encoded(text(param, "/value"))))
         .collect();
-    Some(pairs.join("&"))
+    Some(RecordedBody::Text(pairs.join("&")))
 }
 
 fn is_field_value(text: &str) -> bool {

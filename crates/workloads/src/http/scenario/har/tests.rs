@@ -21,7 +21,7 @@ fn har(entries: Vec<Value>) -> String {
 }
 
 /// The scenario and the notes of a recording. The written file is valid, and is read back.
-fn imported(text: &str, options: &HarOptions) -> (String, String) {
+fn imported(text: &str, options: &RecordingOptions) -> (String, String) {
     let import = read(text, options).unwrap();
     let written = import.file.write();
     assert_eq!(read_file(&written), import.file, "{written}");
@@ -71,7 +71,8 @@ fn a_journey_becomes_a_scenario() {
     ]);
     let third = entry(2, "GET", "https://ads.example/pixel");
     // Chrome writes entries in the order in which they ended.
-    let (written, notes) = imported(&har(vec![login, page, third, start, item]), &HarOptions::default());
+    let (written, notes) =
+        imported(&har(vec![login, page, third, start, item]), &RecordingOptions::default());
     assert!(!written.contains("S3CRET") && !notes.contains("S3CRET"), "{written}{notes}");
     insta::assert_snapshot!(format!("{written}\n---\n{notes}"));
 }
@@ -123,7 +124,7 @@ fn odd_recordings_are_read() {
             json!({}),
             json!(3),
         ]),
-        &HarOptions { think_scale: 0.0, ..HarOptions::default() },
+        &RecordingOptions { think_scale: 0.0, ..RecordingOptions::default() },
     );
     assert!(!written.contains("S3CRET"), "{written}");
     insta::assert_snapshot!(format!("{written}\n---\n{notes}"));
@@ -136,9 +137,9 @@ fn what_is_no_recording_is_refused() {
         ("<html>", "the file is not JSON: expected value at line 1 column 1"),
         ("{}", "the file is JSON, but not a HAR file"),
         ("{\"log\": {\"entries\": 3}}", "the file is JSON, but not a HAR file"),
-        ("{\"log\": {\"entries\": []}}", "the file contains no request that can be repeated"),
+        ("{\"log\": {\"entries\": []}}", "the recording contains no request that can be repeated"),
     ] {
-        assert_eq!(read(text, &HarOptions::default()).unwrap_err().what, what, "{text}");
+        assert_eq!(read(text, &RecordingOptions::default()).unwrap_err().what, what, "{text}");
     }
 }
 
@@ -149,13 +150,14 @@ fn third_parties_are_kept_if_asked() {
         entry(1, "GET", "http://api.a.example/"),
         entry(2, "GET", "http://b.example/"),
     ]);
-    let (written, notes) = imported(&text, &HarOptions::default());
+    let (written, notes) = imported(&text, &RecordingOptions::default());
     assert!(
         written.contains("api.a.example")
             && !written.contains("b.example/")
             && notes.contains("b.example is another site")
     );
-    let (written, _) = imported(&text, &HarOptions { third_party: true, ..HarOptions::default() });
+    let (written, _) =
+        imported(&text, &RecordingOptions { third_party: true, ..RecordingOptions::default() });
     assert!(written.contains("http://b.example/"), "{written}");
 }
 
@@ -165,7 +167,7 @@ fn one_of_many_links_is_not_extracted() {
     list["response"]["content"]["text"] =
         json!("<a href=\"/item/item0001\">x</a>\n<a href=\"/item/item0002\">x</a>\n");
     let text = har(vec![list, entry(1, "GET", "http://a/item/item0001")]);
-    let (written, notes) = imported(&text, &HarOptions::default());
+    let (written, notes) = imported(&text, &RecordingOptions::default());
     assert!(written.contains("url = \"/item/item0001\"") && !written.contains("extract"), "{written}");
     assert_eq!(
         notes,
@@ -179,7 +181,7 @@ fn a_redirect_to_another_server_can_be_followed() {
     first["response"]["status"] = json!(301);
     first["response"]["redirectURL"] = json!("https://a.example/");
     let (written, _) =
-        imported(&har(vec![first, entry(1, "GET", "https://a.example/")]), &HarOptions::default());
+        imported(&har(vec![first, entry(1, "GET", "https://a.example/")]), &RecordingOptions::default());
     assert!(written.contains("servers = [\"https://a.example\"]"), "{written}");
 }
 
@@ -187,7 +189,7 @@ fn a_redirect_to_another_server_can_be_followed() {
 fn a_secret_after_other_letters_is_replaced() {
     let mut recorded = entry(0, "POST", "http://a/");
     recorded["request"]["postData"] = json!({ "mimeType": "text/plain", "text": "ነtoken:%" });
-    let (written, _) = imported(&har(vec![recorded]), &HarOptions::default());
+    let (written, _) = imported(&har(vec![recorded]), &RecordingOptions::default());
     assert!(written.contains("body = \"ነtoken:${env:HAR_TOKEN}\""), "{written}");
 }
 
@@ -208,7 +210,7 @@ proptest::proptest! {
             "mimeType": "multipart/form-data; boundary=b",
             "params": [{ "name": "m", "value": before }, { "name": "user_password", "value": format!("S3CRET{after}") }]
         });
-        let (written, notes) = imported(&har(vec![first, second, third]), &HarOptions::default());
+        let (written, notes) = imported(&har(vec![first, second, third]), &RecordingOptions::default());
         proptest::prop_assert!(!written.contains("S3CRET") && !notes.contains("S3CRET"), "{}", written);
     }
 
@@ -216,7 +218,7 @@ proptest::proptest! {
     fn every_body_is_sent_as_it_was_recorded(body in "([a-z]{0,3}|\\$|\\{|\\}|\r\n|\"|\\\\|\\PC){0,12}x") {
         let mut recorded = entry(0, "POST", "http://a/");
         recorded["request"]["postData"] = json!({ "mimeType": "text/plain", "text": body });
-        let import = read(&har(vec![recorded]), &HarOptions::default()).unwrap();
+        let import = read(&har(vec![recorded]), &RecordingOptions::default()).unwrap();
         let scenario = parse(&import.file.write()).unwrap();
         let mut session = crate::http::scenario::Session::new(&scenario, 1, 0);
         proptest::prop_assert_eq!(session.next(&scenario, 0, 0, 0).unwrap().body, body.as_bytes());
@@ -235,6 +237,6 @@ proptest::proptest! {
         let mut second = entry(1, "POST", &format!("http://a/{value}?x={value}"));
         second["request"]["headers"] = json!([{ "name": "X-Token", "value": value }, { "name": value, "value": url }]);
         second["request"]["postData"] = json!({ "text": value });
-        imported(&har(vec![entry(0, "GET", "http://a/x"), first, second]), &HarOptions::default());
+        imported(&har(vec![entry(0, "GET", "http://a/x"), first, second]), &RecordingOptions::default());
     }
 }

@@ -10,8 +10,7 @@ use memchr::memmem;
 use regex::Regex;
 use serde_json::Value;
 
-use super::Step;
-use super::entry::Received;
+use super::{Received, RecordedBody, Step};
 use crate::http::scenario::file::{NAME_LENGTH_MAX, Note, Query, Text};
 use crate::http::scenario::template::{RESERVED, escape};
 
@@ -187,7 +186,7 @@ fn candidates(step: &Step) -> Vec<Candidate> {
     if !query.is_empty() {
         push_pairs(&mut found, URL, path.len() + 1, query.get(1..).unwrap_or_default());
     }
-    if let Some(body) = &entry.body {
+    if let RecordedBody::Text(body) = &entry.body {
         let is_form = body.contains('=')
             && !body.starts_with("--")
             && !body.contains(|c: char| c.is_whitespace() || "{}<>\"".contains(c));

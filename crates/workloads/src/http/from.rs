@@ -1,0 +1,262 @@
+//! Files with scenarios: our own, recorded sessions and those of WCAT.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use model::{Nanos, Placeholder, Problem, Problems, SettingInfo, Settings};
+
+use super::scenario::recording::RecordingOptions;
+use super::scenario::wcat::{self, WcatOptions, WcatSettings};
+use super::scenario::{self, Import, Note, Scenario, ScenarioFile, har};
+use super::settings::{FROM, ReadScenario, THINK_MAX, THINK_SCALE, THIRD_PARTY, URL, Url, WCAT_SETTINGS};
+
+/// The format of a file, by its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// Our scenario file.
+    Scenario,
+    /// A recorded session, `.har`.
+    Har,
+    /// A scenario of WCAT, `.ubr`.
+    Wcat,
+}
+
+impl Format {
+    /// The format of a file with this name.
+    pub fn of(path: &Path) -> Format {
+        let ending = path.extension().and_then(|ending| ending.to_str()).map(str::to_ascii_lowercase);
+        match ending.as_deref() {
+            Some("har") => Format::Har,
+            Some("ubr") => Format::Wcat,
+            _ => Format::Scenario,
+        }
+    }
+
+    fn words(self) -> &'static str {
+        match self {
+            Format::Scenario => "a scenario file",
+            Format::Har => "a recorded session (.har)",
+            Format::Wcat => "a scenario of WCAT (.ubr)",
+        }
+    }
+}
+
+/// What is known about a file of another program besides its content.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct ImportOptions {
+    /// How a recording becomes a scenario.
+    recording: RecordingOptions,
+    /// The server of a scenario of WCAT, `HOST[:PORT]`; it replaces that of the settings file.
+    server: Option<String>,
+    /// The settings file of WCAT.
+    wcat_settings: Option<PathBuf>,
+}
+
+impl ImportOptions {
+    /// Those of the settings of the workload.
+    fn of(settings: &Settings) -> ImportOptions {
+        let url = settings.get(&URL).and_then(|url| Url::parse(url.reveal()).ok());
+        ImportOptions {
+            recording: recording_options(settings),
+            server: url.map(|url| url.authority),
+            wcat_settings: settings.get(&WCAT_SETTINGS).map(PathBuf::from),
+        }
+    }
+}
+
+/// How the settings of the workload say that a recording becomes a scenario.
+pub fn recording_options(settings: &Settings) -> RecordingOptions {
+    RecordingOptions {
+        third_party: settings.get(&THIRD_PARTY),
+        think_scale: settings.get(&THINK_SCALE),
+        think_max: settings.get(&THINK_MAX),
+    }
+}
+
+/// The load of `wcctl` with a scenario and a settings file. None: the files do not have it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WcatLoad {
+    /// Users: client computers times the virtual clients of each.
+    pub users: Option<u64>,
+    /// Time under load before the measurement.
+    pub warm_up: Option<Nanos>,
+    /// The measured time.
+    pub duration: Option<Nanos>,
+}
+
+/// A file of another program.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Imported {
+    /// The scenario, and what was not carried over.
+    pub import: Import,
+    /// Its load; only WCAT has one.
+    pub load: WcatLoad,
+}
+
+/// Settings that apply to one format only and that are given with another one.
+pub(super) fn misplaced(settings: &Settings) -> Problems {
+    let mut problems = Problems::new();
+    let given = settings.get(&FROM).map(|name| Format::of(Path::new(&name)));
+    let of_format: [(&SettingInfo, Format); 4] = [
+        (&THIRD_PARTY, Format::Har),
+        (&THINK_SCALE, Format::Har),
+        (&THINK_MAX, Format::Har),
+        (&WCAT_SETTINGS, Format::Wcat),
+    ];
+    for (setting, format) in of_format {
+        if settings.given(setting) && given != Some(format) {
+            let beside = given.map_or(String::new(), |given| format!(", and `from` is {}", given.words()));
+            let what = format!("`{}` applies to {}{beside}", setting.name, format.words());
+            problems.add(&[setting, &FROM], what, format!("leave `{}` out", setting.name));
+        }
+    }
+    problems
+}
+
+/// The scenario in a file, or the mistakes in it. They have the lines of that file in their texts.
+pub(super) fn scenario(settings: &Settings) -> (Option<Arc<ReadScenario>>, Problems) {
+    let Some(name) = settings.get(&FROM) else { return (None, Problems::new()) };
+    match read_scenario(&name, &ImportOptions::of(settings)) {
+        Ok(read) => (Some(Arc::new(read)), Problems::new()),
+        Err(problems) => {
+            let line = settings.line(FROM.name);
+            let about = |problem: Problem| Problem { line, ..problem }.about(&[&FROM]);
+            (None, Problems(problems.0.into_iter().map(about).collect()))
+        }
+    }
+}
+
+fn read_scenario(name: &str, options: &ImportOptions) -> Result<ReadScenario, Problems> {
+    let path = Path::new(name);
+    let folder = path.parent().unwrap_or(Path::new(""));
+    let text = read_file(path)?;
+    let (text, notes) = match Format::of(path) {
+        Format::Scenario => (text, Vec::new()),
+        _ => {
+            let import = import_text(path, &text, options)?.import;
+            (import.file.write(), import.notes)
+        }
+    };
+    let mut find_secret = |placeholder: Placeholder<'_>| find_secret(&placeholder, folder);
+    let scenario = Scenario::parse(&text, name, folder, &mut find_secret).map_err(|problems| {
+        let in_file = |problem: Problem| if problem.line > 0 { placed(name, problem) } else { problem };
+        Problems(problems.0.into_iter().map(in_file).collect())
+    })?;
+    let text = format!(
+        "# The scenario of {}, as it was read. *** is in the place of secrets.\n\n{}",
+        name.escape_debug(),
+        ScenarioFile::parse(&text, name)?.write_without_secrets()
+    );
+    Ok(ReadScenario { scenario, notes, text })
+}
+
+/// Reads the file of another program that `from` names.
+///
+/// # Errors
+/// All mistakes, with the file and the line in their texts.
+pub fn import(settings: &Settings) -> Result<Imported, Problems> {
+    let name = settings.get(&FROM).unwrap_or_default();
+    let mut problems = misplaced(settings);
+    if let Some(Err((what, help))) = settings.get(&URL).map(|url| Url::parse(url.reveal())) {
+        problems.add(&[&*URL], what, help);
+    }
+    problems.or(())?;
+    let path = Path::new(&name);
+    import_text(path, &read_file(path)?, &ImportOptions::of(settings))
+}
+
+/// The load of a scenario of WCAT; none if `from` names none.
+///
+/// # Errors
+/// As [`import`].
+pub fn load_of(settings: &Settings) -> Result<Option<WcatLoad>, Problems> {
+    match settings.get(&FROM).map(|name| Format::of(Path::new(&name))) {
+        Some(Format::Wcat) => import(settings).map(|imported| Some(imported.load)),
+        _ => Ok(None),
+    }
+}
+
+fn import_text(path: &Path, text: &str, options: &ImportOptions) -> Result<Imported, Problems> {
+    let name = path.display().to_string();
+    let in_file = |problem: Problem| Problems::from(placed(&name, problem));
+    match Format::of(path) {
+        Format::Har => {
+            let import = har::read(text, &options.recording).map_err(in_file)?;
+            Ok(Imported { import, load: WcatLoad::default() })
+        }
+        Format::Wcat => {
+            let settings = match &options.wcat_settings {
+                Some(file) => wcat::read_settings(&read_file(file)?)
+                    .map_err(|problem| Problems::from(placed(&file.display().to_string(), problem)))?,
+                None => WcatSettings::default(),
+            };
+            import_wcat(text, options, settings).map_err(in_file)
+        }
+        Format::Scenario => Err(Problem::new(
+            format!("{name} is not a recorded session (.har) or a scenario of WCAT (.ubr)"),
+            "a scenario file needs no conversion: plimsoll http --from FILE",
+        )
+        .into()),
+    }
+}
+
+/// A scenario of WCAT with its settings file.
+fn import_wcat(text: &str, options: &ImportOptions, settings: WcatSettings) -> Result<Imported, Problem> {
+    let server = options.server.clone().or_else(|| settings.servers.first().cloned());
+    let WcatSettings { servers, clients, virtual_clients, counters, notes } = settings;
+    let read = wcat::read_scenario(text, &WcatOptions { server, clients, virtual_clients })?;
+    let mut import = read.import;
+    let file = options.wcat_settings.as_deref().unwrap_or(Path::new("")).display();
+    let note = |what: String, help: &str| Note::new(0, format!("{file}: {what}"), help);
+    if servers.len() > 1 && options.server.is_none() {
+        let what = format!("only the first of {} servers is loaded", servers.len());
+        import.notes.push(note(what, "write a transaction for each server, with absolute URLs"));
+    }
+    for (host, counter) in counters {
+        let of = host.map_or(String::new(), |host| format!(" of {host}"));
+        let what = format!("the counter `{counter}`{of} is not read");
+        import.notes.push(note(what, "watch it on this host: --watch 'COUNTER'"));
+    }
+    let of_file = |of: Note| note(format!("line {}: {}", of.number, of.what), &of.help);
+    import.notes.extend(notes.into_iter().map(of_file));
+    let users = match (clients, virtual_clients) {
+        (None, None) => None,
+        (clients, of_each) => Some(u64::from(clients.unwrap_or(1)) * u64::from(of_each.unwrap_or(1))),
+    };
+    let load = WcatLoad {
+        users: users.filter(|users| *users > 0),
+        warm_up: read.warm_up,
+        duration: read.duration.filter(|duration| *duration > 0),
+    };
+    Ok(Imported { import, load })
+}
+
+fn read_file(path: &Path) -> Result<String, Problems> {
+    files::read_text(path, scenario::FILE_BYTES_MAX).map_err(|error| {
+        Problem::new(format!("the scenario {} cannot be read: {error}", path.display()), "").into()
+    })
+}
+
+/// A problem with its place in a file as text.
+fn placed(name: &str, problem: Problem) -> Problem {
+    let place = match problem.line {
+        0 => format!("{name}: "),
+        line => format!("{name}:{line}: "),
+    };
+    Problem::new(format!("{place}{}", problem.what), problem.help)
+}
+
+/// The secret of a placeholder in a scenario.
+fn find_secret(placeholder: &Placeholder<'_>, folder: &Path) -> Result<String, (String, String)> {
+    match placeholder {
+        Placeholder::Environment(name) => std::env::var(name).map_err(|_| {
+            (format!("the environment variable {name} is not set"), format!("export {name} before the run"))
+        }),
+        Placeholder::File(path) => {
+            files::secret::read_line(&folder.join(path)).map_err(|error| (error.to_string(), String::new()))
+        }
+        Placeholder::Prompt(_) => {
+            Err(("a scenario asks for nothing".into(), "use ${env:NAME} or ${file:PATH}".into()))
+        }
+    }
+}
