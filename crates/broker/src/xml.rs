@@ -48,12 +48,12 @@ pub fn write_applications<'a>(names: impl Iterator<Item = &'a str>) -> String {
 /// The names in a list of applications.
 ///
 /// # Errors
-/// Where the document is no list.
+/// Where the document is not a list.
 pub fn read_applications(body: &[u8]) -> Result<Vec<String>, String> {
     let text = std::str::from_utf8(body).map_err(|_| "the answer is not UTF-8".to_string())?;
     let document = roxmltree::Document::parse(text).map_err(|error| error.to_string())?;
     if !document.root_element().has_tag_name("applications") {
-        return Err(document.root_element().text().unwrap_or("the answer is no list").to_string());
+        return Err(document.root_element().text().unwrap_or("the answer is not a list").to_string());
     }
     let names = document.descendants().filter(|node| node.has_tag_name("application"));
     Ok(names.filter_map(|node| node.attribute("name")).map(String::from).collect())

@@ -1,4 +1,5 @@
 //! The list of applications: in PostgreSQL, and in a cache in memory.
+#![forbid(unsafe_code)]
 
 use std::collections::BTreeSet;
 use std::io;

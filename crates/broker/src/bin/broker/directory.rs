@@ -1,4 +1,5 @@
 //! The user in the directory: who it is, whether the password is right, and its groups.
+#![forbid(unsafe_code)]
 
 use std::collections::BTreeSet;
 
