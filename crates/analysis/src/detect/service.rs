@@ -17,7 +17,8 @@ use crate::facts::device::Device;
 use crate::facts::io_limit::Reached;
 use crate::facts::pauses::Pauses;
 use crate::facts::service::{
-    FULL_MEMORY, MOST, QUEUED, ROOM_SHARE, RUN_WAIT, Service, THROTTLED_SHARE, services,
+    FULL_MEMORY, MOST, QUEUED, ROOM_SHARE, RUN_WAIT, Service, THROTTLED_SHARE, called, is_a_whole,
+    listening_at, services,
 };
 use crate::facts::threads::Thread;
 use crate::measured::Measured;
@@ -53,7 +54,8 @@ pub(super) fn detect(study: &Study, document: &ResultDocument) -> Vec<Finding> {
     let mut findings = gather_steps(Detector::Service, study, document, |measured, trial| {
         // During a pause, threads wait for its end, which may look like any other wait.
         let pauses = Pauses::of(measured);
-        let services = services(measured).into_iter().filter_map(|name| match &pauses {
+        let services = services(measured).into_iter().filter(|name| !is_a_whole(measured, name));
+        let services = services.filter_map(|name| match &pauses {
             Some(pauses) => Service::of(measured, name, &pauses.clear(measured, name)),
             None => Service::of(measured, name, &measured.spans()),
         });
@@ -81,9 +83,12 @@ struct Scene<'a> {
     measured: &'a Measured<'a>,
     trial: &'a TrialResult,
     whole: &'a OperationResult,
+    /// Operations in flight at the service: those of the load, or calls of other watched services.
     in_flight: f64,
     /// Operations that its threads process.
     in_hand: f64,
+    /// Idle threads of a pool that gets its work from another thread.
+    parked: f64,
 }
 
 /// The result of a rule: the resource, the activity of the threads, and how clear it is.
@@ -122,9 +127,11 @@ impl<'a> Scene<'a> {
         paused: bool,
     ) -> Option<Sign> {
         let whole = trial.whole().filter(|whole| whole.completed > 0)?;
-        let in_flight = whole.concurrency;
+        let called = called(measured, service.name, &measured.spans());
+        let in_flight = called.map_or(whole.concurrency, |called| called.min(whole.concurrency));
         let in_hand = service.in_hand(in_flight);
-        let scene = Scene { service, measured, trial, whole, in_flight, in_hand };
+        let parked = if measured.record.run.operations_in_turn { 0.0 } else { service.parked(in_flight) };
+        let scene = Scene { service, measured, trial, whole, in_flight, in_hand, parked };
         let limit = RULES.iter().find_map(|rule| rule(&scene));
         let (kind, said) = match limit {
             Some(said) => (FindingKind::Limits, said),
@@ -133,7 +140,7 @@ impl<'a> Scene<'a> {
         let claim = Claim::Service(ServiceClaim {
             process: service.name.into(),
             threads: service.threads,
-            at_work: service.at_work(),
+            at_work: scene.at_work(),
             used_cpus: service.busy_cpus,
             accept_queue: service.queued,
             host_cpu_share: measured.host_mean(metrics::CPU_BUSY_SHARE),
@@ -142,6 +149,22 @@ impl<'a> Scene<'a> {
         });
         let evidence = scene.evidence().into_iter().chain(said.evidence);
         Some(Sign::new(kind, Some(said.about), claim, said.strength).with(evidence))
+    }
+
+    /// Threads that wait for work.
+    fn idle(&self) -> f64 {
+        self.service.idle() + self.parked
+    }
+
+    /// Threads that have work.
+    fn at_work(&self) -> f64 {
+        (self.service.threads - self.idle()).max(0.0)
+    }
+
+    /// Whether all threads have work, and more of it waits for them.
+    fn all_at_work(&self) -> bool {
+        let waits = self.service.work_waits() || self.service.queues_inside(self.in_flight);
+        !self.is_engine() && waits && self.idle() < ROOM_SHARE * self.service.threads
     }
 
     /// A number of threads as a share of the operations in hand.
@@ -369,8 +392,11 @@ fn connection_pool(scene: &Scene) -> Option<Said> {
     }
     let Service { same_lock, peer, .. } = *scene.service;
     let (beside, in_threads) = beside_the_lock(scene);
-    let applies =
-        same_lock >= 0.3 * scene.in_hand && same_lock >= 1.0 && peer > ONE_HOLDER && beside < in_threads;
+    let applies = same_lock >= 0.3 * scene.in_hand
+        && same_lock >= 1.0
+        && peer > ONE_HOLDER
+        && beside < in_threads
+        && scene.parked == 0.0;
     let state = ServiceState::ConnectionPool { using: peer, waiting: same_lock };
     scene.says(ResourceClass::ConnectionPool, state, scene.of_hand(same_lock)).filter(|_| applies)
 }
@@ -381,7 +407,8 @@ fn lock(scene: &Scene) -> Option<Said> {
     }
     let threads = scene.service.same_lock;
     let (beside, in_threads) = beside_the_lock(scene);
-    let applies = scene.of_hand(threads) >= MOST && threads >= 1.0 && beside < MOST * in_threads;
+    let applies =
+        scene.of_hand(threads) >= MOST && threads >= 1.0 && beside < MOST * in_threads && scene.parked == 0.0;
     let state = ServiceState::Lock { threads };
     scene.says(ResourceClass::Lock, state, scene.of_hand(threads)).filter(|_| applies)
 }
@@ -392,6 +419,11 @@ fn downstream(scene: &Scene) -> Option<Said> {
         return None;
     }
     let peer = scene.service.most_waited_for(scene.measured);
+    if scene.all_at_work() && peer.as_deref().is_some_and(|peer| has_room(scene, peer)) {
+        // More of these threads would be served.
+        let state = ServiceState::AllThreadsAtWork { most: ThreadState::Downstream, threads };
+        return scene.says(ResourceClass::WorkerPool, state, 1.0);
+    }
     let peer = peer.unwrap_or_else(|| "another address".into());
     Some(Said {
         about: Resource {
@@ -405,14 +437,25 @@ fn downstream(scene: &Scene) -> Option<Said> {
     })
 }
 
+/// Whether a watched service at this address has threads that wait for work.
+fn has_room(scene: &Scene, address: &str) -> bool {
+    let measured = scene.measured;
+    let spans = measured.spans();
+    let mut listening = listening_at(measured, address).filter(|name| !is_a_whole(measured, name));
+    listening.any(|name| {
+        let in_flight = called(measured, name, &spans).unwrap_or(scene.in_flight);
+        Service::of(measured, name, &spans).is_some_and(|service| service.has_room(in_flight))
+    })
+}
+
 fn all_at_work(scene: &Scene) -> Option<Said> {
     let service = scene.service;
-    if scene.is_engine() || !(service.work_waits() && service.idle() < ROOM_SHARE * service.threads) {
+    if !scene.all_at_work() {
         return None;
     }
     let waits = [
         (service.timer, ThreadState::Asleep),
-        (service.lock, ThreadState::Lock),
+        ((service.lock - scene.parked).max(0.0), ThreadState::Lock),
         (service.peer, ThreadState::Downstream),
         (service.disk + service.flush, ThreadState::Files),
         (service.running, ThreadState::Running),
@@ -424,10 +467,8 @@ fn all_at_work(scene: &Scene) -> Option<Said> {
 /// Shows that the threads were not the limit.
 fn headroom(scene: &Scene) -> Option<Said> {
     let service = scene.service;
-    let idle_threads = service.idle();
-    let applies = !scene.is_engine()
-        && idle_threads >= ROOM_SHARE * service.threads
-        && service.queued.is_none_or(|queued| queued < QUEUED);
+    let idle_threads = scene.idle();
+    let applies = !scene.is_engine() && service.has_room(scene.in_flight);
     let state = ServiceState::Headroom { idle_threads };
     scene.says(ResourceClass::WorkerPool, state, idle_threads / service.threads).filter(|_| applies)
 }

@@ -2,6 +2,8 @@
 //!
 //! A thread is *at work* unless it waits for requests. Operations spend their time with the threads at work.
 
+use std::net::SocketAddr;
+
 use model::metrics;
 
 use crate::measured::Measured;
@@ -14,6 +16,10 @@ pub(crate) const ROOM_SHARE: f64 = 0.1;
 pub(crate) const QUEUED: f64 = 0.5;
 /// Share of the quota's periods with throttling from which the quota is the limit.
 pub(crate) const THROTTLED_SHARE: f64 = 0.5;
+/// Threads that wait for the connections of a service in which other threads do the work.
+const DISPATCHERS: f64 = 2.0;
+/// Threads at work besides those at one address, as a share of the operations in flight, from which these are idle.
+const BESIDE_PARKED: f64 = 0.9;
 /// Seconds per second waiting for a CPU from which the CPU is the limit.
 pub(crate) const RUN_WAIT: f64 = 0.5;
 /// Share of the memory limit from which it counts as reached.
@@ -29,6 +35,49 @@ pub(crate) fn waits_for_cpus(measured: &Measured, in_flight: f64) -> bool {
     let spans = measured.spans();
     let mut services = services(measured).into_iter().filter_map(|name| Service::of(measured, name, &spans));
     services.any(|service| service.waits_for_cpus(in_flight))
+}
+
+/// The watched services that listen at an address of this host.
+pub(crate) fn listening_at<'m>(measured: &'m Measured, address: &str) -> impl Iterator<Item = &'m str> {
+    let address = address.parse::<SocketAddr>().ok().filter(|address| address.ip().is_loopback());
+    let ports = measured.instances(metrics::PROCESS_ACCEPT_QUEUE_CONNECTIONS).filter_map(at_port);
+    ports
+        .filter(move |(_, port)| address.is_some_and(|address| address.port() == *port))
+        .map(|(name, _)| name)
+}
+
+/// The service and the port of an instance such as `broker port 8080`.
+fn at_port(instance: &str) -> Option<(&str, u16)> {
+    let (name, port) = instance.rsplit_once(" port ")?;
+    Some((name, port.parse().ok()?))
+}
+
+/// Whether a service is several programs that are also watched by themselves, such as the whole target: the waits of its
+/// threads are those of different programs.
+pub(crate) fn is_a_whole(measured: &Measured, name: &str) -> bool {
+    let ports_of = |of: &str| -> Vec<u16> {
+        let ports = measured.instances(metrics::PROCESS_ACCEPT_QUEUE_CONNECTIONS).filter_map(at_port);
+        ports.filter(|(service, _)| *service == of).map(|(_, port)| port).collect()
+    };
+    let own = ports_of(name);
+    services(measured).into_iter().filter(|other| *other != name).map(ports_of).any(|other| {
+        !other.is_empty() && other.len() < own.len() && other.iter().all(|port| own.contains(port))
+    })
+}
+
+/// The operations in flight at a service, if other watched services call it: their threads that wait for it. None for a
+/// service that only the load calls.
+pub(crate) fn called(measured: &Measured, name: &str, spans: &[(f64, f64)]) -> Option<f64> {
+    let calls = measured.instances(metrics::PROCESS_PEER_WAIT_THREADS).filter(|instance| {
+        let call = instance.split_once(" to ");
+        call.is_some_and(|(caller, to)| {
+            let mut listening = listening_at(measured, to);
+            listening.any(|service| service == name) && listening_at(measured, to).all(|of| of != caller)
+        })
+    });
+    let waiting =
+        calls.filter_map(|call| measured.mean_over(metrics::PROCESS_PEER_WAIT_THREADS, call, spans));
+    Some(waiting.sum::<f64>()).filter(|sum| *sum > 0.0)
 }
 
 /// The used share of a service's memory limit, and the limit in bytes.
@@ -108,9 +157,24 @@ impl<'a> Service<'a> {
         self.accept + self.events + self.client
     }
 
-    /// Threads that have work.
+    /// Threads that do not wait for a request, a connection or an event. Idle threads of a pool that wait for each other
+    /// are among them: see [`Service::parked`].
     pub(crate) fn at_work(&self) -> f64 {
         (self.threads - self.idle()).max(0.0)
+    }
+
+    /// Idle threads of a pool that gets its work from another thread: they wait at one address, like threads that wait for
+    /// a lock, but as many threads as operations are at work besides them.
+    pub(crate) fn parked(&self, in_flight: f64) -> f64 {
+        let beside = (self.at_work() - self.same_lock).max(0.0);
+        let in_threads = (in_flight - self.queued.unwrap_or(0.0)).max(0.0);
+        if self.same_lock > 0.0 && beside >= BESIDE_PARKED * in_threads { self.same_lock } else { 0.0 }
+    }
+
+    /// Whether threads of this service wait for work while this many operations are in flight at it.
+    pub(crate) fn has_room(&self, in_flight: f64) -> bool {
+        self.idle() + self.parked(in_flight) >= ROOM_SHARE * self.threads
+            && self.queued.is_none_or(|queued| queued < QUEUED)
     }
 
     /// Whether requests wait for the service: in the accept queue, or, if its length is unknown, with all
@@ -121,7 +185,21 @@ impl<'a> Service<'a> {
 
     /// Number of operations that the service's threads process; the others wait for it, or are on the way.
     pub(crate) fn in_hand(&self, in_flight: f64) -> f64 {
-        self.at_work().min(in_flight).max(1e-9)
+        (self.at_work() - self.parked(in_flight)).min(in_flight).max(1e-9)
+    }
+
+    /// Whether operations wait inside the service for one of its worker threads, whose work comes from another thread:
+    /// more are in flight than threads are at work.
+    pub(crate) fn queues_inside(&self, in_flight: f64) -> bool {
+        let at_work = self.at_work() - self.parked(in_flight);
+        let dispatches = self.events > 0.0 && self.events <= (ROOM_SHARE * self.threads).max(DISPATCHERS);
+        // Threads that wait for each other for other reasons have no operations.
+        let have_operations = at_work - self.lock.min(at_work) >= MOST * at_work;
+        let beyond = in_flight - at_work;
+        dispatches
+            && at_work > DISPATCHERS
+            && have_operations
+            && beyond >= (ROOM_SHARE * self.threads).max(1.0)
     }
 
     pub(crate) fn waits_for_cpus(&self, in_flight: f64) -> bool {

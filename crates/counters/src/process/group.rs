@@ -263,6 +263,14 @@ impl Group {
         Some(served)
     }
 
+    /// Each port on which the group listens, with the connections that wait there.
+    pub(super) fn ports<'a>(&'a self, listening: &'a Listeners) -> impl Iterator<Item = (u16, u32)> + 'a {
+        self.listeners
+            .iter()
+            .filter_map(|inode| listening.find(*inode))
+            .map(|listener| (listener.port, listener.waiting))
+    }
+
     /// Whether the group has no process.
     pub(super) fn is_empty(&self) -> bool {
         self.members.is_empty()

@@ -194,6 +194,8 @@ const WAIT_METRICS: [Metric; WAITS] = [
 
 /// Addresses waited for that get a column of their own.
 const MOST_PEERS: usize = 8;
+/// Ports of a process that have columns of their own.
+const MOST_PORTS: usize = 8;
 
 fn open(root: &HostRoot, selected: &[String]) -> Result<Box<dyn Source>, Unavailable> {
     let mut names: Vec<&String> = Vec::new();
@@ -222,6 +224,7 @@ fn open(root: &HostRoot, selected: &[String]) -> Result<Box<dyn Source>, Unavail
             group: Group::new(&proc, threads, descriptors, root.is_live()),
             columns: Columns::new(named(name).0),
             peers: Vec::new(),
+            ports: Vec::new(),
             tracked: Tracked::default(),
             limits: Membership::new(root, &mut buffer),
             periods: Counters::new(),
@@ -263,6 +266,8 @@ struct Selection {
     columns: Columns<Metric>,
     /// Columns of what threads wait for, by address.
     peers: Vec<(SocketAddr, Columns<Metric>)>,
+    /// Columns of what waits at each port.
+    ports: Vec<(u16, Columns<Metric>)>,
     tracked: Tracked,
     limits: Membership,
     periods: Counters<2>,
@@ -292,6 +297,16 @@ impl Selection {
         if let Some(served) = self.group.served(listeners) {
             self.columns.set(out, Metric::AcceptQueue, served.waiting as f64);
             self.columns.set(out, Metric::AcceptQueueLimit, served.waiting_limit as f64);
+        }
+        for (port, _) in self.group.ports(listeners) {
+            if self.ports.len() < MOST_PORTS && self.ports.iter().all(|(known, _)| *known != port) {
+                let columns = Columns::new(&format!("{} port {port}", self.columns.instance()));
+                self.ports.push((port, columns));
+            }
+        }
+        for (port, columns) in &mut self.ports {
+            let at_port = self.group.ports(listeners).filter(|(known, _)| known == port);
+            columns.set(out, Metric::AcceptQueue, at_port.map(|(_, waiting)| f64::from(waiting)).sum());
         }
     }
 
