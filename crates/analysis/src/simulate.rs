@@ -382,6 +382,7 @@ pub(crate) fn experiment(vary: Vec<Variation>, design: DesignKind, replicates: u
         published: Vec::new(),
         limit: Vec::new(),
         smallest: None,
+        dependencies: Vec::new(),
     }
 }
 

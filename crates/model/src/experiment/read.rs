@@ -1,5 +1,10 @@
 //! The experiment file: converts TOML to an [`Experiment`], or reports all errors.
 
+mod dependencies;
+mod published;
+
+pub(super) use dependencies::{DEPENDENCIES, DEPENDENCY_KEYS};
+
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::PathBuf;
@@ -9,7 +14,7 @@ use toml::de::{DeArray, DeTable, DeValue};
 
 use super::target::{ENVIRONMENT, TARGET_SETTINGS};
 use super::{
-    Experiment, FactorInfo, FigureName, ParameterInfo, Published, Target, Variation, Vocabulary,
+    Dependency, Experiment, FactorInfo, FigureName, ParameterInfo, Proxies, Target, Variation, Vocabulary,
     WorkloadInfo, WorkloadSpec, range,
 };
 use crate::load::{LIMIT, LOAD_SETTINGS};
@@ -87,7 +92,7 @@ pub(super) const FIGURES: &str = "figures";
 /// The key of published changes against a baseline.
 pub(super) const CHANGES: &str = "changes";
 
-const TABLES: [&str; 5] = ["target", "workload", "load", "vary", "published"];
+const TABLES: [&str; 6] = ["target", DEPENDENCIES, "workload", "load", "vary", "published"];
 
 impl Experiment {
     /// Parses an experiment file. `file` is its name in messages. All errors are reported together, each with
@@ -212,10 +217,11 @@ impl Reader<'_> {
                 }
             }
         }
-        let target = self.target(table);
-        let vary = self.vary(table, info);
+        let dependencies = self.dependencies(table);
+        let target = self.target(table, &dependencies);
+        let vary = self.vary(table, info, &dependencies);
         let published = self.published(table, info, &vary);
-        Some(Experiment {
+        let experiment = Experiment {
             name: top.get(&NAME).unwrap_or_else(|| "experiment".into()),
             goals,
             watch,
@@ -226,6 +232,7 @@ impl Reader<'_> {
             prove: top.get(&PROVE),
             folder: PathBuf::new(),
             target,
+            dependencies,
             workload: workload?,
             load,
             limit,
@@ -234,7 +241,9 @@ impl Reader<'_> {
             design: top.get(&DESIGN),
             show,
             published,
-        })
+        };
+        self.unknown_references(&experiment);
+        Some(experiment)
     }
 
     fn info(&self, kind: &str) -> Option<WorkloadInfo> {
@@ -291,7 +300,7 @@ impl Reader<'_> {
         chosen
     }
 
-    fn target(&mut self, table: &DeTable<'_>) -> Option<Target> {
+    fn target(&mut self, table: &DeTable<'_>, dependencies: &[Dependency]) -> Option<Target> {
         let target = self.table(table, "target")?;
         let names = TARGET_SETTINGS.iter().map(|info| info.name);
         self.unknown_keys(target, "[target]", names.chain([ENVIRONMENT]));
@@ -312,7 +321,7 @@ impl Reader<'_> {
         }
         let target_read = Target { settings, environment };
         let at = span_of(table, "target");
-        for problem in target_read.check().0 {
+        for problem in Proxies::absent(dependencies).target(&target_read).check().0 {
             match problem.line {
                 0 => self.problem(at.clone(), problem.what, problem.help),
                 _ => self.problems.push(problem.in_file(self.file, self.text)),
@@ -321,7 +330,12 @@ impl Reader<'_> {
         Some(target_read)
     }
 
-    fn vary(&mut self, table: &DeTable<'_>, info: Option<WorkloadInfo>) -> Vec<Variation> {
+    fn vary(
+        &mut self,
+        table: &DeTable<'_>,
+        info: Option<WorkloadInfo>,
+        dependencies: &[Dependency],
+    ) -> Vec<Variation> {
         let mut variations = Vec::new();
         let Some(vary) = self.table(table, "vary") else { return variations };
         let mut entries: Vec<(String, Range<usize>, &Value<'_>)> = Vec::new();
@@ -332,6 +346,7 @@ impl Reader<'_> {
             let Some(Varied { kind, needs_on, parameters: known }) = self.varied(&path, &span, info) else {
                 continue;
             };
+            let dependency = dependencies.iter().find(|dependency| dependency.factor == path);
             let DeValue::Table(parts) = value.get_ref() else {
                 self.problem(
                     value.span(),
@@ -343,6 +358,8 @@ impl Reader<'_> {
             let names = known.iter().map(|parameter| parameter.name);
             self.unknown_keys(parts, &format!("`{path}`"), VARIATION_KEYS.into_iter().chain(names));
             let baseline = parts.get("baseline").and_then(|value| self.level(value, &kind, &path));
+            // Without a level, the proxy of a dependency adds nothing.
+            let baseline = baseline.or_else(|| dependency.map(|_| Level::Time(0)));
             let levels: Vec<Level> = match parts.get("levels").map(|value| (value, value.get_ref())) {
                 Some((value, DeValue::Array(values))) if values.is_empty() => {
                     self.problem(value.span(), format!("`{path}` has no levels"), "write at least one");
@@ -361,11 +378,20 @@ impl Reader<'_> {
                 Some(DeValue::String(on)) => Some(on.to_string()),
                 _ => None,
             };
-            if needs_on && on.is_none() {
-                self.problem(span.clone(), format!("`{path}` needs `on`"), "add on = \"...\"");
+            let of_dependency = self.vocabulary.factor(&path).filter(|info| info.of_dependency).copied();
+            match of_dependency {
+                _ if dependency.is_some() => self.no_address(parts, &path, known),
+                Some(info) if on.is_none() => {
+                    self.needs_address(span.clone(), &path, &info, dependencies);
+                    continue;
+                }
+                _ if needs_on && on.is_none() => {
+                    self.problem(span.clone(), format!("`{path}` needs `on`"), "add on = \"...\"");
+                }
+                _ => {}
             }
             let mut parameters = BTreeMap::new();
-            for parameter in known {
+            for parameter in known.iter().filter(|_| dependency.is_none()) {
                 match parts.get(parameter.name) {
                     Some(value) => {
                         let name = format!("{path}.{}", parameter.name);
@@ -394,167 +420,12 @@ impl Reader<'_> {
                 factor: SettingPath(path),
                 baseline,
                 levels,
-                on,
+                on: on.filter(|_| dependency.is_none()),
                 parameters,
                 line: self.line(&span),
             });
         }
         variations
-    }
-
-    /// Published figures: a table for each system, with the rates of each operation by the level of a factor.
-    fn published(
-        &mut self,
-        table: &DeTable<'_>,
-        info: Option<WorkloadInfo>,
-        vary: &[Variation],
-    ) -> Vec<Published> {
-        let mut all = Vec::new();
-        let Some(value) = table.get("published") else { return all };
-        let DeValue::Array(entries) = value.get_ref() else {
-            self.problem(value.span(), "`published` is not a list of tables", "write [[published]]");
-            return all;
-        };
-        let operations = info.map_or(&[][..], |info| info.operations);
-        for entry in entries.iter() {
-            let DeValue::Table(parts) = entry.get_ref() else {
-                self.problem(entry.span(), "`published` is not a list of tables", "write [[published]]");
-                continue;
-            };
-            let known =
-                PUBLISHED_KEYS.into_iter().chain([FIGURES, CHANGES]).chain(operations.iter().copied());
-            self.unknown_keys(parts, "[[published]]", known);
-            let [name, source, factor] = PUBLISHED_KEYS.map(|key| match parts.get(key) {
-                Some(value) => self
-                    .level(value, &SettingKind::Text, &format!("published.{key}"))
-                    .map(|level| level.to_string()),
-                // Figures without a factor require none.
-                None if key == "factor" && [FIGURES, CHANGES].iter().any(|key| parts.contains_key(*key)) => {
-                    None
-                }
-                None => {
-                    self.problem(entry.span(), format!("published figures without `{key}`"), "");
-                    None
-                }
-            });
-            let (Some(name), Some(source)) = (name, source) else { continue };
-            let figures = self.figures_by_name(parts, operations);
-            let changes = self.changes(parts, operations);
-            let Some(factor) = factor else {
-                for operation in operations.iter().filter(|operation| parts.contains_key(**operation)) {
-                    let at = span_of(parts, operation);
-                    let help = "name the `factor` of the levels, or write figures = { \"OPERATION.rate_per_s\" = 1.5 }";
-                    self.problem(at, "rates by level need a `factor`", help);
-                }
-                let rates_per_s = BTreeMap::new();
-                all.push(Published { name, source, factor: None, rates_per_s, figures, changes });
-                continue;
-            };
-            if vary.iter().all(|variation| variation.factor.0 != factor) {
-                let at = span_of(parts, "factor");
-                self.problem(at, format!("`{factor}` is not varied"), "name a factor of [vary]");
-                continue;
-            }
-            let Some(Varied { kind, .. }) = self.varied(&factor, &span_of(parts, "factor"), info) else {
-                continue;
-            };
-            let mut rates_per_s = BTreeMap::new();
-            for operation in operations {
-                if let Some(figures) = self.table(parts, operation) {
-                    rates_per_s.insert(operation.to_string(), self.figures(figures, &kind));
-                }
-            }
-            all.push(Published {
-                name,
-                source,
-                factor: Some(SettingPath(factor)),
-                rates_per_s,
-                figures,
-                changes,
-            });
-        }
-        all
-    }
-
-    /// Figures without a factor, in the order of the file.
-    fn figures_by_name(&mut self, parts: &DeTable<'_>, operations: &[&str]) -> Vec<(FigureName, f64)> {
-        let Some(table) = self.table(parts, FIGURES) else { return Vec::new() };
-        let mut listed: Vec<_> = table.iter().collect();
-        listed.sort_by_key(|(key, _)| key.span().start);
-        let mut all = Vec::new();
-        for (key, value) in listed {
-            let name = match FigureName::parse(key.get_ref(), operations, &self.vocabulary.metrics) {
-                Ok(name) => name,
-                Err(what) => {
-                    self.problem(key.span(), what, "");
-                    continue;
-                }
-            };
-            let text = match value.get_ref() {
-                DeValue::String(text) => text.to_string(),
-                DeValue::Integer(number) => number.as_str().to_string(),
-                DeValue::Float(number) => number.as_str().to_string(),
-                _ => String::new(),
-            };
-            match name.value(&text) {
-                Ok(value) => all.push((name, value)),
-                Err(what) => self.problem(value.span(), what, "write the value with its unit"),
-            }
-        }
-        all
-    }
-
-    /// Changes against a baseline, in the order of the file.
-    fn changes(&mut self, parts: &DeTable<'_>, operations: &[&str]) -> Vec<(String, f64)> {
-        let Some(table) = self.table(parts, CHANGES) else { return Vec::new() };
-        let mut listed: Vec<_> = table.iter().collect();
-        listed.sort_by_key(|(key, _)| key.span().start);
-        let mut all = Vec::new();
-        for (key, value) in listed {
-            let name = key.get_ref().to_string();
-            let operation = name.strip_suffix(".rate_per_s");
-            if name != "rate_per_s" && operation.is_none_or(|of| !operations.contains(&of)) {
-                let help = format!(
-                    "write rate_per_s, or OPERATION.rate_per_s; operations are {}",
-                    operations.join(", ")
-                );
-                self.problem(key.span(), format!("`{name}` is not a rate that is compared"), help);
-                continue;
-            }
-            let text = value.get_ref().as_str().unwrap_or_default();
-            let percent =
-                text.trim().strip_suffix('%').and_then(|percent| percent.trim().parse::<f64>().ok());
-            match percent.filter(|percent| percent.is_finite() && *percent > -100.0) {
-                Some(percent) => all.push((name, 1.0 + percent / 100.0)),
-                None => self.problem(
-                    value.span(),
-                    "not a change",
-                    "write it in percent, such as \"+44%\" or \"-10%\"",
-                ),
-            }
-        }
-        all
-    }
-
-    /// Levels with their rates.
-    fn figures(&mut self, figures: &DeTable<'_>, kind: &SettingKind) -> Vec<(Level, f64)> {
-        let mut all = Vec::new();
-        for (key, value) in figures {
-            let level = kind.parse(key.get_ref()).map_err(|what| self.problem(key.span(), what, ""));
-            let rate = match value.get_ref() {
-                DeValue::Integer(number) => number.as_str().replace('_', "").parse::<f64>().ok(),
-                DeValue::Float(number) => number.as_str().replace('_', "").parse().ok(),
-                _ => None,
-            };
-            match (level, rate.filter(|rate| rate.is_finite() && *rate > 0.0)) {
-                (Ok(level), Some(rate)) => all.push((level, rate)),
-                (Ok(_), None) => {
-                    self.problem(value.span(), "not a rate", "write operations per second, such as 278");
-                }
-                (Err(()), _) => {}
-            }
-        }
-        all
     }
 
     /// What a path accepts when it is varied.
@@ -575,10 +446,6 @@ impl Reader<'_> {
             }
         }
         let help = match suggested_path(path, &known) {
-            _ if path == "network.delay" => {
-                "a latency factor needs a proxy between load and target, which this version does not have"
-                    .into()
-            }
             Some(near) => format!("did you mean `{near}`?"),
             None => {
                 let area = path.split_once('.').map_or("", |(area, _)| area);
@@ -797,11 +664,13 @@ pub fn variation(
         let found = reader.problems.0.into_iter().next().unwrap_or_default();
         return Err(wrong(found.what, &found.help));
     };
-    if needs_on || parameters.iter().any(|parameter| parameter.needed) {
+    let dependency = experiment.dependency(&path);
+    if dependency.is_none() && (needs_on || parameters.iter().any(|parameter| parameter.needed)) {
         return Err(wrong(format!("`{path}` needs `on`"), "write it in an experiment file"));
     }
     let factor = SettingPath(path);
     let baseline = match factor.area() {
+        _ if dependency.is_some() => Some(Level::Time(0)),
         "workload" => experiment.workload.settings.level(factor.name()).cloned(),
         "load" => experiment.load.level(factor.name()).cloned(),
         _ => None,
