@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use model::experiment::{Dependency, LISTEN, LISTEN_ANYWHERE, Proxies};
+use model::steps::{RequestSteps, STEPS_FORMAT};
 use model::{ExchangeTrace, Experiment, Level, TrialSteps, Variation};
 
 use crate::factor::FactorTarget;
@@ -51,5 +52,8 @@ pub(crate) fn steps(experiment: &Experiment, traces: &[(String, ExchangeTrace)])
     let (_, requests) = traces.iter().find(|(path, _)| name(path) == Some(front))?;
     let others = traces.iter().filter_map(|(path, trace)| Some((name(path)?.to_string(), trace)));
     let others: Vec<(String, &ExchangeTrace)> = others.filter(|(name, _)| name != front).collect();
-    (!others.is_empty()).then(|| TrialSteps::find(front, requests, &others))
+    (!others.is_empty()).then(|| TrialSteps {
+        format: STEPS_FORMAT.into(),
+        request: RequestSteps::find(front, requests, &others),
+    })
 }

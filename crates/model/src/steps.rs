@@ -38,11 +38,25 @@ pub struct ExchangeTrace {
     pub connections: u64,
 }
 
+/// Requests with more exchanges than this have a step for all exchanges with one dependency that follow one another.
+const SINGLE_MAX: usize = 40;
+
+/// Requests with more steps than this have no order.
+pub const STEPS_MAX: usize = 200;
+
 /// `steps.json`: the steps of a request in one trial.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct TrialSteps {
     /// [`STEPS_FORMAT`].
     pub format: String,
+    /// The steps.
+    #[serde(flatten)]
+    pub request: RequestSteps,
+}
+
+/// The steps of a request.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct RequestSteps {
     /// The dependency that the load connects to: its exchanges are the requests.
     pub front: String,
     /// The part of the measured time whose exchanges were kept, seconds.
@@ -63,13 +77,15 @@ pub struct TrialSteps {
     pub dependencies: Vec<DependencyUse>,
 }
 
-/// One exchange with a dependency in a request.
+/// One exchange with a dependency in a request, or several that follow one another.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Step {
     /// The dependency.
     pub dependency: String,
     /// Its number among the exchanges with this dependency, from 1.
     pub number: u32,
+    /// How many exchanges it consists of: more than one only in requests with many exchanges.
+    pub exchanges: u32,
     /// The time before it in which no exchange was open: the system itself worked or waited.
     pub own_before_ms: Times,
     /// Mean time from the beginning of the request to its beginning.
@@ -125,13 +141,13 @@ impl Times {
 /// An exchange with the position of its dependency.
 type Call = (usize, Exchange);
 
-impl TrialSteps {
+impl RequestSteps {
     /// The steps of the requests to `front`, from the traces of all proxies. `dependencies` does not contain the front.
     pub fn find(
         front: &str,
         requests: &ExchangeTrace,
         dependencies: &[(String, &ExchangeTrace)],
-    ) -> TrialSteps {
+    ) -> RequestSteps {
         let traces = || dependencies.iter().map(|(_, trace)| *trace).chain([requests]);
         let from_ns = traces().map(|trace| trace.from_ns).max().unwrap_or(0);
         let to_ns = traces().map(|trace| trace.to_ns).min().unwrap_or(0);
@@ -160,8 +176,7 @@ impl TrialSteps {
             .map(|at| (fronts[*at], assigned.calls[*at].iter().map(|call| calls[*call].1).collect()))
             .collect();
         let name = |at: usize| dependencies.get(at).map_or("", |(name, _)| name.as_str());
-        let mut found = TrialSteps {
-            format: STEPS_FORMAT.into(),
+        let mut found = RequestSteps {
             front: front.into(),
             observed_s: to_ns.saturating_sub(from_ns) as f64 / 1e9,
             requests: whole.len() as u64,
@@ -170,23 +185,29 @@ impl TrialSteps {
             dependencies: (0..dependencies.len())
                 .map(|at| uses(name(at), at, &calls, &assigned.outside, whole.len()))
                 .collect(),
-            ..TrialSteps::default()
+            ..RequestSteps::default()
         };
-        found.add_steps(&order.iter().map(|at| name(*at)).collect::<Vec<_>>(), &requests_alike);
+        let groups = match order.len() > SINGLE_MAX {
+            true => order.chunk_by(|a, b| a == b).map(<[usize]>::len).collect(),
+            false => vec![1; order.len()],
+        };
+        if groups.len() <= STEPS_MAX {
+            found.add_steps(&order.iter().map(|at| name(*at)).collect::<Vec<_>>(), &groups, &requests_alike);
+        }
         found
     }
 
-    /// Summarizes requests whose exchanges have the same order.
-    fn add_steps(&mut self, order: &[&str], requests: &[(Exchange, Vec<Exchange>)]) {
-        let mut own = vec![Vec::with_capacity(requests.len()); order.len() + 1];
-        let [mut begins, mut first_bytes, mut adds] = [(); 3].map(|()| vec![0.0; order.len()]);
-        let mut takes = vec![Vec::with_capacity(requests.len()); order.len()];
+    /// Summarizes requests whose exchanges have the same order. `groups` are the numbers of exchanges in each step.
+    fn add_steps(&mut self, order: &[&str], groups: &[usize], requests: &[(Exchange, Vec<Exchange>)]) {
+        let mut own = vec![Vec::with_capacity(requests.len()); groups.len() + 1];
+        let [mut begins, mut first_bytes, mut adds] = [(); 3].map(|()| vec![0.0; groups.len()]);
+        let mut takes = vec![Vec::with_capacity(requests.len()); groups.len()];
         let mut totals = Vec::with_capacity(requests.len());
         let share_ms = |ns: Nanos| ns as f64 / 1e6 / requests.len() as f64;
         for (request, calls) in requests {
             totals.push(request.end_ns.saturating_sub(request.begin_ns));
             let mut covered_ns = request.begin_ns;
-            for (at, call) in calls.iter().enumerate() {
+            for (at, call) in grouped(calls, groups).enumerate() {
                 let end_ns = call.end_ns.min(request.end_ns).max(call.begin_ns);
                 own[at].push(call.begin_ns.saturating_sub(covered_ns));
                 takes[at].push(end_ns - call.begin_ns);
@@ -195,23 +216,37 @@ impl TrialSteps {
                 adds[at] += share_ms(end_ns.saturating_sub(covered_ns.max(call.begin_ns)));
                 covered_ns = covered_ns.max(end_ns);
             }
-            own[order.len()].push(request.end_ns.saturating_sub(covered_ns));
+            own[groups.len()].push(request.end_ns.saturating_sub(covered_ns));
         }
         self.total_ms = Times::of(totals);
         self.own_after_ms = own.pop().map(Times::of).unwrap_or_default();
-        let parts = own.into_iter().zip(takes).enumerate();
-        self.steps = parts
-            .map(|(at, (own, takes))| Step {
-                dependency: order[at].into(),
-                number: order[..=at].iter().filter(|name| **name == order[at]).count() as u32,
+        let mut first = 0;
+        for (at, (own, takes)) in own.into_iter().zip(takes).enumerate() {
+            let dependency = order[first];
+            self.steps.push(Step {
+                dependency: dependency.into(),
+                number: order[..=first].iter().filter(|name| **name == dependency).count() as u32,
+                exchanges: groups[at] as u32,
                 own_before_ms: Times::of(own),
                 begin_ms: begins[at],
                 takes_ms: Times::of(takes),
                 first_byte_ms: first_bytes[at],
                 adds_ms: adds[at],
-            })
-            .collect();
+            });
+            first += groups[at];
+        }
     }
+}
+
+/// Exchanges that are taken together: from the beginning of the first to the end of all.
+fn grouped<'a>(calls: &'a [Exchange], groups: &'a [usize]) -> impl Iterator<Item = Exchange> + 'a {
+    let mut rest = calls;
+    groups.iter().filter_map(move |length| {
+        let (group, others) = rest.split_at_checked(*length)?;
+        rest = others;
+        let end_ns = group.iter().map(|call| call.end_ns).max()?;
+        Some(Exchange { end_ns, ..*group.first()? })
+    })
 }
 
 /// Which exchanges with dependencies belong to which request.
@@ -299,7 +334,7 @@ mod tests {
         let front = trace(&[(100, 150), (200, 250), (300, 310)]);
         let a = trace(&[(105, 115), (117, 127), (205, 215), (217, 227), (400, 401)]);
         let b = trace(&[(130, 140), (131, 145), (230, 240), (231, 260)]);
-        let found = TrialSteps::find("front", &front, &[("a".into(), &a), ("b".into(), &b)]);
+        let found = RequestSteps::find("front", &front, &[("a".into(), &a), ("b".into(), &b)]);
         assert_eq!((found.requests, found.usable, found.same_order), (3, 3, 2));
         let steps: Vec<(&str, u32)> =
             found.steps.iter().map(|step| (step.dependency.as_str(), step.number)).collect();
@@ -322,10 +357,20 @@ mod tests {
         // The first two overlap while an exchange begins, the next two overlap at another time; one is open at the end.
         let open = (60, u64::MAX / 1_000_000);
         let front = trace(&[(10, 30), (20, 35), (40, 50), (48, 55), open]);
-        let found = TrialSteps::find("front", &front, &[("a".into(), &a)]);
+        let found = RequestSteps::find("front", &front, &[("a".into(), &a)]);
         assert_eq!((found.requests, found.usable, found.same_order), (4, 2, 1));
-        let nothing = TrialSteps::find("front", &trace(&[]), &[("a".into(), &a)]);
+        let nothing = RequestSteps::find("front", &trace(&[]), &[("a".into(), &a)]);
         assert_eq!((nothing.requests, nothing.steps.len(), nothing.dependencies[0].outside), (0, 0, 4));
+    }
+
+    #[test]
+    fn many_exchanges_that_follow_one_another_are_one_step() {
+        let calls: Vec<(u64, u64)> = (0..50).map(|at| (10 + 2 * at, 11 + 2 * at)).collect();
+        let (front, a, b) = (trace(&[(0, 200)]), trace(&calls), trace(&[(150, 160)]));
+        let found = RequestSteps::find("front", &front, &[("a".into(), &a), ("b".into(), &b)]);
+        let steps: Vec<(u32, u32, f64)> =
+            found.steps.iter().map(|step| (step.number, step.exchanges, step.takes_ms.mean)).collect();
+        assert_eq!(steps, [(1, 50, 99.0), (1, 1, 10.0)]);
     }
 
     proptest::proptest! {
@@ -338,7 +383,7 @@ mod tests {
             let spans = |all: &[(u64, u64)]| all.iter().map(|(begin, length)| (*begin, begin + length)).collect::<Vec<_>>();
             let (mut front, call) = (trace(&spans(&fronts)), trace(&spans(&calls)));
             (front.from_ns, front.to_ns) = (ends.0 * 1_000_000, ends.1 * 1_000_000);
-            let found = TrialSteps::find("front", &front, &[("a".into(), &call)]);
+            let found = RequestSteps::find("front", &front, &[("a".into(), &call)]);
             let parts = found.steps.iter().map(|step| step.own_before_ms.mean + step.adds_ms).sum::<f64>();
             let total = parts + found.own_after_ms.mean;
             proptest::prop_assert!((total - found.total_ms.mean).abs() < 1e-6, "{} {:?}", total, found);

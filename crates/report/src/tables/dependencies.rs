@@ -1,0 +1,143 @@
+//! The tables of dependencies: sensitivity, and the steps of a request.
+
+use model::ResultDocument;
+use model::quantity::three_figures;
+use model::result::ConfigurationSteps;
+use model::sensitivity::{SensitivityAnswer, TimeMeasure};
+
+use crate::labels;
+use crate::sentences::{basis, operation_word, step_name};
+use crate::table::{Cell, Table};
+use crate::text::{Quantity, percent};
+
+/// The sensitivity of each operation to each dependency; none unless delays were varied.
+pub(crate) fn sensitivity(document: &ResultDocument) -> Option<Table> {
+    let rows = &document.sensitivity;
+    let first = rows.first()?;
+    let word = operation_word(&document.traits);
+    let has_several = rows.iter().any(|row| row.operation != first.operation);
+    let heads = [
+        "operation",
+        "dependency",
+        ">round trips",
+        ">95 % interval",
+        ">exchanges",
+        "?>connections",
+        "?>undelayed",
+        "answer",
+    ];
+    let mut table = Table::new(
+        format!("Sensitivity to the delay of each dependency, per {word}"),
+        if has_several { &heads } else { &heads[1..] },
+    );
+    let time = match first.measure {
+        TimeMeasure::Response => "mean response time".to_string(),
+        TimeMeasure::Elapsed => format!("time per {word}"),
+    };
+    table.note = format!(
+        "Round trips: milliseconds of {time} per millisecond of added round trip. Exchanges and connections: what the proxy counted without an added delay."
+    );
+    let number =
+        |value: Option<f64>| value.map_or(Cell::words("-"), |value| Cell::shown(value, three_figures(value)));
+    for row in rows {
+        let interval = match (row.low, row.high) {
+            (Some(low), Some(high)) => number(Some(low)).then(Cell::words(" to ")).then(number(Some(high))),
+            _ => Cell::words("-"),
+        };
+        let undelayed = row.undelayed_ms.map_or(Cell::words("-"), milliseconds);
+        let mut cells = vec![
+            Cell::words(row.dependency.clone()),
+            number(row.round_trips),
+            interval,
+            number(row.exchanges),
+            number(row.connections),
+            undelayed,
+            Cell::words(match row.answer {
+                SensitivityAnswer::Depends => "depends on it",
+                SensitivityAnswer::None => "does not depend on it",
+                SensitivityAnswer::Unclear => "can't tell",
+                SensitivityAnswer::NotLinear => "not a straight line",
+                SensitivityAnswer::NoTraffic => "no traffic",
+            }),
+        ];
+        if has_several {
+            cells.insert(0, Cell::words(row.operation.as_str()));
+        }
+        table.row(cells);
+    }
+    Some(table)
+}
+
+fn milliseconds(ms: f64) -> Cell {
+    Cell::shown(ms, Quantity::Milliseconds.show(ms))
+}
+
+/// The steps of a request in a configuration, with the time of the system between them; without an order, the exchanges
+/// with each dependency.
+pub(crate) fn steps(document: &ResultDocument, of: &ConfigurationSteps) -> Table {
+    let place = match document.request_steps.len() {
+        1 => String::new(),
+        _ => format!(": {}", labels::labelled(document, &of.configuration)),
+    };
+    let mut table = match of.is_ordered {
+        true => ordered(of, format!("Where the time of a request goes{place}")),
+        false => unordered(of, format!("Exchanges with each dependency{place}")),
+    };
+    table.note = basis(of);
+    table
+}
+
+fn ordered(of: &ConfigurationSteps, title: String) -> Table {
+    let mut table = Table::new(title, &["step", ">adds", ">share", ">takes", "?>first byte", ">p95"]);
+    let request = &of.request;
+    let total_ms = request.total_ms.mean;
+    let share = |ms: f64| Cell::words(if total_ms > 0.0 { percent(ms / total_ms) } else { "-".into() });
+    let own = |table: &mut Table, name: String, times: &model::steps::Times| {
+        if times.max > 0.0 {
+            let nothing = || Cell::words("");
+            table.row(vec![
+                Cell::words(name),
+                milliseconds(times.mean),
+                share(times.mean),
+                nothing(),
+                nothing(),
+                milliseconds(times.p95),
+            ]);
+        }
+    };
+    for step in &request.steps {
+        let name = step_name(step);
+        own(&mut table, format!("own time before {name}"), &step.own_before_ms);
+        table.row(vec![
+            Cell::words(name),
+            milliseconds(step.adds_ms),
+            share(step.adds_ms),
+            milliseconds(step.takes_ms.mean),
+            milliseconds(step.first_byte_ms),
+            milliseconds(step.takes_ms.p95),
+        ]);
+    }
+    own(&mut table, "own time before the reply".into(), &request.own_after_ms);
+    table.row(vec![
+        Cell::words("request"),
+        milliseconds(total_ms),
+        share(total_ms),
+        milliseconds(total_ms),
+        Cell::words(""),
+        milliseconds(request.total_ms.p95),
+    ]);
+    table
+}
+
+fn unordered(of: &ConfigurationSteps, title: String) -> Table {
+    let mut table = Table::new(title, &["dependency", ">exchanges", ">per request", ">mean time"]);
+    for one in &of.request.dependencies {
+        table.row(vec![
+            Cell::words(one.name.clone()),
+            Cell::shown(one.exchanges as f64, Quantity::Count.show(one.exchanges as f64)),
+            Cell::shown(one.per_request, three_figures(one.per_request)),
+            milliseconds(one.mean_ms),
+        ]);
+    }
+    table
+}
