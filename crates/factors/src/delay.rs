@@ -184,6 +184,7 @@ fn facts(snapshot: &Snapshot) -> BTreeMap<String, Level> {
 #[cfg(test)]
 mod tests {
     use std::io::{Read, Write};
+    use std::mem::discriminant;
     use std::net::TcpStream;
     use std::time::{Duration, Instant};
 
@@ -224,6 +225,8 @@ mod tests {
             assert!(delay.undo(&Level::Time(level)).unwrap().is_empty());
             let settling = delay.set(&Level::Time(level)).unwrap();
             std::thread::sleep(Duration::from_nanos(settling));
+            assert_eq!(delay.endpoint(), Some(listen));
+            delay.begin_measured();
             assert_eq!(delay.read().unwrap(), Level::Time(level));
             let stream: &mut TcpStream =
                 connection.get_or_insert_with(|| TcpStream::connect(listen).unwrap());
@@ -234,7 +237,14 @@ mod tests {
                 stream.read_exact(&mut byte).unwrap();
                 assert!(begin.elapsed() >= Duration::from_nanos(level));
             }
+            let trace = delay.end_measured().unwrap();
+            let takes: Vec<Nanos> = trace.exchanges.iter().map(|one| one.end_ns - one.begin_ns).collect();
+            // The client of the proxy sees the delay.
+            assert!(takes.len() >= 3 && takes.iter().all(|takes| *takes >= level), "{takes:?}");
             let facts = delay.facts();
+            for (name, of_its_kind) in model::sensitivity::facts::ALL {
+                assert_eq!(facts.get(name).map(discriminant), Some(discriminant(&of_its_kind)), "{name}");
+            }
             // An exchange ends with the next request.
             let exchanges = if level == 0 { 2 } else { 3 };
             assert_eq!(facts["exchanges"], Level::Count(exchanges));

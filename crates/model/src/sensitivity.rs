@@ -6,6 +6,8 @@ use crate::Operation;
 
 /// The facts of a proxy, each after the path of its factor and a dot.
 pub mod facts {
+    use crate::Level;
+
     /// The median delay that was really added on the way to the dependency.
     pub const ADDED_UP: &str = "added_up.p50";
     /// The same on the way back.
@@ -16,6 +18,15 @@ pub mod facts {
     pub const MEASURED_EXCHANGES: &str = "measured.exchanges";
     /// Connections that were opened in the measured time.
     pub const MEASURED_CONNECTIONS: &str = "measured.connections";
+
+    /// All of these, each with a level of its kind.
+    pub const ALL: [(&str, Level); 5] = [
+        (ADDED_UP, Level::Time(0)),
+        (ADDED_DOWN, Level::Time(0)),
+        (BYTES, Level::Bytes(0)),
+        (MEASURED_EXCHANGES, Level::Count(0)),
+        (MEASURED_CONNECTIONS, Level::Count(0)),
+    ];
 }
 
 /// How the time of an operation depends on the delay of a dependency.
