@@ -63,7 +63,7 @@ impl Dependency {
         let wrong = || (format!("`{}` is not an address of a dependency", self.address), ADDRESS_HELP);
         let is_host = |host: &str| {
             let inner = host.strip_prefix('[').and_then(|inner| inner.strip_suffix(']'));
-            !inner.unwrap_or(host).is_empty() && inner.is_some() != !host.contains(':')
+            !inner.unwrap_or(host).is_empty() && inner.is_some() == host.contains(':')
         };
         let port = host.rsplit_once(':').filter(|(host, port)| is_host(host) && !port.ends_with(']'));
         match port {

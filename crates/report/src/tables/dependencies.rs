@@ -16,27 +16,24 @@ pub(crate) fn sensitivity(document: &ResultDocument) -> Option<Table> {
     let first = rows.first()?;
     let word = operation_word(&document.traits);
     let has_several = rows.iter().any(|row| row.operation != first.operation);
-    let heads = [
-        "operation",
-        "dependency",
-        ">round trips",
-        ">95 % interval",
-        ">exchanges",
-        "?>connections",
-        "?>undelayed",
-        "answer",
-    ];
-    let mut table = Table::new(
-        format!("Sensitivity to the delay of each dependency, per {word}"),
-        if has_several { &heads } else { &heads[1..] },
-    );
+    let is_counted = rows.iter().any(|row| row.exchanges.is_some());
+    let mut heads = vec!["dependency", ">round trips", ">95 % interval"];
+    if has_several {
+        heads.insert(0, "operation");
+    }
+    if is_counted {
+        heads.extend([">exchanges", "?>connections"]);
+    }
+    heads.extend(["?>undelayed", "answer"]);
+    let mut table = Table::new(format!("Sensitivity to the delay of each dependency, per {word}"), &heads);
     let time = match first.measure {
         TimeMeasure::Response => "mean response time".to_string(),
         TimeMeasure::Elapsed => format!("time per {word}"),
     };
-    table.note = format!(
-        "Round trips: milliseconds of {time} per millisecond of added round trip. Exchanges and connections: what the proxy counted without an added delay."
-    );
+    table.note = format!("Round trips: milliseconds of {time} per millisecond of added round trip.");
+    if is_counted {
+        table.note += " Exchanges and connections: what the proxy counted without an added delay.";
+    }
     let number =
         |value: Option<f64>| value.map_or(Cell::words("-"), |value| Cell::shown(value, three_figures(value)));
     for row in rows {
@@ -44,25 +41,21 @@ pub(crate) fn sensitivity(document: &ResultDocument) -> Option<Table> {
             (Some(low), Some(high)) => number(Some(low)).then(Cell::words(" to ")).then(number(Some(high))),
             _ => Cell::words("-"),
         };
-        let undelayed = row.undelayed_ms.map_or(Cell::words("-"), milliseconds);
-        let mut cells = vec![
-            Cell::words(row.dependency.clone()),
-            number(row.round_trips),
-            interval,
-            number(row.exchanges),
-            number(row.connections),
-            undelayed,
-            Cell::words(match row.answer {
-                SensitivityAnswer::Depends => "depends on it",
-                SensitivityAnswer::None => "does not depend on it",
-                SensitivityAnswer::Unclear => "can't tell",
-                SensitivityAnswer::NotLinear => "not a straight line",
-                SensitivityAnswer::NoTraffic => "no traffic",
-            }),
-        ];
+        let mut cells = vec![Cell::words(row.dependency.clone()), number(row.round_trips), interval];
         if has_several {
             cells.insert(0, Cell::words(row.operation.as_str()));
         }
+        if is_counted {
+            cells.extend([row.exchanges, row.connections].map(number));
+        }
+        cells.push(row.undelayed_ms.map_or(Cell::words("-"), milliseconds));
+        cells.push(Cell::words(match row.answer {
+            SensitivityAnswer::Depends => "depends",
+            SensitivityAnswer::None => "none",
+            SensitivityAnswer::Unclear => "can't tell",
+            SensitivityAnswer::NotLinear => "not a straight line",
+            SensitivityAnswer::NoTraffic => "no traffic",
+        }));
         table.row(cells);
     }
     Some(table)
