@@ -11,7 +11,9 @@ use ::delay::{Change, Options, Proxy, RouteOptions, SeenExchange, Snapshot};
 use engine::factor::{Factor, FactorKind, FactorTarget, Moment, Undo};
 use engine::source::Unavailable;
 use model::experiment::{FactorInfo, LISTEN, ParameterInfo};
-use model::sensitivity::facts::{ADDED_DOWN, ADDED_UP, BYTES, MEASURED_CONNECTIONS, MEASURED_EXCHANGES};
+use model::sensitivity::facts::{
+    ADDED_DOWN, ADDED_UP, ADDRESS, BYTES, LISTEN as LISTEN_FACT, MEASURED_CONNECTIONS, MEASURED_EXCHANGES,
+};
 use model::steps::Exchange;
 use model::{ExchangeTrace, Level, MILLISECOND, Nanos, SettingKind};
 
@@ -151,6 +153,9 @@ impl Factor for Delay {
     fn facts(&mut self) -> BTreeMap<String, Level> {
         let mut found =
             self.proxy.as_ref().map(|(proxy, _)| facts(&proxy.handle().snapshot(false))).unwrap_or_default();
+        let text = |text: String| Level::Text(text);
+        found.extend(self.endpoint().map(|listen| (LISTEN_FACT.into(), text(listen.to_string()))));
+        found.insert(ADDRESS.into(), text(self.route.target.clone()));
         if let Some((exchanges, connections)) = self.measured.take() {
             found.insert(MEASURED_EXCHANGES.into(), Level::Count(exchanges));
             found.insert(MEASURED_CONNECTIONS.into(), Level::Count(connections));

@@ -8,6 +8,10 @@ use crate::Operation;
 pub mod facts {
     use crate::Level;
 
+    /// Where the proxy listens.
+    pub const LISTEN: &str = "listen";
+    /// The address of the dependency.
+    pub const ADDRESS: &str = "address";
     /// The median delay that was really added on the way to the dependency.
     pub const ADDED_UP: &str = "added_up.p50";
     /// The same on the way back.
@@ -20,7 +24,9 @@ pub mod facts {
     pub const MEASURED_CONNECTIONS: &str = "measured.connections";
 
     /// All of these, each with a level of its kind.
-    pub const ALL: [(&str, Level); 5] = [
+    pub const ALL: [(&str, Level); 7] = [
+        (LISTEN, Level::Text(String::new())),
+        (ADDRESS, Level::Text(String::new())),
         (ADDED_UP, Level::Time(0)),
         (ADDED_DOWN, Level::Time(0)),
         (BYTES, Level::Bytes(0)),

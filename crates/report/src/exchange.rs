@@ -184,7 +184,7 @@ pub fn markdown(document: &ResultDocument) -> String {
     } else {
         out.push_str(&markdown_table(&tables::trials(document)));
     }
-    let steps = document.request_steps.iter().map(|of| tables::steps(document, of));
+    let steps = document.request_steps.iter().map(|of| tables::steps(document, of, false));
     for table in tables::sensitivity(document).into_iter().chain(steps) {
         out.push_str(&format!("{}\n\n", markdown_text(&table.title)));
         out.push_str(&markdown_table(&table));

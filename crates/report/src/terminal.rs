@@ -86,7 +86,7 @@ fn search(page: &mut Page, document: &ResultDocument) {
 /// The sensitivity to each dependency, and the steps of a request in the first configuration; verbose in each.
 fn dependencies(page: &mut Page, document: &ResultDocument, verbose: bool) {
     let shown = if verbose { usize::MAX } else { 1 };
-    let steps = document.request_steps.iter().take(shown).map(|of| tables::steps(document, of));
+    let steps = document.request_steps.iter().take(shown).map(|of| tables::steps(document, of, true));
     for table in tables::sensitivity(document).into_iter().chain(steps) {
         page.title(&table.title);
         page.table(&table);

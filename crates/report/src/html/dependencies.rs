@@ -19,7 +19,7 @@ pub(super) fn dependencies(document: &ResultDocument) -> String {
     for (at, of) in document.request_steps.iter().enumerate() {
         match of.is_ordered && at < DRAWN_MAX {
             true => out.push_str(&waterfall_figure(document, of)),
-            false => out.push_str(&table(&tables::steps(document, of), Origin::Result)),
+            false => out.push_str(&table(&tables::steps(document, of, false), Origin::Result)),
         }
     }
     out
@@ -122,7 +122,7 @@ fn waterfall_figure(document: &ResultDocument, of: &ConfigurationSteps) -> Strin
         question: "Which steps does a request consist of, and how long does each take?",
         charts: &waterfall(&title, &bars),
         legend: &[],
-        numbers: table(&tables::steps(document, of), Origin::Result),
+        numbers: table(&tables::steps(document, of, false), Origin::Result),
         note: &basis(of),
     })
 }

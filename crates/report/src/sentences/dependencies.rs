@@ -102,9 +102,8 @@ fn remark(row: &Sensitivity, word: &str) -> Option<String> {
     let name = &row.dependency;
     let counted = row.exchanges.map(|exchanges| exchanges + row.connections.unwrap_or(0.0));
     match row.answer {
-        SensitivityAnswer::NoTraffic => {
-            Some(format!("No traffic went through the proxy of `{name}`: its delay has no effect."))
-        }
+        // A warning says it.
+        SensitivityAnswer::NoTraffic => None,
         SensitivityAnswer::NotLinear => {
             let levels: Vec<String> = row
                 .levels
@@ -139,12 +138,12 @@ fn remark(row: &Sensitivity, word: &str) -> Option<String> {
     }
 }
 
-/// The name of a step: `directory 2`, or `database 3 to 52` for several exchanges.
+/// The name of a step: `directory #2`, or `database #3 to #52` for several exchanges.
 pub(crate) fn step_name(step: &Step) -> String {
     let last = step.number.saturating_add(step.exchanges.saturating_sub(1));
     match step.exchanges {
-        0 | 1 => format!("{} {}", step.dependency, step.number),
-        _ => format!("{} {} to {last}", step.dependency, step.number),
+        0 | 1 => format!("{} #{}", step.dependency, step.number),
+        _ => format!("{} #{} to #{last}", step.dependency, step.number),
     }
 }
 

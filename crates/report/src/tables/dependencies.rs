@@ -4,11 +4,16 @@ use model::ResultDocument;
 use model::quantity::three_figures;
 use model::result::ConfigurationSteps;
 use model::sensitivity::{SensitivityAnswer, TimeMeasure};
+use model::steps::Times;
 
+use crate::chart::bar;
 use crate::labels;
 use crate::sentences::{basis, operation_word, step_name};
 use crate::table::{Cell, Table};
-use crate::text::{Quantity, percent};
+use crate::text::Quantity;
+
+/// Characters of the longest bar.
+const BAR_WIDTH: usize = 20;
 
 /// The sensitivity of each operation to each dependency; none unless delays were varied.
 pub(crate) fn sensitivity(document: &ResultDocument) -> Option<Table> {
@@ -66,59 +71,55 @@ fn milliseconds(ms: f64) -> Cell {
 }
 
 /// The steps of a request in a configuration, with the time of the system between them; without an order, the exchanges
-/// with each dependency.
-pub(crate) fn steps(document: &ResultDocument, of: &ConfigurationSteps) -> Table {
+/// with each dependency. `bars` adds bars made of characters.
+pub(crate) fn steps(document: &ResultDocument, of: &ConfigurationSteps, bars: bool) -> Table {
     let place = match document.request_steps.len() {
         1 => String::new(),
         _ => format!(": {}", labels::labelled(document, &of.configuration)),
     };
     let mut table = match of.is_ordered {
-        true => ordered(of, format!("Where the time of a request goes{place}")),
+        true => ordered(of, format!("Where the time of a request goes{place}"), bars),
         false => unordered(of, format!("Exchanges with each dependency{place}")),
     };
     table.note = basis(of);
     table
 }
 
-fn ordered(of: &ConfigurationSteps, title: String) -> Table {
-    let mut table = Table::new(title, &["step", ">adds", ">share", ">takes", "?>first byte", ">p95"]);
+fn ordered(of: &ConfigurationSteps, title: String, bars: bool) -> Table {
     let request = &of.request;
-    let total_ms = request.total_ms.mean;
-    let share = |ms: f64| Cell::words(if total_ms > 0.0 { percent(ms / total_ms) } else { "-".into() });
-    let own = |table: &mut Table, name: String, times: &model::steps::Times| {
-        if times.max > 0.0 {
-            let nothing = || Cell::words("");
-            table.row(vec![
-                Cell::words(name),
-                milliseconds(times.mean),
-                share(times.mean),
-                nothing(),
-                nothing(),
-                milliseconds(times.p95),
-            ]);
+    let mut heads = vec!["step", ">adds", ">takes", "?>first byte", ">p95"];
+    heads.extend(bars.then_some(""));
+    let mut table = Table::new(title, &heads);
+    let largest_ms = request
+        .steps
+        .iter()
+        .flat_map(|step| [step.adds_ms, step.own_before_ms.mean])
+        .fold(request.own_after_ms.mean, f64::max);
+    let mut row = |name: String, adds_ms: f64, takes: [Cell; 2], p95_ms: f64| {
+        let [takes, first_byte] = takes;
+        let mut cells =
+            vec![Cell::words(name), milliseconds(adds_ms), takes, first_byte, milliseconds(p95_ms)];
+        if bars {
+            cells.push(Cell::words(bar(adds_ms, largest_ms, BAR_WIDTH)));
         }
+        table.row(cells);
     };
+    let nothing = || Cell::words("");
     for step in &request.steps {
-        let name = step_name(step);
-        own(&mut table, format!("own time before {name}"), &step.own_before_ms);
-        table.row(vec![
-            Cell::words(name),
-            milliseconds(step.adds_ms),
-            share(step.adds_ms),
-            milliseconds(step.takes_ms.mean),
-            milliseconds(step.first_byte_ms),
-            milliseconds(step.takes_ms.p95),
-        ]);
+        let (name, own) = (step_name(step), &step.own_before_ms);
+        if own.max > 0.0 {
+            row(format!("own time before {name}"), own.mean, [nothing(), nothing()], own.p95);
+        }
+        let takes = [step.takes_ms.mean, step.first_byte_ms].map(milliseconds);
+        row(name, step.adds_ms, takes, step.takes_ms.p95);
     }
-    own(&mut table, "own time before the reply".into(), &request.own_after_ms);
-    table.row(vec![
-        Cell::words("request"),
-        milliseconds(total_ms),
-        share(total_ms),
-        milliseconds(total_ms),
-        Cell::words(""),
-        milliseconds(request.total_ms.p95),
-    ]);
+    let own = &request.own_after_ms;
+    row("own time before the reply".into(), own.mean, [nothing(), nothing()], own.p95);
+    let Times { mean, p95, .. } = request.total_ms;
+    let mut last =
+        vec![Cell::words("request"), milliseconds(mean), milliseconds(mean), nothing(), milliseconds(p95)];
+    last.extend(bars.then(nothing));
+    table.row(last);
     table
 }
 
