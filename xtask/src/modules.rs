@@ -34,6 +34,8 @@ static ORDERS: &[Order] = &[
             "published",
             "beside",
             "goal",
+            "sensitivity",
+            "steps",
             "clean",
             "limit",
             // What is thought of them.

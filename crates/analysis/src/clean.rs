@@ -2,6 +2,8 @@
 
 use model::cost::{Difference, DifferencePart};
 use model::result::{ComparisonRow, CurvePoint, OperationResult, ResultDocument, TrialResult};
+use model::sensitivity::Sensitivity;
+use model::steps::{RequestSteps, Times};
 use model::{Change, Estimate, Evidence, LatencySummary, Level};
 
 /// Makes every number in the document finite. Optional numbers become absent. Rows, points and evidence are
@@ -27,6 +29,11 @@ pub(crate) fn clean(document: &mut ResultDocument) {
     {
         figure.value = figure.value.filter(|value| value.is_finite());
     }
+    document.sensitivity.iter_mut().for_each(clean_sensitivity);
+    for steps in &mut document.request_steps {
+        steps.per_operation = steps.per_operation.filter(|each| each.is_finite());
+        clean_steps(&mut steps.request);
+    }
     for finding in &mut document.findings {
         finding.evidence.retain_mut(clean_evidence);
         finding.against.retain_mut(clean_evidence);
@@ -34,6 +41,34 @@ pub(crate) fn clean(document: &mut ResultDocument) {
     }
     for line in document.goal.iter_mut().flat_map(|goal| &mut goal.goals) {
         line.value = line.value.filter(|value| value.is_finite());
+    }
+}
+
+fn clean_sensitivity(row: &mut Sensitivity) {
+    let Sensitivity { round_trips, low, high, undelayed_ms, exchanges, connections, levels, .. } = row;
+    for value in [round_trips, low, high, undelayed_ms, exchanges, connections] {
+        *value = value.filter(|value| value.is_finite());
+    }
+    for level in levels {
+        [&mut level.added_ms, &mut level.time_ms].into_iter().chain(&mut level.trials_ms).for_each(zero);
+    }
+}
+
+fn clean_steps(request: &mut RequestSteps) {
+    let times = |times: &mut Times| {
+        let Times { mean, p50, p95, max } = times;
+        [mean, p50, p95, max].into_iter().for_each(zero);
+    };
+    zero(&mut request.observed_s);
+    times(&mut request.total_ms);
+    times(&mut request.own_after_ms);
+    for step in &mut request.steps {
+        times(&mut step.own_before_ms);
+        times(&mut step.takes_ms);
+        [&mut step.begin_ms, &mut step.first_byte_ms, &mut step.adds_ms].into_iter().for_each(zero);
+    }
+    for of in &mut request.dependencies {
+        [&mut of.per_request, &mut of.mean_ms].into_iter().for_each(zero);
     }
 }
 

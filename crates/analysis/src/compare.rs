@@ -58,6 +58,8 @@ pub fn compare(sides: &[Side]) -> ResultDocument {
         curves: Vec::new(),
         published: Vec::new(),
         limit: None,
+        sensitivity: Vec::new(),
+        request_steps: Vec::new(),
         beside: Vec::new(),
         published_changes: Vec::new(),
         findings: Vec::new(),

@@ -27,10 +27,12 @@ mod plan;
 mod proof;
 mod published;
 pub mod random;
+mod sensitivity;
 #[cfg(test)]
 mod simulate;
 pub mod sizing;
 pub mod statistics;
+mod steps;
 mod trial;
 mod verdict;
 mod words;
@@ -112,6 +114,8 @@ fn judged(study: &Study) -> ResultDocument {
         curves: Vec::new(),
         published: Vec::new(),
         limit: None,
+        sensitivity: Vec::new(),
+        request_steps: Vec::new(),
         beside: Vec::new(),
         published_changes: Vec::new(),
         proof: None,
@@ -183,6 +187,8 @@ fn judged(study: &Study) -> ResultDocument {
     document.published = plan.map(|plan| published::rows(plan, &document.curves)).unwrap_or_default();
     document.beside =
         plan.map(|plan| beside::rows(plan, study, &groups, &document.trials)).unwrap_or_default();
+    document.sensitivity = sensitivity::sensitivities(study, &document.trials);
+    document.request_steps = steps::steps(study, &groups, &document.trials);
     document.proof = proof::result(study, &document.trials);
     clean::clean(&mut document);
     // From rows that are clean.

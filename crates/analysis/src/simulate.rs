@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 
 use model::design::Next;
 use model::drain::DrainFacts;
+use model::steps::RequestSteps;
 use model::study::new_histogram;
 use model::{
     Change, Column, DesignKind, Ending, Experiment, Host, Interval, LatencySummary, Level, Load,
@@ -52,6 +53,8 @@ pub(crate) struct Simulated {
     pub(crate) settable: BTreeMap<String, Settable>,
     /// Metric, instance, and its value in each interval (the last one repeats).
     pub(crate) counters: Vec<(&'static str, &'static str, Vec<f64>)>,
+    /// The steps of a request.
+    pub(crate) steps: Option<RequestSteps>,
     pub(crate) ending: Ending,
 }
 
@@ -116,6 +119,7 @@ impl Simulated {
                 ("pressure.memory_some_share", "", vec![0.0]),
                 ("memory.available_bytes", "", vec![2e10]),
             ],
+            steps: None,
             ending: Ending::Completed,
         }
     }
@@ -333,6 +337,7 @@ impl Simulated {
                 values: self.counters.iter().map(|(_, _, values)| every_interval(values)).collect(),
             },
             events: Vec::new(),
+            steps: self.steps.clone(),
         }
     }
 }
@@ -382,6 +387,7 @@ pub(crate) fn experiment(vary: Vec<Variation>, design: DesignKind, replicates: u
         published: Vec::new(),
         limit: Vec::new(),
         smallest: None,
+        dependencies: Vec::new(),
     }
 }
 

@@ -166,13 +166,13 @@ pub(crate) fn command() -> Command {
         )
         .subcommand(
             Command::new("export")
-                .about("Export the numbers of a run as CSV, JSON, Markdown or JUnit, and launches of commands also in hyperfine's formats")
+                .about("Export the numbers of a run as CSV, JSON, Markdown or JUnit, the steps of a request as CSV, and launches of commands also in hyperfine's formats")
                 .arg(run("The run directory, or `last`"))
                 .arg(
                     Arg::new("format")
                         .long("format")
                         .value_name("FORMAT")
-                        .value_parser(["csv", "json", "markdown", "junit", "hyperfine-json", "hyperfine-markdown"])
+                        .value_parser(["csv", "json", "steps", "markdown", "junit", "hyperfine-json", "hyperfine-markdown"])
                         .default_value("csv")
                         .help("The format"),
                 ),

@@ -6,6 +6,8 @@ use engine::documents::DocumentError;
 use engine::restore::SharedJournal;
 use engine::session::{self, Ended, Session};
 use engine::source::HostRoot;
+use model::experiment::Dependency;
+use model::problem::Warning;
 use model::{Experiment, Problem, Problems, ResultDocument, Study};
 use record::{Journal, RunDirectory};
 
@@ -73,7 +75,7 @@ pub(crate) fn carry_out(
     let experiment = &with_secrets(experiment, PromptPolicy::Allowed, words)?;
     check(experiment, &root, words)?;
     if !options.quiet {
-        watched_for(experiment).iter().for_each(|note| output::say(note));
+        notes(experiment).iter().for_each(|note| output::say(note));
     }
     if changes_the_host(experiment) {
         record::prepare_state_folder().map_err(|why| {
@@ -129,17 +131,28 @@ pub(crate) fn carry_out(
     Ok((document, study, ended))
 }
 
-/// Whether a factor of the host is set, or a target started or limited.
-/// What is watched for counters of Performance Monitor, a line for each.
-pub(crate) fn watched_for(experiment: &Experiment) -> Vec<String> {
+/// What the user should know before the run: what is watched for counters of Performance Monitor, and dependencies whose
+/// proxies nothing connects to.
+pub(crate) fn notes(experiment: &Experiment) -> Vec<String> {
     let vocabulary = REGISTRY.vocabulary();
     let notes = experiment.watch.iter().filter_map(|entry| {
         let watched = vocabulary.watch_entry(entry).ok()??;
         Some(format!("watched for `{entry}`: {watched}"))
     });
-    notes.collect()
+    let unused = experiment.unused_dependencies().into_iter().map(|dependency| {
+        let Dependency { name, .. } = dependency;
+        let what = format!("nothing in this experiment connects to the proxy of `{name}`, so its delay has no effect");
+        let help = format!(
+            "write ${{dependency:{name}}} instead of {} in [target] or in the workload; a script that reads ${} needs nothing",
+            dependency.authority(),
+            dependency.variable()
+        );
+        Warning(&Problem::new(what, help)).to_string()
+    });
+    notes.chain(unused).collect()
 }
 
+/// Whether a factor of the host is set, or a target started or limited.
 fn changes_the_host(experiment: &Experiment) -> bool {
     let is_of_host = |path: &model::SettingPath| !matches!(path.area(), "workload" | "load");
     experiment.prove

@@ -627,6 +627,7 @@ pub(crate) fn plain_experiment(name: &str, workload: &str, settings: Settings, l
         published: Vec::new(),
         limit: Vec::new(),
         smallest: None,
+        dependencies: Vec::new(),
     }
 }
 

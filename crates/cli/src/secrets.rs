@@ -68,6 +68,8 @@ fn resolve_one(
         Placeholder::File(path) => {
             files::secret::read_line(&folder.join(path)).map_err(|error| (error.to_string(), String::new()))
         }
+        // Not a secret: it is replaced when its proxy runs.
+        Placeholder::Dependency(name) => Ok(format!("${{dependency:{name}}}")),
         Placeholder::Prompt(_) if asking == PromptPolicy::NotNow => Ok("typed".into()),
         Placeholder::Prompt(words) => {
             if let Some((_, text)) = typed.iter().find(|(known, _)| known == words) {

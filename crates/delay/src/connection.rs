@@ -10,7 +10,7 @@ use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown};
 
 use crate::buffer::{Buffer, Mark};
-use crate::exchange::Tracker;
+use crate::exchange::{ClientView, SeenExchange, Tracker};
 use crate::route::Route;
 use crate::settings::Direction;
 use crate::shaper::{End, Shaper};
@@ -154,6 +154,9 @@ pub(crate) struct Connection {
     up: Path,
     down: Path,
     tracker: Tracker,
+    view: ClientView,
+    /// When the client was accepted.
+    accepted_ns: Nanos,
 }
 
 impl Connection {
@@ -168,6 +171,8 @@ impl Connection {
             up: Path::new(seed, number * 2),
             down: Path::new(seed, number * 2 + 1),
             tracker: Tracker::new(shared.now_ns),
+            view: ClientView::default(),
+            accepted_ns: shared.now_ns,
         }
     }
 
@@ -176,6 +181,15 @@ impl Connection {
         target.event(flags);
         self.target = Some(target);
         self.tracker = Tracker::new(shared.now_ns);
+        if self.client.readable {
+            // The client waits since it connected: its request came while there was no target yet.
+            self.view.requested(self.accepted_ns);
+        }
+    }
+
+    /// The exchange that its client sees at present.
+    pub(crate) fn seen(&self) -> Option<SeenExchange> {
+        self.view.seen(self.route)
     }
 
     pub(crate) fn is_connected(&self) -> bool {
@@ -275,6 +289,7 @@ impl Connection {
         if let Some(exchange) = ended {
             shared.log(self.route, self.number, exchange);
         }
+        crate::recording::add(&mut shared.recorder, self.view.seen(self.route));
         if !is_orderly {
             self.client.reset();
             if let Some(target) = self.target {
@@ -312,6 +327,7 @@ impl Connection {
             source,
             sink,
             tracker: &mut self.tracker,
+            view: &mut self.view,
             arrival_ns: shared.woken_ns,
         };
         let mut progress = pump.run(shared);
@@ -339,6 +355,7 @@ struct Pump<'a> {
     source: &'a mut Socket,
     sink: &'a mut Socket,
     tracker: &'a mut Tracker,
+    view: &'a mut ClientView,
     /// When the next bytes to read were readable.
     arrival_ns: Nanos,
 }
@@ -428,8 +445,14 @@ impl Pump<'_> {
         // A short read leaves nothing but an end that was reported with the bytes: an event follows all else.
         self.source.readable = bytes == length || self.source.has_ended;
         statistics.path(self.direction).arrivals += 1;
-        if self.direction == Direction::Down {
-            self.tracker.replied(self.arrival_ns, bytes as u64, &mut statistics.exchanges);
+        match self.direction {
+            Direction::Up => {
+                let seen = self.view.requested(self.arrival_ns);
+                crate::recording::add(&mut shared.recorder, seen);
+            }
+            Direction::Down => {
+                self.tracker.replied(self.arrival_ns, bytes as u64, &mut statistics.exchanges);
+            }
         }
         if is_direct {
             path.shaper.pass(bytes);
@@ -472,7 +495,7 @@ impl Pump<'_> {
             path.bytes += sent as u64;
             path.delay.add(shared.now_ns - arrival_ns);
             path.error.add(shared.now_ns - arrival_ns);
-            self.requested(shared, before_ns, sent);
+            self.passed_on(shared, before_ns, sent);
         }
         if sent < bytes {
             self.sink.writable = false;
@@ -481,9 +504,11 @@ impl Pump<'_> {
         }
     }
 
-    /// Bytes were written to the target: a part of a request.
-    fn requested(&mut self, shared: &mut Shared, at_ns: Nanos, bytes: usize) {
-        if self.direction == Direction::Up {
+    /// Bytes were written: a part of a request to the target, or of a reply to the client.
+    fn passed_on(&mut self, shared: &mut Shared, at_ns: Nanos, bytes: usize) {
+        if self.direction == Direction::Down {
+            self.view.replied(at_ns, self.route);
+        } else {
             let statistics = &mut shared.routes[self.route].statistics.exchanges;
             if let Some(exchange) = self.tracker.requested(at_ns, bytes as u64, statistics) {
                 shared.log(self.route, self.number, exchange);
@@ -522,7 +547,7 @@ impl Pump<'_> {
                 }
             });
             if sent > 0 {
-                self.requested(shared, before_ns, sent);
+                self.passed_on(shared, before_ns, sent);
             }
         }
         self.pass_ending_on(shared);

@@ -16,6 +16,7 @@ use rustix::time::{
 };
 
 use crate::connection::{Connection, Progress, Socket, reset};
+use crate::recording::{Recorder, Recording};
 use crate::settings::{Change, RouteSettings, Scheduled};
 use crate::shared::Shared;
 use crate::sockets::{BACKLOG, begin_connect};
@@ -45,6 +46,10 @@ pub(crate) enum Command {
     Set(Change, Sender<Result<(), Problems>>),
     /// The routes as they are; with `true`, the statistics start again.
     Show(bool, Sender<Vec<RouteState>>),
+    /// Keeps exchanges in memory, at most this many.
+    Record(usize),
+    /// Ends that; the answer has what happened meanwhile.
+    EndRecording(Sender<Recording>),
     /// Ends the loop.
     Stop,
 }
@@ -282,6 +287,13 @@ impl EventLoop {
                         self.restart_statistics();
                     }
                 }
+                Command::Record(exchanges_max) => {
+                    let recorder = Recorder::begin(&self.shared.routes, exchanges_max, self.shared.now_ns);
+                    self.shared.recorder = Some(recorder);
+                }
+                Command::EndRecording(answer) => {
+                    let _ = answer.send(self.end_recording());
+                }
                 Command::Stop => return false,
             }
         }
@@ -320,6 +332,14 @@ impl EventLoop {
         for route in &mut self.shared.routes {
             route.statistics = route.statistics.restarted(self.shared.now_ns);
         }
+    }
+
+    fn end_recording(&mut self) -> Recording {
+        for connection in self.slots.iter().filter_map(|slot| slot.connection.as_ref()) {
+            crate::recording::add(&mut self.shared.recorder, connection.seen());
+        }
+        let recorder = self.shared.recorder.take();
+        recorder.map(|recorder| recorder.end(&self.shared.routes, self.shared.now_ns)).unwrap_or_default()
     }
 
     fn finish(mut self) -> Vec<RouteState> {

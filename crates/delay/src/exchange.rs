@@ -118,6 +118,72 @@ impl Tracker {
     }
 }
 
+/// An exchange as the client sees it, with the delay that the proxy adds. Times of the monotonic clock of the kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SeenExchange {
+    /// The position of its route.
+    pub route: usize,
+    /// When the first request byte was readable.
+    pub begin_ns: Nanos,
+    /// When the first reply byte was written to the client.
+    pub first_byte_ns: Nanos,
+    /// When the last reply byte was written to the client.
+    pub end_ns: Nanos,
+}
+
+/// What the client of a connection sees.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) enum ClientView {
+    #[default]
+    Idle,
+    Requesting {
+        begin_ns: Nanos,
+    },
+    Replying(SeenExchange),
+}
+
+impl ClientView {
+    /// Bytes of the client were readable. Returns the exchange that they end.
+    pub(crate) fn requested(&mut self, at_ns: Nanos) -> Option<SeenExchange> {
+        let ended = match self {
+            ClientView::Requesting { .. } => return None,
+            ClientView::Replying(seen) => Some(*seen),
+            ClientView::Idle => None,
+        };
+        *self = ClientView::Requesting { begin_ns: at_ns };
+        ended
+    }
+
+    /// Bytes were written to the client.
+    pub(crate) fn replied(&mut self, at_ns: Nanos, route: usize) {
+        match self {
+            ClientView::Idle => {}
+            ClientView::Requesting { begin_ns } => {
+                let begin_ns = *begin_ns;
+                *self = ClientView::Replying(SeenExchange {
+                    route,
+                    begin_ns,
+                    first_byte_ns: at_ns,
+                    end_ns: at_ns,
+                });
+            }
+            ClientView::Replying(seen) => seen.end_ns = at_ns,
+        }
+    }
+
+    /// The present exchange: its reply so far, or its end in the future.
+    pub(crate) fn seen(&self, route: usize) -> Option<SeenExchange> {
+        const LATER: Nanos = Nanos::MAX;
+        match *self {
+            ClientView::Idle => None,
+            ClientView::Requesting { begin_ns } => {
+                Some(SeenExchange { route, begin_ns, first_byte_ns: LATER, end_ns: LATER })
+            }
+            ClientView::Replying(seen) => Some(seen),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

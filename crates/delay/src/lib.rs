@@ -18,6 +18,7 @@ mod event_loop;
 mod exchange;
 mod log;
 mod proxy;
+mod recording;
 mod route;
 pub mod settings;
 mod shaper;
@@ -27,7 +28,9 @@ mod sockets;
 mod statistics;
 
 pub use distribution::Distribution;
+pub use exchange::SeenExchange;
 pub use proxy::{Handle, Options, Proxy, RouteOptions, StartError};
+pub use recording::Recording;
 pub use route::BUFFER_BYTES_MAX;
 pub use settings::{Change, Direction, PathSettings, RouteSettings, Scheduled};
 pub use shaper::{End, Piece, Shaper};

@@ -12,6 +12,7 @@ use model::{Nanos, Problem, Problems};
 
 use crate::event_loop::{Command, EventLoop, RouteState, wake_descriptor};
 use crate::log::{ExchangeLog, LogCounts};
+use crate::recording::Recording;
 use crate::route::Route;
 use crate::settings::{Change, RouteSettings, Scheduled};
 use crate::shared::Shared;
@@ -368,6 +369,18 @@ impl Handle {
                 lost: counts.lost.load(Ordering::Relaxed),
             }),
         }
+    }
+
+    /// Keeps the exchanges from now on in memory, at most this many.
+    pub fn begin_recording(&self, exchanges_max: usize) {
+        self.send(Command::Record(exchanges_max));
+    }
+
+    /// What happened since [`Handle::begin_recording`]; empty if that was not called, or the proxy has ended.
+    pub fn end_recording(&self) -> Recording {
+        let (answer, answered) = channel();
+        self.send(Command::EndRecording(answer));
+        answered.recv().unwrap_or_default()
     }
 
     fn send(&self, command: Command) {

@@ -9,6 +9,7 @@ use rustix::time::{ClockId, clock_gettime};
 use crate::buffer::Pool;
 use crate::exchange::Exchange;
 use crate::log::{ExchangeLog, Logged};
+use crate::recording::Recorder;
 use crate::route::Route;
 
 /// Bytes of one read that is passed on at once.
@@ -28,6 +29,8 @@ pub(crate) struct Shared {
     pub(crate) now_ns: Nanos,
     pub(crate) seed: u64,
     pub(crate) exchange_log: Option<ExchangeLog>,
+    /// Keeps exchanges in memory while it is there.
+    pub(crate) recorder: Option<Recorder>,
 }
 
 impl Shared {
@@ -47,6 +50,7 @@ impl Shared {
             now_ns,
             seed,
             exchange_log,
+            recorder: None,
         }
     }
 

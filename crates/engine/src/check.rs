@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use model::experiment::Proxies;
 use model::goal::METRIC_WORDS;
 use model::load::LIMIT;
 use model::problem::near_word;
@@ -19,13 +20,15 @@ const LISTED_MAX: usize = 12;
 pub fn check(experiment: &Experiment, registry: &Registry, root: &HostRoot) -> Problems {
     let mut problems = ProblemCollector::of(experiment);
     problems.add(model::limit::contradictions(experiment));
+    // The proxies of dependencies do not run yet.
+    let proxies = Proxies::absent(&experiment.dependencies);
     if let Some(target) = &experiment.target {
-        problems.add(target::check(target, &experiment.folder, root));
+        problems.add(target::check(&proxies.target(target), &experiment.folder, root));
     }
     let mut operations = BTreeSet::new();
     let mut all_known = true;
     for treatment in &treatments(experiment) {
-        let ready = match make_ready(experiment, registry, treatment) {
+        let ready = match make_ready(experiment, registry, treatment, &proxies) {
             Ok(ready) => ready,
             Err(found) => {
                 problems.add(found);
@@ -93,8 +96,9 @@ pub fn contradictions(experiment: &Experiment, registry: &Registry, known: &Prob
     let mut of_search = model::limit::contradictions(experiment);
     of_search.0.retain(|problem| !is_known(problem));
     problems.add(of_search);
+    let proxies = Proxies::absent(&experiment.dependencies);
     for treatment in &treatments(experiment) {
-        if let Err(mut found) = make_ready(experiment, registry, treatment) {
+        if let Err(mut found) = make_ready(experiment, registry, treatment, &proxies) {
             found.0.retain(|problem| !is_known(problem));
             problems.add(found);
         }

@@ -4,6 +4,7 @@
 use std::fmt;
 
 use model::Experiment;
+use model::experiment::Proxies;
 use record::{RecordError, RunDirectory};
 
 use crate::check::treatments;
@@ -49,9 +50,11 @@ pub fn keep(
 /// The texts of all treatments: `scenario.toml`, and `scenario-2.toml` for a second one that differs.
 fn of_treatments(experiment: &Experiment, registry: &Registry) -> Vec<(String, String)> {
     let mut all: Vec<(&str, String, String)> = Vec::new();
+    // The addresses of proxies differ between runs.
+    let proxies = Proxies::absent(&experiment.dependencies);
     for treatment in &treatments(experiment) {
         // What cannot be configured has been reported by the check.
-        let Ok(ready) = make_ready(experiment, registry, treatment) else { continue };
+        let Ok(ready) = make_ready(experiment, registry, treatment, &proxies) else { continue };
         for (name, text) in ready.workload.documents() {
             if all.iter().any(|(known, _, kept)| *known == name && *kept == text) {
                 continue;

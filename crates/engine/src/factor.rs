@@ -1,10 +1,11 @@
 //! Port 3: factors, which change the host. Only this port allows changes of the host.
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use model::experiment::FactorInfo;
-use model::{Level, Nanos};
+use model::{ExchangeTrace, Level, Nanos};
 use serde::{Deserialize, Serialize};
 
 use crate::source::{HostRoot, Unavailable};
@@ -94,6 +95,19 @@ pub trait Factor: Send {
     /// What it observed since the level was set, for the record: facts of the trial. Called after the measurement.
     fn facts(&mut self) -> BTreeMap<String, Level> {
         BTreeMap::new()
+    }
+
+    /// Where to connect to instead of to `on`, once a level is set; none if nothing has to.
+    fn endpoint(&self) -> Option<SocketAddr> {
+        None
+    }
+
+    /// The measured time of a trial begins. It must return at once.
+    fn begin_measured(&mut self) {}
+
+    /// The measured time ends. What the factor saw of exchanges in it; none if it sees none. It must return at once.
+    fn end_measured(&mut self) -> Option<ExchangeTrace> {
+        None
     }
 
     /// Information for the record about how the level was set; may be empty.

@@ -9,6 +9,7 @@ pub mod cgroup;
 pub mod check;
 pub mod clock;
 mod cost;
+mod dependencies;
 pub mod devices;
 pub mod documents;
 mod drain;

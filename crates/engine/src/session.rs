@@ -2,12 +2,13 @@
 //! recorded before the next.
 
 use std::borrow::Cow;
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use model::design::Next;
-use model::experiment::WatchedFor;
+use model::experiment::{Proxies, WatchedFor};
 use model::{
     Decision, Design, Doubt, DoubtKind, Ending, EventKind, Experiment, Level, Load, PROOF_SHARE, Plan,
     Problem, Problems, Run, SECOND, Settable, SettingPath, Settings, Shape, Study, Treatment, Variation,
@@ -15,9 +16,11 @@ use model::{
 };
 use record::{PLAN_FORMAT, RecordError, RunDirectory};
 
+use crate::dependencies::{start_proxies, steps, variation_of};
 use crate::factor::{Factor, FactorKind, FactorTarget, Moment};
 use crate::restore::{AppliedChanges, CarryOut, SharedJournal, end_made};
 use crate::sampler::Sampler;
+use crate::shell;
 use crate::source::{HostRoot, SourceKind, Unavailable};
 use crate::stream::{RunEvent, Stream, Subscriber};
 use crate::target::{self, Absent, SystemUnderTest};
@@ -83,6 +86,7 @@ impl Registry {
 
 /// The settings of one treatment.
 pub(crate) struct Applied<'a> {
+    /// As written: with the addresses of dependencies, not of their proxies.
     workload: Settings,
     load: Settings,
     /// Factors to set with their levels, in the order of the experiment.
@@ -91,7 +95,7 @@ pub(crate) struct Applied<'a> {
 
 /// The effective settings of a treatment: the experiment's settings, the factors' baselines, the treatment's
 /// changes.
-fn apply<'a>(experiment: &'a Experiment, treatment: &Treatment) -> Applied<'a> {
+fn apply<'a>(experiment: &'a Experiment, treatment: &Treatment, proxies: &Proxies) -> Applied<'a> {
     let mut applied = Applied {
         workload: experiment.workload.settings.clone(),
         load: experiment.load.clone(),
@@ -101,6 +105,11 @@ fn apply<'a>(experiment: &'a Experiment, treatment: &Treatment) -> Applied<'a> {
         Treatment::Probe(probe) => Some(&probe.at),
         _ => None,
     };
+    for dependency in &experiment.dependencies {
+        if experiment.vary.iter().all(|variation| variation.factor.0 != dependency.factor) {
+            applied.factors.push((Cow::Owned(variation_of(dependency)), Level::Time(0)));
+        }
+    }
     for variation in &experiment.vary {
         let mut changes = treatment.changes().iter().chain(probed);
         let changed = changes.find(|change| change.factor == variation.factor);
@@ -110,7 +119,17 @@ fn apply<'a>(experiment: &'a Experiment, treatment: &Treatment) -> Applied<'a> {
         match variation.factor.area() {
             "workload" => applied.workload.set(variation.factor.name(), level.clone()),
             "load" => applied.load.set(variation.factor.name(), level.clone()),
-            _ => applied.factors.push((Cow::Borrowed(variation), level.clone())),
+            _ => {
+                let variation = match experiment.dependency(&variation.factor.0) {
+                    Some(dependency) => Cow::Owned(variation_of(dependency)),
+                    None if variation.parameters.is_empty() => Cow::Borrowed(variation),
+                    None => {
+                        let parameters = proxies.parameters(&variation.parameters);
+                        Cow::Owned(Variation { parameters, ..variation.clone() })
+                    }
+                };
+                applied.factors.push((variation, level.clone()));
+            }
         }
     }
     if let Treatment::Probe(probe) = treatment {
@@ -133,7 +152,7 @@ fn apply<'a>(experiment: &'a Experiment, treatment: &Treatment) -> Applied<'a> {
 }
 
 /// A factor that the experiment does not vary.
-fn unvaried(path: &str) -> Variation {
+pub(crate) fn unvaried(path: &str) -> Variation {
     Variation {
         factor: SettingPath(path.into()),
         baseline: None,
@@ -156,8 +175,10 @@ pub(crate) fn make_ready<'a>(
     experiment: &'a Experiment,
     registry: &Registry,
     treatment: &Treatment,
+    proxies: &Proxies,
 ) -> Result<Ready<'a>, Problems> {
-    let applied = apply(experiment, treatment);
+    let applied = apply(experiment, treatment, proxies);
+    let settings = proxies.load(&applied.workload);
     let kind = registry.workload(&experiment.workload.kind).ok_or_else(|| {
         Problem::new(
             format!("there is no workload `{}`", experiment.workload.kind),
@@ -166,9 +187,9 @@ pub(crate) fn make_ready<'a>(
     })?;
     let mut problems = Problems::new();
     let load = Load::read(&applied.load).map_err(|found| problems.extend(found)).ok();
-    let workload = kind.configure(&applied.workload).map_err(|found| problems.extend(found)).ok();
+    let workload = kind.configure(&settings).map_err(|found| problems.extend(found)).ok();
     if let Some(shape) = load.as_ref().and_then(|load| load.shape.as_ref()) {
-        problems.extend(kind.check_load(&applied.workload, shape));
+        problems.extend(kind.check_load(&settings, shape));
     }
     match (load, workload) {
         (Some(mut load), Some(workload)) => {
@@ -274,6 +295,8 @@ struct SessionState<'a> {
     target: Option<SystemUnderTest<'a>>,
     /// Factors that stay in force between the trials.
     factors: FactorChanges<'a>,
+    /// Where to connect to instead of to the dependencies.
+    proxies: &'a Proxies,
     /// Changes that could not be undone: they would affect the next trial.
     not_restored: Vec<String>,
 }
@@ -282,15 +305,27 @@ impl Session<'_> {
     /// Executes trials until the design is complete. Existing records in the directory count, so this also
     /// resumes an interrupted experiment.
     pub fn carry_out(&self, design: &dyn Design) -> Result<Ended, RecordError> {
-        let target = self.experiment.target.as_ref().map(|target| {
+        let mut factors = FactorChanges::new(self);
+        let proxies = match start_proxies(self, &mut factors) {
+            Ok(proxies) => proxies,
+            Err(why) => return Ok(Ended::Failed(why)),
+        };
+        shell::set_variables(proxies.variables());
+        let connected = self.experiment.target.as_ref().map(|target| proxies.target(target));
+        let target = connected.as_ref().map(|target| {
             let log = self.directory.path().join("target.log");
             let carry_out = self.registry.carry_out;
             let group = self.registry.target_group;
             let folder = &self.experiment.folder;
             SystemUnderTest::new(target, folder, log, &self.root, self.journal, carry_out, group)
         });
-        let factors = FactorChanges::new(self);
-        let mut lasting = SessionState { workloads: Vec::new(), target, factors, not_restored: Vec::new() };
+        let mut lasting = SessionState {
+            workloads: Vec::new(),
+            target,
+            factors,
+            proxies: &proxies,
+            not_restored: Vec::new(),
+        };
         let ended = self.trials(design, &mut lasting);
         // Created files are removed in any case, even if the record could not be written.
         let mut cleaned = Ok(());
@@ -364,7 +399,7 @@ impl Session<'_> {
         let load = Load::of_workload(None);
         let kind = &self.experiment.workload.kind;
         let mut run = Run::begun(trial.clone(), kind, load, crate::clock::unix_ns());
-        let ending = match make_ready(self.experiment, &self.registry, &trial.treatment) {
+        let ending = match make_ready(self.experiment, &self.registry, &trial.treatment, lasting.proxies) {
             Ok(ready) => self.ready_trial(ready, &stream, lasting, &mut run),
             Err(problems) => Some(Ending::Failed(problems.to_string())),
         };
@@ -404,6 +439,11 @@ impl Session<'_> {
             run.asked.insert(format!("load.{name}"), setting.level.clone());
         }
         stream.run(run);
+        for (setting, name, written, address) in lasting.proxies.replaced(&applied.workload) {
+            let text =
+                format!("workload.{setting}: {written} is replaced by {address}, the proxy of `{name}`");
+            stream.event(0.0, EventKind::Setting, text);
+        }
         let on = |variation: &Variation, workload: &dyn Workload| {
             factor_target(&self.root, self.experiment, workload, variation, Vec::new())
         };
@@ -514,6 +554,16 @@ impl Session<'_> {
             run.factor_resources = run.settable.keys().filter_map(of_host).collect();
         }
         let sampler = Sampler::open(self.registry.sources, &self.root, &watch);
+        let observed = RefCell::new((&mut lasting.factors, &mut turning, Vec::new()));
+        let on_measured = |begins: bool| {
+            let (lasting, turning, traces) = &mut *observed.borrow_mut();
+            for (path, factor) in lasting.factors.iter_mut().chain(&mut turning.factors) {
+                match begins {
+                    true => factor.begin_measured(),
+                    false => traces.extend(factor.end_measured().map(|trace| (path.clone(), trace))),
+                }
+            }
+        };
         measure(
             Measurement {
                 workload: &**workload,
@@ -525,9 +575,14 @@ impl Session<'_> {
                 stream,
                 interrupted: self.interrupted,
                 target_ended: &target_ended,
+                on_measured: &on_measured,
             },
             run,
         );
+        let (_, _, traces) = observed.into_inner();
+        if let Some(steps) = steps(self.experiment, &traces) {
+            stream.steps(&steps);
+        }
         // A load that lost its server reports its own error; this is the cause.
         if run.ending != Ending::Interrupted
             && let Some(why) = target_ended()
@@ -586,11 +641,11 @@ fn settable(factor: &dyn Factor) -> Result<Settable, Unavailable> {
 }
 
 /// Factors that are set together and undone together.
-struct FactorChanges<'a> {
+pub(crate) struct FactorChanges<'a> {
     session: &'a Session<'a>,
-    applied: AppliedChanges<'a>,
+    pub(crate) applied: AppliedChanges<'a>,
     /// The factors by path.
-    factors: Vec<(String, Box<dyn Factor>)>,
+    pub(crate) factors: Vec<(String, Box<dyn Factor>)>,
 }
 
 impl<'a> FactorChanges<'a> {

@@ -5,6 +5,7 @@ use std::io::{ErrorKind, PipeReader, Read};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal};
@@ -90,13 +91,26 @@ pub fn run(
     )))
 }
 
-/// Starts a command that inherits only the standard streams. The parent of Plimsoll may have left other
-/// descriptors open, and a daemon would keep their files and locks.
+/// Environment variables of every command.
+static VARIABLES: Mutex<Vec<(String, String)>> = Mutex::new(Vec::new());
+
+/// Sets environment variables of all commands that are started from now on, besides those that a command has itself.
+pub fn set_variables(variables: Vec<(String, String)>) {
+    *VARIABLES.lock().unwrap_or_else(PoisonError::into_inner) = variables;
+}
+
+/// Starts a command that inherits only the standard streams, with the variables of [`set_variables`]. The parent of
+/// Plimsoll may have left other descriptors open, and a daemon would keep their files and locks.
 ///
 /// # Errors
 /// When it cannot be started.
 pub fn spawn(command: &mut Command) -> std::io::Result<Child> {
     close_descriptors_on_exec();
+    for (name, value) in VARIABLES.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+        if command.get_envs().all(|(own, _)| own != name.as_str()) {
+            command.env(name, value);
+        }
+    }
     command.spawn()
 }
 

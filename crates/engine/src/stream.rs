@@ -3,7 +3,7 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use model::{Decision, Event, EventKind, Interval, Phase, Readings, Run};
+use model::{Decision, Event, EventKind, Interval, Phase, Readings, Run, TrialSteps};
 use record::{OperationIntervals, RecordError, TrialWriter};
 
 /// An event of the stream.
@@ -119,6 +119,10 @@ impl<'a> Stream<'a> {
 
     pub(crate) fn run(&self, run: &Run) {
         self.keep(|writer| writer.run(run));
+    }
+
+    pub(crate) fn steps(&self, steps: &TrialSteps) {
+        self.keep(|writer| writer.steps(steps));
     }
 
     pub(crate) fn start(&self, started_unix_ns: u64) {

@@ -53,6 +53,8 @@ pub(crate) struct Measurement<'a> {
     pub(crate) interrupted: &'a AtomicBool,
     /// How the system under test ended; if it did, the trial ends too.
     pub(crate) target_ended: &'a dyn Fn() -> Option<String>,
+    /// Called with true when the measured time begins, and with false when it ends.
+    pub(crate) on_measured: &'a dyn Fn(bool),
 }
 
 /// Messages of the worker threads to the collector.
@@ -77,6 +79,7 @@ pub(crate) fn measure(measurement: Measurement<'_>, run: &mut Run) {
         stream,
         interrupted,
         target_ended,
+        on_measured,
     } = measurement;
     let clock = Clock::get();
     let checkpoint = clock.checkpoint();
@@ -149,6 +152,7 @@ pub(crate) fn measure(measurement: Measurement<'_>, run: &mut Run) {
             last_uses: HashMap::new(),
             sampler: None,
             target_ended,
+            on_measured,
             workload,
         };
         let threads = match collector.wait_until_ready(&messages, workers, interrupted) {
@@ -277,6 +281,7 @@ struct Collector<'a> {
     /// The sampling thread, which is woken when a phase begins.
     sampler: Option<(&'a SampleRequest, Thread)>,
     target_ended: &'a dyn Fn() -> Option<String>,
+    on_measured: &'a dyn Fn(bool),
     workload: &'a dyn Workload,
 }
 
@@ -340,6 +345,7 @@ impl Collector<'_> {
         self.enter(run, phase, self.zero);
         if phase == Phase::Measure {
             self.measured.begin(self.zero);
+            (self.on_measured)(true);
             before = Costs::now(threads, &self.last_uses, self.spun_ns);
         }
         run.ending = loop {
@@ -380,6 +386,7 @@ impl Collector<'_> {
                     if over {
                         phase = Phase::Measure;
                         self.measured.begin(now);
+                        (self.on_measured)(true);
                         before = Costs::now(threads, &self.last_uses, self.spun_ns);
                         self.enter(run, phase, now);
                     }
@@ -393,6 +400,7 @@ impl Collector<'_> {
         };
         let now = self.begin;
         if phase == Phase::Measure {
+            (self.on_measured)(false);
             let begin_s = run.phases.last().map_or(0.0, |span| span.begin_s);
             run.generator = Costs::now(threads, &self.last_uses, self.spun_ns)
                 .since(&before, self.seconds(now) - begin_s);

@@ -35,6 +35,7 @@ pub const COMMAND: FactorKind = FactorKind {
             },
         ],
         named: true,
+        of_dependency: false,
     },
     moment: |_| Moment::Prepared,
     open,

@@ -22,6 +22,7 @@ pub const CPU_QUOTA: FactorKind = FactorKind {
         needs_on: false,
         parameters: &[],
         named: false,
+        of_dependency: false,
     },
     moment: |_| Moment::Prepared,
     open,

@@ -23,6 +23,7 @@ pub const CPUS: FactorKind = FactorKind {
         needs_on: false,
         parameters: &[],
         named: false,
+        of_dependency: false,
     },
     moment: |_| Moment::Prepared,
     open,

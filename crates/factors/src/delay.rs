@@ -7,11 +7,15 @@
 use std::collections::BTreeMap;
 use std::net::{SocketAddr, TcpListener};
 
-use ::delay::{Change, Options, Proxy, RouteOptions, Snapshot};
+use ::delay::{Change, Options, Proxy, RouteOptions, SeenExchange, Snapshot};
 use engine::factor::{Factor, FactorKind, FactorTarget, Moment, Undo};
 use engine::source::Unavailable;
-use model::experiment::{FactorInfo, ParameterInfo};
-use model::{Level, MILLISECOND, Nanos, SettingKind};
+use model::experiment::{FactorInfo, LISTEN, ParameterInfo};
+use model::sensitivity::facts::{
+    ADDED_DOWN, ADDED_UP, ADDRESS, BYTES, LISTEN as LISTEN_FACT, MEASURED_CONNECTIONS, MEASURED_EXCHANGES,
+};
+use model::steps::Exchange;
+use model::{ExchangeTrace, Level, MILLISECOND, Nanos, SettingKind};
 
 /// The factor.
 pub const DELAY: FactorKind = FactorKind {
@@ -22,11 +26,12 @@ pub const DELAY: FactorKind = FactorKind {
         resource: None,
         needs_on: true,
         parameters: &[ParameterInfo {
-            name: "listen",
+            name: LISTEN,
             needed: true,
             about: "The address where the proxy listens, such as listen = \"127.0.0.1:13389\": configure the target or the load to connect to it.",
         }],
         named: true,
+        of_dependency: true,
     },
     moment: |_| Moment::Lasting,
     open,
@@ -36,18 +41,23 @@ struct Delay {
     route: RouteOptions,
     /// Running since a level was set.
     proxy: Option<(Proxy, Nanos)>,
+    /// Exchanges that completed in the measured time, and connections that were opened.
+    measured: Option<(u64, u64)>,
 }
+
+/// The exchanges of one trial that are kept in memory: 8 MiB.
+const EXCHANGES_MAX: usize = 1 << 18;
 
 fn open(target: &FactorTarget) -> Result<Box<dyn Factor>, Unavailable> {
     let on = target.on.as_deref().unwrap_or_default();
-    let listen = target.parameters.get("listen").map(String::as_str).unwrap_or_default();
+    let listen = target.parameters.get(LISTEN).map(String::as_str).unwrap_or_default();
     let route = RouteOptions::new("route", listen, address(on));
     let route = route.map_err(|problem| Unavailable(format!("{}; {}", problem.what, problem.help)))?;
     if !route.listen.ip().is_loopback() {
         let text = "the proxy would be open to other hosts: let it listen on 127.0.0.1 or ::1, or start `plimsoll delay`";
         return Err(Unavailable(text.into()));
     }
-    Ok(Box::new(Delay { route, proxy: None }))
+    Ok(Box::new(Delay { route, proxy: None, measured: None }))
 }
 
 /// Host and port of an address or URL.
@@ -115,13 +125,47 @@ impl Factor for Delay {
         Ok(delay + 10 * MILLISECOND)
     }
 
+    fn endpoint(&self) -> Option<SocketAddr> {
+        let (proxy, _) = self.proxy.as_ref()?;
+        proxy.routes().first().map(|route| route.listen)
+    }
+
+    fn begin_measured(&mut self) {
+        if let Some((proxy, _)) = &self.proxy {
+            proxy.handle().begin_recording(EXCHANGES_MAX);
+        }
+    }
+
+    fn end_measured(&mut self) -> Option<ExchangeTrace> {
+        let recording = self.proxy.as_ref()?.0.handle().end_recording();
+        let (completed, connections) = recording.counts.first().copied()?;
+        self.measured = Some((completed, connections));
+        let exchanges = recording.exchanges.iter();
+        let exchanges = exchanges.map(|&SeenExchange { begin_ns, first_byte_ns, end_ns, .. }| Exchange {
+            begin_ns,
+            first_byte_ns,
+            end_ns,
+        });
+        let (from_ns, to_ns) = (recording.from_ns, recording.to_ns);
+        Some(ExchangeTrace { from_ns, to_ns, exchanges: exchanges.collect(), completed, connections })
+    }
+
     fn facts(&mut self) -> BTreeMap<String, Level> {
-        self.proxy.as_ref().map(|(proxy, _)| facts(&proxy.handle().snapshot(false))).unwrap_or_default()
+        let mut found =
+            self.proxy.as_ref().map(|(proxy, _)| facts(&proxy.handle().snapshot(false))).unwrap_or_default();
+        let text = |text: String| Level::Text(text);
+        found.extend(self.endpoint().map(|listen| (LISTEN_FACT.into(), text(listen.to_string()))));
+        found.insert(ADDRESS.into(), text(self.route.target.clone()));
+        if let Some((exchanges, connections)) = self.measured.take() {
+            found.insert(MEASURED_EXCHANGES.into(), Level::Count(exchanges));
+            found.insert(MEASURED_CONNECTIONS.into(), Level::Count(connections));
+        }
+        found
     }
 
     fn remark(&self) -> String {
         let RouteOptions { listen, target, .. } = &self.route;
-        format!("through a proxy at {listen} to {target}")
+        format!("through a proxy at {} to {target}", self.endpoint().unwrap_or(*listen))
     }
 }
 
@@ -131,20 +175,21 @@ fn facts(snapshot: &Snapshot) -> BTreeMap<String, Level> {
     let time = |ms: f64| Level::Time((ms.max(0.0) * MILLISECOND as f64) as Nanos);
     let exchanges = &route.exchanges;
     BTreeMap::from([
-        ("added_up.p50".into(), time(route.up.delay_ms.p50)),
-        ("added_down.p50".into(), time(route.down.delay_ms.p50)),
+        (ADDED_UP.into(), time(route.up.delay_ms.p50)),
+        (ADDED_DOWN.into(), time(route.down.delay_ms.p50)),
         ("added_too_late.p99".into(), time(route.up.error_ms.p99.max(route.down.error_ms.p99))),
         ("connections".into(), Level::Count(route.connections.accepted)),
         ("exchanges".into(), Level::Count(exchanges.completed)),
         ("exchanges.first_byte.p50".into(), time(exchanges.first_byte_ms.p50)),
         ("exchanges.last_byte.p50".into(), time(exchanges.last_byte_ms.p50)),
-        ("bytes".into(), Level::Bytes(route.up.bytes + route.down.bytes)),
+        (BYTES.into(), Level::Bytes(route.up.bytes + route.down.bytes)),
     ])
 }
 
 #[cfg(test)]
 mod tests {
     use std::io::{Read, Write};
+    use std::mem::discriminant;
     use std::net::TcpStream;
     use std::time::{Duration, Instant};
 
@@ -185,6 +230,8 @@ mod tests {
             assert!(delay.undo(&Level::Time(level)).unwrap().is_empty());
             let settling = delay.set(&Level::Time(level)).unwrap();
             std::thread::sleep(Duration::from_nanos(settling));
+            assert_eq!(delay.endpoint(), Some(listen));
+            delay.begin_measured();
             assert_eq!(delay.read().unwrap(), Level::Time(level));
             let stream: &mut TcpStream =
                 connection.get_or_insert_with(|| TcpStream::connect(listen).unwrap());
@@ -195,7 +242,14 @@ mod tests {
                 stream.read_exact(&mut byte).unwrap();
                 assert!(begin.elapsed() >= Duration::from_nanos(level));
             }
+            let trace = delay.end_measured().unwrap();
+            let takes: Vec<Nanos> = trace.exchanges.iter().map(|one| one.end_ns - one.begin_ns).collect();
+            // The client of the proxy sees the delay.
+            assert!(takes.len() >= 3 && takes.iter().all(|takes| *takes >= level), "{takes:?}");
             let facts = delay.facts();
+            for (name, of_its_kind) in model::sensitivity::facts::ALL {
+                assert_eq!(facts.get(name).map(discriminant), Some(discriminant(&of_its_kind)), "{name}");
+            }
             // An exchange ends with the next request.
             let exchanges = if level == 0 { 2 } else { 3 };
             assert_eq!(facts["exchanges"], Level::Count(exchanges));

@@ -21,6 +21,7 @@ pub const IO_LIMIT: FactorKind = FactorKind {
         needs_on: false,
         parameters: &[],
         named: false,
+        of_dependency: false,
     },
     moment: |_| Moment::Prepared,
     open,

@@ -20,6 +20,7 @@ pub const MEMORY_LIMIT: FactorKind = FactorKind {
         needs_on: false,
         parameters: &[],
         named: false,
+        of_dependency: false,
     },
     moment: |_| Moment::Prepared,
     open,

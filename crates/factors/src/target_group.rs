@@ -22,6 +22,7 @@ pub const TARGET_GROUP: FactorKind = FactorKind {
         needs_on: false,
         parameters: &[],
         named: false,
+        of_dependency: false,
     },
     moment: |_| Moment::Prepared,
     open,

@@ -233,6 +233,8 @@ pub enum DoubtKind {
     SharedDevice,
     /// A setting differs from the requested one.
     NotInForce,
+    /// Nothing went through the proxy of a dependency.
+    NoTraffic,
     /// A counter source could not be read.
     MissingSource,
     /// Operations failed.

@@ -7,6 +7,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::cost::{Difference, OperationCost};
 use crate::run::{Origin, WorkloadTraits};
+use crate::sensitivity::Sensitivity;
+use crate::steps::RequestSteps;
 use crate::verdict::Closest;
 use crate::write_cache::CopyResult;
 use crate::{
@@ -70,9 +72,31 @@ pub struct ResultDocument {
     /// The largest load that meets each goal; none without a search for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<crate::LimitResult>,
+    /// How much the time of each operation depends on the delay of each dependency; empty unless delays were varied.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sensitivity: Vec<Sensitivity>,
+    /// The steps of a request in each configuration; empty unless the load and the system have dependencies.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub request_steps: Vec<ConfigurationSteps>,
     /// Whether the goals were met; none without goals.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub goal: Option<GoalResult>,
+}
+
+/// The steps of a request in one configuration: those of its trials together. Means are weighted by the requests of each
+/// trial, and so are medians and percentiles.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ConfigurationSteps {
+    /// The label of the configuration.
+    pub configuration: String,
+    /// Whether `steps` are shown: enough requests have this order, and an operation is one exchange of the load.
+    pub is_ordered: bool,
+    /// Exchanges of the load per operation.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub per_operation: Option<f64>,
+    /// The steps.
+    #[serde(flatten)]
+    pub request: RequestSteps,
 }
 
 /// A treatment, as label and as data.

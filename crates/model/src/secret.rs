@@ -1,7 +1,7 @@
 //! Texts with secret parts: the full text for their use, and a text without secrets for everything else.
 //!
 //! A placeholder (`${env:NAME}`, `${file:PATH}`, `${prompt:WORDS}`) refers to a secret. It is recorded as
-//! written, so that the experiment can be run again. A secret that is written directly appears as `***` in
+//! written, so that the experiment can be run again. `${dependency:NAME}` has the same form, and is no secret. A secret that is written directly appears as `***` in
 //! every record, report and message.
 
 use std::fmt;
@@ -49,16 +49,17 @@ impl Secret {
         &mut self,
         mut find: impl FnMut(Placeholder<'_>) -> Result<String, E>,
     ) -> Result<(), E> {
-        let mut out = String::new();
-        let mut rest = self.text.as_str();
-        while let Some((before, placeholder, after)) = next_placeholder(rest) {
-            out += before;
-            out += &find(placeholder)?;
-            rest = after;
-        }
-        out += rest;
-        self.text = out;
+        self.text = replace_placeholders(&self.text, |placeholder| match placeholder {
+            // Its address is known later, and is no secret.
+            Placeholder::Dependency(_) => Ok(None),
+            secret => find(secret).map(Some),
+        })?;
         Ok(())
+    }
+
+    /// Changes the full text; the shown text does not change.
+    pub fn change(&mut self, change: impl FnOnce(&str) -> String) {
+        self.text = change(&self.text);
     }
 }
 
@@ -94,7 +95,7 @@ impl<'de> Deserialize<'de> for Secret {
     }
 }
 
-/// The source of a secret.
+/// The source of a text that is not in the experiment, usually a secret.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Placeholder<'a> {
     /// `${env:NAME}`: an environment variable.
@@ -103,6 +104,8 @@ pub enum Placeholder<'a> {
     File(&'a str),
     /// `${prompt:WORDS}`: the user's input at a prompt with these words.
     Prompt(&'a str),
+    /// `${dependency:NAME}`: where the proxy of a dependency listens; with `.host` or `.port`, a part of it. Not a secret.
+    Dependency(&'a str),
 }
 
 impl<'a> Placeholder<'a> {
@@ -112,6 +115,7 @@ impl<'a> Placeholder<'a> {
             ("env", name) => Some(Placeholder::Environment(name)),
             ("file", name) => Some(Placeholder::File(name)),
             ("prompt", name) => Some(Placeholder::Prompt(name)),
+            ("dependency", name) => Some(Placeholder::Dependency(name)),
             _ => None,
         }
     }
@@ -130,6 +134,28 @@ fn next_placeholder(text: &str) -> Option<(&str, Placeholder<'_>, &str)> {
         from = at + 2;
     }
     None
+}
+
+/// A text whose placeholders are replaced; one for which `find` returns none stays.
+///
+/// # Errors
+/// The error of `find` for a placeholder.
+pub(crate) fn replace_placeholders<E>(
+    text: &str,
+    mut find: impl FnMut(Placeholder<'_>) -> Result<Option<String>, E>,
+) -> Result<String, E> {
+    let mut out = String::new();
+    let mut rest = text;
+    while let Some((before, placeholder, after)) = next_placeholder(rest) {
+        out += before;
+        match find(placeholder)? {
+            Some(found) => out += &found,
+            None => out += &rest[before.len()..rest.len() - after.len()],
+        }
+        rest = after;
+    }
+    out += rest;
+    Ok(out)
 }
 
 /// The parts of a text that are secret.
@@ -169,8 +195,16 @@ impl SecretParts {
     }
 }
 
+/// Whether a text refers to a secret, so it does not contain the secret itself.
 fn has_placeholder(text: &str) -> bool {
-    next_placeholder(text).is_some()
+    let mut rest = text;
+    while let Some((_, placeholder, after)) = next_placeholder(rest) {
+        if !matches!(placeholder, Placeholder::Dependency(_)) {
+            return true;
+        }
+        rest = after;
+    }
+    false
 }
 
 fn hide_in_url(text: &str) -> String {
@@ -298,6 +332,8 @@ mod tests {
             (Url, "http://a/x?password=P&t=${env:T}&m=a@b", "http://a/x?password=***&t=${env:T}&m=a@b"),
             (Url, "http://u:${file:/a/b}@h/x?key=k", "http://u:${file:/a/b}@h/x?key=***"),
             (Url, "http://me:${file:/a/b}@a/x", "http://me:${file:/a/b}@a/x"),
+            (Url, "http://me:pw@${dependency:a}/x", "http://***@${dependency:a}/x"),
+            (Pairs, "password=p${dependency:a.host}", "password=***"),
             (Url, "me:pw@a", "***@a"),
             (Header, "Accept: */*", "Accept: */*"),
             (Header, "Authorization: Bearer abc", "Authorization: ***"),

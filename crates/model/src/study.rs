@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use hdrhistogram::Histogram;
 
+use crate::steps::RequestSteps;
 use crate::{Column, Event, Host, Interval, Phase, Plan, Run};
 
 /// All runs of an experiment, in the order of execution.
@@ -34,6 +35,8 @@ pub struct RunRecord {
     pub readings: ReadingTable,
     /// The events.
     pub events: Vec<Event>,
+    /// The steps of a request; none unless the load and the system have dependencies.
+    pub steps: Option<RequestSteps>,
 }
 
 impl RunRecord {

@@ -53,6 +53,7 @@ fn main() {
         published: Vec::new(),
         limit: Vec::new(),
         smallest: None,
+        dependencies: Vec::new(),
     };
     let directory =
         RunDirectory::create(path.as_ref(), "", &Host::default()).expect("an empty or new folder");

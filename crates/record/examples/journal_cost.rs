@@ -37,6 +37,7 @@ fn experiment() -> Experiment {
         published: Vec::new(),
         limit: Vec::new(),
         smallest: None,
+        dependencies: Vec::new(),
     }
 }
 

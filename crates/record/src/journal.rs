@@ -695,6 +695,7 @@ mod tests {
             published: Vec::new(),
             limit: Vec::new(),
             smallest: None,
+            dependencies: Vec::new(),
         }
     }
 

@@ -55,6 +55,9 @@ pub(crate) const FACTS_BYTES_MAX: u64 = 4 << 20;
 /// The size limit of `metrics.json`.
 pub(crate) const METRICS_BYTES_MAX: u64 = 16 << 20;
 
+/// The size limit of `steps.json`: 200 steps take 120 kB.
+pub(crate) const STEPS_BYTES_MAX: u64 = 1 << 20;
+
 /// The size limit of `plan.json`: 10,000 trials with five changes each take 20 MB.
 pub(crate) const PLAN_BYTES_MAX: u64 = 32 << 20;
 

@@ -5,14 +5,15 @@ use std::path::Path;
 
 use files::Directory;
 use model::run::RUN_FORMAT;
+use model::steps::{RequestSteps, STEPS_FORMAT, STEPS_MAX};
 use model::study::{HeatColumn, OperationHistograms, heat_row};
-use model::{Event, Host, MetricInfo, Phase, Plan, Run, RunRecord, Study};
+use model::{Event, Host, MetricInfo, Phase, Plan, Run, RunRecord, Study, TrialSteps};
 use serde::{Deserialize, de::DeserializeOwned};
 
 use crate::histogram_log::{Decoded, Decoder};
 use crate::limits::{
     Budget, COUNTED_MAX, ENTRIES_MAX, FACTS_BYTES_MAX, HEAT_COLUMNS_MAX, METRICS_BYTES_MAX, OPERATION_COST,
-    OPERATIONS_MAX, PLAN_BYTES_MAX, PLANNED_MAX, TRIALS_MAX, too_large,
+    OPERATIONS_MAX, PLAN_BYTES_MAX, PLANNED_MAX, STEPS_BYTES_MAX, TRIALS_MAX, too_large,
 };
 use crate::lines::Lines;
 use crate::{RecordError, check_format, directory, interval_csv, readings_csv};
@@ -114,7 +115,8 @@ fn trial_of(folder: &Directory, budget: &mut Budget) -> Result<(RunRecord, Vec<S
         read_json(folder, "metrics.json", METRICS_BYTES_MAX, trial.budget).ok().flatten().unwrap_or_default();
     let readings = trial.lines("readings.csv", |lines, budget| readings_csv::read(lines, &metrics, budget));
     let events = trial.lines("events.jsonl", read_events);
-    let mut record = RunRecord { run, intervals, histograms: Default::default(), readings, events };
+    let steps = trial.steps();
+    let mut record = RunRecord { run, intervals, histograms: Default::default(), readings, events, steps };
     for (name, log) in
         [("response.hlog", Log::Response), ("service.hlog", Log::Service), ("lag.hlog", Log::Lag)]
     {
@@ -161,6 +163,26 @@ impl TrialFolder<'_> {
                 T::default()
             }
         }
+    }
+
+    /// `steps.json`.
+    fn steps(&mut self) -> Option<RequestSteps> {
+        let path = self.folder.path().join("steps.json");
+        let read = read_json::<TrialSteps>(self.folder, "steps.json", STEPS_BYTES_MAX, self.budget);
+        let checked = read.and_then(|found| match found {
+            Some(found) => check_format(&path, &found.format, STEPS_FORMAT).map(|()| Some(found.request)),
+            None => Ok(None),
+        });
+        let mut steps = checked.map_err(|error| self.damage.push(error.to_string())).ok()??;
+        if steps.steps.len() > STEPS_MAX || steps.dependencies.len() > STEPS_MAX {
+            self.damage.push(format!(
+                "{}: it has more than {STEPS_MAX} entries; the others are ignored",
+                path.display()
+            ));
+            steps.steps.truncate(STEPS_MAX);
+            steps.dependencies.truncate(STEPS_MAX);
+        }
+        Some(steps)
     }
 
     /// `run.json`.

@@ -5,7 +5,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use files::{Directory, PRIVATE_FILE, PRIVATE_FOLDER};
-use model::{Event, Interval, MetricInfo, Phase, Readings, Run};
+use model::{Event, Interval, MetricInfo, Phase, Readings, Run, TrialSteps};
 
 use crate::compress::compress;
 use crate::directory::{Durability, to_json, write_whole};
@@ -127,6 +127,12 @@ impl TrialWriter {
     /// Writes or replaces `run.json`.
     pub fn run(&self, run: &Run) -> Result<(), RecordError> {
         self.write_run(run, Durability::Written)
+    }
+
+    /// Writes `steps.json`.
+    pub fn steps(&self, steps: &TrialSteps) -> Result<(), RecordError> {
+        let text = to_json(&self.file_path("steps.json"), steps)?;
+        write_whole(&self.directory, "steps.json", &text, Durability::Written)
     }
 
     fn write_run(&self, run: &Run, durability: Durability) -> Result<(), RecordError> {

@@ -17,6 +17,7 @@ mod strip;
 mod style;
 mod sweep;
 mod timeline;
+mod waterfall;
 
 pub use axis::Axis;
 pub use dots::{Dot, dots};
@@ -31,6 +32,7 @@ pub use strip::{StripRow, strip};
 pub use style::{DARK_HEAT, DARK_HUES, HEAT, HUES, SeriesStyle, swatch, swatches};
 pub use sweep::{SweepPoint, SweepSeries, sweep};
 pub use timeline::{Mark, ShadedSpan, Timeline, TimelineSeries, timeline};
+pub use waterfall::{WaterfallBar, waterfall};
 
 /// The left edge of the plotting area of every chart over time, so that charts under one another line up.
 pub const TIME_LEFT: f64 = 64.0;

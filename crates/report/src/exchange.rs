@@ -2,6 +2,7 @@
 
 use model::limit::{LimitAnswer, LimitResult};
 use model::result::{OperationResult, TrialResult};
+use model::steps::Times;
 use model::{DoubtKind, Ending, LatencySummary, ResultDocument};
 
 use crate::chart::escape;
@@ -108,6 +109,39 @@ fn csv_row(
     out.push('\n');
 }
 
+/// The steps of a request in each configuration, one row each, RFC 4180: `step,what,ms` and more. The values of `ms` of a
+/// configuration add up to the time of a request. None if no order of steps is known.
+pub fn steps_csv(document: &ResultDocument) -> Option<String> {
+    if !document.request_steps.iter().any(|of| of.is_ordered) {
+        return None;
+    }
+    let mut out =
+        "configuration,step,what,ms,share,begin_ms,takes_ms,first_byte_ms,p50_ms,p95_ms,max_ms\n".to_string();
+    for of in document.request_steps.iter().filter(|of| of.is_ordered) {
+        let request = &of.request;
+        let number = |value: f64| if value.is_finite() { value.to_string() } else { String::new() };
+        let mut step = 0;
+        let mut row = |what: &str, ms: f64, begin_ms: f64, takes: &Times, first_byte_ms: Option<f64>| {
+            step += 1;
+            let numbers = [ms, ms / request.total_ms.mean, begin_ms, takes.mean];
+            let mut fields = vec![csv_text(&of.configuration), step.to_string(), csv_text(what)];
+            fields.extend(numbers.map(number));
+            fields.push(first_byte_ms.map_or(String::new(), number));
+            fields.extend([takes.p50, takes.p95, takes.max].map(number));
+            out.push_str(&fields.join(","));
+            out.push('\n');
+        };
+        for step in &request.steps {
+            let (name, own) = (sentences::step_name(step), &step.own_before_ms);
+            row(&format!("own time before {name}"), own.mean, step.begin_ms - own.mean, own, None);
+            row(&name, step.adds_ms, step.begin_ms, &step.takes_ms, Some(step.first_byte_ms));
+        }
+        let own = &request.own_after_ms;
+        row("own time before the reply", own.mean, request.total_ms.mean - own.mean, own, None);
+    }
+    Some(out)
+}
+
 /// A text as a cell. A spreadsheet would compute one that begins as a formula does: a single quotation mark before it makes
 /// it a text.
 pub fn csv_text(text: &str) -> String {
@@ -150,6 +184,11 @@ pub fn markdown(document: &ResultDocument) -> String {
         }
     } else {
         out.push_str(&markdown_table(&tables::trials(document)));
+    }
+    let steps = document.request_steps.iter().map(|of| tables::steps(document, of, false));
+    for table in tables::sensitivity(document).into_iter().chain(steps) {
+        out.push_str(&format!("{}\n\n", markdown_text(&table.title)));
+        out.push_str(&markdown_table(&table));
     }
     if let Some(limits) = tables::limits(document) {
         out.push_str(&markdown_table(&limits));

@@ -6,6 +6,7 @@
 
 mod compare;
 mod context;
+mod dependencies;
 mod digest;
 mod limit;
 mod markup;
@@ -39,6 +40,7 @@ pub fn html(document: &ResultDocument, study: &Study) -> String {
         ("answer", "Answer", answer(document)),
         ("why", "Why", why(document)),
         ("limits", "What limits", limits(document)),
+        ("dependencies", "Dependencies", dependencies::dependencies(document)),
         ("cost", "Cost of an operation", cost(document)),
         ("curves", "Curves", curves(document, study)),
         ("quality", "Data quality", context::doubts(document, study)),

@@ -34,7 +34,7 @@ mod terminal;
 pub mod text;
 
 pub use copy_time::{copy_time, copy_time_json};
-pub use exchange::{csv, csv_text, junit, markdown};
+pub use exchange::{csv, csv_text, junit, markdown, steps_csv};
 pub use explanation::explanation;
 pub use html::html;
 pub use json::{escaped_json, json, verdict_json};

@@ -21,7 +21,7 @@ impl Recorded {
 }
 
 /// Experiments that went to their end and have numbers: one of each kind.
-pub(crate) const WHOLE: [&str; 12] = [
+pub(crate) const WHOLE: [&str; 13] = [
     "disk",
     "queue-depth",
     "distributions",
@@ -29,6 +29,7 @@ pub(crate) const WHOLE: [&str; 12] = [
     "grid",
     "users",
     "limit",
+    "dependencies",
     "proof",
     "http",
     "exec",

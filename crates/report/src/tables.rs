@@ -1,5 +1,6 @@
 //! The tables a result is shown in.
 
+mod dependencies;
 mod limit;
 mod published;
 
@@ -12,6 +13,7 @@ use model::run::WorkloadTraits;
 use model::verdict::Closest;
 use model::{Goal, LatencySummary, Level, Missing, ResultDocument, Unit, Verdict};
 
+pub(crate) use self::dependencies::{sensitivity, steps};
 pub(crate) use self::limit::{limit, loads, published_limits};
 pub(crate) use self::published::{beside, published, published_changes};
 use crate::labels;

@@ -48,6 +48,7 @@ pub fn terminal(document: &ResultDocument, options: Terminal) -> String {
         _ => one_row_each(&mut page, document, options),
     }
     sweeps(&mut page, document);
+    dependencies(&mut page, document, options.verbose);
     limits(&mut page, document, options.verbose);
     if options.verbose || document.limit.is_some() {
         cost_tables(&mut page, document);
@@ -79,6 +80,16 @@ fn search(page: &mut Page, document: &ResultDocument) {
         page.title(&table.title);
         page.table(&table);
         page.gap();
+    }
+}
+
+/// The sensitivity to each dependency, and the steps of a request in the first configuration; verbose in each.
+fn dependencies(page: &mut Page, document: &ResultDocument, verbose: bool) {
+    let shown = if verbose { usize::MAX } else { 1 };
+    let steps = document.request_steps.iter().take(shown).map(|of| tables::steps(document, of, true));
+    for table in tables::sensitivity(document).into_iter().chain(steps) {
+        page.title(&table.title);
+        page.table(&table);
     }
 }
 

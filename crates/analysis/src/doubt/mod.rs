@@ -1,6 +1,7 @@
 //! Doubts, derived from the record: each is shown with the number it weakens, and says what to try next.
 
 mod back_ends;
+mod dependencies;
 mod paths;
 mod proof;
 mod storage;
@@ -64,6 +65,7 @@ pub(crate) fn of_trial(record: &RunRecord, result: &TrialResult, study_cpus: f64
     found.extend(few_samples(record, result));
     storage::doubts(&measured, result, &mut found);
     found.extend(paths::shared(&measured));
+    found.extend(dependencies::without_traffic(result));
     found.extend(neighbour(&measured));
     found.extend(other_processes(&measured, study_cpus));
     found.extend(clock(record));

@@ -4,7 +4,8 @@
 
 use std::net::SocketAddr;
 
-use model::metrics;
+use model::sensitivity::facts::{ADDRESS, LISTEN};
+use model::{Level, Run, metrics};
 
 use crate::measured::Measured;
 
@@ -217,6 +218,20 @@ impl<'a> Service<'a> {
                 Some((measured.column(at)?, peer))
             })
             .max_by(|a, b| a.0.total_cmp(&b.0))
-            .map(|(_, peer)| peer.to_string())
+            .map(|(_, peer)| dependency_at(&measured.record.run, peer).unwrap_or_else(|| peer.to_string()))
     }
+}
+
+/// The dependency whose proxy listens at an address, with its own address: a run that is resumed has other proxies.
+fn dependency_at(run: &Run, peer: &str) -> Option<String> {
+    let of_proxy = |(name, level): (&String, &Level)| match level {
+        Level::Text(listen) if listen == peer => {
+            Some(name.strip_suffix(LISTEN)?.strip_suffix('.')?.to_string())
+        }
+        _ => None,
+    };
+    let factor = run.facts.iter().find_map(of_proxy)?;
+    let address = run.facts.get(&format!("{factor}.{ADDRESS}"))?;
+    let name = factor.rsplit('.').next().unwrap_or(&factor);
+    Some(format!("{name} ({address})"))
 }

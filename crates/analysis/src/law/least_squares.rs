@@ -5,16 +5,16 @@ const STEPS_MAX: usize = 500;
 
 /// The result of a fit.
 #[derive(Clone, Debug)]
-pub(super) struct Solution {
+pub(crate) struct Solution {
     /// The parameters.
-    pub(super) parameters: Vec<f64>,
+    pub(crate) parameters: Vec<f64>,
     /// Their covariance, `s^2 (J'J)^-1`; a parameter at its bound is treated as free. None if some parameters
     /// cannot be distinguished.
     pub(super) covariance: Option<Vec<Vec<f64>>>,
     /// Sum of squared residuals.
     pub(super) residual_sum: f64,
     /// Number of values minus number of free parameters.
-    pub(super) degrees: usize,
+    pub(crate) degrees: usize,
 }
 
 impl Solution {
@@ -24,7 +24,7 @@ impl Solution {
     }
 
     /// The standard error of the sum of the parameters weighted by `gradient`.
-    pub(super) fn stderr(&self, gradient: &[f64]) -> Option<f64> {
+    pub(crate) fn stderr(&self, gradient: &[f64]) -> Option<f64> {
         let covariance = self.covariance.as_ref()?;
         let mut variance = 0.0;
         for (row, left) in covariance.iter().zip(gradient) {
@@ -102,7 +102,7 @@ fn covariance(jacobian: &[Vec<f64>], variance: f64) -> Option<Vec<Vec<f64>>> {
 
 /// The linear combination of `rows` closest to `values`: one row of variables per value. None if there are
 /// fewer values than variables, or the variables cannot be distinguished.
-pub(super) fn line(rows: &[Vec<f64>], values: &[f64]) -> Option<Solution> {
+pub(crate) fn line(rows: &[Vec<f64>], values: &[f64]) -> Option<Solution> {
     let variables = rows.first()?.len();
     if rows.len() != values.len() || values.len() < variables {
         return None;

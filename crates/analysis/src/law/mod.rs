@@ -10,6 +10,8 @@ pub mod predict;
 pub mod queue;
 pub mod scalability;
 
+pub(crate) use least_squares::line;
+
 /// The measurement at one level of closed load.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Point {

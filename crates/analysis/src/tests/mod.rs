@@ -12,6 +12,7 @@ mod loads;
 mod mixed;
 mod proving;
 pub(crate) mod read;
+mod sensitivity;
 mod services;
 mod sizing;
 mod smallest;

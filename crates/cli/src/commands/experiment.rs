@@ -4,6 +4,7 @@ use std::path::Path;
 
 use clap::ArgMatches;
 use engine::source::HostRoot;
+use model::experiment::Dependency;
 use model::limit::Axis;
 use model::{Experiment, Load, Problem, Search, WarmUp, quantity};
 
@@ -156,7 +157,13 @@ pub(crate) fn check(matches: &ArgMatches) -> Result<Exit, Failure> {
         out += "\n  then the proof: 4 to 8 rounds with the baseline and with each resource reduced by 30 %,\
                 \n  and 4 to 8 rounds with more of each resource that throughput followed, if there is more\n";
     }
-    for note in carry_out::watched_for(experiment) {
+    if !experiment.dependencies.is_empty() {
+        out += "\n  proxies, each at 0ms unless its delay is varied:\n";
+    }
+    for dependency in &experiment.dependencies {
+        out += &format!("  {}\n", of_dependency(experiment, dependency));
+    }
+    for note in carry_out::notes(experiment) {
         out += &format!("\n{note}\n");
     }
     if Search::of(experiment).is_none() {
@@ -165,6 +172,14 @@ pub(crate) fn check(matches: &ArgMatches) -> Result<Exit, Failure> {
     out += "\nall settings are valid on this host; nothing was changed";
     output::result(&out);
     Ok(Exit::Good)
+}
+
+/// A dependency, its proxy, and what connects to it.
+fn of_dependency(experiment: &Experiment, dependency: &Dependency) -> String {
+    let listen = dependency.listen.as_deref().unwrap_or("a free port of 127.0.0.1");
+    let is_of_load = experiment.dependencies_of_load().contains(dependency.name.as_str());
+    let used = if is_of_load { ", used by the load" } else { "" };
+    format!("{} -> {} for `{}`{used}", listen, dependency.authority(), dependency.name)
 }
 
 /// The search that would be carried out.

@@ -178,11 +178,19 @@ pub(crate) fn export(matches: &ArgMatches) -> Result<Exit, Failure> {
             Failure::usage("error: this run did not launch commands\n  export it as csv, json or markdown")
         })
     };
+    let of_requests = |text: Option<String>| {
+        text.ok_or_else(|| {
+            Failure::usage(
+                "error: the steps of a request are not known in this run\n  name the address of the load and those of the other systems in [dependencies], and measure with one user",
+            )
+        })
+    };
     match text(matches, "format") {
         "hyperfine-json" => output::json(&of_launches(report::hyperfine_json(&document, &study))?),
         "hyperfine-markdown" => output::verbatim(&of_launches(report::hyperfine_markdown(&document))?),
         "json" => output::json(&report::json(&document)),
         "markdown" => output::verbatim(&report::markdown(&document)),
+        "steps" => output::verbatim(&of_requests(report::steps_csv(&document))?),
         "junit" => output::verbatim(&report::junit(&document)),
         _ => output::verbatim(&report::csv(&document)),
     }

@@ -6,6 +6,7 @@ mod bad_rows;
 mod copy;
 mod damage;
 mod delay;
+mod dependencies;
 mod diskspd;
 mod doctor_store;
 mod exec;

@@ -46,6 +46,7 @@ pub const CONFIG: FactorKind = FactorKind {
             },
         ],
         named: true,
+        of_dependency: false,
     },
     moment: |target| match target.parameters.contains_key(RELOAD) {
         true => Moment::Prepared,

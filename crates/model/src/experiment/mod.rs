@@ -1,5 +1,6 @@
 //! The experiment that the user wrote: a system, a load, factors, watched processes and goals.
 
+mod dependency;
 mod figure;
 mod range;
 mod read;
@@ -7,6 +8,7 @@ mod schema;
 pub mod target;
 mod write;
 
+pub use dependency::{Dependency, LISTEN, LISTEN_ANYWHERE, Proxies};
 pub use figure::FigureName;
 pub use read::{TOP as TOP_SETTINGS, set, variation};
 pub use schema::schema;
@@ -59,6 +61,9 @@ pub struct Experiment {
     /// The system under test, if it is not the load's own process.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target: Option<Target>,
+    /// The dependencies of the system under test, in the order of the file.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub dependencies: Vec<Dependency>,
     /// The workload.
     pub workload: WorkloadSpec,
     /// The load: settings of [`crate::load::LOAD_SETTINGS`].
@@ -192,6 +197,11 @@ impl Vocabulary {
         self.factors.iter().find(|info| info.covers(path))
     }
 
+    /// The factor that sets the delay of the proxy of a dependency.
+    pub fn dependency_factor(&self) -> Option<&FactorInfo> {
+        self.factors.iter().find(|info| info.of_dependency)
+    }
+
     /// Whether an entry of `watch` can be watched; what is watched, where it is a counter of Performance Monitor.
     ///
     /// # Errors
@@ -261,6 +271,8 @@ pub struct FactorInfo {
     /// Whether a user-defined name may follow the path, as in `target.config.threads`, so that an experiment
     /// can vary several of this kind.
     pub named: bool,
+    /// Whether it sets the delay of the proxy of a dependency, which is the name that follows the path.
+    pub of_dependency: bool,
 }
 
 impl FactorInfo {

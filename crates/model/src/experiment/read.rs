@@ -1,7 +1,9 @@
 //! The experiment file: converts TOML to an [`Experiment`], or reports all errors.
 
+mod dependencies;
 mod published;
 
+pub(super) use dependencies::{DEPENDENCIES, DEPENDENCY_KEYS};
 pub(super) use published::{CHANGES, FIGURES, LIMITS, PUBLISHED_KEYS};
 
 use std::collections::BTreeMap;
@@ -13,8 +15,8 @@ use toml::de::{DeArray, DeTable, DeValue};
 
 use super::target::{ENVIRONMENT, TARGET_SETTINGS};
 use super::{
-    Experiment, FactorInfo, FigureName, ParameterInfo, Target, Variation, Vocabulary, WorkloadInfo,
-    WorkloadSpec, range,
+    Dependency, Experiment, FactorInfo, FigureName, ParameterInfo, Proxies, Target, Variation, Vocabulary,
+    WorkloadInfo, WorkloadSpec, range,
 };
 use crate::load::{LIMIT, LOAD_SETTINGS};
 use crate::problem::{Problem, Problems, did_you_mean, near_word};
@@ -84,7 +86,7 @@ crate::settings! {
 /// The keys of one factor in `[vary]`.
 pub(super) const VARIATION_KEYS: [&str; 3] = ["baseline", "levels", "on"];
 
-const TABLES: [&str; 5] = ["target", "workload", "load", "vary", "published"];
+const TABLES: [&str; 6] = ["target", DEPENDENCIES, "workload", "load", "vary", "published"];
 
 impl Experiment {
     /// Parses an experiment file. `file` is its name in messages. All errors are reported together, each with
@@ -212,10 +214,11 @@ impl Reader<'_> {
                 }
             }
         }
-        let target = self.target(table);
-        let vary = self.vary(table, info);
+        let dependencies = self.dependencies(table);
+        let target = self.target(table, &dependencies);
+        let vary = self.vary(table, info, &dependencies);
         let published = self.published(table, info, &vary);
-        Some(Experiment {
+        let experiment = Experiment {
             name: top.get(&NAME).unwrap_or_else(|| "experiment".into()),
             goals,
             watch,
@@ -226,6 +229,7 @@ impl Reader<'_> {
             prove: top.get(&PROVE),
             folder: PathBuf::new(),
             target,
+            dependencies,
             workload: workload?,
             load,
             limit,
@@ -234,7 +238,9 @@ impl Reader<'_> {
             design: top.get(&DESIGN),
             show,
             published,
-        })
+        };
+        self.unknown_references(&experiment);
+        Some(experiment)
     }
 
     fn info(&self, kind: &str) -> Option<WorkloadInfo> {
@@ -291,7 +297,7 @@ impl Reader<'_> {
         chosen
     }
 
-    fn target(&mut self, table: &DeTable<'_>) -> Option<Target> {
+    fn target(&mut self, table: &DeTable<'_>, dependencies: &[Dependency]) -> Option<Target> {
         let target = self.table(table, "target")?;
         let names = TARGET_SETTINGS.iter().map(|info| info.name);
         self.unknown_keys(target, "[target]", names.chain([ENVIRONMENT]));
@@ -312,7 +318,7 @@ impl Reader<'_> {
         }
         let target_read = Target { settings, environment };
         let at = span_of(table, "target");
-        for problem in target_read.check().0 {
+        for problem in Proxies::absent(dependencies).target(&target_read).check().0 {
             match problem.line {
                 0 => self.problem(at.clone(), problem.what, problem.help),
                 _ => self.problems.push(problem.in_file(self.file, self.text)),
@@ -321,7 +327,12 @@ impl Reader<'_> {
         Some(target_read)
     }
 
-    fn vary(&mut self, table: &DeTable<'_>, info: Option<WorkloadInfo>) -> Vec<Variation> {
+    fn vary(
+        &mut self,
+        table: &DeTable<'_>,
+        info: Option<WorkloadInfo>,
+        dependencies: &[Dependency],
+    ) -> Vec<Variation> {
         let mut variations = Vec::new();
         let Some(vary) = self.table(table, "vary") else { return variations };
         let mut entries: Vec<(String, Range<usize>, &Value<'_>)> = Vec::new();
@@ -332,6 +343,7 @@ impl Reader<'_> {
             let Some(Varied { kind, needs_on, parameters: known }) = self.varied(&path, &span, info) else {
                 continue;
             };
+            let dependency = dependencies.iter().find(|dependency| dependency.factor == path);
             let DeValue::Table(parts) = value.get_ref() else {
                 self.problem(
                     value.span(),
@@ -343,6 +355,8 @@ impl Reader<'_> {
             let names = known.iter().map(|parameter| parameter.name);
             self.unknown_keys(parts, &format!("`{path}`"), VARIATION_KEYS.into_iter().chain(names));
             let baseline = parts.get("baseline").and_then(|value| self.level(value, &kind, &path));
+            // Without a level, the proxy of a dependency adds nothing.
+            let baseline = baseline.or_else(|| dependency.map(|_| Level::Time(0)));
             let levels: Vec<Level> = match parts.get("levels").map(|value| (value, value.get_ref())) {
                 Some((value, DeValue::Array(values))) if values.is_empty() => {
                     self.problem(value.span(), format!("`{path}` has no levels"), "write at least one");
@@ -361,11 +375,20 @@ impl Reader<'_> {
                 Some(DeValue::String(on)) => Some(on.to_string()),
                 _ => None,
             };
-            if needs_on && on.is_none() {
-                self.problem(span.clone(), format!("`{path}` needs `on`"), "add on = \"...\"");
+            let of_dependency = self.vocabulary.factor(&path).filter(|info| info.of_dependency).copied();
+            match of_dependency {
+                _ if dependency.is_some() => self.no_address(parts, &path, known),
+                Some(info) if on.is_none() => {
+                    self.needs_address(span.clone(), &path, &info, dependencies);
+                    continue;
+                }
+                _ if needs_on && on.is_none() => {
+                    self.problem(span.clone(), format!("`{path}` needs `on`"), "add on = \"...\"");
+                }
+                _ => {}
             }
             let mut parameters = BTreeMap::new();
-            for parameter in known {
+            for parameter in known.iter().filter(|_| dependency.is_none()) {
                 match parts.get(parameter.name) {
                     Some(value) => {
                         let name = format!("{path}.{}", parameter.name);
@@ -394,7 +417,7 @@ impl Reader<'_> {
                 factor: SettingPath(path),
                 baseline,
                 levels,
-                on,
+                on: on.filter(|_| dependency.is_none()),
                 parameters,
                 line: self.line(&span),
             });
@@ -420,10 +443,6 @@ impl Reader<'_> {
             }
         }
         let help = match suggested_path(path, &known) {
-            _ if path == "network.delay" => {
-                "a latency factor needs a proxy between load and target, which this version does not have"
-                    .into()
-            }
             Some(near) => format!("did you mean `{near}`?"),
             None => {
                 let area = path.split_once('.').map_or("", |(area, _)| area);
@@ -642,11 +661,13 @@ pub fn variation(
         let found = reader.problems.0.into_iter().next().unwrap_or_default();
         return Err(wrong(found.what, &found.help));
     };
-    if needs_on || parameters.iter().any(|parameter| parameter.needed) {
+    let dependency = experiment.dependency(&path);
+    if dependency.is_none() && (needs_on || parameters.iter().any(|parameter| parameter.needed)) {
         return Err(wrong(format!("`{path}` needs `on`"), "write it in an experiment file"));
     }
     let factor = SettingPath(path);
     let baseline = match factor.area() {
+        _ if dependency.is_some() => Some(Level::Time(0)),
         "workload" => experiment.workload.settings.level(factor.name()).cloned(),
         "load" => experiment.load.level(factor.name()).cloned(),
         _ => None,

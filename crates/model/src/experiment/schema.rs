@@ -3,7 +3,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::read::{CHANGES, FIGURES, LIMITS, PUBLISHED_KEYS, TOP};
+use super::read::{CHANGES, DEPENDENCIES, DEPENDENCY_KEYS, FIGURES, LIMITS, PUBLISHED_KEYS, TOP};
 use super::target::{ENVIRONMENT, TARGET_SETTINGS};
 use super::{ParameterInfo, Vocabulary};
 use crate::load::LOAD_SETTINGS;
@@ -23,6 +23,9 @@ pub fn schema(vocabulary: &Vocabulary) -> Value {
         "target".into(),
         object("The system under test: started by Plimsoll, or already running.", target),
     );
+    if vocabulary.dependency_factor().is_some() {
+        top.insert(DEPENDENCIES.into(), dependencies());
+    }
     let workloads: Map<String, Value> = vocabulary
         .workloads
         .iter()
@@ -34,7 +37,7 @@ pub fn schema(vocabulary: &Vocabulary) -> Value {
     top.insert("workload".into(), workload);
     top.insert("load".into(), object("The load.", properties(LOAD_SETTINGS)));
     let mut vary = Map::new();
-    let factor = |about: &str, kind: SettingKind, parameters: &[ParameterInfo]| {
+    let factor = |about: &str, kind: SettingKind, parameters: &[ParameterInfo], of_dependency: bool| {
         let level = kind_schema(kind);
         let levels = json!({ "anyOf": [
             { "type": "array", "items": level, "minItems": 1 },
@@ -45,24 +48,25 @@ pub fn schema(vocabulary: &Vocabulary) -> Value {
         let mut required = vec!["levels"];
         for parameter in parameters {
             parts[parameter.name] = json!({ "description": parameter.about, "type": "string" });
-            required.extend(parameter.needed.then_some(parameter.name));
+            // What [dependencies] has is not repeated.
+            required.extend((parameter.needed && !of_dependency).then_some(parameter.name));
         }
         json!({ "description": about, "type": "object", "properties": parts, "required": required, "additionalProperties": false })
     };
     let mut named = Map::new();
     for info in &vocabulary.factors {
-        let described = factor(info.about, info.kind, info.parameters);
+        let described = factor(info.about, info.kind, info.parameters, info.of_dependency);
         if info.named {
             named.insert(format!("^{}\\..+$", info.path.replace('.', "\\.")), described.clone());
         }
         vary.insert(info.path.into(), described);
     }
     for info in LOAD_SETTINGS {
-        vary.insert(format!("load.{}", info.name), factor(info.about, info.kind, &[]));
+        vary.insert(format!("load.{}", info.name), factor(info.about, info.kind, &[], false));
     }
     for workload in &vocabulary.workloads {
         for info in workload.settings {
-            vary.insert(format!("workload.{}", info.name), factor(info.about, info.kind, &[]));
+            vary.insert(format!("workload.{}", info.name), factor(info.about, info.kind, &[], false));
         }
     }
     let mut varied = object("The varied settings: each path with its baseline and levels.", vary);
@@ -105,6 +109,30 @@ pub fn schema(vocabulary: &Vocabulary) -> Value {
     schema["title"] = json!("Plimsoll experiment");
     schema["required"] = json!(["workload"]);
     schema
+}
+
+/// `[dependencies]`: addresses by name.
+fn dependencies() -> Value {
+    let [address, listen] = DEPENDENCY_KEYS;
+    let text = json!({ "type": "string", "examples": ["ldap://127.0.0.1:3389", "db1:5432"] });
+    let parts = [
+        (address, "Its address: a URL, or host and port."),
+        (
+            listen,
+            "Where its proxy listens, for a system that cannot be configured. Default: a free port of 127.0.0.1.",
+        ),
+    ];
+    let parts: Map<String, Value> = parts
+        .into_iter()
+        .map(|(key, about)| (key.into(), json!({ "description": about, "type": "string" })))
+        .collect();
+    let mut table = object("A dependency.", parts);
+    table["required"] = json!([address]);
+    json!({
+        "description": "Systems that the system under test depends on. A proxy stands before each.",
+        "type": "object",
+        "additionalProperties": { "anyOf": [text, table] },
+    })
 }
 
 fn object(about: &str, properties: Map<String, Value>) -> Value {

@@ -40,6 +40,7 @@ fn vocabulary() -> Vocabulary {
                 needs_on: false,
                 parameters: &[],
                 named: false,
+                of_dependency: false,
             },
             FactorInfo {
                 path: "network.delay",
@@ -47,8 +48,9 @@ fn vocabulary() -> Vocabulary {
                 about: "Delay.",
                 resource: None,
                 needs_on: true,
-                parameters: &[],
-                named: false,
+                parameters: &[ParameterInfo { name: LISTEN, needed: true, about: "where it listens" }],
+                named: true,
+                of_dependency: true,
             },
             FactorInfo {
                 path: "target.command",
@@ -61,6 +63,7 @@ fn vocabulary() -> Vocabulary {
                     ParameterInfo { name: "undo", needed: true, about: "undoes it" },
                 ],
                 named: true,
+                of_dependency: false,
             },
             FactorInfo {
                 path: "host.cpu_quota",
@@ -70,6 +73,7 @@ fn vocabulary() -> Vocabulary {
                 needs_on: false,
                 parameters: &[],
                 named: false,
+                of_dependency: false,
             },
             FactorInfo {
                 path: "host.disk.io_limit",
@@ -79,6 +83,7 @@ fn vocabulary() -> Vocabulary {
                 needs_on: false,
                 parameters: &[],
                 named: false,
+                of_dependency: false,
             },
         ],
         selectors: vec!["process", "cgroup"],
@@ -106,6 +111,10 @@ stop_within = "5s"
 restart = "each-trial"
 environment = { LEVEL = 3, "A.B" = " \"x\" " }
 
+[dependencies]
+directory = "ldap://127.0.0.1:3390"
+store = { address = "db1:5432", listen = "127.0.0.1:15432" }
+
 [workload.disk]
 files = "data.bin"
 block_size = "8KiB"
@@ -125,6 +134,7 @@ measure = "10s"
 }
 "host.cpu_quota" = { baseline = "unlimited", levels = [0.5, "150%", 2] }
 "host.disk.io_limit" = { levels = ["read 400 IOPS and write 5MiB/s", "200 IOPS"] }
+"network.delay.store" = { levels = ["20ms"] }
 "target.command.pool" = { set = "pool {level}", undo = "pool 8", levels = [4, true, "x y"] }
 
 [[published]]
@@ -140,10 +150,18 @@ fn an_experiment_reads_and_is_written_back() {
     let experiment = parse(WHOLE).unwrap_or_else(|problems| panic!("{problems}"));
     assert_eq!(experiment.replicates, 5);
     assert_eq!(experiment.workload.settings.level("read_percent"), Some(&Level::Percent(70.0)));
-    assert_eq!(experiment.workload.settings.line("block_size"), 18);
+    assert_eq!(experiment.workload.settings.line("block_size"), 22);
     assert_eq!(experiment.workload.settings.level("outstanding"), Some(&Level::Count(1)));
-    assert_eq!((experiment.vary[0].factor.0.as_str(), experiment.vary[0].line), ("workload.block_size", 28));
+    assert_eq!((experiment.vary[0].factor.0.as_str(), experiment.vary[0].line), ("workload.block_size", 32));
     assert_eq!(experiment.vary[1].levels, [Level::Count(2)]);
+    let delay = &experiment.vary[4];
+    assert_eq!((&delay.baseline, &delay.on), (&Some(Level::Time(0)), &None));
+    assert_eq!(
+        experiment.dependency("network.delay.store").unwrap().listen.as_deref(),
+        Some("127.0.0.1:15432")
+    );
+    let unused: Vec<&str> = experiment.unused_dependencies().iter().map(|one| one.name.as_str()).collect();
+    assert_eq!(unused, ["directory"]);
     let rates = &experiment.published[0].rates_per_s;
     assert_eq!(rates["read"], [(Level::Bytes(4096), 110.0), (Level::Bytes(8192), 97.5)]);
     assert_eq!(rates["write"], [(Level::Bytes(65536), 1000.0)]);
@@ -160,8 +178,9 @@ fn an_experiment_reads_and_is_written_back() {
     for settings in [&mut expected.workload.settings, &mut expected.load, &mut target.settings] {
         settings.0.values_mut().for_each(|setting| setting.line = 0);
     }
-    for variation in again.vary.iter_mut().chain(&mut expected.vary) {
-        variation.line = 0;
+    for experiment in [&mut again, &mut expected] {
+        experiment.vary.iter_mut().for_each(|variation| variation.line = 0);
+        experiment.dependencies.iter_mut().for_each(|dependency| dependency.line = 0);
     }
     assert_eq!(again, expected);
 }
@@ -295,6 +314,30 @@ measure = 30
 "network.delay" = { levels = ["20ms"] }
 "#;
     insta::assert_snapshot!("every_mistake", parse(text).unwrap_err().to_string());
+}
+
+#[test]
+fn mistakes_about_dependencies_are_reported_with_their_lines() {
+    let text = r#"[target]
+start = "serve --db ${dependency:databse} --port ${dependency:directory.prt}"
+ready = "tcp://${dependency:directory}"
+environment = { A = "${dependency:x}" }
+[dependencies]
+directory = "dir1"
+database = "127.0.0.1:5432"
+other = "127.0.0.1:5432"
+"a.b" = "db1:1"
+half = { listen = "127.0.0.1:1" }
+[workload.disk]
+files = "f"
+[vary]
+"network.delay.database" = { levels = ["1ms"], on = "db1:5432", listen = "127.0.0.1:2" }
+"network.delay.databas" = { levels = ["1ms"] }
+"network.delay.ldap" = { levels = ["1ms"] }
+"#;
+    insta::assert_snapshot!("mistakes_about_dependencies", parse(text).unwrap_err().to_string());
+    let by_hand = "[workload.disk]\nfiles = 'f'\n[vary]\n'network.delay.x' = { levels = ['1ms'], on = 'a:1', listen = '127.0.0.1:1' }\n";
+    assert_eq!(parse(by_hand).unwrap().vary[0].on.as_deref(), Some("a:1"));
 }
 
 #[test]

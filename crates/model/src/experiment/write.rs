@@ -5,9 +5,9 @@ use std::fmt::Write as _;
 
 use toml_writer::ToTomlValue as _;
 
-use super::read::{CHANGES, FIGURES, LIMITS, PUBLISHED_KEYS};
+use super::read::{CHANGES, DEPENDENCIES, DEPENDENCY_KEYS, FIGURES, LIMITS, PUBLISHED_KEYS};
 use super::target::{ENVIRONMENT, TARGET_SETTINGS};
-use super::{Experiment, FigureName, Vocabulary};
+use super::{Dependency, Experiment, FigureName, Vocabulary};
 use crate::load::LOAD_SETTINGS;
 use crate::{DesignKind, Level, SettingInfo, Settings, quantity};
 
@@ -53,6 +53,22 @@ pub fn write(experiment: &Experiment, vocabulary: &Vocabulary) -> String {
                 .collect();
             let _ = writeln!(out, "{ENVIRONMENT} = {{ {} }}", variables.join(", "));
         }
+    }
+    if !experiment.dependencies.is_empty() {
+        let _ = writeln!(out, "\n[{DEPENDENCIES}]");
+    }
+    for Dependency { name, address, listen, .. } in &experiment.dependencies {
+        let [of_address, of_listen] = DEPENDENCY_KEYS;
+        let _ = match listen {
+            None => writeln!(out, "{} = {}", quoted(name), quoted(address)),
+            Some(listen) => writeln!(
+                out,
+                "{} = {{ {of_address} = {}, {of_listen} = {} }}",
+                quoted(name),
+                quoted(address),
+                quoted(listen)
+            ),
+        };
     }
     let kind = &experiment.workload.kind;
     let table =

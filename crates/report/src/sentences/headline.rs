@@ -8,6 +8,7 @@ use model::run::{OperationUnit, WorkloadTraits};
 use model::verdict::InconclusiveReason;
 use model::{Claim, CopyResult, Ending, Finding, FindingKind, ResultDocument, Verdict};
 
+use super::dependencies::{is_of_delays, sensitivity, where_time_goes};
 use super::limit::{LimitSentences, limit_sentences};
 use super::limits::{limits_of_steps, next_sentence};
 use super::storage::load_sweep;
@@ -41,21 +42,28 @@ pub fn headline(document: &ResultDocument) -> Headline {
         }
         None => answer_and_details(document, &mut said),
     };
+    if !is_of_delays(document) {
+        let (answer, remarks) = sensitivity(document);
+        details.extend(answer.into_iter().chain(remarks));
+    }
+    details.extend(document.request_steps.first().and_then(where_time_goes));
     details.extend(caches(document, &mut said));
-    let best = best(document).filter(|_| document.limit.is_none());
+    let best = best(document).filter(|_| document.limit.is_none() && !is_of_delays(document));
     let why = match best {
         Some(at) if !is_swept(document) => {
             costs::whys_of(document, &document.configurations[at].treatment.label)
         }
         _ => Vec::new(),
     };
-    let limits = limits(document, if is_swept(document) { fastest(document) } else { best }, &mut said);
+    let shown = if is_swept(document) && !is_of_delays(document) { fastest(document) } else { best };
+    let limits = limits(document, shown, &mut said);
     Headline { answer, details, why, limits, said }
 }
 
 /// The throughput, the better configuration, or the peak, with more figures.
 fn answer_and_details(document: &ResultDocument, said: &mut Vec<usize>) -> (Option<String>, Vec<String>) {
     match () {
+        () if is_of_delays(document) => sensitivity(document),
         () if is_swept(document) => swept(document, said),
         () if document.configurations.len() > 1 && document.comparison.is_empty() => listed(document),
         () if document.configurations.len() > 1 => compared(document),

@@ -2,6 +2,7 @@
 //! text, which the terminal, the page, Markdown, JUnit and JSON show alike. No code reads a sentence.
 
 mod copy;
+mod dependencies;
 mod evidence;
 mod finding;
 mod headline;
@@ -16,6 +17,7 @@ mod storage;
 mod tests;
 mod verdict;
 
+pub(crate) use dependencies::{basis, main_rows, operation_word, sensitivity, step_name, where_time_goes};
 pub(crate) use evidence::value;
 pub use evidence::{evidence, measure};
 pub use finding::finding;

@@ -255,6 +255,10 @@ fn find_secret(placeholder: &Placeholder<'_>, folder: &Path) -> Result<String, (
         Placeholder::File(path) => {
             files::secret::read_line(&folder.join(path)).map_err(|error| (error.to_string(), String::new()))
         }
+        Placeholder::Dependency(name) => Err((
+            format!("`${{dependency:{name}}}` is replaced in the experiment file, not in a scenario"),
+            "set `listen` of the dependency, and write that address here".into(),
+        )),
         Placeholder::Prompt(_) => {
             Err(("a scenario asks for nothing".into(), "use ${env:NAME} or ${file:PATH}".into()))
         }

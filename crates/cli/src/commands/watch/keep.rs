@@ -58,6 +58,7 @@ impl Keeper {
             published: Vec::new(),
             limit: Vec::new(),
             smallest: None,
+            dependencies: Vec::new(),
         };
         let text = format!(
             "# Watched with `plimsoll watch`; nothing was driven, so this cannot be run.\n{}",

@@ -112,6 +112,8 @@ fn document() -> ResultDocument {
         curves: Vec::new(),
         published: Vec::new(),
         limit: None,
+        sensitivity: Vec::new(),
+        request_steps: Vec::new(),
         beside: Vec::new(),
         published_changes: Vec::new(),
         findings,

@@ -18,7 +18,7 @@ pub(super) fn find_secret(placeholder: Placeholder<'_>) -> Result<String, (Strin
             format!("the environment variable {name} is not set"),
             format!("export {name} before the run"),
         )),
-        Placeholder::File(_) | Placeholder::Prompt(_) => Ok("S3CRET".into()),
+        Placeholder::File(_) | Placeholder::Prompt(_) | Placeholder::Dependency(_) => Ok("S3CRET".into()),
     }
 }
 
