@@ -82,7 +82,7 @@ static BENCHMARKS: &[Benchmark] = &[
     },
     Benchmark {
         name: "http2",
-        about: "the HTTP engine over HTTP/2 against h2load, on nginx without TLS",
+        about: "the HTTP engine over HTTP/2 against h2load, on nginx with and without TLS",
         rounds: Some(7),
         is_on_demand: false,
         run: http::against_h2load,
