@@ -2,7 +2,7 @@
 //!
 //! A thread is *at work* unless it waits for requests. Operations spend their time with the threads at work.
 
-use std::net::SocketAddr;
+use core::net::SocketAddr;
 
 use model::sensitivity::facts::{ADDRESS, LISTEN};
 use model::{Level, Run, metrics};

@@ -9,6 +9,7 @@ use model::{Choice, Key, Nanos, Problems, Secret, SecretParts, SettingInfo, Sett
 
 use super::RequestPart;
 use super::from::{self, Format};
+use super::http2;
 use super::scenario::{Note, Origin, Scenario};
 
 model::choice! {
@@ -409,11 +410,11 @@ impl HttpPlan {
         let keep_alive = settings.get(&KEEP_ALIVE);
         let version = settings.get(&HTTP_VERSION);
         if settings.given(&STREAMS) && version == HttpVersion::One {
-            let help = "write http_version = \"2\", or leave `streams` out";
+            let help = "set `http_version` to 2, or leave `streams` out";
             problem(&STREAMS, "a connection of HTTP/1.1 has no streams".into(), help);
         }
         if settings.given(&STREAMS) && !keep_alive && settings.get(&STREAMS) > 1 {
-            let help = "leave `streams` out, or write keep_alive = true";
+            let help = "leave `streams` out, or set `keep_alive` to true";
             problem(&STREAMS, "a connection for one request has one stream".into(), help);
         }
         let url_line = settings.line(URL.name);
@@ -422,9 +423,16 @@ impl HttpPlan {
         problems.or(())?;
         let Some(url) = url else { return Err(Problems::new()) };
         let body = settings.get(&BODY).unwrap_or_default();
+        let request = request(method, &url, &fields, keep_alive, body.reveal());
+        if version == HttpVersion::Two && scenario.is_none() && !http2::can_send(&request) {
+            let mut problems = Problems::new();
+            let help = "check the host of the URL and the header Host: a name or an address, and a port";
+            problems.add(&[&*URL], "the request cannot be sent over HTTP/2", help);
+            return Err(problems);
+        }
         Ok(HttpPlan {
             operation: method.operation(),
-            request: request(method, &url, &fields, keep_alive, body.reveal()),
+            request,
             of_head: method == Method::Head,
             idempotent: method != Method::Post,
             url,

@@ -124,11 +124,11 @@ fn no_http2(address: &SocketAddr, is_tls: bool) -> LoadError {
     match is_tls {
         true => LoadError::new(
             format!("{address} does not offer HTTP/2 over TLS (ALPN h2)"),
-            "enable HTTP/2 at the server (nginx: `listen 443 ssl http2`), or set http_version = \"1.1\"",
+            "enable HTTP/2 at the server (nginx: `listen 443 ssl http2`), or set `http_version` to 1.1",
         ),
         false => LoadError::new(
             format!("{address} does not answer in HTTP/2 without TLS"),
-            "enable HTTP/2 in clear text at the server (nginx: `listen 80 http2`), write an https URL, or set http_version = \"1.1\"",
+            "enable HTTP/2 in clear text at the server (nginx: `listen 80 http2`), write an https URL, or set `http_version` to 1.1",
         ),
     }
 }

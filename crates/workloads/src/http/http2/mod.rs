@@ -38,6 +38,11 @@ use waking::{Woken, waker};
 /// A connection that had no operation for so long is looked at before it gets one: perhaps the server has closed it.
 const FRESH: Nanos = SECOND;
 
+/// Whether a request, written in HTTP/1.1, can be sent over HTTP/2.
+pub(super) fn can_send(text: &[u8]) -> bool {
+    Http2Request::convert(text, true).is_some()
+}
+
 /// Drives the connections of one share of the load.
 pub(super) struct Http2Worker<'a> {
     load: Load<'a>,

@@ -426,6 +426,7 @@ fn the_version_is_what_the_server_offers() {
         ["a connection for one request has one stream"]
     );
     assert_eq!(problems(&[url, ("header", "TE: trailers")]), ["the header TE cannot be set"]);
+    assert_eq!(problems(&[url, TWO, ("header", "Host: a b")]), ["the request cannot be sent over HTTP/2"]);
 }
 
 #[test]
