@@ -438,7 +438,8 @@ mod tests {
     #[test]
     fn the_budget_counts_each_version_once_and_none_of_ours() {
         let third = |count: usize| -> String { (0..count).map(|at| format!("p{at} v1.0.0\n")).collect() };
-        let ours = "plimsoll-cli v0.1.0 (/data/plimsoll/crates/cli)\n\np0 v1.0.0 (*)\np1 v1.0.0 (proc-macro) (*)\n";
+        let ours =
+            "plimsoll-cli v0.1.0 (/data/plimsoll/crates/cli)\n\np0 v1.0.0 (*)\np1 v1.0.0 (proc-macro) (*)\n";
         assert!(examine_budget(&(third(PACKAGES_MAX) + ours)).is_none());
         let fault = examine_budget(&(third(PACKAGES_MAX) + ours + "p0 v2.0.0\n")).map(|fault| fault.what);
         assert_eq!(fault.unwrap_or_default(), "is made from 231 third-party packages, more than 230");

@@ -62,6 +62,7 @@ pub fn compare(sides: &[Side]) -> ResultDocument {
         request_steps: Vec::new(),
         beside: Vec::new(),
         published_changes: Vec::new(),
+        published_times: Vec::new(),
         findings: Vec::new(),
         doubts: Vec::new(),
         verdict: verdict(sides, &documents),

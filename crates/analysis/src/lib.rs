@@ -118,6 +118,7 @@ fn judged(study: &Study) -> ResultDocument {
         request_steps: Vec::new(),
         beside: Vec::new(),
         published_changes: Vec::new(),
+        published_times: Vec::new(),
         proof: None,
         findings: Vec::new(),
         doubts: Vec::new(),
@@ -181,12 +182,13 @@ fn judged(study: &Study) -> ResultDocument {
         document.differences = differences.collect();
     }
     // Response times at different limits say nothing about the configurations.
-    let is_search = plan.is_some_and(|plan| !plan.limit.is_empty());
+    let is_search = plan.is_some_and(|plan| !plan.limit.is_empty() || plan.smallest.is_some());
     document.comparison = comparison.filter(|_| !is_search).unwrap_or_default();
     document.curves = curves;
     document.published = plan.map(|plan| published::rows(plan, &document.curves)).unwrap_or_default();
     document.beside =
         plan.map(|plan| beside::rows(plan, study, &groups, &document.trials)).unwrap_or_default();
+    document.published_times = plan.map(|plan| published::times(plan, &document.trials)).unwrap_or_default();
     document.sensitivity = sensitivity::sensitivities(study, &document.trials);
     document.request_steps = steps::steps(study, &groups, &document.trials);
     document.proof = proof::result(study, &document.trials);

@@ -1,7 +1,13 @@
 //! Measurements compared with published figures.
 
-use model::Experiment;
-use model::result::{ComparisonRow, Curve, CurvePoint, PublishedChange, PublishedFigure, PublishedRow};
+use model::result::{
+    ComparisonRow, Curve, CurvePoint, PublishedChange, PublishedFigure, PublishedRow, PublishedTime,
+    TrialResult,
+};
+use model::{Ending, Experiment};
+
+use crate::plan::baseline_level;
+use crate::statistics::median;
 
 /// Each published change beside the measured one of each configuration that was compared with the baseline.
 pub(crate) fn changes(experiment: &Experiment, comparison: &[ComparisonRow]) -> Vec<PublishedChange> {
@@ -21,6 +27,45 @@ pub(crate) fn changes(experiment: &Experiment, comparison: &[ComparisonRow]) -> 
         }
     }
     all
+}
+
+/// Each published response time beside the measured one of the configuration in which only this factor has this level.
+pub(crate) fn times(experiment: &Experiment, trials: &[TrialResult]) -> Vec<PublishedTime> {
+    let mut rows = Vec::new();
+    for published in &experiment.published {
+        let variation =
+            experiment.vary.iter().find(|variation| Some(&variation.factor) == published.factor.as_ref());
+        let Some(variation) = variation else { continue };
+        for times in &published.times {
+            for (level, published_ms) in &times.times_ms {
+                let is_there = |trial: &&TrialResult| {
+                    trial.ending == Ending::Completed
+                        && match trial.treatment.changes.as_slice() {
+                            [] => baseline_level(experiment, variation) == Some(level),
+                            [change] => change.factor == variation.factor && change.level == *level,
+                            _ => false,
+                        }
+                };
+                let time = |trial: &TrialResult| match &times.operation {
+                    None => trial.whole()?.response_ms.part(&times.part),
+                    Some(name) => {
+                        trial.operations.iter().find(|of| of.name.is(name))?.response_ms.part(&times.part)
+                    }
+                };
+                let measured: Vec<f64> = trials.iter().filter(is_there).filter_map(time).collect();
+                rows.push(PublishedTime {
+                    name: published.name.clone(),
+                    source: published.source.clone(),
+                    factor: variation.factor.0.clone(),
+                    level: level.to_string(),
+                    metric: times.metric(),
+                    published_ms: *published_ms,
+                    measured_ms: median(&measured).filter(|time| time.is_finite()),
+                });
+            }
+        }
+    }
+    rows
 }
 
 /// A row for each operation, level and configuration with a published figure, in the order of the curves.

@@ -250,6 +250,7 @@ fn read_request(connection: &mut impl BufRead) -> io::Result<Option<(Request, bo
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 mod tests {
     use super::*;
 

@@ -60,6 +60,9 @@ pub struct ResultDocument {
     /// Changes against the baseline beside published ones.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub published_changes: Vec<PublishedChange>,
+    /// Published response times beside the measured ones.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub published_times: Vec<PublishedTime>,
     /// The findings.
     pub findings: Vec<Finding>,
     /// The effect of reducing and increasing each resource on throughput; none unless a proof was requested.
@@ -554,6 +557,26 @@ pub struct PublishedChange {
     pub source: String,
     /// The published ratio.
     pub published: f64,
+}
+
+/// A published response time beside the measured one.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PublishedTime {
+    /// The title of the publication.
+    pub name: String,
+    /// Its source.
+    pub source: String,
+    /// The varied setting.
+    pub factor: String,
+    /// Its level, as written.
+    pub level: String,
+    /// `response.p50`, or `login.response.p50` of an operation.
+    pub metric: String,
+    /// The shortest and the longest published time, milliseconds.
+    pub published_ms: [f64; 2],
+    /// The median over the trials of this configuration, milliseconds; none if it was not measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub measured_ms: Option<f64>,
 }
 
 /// A published figure.

@@ -230,6 +230,7 @@ fn curves(document: &ResultDocument, study: &Study) -> String {
     let published = tables::published(document)
         .into_iter()
         .chain(tables::published_changes(document))
+        .chain(tables::published_times(document))
         .chain(tables::beside(document));
     out.extend(published.map(|each| table(&each, Origin::Result)));
     out.push_str(&compare::tails(document, study));

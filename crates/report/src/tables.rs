@@ -15,7 +15,7 @@ use model::{Goal, LatencySummary, Level, Missing, ResultDocument, Unit, Verdict}
 
 pub(crate) use self::dependencies::{sensitivity, steps};
 pub(crate) use self::limit::{limit, loads, published_limits};
-pub(crate) use self::published::{beside, published, published_changes};
+pub(crate) use self::published::{beside, published, published_changes, published_times};
 use crate::labels;
 use crate::sentences;
 use crate::table::{Cell, Table};

@@ -289,6 +289,7 @@ fn sweeps(page: &mut Page, document: &ResultDocument) {
     for table in tables::published(document)
         .into_iter()
         .chain(tables::published_changes(document))
+        .chain(tables::published_times(document))
         .chain(tables::beside(document))
     {
         page.title(&table.title);

@@ -6,9 +6,9 @@
 #![forbid(unsafe_code)]
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a program's own output")]
 
-use std::net::TcpListener;
+use std::net::{TcpListener, TcpStream};
 use std::process::ExitCode;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use plimsoll_broker::client::Client;
 use plimsoll_broker::cpu::use_cpu;
@@ -21,6 +21,9 @@ const FLAGS: [&str; 8] =
 
 /// The broker's path.
 const BROKER_PATH: &str = "/scripts/wpnbr.dll";
+
+/// How long a farm may take to start.
+const FARM_TIME_MAX: Duration = Duration::from_secs(60);
 
 /// The state of one worker: a connection to each farm.
 struct Portal {
@@ -78,6 +81,18 @@ impl Worker for Portal {
     }
 }
 
+/// Waits until a farm accepts connections, so that the portal can answer as soon as it listens itself.
+fn wait_for(farm: &str) -> Result<(), String> {
+    let begin = Instant::now();
+    loop {
+        match TcpStream::connect(farm) {
+            Ok(_) => return Ok(()),
+            Err(error) if begin.elapsed() > FARM_TIME_MAX => return Err(format!("farm {farm}: {error}")),
+            Err(_) => std::thread::sleep(Duration::from_millis(50)),
+        }
+    }
+}
+
 fn main() -> ExitCode {
     match run(std::env::args().skip(1)) {
         Ok(()) => ExitCode::SUCCESS,
@@ -99,6 +114,9 @@ fn run(words: impl Iterator<Item = String>) -> Result<(), String> {
         queue_max: flags.get("queue", 100_000)?,
     };
     let text = |error: std::io::Error| error.to_string();
+    for farm in &farms {
+        wait_for(farm)?;
+    }
     let listener = TcpListener::bind(flags.text("listen")?).map_err(text)?;
     println!("listening on {}", listener.local_addr().map_err(text)?);
     let make = || {

@@ -1,5 +1,7 @@
 //! The broker with a real directory and a real database, and the portal in front of servers that the test controls.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};

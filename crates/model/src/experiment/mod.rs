@@ -121,6 +121,29 @@ pub struct Published {
     /// The largest loads that meet a goal, in the order of the file.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub limits: Vec<PublishedLimits>,
+    /// Response times, in the order of the file.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub times: Vec<PublishedTimes>,
+}
+
+/// Published response times.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PublishedTimes {
+    /// The operation; none for all operations together.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub operation: Option<String>,
+    /// `mean`, `p50`, `p95` or another part of [`crate::LatencySummary`].
+    pub part: String,
+    /// Each level of the factor with the shortest and the longest time that were published, milliseconds.
+    pub times_ms: Vec<(Level, [f64; 2])>,
+}
+
+impl PublishedTimes {
+    /// `response.p50`, or `login.response.p50` of an operation.
+    pub fn metric(&self) -> String {
+        let operation = self.operation.as_ref().map_or(String::new(), |operation| format!("{operation}."));
+        format!("{operation}response.{}", self.part)
+    }
 }
 
 /// The published largest loads that meet a goal.

@@ -4,7 +4,7 @@ mod dependencies;
 mod published;
 
 pub(super) use dependencies::{DEPENDENCIES, DEPENDENCY_KEYS};
-pub(super) use published::{CHANGES, FIGURES, LIMITS, PUBLISHED_KEYS};
+pub(super) use published::{CHANGES, FIGURES, LIMITS, PUBLISHED_KEYS, TIMES};
 
 use std::collections::BTreeMap;
 use std::ops::Range;

@@ -3,7 +3,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::read::{CHANGES, DEPENDENCIES, DEPENDENCY_KEYS, FIGURES, LIMITS, PUBLISHED_KEYS, TOP};
+use super::read::{CHANGES, DEPENDENCIES, DEPENDENCY_KEYS, FIGURES, LIMITS, PUBLISHED_KEYS, TIMES, TOP};
 use super::target::{ENVIRONMENT, TARGET_SETTINGS};
 use super::{ParameterInfo, Vocabulary};
 use crate::load::LOAD_SETTINGS;
@@ -97,6 +97,10 @@ pub fn schema(vocabulary: &Vocabulary) -> Value {
     published.insert(
         LIMITS.into(),
         json!({ "description": "The largest loads that meet a goal, by the level of the factor, such as \"12..15\".", "type": "object", "additionalProperties": { "type": "object", "additionalProperties": { "type": ["string", "number"] } } }),
+    );
+    published.insert(
+        TIMES.into(),
+        json!({ "description": "Response times, such as \"response.p50\", by the level of the factor: \"420ms\" or \"1500ms..2200ms\".", "type": "object", "additionalProperties": { "type": "object", "additionalProperties": text } }),
     );
     let mut published = object("Published figures.", published);
     published["required"] = json!(PUBLISHED_KEYS[..2]);

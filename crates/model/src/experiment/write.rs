@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use toml_writer::ToTomlValue as _;
 
-use super::read::{CHANGES, DEPENDENCIES, DEPENDENCY_KEYS, FIGURES, LIMITS, PUBLISHED_KEYS};
+use super::read::{CHANGES, DEPENDENCIES, DEPENDENCY_KEYS, FIGURES, LIMITS, PUBLISHED_KEYS, TIMES};
 use super::target::{ENVIRONMENT, TARGET_SETTINGS};
 use super::{Dependency, Experiment, FigureName, Vocabulary};
 use crate::load::LOAD_SETTINGS;
@@ -124,6 +124,18 @@ pub fn write(experiment: &Experiment, vocabulary: &Vocabulary) -> String {
             let of = |(name, ratio): &(String, f64)| format!("{} = \"{:+}%\"", quoted(name), percent(*ratio));
             let changes: Vec<String> = published.changes.iter().map(of).collect();
             let _ = writeln!(out, "{CHANGES} = {{ {} }}", changes.join(", "));
+        }
+        for times in &published.times {
+            let text = |ms: f64| quantity::duration((ms * 1e6).round() as u64);
+            let range = |[low, high]: &[f64; 2]| {
+                if low == high { text(*low) } else { format!("{}..{}", text(*low), text(*high)) }
+            };
+            let levels: Vec<String> = times
+                .times_ms
+                .iter()
+                .map(|(level, time)| format!("{} = {}", quoted(&level.to_string()), quoted(&range(time))))
+                .collect();
+            let _ = writeln!(out, "{TIMES}.{} = {{ {} }}", quoted(&times.metric()), levels.join(", "));
         }
         for limits in &published.limits {
             let range = |[low, high]: &[Option<f64>; 2]| {

@@ -164,6 +164,32 @@ pub(crate) fn published_changes(document: &ResultDocument) -> Option<Table> {
     (!rows.is_empty()).then_some(table)
 }
 
+/// Response times beside published ones; none if none were published.
+pub(crate) fn published_times(document: &ResultDocument) -> Option<Table> {
+    let rows = &document.published_times;
+    let heads = ["factor", ">level", "response time", ">published", ">measured", "published as"];
+    let mut table = Table::new("response times beside published ones", &heads);
+    let mut sources: Vec<&str> = Vec::new();
+    for row in rows {
+        let time = |ms: f64| Quantity::Milliseconds.show(ms);
+        let [low, high] = row.published_ms;
+        let published = if low == high { time(low) } else { format!("{} to {}", time(low), time(high)) };
+        table.row(vec![
+            Cell::words(labels::setting(&row.factor)),
+            Cell::words(labels::level_text(&row.level)),
+            Cell::words(row.metric.strip_prefix("response.").unwrap_or(&row.metric).to_string()),
+            Cell::shown(high, published),
+            row.measured_ms.map_or_else(|| Cell::words("-"), |ms| Cell::shown(ms, time(ms))),
+            Cell::words(row.name.clone()),
+        ]);
+        if !sources.contains(&row.source.as_str()) {
+            sources.push(&row.source);
+        }
+    }
+    table.note = format!("Published in: {}.", sources.join("; "));
+    (!rows.is_empty()).then_some(table)
+}
+
 /// What a figure is called: `disk flush vda`, `metadir busy`, `export, objects/s`. Its unit stands with the values.
 fn figure_name(row: &FigureRow, traits: &WorkloadTraits) -> String {
     if let Some(operation) = row.metric.strip_suffix(".rate_per_s") {

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use toml::de::{DeTable, DeValue};
 
 use super::{Reader, Varied, span_of};
-use crate::experiment::{FigureName, Published, PublishedLimits, Variation, WorkloadInfo};
-use crate::{Level, SettingKind, SettingPath, quantity};
+use crate::experiment::{FigureName, Published, PublishedLimits, PublishedTimes, Variation, WorkloadInfo};
+use crate::{LatencySummary, Level, SettingKind, SettingPath, quantity};
 
 /// The keys of `[[published]]` besides the names of operations.
 pub(in crate::experiment) const PUBLISHED_KEYS: [&str; 3] = ["name", "source", "factor"];
@@ -16,6 +16,28 @@ pub(in crate::experiment) const FIGURES: &str = "figures";
 pub(in crate::experiment) const CHANGES: &str = "changes";
 /// The key of published limits: the largest loads that meet a goal, by level.
 pub(in crate::experiment) const LIMITS: &str = "limits";
+
+/// The key of published response times, by level.
+pub(in crate::experiment) const TIMES: &str = "times";
+
+/// A time as published, `420ms`, or a range, `1500ms..2200ms`, in milliseconds.
+fn time_range(text: &str) -> Option<[f64; 2]> {
+    let time = |text: &str| quantity::parse_duration(text).ok().map(|time| time as f64 / 1e6);
+    match text.split_once("..") {
+        None => time(text).map(|time| [time; 2]),
+        Some((low, high)) => Some([time(low)?, time(high)?]).filter(|[low, high]| low <= high),
+    }
+}
+
+/// `response.p50`, or `OPERATION.response.p50`.
+fn response_time(key: &str) -> Option<(Option<String>, String)> {
+    let (rest, part) = key.rsplit_once('.')?;
+    let operation = match rest {
+        "response" => None,
+        rest => Some(rest.strip_suffix(".response")?.to_string()),
+    };
+    LatencySummary::PARTS.contains(&part).then(|| (operation, part.to_string()))
+}
 
 /// A load as published, `21` or `500/s`, or a range: `12..15`; without a lower end, an upper bound: `..120`.
 fn load_range(text: &str) -> Option<[Option<f64>; 2]> {
@@ -80,9 +102,9 @@ impl Reader<'_> {
                     let help = "name the `factor` of the levels, or write figures = { \"OPERATION.rate_per_s\" = 1.5 }";
                     self.problem(at, "rates by level need a `factor`", help);
                 }
-                if parts.contains_key(LIMITS) {
+                for key in [LIMITS, TIMES].into_iter().filter(|key| parts.contains_key(*key)) {
                     let help = "name the `factor` of the levels";
-                    self.problem(span_of(parts, LIMITS), "limits by level need a `factor`", help);
+                    self.problem(span_of(parts, key), format!("{key} by level need a `factor`"), help);
                 }
                 all.push(Published { name, source, figures, changes, ..Published::default() });
                 continue;
@@ -101,9 +123,9 @@ impl Reader<'_> {
                     rates_per_s.insert(operation.to_string(), self.figures(figures, &kind));
                 }
             }
-            let limits = self.limits(parts, &kind);
+            let (limits, times) = (self.limits(parts, &kind), self.times(parts, &kind));
             let factor = Some(SettingPath(factor));
-            all.push(Published { name, source, factor, rates_per_s, figures, changes, limits });
+            all.push(Published { name, source, factor, rates_per_s, figures, changes, limits, times });
         }
         all
     }
@@ -202,6 +224,36 @@ impl Reader<'_> {
         all
     }
 
+    /// Response times by the level of the factor.
+    fn times(&mut self, parts: &DeTable<'_>, kind: &SettingKind) -> Vec<PublishedTimes> {
+        let Some(table) = self.table(parts, TIMES) else { return Vec::new() };
+        let mut listed: Vec<_> = table.iter().collect();
+        listed.sort_by_key(|(key, _)| key.span().start);
+        let mut all = Vec::new();
+        for (key, levels) in listed {
+            let (Some((operation, part)), DeValue::Table(levels)) =
+                (response_time(key.get_ref()), levels.get_ref())
+            else {
+                let what = format!("`{}` is not a table of response times", key.get_ref());
+                self.problem(key.span(), what, "write \"response.p50\" = { LEVEL = \"420ms\", ... }");
+                continue;
+            };
+            let mut times_ms = Vec::new();
+            for (key, value) in levels {
+                let level = kind.parse(key.get_ref()).map_err(|what| self.problem(key.span(), what, ""));
+                match (level, value.get_ref().as_str().and_then(time_range)) {
+                    (Ok(level), Some(range)) => times_ms.push((level, range)),
+                    (Ok(_), None) => {
+                        self.problem(value.span(), "not a time", "write \"420ms\" or \"1500ms..2200ms\"");
+                    }
+                    (Err(()), _) => {}
+                }
+            }
+            all.push(PublishedTimes { operation, part, times_ms });
+        }
+        all
+    }
+
     /// Levels with their rates.
     fn figures(&mut self, figures: &DeTable<'_>, kind: &SettingKind) -> Vec<(Level, f64)> {
         let mut all = Vec::new();
@@ -242,5 +294,24 @@ mod tests {
         ] {
             assert_eq!(load_range(text), expected, "{text}");
         }
+    }
+
+    #[test]
+    fn a_published_time_has_a_unit_and_a_part() {
+        for (text, expected) in [
+            ("420ms", Some([420.0, 420.0])),
+            ("1500ms..2.2s", Some([1500.0, 2200.0])),
+            ("3m", Some([180e3, 180e3])),
+            ("2s..1s", None),
+            ("420", None),
+        ] {
+            assert_eq!(time_range(text), expected, "{text}");
+        }
+        assert_eq!(response_time("response.p50"), Some((None, "p50".into())));
+        assert_eq!(response_time("a:b.response.mean"), Some((Some("a:b".into()), "mean".into())));
+        assert_eq!(
+            (response_time("response"), response_time("p50"), response_time("lag.p50")),
+            (None, None, None)
+        );
     }
 }

@@ -116,6 +116,7 @@ fn document() -> ResultDocument {
         request_steps: Vec::new(),
         beside: Vec::new(),
         published_changes: Vec::new(),
+        published_times: Vec::new(),
         findings,
         proof: None,
         doubts: Vec::new(),
