@@ -22,7 +22,7 @@ pub const DELAY: FactorKind = FactorKind {
     info: FactorInfo {
         path: "network.delay",
         kind: SettingKind::Time,
-        about: "How much longer a round trip to a dependency takes, through a TCP proxy at `listen`; `on` is the address of the dependency.",
+        about: "How much longer a round trip to a dependency takes, through a TCP proxy. Its address is in [dependencies], or in `on` with that of the proxy in `listen`.",
         resource: None,
         needs_on: true,
         parameters: &[ParameterInfo {

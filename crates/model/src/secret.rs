@@ -333,7 +333,7 @@ mod tests {
             (Url, "http://u:${file:/a/b}@h/x?key=k", "http://u:${file:/a/b}@h/x?key=***"),
             (Url, "http://me:${file:/a/b}@a/x", "http://me:${file:/a/b}@a/x"),
             (Url, "http://me:pw@${dependency:a}/x", "http://***@${dependency:a}/x"),
-            (Pairs, "password=p${dependency:a.host}", "password=***"),
+            (Pairs, "password=p${dependency:a.host}", "password=***}"),
             (Url, "me:pw@a", "***@a"),
             (Header, "Accept: */*", "Accept: */*"),
             (Header, "Authorization: Bearer abc", "Authorization: ***"),

@@ -123,7 +123,7 @@ pub fn steps_csv(document: &ResultDocument) -> Option<String> {
         let mut step = 0;
         let mut row = |what: &str, ms: f64, begin_ms: f64, takes: &Times, first_byte_ms: Option<f64>| {
             step += 1;
-            let numbers = [ms, ms / request.total_ms.mean, begin_ms, takes.mean];
+            let numbers = [ms, ms / request.total_ms.mean, begin_ms.max(0.0), takes.mean];
             let mut fields = vec![csv_text(&of.configuration), step.to_string(), csv_text(what)];
             fields.extend(numbers.map(number));
             fields.push(first_byte_ms.map_or(String::new(), number));

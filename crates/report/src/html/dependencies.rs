@@ -2,7 +2,7 @@
 
 use model::ResultDocument;
 use model::result::ConfigurationSteps;
-use model::sensitivity::TimeMeasure;
+use model::sensitivity::{SensitivityAnswer, TimeMeasure};
 
 use super::markup::{Figure, Origin, figure, table};
 use crate::chart::{SeriesStyle, SweepPoint, SweepSeries, WaterfallBar, sweep, waterfall};
@@ -28,7 +28,8 @@ pub(super) fn dependencies(document: &ResultDocument) -> String {
 /// The time of an operation over the delay of each dependency.
 fn sensitivity_figure(document: &ResultDocument) -> String {
     let Some(numbers) = tables::sensitivity(document) else { return String::new() };
-    let rows = main_rows(document);
+    let mut rows = main_rows(document);
+    rows.retain(|row| row.answer != SensitivityAnswer::NoTraffic);
     let look = |at: usize| SeriesStyle::of(at);
     let series: Vec<SweepSeries> = rows
         .iter()
@@ -72,7 +73,7 @@ fn sensitivity_figure(document: &ResultDocument) -> String {
     let drawn = figure(&Figure {
         title: &title,
         question: "How much longer does an operation take if one dependency is further away? A steeper line: more round trips, one after the other.",
-        charts: &chart,
+        charts: &format!(r#"<div class="four">{chart}</div>"#),
         legend: &legend,
         numbers: String::new(),
         note: "Each point is the mean of the trials at one level, with their smallest and largest.",
