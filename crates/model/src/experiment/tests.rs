@@ -210,6 +210,41 @@ changes = { "read.rate_per_s" = "+44%", rate_per_s = "-10.5 %" }
 }
 
 #[test]
+fn published_limits_and_times_are_read_and_written_back() {
+    let vocabulary = vocabulary();
+    let text = r#"
+[workload.disk]
+files = "/data/f"
+[vary]
+"workload.block_size" = { baseline = "4KiB", levels = ["8KiB"] }
+[[published]]
+name = "theirs"
+source = "a book"
+factor = "workload.block_size"
+limits."response.p95 <= 1s" = { 4KiB = "12..15", 8KiB = 24, 16KiB = "..120" }
+times."response.p50" = { 4KiB = "420ms", 8KiB = "1500ms..2200ms" }
+times."a:b.response.mean" = { 4KiB = "3m" }
+"#;
+    let experiment = Experiment::parse(text, "e.toml", &vocabulary).unwrap();
+    let published = &experiment.published[0];
+    let loads: Vec<[Option<f64>; 2]> = published.limits[0].loads.iter().map(|(_, range)| *range).collect();
+    assert_eq!(loads, [[Some(12.0), Some(15.0)], [Some(24.0); 2], [None, Some(120.0)]]);
+    assert_eq!(
+        published.times.iter().map(|of| of.metric()).collect::<Vec<_>>(),
+        ["response.p50", "a:b.response.mean"]
+    );
+    assert_eq!(published.times[1].times_ms[0].1, [180e3; 2]);
+    let written = write(&experiment, &vocabulary);
+    let again = Experiment::parse(&written, "w.toml", &vocabulary).unwrap();
+    assert_eq!(again.published, experiment.published, "{written}");
+    let wrong =
+        text.replace("12..15", "15..12").replace("420ms", "420").replace("a:b.response.mean", "a:b.mean");
+    let problems = Experiment::parse(&wrong, "e.toml", &vocabulary).unwrap_err();
+    let reported: Vec<&str> = problems.0.iter().map(|problem| problem.what.as_str()).collect();
+    assert_eq!(reported, ["not a load", "not a time", "`a:b.mean` is not a table of response times"]);
+}
+
+#[test]
 fn figures_that_hang_on_no_factor_are_read_and_written_back() {
     let mut vocabulary = vocabulary();
     vocabulary.metrics = vec!["disk.flush_s", "process.busy_cpus"];

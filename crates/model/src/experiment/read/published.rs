@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use toml::de::{DeTable, DeValue};
+use toml::Spanned;
+use toml::de::{DeString, DeTable, DeValue};
 
 use super::{Reader, Varied, span_of};
 use crate::experiment::{FigureName, Published, PublishedLimits, PublishedTimes, Variation, WorkloadInfo};
@@ -55,6 +56,13 @@ fn load_range(text: &str) -> Option<[Option<f64>; 2]> {
     }
 }
 
+/// The entries of a table in the order of the file.
+fn in_order<'t, 'i>(table: &'t DeTable<'i>) -> Vec<(&'t Spanned<DeString<'i>>, &'t Spanned<DeValue<'i>>)> {
+    let mut listed: Vec<_> = table.iter().collect();
+    listed.sort_by_key(|(key, _)| key.span().start);
+    listed
+}
+
 impl Reader<'_> {
     /// Published figures: a table for each system, with the rates of each operation by the level of a factor.
     pub(super) fn published(
@@ -77,7 +85,7 @@ impl Reader<'_> {
             };
             let known = PUBLISHED_KEYS
                 .into_iter()
-                .chain([FIGURES, CHANGES, LIMITS])
+                .chain([FIGURES, CHANGES, LIMITS, TIMES])
                 .chain(operations.iter().copied());
             self.unknown_keys(parts, "[[published]]", known);
             let [name, source, factor] = PUBLISHED_KEYS.map(|key| match parts.get(key) {
@@ -133,10 +141,8 @@ impl Reader<'_> {
     /// Figures without a factor, in the order of the file.
     fn figures_by_name(&mut self, parts: &DeTable<'_>, operations: &[&str]) -> Vec<(FigureName, f64)> {
         let Some(table) = self.table(parts, FIGURES) else { return Vec::new() };
-        let mut listed: Vec<_> = table.iter().collect();
-        listed.sort_by_key(|(key, _)| key.span().start);
         let mut all = Vec::new();
-        for (key, value) in listed {
+        for (key, value) in in_order(table) {
             let name = match FigureName::parse(key.get_ref(), operations, &self.vocabulary.metrics) {
                 Ok(name) => name,
                 Err(what) => {
@@ -161,10 +167,8 @@ impl Reader<'_> {
     /// Changes against a baseline, in the order of the file.
     fn changes(&mut self, parts: &DeTable<'_>, operations: &[&str]) -> Vec<(String, f64)> {
         let Some(table) = self.table(parts, CHANGES) else { return Vec::new() };
-        let mut listed: Vec<_> = table.iter().collect();
-        listed.sort_by_key(|(key, _)| key.span().start);
         let mut all = Vec::new();
-        for (key, value) in listed {
+        for (key, value) in in_order(table) {
             let name = key.get_ref().to_string();
             let operation = name.strip_suffix(".rate_per_s");
             if name != "rate_per_s" && operation.is_none_or(|of| !operations.contains(&of)) {
@@ -193,16 +197,14 @@ impl Reader<'_> {
     /// The largest loads that meet a goal, by the level of the factor, for each goal.
     fn limits(&mut self, parts: &DeTable<'_>, kind: &SettingKind) -> Vec<PublishedLimits> {
         let Some(table) = self.table(parts, LIMITS) else { return Vec::new() };
-        let mut listed: Vec<_> = table.iter().collect();
-        listed.sort_by_key(|(key, _)| key.span().start);
         let mut all = Vec::new();
-        for (goal, levels) in listed {
+        for (goal, levels) in in_order(table) {
             let DeValue::Table(levels) = levels.get_ref() else {
                 self.problem(levels.span(), "not a table of levels", "write { LEVEL = \"LOAD\", ... }");
                 continue;
             };
             let mut loads = Vec::new();
-            for (key, value) in levels {
+            for (key, value) in in_order(levels) {
                 let level = kind.parse(key.get_ref()).map_err(|what| self.problem(key.span(), what, ""));
                 let text = match value.get_ref() {
                     DeValue::String(text) => text.to_string(),
@@ -227,10 +229,8 @@ impl Reader<'_> {
     /// Response times by the level of the factor.
     fn times(&mut self, parts: &DeTable<'_>, kind: &SettingKind) -> Vec<PublishedTimes> {
         let Some(table) = self.table(parts, TIMES) else { return Vec::new() };
-        let mut listed: Vec<_> = table.iter().collect();
-        listed.sort_by_key(|(key, _)| key.span().start);
         let mut all = Vec::new();
-        for (key, levels) in listed {
+        for (key, levels) in in_order(table) {
             let (Some((operation, part)), DeValue::Table(levels)) =
                 (response_time(key.get_ref()), levels.get_ref())
             else {
@@ -239,7 +239,7 @@ impl Reader<'_> {
                 continue;
             };
             let mut times_ms = Vec::new();
-            for (key, value) in levels {
+            for (key, value) in in_order(levels) {
                 let level = kind.parse(key.get_ref()).map_err(|what| self.problem(key.span(), what, ""));
                 match (level, value.get_ref().as_str().and_then(time_range)) {
                     (Ok(level), Some(range)) => times_ms.push((level, range)),
