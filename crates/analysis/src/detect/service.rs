@@ -387,7 +387,7 @@ fn beside_the_lock(scene: &Scene) -> (f64, f64) {
 }
 
 fn connection_pool(scene: &Scene) -> Option<Said> {
-    if scene.is_engine() {
+    if scene.is_engine() || scene.in_flight <= ONE_HOLDER {
         return None;
     }
     let Service { same_lock, peer, .. } = *scene.service;
@@ -402,7 +402,8 @@ fn connection_pool(scene: &Scene) -> Option<Said> {
 }
 
 fn lock(scene: &Scene) -> Option<Said> {
-    if scene.is_engine() {
+    // One operation waits for no other one: threads at one address are idle.
+    if scene.is_engine() || scene.in_flight <= ONE_HOLDER {
         return None;
     }
     let threads = scene.service.same_lock;

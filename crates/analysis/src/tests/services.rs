@@ -52,6 +52,46 @@ fn of_service(document: &ResultDocument) -> &ServiceClaim {
     }
 }
 
+/// A portal of 48 threads that wait for a broker of 100 threads behind it, with 220 users. `asleep` threads of the broker
+/// execute requests, the others wait for work from its dispatcher.
+fn portal(threads: f64, calling: f64, asleep: f64) -> Simulated {
+    let mut run = Simulated::of(Shape::closed(220), 120.0, 220.0 / 120.0 * 1e3).http();
+    run.in_flight = 220.0;
+    let parked = threads - calling;
+    let counters =
+        [("portal", threads + 1.0, calling, parked, 0.0), ("broker", 101.0, 0.0, 100.0 - asleep, asleep)];
+    for (name, threads, peer, same_lock, timer) in counters {
+        run = run
+            .counter("process.threads", name, &[threads])
+            .counter("process.busy_cpus", name, &[0.1])
+            .counter("process.running_threads", name, &[0.1])
+            .counter("process.event_wait_threads", name, &[1.0])
+            .counter("process.peer_wait_threads", name, &[peer])
+            .counter("process.lock_wait_threads", name, &[same_lock])
+            .counter("process.same_lock_wait_threads", name, &[same_lock])
+            .counter("process.timer_wait_threads", name, &[timer])
+            .counter("process.accept_queue_connections", name, &[0.0]);
+    }
+    run.counter("process.accept_queue_connections", "portal port 80", &[0.0])
+        .counter("process.accept_queue_connections", "broker port 8080", &[0.0])
+        .counter("process.peer_wait_threads", "portal to 127.0.0.1:8080", &[calling])
+}
+
+/// The pools hand requests to their threads themselves, so nothing waits in an accept queue, and idle threads look like
+/// threads that wait for a lock.
+#[test]
+fn the_limit_moves_from_the_pool_in_front_to_the_one_behind() {
+    for (run, expected) in [
+        // All threads of the portal wait for the broker, which has idle ones.
+        (portal(48.0, 47.6, 47.6), "worker pool of portal"),
+        // With 1,000 threads, 220 wait for the broker, whose 100 threads are all busy.
+        (portal(1000.0, 220.0, 100.0), "worker pool of broker"),
+    ] {
+        let document = result(&single(&run));
+        assert_eq!(limit(&document), expected, "{:#?}", document.findings);
+    }
+}
+
 #[test]
 fn what_the_threads_do_names_the_limit() {
     let cases: [(&str, Simulated); 12] = [
