@@ -9,7 +9,7 @@ use model::{Estimate, Operation, Study, metrics};
 
 use crate::configuration::Group;
 use crate::facts::launches::{Launches, Spent};
-use crate::facts::service::{Service, services};
+use crate::facts::service::{Service, called, services};
 use crate::measured::Measured;
 use crate::statistics::{CONFIDENCE, mean, median, t_interval};
 
@@ -85,7 +85,7 @@ fn of_trial(measured: &Measured, trial: &TrialResult) -> Vec<(Operation, Sample)
     if !run.operations_in_turn {
         let Some(whole) = trial.whole().filter(|whole| whole.rate_per_s > 0.0) else { return Vec::new() };
         let spans = [(measured.begin_s, measured.end_s)];
-        let mut parts = of_spans(measured, &spans, whole.rate_per_s);
+        let mut parts = of_spans(measured, &spans, whole.rate_per_s, Some(whole.concurrency));
         let used = &run.generator;
         let completed = whole.completed.saturating_sub(whole.failed) as f64;
         let generator = |kind, seconds: f64| ((kind, CostOwner::Generator), seconds / completed);
@@ -110,7 +110,7 @@ fn of_trial(measured: &Measured, trial: &TrialResult) -> Vec<(Operation, Sample)
         .map(|step| {
             let spans = known.iter().find(|known| known.operation == step.name);
             let spans = spans.map_or(&[][..], |known| &known.spans);
-            let parts = of_spans(measured, spans, step.rate_per_s);
+            let parts = of_spans(measured, spans, step.rate_per_s, None);
             let sample = Sample { rate_per_s: step.rate_per_s, time_s: 1.0 / step.rate_per_s, parts };
             (step.name.clone(), sample)
         })
@@ -183,11 +183,13 @@ fn of_launches(measured: &Measured, trial: &TrialResult) -> Vec<(Operation, Samp
         .collect()
 }
 
-/// The resource use in these spans of time per operation, for `rate_per_s` operations per second.
+/// The resource use in these spans of time per operation, for `rate_per_s` operations per second. `in_flight` is the number of
+/// operations in flight; none if an engine has an unknown number of them.
 fn of_spans(
     measured: &Measured,
     spans: &[(f64, f64)],
     rate_per_s: f64,
+    in_flight: Option<f64>,
 ) -> BTreeMap<(CostKind, CostOwner), f64> {
     let mut parts = BTreeMap::new();
     let mut add = |kind: CostKind, of: CostOwner, per_s: Option<f64>| {
@@ -217,11 +219,14 @@ fn of_spans(
         }
         add(CostKind::Ready, process(), mean(metrics::PROCESS_RUN_QUEUE_LENGTH));
         let Some(service) = Service::of(measured, name, spans) else { continue };
+        let in_flight = called(measured, name, spans).or(in_flight).filter(|_| in_flight.is_some());
+        // Idle threads wait for no lock.
+        let parked = in_flight.map_or(0.0, |operations| service.parked(operations));
         for (kind, threads) in [
             (CostKind::Transfers, service.disk),
             (CostKind::PageFaults, service.faulting),
             (CostKind::FlushWait, service.flush),
-            (CostKind::Lock, service.lock),
+            (CostKind::Lock, (service.lock - parked).max(0.0)),
             (CostKind::Downstream, service.peer),
             (CostKind::Asleep, service.timer),
         ] {

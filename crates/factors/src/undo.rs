@@ -138,7 +138,8 @@ fn restore_affinity(
 /// How long a process may exist after SIGKILL, while the kernel waits for a device.
 const KILL_MAX: Duration = Duration::from_secs(30);
 
-/// Sends SIGTERM to all processes of the target, and SIGKILL to the remaining ones after a while.
+/// Sends SIGTERM to all processes of the target, and SIGKILL to the remaining ones after a while. Processes that the others
+/// start to clean up get it only if they remain.
 fn end_target(process: u32, started_ticks: u64, mark: &str, within: Nanos) -> Result<(), Unavailable> {
     let root = HostRoot::live();
     let begin = Instant::now();
@@ -149,10 +150,12 @@ fn end_target(process: u32, started_ticks: u64, mark: &str, within: Nanos) -> Re
             return Ok(());
         }
         let late = begin.elapsed() >= grace;
+        // What begins while the others end is their clean-up, such as `rm` in the exit trap of a shell.
+        let others_end = members.iter().any(|member| asked.contains(&member.started()));
         for member in &members {
             let signal = match late {
                 true => Signal::KILL,
-                false if asked.contains(&member.started()) => continue,
+                false if others_end => continue,
                 false => Signal::TERM,
             };
             asked.push(member.started());
@@ -287,6 +290,28 @@ mod tests {
             carry_out(&end(process, ticks)).unwrap();
         }
         assert!(!other.wait().unwrap().success());
+    }
+
+    #[test]
+    fn what_a_target_starts_to_clean_up_comes_to_its_end() {
+        let folder = Scratch::new();
+        let done = folder.join("done");
+        let mark = format!("clean-up-{}", std::process::id());
+        // Each part of the clean-up is a process that begins after the signal.
+        let parts = "for part in 1 2 3; do sleep 0.1 || exit; done; touch \"$DONE\"";
+        let script =
+            format!("trap '{parts}; exit' TERM; touch \"$DONE.ready\"; while :; do sleep 0.05; done");
+        let mut ours = target(&mark, &format!("DONE={}; {script}", done.display()));
+        let ready = folder.join("done.ready");
+        while !ready.exists() {
+            assert!(ours.try_wait().unwrap().is_none());
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        let started_ticks = Stat::of(&HostRoot::live(), ours.id()).unwrap().started_ticks;
+        let end = Undo::EndTarget { process: ours.id(), started_ticks, mark, within: 60_000_000_000 };
+        carry_out(&end).unwrap();
+        ours.wait().unwrap();
+        assert!(done.exists(), "its clean-up was ended");
     }
 
     #[test]

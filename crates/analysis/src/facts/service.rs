@@ -21,6 +21,9 @@ pub(crate) const THROTTLED_SHARE: f64 = 0.5;
 const DISPATCHERS: f64 = 2.0;
 /// Threads at work besides those at one address, as a share of the operations in flight, from which these are idle.
 const BESIDE_PARKED: f64 = 0.9;
+/// How many more threads than operations in flight at one address show that most of them have none; one more is allowed, because
+/// threads are only sampled.
+const BEYOND: f64 = 1.25;
 /// Seconds per second waiting for a CPU from which the CPU is the limit.
 pub(crate) const RUN_WAIT: f64 = 0.5;
 /// Share of the memory limit from which it counts as reached.
@@ -165,11 +168,12 @@ impl<'a> Service<'a> {
     }
 
     /// Idle threads of a pool that gets its work from another thread: they wait at one address, like threads that wait for
-    /// a lock, but as many threads as operations are at work besides them.
+    /// a lock, but as many threads as operations are at work besides them, or they are more than the operations.
     pub(crate) fn parked(&self, in_flight: f64) -> f64 {
         let beside = (self.at_work() - self.same_lock).max(0.0);
         let in_threads = (in_flight - self.queued.unwrap_or(0.0)).max(0.0);
-        if self.same_lock > 0.0 && beside >= BESIDE_PARKED * in_threads { self.same_lock } else { 0.0 }
+        let is_idle = beside >= BESIDE_PARKED * in_threads || self.same_lock > BEYOND * in_threads + 1.0;
+        if self.same_lock > 0.0 && is_idle { self.same_lock } else { 0.0 }
     }
 
     /// Whether threads of this service wait for work while this many operations are in flight at it.

@@ -2,6 +2,7 @@
 //! measured on services with a known limit.
 
 use model::claim::{ReachedLimit, SerialFlushes, ServiceClaim, ServiceState};
+use model::cost::CostKind;
 use model::result::ResultDocument;
 use model::verdict::{InconclusiveReason, UnsaturatedReason};
 use model::{Claim, DesignKind, FindingKind, Shape, Verdict};
@@ -365,6 +366,25 @@ fn idle_threads_are_no_limit() {
     );
     let document = result(&single(&idle_pool.counter("process.accept_queue_connections", "svc", &[0.0])));
     assert!(with(&document, FindingKind::Limits).is_empty(), "{:?}", document.verdict);
+
+    // Two users of a broker with 16 threads, on a host whose CPUs other programs use.
+    let mut broker = service(
+        17.0,
+        33.1,
+        &[
+            ("process.lock_wait_threads", 14.3),
+            ("process.same_lock_wait_threads", 14.3),
+            ("process.event_wait_threads", 2.7),
+            ("process.busy_cpus", 0.694),
+        ],
+    );
+    broker.in_flight = 2.0;
+    let document = result(&single(&broker));
+    assert!(with(&document, FindingKind::Limits).is_empty(), "{:?}", document.verdict);
+    // Idle threads are no part of the time of an operation.
+    let parts = document.configurations.iter().flat_map(|each| &each.costs).flat_map(|cost| &cost.parts);
+    assert!(parts.clone().any(|part| part.kind == CostKind::UserCpu));
+    assert!(parts.clone().all(|part| part.kind != CostKind::Lock), "{:?}", parts.collect::<Vec<_>>());
 
     let users = service(64.0, 185.0, &[("process.accept_wait_threads", 63.8)]);
     let document = result(&single(&users));
