@@ -28,7 +28,7 @@ plimsoll runs
 web=$(mktemp -d "$PWD/web-XXXXXX")
 server=
 recorder=
-trap 'for process in $recorder $server; do kill "$process"; done; rm -rf "$web"' EXIT
+trap 'for process in $recorder $server; do kill "$process" || true; done; rm -rf "$web"' EXIT
 seq 100 > "$web/index.html"
 cat > "$web/nginx.conf" << END
 daemon off; master_process off; pid $web/pid; error_log stderr crit; events {}
