@@ -165,8 +165,13 @@ impl Tools {
                     Load::Open { rate_per_s } => format!("--rate {rate_per_s}/s --connections {rate_per_s}"),
                 };
                 let ca = server.authority.as_ref().map(|file| format!("--ca {}", file.display()));
+                // Thousands of connections take seconds to open.
+                let warm_up = match load {
+                    Load::Closed { connections } if connections > 1000 => "5s",
+                    _ => "0s",
+                };
                 format!(
-                    "http {url} {shape} {} --warm-up 0s --duration {time} --run-dir run --json --quiet",
+                    "http {url} {shape} {} --warm-up {warm_up} --duration {time} --run-dir run --json --quiet",
                     ca.unwrap_or_default()
                 )
             }
@@ -242,7 +247,7 @@ impl Tools {
                 let parts = document["configurations"][0]["costs"][0]["parts"].as_array().cloned();
                 let is_user = |part: &&Value| part["of"] == "generator" && part["kind"] == "user_cpu";
                 let user = parts.iter().flatten().find(is_user).map(|part| number(&part["each"]["value"]));
-                sample.user_us = user.unwrap_or(f64::NAN);
+                sample.user_us = user.map_or(f64::NAN, |seconds| seconds * 1e6);
                 let response = &operation["response_ms"];
                 sample.reported_ms = ["p50", "p99", "max"].map(|part| number(&response[part]));
             }
