@@ -19,7 +19,7 @@ const STALL_RATE_PER_S: u32 = 2000;
 const STALL_RUN_S: u32 = 10;
 const STALL_AT: Duration = Duration::from_secs(4);
 const STALL: Duration = Duration::from_secs(1);
-/// Open connections of the largest load.
+/// Open connections of the largest load, where the limit of open files permits them.
 const CONNECTIONS: u32 = 20_000;
 
 /// A folder, the programs, and the tools that are here.
@@ -214,12 +214,21 @@ fn stop_for_a_while(server: &Server) -> Result<f64, String> {
     Ok(begin.elapsed().as_secs_f64() * 1e3)
 }
 
+/// Connections that the hard limit of open files permits, with a hundred files for everything else.
+fn connections_permitted() -> u32 {
+    let limits = std::fs::read_to_string("/proc/self/limits").unwrap_or_default();
+    let files = limits.lines().find(|line| line.starts_with("Max open files"));
+    let hard = files.and_then(|line| line.split_whitespace().nth(4)?.parse::<u32>().ok());
+    hard.map_or(CONNECTIONS, |hard| CONNECTIONS.min(hard.saturating_sub(100)))
+}
+
 /// Memory of many open connections.
 pub(super) fn connections(repository: &Repository, count: usize) -> Result<Vec<Fault>, String> {
     let mut bench = Bench::new(repository, &[Tool::Plimsoll, Tool::Wrk, Tool::Oha])?;
     let server = Server::start(&bench.tools.folder, Protocol::Http)?;
-    println!("{CONNECTIONS} open connections, {count} rounds of {SECONDS} s");
-    let rounds = bench.rounds(Load::Closed { connections: CONNECTIONS }, &server, count)?;
+    let connections = connections_permitted();
+    println!("{connections} open connections, {count} rounds of {SECONDS} s");
+    let rounds = bench.rounds(Load::Closed { connections }, &server, count)?;
     bench.table(&rounds);
     let peak = middle(&rounds, Tool::Plimsoll, |sample| sample.peak_mb);
     bench.judge("largest resident memory, MB", peak, 450.0, true);
