@@ -22,6 +22,19 @@ pub(crate) fn baseline_level<'a>(experiment: &'a Experiment, variation: &'a Vari
     })
 }
 
+/// The level of one factor where only it may be changed; none if others are.
+pub(crate) fn level_of<'a>(
+    experiment: &'a Experiment,
+    changes: &'a [Change],
+    variation: &'a Variation,
+) -> Option<&'a Level> {
+    match changes {
+        [] => baseline_level(experiment, variation),
+        [change] if change.factor == variation.factor => Some(&change.level),
+        _ => None,
+    }
+}
+
 /// The levels of a factor that differ from its baseline and from each other.
 pub(crate) fn other_levels<'a>(experiment: &'a Experiment, variation: &'a Variation) -> Vec<&'a Level> {
     let baseline = baseline_level(experiment, variation);

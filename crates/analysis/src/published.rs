@@ -6,7 +6,7 @@ use model::result::{
 };
 use model::{Ending, Experiment};
 
-use crate::plan::baseline_level;
+use crate::plan::level_of;
 use crate::statistics::median;
 
 /// Each published change beside the measured one of each configuration that was compared with the baseline.
@@ -40,11 +40,7 @@ pub(crate) fn times(experiment: &Experiment, trials: &[TrialResult]) -> Vec<Publ
             for (level, published_ms) in &times.times_ms {
                 let is_there = |trial: &&TrialResult| {
                     trial.ending == Ending::Completed
-                        && match trial.treatment.changes.as_slice() {
-                            [] => baseline_level(experiment, variation) == Some(level),
-                            [change] => change.factor == variation.factor && change.level == *level,
-                            _ => false,
-                        }
+                        && level_of(experiment, &trial.treatment.changes, variation) == Some(level)
                 };
                 let time = |trial: &TrialResult| match &times.operation {
                     None => trial.whole()?.response_ms.part(&times.part),

@@ -377,26 +377,13 @@ fn sending(scene: &Scene) -> Option<Said> {
     })
 }
 
-/// Threads at work besides those that wait for the same lock, and operations that are with threads at all.
-///
-/// Threads that wait for a lock have operations, if the other threads are too few to have them. Idle threads
-/// of a pool wait at one address too, but as many threads as operations are at work besides them.
-fn beside_the_lock(scene: &Scene) -> (f64, f64) {
-    let beside = (scene.service.at_work() - scene.service.same_lock).max(0.0);
-    (beside, (scene.in_flight - scene.service.queued.unwrap_or(0.0)).max(0.0))
-}
-
 fn connection_pool(scene: &Scene) -> Option<Said> {
     if scene.is_engine() || scene.in_flight <= ONE_HOLDER {
         return None;
     }
     let Service { same_lock, peer, .. } = *scene.service;
-    let (beside, in_threads) = beside_the_lock(scene);
-    let applies = same_lock >= 0.3 * scene.in_hand
-        && same_lock >= 1.0
-        && peer > ONE_HOLDER
-        && beside < in_threads
-        && scene.parked == 0.0;
+    let applies =
+        same_lock >= 0.3 * scene.in_hand && same_lock >= 1.0 && peer > ONE_HOLDER && scene.parked == 0.0;
     let state = ServiceState::ConnectionPool { using: peer, waiting: same_lock };
     scene.says(ResourceClass::ConnectionPool, state, scene.of_hand(same_lock)).filter(|_| applies)
 }
@@ -407,7 +394,7 @@ fn lock(scene: &Scene) -> Option<Said> {
         return None;
     }
     let threads = scene.service.same_lock;
-    let (beside, in_threads) = beside_the_lock(scene);
+    let (beside, in_threads) = scene.service.beside_the_lock(scene.in_flight);
     let applies =
         scene.of_hand(threads) >= MOST && threads >= 1.0 && beside < MOST * in_threads && scene.parked == 0.0;
     let state = ServiceState::Lock { threads };

@@ -167,13 +167,26 @@ impl<'a> Service<'a> {
         (self.threads - self.idle()).max(0.0)
     }
 
+    /// Threads at work besides those that wait for the same lock, and operations that are with threads at all.
+    ///
+    /// Threads that wait for a lock have operations, if the other threads are too few to have them. Idle threads
+    /// of a pool wait at one address too, but as many threads as operations are at work besides them.
+    pub(crate) fn beside_the_lock(&self, in_flight: f64) -> (f64, f64) {
+        let beside = (self.at_work() - self.same_lock).max(0.0);
+        (beside, (in_flight - self.queued.unwrap_or(0.0)).max(0.0))
+    }
+
     /// Idle threads of a pool that gets its work from another thread: they wait at one address, like threads that wait for
     /// a lock, but as many threads as operations are at work besides them, or they are more than the operations.
     pub(crate) fn parked(&self, in_flight: f64) -> f64 {
-        let beside = (self.at_work() - self.same_lock).max(0.0);
-        let in_threads = (in_flight - self.queued.unwrap_or(0.0)).max(0.0);
+        let (beside, in_threads) = self.beside_the_lock(in_flight);
         let is_idle = beside >= BESIDE_PARKED * in_threads || self.same_lock > BEYOND * in_threads + 1.0;
         if self.same_lock > 0.0 && is_idle { self.same_lock } else { 0.0 }
+    }
+
+    /// Threads that have work while this many operations are in flight.
+    fn engaged(&self, in_flight: f64) -> f64 {
+        self.at_work() - self.parked(in_flight)
     }
 
     /// Whether threads of this service wait for work while this many operations are in flight at it.
@@ -190,13 +203,13 @@ impl<'a> Service<'a> {
 
     /// Number of operations that the service's threads process; the others wait for it, or are on the way.
     pub(crate) fn in_hand(&self, in_flight: f64) -> f64 {
-        (self.at_work() - self.parked(in_flight)).min(in_flight).max(1e-9)
+        self.engaged(in_flight).min(in_flight).max(1e-9)
     }
 
     /// Whether operations wait inside the service for one of its worker threads, whose work comes from another thread:
     /// more are in flight than threads are at work.
     pub(crate) fn queues_inside(&self, in_flight: f64) -> bool {
-        let at_work = self.at_work() - self.parked(in_flight);
+        let at_work = self.engaged(in_flight);
         let dispatches = self.events > 0.0 && self.events <= (ROOM_SHARE * self.threads).max(DISPATCHERS);
         // Threads that wait for each other for other reasons have no operations.
         let have_operations = at_work - self.lock.min(at_work) >= MOST * at_work;

@@ -3,10 +3,9 @@
 use model::limit::{ConfigurationLimit, LimitAnswer, LimitLaw};
 use model::{Study, Treatment};
 
-use super::level_of;
 use crate::law::Point;
 use crate::law::scalability::{Form, fit};
-use crate::plan::plan_of;
+use crate::plan::{level_of, plan_of};
 
 /// Levels that the fit of two parameters needs, so that it can be wrong.
 const LEVELS_MIN: usize = 3;
@@ -19,7 +18,8 @@ pub(super) fn laws(study: &Study, treatments: &[Treatment], found: &[Configurati
         let factor = &variation.factor.0;
         for (at, goal) in plan.limit.iter().enumerate() {
             let limits = treatments.iter().zip(found).filter_map(|(treatment, of)| {
-                let level = level_of(plan, treatment, variation).and_then(|level| level.as_number());
+                let level =
+                    level_of(plan, treatment.changes(), variation).and_then(|level| level.as_number());
                 let answer = of.goals.get(at).filter(|one| one.answer == LimitAnswer::Found)?;
                 Some([level?, answer.meets.as_ref()?.load])
             });

@@ -15,12 +15,12 @@ use model::limit::{
 };
 use model::result::{ResultDocument, TrialResult};
 use model::{
-    Decision, Design, Ending, Experiment, Goal, Level, Phase, RunRecord, SECOND, Search, Study, Treatment,
-    Trial, Variation, Verdict,
+    Decision, Design, Ending, Experiment, Goal, Phase, RunRecord, SECOND, Search, Study, Treatment, Trial,
+    Verdict,
 };
 
 use crate::goal;
-use crate::plan::{baseline_level, plan_of, treatments};
+use crate::plan::{plan_of, treatments};
 use crate::statistics::{mean, median};
 use bounds::{Bracket, Confirmed, KnownLoad, Step, confirmed};
 use classify::{Classified, classify};
@@ -406,17 +406,4 @@ fn refuse(found: &mut ConfigurationLimit) {
 fn under_load_s(record: &RunRecord) -> f64 {
     let spans = record.run.phases.iter().filter(|span| matches!(span.phase, Phase::WarmUp | Phase::Measure));
     spans.map(|span| (span.end_s - span.begin_s).max(0.0)).filter(|length_s| length_s.is_finite()).sum()
-}
-
-/// The level of one factor in a configuration; none if others are changed.
-fn level_of<'a>(
-    experiment: &'a Experiment,
-    configuration: &'a Treatment,
-    variation: &'a Variation,
-) -> Option<&'a Level> {
-    match configuration.changes() {
-        [] => baseline_level(experiment, variation),
-        [change] if change.factor == variation.factor => Some(&change.level),
-        _ => None,
-    }
 }

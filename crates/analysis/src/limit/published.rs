@@ -3,8 +3,7 @@
 use model::limit::{ConfigurationLimit, PublishedLimit};
 use model::{Study, Treatment};
 
-use super::level_of;
-use crate::plan::plan_of;
+use crate::plan::{level_of, plan_of};
 
 /// A row for each published limit, in the order of the experiment: also for levels that were not measured, because the
 /// published series is a whole.
@@ -22,7 +21,7 @@ pub(super) fn limits(
         for limits in &published.limits {
             for (level, [low, high]) in &limits.loads {
                 let configuration = treatments.iter().zip(found).find(|(treatment, _)| {
-                    level_of(plan, treatment, variation).is_some_and(|own| {
+                    level_of(plan, treatment.changes(), variation).is_some_and(|own| {
                         own == level || own.as_number().is_some_and(|own| level.as_number() == Some(own))
                     })
                 });

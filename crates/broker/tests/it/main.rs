@@ -150,7 +150,7 @@ fn a_user_gets_the_applications_of_its_groups() {
     }
 }
 
-/// A farm that reports each request, and answers when it is told to.
+/// A farm that reports each request, and waits with the answer for `answer`.
 struct Farm {
     address: String,
     requests: Receiver<()>,

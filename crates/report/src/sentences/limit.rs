@@ -73,19 +73,9 @@ pub(crate) fn goal_sentence(document: &ResultDocument, found: &LimitResult, of: 
         true => smallest_sentence(found, of),
         false => largest_sentence(document, found, of),
     };
-    let inversion = of.inversion.map(|at| match found.is_resource() {
-        true => {
-            format!(
-                " A lower level, {}, meets the goal again: the result is not monotonic.",
-                load_words(found, at)
-            )
-        }
-        false => {
-            format!(
-                " A larger load, {}, meets the goal again: the result is not monotonic.",
-                load_words(found, at)
-            )
-        }
+    let other = if found.is_resource() { "A lower level" } else { "A larger load" };
+    let inversion = of.inversion.map(|at| {
+        format!(" {other}, {}, meets the goal again: the result is not monotonic.", load_words(found, at))
     });
     text + &inversion.unwrap_or_default()
 }

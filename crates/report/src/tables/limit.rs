@@ -4,6 +4,7 @@ use model::ResultDocument;
 use model::limit::{ConfigurationLimit, LimitAnswer, LimitBound, LimitResult};
 
 use super::Metric;
+use super::published::published_in;
 use crate::labels;
 use crate::sentences::{goal_value, is_rate, load_number};
 use crate::table::{Cell, Table};
@@ -76,7 +77,6 @@ pub(crate) fn published_limits(document: &ResultDocument) -> Option<Table> {
     ];
     let unit = if is_rate(found) { "operations per second" } else { "operations in flight" };
     let mut table = Table::new(format!("Limits beside published ones, {unit}"), &heads);
-    let mut sources: Vec<&str> = Vec::new();
     for row in &found.published {
         let published = match row.low {
             Some(low) if low == row.high => load_number(found, low),
@@ -92,11 +92,8 @@ pub(crate) fn published_limits(document: &ResultDocument) -> Option<Table> {
             measured(row.misses),
             Cell::words(row.name.clone()),
         ]);
-        if !sources.contains(&row.source.as_str()) {
-            sources.push(&row.source);
-        }
     }
-    table.note = format!("Published in: {}.", sources.join("; "));
+    table.note = published_in(found.published.iter().map(|row| row.source.as_str()));
     Some(table)
 }
 

@@ -19,15 +19,11 @@ pub(crate) fn published(document: &ResultDocument) -> Vec<Table> {
     }
     let mut tables: Vec<Table> =
         operations.into_iter().map(|operation| published_of(document, operation)).collect();
-    let mut sources: Vec<&str> = Vec::new();
-    for figure in document.published.iter().flat_map(|row| &row.published) {
-        if !sources.contains(&figure.source.as_str()) {
-            sources.push(&figure.source);
-        }
-    }
     // Once, below them all.
     if let Some(last) = tables.last_mut() {
-        last.note = format!("Published in: {}.", sources.join("; "));
+        last.note = published_in(
+            document.published.iter().flat_map(|row| &row.published).map(|figure| figure.source.as_str()),
+        );
     }
     tables
 }
@@ -67,6 +63,17 @@ fn published_of(document: &ResultDocument, operation: &str) -> Table {
         table.row(cells);
     }
     table
+}
+
+/// The note of a table with published figures: each of their sources once.
+pub(super) fn published_in<'a>(sources: impl Iterator<Item = &'a str>) -> String {
+    let mut listed: Vec<&str> = Vec::new();
+    for source in sources {
+        if !listed.contains(&source) {
+            listed.push(source);
+        }
+    }
+    format!("Published in: {}.", listed.join("; "))
 }
 
 /// Requested figures, and figures that were published for no factor: a row for each figure, or, of many configurations, a row for
@@ -124,14 +131,10 @@ pub(crate) fn beside(document: &ResultDocument) -> Option<Table> {
         };
         table.row(std::iter::once(Cell::words(side)).chain(row).collect());
     }
-    let mut sources: Vec<&str> = Vec::new();
-    for figure in document.beside.iter().flat_map(|row| &row.published) {
-        if !sources.contains(&figure.source.as_str()) {
-            sources.push(&figure.source);
-        }
-    }
     if is_published {
-        table.note = format!("Published in: {}.", sources.join("; "));
+        table.note = published_in(
+            document.beside.iter().flat_map(|row| &row.published).map(|figure| figure.source.as_str()),
+        );
     }
     Some(table)
 }
@@ -144,7 +147,6 @@ pub(crate) fn published_changes(document: &ResultDocument) -> Option<Table> {
         "changes beside published ones",
         &["configuration", "figure", ">change", ">95 % interval", "published as", ">published"],
     );
-    let mut sources: Vec<&str> = Vec::new();
     for row in rows {
         let limits = row.low.zip(row.high);
         let figure = metric(&row.metric, &document.traits).name;
@@ -156,11 +158,8 @@ pub(crate) fn published_changes(document: &ResultDocument) -> Option<Table> {
             Cell::words(row.name.clone()),
             Cell::shown(row.published, style.show(row.published, None)),
         ]);
-        if !sources.contains(&row.source.as_str()) {
-            sources.push(&row.source);
-        }
     }
-    table.note = format!("Published in: {}.", sources.join("; "));
+    table.note = published_in(rows.iter().map(|row| row.source.as_str()));
     (!rows.is_empty()).then_some(table)
 }
 
@@ -169,7 +168,6 @@ pub(crate) fn published_times(document: &ResultDocument) -> Option<Table> {
     let rows = &document.published_times;
     let heads = ["factor", ">level", "response time", ">published", ">measured", "published as"];
     let mut table = Table::new("response times beside published ones", &heads);
-    let mut sources: Vec<&str> = Vec::new();
     for row in rows {
         let time = |ms: f64| Quantity::Milliseconds.show(ms);
         let [low, high] = row.published_ms;
@@ -182,11 +180,8 @@ pub(crate) fn published_times(document: &ResultDocument) -> Option<Table> {
             row.measured_ms.map_or_else(|| Cell::words("-"), |ms| Cell::shown(ms, time(ms))),
             Cell::words(row.name.clone()),
         ]);
-        if !sources.contains(&row.source.as_str()) {
-            sources.push(&row.source);
-        }
     }
-    table.note = format!("Published in: {}.", sources.join("; "));
+    table.note = published_in(rows.iter().map(|row| row.source.as_str()));
     (!rows.is_empty()).then_some(table)
 }
 

@@ -171,7 +171,7 @@ impl Session {
             Poll::Ready(Ok(())) => None,
             Poll::Ready(Err(error)) => Some(error),
             Poll::Pending => {
-                // The limit became smaller: another handle may queue requests all the same.
+                // The limit became smaller. Another handle may still queue requests.
                 self.requests = self.requests.clone();
                 None
             }
