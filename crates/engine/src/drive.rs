@@ -25,6 +25,10 @@ pub const LATE: Nanos = MILLISECOND;
 /// The interval at which a waiting worker checks whether it should stop.
 const LOOK_UP: Nanos = 50 * MILLISECOND;
 
+/// How long a worker may issue before it takes completions, for as long or until there are none: opening thousands of
+/// connections takes seconds, and must not delay the operations that are done meanwhile.
+const ISSUE_TURN: Nanos = MILLISECOND / 10;
+
 /// The work of one worker since the book was last taken. It belongs to its thread except during the exchange.
 #[derive(Clone, Debug)]
 pub struct Book {
@@ -306,6 +310,7 @@ pub fn drive<W: Worker + ?Sized, T: Time>(
         continuing: BinaryHeap::new(),
         number: numbers.first,
         exhausted: false,
+        issue_from: 0,
         prepared: false,
         launches,
         has_parts,
@@ -337,6 +342,9 @@ pub fn drive<W: Worker + ?Sized, T: Time>(
             None => driver.pace.wait(look_up, waited_for, &mut done)?,
         }
         driver.now = driver.pace.now();
+        if done.is_empty() {
+            driver.issue_from = 0;
+        }
         if driver.now >= remarks_due {
             driver.worker.remarks(&mut remarks);
             remarks_due = driver.now + 10 * LOOK_UP;
@@ -364,6 +372,8 @@ struct Driver<'d, 'a, 'p, W: Worker + ?Sized, T: Time> {
     /// The number of the next new operation.
     number: u64,
     exhausted: bool,
+    /// After a long turn of issuing, completions come first until then.
+    issue_from: Nanos,
     /// Whether the worker prepared for the operation that is due in a closed loop.
     prepared: bool,
     /// Whether the worker launches commands, and whether it reports parts of operations.
@@ -419,8 +429,13 @@ impl<W: Worker + ?Sized, T: Time> Driver<'_, '_, '_, W, T> {
         }
     }
 
-    /// Submits everything that is due. Returns whether the worker has no capacity for more.
+    /// Submits what is due, for one turn. Returns whether the worker has no capacity for more.
     fn issue(&mut self) -> bool {
+        if self.now < self.issue_from {
+            return false;
+        }
+        let turn = self.now;
+        let turn_end = turn.saturating_add(ISSUE_TURN);
         let mut issued = 0;
         // Of these, the steps that are not new operations.
         let mut steps = 0;
@@ -437,12 +452,17 @@ impl<W: Worker + ?Sized, T: Time> Driver<'_, '_, '_, W, T> {
                     steps += u64::from(slot.step > 0);
                     issued_last = slot.issued;
                     issued_sum += slot.issued;
+                    if slot.issued > turn_end {
+                        let now = self.pace.now();
+                        self.issue_from = now.saturating_add(now.saturating_sub(turn));
+                        break;
+                    }
                 }
                 Admission::Completed(done) => {
                     self.now = self.pace.now();
                     self.taken(&slot);
                     self.completed_at_once(ticket, slot, done);
-                    if self.stop.issuing.load(Ordering::Relaxed) {
+                    if self.now > turn_end || self.stop.issuing.load(Ordering::Relaxed) {
                         break;
                     }
                 }

@@ -164,6 +164,25 @@ fn an_overloaded_open_loop_confesses() {
 }
 
 #[test]
+fn opening_connections_does_not_delay_completions() {
+    let clock = SimulatedClock::default();
+    let measured = MeasuredTime::new(SECOND);
+    measured.begin(0);
+    // 1,000 connections that take 0.25 ms each, and operations of 2 ms.
+    let (users, opening) = (1000, 250_000);
+    let mut queue = SimulatedQueue::new(&clock, users, 2_000_000, SECOND);
+    queue.opening = opening;
+    let mut arrivals = Arrivals::new(&Shape::closed(users as u64), 0, 1, 42, 0, &measured);
+    let book = Mutex::new(Book::new(2, 0));
+    let numbers = Numbers { first: 0, step: 1 };
+    let mut pace = Pace::new(&clock, false);
+    drive(&mut queue, &mut arrivals, &mut pace, &Stop::default(), &book, numbers, users as u32).unwrap();
+    let late = queue.seen_late.iter().max().copied().unwrap();
+    assert!(late <= 3 * opening, "{late} ns");
+    assert_eq!(queue.issued.len(), queue.seen_late.len());
+}
+
+#[test]
 fn steps_and_ramps_follow_the_measured_time() {
     let ramp = Shape::Open { rate_per_s: Profile::Ramp(0.001, 1000.0), arrivals: Process::Constant };
     close(

@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashMap, VecDeque};
+use std::collections::{BinaryHeap, HashMap, HashSet, VecDeque};
 
 use engine::clock::Time;
 use engine::workload::{Admission, Completion, Done, LoadError, Operation, Outcome, Then, Worker};
@@ -73,6 +73,9 @@ pub(crate) struct SimulatedQueue<'a> {
     /// The steps of each operation, and the think time between them. Several steps are the kinds 0, 1, ...; then comes the
     /// kind of the whole.
     pub(crate) steps: (u32, Nanos),
+    /// How long the first submission with a ticket takes, as if it opened a connection.
+    pub(crate) opening: Nanos,
+    opened: HashSet<u32>,
     /// The operation in flight with each ticket.
     operations: HashMap<u32, Operation>,
     /// The user of each operation in progress.
@@ -92,6 +95,8 @@ impl<'a> SimulatedQueue<'a> {
             issued: Vec::new(),
             seen_late: Vec::new(),
             steps: (1, 0),
+            opening: 0,
+            opened: HashSet::new(),
             operations: HashMap::new(),
             users: HashMap::new(),
         }
@@ -128,6 +133,9 @@ impl Worker for SimulatedQueue<'_> {
             _ => assert_eq!(self.users.get(&operation.number), Some(&operation.user)),
         }
         self.issued.push(self.clock.now());
+        if self.opened.insert(operation.ticket) {
+            self.clock.pass(self.clock.now() + self.opening);
+        }
         if self.free > 0 {
             self.start(operation.ticket, self.clock.now());
         } else {
@@ -138,7 +146,8 @@ impl Worker for SimulatedQueue<'_> {
 
     fn reap(&mut self, until: Nanos, done: &mut Vec<Completion>) -> Result<(), LoadError> {
         match self.in_service.peek() {
-            Some(&Reverse((at, ticket))) if at <= until => {
+            // What is done already is seen, whatever the time to wait.
+            Some(&Reverse((at, ticket))) if at <= until.max(self.clock.now()) => {
                 self.in_service.pop();
                 self.clock.pass(at);
                 self.seen_late.push(self.clock.now() - at);
