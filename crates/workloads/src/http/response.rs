@@ -133,7 +133,22 @@ pub struct ResponseReader {
     kept_head: Vec<u8>,
     /// The body without transfer coding, up to the limit.
     kept_body: Vec<u8>,
+    known: KnownHead,
 }
+
+/// The last parsed head and its meaning: a server often repeats it, byte for byte, until the second in its Date changes.
+#[derive(Debug)]
+struct KnownHead {
+    /// Empty if there is none.
+    bytes: Vec<u8>,
+    of_head: bool,
+    status: u16,
+    state: State,
+    persistent: bool,
+}
+
+/// The longest head that is remembered.
+const KNOWN_BYTES_MAX: usize = 1024;
 
 /// What is kept of a response. Everything else is only counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -165,6 +180,13 @@ impl Default for ResponseReader {
             keep: Keep::default(),
             kept_head: Vec::new(),
             kept_body: Vec::new(),
+            known: KnownHead {
+                bytes: Vec::new(),
+                of_head: false,
+                status: 0,
+                state: State::Head,
+                persistent: false,
+            },
         }
     }
 }
@@ -311,6 +333,29 @@ impl ResponseReader {
 
     /// Parses a head, if it is complete, and sets the next state. Returns its length.
     fn read_head(&mut self, bytes: &[u8]) -> Result<Option<usize>, Fault> {
+        let known = &self.known;
+        let is_known = !known.bytes.is_empty() && bytes.starts_with(&known.bytes);
+        if is_known && known.of_head == self.of_head && !self.wants_server {
+            (self.status, self.state, self.persistent) = (known.status, known.state, known.persistent);
+            self.line_bytes = 0;
+            if self.keep.fields {
+                self.kept_head.clone_from(&known.bytes);
+            }
+            return Ok(Some(known.bytes.len()));
+        }
+        let length = self.parse_head(bytes)?;
+        self.known.bytes.clear();
+        if let Some(length) = length.filter(|length| *length <= KNOWN_BYTES_MAX && self.state != State::Head)
+        {
+            self.known.bytes.extend_from_slice(bytes.get(..length).unwrap_or_default());
+            (self.known.of_head, self.known.status) = (self.of_head, self.status);
+            (self.known.state, self.known.persistent) = (self.state, self.persistent);
+        }
+        Ok(length)
+    }
+
+    /// The same of a head that is not known.
+    fn parse_head(&mut self, bytes: &[u8]) -> Result<Option<usize>, Fault> {
         let mut fields = [const { MaybeUninit::<Header<'_>>::uninit() }; FIELDS_MAX];
         let mut response = Response::new(&mut []);
         let parsed =
@@ -472,7 +517,15 @@ mod tests {
 
     /// Feeds pieces until the response is whole; then the connection ends.
     fn read<'a>(of_head: bool, pieces: impl IntoIterator<Item = &'a [u8]>) -> Outcome {
-        let mut reader = ResponseReader::default();
+        read_next(&mut ResponseReader::default(), of_head, pieces)
+    }
+
+    /// The same with a reader that may have read others.
+    fn read_next<'a>(
+        reader: &mut ResponseReader,
+        of_head: bool,
+        pieces: impl IntoIterator<Item = &'a [u8]>,
+    ) -> Outcome {
         reader.begin(of_head, false);
         let mut fed = 0;
         for piece in pieces {
@@ -543,6 +596,26 @@ mod tests {
                 assert_eq!(read(false, [first, second]), expected, "{text:?} cut at {cut}");
             }
             assert_eq!(read(false, text.as_bytes().chunks(1)), expected, "{text:?} byte by byte");
+        }
+    }
+
+    #[test]
+    fn a_head_that_is_known_means_the_same() {
+        let mut reader = ResponseReader::default();
+        for (text, _) in CASES {
+            // After another, again, after one to the other method, and in two pieces.
+            for (of_head, pieces) in [(false, 1), (false, 1), (true, 1), (true, 1), (false, 1), (false, 2)] {
+                let (first, second) = text.as_bytes().split_at(text.len() / pieces);
+                let expected = read(of_head, [text.as_bytes()]);
+                assert_eq!(read_next(&mut reader, of_head, [first, second]), expected, "{text:?}");
+            }
+        }
+        let text = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n";
+        for _ in 0..2 {
+            reader.begin(false, false);
+            reader.keep(Keep { fields: true, body_bytes_max: 1 });
+            assert_eq!(reader.feed(text), Ok(Progress::More));
+            assert_eq!(reader.kept_fields(), [("Content-Length", &b"2"[..])]);
         }
     }
 
