@@ -94,6 +94,11 @@ pub(super) fn is_quiet(socket: &OwnedFd) -> bool {
     rustix::net::recv(socket, &mut byte, RecvFlags::PEEK | RecvFlags::DONTWAIT) == Err(Errno::AGAIN)
 }
 
+/// Lets the close of a socket reset its connection.
+pub(super) fn reset_on_close(socket: &OwnedFd) {
+    let _ = sockopt::set_socket_linger(socket, Some(std::time::Duration::ZERO));
+}
+
 /// Waits for as many events as there is room for, at most so long. Nanoseconds need Linux 5.11; `coarse` is set where there
 /// are only milliseconds, rounded up. By hand, as rustix rounds to those everywhere.
 fn wait(

@@ -315,6 +315,37 @@ fn every_failure_has_its_own_words() {
 }
 
 #[test]
+fn abandoned_requests_are_reset_so_that_a_server_can_drop_them() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/", listener.local_addr().unwrap());
+    // In the order in which they were accepted: those that timed out, and those that the end of the load leaves.
+    for timeout in ["20ms", "10s"] {
+        let mut workload = configured(&url, &[("timeout", timeout)]);
+        workload.prepare(1, &mut |_| true).unwrap();
+        let share = Share { lane: 0, index: 0, of: 1, in_flight_max: 1, seed: 1 };
+        let mut worker = workload.worker(&share).unwrap();
+        assert_eq!(worker.submit(Operation::new(0, 0)), Admission::Accepted);
+        let mut done: Vec<Completion> = Vec::new();
+        while timeout == "20ms" && done.is_empty() {
+            worker.reap(u64::MAX, &mut done).unwrap();
+        }
+        drop(worker);
+        let ends = listener.incoming().map(|stream| {
+            // A connection that only looked whether somebody is there sends nothing.
+            let (mut stream, mut bytes) = (stream.unwrap(), [0; 512]);
+            loop {
+                match stream.read(&mut bytes) {
+                    Ok(0) => break None,
+                    Ok(_) => {}
+                    Err(error) => break Some(error.kind()),
+                }
+            }
+        });
+        assert_eq!(ends.flatten().next(), Some(std::io::ErrorKind::ConnectionReset), "{timeout}");
+    }
+}
+
+#[test]
 fn a_server_that_is_gone_is_a_failure_of_each_operation() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();

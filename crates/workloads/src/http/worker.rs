@@ -16,7 +16,7 @@ use super::failure::{Failure, TimeoutPhase};
 use super::load::{Load, Result, count};
 use super::response::{Answer, Progress, ResponseReader};
 use super::settings::HttpPlan;
-use super::socket::{Poller, exhausted, is_quiet};
+use super::socket::{Poller, exhausted, is_quiet, reset_on_close};
 use super::tls::{self, TlsClient};
 use super::users::{Exchange, Next};
 use super::{Observations, RequestPart};
@@ -559,11 +559,20 @@ impl<'a> HttpWorker<'a> {
                 self.deadlines_from = self.deadlines_from.min(connection.deadline);
                 continue;
             }
-            close(connection);
+            abandon(connection);
             let ticket = connection.ticket;
             let done = self.over(place, Err(Failure::TimedOut(waiting)));
             done_now.extend(done.map(|done| Completion { ticket, done }));
         }
+    }
+}
+
+impl Drop for HttpWorker<'_> {
+    /// Requests that the end of the load leaves unanswered are abandoned.
+    fn drop(&mut self) {
+        let is_awaited =
+            |connection: &&mut Connection| !matches!(connection.stage, Stage::Closed | Stage::Idle);
+        self.connections.iter_mut().filter(is_awaited).for_each(abandon);
     }
 }
 
@@ -632,6 +641,15 @@ fn close(connection: &mut Connection) {
     connection.socket = None;
     connection.tls = None;
     connection.stage = Stage::Closed;
+}
+
+/// Closes a connection whose response is no longer awaited, with a reset: a server that had no time for the request yet can
+/// drop it, and the next trial finds no work of this one.
+fn abandon(connection: &mut Connection) {
+    if let Some(socket) = &connection.socket {
+        reset_on_close(socket);
+    }
+    close(connection);
 }
 
 fn close_idle(connection: &mut Connection, seen: &Observations) {
