@@ -107,8 +107,20 @@ struct Batch {
 /// The class of one operation for a goal, and whether the observed value meets it.
 fn compare(measured: &[Measured], operation: &str, goal: &Goal) -> (LoadClass, bool) {
     let share_beyond = |tail: f64, of: Of| {
-        let (share, interval) = beyond(measured, operation, goal, of);
-        decide(share, interval, tail, goal.inclusive || tail > 0.0)
+        let found = beyond(measured, operation, goal, of);
+        let inclusive = goal.inclusive || tail > 0.0;
+        match decide(found.share, found.interval, tail, inclusive) {
+            // Above the capacity a queue grows, and the response times with it: no interval of the whole trial is narrow. What
+            // the second half misses is missed.
+            (LoadClass::Unclear, false) => {
+                let share = found.late.map_or(found.share, |late| late.value);
+                match decide(share, found.late, tail, inclusive).0 {
+                    LoadClass::Misses => (LoadClass::Misses, false),
+                    _ => (LoadClass::Unclear, false),
+                }
+            }
+            decided => decided,
+        }
     };
     match &goal.metric {
         GoalMetric::Failed => {
@@ -216,8 +228,15 @@ fn histograms<'a>(
     found.map(move |histograms| of.histogram(histograms)).filter(|histogram| !histogram.is_empty())
 }
 
-/// The share of the operations beyond the limit, with its interval.
-fn beyond(measured: &[Measured], operation: &str, goal: &Goal, of: Of) -> (f64, Option<Estimate>) {
+/// The share of the operations beyond a limit.
+struct Beyond {
+    share: f64,
+    interval: Option<Estimate>,
+    /// The same of the second half of each trial.
+    late: Option<Estimate>,
+}
+
+fn beyond(measured: &[Measured], operation: &str, goal: &Goal, of: Of) -> Beyond {
     let limit_ns = (goal.limit * 1e6).round().max(0.0) as u64;
     let limit_ns = if goal.inclusive { limit_ns } else { limit_ns.saturating_sub(1) };
     let (mut operations, mut over) = (0_u64, 0_u64);
@@ -229,7 +248,15 @@ fn beyond(measured: &[Measured], operation: &str, goal: &Goal, of: Of) -> (f64, 
     let sum = |one: &Interval| {
         of.summary(one).map(|summary| share_beyond(summary, goal.limit) * one.completed as f64)
     };
-    (share, of_share(share, operations as f64, &batches(measured, operation, sum)))
+    let interval = of_share(share, operations as f64, &batches(measured, operation, sum));
+    let second_half = |one: &Measured| {
+        let mut batches = batches(std::slice::from_ref(one), operation, sum);
+        batches.split_off(batches.len() / 2)
+    };
+    let late: Vec<Batch> = measured.iter().flat_map(second_half).collect();
+    let (operations, over) =
+        late.iter().fold((0.0, 0.0), |total, one| (total.0 + one.operations, total.1 + one.sum));
+    Beyond { share, interval, late: of_share(over / operations, operations, &late) }
 }
 
 fn failed(measured: &[Measured], operation: &str) -> (f64, Option<Estimate>) {

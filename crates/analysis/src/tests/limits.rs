@@ -190,6 +190,28 @@ fn the_limit_of_a_noisy_queue_is_in_the_interval() {
     }
 }
 
+/// 409/s where 400/s can be carried: the queue grows by 9/s, each second adds 22.5 ms to the response time.
+#[test]
+fn a_growing_queue_misses_the_goal_in_one_trial() {
+    let (rate, capacity) = (409.0, 400.0);
+    let experiment = search_for(&[("open", "20/s")], &["response.p95 <= 200ms"]);
+    let at = Change { factor: SettingPath("load.open".into()), level: Level::Rate(rate) };
+    let probe = Probe { configuration: Vec::new(), at, measure: 15 * SECOND, warm_up: None };
+    let class = |response_ms: fn(f64) -> f64| {
+        let mut run = exact(&probe, |_| 40.0);
+        run.ends = (0..(15.0 * capacity) as usize)
+            .map(|at| at as f64 / capacity)
+            .map(|end_s| (end_s, response_ms(end_s)))
+            .collect();
+        let trial = Trial { number: 1, treatment: Treatment::Probe(probe.clone()), replicate: 1 };
+        classify(&[&run.run(trial)], &experiment.limit[0], None).class
+    };
+    assert_eq!(class(|end_s| 40.0 + 22.5 * (end_s + 2.0)), LoadClass::Misses);
+    // What the trial before has left shrinks, and one late burst is no growth.
+    assert_ne!(class(|end_s| 400.0 - 27.0 * end_s), LoadClass::Misses);
+    assert_eq!(class(|end_s| if (12.0..13.0).contains(&end_s) { 400.0 } else { 40.0 }), LoadClass::Unclear);
+}
+
 /// Exactly at the limit, half of the trials are on either side of it. Only as many as the confidence level allows may be
 /// sure of it, although consecutive operations of a busy queue are correlated.
 #[test]
