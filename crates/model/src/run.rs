@@ -111,10 +111,9 @@ pub struct WorkloadTraits {
     pub transfers: Cow<'static, [OperationTransfer]>,
     /// How to get more operations; empty for a longer measurement.
     pub for_more_operations: Cow<'static, str>,
-    /// The setting that names a file with operations of its own, whose names only the workload knows; empty if there is
-    /// none.
+    /// The settings that bring operations whose names only the workload knows, such as a file with a scenario.
     #[serde(skip)]
-    pub operations_from: Cow<'static, str>,
+    pub operations_from: &'static [&'static str],
 }
 
 impl WorkloadTraits {
@@ -131,7 +130,7 @@ impl WorkloadTraits {
         derived: Cow::Borrowed(&[]),
         transfers: Cow::Borrowed(&[]),
         for_more_operations: Cow::Borrowed(""),
-        operations_from: Cow::Borrowed(""),
+        operations_from: &[],
     };
 }
 

@@ -164,4 +164,10 @@ fn a_run_keeps_its_scenario_and_is_resumed_with_no_other() {
         "{}",
         wrong.err
     );
+
+    // A part that the server's own times are.
+    let of_server = ["http", "http://127.0.0.1:1/", "--server-timing", "queue", "--limit"];
+    let wrong = run(&place, &[&of_server[..], &["get:server:queeu.p95 <= 1s"]].concat());
+    assert_eq!(wrong.code, 2, "{}", wrong.err);
+    assert!(wrong.err.contains("did you mean `get:server:queue`?"), "{}", wrong.err);
 }

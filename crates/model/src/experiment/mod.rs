@@ -272,7 +272,10 @@ pub struct WorkloadInfo {
 impl WorkloadInfo {
     /// Whether these settings give it operations whose names are not in `operations`.
     pub fn has_further_operations(&self, settings: &Settings) -> bool {
-        settings.level(&self.traits.operations_from).is_some()
+        self.traits.operations_from.iter().any(|name| match settings.level(name) {
+            Some(Level::List(levels)) => !levels.is_empty(),
+            level => level.is_some(),
+        })
     }
 }
 

@@ -64,7 +64,7 @@ pub fn local_port(settings: &Settings) -> Option<u16> {
 /// Its traits.
 static TRAITS: WorkloadTraits = WorkloadTraits {
     unit: OperationUnit::Request,
-    operations_from: Cow::Borrowed("from"),
+    operations_from: &["from", "server_timing"],
     ..WorkloadTraits::NONE
 };
 
