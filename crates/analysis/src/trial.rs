@@ -8,6 +8,7 @@ use model::run::GeneratorRole;
 use model::study::new_histogram;
 use model::{Interval, LatencySummary, Operation, RunRecord, Treatment, metrics};
 
+use crate::facts::ISSUED_SHARE;
 use crate::measured::Measured;
 
 /// Metrics that are always shown, although they do not indicate saturation or have no saturation value.
@@ -29,6 +30,9 @@ const ALWAYS_SHOWN: &[&str] = &[
     metrics::DISK_UTILIZATION_SHARE,
 ];
 
+/// Standard deviations by which the operations in flight at the edges of a phase may differ from their mean.
+const EDGES: f64 = 3.0;
+
 /// A treatment, as label and as data.
 pub(crate) fn treatment(treatment: &Treatment) -> TreatmentResult {
     TreatmentResult {
@@ -48,7 +52,7 @@ pub(crate) fn summarize(record: &RunRecord) -> TrialResult {
     let all = operations.iter().find(|operation| operation.name == Operation::All);
     let completed = all.or(operations.first()).map_or(0, |whole| whole.completed);
     let cpu_us = run.generator.cpu_s * 1e6 / completed as f64;
-    TrialResult {
+    let mut trial = TrialResult {
         trial: run.trial.id(),
         treatment: treatment(&run.trial.treatment),
         replicate: run.trial.replicate,
@@ -69,7 +73,21 @@ pub(crate) fn summarize(record: &RunRecord) -> TrialResult {
         facts: run.facts.clone(),
         doubts: Vec::new(),
         ending: run.ending.clone(),
-    }
+        is_carried: false,
+    };
+    trial.is_carried = measured.is_open() && trial.whole().is_some_and(completed_as_offered);
+    trial
+}
+
+/// Whether the offered operations were issued and completed.
+fn completed_as_offered(whole: &OperationResult) -> bool {
+    // Operations in flight at the beginning and the end of the phase are counted on one side only. For a
+    // completed load, their number varies randomly around the mean; otherwise the backlog is far larger.
+    let edges = EDGES * whole.concurrency.max(0.0).sqrt() + 2.0;
+    let enough = |part: u64, of: u64| part as f64 >= (ISSUED_SHARE * of as f64).min(of as f64 - edges);
+    whole.offered > 0
+        && enough(whole.issued, whole.offered)
+        && enough(whole.completed.saturating_sub(whole.failed), whole.offered)
 }
 
 /// Each operation that was executed, `all` last if there are several that do not only serve others. If

@@ -18,12 +18,9 @@ use crate::doubt::INTERVALS_MIN;
 use crate::facts::generator::Shares;
 use crate::facts::launches::{are_seen, is_of_a_command};
 use crate::facts::service::{Service, services};
-use crate::facts::{FAILED_SHARE, ISSUED_SHARE, headroom};
+use crate::facts::{FAILED_SHARE, headroom};
 use crate::measured::{Measured, STEPS_MAX, Step};
 use crate::statistics::median;
-
-/// Standard deviations by which the operations in flight at the edges of a phase may differ from their mean.
-const EDGES: f64 = 3.0;
 /// Shorter trials have no CPU utilization: the kernel counts CPU time in clock ticks of 10 ms.
 const CPU_COUNTED_S: f64 = 0.1;
 
@@ -263,7 +260,7 @@ fn of_trials(
     if let Some(carried) = limited_by_the_load(study, document, &judged) {
         return Verdict::NotSaturated { carried };
     }
-    if judged.iter().all(|at| is_carried(study, document, *at)) {
+    if judged.iter().all(|at| document.trials[*at].is_carried) {
         return Verdict::NotSaturated { carried: offered(study, document, &judged) };
     }
     inconclusive(study, document, &judged, None)
@@ -291,19 +288,6 @@ fn is_about(finding: &Finding, step: Option<&Operation>) -> bool {
 /// Number of these trials in which a finding occurs.
 fn shown_in(finding: &Finding, document: &ResultDocument, trials: &[usize]) -> usize {
     trials.iter().filter(|at| finding.trials.contains(&document.trials[**at].trial)).count()
-}
-
-/// Whether an open load was completed as offered.
-fn is_carried(study: &Study, document: &ResultDocument, at: usize) -> bool {
-    let measured = Measured::of(&study.runs[at]);
-    let Some(whole) = document.trials[at].whole().filter(|_| measured.is_open()) else { return false };
-    // Operations in flight at the beginning and the end of the phase are counted on one side only. For a
-    // completed load, their number varies randomly around the mean; otherwise the backlog is far larger.
-    let edges = EDGES * whole.concurrency.max(0.0).sqrt() + 2.0;
-    let enough = |part: u64, of: u64| part as f64 >= (ISSUED_SHARE * of as f64).min(of as f64 - edges);
-    whole.offered > 0
-        && enough(whole.issued, whole.offered)
-        && enough(whole.completed.saturating_sub(whole.failed), whole.offered)
 }
 
 /// A command that slept most of its time in most of the trials: no resource is its limit.

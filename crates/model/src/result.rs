@@ -134,6 +134,9 @@ pub struct TrialResult {
     pub measured_s: f64,
     /// The load in words.
     pub load: String,
+    /// Whether it is an open load that was completed as offered, so that its throughput says nothing about the system.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_carried: bool,
     /// Each operation; if there are several, `all` is the last one.
     pub operations: Vec<OperationResult>,
     /// Operations that are derived from these: parts of their time, for example until a connection is open, and several

@@ -2,6 +2,7 @@
 //! where they help to look something up.
 
 use model::result::{Configuration, Curve};
+use model::run::WorkloadTraits;
 use model::{Change, Level, ResultDocument, metrics as m, quantity};
 
 use crate::tables::{SIDE_BY_SIDE, letter};
@@ -358,6 +359,12 @@ pub(crate) fn letters(document: &ResultDocument) -> Vec<String> {
         format!("{}  {}{baseline}{differs}", letter(at), self::configuration(document, at))
     })
     .collect()
+}
+
+/// Whether a factor is the load: its curve shows response time against throughput.
+pub(crate) fn is_load(factor: &str, traits: &WorkloadTraits) -> bool {
+    let setting = factor.strip_prefix("workload.").unwrap_or(factor);
+    factor.starts_with("load") || traits.load_settings.iter().any(|load| load == setting)
 }
 
 #[cfg(test)]

@@ -3,7 +3,6 @@
 use std::collections::BTreeSet;
 
 use model::result::{ComparisonRow, Curve, CurvePoint, Direction, Operation};
-use model::run::WorkloadTraits;
 use model::study::new_histogram;
 use model::{Goal, ResultDocument, RunRecord, Study};
 
@@ -365,12 +364,6 @@ pub(super) fn sweeps(document: &ResultDocument) -> String {
     tables::curves_by_factor(document).into_iter().map(|curves| one_sweep(&curves, document)).collect()
 }
 
-/// Whether a factor is the load: its curve shows response time against throughput.
-fn is_load(factor: &str, traits: &WorkloadTraits) -> bool {
-    let setting = factor.strip_prefix("workload.").unwrap_or(factor);
-    factor.starts_with("load") || traits.load_settings.iter().any(|load| load == setting)
-}
-
 fn one_sweep(curves: &[&Curve], document: &ResultDocument) -> String {
     let traits = &document.traits;
     let factor = labels::setting(&curves[0].factor);
@@ -417,7 +410,7 @@ fn one_sweep(curves: &[&Curve], document: &ResultDocument) -> String {
     let named = shown.iter().enumerate().filter(|(_, curve)| !name(curve).is_empty());
     legend.extend(named.map(|(at, curve)| (name(curve), SeriesStyle::of(at))));
     let mut charts = String::new();
-    let loads = is_load(&curves[0].factor, traits);
+    let loads = labels::is_load(&curves[0].factor, traits);
     if loads {
         let lines = load_lines(shown, &legend);
         if legend.is_empty() {

@@ -315,6 +315,13 @@ fn peaks(document: &ResultDocument) -> Vec<String> {
     };
     let rates: Vec<(&Curve, &CurvePoint)> =
         steps.iter().filter_map(|step| highest(*step, |point| point.rate_per_s[0])).collect();
+    // The throughput of an open load is that of its arrivals.
+    if document.trials.iter().all(|trial| trial.is_carried)
+        && let Some((curve, point)) = highest(None, |point| 1.0 / point.mean_ms[0])
+        && !labels::is_load(&curve.factor, &document.traits)
+    {
+        return vec![format!("Shortest response time: {}.", peak(curve, point))];
+    }
     let bandwidth = highest(None, |point| point.bytes_per_s[0]).filter(|_| document.traits.storage);
     let mut texts: Vec<String> = Vec::new();
     for (curve, point) in &rates {
@@ -357,6 +364,10 @@ fn deciding(document: &ResultDocument) -> Vec<&str> {
         // Of a copy the bytes count, however many blocks they are.
         () if tables::is_copy(document) => vec!["bytes_per_s", "elapsed_s"],
         () if document.traits.operations_apart => vec!["response_ms.mean"],
+        // The throughput is that of the arrivals.
+        () if document.trials.iter().all(|trial| trial.is_carried) => {
+            vec!["response_ms.p50", "response_ms.p99"]
+        }
         // Larger blocks have fewer operations and more bytes per second: one alone would mislead.
         () if disagree(document, "rate_per_s", "bytes_per_s") => {
             vec!["rate_per_s", "bytes_per_s", "response_ms.p99"]
@@ -463,7 +474,10 @@ fn of_pair(document: &ResultDocument, row: &ComparisonRow) -> String {
     let baseline = name(document, 0);
     let metric = tables::metric(&row.metric, &document.traits);
     let [here, before] = [row.treatment, row.baseline].map(|value| metric.quantity.show(value));
-    let noun = metric.name;
+    let noun = match row.metric.starts_with("response_ms.p") {
+        true => format!("{} response time", metric.name),
+        false => metric.name.to_string(),
+    };
     match row.answer {
         Answer::Better | Answer::Worse => format!(
             "{} is {} than {baseline}: {noun} {here} instead of {before} ({}).",
@@ -836,6 +850,18 @@ mod tests {
         let pair = recorded::run("queue-depth").document;
         assert_eq!(pair.curves[0].points.len(), 2);
         assert!(is_swept(&document) && !is_swept(&pair));
+    }
+
+    #[test]
+    fn open_loads_that_were_carried_are_compared_by_response_time() {
+        let carried = |mut document: ResultDocument| {
+            document.trials.iter_mut().for_each(|trial| trial.is_carried = true);
+            headline(&document).answer.unwrap()
+        };
+        let pair = carried(recorded::part("distributions", 2, 2).document);
+        assert!(pair.contains("p50 response time") && !pair.contains("throughput"), "{pair}");
+        let sweep = carried(recorded::run("block-size").document);
+        assert!(sweep.starts_with("Shortest response time: block size "), "{sweep}");
     }
 
     #[test]

@@ -22,7 +22,10 @@ pub(super) fn limit_sentences(document: &ResultDocument, found: &LimitResult) ->
         for (goal_at, goal) in of.goals.iter().enumerate() {
             let text = goal_sentence(document, found, goal);
             let growth = found.configurations.first().filter(|_| at > 0).and_then(|baseline| {
-                let [own, other] = [goal, baseline.goals.get(goal_at)?].map(|one| one.meets.as_ref());
+                let goals = [goal, baseline.goals.get(goal_at)?];
+                // The largest load of the search is no limit.
+                let are_limits = found.is_resource() || goals.iter().all(|one| one.misses.is_some());
+                let [own, other] = goals.map(|one| one.meets.as_ref().filter(|_| are_limits));
                 let ratio = own?.load / other?.load;
                 let what = if found.is_resource() { "level" } else { "limit" };
                 ratio
