@@ -266,10 +266,11 @@ impl Bracket<'_> {
         let reason = |low: f64, high: f64| {
             format!("{} is between {} and {}: between them", self.goal, self.text(low), self.text(high))
         };
-        if !self.is_narrow(lower, first) {
+        // Half of the width on either side of an unclear load can still make the whole narrow enough.
+        if !self.is_within(lower, first, 0.5) {
             return self.full(self.middle(lower, first), reason(lower, first));
         }
-        if last > lower && !self.is_narrow(last, upper) {
+        if last > lower && !self.is_within(last, upper, 0.5) {
             return self.full(self.middle(last, upper), reason(last, upper));
         }
         Step::Done(LimitAnswer::Unclear)
@@ -281,7 +282,12 @@ impl Bracket<'_> {
 
     /// Whether two bounds are as close as requested, or neighbours.
     fn is_narrow(&self, lower: f64, upper: f64) -> bool {
-        self.search.axis.are_neighbours(lower, upper) || (upper - lower) / upper <= self.search.width
+        self.is_within(lower, upper, 1.0)
+    }
+
+    /// Whether two loads are as close as this part of the requested width, or neighbours.
+    fn is_within(&self, lower: f64, upper: f64, part: f64) -> bool {
+        self.search.axis.are_neighbours(lower, upper) || (upper - lower) / upper <= part * self.search.width
     }
 
     /// The ratio of a step away from a contradicted bound: it doubles with each step.
