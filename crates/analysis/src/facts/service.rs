@@ -180,8 +180,14 @@ impl<'a> Service<'a> {
     /// a lock, but as many threads as operations are at work besides them, or they are more than the operations.
     pub(crate) fn parked(&self, in_flight: f64) -> f64 {
         let (beside, in_threads) = self.beside_the_lock(in_flight);
-        let is_idle = beside >= BESIDE_PARKED * in_threads || self.same_lock > BEYOND * in_threads + 1.0;
-        if self.same_lock > 0.0 && is_idle { self.same_lock } else { 0.0 }
+        let is_beyond = |threads: f64| threads > BEYOND * in_threads + 1.0;
+        let is_idle = beside >= BESIDE_PARKED * in_threads || is_beyond(self.same_lock);
+        match self.same_lock > 0.0 && is_idle {
+            // Several pools, each with its own address.
+            true if is_beyond(self.lock - self.same_lock) => self.lock,
+            true => self.same_lock,
+            false => 0.0,
+        }
     }
 
     /// Threads that have work while this many operations are in flight.

@@ -38,10 +38,12 @@ pub(crate) fn classify(records: &[&RunRecord], goal: &Goal, max_failures: Option
     if let Some(share) = not_carried(&measured) {
         return misses(MissReason::NotCarried(share));
     }
+    // Parts of operations, and several of them together, count only where the goal names them.
+    let own = measured.iter().flat_map(|of| of.intervals().filter(|one| !of.is_supporting(&one.operation)));
+    let named = measured.iter().flat_map(|of| of.derived_intervals());
+    let named = named.filter(|one| goal.operation.as_ref() == Some(&one.operation));
     let mut operations: Vec<&str> = Vec::new();
-    for interval in
-        measured.iter().flat_map(|of| of.intervals().filter(|one| !of.is_supporting(&one.operation)))
-    {
+    for interval in own.chain(named) {
         if interval.completed > 0 && !operations.contains(&interval.operation.as_str()) {
             operations.push(&interval.operation);
         }
@@ -57,7 +59,13 @@ pub(crate) fn classify(records: &[&RunRecord], goal: &Goal, max_failures: Option
         inclusive: true,
         limit,
     });
-    let mut all = Vec::new();
+    // A goal on an operation that was never measured is neither met nor missed.
+    let mut all = match &goal.operation {
+        Some(name) if !operations.contains(&name.as_str()) => {
+            vec![((LoadClass::Unclear, false), MissReason::Goal)]
+        }
+        _ => Vec::new(),
+    };
     for operation in operations {
         let compared = |goal: &Goal, reason| (compare(&measured, operation, goal), reason);
         if goal.operation.as_ref().is_none_or(|name| name == operation) {
@@ -304,7 +312,8 @@ fn batches(measured: &[Measured], operation: &str, sum: impl Fn(&Interval) -> Op
     for of in measured {
         let batch_s = (of.length_s() / BATCHES).min(BATCH_S_MAX);
         let mut batch = Batch::default();
-        for interval in of.intervals().filter(|interval| interval.operation == operation) {
+        let intervals = of.intervals().chain(of.derived_intervals());
+        for interval in intervals.filter(|interval| interval.operation == operation) {
             let Some(sum) = sum(interval).filter(|sum| sum.is_finite()) else { return Vec::new() };
             batch.operations += interval.completed as f64;
             batch.sum += sum;

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use model::design::Next;
 use model::limit::{GoalLimit, LimitAnswer, LoadClass, MissReason};
 use model::{
-    Change, Ending, Experiment, Level, Probe, Process, Profile, ResultDocument, SECOND, SettingPath, Shape,
-    Study, Treatment, Trial, Variation, Verdict,
+    Change, Ending, Experiment, Goal, Interval, Level, Probe, Process, Profile, ResultDocument, SECOND,
+    SettingPath, Shape, Study, Treatment, Trial, Variation, Verdict,
 };
 
 use crate::law::queue::mmc_response_quantile_s;
@@ -210,6 +210,30 @@ fn a_growing_queue_misses_the_goal_in_one_trial() {
     // What the trial before has left shrinks, and one late burst is no growth.
     assert_ne!(class(|end_s| 400.0 - 27.0 * end_s), LoadClass::Misses);
     assert_eq!(class(|end_s| if (12.0..13.0).contains(&end_s) { 400.0 } else { 40.0 }), LoadClass::Unclear);
+}
+
+#[test]
+fn a_goal_on_a_part_of_the_operations_is_judged_by_that_part() {
+    let at = Change { factor: SettingPath("load.open".into()), level: Level::Rate(400.0) };
+    let probe = Probe { configuration: Vec::new(), at, measure: 15 * SECOND, warm_up: None };
+    let trial = Trial { number: 1, treatment: Treatment::Probe(probe.clone()), replicate: 1 };
+    let mut record = exact(&probe, |_| 40.0).run(trial);
+    // A part with the times of its operation.
+    let whole = record.intervals[0].operation.clone();
+    let part = format!("{whole}:queue");
+    record.run.traits.derived.to_mut().push(part.clone().into());
+    record.histograms.insert(part.clone(), record.histograms[&whole].clone());
+    let parts: Vec<Interval> =
+        record.intervals.iter().map(|one| Interval { operation: part.clone(), ..one.clone() }).collect();
+    record.intervals.extend(parts);
+    for (limit, expected) in [
+        (format!("{part}.p95 <= 400ms"), LoadClass::Meets),
+        (format!("{part}.p95 <= 20ms"), LoadClass::Misses),
+        (format!("{whole}:execute.p95 <= 50ms"), LoadClass::Unclear),
+    ] {
+        let goal = Goal::parse_among(&limit, &[], true).unwrap();
+        assert_eq!(classify(&[&record], &goal, None).class, expected, "{limit}");
+    }
 }
 
 /// Exactly at the limit, half of the trials are on either side of it. Only as many as the confidence level allows may be

@@ -80,7 +80,18 @@ pub(crate) fn goal_sentence(document: &ResultDocument, found: &LimitResult, of: 
     let inversion = of.inversion.map(|at| {
         format!(" {other}, {}, meets the goal again: the result is not monotonic.", load_words(found, at))
     });
-    text + &inversion.unwrap_or_default()
+    let unclear = match of.answer {
+        LimitAnswer::Found => too_close(found, of).map(|words| format!(" Between them, {words}.")),
+        _ => None,
+    };
+    text + &unclear.unwrap_or_default() + &inversion.unwrap_or_default()
+}
+
+/// `1,430/s is too close to tell`.
+fn too_close(found: &LimitResult, of: &GoalLimit) -> Option<String> {
+    let unclear: Vec<String> = of.unclear.iter().map(|one| load_words(found, *one)).collect();
+    let verb = if unclear.len() == 1 { "is" } else { "are" };
+    (!unclear.is_empty()).then(|| format!("{} {verb} too close to tell", listed(&unclear)))
 }
 
 /// The smallest level of a resource that meets a goal.
@@ -132,11 +143,7 @@ fn smallest_sentence(found: &LimitResult, of: &GoalLimit) -> String {
 
 /// What is known without an answer, and what is unclear.
 fn known_words(found: &LimitResult, of: &GoalLimit, mut known: Vec<String>, what: &str) -> String {
-    if !of.unclear.is_empty() {
-        let unclear: Vec<String> = of.unclear.iter().map(|one| load_words(found, *one)).collect();
-        let verb = if unclear.len() == 1 { "is" } else { "are" };
-        known.push(format!("{} {verb} too close to tell", listed(&unclear)));
-    }
+    known.extend(too_close(found, of));
     if known.is_empty() { format!("no {what} was confirmed") } else { known.join("; ") }
 }
 
@@ -243,5 +250,27 @@ pub(crate) fn goal_value(goal: &GoalLimit, value: f64) -> String {
         GoalMetric::Throughput => Quantity::Rate("/s").show(value),
         GoalMetric::BytesPerSecond => Quantity::BytesPerSecond.show(value),
         GoalMetric::Response(_) | GoalMetric::Service(_) | GoalMetric::Lag(_) => time_ms(value),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::recorded;
+
+    #[test]
+    fn what_is_unclear_between_the_bounds_is_said() {
+        let document = recorded::run("limit").document;
+        let found = document.limit.as_ref().unwrap();
+        let mut of = found.configurations[0].goals[0].clone();
+        assert!(of.answer == LimitAnswer::Found && of.unclear.is_empty());
+        let clear = goal_sentence(&document, found, &of);
+        let (meets, misses) = (of.meets.as_ref().unwrap().load, of.misses.as_ref().unwrap().load);
+        of.unclear = vec![(meets * misses).sqrt().round()];
+        let unclear = load_words(found, of.unclear[0]);
+        assert_eq!(
+            goal_sentence(&document, found, &of),
+            format!("{clear} Between them, {unclear} is too close to tell.")
+        );
     }
 }
