@@ -64,9 +64,9 @@ fn a_web_server_is_measured() {
 fn an_address_that_cannot_be_is_a_mistake_of_use() {
     let place = Place::new("http-wrong");
     for (url, words) in [
-        ("ftp://localhost/", "`ftp` is neither http nor https"),
+        ("ftp://localhost/", "the scheme of the URL is not http or https"),
         ("https://127.0.0.1:1/", "nothing accepts a connection at 127.0.0.1:1"),
-        ("localhost:80", "write \"http://localhost:80\""),
+        ("localhost:80", "write \"http://HOST:PORT/PATH\""),
         ("http://127.0.0.1:1/", "nothing accepts a connection at 127.0.0.1:1"),
     ] {
         let refused = run(&place, &["http", url, "--run-dir", "r"]);

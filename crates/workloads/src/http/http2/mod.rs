@@ -88,7 +88,7 @@ impl<'a> Http2Worker<'a> {
     pub(super) fn new(load: Load<'a>, share: &Share) -> std::result::Result<Self, LoadError> {
         let places = load.connections_max(share);
         let (woken_streams, woken_connections) = (Arc::new(Woken::default()), Arc::new(Woken::default()));
-        let is_tls = load.plan.url.is_tls;
+        let is_tls = load.plan.origin.is_tls;
         Ok(Http2Worker {
             poller: Poller::new()?,
             connections: (0..places).map(|at| Connection::new(waker(&woken_connections, at))).collect(),
