@@ -8,7 +8,7 @@
 use hdrhistogram::Histogram;
 use model::goal::GoalMetric;
 use model::limit::{LoadClass, MissReason};
-use model::{Estimate, Goal, Interval, LatencySummary, OperationHistograms, RunRecord};
+use model::{Estimate, Goal, Interval, LatencySummary, OperationHistograms, Place, RunRecord};
 
 use crate::measured::Measured;
 use crate::statistics::steady_mean;
@@ -56,6 +56,7 @@ pub(crate) fn classify(records: &[&RunRecord], goal: &Goal, max_failures: Option
         at_most: true,
         inclusive: true,
         limit,
+        place: Place::default(),
     });
     let mut all = Vec::new();
     for operation in operations {

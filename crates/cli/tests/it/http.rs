@@ -164,4 +164,20 @@ fn a_run_keeps_its_scenario_and_is_resumed_with_no_other() {
         "{}",
         wrong.err
     );
+    let goals = "goal = [\n  \"buy:home.p95 <= 1s\",\n  \"buy:agian.p95 <= 1s\",\n]\n";
+    let scenario = "[workload.http]\nfrom = \"shop.toml\"\n[load]\nclosed = 1\n";
+    for (experiment, place_of_goal) in [
+        (
+            format!("{goals}{scenario}"),
+            "e.toml:3\n 3 |   \"buy:agian.p95 <= 1s\",\n   |   ^^^^^^^^^^^^^^^^^^^^^ did you mean",
+        ),
+        (
+            format!("{scenario}limit = \"buy:agian.p95 <= 1s\"\n"),
+            "e.toml:5\n 5 | limit = \"buy:agian.p95 <= 1s\"\n   |         ^^^^^^^^^^^^^^^^^^^^^ did you mean",
+        ),
+    ] {
+        std::fs::write(place.path("e.toml"), experiment).unwrap();
+        let wrong = run(&place, &["check", "e.toml"]);
+        assert!(wrong.code == 2 && wrong.err.contains(place_of_goal), "{}", wrong.err);
+    }
 }
