@@ -1,7 +1,7 @@
 //! Whether the goals were met.
 
 use model::result::{GoalLine, GoalResult, OperationResult, ResultDocument, TrialResult};
-use model::{Experiment, Goal, Operation, goal::GoalMetric};
+use model::{Experiment, Goal, Operation, Place, goal::GoalMetric};
 
 /// Each goal in each trial; none if no goal was stated and failures are within the limit. A trial that was
 /// repeated because it was interrupted or failed is judged by its repetition.
@@ -36,6 +36,7 @@ pub(crate) fn judge(experiment: &Experiment, document: &ResultDocument) -> Optio
             at_most: true,
             inclusive: true,
             limit: experiment.max_failures,
+            place: Place::default(),
         };
         let missed = judged.map(|trial| line(&few, trial));
         goals.extend(missed.filter(|line| line.value.is_some() && !line.met));

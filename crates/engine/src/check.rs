@@ -79,7 +79,7 @@ fn unknown_operations(experiment: &Experiment, operations: &BTreeSet<String>) ->
             }
         };
         let problem = Problem::new(format!("`{}`: there is no operation `{name}`", goal.text), help);
-        problems.push(problem.about(setting.as_slice()));
+        problems.push(problem.about(setting.as_slice()).at(goal.place));
     }
     problems
 }

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::problem::did_you_mean;
+use crate::problem::{Place, did_you_mean};
 use crate::result::OperationResult;
 use crate::{LatencySummary, quantity};
 
@@ -39,6 +39,9 @@ pub struct Goal {
     pub inclusive: bool,
     /// The limit, in the metric's unit: milliseconds, per second, or a share.
     pub limit: f64,
+    /// Its place in the experiment file; unknown when it came from a flag.
+    #[serde(default, skip)]
+    pub place: Place,
 }
 
 const METRICS: [&str; 6] = ["response.p95", "service.mean", "lag.max", "throughput", "bytes_per_s", "failed"];
@@ -123,7 +126,8 @@ impl Goal {
             GoalMetric::Failed => quantity::parse_percent(limit_text).map(|percent| percent / 100.0),
         }
         .map_err(|error| error.0)?;
-        Ok(Goal { text: text.trim().to_string(), operation, metric, at_most, inclusive, limit })
+        let text = text.trim().to_string();
+        Ok(Goal { text, operation, metric, at_most, inclusive, limit, place: Place::default() })
     }
 
     /// The value of the metric, in the unit of the limit; none for another operation, or if no operation

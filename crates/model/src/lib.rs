@@ -47,7 +47,7 @@ pub use launch::Launch;
 pub use limit::{LimitResult, Search};
 pub use load::{Load, Process, Profile, Shape, WarmUp};
 pub use metric::{Column, ColumnId, MetricInfo, MetricKind, Readings, Unit};
-pub use problem::{Problem, Problems};
+pub use problem::{Place, Problem, Problems};
 pub use resource::{HostResource, Owner, Resource, ResourceClass};
 pub use result::{Operation, ResultDocument};
 pub use run::{Ending, ErrorCount, Host, PROOF_SHARE, PhaseSpan, Run, Settable, SourceState, SourceStatus};

@@ -49,6 +49,13 @@ impl Problem {
         self
     }
 
+    /// Sets its place in a file.
+    #[must_use]
+    pub fn at(self, place: Place) -> Self {
+        let Place { line, column, width } = place;
+        Problem { line, column, width, ..self }
+    }
+
     /// Sets its line in the experiment file, if one of these settings is wrong and was written there.
     #[must_use]
     pub fn on_line_of(mut self, settings: &Settings) -> Self {
@@ -58,13 +65,17 @@ impl Problem {
         self
     }
 
-    /// Adds the file and, if the line is known, its text. `text` is the content of `file`.
+    /// Adds the file and, if the line is known, its text. The whole line is underlined if the column is not known. `text`
+    /// is the content of `file`.
     #[must_use]
     pub fn in_file(self, file: &str, text: &str) -> Self {
         match self.line {
             0 => Problem { file: file.into(), ..self },
             line => {
-                let placed = Problem::at_line(file, text, line, self.what, self.help);
+                let mut placed = Problem::at_line(file, text, line, self.what, self.help);
+                if self.column > 0 {
+                    (placed.column, placed.width) = (self.column, self.width);
+                }
                 Problem { settings: self.settings, advice: self.advice, ..placed }
             }
         }
@@ -128,6 +139,27 @@ impl Problem {
         what: impl Into<String>,
         help: impl Into<String>,
     ) -> Self {
+        let place = Place::of_span(text, span);
+        let snippet = text.lines().nth(place.line.saturating_sub(1) as usize).unwrap_or("").trim_end();
+        let problem = Problem { file: file.into(), snippet: snippet.into(), ..Problem::new(what, help) };
+        problem.at(place)
+    }
+}
+
+/// The place of a token in a file.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Place {
+    /// Line number, from 1; 0 if unknown.
+    pub line: u32,
+    /// First column of the token, from 1; 0 if unknown.
+    pub column: u32,
+    /// Number of characters of the token on this line.
+    pub width: u32,
+}
+
+impl Place {
+    /// The place of a byte range of `text`.
+    pub fn of_span(text: &str, span: std::ops::Range<usize>) -> Place {
         let mut start = span.start.min(text.len());
         while !text.is_char_boundary(start) {
             start -= 1;
@@ -138,15 +170,10 @@ impl Problem {
         while !text.is_char_boundary(end) {
             end -= 1;
         }
-        Problem {
-            what: what.into(),
-            help: help.into(),
-            file: file.into(),
+        Place {
             line: text[..start].matches('\n').count() as u32 + 1,
             column: text[line_start..start].chars().count() as u32 + 1,
             width: (text[start..end].chars().count() as u32).max(1),
-            snippet: text[line_start..line_end].trim_end().to_string(),
-            ..Problem::default()
         }
     }
 }
@@ -361,6 +388,10 @@ mod tests {
         assert_eq!(problem().in_file("f.toml", "").file, "f.toml");
         let placed = Problem { line: 2, ..problem() }.in_file("f.toml", "a = 1\nblock_size = 1\n");
         assert_eq!((placed.snippet.as_str(), placed.advice.len()), ("block_size = 1", 2));
+        assert_eq!((placed.column, placed.width), (1, 14));
+        let place = Place::of_span("a = 1\nblock_size = 1\n", 19..20);
+        let placed = problem().at(place).in_file("f.toml", "a = 1\nblock_size = 1\n");
+        assert_eq!((placed.line, placed.column, placed.width), (2, 14, 1));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Tables as data: what the terminal, the page and Markdown draw alike, so that they cannot disagree.
 
-use crate::text::{Scale, shortened, visible_line, wrap};
+use crate::text::{Scale, name_parts, visible_line, wrap_names};
 
 /// A piece of a cell: words, or a number of the result with the text it is shown as.
 #[derive(Clone, Debug, PartialEq)]
@@ -72,8 +72,19 @@ pub struct Column {
     pub optional: bool,
 }
 
-/// The longest word that a column makes room for when a table is too wide.
-const WORD_MAX: usize = 20;
+/// The longest word that a column makes room for when a table is too wide; longer ones are broken.
+const WORD_MAX: usize = 24;
+
+/// The narrowest column in which words are broken.
+const BROKEN_MIN: usize = 8;
+
+fn longest_word(text: &str) -> usize {
+    text.split(' ').map(|word| word.chars().count()).max().unwrap_or(0)
+}
+
+fn longest_part(text: &str) -> usize {
+    text.split(' ').flat_map(name_parts).map(|part| part.chars().count()).max().unwrap_or(0)
+}
 
 /// Rows under heads.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -129,29 +140,9 @@ impl Table {
             }
         }
         let total = |widths: &[usize]| widths.iter().map(|width| width + 2).sum::<usize>().saturating_sub(1);
-        let longest_word = |text: &str| text.split(' ').map(|word| word.chars().count()).max().unwrap_or(0);
-        // Heads of numbers give way first, then words, the widest column first: down to the longest word, as far as that
-        // can be.
-        let least: Vec<usize> = (0..widths.len())
-            .map(|at| {
-                let cells = texts.iter().filter_map(|row| row.get(at));
-                match self.columns[at].right {
-                    true => cells
-                        .map(|text| text.chars().count())
-                        .max()
-                        .unwrap_or(0)
-                        .max(longest_word(&heads[at])),
-                    false => cells
-                        .chain([&heads[at]])
-                        .map(|text| longest_word(text))
-                        .max()
-                        .unwrap_or(0)
-                        .min(WORD_MAX),
-                }
-            })
-            .collect();
-        for right in [true, false] {
-            while total(&widths) > width {
+        // The widest column gives way first.
+        let reduce = |widths: &mut [usize], least: &[usize], right: bool| {
+            while total(widths) > width {
                 let wide = (0..widths.len())
                     .filter(|at| self.columns[*at].right == right && widths[*at] > least[*at]);
                 match wide.max_by_key(|at| widths[*at]) {
@@ -159,19 +150,33 @@ impl Table {
                     None => break,
                 }
             }
-        }
+        };
+        let column = |at: usize| texts.iter().filter_map(move |row| row.get(at));
+        let places = 0..heads.len();
+        let numbers: Vec<usize> = places
+            .clone()
+            .map(|at| {
+                let cells = column(at).map(|text| text.chars().count()).max().unwrap_or(0);
+                cells.max(longest_word(&heads[at]))
+            })
+            .collect();
+        let words = |longest: fn(&str) -> usize| -> Vec<usize> {
+            let all = |at: usize| column(at).chain([&heads[at]]);
+            places
+                .clone()
+                .map(|at| all(at).map(|text| longest(text)).max().unwrap_or(0).min(WORD_MAX))
+                .collect()
+        };
+        // Heads of numbers first, then words, down to the longest word.
+        reduce(&mut widths, &numbers, true);
+        reduce(&mut widths, &words(longest_word), false);
         let is_too_wide = total(&widths) > width;
         if let Some(at) = self.columns.iter().rposition(|column| column.optional).filter(|_| is_too_wide) {
             return self.with_columns(|column| column != at).lines(width);
         }
-        // Words that are longer still are cut.
-        while total(&widths) > width {
-            let wide = (0..widths.len()).filter(|at| !self.columns[*at].right && widths[*at] > 8);
-            match wide.max_by_key(|at| widths[*at]) {
-                Some(at) => widths[at] -= 1,
-                None => break,
-            }
-        }
+        // Names are broken, between their parts and then anywhere.
+        reduce(&mut widths, &words(longest_part), false);
+        reduce(&mut widths, &vec![BROKEN_MIN; heads.len()], false);
         // Where nothing helps, the columns that do not fit follow below, with the first one repeated.
         let fitting = (1..=widths.len()).rev().find(|count| total(&widths[..*count]) <= width).unwrap_or(1);
         if let 2.. = fitting
@@ -210,7 +215,7 @@ impl Table {
             .iter()
             .zip(widths)
             .map(|(text, width)| match text.chars().count() > *width {
-                true => wrap(text, *width).iter().map(|line| shortened(line, *width)).collect(),
+                true => wrap_names(text, *width),
                 false => vec![text.clone()],
             })
             .collect();
@@ -258,6 +263,25 @@ mod tests {
         assert_eq!(
             table.lines(16),
             [" name    alpha", " one   1111111", "", " name    gamma", " one   3333333"].map(String::from)
+        );
+        // Names are broken, and no part of them is lost.
+        let mut table = Table::new("", &["enumerate.response.p95", ">n"]);
+        table.row(["network.delay.store", "1111"].map(Cell::words).to_vec());
+        assert_eq!(
+            table.lines(20),
+            [" enumerate.        n", " response.p95", " network.       1111", " delay.store"]
+                .map(String::from)
+        );
+        assert_eq!(
+            table.lines(17),
+            [" enumerate.     n", " response.", " p95", " network.    1111", " delay.", " store"]
+                .map(String::from)
+        );
+        let mut table = Table::new("", &["", ">n"]);
+        table.row(["synchronization", "1111"].map(Cell::words).to_vec());
+        assert_eq!(
+            table.lines(19),
+            ["                  n", " synchroniza-  1111", " tion"].map(String::from)
         );
         let mut table = Table::new("", &["what", ">n"]);
         table.row(vec![Cell::words("b"), Cell::shown(1.0, "1.00")]);

@@ -431,6 +431,37 @@ pub fn wrap(text: &str, width: usize) -> Vec<String> {
     lines
 }
 
+/// What a name may be broken after.
+const JOINTS: [char; 4] = ['.', '_', ':', '-'];
+
+/// The parts of a name, each with the punctuation after it: `network.`, `delay.` and `store`.
+pub fn name_parts(name: &str) -> impl Iterator<Item = &str> {
+    name.split_inclusive(JOINTS)
+}
+
+/// Breaks a text as [`wrap`] does, and a longer word between the parts of a name, or anywhere if a part is longer. Only a
+/// word that is broken between two letters gets a hyphen.
+pub fn wrap_names(text: &str, width: usize) -> Vec<String> {
+    let width = width.max(1);
+    let mut lines = Vec::new();
+    for line in wrap(text, width) {
+        let mut rest = line.as_str();
+        while rest.chars().count() > width {
+            let bytes_of = |characters| rest.chars().take(characters).map(char::len_utf8).sum::<usize>();
+            let is_word = width > 1 && rest.chars().take(width + 1).all(char::is_alphabetic);
+            let (end, hyphen) = match rest[..bytes_of(width)].rfind(JOINTS) {
+                Some(joint) => (joint + 1, ""),
+                None if is_word => (bytes_of(width - 1), "-"),
+                None => (bytes_of(width), ""),
+            };
+            lines.push(format!("{}{hyphen}", &rest[..end]));
+            rest = &rest[end..];
+        }
+        lines.push(rest.to_string());
+    }
+    lines
+}
+
 /// Folds the lines of a text that are longer than `width`, for a terminal. What follows is indented by two more columns
 /// than the line, and what is written below a place in a file (`    | ^^^ help`) stays below it. A line of that file is left
 /// as it is.
@@ -596,6 +627,12 @@ mod tests {
             for line in lines {
                 proptest::prop_assert!(line.len() <= width || !line.contains(' '));
             }
+        }
+        #[test]
+        fn no_character_of_a_name_is_lost(text in "[a-zü7._:]{1,60}", width in 1usize..30) {
+            let lines = wrap_names(&text, width);
+            proptest::prop_assert_eq!(lines.concat().replace('-', ""), text);
+            proptest::prop_assert!(lines.iter().all(|line| line.chars().count() <= width));
         }
         #[test]
         fn no_number_panics(value: f64) {

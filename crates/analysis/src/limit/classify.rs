@@ -8,7 +8,7 @@
 use hdrhistogram::Histogram;
 use model::goal::GoalMetric;
 use model::limit::{LoadClass, MissReason};
-use model::{Estimate, Goal, Interval, LatencySummary, OperationHistograms, RunRecord};
+use model::{Estimate, Goal, Interval, LatencySummary, OperationHistograms, Place, RunRecord};
 
 use crate::measured::Measured;
 use crate::statistics::steady_mean;
@@ -58,6 +58,7 @@ pub(crate) fn classify(records: &[&RunRecord], goal: &Goal, max_failures: Option
         at_most: true,
         inclusive: true,
         limit,
+        place: Place::default(),
     });
     // A goal on an operation that was never measured is neither met nor missed.
     let mut all = match &goal.operation {

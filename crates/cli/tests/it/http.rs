@@ -64,7 +64,7 @@ fn a_web_server_is_measured() {
 fn an_address_that_cannot_be_is_a_mistake_of_use() {
     let place = Place::new("http-wrong");
     for (url, words) in [
-        ("ftp://localhost/", "`ftp` is neither http nor https"),
+        ("ftp://localhost/", "the scheme of the URL is not http or https"),
         ("https://127.0.0.1:1/", "nothing accepts a connection at 127.0.0.1:1"),
         ("localhost:80", "write \"http://localhost:80\""),
         ("http://127.0.0.1:1/", "nothing accepts a connection at 127.0.0.1:1"),
@@ -170,4 +170,22 @@ fn a_run_keeps_its_scenario_and_is_resumed_with_no_other() {
     let wrong = run(&place, &[&of_server[..], &["get:server:queeu.p95 <= 1s"]].concat());
     assert_eq!(wrong.code, 2, "{}", wrong.err);
     assert!(wrong.err.contains("did you mean `get:server:queue`?"), "{}", wrong.err);
+
+    // In an experiment file, with its place.
+    let goals = "goal = [\n  \"buy:home.p95 <= 1s\",\n  \"buy:agian.p95 <= 1s\",\n]\n";
+    let scenario = "[workload.http]\nfrom = \"shop.toml\"\n[load]\nclosed = 1\n";
+    for (experiment, place_of_goal) in [
+        (
+            format!("{goals}{scenario}"),
+            "e.toml:3\n 3 |   \"buy:agian.p95 <= 1s\",\n   |   ^^^^^^^^^^^^^^^^^^^^^ did you mean",
+        ),
+        (
+            format!("{scenario}limit = \"buy:agian.p95 <= 1s\"\n"),
+            "e.toml:5\n 5 | limit = \"buy:agian.p95 <= 1s\"\n   |         ^^^^^^^^^^^^^^^^^^^^^ did you mean",
+        ),
+    ] {
+        std::fs::write(place.path("e.toml"), experiment).unwrap();
+        let wrong = run(&place, &["check", "e.toml"]);
+        assert!(wrong.code == 2 && wrong.err.contains(place_of_goal), "{}", wrong.err);
+    }
 }

@@ -30,7 +30,7 @@ measure = "xs"
         [
             "--set seed=x: `x` is not a whole number from 0 to 9223372036854775807",
             "unknown key `naem` in the experiment",
-            "`ftp` is neither http nor https: `ftp://localhost/`",
+            "the scheme of the URL is not http or https: `ftp://localhost/`",
             "1 connections cannot be shared by 2 threads",
             "`xs` is not a duration, such as \"30s\", or \"until-done\"",
             "`workload.threads` has no levels",
@@ -55,7 +55,7 @@ fn flags_are_reported_their_contradictions_beside_other_mistakes() {
         [
             "--duration: `xs` is not a duration, such as \"30s\", or \"until-done\"",
             "--replicates 0: `0` is not a whole number from 1 to 1000",
-            "`ftp` is neither http nor https: `ftp://localhost/`",
+            "the scheme of the URL is not http or https: `ftp://localhost/`",
         ]
     );
     let disk = ["disk", "f.bin", "--block-size", "1000B", "--threads", "4"];

@@ -19,7 +19,7 @@ use super::{
     WorkloadInfo, WorkloadSpec, range,
 };
 use crate::load::{LIMIT, LOAD_SETTINGS};
-use crate::problem::{Problem, Problems, did_you_mean, near_word};
+use crate::problem::{Place, Problem, Problems, did_you_mean, near_word};
 use crate::setting::Setting;
 use crate::{
     DesignKind, Goal, Key, Level, Load, Nanos, SECOND, Secret, SecretParts, SettingInfo, SettingKind,
@@ -178,21 +178,22 @@ impl Reader<'_> {
             .zip(workload.as_ref())
             .is_some_and(|(info, spec)| info.has_further_operations(&spec.settings));
         for text in top.get(&GOAL) {
+            let at = element_span(table, "goal", &text);
             match Goal::parse_among(&text, operations, has_further) {
-                Ok(goal) => goals.push(goal),
-                Err(what) => {
-                    let at = element_span(table, "goal", &text);
-                    self.problem(at, what, "");
-                }
+                Ok(goal) => goals.push(Goal { place: Place::of_span(self.text, at), ..goal }),
+                Err(what) => self.problem(at, what, ""),
             }
         }
-        let (limit, wrong) = crate::limit::goals(&load, operations, has_further);
+        let in_limit = |text: &str| match table.get("load").map(Spanned::get_ref) {
+            Some(DeValue::Table(load)) => element_span(load, LIMIT.name, text),
+            _ => 0..0,
+        };
+        let (mut limit, wrong) = crate::limit::goals(&load, operations, has_further);
+        for goal in &mut limit {
+            goal.place = Place::of_span(self.text, in_limit(&goal.text));
+        }
         for (text, what, help) in wrong {
-            let at = match table.get("load").map(Spanned::get_ref) {
-                Some(DeValue::Table(load)) => element_span(load, LIMIT.name, &text),
-                _ => 0..0,
-            };
-            self.problem(at, what, help);
+            self.problem(in_limit(&text), what, help);
         }
         let mut watch = top.get(&WATCH);
         for entry in &watch {
@@ -634,7 +635,7 @@ fn element_span(table: &DeTable<'_>, name: &str, text: &str) -> Range<usize> {
     match value.get_ref() {
         DeValue::Array(items) => items
             .iter()
-            .find(|item| matches!(item.get_ref(), DeValue::String(found) if found.as_ref() == text))
+            .find(|item| matches!(item.get_ref(), DeValue::String(found) if found.trim() == text.trim()))
             .map_or_else(|| value.span(), Spanned::span),
         _ => value.span(),
     }

@@ -1,5 +1,5 @@
 use super::*;
-use crate::{Problems, SettingInfo, SettingKind};
+use crate::{Place, Problems, SettingInfo, SettingKind};
 
 static DISK: &[SettingInfo] = &[
     SettingInfo { name: "files", kind: SettingKind::Texts, default: "", about: "Files." },
@@ -179,6 +179,7 @@ fn an_experiment_reads_and_is_written_back() {
         settings.0.values_mut().for_each(|setting| setting.line = 0);
     }
     for experiment in [&mut again, &mut expected] {
+        experiment.goals.iter_mut().for_each(|goal| goal.place = Place::default());
         experiment.vary.iter_mut().for_each(|variation| variation.line = 0);
         experiment.dependencies.iter_mut().for_each(|dependency| dependency.line = 0);
     }

@@ -8,7 +8,9 @@ use model::{Nanos, Placeholder, Problem, Problems, SettingInfo, Settings};
 use super::scenario::recording::RecordingOptions;
 use super::scenario::wcat::{self, WcatOptions, WcatSettings};
 use super::scenario::{self, Import, Note, Scenario, ScenarioFile, har};
-use super::settings::{FROM, ReadScenario, THINK_MAX, THINK_SCALE, THIRD_PARTY, URL, Url, WCAT_SETTINGS};
+use super::settings::{
+    FROM, ReadScenario, THINK_MAX, THINK_SCALE, THIRD_PARTY, URL, WCAT_SETTINGS, parse_url,
+};
 
 /// The format of a file, by its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,10 +57,10 @@ struct ImportOptions {
 impl ImportOptions {
     /// Those of the settings of the workload.
     fn of(settings: &Settings) -> ImportOptions {
-        let url = settings.get(&URL).and_then(|url| Url::parse(url.reveal()).ok());
+        let url = settings.get(&URL).and_then(|url| parse_url(url.reveal()).ok());
         ImportOptions {
             recording: recording_options(settings),
-            server: url.map(|url| url.authority),
+            server: url.map(|url| url.origin.host_and_port()),
             wcat_settings: settings.get(&WCAT_SETTINGS).map(PathBuf::from),
         }
     }
@@ -157,7 +159,7 @@ fn read_scenario(name: &str, options: &ImportOptions) -> Result<ReadScenario, Pr
 pub fn import(settings: &Settings) -> Result<Imported, Problems> {
     let name = settings.get(&FROM).unwrap_or_default();
     let mut problems = misplaced(settings);
-    if let Some(Err((what, help))) = settings.get(&URL).map(|url| Url::parse(url.reveal())) {
+    if let Some(Err((what, help))) = settings.get(&URL).map(|url| parse_url(url.reveal())) {
         problems.add(&[&*URL], what, help);
     }
     problems.or(())?;

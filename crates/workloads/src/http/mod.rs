@@ -20,6 +20,7 @@ mod settings;
 mod socket;
 mod target;
 mod tls;
+mod url;
 mod users;
 mod worker;
 
@@ -53,12 +54,10 @@ pub struct HttpKind;
 
 /// The TCP port of this host that the requests go to; none where they go elsewhere.
 pub fn local_port(settings: &Settings) -> Option<u16> {
-    let plan = HttpPlan::read(settings).ok()?;
-    let (host, port) = plan.url.authority.rsplit_once(':')?;
-    let host = host.trim_matches(['[', ']']);
-    let address = host.parse::<std::net::IpAddr>();
-    let is_local = host == "localhost" || address.is_ok_and(|address| address.is_loopback());
-    port.parse().ok().filter(|_| is_local)
+    let origin = HttpPlan::read(settings).ok()?.origin;
+    let address = origin.host_name().parse::<std::net::IpAddr>();
+    let is_local = origin.host == "localhost" || address.is_ok_and(|address| address.is_loopback());
+    is_local.then_some(origin.port)
 }
 
 /// Its traits.

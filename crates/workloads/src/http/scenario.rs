@@ -26,7 +26,6 @@ mod read;
 pub mod recording;
 mod session;
 mod template;
-mod url;
 pub mod wcat;
 mod write;
 mod xpath;
@@ -37,13 +36,14 @@ use std::sync::Arc;
 
 use model::{Nanos, Problems};
 
+pub use super::url::Origin;
+
 pub use file::{
     AtEnd, BodyFile, CheckFile, Condition, DataFile, Expected, ExtractionFile, Import, Note, OnFailure,
     Options, Order, Place, Query, RequestFile, ScenarioFile, Sizes, Statuses, Text, Think, TransactionFile,
 };
 pub use session::{After, Failure, Outcome, Planned, Response, Session, Unplanned};
 pub use template::{FindSecret, escape};
-pub use url::Origin;
 
 use check::Check;
 use data::DataSet;

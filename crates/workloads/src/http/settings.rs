@@ -10,7 +10,8 @@ use model::{Choice, Key, Nanos, Problems, Secret, SecretParts, SettingInfo, Sett
 use super::RequestPart;
 use super::from::{self, Format};
 use super::http2;
-use super::scenario::{Note, Origin, Scenario};
+use super::scenario::{Note, Scenario};
+use super::url::{Origin, Url};
 
 model::choice! {
     /// The methods, as they are sent.
@@ -166,91 +167,20 @@ model::settings! {
     );
 }
 
-/// A URL of HTTP, over TLS or in clear text.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Url {
-    /// Whether it is reached over TLS.
-    pub(super) is_tls: bool,
-    /// `host:port`, an IPv6 address in brackets.
-    pub(super) authority: String,
-    /// The value of the field Host: without the port if it is that of the scheme.
-    host: String,
-    /// Path and query, from the first slash.
-    path: String,
-}
-
-impl Url {
-    /// The root of a server.
-    pub(super) fn of_origin(origin: &Origin) -> Url {
-        Url {
-            is_tls: origin.is_tls,
-            authority: format!("{}:{}", origin.host, origin.port),
-            host: origin.authority(),
-            path: "/".into(),
-        }
+/// Parses the setting `url`; otherwise the problem, without secrets of the URL, and the advice. Unlike the URLs of a
+/// scenario, it must be printable ASCII: a blank or an invisible character is probably a mistake.
+pub(super) fn parse_url(text: &str) -> Result<Url, (String, String)> {
+    let shown = SecretParts::Url.hide(text);
+    if let Some(odd) = text.chars().find(|c| !c.is_ascii_graphic()) {
+        return Err((
+            format!("the URL contains {odd:?}: `{}`", shown.escape_debug()),
+            "percent-encode all characters except printable ASCII; write a blank as %20".into(),
+        ));
     }
-
-    /// The name or address of the host, without brackets.
-    pub(super) fn name(&self) -> &str {
-        let name = self.authority.rsplit_once(':').map_or(self.authority.as_str(), |(name, _)| name);
-        name.strip_prefix('[').and_then(|name| name.strip_suffix(']')).unwrap_or(name)
+    if !text.is_empty() && !text.contains("://") && Url::parse(&format!("http://{text}")).is_ok() {
+        return Err((format!("the URL has no scheme: `{shown}`"), format!("write \"http://{shown}\"")));
     }
-
-    /// Parses a URL; otherwise the problem, without secrets of the URL, and the advice.
-    pub(super) fn parse(text: &str) -> Result<Url, (String, String)> {
-        const EXAMPLE: &str = "such as \"http://127.0.0.1:8080/\"";
-        let shown = SecretParts::Url.hide(text);
-        let (scheme, rest) = match text.split_once("://") {
-            Some((scheme, rest)) => (scheme.to_ascii_lowercase(), rest),
-            None => return Err((format!("`{shown}` has no scheme"), format!("write \"http://{shown}\""))),
-        };
-        let (is_tls, usual_port) = match scheme.as_str() {
-            "http" => (false, 80),
-            "https" => (true, 443),
-            _ => return Err((format!("`{scheme}` is neither http nor https: `{shown}`"), EXAMPLE.into())),
-        };
-        if let Some(odd) = text.chars().find(|c| !c.is_ascii_graphic()) {
-            return Err((
-                format!("`{}` contains {odd:?}", shown.escape_debug()),
-                "percent-encode all characters except printable ASCII; write a blank as %20".into(),
-            ));
-        }
-        let rest = rest.split('#').next().unwrap_or(rest);
-        let (authority, path) = rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len()));
-        if authority.contains('@') {
-            return Err((
-                format!("`{shown}` contains a user name"),
-                "send it as a header: \"Authorization: Basic ${env:CREDENTIALS}\"".into(),
-            ));
-        }
-        let wrong = || (format!("`{shown}` is not the address of a page"), EXAMPLE.to_string());
-        // The colons of an IPv6 address are inside brackets.
-        let (name, port) = match authority.rsplit_once(':') {
-            Some((name, port)) if !port.contains(']') => {
-                // A `+` would be read as part of a number.
-                let digits = port.bytes().all(|byte| byte.is_ascii_digit());
-                match port.parse::<u16>() {
-                    Ok(port) if digits && port > 0 => (name, port),
-                    _ => return Err(wrong()),
-                }
-            }
-            _ => (authority, usual_port),
-        };
-        let bracketed = name.strip_prefix('[').and_then(|name| name.strip_suffix(']'));
-        let named = match bracketed {
-            Some(address) => address.parse::<std::net::Ipv6Addr>().is_ok(),
-            None => !name.is_empty() && !name.contains(['[', ']', ':', '\\']),
-        };
-        if !named {
-            return Err(wrong());
-        }
-        Ok(Url {
-            is_tls,
-            authority: format!("{name}:{port}"),
-            host: if port == usual_port { name.to_string() } else { format!("{name}:{port}") },
-            path: if path.starts_with('/') { path.to_string() } else { format!("/{path}") },
-        })
-    }
+    Url::parse(text).map_err(|(what, help)| (format!("{what}: `{shown}`"), help.into()))
 }
 
 /// A scenario, and what was not carried over from the file of another program.
@@ -274,13 +204,13 @@ pub(super) struct TlsPlan {
 /// The settings, read.
 #[derive(Clone, Debug)]
 pub(super) struct HttpPlan {
-    /// The URL of the request; of a scenario the first of its servers.
-    pub(super) url: Url,
+    /// The server of the request; of a scenario the first of its servers.
+    pub(super) origin: Origin,
     /// Replaces the request.
     pub(super) scenario: Option<Arc<ReadScenario>>,
     /// The operation's name.
     pub(super) operation: &'static str,
-    /// The complete request.
+    /// The complete request; empty with a scenario.
     pub(super) request: Vec<u8>,
     /// A response to HEAD has no body.
     pub(super) of_head: bool,
@@ -322,20 +252,23 @@ impl HttpPlan {
             }
         }
         let url = match settings.get(&URL) {
-            None if settings.has(&FROM) => {
-                scenario.as_ref().and_then(|read| read.scenario.origins().first().map(Url::of_origin))
-            }
+            None if settings.has(&FROM) => None,
             None => {
                 problem(&URL, "the URL is missing".into(), "url = \"http://127.0.0.1:8080/\"");
                 None
             }
-            Some(text) => match Url::parse(text.reveal()) {
+            Some(text) => match parse_url(text.reveal()) {
                 Ok(url) => Some(url),
                 Err((what, help)) => {
                     problem(&URL, what, &help);
                     None
                 }
             },
+        };
+        let origin = match (&url, &scenario) {
+            (Some(url), _) => Some(&url.origin),
+            (None, Some(read)) => read.scenario.origins().first(),
+            (None, None) => None,
         };
         let mut fields = Vec::new();
         for text in settings.get(&HEADER) {
@@ -383,11 +316,11 @@ impl HttpPlan {
             }
             _ => {}
         }
-        if let Some(url) = url.as_ref().filter(|url| !url.is_tls)
+        if let Some(origin) = origin.filter(|origin| !origin.is_tls)
             && (tls.authorities.is_some() || tls.certificate.is_some())
         {
             let setting = if tls.authorities.is_some() { &CA } else { &CLIENT_CERTIFICATE };
-            let what = format!("{} is reached without TLS", url.authority);
+            let what = format!("{} is reached without TLS", origin.host_and_port());
             problem(setting, what, "write an https URL, or leave the certificates out");
         }
         let server_timing = server_timings(settings);
@@ -421,9 +354,12 @@ impl HttpPlan {
         problems.extend(from::misplaced(settings));
         problems.extend(of_scenario);
         problems.or(())?;
-        let Some(url) = url else { return Err(Problems::new()) };
+        let Some(origin) = origin.cloned() else { return Err(Problems::new()) };
         let body = settings.get(&BODY).unwrap_or_default();
-        let request = request(method, &url, &fields, keep_alive, body.reveal());
+        let request = match &url {
+            Some(url) if scenario.is_none() => request(method, url, &fields, keep_alive, body.reveal()),
+            _ => Vec::new(),
+        };
         if version == HttpVersion::Two && scenario.is_none() && !http2::can_send(&request) {
             let mut problems = Problems::new();
             let help = "check the host of the URL and the header Host: a name or an address, and a port";
@@ -435,7 +371,7 @@ impl HttpPlan {
             request,
             of_head: method == Method::Head,
             idempotent: method != Method::Post,
-            url,
+            origin,
             scenario,
             keep_alive,
             version,
@@ -477,9 +413,10 @@ fn too_many(scenario: &Scenario, server_timings: usize) -> Option<(String, &'sta
 
 /// The request as it is sent.
 fn request(method: Method, url: &Url, fields: &[(String, String)], keep_alive: bool, body: &str) -> Vec<u8> {
-    let mut text = format!("{} {} HTTP/1.1\r\n", method.word(), url.path);
+    let mut text = format!("{} {} HTTP/1.1\r\n", method.word(), url.target);
+    let host = url.origin.authority();
     let agent = concat!("plimsoll/", env!("CARGO_PKG_VERSION"));
-    for (name, value) in [("Host", url.host.as_str()), ("User-Agent", agent), ("Accept", "*/*")] {
+    for (name, value) in [("Host", host.as_str()), ("User-Agent", agent), ("Accept", "*/*")] {
         if !fields.iter().any(|(given, _)| given.eq_ignore_ascii_case(name)) {
             text += &format!("{name}: {value}\r\n");
         }
@@ -550,35 +487,19 @@ mod tests {
     }
 
     #[test]
-    fn addresses_are_read() {
-        for (text, authority, host, path) in [
-            ("http://a:8080/x/y?z#f", "a:8080", "a:8080", "/x/y?z"),
-            ("HTTP://a", "a:80", "a", "/"),
-            ("http://a?q=1", "a:80", "a", "/?q=1"),
-            ("http://[::1]:81/", "[::1]:81", "[::1]:81", "/"),
-            ("http://[::1]/", "[::1]:80", "[::1]", "/"),
-            ("https://a/x", "a:443", "a", "/x"),
-            ("https://a:80/x", "a:80", "a:80", "/x"),
-        ] {
-            let is_tls = text.starts_with("https");
-            let expected = Url { is_tls, authority: authority.into(), host: host.into(), path: path.into() };
-            assert_eq!(Url::parse(text), Ok(expected), "{text}");
-        }
+    fn a_url_that_is_refused_is_shown_without_its_secrets() {
         for (text, what) in [
-            ("", "`` has no scheme"),
-            ("localhost:8080/", "`localhost:8080/` has no scheme"),
-            ("ftp://a", "`ftp` is neither http nor https: `ftp://a`"),
-            ("http://", "`http://` is not the address of a page"),
-            ("http:///x", "`http:///x` is not the address of a page"),
-            ("http://a:0/", "`http://a:0/` is not the address of a page"),
-            ("http://a:+8/", "`http://a:+8/` is not the address of a page"),
-            ("http://::1/", "`http://::1/` is not the address of a page"),
-            ("http://[::1/", "`http://[::1/` is not the address of a page"),
-            ("http://me:pw@a/", "`http://***@a/` contains a user name"),
-            ("http://a/ b", "`http://a/ b` contains ' '"),
-            ("http://a/\r\nX: y", "`http://a/\\r\\nX: y` contains '\\r'"),
+            ("", "the URL has no scheme: ``"),
+            ("localhost:8080/", "the URL has no scheme: `localhost:8080/`"),
+            ("ftp://a", "the scheme of the URL is not http or https: `ftp://a`"),
+            ("http:///x?token=a", "the URL has no valid host and port: `http:///x?token=***`"),
+            ("http://me:pw@a/", "the URL contains a user name: `http://***@a/`"),
+            ("http://a/ b", "the URL contains ' ': `http://a/ b`"),
+            ("http://a/ü", "the URL contains 'ü': `http://a/ü`"),
+            ("http://a/\u{200b}?token=a", "the URL contains '\\u{200b}': `http://a/\\u{200b}?token=***`"),
+            ("http://a/\r\nX: y", "the URL contains '\\r': `http://a/\\r\\nX: y`"),
         ] {
-            assert_eq!(Url::parse(text).unwrap_err().0, what);
+            assert_eq!(parse_url(text).unwrap_err().0, what);
         }
     }
 
@@ -589,6 +510,10 @@ mod tests {
         assert_eq!(
             text(&[("url", "http://a/x")]),
             format!("GET /x HTTP/1.1\r\nHost: a\r\nUser-Agent: {agent}\r\nAccept: */*\r\n\r\n")
+        );
+        assert_eq!(
+            text(&[("url", "http://[::1]:81?a|b#c")]),
+            format!("GET /?a%7Cb HTTP/1.1\r\nHost: [::1]:81\r\nUser-Agent: {agent}\r\nAccept: */*\r\n\r\n")
         );
         assert_eq!(
             text(&[
@@ -623,7 +548,7 @@ mod tests {
         assert_eq!(
             whats,
             [
-                "`https://a b` contains ' '",
+                "the URL contains ' ': `https://a b`",
                 "the header `none` has no colon",
                 "the header `a b: c` cannot be sent",
                 "the header Content-Length cannot be set",
@@ -649,7 +574,7 @@ mod tests {
     proptest::proptest! {
         #[test]
         fn no_text_panics(text in "\\PC{0,40}") {
-            let _ = (Url::parse(&format!("http://{text}")), Url::parse(&text), field(&text), ranges(&text));
+            let _ = (parse_url(&format!("http://{text}")), parse_url(&text), field(&text), ranges(&text));
         }
     }
 }

@@ -8,8 +8,9 @@ use engine::workload::LoadError;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::failure::errno_words;
-use super::settings::{HttpPlan, HttpVersion, Url};
+use super::settings::{HttpPlan, HttpVersion};
 use super::tls::TlsClient;
+use super::url::Origin;
 
 /// How long an address may take to accept, before the load.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -38,14 +39,14 @@ pub(super) struct Servers {
 
 /// Finds all servers of a plan.
 pub(super) fn find_all(plan: &HttpPlan) -> Result<Servers, LoadError> {
-    let urls = match &plan.scenario {
-        Some(read) => read.scenario.origins().iter().map(Url::of_origin).collect(),
-        None => vec![plan.url.clone()],
+    let origins = match &plan.scenario {
+        Some(read) => read.scenario.origins(),
+        None => std::slice::from_ref(&plan.origin),
     };
     let mut all = Vec::new();
-    let mut is_http2 = plan.version != HttpVersion::One && !urls.is_empty();
-    for url in &urls {
-        let (server, offers_http2) = find(plan, url)?;
+    let mut is_http2 = plan.version != HttpVersion::One && !origins.is_empty();
+    for origin in origins {
+        let (server, offers_http2) = find(plan, origin)?;
         is_http2 &= offers_http2;
         all.push(server);
     }
@@ -59,15 +60,15 @@ pub(super) fn find_all(plan: &HttpPlan) -> Result<Servers, LoadError> {
 
 /// The addresses of the host, the first that accepts a connection first, what TLS with it needs, and whether it offers
 /// HTTP/2. Connects, makes a handshake, and sends no request.
-fn find(plan: &HttpPlan, url: &Url) -> Result<(Server, bool), LoadError> {
+fn find(plan: &HttpPlan, origin: &Origin) -> Result<(Server, bool), LoadError> {
     let timeout = &plan.timeout;
     let protocols = match plan.version {
         HttpVersion::Auto => &[HTTP2, HTTP1][..],
         HttpVersion::One => &[HTTP1],
         HttpVersion::Two => &[HTTP2],
     };
-    let tls = url.is_tls.then(|| TlsClient::new(url, &plan.tls, protocols)).transpose()?;
-    let authority = &url.authority;
+    let tls = origin.is_tls.then(|| TlsClient::new(origin.host_name(), &plan.tls, protocols)).transpose()?;
+    let authority = origin.host_and_port();
     let help = "check the host name and the DNS settings of this machine";
     let resolved = authority
         .to_socket_addrs()
@@ -78,7 +79,7 @@ fn find(plan: &HttpPlan, url: &Url) -> Result<(Server, bool), LoadError> {
             addresses.push(address);
         }
     }
-    permitted(plan, url, &addresses)?;
+    permitted(plan, origin, &addresses)?;
     let patience = Duration::from_nanos(*timeout).min(PATIENCE);
     let mut reasons = Vec::new();
     for (place, address) in addresses.iter().enumerate() {
@@ -90,7 +91,7 @@ fn find(plan: &HttpPlan, url: &Url) -> Result<(Server, bool), LoadError> {
                     None => wants_http2 && answers_http2(stream, patience),
                 };
                 if wants_http2 && !offers_http2 {
-                    return Err(no_http2(address, url.is_tls));
+                    return Err(no_http2(address, origin.is_tls));
                 }
                 addresses.rotate_left(place);
                 return Ok((Server { addresses, tls }, offers_http2));
@@ -134,8 +135,8 @@ fn no_http2(address: &SocketAddr, is_tls: bool) -> LoadError {
 }
 
 /// Refuses addresses on the Internet, unless the user may load this host: a misspelt name must flood nobody.
-fn permitted(plan: &HttpPlan, url: &Url, addresses: &[SocketAddr]) -> Result<(), LoadError> {
-    let host = url.name();
+fn permitted(plan: &HttpPlan, origin: &Origin, addresses: &[SocketAddr]) -> Result<(), LoadError> {
+    let host = origin.host_name();
     let is_allowed = plan.may_load.iter().any(|allowed| allowed.trim().eq_ignore_ascii_case(host));
     match addresses.iter().map(SocketAddr::ip).find(|address| is_public(*address)) {
         Some(address) if !is_allowed => Err(LoadError::new(
@@ -223,7 +224,7 @@ mod tests {
         let addresses = ["192.0.2.1:80".parse().unwrap()];
         let plan = |pairs: &[(&str, &str)]| HttpPlan::read(&settings_of(SETTINGS, pairs)).unwrap();
         let url = ("url", "http://192.0.2.1/");
-        let of = |plan: &HttpPlan| permitted(plan, &plan.url, &addresses);
+        let of = |plan: &HttpPlan| permitted(plan, &plan.origin, &addresses);
         let refused = of(&plan(&[url])).unwrap_err();
         assert_eq!(refused.what, "192.0.2.1 is not in a private network");
         assert!(refused.help.contains("--yes-i-may-load 192.0.2.1"), "{}", refused.help);

@@ -14,7 +14,7 @@ use rustls::pki_types::ServerName;
 use rustls::{AlertDescription, ClientConnection, HandshakeKind};
 use tls::{ClientCertificate, ClientConfig, Trust};
 
-use super::settings::{TlsPlan, Url};
+use super::settings::TlsPlan;
 
 /// What connections need to begin TLS with a host.
 #[derive(Clone, Debug)]
@@ -24,8 +24,9 @@ pub(super) struct TlsClient {
 }
 
 impl TlsClient {
-    /// Reads the files. The server may choose among these protocols (RFC 7301).
-    pub(super) fn new(url: &Url, plan: &TlsPlan, protocols: &[&[u8]]) -> Result<TlsClient, LoadError> {
+    /// Reads the files. The server may choose among these protocols (RFC 7301). `host` is a name or an address without
+    /// brackets.
+    pub(super) fn new(host: &str, plan: &TlsPlan, protocols: &[&[u8]]) -> Result<TlsClient, LoadError> {
         let wrong = |why: String| LoadError::new(why, "");
         let trust = plan.authorities.clone().map_or(Trust::System, Trust::File);
         let own = plan.certificate.clone().zip(plan.key.clone());
@@ -35,7 +36,7 @@ impl TlsClient {
         if !plan.resumes {
             config.resumption = Resumption::disabled();
         }
-        let name = tls::server_name(url.name()).map_err(wrong)?;
+        let name = tls::server_name(host).map_err(wrong)?;
         Ok(TlsClient { config: Arc::new(config), name })
     }
 

@@ -19,9 +19,9 @@ use super::find::{self, Finder};
 use super::json_path::JsonPath;
 use super::read::{Mistake, Reader};
 use super::template::{FindSecret, Names, Template, Use, Values, Variable, names_in};
-use super::url::{self, Origin, Url};
 use super::xpath::XPath;
 use super::{Body, FILE_BYTES_MAX, Fault, OriginOf, REQUESTS_MAX, Request, Scenario, Transaction};
+use crate::http::url::{self, Origin, Url};
 
 /// Most servers of a scenario.
 const ORIGINS_MAX: usize = 10_000;

@@ -1,7 +1,7 @@
 //! The cookie jar of one virtual user (RFC 6265), without a list of public suffixes.
 
 use super::date::cookie_date;
-use super::url::Origin;
+use crate::http::url::Origin;
 
 /// Most cookies of one user; then the oldest is dropped.
 const COOKIES_MAX: usize = 100;
@@ -183,7 +183,7 @@ fn path_matches(path: &str, of_cookie: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::http::scenario::url::Url;
+    use crate::http::url::Url;
 
     /// The field Cookie at a URL after fields were received at another one.
     fn sent(from: &str, fields: &[&str], to: &str, later_s: i64) -> String {

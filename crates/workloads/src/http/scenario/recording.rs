@@ -19,7 +19,7 @@ use super::file::{
     Statuses, Text, Think, TransactionFile,
 };
 use super::template::escape;
-use super::url::{Origin, Url};
+use crate::http::url::{Origin, Url};
 
 use correlate::Correlation;
 

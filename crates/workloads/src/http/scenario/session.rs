@@ -10,8 +10,8 @@ use super::cookies::Jar;
 use super::file::OnFailure;
 use super::find::Document;
 use super::template::{RenderError, Use, Values};
-use super::url::{Origin, Url};
 use super::{Body, Fault, OriginOf, Request, Scenario, Transaction};
+use crate::http::url::{Origin, Url};
 
 /// Streams of random numbers of a seed, one for each purpose.
 const CHOICE: u64 = 0x6368_6f69;

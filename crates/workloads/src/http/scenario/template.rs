@@ -7,7 +7,7 @@ use model::problem::did_you_mean;
 use model::random::Random;
 
 use super::data::DataSet;
-use super::url;
+use crate::http::url;
 
 /// Names with a meaning of their own in templates, which nothing else can have.
 pub(super) const RESERVED: [&str; 10] =

@@ -6,7 +6,7 @@ use serde_json::Value;
 use crate::http::scenario::date::rfc3339_ms;
 use crate::http::scenario::file::Note;
 use crate::http::scenario::recording::{Entry, Received, RecordedBody, is_method, sent_fields};
-use crate::http::scenario::url::Url;
+use crate::http::url::Url;
 
 /// Most bytes of a response that are searched for values.
 const RESPONSE_BYTES_MAX: usize = 4 << 20;
@@ -134,7 +134,7 @@ fn body(
     }
     let encoded = |text: &str| {
         let mut out = Vec::new();
-        crate::http::scenario::url::encode(text.as_bytes(), &mut out);
+        crate::http::url::encode(text.as_bytes(), &mut out);
         String::from_utf8_lossy(&out).into_owned()
     };
     let pairs: Vec<String> = params

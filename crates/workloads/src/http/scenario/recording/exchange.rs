@@ -4,7 +4,7 @@ use model::Problem;
 
 use super::{Entry, Received, RecordedBody, RecordingOptions, is_method, sent_fields};
 use crate::http::scenario::file::{Import, Note};
-use crate::http::scenario::url::Url;
+use crate::http::url::Url;
 
 /// Begins the names of the environment variables for credentials.
 const SECRET_PREFIX: &str = "RECORDED_";

@@ -1,4 +1,5 @@
-//! URLs of requests: origins, references relative to a base, and percent-encoding.
+//! URLs of requests, of the setting `url` and of scenarios: origins, references relative to a base, and
+//! percent-encoding.
 
 use std::fmt;
 
@@ -17,6 +18,16 @@ impl Origin {
     /// The value of the header field Host, and of the pseudo-header `:authority`.
     pub fn authority(&self) -> String {
         format!("{self:#}")
+    }
+
+    /// The host without the brackets of an IPv6 address, as certificates have it.
+    pub(super) fn host_name(&self) -> &str {
+        self.host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(&self.host)
+    }
+
+    /// `HOST:PORT`, also with the default port of the scheme: the address to connect to.
+    pub(super) fn host_and_port(&self) -> String {
+        format!("{}:{}", self.host, self.port)
     }
 
     fn default_port(&self) -> u16 {
@@ -233,11 +244,39 @@ mod tests {
     }
 
     #[test]
+    fn origin_and_target_are_read() {
+        for (text, origin, connected, target) in [
+            ("http://a:8080/x/y?z#f", "http://a:8080", "a:8080", "/x/y?z"),
+            ("HTTP://A", "http://a", "a:80", "/"),
+            ("http://a?q=1", "http://a", "a:80", "/?q=1"),
+            ("http://[::1]:81/", "http://[::1]:81", "[::1]:81", "/"),
+            ("http://[::1]/", "http://[::1]", "[::1]:80", "/"),
+            ("https://a/x", "https://a", "a:443", "/x"),
+            ("https://a:80/x", "https://a:80", "a:80", "/x"),
+        ] {
+            let url = Url::parse(text).unwrap();
+            let shown = (url.origin.to_string(), url.origin.host_and_port(), url.target);
+            assert_eq!(shown, (origin.into(), connected.into(), target.into()), "{text}");
+        }
+        assert_eq!(Url::parse("http://[::1]:81/").unwrap().origin.host_name(), "::1");
+    }
+
+    #[test]
     fn invalid_urls_are_refused() {
-        for text in
-            ["", "a", "ftp://a/", "http://", "http://a:0/", "http://a:+8/", "http://a b/", "http://[::1/"]
-        {
-            assert!(Url::parse(text).is_err(), "{text}");
+        let wrong = "the URL has no valid host and port";
+        for (text, what) in [
+            ("", "the URL has no scheme"),
+            ("a", "the URL has no scheme"),
+            ("ftp://a/", "the scheme of the URL is not http or https"),
+            ("http://", wrong),
+            ("http:///x", wrong),
+            ("http://a:0/", wrong),
+            ("http://a:+8/", wrong),
+            ("http://a b/", wrong),
+            ("http://::1/", wrong),
+            ("http://[::1/", wrong),
+        ] {
+            assert_eq!(Url::parse(text).unwrap_err().0, what, "{text}");
         }
         assert_eq!(Url::parse("http://me:pw@a/").unwrap_err().0, "the URL contains a user name");
         let url = Url::parse("HTTPS://[::1]?a=ü#x").unwrap();
