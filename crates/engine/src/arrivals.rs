@@ -165,9 +165,16 @@ impl Users<'_> {
         let total = self.profile.at(self.measured.share(now)).round() as u64;
         // Users are distributed round robin, so that the shares add up to the total.
         let target = (total + u64::from(self.of - 1 - self.index)) / u64::from(self.of);
-        while self.present < target {
+        // Users who come together begin at different points of their think time. Otherwise they would issue at the same moment,
+        // and again after each think time.
+        let coming = target.saturating_sub(self.present);
+        let from = if self.present == 0 { self.begin.min(now) } else { now };
+        for nth in 0..coming {
             let user = self.absent.pop().unwrap_or(self.present as u32);
-            self.ready.push_front((if self.present == 0 { self.begin.min(now) } else { now }, user));
+            let part = (nth as f64 + f64::from(self.index) / f64::from(self.of)) / coming as f64;
+            let at = from + (self.think as f64 * part) as Nanos;
+            let place = self.ready.partition_point(|(ready, _)| *ready <= at);
+            self.ready.insert(place, (at, user));
             self.present += 1;
         }
         while self.present > target
@@ -289,6 +296,24 @@ mod tests {
             issued += 1;
         }
         assert_eq!(offered, issued);
+    }
+
+    #[test]
+    fn users_with_a_think_time_begin_one_after_another() {
+        let measured = MeasuredTime::new(SECOND);
+        let shape = Shape::Closed { users: Profile::Constant(4.0), think: 100 };
+        let begins: Vec<Vec<Nanos>> = (0..2)
+            .map(|index| {
+                let mut arrivals = Arrivals::new(&shape, index, 2, 0, 1000, &measured);
+                let mut due = Vec::new();
+                while let Some(at) = arrivals.next(1000) {
+                    due.push(at);
+                    arrivals.issued();
+                }
+                due
+            })
+            .collect();
+        assert_eq!(begins, [[1000, 1050], [1025, 1075]]);
     }
 
     #[test]

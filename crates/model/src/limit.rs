@@ -16,7 +16,7 @@ use crate::load::{CLOSED, LIMIT, LIMIT_MAX, LIMIT_MIN, LIMIT_WIDTH, OPEN, RAMP, 
 use crate::problem::{Problem, Problems, near_word};
 use crate::{
     Change, Experiment, Goal, Key, Level, MILLISECOND, Nanos, Probe, SECOND, SettingInfo, SettingPath,
-    Settings, WarmUp, quantity,
+    Settings, Shape, WarmUp, quantity,
 };
 
 /// Default of the largest number of users.
@@ -53,6 +53,8 @@ pub struct Search {
     pub full: Nanos,
     /// The warm-up of a short trial.
     pub short_warm_up: Nanos,
+    /// Whether users think between their operations, so that fewer operations than users are in flight.
+    pub has_think_time: bool,
 }
 
 impl Search {
@@ -77,12 +79,28 @@ impl Search {
             return None;
         }
         let full = load.measure.unwrap_or(FULL);
-        let short = (full / SHORT_PART).clamp(SHORT.0, SHORT.1).min(full / 2);
+        let think = match load.shape {
+            Some(Shape::Closed { think, .. }) => think,
+            _ => 0,
+        };
+        // Every user issues several operations.
+        let short = (full / SHORT_PART).clamp(SHORT.0, SHORT.1).max(2 * think).min(full / 2);
         let short_warm_up = match load.warm_up {
             WarmUp::For(length) => length.min(short),
             WarmUp::Auto => (short / 2).max(500 * MILLISECOND),
         };
-        Some(Search { goals: goals.clone(), axis, first, min, max, width, short, full, short_warm_up })
+        Some(Search {
+            goals: goals.clone(),
+            axis,
+            first,
+            min,
+            max,
+            width,
+            short,
+            full,
+            short_warm_up,
+            has_think_time: think > 0,
+        })
     }
 
     /// One trial of a configuration at a position of the axis.
@@ -401,6 +419,10 @@ pub struct LimitResult {
     pub short_s: f64,
     /// The measured time of a full-length trial, seconds.
     pub full_s: f64,
+    /// Whether users think between their operations, so that a closed load is a number of users, not of operations in
+    /// flight.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub has_think_time: bool,
     /// Each configuration, the baseline first.
     pub configurations: Vec<ConfigurationLimit>,
     /// The growth of the limit with a varied number, for each goal; empty if none is varied.

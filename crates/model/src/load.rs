@@ -37,7 +37,7 @@ crate::settings! {
 
     pub static THINK: Key<Option<Nanos>> = Key::time(
         "think", "",
-        "Closed loop: think time of each virtual user between two operations.",
+        "Closed loop: think time of each virtual user between two operations. The users begin spread over it.",
     );
 
     pub static WARM_UP: Key<Option<Nanos>> = Key::time_or(

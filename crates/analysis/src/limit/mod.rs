@@ -267,6 +267,7 @@ impl LimitSearch {
             width: self.search.width,
             range: self.range(),
             levels: self.search.axis.levels(),
+            has_think_time: self.search.has_think_time,
             short_s: seconds(self.search.short),
             full_s: seconds(self.search.full),
             laws: match self.search.axis.is_resource() {

@@ -6,7 +6,7 @@ use model::limit::{ConfigurationLimit, GoalLimit, LimitResult, LoadClass, LoadPo
 
 use super::markup::{Figure, Origin, figure, table};
 use crate::chart::{LimitCurvePoint, LimitLines, SeriesStyle, limit_curve};
-use crate::sentences::{goal_sentence, is_rate, load_number};
+use crate::sentences::{goal_sentence, is_rate, load_number, load_unit};
 use crate::table::Table;
 use crate::text::{Quantity, rate_word, sentence_start};
 use crate::{labels, tables};
@@ -53,7 +53,7 @@ fn load_curves(
     let factor = match found.is_resource() {
         true => labels::setting(&found.setting),
         false if is_rate(found) => "offered load per second",
-        false => "operations in flight",
+        false => load_unit(found),
     };
     let rate = Quantity::Rate(rate_word(&document.traits));
     let mut out = String::new();

@@ -57,13 +57,25 @@ pub(crate) fn load_number(found: &LimitResult, load: f64) -> String {
     if is_rate(found) { Quantity::Plain.show(load) } else { Quantity::Count.show(load) }
 }
 
-/// A load with its unit, or a level: `32 in flight`, `2,000/s`, `4GiB`.
+/// A load with its unit, or a level: `32 in flight`, `220 users`, `2,000/s`, `4GiB`.
 pub(crate) fn load_words(found: &LimitResult, load: f64) -> String {
-    if found.is_resource() {
-        return load_number(found, load);
-    }
-    let unit = if is_rate(found) { "/s" } else { " in flight" };
+    let unit = match () {
+        () if found.is_resource() => "",
+        () if is_rate(found) => "/s",
+        () if !found.has_think_time => " in flight",
+        () if load == 1.0 => " user",
+        () => " users",
+    };
     format!("{}{unit}", load_number(found, load))
+}
+
+/// The unit of the loads of a search, in full.
+pub(crate) fn load_unit(found: &LimitResult) -> &'static str {
+    match () {
+        () if is_rate(found) => "operations per second",
+        () if found.has_think_time => "users",
+        () => "operations in flight",
+    }
 }
 
 pub(crate) fn is_rate(found: &LimitResult) -> bool {

@@ -23,7 +23,7 @@ pub use evidence::{evidence, measure};
 pub use finding::finding;
 pub(crate) use headline::is_swept;
 pub use headline::{Headline, headline};
-pub(crate) use limit::{goal_sentence, goal_value, is_rate, load_number};
+pub(crate) use limit::{goal_sentence, goal_value, is_rate, load_number, load_unit};
 pub use limits::closest;
 pub(crate) use limits::{claim_of, closest_words, limit_words, resource_words, use_words};
 pub use next_command::{NextCommand, next_command};

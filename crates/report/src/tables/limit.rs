@@ -6,7 +6,7 @@ use model::limit::{ConfigurationLimit, LimitAnswer, LimitBound, LimitResult};
 use super::Metric;
 use super::published::published_in;
 use crate::labels;
-use crate::sentences::{goal_value, is_rate, load_number};
+use crate::sentences::{goal_value, is_rate, load_number, load_unit};
 use crate::table::{Cell, Table};
 use crate::text::{Quantity, percent};
 
@@ -15,8 +15,7 @@ pub(crate) fn limit(document: &ResultDocument) -> Option<Table> {
     let found = document.limit.as_ref()?;
     let unit = match found.is_resource() {
         true => labels::setting(&found.setting),
-        false if is_rate(found) => "operations per second",
-        false => "operations in flight",
+        false => load_unit(found),
     };
     let title = if found.is_resource() { "Smallest level" } else { "Limit" };
     let heads =
@@ -75,8 +74,7 @@ pub(crate) fn published_limits(document: &ResultDocument) -> Option<Table> {
         ">misses it",
         "published in",
     ];
-    let unit = if is_rate(found) { "operations per second" } else { "operations in flight" };
-    let mut table = Table::new(format!("Limits beside published ones, {unit}"), &heads);
+    let mut table = Table::new(format!("Limits beside published ones, {}", load_unit(found)), &heads);
     for row in &found.published {
         let published = match row.low {
             Some(low) if low == row.high => load_number(found, low),
@@ -110,6 +108,7 @@ pub(crate) fn loads(document: &ResultDocument, found: &LimitResult, of: &Configu
     let load_head = match found.is_resource() {
         true => format!(">{}", labels::setting(&found.setting)),
         false if is_rate(found) => ">offered/s".into(),
+        false if found.has_think_time => ">users".into(),
         false => ">in flight".into(),
     };
     let mut heads =
