@@ -552,6 +552,9 @@ pub struct LoadPoint {
     pub failed: f64,
     /// The class for each goal, in the order of the experiment; that of short trials is provisional.
     pub classes: Vec<LoadClass>,
+    /// The value of the metric of each goal, in its unit: milliseconds, or a share. None where nothing was measured for it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub values: Vec<Option<f64>>,
 }
 
 /// How the limit grows with a varied number.

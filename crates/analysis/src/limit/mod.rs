@@ -208,6 +208,7 @@ impl LimitSearch {
         let Search { axis, min, max, .. } = &self.search;
         let (min, max) = (axis.text(*min), axis.text(*max));
         match axis {
+            Axis::Users if self.search.has_think_time => format!("search from {min} to {max} users"),
             Axis::Users => format!("search from {min} to {max} in flight"),
             Axis::Rate => format!("search from {min} to {max}"),
             Axis::Levels { factor, .. } => {
@@ -325,12 +326,11 @@ impl LimitSearch {
         let bound = |load: Option<f64>| {
             let at = loads.iter().find(|trials| Some(trials.load) == load)?;
             let results: Vec<&TrialResult> = at.full.iter().filter_map(|at| trials.get(*at)).collect();
-            let values: Vec<f64> = results.iter().filter_map(|trial| goal::value(goal, trial)).collect();
             let rates: Vec<f64> = results.iter().filter_map(|one| Some(one.whole()?.rate_per_s)).collect();
             Some(LimitBound {
                 load: self.search.axis.value(at.load),
                 trials: at.full.len() as u32,
-                value: median(&values).filter(|value| value.is_finite()),
+                value: goal_value(goal, &results),
                 rate_per_s: mean(&rates).unwrap_or(0.0),
                 reason: self.classified(study, at, goal)?.reason,
             })
@@ -392,8 +392,15 @@ impl LimitSearch {
             p99_ms: time(|whole| whole.response_ms.p99),
             failed: if completed > 0.0 { failed / completed } else { 0.0 },
             classes: classes.collect(),
+            values: self.search.goals.iter().map(|goal| goal_value(goal, &results)).collect(),
         })
     }
+}
+
+/// The metric of a goal over trials at the same load: the median.
+fn goal_value(goal: &Goal, trials: &[&TrialResult]) -> Option<f64> {
+    let values: Vec<f64> = trials.iter().filter_map(|trial| goal::value(goal, trial)).collect();
+    median(&values).filter(|value| value.is_finite())
 }
 
 /// Where the generator was the limit at the load that misses a goal, the limit of the system is not known.

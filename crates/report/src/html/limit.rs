@@ -58,30 +58,32 @@ fn load_curves(
     let rate = Quantity::Rate(rate_word(&document.traits));
     let mut out = String::new();
     for (at, goal) in of.goals.iter().enumerate() {
-        let (title, value, is_its_own) = response(goal);
-        let points = |value: fn(&LoadPoint) -> f64| -> Vec<LimitCurvePoint> {
-            let point = |point: &LoadPoint| LimitCurvePoint {
-                load: point.load,
-                label: load_number(found, point.load),
-                value: value(point),
-                look: look(point.classes.get(at).copied()),
-                is_full: point.is_full,
+        let (title, value, is_its_own) = response(goal, at);
+        let points = |value: &dyn Fn(&LoadPoint) -> Option<f64>| -> Vec<LimitCurvePoint> {
+            let point = |point: &LoadPoint| {
+                Some(LimitCurvePoint {
+                    load: point.load,
+                    label: load_number(found, point.load),
+                    value: value(point)?,
+                    look: look(point.classes.get(at).copied()),
+                    is_full: point.is_full,
+                })
             };
-            of.points.iter().map(point).collect()
+            of.points.iter().filter_map(point).collect()
         };
         let bounds = goal.meets.as_ref().zip(goal.misses.as_ref());
         let bounds = bounds.map(|(meets, misses)| (meets.load.min(misses.load), meets.load.max(misses.load)));
         let sentence = sentence_start(&goal_sentence(document, found, goal));
         let legend = [LoadClass::Meets, LoadClass::Misses, LoadClass::Unclear]
             .map(|class| (class.word().to_string(), look(Some(class))));
-        let draw = |title: &str, quantity, value, line| {
+        let draw = |title: &str, quantity, value: &dyn Fn(&LoadPoint) -> Option<f64>, line| {
             let label = format!("{title} against {factor}. {sentence}");
             let limit = LimitLines { goal: line, bounds };
             limit_curve(&label, title, factor, (&points(value), quantity), &legend, limit)
         };
         let charts = [
-            draw("Throughput", rate, |point| point.rate_per_s, None),
-            draw(title, Quantity::Milliseconds, value, is_its_own.then_some(goal.limit)),
+            draw("Throughput", rate, &|point| Some(point.rate_per_s), None),
+            draw(&title, Quantity::Milliseconds, &*value, is_its_own.then_some(goal.limit)),
         ]
         .concat();
         let charts = format!(r#"<div class="four">{charts}</div>"#);
@@ -110,23 +112,28 @@ fn load_curves(
     out
 }
 
-/// The response time to draw for a goal, and whether it is the metric of the goal.
-fn response(goal: &GoalLimit) -> (&'static str, fn(&LoadPoint) -> f64, bool) {
-    type Value = fn(&LoadPoint) -> f64;
-    let of_response = |part: &str| {
-        let (title, value): (&'static str, Value) = match part {
-            "mean" => ("Mean response time", |point| point.mean_ms),
-            "p50" => ("Response time, p50", |point| point.p50_ms),
-            "p90" => ("Response time, p90", |point| point.p90_ms),
-            "p95" => ("Response time, p95", |point| point.p95_ms),
-            "p99" => ("Response time, p99", |point| point.p99_ms),
-            _ => return None,
-        };
-        Some((title, value, true))
+/// The response time to draw for the goal at this place, its title, and whether it is the metric of the goal.
+fn response(goal: &GoalLimit, at: usize) -> (String, Box<dyn Fn(&LoadPoint) -> Option<f64>>, bool) {
+    let metric = goal.goal.split(['<', '>']).next().unwrap_or_default().trim().to_string();
+    let all: fn(&LoadPoint) -> f64 = match &goal.metric {
+        GoalMetric::Response(part) => match part.as_str() {
+            "mean" => |point| point.mean_ms,
+            "p50" => |point| point.p50_ms,
+            "p90" => |point| point.p90_ms,
+            "p99" => |point| point.p99_ms,
+            _ => |point| point.p95_ms,
+        },
+        GoalMetric::Service(_) | GoalMetric::Lag(_) => {
+            return (metric, Box::new(move |point| point.values.get(at).copied().flatten()), true);
+        }
+        _ => return ("Response time, p95".into(), Box::new(|point| Some(point.p95_ms)), false),
     };
-    let own = match &goal.metric {
-        GoalMetric::Response(part) => of_response(part),
-        _ => None,
-    };
-    own.unwrap_or(("Response time, p95", |point| point.p95_ms, false))
+    match metric.strip_prefix("response.").unwrap_or(&metric) {
+        "mean" => ("Mean response time".into(), Box::new(move |point| Some(all(point))), true),
+        part @ ("p50" | "p90" | "p95" | "p99") => {
+            (format!("Response time, {part}"), Box::new(move |point| Some(all(point))), true)
+        }
+        // Of one operation, or a percentile that is not among those of all.
+        _ => (metric, Box::new(move |point| point.values.get(at).copied().flatten()), true),
+    }
 }
