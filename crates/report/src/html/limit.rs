@@ -58,7 +58,7 @@ fn load_curves(
     let rate = Quantity::Rate(rate_word(&document.traits));
     let mut out = String::new();
     for (at, goal) in of.goals.iter().enumerate() {
-        let (title, value, is_its_own) = response(goal, at);
+        let times = Times::of(goal, at);
         let points = |value: &dyn Fn(&LoadPoint) -> Option<f64>| -> Vec<LimitCurvePoint> {
             let point = |point: &LoadPoint| {
                 Some(LimitCurvePoint {
@@ -83,7 +83,12 @@ fn load_curves(
         };
         let charts = [
             draw("Throughput", rate, &|point| Some(point.rate_per_s), None),
-            draw(&title, Quantity::Milliseconds, &*value, is_its_own.then_some(goal.limit)),
+            draw(
+                &times.title(),
+                Quantity::Milliseconds,
+                &|point| times.at(point),
+                times.is_of_goal().then_some(goal.limit),
+            ),
         ]
         .concat();
         let charts = format!(r#"<div class="four">{charts}</div>"#);
@@ -112,28 +117,47 @@ fn load_curves(
     out
 }
 
-/// The response time to draw for the goal at this place, its title, and whether it is the metric of the goal.
-fn response(goal: &GoalLimit, at: usize) -> (String, Box<dyn Fn(&LoadPoint) -> Option<f64>>, bool) {
-    let metric = goal.goal.split(['<', '>']).next().unwrap_or_default().trim().to_string();
-    let all: fn(&LoadPoint) -> f64 = match &goal.metric {
-        GoalMetric::Response(part) => match part.as_str() {
-            "mean" => |point| point.mean_ms,
-            "p50" => |point| point.p50_ms,
-            "p90" => |point| point.p90_ms,
-            "p99" => |point| point.p99_ms,
-            _ => |point| point.p95_ms,
-        },
-        GoalMetric::Service(_) | GoalMetric::Lag(_) => {
-            return (metric, Box::new(move |point| point.values.get(at).copied().flatten()), true);
+/// The times to draw for a goal.
+#[derive(Clone, Copy)]
+enum Times<'a> {
+    /// A part of the response times of all operations, and whether it is the metric of the goal.
+    Part(&'a str, bool),
+    /// The metric of the goal at this place: of one operation, or a part that is not recorded for all.
+    Goal(&'a str, usize),
+}
+
+impl<'a> Times<'a> {
+    fn of(goal: &'a GoalLimit, at: usize) -> Times<'a> {
+        let metric = goal.goal.split(['<', '>']).next().unwrap_or_default().trim();
+        let is_time =
+            matches!(&goal.metric, GoalMetric::Response(_) | GoalMetric::Service(_) | GoalMetric::Lag(_));
+        match metric.strip_prefix("response.").unwrap_or(metric) {
+            part @ ("mean" | "p50" | "p90" | "p95" | "p99") => Times::Part(part, true),
+            _ if is_time => Times::Goal(metric, at),
+            _ => Times::Part("p95", false),
         }
-        _ => return ("Response time, p95".into(), Box::new(|point| Some(point.p95_ms)), false),
-    };
-    match metric.strip_prefix("response.").unwrap_or(&metric) {
-        "mean" => ("Mean response time".into(), Box::new(move |point| Some(all(point))), true),
-        part @ ("p50" | "p90" | "p95" | "p99") => {
-            (format!("Response time, {part}"), Box::new(move |point| Some(all(point))), true)
+    }
+
+    fn title(self) -> String {
+        match self {
+            Times::Part("mean", _) => "Mean response time".into(),
+            Times::Part(part, _) => format!("Response time, {part}"),
+            Times::Goal(metric, _) => metric.into(),
         }
-        // Of one operation, or a percentile that is not among those of all.
-        _ => (metric, Box::new(move |point| point.values.get(at).copied().flatten()), true),
+    }
+
+    fn is_of_goal(self) -> bool {
+        !matches!(self, Times::Part(_, false))
+    }
+
+    fn at(self, point: &LoadPoint) -> Option<f64> {
+        match self {
+            Times::Part("mean", _) => Some(point.mean_ms),
+            Times::Part("p50", _) => Some(point.p50_ms),
+            Times::Part("p90", _) => Some(point.p90_ms),
+            Times::Part("p99", _) => Some(point.p99_ms),
+            Times::Part(..) => Some(point.p95_ms),
+            Times::Goal(_, at) => point.values.get(at).copied().flatten(),
+        }
     }
 }
