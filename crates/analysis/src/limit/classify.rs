@@ -116,17 +116,15 @@ struct Batch {
 /// The class of one operation for a goal, and whether the observed value meets it.
 fn compare(measured: &[Measured], operation: &str, goal: &Goal) -> (LoadClass, bool) {
     let share_beyond = |tail: f64, of: Of| {
-        let found = beyond(measured, operation, goal, of);
+        let (share, interval) = beyond(measured, operation, goal, of);
         let inclusive = goal.inclusive || tail > 0.0;
-        match decide(found.share, found.interval, tail, inclusive) {
+        match decide(share, interval, tail, inclusive) {
             // Above the capacity a queue grows, and the response times with it: no interval of the whole trial is narrow. What
             // the second half misses is missed.
             (LoadClass::Unclear, false) => {
-                let share = found.late.map_or(found.share, |late| late.value);
-                match decide(share, found.late, tail, inclusive).0 {
-                    LoadClass::Misses => (LoadClass::Misses, false),
-                    _ => (LoadClass::Unclear, false),
-                }
+                let late = beyond_late(measured, operation, goal, of);
+                let class = late.map(|late| decide(late.value, Some(late), tail, inclusive).0);
+                (class.filter(|class| *class == LoadClass::Misses).unwrap_or(LoadClass::Unclear), false)
             }
             decided => decided,
         }
@@ -237,15 +235,8 @@ fn histograms<'a>(
     found.map(move |histograms| of.histogram(histograms)).filter(|histogram| !histogram.is_empty())
 }
 
-/// The share of the operations beyond a limit.
-struct Beyond {
-    share: f64,
-    interval: Option<Estimate>,
-    /// The same of the second half of each trial.
-    late: Option<Estimate>,
-}
-
-fn beyond(measured: &[Measured], operation: &str, goal: &Goal, of: Of) -> Beyond {
+/// The share of the operations beyond the limit, with its interval.
+fn beyond(measured: &[Measured], operation: &str, goal: &Goal, of: Of) -> (f64, Option<Estimate>) {
     let limit_ns = (goal.limit * 1e6).round().max(0.0) as u64;
     let limit_ns = if goal.inclusive { limit_ns } else { limit_ns.saturating_sub(1) };
     let (mut operations, mut over) = (0_u64, 0_u64);
@@ -254,18 +245,29 @@ fn beyond(measured: &[Measured], operation: &str, goal: &Goal, of: Of) -> Beyond
         over = over.saturating_add(histogram.len().saturating_sub(histogram.count_between(0, limit_ns)));
     }
     let share = over as f64 / operations as f64;
-    let sum = |one: &Interval| {
-        of.summary(one).map(|summary| share_beyond(summary, goal.limit) * one.completed as f64)
-    };
-    let interval = of_share(share, operations as f64, &batches(measured, operation, sum));
+    (share, of_share(share, operations as f64, &batches_beyond(measured, operation, goal, of)))
+}
+
+/// The same of the second half of each trial, from its batches alone.
+fn beyond_late(measured: &[Measured], operation: &str, goal: &Goal, of: Of) -> Option<Estimate> {
     let second_half = |one: &Measured| {
-        let mut batches = batches(std::slice::from_ref(one), operation, sum);
+        let mut batches = batches_beyond(std::slice::from_ref(one), operation, goal, of);
         batches.split_off(batches.len() / 2)
     };
     let late: Vec<Batch> = measured.iter().flat_map(second_half).collect();
-    let (operations, over) =
-        late.iter().fold((0.0, 0.0), |total, one| (total.0 + one.operations, total.1 + one.sum));
-    Beyond { share, interval, late: of_share(over / operations, operations, &late) }
+    let (operations, over) = totals(&late);
+    of_share(over / operations, operations, &late)
+}
+
+fn batches_beyond(measured: &[Measured], operation: &str, goal: &Goal, of: Of) -> Vec<Batch> {
+    batches(measured, operation, |one| {
+        of.summary(one).map(|summary| share_beyond(summary, goal.limit) * one.completed as f64)
+    })
+}
+
+/// Operations and sums of all batches.
+fn totals(batches: &[Batch]) -> (f64, f64) {
+    batches.iter().fold((0.0, 0.0), |total, one| (total.0 + one.operations, total.1 + one.sum))
 }
 
 fn failed(measured: &[Measured], operation: &str) -> (f64, Option<Estimate>) {
@@ -292,8 +294,7 @@ fn of_share(share: f64, operations: f64, batches: &[Batch]) -> Option<Estimate> 
 /// The interval of a ratio of sums over batches: the batch means of the residuals, divided by the mean number
 /// of operations. None for too few batches.
 fn interval_of(value: f64, batches: &[Batch]) -> Option<Estimate> {
-    let (operations, sum) =
-        batches.iter().fold((0.0, 0.0), |total, one| (total.0 + one.operations, total.1 + one.sum));
+    let (operations, sum) = totals(batches);
     let ratio = sum / operations;
     let per_batch = operations / batches.len() as f64;
     let residuals: Vec<f64> =
