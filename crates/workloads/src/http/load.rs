@@ -1,14 +1,17 @@
 //! One thread's share of the load, apart from its connections: which requests are sent, and what their responses mean.
 
+use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use engine::clock::Clock;
 use engine::workload::{Admission, LoadError, Operation, Part, Share, Then};
 use model::Nanos;
+use rustix::io::Errno;
 
 use super::failure::Failure;
 use super::response::Answer;
 use super::settings::HttpPlan;
+use super::socket::{Poller, exhausted};
 use super::target::Server;
 use super::users::{Exchange, Next, Users};
 use super::{Observations, RequestPart, Tally};
@@ -105,6 +108,34 @@ impl<'a> Load<'a> {
     /// How long an exchange may take.
     pub(super) fn timeout(&self, exchange: &Exchange) -> Nanos {
         exchange.timeout.unwrap_or(self.plan.timeout)
+    }
+
+    /// A socket that is connecting to the next address of a server that has not been `tried`. Its events have the place of
+    /// the connection, and the `serial` of this attempt.
+    pub(super) fn connect(
+        &mut self,
+        poller: &Poller,
+        (server, place): (u32, u32),
+        tried: &mut usize,
+        serial: &mut u32,
+    ) -> std::result::Result<OwnedFd, Failure> {
+        let mut failure = Failure::Connect(Errno::CONNREFUSED);
+        let Some(server) = self.servers.get(server as usize) else { return Err(failure) };
+        while let Some(address) = server.addresses.get(*tried) {
+            *tried += 1;
+            *serial = serial.wrapping_add(1);
+            match poller.connect(address, u64::from(*serial) << 32 | u64::from(place)) {
+                Ok(socket) => {
+                    count(&self.seen.opened);
+                    return Ok(socket);
+                }
+                Err(errno) => {
+                    self.error = exhausted(errno).or(self.error.take());
+                    failure = Failure::Connect(errno);
+                }
+            }
+        }
+        Err(failure)
     }
 
     /// A part of an operation ended.

@@ -16,7 +16,7 @@ use super::failure::{Failure, TimeoutPhase};
 use super::load::{Load, Result, count};
 use super::response::{Answer, Progress, ResponseReader};
 use super::settings::HttpPlan;
-use super::socket::{Poller, exhausted, is_quiet, reset_on_close};
+use super::socket::{Poller, is_quiet, reset_on_close};
 use super::tls::{self, TlsClient};
 use super::users::{Exchange, Next};
 use super::{Observations, RequestPart};
@@ -153,35 +153,22 @@ impl<'a> HttpWorker<'a> {
     /// Opens a connection to the next address that has not been tried for this operation.
     fn open(&mut self, place: u32) -> std::result::Result<(), Failure> {
         let connection = &mut self.connections[place as usize];
-        let mut failure = Failure::Connect(Errno::CONNREFUSED);
-        let Some(server) = self.load.servers.get(connection.exchange.server as usize) else {
-            return Err(failure);
+        let server = connection.exchange.server;
+        let Some(tls) = self.load.servers.get(server as usize).map(|server| &server.tls) else {
+            return Err(Failure::Connect(Errno::CONNREFUSED));
         };
-        let tls = server.tls.as_ref().map(TlsClient::begin).transpose();
+        let tls = tls.as_ref().map(TlsClient::begin).transpose();
         connection.tls = tls.map_err(Failure::Tls)?.map(Box::new);
         connection.since = self.load.clock.now();
-        while let Some(address) = server.addresses.get(connection.tried) {
-            connection.tried += 1;
-            connection.serial = connection.serial.wrapping_add(1);
-            let data = u64::from(connection.serial) << 32 | u64::from(place);
-            match self.poller.connect(address, data) {
-                Ok(socket) => {
-                    count(&self.load.seen.opened);
-                    connection.socket = Some(socket);
-                    connection.stage = Stage::Connecting;
-                    connection.used = false;
-                    connection.sent = 0;
-                    connection.reader.begin(connection.exchange.of_head, self.load.wants_server());
-                    connection.reader.keep(connection.exchange.keep);
-                    return Ok(());
-                }
-                Err(errno) => {
-                    self.load.error = exhausted(errno).or(self.load.error.take());
-                    failure = Failure::Connect(errno);
-                }
-            }
-        }
-        Err(failure)
+        let Connection { tried, serial, .. } = connection;
+        let socket = self.load.connect(&self.poller, (server, place), tried, serial)?;
+        connection.socket = Some(socket);
+        connection.stage = Stage::Connecting;
+        connection.used = false;
+        connection.sent = 0;
+        connection.reader.begin(connection.exchange.of_head, self.load.wants_server());
+        connection.reader.keep(connection.exchange.keep);
+        Ok(())
     }
 
     /// Sends the rest of the handshake or of the request. Ends the operation only on failure.

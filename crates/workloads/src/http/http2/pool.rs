@@ -12,8 +12,6 @@ use super::connection::{Connection, Stage};
 use super::stream::State;
 use super::transport::Transport;
 use crate::http::failure::Failure;
-use crate::http::load::count;
-use crate::http::socket::exhausted;
 use crate::http::tls::TlsClient;
 
 /// A connection that had no operation for so long is looked at before it gets one: perhaps the server has closed it.
@@ -110,33 +108,21 @@ impl Http2Worker<'_> {
     /// Connects to the next address that has not been tried.
     pub(super) fn connect(&mut self, place: u32) -> Result<(), Failure> {
         let connection = &mut self.connections[place as usize];
-        let mut failure = Failure::Connect(Errno::CONNREFUSED);
-        let Some(server) = self.load.servers.get(connection.server as usize) else { return Err(failure) };
+        let Some(server) = self.load.servers.get(connection.server as usize) else {
+            return Err(Failure::Connect(Errno::CONNREFUSED));
+        };
+        let tls = server.tls.as_ref().map(TlsClient::begin).transpose().map_err(Failure::Tls)?;
         connection.since = self.load.clock.now();
-        while let Some(address) = server.addresses.get(connection.tried) {
-            connection.tried += 1;
-            connection.serial = connection.serial.wrapping_add(1);
-            let data = u64::from(connection.serial) << 32 | u64::from(place);
-            match self.poller.connect(address, data) {
-                Ok(socket) => {
-                    let tls = server.tls.as_ref().map(TlsClient::begin).transpose().map_err(Failure::Tls)?;
-                    count(&self.load.seen.opened);
-                    connection.transport = Some(Rc::new(RefCell::new(Transport::new(socket, tls))));
-                    connection.stage = Stage::Connecting;
-                    connection.used = false;
-                    connection.is_draining = false;
-                    connection.go_away = None;
-                    connection.is_listed = false;
-                    self.list(place);
-                    return Ok(());
-                }
-                Err(errno) => {
-                    self.load.error = exhausted(errno).or(self.load.error.take());
-                    failure = Failure::Connect(errno);
-                }
-            }
-        }
-        Err(failure)
+        let Connection { tried, serial, .. } = connection;
+        let socket = self.load.connect(&self.poller, (connection.server, place), tried, serial)?;
+        connection.transport = Some(Rc::new(RefCell::new(Transport::new(socket, tls))));
+        connection.stage = Stage::Connecting;
+        connection.used = false;
+        connection.is_draining = false;
+        connection.go_away = None;
+        connection.is_listed = false;
+        self.list(place);
+        Ok(())
     }
 
     /// Lists a connection as one with room.
