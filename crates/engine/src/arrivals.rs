@@ -62,6 +62,7 @@ impl<'a> Arrivals<'a> {
                 index,
                 of,
                 think: *think,
+                spread: *think,
                 ready: VecDeque::new(),
                 present: 0,
                 absent: Vec::new(),
@@ -74,6 +75,15 @@ impl<'a> Arrivals<'a> {
                 Arrivals::Open { next: stream.clone(), due: stream }
             }
         }
+    }
+
+    /// Spreads the begin of users who come together over this time, unless their think time is longer.
+    #[must_use]
+    pub fn spread_over(mut self, time: Nanos) -> Self {
+        if let Arrivals::Closed(users) = &mut self {
+            users.spread = users.think.max(time);
+        }
+        self
     }
 
     /// When the next operation is due; `None` while every user waits for a response. An open loop always has
@@ -111,7 +121,7 @@ impl<'a> Arrivals<'a> {
     #[inline]
     pub fn done(&mut self, at: Nanos, user: Option<u32>) {
         if let (Arrivals::Closed(users), Some(user)) = (self, user) {
-            users.ready.push_back((at + users.think, user));
+            users.wait(at + users.think, user);
         }
     }
 
@@ -137,7 +147,9 @@ pub struct Users<'a> {
     index: u32,
     of: u32,
     think: Nanos,
-    /// When each waiting user issues the next operation; sorted, because the think time is constant.
+    /// Users who come together begin within this time.
+    spread: Nanos,
+    /// When each waiting user issues the next operation; sorted.
     ready: VecDeque<(Nanos, u32)>,
     /// Number of active users: waiting ones and those with an operation in flight.
     present: u64,
@@ -160,21 +172,31 @@ impl Users<'_> {
         self.ready.front().map(|(at, _)| *at)
     }
 
+    /// The user issues the next operation then: after all others, unless some have not begun yet.
+    #[inline]
+    fn wait(&mut self, at: Nanos, user: u32) {
+        if self.ready.back().is_none_or(|(last, _)| *last <= at) {
+            self.ready.push_back((at, user));
+        } else {
+            let place = self.ready.partition_point(|(ready, _)| *ready <= at);
+            self.ready.insert(place, (at, user));
+        }
+    }
+
     /// Adjusts the number of users to the profile. A surplus user is removed when its operation is done.
     fn come_and_go(&mut self, now: Nanos) {
         let total = self.profile.at(self.measured.share(now)).round() as u64;
         // Users are distributed round robin, so that the shares add up to the total.
         let target = (total + u64::from(self.of - 1 - self.index)) / u64::from(self.of);
-        // Users who come together begin at different points of their think time. Otherwise they would issue at the same moment,
-        // and again after each think time.
+        // Users who come together begin at different times. Otherwise they would issue at the same moment, and again after each
+        // think time.
         let coming = target.saturating_sub(self.present);
         let from = if self.present == 0 { self.begin.min(now) } else { now };
         for nth in 0..coming {
             let user = self.absent.pop().unwrap_or(self.present as u32);
             let part = (nth as f64 + f64::from(self.index) / f64::from(self.of)) / coming as f64;
-            let at = from + (self.think as f64 * part) as Nanos;
-            let place = self.ready.partition_point(|(ready, _)| *ready <= at);
-            self.ready.insert(place, (at, user));
+            let at = from + (self.spread as f64 * part) as Nanos;
+            self.wait(at, user);
             self.present += 1;
         }
         while self.present > target
@@ -314,6 +336,24 @@ mod tests {
             })
             .collect();
         assert_eq!(begins, [[1000, 1050], [1025, 1075]]);
+    }
+
+    #[test]
+    fn users_who_think_within_an_operation_begin_one_after_another() {
+        let measured = MeasuredTime::new(SECOND);
+        let shape = Shape::Closed { users: Profile::Constant(4.0), think: 0 };
+        let mut arrivals = Arrivals::new(&shape, 0, 1, 0, 1000, &measured).spread_over(100);
+        let mut issued = Vec::new();
+        while let Some(at) = arrivals.next(1000).filter(|at| *at < 1050) {
+            issued.push((at, arrivals.user()));
+            arrivals.issued();
+        }
+        assert_eq!(issued, [(1000, Some(0)), (1025, Some(1))]);
+        // Whose operation is done is next, before those who have not begun.
+        arrivals.done(1040, Some(1));
+        assert_eq!((arrivals.next(1050), arrivals.user()), (Some(1040), Some(1)));
+        arrivals.issued();
+        assert_eq!((arrivals.next(1050), arrivals.user()), (Some(1050), Some(2)));
     }
 
     #[test]

@@ -88,6 +88,10 @@ pub(crate) fn measure(measurement: Measurement<'_>, run: &mut Run) {
     let workers = shares.len() as u32;
     let operations = workload.operations();
     let measured = MeasuredTime::new(load.measure.unwrap_or(Nanos::MAX));
+    let spread = match load.warm_up {
+        WarmUp::For(length) => workload.think().min(length),
+        WarmUp::Auto => workload.think(),
+    };
     let stop = Stop::default();
     let books: Vec<Mutex<Book>> =
         (0..workers).map(|_| Mutex::new(Book::new(operations.len(), clock.now()))).collect();
@@ -113,8 +117,17 @@ pub(crate) fn measure(measurement: Measurement<'_>, run: &mut Run) {
             let spins = may_spin && waits_for_arrivals(lane);
             let report_failure = send.clone();
             let body = move || {
-                let outcome =
-                    work(workload, share, lane, measured, stop, book, (clock, spins), &send, &started);
+                let outcome = work(
+                    workload,
+                    share,
+                    (lane, spread),
+                    measured,
+                    stop,
+                    book,
+                    (clock, spins),
+                    &send,
+                    &started,
+                );
                 let thread = current_thread();
                 // The collector no longer receives only when it does not need the message.
                 let _ = send.send(WorkerMessage::Finished { thread, used: thread_use(thread), outcome });
@@ -219,7 +232,7 @@ pub(crate) fn measure(measurement: Measurement<'_>, run: &mut Run) {
 fn work(
     workload: &dyn Workload,
     share: &Share,
-    lane: &Lane,
+    (lane, spread): (&Lane, Nanos),
     measured: &MeasuredTime,
     stop: &Stop,
     book: &Mutex<Book>,
@@ -246,7 +259,8 @@ fn work(
     let begin = zero.saturating_add(lane.delay);
     // The Poisson arrivals of two lanes must differ.
     let seed = share.seed ^ u64::from(share.lane) << 32;
-    let mut arrivals = Arrivals::new(&lane.shape, share.index, share.of, seed, begin, measured);
+    let mut arrivals =
+        Arrivals::new(&lane.shape, share.index, share.of, seed, begin, measured).spread_over(spread);
     lock(book).counted_to = zero;
     let numbers = Numbers { first: u64::from(share.index), step: u64::from(share.of) };
     let mut pace = Pace::new(&clock, spins);

@@ -105,6 +105,12 @@ pub trait Workload: Send + Sync {
         vec![Lane { shape: shape.clone(), workers: self.workers(shape).max(1), delay: 0 }]
     }
 
+    /// The mean time that a user waits between the steps of one operation. Users who come together begin within this time,
+    /// if the warm-up is that long: otherwise all of them would issue the same step at the same moment.
+    fn think(&self) -> Nanos {
+        0
+    }
+
     /// Adds the traits of this load's operations to those of its kind, for example of operations with the
     /// names of jobs.
     fn describe_operations(&self, _traits: &mut WorkloadTraits) {}

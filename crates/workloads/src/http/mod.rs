@@ -32,7 +32,7 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 use engine::workload::{LoadError, Share, Worker, Workload, WorkloadKind};
 use model::experiment::WorkloadInfo;
 use model::run::{OperationUnit, WorkloadTraits};
-use model::{Level, Problem, Problems, Settings, Shape};
+use model::{Level, Nanos, Problem, Problems, Settings, Shape};
 
 use failure::Failure;
 use http2::Http2Worker;
@@ -210,6 +210,10 @@ impl Workload for Http {
     fn describe_operations(&self, traits: &mut WorkloadTraits) {
         let wholes = self.plan.scenario.iter().flat_map(|read| read.scenario.wholes()).map(String::from);
         traits.derived.to_mut().extend(wholes.chain(self.parts()).map(Cow::Owned));
+    }
+
+    fn think(&self) -> Nanos {
+        self.plan.scenario.as_ref().map_or(0, |read| read.scenario.think())
     }
 
     fn default_shape(&self) -> Shape {

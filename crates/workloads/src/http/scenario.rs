@@ -186,6 +186,21 @@ impl Scenario {
         known.cloned().unwrap_or_else(|| format!("failure {code} of a scenario"))
     }
 
+    /// The mean sum of the think times of a transaction.
+    pub fn think(&self) -> Nanos {
+        let mut before = 0;
+        let mut weighted = 0.0;
+        for transaction in &self.transactions {
+            // That of the last request has no effect.
+            let last = transaction.requests.len().saturating_sub(1);
+            let thinks = transaction.requests.iter().take(last).filter_map(|request| request.think);
+            let weight = transaction.weight_to - before;
+            weighted += weight as f64 * thinks.map(Think::mean).sum::<Nanos>() as f64;
+            before = transaction.weight_to;
+        }
+        (weighted / self.weight.max(1) as f64) as Nanos
+    }
+
     /// Whether any request uses cookies, checks or redirects, so that the fields of responses are needed.
     pub fn wants_fields(&self) -> bool {
         self.transactions.iter().flat_map(|transaction| &transaction.requests).any(Request::wants_fields)

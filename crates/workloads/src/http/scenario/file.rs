@@ -373,6 +373,14 @@ impl Think {
         }
     }
 
+    /// Its mean.
+    pub(super) fn mean(self) -> Nanos {
+        match self {
+            Think::Constant(time) | Think::Exponential(time) => time,
+            Think::Uniform(low, high) => low + (high - low) / 2,
+        }
+    }
+
     /// A think time in nanoseconds.
     pub(super) fn draw(self, random: &mut Random) -> Nanos {
         match self {

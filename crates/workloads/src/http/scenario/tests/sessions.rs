@@ -1,6 +1,7 @@
 //! Users that send requests and take responses.
 
 use engine::workload::Then;
+use model::SECOND;
 use testkit::Scratch;
 
 use super::{parse, parse_in};
@@ -134,6 +135,20 @@ fn transactions_are_chosen_by_weight() {
     // Five standard deviations of a binomial with n = 10,000.
     for (count, expected) in counts.into_iter().zip([1000_i32, 3000, 6000]) {
         assert!(count.abs_diff(expected) < 250, "{counts:?}");
+    }
+}
+
+#[test]
+fn the_think_time_is_the_mean_of_a_transaction() {
+    let text = |think: &str| {
+        format!(
+            "[[transaction]]\nname = \"a\"\nweight = 3\n[[transaction.request]]\nname = \"x\"\nurl = \"http://h/\"\n{think}
+             [[transaction.request]]\nname = \"y\"\nurl = \"http://h/\"\n
+             [[transaction]]\nname = \"b\"\n[[transaction.request]]\nurl = \"http://h/\"\n"
+        )
+    };
+    for (think, mean) in [("", 0), ("think = \"4s\"\n", 3 * SECOND), ("think = \"2s..6s\"\n", 3 * SECOND)] {
+        assert_eq!(parse(&text(think)).unwrap().think(), mean, "{think}");
     }
 }
 
