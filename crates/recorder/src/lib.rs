@@ -2,10 +2,11 @@
 //! reports each exchange of request and response ([`Exchange`]).
 //!
 //! What a client must not notice is rewritten: the host in `Host`, `Origin` and `Referer` on the way to the target, and
-//! the target's host in `Location` and in the domain of cookies on the way back (`rewrite`). Bodies are passed on as
-//! they arrive; a copy is kept up to a limit (`tee`).
+//! the target's host in `Location`, in the domain of cookies (`rewrite`) and in the links of pages (`links`) on the way back.
+//! Bodies are passed on as they arrive; a copy, as the target sent it, is kept up to a limit (`tee`).
 #![forbid(unsafe_code)]
 
+mod links;
 mod origin;
 mod proxy;
 mod rewrite;

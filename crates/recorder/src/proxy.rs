@@ -10,7 +10,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use hyper::body::{Body, Bytes, Frame, Incoming, SizeHint};
 use hyper::client::conn::http1 as client;
-use hyper::header::{CONTENT_TYPE, HOST, HeaderMap, HeaderValue};
+use hyper::header::{CONTENT_LENGTH, CONTENT_TYPE, HOST, HeaderMap, HeaderValue};
 use hyper::server::conn::http1 as server;
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode, Uri, Version};
@@ -20,6 +20,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Mutex, oneshot};
 use tokio_rustls::TlsConnector;
 
+use crate::links::{Links, may_have_links};
 use crate::origin::bare;
 use crate::tee::{Budget, Kept, SharedKept, Tee, lock};
 use crate::{Exchange, Limits, Options, Origin, Sink, rewrite};
@@ -153,7 +154,14 @@ impl Proxy {
                     Tee::new(incoming, kept.clone(), self.limits.response_bytes, self.responses.clone());
                 let proxy = self.clone();
                 let tee = tee.at_end(move || proxy.report(exchange, &begun, &body, &kept));
-                Response::from_parts(head, Answer::Passed(tee))
+                let answer = match may_have_links(&head.headers) {
+                    // Its length changes.
+                    true if head.headers.remove(CONTENT_LENGTH).is_some() || !tee.is_end_stream() => {
+                        Answer::Rewritten(Box::new(Links::new(tee, &own, &self.target)))
+                    }
+                    _ => Answer::Passed(tee),
+                };
+                Response::from_parts(head, answer)
             }
         }
     }
@@ -313,6 +321,8 @@ fn refusal(status: StatusCode, words: &str) -> Response<Answer> {
 enum Answer {
     /// That of the target.
     Passed(Tee),
+    /// The same with other links.
+    Rewritten(Box<Links>),
     /// That of the proxy.
     Own(Option<Bytes>),
 }
@@ -327,6 +337,7 @@ impl Body for Answer {
     ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
         match self.get_mut() {
             Answer::Passed(tee) => Pin::new(tee).poll_frame(context),
+            Answer::Rewritten(links) => Pin::new(links.as_mut()).poll_frame(context),
             Answer::Own(bytes) => Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes)))),
         }
     }
@@ -334,6 +345,7 @@ impl Body for Answer {
     fn is_end_stream(&self) -> bool {
         match self {
             Answer::Passed(tee) => tee.is_end_stream(),
+            Answer::Rewritten(links) => links.is_end_stream(),
             Answer::Own(bytes) => bytes.is_none(),
         }
     }
@@ -341,6 +353,7 @@ impl Body for Answer {
     fn size_hint(&self) -> SizeHint {
         match self {
             Answer::Passed(tee) => tee.size_hint(),
+            Answer::Rewritten(links) => links.size_hint(),
             Answer::Own(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, Bytes::len) as u64),
         }
     }

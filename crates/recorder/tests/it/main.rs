@@ -201,7 +201,8 @@ fn a_target_is_reached_over_tls() {
     let (certificate, key) = (certificate.display(), key.display());
     let server = format!(
         "ssl_certificate {certificate}; ssl_certificate_key {key};
-         location = /old {{ return 302 https://$http_host/index.html; }}"
+         location = /old {{ return 302 https://$http_host/index.html; }}
+         location = /page {{ default_type text/html; return 200 '<a href=\"https://$http_host/x\">'; }}"
     );
     let Some(nginx) = Nginx::start(folder, "ssl", "", &server) else { return };
     let target = format!("https://localhost:{}", nginx.port);
@@ -216,6 +217,13 @@ fn a_target_is_reached_over_tls() {
     let (_, body) =
         Client::of(&recorder).send(&format!("GET /index.html HTTP/1.1\r\nHost: {own}\r\n\r\n"), b"");
     assert_eq!(body, b"hello");
+    assert_eq!(next(&exchanges).status, 200);
+
+    // The client stays with the proxy; what is kept is as the target sent it.
+    let (_, page) = Client::of(&recorder).send(&format!("GET /page HTTP/1.1\r\nHost: {own}\r\n\r\n"), b"");
+    assert_eq!(String::from_utf8_lossy(&page), format!("<a href=\"http://{own}/x\">"));
+    let kept = next(&exchanges).response_body;
+    assert_eq!(String::from_utf8_lossy(&kept), format!("<a href=\"{target}/x\">"));
 
     // An authority that is not trusted.
     let (recorder, exchanges) = self::recorder(&target, |_| {});
