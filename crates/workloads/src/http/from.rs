@@ -204,16 +204,12 @@ fn import_text(path: &Path, text: &str, options: &ImportOptions) -> Result<Impor
 
 /// A scenario of WCAT with its settings file.
 fn import_wcat(text: &str, options: &ImportOptions, settings: WcatSettings) -> Result<Imported, Problem> {
-    let server = options.server.clone().or_else(|| settings.servers.first().cloned());
     let WcatSettings { servers, clients, virtual_clients, counters, notes } = settings;
-    let read = wcat::read_scenario(text, &WcatOptions { server, clients, virtual_clients })?;
+    let servers = options.server.clone().map_or(servers, |server| vec![server]);
+    let read = wcat::read_scenario(text, &WcatOptions { servers, clients, virtual_clients })?;
     let mut import = read.import;
     let file = options.wcat_settings.as_deref().unwrap_or(Path::new("")).display();
     let note = |what: String, help: &str| Note::new(0, format!("{file}: {what}"), help);
-    if servers.len() > 1 && options.server.is_none() {
-        let what = format!("only the first of {} servers is loaded", servers.len());
-        import.notes.push(note(what, "write a transaction for each server, with absolute URLs"));
-    }
     for (host, counter) in counters {
         let of = host.map_or(String::new(), |host| format!(" of {host}"));
         let what = format!("the counter `{counter}`{of} is not read");

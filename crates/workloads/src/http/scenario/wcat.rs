@@ -26,8 +26,8 @@ const HTTP_10: &str = "requests of HTTP/1.0 are sent as HTTP/1.1";
 /// What `wcctl` adds to a scenario file.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct WcatOptions {
-    /// The server; that of the settings file, or of `-s`.
-    pub server: Option<String>,
+    /// The servers of the settings file, or of `-s`. Each gets the same load.
+    pub servers: Vec<String>,
     /// Number of client computers.
     pub clients: Option<u32>,
     /// Virtual clients of each client computer.
@@ -126,7 +126,16 @@ pub fn read_scenario(text: &str, options: &WcatOptions) -> Result<WcatScenario, 
         let value = element.attribute(name).and_then(Attribute::text)?.parse::<u32>().ok()?;
         Some(u64::from(value) * SECOND)
     };
-    let mut converter = Converter { options, notes: Vec::new(), noted: BTreeSet::new() };
+    let mut notes = Vec::new();
+    let servers = match options.servers.as_slice() {
+        [] => {
+            let what = "the scenario file names no server: localhost is assumed";
+            notes.push(Note::new(0, what, "change `base`, or read the settings file too"));
+            &["localhost".to_string()]
+        }
+        servers => servers,
+    };
+    let mut converter = Converter { options, server: &servers[0], notes, noted: BTreeSet::new() };
     for attribute in &element.attributes {
         match attribute.name.as_str() {
             "name" | "warmup" | "duration" => {}
@@ -168,13 +177,11 @@ pub fn read_scenario(text: &str, options: &WcatOptions) -> Result<WcatScenario, 
         });
     }
     let mut notes = converter.notes;
-    let server = options.server.clone().unwrap_or_else(|| {
-        let what = "the scenario file names no server: localhost is assumed";
-        notes.push(Note::new(0, what, "change `base`, or read the settings file too"));
-        "localhost".into()
-    });
+    if servers.len() > 1 {
+        transactions = for_each_server(&element, &defaults, options, servers);
+    }
     let file = ScenarioFile {
-        base: Some(Text::new(format!("http://{server}"))),
+        base: Some(Text::new(format!("http://{}", servers[0]))),
         // WCAT expects 200 unless the file says otherwise.
         options: Options { expect_status: Statuses::parse("200"), ..Options::default() },
         transactions,
@@ -185,12 +192,43 @@ pub fn read_scenario(text: &str, options: &WcatOptions) -> Result<WcatScenario, 
     Ok(WcatScenario { import, warm_up: seconds("warmup"), duration: seconds("duration") })
 }
 
+/// The transactions once for each server, with its name in theirs. The first server is the base of URLs.
+fn for_each_server(
+    scenario: &Element,
+    defaults: &Element,
+    options: &WcatOptions,
+    servers: &[String],
+) -> Vec<TransactionFile> {
+    let mut all: Vec<TransactionFile> = Vec::new();
+    let mut names = BTreeSet::new();
+    for (at, server) in servers.iter().enumerate() {
+        // The notes are those of the first time.
+        let mut converter = Converter { options, server, notes: Vec::new(), noted: BTreeSet::new() };
+        let mut own_names = BTreeSet::new();
+        for child in scenario.children.iter().filter(|child| child.name == "transaction") {
+            let Some(mut transaction) = converter.transaction(child, defaults, &mut own_names) else {
+                continue;
+            };
+            let name = format!("{}-{server}", transaction.name.text);
+            transaction.name = Text::new(unique_name(&name, "transaction", &mut names));
+            let relative =
+                transaction.requests.iter_mut().filter(|request| request.url.text.starts_with('/'));
+            for request in relative.filter(|_| at > 0) {
+                request.url = Text::new(format!("http://{server}{}", request.url.text));
+            }
+            all.push(transaction);
+        }
+    }
+    all
+}
+
 fn unknown(line: u32, name: &str) -> Note {
     Note::new(line, format!("`{}` is not known, and is left out", name.escape_debug()), "")
 }
 
 struct Converter<'a> {
     options: &'a WcatOptions,
+    server: &'a str,
     notes: Vec<Note>,
     /// Notes that are made once for the whole file.
     noted: BTreeSet<&'static str>,
@@ -359,7 +397,7 @@ impl Converter<'_> {
         if !is_secure && server.is_none() && port.is_none_or(|port| port == 80) {
             return Ok(url);
         }
-        let default = self.options.server.as_deref().unwrap_or("localhost");
+        let default = self.server;
         let mut authority = escape(server.unwrap_or(default));
         if let Some(port) = port {
             // The server can have a port of its own.
@@ -504,7 +542,7 @@ impl Converter<'_> {
                 }
                 _ => return Err(format!("`{name}` needs two numbers")),
             },
-            "server" => escape(self.options.server.as_deref().unwrap_or("localhost")),
+            "server" => escape(self.server),
             "clientcount" => count(self.options.clients),
             "vclientcount" => count(self.options.virtual_clients),
             // There is one client computer.

@@ -27,7 +27,7 @@ fn imported(text: &str, options: &WcatOptions) -> String {
 #[test]
 fn a_scenario_file_is_read() {
     let options =
-        WcatOptions { server: Some("web1".into()), virtual_clients: Some(10), ..WcatOptions::default() };
+        WcatOptions { servers: vec!["web1".into()], virtual_clients: Some(10), ..WcatOptions::default() };
     insta::assert_snapshot!(imported(
         r#"// A scenario
 Scenario
@@ -102,6 +102,15 @@ fn what_fiddler_exports_is_read() {
 }
 
 #[test]
+fn several_servers_get_the_same_load() {
+    let options =
+        WcatOptions { servers: vec!["web1".into(), "10.0.0.2:8080".into()], ..WcatOptions::default() };
+    let text = r#"scenario { transaction { id = "home"; weight = 3; request { url = "/"; version = HTTP11; }
+        request { url = "/x"; version = HTTP11; server = "other"; } } }"#;
+    insta::assert_snapshot!(imported(text, &options));
+}
+
+#[test]
 fn a_settings_file_is_read() {
     let settings = read_settings(
         r#"settings
@@ -149,7 +158,7 @@ fn a_settings_file_is_read() {
 fn requests_of_the_default_version_are_noted() {
     let text = "scenario { transaction {\n request { url = \"/\"; }\n request { url = \"/\"; } } }";
     let scenario =
-        read_scenario(text, &WcatOptions { server: Some("a".into()), ..WcatOptions::default() }).unwrap();
+        read_scenario(text, &WcatOptions { servers: vec!["a".into()], ..WcatOptions::default() }).unwrap();
     let notes: Vec<(u32, &str)> =
         scenario.import.notes.iter().map(|note| (note.number, note.what.as_str())).collect();
     assert_eq!(notes, [(2, HTTP_10)]);
