@@ -9,7 +9,7 @@ use model::{Estimate, Operation, Study, metrics};
 
 use crate::configuration::Group;
 use crate::facts::launches::{Launches, Spent};
-use crate::facts::service::{Service, called, services};
+use crate::facts::service::{Service, called, is_a_whole, services};
 use crate::measured::Measured;
 use crate::statistics::{CONFIDENCE, mean, median, t_interval};
 
@@ -220,6 +220,10 @@ fn of_spans(
         add(CostKind::Ready, process(), mean(metrics::PROCESS_RUN_QUEUE_LENGTH));
         let Some(service) = Service::of(measured, name, spans) else { continue };
         let in_flight = called(measured, name, spans).or(in_flight).filter(|_| in_flight.is_some());
+        // Which of the threads of several programs are idle is not known.
+        if is_a_whole(measured, name) {
+            continue;
+        }
         // Idle threads wait for no lock.
         let parked = in_flight.map_or(0.0, |operations| service.parked(operations));
         for (kind, threads) in [

@@ -17,8 +17,8 @@ use crate::facts::device::Device;
 use crate::facts::io_limit::Reached;
 use crate::facts::pauses::Pauses;
 use crate::facts::service::{
-    FULL_MEMORY, MOST, QUEUED, ROOM_SHARE, RUN_WAIT, Service, THROTTLED_SHARE, called, is_a_whole,
-    listening_at, services,
+    FULL_MEMORY, MOST, QUEUED, ROOM_SHARE, RUN_WAIT, Service, THROTTLED_SHARE, called, has_busy_cpu,
+    is_a_whole, listening_at, name_at, services,
 };
 use crate::facts::threads::Thread;
 use crate::measured::Measured;
@@ -164,7 +164,16 @@ impl<'a> Scene<'a> {
     /// Whether all threads have work, and more of it waits for them.
     fn all_at_work(&self) -> bool {
         let waits = self.service.work_waits() || self.service.queues_inside(self.in_flight);
-        !self.is_engine() && waits && self.idle() < ROOM_SHARE * self.service.threads
+        waits && self.none_idle()
+    }
+
+    /// The same, if work has just begun to wait.
+    fn begins_to_wait(&self) -> bool {
+        self.service.begins_to_queue(self.in_flight) && self.none_idle()
+    }
+
+    fn none_idle(&self) -> bool {
+        !self.is_engine() && self.idle() < ROOM_SHARE * self.service.threads
     }
 
     /// A number of threads as a share of the operations in hand.
@@ -242,7 +251,7 @@ fn stage(scene: &Scene, least: f64) -> Option<Said> {
     if busiest.busy() < least || busiest.busy() < next + AHEAD {
         return None;
     }
-    let peer = || scene.service.most_waited_for(scene.measured).unwrap_or_else(|| "another address".into());
+    let peer = || named_peer(scene);
     let (stage, busy_share) = match busiest.stage(peer) {
         // On a device that answers immediately, a flush is kernel time as well as waiting time.
         (Stage::Cpu, _) if flushes_each(scene, busiest.waited_elsewhere()) => {
@@ -302,7 +311,7 @@ fn waits_for_cpus(scene: &Scene) -> Option<Said> {
     let state = ServiceState::WaitsForCpu { ready_threads: service.run_wait };
     scene
         .says(ResourceClass::Cpu, state, scene.of_hand(service.running))
-        .filter(|_| service.waits_for_cpus(scene.in_flight))
+        .filter(|_| service.waits_for_cpus(scene.in_flight) && has_busy_cpu(scene.measured))
 }
 
 fn memory_limit_reached(scene: &Scene) -> Option<Said> {
@@ -407,12 +416,14 @@ fn downstream(scene: &Scene) -> Option<Said> {
         return None;
     }
     let peer = scene.service.most_waited_for(scene.measured);
-    if scene.all_at_work() && peer.as_deref().is_some_and(|peer| has_room(scene, peer)) {
+    if (scene.all_at_work() || scene.begins_to_wait())
+        && peer.as_deref().is_some_and(|peer| has_room(scene, peer))
+    {
         // More of these threads would be served.
         let state = ServiceState::AllThreadsAtWork { most: ThreadState::Downstream, threads };
         return scene.says(ResourceClass::WorkerPool, state, 1.0);
     }
-    let peer = peer.unwrap_or_else(|| "another address".into());
+    let peer = named_peer(scene);
     Some(Said {
         about: Resource {
             class: ResourceClass::Downstream,
@@ -423,6 +434,12 @@ fn downstream(scene: &Scene) -> Option<Said> {
         strength: scene.of_hand(threads),
         evidence: Vec::new(),
     })
+}
+
+/// What the threads wait for, with its name where it is known.
+fn named_peer(scene: &Scene) -> String {
+    let address = scene.service.most_waited_for(scene.measured);
+    address.map_or_else(|| "another address".into(), |address| name_at(scene.measured, &address))
 }
 
 /// Whether a watched service at this address has threads that wait for work.

@@ -24,8 +24,14 @@ const BESIDE_PARKED: f64 = 0.9;
 /// How many more threads than operations in flight at one address show that most of them have none; one more is allowed, because
 /// threads are only sampled.
 const BEYOND: f64 = 1.25;
+/// The queue inside a service as a share of the operations in flight, from which it has begun. Operations on their way are less.
+const BEGUN_SHARE: f64 = 0.05;
+/// Threads at work that wait for no other thread, below which no lock is held all the time.
+const HOLDERS: f64 = 0.5;
 /// Seconds per second waiting for a CPU from which the CPU is the limit.
 pub(crate) const RUN_WAIT: f64 = 0.5;
+/// Share of the time that a CPU must be busy if threads wait for it all the time.
+const BUSY_CPU: f64 = 0.75;
 /// Share of the memory limit from which it counts as reached.
 pub(crate) const FULL_MEMORY: f64 = 0.95;
 
@@ -38,7 +44,16 @@ pub(crate) fn services<'a>(measured: &Measured<'a>) -> Vec<&'a str> {
 pub(crate) fn waits_for_cpus(measured: &Measured, in_flight: f64) -> bool {
     let spans = measured.spans();
     let mut services = services(measured).into_iter().filter_map(|name| Service::of(measured, name, &spans));
-    services.any(|service| service.waits_for_cpus(in_flight))
+    services.any(|service| service.waits_for_cpus(in_flight)) && has_busy_cpu(measured)
+}
+
+/// Whether a CPU was busy most of the time, as far as that is known: otherwise threads waited only when many woke at once.
+pub(crate) fn has_busy_cpu(measured: &Measured) -> bool {
+    let of_one =
+        |column: &model::Column| column.metric.name == metrics::CPU_BUSY_SHARE && !column.instance.is_empty();
+    let shares = measured.columns().filter(|(_, column)| of_one(column));
+    let busiest = shares.filter_map(|(at, _)| measured.column(at)).max_by(f64::total_cmp);
+    busiest.is_none_or(|share| share >= BUSY_CPU)
 }
 
 /// The watched services that listen at an address of this host.
@@ -177,14 +192,18 @@ impl<'a> Service<'a> {
     }
 
     /// Idle threads of a pool that gets its work from another thread: they wait at one address, like threads that wait for
-    /// a lock, but as many threads as operations are at work besides them, or they are more than the operations.
+    /// a lock, but as many threads as operations are at work besides them, or they are more than the operations, or hardly any
+    /// thread can hold a lock.
     pub(crate) fn parked(&self, in_flight: f64) -> f64 {
         let (beside, in_threads) = self.beside_the_lock(in_flight);
         let is_beyond = |threads: f64| threads > BEYOND * in_threads + 1.0;
-        let is_idle = beside >= BESIDE_PARKED * in_threads || is_beyond(self.same_lock);
+        // A lock for which threads wait is held: by one that runs, or that waits for something else.
+        let holders = self.at_work() - self.lock;
+        let is_unheld = holders < HOLDERS;
+        let is_idle = beside >= BESIDE_PARKED * in_threads || is_beyond(self.same_lock) || is_unheld;
         match self.same_lock > 0.0 && is_idle {
             // Several pools, each with its own address.
-            true if is_beyond(self.lock - self.same_lock) => self.lock,
+            true if is_unheld || is_beyond(self.lock - self.same_lock) => self.lock,
             true => self.same_lock,
             false => 0.0,
         }
@@ -213,17 +232,24 @@ impl<'a> Service<'a> {
     }
 
     /// Whether operations wait inside the service for one of its worker threads, whose work comes from another thread:
-    /// more are in flight than threads are at work.
+    /// more are in flight than threads are at work, by a share of the threads.
     pub(crate) fn queues_inside(&self, in_flight: f64) -> bool {
+        self.queues(in_flight, ROOM_SHARE * self.threads)
+    }
+
+    /// The same of a queue that has just begun: enough to name these threads, where what they wait for has room.
+    pub(crate) fn begins_to_queue(&self, in_flight: f64) -> bool {
+        self.queues(in_flight, BEGUN_SHARE * in_flight)
+    }
+
+    /// Whether at least this many operations wait inside the service.
+    fn queues(&self, in_flight: f64, least: f64) -> bool {
         let at_work = self.engaged(in_flight);
         let dispatches = self.events > 0.0 && self.events <= (ROOM_SHARE * self.threads).max(DISPATCHERS);
         // Threads that wait for each other for other reasons have no operations.
         let have_operations = at_work - self.lock.min(at_work) >= MOST * at_work;
         let beyond = in_flight - at_work;
-        dispatches
-            && at_work > DISPATCHERS
-            && have_operations
-            && beyond >= (ROOM_SHARE * self.threads).max(1.0)
+        dispatches && at_work > DISPATCHERS && have_operations && beyond >= least.max(1.0)
     }
 
     pub(crate) fn waits_for_cpus(&self, in_flight: f64) -> bool {
@@ -241,8 +267,22 @@ impl<'a> Service<'a> {
                 Some((measured.column(at)?, peer))
             })
             .max_by(|a, b| a.0.total_cmp(&b.0))
-            .map(|(_, peer)| dependency_at(&measured.record.run, peer).unwrap_or_else(|| peer.to_string()))
+            .map(|(_, peer)| peer.to_string())
     }
+}
+
+/// What is at an address: the dependency whose proxy listens there, or the watched service, with the address.
+pub(crate) fn name_at(measured: &Measured, address: &str) -> String {
+    let watched = || {
+        let mut services: Vec<&str> =
+            listening_at(measured, address).filter(|name| !is_a_whole(measured, name)).collect();
+        services.dedup();
+        match services.as_slice() {
+            [service] => Some(format!("{service} ({address})")),
+            _ => None,
+        }
+    };
+    dependency_at(&measured.record.run, address).or_else(watched).unwrap_or_else(|| address.to_string())
 }
 
 /// The dependency whose proxy listens at an address, with its own address: a run that is resumed has other proxies.

@@ -56,8 +56,13 @@ fn of_service(document: &ResultDocument) -> &ServiceClaim {
 /// A portal of 48 threads that wait for a broker of 100 threads behind it, with 220 users. `asleep` threads of the broker
 /// execute requests, the others wait for work from its dispatcher.
 fn portal(threads: f64, calling: f64, asleep: f64) -> Simulated {
-    let mut run = Simulated::of(Shape::closed(220), 120.0, 220.0 / 120.0 * 1e3).http();
-    run.in_flight = 220.0;
+    portal_of(220.0, threads, calling, asleep)
+}
+
+/// The same with so many requests in flight.
+fn portal_of(in_flight: f64, threads: f64, calling: f64, asleep: f64) -> Simulated {
+    let mut run = Simulated::of(Shape::closed(220), 120.0, in_flight / 120.0 * 1e3).http();
+    run.in_flight = in_flight;
     let parked = threads - calling;
     let counters =
         [("portal", threads + 1.0, calling, parked, 0.0), ("broker", 101.0, 0.0, 100.0 - asleep, asleep)];
@@ -85,12 +90,37 @@ fn the_limit_moves_from_the_pool_in_front_to_the_one_behind() {
     for (run, expected) in [
         // All threads of the portal wait for the broker, which has idle ones.
         (portal(48.0, 47.6, 47.6), "worker pool of portal"),
+        // 51 requests for 48 threads: the queue has just begun.
+        (portal_of(51.2, 48.0, 47.9, 47.9), "worker pool of portal"),
         // With 1,000 threads, 220 wait for the broker, whose 100 threads are all busy.
         (portal(1000.0, 220.0, 100.0), "worker pool of broker"),
     ] {
         let document = result(&single(&run));
         assert_eq!(limit(&document), expected, "{:#?}", document.findings);
     }
+}
+
+/// A broker on one CPU asks a directory, too briefly to be seen waiting for it. The idle threads of the directory are as many
+/// as the requests in flight.
+#[test]
+fn idle_threads_do_not_wait_for_a_lock_that_nobody_holds() {
+    let mut run = Simulated::of(Shape::closed(5), 45.1, 5.0 / 45.1 * 1e3).http();
+    run.in_flight = 5.0;
+    for (name, threads, busy_cpus, run_queue, running, lock, same_lock) in
+        [("broker", 17.0, 0.971, 4.0, 4.9, 11.5, 11.3), ("slapd", 10.0, 0.0285, 0.186, 0.261, 8.791, 6.777)]
+    {
+        run = run
+            .counter("process.threads", name, &[threads])
+            .counter("process.busy_cpus", name, &[busy_cpus])
+            .counter("process.run_queue_length", name, &[run_queue])
+            .counter("process.running_threads", name, &[running])
+            .counter("process.event_wait_threads", name, &[0.948])
+            .counter("process.lock_wait_threads", name, &[lock])
+            .counter("process.same_lock_wait_threads", name, &[same_lock])
+            .counter("process.accept_queue_connections", name, &[0.0]);
+    }
+    let document = result(&single(&run));
+    assert_eq!(limit(&document), "cpu of broker", "{:#?}", document.findings);
 }
 
 #[test]

@@ -6,6 +6,11 @@ use model::claim::{Meanwhile, PausesClaim, ServiceClaim, ServiceState, Stage, Th
 use super::storage::{reached, serial_flushes};
 use crate::text::{Quantity, per_s, percent, things, time_ms, time_s};
 
+/// `at 10.0.0.1:80`, or `broker (10.0.0.1:80)` where it is known what is there.
+pub(super) fn at_address(address: &str) -> String {
+    if address.contains(" (") { address.to_string() } else { format!("at {address}") }
+}
+
 /// What limits a service, or that it had headroom.
 pub(super) fn service(claim: &ServiceClaim) -> String {
     let ServiceClaim { process, threads, used_cpus, .. } = claim;
@@ -94,7 +99,8 @@ pub(super) fn service(claim: &ServiceClaim) -> String {
             )
         }
         ServiceState::Downstream { peer, threads } => format!(
-            "The service at {peer} behind {process} was the limit: {}.",
+            "The service {} behind {process} was the limit: {}.",
+            at_address(peer),
             busy(claim, *threads, "waited for its response")
         ),
         ServiceState::AllThreadsAtWork { most, threads: doing } => {

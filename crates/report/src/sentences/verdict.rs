@@ -124,7 +124,7 @@ fn bottleneck(limit: &Limit, at: Option<usize>, judged: Judged<'_>) -> String {
 fn named(resource: &Resource) -> String {
     match &resource.of {
         Some(Owner::Device(_)) => resource.to_string(),
-        Some(Owner::Address(address)) => format!("the service at {address}"),
+        Some(Owner::Address(address)) => format!("the service {}", super::service::at_address(address)),
         _ => format!("the {}", resource.to_string().replacen("cpu", "CPU", 1)),
     }
 }
