@@ -161,6 +161,17 @@ pub(crate) fn summary(treatment: TreatmentResult, members: &[&TrialResult]) -> C
         trials: members.iter().map(|trial| trial.trial.clone()).collect(),
         medians,
         spreads,
+        derived_ms: derived_ms(members),
         ..Configuration::default()
     }
+}
+
+/// The mean times of the parts of operations and of transactions.
+fn derived_ms(members: &[&TrialResult]) -> BTreeMap<String, f64> {
+    let mut means: BTreeMap<String, Vec<f64>> = BTreeMap::new();
+    let derived = members.iter().flat_map(|trial| &trial.derived);
+    for operation in derived.filter(|of| of.completed > 0 && of.response_ms.mean.is_finite()) {
+        means.entry(operation.name.to_string()).or_default().push(operation.response_ms.mean);
+    }
+    means.into_iter().filter_map(|(name, values)| Some((name, median(&values)?))).collect()
 }

@@ -313,6 +313,9 @@ pub struct Configuration {
     /// Relative spread of each metric over the replicates (half the range divided by the median), 0 for one
     /// replicate.
     pub spreads: BTreeMap<String, f64>,
+    /// The mean time of each derived operation, milliseconds: median over the replicates.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub derived_ms: BTreeMap<String, f64>,
     /// The cost of one operation.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub costs: Vec<OperationCost>,

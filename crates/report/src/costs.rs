@@ -301,7 +301,15 @@ fn why(document: &ResultDocument, difference: &Difference) -> Option<String> {
     let counts = difference.counts.iter().filter(same_way).filter(is_io).filter(is_much);
     // A flush waits for the device; of reads and writes many go together.
     let counts = counts.max_by_key(|part| part.kind);
-    let parts: Vec<String> = times.chain(counts).map(changed).collect();
+    let server = crate::tables::server_part(document, &difference.configuration, faster);
+    let of_server =
+        server.filter(|_| difference.operation == Operation::All || document.traits.derived.is_empty());
+    let of_server = of_server.map(|(part, before, after)| {
+        let verb = if after < before { "fell" } else { "rose" };
+        let shown = |value: f64| Quantity::Milliseconds.show(value);
+        format!("`{part}` of the server {verb} from {} to {}", shown(before), shown(after))
+    });
+    let parts: Vec<String> = of_server.into_iter().chain(times.chain(counts).map(changed)).collect();
     (!parts.is_empty()).then(|| format!("per {name}: {}.", parts.join("; ")))
 }
 

@@ -227,12 +227,13 @@ fn curves(document: &ResultDocument, study: &Study) -> String {
         true => compare::comparison(document),
         false => compare::sweeps(document),
     };
-    let published = tables::published(document)
+    let tables = tables::derived_means(document)
         .into_iter()
+        .chain(tables::published(document))
         .chain(tables::published_changes(document))
         .chain(tables::published_times(document))
         .chain(tables::beside(document));
-    out.extend(published.map(|each| table(&each, Origin::Result)));
+    out.extend(tables.map(|each| table(&each, Origin::Result)));
     out.push_str(&compare::tails(document, study));
     out
 }

@@ -509,6 +509,7 @@ fn poisoned(values: &[f64]) -> Recorded {
             .medians
             .values_mut()
             .chain(configuration.spreads.values_mut())
+            .chain(configuration.derived_ms.values_mut())
             .for_each(|value| *value = next());
     }
     for point in document.curves.iter_mut().flat_map(|curve| &mut curve.points) {

@@ -1,6 +1,7 @@
 //! The tables a result is shown in.
 
 mod dependencies;
+mod derived;
 mod limit;
 mod published;
 
@@ -14,6 +15,7 @@ use model::verdict::Closest;
 use model::{Goal, LatencySummary, Level, Missing, ResultDocument, Unit, Verdict};
 
 pub(crate) use self::dependencies::{sensitivity, steps};
+pub(crate) use self::derived::{derived, derived_means, server_part};
 pub(crate) use self::limit::{limit, loads, published_limits};
 pub(crate) use self::published::{beside, published, published_changes, published_times};
 use crate::labels;
@@ -234,25 +236,6 @@ pub(crate) fn latencies(trial: &TrialResult, traits: &WorkloadTraits, with_lag: 
         last = name;
     }
     table
-}
-
-/// Parts of operations, and several operations together; none if there are none.
-pub(crate) fn derived(trial: &TrialResult) -> Option<Table> {
-    let parts =
-        |summary: &LatencySummary| LatencySummary::PARTS.map(|part| summary.part(part).unwrap_or(f64::NAN));
-    let scale = Quantity::Milliseconds
-        .scale(trial.derived.iter().flat_map(|operation| parts(&operation.response_ms)));
-    let unit = format!("time, {}", scale.unit);
-    let heads = [&unit, ">count", "?>min", ">mean", ">p50", ">p90", "?>p95", ">p99", ">p99.9", ">max"];
-    let mut table = Table::new("", &heads);
-    for operation in &trial.derived {
-        let count = operation.completed as f64;
-        let mut cells =
-            vec![Cell::words(operation.name.as_str()), Cell::number(count, &Quantity::Count.scale([count]))];
-        cells.extend(parts(&operation.response_ms).map(|value| Cell::number(value, &scale)));
-        table.row(cells);
-    }
-    (!trial.derived.is_empty()).then_some(table)
 }
 
 /// What was used most, most saturated first; at most `most` rows. `with_names` adds the names that the record uses.

@@ -47,6 +47,10 @@ pub fn terminal(document: &ResultDocument, options: Terminal) -> String {
         }
         _ => one_row_each(&mut page, document, options),
     }
+    if let Some(table) = tables::derived_means(document) {
+        page.title(&table.title);
+        page.table(&table);
+    }
     sweeps(&mut page, document);
     dependencies(&mut page, document, options.verbose);
     limits(&mut page, document, options.verbose);
