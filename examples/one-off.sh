@@ -84,10 +84,10 @@ END
 plimsoll http convert "$web/session.har" --think-scale 0 -o "$web/session.toml"
 plimsoll http --from "$web/session.toml" --warm-up 0s --duration 1s --goal 'recording:index-html.p95 <= 1s' --quiet
 # A session through the recording proxy.
-plimsoll http record --listen 127.0.0.1:18091 --target http://127.0.0.1:18090 -o "$web/recorded.toml" > "$web/record.log" &
+plimsoll http record --listen 127.0.0.1:18087 --target http://127.0.0.1:18090 -o "$web/recorded.toml" > "$web/record.log" &
 recorder=$!
 while kill -0 $recorder && ! grep -q recording "$web/record.log"; do sleep 0.1; done
-plimsoll http http://127.0.0.1:18091/ --rate 5/s --warm-up 0s --duration 1s --quiet
+plimsoll http http://127.0.0.1:18087/ --rate 5/s --warm-up 0s --duration 1s --quiet
 kill $recorder
 wait $recorder
 recorder=
