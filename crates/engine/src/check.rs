@@ -38,7 +38,7 @@ pub fn check(experiment: &Experiment, registry: &Registry, root: &HostRoot) -> P
         };
         operations.extend(ready.workload.operations());
         problems.add(ready.workload.check());
-        if !experiment.target.as_ref().is_some_and(target::is_started_by_us) {
+        if !experiment.target.as_ref().is_some_and(target::is_started_by_us) && !may_use_a_proxy(experiment) {
             problems.add(ready.workload.reach());
         }
         for (variation, level) in &ready.applied.factors {
@@ -139,4 +139,11 @@ impl ProblemCollector<'_> {
             }
         }
     }
+}
+
+/// Whether the load may connect to the proxy of a dependency by its own address, for example in a scenario: nothing listens
+/// there before the run.
+fn may_use_a_proxy(experiment: &Experiment) -> bool {
+    experiment.dependencies_of_load().is_empty()
+        && experiment.dependencies.iter().any(|dependency| dependency.listen.is_some())
 }

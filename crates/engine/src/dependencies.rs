@@ -3,11 +3,15 @@
 use std::collections::BTreeMap;
 
 use model::experiment::{Dependency, LISTEN, LISTEN_ANYWHERE, Proxies};
+use model::sensitivity::facts::LISTEN as LISTENS;
 use model::steps::{RequestSteps, STEPS_FORMAT};
 use model::{ExchangeTrace, Experiment, Level, TrialSteps, Variation};
 
 use crate::factor::FactorTarget;
 use crate::session::{FactorChanges, Session, unvaried};
+
+/// The fact of a workload that says which address it connects to.
+const OF_LOAD: &str = "address";
 
 /// The factor that sets the delay of the proxy of a dependency.
 pub(crate) fn variation_of(dependency: &Dependency) -> Variation {
@@ -44,11 +48,26 @@ pub(crate) fn start_proxies(
     Ok(proxies)
 }
 
-/// The steps of a request, if the load connects to exactly one dependency and the system to others.
-pub(crate) fn steps(experiment: &Experiment, traces: &[(String, ExchangeTrace)]) -> Option<TrialSteps> {
+/// The steps of a request, if the load connects to exactly one dependency and the system to others. Which one, its settings
+/// say, or the facts of the trial, if it found its address elsewhere, for example in a scenario.
+pub(crate) fn steps(
+    experiment: &Experiment,
+    traces: &[(String, ExchangeTrace)],
+    facts: &BTreeMap<String, Level>,
+) -> Option<TrialSteps> {
     let of_load = experiment.dependencies_of_load();
     let name = |path: &str| experiment.dependency(path).map(|dependency| dependency.name.as_str());
-    let front = of_load.first().copied().filter(|_| of_load.len() == 1)?;
+    let found = || {
+        let address = facts.get(OF_LOAD)?;
+        let mut dependencies = experiment.dependencies.iter();
+        let is_at = |of: &&Dependency| facts.get(&format!("{}.{LISTENS}", of.factor)) == Some(address);
+        dependencies.find(is_at).map(|dependency| dependency.name.as_str())
+    };
+    let front = match of_load.len() {
+        0 => found()?,
+        1 => of_load.first().copied()?,
+        _ => return None,
+    };
     let (_, requests) = traces.iter().find(|(path, _)| name(path) == Some(front))?;
     let others = traces.iter().filter_map(|(path, trace)| Some((name(path)?.to_string(), trace)));
     let others: Vec<(String, &ExchangeTrace)> = others.filter(|(name, _)| name != front).collect();

@@ -486,13 +486,15 @@ impl<W: Worker + ?Sized, T: Time> Driver<'_, '_, '_, W, T> {
         }
         if issued > 0 {
             let in_flight = self.in_flight() as u64;
+            // In the interval in which they are issued, not in that in which they are done.
+            let offered = steps + self.arrivals.take_offered(issued_last);
             let mut book = lock(self.book);
             book.count_to(issued_last);
             // Operations that were issued earlier are in flight since then, even if the collector counted up
             // to a later instant.
             book.in_flight_ns += issued * book.counted_to - issued_sum;
             book.issued += issued;
-            book.offered += steps;
+            book.offered += offered;
             book.in_flight = in_flight;
         }
         blocked

@@ -580,9 +580,6 @@ impl Session<'_> {
             run,
         );
         let (_, _, traces) = observed.into_inner();
-        if let Some(steps) = steps(self.experiment, &traces) {
-            stream.steps(&steps);
-        }
         // A load that lost its server reports its own error; this is the cause.
         if run.ending != Ending::Interrupted
             && let Some(why) = target_ended()
@@ -592,6 +589,9 @@ impl Session<'_> {
         for (path, factor) in lasting.factors.factors.iter_mut().chain(&mut turning.factors) {
             let facts = factor.facts().into_iter();
             run.facts.extend(facts.map(|(name, level)| (format!("{path}.{name}"), level)));
+        }
+        if let Some(steps) = steps(self.experiment, &traces, &run.facts) {
+            stream.steps(&steps);
         }
         turning.end(stream, run, lasting);
         None

@@ -162,7 +162,7 @@ fn the_round_trips_and_the_steps_of_a_request_are_found_also_after_a_kill() {
         (Some("baseline"), Some(true))
     );
     assert_eq!((steps["front"].as_str(), &steps["usable"]), (Some("front"), &steps["requests"]), "{steps}");
-    let of = |step: &Value| format!("{} {}", step["dependency"].as_str().unwrap(), step["number"]);
+    let of = |step: &Value| format!("{} {}", dependency_of(step), step["number"]);
     let order: Vec<String> = steps["steps"].as_array().unwrap().iter().map(of).collect();
     assert_eq!(order, ["a 1", "a 2", "b 1", "c 1", "c 2", "c 3"]);
     let ms = |step: usize, name: &str| steps["steps"][step][name]["mean"].as_f64().unwrap();
@@ -175,4 +175,49 @@ fn the_round_trips_and_the_steps_of_a_request_are_found_also_after_a_kill() {
     let sum: f64 = baseline.map(|line| line.split(',').nth(3).unwrap().parse::<f64>().unwrap()).sum();
     let total = steps["total_ms"]["mean"].as_f64().unwrap();
     assert!((sum - total).abs() < 1e-6 * total, "{sum} of {total}\n{}", exported.out);
+}
+
+#[test]
+fn the_steps_of_a_request_are_found_where_a_scenario_has_the_address() {
+    let place = Place::new("dependencies-scenario");
+    let [front_proxy, proxy_a, proxy_b, proxy_c] = [free(), free(), free(), free()];
+    let [a, b, c] = [10, 20, 1].map(|ms| dependency(Duration::from_millis(ms)));
+    let front = system([proxy_a.clone(), proxy_b.clone(), proxy_c.clone()]);
+    std::fs::write(
+        place.path("s.toml"),
+        format!(
+            "[[transaction]]\nname = \"page\"\n[[transaction.request]]\nurl = \"http://{front_proxy}/\"\n"
+        ),
+    )
+    .unwrap();
+    std::fs::write(
+        place.path("e.toml"),
+        format!(
+            r#"
+[dependencies]
+front = {{ address = "http://{front}", listen = "{front_proxy}" }}
+a = {{ address = "{a}", listen = "{proxy_a}" }}
+b = {{ address = "{b}", listen = "{proxy_b}" }}
+c = {{ address = "{c}", listen = "{proxy_c}" }}
+[workload.http]
+from = "s.toml"
+[load]
+closed = 1
+warm_up = "200ms"
+measure = "800ms"
+"#
+        ),
+    )
+    .unwrap();
+    let done = run(&place, &["run", "e.toml", "--run-dir", "out", "--json", "--quiet"]);
+    assert!(done.measured(), "{}", done.err);
+    let document: Value = serde_json::from_str(&done.out).unwrap();
+    let steps = &document["request_steps"][0];
+    assert_eq!(steps["front"].as_str(), Some("front"), "{document}");
+    let order: Vec<&str> = steps["steps"].as_array().unwrap().iter().map(dependency_of).collect();
+    assert_eq!(order, ["a", "a", "b", "c", "c", "c"]);
+}
+
+fn dependency_of(step: &Value) -> &str {
+    step["dependency"].as_str().unwrap()
 }

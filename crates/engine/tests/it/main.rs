@@ -90,6 +90,8 @@ fn a_closed_loop_obeys_littles_law() {
     let length = 100.0 * SECOND as f64;
     let in_flight = book.in_flight_ns as f64 / length;
     close(kind.completed as f64 / length * kind.service.mean(), in_flight, 0.005, "concurrency");
+    // An operation is due when it is issued.
+    assert_eq!(book.offered, book.issued);
 }
 
 #[test]
