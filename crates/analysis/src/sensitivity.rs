@@ -142,7 +142,8 @@ fn sensitivity(
     if levels.len() < 2 {
         return None;
     }
-    let is_whole = trials.iter().any(|trial| trial.whole().is_some_and(|whole| whole.name == *operation));
+    // A trial in which only one kind of operation completed has no sum of all.
+    let is_whole = trials.iter().all(|trial| trial.whole().is_none_or(|whole| whole.name == *operation));
     let mut row = Sensitivity {
         operation: operation.clone(),
         measure,

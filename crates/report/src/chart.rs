@@ -30,7 +30,7 @@ pub use load_curve::{LoadCurvePoint, LoadCurveSeries, load_curve};
 pub use percentiles::{PercentileCurve, ReferencePoint, percentile_points, percentiles};
 pub use strip::{StripRow, strip};
 pub use style::{DARK_HEAT, DARK_HUES, HEAT, HUES, SeriesStyle, swatch, swatches};
-pub use sweep::{SweepPoint, SweepSeries, sweep};
+pub use sweep::{SweepPoint, SweepScales, SweepSeries, sweep};
 pub use timeline::{Mark, ShadedSpan, Timeline, TimelineSeries, timeline};
 pub use waterfall::{WaterfallBar, waterfall};
 

@@ -22,7 +22,7 @@ use crate::text::{capitalized, date, plural};
 use crate::{costs, launches, patterns, sentences, tables};
 #[cfg(test)]
 pub(crate) use markup::six_digits;
-use markup::{Origin, section, table};
+use markup::{Origin, section, sentence, table};
 
 const STYLE: &str = include_str!("html/style.css");
 const SCRIPT: &str = include_str!("html/script.js");
@@ -105,7 +105,7 @@ fn header(document: &ResultDocument, name: &str, headline: &Headline) -> String 
         "<header><p class=\"name\">{}</p><p class=\"facts\">{}</p><h1>{}</h1><dl>",
         escape(name),
         escape(&facts.join(" · ")),
-        escape(title)
+        sentence(title)
     );
     let mut row = |label: &str, content: String| {
         if !content.is_empty() {
@@ -114,7 +114,7 @@ fn header(document: &ResultDocument, name: &str, headline: &Headline) -> String 
     };
     let lines = |texts: &[String], section: &str| -> String {
         let mut shown: String =
-            texts.iter().take(FIRST_LINES).map(|text| format!("<p>{}</p>", escape(text))).collect();
+            texts.iter().take(FIRST_LINES).map(|text| format!("<p>{}</p>", sentence(text))).collect();
         if texts.len() > FIRST_LINES {
             let more = texts.len() - FIRST_LINES;
             shown.push_str(&format!("<p><a href=\"#{section}\">{more} more</a></p>"));
@@ -126,7 +126,7 @@ fn header(document: &ResultDocument, name: &str, headline: &Headline) -> String 
     row(&kind, lines(limits, "limits"));
     if let Verdict::Bottleneck { .. } = &document.verdict {
         let proof = sentences::proof_in_short(document).unwrap_or_else(|| no_proof(document));
-        row("Proof", escape(&proof));
+        row("Proof", sentence(&proof));
     }
     if let Verdict::Inconclusive { lacks, .. } = &document.verdict {
         row("To do", lines(&lacks.iter().map(sentences::missing).collect::<Vec<_>>(), "limits"));
@@ -143,7 +143,7 @@ fn header(document: &ResultDocument, name: &str, headline: &Headline) -> String 
             (false, 0..=3) => format!("Missed: {}.", missed.join("; ")),
             (false, count) => format!("Missed: {count} of {}.", plural(goal.goals.len(), "condition")),
         };
-        row("Goal", escape(&text));
+        row("Goal", sentence(&text));
     }
     let doubts = all_doubts(document);
     row(
@@ -153,7 +153,7 @@ fn header(document: &ResultDocument, name: &str, headline: &Headline) -> String 
             Some(first) => format!(
                 "<a href=\"#quality\">{}</a>: {}.",
                 plural(doubts.len(), "warning"),
-                escape(first.sentence(document).trim_end_matches('.'))
+                sentence(first.sentence(document).trim_end_matches('.'))
             ),
         },
     );
@@ -205,9 +205,11 @@ fn answer(document: &ResultDocument) -> String {
     out
 }
 
-/// The differences in the cost of one operation between configurations.
+/// The parts of the time in each configuration, and the differences in the cost of one operation between them.
 fn why(document: &ResultDocument) -> String {
-    paragraphs(&costs::whys(document))
+    let parts = tables::derived_means(document);
+    let parts: String = parts.iter().map(|parts| table(parts, Origin::Result)).collect();
+    paragraphs(&costs::whys(document)) + &parts
 }
 
 /// The limits of each configuration, the proof, and the findings.
@@ -227,19 +229,18 @@ fn curves(document: &ResultDocument, study: &Study) -> String {
         true => compare::comparison(document),
         false => compare::sweeps(document),
     };
-    let tables = tables::derived_means(document)
+    let published = tables::published(document)
         .into_iter()
-        .chain(tables::published(document))
         .chain(tables::published_changes(document))
         .chain(tables::published_times(document))
         .chain(tables::beside(document));
-    out.extend(tables.map(|each| table(&each, Origin::Result)));
+    out.extend(published.map(|each| table(&each, Origin::Result)));
     out.push_str(&compare::tails(document, study));
     out
 }
 
 fn paragraphs(texts: &[String]) -> String {
-    texts.iter().map(|text| format!("<p>{}</p>", escape(text))).collect()
+    texts.iter().map(|text| format!("<p>{}</p>", sentence(text))).collect()
 }
 
 /// The numbers of a result with one configuration; of several, each configuration and what differs in it.
@@ -259,7 +260,7 @@ fn result(document: &ResultDocument) -> String {
         ));
     }
     if let Some(why) = cut_short(trial) {
-        out.push_str(&format!("<p>{}</p>", escape(&why)));
+        out.push_str(&format!("<p>{}</p>", sentence(&why)));
     }
     if trial.operations.is_empty() {
         return out + "<p>No operation was recorded.</p>";

@@ -233,6 +233,12 @@ pub fn things(mean: f64) -> String {
     }
 }
 
+/// A number of CPUs in a sentence: `1 CPU`, `0.25 CPUs`.
+pub fn cpus(mean: f64) -> String {
+    let count = things(mean);
+    format!("{count} {}", if count == "1" { "CPU" } else { "CPUs" })
+}
+
 /// A time in seconds in a sentence: `0.25 s`, `12.3 s`, `1.20 ms`.
 pub fn time_s(value: f64) -> String {
     Quantity::Seconds.show(value)

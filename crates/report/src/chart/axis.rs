@@ -74,12 +74,12 @@ impl Axis {
         Axis { from, to, log: true, start, end }
     }
 
-    /// An axis over exactly these levels, with a margin on both sides: logarithmic if they span more than a factor of
-    /// 20, as block sizes and queue depths usually do.
-    pub fn levels(values: &[f64], start: f64, end: f64) -> Self {
+    /// An axis over exactly these levels, with a margin on both sides: logarithmic, if it may be, where they span more than a
+    /// factor of 20, as block sizes and queue depths usually do.
+    pub fn levels(values: &[f64], may_be_log: bool, start: f64, end: f64) -> Self {
         let smallest = values.iter().copied().fold(f64::INFINITY, f64::min);
         let largest = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-        if smallest > 0.0 && largest.is_finite() && largest > LOG_FACTOR * smallest {
+        if may_be_log && smallest > 0.0 && largest.is_finite() && largest > LOG_FACTOR * smallest {
             let room = (largest / smallest).powf(0.04);
             Axis { from: smallest / room, to: largest * room, log: true, start, end }
         } else {
@@ -226,7 +226,7 @@ mod tests {
             (vec![0.0, 100.0], false),
             (vec![7.0], false),
         ] {
-            let axis = Axis::levels(&levels, 0.0, 100.0);
+            let axis = Axis::levels(&levels, true, 0.0, 100.0);
             assert_eq!(axis.is_log(), is_log, "{levels:?}");
             for level in levels {
                 assert!((0.0..=100.0).contains(&axis.place(level)), "{level} at {}", axis.place(level));
@@ -245,7 +245,7 @@ mod tests {
                     proptest::prop_assert!((-1.0..=101.0).contains(&place), "{} at {} on {:?}", value, place, axis);
                 }
             }
-            let _ = Axis::levels(&values, 0.0, 1.0).ticks(5, 1.0);
+            let _ = Axis::levels(&values, true, 0.0, 1.0).ticks(5, 1.0);
             let _ = time_ticks(values.first().copied().unwrap_or(0.0), values.last().copied().unwrap_or(1.0)).len();
         }
     }

@@ -42,7 +42,7 @@ pub fn limit_curve(
     let LimitLines { goal, bounds } = lines;
     let (width, left, right, top, bottom) = (490.0, 58.0, 480.0, 26.0, 236.0);
     let loads: Vec<f64> = points.iter().map(|point| point.load).filter(|load| load.is_finite()).collect();
-    let columns = Axis::levels(&loads, left, right);
+    let columns = Axis::levels(&loads, true, left, right);
     let values = || points.iter().map(|point| point.value).chain(goal);
     let is_log = goal.is_some() && super::sweep::range(values()) > super::sweep::LOG_RANGE;
     let rows = if is_log { Axis::log(values(), bottom, top) } else { Axis::from_zero(values(), bottom, top) };

@@ -40,16 +40,23 @@ pub(crate) fn range(values: impl Iterator<Item = f64>) -> f64 {
     if largest > 0.0 { largest / smallest } else { 1.0 }
 }
 
-/// Draws lines over levels, half the width of the page so that two fit side by side. `log` allows a logarithmic axis
-/// for values that span more than a factor of 20; otherwise the axis begins at zero, so that a curve that no longer
-/// grows looks flat.
+/// Which axes may be logarithmic, where they span more than a factor of 20.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SweepScales {
+    /// That of the levels. A line that is straight must look straight where its slope is the answer.
+    pub log_levels: bool,
+    /// That of the values. Otherwise it begins at zero, so that a curve that no longer grows looks flat.
+    pub log_values: bool,
+}
+
+/// Draws lines over levels, half the width of the page so that two fit side by side.
 pub fn sweep(
     label: &str,
     title: &str,
     factor: &str,
     series: &[SweepSeries],
     quantity: Quantity,
-    log: bool,
+    scales: SweepScales,
 ) -> String {
     let (width, left, right, top, bottom) = (490.0, 58.0, 480.0, 26.0, 236.0);
     let points = || series.iter().flat_map(|line| &line.points);
@@ -60,9 +67,9 @@ pub fn sweep(
     levels.sort_by(|a, b| a.0.total_cmp(&b.0));
     levels.dedup_by(|a, b| a.0 == b.0);
     let numbers: Vec<f64> = levels.iter().map(|level| level.0).collect();
-    let columns = Axis::levels(&numbers, left, right);
+    let columns = Axis::levels(&numbers, scales.log_levels, left, right);
     let values = || points().flat_map(|point| point.value);
-    let rows = match log && range(values()) > LOG_RANGE {
+    let rows = match scales.log_values && range(values()) > LOG_RANGE {
         true => Axis::log(values(), bottom, top),
         false => Axis::from_zero(values(), bottom, top),
     };

@@ -9,7 +9,7 @@ use model::{Goal, ResultDocument, RunRecord, Study};
 use super::markup::{Figure, Origin, figure, table};
 use crate::chart::{
     Dot, ForestRow, LoadCurvePoint, LoadCurveSeries, PercentileCurve, ReferencePoint, SeriesStyle,
-    SweepPoint, SweepSeries, dots, forest, load_curve, percentile_points, percentiles, sweep,
+    SweepPoint, SweepScales, SweepSeries, dots, forest, load_curve, percentile_points, percentiles, sweep,
 };
 use crate::table::{Cell, Table};
 use crate::tables;
@@ -421,7 +421,14 @@ fn one_sweep(curves: &[&Curve], document: &ResultDocument) -> String {
         charts.push_str(&load_curve(&label, &format!("{what}, {factor} along the line"), rate, &lines));
     }
     let chart = |name: &str, value: fn(&CurvePoint) -> [f64; 3], quantity, log| {
-        sweep(&format!("{name} against {factor}. {title}."), name, factor, &lines(value), quantity, log)
+        sweep(
+            &format!("{name} against {factor}. {title}."),
+            name,
+            factor,
+            &lines(value),
+            quantity,
+            SweepScales { log_levels: true, log_values: log },
+        )
     };
     let moved = curves.iter().flat_map(|curve| &curve.points).any(|point| point.bytes_per_s[0] > 0.0);
     let mut four = chart("Throughput", |point| point.rate_per_s, rate, false);

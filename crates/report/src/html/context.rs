@@ -8,7 +8,7 @@ use crate::table::{Cell, Table};
 use crate::terminal::{all_doubts, finding_word};
 use crate::text::{Quantity, capitalized, date, seconds};
 
-use super::markup::{Origin, table};
+use super::markup::{Origin, sentence, table};
 
 /// Findings with their evidence.
 pub(super) fn findings(document: &ResultDocument) -> String {
@@ -19,7 +19,7 @@ fn finding(finding: &Finding) -> String {
     let mut out = format!(
         r#"<div class="finding"><p><span class="word">{}</span> {}</p>"#,
         escape(&capitalized(&finding_word(finding.kind).to_lowercase())),
-        escape(&sentences::finding(finding))
+        sentence(&sentences::finding(finding))
     );
     if !(finding.evidence.is_empty() && finding.against.is_empty()) {
         out.push_str("<details><summary>Evidence</summary>");
@@ -75,11 +75,11 @@ pub(super) fn doubts(document: &ResultDocument, study: &Study) -> String {
         let help = match doubt.help.is_empty() {
             true => String::new(),
             false => {
-                format!(r#" <span class="help">Try: {}.</span>"#, escape(doubt.help.trim_end_matches('.')))
+                format!(r#" <span class="help">Try: {}.</span>"#, sentence(doubt.help.trim_end_matches('.')))
             }
         };
-        let sentence = doubted.sentence(document);
-        items.push_str(&format!("<li>{}.{help}</li>", escape(sentence.trim_end_matches('.'))));
+        let text = doubted.sentence(document);
+        items.push_str(&format!("<li>{}.{help}</li>", sentence(text.trim_end_matches('.'))));
     }
     for damage in &study.damage {
         items.push_str(&format!("<li>The record is damaged: {}</li>", escape(damage)));

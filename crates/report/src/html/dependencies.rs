@@ -5,7 +5,7 @@ use model::result::ConfigurationSteps;
 use model::sensitivity::{SensitivityAnswer, TimeMeasure};
 
 use super::markup::{Figure, Origin, figure, table};
-use crate::chart::{SeriesStyle, SweepPoint, SweepSeries, WaterfallBar, sweep, waterfall};
+use crate::chart::{SeriesStyle, SweepPoint, SweepScales, SweepSeries, WaterfallBar, sweep, waterfall};
 use crate::sentences::{basis, main_rows, sensitivity, step_name, where_time_goes};
 use crate::text::Quantity;
 use crate::{labels, tables};
@@ -66,7 +66,7 @@ fn sensitivity_figure(document: &ResultDocument) -> String {
         "added round trip",
         &series,
         Quantity::Milliseconds,
-        false,
+        SweepScales { log_levels: false, log_values: false },
     );
     let legend: Vec<(String, SeriesStyle)> =
         rows.iter().enumerate().map(|(at, row)| (row.dependency.clone(), look(at))).collect();

@@ -58,7 +58,7 @@ pub(super) fn table(table: &Table, origin: Origin) -> String {
     }
     out.push_str("</tbody></table></div>");
     if !table.note.is_empty() {
-        out.push_str(&format!(r#"<p class="note">{}</p>"#, escape(&table.note)));
+        out.push_str(&format!(r#"<p class="note">{}</p>"#, sentence(&table.note)));
     }
     out
 }
@@ -81,9 +81,9 @@ pub(super) struct Figure<'a> {
 
 /// Draws a figure.
 pub(super) fn figure(figure: &Figure<'_>) -> String {
-    let mut out = format!("<figure><figcaption><strong>{}</strong>", escape(figure.title));
+    let mut out = format!("<figure><figcaption><strong>{}</strong>", sentence(figure.title));
     if !figure.question.is_empty() {
-        out.push_str(&format!(" <span>{}</span>", escape(figure.question)));
+        out.push_str(&format!(" <span>{}</span>", sentence(figure.question)));
     }
     out.push_str("</figcaption>");
     if !figure.legend.is_empty() {
@@ -96,12 +96,27 @@ pub(super) fn figure(figure: &Figure<'_>) -> String {
     }
     out.push_str(&format!(r#"<div class="chart">{}</div>"#, figure.charts));
     if !figure.note.is_empty() {
-        out.push_str(&format!(r#"<p class="note">{}</p>"#, escape(figure.note)));
+        out.push_str(&format!(r#"<p class="note">{}</p>"#, sentence(figure.note)));
     }
     if !figure.numbers.is_empty() {
         out.push_str(&format!("<details><summary>Numbers</summary>{}</details>", figure.numbers));
     }
     out.push_str("</figure>");
+    out
+}
+
+/// A sentence: what is in backticks is code, as on a terminal.
+pub(super) fn sentence(text: &str) -> String {
+    let mut out = String::new();
+    let parts: Vec<&str> = text.split('`').collect();
+    for (at, part) in parts.iter().enumerate() {
+        match (at % 2 == 1, at + 1 < parts.len()) {
+            (true, true) => out.push_str(&format!("<code>{}</code>", escape(part))),
+            // Without a second one.
+            (true, false) => out.push_str(&escape(&format!("`{part}"))),
+            (false, _) => out.push_str(&escape(part)),
+        }
+    }
     out
 }
 

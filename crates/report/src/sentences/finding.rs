@@ -4,7 +4,7 @@ use model::claim::{ChangeCause, Claim, Lateness, MemoryClaim, Starvation};
 use model::{Finding, FindingKind, Unit};
 
 use super::{copy, launches, service, storage};
-use crate::text::{Quantity, capitalized, per_s, percent, things, time_ms, time_s, times};
+use crate::text::{Quantity, capitalized, cpus, per_s, percent, things, time_ms, time_s, times};
 
 /// The claim of a finding in sentences, with the number of trials if not all show it.
 pub fn finding(finding: &Finding) -> String {
@@ -38,10 +38,10 @@ fn claim(finding: &Finding) -> String {
             things(*allowed_cpus)
         ),
         Claim::OneThreadBusy { process, busiest_thread_cpus, used_cpus } => format!(
-            "One thread of {} was the limit: it used {} of a CPU, and all threads together used {} CPUs.",
+            "One thread of {} was the limit: it used {} of a CPU, and all threads together used {}.",
             own(process),
             percent(*busiest_thread_cpus),
-            things(*used_cpus)
+            cpus(*used_cpus)
         ),
         Claim::CopyingInMemory { ran_share, wait_share } => format!(
             "The CPU was the limit: the threads of the load copied data in memory {} and waited for a \

@@ -5,7 +5,7 @@ use model::claim::{LaunchClaim, LaunchDifference, LaunchState};
 use model::launch::Doing;
 
 use crate::costs::{amount, kind_name};
-use crate::text::{percent, plural, things, time_ms, time_s};
+use crate::text::{cpus, percent, plural, time_ms, time_s};
 
 /// Differences that are named: the others are in the JSON.
 const DIFFERENCES_MAX: usize = 4;
@@ -23,8 +23,8 @@ pub(super) fn launch(kind: FindingKind, claim: &LaunchClaim) -> String {
              more cores do not."
         ),
         LaunchState::AllCpus => format!(
-            "The CPUs limited {command}: a launch kept {} CPUs busy, {share} of all CPUs.",
-            things(*cpu_share)
+            "The CPUs limited {command}: a launch kept {} busy, {share} of all CPUs.",
+            cpus(*cpu_share)
         ),
         LaunchState::Ready if kind == FindingKind::Observation => format!(
             "Other processes kept {command} from running: a launch was ready to run and waited for a CPU \

@@ -4,7 +4,7 @@ use model::FindingKind;
 use model::claim::{Meanwhile, PausesClaim, ServiceClaim, ServiceState, Stage, ThreadState};
 
 use super::storage::{reached, serial_flushes};
-use crate::text::{Quantity, per_s, percent, things, time_ms, time_s};
+use crate::text::{Quantity, cpus, per_s, percent, things, time_ms, time_s};
 
 /// `at 10.0.0.1:80`, or `broker (10.0.0.1:80)` where it is known what is there.
 pub(super) fn at_address(address: &str) -> String {
@@ -16,9 +16,9 @@ pub(super) fn service(claim: &ServiceClaim) -> String {
     let ServiceClaim { process, threads, used_cpus, .. } = claim;
     let text = match &claim.state {
         ServiceState::Throttled { quota_cpus, throttled_share } => format!(
-            "The CPU quota of {process} was the limit: it used {} of {} CPUs and was throttled in {} of the periods.",
+            "The CPU quota of {process} was the limit: it used {} of {} and was throttled in {} of the periods.",
             things(*used_cpus),
-            things(*quota_cpus),
+            cpus(*quota_cpus),
             percent(*throttled_share)
         ),
         ServiceState::SingleThread { busiest_thread_cpus, ready_threads, lock_threads } => {
@@ -27,10 +27,10 @@ pub(super) fn service(claim: &ServiceClaim) -> String {
             });
             format!(
                 "One thread of {process} was the limit: it ran {} of the time and waited for a CPU {} of the time. \
-                 All threads together used {} CPUs.{lock}",
+                 All threads together used {}.{lock}",
                 percent(*busiest_thread_cpus),
                 percent(ready_threads.min(1.0)),
-                things(*used_cpus)
+                cpus(*used_cpus)
             )
         }
         ServiceState::Pipeline { stage, busy_share, cpu_share } => {
@@ -48,8 +48,8 @@ pub(super) fn service(claim: &ServiceClaim) -> String {
             )
         }
         ServiceState::WaitsForCpu { ready_threads } => format!(
-            "The CPU limited {process}: its threads used {} CPUs, and {} more were ready to run and waited for a CPU.",
-            things(*used_cpus),
+            "The CPU limited {process}: its threads used {}, and {} more were ready to run and waited for a CPU.",
+            cpus(*used_cpus),
             things(*ready_threads)
         ),
         ServiceState::MemoryLimitReached { used_share, read_bytes_per_s, threads } => format!(
