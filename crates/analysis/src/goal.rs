@@ -1,7 +1,7 @@
 //! Whether the goals were met.
 
 use model::result::{GoalLine, GoalResult, OperationResult, ResultDocument, TrialResult};
-use model::{Experiment, Goal, Operation, Place, goal::GoalMetric};
+use model::{Experiment, Goal, Operation, goal::GoalMetric};
 
 /// Each goal in each trial; none if no goal was stated and failures are within the limit. A trial that was
 /// repeated because it was interrupted or failed is judged by its repetition.
@@ -29,15 +29,7 @@ pub(crate) fn judge(experiment: &Experiment, document: &ResultDocument) -> Optio
         judged.clone().flat_map(|trial| stated.iter().map(|goal| line(goal, trial))).collect();
     // A stated goal about failures replaces the default limit, whether it is higher or lower.
     if !stated.iter().any(|goal| goal.metric == GoalMetric::Failed) {
-        let few = Goal {
-            text: format!("failed <= {}% (max_failures)", experiment.max_failures * 100.0),
-            operation: None,
-            metric: GoalMetric::Failed,
-            at_most: true,
-            inclusive: true,
-            limit: experiment.max_failures,
-            place: Place::default(),
-        };
+        let few = Goal::few_failures(experiment.max_failures);
         let missed = judged.map(|trial| line(&few, trial));
         goals.extend(missed.filter(|line| line.value.is_some() && !line.met));
     }

@@ -64,6 +64,19 @@ fn is_name(text: &str) -> bool {
 }
 
 impl Goal {
+    /// The goal that nobody stated: at most this share of the operations fails (`max_failures`).
+    pub fn few_failures(share: f64) -> Goal {
+        Goal {
+            text: format!("failed <= {}% (max_failures)", share * 100.0),
+            operation: None,
+            metric: GoalMetric::Failed,
+            at_most: true,
+            inclusive: true,
+            limit: share,
+            place: Place::default(),
+        }
+    }
+
     /// Parses a goal. `operations` are the names of the workload's operations.
     ///
     /// # Errors

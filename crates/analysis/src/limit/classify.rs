@@ -8,7 +8,7 @@
 use hdrhistogram::Histogram;
 use model::goal::GoalMetric;
 use model::limit::{LoadClass, MissReason};
-use model::{Estimate, Goal, Interval, LatencySummary, OperationHistograms, Place, RunRecord};
+use model::{Estimate, Goal, Interval, LatencySummary, OperationHistograms, RunRecord};
 
 use crate::measured::Measured;
 use crate::statistics::steady_mean;
@@ -51,15 +51,7 @@ pub(crate) fn classify(records: &[&RunRecord], goal: &Goal, max_failures: Option
     if operations.is_empty() {
         return misses(MissReason::NotCarried(0.0));
     }
-    let failures = max_failures.map(|limit| Goal {
-        text: String::new(),
-        operation: None,
-        metric: GoalMetric::Failed,
-        at_most: true,
-        inclusive: true,
-        limit,
-        place: Place::default(),
-    });
+    let failures = max_failures.map(Goal::few_failures);
     // A goal on an operation that was never measured is neither met nor missed.
     let mut all = match &goal.operation {
         Some(name) if !operations.contains(&name.as_str()) => {
