@@ -174,6 +174,14 @@ impl Book {
         self.counted_to = now.max(self.counted_to);
     }
 
+    /// An operation in flight was completed then; perhaps the collector has counted up to a later instant.
+    #[inline]
+    fn completed(&mut self, at: Nanos) {
+        self.count_to(at);
+        self.in_flight_ns = self.in_flight_ns.saturating_sub(self.counted_to - at);
+        self.in_flight = self.in_flight.saturating_sub(1);
+    }
+
     #[inline]
     fn record(&mut self, slot: &Slot, done: Done, at: Nanos) {
         if let Then::EndOf(whole) = done.then {
@@ -551,17 +559,18 @@ impl<W: Worker + ?Sized, T: Time> Driver<'_, '_, '_, W, T> {
         if !stopping && !self.exhausted {
             book.offered += self.arrivals.take_offered(now);
         }
-        book.count_to(now);
         for completion in &*done {
+            let at = if completion.at == 0 { now } else { completion.at.min(now) };
+            book.completed(at);
             let slot = &self.slots[completion.ticket as usize];
-            book.record(slot, completion.done, now);
+            book.record(slot, completion.done, at);
             if self.launches
                 && let Some(usage) = take_usage(self.worker, completion.ticket)
             {
                 book.launches.push(CompletedLaunch {
                     kind: completion.done.kind,
-                    at: now,
-                    time: now.saturating_sub(slot.issued),
+                    at,
+                    time: at.saturating_sub(slot.issued),
                     failed: completion.done.outcome != Outcome::Well,
                     usage,
                 });
@@ -570,6 +579,7 @@ impl<W: Worker + ?Sized, T: Time> Driver<'_, '_, '_, W, T> {
         if self.has_parts {
             book.take_parts(self.worker);
         }
+        book.count_to(now);
         book.in_flight = (self.in_flight() - done.len()) as u64;
         book.spun_ns += self.pace.take_spun();
         book.remarks.append(remarks);

@@ -339,6 +339,15 @@ pub struct Completion {
     pub ticket: u32,
     /// The result.
     pub done: Done,
+    /// When the worker saw it; 0 for the moment at which [`Worker::reap`] returns.
+    pub at: Nanos,
+}
+
+impl Completion {
+    /// A completion that is seen now.
+    pub fn new(ticket: u32, done: Done) -> Self {
+        Completion { ticket, done, at: 0 }
+    }
 }
 
 /// A part of the load with separate arrivals and workers. Its operations are numbered from 0.

@@ -14,7 +14,7 @@ use engine::clock::Time;
 use engine::drive::{Book, KindBook, Numbers, Stop, drive};
 use engine::pace::Pace;
 use model::{Nanos, Process, Profile, SECOND, Shape};
-use queue::{Batches, SimulatedClock, SimulatedQueue};
+use queue::{Batches, SimulatedClock, SimulatedQueue, Together};
 
 /// Drives a simulated queue with a number of `servers`. Each operation takes an exponentially distributed
 /// time with the mean `service`.
@@ -221,6 +221,26 @@ fn operations_that_complete_together_share_the_time() {
     close(total, 9_000_000.0, 0.001, "the time of all together");
     assert_eq!(kind.response.count_between(3_900, 4_100), 1000);
     assert_eq!(book.in_flight_ns, 14_000_000);
+}
+
+#[test]
+fn operations_that_are_reported_together_have_times_of_their_own() {
+    let clock = SimulatedClock::default();
+    let measured = MeasuredTime::new(SECOND);
+    measured.begin(0);
+    let mut worker = Together::new(&clock, 10);
+    let mut arrivals = Arrivals::new(&Shape::closed(3), 0, 1, 42, 0, &measured);
+    let book = Mutex::new(Book::new(1, 0));
+    let mut pace = Pace::new(&clock, false);
+    let numbers = Numbers { first: 0, step: 1 };
+    drive(&mut worker, &mut arrivals, &mut pace, &Stop::default(), &book, numbers, 3).unwrap();
+    let book = book.into_inner().unwrap();
+    let service = &only(&book).service;
+    assert_eq!(only(&book).completed, 30);
+    for after in [1_000_000, 2_000_000, 3_000_000] {
+        assert_eq!(service.count_between(after * 99 / 100, after * 101 / 100), 10, "{after} ns");
+    }
+    assert_eq!((book.in_flight, book.in_flight_ns), (0, 60_000_000));
 }
 
 /// The results of evenly spaced arrivals, sometimes two at once, on a clock that oversleeps.

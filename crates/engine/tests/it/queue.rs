@@ -112,7 +112,7 @@ impl<'a> SimulatedQueue<'a> {
             _ => Then::EndOf(steps as u16),
         };
         let done = Done { then, ..Done::new(operation.step as u16, Outcome::Well, 0) };
-        Completion { ticket, done }
+        Completion::new(ticket, done)
     }
 
     fn start(&mut self, ticket: u32, at: Nanos) {
@@ -190,7 +190,40 @@ impl Worker for Batches<'_> {
     fn reap(&mut self, _until: Nanos, done: &mut Vec<Completion>) -> Result<(), LoadError> {
         if let (Some(ticket), Some((length, count))) = (self.ticket.take(), self.batches.pop_front()) {
             self.clock.pass(self.clock.now() + length);
-            done.push(Completion { ticket, done: Done { count, ..Done::new(0, Outcome::Well, 0) } });
+            done.push(Completion::new(ticket, Done { count, ..Done::new(0, Outcome::Well, 0) }));
+        }
+        Ok(())
+    }
+}
+
+/// Operations that are seen one after another, each 1 ms after the one before, and are reported together.
+pub(crate) struct Together<'a> {
+    clock: &'a SimulatedClock,
+    rounds: u32,
+    tickets: Vec<u32>,
+}
+
+impl<'a> Together<'a> {
+    pub(crate) fn new(clock: &'a SimulatedClock, rounds: u32) -> Self {
+        Together { clock, rounds, tickets: Vec::new() }
+    }
+}
+
+impl Worker for Together<'_> {
+    fn submit(&mut self, operation: Operation) -> Admission {
+        if self.rounds == 0 {
+            return Admission::Exhausted;
+        }
+        self.tickets.push(operation.ticket);
+        Admission::Accepted
+    }
+
+    fn reap(&mut self, _until: Nanos, done: &mut Vec<Completion>) -> Result<(), LoadError> {
+        self.rounds -= 1;
+        for ticket in self.tickets.drain(..) {
+            self.clock.pass(self.clock.now() + 1_000_000);
+            let at = self.clock.now();
+            done.push(Completion { ticket, done: Done::new(0, Outcome::Well, 0), at });
         }
         Ok(())
     }

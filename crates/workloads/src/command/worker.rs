@@ -434,7 +434,7 @@ impl Worker for CommandWorker<'_> {
         };
         let Launch { ticket, number, looks, .. } = launch;
         let kind = u16::from(number > 0 || self.settings.warmup > 0);
-        done.push(Completion { ticket, done: workload::Done::new(kind, outcome, 0) });
+        done.push(Completion::new(ticket, workload::Done::new(kind, outcome, 0)));
         self.done = Some(Done { ticket, number, looks });
         self.stage = Stage::Stopping(Stopping::new(launch.group, self.settings.stop), launch.probe);
         Ok(())

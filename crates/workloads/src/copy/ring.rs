@@ -185,7 +185,7 @@ impl<'a> RingWorker<'a> {
             Some(Work::Sync(..)) => (KIND_SYNC, 0),
             None => return Ok(()),
         };
-        done.push(Completion { ticket: place.ticket, done: Done::new(kind, Outcome::Well, bytes) });
+        done.push(Completion::new(place.ticket, Done::new(kind, Outcome::Well, bytes)));
         self.free.push(slot);
         Ok(())
     }

@@ -150,7 +150,7 @@ impl Worker for CallWorker<'_> {
         if let Some((Operation { ticket, number, .. }, step)) =
             self.queue.as_mut().and_then(VecDeque::pop_front)
         {
-            done.push(Completion { ticket, done: self.carry_out(number, step)? });
+            done.push(Completion::new(ticket, self.carry_out(number, step)?));
         } else {
             self.stream.wait_for_turn(until, Clock::get().now());
         }

@@ -306,7 +306,7 @@ impl<'a> RingWorker<'a> {
                     }
                     let Some(buffers) = buffers else { continue };
                     let block = buffers.block(ticket as usize, place.bytes as usize);
-                    done.push(Completion { ticket, done: stream.settle(&place, block) });
+                    done.push(Completion::new(ticket, stream.settle(&place, block)));
                 }
                 Flight::Sync(file) => {
                     if entry.result() < 0 {
@@ -314,7 +314,7 @@ impl<'a> RingWorker<'a> {
                         error = Some(failed("flush", &stream.ready.files[file as usize].path, &result));
                     }
                     let synced = Done::new(stream.kinds.sync, Outcome::Well, 0);
-                    done.push(Completion { ticket, done: synced });
+                    done.push(Completion::new(ticket, synced));
                 }
                 Flight::None => {}
             }

@@ -6,7 +6,7 @@
 use std::os::fd::OwnedFd;
 
 use engine::workload::{Admission, Completion, Done, LoadError, Operation, Part, Share, Worker};
-use model::{Nanos, SECOND};
+use model::{MILLISECOND, Nanos, SECOND};
 use rustix::event::epoll;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags};
@@ -26,6 +26,9 @@ const BUFFER_BYTES: usize = 64 << 10;
 
 /// Number of buffers received from one connection before the others continue.
 const TURN: usize = 16;
+
+/// How long responses are received before the next requests are sent.
+const RECEIVE_TURN: Nanos = MILLISECOND / 20;
 
 /// A connection whose last request was sent longer ago is checked before it is used again: perhaps
 /// the server has closed it.
@@ -84,6 +87,8 @@ pub(super) struct HttpWorker<'a> {
     vacant: Vec<u32>,
     /// Whether a connection has more bytes than one turn receives.
     more: bool,
+    /// When the last response was complete; 0 where an event completed none.
+    complete_at: Nanos,
     buffer: Box<[u8]>,
     /// Decrypted bytes; empty without TLS.
     plain: Box<[u8]>,
@@ -120,6 +125,7 @@ impl<'a> HttpWorker<'a> {
             idle: load.servers.iter().map(|_| Vec::with_capacity(places as usize)).collect(),
             vacant: (0..places).rev().collect(),
             more: false,
+            complete_at: 0,
             buffer: vec![0; BUFFER_BYTES].into(),
             plain: vec![0; if has_tls { BUFFER_BYTES } else { 0 }].into(),
             deadlines_from: Nanos::MAX,
@@ -393,6 +399,7 @@ impl<'a> HttpWorker<'a> {
             self.part(place, RequestPart::Download, now);
         }
         let connection = &mut self.connections[place as usize];
+        self.complete_at = connection.since;
         connection.used = true;
         if self.load.wants_server() {
             let server = connection.reader.take_server();
@@ -509,6 +516,7 @@ impl<'a> HttpWorker<'a> {
             Stage::Connecting | Stage::Handshake | Stage::InUse => {}
         }
         let ticket = connection.ticket;
+        self.complete_at = 0;
         // A failed connection reports its error at the next send.
         let unsent = connection.sent < request_of(self.load.plan, &connection.request).len()
             || connection.tls.as_ref().is_some_and(|tls| tls.wants_write());
@@ -525,8 +533,9 @@ impl<'a> HttpWorker<'a> {
                 }
             };
         }
+        let at = self.complete_at;
         let done = self.over(place, result?)?;
-        Some(Completion { ticket, done })
+        Some(Completion { ticket, done, at })
     }
 
     /// Ends the operations whose timeout has expired.
@@ -549,7 +558,7 @@ impl<'a> HttpWorker<'a> {
             abandon(connection);
             let ticket = connection.ticket;
             let done = self.over(place, Err(Failure::TimedOut(waiting)));
-            done_now.extend(done.map(|done| Completion { ticket, done }));
+            done_now.extend(done.map(|done| Completion::new(ticket, done)));
         }
     }
 }
@@ -586,7 +595,8 @@ impl Worker for HttpWorker<'_> {
         Some(&mut self.load.parts)
     }
 
-    /// Returns one completion at a time, so that its time is accurate.
+    /// Returns the completions of one turn, each with its time. They are received before the next requests are sent: to send
+    /// takes much longer than to receive, and the responses that wait meanwhile would seem slower than they are.
     fn reap(&mut self, until: Nanos, done: &mut Vec<Completion>) -> std::result::Result<(), LoadError> {
         let mut waited = false;
         loop {
@@ -596,11 +606,17 @@ impl Worker for HttpWorker<'_> {
             while let Some(event) = self.poller.next() {
                 if let Some(completion) = self.take(event) {
                     done.push(completion);
-                    return Ok(());
+                    let begin = done.first().map_or(0, |first| first.at);
+                    if completion.at.saturating_sub(begin) > RECEIVE_TURN {
+                        break;
+                    }
                 }
                 if self.more {
                     break;
                 }
+            }
+            if !done.is_empty() {
+                return Ok(());
             }
             let now = self.load.clock.now();
             if now >= self.deadlines_from {

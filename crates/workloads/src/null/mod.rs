@@ -195,7 +195,7 @@ impl Worker for Queued {
             self.clock.now()
         };
         while let Some((_, ticket)) = self.queue.pop_front_if(|(due, _)| *due <= now) {
-            done.push(Completion { ticket, done: DONE });
+            done.push(Completion::new(ticket, DONE));
         }
         Ok(())
     }

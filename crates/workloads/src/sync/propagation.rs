@@ -218,7 +218,7 @@ impl Worker for PropagationWorker<'_> {
         let completed = |outcome| Done::new(Kind::Propagation.place(), outcome, 0);
         while !matches!(self.stage, Stage::Idle) {
             if self.step(until)? {
-                done.push(Completion { ticket: self.ticket, done: completed(Outcome::Well) });
+                done.push(Completion::new(self.ticket, completed(Outcome::Well)));
                 return Ok(());
             }
             let now = self.clock.now();
@@ -228,10 +228,7 @@ impl Worker for PropagationWorker<'_> {
                     Stage::Carrying(..) => "a run",
                     _ => {
                         self.stage = Stage::Idle;
-                        done.push(Completion {
-                            ticket: self.ticket,
-                            done: completed(Outcome::Failed(NOT_SHOWN)),
-                        });
+                        done.push(Completion::new(self.ticket, completed(Outcome::Failed(NOT_SHOWN))));
                         return Ok(());
                     }
                 };

@@ -250,7 +250,7 @@ impl<'a> SyncWorker<'a> {
             {
                 let count = u32::try_from(count).unwrap_or(u32::MAX);
                 let completed = Done { count, ..Done::new(kind.place(), Outcome::Well, 0) };
-                done.push(Completion { ticket, done: completed });
+                done.push(Completion::new(ticket, completed));
                 return Ok(Stage::Running(running));
             }
             // An engine that failed has its say at once.

@@ -179,7 +179,7 @@ impl Http2Worker<'_> {
         let (exchange, next) = (stream.exchange, stream.next.take());
         self.release(ticket);
         if let Some(result) = self.follow(ticket, &exchange, next, result) {
-            done.push(Completion { ticket, done: result });
+            done.push(Completion::new(ticket, result));
         }
     }
 
