@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use crate::fault::Fault;
 use crate::files::Repository;
-use crate::program::{Folder, median, plimsoll, target};
+use crate::program::{Folder, cargo, median, plimsoll, target};
 use server::{Protocol, Server};
 use tools::{Load, Sample, Tool, Tools};
 
@@ -105,15 +105,19 @@ fn middle(rounds: &[Vec<(Tool, Sample)>], tool: Tool, value: fn(&Sample) -> f64)
 
 /// The median over the rounds of the ratio of our figure to that of another tool.
 fn ratio(rounds: &[Vec<(Tool, Sample)>], other: Tool, value: fn(&Sample) -> f64) -> f64 {
-    let of = |round: &Vec<(Tool, Sample)>| {
-        Some(value(sample_of(round, Tool::Plimsoll)?) / value(sample_of(round, other)?))
-    };
+    ratio_of(rounds, Tool::Plimsoll, other, value)
+}
+
+fn ratio_of(rounds: &[Vec<(Tool, Sample)>], one: Tool, other: Tool, value: fn(&Sample) -> f64) -> f64 {
+    let of =
+        |round: &Vec<(Tool, Sample)>| Some(value(sample_of(round, one)?) / value(sample_of(round, other)?));
     median(&rounds.iter().filter_map(of).collect::<Vec<_>>())
 }
 
 /// CPU per request at 32 and at 256 connections, the server on one CPU and the generator on another.
 pub(super) fn closed_loop(repository: &Repository, count: usize) -> Result<Vec<Fault>, String> {
-    let wanted = [Tool::Plimsoll, Tool::Wrk, Tool::Oha, Tool::Ab, Tool::Vegeta, Tool::K6];
+    cargo(repository, &["build", "--release", "--locked", "-p", "plimsoll-testkit", "--bin", "bare_loop"])?;
+    let wanted = [Tool::Plimsoll, Tool::BareLoop, Tool::Wrk, Tool::Oha, Tool::Ab, Tool::Vegeta, Tool::K6];
     let mut bench = Bench::new(repository, &wanted)?;
     let server = Server::start(&bench.tools.folder, Protocol::Http)?;
     for connections in [32, 256] {
@@ -121,6 +125,11 @@ pub(super) fn closed_loop(repository: &Repository, count: usize) -> Result<Vec<F
         let rounds = bench.rounds(Load::Closed { connections }, &server, count)?;
         bench.table(&rounds);
         let shown = |name: &str| format!("{name}, {connections} connections");
+        println!(
+            "  floor: a loop that only sends and receives has {:.3} of wrk's ratio, and {:.3} of its requests/s",
+            ratio_of(&rounds, Tool::BareLoop, Tool::Wrk, Sample::ratio),
+            ratio_of(&rounds, Tool::BareLoop, Tool::Wrk, |sample| sample.rate_per_s)
+        );
         bench.judge(
             &shown("generator/server CPU of wrk's"),
             ratio(&rounds, Tool::Wrk, Sample::ratio),

@@ -13,6 +13,8 @@ use crate::program::cpu_times_us;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Tool {
     Plimsoll,
+    /// A loop that only sends and receives: the floor.
+    BareLoop,
     Wrk,
     Ab,
     Oha,
@@ -70,6 +72,7 @@ impl Tools {
     fn program(&self, tool: Tool) -> PathBuf {
         match tool {
             Tool::Plimsoll => self.plimsoll.clone(),
+            Tool::BareLoop => self.plimsoll.with_file_name("bare_loop"),
             Tool::Wrk => "wrk".into(),
             Tool::Ab => "ab".into(),
             Tool::H2load => "h2load".into(),
@@ -86,6 +89,11 @@ impl Tools {
         let mut present = Vec::new();
         for tool in wanted {
             let flag = match tool {
+                // It has none.
+                Tool::BareLoop => {
+                    present.push(*tool);
+                    continue;
+                }
                 Tool::Plimsoll | Tool::Oha | Tool::H2load => "--version",
                 Tool::Wrk => "-v",
                 Tool::Ab => "-V",
@@ -175,6 +183,10 @@ impl Tools {
                     ca.unwrap_or_default()
                 )
             }
+            (Tool::BareLoop, Load::Closed { connections }) => {
+                let (address, path) = url.trim_start_matches("http://").split_once('/').unwrap_or_default();
+                format!("{address} /{path} {connections} {seconds}")
+            }
             (Tool::Wrk, Load::Closed { connections }) => {
                 format!("-t1 -c{connections} -d{time} --latency {url}")
             }
@@ -251,6 +263,12 @@ impl Tools {
                 let response = &operation["response_ms"];
                 sample.reported_ms = ["p50", "p99", "max"].map(|part| number(&response[part]));
             }
+            Tool::BareLoop => {
+                let (responses, rate) = text.split_once(" responses, ").ok_or_else(missing)?;
+                let parsed = |text: &str| text.trim().parse::<f64>().map_err(|_| missing());
+                sample.requests = parsed(responses)?;
+                sample.rate_per_s = parsed(rate.trim_end().trim_end_matches(" per second"))?;
+            }
             Tool::Wrk => {
                 let requests = text.lines().find_map(|line| line.trim().split_once(" requests in "));
                 sample.requests = requests.and_then(|(count, _)| count.parse().ok()).ok_or_else(missing)?;
@@ -308,6 +326,7 @@ impl Tool {
     pub(super) fn name(self) -> &'static str {
         match self {
             Tool::Plimsoll => "plimsoll",
+            Tool::BareLoop => "bare loop",
             Tool::Wrk => "wrk",
             Tool::Ab => "ab",
             Tool::Oha => "oha",
