@@ -14,6 +14,9 @@ use super::failure::errno_words;
 /// Most events taken from epoll at a time.
 const EVENTS_MAX: usize = 256;
 
+/// A wait from which milliseconds are enough: nanoseconds cost the kernel more.
+const LONG: Nanos = 10 * MILLISECOND;
+
 /// An epoll with the events that it reported last.
 #[derive(Debug)]
 pub(super) struct Poller {
@@ -108,7 +111,7 @@ fn wait(
     coarse: &mut bool,
 ) -> Result<(), Errno> {
     let room = events.capacity() as i32;
-    if !*coarse {
+    if !*coarse && timeout < LONG {
         let timeout = Timespec { tv_sec: (timeout / SECOND) as i64, tv_nsec: (timeout % SECOND) as _ };
         // SAFETY: there is room for so many events, the timeout lives across the call, and no signal mask is given.
         let found = unsafe {
@@ -133,7 +136,9 @@ fn wait(
             errno => return Err(errno),
         }
     }
-    let timeout_ms = timeout.div_ceil(MILLISECOND).min(i32::MAX as u64) as i32;
+    // A long wait ends a little early, and is continued.
+    let timeout_ms = if *coarse { timeout.div_ceil(MILLISECOND) } else { timeout / MILLISECOND };
+    let timeout_ms = timeout_ms.min(i32::MAX as u64) as i32;
     // SAFETY: there is room for so many events.
     let found = unsafe { libc::epoll_wait(epoll.as_raw_fd(), events.as_mut_ptr(), room, timeout_ms) };
     if found < 0 {
