@@ -1,6 +1,5 @@
 //! Absolute links of a page to the target, which must lead to the proxy instead.
 
-use std::collections::VecDeque;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
@@ -137,14 +136,14 @@ pub(crate) struct Links {
     body: Tee,
     rewriter: Rewriter,
     /// What comes behind the rewritten text: trailers.
-    trailers: VecDeque<Frame<Bytes>>,
+    trailers: Option<Frame<Bytes>>,
     has_ended: bool,
 }
 
 impl Links {
     pub(crate) fn new(body: Tee, own: &Origin, target: &Origin) -> Links {
         let has_ended = body.is_end_stream();
-        Links { body, rewriter: Rewriter::new(own, target), trailers: VecDeque::new(), has_ended }
+        Links { body, rewriter: Rewriter::new(own, target), trailers: None, has_ended }
     }
 }
 
@@ -166,7 +165,7 @@ impl Body for Links {
                         links.rewriter.rewrite(&data, links.has_ended)
                     }
                     Err(trailers) => {
-                        links.trailers.push_back(trailers);
+                        links.trailers = Some(trailers);
                         continue;
                     }
                 },
@@ -179,11 +178,11 @@ impl Body for Links {
                 return Poll::Ready(Some(Ok(Frame::data(rewritten.into()))));
             }
         }
-        Poll::Ready(links.trailers.pop_front().map(Ok))
+        Poll::Ready(links.trailers.take().map(Ok))
     }
 
     fn is_end_stream(&self) -> bool {
-        self.has_ended && self.trailers.is_empty()
+        self.has_ended && self.trailers.is_none()
     }
 }
 

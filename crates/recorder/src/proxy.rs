@@ -154,14 +154,13 @@ impl Proxy {
                     Tee::new(incoming, kept.clone(), self.limits.response_bytes, self.responses.clone());
                 let proxy = self.clone();
                 let tee = tee.at_end(move || proxy.report(exchange, &begun, &body, &kept));
-                let answer = match may_have_links(&head.headers) {
-                    // Its length changes.
-                    true if head.headers.remove(CONTENT_LENGTH).is_some() || !tee.is_end_stream() => {
-                        Answer::Rewritten(Box::new(Links::new(tee, &own, &self.target)))
-                    }
-                    _ => Answer::Passed(tee),
-                };
-                Response::from_parts(head, answer)
+                if !may_have_links(&head.headers) {
+                    return Response::from_parts(head, Answer::Passed(tee));
+                }
+                // It changes.
+                head.headers.remove(CONTENT_LENGTH);
+                let links = Links::new(tee, &own, &self.target);
+                Response::from_parts(head, Answer::Rewritten(Box::new(links)))
             }
         }
     }

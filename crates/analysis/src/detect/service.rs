@@ -251,7 +251,7 @@ fn stage(scene: &Scene, least: f64) -> Option<Said> {
     if busiest.busy() < least || busiest.busy() < next + AHEAD {
         return None;
     }
-    let peer = || named_peer(scene);
+    let peer = || named(scene.measured, scene.service.most_waited_for(scene.measured));
     let (stage, busy_share) = match busiest.stage(peer) {
         // On a device that answers immediately, a flush is kernel time as well as waiting time.
         (Stage::Cpu, _) if flushes_each(scene, busiest.waited_elsewhere()) => {
@@ -423,7 +423,7 @@ fn downstream(scene: &Scene) -> Option<Said> {
         let state = ServiceState::AllThreadsAtWork { most: ThreadState::Downstream, threads };
         return scene.says(ResourceClass::WorkerPool, state, 1.0);
     }
-    let peer = named_peer(scene);
+    let peer = named(scene.measured, peer);
     Some(Said {
         about: Resource {
             class: ResourceClass::Downstream,
@@ -436,10 +436,9 @@ fn downstream(scene: &Scene) -> Option<Said> {
     })
 }
 
-/// What the threads wait for, with its name where it is known.
-fn named_peer(scene: &Scene) -> String {
-    let address = scene.service.most_waited_for(scene.measured);
-    address.map_or_else(|| "another address".into(), |address| name_at(scene.measured, &address))
+/// What threads wait for, with its name where it is known.
+fn named(measured: &Measured, address: Option<String>) -> String {
+    address.map_or_else(|| "another address".into(), |address| name_at(measured, &address))
 }
 
 /// Whether a watched service at this address has threads that wait for work.

@@ -152,12 +152,12 @@ pub fn read_scenario(text: &str, options: &WcatOptions) -> Result<WcatScenario, 
         }
     }
     let mut defaults = Element::default();
-    let mut transactions = Vec::new();
-    let mut names = BTreeSet::new();
+    // Each with the defaults that stand before it.
+    let mut elements: Vec<(&Element, Element)> = Vec::new();
     for child in &element.children {
         match child.name.as_str() {
             "default" => defaults = child.clone(),
-            "transaction" => transactions.extend(converter.transaction(child, &defaults, &mut names)),
+            "transaction" => elements.push((child, defaults.clone())),
             "library" => {
                 let dll = child.attribute("dll").and_then(Attribute::text).unwrap_or_default();
                 let what = format!(
@@ -169,6 +169,7 @@ pub fn read_scenario(text: &str, options: &WcatOptions) -> Result<WcatScenario, 
             name => converter.notes.push(unknown(child.line, name)),
         }
     }
+    let transactions = for_each_server(&mut converter, &elements, servers);
     if transactions.is_empty() {
         let what = "the file has no transaction with a request that can be carried over";
         return Err(Problem {
@@ -177,9 +178,6 @@ pub fn read_scenario(text: &str, options: &WcatOptions) -> Result<WcatScenario, 
         });
     }
     let mut notes = converter.notes;
-    if servers.len() > 1 {
-        transactions = for_each_server(&element, &defaults, options, servers);
-    }
     let file = ScenarioFile {
         base: Some(Text::new(format!("http://{}", servers[0]))),
         // WCAT expects 200 unless the file says otherwise.
@@ -192,31 +190,36 @@ pub fn read_scenario(text: &str, options: &WcatOptions) -> Result<WcatScenario, 
     Ok(WcatScenario { import, warm_up: seconds("warmup"), duration: seconds("duration") })
 }
 
-/// The transactions once for each server, with its name in theirs. The first server is the base of URLs.
-fn for_each_server(
-    scenario: &Element,
-    defaults: &Element,
-    options: &WcatOptions,
-    servers: &[String],
+/// The transactions once for each server; of several, with its name in theirs. The first server is the base of URLs.
+fn for_each_server<'a>(
+    converter: &mut Converter<'a>,
+    elements: &[(&Element, Element)],
+    servers: &'a [String],
 ) -> Vec<TransactionFile> {
     let mut all: Vec<TransactionFile> = Vec::new();
     let mut names = BTreeSet::new();
     for (at, server) in servers.iter().enumerate() {
+        converter.server = server;
         // The notes are those of the first time.
-        let mut converter = Converter { options, server, notes: Vec::new(), noted: BTreeSet::new() };
+        let notes = converter.notes.len();
         let mut own_names = BTreeSet::new();
-        for child in scenario.children.iter().filter(|child| child.name == "transaction") {
-            let Some(mut transaction) = converter.transaction(child, defaults, &mut own_names) else {
+        for (element, defaults) in elements {
+            let Some(mut transaction) = converter.transaction(element, defaults, &mut own_names) else {
                 continue;
             };
-            let name = format!("{}-{server}", transaction.name.text);
-            transaction.name = Text::new(unique_name(&name, "transaction", &mut names));
+            if servers.len() > 1 {
+                let name = format!("{}-{server}", transaction.name.text);
+                transaction.name = Text::new(unique_name(&name, "transaction", &mut names));
+            }
             let relative =
                 transaction.requests.iter_mut().filter(|request| request.url.text.starts_with('/'));
             for request in relative.filter(|_| at > 0) {
                 request.url = Text::new(format!("http://{server}{}", request.url.text));
             }
             all.push(transaction);
+        }
+        if at > 0 {
+            converter.notes.truncate(notes);
         }
     }
     all
