@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use workloads::http::response::{Answer, Fault, Progress, ResponseReader};
+use workloads::http::response::{Answer, Fault, KnownHead, Progress, ResponseReader};
 
 /// What the bytes are when they come in pieces of this size and the connection ends after them.
 fn read(bytes: &[u8], size: usize, of_head: bool) -> Result<Answer, Fault> {
@@ -11,7 +11,7 @@ fn read(bytes: &[u8], size: usize, of_head: bool) -> Result<Answer, Fault> {
     let mut fed = 0;
     for piece in bytes.chunks(size) {
         fed += piece.len();
-        if let Progress::Whole(answer, unread) = reader.feed(piece)? {
+        if let Progress::Whole(answer, unread) = reader.feed(piece, &mut KnownHead::default())? {
             assert_eq!(answer.bytes as usize, fed - unread, "every byte is counted once");
             assert!((200..=999).contains(&answer.status), "{answer:?}");
             return Ok(answer);

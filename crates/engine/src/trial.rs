@@ -25,7 +25,7 @@ use crate::lanes::{shares, waits_for_arrivals};
 use crate::pace::{Pace, choose_spinning};
 use crate::sampler::{SampleRequest, Sampler, WINDOW_MIN};
 use crate::stream::Stream;
-use crate::threads::{ThreadUse, ask_for_short_turns, current_thread, thread_use};
+use crate::threads::{ThreadUse, ask_for_short_turns, current_thread, leave_shared_descriptors, thread_use};
 use crate::workload::{Lane, LoadError, Share, Workload};
 
 /// Timeout of the operations in flight at the end of the load.
@@ -240,6 +240,9 @@ fn work(
     send: &Sender<WorkerMessage>,
     started: &Receiver<Nanos>,
 ) -> Result<(), LoadError> {
+    if workload.has_own_descriptors() {
+        leave_shared_descriptors();
+    }
     let mut worker = workload.worker(share)?;
     if workload.operations_in_turn() {
         let send = send.clone();

@@ -148,6 +148,12 @@ pub trait Workload: Send + Sync {
     /// stop, and `prepare` returns early.
     fn prepare(&mut self, seed: u64, say: &mut dyn FnMut(&str) -> bool) -> Result<(), LoadError>;
 
+    /// Whether a worker uses only descriptors that its thread opened, and no other thread uses these. Each thread then has a
+    /// table of descriptors of its own, which makes every system call on one cheaper.
+    fn has_own_descriptors(&self) -> bool {
+        false
+    }
+
     /// Creates a worker for one share of the load; called on its thread.
     fn worker(&self, share: &Share) -> Result<Box<dyn Worker + '_>, LoadError>;
 

@@ -249,6 +249,10 @@ impl Workload for Http {
         Ok(())
     }
 
+    fn has_own_descriptors(&self) -> bool {
+        true
+    }
+
     fn worker(&self, share: &Share) -> Result<Box<dyn Worker + '_>, LoadError> {
         let load = Load::new(&self.plan, &self.servers.all, &self.seen, share)?;
         Ok(match self.servers.is_http2 {

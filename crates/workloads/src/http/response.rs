@@ -82,8 +82,9 @@ impl Fault {
 }
 
 /// The parser state.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum State {
+    #[default]
     Head,
     /// This many bytes of body remain.
     Length(u64),
@@ -133,12 +134,12 @@ pub struct ResponseReader {
     kept_head: Vec<u8>,
     /// The body without transfer coding, up to the limit.
     kept_body: Vec<u8>,
-    known: KnownHead,
 }
 
-/// The last parsed head and its meaning: a server often repeats it, byte for byte, until the second in its Date changes.
-#[derive(Debug)]
-struct KnownHead {
+/// The last parsed head of any connection, and its meaning: a server often repeats it, byte for byte, until the second in its
+/// Date changes.
+#[derive(Debug, Default)]
+pub struct KnownHead {
     /// Empty if there is none.
     bytes: Vec<u8>,
     of_head: bool,
@@ -180,13 +181,6 @@ impl Default for ResponseReader {
             keep: Keep::default(),
             kept_head: Vec::new(),
             kept_body: Vec::new(),
-            known: KnownHead {
-                bytes: Vec::new(),
-                of_head: false,
-                status: 0,
-                state: State::Head,
-                persistent: false,
-            },
         }
     }
 }
@@ -249,8 +243,8 @@ impl ResponseReader {
         failure_word(&self.beginning)
     }
 
-    /// Parses the next bytes of the connection.
-    pub fn feed(&mut self, piece: &[u8]) -> Result<Progress, Fault> {
+    /// Parses the next bytes of the connection. A head that is `known` is not parsed again.
+    pub fn feed(&mut self, piece: &[u8], known: &mut KnownHead) -> Result<Progress, Fault> {
         let mut rest = piece;
         while !rest.is_empty() && self.state != State::Whole {
             let in_head = self.state == State::Head;
@@ -259,7 +253,7 @@ impl ResponseReader {
                 self.beginning.extend(rest.iter().take(room));
             }
             let taken = match self.state {
-                State::Head => self.take_head(rest)?,
+                State::Head => self.take_head(rest, known)?,
                 State::Length(left) => {
                     let taken = left.min(rest.len() as u64);
                     self.keep_body(&rest[..taken as usize]);
@@ -308,11 +302,11 @@ impl ResponseReader {
     }
 
     /// Parses bytes of a head: all of them while it is incomplete.
-    fn take_head(&mut self, piece: &[u8]) -> Result<usize, Fault> {
+    fn take_head(&mut self, piece: &[u8], known: &mut KnownHead) -> Result<usize, Fault> {
         let before = self.head.len();
         if before == 0 {
             let piece = &piece[..piece.len().min(HEAD_BYTES_MAX)];
-            return match self.read_head(piece)? {
+            return match self.read_head(piece, known)? {
                 Some(bytes) => Ok(bytes),
                 None => {
                     self.head.extend_from_slice(piece);
@@ -323,7 +317,7 @@ impl ResponseReader {
         let piece = &piece[..piece.len().min(HEAD_BYTES_MAX - before)];
         let mut head = std::mem::take(&mut self.head);
         head.extend_from_slice(piece);
-        let read = self.read_head(&head);
+        let read = self.read_head(&head, known);
         if let Ok(Some(_)) = read {
             head.clear();
         }
@@ -332,8 +326,7 @@ impl ResponseReader {
     }
 
     /// Parses a head, if it is complete, and sets the next state. Returns its length.
-    fn read_head(&mut self, bytes: &[u8]) -> Result<Option<usize>, Fault> {
-        let known = &self.known;
+    fn read_head(&mut self, bytes: &[u8], known: &mut KnownHead) -> Result<Option<usize>, Fault> {
         let is_known = !known.bytes.is_empty() && bytes.starts_with(&known.bytes);
         if is_known && known.of_head == self.of_head && !self.wants_server {
             (self.status, self.state, self.persistent) = (known.status, known.state, known.persistent);
@@ -344,12 +337,12 @@ impl ResponseReader {
             return Ok(Some(known.bytes.len()));
         }
         let length = self.parse_head(bytes)?;
-        self.known.bytes.clear();
+        known.bytes.clear();
         if let Some(length) = length.filter(|length| *length <= KNOWN_BYTES_MAX && self.state != State::Head)
         {
-            self.known.bytes.extend_from_slice(bytes.get(..length).unwrap_or_default());
-            (self.known.of_head, self.known.status) = (self.of_head, self.status);
-            (self.known.state, self.known.persistent) = (self.state, self.persistent);
+            known.bytes.extend_from_slice(bytes.get(..length).unwrap_or_default());
+            (known.of_head, known.status) = (self.of_head, self.status);
+            (known.state, known.persistent) = (self.state, self.persistent);
         }
         Ok(length)
     }
@@ -517,12 +510,12 @@ mod tests {
 
     /// Feeds pieces until the response is whole; then the connection ends.
     fn read<'a>(of_head: bool, pieces: impl IntoIterator<Item = &'a [u8]>) -> Outcome {
-        read_next(&mut ResponseReader::default(), of_head, pieces)
+        read_next(&mut (ResponseReader::default(), KnownHead::default()), of_head, pieces)
     }
 
     /// The same with a reader that may have read others.
     fn read_next<'a>(
-        reader: &mut ResponseReader,
+        (reader, known): &mut (ResponseReader, KnownHead),
         of_head: bool,
         pieces: impl IntoIterator<Item = &'a [u8]>,
     ) -> Outcome {
@@ -530,7 +523,7 @@ mod tests {
         let mut fed = 0;
         for piece in pieces {
             fed += piece.len();
-            if let Progress::Whole(whole, unread) = reader.feed(piece)? {
+            if let Progress::Whole(whole, unread) = reader.feed(piece, known)? {
                 assert_eq!(whole.bytes as usize, fed - unread);
                 return Ok((whole.status, whole.persistent, fed - unread));
             }
@@ -601,20 +594,21 @@ mod tests {
 
     #[test]
     fn a_head_that_is_known_means_the_same() {
-        let mut reader = ResponseReader::default();
+        let mut both = (ResponseReader::default(), KnownHead::default());
         for (text, _) in CASES {
             // After another, again, after one to the other method, and in two pieces.
             for (of_head, pieces) in [(false, 1), (false, 1), (true, 1), (true, 1), (false, 1), (false, 2)] {
                 let (first, second) = text.as_bytes().split_at(text.len() / pieces);
                 let expected = read(of_head, [text.as_bytes()]);
-                assert_eq!(read_next(&mut reader, of_head, [first, second]), expected, "{text:?}");
+                assert_eq!(read_next(&mut both, of_head, [first, second]), expected, "{text:?}");
             }
         }
+        let (reader, known) = &mut both;
         let text = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n";
         for _ in 0..2 {
             reader.begin(false, false);
             reader.keep(Keep { fields: true, body_bytes_max: 1 });
-            assert_eq!(reader.feed(text), Ok(Progress::More));
+            assert_eq!(reader.feed(text, known), Ok(Progress::More));
             assert_eq!(reader.kept_fields(), [("Content-Length", &b"2"[..])]);
         }
     }
@@ -651,22 +645,25 @@ mod tests {
 
     #[test]
     fn more_than_can_be_counted_is_a_fault() {
-        let mut reader = ResponseReader::default();
+        let (mut reader, mut known) = (ResponseReader::default(), KnownHead::default());
         reader.begin(false, false);
-        assert_eq!(reader.feed(b"HTTP/1.1 200 OK\r\n\r\n"), Ok(Progress::More));
+        assert_eq!(reader.feed(b"HTTP/1.1 200 OK\r\n\r\n", &mut known), Ok(Progress::More));
         reader.bytes = RESPONSE_BYTES_MAX - 1;
-        assert_eq!(reader.feed(b"x"), Ok(Progress::More));
-        assert_eq!(reader.feed(b"x"), Err(Fault::TooLong));
+        assert_eq!(reader.feed(b"x", &mut known), Ok(Progress::More));
+        assert_eq!(reader.feed(b"x", &mut known), Err(Fault::TooLong));
     }
 
     #[test]
     fn a_reader_is_used_again_and_keeps_the_server_only_when_asked() {
-        let mut reader = ResponseReader::default();
+        let (mut reader, mut known) = (ResponseReader::default(), KnownHead::default());
         for wanted in [true, false, true] {
             reader.begin(false, wanted);
             let text = b"HTTP/1.1 200 OK\r\nServer: a/1\r\nContent-Length: 1\r\n\r\nx";
-            assert_eq!(reader.feed(&text[..20]), Ok(Progress::More));
-            assert!(matches!(reader.feed(&text[20..]), Ok(Progress::Whole(Answer { bytes: 52, .. }, 0))));
+            assert_eq!(reader.feed(&text[..20], &mut known), Ok(Progress::More));
+            assert!(matches!(
+                reader.feed(&text[20..], &mut known),
+                Ok(Progress::Whole(Answer { bytes: 52, .. }, 0))
+            ));
             assert_eq!(reader.take_server(), wanted.then(|| "a/1".to_string()));
         }
     }

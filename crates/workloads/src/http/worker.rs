@@ -14,7 +14,7 @@ use rustls::ClientConnection;
 
 use super::failure::{Failure, TimeoutPhase};
 use super::load::{Load, Result, count};
-use super::response::{Answer, Progress, ResponseReader};
+use super::response::{Answer, KnownHead, Progress, ResponseReader};
 use super::settings::HttpPlan;
 use super::socket::{Poller, is_quiet, reset_on_close};
 use super::tls::{self, TlsClient};
@@ -92,6 +92,7 @@ pub(super) struct HttpWorker<'a> {
     buffer: Box<[u8]>,
     /// Decrypted bytes; empty without TLS.
     plain: Box<[u8]>,
+    known: KnownHead,
     /// No operation in flight has a deadline before this.
     deadlines_from: Nanos,
 }
@@ -128,6 +129,7 @@ impl<'a> HttpWorker<'a> {
             complete_at: 0,
             buffer: vec![0; BUFFER_BYTES].into(),
             plain: vec![0; if has_tls { BUFFER_BYTES } else { 0 }].into(),
+            known: KnownHead::default(),
             deadlines_from: Nanos::MAX,
             load,
         })
@@ -305,7 +307,7 @@ impl<'a> HttpWorker<'a> {
                         self.part(place, RequestPart::FirstByte, now);
                     }
                     let piece = self.buffer.get(..bytes).unwrap_or_default();
-                    self.connections[place as usize].reader.feed(piece)
+                    self.connections[place as usize].reader.feed(piece, &mut self.known)
                 }
             };
             let connection = &mut self.connections[place as usize];
@@ -367,7 +369,7 @@ impl<'a> HttpWorker<'a> {
                     self.part(place, RequestPart::FirstByte, now);
                 }
                 let piece = self.plain.get(..plain).unwrap_or_default();
-                match (&mut whole, self.connections[place as usize].reader.feed(piece)) {
+                match (&mut whole, self.connections[place as usize].reader.feed(piece, &mut self.known)) {
                     (_, Err(fault)) => return Err(Failure::Response(fault)),
                     // Bytes after the response.
                     (Some((_, unread)), _) => *unread += plain,
