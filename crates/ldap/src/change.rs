@@ -59,7 +59,7 @@ impl ModifyOperation {
     }
 
     /// The operation with this name, ignoring case.
-    pub(crate) fn named(name: &str) -> Option<Self> {
+    pub fn named(name: &str) -> Option<Self> {
         use ModifyOperation::{Add, Delete, Increment, Replace};
         [Add, Delete, Replace, Increment].into_iter().find(|of| name.eq_ignore_ascii_case(of.name()))
     }

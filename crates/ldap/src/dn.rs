@@ -220,8 +220,8 @@ fn folded(value: &[u8]) -> Vec<u8> {
 }
 
 /// Appends an escaped value, so that it is parsed as one value whatever it contains.
-pub fn escape_value(out: &mut String, value: &[u8]) {
-    // Writing to a string cannot fail.
+pub fn escape_value(out: &mut impl fmt::Write, value: &[u8]) {
+    // Writing to memory cannot fail.
     let _ = write_value(out, value, Escape::Backslash);
 }
 

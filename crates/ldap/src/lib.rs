@@ -12,6 +12,7 @@ pub mod ldif;
 pub mod message;
 mod result;
 pub mod session;
+pub mod template;
 mod text;
 
 pub use change::{Control, Modification, ModifyOperation};

@@ -20,7 +20,7 @@ mod list;
 mod tests;
 
 pub use filter::FilterBytes;
-pub use frame::{Frame, MessageSummary, frame, glance};
+pub use frame::{Frame, MessageSummary, frame, scan};
 pub use list::{Element, List};
 
 /// The largest message identifier.
@@ -325,6 +325,21 @@ impl<'a> Operation<'a> {
             | Operation::ExtendedResponse { result, .. } => Some(result),
             _ => None,
         }
+    }
+
+    /// The tag of the response that ends this request; none for a request without a response.
+    pub fn response_tag(&self) -> Option<u8> {
+        Some(match self {
+            Operation::BindRequest { .. } => tag::BIND_RESPONSE,
+            Operation::SearchRequest(_) => tag::SEARCH_DONE,
+            Operation::ModifyRequest { .. } => tag::MODIFY_RESPONSE,
+            Operation::AddRequest { .. } => tag::ADD_RESPONSE,
+            Operation::DelRequest { .. } => tag::DEL_RESPONSE,
+            Operation::ModifyDnRequest { .. } => tag::MODIFY_DN_RESPONSE,
+            Operation::CompareRequest { .. } => tag::COMPARE_RESPONSE,
+            Operation::ExtendedRequest { .. } => tag::EXTENDED_RESPONSE,
+            _ => return None,
+        })
     }
 
     /// Whether this type of response ends the given request.

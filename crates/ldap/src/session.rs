@@ -1,4 +1,4 @@
-//! A client session with a server: over TCP, with TLS from the start or after StartTLS.
+//! A client session with a server: over a local socket, or over TCP, with TLS from the start or after StartTLS.
 //!
 //! It blocks, but never longer than its timeouts allow, and not after an [interrupt](wait::Interrupt). It can
 //! have any number of requests in flight: [`submit`](Session::submit) them, then read responses as they
@@ -6,15 +6,15 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::net::TcpStream;
+use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
 use crate::ber::BerError;
 use crate::controls::{PAGED_RESULTS, PagedResults};
 use crate::ldif::Record;
 use crate::message::{
-    self, Attribute, Change, Frame, ID_MAX, List, Message, MessageSummary, NOTICE_OF_DISCONNECTION,
-    Operation, START_TLS, Scope, SearchRequest, UNSOLICITED, Value, WHO_AM_I,
+    self, Attribute, Change, ID_MAX, List, Message, MessageSummary, NOTICE_OF_DISCONNECTION, Operation,
+    START_TLS, Scope, SearchRequest, UNSOLICITED, Value, WHO_AM_I,
 };
 use crate::{Control, ResultCode};
 
@@ -31,7 +31,7 @@ pub use error::{Outcome, SessionError};
 pub use search::{EMPTY_PAGES_MAX, ENDLESS, Search, SearchItem};
 pub use server::{Security, Server};
 pub use tls::{ClientCertificate, Trust};
-use transport::{ReadOutcome, Transport};
+use transport::{ReadOutcome, Socket, Transport};
 use wait::Interrupt;
 
 /// Limit of the messages without progress that may arrive while requests are in flight.
@@ -129,11 +129,15 @@ impl Session {
             true => SessionError::Interrupted,
             false => SessionError::connect(server, error),
         };
-        let stream: TcpStream = wait::resolve(&server.host, server.port, deadline, interrupt)
-            .and_then(|addresses| wait::open(&addresses, deadline, interrupt))
-            .map_err(failed)?;
+        let socket = match &server.socket {
+            Some(path) => wait::open_local(path, deadline, interrupt),
+            None => wait::resolve(&server.host, server.port, deadline, interrupt)
+                .and_then(|addresses| wait::open(&addresses, deadline, interrupt))
+                .map(OwnedFd::from),
+        };
+        let socket = Socket(socket.map_err(failed)?);
         let mut session = Session {
-            transport: Transport::Plain(stream),
+            transport: Transport::Plain(socket),
             // The connection timeout applies until TLS is established.
             options: Options { response_timeout: options.connect_timeout, ..options.clone() },
             server: server.clone(),
@@ -188,6 +192,8 @@ impl Session {
     /// A warning for users of this session if it is not encrypted, or if the server is not authenticated.
     pub fn warning(&self) -> Option<String> {
         match self.security {
+            // Nobody else can read a local socket.
+            Security::None if self.server.socket.is_some() => None,
             Security::None => Some(format!(
                 "what is exchanged with {} can be read on the way, passwords included",
                 self.server
@@ -296,10 +302,8 @@ impl Session {
         loop {
             let broken = |error| SessionError::Protocol { server: self.server.to_string(), error };
             let bytes = &self.input[self.seen..];
-            match message::frame(bytes, self.options.message_bytes_max).map_err(broken)? {
-                Frame::Whole(length) => {
-                    let MessageSummary { id, is_last, is_entry, .. } =
-                        message::glance(&bytes[..length]).map_err(broken)?;
+            match message::scan(bytes, self.options.message_bytes_max).map_err(broken)? {
+                Some(MessageSummary { length, id, is_last, is_entry, .. }) if length <= bytes.len() => {
                     if id == UNSOLICITED {
                         self.notice(length)?;
                     } else if let Some(entries) = self.in_flight.get_mut(&id) {
@@ -321,7 +325,7 @@ impl Session {
                         return Ok(None);
                     }
                 }
-                Frame::More => match self.deadline(&mut wait)? {
+                _ => match self.deadline(&mut wait)? {
                     Some(deadline) => {
                         if !self.receive()? {
                             self.wait_until(deadline)?;

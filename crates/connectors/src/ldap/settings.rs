@@ -235,8 +235,12 @@ fn bind(reader: &mut Reader, part: &Part<'_>, server: Option<&Server>) -> Option
         let what = "`password_file` and `password_env`: a password is in one of them";
         reader.wrong(span_of(part, "password_env"), what, "remove one");
     }
-    let exposed = server
-        .filter(|server| dn.is_some() && server.security == Security::None && !is_this_host(&server.host));
+    let exposed = server.filter(|server| {
+        dn.is_some()
+            && server.security == Security::None
+            && server.socket.is_none()
+            && !is_this_host(&server.host)
+    });
     let exposed = exposed.map(|server| Exposure {
         what: format!("the password would go to {server}"),
         help: "write ldaps:// or start_tls = true",

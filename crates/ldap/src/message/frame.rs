@@ -29,11 +29,15 @@ pub fn frame(bytes: &[u8], bytes_max: usize) -> Result<Frame, BerError> {
     }
 }
 
-/// Data of a message that is available without decoding it.
+/// What the headers of a message say, without decoding it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MessageSummary {
+    /// The length of the whole message, bytes.
+    pub length: usize,
     /// The message's identifier.
     pub id: u32,
+    /// The tag of its operation, as in [`response_tag`](super::Operation::response_tag).
+    pub tag: u8,
     /// Whether it is the last response to its request.
     pub is_last: bool,
     /// Whether it is a search entry or a search reference.
@@ -44,17 +48,50 @@ pub struct MessageSummary {
     pub code: Option<ResultCode>,
 }
 
-/// Reads the most important data of a message of the length that [`frame`] returned, for callers that need
-/// only its result.
-pub fn glance(bytes: &[u8]) -> Result<MessageSummary, BerError> {
-    let mut from = Decoder::new(bytes).constructed(SEQUENCE)?;
+/// Reads the headers of the first message; none if too few bytes are there. The message may be longer than `bytes`: of an
+/// entry, a reader that only counts needs no more. A header that announces more than `bytes_max` bytes is an error.
+pub fn scan(bytes: &[u8], bytes_max: usize) -> Result<Option<MessageSummary>, BerError> {
+    let length = match frame(bytes, bytes_max)? {
+        Frame::Whole(length) => length,
+        Frame::More => match ber::header(bytes)? {
+            Some(header) => header.begin + header.length,
+            None => return Ok(None),
+        },
+    };
+    let is_whole = length <= bytes.len();
+    let whole = &bytes[..length.min(bytes.len())];
+    match headers(whole, length) {
+        Ok(summary) => Ok(Some(summary)),
+        Err(_) if !is_whole => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// The summary of a message of which all or only the first bytes are there.
+fn headers(bytes: &[u8], length: usize) -> Result<MessageSummary, BerError> {
+    let cut = BerError("an element is longer than what holds it");
+    let outer = ber::header(bytes)?.ok_or(cut)?;
+    let mut from = Decoder::new(&bytes[outer.begin..]);
     let id = from.unsigned(INTEGER)?;
-    let (tag, content) = from.element()?;
+    let operation = ber::header(from.rest())?.ok_or(cut)?;
+    let begin = bytes.len() - from.rest().len() + operation.begin;
+    if begin.checked_add(operation.length).is_none_or(|end| end > length) {
+        return Err(cut);
+    }
+    let tag = operation.tag;
     let is_last = tag::RESULTS.contains(&tag);
     let code = match is_last {
-        true => Some(ResultCode::from_number(Decoder::new(content).unsigned(ENUMERATED)?)),
+        true => Some(ResultCode::from_number(Decoder::new(&bytes[begin..]).unsigned(ENUMERATED)?)),
         false => None,
     };
     let is_entry = tag == tag::SEARCH_ENTRY;
-    Ok(MessageSummary { id, is_last, is_found: is_entry || tag == tag::SEARCH_REFERENCE, is_entry, code })
+    Ok(MessageSummary {
+        length,
+        id,
+        tag,
+        is_last,
+        is_found: is_entry || tag == tag::SEARCH_REFERENCE,
+        is_entry,
+        code,
+    })
 }

@@ -306,10 +306,16 @@ proptest! {
             let decoded = Message::decode(&bytes).unwrap();
             prop_assert_eq!(&decoded, message);
             prop_assert_eq!(&encoded(&decoded), &bytes);
-            let glance = glance(&bytes).unwrap();
+            let summary = scan(&bytes, usize::MAX).unwrap().unwrap();
+            prop_assert_eq!(summary.length, bytes.len());
+            // From any first part, the same or nothing.
+            for cut in 0..bytes.len() {
+                let part = scan(&bytes[..cut], usize::MAX).unwrap();
+                prop_assert!(part.is_none_or(|part| part == summary), "{} of {}", cut, bytes.len());
+            }
             let result = decoded.operation.result();
-            prop_assert_eq!((glance.id, glance.is_last), (message.id, result.is_some()));
-            prop_assert_eq!(glance.code, result.map(|result| result.code));
+            prop_assert_eq!((summary.id, summary.is_last), (message.id, result.is_some()));
+            prop_assert_eq!(summary.code, result.map(|result| result.code));
             prop_assert_eq!(decoded.operation.name(), message.operation.name());
             Ok(())
         })?;
@@ -339,7 +345,7 @@ proptest! {
 
     #[test]
     fn any_bytes_are_decoded_or_refused(bytes in vec(any::<u8>(), 0..60)) {
-        let _ = (frame(&bytes, 1000), glance(&bytes), Message::decode(&bytes));
+        let _ = (frame(&bytes, 1000), scan(&bytes, 1000), Message::decode(&bytes));
         let _ = (PagedResults::decode(&bytes), SyncRequest::decode(&bytes), SyncState::decode(&bytes));
         let _ = (SyncDone::decode(&bytes), SyncInfo::decode(&bytes).map(|info| format!("{info:?}")));
     }

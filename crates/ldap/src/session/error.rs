@@ -162,7 +162,7 @@ impl fmt::Display for SessionError {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             SessionError::Url(url) => {
-                write!(out, "`{url}` is not a URL of a server: write ldap://host:389 or ldaps://host:636")
+                write!(out, "`{url}` is not a URL of a server: write ldap://host:389, ldaps://host:636 or ldapi://%2Fpath%2Fof%2Fsocket")
             }
             SessionError::Connect { server, error } => {
                 write!(out, "{server} cannot be reached: {error}. Check that the server is running and that its port is correct")

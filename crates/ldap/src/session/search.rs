@@ -98,8 +98,8 @@ impl<'s, 'a> Search<'s, 'a> {
                 let bytes = &self.session.input[begin..begin + length];
                 // Inspected before it is decoded, because the decoded message is borrowed until the caller is
                 // done with it.
-                let glance = crate::message::glance(bytes);
-                if glance.is_ok_and(|glance| glance.is_found) {
+                let summary = crate::message::scan(bytes, length);
+                if summary.is_ok_and(|summary| summary.is_some_and(|summary| summary.is_found)) {
                     self.empty_pages = 0;
                     break self.found(length);
                 }

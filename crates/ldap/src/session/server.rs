@@ -1,9 +1,13 @@
 //! The address of a server and its transport security.
 
+use std::ffi::OsString;
 use std::fmt;
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::path::PathBuf;
 use std::str::FromStr;
 
 use super::SessionError;
+use crate::text::hex_byte;
 
 /// The transport security of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,13 +29,15 @@ pub struct Server {
     pub port: u16,
     /// The transport security.
     pub security: Security,
+    /// The path of a local socket (`ldapi://`), which replaces host and port.
+    pub socket: Option<PathBuf>,
 }
 
 impl Server {
     /// The same server with StartTLS, if its URL was `ldap://`.
     #[must_use]
     pub fn with_start_tls(mut self) -> Self {
-        if self.security == Security::None {
+        if self.security == Security::None && self.socket.is_none() {
             self.security = Security::StartTls;
         }
         self
@@ -41,13 +47,19 @@ impl Server {
 impl FromStr for Server {
     type Err = SessionError;
 
-    /// Parses `ldap://host:port` or `ldaps://host:port`. An IPv6 address must be in brackets.
+    /// Parses `ldap://host:port`, `ldaps://host:port`, or `ldapi://` with the percent-encoded path of a local socket. An IPv6
+    /// address must be in brackets.
     fn from_str(url: &str) -> Result<Self, SessionError> {
         let wrong = || SessionError::Url(url.rsplit_once('@').map_or(url, |(_, after)| after).to_string());
         let (scheme, rest) = url.trim().split_once("://").ok_or_else(wrong)?;
         let (security, default) = match scheme.to_ascii_lowercase().as_str() {
             "ldap" => (Security::None, 389),
             "ldaps" => (Security::Tls, 636),
+            "ldapi" => {
+                let path = decoded(rest.strip_suffix('/').unwrap_or(rest)).ok_or_else(wrong)?;
+                let socket = Some(PathBuf::from(OsString::from_vec(path)));
+                return Ok(Server { host: String::new(), port: 0, security: Security::None, socket });
+            }
             _ => return Err(wrong()),
         };
         let place = rest.strip_suffix('/').unwrap_or(rest);
@@ -66,12 +78,22 @@ impl FromStr for Server {
         if host.is_empty() || port == 0 || host.contains(['/', '@', '?', ' ', '[']) {
             return Err(wrong());
         }
-        Ok(Server { host: host.to_string(), port, security })
+        Ok(Server { host: host.to_string(), port, security, socket: None })
     }
 }
 
 impl fmt::Display for Server {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(path) = &self.socket {
+            out.write_str("ldapi://")?;
+            for byte in path.as_os_str().as_bytes() {
+                match byte.is_ascii_alphanumeric() || b"-._~".contains(byte) {
+                    true => write!(out, "{}", char::from(*byte))?,
+                    false => write!(out, "%{byte:02x}")?,
+                }
+            }
+            return Ok(());
+        }
         let scheme = if self.security == Security::Tls { "ldaps" } else { "ldap" };
         if self.host.contains(':') {
             write!(out, "{scheme}://[{}]:{}", self.host, self.port)
@@ -79,6 +101,26 @@ impl fmt::Display for Server {
             write!(out, "{scheme}://{}:{}", self.host, self.port)
         }
     }
+}
+
+/// The bytes of an absolute path that is percent-encoded.
+fn decoded(text: &str) -> Option<Vec<u8>> {
+    let mut bytes = Vec::new();
+    let mut rest = text.as_bytes();
+    while let [first, after @ ..] = rest {
+        rest = match first {
+            b'%' => {
+                bytes.push(hex_byte(after)?);
+                &after[2..]
+            }
+            b'/' | b'?' => return None,
+            byte => {
+                bytes.push(*byte);
+                after
+            }
+        };
+    }
+    (bytes.first() == Some(&b'/') && !bytes.contains(&0)).then_some(bytes)
 }
 
 #[cfg(test)]
@@ -92,6 +134,7 @@ mod tests {
             ("LDAPS://a.b/", "ldaps://a.b:636"),
             ("ldap://127.0.0.1:3890", "ldap://127.0.0.1:3890"),
             ("ldap://[::1]", "ldap://[::1]:389"),
+            ("ldapi://%2Frun%2Fldapi/", "ldapi://%2frun%2fldapi"),
             ("ldaps://[::1]:1/", "ldaps://[::1]:1"),
         ] {
             let server: Server = url.parse().unwrap();
@@ -111,7 +154,11 @@ mod tests {
             "ldap://me:secret@a",
             "ldap://[::1",
             "ldap://[::1]1",
-            "ldapi://%2frun%2fldapi",
+            "ldapi://",
+            "ldapi://run",
+            "ldapi://%2frun/x",
+            "ldapi://%2frun%2",
+            "ldapi://%2frun%00",
         ] {
             assert!(url.parse::<Server>().is_err(), "{url}");
         }

@@ -33,7 +33,7 @@ fn impatient() -> Options {
 fn serve(mut stream: std::net::TcpStream, mut answer: impl FnMut(&Message<'_>, &mut Vec<u8>)) {
     let (mut input, mut out, mut piece) = (Vec::new(), Vec::new(), [0; 4096]);
     loop {
-        while let Ok(Frame::Whole(length)) = message::frame(&input, 1 << 20) {
+        while let Ok(message::Frame::Whole(length)) = message::frame(&input, 1 << 20) {
             out.clear();
             answer(&Message::decode(&input[..length]).unwrap(), &mut out);
             input.drain(..length);
@@ -114,7 +114,7 @@ fn a_silent_server_is_left_in_time() {
     let said = playing.join().unwrap();
     let mut names = Vec::new();
     let mut rest = &said[..];
-    while let Ok(Frame::Whole(length)) = message::frame(rest, 1 << 20) {
+    while let Ok(message::Frame::Whole(length)) = message::frame(rest, 1 << 20) {
         names.push(Message::decode(&rest[..length]).unwrap().operation.name());
         rest = &rest[length..];
     }

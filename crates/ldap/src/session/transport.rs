@@ -1,11 +1,12 @@
 //! The socket, with or without TLS. Only [`Transport::wait`] blocks.
 
-use std::io::{self, ErrorKind, Read as _, Write as _};
-use std::net::TcpStream;
+use std::io::{self, ErrorKind, Read, Write};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
 use rustix::buffer::spare_capacity;
 use rustix::event::PollFlags;
+use rustix::net::SendFlags;
 use rustls::ClientConnection;
 
 use super::wait::ready;
@@ -13,10 +14,35 @@ use super::wait::ready;
 /// Number of bytes that are read from the socket at a time.
 const READ_BYTES: usize = 64 << 10;
 
-/// A non-blocking socket.
+/// A non-blocking socket, of TCP or local.
+pub(super) struct Socket(pub(super) OwnedFd);
+
+impl Read for Socket {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        Ok(rustix::io::read(&self.0, into)?)
+    }
+}
+
+impl Write for Socket {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        Ok(rustix::net::send(&self.0, bytes, SendFlags::NOSIGNAL)?)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl AsFd for Socket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+/// A socket with or without TLS.
 pub(super) enum Transport {
-    Plain(TcpStream),
-    Tls(Box<ClientConnection>, TcpStream),
+    Plain(Socket),
+    Tls(Box<ClientConnection>, Socket),
     /// Temporary, during the change to TLS.
     Changing,
 }
@@ -85,7 +111,7 @@ impl Transport {
         match self {
             Transport::Plain(stream) => {
                 input.reserve(READ_BYTES);
-                let read = rustix::io::read(&*stream, spare_capacity(input)).map_err(io::Error::from);
+                let read = rustix::io::read(&stream.0, spare_capacity(input)).map_err(io::Error::from);
                 Ok(match unblocked(read)? {
                     None => ReadOutcome::Nothing,
                     Some(0) => ReadOutcome::End,

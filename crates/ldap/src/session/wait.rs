@@ -4,13 +4,14 @@ use std::fmt;
 use std::io::{self, ErrorKind};
 use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs as _};
 use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt};
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, sockopt};
 
 /// The interval at which a wait checks for an interrupt.
 pub const SLICE: Duration = Duration::from_millis(100);
@@ -158,6 +159,26 @@ pub fn open(addresses: &[SocketAddr], deadline: Instant, interrupt: &Interrupt) 
         }
     }
     Err(last)
+}
+
+/// A non-blocking connection to a local socket.
+///
+/// # Errors
+/// When nothing accepts it in time, or the error of the interrupt.
+pub fn open_local(path: &Path, deadline: Instant, interrupt: &Interrupt) -> io::Result<OwnedFd> {
+    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+    let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    let address = SocketAddrUnix::new(path)?;
+    loop {
+        match rustix::net::connect(&socket, &address) {
+            Ok(()) => return Ok(socket),
+            // Too many connections wait to be accepted.
+            Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => {
+                std::thread::sleep(slice(deadline, interrupt)?.min(Duration::from_millis(10)));
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
 }
 
 fn open_one(address: &SocketAddr, deadline: Instant, interrupt: &Interrupt) -> io::Result<TcpStream> {
