@@ -22,7 +22,7 @@ static ARROWS: &[Row] = &[
     Row { name: "files", may_use: &[] },
     Row { name: "record", may_use: &["model", "files"] },
     Row { name: "engine", may_use: &["model", "record", "files"] },
-    Row { name: "workloads", may_use: &["model", "engine", "files", "tls"] },
+    Row { name: "workloads", may_use: &["model", "engine", "files", "tls", "ldap"] },
     Row { name: "counters", may_use: &["model", "engine"] },
     Row { name: "factors", may_use: &["model", "engine", "files", "delay"] },
     Row { name: "analysis", may_use: &["model"] },
@@ -59,7 +59,7 @@ static ARROWS: &[Row] = &[
     Row { name: "tls", may_use: &[] },
     // A system under test.
     Row { name: "broker", may_use: &["ldap"] },
-    Row { name: "testkit", may_use: &["model"] },
+    Row { name: "testkit", may_use: &["model", "ldap"] },
     Row { name: "xtask", may_use: &[] },
 ];
 

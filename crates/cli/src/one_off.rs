@@ -1,4 +1,4 @@
-//! One-off loads: `plimsoll disk`, `http`, `copy`, `exec`, `sync`, `null`. Their flags come from the workload's table of settings, so that
+//! One-off loads: `plimsoll disk`, `http`, `ldap`, `copy`, `exec`, `sync`, `null`. Their flags come from the workload's table of settings, so that
 //! a flag, a key of an experiment file and a line of the handbook are the same; they execute an
 //! ordinary experiment.
 
@@ -78,6 +78,22 @@ Examples:
   plimsoll http record --target http://127.0.0.1:8080 -o shop.toml",
         positional: &[("url", "URL")],
         shorthands: &[("no-keep-alive", "keep_alive", "false", "Open a connection for each operation")],
+        duration: "30s",
+    },
+    OneOff {
+        command: "ldap",
+        workload: "ldap",
+        about: "LDAP load: operations per second, response time and result codes of a directory server",
+        examples: "\
+Examples:
+  plimsoll ldap search ldap://127.0.0.1 --base dc=example,dc=com --filter '(uid=user.${random(0, 99999)})' --attributes cn,mail
+  plimsoll ldap search ldap://ds1 --base dc=example,dc=com --filter '(mail=${users.mail})' --data users=users.csv --connections 4 --depth 16
+  plimsoll ldap modify ldap://ds1 --bind-dn 'cn=admin,dc=example,dc=com' --password '${env:PW}' --dn 'uid=user.${random(0, 99999)},ou=people,dc=example,dc=com' --change 'replace description: ${number}'
+  plimsoll ldap add ldaps://ds1 --ca ca.pem --bind-dn 'cn=admin,dc=example,dc=com' --password '${file:pw}' --ldif new-user.ldif
+  plimsoll ldap login ldap://ds1 --dn 'uid=user.${zipf(0, 99999)},ou=people,dc=example,dc=com' --dn-password secret --base dc=example,dc=com
+  plimsoll ldap bind ldap://ds1 --dn 'uid=user.7,ou=people,dc=example,dc=com' --dn-password '${env:PW}' --limit 'response.p95 <= 100ms'",
+        positional: &[("operation", "OPERATION"), ("url", "URL")],
+        shorthands: &[],
         duration: "30s",
     },
     OneOff {
@@ -425,9 +441,8 @@ impl OneOff {
                 }
             }
             experiment.watch = watch;
-        } else if self.workload == "http"
-            && let Some(server) = workloads::http::local_port(&experiment.workload.settings)
-                .and_then(counters::process::listening_on)
+        } else if let Some(server) =
+            local_port(self.workload, &experiment.workload.settings).and_then(counters::process::listening_on)
         {
             // Watch the process that serves a local address.
             experiment.watch.push(format!("process:{server}"));
@@ -572,6 +587,15 @@ impl OneOff {
                 format!("{} {word}", self.flag_of(setting))
             }
         })
+    }
+}
+
+/// The TCP port of this host that a load goes to; none if it goes elsewhere.
+fn local_port(workload: &str, settings: &Settings) -> Option<u16> {
+    match workload {
+        "http" => workloads::http::local_port(settings),
+        "ldap" => workloads::ldap::local_port(settings),
+        _ => None,
     }
 }
 

@@ -22,7 +22,9 @@ pub(crate) fn shares(lanes: &[Lane], seed: u64) -> Vec<Share> {
             }
             Shape::Open { .. } => OPEN_IN_FLIGHT_MAX,
         };
-        shares.extend((0..of).map(|index| Share { lane: number as u32, index, of, in_flight_max, seed }));
+        let is_open = matches!(lane.shape, Shape::Open { .. });
+        let lane = number as u32;
+        shares.extend((0..of).map(|index| Share { lane, index, of, in_flight_max, is_open, seed }));
     }
     shares
 }

@@ -378,6 +378,8 @@ pub struct Share {
     pub of: u32,
     /// Limit of this worker's operations in flight.
     pub in_flight_max: u32,
+    /// Whether operations arrive at a rate, independent of the completion of others.
+    pub is_open: bool,
     /// The trial's seed.
     pub seed: u64,
 }

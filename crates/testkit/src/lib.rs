@@ -9,6 +9,7 @@ pub mod postgres;
 pub mod samba;
 pub mod scratch;
 pub mod slapd;
+pub mod stub_directory;
 
 pub use certificates::{Authority, Bearer};
 pub use dirsrv::Dirsrv;

@@ -108,6 +108,11 @@ impl Slapd {
         format!("ldaps://127.0.0.1:{}", self.tls_port)
     }
 
+    /// Its URL on a local socket.
+    pub fn local_url(&self) -> String {
+        local_url(&self.folder)
+    }
+
     /// All it holds as LDIF, as the server's own program writes it.
     pub fn export(&self) -> String {
         let output = Command::new(PROGRAM)
@@ -223,10 +228,14 @@ fn free_ports() -> (u16, u16) {
     (port(&one), port(&other))
 }
 
+fn local_url(folder: &Scratch) -> String {
+    format!("ldapi://{}", folder.join("ldapi").display().to_string().replace('/', "%2F"))
+}
+
 /// `None` when it ended before it took a connection.
 fn try_start(folder: &Scratch, config: &Path, tls: bool, port: u16, tls_port: u16) -> Option<Child> {
     let log = File::create(folder.join("log")).unwrap_or_else(|error| panic!("{error}"));
-    let mut urls = format!("ldap://127.0.0.1:{port}");
+    let mut urls = format!("ldap://127.0.0.1:{port} {}", local_url(folder));
     if tls {
         urls.push_str(&format!(" ldaps://127.0.0.1:{tls_port}"));
     }

@@ -56,7 +56,7 @@ fn run() -> Result<String, Failure> {
     let seed = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH)?.as_nanos() as u64;
     workload.prepare(seed, &mut |_| true)?;
     let outstanding = settings.get(&OUTSTANDING);
-    let share = Share { lane: 0, index: 0, of: 1, in_flight_max: outstanding, seed };
+    let share = Share { lane: 0, index: 0, of: 1, in_flight_max: outstanding, is_open: false, seed };
     let mut worker = workload.worker(&share)?;
     let measured = closed_loop(worker.as_mut(), outstanding, seconds)?;
     drop(worker);

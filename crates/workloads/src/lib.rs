@@ -5,8 +5,11 @@ pub mod copy;
 pub mod disk;
 mod group;
 pub mod http;
+pub mod ldap;
+mod network;
 pub mod null;
 pub mod sync;
+mod template;
 
 #[cfg(test)]
 mod testing;
@@ -19,4 +22,4 @@ pub use group::is_program;
 
 /// Every kind of workload, in the order the handbook lists them.
 pub static KINDS: &[&dyn WorkloadKind] =
-    &[&disk::KIND, &http::HTTP, &copy::COPY, &command::COMMAND, &sync::SYNC, &null::NULL];
+    &[&disk::KIND, &http::HTTP, &self::ldap::LDAP, &copy::COPY, &command::COMMAND, &sync::SYNC, &null::NULL];

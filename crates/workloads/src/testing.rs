@@ -20,7 +20,7 @@ pub(crate) fn drive(
     in_flight: u32,
     operations_max: usize,
 ) -> Result<Vec<Done>, LoadError> {
-    let share = Share { lane: 0, index: 0, of: 1, in_flight_max: in_flight, seed: 5 };
+    let share = Share { lane: 0, index: 0, of: 1, in_flight_max: in_flight, is_open: false, seed: 5 };
     let mut worker = workload.worker(&share)?;
     let (mut taken, mut completions) = (Vec::new(), Vec::<Completion>::new());
     let mut free: Vec<u32> = (0..in_flight).rev().collect();

@@ -127,7 +127,7 @@ fn no_time_holds_the_preparation() {
     use engine::drive::{Book, Numbers, Stop, drive};
     let mut workload = configure("true", &[("repeat", "3"), ("prepare", "sleep 0.05")]);
     workload.prepare(0, &mut |_| true).unwrap();
-    let share = Share { lane: 0, index: 0, of: 1, in_flight_max: 1, seed: 0 };
+    let share = Share { lane: 0, index: 0, of: 1, in_flight_max: 1, is_open: false, seed: 0 };
     let mut worker = workload.worker(&share).unwrap();
     let clock = engine::clock::Clock::get();
     let measured = MeasuredTime::new(1);
@@ -254,7 +254,9 @@ fn a_reap_returns_at_its_time_and_a_dropped_worker_leaves_nothing_running() {
     let pid = folder.join("pid");
     let mut workload = configure(&format!("sleep 60 & echo $! > '{}'; wait", pid.display()), &[]);
     workload.prepare(0, &mut |_| true).unwrap();
-    let mut worker = workload.worker(&Share { lane: 0, index: 0, of: 1, in_flight_max: 1, seed: 0 }).unwrap();
+    let mut worker = workload
+        .worker(&Share { lane: 0, index: 0, of: 1, in_flight_max: 1, is_open: false, seed: 0 })
+        .unwrap();
     let operation = Operation::new(0, 0);
     assert_eq!(worker.submit(operation), Admission::Preparing);
     let mut done = Vec::new();
@@ -289,7 +291,9 @@ fn a_cold_start_needs_the_right_to_drop_the_cache() {
 
 /// Drives a command to its end, and what each launch had used.
 fn usages(workload: &dyn Workload) -> Vec<model::launch::Usage> {
-    let mut worker = workload.worker(&Share { lane: 0, index: 0, of: 1, in_flight_max: 1, seed: 9 }).unwrap();
+    let mut worker = workload
+        .worker(&Share { lane: 0, index: 0, of: 1, in_flight_max: 1, is_open: false, seed: 9 })
+        .unwrap();
     let mut found = Vec::new();
     let mut number = 0;
     loop {
@@ -380,7 +384,9 @@ fn a_launch_that_goes_on_is_asked_while_it_runs() {
 fn processes_that_a_launch_leaves_behind_are_said_not_to_be_counted() {
     let mut workload = configure("sleep 60 & exit 0", &[("repeat", "3")]);
     workload.prepare(0, &mut |_| true).unwrap();
-    let mut worker = workload.worker(&Share { lane: 0, index: 0, of: 1, in_flight_max: 1, seed: 1 }).unwrap();
+    let mut worker = workload
+        .worker(&Share { lane: 0, index: 0, of: 1, in_flight_max: 1, is_open: false, seed: 1 })
+        .unwrap();
     loop {
         if worker.submit(Operation::new(0, 0)) == Admission::Exhausted {
             break;

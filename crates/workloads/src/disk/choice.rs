@@ -349,6 +349,7 @@ impl Try<'_> {
                         index: index as u32,
                         of: self.workers as u32,
                         in_flight_max: self.users.div_ceil(self.workers) as u32,
+                        is_open: false,
                         seed: self.ready.seed,
                     };
                     // Whoever waits for an answer gets one in any case, and then the word to begin or none.

@@ -46,8 +46,9 @@ fn disk(file: &Path, pairs: &[(&str, &str)]) -> Box<dyn Workload> {
 /// Carries out operations `first..first + count` with one worker; what became of each, and what it remarked.
 fn drive(workload: &dyn Workload, first: u64, count: u64, seed: u64) -> (Vec<Done>, Vec<String>) {
     const IN_FLIGHT: u32 = 8;
-    let mut worker =
-        workload.worker(&Share { lane: 0, index: 0, of: 1, in_flight_max: IN_FLIGHT, seed }).unwrap();
+    let mut worker = workload
+        .worker(&Share { lane: 0, index: 0, of: 1, in_flight_max: IN_FLIGHT, is_open: false, seed })
+        .unwrap();
     let mut free: Vec<u32> = (0..IN_FLIGHT).collect();
     let mut results = Vec::new();
     let mut done: Vec<Completion> = Vec::new();
@@ -360,7 +361,9 @@ fn a_vanished_range_fails_the_trial_and_says_where() {
         let mut disk = disk(&path, &[("access", "sequential"), ("back_end", back_end)]);
         disk.prepare(1, &mut |_| true).unwrap();
         std::fs::File::options().write(true).open(&path).unwrap().set_len(10_000).unwrap();
-        let mut worker = disk.worker(&Share { lane: 0, index: 0, of: 1, in_flight_max: 4, seed: 1 }).unwrap();
+        let mut worker = disk
+            .worker(&Share { lane: 0, index: 0, of: 1, in_flight_max: 4, is_open: false, seed: 1 })
+            .unwrap();
         let mut done = Vec::new();
         let mut error = None;
         for number in 0..4 {
@@ -380,7 +383,8 @@ fn reap_returns_when_the_time_is_up() {
     let folder = Scratch::new("until");
     let mut disk = disk(&folder.path("f"), &[("back_end", back_ends()[0])]);
     disk.prepare(1, &mut |_| true).unwrap();
-    let mut worker = disk.worker(&Share { lane: 0, index: 0, of: 1, in_flight_max: 4, seed: 1 }).unwrap();
+    let mut worker =
+        disk.worker(&Share { lane: 0, index: 0, of: 1, in_flight_max: 4, is_open: false, seed: 1 }).unwrap();
     let mut done = Vec::new();
     if testkit::lacks(testkit::Need::IoUring) {
         return;

@@ -3,7 +3,8 @@
 use rustix::io::Errno;
 
 use super::response::Fault;
-use super::tls::TlsFault;
+use crate::network::errno_words;
+use crate::network::tls::TlsFault;
 
 /// Why an operation failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -166,14 +167,6 @@ impl Failure {
         };
         words.map_or_else(|| format!("failure {code}"), str::to_string)
     }
-}
-
-/// The system's words without its number: "connection refused".
-pub(super) fn errno_words(errno: i32) -> String {
-    let text = std::io::Error::from_raw_os_error(errno).to_string();
-    let words = text.split(" (os error").next().unwrap_or(&text);
-    let mut letters = words.chars();
-    letters.next().map_or_else(String::new, |first| format!("{}{}", first.to_lowercase(), letters.as_str()))
 }
 
 #[cfg(test)]

@@ -11,10 +11,10 @@ use rustix::io::Errno;
 use super::failure::Failure;
 use super::response::Answer;
 use super::settings::HttpPlan;
-use super::socket::{Poller, exhausted};
 use super::target::Server;
 use super::users::{Exchange, Next, Users};
 use super::{Observations, RequestPart, Tally};
+use crate::network::socket::{Address, Poller, exhausted};
 
 /// The outcome of an operation: success with this number of bytes, or the failure.
 pub(super) type Result = std::result::Result<u32, Failure>;
@@ -124,7 +124,7 @@ impl<'a> Load<'a> {
         while let Some(address) = server.addresses.get(*tried) {
             *tried += 1;
             *serial = serial.wrapping_add(1);
-            match poller.connect(address, u64::from(*serial) << 32 | u64::from(place)) {
+            match poller.connect(&Address::Tcp(*address), u64::from(*serial) << 32 | u64::from(place)) {
                 Ok(socket) => {
                     count(&self.seen.opened);
                     return Ok(socket);

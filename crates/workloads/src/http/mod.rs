@@ -17,9 +17,7 @@ pub mod response;
 pub mod scenario;
 mod server_timing;
 mod settings;
-mod socket;
 mod target;
-mod tls;
 mod url;
 mod users;
 mod worker;
@@ -41,6 +39,8 @@ use response::Answer;
 use settings::HttpPlan;
 use target::Servers;
 use worker::HttpWorker;
+
+use crate::network::host;
 
 /// The kind.
 pub static HTTP: HttpKind = HttpKind;
@@ -245,7 +245,7 @@ impl Workload for Http {
     fn prepare(&mut self, _seed: u64, _say: &mut dyn FnMut(&str) -> bool) -> Result<(), LoadError> {
         self.servers = target::find_all(&self.plan)?;
         self.seen = Observations::default();
-        target::raise_file_limit();
+        host::raise_file_limit();
         Ok(())
     }
 

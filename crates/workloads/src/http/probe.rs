@@ -144,7 +144,7 @@ impl Probe {
         }
         let number = self.number;
         self.number += 1;
-        let share = Share { lane: 0, index: 0, of: 1, in_flight_max: 1, seed: 0 };
+        let share = Share { lane: 0, index: 0, of: 1, in_flight_max: 1, is_open: false, seed: 0 };
         let mut worker = self.workload.worker(&share).map_err(in_line)?;
         let (taken, done) = time_operation(&mut *worker, number).map_err(in_line)?;
         drop(worker);

@@ -16,7 +16,6 @@
 mod check;
 mod compile;
 mod cookies;
-mod data;
 mod date;
 mod file;
 mod find;
@@ -25,7 +24,6 @@ mod json_path;
 mod read;
 pub mod recording;
 mod session;
-mod template;
 pub mod wcat;
 mod write;
 mod xpath;
@@ -38,17 +36,17 @@ use model::{Nanos, Problems};
 
 pub use super::url::Origin;
 
+pub use crate::template::{FindSecret, escape};
 pub use file::{
     AtEnd, BodyFile, CheckFile, Condition, DataFile, Expected, ExtractionFile, Import, Note, OnFailure,
     Options, Order, Place, Query, RequestFile, ScenarioFile, Sizes, Statuses, Text, Think, TransactionFile,
 };
 pub use session::{After, Failure, Outcome, Planned, Response, Session, Unplanned};
-pub use template::{FindSecret, escape};
 
+use crate::template::data::DataSet;
+use crate::template::{Template, Variable};
 use check::Check;
-use data::DataSet;
 use find::Finder;
-use template::{Template, Variable};
 
 /// Most requests of a scenario: each is an operation with histograms of its own.
 pub const REQUESTS_MAX: usize = 1000;

@@ -12,6 +12,7 @@ use super::from::{self, Format};
 use super::http2;
 use super::scenario::{Note, Scenario};
 use super::url::{Origin, Url};
+use crate::network::tls::TlsPlan;
 
 model::choice! {
     /// The methods, as they are sent.
@@ -190,15 +191,6 @@ pub(super) struct ReadScenario {
     pub(super) notes: Vec<Note>,
     /// The scenario as text, without secrets, for the record.
     pub(super) text: String,
-}
-
-/// The files of TLS, and whether sessions are resumed.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct TlsPlan {
-    pub(super) authorities: Option<PathBuf>,
-    pub(super) certificate: Option<PathBuf>,
-    pub(super) key: Option<PathBuf>,
-    pub(super) resumes: bool,
 }
 
 /// The settings, read.

@@ -322,7 +322,7 @@ fn abandoned_requests_are_reset_so_that_a_server_can_drop_them() {
     for timeout in ["20ms", "10s"] {
         let mut workload = configured(&url, &[("timeout", timeout)]);
         workload.prepare(1, &mut |_| true).unwrap();
-        let share = Share { lane: 0, index: 0, of: 1, in_flight_max: 1, seed: 1 };
+        let share = Share { lane: 0, index: 0, of: 1, in_flight_max: 1, is_open: false, seed: 1 };
         let mut worker = workload.worker(&share).unwrap();
         assert_eq!(worker.submit(Operation::new(0, 0)), Admission::Accepted);
         let mut done: Vec<Completion> = Vec::new();
@@ -377,7 +377,7 @@ fn an_address_that_refuses_is_followed_by_one_that_does_not() {
 
 /// One operation at a time, with something else between them.
 pub(super) fn one_by_one(workload: &dyn Workload, operations: usize, mut between: impl FnMut()) -> Vec<Done> {
-    let share = Share { lane: 0, index: 0, of: 1, in_flight_max: 1, seed: 1 };
+    let share = Share { lane: 0, index: 0, of: 1, in_flight_max: 1, is_open: false, seed: 1 };
     let mut worker = workload.worker(&share).unwrap();
     let mut all = Vec::new();
     for number in 0..operations as u64 {
@@ -438,7 +438,7 @@ fn connections_are_limited_and_shared_between_threads() {
     let mut workload = configured(&server.url("/slow"), &[("connections", "3"), ("threads", "2")]);
     workload.prepare(1, &mut |_| true).unwrap();
     for (index, room) in [(0, 2), (1, 1)] {
-        let share = Share { lane: 0, index, of: 2, in_flight_max: 8, seed: 1 };
+        let share = Share { lane: 0, index, of: 2, in_flight_max: 8, is_open: false, seed: 1 };
         let mut worker = workload.worker(&share).unwrap();
         for ticket in 0..room {
             assert_eq!(worker.submit(Operation::new(ticket, 0)), Admission::Accepted);
@@ -582,7 +582,7 @@ fn a_client_certificate_is_presented() {
 
 /// The number of parts of each kind, in the order of the operations.
 pub(super) fn parts(workload: &dyn Workload, operations: usize) -> Vec<usize> {
-    let share = Share { lane: 0, index: 0, of: 1, in_flight_max: 1, seed: 1 };
+    let share = Share { lane: 0, index: 0, of: 1, in_flight_max: 1, is_open: false, seed: 1 };
     let mut worker = workload.worker(&share).unwrap();
     let mut counts = vec![0; workload.operations().len()];
     for number in 0..operations as u64 {
@@ -648,7 +648,7 @@ pub(super) fn carried_out(
     let mut arrivals = engine::arrivals::Arrivals::new(&shape, 0, 1, 1, 0, &time);
     let names = workload.operations();
     let book = std::sync::Mutex::new(engine::drive::Book::new(names.len(), 0));
-    let share = Share { lane: 0, index: 0, of: 1, in_flight_max: users as u32, seed: 1 };
+    let share = Share { lane: 0, index: 0, of: 1, in_flight_max: users as u32, is_open: false, seed: 1 };
     let mut worker = workload.worker(&share).unwrap();
     let mut pace = engine::pace::Pace::new(&clock, false);
     let numbers = engine::drive::Numbers { first: 0, step: 1 };

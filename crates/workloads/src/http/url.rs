@@ -3,6 +3,8 @@
 
 use std::fmt;
 
+use crate::template::percent::encode_invalid;
+
 /// Scheme, host and port of a server.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Origin {
@@ -158,31 +160,6 @@ fn push_target(out: &mut String, rest: &str) {
     encode_invalid(rest.as_bytes(), &mut bytes);
     // Percent-encoded text is ASCII.
     out.push_str(&String::from_utf8_lossy(&bytes));
-}
-
-/// Appends bytes, percent-encoding those that a URL cannot contain; reserved characters and `%` are kept.
-pub(super) fn encode_invalid(bytes: &[u8], out: &mut Vec<u8>) {
-    for byte in bytes {
-        match byte.is_ascii_graphic() && !b"\"<>\\^`{|}#".contains(byte) {
-            true => out.push(*byte),
-            false => push_encoded(*byte, out),
-        }
-    }
-}
-
-/// Appends bytes, percent-encoding all but unreserved characters (RFC 3986 section 2.3).
-pub(super) fn encode(bytes: &[u8], out: &mut Vec<u8>) {
-    for byte in bytes {
-        match byte.is_ascii_alphanumeric() || b"-._~".contains(byte) {
-            true => out.push(*byte),
-            false => push_encoded(*byte, out),
-        }
-    }
-}
-
-fn push_encoded(byte: u8, out: &mut Vec<u8>) {
-    const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
-    out.extend([b'%', DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]]);
 }
 
 /// Removes the segments `.` and `..` of a path (RFC 3986 section 5.2.4).

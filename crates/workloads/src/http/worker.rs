@@ -16,10 +16,10 @@ use super::failure::{Failure, TimeoutPhase};
 use super::load::{Load, Result, count};
 use super::response::{Answer, KnownHead, Progress, ResponseReader};
 use super::settings::HttpPlan;
-use super::socket::{Poller, is_quiet, reset_on_close};
-use super::tls::{self, TlsClient};
 use super::users::{Exchange, Next};
 use super::{Observations, RequestPart};
+use crate::network::socket::{Poller, is_quiet, reset_on_close};
+use crate::network::tls::{self, TlsClient};
 
 /// Bytes received at a time.
 const BUFFER_BYTES: usize = 64 << 10;

@@ -214,7 +214,7 @@ mod tests {
     }
 
     fn share(in_flight_max: u32) -> Share {
-        Share { lane: 0, index: 0, of: 1, in_flight_max, seed: 0 }
+        Share { lane: 0, index: 0, of: 1, in_flight_max, is_open: false, seed: 0 }
     }
 
     fn operation(ticket: u32) -> Operation {

@@ -149,7 +149,7 @@ fn a_worker_that_is_dropped_leaves_nothing_running() {
     let command = format!("/bin/sh {} {{run}}", engine.display());
     let pairs = [("command", command.as_str()), ("run", "hang")];
     let workload = SYNC.configure(&settings_of(settings::SETTINGS, &pairs)).unwrap_or_else(|p| panic!("{p}"));
-    let share = Share { lane: 0, index: 0, of: 1, in_flight_max: 1, seed: 1 };
+    let share = Share { lane: 0, index: 0, of: 1, in_flight_max: 1, is_open: false, seed: 1 };
     let mut worker = workload.worker(&share).unwrap();
     let operation = Operation::new(0, 0);
     let mut done: Vec<Completion> = Vec::new();

@@ -1,10 +1,12 @@
-//! Checks with a counting allocator that requests of a scenario are planned without allocations.
+//! Checks with a counting allocator that requests of a scenario are planned, and LDAP operations are driven, without
+//! allocations.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::path::Path;
 
-use engine::workload::Then;
+use engine::workload::{Admission, Outcome, Share, Then, WorkloadKind as _};
+use model::{Level, Settings};
 use plimsoll_workloads::http::scenario::{After, Response, Scenario, Session};
 
 thread_local! {
@@ -95,4 +97,40 @@ fn a_request_is_planned_without_an_allocation() {
     // Cookies change the head; storing one allocates, sending it does not.
     pass(200..300, &[("X-Token", b"abc"), ("Set-Cookie", b"sid=0123456789; Path=/")]);
     assert_eq!(allocations(|| pass(300..400, fields)), 0);
+}
+
+#[test]
+fn an_ldap_operation_is_driven_without_an_allocation() {
+    let kind = &plimsoll_workloads::ldap::LDAP;
+    let url = format!("ldap://{}", testkit::stub_directory::start().unwrap());
+    let mut settings = Settings::defaults(kind.info().settings);
+    for (name, text) in [
+        ("url", url.as_str()),
+        ("base", "ou=${uuid},dc=example,dc=com"),
+        ("filter", "(&(uid=user.${random(0, 99999)})(l=${zipf(1, 1000)}))"),
+    ] {
+        settings.set(name, Level::Text(text.into()));
+    }
+    settings.set("depth", Level::Count(4));
+    let mut workload = kind.configure(&settings).unwrap();
+    workload.prepare(1, &mut |_| true).unwrap();
+    let share = Share { lane: 0, index: 0, of: 1, in_flight_max: 8, is_open: false, seed: 1 };
+    let mut worker = workload.worker(&share).unwrap();
+    let mut done = Vec::with_capacity(8);
+    let mut free: Vec<u32> = (0..8).collect();
+    let mut pass = |numbers: std::ops::Range<u64>| {
+        for number in numbers {
+            let ticket = free.pop().unwrap();
+            assert_eq!(worker.submit(engine::workload::Operation::new(ticket, number)), Admission::Accepted);
+            while free.is_empty() {
+                worker.reap(u64::MAX, &mut done).unwrap();
+                worker.parts().unwrap().clear();
+                assert!(done.iter().all(|completion| completion.done.outcome == Outcome::Well));
+                free.extend(done.drain(..).map(|completion| completion.ticket));
+            }
+        }
+    };
+    // The buffers grow.
+    pass(0..2000);
+    assert_eq!(allocations(|| pass(2000..4000)), 0);
 }

@@ -49,7 +49,7 @@ pub(super) fn measure(length: Nanos, mut tell: impl FnMut(Nanos) -> bool) -> Res
     let mut seconds = 0.0;
     let driven: Result<_, LoadError> = std::thread::scope(|scope| {
         let body = || {
-            let share = Share { lane: 0, index: 0, of: 1, in_flight_max: 1, seed: 0 };
+            let share = Share { lane: 0, index: 0, of: 1, in_flight_max: 1, is_open: false, seed: 0 };
             let mut worker = workload.worker(&share)?;
             let mut arrivals = Arrivals::new(&Shape::closed(1), 0, 1, 0, clock.now(), &measured);
             let before = (clock.now(), thread_use());

@@ -121,7 +121,7 @@ fn a_thread_carries_out_its_queue_in_order_and_each_ticket_once() {
         &mut |_| true,
     )
     .unwrap();
-    let share = super::Share { lane: 0, index: 0, of: 1, in_flight_max: 3, seed: 1 };
+    let share = super::Share { lane: 0, index: 0, of: 1, in_flight_max: 3, is_open: false, seed: 1 };
     let mut worker = super::super::calls::CallWorker::new(&plan, &ready, &share, true).unwrap();
     use engine::workload::{Admission, Operation, Worker};
     for ticket in 0..3 {

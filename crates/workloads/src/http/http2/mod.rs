@@ -23,8 +23,8 @@ use engine::workload::{Admission, Completion, LoadError, Operation, Part, Share,
 use model::Nanos;
 
 use super::load::Load;
-use super::socket::Poller;
 use super::users::Next;
+use crate::network::socket::Poller;
 use connection::Connection;
 use pool::Assigned;
 use request::Http2Request;

@@ -12,7 +12,7 @@ use super::connection::{Connection, Stage};
 use super::stream::State;
 use super::transport::Transport;
 use crate::http::failure::Failure;
-use crate::http::tls::TlsClient;
+use crate::network::tls::TlsClient;
 
 /// A connection that had no operation for so long is looked at before it gets one: perhaps the server has closed it.
 const FRESH: Nanos = SECOND;

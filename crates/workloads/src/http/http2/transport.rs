@@ -14,7 +14,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use crate::http::failure::{Failure, Http2Fault};
 use crate::http::target::HTTP2;
-use crate::http::tls;
+use crate::network::tls;
 
 /// Bytes that wait to be sent, so that the frames of several streams leave in one call.
 const OUT_BYTES: usize = 64 << 10;

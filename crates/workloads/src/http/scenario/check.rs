@@ -5,7 +5,7 @@ use regex::bytes::Regex;
 
 use super::file::{Sizes, Statuses};
 use super::find::{Document, Finder};
-use super::template::{RenderError, Template, Use, Values};
+use crate::template::{RenderError, Template, Use, Values};
 
 /// A compiled check.
 pub(super) struct Check {

@@ -10,7 +10,6 @@ use model::random::Random;
 use model::{Problem, Problems};
 
 use super::check::{Check, Condition, Expected};
-use super::data::{DATA_BYTES_MAX, DataSet};
 use super::file::{
     self, BodyFile, CheckFile, Options, Query, RequestFile, ScenarioFile, Text, TransactionFile, hidden,
     hidden_line, is_name,
@@ -18,10 +17,11 @@ use super::file::{
 use super::find::{self, Finder};
 use super::json_path::JsonPath;
 use super::read::{Mistake, Reader};
-use super::template::{FindSecret, Names, Template, Use, Values, Variable, names_in};
 use super::xpath::XPath;
 use super::{Body, FILE_BYTES_MAX, Fault, OriginOf, REQUESTS_MAX, Request, Scenario, Transaction};
 use crate::http::url::{self, Origin, Url};
+use crate::template::data::{DATA_BYTES_MAX, DataSet};
+use crate::template::{FindSecret, Names, Template, Use, Values, Variable, names_in};
 
 /// Most servers of a scenario.
 const ORIGINS_MAX: usize = 10_000;

@@ -7,6 +7,8 @@ use std::ops::{Range, RangeInclusive};
 use model::random::Random;
 use model::{Nanos, SecretParts, quantity};
 
+pub use crate::template::data::{AtEnd, Order};
+
 /// A place in the text of a scenario file, as a range of bytes; empty if the scenario was not read from one. Two
 /// places are always equal, so that scenarios compare by their content.
 #[derive(Clone, Debug, Default)]
@@ -117,28 +119,6 @@ pub struct DataFile {
     pub at_end: Option<AtEnd>,
     /// Its place.
     pub place: Place,
-}
-
-model::choice! {
-    /// Which row an operation gets.
-    pub enum Order {
-        /// Row n for operation n.
-        Sequential = "sequential",
-        /// A random row for each transaction.
-        Random = "random",
-        /// Row n for user n, in all of its transactions.
-        Unique = "unique",
-    }
-}
-
-model::choice! {
-    /// What follows the last row of a data set.
-    pub enum AtEnd {
-        /// The first row again.
-        Repeat = "repeat",
-        /// No more operations.
-        Stop = "stop",
-    }
 }
 
 model::choice! {

@@ -12,7 +12,7 @@ use super::file::{
     AtEnd, BodyFile, CheckFile, Condition, DataFile, Expected, ExtractionFile, OnFailure, Options, Order,
     Place, Query, RequestFile, ScenarioFile, Sizes, Statuses, Text, Think, TransactionFile, is_name,
 };
-use super::template::RESERVED;
+use crate::template::RESERVED;
 
 /// A mistake at a place of the text.
 #[derive(Debug, PartialEq)]

@@ -18,8 +18,8 @@ use super::file::{
     BodyFile, ExtractionFile, Import, NAME_LENGTH_MAX, Note, Options, Place, RequestFile, ScenarioFile,
     Statuses, Text, Think, TransactionFile,
 };
-use super::template::escape;
 use crate::http::url::{Origin, Url};
+use crate::template::escape;
 
 use correlate::Correlation;
 

@@ -9,9 +9,9 @@ use model::random::{Random, mix};
 use super::cookies::Jar;
 use super::file::OnFailure;
 use super::find::Document;
-use super::template::{RenderError, Use, Values};
 use super::{Body, Fault, OriginOf, Request, Scenario, Transaction};
 use crate::http::url::{Origin, Url};
+use crate::template::{RenderError, Use, Values};
 
 /// Streams of random numbers of a seed, one for each purpose.
 const CHOICE: u64 = 0x6368_6f69;

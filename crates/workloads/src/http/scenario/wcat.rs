@@ -13,7 +13,7 @@ use super::file::{
     Think, TransactionFile,
 };
 use super::read::WEIGHT_MAX;
-use super::template::escape;
+use crate::template::escape;
 
 use grammar::{Attribute, Element, Term};
 

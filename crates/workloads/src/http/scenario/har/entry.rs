@@ -134,7 +134,7 @@ fn body(
     }
     let encoded = |text: &str| {
         let mut out = Vec::new();
-        crate::http::url::encode(text.as_bytes(), &mut out);
+        crate::template::percent::encode(text.as_bytes(), &mut out);
         String::from_utf8_lossy(&out).into_owned()
     };
     let pairs: Vec<String> = params

@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use super::{Received, RecordedBody, Step};
 use crate::http::scenario::file::{NAME_LENGTH_MAX, Note, Query, Text};
-use crate::http::scenario::template::{RESERVED, escape};
+use crate::template::{RESERVED, escape};
 
 /// Places of a request: its target, its body, and its fields from here on.
 pub(super) const URL: usize = 0;

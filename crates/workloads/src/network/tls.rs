@@ -3,6 +3,7 @@
 use std::io::{self, Read as _, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::os::fd::OwnedFd;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,11 +15,18 @@ use rustls::pki_types::ServerName;
 use rustls::{AlertDescription, ClientConnection, HandshakeKind};
 use tls::{ClientCertificate, ClientConfig, Trust};
 
-use super::settings::TlsPlan;
+/// The files of TLS, and whether sessions are resumed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct TlsPlan {
+    pub(crate) authorities: Option<PathBuf>,
+    pub(crate) certificate: Option<PathBuf>,
+    pub(crate) key: Option<PathBuf>,
+    pub(crate) resumes: bool,
+}
 
 /// What connections need to begin TLS with a host.
 #[derive(Clone, Debug)]
-pub(super) struct TlsClient {
+pub(crate) struct TlsClient {
     config: Arc<ClientConfig>,
     name: ServerName<'static>,
 }
@@ -26,7 +34,7 @@ pub(super) struct TlsClient {
 impl TlsClient {
     /// Reads the files. The server may choose among these protocols (RFC 7301). `host` is a name or an address without
     /// brackets.
-    pub(super) fn new(host: &str, plan: &TlsPlan, protocols: &[&[u8]]) -> Result<TlsClient, LoadError> {
+    pub(crate) fn new(host: &str, plan: &TlsPlan, protocols: &[&[u8]]) -> Result<TlsClient, LoadError> {
         let wrong = |why: String| LoadError::new(why, "");
         let trust = plan.authorities.clone().map_or(Trust::System, Trust::File);
         let own = plan.certificate.clone().zip(plan.key.clone());
@@ -41,20 +49,20 @@ impl TlsClient {
     }
 
     /// The same, with one protocol. Sessions are resumed all the same.
-    pub(super) fn with_protocol(&self, protocol: &[u8]) -> TlsClient {
+    pub(crate) fn with_protocol(&self, protocol: &[u8]) -> TlsClient {
         let mut config = ClientConfig::clone(&self.config);
         config.alpn_protocols = vec![protocol.to_vec()];
         TlsClient { config: Arc::new(config), name: self.name.clone() }
     }
 
     /// The client side of a new connection.
-    pub(super) fn begin(&self) -> Result<ClientConnection, TlsFault> {
+    pub(crate) fn begin(&self) -> Result<ClientConnection, TlsFault> {
         ClientConnection::new(self.config.clone(), self.name.clone()).map_err(|error| TlsFault::of(&error))
     }
 
     /// Makes a handshake with a server, before the load, so that a certificate that is not trusted is known then. Returns
     /// the protocol that the server chose, if it chose one.
-    pub(super) fn try_handshake(
+    pub(crate) fn try_handshake(
         &self,
         address: &SocketAddr,
         patience: Duration,
@@ -93,7 +101,7 @@ impl TlsClient {
 
 /// Why TLS with a server failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum TlsFault {
+pub(crate) enum TlsFault {
     /// Its certificate is not trusted, expired, or for another name.
     Certificate,
     /// The server refused with this alert.
@@ -107,7 +115,7 @@ pub(super) enum TlsFault {
 }
 
 impl TlsFault {
-    pub(super) fn of(error: &rustls::Error) -> TlsFault {
+    pub(crate) fn of(error: &rustls::Error) -> TlsFault {
         use rustls::Error;
         match error {
             Error::InvalidCertificate(_) | Error::NoCertificatesPresented => TlsFault::Certificate,
@@ -119,7 +127,7 @@ impl TlsFault {
     }
 
     /// The lower 16 bits of its code.
-    pub(super) fn code(self) -> u32 {
+    pub(crate) fn code(self) -> u32 {
         match self {
             TlsFault::Certificate => 1,
             TlsFault::NoTls => 2,
@@ -129,7 +137,7 @@ impl TlsFault {
         }
     }
 
-    pub(super) fn describe(code: u32) -> String {
+    pub(crate) fn describe(code: u32) -> String {
         match code {
             1 => "TLS: the certificate of the server is not trusted".into(),
             2 => "TLS: the answer is not TLS".into(),
@@ -141,12 +149,12 @@ impl TlsFault {
 }
 
 /// How the handshake of a connection was made.
-pub(super) fn is_resumed(connection: &ClientConnection) -> bool {
+pub(crate) fn is_resumed(connection: &ClientConnection) -> bool {
     connection.handshake_kind() == Some(HandshakeKind::Resumed)
 }
 
 /// Sends encrypted records. Returns false if the socket takes no more now.
-pub(super) fn flush(connection: &mut ClientConnection, socket: &OwnedFd) -> Result<bool, Errno> {
+pub(crate) fn flush(connection: &mut ClientConnection, socket: &OwnedFd) -> Result<bool, Errno> {
     while connection.wants_write() {
         match connection.write_tls(&mut Socket(socket)) {
             Ok(_) => {}
@@ -161,19 +169,19 @@ pub(super) fn flush(connection: &mut ClientConnection, socket: &OwnedFd) -> Resu
 }
 
 /// Encrypts bytes of a request. Returns how many; the others must wait until records were sent.
-pub(super) fn write(connection: &mut ClientConnection, bytes: &[u8]) -> usize {
+pub(crate) fn write(connection: &mut ClientConnection, bytes: &[u8]) -> usize {
     connection.writer().write(bytes).unwrap_or(0)
 }
 
 /// Takes in received bytes. Decrypted ones can be read then.
-pub(super) fn take_in(connection: &mut ClientConnection, received: &mut &[u8]) -> Result<(), TlsFault> {
+pub(crate) fn take_in(connection: &mut ClientConnection, received: &mut &[u8]) -> Result<(), TlsFault> {
     connection.read_tls(received).map_err(|_| TlsFault::Other)?;
     connection.process_new_packets().map_err(|error| TlsFault::of(&error))?;
     Ok(())
 }
 
 /// Reads decrypted bytes; none if there are no more.
-pub(super) fn read(connection: &mut ClientConnection, into: &mut [u8]) -> usize {
+pub(crate) fn read(connection: &mut ClientConnection, into: &mut [u8]) -> usize {
     connection.reader().read(into).unwrap_or(0)
 }
 

@@ -2,15 +2,35 @@
 
 use model::random::Random;
 
-use super::file::{AtEnd, Order};
+model::choice! {
+    /// Which row an operation gets.
+    pub enum Order {
+        /// Row n for operation n.
+        Sequential = "sequential",
+        /// A random row for each transaction.
+        Random = "random",
+        /// Row n for user n, in all of its transactions.
+        Unique = "unique",
+    }
+}
+
+model::choice! {
+    /// What follows the last row of a data set.
+    pub enum AtEnd {
+        /// The first row again.
+        Repeat = "repeat",
+        /// No more operations.
+        Stop = "stop",
+    }
+}
 
 /// The largest data file.
-pub(super) const DATA_BYTES_MAX: u64 = 1 << 30;
+pub(crate) const DATA_BYTES_MAX: u64 = 1 << 30;
 
 /// The rows of a data file.
-pub(super) struct DataSet {
-    pub(super) name: String,
-    pub(super) columns: Vec<String>,
+pub(crate) struct DataSet {
+    pub(crate) name: String,
+    pub(crate) columns: Vec<String>,
     order: Order,
     at_end: AtEnd,
     /// All values one after the other, row by row.
@@ -20,11 +40,11 @@ pub(super) struct DataSet {
 }
 
 /// An error in a data file: its line, or 0, the error and the advice.
-pub(super) type DataError = (u64, String, String);
+pub(crate) type DataError = (u64, String, String);
 
 impl DataSet {
     /// Reads the content of a file.
-    pub(super) fn read(
+    pub(crate) fn read(
         name: &str,
         content: &[u8],
         order: Order,
@@ -77,12 +97,12 @@ impl DataSet {
     }
 
     /// The number of rows, at least 1.
-    pub(super) fn rows(&self) -> u64 {
+    pub(crate) fn rows(&self) -> u64 {
         (self.ends.len() / self.columns.len().max(1)) as u64
     }
 
     /// The row of an operation; none after the end of the data. `seed` belongs to this data set.
-    pub(super) fn row(&self, seed: u64, number: u64, user: u64) -> Option<u32> {
+    pub(crate) fn row(&self, seed: u64, number: u64, user: u64) -> Option<u32> {
         let rows = self.rows();
         let row = match self.order {
             Order::Sequential => number,
@@ -96,12 +116,12 @@ impl DataSet {
     }
 
     /// The most users that this data set is enough for; none if there is no limit.
-    pub(super) fn users_max(&self) -> Option<u64> {
+    pub(crate) fn users_max(&self) -> Option<u64> {
         (self.order == Order::Unique && self.at_end == AtEnd::Stop).then(|| self.rows())
     }
 
     /// A value.
-    pub(super) fn value(&self, row: u32, column: u32) -> &[u8] {
+    pub(crate) fn value(&self, row: u32, column: u32) -> &[u8] {
         let at = row as usize * self.columns.len() + column as usize;
         let end = |at: usize| self.ends.get(at).map_or(0, |end| *end as usize);
         let begin = if at == 0 { 0 } else { end(at - 1) };

@@ -1,21 +1,25 @@
 //! Texts with values that differ between requests: `${data.column}`, `${variable}`, `${number}`.
 
+pub(crate) mod data;
+pub(crate) mod percent;
+mod zipf;
+
 use std::collections::BTreeSet;
 
 use model::Placeholder;
 use model::problem::did_you_mean;
 use model::random::Random;
 
-use super::data::DataSet;
-use crate::http::url;
+use data::DataSet;
+use zipf::Zipf;
 
 /// Names with a meaning of their own in templates, which nothing else can have.
-pub(super) const RESERVED: [&str; 10] =
-    ["number", "user", "uuid", "random", "url", "xml", "json", "env", "file", "prompt"];
+pub(crate) const RESERVED: [&str; 12] =
+    ["number", "user", "uuid", "random", "zipf", "sequence", "url", "xml", "json", "env", "file", "prompt"];
 
 /// A compiled template.
 #[derive(Clone, Default, PartialEq)]
-pub(super) struct Template {
+pub(crate) struct Template {
     /// There are no two literals in a row.
     parts: Vec<Part>,
 }
@@ -30,12 +34,40 @@ enum Part {
 /// A value that differs between requests.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Value {
-    Column { data: u32, column: u32 },
+    Column {
+        data: u32,
+        column: u32,
+    },
     Variable(u32),
     Number,
     User,
-    Random(i64, i64),
     Uuid,
+    /// An integer, with at least this many digits.
+    Integer(Distribution, u8),
+}
+
+/// Which integers a value has.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Distribution {
+    /// Each from the first to the last is as likely as the others.
+    Uniform(i64, i64),
+    /// The first is the most likely one.
+    Zipf(i64, Zipf),
+    /// From the first to the last, by the number of the operation, and again.
+    Sequence(i64, i64),
+}
+
+/// A value of a template that is written on its own, and how.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Slot {
+    value: Value,
+    escape: Escape,
+}
+
+/// A piece of a template: a text, or a value.
+pub(crate) enum TemplatePart<'a> {
+    Literal(&'a [u8]),
+    Slot(Slot),
 }
 
 /// How a value is written.
@@ -45,11 +77,13 @@ enum Escape {
     Url,
     Xml,
     Json,
+    /// As a value in a distinguished name (RFC 4514 section 2.4).
+    Dn,
 }
 
 /// What a rendered text is for.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Use {
+pub(crate) enum Use {
     /// A part of a URL: characters that a URL cannot contain are percent-encoded.
     Url,
     /// A header field: control characters are refused.
@@ -60,7 +94,7 @@ pub(super) enum Use {
 
 /// Why a template cannot be rendered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum RenderError {
+pub(crate) enum RenderError {
     /// A variable is not set.
     Unset,
     /// A value in a header field contains a control character.
@@ -68,34 +102,34 @@ pub(super) enum RenderError {
 }
 
 /// A variable of a scenario.
-pub(super) struct Variable {
-    pub(super) name: String,
+pub(crate) struct Variable {
+    pub(crate) name: String,
     /// Its initial value; none if only an extraction sets it.
-    pub(super) initial: Option<Vec<u8>>,
+    pub(crate) initial: Option<Vec<u8>>,
     /// Whether a request sets it. Otherwise it is a constant, and part of the literals.
-    pub(super) is_extracted: bool,
+    pub(crate) is_extracted: bool,
 }
 
 /// Finds the secret of a placeholder: otherwise the error and the advice.
 pub type FindSecret<'a> = dyn FnMut(Placeholder<'_>) -> Result<String, (String, String)> + 'a;
 
 /// What the names in a template mean.
-pub(super) struct Names<'a, 'b> {
-    pub(super) data: &'a [DataSet],
-    pub(super) variables: &'a [Variable],
+pub(crate) struct Names<'a, 'b> {
+    pub(crate) data: &'a [DataSet],
+    pub(crate) variables: &'a [Variable],
     /// Names of data sets and variables that have a mistake, which is reported elsewhere.
-    pub(super) faulty: &'a BTreeSet<String>,
-    pub(super) find_secret: &'a mut FindSecret<'b>,
+    pub(crate) faulty: &'a BTreeSet<String>,
+    pub(crate) find_secret: &'a mut FindSecret<'b>,
     /// Whether only secrets can be inserted.
-    pub(super) only_secrets: bool,
+    pub(crate) only_secrets: bool,
 }
 
 /// A mistake in a template: the part of the text, the error and the advice.
 #[derive(Debug, PartialEq)]
-pub(super) struct TemplateMistake {
-    pub(super) part: String,
-    pub(super) what: String,
-    pub(super) help: String,
+pub(crate) struct TemplateMistake {
+    pub(crate) part: String,
+    pub(crate) what: String,
+    pub(crate) help: String,
 }
 
 impl TemplateMistake {
@@ -105,14 +139,14 @@ impl TemplateMistake {
 }
 
 /// The values of one request.
-pub(super) struct Values<'a> {
-    pub(super) number: u64,
-    pub(super) user: u64,
-    pub(super) random: Random,
-    pub(super) data: &'a [DataSet],
+pub(crate) struct Values<'a> {
+    pub(crate) number: u64,
+    pub(crate) user: u64,
+    pub(crate) random: Random,
+    pub(crate) data: &'a [DataSet],
     /// The row of each data set.
-    pub(super) rows: &'a [u32],
-    pub(super) variables: &'a [Option<Vec<u8>>],
+    pub(crate) rows: &'a [u32],
+    pub(crate) variables: &'a [Option<Vec<u8>>],
 }
 
 /// Writes a literal text as a template.
@@ -130,7 +164,7 @@ pub fn escape(text: &str) -> String {
 }
 
 /// The names that a template uses, as written: `token`, `users.name`.
-pub(super) fn names_in(text: &str) -> Vec<&str> {
+pub(crate) fn names_in(text: &str) -> Vec<&str> {
     let mut names = Vec::new();
     pieces(text, |piece| {
         if let Piece::Expression(expression) = piece {
@@ -181,14 +215,14 @@ fn argument_of(expression: &str) -> Option<(&str, &str)> {
 
 impl Template {
     /// A literal.
-    pub(super) fn literal(bytes: impl Into<Vec<u8>>) -> Template {
+    pub(crate) fn literal(bytes: impl Into<Vec<u8>>) -> Template {
         let mut template = Template::default();
         template.push_literal(&bytes.into());
         template
     }
 
     /// Compiles a text; all mistakes at once.
-    pub(super) fn compile(text: &str, names: &mut Names<'_, '_>) -> Result<Template, Vec<TemplateMistake>> {
+    pub(crate) fn compile(text: &str, names: &mut Names<'_, '_>) -> Result<Template, Vec<TemplateMistake>> {
         let (mut template, mut mistakes) = (Template::default(), Vec::new());
         pieces(text, |piece| match piece {
             Piece::Literal(literal) => template.push_literal(literal.as_bytes()),
@@ -207,7 +241,7 @@ impl Template {
     }
 
     /// Appends bytes.
-    pub(super) fn push_literal(&mut self, bytes: &[u8]) {
+    pub(crate) fn push_literal(&mut self, bytes: &[u8]) {
         if bytes.is_empty() {
             return;
         }
@@ -218,7 +252,7 @@ impl Template {
     }
 
     /// Appends a template.
-    pub(super) fn push(&mut self, template: Template) {
+    pub(crate) fn push(&mut self, template: Template) {
         for part in template.parts {
             match part {
                 Part::Literal(bytes) => self.push_literal(&bytes),
@@ -228,7 +262,7 @@ impl Template {
     }
 
     /// The bytes of a template that is a literal.
-    pub(super) fn as_literal(&self) -> Option<&[u8]> {
+    pub(crate) fn as_literal(&self) -> Option<&[u8]> {
         match self.parts.as_slice() {
             [] => Some(b""),
             [Part::Literal(bytes)] => Some(bytes),
@@ -237,23 +271,31 @@ impl Template {
     }
 
     /// Percent-encodes characters of the literals that a URL cannot contain.
-    pub(super) fn encode_literals(&mut self) {
+    pub(crate) fn encode_literals(&mut self) {
         for part in &mut self.parts {
             if let Part::Literal(bytes) = part {
                 let mut encoded = Vec::with_capacity(bytes.len());
-                url::encode_invalid(bytes, &mut encoded);
+                percent::encode_invalid(bytes, &mut encoded);
                 *bytes = encoded;
             }
         }
     }
 
     /// Whether a literal contains a control character other than a tab.
-    pub(super) fn has_control(&self) -> bool {
+    pub(crate) fn has_control(&self) -> bool {
         self.parts.iter().any(|part| matches!(part, Part::Literal(bytes) if is_controlled(bytes)))
     }
 
+    /// Its pieces, in order.
+    pub(crate) fn parts(&self) -> impl Iterator<Item = TemplatePart<'_>> {
+        self.parts.iter().map(|part| match part {
+            Part::Literal(bytes) => TemplatePart::Literal(bytes),
+            Part::Value(value, escape) => TemplatePart::Slot(Slot { value: *value, escape: *escape }),
+        })
+    }
+
     /// The data sets that it uses.
-    pub(super) fn data_used(&self) -> impl Iterator<Item = u32> + '_ {
+    pub(crate) fn data_used(&self) -> impl Iterator<Item = u32> + '_ {
         self.parts.iter().filter_map(|part| match part {
             Part::Value(Value::Column { data, .. }, _) => Some(*data),
             _ => None,
@@ -261,12 +303,12 @@ impl Template {
     }
 
     /// Whether it depends on nothing but data sets.
-    pub(super) fn is_of_data(&self) -> bool {
+    pub(crate) fn is_of_data(&self) -> bool {
         self.parts.iter().all(|part| matches!(part, Part::Literal(_) | Part::Value(Value::Column { .. }, _)))
     }
 
     /// Appends the text with these values.
-    pub(super) fn render(
+    pub(crate) fn render(
         &self,
         values: &mut Values<'_>,
         purpose: Use,
@@ -282,6 +324,50 @@ impl Template {
     }
 }
 
+impl Slot {
+    /// The same value, written as a part of a distinguished name.
+    pub(crate) fn in_dn(self) -> Slot {
+        Slot { escape: Escape::Dn, ..self }
+    }
+
+    /// The data set that it is from.
+    pub(crate) fn data_used(&self) -> Option<u32> {
+        match self.value {
+            Value::Column { data, .. } => Some(data),
+            _ => None,
+        }
+    }
+
+    /// Appends the value.
+    pub(crate) fn render(&self, values: &mut Values<'_>, out: &mut Vec<u8>) -> Result<(), RenderError> {
+        render_value(self.value, self.escape, values, Use::Body, out)
+    }
+}
+
+impl Distribution {
+    fn choose(self, values: &mut Values<'_>) -> i64 {
+        match self {
+            Distribution::Uniform(low, high) => {
+                let range = length(low, high);
+                // The whole range of 64 bits has no length in 64 bits.
+                let above =
+                    if range == 0 { values.random.next_u64() } else { values.random.below_u64(range) };
+                low.wrapping_add_unsigned(above)
+            }
+            Distribution::Zipf(low, zipf) => low.wrapping_add_unsigned(zipf.rank(&mut values.random) - 1),
+            Distribution::Sequence(low, high) => match length(low, high) {
+                0 => low.wrapping_add_unsigned(values.number),
+                range => low.wrapping_add_unsigned(values.number % range),
+            },
+        }
+    }
+}
+
+/// The number of integers from one to another; 0 for 2^64.
+fn length(low: i64, high: i64) -> u64 {
+    (i128::from(high) - i128::from(low) + 1) as u64
+}
+
 fn render_value(
     value: Value,
     escape: Escape,
@@ -293,11 +379,12 @@ fn render_value(
         // Numbers contain nothing to escape.
         Value::Number => return write(out, format_args!("{}", values.number)),
         Value::User => return write(out, format_args!("{}", values.user)),
-        Value::Random(low, high) => {
-            let range = (i128::from(high) - i128::from(low) + 1) as u64;
-            // The whole range of 64 bits has no length in 64 bits.
-            let above = if range == 0 { values.random.next_u64() } else { values.random.below_u64(range) };
-            return write(out, format_args!("{}", low.wrapping_add_unsigned(above)));
+        Value::Integer(distribution, width) => {
+            let number = distribution.choose(values);
+            return match width {
+                0 => write(out, format_args!("{number}")),
+                width => write(out, format_args!("{number:0width$}", width = usize::from(width))),
+            };
         }
         Value::Uuid => {
             let (high, low) = (values.random.next_u64(), values.random.next_u64());
@@ -313,10 +400,11 @@ fn render_value(
         },
     };
     match (escape, purpose) {
-        (Escape::Url, _) => url::encode(bytes, out),
+        (Escape::Url, _) => percent::encode(bytes, out),
         (Escape::Xml, _) => escape_xml(bytes, out),
         (Escape::Json, _) => escape_json(bytes, out),
-        (Escape::None, Use::Url) => url::encode_invalid(bytes, out),
+        (Escape::Dn, _) => escape_dn(bytes, out),
+        (Escape::None, Use::Url) => percent::encode_invalid(bytes, out),
         (Escape::None, Use::Body) => out.extend_from_slice(bytes),
         (Escape::None, Use::Field) => {
             if is_controlled(bytes) {
@@ -369,6 +457,18 @@ fn escape_xml(bytes: &[u8], out: &mut Vec<u8>) {
     }
 }
 
+/// A value in a distinguished name.
+fn escape_dn(bytes: &[u8], out: &mut Vec<u8>) {
+    struct Text<'a>(&'a mut Vec<u8>);
+    impl std::fmt::Write for Text<'_> {
+        fn write_str(&mut self, text: &str) -> std::fmt::Result {
+            self.0.extend_from_slice(text.as_bytes());
+            Ok(())
+        }
+    }
+    ldap::dn::escape_value(&mut Text(out), bytes);
+}
+
 /// The content of a JSON string.
 fn escape_json(bytes: &[u8], out: &mut Vec<u8>) {
     for byte in bytes {
@@ -401,13 +501,15 @@ impl Names<'_, '_> {
         }
         let (function, argument) = argument_of(expression).unwrap_or(("", expression));
         let escape = match function.trim() {
-            "random" => return random(&written, argument).map(Some),
+            function @ ("random" | "sequence" | "zipf") => {
+                return integer(&written, function, argument).map(Some);
+            }
             "" => Escape::None,
             "url" => Escape::Url,
             "xml" => Escape::Xml,
             "json" => Escape::Json,
             other => {
-                let help = did_you_mean(other, ["random", "url", "xml", "json"]);
+                let help = did_you_mean(other, ["random", "sequence", "zipf", "url", "xml", "json"]);
                 return Err(TemplateMistake::new(&written, format!("unknown function `{other}`"), help));
             }
         };
@@ -455,12 +557,13 @@ impl Names<'_, '_> {
         let data = self.data.iter().flat_map(|data| {
             data.columns.iter().map(|column| format!("{}.{column}", data.name)).collect::<Vec<_>>()
         });
-        let known: Vec<String> = ["number", "user", "uuid", "random(LOW, HIGH)"]
-            .into_iter()
-            .map(str::to_string)
-            .chain(self.variables.iter().map(|variable| variable.name.clone()))
-            .chain(data)
-            .collect();
+        let known: Vec<String> =
+            ["number", "user", "uuid", "random(LOW, HIGH)", "sequence(LOW, HIGH)", "zipf(LOW, HIGH)"]
+                .into_iter()
+                .map(str::to_string)
+                .chain(self.variables.iter().map(|variable| variable.name.clone()))
+                .chain(data)
+                .collect();
         let help = format!(
             "{}; write $$ for a dollar sign",
             did_you_mean(name, known.iter().map(String::as_str)).trim_end_matches('?')
@@ -475,24 +578,55 @@ fn columns(data: &DataSet) -> String {
     names.join(", ")
 }
 
-/// `random(LOW, HIGH)`.
-fn random(written: &str, arguments: &str) -> Result<Part, TemplateMistake> {
-    let limits = arguments.split_once(',');
-    let limits = limits.and_then(|(low, high)| Some((low.trim().parse().ok()?, high.trim().parse().ok()?)));
-    match limits {
-        Some((low, high)) if low <= high => Ok(Part::Value(Value::Random(low, high), Escape::None)),
-        _ => Err(TemplateMistake::new(
+/// `random(LOW, HIGH)`, `sequence(LOW, HIGH)` or `zipf(LOW, HIGH, EXPONENT)`. Leading zeros of LOW are the width of all.
+fn integer(written: &str, function: &str, arguments: &str) -> Result<Part, TemplateMistake> {
+    let mut words = arguments.split(',').map(str::trim);
+    let mut number = || words.next().and_then(|word| Some((word, word.parse::<i64>().ok()?)));
+    let limits = number().zip(number());
+    let exponent = words.next();
+    let example = match function {
+        "zipf" => "${zipf(1, 1000)}, or ${zipf(1, 1000, 1.2)} with an exponent",
+        "sequence" => "${sequence(1, 1000)}",
+        _ => "${random(1, 100)}",
+    };
+    let wrong = || {
+        TemplateMistake::new(
             written,
-            "random needs the smallest and the largest integer",
-            "such as ${random(1, 100)}",
-        )),
+            format!("{function} needs the smallest and the largest integer"),
+            format!("such as {example}"),
+        )
+    };
+    let Some(((word, low), (_, high))) = limits.filter(|((_, low), (_, high))| low <= high) else {
+        return Err(wrong());
+    };
+    if words.next().is_some() || exponent.is_some() && function != "zipf" {
+        return Err(wrong());
     }
+    let distribution = match function {
+        "zipf" => {
+            let exponent = exponent.map_or(Some(1.0), |word| word.parse::<f64>().ok());
+            let Some(exponent) = exponent.filter(|exponent| (0.0..=10.0).contains(exponent)) else {
+                return Err(TemplateMistake::new(
+                    written,
+                    "the exponent of zipf is a number from 0 to 10",
+                    format!("such as {example}"),
+                ));
+            };
+            let range = length(low, high);
+            Distribution::Zipf(low, Zipf::new(if range == 0 { u64::MAX } else { range }, exponent))
+        }
+        "sequence" => Distribution::Sequence(low, high),
+        _ => Distribution::Uniform(low, high),
+    };
+    let is_padded = word.len() > 1 && word.starts_with('0');
+    let width = if is_padded { word.len().min(40) as u8 } else { 0 };
+    Ok(Part::Value(Value::Integer(distribution, width), Escape::None))
 }
 
 #[cfg(test)]
 mod tests {
+    use super::data::Order;
     use super::*;
-    use crate::http::scenario::file::Order;
 
     fn compiled(text: &str) -> Result<Template, Vec<TemplateMistake>> {
         let data =
@@ -550,6 +684,10 @@ mod tests {
             ("${region}", Use::Body, "eu <1>"),
             ("${xml(region)}", Use::Body, "eu &lt;1&gt;"),
             ("${random(-5, -5)}", Use::Body, "-5"),
+            ("${random(0007, 7)}", Use::Body, "0007"),
+            // The number of the operation is 12.
+            ("${sequence(5, 9)} ${sequence(01, 100)}", Use::Body, "7 13"),
+            ("${zipf(3, 3)} ${zipf(9, 9, 1.5)}", Use::Body, "3 9"),
             // A secret is not a template.
             ("${env:KEY}", Use::Body, "${number}"),
             ("${broken.x}", Use::Body, ""),
@@ -559,6 +697,24 @@ mod tests {
         assert_eq!(rendered("${token}", Use::Field), Err(RenderError::Control));
         assert!(compiled("x ${region} y").ok().unwrap().as_literal().is_some(), "a constant is a literal");
         assert!(compiled("${token}").ok().unwrap().as_literal().is_none());
+    }
+
+    #[test]
+    fn a_value_in_a_distinguished_name_is_only_a_value() {
+        for (value, expected) in [
+            ("Ann", "Ann"),
+            (" a, b=c + \"d\"; <e> ", "\\ a\\, b\\=c \\+ \\\"d\\\"\\; \\<e\\>\\ "),
+            ("#1\\", "\\#1\\\\"),
+            ("a#\0", "a#\\00"),
+        ] {
+            let mut out = Vec::new();
+            escape_dn(value.as_bytes(), &mut out);
+            let out = String::from_utf8(out).unwrap();
+            assert_eq!(out, expected);
+            // The parser of names reads the same value again.
+            let name = ldap::Dn::parse(&format!("cn={out},dc=a")).unwrap();
+            assert_eq!(name, ldap::Dn::parse("dc=a").unwrap().child(ldap::Rdn::new("cn", value)));
+        }
     }
 
     #[test]

@@ -2,14 +2,15 @@
 
 use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, OwnedFd};
+use std::path::PathBuf;
 
 use engine::workload::LoadError;
 use model::{MILLISECOND, Nanos, SECOND};
 use rustix::event::{Timespec, epoll};
 use rustix::io::Errno;
-use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType, ipproto, sockopt};
+use rustix::net::{AddressFamily, RecvFlags, SocketAddrUnix, SocketFlags, SocketType, ipproto, sockopt};
 
-use super::failure::errno_words;
+use super::errno_words;
 
 /// Most events taken from epoll at a time.
 const EVENTS_MAX: usize = 256;
@@ -17,9 +18,17 @@ const EVENTS_MAX: usize = 256;
 /// A wait from which milliseconds are enough: nanoseconds cost the kernel more.
 const LONG: Nanos = 10 * MILLISECOND;
 
+/// Where a server listens.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Address {
+    Tcp(SocketAddr),
+    /// A socket of this host.
+    Local(PathBuf),
+}
+
 /// An epoll with the events that it reported last.
 #[derive(Debug)]
-pub(super) struct Poller {
+pub(crate) struct Poller {
     epoll: OwnedFd,
     events: Vec<libc::epoll_event>,
     /// Number of processed events.
@@ -29,20 +38,20 @@ pub(super) struct Poller {
 }
 
 impl Poller {
-    pub(super) fn new() -> Result<Poller, LoadError> {
+    pub(crate) fn new() -> Result<Poller, LoadError> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(failed)?;
         Ok(Poller { epoll, events: Vec::with_capacity(EVENTS_MAX), taken: 0, coarse: false })
     }
 
     /// The next event that was not taken yet.
-    pub(super) fn next(&mut self) -> Option<libc::epoll_event> {
+    pub(crate) fn next(&mut self) -> Option<libc::epoll_event> {
         let event = self.events.get(self.taken).copied()?;
         self.taken += 1;
         Some(event)
     }
 
     /// Takes an event again, after the others.
-    pub(super) fn again(&mut self, event: libc::epoll_event) {
+    pub(crate) fn again(&mut self, event: libc::epoll_event) {
         if self.taken == self.events.len() {
             self.events.clear();
             self.taken = 0;
@@ -51,7 +60,7 @@ impl Poller {
     }
 
     /// Waits for events, but not past `until`.
-    pub(super) fn wait(&mut self, until: Nanos, now: Nanos) -> Result<(), LoadError> {
+    pub(crate) fn wait(&mut self, until: Nanos, now: Nanos) -> Result<(), LoadError> {
         self.events.clear();
         self.taken = 0;
         match wait(&self.epoll, &mut self.events, until.saturating_sub(now), &mut self.coarse) {
@@ -61,14 +70,25 @@ impl Poller {
     }
 
     /// A socket that is connecting to this address. Its events have this data, and are reported once for each change.
-    pub(super) fn connect(&self, address: &SocketAddr, data: u64) -> Result<OwnedFd, Errno> {
+    pub(crate) fn connect(&self, address: &Address, data: u64) -> Result<OwnedFd, Errno> {
         use epoll::EventFlags as Flags;
-        let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+        let family = match address {
+            Address::Tcp(SocketAddr::V4(_)) => AddressFamily::INET,
+            Address::Tcp(SocketAddr::V6(_)) => AddressFamily::INET6,
+            Address::Local(_) => AddressFamily::UNIX,
+        };
         let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
-        let socket = rustix::net::socket_with(family, SocketType::STREAM, flags, Some(ipproto::TCP))?;
-        sockopt::set_tcp_nodelay(&socket, true)?;
+        let protocol = if family == AddressFamily::UNIX { None } else { Some(ipproto::TCP) };
+        let socket = rustix::net::socket_with(family, SocketType::STREAM, flags, protocol)?;
+        let connected = match address {
+            Address::Tcp(address) => {
+                sockopt::set_tcp_nodelay(&socket, true)?;
+                rustix::net::connect(&socket, address)
+            }
+            Address::Local(path) => rustix::net::connect(&socket, &SocketAddrUnix::new(path.as_path())?),
+        };
         let events = Flags::IN | Flags::OUT | Flags::RDHUP | Flags::ET;
-        match rustix::net::connect(&socket, address) {
+        match connected {
             Ok(()) | Err(Errno::INPROGRESS | Errno::INTR) => {}
             Err(errno) => return Err(errno),
         }
@@ -82,7 +102,7 @@ fn failed(errno: Errno) -> LoadError {
 }
 
 /// The end of the load, if a connection could not be opened because this machine allows no more of them.
-pub(super) fn exhausted(errno: Errno) -> Option<LoadError> {
+pub(crate) fn exhausted(errno: Errno) -> Option<LoadError> {
     matches!(errno, Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM).then(|| {
         LoadError::new(
             format!("no more connections can be opened: {}", errno_words(errno.raw_os_error())),
@@ -92,13 +112,13 @@ pub(super) fn exhausted(errno: Errno) -> Option<LoadError> {
 }
 
 /// Whether an idle connection is open and has no pending data.
-pub(super) fn is_quiet(socket: &OwnedFd) -> bool {
+pub(crate) fn is_quiet(socket: &OwnedFd) -> bool {
     let mut byte = [0u8];
     rustix::net::recv(socket, &mut byte, RecvFlags::PEEK | RecvFlags::DONTWAIT) == Err(Errno::AGAIN)
 }
 
 /// Lets the close of a socket reset its connection.
-pub(super) fn reset_on_close(socket: &OwnedFd) {
+pub(crate) fn reset_on_close(socket: &OwnedFd) {
     let _ = sockopt::set_socket_linger(socket, Some(std::time::Duration::ZERO));
 }
 

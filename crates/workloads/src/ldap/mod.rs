@@ -1,0 +1,370 @@
+//! The `ldap` workload: repeats one LDAP operation with values that differ.
+//!
+//! Each thread drives its connections from one epoll (`worker`). Requests are encoded once and written with the values of
+//! an operation (`requests`); of responses only the headers are read. Entries are counted, not kept.
+//!
+//! An operation ends with its result. A result code that is not expected, a broken connection and a timeout are failed
+//! operations of different kinds. Referrals are counted, not followed.
+
+mod failure;
+mod requests;
+mod settings;
+#[cfg(test)]
+mod tests;
+mod worker;
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use engine::workload::{LoadError, Share, Worker, Workload, WorkloadKind};
+use ldap::ResultCode;
+use ldap::session::Security;
+use model::experiment::WorkloadInfo;
+use model::run::{OperationUnit, WorkloadTraits};
+use model::{Choice, Level, Problem, Problems, Settings, Shape};
+
+use crate::network::host::{self, PATIENCE};
+use crate::network::socket::Address;
+use crate::network::tls::TlsClient;
+use failure::Failure;
+use settings::{Kind, LdapPlan};
+use worker::LdapWorker;
+
+/// The kind.
+pub static LDAP: LdapKind = LdapKind;
+
+/// Connections of an open load, over all threads.
+const OPEN_CONNECTIONS: u32 = 16;
+
+/// Operations in flight on a connection of an open load.
+const OPEN_DEPTH: u32 = 64;
+
+/// The longest diagnostic message of a server that is kept.
+const DIAGNOSTIC_LENGTH_MAX: usize = 200;
+
+/// The `ldap` workload's kind.
+#[derive(Debug)]
+pub struct LdapKind;
+
+/// The TCP port of this host that the requests go to; none where they go elsewhere.
+pub fn local_port(settings: &Settings) -> Option<u16> {
+    let server = LdapPlan::read(settings).ok()?.server;
+    let address = server.host.parse::<std::net::IpAddr>();
+    let is_local = server.host == "localhost" || address.is_ok_and(|address| address.is_loopback());
+    (is_local && server.socket.is_none()).then_some(server.port)
+}
+
+/// Its traits.
+static TRAITS: WorkloadTraits = WorkloadTraits { unit: OperationUnit::Operation, ..WorkloadTraits::NONE };
+
+/// The parts of the time of an operation, which are operations of their own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum RequestPart {
+    /// Until a new connection is open.
+    Connect,
+    /// The TLS handshake on it.
+    Tls,
+    /// Its bind.
+    Bind,
+    /// From the request to the first entry of a search.
+    FirstEntry,
+}
+
+impl RequestPart {
+    /// The parts that operations of a kind have, in the order of their names.
+    fn all(kind: Kind) -> &'static [RequestPart] {
+        use RequestPart::{Bind, Connect, FirstEntry, Tls};
+        match kind {
+            Kind::Search | Kind::Login => &[Connect, Tls, Bind, FirstEntry],
+            Kind::Bind => &[Connect, Tls],
+            _ => &[Connect, Tls, Bind],
+        }
+    }
+
+    /// The operation of this part of an operation of a kind, by index.
+    fn of(self, kind: Kind) -> Option<u16> {
+        Self::all(kind).iter().position(|part| *part == self).map(|at| at as u16 + 1)
+    }
+
+    /// The name after that of the operation.
+    fn word(self) -> &'static str {
+        match self {
+            RequestPart::Connect => "connect",
+            RequestPart::Tls => "tls",
+            RequestPart::Bind => "bind",
+            RequestPart::FirstEntry => "first_entry",
+        }
+    }
+}
+
+impl WorkloadKind for LdapKind {
+    fn info(&self) -> WorkloadInfo {
+        WorkloadInfo {
+            name: "ldap",
+            about: "Repeats one LDAP operation, with values that differ, over connections with one or more operations in flight.",
+            settings: settings::SETTINGS,
+            operations: settings::OPERATIONS,
+            traits: &TRAITS,
+        }
+    }
+
+    fn configure(&self, settings: &Settings) -> Result<Box<dyn Workload>, Problems> {
+        let plan = LdapPlan::read(settings)?;
+        Ok(Box::new(LdapLoad { plan, target: Target::default(), seen: Observations::default() }))
+    }
+}
+
+/// A resolved server.
+#[derive(Debug, Default)]
+struct Target {
+    /// Its addresses; the one to try first comes first.
+    addresses: Vec<Address>,
+    /// What TLS with it needs, if it is reached over TLS.
+    tls: Option<TlsClient>,
+}
+
+/// What all workers of a load observed.
+#[derive(Debug, Default)]
+struct Observations {
+    tally: Mutex<Tally>,
+    /// What the server said about the first failure of each code.
+    diagnostics: Mutex<BTreeMap<u32, String>>,
+}
+
+impl Observations {
+    /// Adds what a worker counted.
+    fn add(&self, tally: &Tally) {
+        self.tally.lock().unwrap_or_else(PoisonError::into_inner).add(tally);
+    }
+
+    /// Keeps what the server says about a failure, if it is the first of its code.
+    fn note(&self, code: u32, diagnostic: &str) {
+        if diagnostic.is_empty() {
+            return;
+        }
+        let mut diagnostics = self.diagnostics.lock().unwrap_or_else(PoisonError::into_inner);
+        let kept = diagnostic.chars().take(DIAGNOSTIC_LENGTH_MAX).collect();
+        diagnostics.entry(code).or_insert(kept);
+    }
+}
+
+/// What a worker counts, warm-up included.
+#[derive(Clone, Debug, Default)]
+struct Tally {
+    opened: u64,
+    handshakes: u64,
+    /// Connections that ended during the load, and those of them without an operation in flight.
+    lost: u64,
+    lost_idle: u64,
+    /// Responses to no operation in flight.
+    unexpected: u64,
+    references: u64,
+    /// How many operations had each result code.
+    results: Vec<(u32, u64)>,
+    /// The sum, the smallest and the largest number of entries of a search; none before the first.
+    entries: u64,
+    entries_of_one: Option<(u32, u32)>,
+    /// Failures whose diagnostic message is known.
+    known: Vec<u32>,
+}
+
+impl Tally {
+    /// Counts a result.
+    fn count(&mut self, code: u32, entries: &u32, kind: Kind) {
+        self.add_result(code, 1);
+        if matches!(kind, Kind::Search | Kind::Login) {
+            self.entries += u64::from(*entries);
+            let (least, most) = self.entries_of_one.unwrap_or((*entries, *entries));
+            self.entries_of_one = Some((least.min(*entries), most.max(*entries)));
+        }
+    }
+
+    /// Whether this is not the first failure of its code.
+    fn is_known(&mut self, code: u32) -> bool {
+        let is_known = self.known.contains(&code);
+        if !is_known {
+            self.known.push(code);
+        }
+        is_known
+    }
+
+    fn add_result(&mut self, code: u32, times: u64) {
+        match self.results.iter_mut().find(|(known, _)| *known == code) {
+            Some((_, count)) => *count += times,
+            None => self.results.push((code, times)),
+        }
+    }
+
+    fn add(&mut self, other: &Tally) {
+        self.opened += other.opened;
+        self.handshakes += other.handshakes;
+        self.lost += other.lost;
+        self.lost_idle += other.lost_idle;
+        self.unexpected += other.unexpected;
+        self.references += other.references;
+        self.entries += other.entries;
+        other.results.iter().for_each(|(code, times)| self.add_result(*code, *times));
+        let both = self.entries_of_one.into_iter().chain(other.entries_of_one);
+        self.entries_of_one = both.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)));
+    }
+}
+
+/// A configured load.
+struct LdapLoad {
+    plan: LdapPlan,
+    /// Set by `prepare`.
+    target: Target,
+    seen: Observations,
+}
+
+impl LdapPlan {
+    /// The connections of a share of the load, and the most operations in flight on each.
+    fn places(&self, share: &Share) -> (u32, u32) {
+        let is_exclusive = matches!(self.requests.kind, Kind::Bind | Kind::Login);
+        let depth = match self.depth {
+            _ if is_exclusive => 1,
+            Some(depth) => depth,
+            None if share.is_open => OPEN_DEPTH,
+            None => 1,
+        };
+        let of = share.of.max(1);
+        let part = |all: u32| (all / of + u32::from(share.index < all % of)).max(1);
+        let connections = match self.connections {
+            Some(all) => part(all),
+            None if share.is_open && !is_exclusive => part(OPEN_CONNECTIONS.max(of)),
+            None => share.in_flight_max.div_ceil(depth).max(1),
+        };
+        // More would never be used.
+        let connections = connections.min(share.in_flight_max.max(1));
+        (connections, depth.min(share.in_flight_max.max(1)))
+    }
+}
+
+/// Resolves the server, and tries a connection and a TLS handshake.
+fn find(plan: &LdapPlan) -> Result<Target, LoadError> {
+    let server = &plan.server;
+    let patience = Duration::from_nanos(plan.timeout).min(PATIENCE);
+    if let Some(path) = &server.socket {
+        if let Err(error) = std::os::unix::net::UnixStream::connect(path) {
+            return Err(LoadError::new(
+                format!("nothing accepts a connection at {} ({error})", path.display()),
+                "check that the server is running and listens on this socket",
+            ));
+        }
+        return Ok(Target { addresses: vec![Address::Local(path.clone())], tls: None });
+    }
+    let authority = match server.host.contains(':') {
+        true => format!("[{}]:{}", server.host, server.port),
+        false => format!("{}:{}", server.host, server.port),
+    };
+    let tls = match server.security {
+        Security::None => None,
+        Security::StartTls | Security::Tls => Some(TlsClient::new(&server.host, &plan.tls, &[])?),
+    };
+    let mut addresses = host::resolve(&authority, &server.host, &plan.may_load)?;
+    host::try_connect(&authority, &mut addresses, patience)?;
+    if let (Security::Tls, Some(tls), Some(address)) = (server.security, &tls, addresses.first()) {
+        tls.try_handshake(address, patience)?;
+    }
+    Ok(Target { addresses: addresses.into_iter().map(Address::Tcp).collect(), tls })
+}
+
+impl Workload for LdapLoad {
+    fn operations(&self) -> Vec<String> {
+        let word = self.plan.requests.kind.word();
+        let parts =
+            RequestPart::all(self.plan.requests.kind).iter().map(|part| format!("{word}:{}", part.word()));
+        std::iter::once(word.to_string()).chain(parts).collect()
+    }
+
+    fn describe_operations(&self, traits: &mut WorkloadTraits) {
+        traits.derived.to_mut().extend(self.operations().into_iter().skip(1).map(Cow::Owned));
+    }
+
+    fn default_shape(&self) -> Shape {
+        let connections = self.plan.connections.unwrap_or(self.plan.threads);
+        Shape::closed(u64::from(connections) * u64::from(self.plan.depth.unwrap_or(1)))
+    }
+
+    fn workers(&self, shape: &Shape) -> u32 {
+        match shape {
+            Shape::Closed { users, .. } => self.plan.threads.min((users.largest().ceil() as u32).max(1)),
+            Shape::Open { .. } => self.plan.threads,
+        }
+    }
+
+    fn check(&self) -> Problems {
+        Problems::new()
+    }
+
+    fn reach(&self) -> Problems {
+        let mut problems = Problems::new();
+        if let Err(error) = find(&self.plan) {
+            problems.push(Problem { line: self.plan.url_line, ..Problem::new(error.what, error.help) });
+        }
+        problems
+    }
+
+    fn prepare(&mut self, _seed: u64, _say: &mut dyn FnMut(&str) -> bool) -> Result<(), LoadError> {
+        self.target = find(&self.plan)?;
+        self.seen = Observations::default();
+        host::raise_file_limit();
+        Ok(())
+    }
+
+    fn has_own_descriptors(&self) -> bool {
+        true
+    }
+
+    fn worker(&self, share: &Share) -> Result<Box<dyn Worker + '_>, LoadError> {
+        Ok(Box::new(LdapWorker::new(&self.plan, &self.target, &self.seen, share)?))
+    }
+
+    fn facts(&self) -> BTreeMap<String, Level> {
+        let mut facts = BTreeMap::new();
+        let mut set = |name: &str, level: Level| facts.insert(name.to_string(), level);
+        match self.target.addresses.first() {
+            Some(Address::Tcp(address)) => _ = set("address", Level::Text(address.to_string())),
+            Some(Address::Local(path)) => _ = set("address", Level::Text(path.display().to_string())),
+            None => {}
+        }
+        let tally = self.seen.tally.lock().unwrap_or_else(PoisonError::into_inner);
+        set("connections.opened", Level::Count(tally.opened));
+        set("connections.lost", Level::Count(tally.lost));
+        set("connections.lost_idle", Level::Count(tally.lost_idle));
+        if self.target.tls.is_some() {
+            set("tls.handshakes", Level::Count(tally.handshakes));
+        }
+        for (code, times) in &tally.results {
+            let code = ResultCode::from_number(*code);
+            let name = match code {
+                ResultCode::Other(number) => number.to_string(),
+                code => code.name().to_string(),
+            };
+            set(&format!("results.{name}"), Level::Count(*times));
+        }
+        if let Some((least, most)) = tally.entries_of_one {
+            set("search.entries", Level::Count(tally.entries));
+            set("search.entries_min", Level::Count(u64::from(least)));
+            set("search.entries_max", Level::Count(u64::from(most)));
+        }
+        for (name, count) in
+            [("search.references", tally.references), ("responses.unexpected", tally.unexpected)]
+        {
+            if count > 0 {
+                set(name, Level::Count(count));
+            }
+        }
+        facts
+    }
+
+    fn describe_failure(&self, code: u32) -> String {
+        let diagnostics = self.seen.diagnostics.lock().unwrap_or_else(PoisonError::into_inner);
+        match diagnostics.get(&code) {
+            Some(words) => format!("{}: {words}", Failure::describe(code)),
+            None => Failure::describe(code),
+        }
+    }
+}

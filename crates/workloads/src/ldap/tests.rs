@@ -1,0 +1,424 @@
+//! The workload against real servers on loopback: slapd, and one of our own that can be wrong in every way.
+
+use std::io::{Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::time::Duration;
+
+use engine::workload::{Done, Outcome, Workload, WorkloadKind as _};
+use ldap::ResultCode;
+use ldap::message::{
+    self, Attribute, Frame, LdapResult, List, Message, NOTICE_OF_DISCONNECTION, Operation, Value,
+};
+use model::{Level, Settings};
+use testkit::slapd::{ROOT_DN, ROOT_PASSWORD, SUFFIX, SlapdOptions, TlsFiles, organization};
+use testkit::{Authority, Bearer, Scratch, Slapd};
+
+use super::LDAP;
+use super::settings::SETTINGS;
+use crate::testing::{drive, settings_of};
+
+/// A server of a thread per connection. What it answers follows the base of a search, or the name of a bind. It lives until
+/// the test's process ends.
+fn peer() -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("ldap://{}", listener.local_addr().unwrap());
+    std::thread::spawn(move || {
+        for stream in listener.incoming().map_while(Result::ok) {
+            std::thread::spawn(move || serve(stream));
+        }
+    });
+    url
+}
+
+fn serve(mut stream: TcpStream) {
+    stream.set_nodelay(true).unwrap();
+    let (mut input, mut buffer) = (Vec::new(), [0; 4096]);
+    // Answers that are held back.
+    let mut held: Vec<Vec<u8>> = Vec::new();
+    loop {
+        while let Ok(Frame::Whole(length)) = message::frame(&input, 1 << 20) {
+            let bytes: Vec<u8> = input.drain(..length).collect();
+            let message = Message::decode(&bytes).unwrap();
+            if !answer(&mut stream, &message, &mut held) {
+                return;
+            }
+        }
+        match stream.read(&mut buffer) {
+            Ok(0) | Err(_) => return,
+            Ok(bytes) => input.extend_from_slice(&buffer[..bytes]),
+        }
+    }
+}
+
+fn encoded(id: u32, operation: Operation<'_>) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    Message::new(id, operation).encode(&mut bytes);
+    bytes
+}
+
+fn result(number: u32, diagnostic: &str) -> LdapResult<'_> {
+    LdapResult { code: ResultCode::from_number(number), diagnostic, ..LdapResult::SUCCESS }
+}
+
+fn entry(id: u32, bytes: usize) -> Vec<u8> {
+    let value = vec![b'x'; bytes];
+    let values = [Value(&value)];
+    let attributes = [Attribute { name: "cn", values: List::from(&values) }];
+    encoded(id, Operation::SearchResultEntry { dn: "cn=a", attributes: List::from(&attributes) })
+}
+
+/// Answers one request. Returns whether the connection goes on.
+fn answer(stream: &mut TcpStream, request: &Message<'_>, held: &mut Vec<Vec<u8>>) -> bool {
+    let id = request.id;
+    let what = match &request.operation {
+        Operation::SearchRequest(search) => search.base,
+        Operation::BindRequest { name, .. } => {
+            let number = if *name == "cn=refused" { 49 } else { 0 };
+            let result = result(number, "who are you");
+            let bound = Operation::BindResponse { result, server_credentials: None };
+            return stream.write_all(&encoded(id, bound)).is_ok();
+        }
+        _ => return true,
+    };
+    let done = encoded(id, Operation::SearchResultDone(LdapResult::SUCCESS));
+    let bytes = match what {
+        "o=ok" => [entry(id, 5), done].concat(),
+        "o=none" => done,
+        "o=refused" => encoded(id, Operation::SearchResultDone(result(32, "no such thing"))),
+        "o=many" => [entry(id, 5), entry(id, 5), entry(id, 5), done].concat(),
+        "o=large" => [entry(id, 300_000), entry(id, 100_000), done].concat(),
+        "o=reference" => {
+            let urls = ["ldap://other"];
+            let reference = Operation::SearchResultReference(List::from(&urls));
+            [encoded(id, reference), done].concat()
+        }
+        "o=slow" => {
+            for byte in [entry(id, 5), done].concat() {
+                if stream.write_all(&[byte]).is_err() {
+                    return false;
+                }
+                std::thread::sleep(Duration::from_micros(100));
+            }
+            return true;
+        }
+        "o=reverse" => {
+            held.push([entry(id, 5), done].concat());
+            if held.len() < 4 {
+                return true;
+            }
+            held.drain(..).rev().flatten().collect()
+        }
+        "o=unknown" => [encoded(77, Operation::SearchResultDone(LdapResult::SUCCESS)), done].concat(),
+        "o=other" => encoded(id, Operation::ModifyResponse(LdapResult::SUCCESS)),
+        "o=garbage" => b"HTTP/1.1 400 Bad Request\r\n\r\n".to_vec(),
+        "o=endless" => {
+            [&[0x30, 0x84, 0x7f, 0xff, 0xff, 0xff][..], &done[2..7], &[0x65, 0x84, 0x7f, 0xff, 0xff, 0xf0]]
+                .concat()
+        }
+        "o=silent" => return true,
+        "o=half" => {
+            let _ = stream.write_all(&done[..done.len() - 3]);
+            return false;
+        }
+        "o=notice" => {
+            let notice = Operation::ExtendedResponse {
+                result: result(52, "going down"),
+                oid: Some(NOTICE_OF_DISCONNECTION),
+                value: None,
+            };
+            let _ = stream.write_all(&encoded(0, notice));
+            return false;
+        }
+        _ => return false,
+    };
+    stream.write_all(&bytes).is_ok()
+}
+
+/// Settings as written; the elements of a list are separated by `|`.
+fn settings(pairs: &[(&str, &str)]) -> Settings {
+    let mut settings = settings_of(SETTINGS, pairs);
+    for (name, text) in pairs.iter().filter(|(_, text)| text.contains('|') && !text.starts_with('(')) {
+        settings.set(name, Level::List(text.split('|').map(|text| Level::Text(text.into())).collect()));
+    }
+    settings
+}
+
+fn configured(pairs: &[(&str, &str)]) -> Box<dyn Workload> {
+    let mut workload = LDAP.configure(&settings(pairs)).unwrap();
+    workload.prepare(1, &mut |_| true).unwrap();
+    workload
+}
+
+/// Drives some operations, and returns the words of the failures.
+fn driven(pairs: &[(&str, &str)], in_flight: u32, operations: usize) -> (Box<dyn Workload>, Vec<String>) {
+    let workload = configured(pairs);
+    let done = drive(&*workload, in_flight, operations).unwrap();
+    assert_eq!(done.len(), operations);
+    let words = |done: &Done| match done.outcome {
+        Outcome::Well => None,
+        Outcome::Failed(code) => Some(workload.describe_failure(code)),
+    };
+    let mut words: Vec<String> = done.iter().filter_map(words).collect();
+    words.dedup();
+    (workload, words)
+}
+
+fn fact(workload: &dyn Workload, name: &str) -> u64 {
+    match workload.facts().get(name) {
+        Some(Level::Count(count)) => *count,
+        None => 0,
+        other => panic!("{name}: {other:?}"),
+    }
+}
+
+#[test]
+fn responses_are_read_however_they_come() {
+    let url = peer();
+    for (base, in_flight, entries) in [
+        ("o=ok", 1, 1),
+        ("o=ok", 5, 1),
+        ("o=none", 2, 0),
+        ("o=many", 3, 3),
+        ("o=large", 2, 2),
+        ("o=slow", 2, 1),
+        ("o=reference", 1, 1),
+        ("o=unknown", 1, 0),
+    ] {
+        for depth in ["1", "8"] {
+            let pairs = [("url", url.as_str()), ("base", base), ("depth", depth)];
+            let (workload, failures) = driven(&pairs, in_flight, 40);
+            assert_eq!(failures, Vec::<String>::new(), "{base}");
+            let (least, most) = ("search.entries_min", "search.entries_max");
+            assert_eq!((fact(&*workload, least), fact(&*workload, most)), (entries, entries), "{base}");
+            assert_eq!(fact(&*workload, "results.success"), 40);
+            assert_eq!(fact(&*workload, "search.references"), if base == "o=reference" { 40 } else { 0 });
+            assert_eq!(fact(&*workload, "responses.unexpected"), if base == "o=unknown" { 40 } else { 0 });
+            let connections = if depth == "1" { u64::from(in_flight) } else { 1 };
+            assert_eq!(fact(&*workload, "connections.opened"), connections);
+        }
+    }
+}
+
+#[test]
+fn responses_in_another_order_belong_to_their_requests() {
+    let pairs = [("url", peer()), ("base", "o=reverse".into()), ("depth", "4".into())];
+    let pairs: Vec<(&str, &str)> = pairs.iter().map(|(name, value)| (*name, value.as_str())).collect();
+    let (workload, failures) = driven(&pairs, 4, 40);
+    assert_eq!(failures, Vec::<String>::new());
+    assert_eq!(fact(&*workload, "responses.unexpected"), 0);
+}
+
+#[test]
+fn each_way_to_fail_has_its_words_and_the_load_goes_on() {
+    let url = peer();
+    let short = ("timeout", "50ms");
+    for (base, more, expected) in [
+        ("o=refused", ("scope", "sub"), "noSuchObject (32): no such thing"),
+        ("o=ok", ("expect_result", "noSuchObject"), ""),
+        ("o=refused", ("expect_result", "32"), ""),
+        ("o=other", ("scope", "sub"), "malformed: a response of another kind than the request"),
+        ("o=garbage", ("scope", "sub"), "malformed: not an LDAP message"),
+        ("o=endless", ("scope", "sub"), "malformed: a result of more than 1 MiB"),
+        ("o=half", ("scope", "sub"), "closed early, in the middle of a response"),
+        ("o=close", ("scope", "sub"), "the server closed the connection"),
+        ("o=notice", ("scope", "sub"), "the server disconnected: unavailable (52)"),
+        ("o=silent", short, "timeout, before the result"),
+    ] {
+        let (_, failures) = driven(&[("url", &url), ("base", base), more], 3, 9);
+        let expected: Vec<&str> = if expected.is_empty() { vec![] } else { vec![expected] };
+        assert_eq!(failures, expected, "{base}");
+    }
+}
+
+#[test]
+fn connections_that_cannot_be_prepared_end_the_load_before_it_begins() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    // It accepts, and answers nothing.
+    let mute = format!("ldap://{}", listener.local_addr().unwrap());
+    let url = peer();
+    let refused = [("bind_dn", "cn=refused"), ("password", "x")];
+    for (url, more, expected) in [
+        (
+            &url,
+            &refused[..],
+            "connection 1 of 2 was not opened: bind of a new connection: invalidCredentials (49)",
+        ),
+        (
+            &mute,
+            &[("bind_dn", "cn=a"), ("password", "x"), ("timeout", "50ms")],
+            "connection 1 of 2 was not opened: timeout, before the connection was bound",
+        ),
+    ] {
+        let pairs: Vec<(&str, &str)> =
+            [("url", url.as_str()), ("base", "o=ok")].into_iter().chain(more.iter().copied()).collect();
+        let error = drive(&*configured(&pairs), 2, 5).unwrap_err();
+        assert_eq!(error.what, expected);
+    }
+    let mut workload = LDAP.configure(&settings_of(SETTINGS, &[("url", "ldap://127.0.0.1:1")])).unwrap();
+    let error = workload.prepare(1, &mut |_| true).unwrap_err();
+    assert!(error.what.starts_with("nothing accepts a connection at 127.0.0.1:1"), "{}", error.what);
+}
+
+/// People `user.0` to `user.9` with passwords `pw0` to `pw9`.
+fn people() -> String {
+    let person = |number: u32| {
+        format!(
+            "dn: uid=user.{number},ou=people,{SUFFIX}\nobjectClass: inetOrgPerson\nuid: user.{number}\ncn: User {number}\nsn: n\nuserPassword: pw{number}\n\n"
+        )
+    };
+    organization(&["people"]) + &(0..10).map(person).collect::<String>()
+}
+
+#[test]
+fn every_operation_does_at_a_real_server_what_it_says() {
+    let Some(slapd) = Slapd::start(&SlapdOptions { ldif: people(), ..SlapdOptions::default() }) else {
+        return;
+    };
+    let folder = Scratch::new();
+    let ldif = folder.file(
+        "new.ldif",
+        format!("dn: cn=two\\, ${{number}},{SUFFIX}\nobjectClass: person\ncn: two, ${{number}}\nsn: n\n"),
+    );
+    let users = folder.file("users.csv", "name,word\nuser.3,pw3\nuser.4,pw4\n");
+    let (url, data) = (slapd.url(), format!("users={}", users.display()));
+    let person = format!("uid=user.${{sequence(0, 9)}},ou=people,{SUFFIX}");
+    let base = ("base", SUFFIX);
+    let cases: [(&str, &[(&str, &str)]); 10] = [
+        ("search", &[base, ("filter", "(uid=user.${random(0, 9)})"), ("attributes", "cn")]),
+        ("search", &[base, ("filter", "(|(uid=${users.name})(sn=none))"), ("data", &data)]),
+        ("modify", &[("dn", &person), ("change", "replace description: d ${number}")]),
+        (
+            "add",
+            &[
+                ("dn", &format!("cn=one ${{number}},{SUFFIX}")),
+                ("attribute", "objectClass: person|cn: one ${number}|sn: n"),
+            ],
+        ),
+        ("add", &[("ldif", ldif.to_str().unwrap())]),
+        ("delete", &[("dn", &format!("cn=one ${{number}},{SUFFIX}"))]),
+        ("compare", &[("dn", &person), ("attribute", "sn: n")]),
+        ("bind", &[("dn", &person), ("dn_password", "pw${sequence(0, 9)}")]),
+        (
+            "bind",
+            &[
+                ("dn", &format!("uid=${{users.name}},ou=people,{SUFFIX}")),
+                ("dn_password", "${users.word}"),
+                ("data", &data),
+            ],
+        ),
+        (
+            "login",
+            &[("dn", &person), ("dn_password", "pw${sequence(0, 9)}"), ("base", &person), ("scope", "base")],
+        ),
+    ];
+    for (operation, more) in cases {
+        for (url, identity) in [(&url, true), (&slapd.local_url(), false)] {
+            // Only once: an entry cannot be added again.
+            if !identity && ["add", "delete"].contains(&operation) {
+                continue;
+            }
+            let identity: &[(&str, &str)] = match (identity, operation) {
+                (_, "bind" | "login") => &[],
+                (true, _) => &[("bind_dn", ROOT_DN), ("password", ROOT_PASSWORD)],
+                // It is root's process, so that it may not write.
+                (false, "modify") => continue,
+                (false, _) => &[("bind_method", "external")],
+            };
+            let mut pairs = vec![("operation", operation), ("url", url.as_str())];
+            pairs.extend_from_slice(identity);
+            pairs.extend_from_slice(more);
+            let (workload, failures) = driven(&pairs, 3, 20);
+            assert_eq!(failures, Vec::<String>::new(), "{pairs:?}");
+            let expected = if operation == "compare" { "results.compareTrue" } else { "results.success" };
+            assert_eq!(fact(&*workload, expected), 20, "{pairs:?}");
+            if ["search", "login"].contains(&operation) {
+                let one = (fact(&*workload, "search.entries_min"), fact(&*workload, "search.entries_max"));
+                assert_eq!(one, (1, 1), "{pairs:?}");
+            }
+            let opened = if operation == "login" { 20 } else { 3 };
+            assert_eq!(fact(&*workload, "connections.opened"), opened, "{pairs:?}");
+        }
+    }
+    let all = slapd.export();
+    let count = |text: &str| all.matches(text).count();
+    assert_eq!((count("description: d "), count("cn: one "), count("cn: two, ")), (10, 0, 20), "{all}");
+}
+
+#[test]
+fn tls_protects_connections_from_the_start_or_after_a_request() {
+    let folder = Scratch::new();
+    let authority = Authority::new(&folder, "authority");
+    let (certificate, key) = authority.sign(&folder, "server", &["127.0.0.1"], Bearer::Server);
+    let tls = Some(TlsFiles { authority: authority.file.clone(), certificate, key });
+    let Some(slapd) = Slapd::start(&SlapdOptions { ldif: people(), tls, ..SlapdOptions::default() }) else {
+        return;
+    };
+    let ca = authority.file.display().to_string();
+    let search = [("base", SUFFIX), ("filter", "(uid=user.1)"), ("ca", ca.as_str()), ("depth", "4")];
+    for (url, start_tls) in [(slapd.tls_url(), "false"), (slapd.url(), "true")] {
+        let pairs: Vec<(&str, &str)> =
+            [("url", url.as_str()), ("start_tls", start_tls)].into_iter().chain(search).collect();
+        let (workload, failures) = driven(&pairs, 8, 50);
+        assert_eq!(failures, Vec::<String>::new(), "{url}");
+        assert_eq!((fact(&*workload, "tls.handshakes"), fact(&*workload, "search.entries_min")), (2, 1));
+    }
+}
+
+#[test]
+fn everything_wrong_is_reported_at_once() {
+    let whats = |pairs: &[(&str, &str)]| -> Vec<String> {
+        let problems = LDAP.configure(&settings_of(SETTINGS, pairs)).err().unwrap();
+        problems.0.into_iter().map(|problem| problem.what).collect()
+    };
+    assert_eq!(
+        whats(&[
+            ("url", "http://a"),
+            ("password", "x"),
+            ("base", "nothing"),
+            ("filter", "(uid=${random(1)})"),
+            ("dn", "cn=a"),
+            ("expect_result", "noSuchThing"),
+            ("timeout", "0s"),
+            ("connections", "1"),
+            ("threads", "2"),
+            ("client_key", "k"),
+        ]),
+        [
+            "`http://a` is not a URL of a server: write ldap://host:389, ldaps://host:636 or ldapi://%2Fpath%2Fof%2Fsocket",
+            "the name of who has the password is missing",
+            "`dn` is of modify, add, delete, compare, bind, login, and the operation is search",
+            "`nothing` is not a distinguished name: `=` is missing here",
+            "${random(1)}: random needs the smallest and the largest integer",
+            "`noSuchThing` is not a result code",
+            "the timeout must be greater than 0",
+            "1 connections cannot be shared by 2 threads",
+            "the client key has no certificate",
+        ]
+    );
+    let url = ("url", "ldap://a");
+    for (pairs, expected) in [
+        (&[("operation", "modify")][..], "the operation modify needs `dn`"),
+        (&[("operation", "modify"), ("dn", "cn=a")], "the operation modify needs `change`"),
+        (&[("operation", "modify"), ("dn", "cn=a"), ("change", "set a: b")], "`set a: b` is not a change"),
+        (&[("operation", "add"), ("dn", "cn=a"), ("attribute", "a")], "`a` is not an attribute with a value"),
+        (&[("operation", "bind"), ("dn", "cn=a")], "the operation bind needs `dn_password`"),
+        (
+            &[("base", "o=a"), ("filter", "(uid=${number}")],
+            "`(uid=…` is not a filter: after `(uid=…`: `)` is missing here",
+        ),
+        (&[("base", "o=a"), ("bind_dn", "cn=a")], "the password of `bind_dn` is missing"),
+        (&[("base", "o=${nubmer}")], "${nubmer}: unknown name `nubmer` in a template"),
+        (&[("base", "o=${env:HOME}")], "${env:HOME}: a secret is allowed in passwords only"),
+        (
+            &[("operation", "add"), ("ldif", "/nonexistent")],
+            "/nonexistent: No such file or directory (os error 2)",
+        ),
+        (
+            &[("operation", "login"), ("dn", "cn=a"), ("dn_password", "x"), ("depth", "2")],
+            "a connection takes one login at a time",
+        ),
+    ] {
+        let pairs: Vec<(&str, &str)> = std::iter::once(url).chain(pairs.iter().copied()).collect();
+        assert_eq!(whats(&pairs), [expected]);
+    }
+}

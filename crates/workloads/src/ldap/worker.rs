@@ -1,0 +1,960 @@
+//! One thread's connections, on one epoll.
+//!
+//! Requests are written into the buffer of a connection, and sent when it takes no more or before the next wait: several in
+//! one call where a connection has several in flight. Of responses only the headers are read.
+
+use std::collections::VecDeque;
+use std::os::fd::OwnedFd;
+
+use engine::clock::Clock;
+use engine::workload::{Admission, Completion, Done, LoadError, Operation, Outcome, Part, Share, Worker};
+use ldap::ResultCode;
+use ldap::message::{
+    Authentication, ID_MAX, Message, MessageSummary, Operation as Request, START_TLS, UNSOLICITED, scan,
+};
+use ldap::session::Security;
+use ldap::template::ID_MIN;
+use model::{MILLISECOND, Nanos};
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, SendFlags, sockopt};
+use rustls::ClientConnection;
+
+use super::failure::{Failure, Fault, TimeoutPhase};
+use super::requests::Writer;
+use super::settings::{Identity, Kind, LdapPlan};
+use super::{Observations, RequestPart, Tally, Target};
+use crate::network::socket::{Poller, exhausted, reset_on_close};
+use crate::network::tls;
+
+/// Bytes received at a time.
+const BUFFER_BYTES: usize = 64 << 10;
+
+/// Number of buffers received from one connection before the others continue.
+const TURN: usize = 16;
+
+/// How long responses are received before the next requests are sent.
+const RECEIVE_TURN: Nanos = MILLISECOND / 20;
+
+/// The longest result; entries are not kept, so they may be longer.
+const RESULT_BYTES_MAX: usize = 1 << 20;
+
+/// Connections that are opened at the same time before the load.
+const OPENING_MAX: usize = 64;
+
+/// The identifier of requests that prepare a connection.
+const PREPARING_ID: u32 = 1;
+
+/// After an attempt to open a connection again has failed, the next one waits as long if others are open.
+const RETRY: Nanos = 500 * MILLISECOND;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    Closed,
+    Connecting,
+    /// The server was asked to begin TLS.
+    StartTls,
+    Handshake,
+    Binding,
+    Open,
+}
+
+impl Stage {
+    /// What an operation waits for.
+    fn phase(self) -> TimeoutPhase {
+        match self {
+            Stage::Closed | Stage::Connecting => TimeoutPhase::Connection,
+            Stage::StartTls | Stage::Handshake => TimeoutPhase::Handshake,
+            Stage::Binding => TimeoutPhase::Bind,
+            Stage::Open => TimeoutPhase::Response,
+        }
+    }
+}
+
+/// An operation in flight on a connection.
+#[derive(Clone, Copy, Debug, Default)]
+struct Flight {
+    /// The identifier of its request; 0 if there is no operation.
+    id: u32,
+    ticket: u32,
+    /// The step of the operation: a login has two.
+    step: u8,
+    begin: Nanos,
+    deadline: Nanos,
+    entries: u32,
+    bytes: u32,
+}
+
+/// A slot for a connection.
+struct Connection {
+    socket: Option<OwnedFd>,
+    stage: Stage,
+    /// Generation of this slot: an event of the previous connection must not be mistaken for one of this connection.
+    serial: u32,
+    tls: Option<Box<ClientConnection>>,
+    /// Requests that are not sent yet, from offset `sent`.
+    out: Vec<u8>,
+    sent: usize,
+    /// Requests that wait until the connection is ready for them.
+    waiting: Vec<u8>,
+    /// The begin of a message that has not come whole.
+    input: Vec<u8>,
+    /// Bytes of an entry that are still to come, and are not read.
+    unread: usize,
+    /// The number of requests so far.
+    count: u32,
+    flights: Vec<Flight>,
+    free: Vec<u32>,
+    /// The identifier and the bytes of the second request of a login.
+    second: (u32, Vec<u8>),
+    /// How many addresses were tried.
+    tried: usize,
+    /// When the part of the preparation began that it is in, and when all of it has to end.
+    since: Nanos,
+    deadline: Nanos,
+    /// Whether it is in the list of those with room, and in that of those with unsent requests.
+    is_listed: bool,
+    is_dirty: bool,
+    /// The result code with which the server announced that it closes the connection.
+    notice: Option<u32>,
+}
+
+/// Drives the connections of one share of the load.
+pub(super) struct LdapWorker<'a> {
+    plan: &'a LdapPlan,
+    target: &'a Target,
+    seen: &'a Observations,
+    clock: Clock,
+    writer: Writer<'a>,
+    kind: Kind,
+    poller: Poller,
+    connections: Vec<Connection>,
+    /// Open connections with room, in the order in which they get operations; and those that are closed.
+    ready: VecDeque<u32>,
+    vacant: Vec<u32>,
+    /// Connections with unsent requests.
+    dirty: Vec<u32>,
+    /// Not before this is a closed connection opened again while others have room.
+    open_from: Nanos,
+    /// Identifiers of a connection are below this, above [`ID_MIN`].
+    ids: u32,
+    completed: Vec<Completion>,
+    parts: Vec<Part>,
+    remarks: Vec<String>,
+    /// Ends the load: what `submit` cannot return, and the next `reap` does.
+    error: Option<LoadError>,
+    /// Whether a connection has more bytes than one turn receives.
+    more: bool,
+    buffer: Vec<u8>,
+    /// Decrypted bytes; empty without TLS.
+    plain: Vec<u8>,
+    /// No operation has a deadline before this.
+    deadlines_from: Nanos,
+    tally: Tally,
+    /// The bind that prepares each connection; empty without one.
+    bind: Vec<u8>,
+}
+
+impl<'a> LdapWorker<'a> {
+    /// Opens the connections, and binds them.
+    pub(super) fn new(
+        plan: &'a LdapPlan,
+        target: &'a Target,
+        seen: &'a Observations,
+        share: &Share,
+    ) -> Result<Self, LoadError> {
+        let (places, depth) = plan.places(share);
+        let kind = plan.requests.kind;
+        let slots = depth.next_power_of_two();
+        let connection = || Connection {
+            socket: None,
+            stage: Stage::Closed,
+            serial: 0,
+            tls: None,
+            out: Vec::new(),
+            sent: 0,
+            waiting: Vec::new(),
+            input: Vec::new(),
+            unread: 0,
+            count: 0,
+            flights: vec![Flight::default(); slots as usize],
+            free: (0..depth).rev().collect(),
+            second: (0, Vec::new()),
+            tried: 0,
+            since: 0,
+            deadline: 0,
+            is_listed: false,
+            is_dirty: false,
+            notice: None,
+        };
+        let has_tls = plan.server.security != Security::None;
+        let mut worker = LdapWorker {
+            plan,
+            target,
+            seen,
+            clock: Clock::get(),
+            writer: Writer::new(
+                &plan.requests,
+                share.seed ^ u64::from(share.lane) << 32,
+                share.index,
+                share.of,
+            ),
+            kind,
+            poller: Poller::new()?,
+            connections: (0..places).map(|_| connection()).collect(),
+            ready: VecDeque::with_capacity(places as usize),
+            vacant: (0..places).rev().collect(),
+            dirty: Vec::with_capacity(places as usize),
+            open_from: 0,
+            ids: (ID_MAX - ID_MIN) / slots * slots,
+            completed: Vec::with_capacity(share.in_flight_max as usize),
+            parts: Vec::new(),
+            remarks: Vec::new(),
+            error: None,
+            more: false,
+            buffer: vec![0; BUFFER_BYTES],
+            plain: vec![0; if has_tls { BUFFER_BYTES } else { 0 }],
+            deadlines_from: Nanos::MAX,
+            tally: Tally::default(),
+            bind: bind_request(plan),
+        };
+        // A login opens its own.
+        if kind != Kind::Login {
+            worker.open_all()?;
+        }
+        Ok(worker)
+    }
+
+    /// Opens all connections before the load.
+    fn open_all(&mut self) -> Result<(), LoadError> {
+        let places = self.connections.len();
+        let is_opening = |connection: &&Connection| !matches!(connection.stage, Stage::Closed | Stage::Open);
+        while self.ready.len() < places {
+            let mut opening = self.connections.iter().filter(is_opening).count();
+            while opening < OPENING_MAX
+                && let Some(place) = self.vacant.pop()
+            {
+                let now = self.clock.now();
+                self.begin_open(place, now);
+                self.connections[place as usize].deadline = now.saturating_add(self.plan.timeout);
+                self.open(place).map_err(|failure| self.not_opened(failure))?;
+                opening += 1;
+            }
+            let now = self.clock.now();
+            let next = self.connections.iter().filter(is_opening).map(|connection| connection.deadline).min();
+            let until = next.unwrap_or(now);
+            if now >= until {
+                let late = self
+                    .connections
+                    .iter()
+                    .find(|connection| is_opening(connection) && connection.deadline <= now);
+                let phase = late.map_or(TimeoutPhase::Connection, |connection| connection.stage.phase());
+                return Err(self.not_opened(Failure::TimedOut(phase)));
+            }
+            self.poller.wait(until, now)?;
+            while let Some(event) = self.poller.next() {
+                if let Err(failure) = self.take(event) {
+                    return Err(self.error.take().unwrap_or_else(|| self.not_opened(failure)));
+                }
+            }
+        }
+        // What came before the load is no part of an operation.
+        self.parts.clear();
+        Ok(())
+    }
+
+    fn not_opened(&self, failure: Failure) -> LoadError {
+        let (open, all) = (self.ready.len(), self.connections.len());
+        let help = match failure {
+            Failure::Bind(number) => ResultCode::from_number(number).help(),
+            Failure::Connect(_) | Failure::Closed | Failure::Disconnected(_) => {
+                "check that the server is running, and that it allows so many connections"
+            }
+            _ => "",
+        };
+        let words = Failure::describe(failure.code());
+        LoadError::new(format!("connection {} of {all} was not opened: {words}", open + 1), help)
+    }
+
+    /// A slot for the next operation: of a connection with room, or one to open.
+    fn find_place(&mut self, now: Nanos) -> Option<u32> {
+        while let Some(place) = self.ready.front().copied() {
+            let connection = &mut self.connections[place as usize];
+            if connection.stage != Stage::Closed && !connection.free.is_empty() {
+                break;
+            }
+            connection.is_listed = false;
+            self.ready.pop_front();
+        }
+        match (self.vacant.last(), self.ready.front()) {
+            (Some(place), None) => Some(*place),
+            (Some(place), Some(_)) if now >= self.open_from => Some(*place),
+            (_, ready) => ready.copied(),
+        }
+    }
+
+    fn begin_open(&mut self, place: u32, now: Nanos) {
+        let connection = &mut self.connections[place as usize];
+        connection.tried = 0;
+        connection.since = now;
+        connection.notice = None;
+        connection.out.clear();
+        connection.sent = 0;
+        connection.waiting.clear();
+    }
+
+    /// Connects to the next address that has not been tried.
+    fn open(&mut self, place: u32) -> Result<(), Failure> {
+        let connection = &mut self.connections[place as usize];
+        let mut failure = Failure::Connect(Errno::CONNREFUSED);
+        connection.input.clear();
+        connection.unread = 0;
+        while let Some(address) = self.target.addresses.get(connection.tried) {
+            connection.tried += 1;
+            connection.serial = connection.serial.wrapping_add(1);
+            match self.poller.connect(address, u64::from(connection.serial) << 32 | u64::from(place)) {
+                Ok(socket) => {
+                    self.tally.opened += 1;
+                    connection.socket = Some(socket);
+                    connection.stage = Stage::Connecting;
+                    return Ok(());
+                }
+                Err(errno) => {
+                    self.error = exhausted(errno).or(self.error.take());
+                    failure = Failure::Connect(errno);
+                }
+            }
+        }
+        connection.stage = Stage::Closed;
+        Err(failure)
+    }
+
+    /// A part of the preparation of a connection has ended.
+    fn part(&mut self, place: u32, part: RequestPart, end: Nanos) {
+        let connection = &mut self.connections[place as usize];
+        let begin = std::mem::replace(&mut connection.since, end);
+        if let Some(kind) = part.of(self.kind) {
+            self.parts.push(Part { kind, begin, end });
+        }
+    }
+
+    /// TCP is connected: what comes first on the connection.
+    fn connected(&mut self, place: u32) -> Result<(), Failure> {
+        self.part(place, RequestPart::Connect, self.clock.now());
+        let connection = &mut self.connections[place as usize];
+        match self.plan.server.security {
+            Security::None => self.secured(place),
+            Security::Tls => self.begin_tls(place),
+            Security::StartTls => {
+                connection.stage = Stage::StartTls;
+                let request = Request::ExtendedRequest { oid: START_TLS, value: None };
+                Message::new(PREPARING_ID, request).encode(&mut connection.out);
+                self.send(place)
+            }
+        }
+    }
+
+    fn begin_tls(&mut self, place: u32) -> Result<(), Failure> {
+        let connection = &mut self.connections[place as usize];
+        let Some(client) = &self.target.tls else { return Err(Failure::Tls(tls::TlsFault::Other)) };
+        connection.tls = Some(Box::new(client.begin().map_err(Failure::Tls)?));
+        connection.stage = Stage::Handshake;
+        self.send(place)
+    }
+
+    /// Requests can be sent: first the bind.
+    fn secured(&mut self, place: u32) -> Result<(), Failure> {
+        if self.bind.is_empty() {
+            return self.opened(place);
+        }
+        let connection = &mut self.connections[place as usize];
+        connection.stage = Stage::Binding;
+        connection.out.extend_from_slice(&self.bind);
+        self.send(place)
+    }
+
+    /// Operations can be sent.
+    fn opened(&mut self, place: u32) -> Result<(), Failure> {
+        let connection = &mut self.connections[place as usize];
+        connection.stage = Stage::Open;
+        let Connection { waiting, out, .. } = connection;
+        out.append(waiting);
+        self.list(place);
+        self.send(place)
+    }
+
+    /// Lists a connection with room.
+    fn list(&mut self, place: u32) {
+        let connection = &mut self.connections[place as usize];
+        if !connection.is_listed && !connection.free.is_empty() && connection.stage == Stage::Open {
+            connection.is_listed = true;
+            self.ready.push_back(place);
+        }
+    }
+
+    /// Sends as much as the socket takes.
+    fn send(&mut self, place: u32) -> Result<(), Failure> {
+        let connection = &mut self.connections[place as usize];
+        let Connection { socket: Some(socket), tls, out, sent, .. } = connection else { return Ok(()) };
+        loop {
+            let rest = out.get(*sent..).unwrap_or_default();
+            let done = match tls {
+                Some(tls) => {
+                    if !rest.is_empty() && !tls.is_handshaking() {
+                        *sent += tls::write(tls, rest);
+                    }
+                    match tls::flush(tls, &*socket) {
+                        Ok(true) if *sent < out.len() && !tls.is_handshaking() => continue,
+                        Ok(_) => break,
+                        Err(errno) => Err(errno),
+                    }
+                }
+                None if rest.is_empty() => break,
+                None => rustix::net::send(&*socket, rest, SendFlags::NOSIGNAL),
+            };
+            match done {
+                Ok(bytes) => *sent += bytes,
+                Err(Errno::AGAIN) => return Ok(()),
+                Err(Errno::INTR) => {}
+                Err(errno) => return Err(Failure::Broken(errno)),
+            }
+        }
+        if *sent >= out.len() {
+            out.clear();
+            *sent = 0;
+        }
+        Ok(())
+    }
+
+    /// Sends what was written since the last wait.
+    fn flush(&mut self) {
+        while let Some(place) = self.dirty.pop() {
+            let connection = &mut self.connections[place as usize];
+            connection.is_dirty = false;
+            if connection.stage == Stage::Open
+                && let Err(failure) = self.send(place)
+            {
+                self.lose(place, failure);
+            }
+        }
+    }
+
+    /// Receives the available bytes, up to one turn. Returns whether there may be more.
+    fn receive(&mut self, place: u32, ends: bool) -> Result<bool, Failure> {
+        for _ in 0..TURN {
+            let connection = &mut self.connections[place as usize];
+            let Some(socket) = &connection.socket else { return Ok(false) };
+            let bytes = match rustix::net::recv(socket, &mut *self.buffer, RecvFlags::empty()) {
+                Ok((_, 0)) => return Err(self.end_of(place)),
+                Ok((_, bytes)) => bytes,
+                Err(Errno::AGAIN) => return Ok(false),
+                Err(Errno::INTR) => continue,
+                Err(errno) => return Err(Failure::Broken(errno)),
+            };
+            let at = self.clock.now();
+            let buffer = std::mem::take(&mut self.buffer);
+            let piece = buffer.get(..bytes).unwrap_or_default();
+            let taken = match &connection.tls {
+                Some(_) => self.decrypt(place, piece, at),
+                None => self.consume(place, piece, at),
+            };
+            self.buffer = buffer;
+            taken?;
+            // The buffer was not filled: there are no more bytes, and epoll reports new ones.
+            if bytes < BUFFER_BYTES && !ends {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Why a connection ended.
+    fn end_of(&self, place: u32) -> Failure {
+        let connection = &self.connections[place as usize];
+        match connection.notice {
+            Some(number) => Failure::Disconnected(number),
+            None if connection.input.is_empty() && connection.unread == 0 => Failure::Closed,
+            None => Failure::Response(Fault::Incomplete),
+        }
+    }
+
+    fn decrypt(&mut self, place: u32, mut received: &[u8], at: Nanos) -> Result<(), Failure> {
+        while !received.is_empty() {
+            let connection = &mut self.connections[place as usize];
+            let Connection { tls: Some(tls), socket: Some(socket), stage, .. } = connection else {
+                return Ok(());
+            };
+            if let Err(fault) = tls::take_in(tls, &mut received) {
+                // The alert for the server.
+                let _ = tls::flush(tls, socket);
+                return Err(Failure::Tls(fault));
+            }
+            if *stage == Stage::Handshake && !tls.is_handshaking() {
+                self.tally.handshakes += 1;
+                self.part(place, RequestPart::Tls, at);
+                self.secured(place)?;
+            } else if *stage == Stage::Handshake || tls.wants_write() {
+                self.send(place)?;
+            }
+            loop {
+                let connection = &mut self.connections[place as usize];
+                let Some(tls) = &mut connection.tls else { return Ok(()) };
+                let bytes = tls::read(tls, &mut self.plain);
+                if bytes == 0 {
+                    break;
+                }
+                let plain = std::mem::take(&mut self.plain);
+                let taken = self.consume(place, plain.get(..bytes).unwrap_or_default(), at);
+                self.plain = plain;
+                taken?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Processes received bytes.
+    fn consume(&mut self, place: u32, bytes: &[u8], at: Nanos) -> Result<(), Failure> {
+        let connection = &mut self.connections[place as usize];
+        let unread = connection.unread.min(bytes.len());
+        connection.unread -= unread;
+        let bytes = &bytes[unread..];
+        if connection.input.is_empty() {
+            let taken = self.messages(place, bytes, at)?;
+            let connection = &mut self.connections[place as usize];
+            connection.input.extend_from_slice(&bytes[taken..]);
+            return Ok(());
+        }
+        let mut input = std::mem::take(&mut connection.input);
+        input.extend_from_slice(bytes);
+        let taken = self.messages(place, &input, at)?;
+        input.drain(..taken);
+        self.connections[place as usize].input = input;
+        Ok(())
+    }
+
+    /// Processes the messages in these bytes. Returns how many bytes they were.
+    fn messages(&mut self, place: u32, bytes: &[u8], at: Nanos) -> Result<usize, Failure> {
+        let mut from = 0;
+        while let Some(rest) = bytes.get(from..).filter(|rest| !rest.is_empty()) {
+            let Ok(summary) = scan(rest, usize::MAX) else { return Err(Failure::Response(Fault::Malformed)) };
+            let Some(summary) = summary else {
+                if rest.len() > RESULT_BYTES_MAX {
+                    return Err(Failure::Response(Fault::TooLong));
+                }
+                break;
+            };
+            let missing = summary.length.saturating_sub(rest.len());
+            if missing > 0 && !summary.is_found {
+                if summary.length > RESULT_BYTES_MAX {
+                    return Err(Failure::Response(Fault::TooLong));
+                }
+                break;
+            }
+            from += summary.length - missing;
+            self.message(place, &summary, &rest[..summary.length - missing], at)?;
+            let connection = &mut self.connections[place as usize];
+            if connection.socket.is_none() {
+                return Ok(bytes.len());
+            }
+            connection.unread = missing;
+            // What follows would not be encrypted.
+            if connection.stage == Stage::Handshake && from < bytes.len() {
+                return Err(Failure::Tls(tls::TlsFault::NoTls));
+            }
+        }
+        Ok(from)
+    }
+
+    /// Processes a message.
+    fn message(
+        &mut self,
+        place: u32,
+        summary: &MessageSummary,
+        bytes: &[u8],
+        at: Nanos,
+    ) -> Result<(), Failure> {
+        let code = summary.code.map_or(0, ResultCode::number);
+        let connection = &mut self.connections[place as usize];
+        if summary.id == UNSOLICITED {
+            // The notice of disconnection is the only one.
+            connection.notice = Some(code);
+            return Ok(());
+        }
+        match connection.stage {
+            Stage::StartTls if summary.id == PREPARING_ID && summary.is_last => {
+                return match code {
+                    0 => self.begin_tls(place),
+                    refused => Err(Failure::StartTls(refused)),
+                };
+            }
+            Stage::Binding if summary.id == PREPARING_ID && summary.is_last => {
+                if code != 0 {
+                    self.note_diagnostic(Failure::Bind(code), bytes);
+                    return Err(Failure::Bind(code));
+                }
+                self.part(place, RequestPart::Bind, at);
+                return self.opened(place);
+            }
+            _ => {}
+        }
+        let mask = connection.flights.len() as u32 - 1;
+        let slot = summary.id.wrapping_sub(ID_MIN) & mask;
+        let Some(flight) = connection.flights.get_mut(slot as usize).filter(|flight| flight.id == summary.id)
+        else {
+            self.tally.unexpected += 1;
+            return Ok(());
+        };
+        flight.bytes = flight.bytes.saturating_add(summary.length.min(u32::MAX as usize) as u32);
+        if summary.is_found {
+            if flight.entries == 0
+                && let Some(kind) = RequestPart::FirstEntry.of(self.kind)
+            {
+                let begin = if self.kind == Kind::Login { connection.since } else { flight.begin };
+                self.parts.push(Part { kind, begin, end: at });
+            }
+            flight.entries = flight.entries.saturating_add(1);
+            self.tally.references += u64::from(!summary.is_entry);
+            return Ok(());
+        }
+        if !summary.is_last {
+            return Ok(());
+        }
+        let step = self.plan.requests.steps.get(usize::from(flight.step));
+        if step.is_none_or(|step| step.response != summary.tag) {
+            return Err(Failure::Response(Fault::Unrelated));
+        }
+        let is_expected = self.plan.expected.contains(&code);
+        if is_expected && usize::from(flight.step) + 1 < self.plan.requests.steps.len() {
+            flight.step += 1;
+            flight.id = connection.second.0;
+            let (_, second) = &mut connection.second;
+            connection.out.append(second);
+            self.part(place, RequestPart::Bind, at);
+            return self.send(place);
+        }
+        let (flight, result) = (*flight, if is_expected { Ok(()) } else { Err(Failure::Result(code)) });
+        self.tally.count(code, &flight.entries, self.kind);
+        if !is_expected {
+            self.note_diagnostic(Failure::Result(code), bytes);
+        }
+        self.complete(place, slot, flight, result, at);
+        if self.kind == Kind::Login {
+            self.unbind(place);
+        }
+        Ok(())
+    }
+
+    /// Keeps what the server says about the first failure of each kind.
+    fn note_diagnostic(&mut self, failure: Failure, bytes: &[u8]) {
+        if self.tally.is_known(failure.code()) {
+            return;
+        }
+        let message = Message::decode(bytes).ok();
+        if let Some(result) = message.as_ref().and_then(|message| message.operation.result()) {
+            self.seen.note(failure.code(), result.diagnostic);
+        }
+    }
+
+    /// An operation has ended.
+    fn complete(&mut self, place: u32, slot: u32, flight: Flight, result: Result<(), Failure>, at: Nanos) {
+        let connection = &mut self.connections[place as usize];
+        connection.flights[slot as usize].id = 0;
+        connection.free.push(slot);
+        let (outcome, bytes) = match result {
+            Ok(()) => (Outcome::Well, flight.bytes),
+            Err(failure) => (Outcome::Failed(failure.code()), 0),
+        };
+        self.completed.push(Completion { ticket: flight.ticket, done: Done::new(0, outcome, bytes), at });
+        self.list(place);
+    }
+
+    /// Ends a connection without operations.
+    fn unbind(&mut self, place: u32) {
+        let connection = &mut self.connections[place as usize];
+        Message::new(PREPARING_ID, Request::UnbindRequest).encode(&mut connection.out);
+        let _ = self.send(place);
+        self.close(place);
+    }
+
+    fn close(&mut self, place: u32) {
+        let connection = &mut self.connections[place as usize];
+        connection.socket = None;
+        connection.tls = None;
+        connection.stage = Stage::Closed;
+        connection.out.clear();
+        connection.sent = 0;
+        connection.waiting.clear();
+        self.vacant.push(place);
+    }
+
+    /// The connection broke, or could not be prepared: its operations have failed.
+    fn lose(&mut self, place: u32, failure: Failure) {
+        // Another address may accept.
+        if self.connections[place as usize].stage == Stage::Connecting && self.open(place).is_ok() {
+            return;
+        }
+        let was_open = self.connections[place as usize].stage == Stage::Open;
+        if !was_open {
+            self.open_from = self.clock.now().saturating_add(RETRY);
+        }
+        let mut has_operations = false;
+        for slot in 0..self.connections[place as usize].flights.len() as u32 {
+            let flight = self.connections[place as usize].flights[slot as usize];
+            if flight.id != 0 {
+                has_operations = true;
+                self.complete(place, slot, flight, Err(failure), 0);
+            }
+        }
+        self.tally.lost += u64::from(was_open);
+        self.tally.lost_idle += u64::from(was_open && !has_operations);
+        self.close(place);
+    }
+
+    /// Processes one event.
+    fn take(&mut self, event: libc::epoll_event) -> Result<(), Failure> {
+        use rustix::event::epoll::EventFlags as Flags;
+        let (data, flags) = (event.u64, Flags::from_bits_retain(event.events));
+        let place = data as u32;
+        let Some(connection) = self.connections.get_mut(place as usize) else { return Ok(()) };
+        if u64::from(connection.serial) != data >> 32 {
+            return Ok(());
+        }
+        let Some(socket) = &connection.socket else { return Ok(()) };
+        let ends = flags.intersects(Flags::RDHUP | Flags::HUP | Flags::ERR);
+        let done = match connection.stage {
+            Stage::Closed => return Ok(()),
+            Stage::Connecting => match sockopt::socket_error(socket) {
+                Ok(Ok(())) if flags.contains(Flags::OUT) => self.connected(place),
+                Ok(Ok(())) => return Ok(()),
+                Ok(Err(errno)) | Err(errno) => Err(Failure::Connect(errno)),
+            },
+            _ => {
+                let is_unsent = connection.sent < connection.out.len()
+                    || connection.tls.as_ref().is_some_and(|tls| tls.wants_write());
+                if is_unsent { self.send(place) } else { Ok(()) }
+            }
+        };
+        let received = done.and_then(|()| match ends || flags.contains(Flags::IN) {
+            true => self.receive(place, ends),
+            false => Ok(false),
+        });
+        match received {
+            Ok(true) => {
+                self.poller.again(event);
+                self.more = true;
+                Ok(())
+            }
+            Ok(false) => Ok(()),
+            Err(failure) => {
+                self.lose(place, failure);
+                match self.connections[place as usize].stage {
+                    Stage::Closed => Err(failure),
+                    _ => Ok(()),
+                }
+            }
+        }
+    }
+
+    /// Ends the operations whose timeout has expired.
+    #[cold]
+    fn expire(&mut self, now: Nanos) {
+        self.deadlines_from = Nanos::MAX;
+        for place in 0..self.connections.len() as u32 {
+            let connection = &self.connections[place as usize];
+            if connection.stage == Stage::Closed {
+                continue;
+            }
+            let phase = connection.stage.phase();
+            let is_exclusive = matches!(self.kind, Kind::Bind | Kind::Login);
+            for slot in 0..self.connections[place as usize].flights.len() as u32 {
+                let flight = self.connections[place as usize].flights[slot as usize];
+                if flight.id == 0 {
+                    continue;
+                }
+                if flight.deadline > now {
+                    self.deadlines_from = self.deadlines_from.min(flight.deadline);
+                } else if phase != TimeoutPhase::Response || is_exclusive {
+                    // A bind cannot be abandoned.
+                    self.abandon_connection(place, Failure::TimedOut(phase));
+                    break;
+                } else {
+                    let id = flight.id;
+                    self.complete(place, slot, flight, Err(Failure::TimedOut(phase)), 0);
+                    let abandon = Request::AbandonRequest { id };
+                    let connection = &mut self.connections[place as usize];
+                    Message::new(PREPARING_ID, abandon).encode(&mut connection.out);
+                    if let Err(failure) = self.send(place) {
+                        self.lose(place, failure);
+                        break;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Closes a connection whose operations are not awaited any more.
+    fn abandon_connection(&mut self, place: u32, failure: Failure) {
+        let connection = &mut self.connections[place as usize];
+        if let Some(socket) = &connection.socket {
+            reset_on_close(socket);
+        }
+        // No other address is tried.
+        connection.tried = usize::MAX;
+        self.lose(place, failure);
+    }
+
+    /// Writes the requests of an operation.
+    fn start(&mut self, place: u32, operation: Operation, now: Nanos) -> Result<(), Failure> {
+        let ids = self.ids;
+        let connection = &mut self.connections[place as usize];
+        let Some(slot) = connection.free.pop() else { return Ok(()) };
+        let slots = connection.flights.len() as u32;
+        let next_id = |connection: &mut Connection| {
+            let id = ID_MIN + (connection.count % (ids / slots)) * slots + slot;
+            connection.count = connection.count.wrapping_add(1);
+            id
+        };
+        let deadline = now.saturating_add(self.plan.timeout);
+        let id = next_id(connection);
+        connection.flights[slot as usize] =
+            Flight { id, ticket: operation.ticket, step: 0, begin: now, deadline, entries: 0, bytes: 0 };
+        let is_open = connection.stage == Stage::Open;
+        if let Some(request) = self.plan.requests.steps.first() {
+            let out = if is_open { &mut connection.out } else { &mut connection.waiting };
+            self.writer.write(request, id, out);
+        }
+        if let Some(second) = self.plan.requests.steps.get(1) {
+            let id = next_id(connection);
+            connection.second.0 = id;
+            connection.second.1.clear();
+            self.writer.write(second, id, &mut connection.second.1);
+        }
+        self.deadlines_from = self.deadlines_from.min(deadline);
+        let is_full = connection.free.is_empty();
+        if connection.stage == Stage::Closed {
+            return self.open(place);
+        }
+        if !is_open {
+            return Ok(());
+        }
+        if is_full {
+            return self.send(place);
+        }
+        if !connection.is_dirty {
+            connection.is_dirty = true;
+            self.dirty.push(place);
+        }
+        Ok(())
+    }
+}
+
+/// The bind that prepares a connection; empty without one.
+fn bind_request(plan: &LdapPlan) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    // These bind as part of the operation.
+    if matches!(plan.requests.kind, Kind::Bind | Kind::Login) {
+        return bytes;
+    }
+    let bind = match &plan.identity {
+        Identity::Anonymous => return bytes,
+        Identity::Simple { dn, password } => Request::BindRequest {
+            version: 3,
+            name: dn,
+            authentication: Authentication::Simple(password.reveal().as_bytes()),
+        },
+        Identity::External => Request::external_bind(b""),
+    };
+    Message::new(PREPARING_ID, bind).encode(&mut bytes);
+    bytes
+}
+
+impl Drop for LdapWorker<'_> {
+    /// Ends the connections; operations that the end of the load leaves in flight are abandoned.
+    fn drop(&mut self) {
+        for place in 0..self.connections.len() as u32 {
+            let connection = &self.connections[place as usize];
+            let is_idle = connection.flights.iter().all(|flight| flight.id == 0);
+            match (&connection.socket, connection.stage) {
+                (Some(_), Stage::Open) if is_idle => self.unbind(place),
+                (Some(socket), _) => reset_on_close(socket),
+                (None, _) => {}
+            }
+        }
+        self.seen.add(&self.tally);
+    }
+}
+
+impl Worker for LdapWorker<'_> {
+    fn submit(&mut self, operation: Operation) -> Admission {
+        if self.error.is_some() {
+            return Admission::Busy;
+        }
+        let now = self.clock.now();
+        let Some(place) = self.find_place(now) else { return Admission::Busy };
+        if !self.writer.begin(&operation) {
+            return Admission::Exhausted;
+        }
+        if self.connections[place as usize].stage == Stage::Closed {
+            self.vacant.pop();
+            self.begin_open(place, now);
+        } else if let Some(first) = self.ready.pop_front() {
+            // The next operation gets the next connection.
+            let connection = &mut self.connections[first as usize];
+            connection.is_listed = connection.free.len() > 1;
+            if connection.is_listed {
+                self.ready.push_back(first);
+            }
+        }
+        if let Err(failure) = self.start(place, operation, now) {
+            self.lose(place, failure);
+        }
+        Admission::Accepted
+    }
+
+    fn remarks(&mut self, out: &mut Vec<String>) {
+        out.append(&mut self.remarks);
+    }
+
+    fn parts(&mut self) -> Option<&mut Vec<Part>> {
+        Some(&mut self.parts)
+    }
+
+    fn reap(&mut self, until: Nanos, done: &mut Vec<Completion>) -> Result<(), LoadError> {
+        let mut waited = false;
+        loop {
+            if let Some(error) = self.error.take() {
+                return Err(error);
+            }
+            self.flush();
+            while let Some(event) = self.poller.next() {
+                // A failed connection has completed its operations.
+                let _ = self.take(event);
+                let span = |first: &Completion, last: &Completion| last.at.saturating_sub(first.at);
+                let is_long = match (self.completed.first(), self.completed.last()) {
+                    (Some(first), Some(last)) => span(first, last) > RECEIVE_TURN,
+                    _ => false,
+                };
+                if self.more || is_long {
+                    break;
+                }
+            }
+            if !self.completed.is_empty() {
+                done.append(&mut self.completed);
+                return Ok(());
+            }
+            let now = self.clock.now();
+            if now >= self.deadlines_from {
+                self.expire(now);
+                if !self.completed.is_empty() {
+                    done.append(&mut self.completed);
+                    return Ok(());
+                }
+            }
+            // An endless response must not block the deadlines or the loop.
+            if std::mem::take(&mut self.more) || waited && now >= until {
+                return Ok(());
+            }
+            self.poller.wait(until.min(self.deadlines_from), now)?;
+            waited = true;
+        }
+    }
+}
