@@ -22,4 +22,4 @@ pub use group::is_program;
 
 /// Every kind of workload, in the order the handbook lists them.
 pub static KINDS: &[&dyn WorkloadKind] =
-    &[&disk::KIND, &http::HTTP, &self::ldap::LDAP, &copy::COPY, &command::COMMAND, &sync::SYNC, &null::NULL];
+    &[&disk::KIND, &http::HTTP, &ldap::LDAP, &copy::COPY, &command::COMMAND, &sync::SYNC, &null::NULL];

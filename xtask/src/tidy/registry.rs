@@ -13,14 +13,28 @@ struct Registry {
     table: &'static str,
     /// What one entry is called.
     noun: &'static str,
+    /// Folders with what several of them share.
+    shared: &'static [&'static str],
     /// What the source of a module writes before the name that people use; none when that is the module's name.
     named_after: Option<&'static str>,
 }
 
 static REGISTRIES: &[Registry] = &[
-    Registry { folder: "crates/workloads", table: "KINDS", noun: "workload", named_after: None },
-    Registry { folder: "crates/counters", table: "SOURCES", noun: "source", named_after: None },
-    Registry { folder: "crates/factors", table: "FACTORS", noun: "factor", named_after: Some("path: \"") },
+    Registry {
+        folder: "crates/workloads",
+        table: "KINDS",
+        noun: "workload",
+        shared: &["network", "template"],
+        named_after: None,
+    },
+    Registry { folder: "crates/counters", table: "SOURCES", noun: "source", shared: &[], named_after: None },
+    Registry {
+        folder: "crates/factors",
+        table: "FACTORS",
+        noun: "factor",
+        shared: &[],
+        named_after: Some("path: \""),
+    },
 ];
 
 const HANDBOOK: &str = "docs/handbook";
@@ -58,7 +72,7 @@ fn check_one(repository: &Repository, registry: &Registry, handbook: &str) -> Re
     let entries = entries.unwrap_or_default();
     for folder in repository.folders(&format!("{}/src", registry.folder)) {
         let Some(name) = folder.file_name().and_then(|name| name.to_str()) else { continue };
-        if !folder.join("mod.rs").is_file() {
+        if !folder.join("mod.rs").is_file() || registry.shared.contains(&name) {
             continue;
         }
         if !has_module(&lib, name) {

@@ -18,6 +18,7 @@ mod http_record;
 mod import_mim;
 mod kill;
 mod killed;
+mod ldap;
 mod left_files;
 mod limit;
 mod metadir;

@@ -362,7 +362,13 @@ impl Workload for LdapLoad {
 
     fn describe_failure(&self, code: u32) -> String {
         let diagnostics = self.seen.diagnostics.lock().unwrap_or_else(PoisonError::into_inner);
+        // slapd's `conn_max_pending` is 100 for anonymous connections.
+        let is_deep = self.plan.depth.is_some_and(|depth| depth >= 100);
         match diagnostics.get(&code) {
+            None if is_deep && code == Failure::Closed.code() => format!(
+                "{}: perhaps it allows fewer requests in flight on one (lower `depth`)",
+                Failure::describe(code)
+            ),
             Some(words) => format!("{}: {words}", Failure::describe(code)),
             None => Failure::describe(code),
         }

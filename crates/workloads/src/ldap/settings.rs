@@ -65,7 +65,7 @@ model::settings! {
 
     static OPERATION: Key<Kind> = Key::choice(
         "operation",
-        "Operation to repeat. \"bind\" authenticates again and again on open connections, \"login\" connects, binds, searches and unbinds.",
+        "Operation to repeat. \"bind\" authenticates repeatedly on open connections, \"login\" connects, binds, searches and unbinds.",
     );
 
     pub(super) static URL: Key<Option<String>> = Key::text(
@@ -304,7 +304,7 @@ fn identity(settings: &Settings, problems: &mut Problems) -> Identity {
         (None, None) => Identity::Anonymous,
         (Some(dn), Some(password)) => {
             if let Err(error) = ldap::Dn::parse(&dn) {
-                let what = format!("`{dn}` is not a distinguished name: {}", error.what);
+                let what = format!("`bind_dn`: `{dn}` is not a distinguished name: {}", error.what);
                 problems.add(&[&*BIND_DN], what, error.help);
             }
             // A server would take it for an anonymous bind (RFC 4513 section 5.1.2).
@@ -488,7 +488,7 @@ fn of_setting<'a>(
             let named = settings.iter().find(|(name, _)| *name == mistake.of);
             let setting =
                 named.or(settings.first()).map_or(&*OPERATION as &SettingInfo, |(_, setting)| setting);
-            (setting, mistake.what, mistake.help)
+            (setting, format!("`{}`: {}", setting.name, mistake.what), mistake.help)
         };
         mistakes.into_iter().map(of).collect()
     }

@@ -387,8 +387,8 @@ fn everything_wrong_is_reported_at_once() {
             "`http://a` is not a URL of a server: write ldap://host:389, ldaps://host:636 or ldapi://%2Fpath%2Fof%2Fsocket",
             "the name of who has the password is missing",
             "`dn` is of modify, add, delete, compare, bind, login, and the operation is search",
-            "`nothing` is not a distinguished name: `=` is missing here",
-            "${random(1)}: random needs the smallest and the largest integer",
+            "`base`: `nothing` is not a distinguished name: `=` is missing here",
+            "`filter`: ${random(1)}: random needs the smallest and the largest integer",
             "`noSuchThing` is not a result code",
             "the timeout must be greater than 0",
             "1 connections cannot be shared by 2 threads",
@@ -399,19 +399,25 @@ fn everything_wrong_is_reported_at_once() {
     for (pairs, expected) in [
         (&[("operation", "modify")][..], "the operation modify needs `dn`"),
         (&[("operation", "modify"), ("dn", "cn=a")], "the operation modify needs `change`"),
-        (&[("operation", "modify"), ("dn", "cn=a"), ("change", "set a: b")], "`set a: b` is not a change"),
-        (&[("operation", "add"), ("dn", "cn=a"), ("attribute", "a")], "`a` is not an attribute with a value"),
+        (
+            &[("operation", "modify"), ("dn", "cn=a"), ("change", "set a: b")],
+            "`change`: `set a: b` is not a change",
+        ),
+        (
+            &[("operation", "add"), ("dn", "cn=a"), ("attribute", "a")],
+            "`attribute`: `a` is not an attribute with a value",
+        ),
         (&[("operation", "bind"), ("dn", "cn=a")], "the operation bind needs `dn_password`"),
         (
             &[("base", "o=a"), ("filter", "(uid=${number}")],
-            "`(uid=…` is not a filter: after `(uid=…`: `)` is missing here",
+            "`filter`: `(uid=…` is not a filter: after `(uid=…`: `)` is missing here",
         ),
         (&[("base", "o=a"), ("bind_dn", "cn=a")], "the password of `bind_dn` is missing"),
-        (&[("base", "o=${nubmer}")], "${nubmer}: unknown name `nubmer` in a template"),
-        (&[("base", "o=${env:HOME}")], "${env:HOME}: a secret is allowed in passwords only"),
+        (&[("base", "o=${nubmer}")], "`base`: ${nubmer}: unknown name `nubmer` in a template"),
+        (&[("base", "o=${env:HOME}")], "`base`: ${env:HOME}: a secret is allowed in passwords only"),
         (
             &[("operation", "add"), ("ldif", "/nonexistent")],
-            "/nonexistent: No such file or directory (os error 2)",
+            "`ldif`: /nonexistent: No such file or directory (os error 2)",
         ),
         (
             &[("operation", "login"), ("dn", "cn=a"), ("dn_password", "x"), ("depth", "2")],

@@ -3,27 +3,27 @@
 //! Requests are written into the buffer of a connection, and sent when it takes no more or before the next wait: several in
 //! one call where a connection has several in flight. Of responses only the headers are read.
 
+mod prepare;
+mod receive;
+
 use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
 
 use engine::clock::Clock;
 use engine::workload::{Admission, Completion, Done, LoadError, Operation, Outcome, Part, Share, Worker};
-use ldap::ResultCode;
-use ldap::message::{
-    Authentication, ID_MAX, Message, MessageSummary, Operation as Request, START_TLS, UNSOLICITED, scan,
-};
+use ldap::message::{ID_MAX, Message, Operation as Request};
 use ldap::session::Security;
 use ldap::template::ID_MIN;
 use model::{MILLISECOND, Nanos};
 use rustix::io::Errno;
-use rustix::net::{RecvFlags, SendFlags, sockopt};
+use rustix::net::{SendFlags, sockopt};
 use rustls::ClientConnection;
 
-use super::failure::{Failure, Fault, TimeoutPhase};
+use super::failure::{Failure, TimeoutPhase};
 use super::requests::Writer;
-use super::settings::{Identity, Kind, LdapPlan};
-use super::{Observations, RequestPart, Tally, Target};
-use crate::network::socket::{Poller, exhausted, reset_on_close};
+use super::settings::{Kind, LdapPlan};
+use super::{Observations, Tally, Target};
+use crate::network::socket::{Poller, reset_on_close};
 use crate::network::tls;
 
 /// Bytes received at a time.
@@ -215,64 +215,13 @@ impl<'a> LdapWorker<'a> {
             plain: vec![0; if has_tls { BUFFER_BYTES } else { 0 }],
             deadlines_from: Nanos::MAX,
             tally: Tally::default(),
-            bind: bind_request(plan),
+            bind: prepare::bind_request(plan),
         };
         // A login opens its own.
         if kind != Kind::Login {
             worker.open_all()?;
         }
         Ok(worker)
-    }
-
-    /// Opens all connections before the load.
-    fn open_all(&mut self) -> Result<(), LoadError> {
-        let places = self.connections.len();
-        let is_opening = |connection: &&Connection| !matches!(connection.stage, Stage::Closed | Stage::Open);
-        while self.ready.len() < places {
-            let mut opening = self.connections.iter().filter(is_opening).count();
-            while opening < OPENING_MAX
-                && let Some(place) = self.vacant.pop()
-            {
-                let now = self.clock.now();
-                self.begin_open(place, now);
-                self.connections[place as usize].deadline = now.saturating_add(self.plan.timeout);
-                self.open(place).map_err(|failure| self.not_opened(failure))?;
-                opening += 1;
-            }
-            let now = self.clock.now();
-            let next = self.connections.iter().filter(is_opening).map(|connection| connection.deadline).min();
-            let until = next.unwrap_or(now);
-            if now >= until {
-                let late = self
-                    .connections
-                    .iter()
-                    .find(|connection| is_opening(connection) && connection.deadline <= now);
-                let phase = late.map_or(TimeoutPhase::Connection, |connection| connection.stage.phase());
-                return Err(self.not_opened(Failure::TimedOut(phase)));
-            }
-            self.poller.wait(until, now)?;
-            while let Some(event) = self.poller.next() {
-                if let Err(failure) = self.take(event) {
-                    return Err(self.error.take().unwrap_or_else(|| self.not_opened(failure)));
-                }
-            }
-        }
-        // What came before the load is no part of an operation.
-        self.parts.clear();
-        Ok(())
-    }
-
-    fn not_opened(&self, failure: Failure) -> LoadError {
-        let (open, all) = (self.ready.len(), self.connections.len());
-        let help = match failure {
-            Failure::Bind(number) => ResultCode::from_number(number).help(),
-            Failure::Connect(_) | Failure::Closed | Failure::Disconnected(_) => {
-                "check that the server is running, and that it allows so many connections"
-            }
-            _ => "",
-        };
-        let words = Failure::describe(failure.code());
-        LoadError::new(format!("connection {} of {all} was not opened: {words}", open + 1), help)
     }
 
     /// A slot for the next operation: of a connection with room, or one to open.
@@ -290,96 +239,6 @@ impl<'a> LdapWorker<'a> {
             (Some(place), Some(_)) if now >= self.open_from => Some(*place),
             (_, ready) => ready.copied(),
         }
-    }
-
-    fn begin_open(&mut self, place: u32, now: Nanos) {
-        let connection = &mut self.connections[place as usize];
-        connection.tried = 0;
-        connection.since = now;
-        connection.notice = None;
-        connection.out.clear();
-        connection.sent = 0;
-        connection.waiting.clear();
-    }
-
-    /// Connects to the next address that has not been tried.
-    fn open(&mut self, place: u32) -> Result<(), Failure> {
-        let connection = &mut self.connections[place as usize];
-        let mut failure = Failure::Connect(Errno::CONNREFUSED);
-        connection.input.clear();
-        connection.unread = 0;
-        while let Some(address) = self.target.addresses.get(connection.tried) {
-            connection.tried += 1;
-            connection.serial = connection.serial.wrapping_add(1);
-            match self.poller.connect(address, u64::from(connection.serial) << 32 | u64::from(place)) {
-                Ok(socket) => {
-                    self.tally.opened += 1;
-                    connection.socket = Some(socket);
-                    connection.stage = Stage::Connecting;
-                    return Ok(());
-                }
-                Err(errno) => {
-                    self.error = exhausted(errno).or(self.error.take());
-                    failure = Failure::Connect(errno);
-                }
-            }
-        }
-        connection.stage = Stage::Closed;
-        Err(failure)
-    }
-
-    /// A part of the preparation of a connection has ended.
-    fn part(&mut self, place: u32, part: RequestPart, end: Nanos) {
-        let connection = &mut self.connections[place as usize];
-        let begin = std::mem::replace(&mut connection.since, end);
-        if let Some(kind) = part.of(self.kind) {
-            self.parts.push(Part { kind, begin, end });
-        }
-    }
-
-    /// TCP is connected: what comes first on the connection.
-    fn connected(&mut self, place: u32) -> Result<(), Failure> {
-        self.part(place, RequestPart::Connect, self.clock.now());
-        let connection = &mut self.connections[place as usize];
-        match self.plan.server.security {
-            Security::None => self.secured(place),
-            Security::Tls => self.begin_tls(place),
-            Security::StartTls => {
-                connection.stage = Stage::StartTls;
-                let request = Request::ExtendedRequest { oid: START_TLS, value: None };
-                Message::new(PREPARING_ID, request).encode(&mut connection.out);
-                self.send(place)
-            }
-        }
-    }
-
-    fn begin_tls(&mut self, place: u32) -> Result<(), Failure> {
-        let connection = &mut self.connections[place as usize];
-        let Some(client) = &self.target.tls else { return Err(Failure::Tls(tls::TlsFault::Other)) };
-        connection.tls = Some(Box::new(client.begin().map_err(Failure::Tls)?));
-        connection.stage = Stage::Handshake;
-        self.send(place)
-    }
-
-    /// Requests can be sent: first the bind.
-    fn secured(&mut self, place: u32) -> Result<(), Failure> {
-        if self.bind.is_empty() {
-            return self.opened(place);
-        }
-        let connection = &mut self.connections[place as usize];
-        connection.stage = Stage::Binding;
-        connection.out.extend_from_slice(&self.bind);
-        self.send(place)
-    }
-
-    /// Operations can be sent.
-    fn opened(&mut self, place: u32) -> Result<(), Failure> {
-        let connection = &mut self.connections[place as usize];
-        connection.stage = Stage::Open;
-        let Connection { waiting, out, .. } = connection;
-        out.append(waiting);
-        self.list(place);
-        self.send(place)
     }
 
     /// Lists a connection with room.
@@ -435,222 +294,6 @@ impl<'a> LdapWorker<'a> {
             {
                 self.lose(place, failure);
             }
-        }
-    }
-
-    /// Receives the available bytes, up to one turn. Returns whether there may be more.
-    fn receive(&mut self, place: u32, ends: bool) -> Result<bool, Failure> {
-        for _ in 0..TURN {
-            let connection = &mut self.connections[place as usize];
-            let Some(socket) = &connection.socket else { return Ok(false) };
-            let bytes = match rustix::net::recv(socket, &mut *self.buffer, RecvFlags::empty()) {
-                Ok((_, 0)) => return Err(self.end_of(place)),
-                Ok((_, bytes)) => bytes,
-                Err(Errno::AGAIN) => return Ok(false),
-                Err(Errno::INTR) => continue,
-                Err(errno) => return Err(Failure::Broken(errno)),
-            };
-            let at = self.clock.now();
-            let buffer = std::mem::take(&mut self.buffer);
-            let piece = buffer.get(..bytes).unwrap_or_default();
-            let taken = match &connection.tls {
-                Some(_) => self.decrypt(place, piece, at),
-                None => self.consume(place, piece, at),
-            };
-            self.buffer = buffer;
-            taken?;
-            // The buffer was not filled: there are no more bytes, and epoll reports new ones.
-            if bytes < BUFFER_BYTES && !ends {
-                return Ok(false);
-            }
-        }
-        Ok(true)
-    }
-
-    /// Why a connection ended.
-    fn end_of(&self, place: u32) -> Failure {
-        let connection = &self.connections[place as usize];
-        match connection.notice {
-            Some(number) => Failure::Disconnected(number),
-            None if connection.input.is_empty() && connection.unread == 0 => Failure::Closed,
-            None => Failure::Response(Fault::Incomplete),
-        }
-    }
-
-    fn decrypt(&mut self, place: u32, mut received: &[u8], at: Nanos) -> Result<(), Failure> {
-        while !received.is_empty() {
-            let connection = &mut self.connections[place as usize];
-            let Connection { tls: Some(tls), socket: Some(socket), stage, .. } = connection else {
-                return Ok(());
-            };
-            if let Err(fault) = tls::take_in(tls, &mut received) {
-                // The alert for the server.
-                let _ = tls::flush(tls, socket);
-                return Err(Failure::Tls(fault));
-            }
-            if *stage == Stage::Handshake && !tls.is_handshaking() {
-                self.tally.handshakes += 1;
-                self.part(place, RequestPart::Tls, at);
-                self.secured(place)?;
-            } else if *stage == Stage::Handshake || tls.wants_write() {
-                self.send(place)?;
-            }
-            loop {
-                let connection = &mut self.connections[place as usize];
-                let Some(tls) = &mut connection.tls else { return Ok(()) };
-                let bytes = tls::read(tls, &mut self.plain);
-                if bytes == 0 {
-                    break;
-                }
-                let plain = std::mem::take(&mut self.plain);
-                let taken = self.consume(place, plain.get(..bytes).unwrap_or_default(), at);
-                self.plain = plain;
-                taken?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Processes received bytes.
-    fn consume(&mut self, place: u32, bytes: &[u8], at: Nanos) -> Result<(), Failure> {
-        let connection = &mut self.connections[place as usize];
-        let unread = connection.unread.min(bytes.len());
-        connection.unread -= unread;
-        let bytes = &bytes[unread..];
-        if connection.input.is_empty() {
-            let taken = self.messages(place, bytes, at)?;
-            let connection = &mut self.connections[place as usize];
-            connection.input.extend_from_slice(&bytes[taken..]);
-            return Ok(());
-        }
-        let mut input = std::mem::take(&mut connection.input);
-        input.extend_from_slice(bytes);
-        let taken = self.messages(place, &input, at)?;
-        input.drain(..taken);
-        self.connections[place as usize].input = input;
-        Ok(())
-    }
-
-    /// Processes the messages in these bytes. Returns how many bytes they were.
-    fn messages(&mut self, place: u32, bytes: &[u8], at: Nanos) -> Result<usize, Failure> {
-        let mut from = 0;
-        while let Some(rest) = bytes.get(from..).filter(|rest| !rest.is_empty()) {
-            let Ok(summary) = scan(rest, usize::MAX) else { return Err(Failure::Response(Fault::Malformed)) };
-            let Some(summary) = summary else {
-                if rest.len() > RESULT_BYTES_MAX {
-                    return Err(Failure::Response(Fault::TooLong));
-                }
-                break;
-            };
-            let missing = summary.length.saturating_sub(rest.len());
-            if missing > 0 && !summary.is_found {
-                if summary.length > RESULT_BYTES_MAX {
-                    return Err(Failure::Response(Fault::TooLong));
-                }
-                break;
-            }
-            from += summary.length - missing;
-            self.message(place, &summary, &rest[..summary.length - missing], at)?;
-            let connection = &mut self.connections[place as usize];
-            if connection.socket.is_none() {
-                return Ok(bytes.len());
-            }
-            connection.unread = missing;
-            // What follows would not be encrypted.
-            if connection.stage == Stage::Handshake && from < bytes.len() {
-                return Err(Failure::Tls(tls::TlsFault::NoTls));
-            }
-        }
-        Ok(from)
-    }
-
-    /// Processes a message.
-    fn message(
-        &mut self,
-        place: u32,
-        summary: &MessageSummary,
-        bytes: &[u8],
-        at: Nanos,
-    ) -> Result<(), Failure> {
-        let code = summary.code.map_or(0, ResultCode::number);
-        let connection = &mut self.connections[place as usize];
-        if summary.id == UNSOLICITED {
-            // The notice of disconnection is the only one.
-            connection.notice = Some(code);
-            return Ok(());
-        }
-        match connection.stage {
-            Stage::StartTls if summary.id == PREPARING_ID && summary.is_last => {
-                return match code {
-                    0 => self.begin_tls(place),
-                    refused => Err(Failure::StartTls(refused)),
-                };
-            }
-            Stage::Binding if summary.id == PREPARING_ID && summary.is_last => {
-                if code != 0 {
-                    self.note_diagnostic(Failure::Bind(code), bytes);
-                    return Err(Failure::Bind(code));
-                }
-                self.part(place, RequestPart::Bind, at);
-                return self.opened(place);
-            }
-            _ => {}
-        }
-        let mask = connection.flights.len() as u32 - 1;
-        let slot = summary.id.wrapping_sub(ID_MIN) & mask;
-        let Some(flight) = connection.flights.get_mut(slot as usize).filter(|flight| flight.id == summary.id)
-        else {
-            self.tally.unexpected += 1;
-            return Ok(());
-        };
-        flight.bytes = flight.bytes.saturating_add(summary.length.min(u32::MAX as usize) as u32);
-        if summary.is_found {
-            if flight.entries == 0
-                && let Some(kind) = RequestPart::FirstEntry.of(self.kind)
-            {
-                let begin = if self.kind == Kind::Login { connection.since } else { flight.begin };
-                self.parts.push(Part { kind, begin, end: at });
-            }
-            flight.entries = flight.entries.saturating_add(1);
-            self.tally.references += u64::from(!summary.is_entry);
-            return Ok(());
-        }
-        if !summary.is_last {
-            return Ok(());
-        }
-        let step = self.plan.requests.steps.get(usize::from(flight.step));
-        if step.is_none_or(|step| step.response != summary.tag) {
-            return Err(Failure::Response(Fault::Unrelated));
-        }
-        let is_expected = self.plan.expected.contains(&code);
-        if is_expected && usize::from(flight.step) + 1 < self.plan.requests.steps.len() {
-            flight.step += 1;
-            flight.id = connection.second.0;
-            let (_, second) = &mut connection.second;
-            connection.out.append(second);
-            self.part(place, RequestPart::Bind, at);
-            return self.send(place);
-        }
-        let (flight, result) = (*flight, if is_expected { Ok(()) } else { Err(Failure::Result(code)) });
-        self.tally.count(code, &flight.entries, self.kind);
-        if !is_expected {
-            self.note_diagnostic(Failure::Result(code), bytes);
-        }
-        self.complete(place, slot, flight, result, at);
-        if self.kind == Kind::Login {
-            self.unbind(place);
-        }
-        Ok(())
-    }
-
-    /// Keeps what the server says about the first failure of each kind.
-    fn note_diagnostic(&mut self, failure: Failure, bytes: &[u8]) {
-        if self.tally.is_known(failure.code()) {
-            return;
-        }
-        let message = Message::decode(bytes).ok();
-        if let Some(result) = message.as_ref().and_then(|message| message.operation.result()) {
-            self.seen.note(failure.code(), result.diagnostic);
         }
     }
 
@@ -845,26 +488,6 @@ impl<'a> LdapWorker<'a> {
         }
         Ok(())
     }
-}
-
-/// The bind that prepares a connection; empty without one.
-fn bind_request(plan: &LdapPlan) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    // These bind as part of the operation.
-    if matches!(plan.requests.kind, Kind::Bind | Kind::Login) {
-        return bytes;
-    }
-    let bind = match &plan.identity {
-        Identity::Anonymous => return bytes,
-        Identity::Simple { dn, password } => Request::BindRequest {
-            version: 3,
-            name: dn,
-            authentication: Authentication::Simple(password.reveal().as_bytes()),
-        },
-        Identity::External => Request::external_bind(b""),
-    };
-    Message::new(PREPARING_ID, bind).encode(&mut bytes);
-    bytes
 }
 
 impl Drop for LdapWorker<'_> {

@@ -1,0 +1,178 @@
+//! Opening connections: TCP, TLS, and the bind that comes before operations.
+
+use engine::workload::{LoadError, Part};
+use ldap::ResultCode;
+use ldap::message::{Authentication, Message, Operation as Request, START_TLS};
+use ldap::session::Security;
+use model::Nanos;
+use rustix::io::Errno;
+
+use super::super::RequestPart;
+use super::super::failure::{Failure, TimeoutPhase};
+use super::super::settings::{Identity, Kind, LdapPlan};
+use super::{Connection, LdapWorker, OPENING_MAX, PREPARING_ID, Stage};
+use crate::network::socket::exhausted;
+use crate::network::tls;
+
+impl LdapWorker<'_> {
+    /// Opens all connections before the load.
+    pub(super) fn open_all(&mut self) -> Result<(), LoadError> {
+        let places = self.connections.len();
+        let is_opening = |connection: &&Connection| !matches!(connection.stage, Stage::Closed | Stage::Open);
+        while self.ready.len() < places {
+            let mut opening = self.connections.iter().filter(is_opening).count();
+            while opening < OPENING_MAX
+                && let Some(place) = self.vacant.pop()
+            {
+                let now = self.clock.now();
+                self.begin_open(place, now);
+                self.connections[place as usize].deadline = now.saturating_add(self.plan.timeout);
+                self.open(place).map_err(|failure| self.not_opened(failure))?;
+                opening += 1;
+            }
+            let now = self.clock.now();
+            let next = self.connections.iter().filter(is_opening).map(|connection| connection.deadline).min();
+            let until = next.unwrap_or(now);
+            if now >= until {
+                let late = self
+                    .connections
+                    .iter()
+                    .find(|connection| is_opening(connection) && connection.deadline <= now);
+                let phase = late.map_or(TimeoutPhase::Connection, |connection| connection.stage.phase());
+                return Err(self.not_opened(Failure::TimedOut(phase)));
+            }
+            self.poller.wait(until, now)?;
+            while let Some(event) = self.poller.next() {
+                if let Err(failure) = self.take(event) {
+                    return Err(self.error.take().unwrap_or_else(|| self.not_opened(failure)));
+                }
+            }
+        }
+        // What came before the load is no part of an operation.
+        self.parts.clear();
+        Ok(())
+    }
+
+    pub(super) fn not_opened(&self, failure: Failure) -> LoadError {
+        let (open, all) = (self.ready.len(), self.connections.len());
+        let help = match failure {
+            Failure::Bind(number) => ResultCode::from_number(number).help(),
+            Failure::Connect(_) | Failure::Closed | Failure::Disconnected(_) => {
+                "check that the server is running, and that it allows so many connections"
+            }
+            _ => "",
+        };
+        let words = Failure::describe(failure.code());
+        LoadError::new(format!("connection {} of {all} was not opened: {words}", open + 1), help)
+    }
+
+    pub(super) fn begin_open(&mut self, place: u32, now: Nanos) {
+        let connection = &mut self.connections[place as usize];
+        connection.tried = 0;
+        connection.since = now;
+        connection.notice = None;
+        connection.out.clear();
+        connection.sent = 0;
+        connection.waiting.clear();
+    }
+
+    /// Connects to the next address that has not been tried.
+    pub(super) fn open(&mut self, place: u32) -> Result<(), Failure> {
+        let connection = &mut self.connections[place as usize];
+        let mut failure = Failure::Connect(Errno::CONNREFUSED);
+        connection.input.clear();
+        connection.unread = 0;
+        while let Some(address) = self.target.addresses.get(connection.tried) {
+            connection.tried += 1;
+            connection.serial = connection.serial.wrapping_add(1);
+            match self.poller.connect(address, u64::from(connection.serial) << 32 | u64::from(place)) {
+                Ok(socket) => {
+                    self.tally.opened += 1;
+                    connection.socket = Some(socket);
+                    connection.stage = Stage::Connecting;
+                    return Ok(());
+                }
+                Err(errno) => {
+                    self.error = exhausted(errno).or(self.error.take());
+                    failure = Failure::Connect(errno);
+                }
+            }
+        }
+        connection.stage = Stage::Closed;
+        Err(failure)
+    }
+
+    /// A part of the preparation of a connection has ended.
+    pub(super) fn part(&mut self, place: u32, part: RequestPart, end: Nanos) {
+        let connection = &mut self.connections[place as usize];
+        let begin = std::mem::replace(&mut connection.since, end);
+        if let Some(kind) = part.of(self.kind) {
+            self.parts.push(Part { kind, begin, end });
+        }
+    }
+
+    /// TCP is connected: what comes first on the connection.
+    pub(super) fn connected(&mut self, place: u32) -> Result<(), Failure> {
+        self.part(place, RequestPart::Connect, self.clock.now());
+        let connection = &mut self.connections[place as usize];
+        match self.plan.server.security {
+            Security::None => self.secured(place),
+            Security::Tls => self.begin_tls(place),
+            Security::StartTls => {
+                connection.stage = Stage::StartTls;
+                let request = Request::ExtendedRequest { oid: START_TLS, value: None };
+                Message::new(PREPARING_ID, request).encode(&mut connection.out);
+                self.send(place)
+            }
+        }
+    }
+
+    pub(super) fn begin_tls(&mut self, place: u32) -> Result<(), Failure> {
+        let connection = &mut self.connections[place as usize];
+        let Some(client) = &self.target.tls else { return Err(Failure::Tls(tls::TlsFault::Other)) };
+        connection.tls = Some(Box::new(client.begin().map_err(Failure::Tls)?));
+        connection.stage = Stage::Handshake;
+        self.send(place)
+    }
+
+    /// Requests can be sent: first the bind.
+    pub(super) fn secured(&mut self, place: u32) -> Result<(), Failure> {
+        if self.bind.is_empty() {
+            return self.opened(place);
+        }
+        let connection = &mut self.connections[place as usize];
+        connection.stage = Stage::Binding;
+        connection.out.extend_from_slice(&self.bind);
+        self.send(place)
+    }
+
+    /// Operations can be sent.
+    pub(super) fn opened(&mut self, place: u32) -> Result<(), Failure> {
+        let connection = &mut self.connections[place as usize];
+        connection.stage = Stage::Open;
+        let Connection { waiting, out, .. } = connection;
+        out.append(waiting);
+        self.list(place);
+        self.send(place)
+    }
+}
+
+/// The bind that prepares a connection; empty without one.
+pub(super) fn bind_request(plan: &LdapPlan) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    // These bind as part of the operation.
+    if matches!(plan.requests.kind, Kind::Bind | Kind::Login) {
+        return bytes;
+    }
+    let bind = match &plan.identity {
+        Identity::Anonymous => return bytes,
+        Identity::Simple { dn, password } => Request::BindRequest {
+            version: 3,
+            name: dn,
+            authentication: Authentication::Simple(password.reveal().as_bytes()),
+        },
+        Identity::External => Request::external_bind(b""),
+    };
+    Message::new(PREPARING_ID, bind).encode(&mut bytes);
+    bytes
+}
