@@ -15,6 +15,7 @@ help:
 	@echo "make bench-metadir  the metadirectory against COPY, bare inserts and bare adds"
 	@echo "make bench-keycloak  the metadirectory against Keycloak's federation of LDAP"
 	@echo "make bench-http  the HTTP engine against wrk, oha, ab, vegeta, k6 and h2load"
+	@echo "make bench-ldap  the LDAP load against searchrate and the crate ldap3"
 	@echo "make bench-delay  the delay proxy against a direct connection and toxiproxy"
 	@echo "make calibrate  how often the verdict is right: planted limits, and the metadirectory with SQLite, slapd, PostgreSQL"
 	@echo "make build    the program, optimized"
@@ -69,6 +70,10 @@ bench-http:
 	@.ci/http-peers
 	$(CARGO) xtask bench http
 
+bench-ldap:
+	@.ci/ldap-peers
+	$(CARGO) xtask bench ldap
+
 bench-delay:
 	@.ci/toxiproxy
 	PATH="$$PATH:$${CARGO_TARGET_DIR:-$$(pwd)/target}/toxiproxy" $(CARGO) bench --locked --package plimsoll-delay --bench proxy
@@ -78,4 +83,4 @@ bench-keycloak:
 	@command -v mvn >/dev/null 2>&1 || .ci/packages maven
 	$(CARGO) xtask bench keycloak
 
-.PHONY: help build demo test check calibrate bench bench-metadir bench-http bench-delay bench-keycloak
+.PHONY: help build demo test check calibrate bench bench-metadir bench-http bench-ldap bench-delay bench-keycloak

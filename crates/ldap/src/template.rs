@@ -214,12 +214,14 @@ struct Backward<'a> {
 }
 
 impl Backward<'_> {
+    #[inline]
     fn put(&mut self, bytes: &[u8]) {
         let begin = self.at - bytes.len();
         self.buffer[begin..self.at].copy_from_slice(bytes);
         self.at = begin;
     }
 
+    #[inline]
     fn header(&mut self, tag: u8, length: usize) {
         match u8::try_from(length) {
             Ok(short @ 0..=127) => self.put(&[tag, short]),

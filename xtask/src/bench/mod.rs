@@ -8,6 +8,7 @@ mod disk;
 mod engines;
 mod http;
 mod keycloak;
+mod ldap;
 mod own;
 
 use std::path::Path;
@@ -107,6 +108,13 @@ static BENCHMARKS: &[Benchmark] = &[
         rounds: Some(1),
         is_on_demand: true,
         run: http::connections,
+    },
+    Benchmark {
+        name: "ldap-search",
+        about: "the LDAP load against searchrate and the crate ldap3, on a stub and on slapd",
+        rounds: Some(5),
+        is_on_demand: true,
+        run: ldap::search,
     },
     Benchmark {
         name: "counters",

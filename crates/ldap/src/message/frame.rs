@@ -15,16 +15,22 @@ pub enum Frame {
 
 /// Finds the end of the first message. If its header announces more than `bytes_max` bytes, this is an error.
 pub fn frame(bytes: &[u8], bytes_max: usize) -> Result<Frame, BerError> {
+    Ok(match outer(bytes, bytes_max)? {
+        Some((_, length)) if length <= bytes.len() => Frame::Whole(length),
+        _ => Frame::More,
+    })
+}
+
+/// Where the content of the first message begins, and its whole length; none if too few bytes are there.
+fn outer(bytes: &[u8], bytes_max: usize) -> Result<Option<(usize, usize)>, BerError> {
     if bytes.first().is_some_and(|tag| *tag != SEQUENCE) {
         return Err(BerError(
             "this is not an LDAP message: it may be another protocol, or TLS where none was expected",
         ));
     }
-    let Some(header) = ber::header(bytes)? else { return Ok(Frame::More) };
-    match header.begin.checked_add(header.length) {
-        Some(length) if length > bytes_max => Err(BerError("a message is longer than allowed")),
-        Some(length) if length <= bytes.len() => Ok(Frame::Whole(length)),
-        Some(_) => Ok(Frame::More),
+    let Some(header) = ber::header(bytes)? else { return Ok(None) };
+    match header.begin.checked_add(header.length).filter(|length| *length <= bytes_max) {
+        Some(length) => Ok(Some((header.begin, length))),
         None => Err(BerError("a message is longer than allowed")),
     }
 }
@@ -51,16 +57,10 @@ pub struct MessageSummary {
 /// Reads the headers of the first message; none if too few bytes are there. The message may be longer than `bytes`: of an
 /// entry, a reader that only counts needs no more. A header that announces more than `bytes_max` bytes is an error.
 pub fn scan(bytes: &[u8], bytes_max: usize) -> Result<Option<MessageSummary>, BerError> {
-    let length = match frame(bytes, bytes_max)? {
-        Frame::Whole(length) => length,
-        Frame::More => match ber::header(bytes)? {
-            Some(header) => header.begin + header.length,
-            None => return Ok(None),
-        },
-    };
+    let Some((begin, length)) = outer(bytes, bytes_max)? else { return Ok(None) };
     let is_whole = length <= bytes.len();
     let whole = &bytes[..length.min(bytes.len())];
-    match headers(whole, length) {
+    match headers(whole, begin, length) {
         Ok(summary) => Ok(Some(summary)),
         Err(_) if !is_whole => Ok(None),
         Err(error) => Err(error),
@@ -68,10 +68,9 @@ pub fn scan(bytes: &[u8], bytes_max: usize) -> Result<Option<MessageSummary>, Be
 }
 
 /// The summary of a message of which all or only the first bytes are there.
-fn headers(bytes: &[u8], length: usize) -> Result<MessageSummary, BerError> {
+fn headers(bytes: &[u8], begin: usize, length: usize) -> Result<MessageSummary, BerError> {
     let cut = BerError("an element is longer than what holds it");
-    let outer = ber::header(bytes)?.ok_or(cut)?;
-    let mut from = Decoder::new(&bytes[outer.begin..]);
+    let mut from = Decoder::new(bytes.get(begin..).unwrap_or_default());
     let id = from.unsigned(INTEGER)?;
     let operation = ber::header(from.rest())?.ok_or(cut)?;
     let begin = bytes.len() - from.rest().len() + operation.begin;

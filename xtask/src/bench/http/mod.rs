@@ -10,6 +10,7 @@ use crate::fault::Fault;
 use crate::files::Repository;
 use crate::program::{Folder, cargo, median, plimsoll, target};
 use server::{Protocol, Server};
+pub(super) use tools::generator_cpu;
 use tools::{Load, Sample, Tool, Tools};
 
 /// Seconds of each measurement.

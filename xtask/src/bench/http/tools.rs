@@ -338,7 +338,7 @@ impl Tool {
 }
 
 /// The contender has the second CPU, where there is one, and the server the first.
-pub(super) fn generator_cpu() -> &'static str {
+pub(in crate::bench) fn generator_cpu() -> &'static str {
     if std::thread::available_parallelism().map_or(1, usize::from) > 1 { "1" } else { "0" }
 }
 
