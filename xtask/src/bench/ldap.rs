@@ -100,8 +100,6 @@ pub(super) fn search(repository: &Repository, count: usize) -> Result<Vec<Fault>
         let rounds = bench.rounds(&words, &server, port, (connections, depth), count)?;
         let times = ratio(&rounds, Client::Searchrate, |sample| sample.client_us);
         bench.judge(&format!("client CPU of searchrate's, {connections} x {depth}"), times, 1.0 / 3.0, true);
-        let user = middle(&rounds, Client::Plimsoll, |sample| sample.user_us);
-        bench.judge(&format!("user CPU per search, us, {connections} x {depth}"), user, 1.5, true);
     }
     Ok(bench.faults)
 }
