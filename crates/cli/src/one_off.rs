@@ -91,6 +91,7 @@ Examples:
   plimsoll ldap modify ldap://ds1 --bind-dn 'cn=admin,dc=example,dc=com' --password '${env:PW}' --dn 'uid=user.${random(0, 99999)},ou=people,dc=example,dc=com' --change 'replace description: ${number}'
   plimsoll ldap add ldaps://ds1 --ca ca.pem --bind-dn 'cn=admin,dc=example,dc=com' --password '${file:pw}' --ldif new-user.ldif
   plimsoll ldap login ldap://ds1 --dn 'uid=user.${zipf(0, 99999)},ou=people,dc=example,dc=com' --dn-password secret --base dc=example,dc=com
+  plimsoll ldap mixed ldap://ds1 --from operations.toml --rate 500/s --arrivals poisson
   plimsoll ldap bind ldap://ds1 --dn 'uid=user.7,ou=people,dc=example,dc=com' --dn-password '${env:PW}' --limit 'response.p95 <= 100ms'",
         positional: &[("operation", "OPERATION"), ("url", "URL")],
         shorthands: &[],

@@ -11,6 +11,7 @@ use super::scenario::{self, Import, Note, Scenario, ScenarioFile, har};
 use super::settings::{
     FROM, ReadScenario, THINK_MAX, THINK_SCALE, THIRD_PARTY, URL, WCAT_SETTINGS, parse_url,
 };
+use crate::template;
 
 /// The format of a file, by its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -139,7 +140,7 @@ fn read_scenario(name: &str, options: &ImportOptions) -> Result<ReadScenario, Pr
             (import.file.write(), import.notes)
         }
     };
-    let mut find_secret = |placeholder: Placeholder<'_>| find_secret(&placeholder, folder);
+    let mut find_secret = |placeholder: Placeholder<'_>| template::find_secret(&placeholder, folder);
     let scenario = Scenario::parse(&text, name, folder, &mut find_secret).map_err(|problems| {
         let in_file = |problem: Problem| if problem.line > 0 { placed(name, problem) } else { problem };
         Problems(problems.0.into_iter().map(in_file).collect())
@@ -242,23 +243,4 @@ fn placed(name: &str, problem: Problem) -> Problem {
         line => format!("{name}:{line}: "),
     };
     Problem::new(format!("{place}{}", problem.what), problem.help)
-}
-
-/// The secret of a placeholder in a scenario.
-fn find_secret(placeholder: &Placeholder<'_>, folder: &Path) -> Result<String, (String, String)> {
-    match placeholder {
-        Placeholder::Environment(name) => std::env::var(name).map_err(|_| {
-            (format!("the environment variable {name} is not set"), format!("export {name} before the run"))
-        }),
-        Placeholder::File(path) => {
-            files::secret::read_line(&folder.join(path)).map_err(|error| (error.to_string(), String::new()))
-        }
-        Placeholder::Dependency(name) => Err((
-            format!("`${{dependency:{name}}}` is replaced in the experiment file, not in a scenario"),
-            "set `listen` of the dependency, and write that address here".into(),
-        )),
-        Placeholder::Prompt(_) => {
-            Err(("a scenario asks for nothing".into(), "use ${env:NAME} or ${file:PATH}".into()))
-        }
-    }
 }

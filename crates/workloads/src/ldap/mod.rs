@@ -7,6 +7,7 @@
 //! operations of different kinds. Referrals are counted, not followed.
 
 mod failure;
+mod operations;
 mod requests;
 mod settings;
 #[cfg(test)]
@@ -23,12 +24,13 @@ use ldap::ResultCode;
 use ldap::session::Security;
 use model::experiment::WorkloadInfo;
 use model::run::{OperationUnit, WorkloadTraits};
-use model::{Choice, Level, Problem, Problems, Settings, Shape};
+use model::{Level, Problem, Problems, Settings, Shape};
 
 use crate::network::host::{self, PATIENCE};
 use crate::network::socket::Address;
 use crate::network::tls::TlsClient;
 use failure::Failure;
+use requests::Mix;
 use settings::{Kind, LdapPlan};
 use worker::LdapWorker;
 
@@ -57,7 +59,8 @@ pub fn local_port(settings: &Settings) -> Option<u16> {
 }
 
 /// Its traits.
-static TRAITS: WorkloadTraits = WorkloadTraits { unit: OperationUnit::Operation, ..WorkloadTraits::NONE };
+static TRAITS: WorkloadTraits =
+    WorkloadTraits { unit: OperationUnit::Operation, operations_from: &["from"], ..WorkloadTraits::NONE };
 
 /// The parts of the time of an operation, which are operations of their own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,29 +76,40 @@ enum RequestPart {
 }
 
 impl RequestPart {
+    /// The names of all parts after that of the operation; and where several operations have them together, of which one may
+    /// be called `bind`.
+    const WORDS: [&str; 4] = ["connect", "tls", "bind", "first_entry"];
+    const NAMES: [&str; 4] = ["connect", "tls", "connection_bind", "first_entry"];
+
     /// The parts that operations of a kind have, in the order of their names.
     fn all(kind: Kind) -> &'static [RequestPart] {
         use RequestPart::{Bind, Connect, FirstEntry, Tls};
         match kind {
-            Kind::Search | Kind::Login => &[Connect, Tls, Bind, FirstEntry],
+            Kind::Search | Kind::Login | Kind::Mixed => &[Connect, Tls, Bind, FirstEntry],
             Kind::Bind => &[Connect, Tls],
             _ => &[Connect, Tls, Bind],
         }
     }
 
-    /// The operation of this part of an operation of a kind, by index.
-    fn of(self, kind: Kind) -> Option<u16> {
-        Self::all(kind).iter().position(|part| *part == self).map(|at| at as u16 + 1)
-    }
-
     /// The name after that of the operation.
     fn word(self) -> &'static str {
-        match self {
-            RequestPart::Connect => "connect",
-            RequestPart::Tls => "tls",
-            RequestPart::Bind => "bind",
-            RequestPart::FirstEntry => "first_entry",
+        Self::WORDS[self as usize]
+    }
+}
+
+impl Mix {
+    /// The parts of the operations: of several together.
+    fn parts(&self) -> &'static [RequestPart] {
+        match self.all.as_slice() {
+            [only] if self.text.is_none() => RequestPart::all(only.kind),
+            _ => RequestPart::all(Kind::Mixed),
         }
+    }
+
+    /// The index of a part among the operations.
+    fn part(&self, part: RequestPart) -> Option<u16> {
+        let at = self.parts().iter().position(|of| *of == part)?;
+        Some((self.all.len() + at) as u16)
     }
 }
 
@@ -219,12 +233,37 @@ struct LdapLoad {
     seen: Observations,
 }
 
+/// Connections of the same use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Pool {
+    /// Of all operations that can be in flight together.
+    Shared,
+    /// Of binds, one at a time.
+    Bind,
+    /// Of logins, each with a connection of its own.
+    Login,
+}
+
+impl Pool {
+    const ALL: [Pool; 3] = [Pool::Shared, Pool::Bind, Pool::Login];
+
+    fn of(kind: Kind) -> Pool {
+        match kind {
+            Kind::Bind => Pool::Bind,
+            Kind::Login => Pool::Login,
+            _ => Pool::Shared,
+        }
+    }
+}
+
 impl LdapPlan {
-    /// The connections of a share of the load, and the most operations in flight on each.
-    fn places(&self, share: &Share) -> (u32, u32) {
-        let is_exclusive = matches!(self.requests.kind, Kind::Bind | Kind::Login);
+    /// The connections of a pool in a share of the load, and the most operations in flight on each.
+    fn places(&self, pool: Pool, share: &Share) -> (u32, u32) {
+        if !self.mix.has(|kind| Pool::of(kind) == pool) {
+            return (0, 1);
+        }
         let depth = match self.depth {
-            _ if is_exclusive => 1,
+            _ if pool != Pool::Shared => 1,
             Some(depth) => depth,
             None if share.is_open => OPEN_DEPTH,
             None => 1,
@@ -233,7 +272,7 @@ impl LdapPlan {
         let part = |all: u32| (all / of + u32::from(share.index < all % of)).max(1);
         let connections = match self.connections {
             Some(all) => part(all),
-            None if share.is_open && !is_exclusive => part(OPEN_CONNECTIONS.max(of)),
+            None if share.is_open && pool == Pool::Shared => part(OPEN_CONNECTIONS.max(of)),
             None => share.in_flight_max.div_ceil(depth).max(1),
         };
         // More would never be used.
@@ -273,14 +312,20 @@ fn find(plan: &LdapPlan) -> Result<Target, LoadError> {
 
 impl Workload for LdapLoad {
     fn operations(&self) -> Vec<String> {
-        let word = self.plan.requests.kind.word();
-        let parts =
-            RequestPart::all(self.plan.requests.kind).iter().map(|part| format!("{word}:{}", part.word()));
-        std::iter::once(word.to_string()).chain(parts).collect()
+        let mix = &self.plan.mix;
+        let names = mix.all.iter().map(|requests| requests.name.clone());
+        let parts = mix.parts().iter().map(|part| match (&mix.text, mix.all.as_slice()) {
+            (None, [only]) => format!("{}:{}", only.name, part.word()),
+            _ => RequestPart::NAMES[*part as usize].to_string(),
+        });
+        names.chain(parts).collect()
     }
 
     fn describe_operations(&self, traits: &mut WorkloadTraits) {
-        traits.derived.to_mut().extend(self.operations().into_iter().skip(1).map(Cow::Owned));
+        traits
+            .derived
+            .to_mut()
+            .extend(self.operations().into_iter().skip(self.plan.mix.all.len()).map(Cow::Owned));
     }
 
     fn default_shape(&self) -> Shape {
@@ -358,6 +403,10 @@ impl Workload for LdapLoad {
             }
         }
         facts
+    }
+
+    fn documents(&self) -> Vec<(&'static str, String)> {
+        self.plan.mix.text.iter().map(|text| ("operations.toml", text.clone())).collect()
     }
 
     fn describe_failure(&self, code: u32) -> String {

@@ -1,11 +1,13 @@
 //! What is sent: requests as templates, and their values for an operation.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use engine::workload::Operation;
 use ldap::message::{self, Attribute, Change, DerefAliases, FilterBytes, List, Scope, SearchRequest, Value};
 use ldap::template::{RequestWriter, SLOTS_MAX, Template, is_slot, slot};
 use ldap::{Dn, Filter, ModifyOperation, TextError, ldif};
+use model::Choice as _;
 use model::random::{Random, mix};
 
 use super::settings::Kind;
@@ -18,6 +20,7 @@ pub(super) const LDIF_BYTES_MAX: u64 = 16 << 20;
 /// Streams of random numbers of a seed, one for each purpose.
 const TEMPLATE: u64 = 0x6c64_6170;
 const DATA: u64 = 0x6461_7461;
+const CHOICE: u64 = 0x6368_6f69;
 
 /// A mistake in a text of a request: which text, the error and the advice.
 #[derive(Clone, Debug, PartialEq)]
@@ -52,13 +55,55 @@ pub(super) struct Request {
 
 /// What an operation does.
 pub(super) struct Requests {
+    /// Its name in the results.
+    pub(super) name: String,
     pub(super) kind: Kind,
     /// The requests of an operation, in order: two of a login.
     pub(super) steps: Vec<Request>,
     values: Vec<Slot>,
-    data: Vec<DataSet>,
+    data: Arc<Vec<DataSet>>,
     /// The data sets that are used.
     used: Vec<u32>,
+}
+
+/// The operations of a load.
+pub(super) struct Mix {
+    /// At least one.
+    pub(super) all: Vec<Requests>,
+    /// The sum of the weights up to each.
+    weights_to: Vec<u64>,
+    /// The file that they are from, without passwords.
+    pub(super) text: Option<String>,
+}
+
+impl Mix {
+    pub(super) fn single(requests: Requests) -> Mix {
+        Mix { all: vec![requests], weights_to: vec![1], text: None }
+    }
+
+    pub(super) fn of_file(weighted: Vec<(u64, Requests)>, text: String) -> Mix {
+        let mut sum = 0;
+        let (weights_to, all) = weighted
+            .into_iter()
+            .map(|(weight, requests)| {
+                sum += weight;
+                (sum, requests)
+            })
+            .unzip();
+        Mix { all, weights_to, text: Some(text) }
+    }
+
+    /// Whether there is an operation of such a kind.
+    pub(super) fn has(&self, is_meant: impl Fn(Kind) -> bool) -> bool {
+        self.all.iter().any(|requests| is_meant(requests.kind))
+    }
+
+    /// The operation with this number.
+    fn choose(&self, seed: u64, number: u64) -> usize {
+        let Some(sum) = self.weights_to.last().filter(|_| self.all.len() > 1) else { return 0 };
+        let chosen = Random::stream(seed ^ CHOICE, number).below_u64((*sum).max(1));
+        self.weights_to.partition_point(|weight_to| *weight_to <= chosen)
+    }
 }
 
 /// Compiles the texts of an operation.
@@ -67,14 +112,16 @@ pub(super) struct Compiler {
 }
 
 impl Compiler {
-    pub(super) fn new(data: Vec<DataSet>) -> Compiler {
+    pub(super) fn new(data: Arc<Vec<DataSet>>) -> Compiler {
         let (steps, values, used) = (Vec::new(), Vec::new(), Vec::new());
-        Compiler { requests: Requests { kind: Kind::default(), steps, values, data, used } }
+        let (name, kind) = (String::new(), Kind::default());
+        Compiler { requests: Requests { name, kind, steps, values, data, used } }
     }
 
     pub(super) fn into_requests(mut self) -> Requests {
         let used: BTreeSet<u32> = self.requests.values.iter().filter_map(Slot::data_used).collect();
         self.requests.used = used.into_iter().collect();
+        self.requests.name = self.requests.kind.word().to_string();
         self.requests
     }
 
@@ -367,7 +414,9 @@ fn is_name(name: &str) -> bool {
 
 /// Writes the requests of one worker's operations.
 pub(super) struct Writer<'a> {
-    requests: &'a Requests,
+    mix: &'a Mix,
+    /// The operation whose values are chosen.
+    present: usize,
     seed: u64,
     /// The number of the worker among those of its lane, of which there are `of`.
     first: u64,
@@ -380,22 +429,31 @@ pub(super) struct Writer<'a> {
 }
 
 impl<'a> Writer<'a> {
-    pub(super) fn new(requests: &'a Requests, seed: u64, first: u32, of: u32) -> Writer<'a> {
+    pub(super) fn new(mix: &'a Mix, seed: u64, first: u32, of: u32) -> Writer<'a> {
         Writer {
-            requests,
+            mix,
+            present: 0,
             seed,
             first: u64::from(first),
             of: u64::from(of.max(1)),
             writer: RequestWriter::default(),
-            rows: vec![0; requests.data.len()],
+            rows: vec![0; mix.all.first().map_or(0, |requests| requests.data.len())],
             values: Vec::new(),
             ends: Vec::new(),
         }
     }
 
-    /// Chooses the values of an operation: a function of the seed and its number. Returns false if the data has ended.
+    /// Chooses an operation by weight: a function of the seed and its number. Returns its index.
+    pub(super) fn choose(&mut self, number: u64) -> usize {
+        self.present = self.mix.choose(self.seed, number);
+        self.present
+    }
+
+    /// Chooses the values of the chosen operation: a function of the seed and its number. Returns false if the data has ended.
     pub(super) fn begin(&mut self, operation: &Operation) -> bool {
-        let Requests { values: slots, data, used, .. } = self.requests;
+        let Some(Requests { values: slots, data, used, .. }) = self.mix.all.get(self.present) else {
+            return false;
+        };
         self.values.clear();
         self.ends.clear();
         if slots.is_empty() {

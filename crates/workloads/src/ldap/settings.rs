@@ -3,12 +3,14 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use engine::workload::OPERATIONS_MAX;
 use ldap::ResultCode;
 use ldap::message::Scope;
 use ldap::session::{Security, Server};
-use model::{Choice, Key, Nanos, Problems, Secret, SecretParts, SettingInfo, Settings};
+use model::{Choice, Key, Nanos, Problem, Problems, Secret, SecretParts, SettingInfo, Settings};
 
-use super::requests::{self, Requests};
+use super::requests::{self, Mix, Requests};
+use super::{RequestPart, operations};
 use crate::network::tls::TlsPlan;
 use crate::template;
 use crate::template::data::{DATA_BYTES_MAX, DataSet, Order};
@@ -25,6 +27,8 @@ model::choice! {
         Bind = "bind",
         /// Connect, bind, search, unbind.
         Login = "login",
+        /// Those of a file, by their weights.
+        Mixed = "mixed",
     }
 }
 
@@ -65,7 +69,12 @@ model::settings! {
 
     static OPERATION: Key<Kind> = Key::choice(
         "operation",
-        "Operation to repeat. \"bind\" authenticates repeatedly on open connections, \"login\" connects, binds, searches and unbinds.",
+        "Operation to repeat. \"bind\" authenticates repeatedly on open connections, \"login\" connects, binds, searches and unbinds, and \"mixed\" chooses among the operations of the file `from`.",
+    );
+
+    static FROM: Key<Option<String>> = Key::text(
+        "from", "",
+        "File with several operations and their weights (TOML), for \"mixed\": tables [[operation]] with `weight`, `name` and the settings of an operation.",
     );
 
     pub(super) static URL: Key<Option<String>> = Key::text(
@@ -196,6 +205,21 @@ model::settings! {
     );
 }
 
+/// The settings of one operation, which a file of operations has for each.
+pub(super) static OF_OPERATIONS: [&SettingInfo; 11] = [
+    &OPERATION.info,
+    &BASE.info,
+    &SCOPE.info,
+    &FILTER.info,
+    &ATTRIBUTES.info,
+    &SIZE_LIMIT.info,
+    &DN.info,
+    &CHANGE.info,
+    &ATTRIBUTE.info,
+    &DN_PASSWORD.info,
+    &LDIF.info,
+];
+
 /// How the connections of operations authenticate.
 #[derive(Clone, PartialEq)]
 pub(super) enum Identity {
@@ -209,7 +233,7 @@ pub(super) enum Identity {
 pub(super) struct LdapPlan {
     pub(super) server: Server,
     pub(super) identity: Identity,
-    pub(super) requests: Arc<Requests>,
+    pub(super) mix: Arc<Mix>,
     pub(super) connections: Option<u32>,
     pub(super) depth: Option<u32>,
     pub(super) timeout: Nanos,
@@ -229,9 +253,14 @@ impl LdapPlan {
         let server = server(settings, &mut problems);
         let identity = identity(settings, &mut problems);
         let kind = settings.get(&OPERATION);
-        misplaced(settings, kind, &mut problems);
-        let data = data(settings, &mut problems);
-        let requests = request(settings, kind, data, &mut problems);
+        let data = Arc::new(data(settings, &mut problems));
+        let mix = match kind {
+            Kind::Mixed => mixed(settings, &data, &mut problems),
+            kind => {
+                misplaced(settings, kind, &mut problems);
+                request(settings, kind, &data, &mut problems).map(Mix::single)
+            }
+        };
         let expected = expected(settings, &mut problems);
         let timeout = settings.get(&TIMEOUT);
         if timeout == 0 {
@@ -249,11 +278,11 @@ impl LdapPlan {
         }
         let tls = tls(settings, server.as_ref(), &mut problems);
         problems.or(())?;
-        let (Some(server), Some(requests)) = (server, requests) else { return Err(Problems::new()) };
+        let (Some(server), Some(mix)) = (server, mix) else { return Err(Problems::new()) };
         Ok(LdapPlan {
             server,
             identity,
-            requests: Arc::new(requests),
+            mix: Arc::new(mix),
             connections,
             depth,
             timeout,
@@ -325,10 +354,81 @@ fn identity(settings: &Settings, problems: &mut Problems) -> Identity {
     }
 }
 
+/// The operations of the file `from`.
+fn mixed(settings: &Settings, data: &Arc<Vec<DataSet>>, problems: &mut Problems) -> Option<Mix> {
+    let Some(path) = settings.get(&FROM) else {
+        problems.add(
+            &[&*FROM, &OPERATION],
+            "the operation mixed needs `from`",
+            "such as \"operations.toml\"",
+        );
+        return None;
+    };
+    for setting in OF_OPERATIONS.iter().skip(1).filter(|setting| settings.given(setting)) {
+        let what = format!("`{}` is given beside `from`", setting.name);
+        problems.add(&[setting, &FROM], what, "write it in the file, for an operation");
+    }
+    let folder = Path::new(&path).parent().unwrap_or(Path::new(""));
+    let read = files::read_text(Path::new(&path), operations::FILE_BYTES_MAX)
+        .map_err(|error| vec![(0, error.to_string(), String::new())])
+        .and_then(|text| operations::read(&text, folder));
+    let (written, text) = match read {
+        Ok(read) => read,
+        Err(mistakes) => {
+            for (line, what, help) in mistakes {
+                let place = if line > 0 { format!("{path}:{line}") } else { path.clone() };
+                problems.add(&[&*FROM], format!("{place}: {what}"), help);
+            }
+            return None;
+        }
+    };
+    let mut all: Vec<(u64, Requests)> = Vec::new();
+    for operation in written {
+        let kind = operation.settings.get(&OPERATION);
+        let mut found = Problems::new();
+        let compiled = match kind {
+            Kind::Mixed => {
+                found.add(&[&*OPERATION], "an operation of a file cannot be mixed", "write each on its own");
+                None
+            }
+            kind => {
+                misplaced(&operation.settings, kind, &mut found);
+                request(&operation.settings, kind, data, &mut found)
+            }
+        };
+        if let Some(mut requests) = compiled {
+            requests.name = operation.name.unwrap_or_else(|| kind.word().to_string());
+            let is_taken = |other: &str| other == requests.name;
+            if all.iter().any(|(_, other)| is_taken(&other.name))
+                || RequestPart::NAMES.into_iter().any(is_taken)
+            {
+                let what = format!("the name `{}` is taken", requests.name);
+                found.push(Problem::new(what, "give each operation a `name` of its own"));
+            }
+            all.push((operation.weight, requests));
+        }
+        for problem in found.0 {
+            let what = format!("{path}:{}: {}", operation.line, problem.what);
+            problems.add(&[&*FROM], what, problem.help);
+        }
+    }
+    if all.len() + RequestPart::NAMES.len() > OPERATIONS_MAX {
+        let most = OPERATIONS_MAX - RequestPart::NAMES.len();
+        problems.add(
+            &[&*FROM],
+            format!("{path} has {} operations; a trial records {most}", all.len()),
+            "write fewer",
+        );
+        return None;
+    }
+    Some(Mix::of_file(all, text))
+}
+
 /// Reports settings that another operation has.
 fn misplaced(settings: &Settings, kind: Kind, problems: &mut Problems) {
     use Kind::{Add, Bind, Compare, Delete, Login, Modify, Search};
-    let of: [(&SettingInfo, &[Kind]); 10] = [
+    let of: [(&SettingInfo, &[Kind]); 11] = [
+        (&FROM, &[Kind::Mixed]),
         (&BASE, &[Search, Login]),
         (&SCOPE, &[Search, Login]),
         (&FILTER, &[Search, Login]),
@@ -388,8 +488,13 @@ fn data(settings: &Settings, problems: &mut Problems) -> Vec<DataSet> {
     sets
 }
 
-fn request(settings: &Settings, kind: Kind, data: Vec<DataSet>, problems: &mut Problems) -> Option<Requests> {
-    let mut writer = requests::Compiler::new(data);
+fn request(
+    settings: &Settings,
+    kind: Kind,
+    data: &Arc<Vec<DataSet>>,
+    problems: &mut Problems,
+) -> Option<Requests> {
+    let mut writer = requests::Compiler::new(data.clone());
     let search = requests::SearchText {
         base: settings.get(&BASE).unwrap_or_default(),
         scope: match settings.get(&SCOPE) {
@@ -466,7 +571,7 @@ fn request(settings: &Settings, kind: Kind, data: Vec<DataSet>, problems: &mut P
                 return None;
             }
         },
-        (Kind::Delete, None) => writer.delete(&dn).map_err(of_setting(&[("dn", &DN)])),
+        (Kind::Delete | Kind::Mixed, None) => writer.delete(&dn).map_err(of_setting(&[("dn", &DN)])),
     };
     match compiled {
         Ok(()) => Some(writer.into_requests()),

@@ -1,7 +1,9 @@
 //! The workload against real servers on loopback: slapd, and one of our own that can be wrong in every way.
 
+use std::fs;
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
+use std::os::unix::fs::PermissionsExt as _;
 use std::time::Duration;
 
 use engine::workload::{Done, Outcome, Workload, WorkloadKind as _};
@@ -342,6 +344,84 @@ fn every_operation_does_at_a_real_server_what_it_says() {
     let all = slapd.export();
     let count = |text: &str| all.matches(text).count();
     assert_eq!((count("description: d "), count("cn: one "), count("cn: two, ")), (10, 0, 20), "{all}");
+}
+
+#[test]
+fn operations_of_a_file_are_mixed_by_their_weights() {
+    let Some(slapd) = Slapd::start(&SlapdOptions { ldif: people(), ..SlapdOptions::default() }) else {
+        return;
+    };
+    let folder = Scratch::new();
+    let word = folder.file("word", "pw3\n");
+    fs::set_permissions(&word, fs::Permissions::from_mode(0o600)).unwrap();
+    let file = folder.file(
+        "mix.toml",
+        format!(
+            "# Searches and binds.\n[[operation]]\nweight = 6\nbase = \"{SUFFIX}\"\nfilter = \"(uid=user.${{random(0, 9)}})\"\nattributes = [\"cn\", \"sn\"]\n\n\
+             [[operation]]\nname = \"by-name\"\nbase = \"{SUFFIX}\"\nfilter = \"(cn=User 1)\"\n\n\
+             [[operation]]\noperation = \"bind\"\ndn = \"uid=user.${{sequence(0, 9)}},ou=people,{SUFFIX}\"\ndn_password = \"pw${{sequence(0, 9)}}\"\n\n\
+             [[operation]]\noperation = \"login\"\ndn = \"uid=user.3,ou=people,{SUFFIX}\"\ndn_password = \"${{file:{}}}\"\nbase = \"uid=user.3,ou=people,{SUFFIX}\"\n\n\
+             [[operation]]\noperation = \"compare\"\ndn = \"uid=user.3,ou=people,{SUFFIX}\"\nattribute = \"sn: n\"\n",
+            word.display()
+        ),
+    );
+    let pairs =
+        [("operation", "mixed"), ("url", &slapd.url()), ("from", file.to_str().unwrap()), ("depth", "2")];
+    let workload = configured(&pairs);
+    assert_eq!(
+        workload.operations(),
+        ["search", "by-name", "bind", "login", "compare", "connect", "tls", "connection_bind", "first_entry"]
+    );
+    let done = drive(&*workload, 8, 1000).unwrap();
+    let failed: Vec<String> = done
+        .iter()
+        .filter_map(|done| match done.outcome {
+            Outcome::Well => None,
+            Outcome::Failed(code) => Some(workload.describe_failure(code)),
+        })
+        .collect();
+    assert_eq!(failed, Vec::<String>::new());
+    let counts: Vec<usize> =
+        (0..5).map(|kind| done.iter().filter(|done| done.kind == kind).count()).collect();
+    // 600, and 100 of each other; by chance three times the standard deviation.
+    assert!((550..650).contains(&counts[0]), "{counts:?}");
+    assert!(counts[1..].iter().all(|count| (70..131).contains(count)), "{counts:?}");
+    assert_eq!(fact(&*workload, "search.entries_min"), 1);
+    let [(name, text)] = &workload.documents()[..] else { panic!() };
+    assert_eq!(*name, "operations.toml");
+    assert!(
+        text.contains("dn_password = \"***\"") && text.contains("${file:") && !text.contains("pw$"),
+        "{text}"
+    );
+}
+
+#[test]
+fn mistakes_in_a_file_of_operations_have_their_lines() {
+    let folder = Scratch::new();
+    for (text, expected) in [
+        ("", "there is no operation"),
+        ("[[operation]\n", ":1: "),
+        ("a = 1\n[[operation]]\nbase = \"o=a\"\n", ":1: unknown key `a`"),
+        ("[[operation]]\nbase = \"o=a\"\n\nfiltr = \"(a=b)\"\n", ":4: unknown key `filtr` in an operation"),
+        ("[[operation]]\nbase = \"o=a\"\nweight = 0\n", ":3: `weight` is not a number from 1 to 1000000"),
+        ("[[operation]]\nbase = \"o=a\"\nname = \"a b\"\n", ":3: `name` is not the name of an operation"),
+        ("[[operation]]\nbase = \"o=a\"\nsize_limit = -1\n", ":3: `size_limit`: "),
+        ("[[operation]]\n[[operation]]\noperation = \"delete\"\n", ":2: the operation delete needs `dn`"),
+        ("[[operation]]\n[[operation]]\n", ":2: the name `search` is taken"),
+        ("[[operation]]\nname = \"tls\"\n", ":1: the name `tls` is taken"),
+        ("[[operation]]\noperation = \"mixed\"\n", ":1: an operation of a file cannot be mixed"),
+        ("[[operation]]\nbase = \"nothing\"\n", ":1: `base`: `nothing` is not a distinguished name"),
+        (
+            "[[operation]]\noperation = \"bind\"\ndn = \"o=a\"\ndn_password = \"${env:NO_SUCH_VARIABLE_HERE}\"\n",
+            ":4: the environment variable NO_SUCH_VARIABLE_HERE is not set",
+        ),
+    ] {
+        let file = folder.file("mix.toml", text);
+        let pairs = [("operation", "mixed"), ("url", "ldap://a"), ("from", file.to_str().unwrap())];
+        let problems = LDAP.configure(&settings(&pairs)).err().unwrap();
+        let what = &problems.0[0].what;
+        assert!(what.starts_with(file.to_str().unwrap()) && what.contains(expected), "{text}: {what}");
+    }
 }
 
 #[test]

@@ -22,7 +22,7 @@ use rustls::ClientConnection;
 use super::failure::{Failure, TimeoutPhase};
 use super::requests::Writer;
 use super::settings::{Kind, LdapPlan};
-use super::{Observations, Tally, Target};
+use super::{Observations, Pool, Tally, Target};
 use crate::network::socket::{Poller, reset_on_close};
 use crate::network::tls;
 
@@ -76,7 +76,8 @@ struct Flight {
     /// The identifier of its request; 0 if there is no operation.
     id: u32,
     ticket: u32,
-    /// The step of the operation: a login has two.
+    /// The index of the operation, and its step: a login has two.
+    operation: u16,
     step: u8,
     begin: Nanos,
     deadline: Nanos,
@@ -86,6 +87,7 @@ struct Flight {
 
 /// A slot for a connection.
 struct Connection {
+    pool: Pool,
     socket: Option<OwnedFd>,
     stage: Stage,
     /// Generation of this slot: an event of the previous connection must not be mistaken for one of this connection.
@@ -125,18 +127,15 @@ pub(super) struct LdapWorker<'a> {
     seen: &'a Observations,
     clock: Clock,
     writer: Writer<'a>,
-    kind: Kind,
     poller: Poller,
     connections: Vec<Connection>,
-    /// Open connections with room, in the order in which they get operations; and those that are closed.
-    ready: VecDeque<u32>,
-    vacant: Vec<u32>,
+    /// Of each pool, open connections with room, in the order in which they get operations; and those that are closed.
+    ready: [VecDeque<u32>; 3],
+    vacant: [Vec<u32>; 3],
     /// Connections with unsent requests.
     dirty: Vec<u32>,
     /// Not before this is a closed connection opened again while others have room.
     open_from: Nanos,
-    /// Identifiers of a connection are below this, above [`ID_MIN`].
-    ids: u32,
     completed: Vec<Completion>,
     parts: Vec<Part>,
     remarks: Vec<String>,
@@ -162,10 +161,8 @@ impl<'a> LdapWorker<'a> {
         seen: &'a Observations,
         share: &Share,
     ) -> Result<Self, LoadError> {
-        let (places, depth) = plan.places(share);
-        let kind = plan.requests.kind;
-        let slots = depth.next_power_of_two();
-        let connection = || Connection {
+        let connection = |pool: Pool, depth: u32| Connection {
+            pool,
             socket: None,
             stage: Stage::Closed,
             serial: 0,
@@ -176,7 +173,7 @@ impl<'a> LdapWorker<'a> {
             input: Vec::new(),
             unread: 0,
             count: 0,
-            flights: vec![Flight::default(); slots as usize],
+            flights: vec![Flight::default(); depth.next_power_of_two() as usize],
             free: (0..depth).rev().collect(),
             second: (0, Vec::new()),
             tried: 0,
@@ -186,26 +183,28 @@ impl<'a> LdapWorker<'a> {
             is_dirty: false,
             notice: None,
         };
+        let mut connections = Vec::new();
+        let mut vacant = [const { Vec::new() }; 3];
+        for pool in Pool::ALL {
+            let (count, depth) = plan.places(pool, share);
+            let first = connections.len() as u32;
+            connections.extend((0..count).map(|_| connection(pool, depth)));
+            vacant[pool as usize] = (first..first + count).rev().collect();
+        }
+        let places = connections.len();
         let has_tls = plan.server.security != Security::None;
         let mut worker = LdapWorker {
             plan,
             target,
             seen,
             clock: Clock::get(),
-            writer: Writer::new(
-                &plan.requests,
-                share.seed ^ u64::from(share.lane) << 32,
-                share.index,
-                share.of,
-            ),
-            kind,
+            writer: Writer::new(&plan.mix, share.seed ^ u64::from(share.lane) << 32, share.index, share.of),
             poller: Poller::new()?,
-            connections: (0..places).map(|_| connection()).collect(),
-            ready: VecDeque::with_capacity(places as usize),
-            vacant: (0..places).rev().collect(),
-            dirty: Vec::with_capacity(places as usize),
+            connections,
+            ready: std::array::from_fn(|_| VecDeque::with_capacity(places)),
+            vacant,
+            dirty: Vec::with_capacity(places),
             open_from: 0,
-            ids: (ID_MAX - ID_MIN) / slots * slots,
             completed: Vec::with_capacity(share.in_flight_max as usize),
             parts: Vec::new(),
             remarks: Vec::new(),
@@ -218,23 +217,23 @@ impl<'a> LdapWorker<'a> {
             bind: prepare::bind_request(plan),
         };
         // A login opens its own.
-        if kind != Kind::Login {
-            worker.open_all()?;
-        }
+        worker.open_all(Pool::Shared)?;
+        worker.open_all(Pool::Bind)?;
         Ok(worker)
     }
 
     /// A slot for the next operation: of a connection with room, or one to open.
-    fn find_place(&mut self, now: Nanos) -> Option<u32> {
-        while let Some(place) = self.ready.front().copied() {
+    fn find_place(&mut self, pool: Pool, now: Nanos) -> Option<u32> {
+        let (ready, vacant) = (&mut self.ready[pool as usize], &self.vacant[pool as usize]);
+        while let Some(place) = ready.front().copied() {
             let connection = &mut self.connections[place as usize];
             if connection.stage != Stage::Closed && !connection.free.is_empty() {
                 break;
             }
             connection.is_listed = false;
-            self.ready.pop_front();
+            ready.pop_front();
         }
-        match (self.vacant.last(), self.ready.front()) {
+        match (vacant.last(), ready.front()) {
             (Some(place), None) => Some(*place),
             (Some(place), Some(_)) if now >= self.open_from => Some(*place),
             (_, ready) => ready.copied(),
@@ -246,7 +245,7 @@ impl<'a> LdapWorker<'a> {
         let connection = &mut self.connections[place as usize];
         if !connection.is_listed && !connection.free.is_empty() && connection.stage == Stage::Open {
             connection.is_listed = true;
-            self.ready.push_back(place);
+            self.ready[connection.pool as usize].push_back(place);
         }
     }
 
@@ -306,7 +305,11 @@ impl<'a> LdapWorker<'a> {
             Ok(()) => (Outcome::Well, flight.bytes),
             Err(failure) => (Outcome::Failed(failure.code()), 0),
         };
-        self.completed.push(Completion { ticket: flight.ticket, done: Done::new(0, outcome, bytes), at });
+        self.completed.push(Completion {
+            ticket: flight.ticket,
+            done: Done::new(flight.operation, outcome, bytes),
+            at,
+        });
         self.list(place);
     }
 
@@ -326,7 +329,7 @@ impl<'a> LdapWorker<'a> {
         connection.out.clear();
         connection.sent = 0;
         connection.waiting.clear();
-        self.vacant.push(place);
+        self.vacant[connection.pool as usize].push(place);
     }
 
     /// The connection broke, or could not be prepared: its operations have failed.
@@ -407,7 +410,7 @@ impl<'a> LdapWorker<'a> {
                 continue;
             }
             let phase = connection.stage.phase();
-            let is_exclusive = matches!(self.kind, Kind::Bind | Kind::Login);
+            let is_exclusive = connection.pool != Pool::Shared;
             for slot in 0..self.connections[place as usize].flights.len() as u32 {
                 let flight = self.connections[place as usize].flights[slot as usize];
                 if flight.id == 0 {
@@ -446,26 +449,32 @@ impl<'a> LdapWorker<'a> {
     }
 
     /// Writes the requests of an operation.
-    fn start(&mut self, place: u32, operation: Operation, now: Nanos) -> Result<(), Failure> {
-        let ids = self.ids;
+    fn start(&mut self, place: u32, at: usize, operation: Operation, now: Nanos) -> Result<(), Failure> {
         let connection = &mut self.connections[place as usize];
         let Some(slot) = connection.free.pop() else { return Ok(()) };
         let slots = connection.flights.len() as u32;
         let next_id = |connection: &mut Connection| {
-            let id = ID_MIN + (connection.count % (ids / slots)) * slots + slot;
+            let id = ID_MIN + (connection.count % ((ID_MAX - ID_MIN) / slots)) * slots + slot;
             connection.count = connection.count.wrapping_add(1);
             id
         };
         let deadline = now.saturating_add(self.plan.timeout);
         let id = next_id(connection);
-        connection.flights[slot as usize] =
-            Flight { id, ticket: operation.ticket, step: 0, begin: now, deadline, entries: 0, bytes: 0 };
+        connection.flights[slot as usize] = Flight {
+            id,
+            ticket: operation.ticket,
+            operation: at as u16,
+            begin: now,
+            deadline,
+            ..Flight::default()
+        };
         let is_open = connection.stage == Stage::Open;
-        if let Some(request) = self.plan.requests.steps.first() {
+        let steps = self.plan.mix.all.get(at).map_or(&[][..], |requests| &requests.steps);
+        if let Some(request) = steps.first() {
             let out = if is_open { &mut connection.out } else { &mut connection.waiting };
             self.writer.write(request, id, out);
         }
-        if let Some(second) = self.plan.requests.steps.get(1) {
+        if let Some(second) = steps.get(1) {
             let id = next_id(connection);
             connection.second.0 = id;
             connection.second.1.clear();
@@ -512,22 +521,24 @@ impl Worker for LdapWorker<'_> {
             return Admission::Busy;
         }
         let now = self.clock.now();
-        let Some(place) = self.find_place(now) else { return Admission::Busy };
+        let at = self.writer.choose(operation.number);
+        let pool = Pool::of(self.plan.mix.all.get(at).map_or(Kind::Search, |requests| requests.kind));
+        let Some(place) = self.find_place(pool, now) else { return Admission::Busy };
         if !self.writer.begin(&operation) {
             return Admission::Exhausted;
         }
         if self.connections[place as usize].stage == Stage::Closed {
-            self.vacant.pop();
+            self.vacant[pool as usize].pop();
             self.begin_open(place, now);
-        } else if let Some(first) = self.ready.pop_front() {
+        } else if let Some(first) = self.ready[pool as usize].pop_front() {
             // The next operation gets the next connection.
             let connection = &mut self.connections[first as usize];
             connection.is_listed = connection.free.len() > 1;
             if connection.is_listed {
-                self.ready.push_back(first);
+                self.ready[pool as usize].push_back(first);
             }
         }
-        if let Err(failure) = self.start(place, operation, now) {
+        if let Err(failure) = self.start(place, at, operation, now) {
             self.lose(place, failure);
         }
         Admission::Accepted

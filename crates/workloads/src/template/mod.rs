@@ -5,6 +5,7 @@ pub(crate) mod percent;
 mod zipf;
 
 use std::collections::BTreeSet;
+use std::path::Path;
 
 use model::Placeholder;
 use model::problem::did_you_mean;
@@ -637,6 +638,25 @@ fn integer(written: &str, function: &str, arguments: &str) -> Result<Part, Templ
     let is_padded = word.len() > 1 && word.starts_with('0');
     let width = if is_padded { word.len().min(40) as u8 } else { 0 };
     Ok(Part::Value(Value::Integer(distribution, width), Escape::None))
+}
+
+/// The secret of a placeholder in a file in this folder; otherwise the error and the advice.
+pub(crate) fn find_secret(placeholder: &Placeholder<'_>, folder: &Path) -> Result<String, (String, String)> {
+    match placeholder {
+        Placeholder::Environment(name) => std::env::var(name).map_err(|_| {
+            (format!("the environment variable {name} is not set"), format!("export {name} before the run"))
+        }),
+        Placeholder::File(path) => {
+            files::secret::read_line(&folder.join(path)).map_err(|error| (error.to_string(), String::new()))
+        }
+        Placeholder::Dependency(name) => Err((
+            format!("`${{dependency:{name}}}` is replaced in the experiment file, not in this one"),
+            "set `listen` of the dependency, and write that address here".into(),
+        )),
+        Placeholder::Prompt(_) => {
+            Err(("a file asks for nothing".into(), "use ${env:NAME} or ${file:PATH}".into()))
+        }
+    }
 }
 
 #[cfg(test)]

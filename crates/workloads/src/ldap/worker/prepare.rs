@@ -7,22 +7,22 @@ use ldap::session::Security;
 use model::Nanos;
 use rustix::io::Errno;
 
-use super::super::RequestPart;
 use super::super::failure::{Failure, TimeoutPhase};
-use super::super::settings::{Identity, Kind, LdapPlan};
+use super::super::settings::{Identity, LdapPlan};
+use super::super::{Pool, RequestPart};
 use super::{Connection, LdapWorker, OPENING_MAX, PREPARING_ID, Stage};
 use crate::network::socket::exhausted;
 use crate::network::tls;
 
 impl LdapWorker<'_> {
     /// Opens all connections before the load.
-    pub(super) fn open_all(&mut self) -> Result<(), LoadError> {
-        let places = self.connections.len();
+    pub(super) fn open_all(&mut self, pool: Pool) -> Result<(), LoadError> {
+        let places = self.connections.iter().filter(|connection| connection.pool == pool).count();
         let is_opening = |connection: &&Connection| !matches!(connection.stage, Stage::Closed | Stage::Open);
-        while self.ready.len() < places {
+        while self.ready[pool as usize].len() < places {
             let mut opening = self.connections.iter().filter(is_opening).count();
             while opening < OPENING_MAX
-                && let Some(place) = self.vacant.pop()
+                && let Some(place) = self.vacant[pool as usize].pop()
             {
                 let now = self.clock.now();
                 self.begin_open(place, now);
@@ -54,7 +54,9 @@ impl LdapWorker<'_> {
     }
 
     pub(super) fn not_opened(&self, failure: Failure) -> LoadError {
-        let (open, all) = (self.ready.len(), self.connections.len());
+        let is_open = |connection: &&Connection| connection.stage == Stage::Open;
+        let open = self.connections.iter().filter(is_open).count();
+        let all = self.connections.iter().filter(|connection| connection.pool != Pool::Login).count();
         let help = match failure {
             Failure::Bind(number) => ResultCode::from_number(number).help(),
             Failure::Connect(_) | Failure::Closed | Failure::Disconnected(_) => {
@@ -106,7 +108,7 @@ impl LdapWorker<'_> {
     pub(super) fn part(&mut self, place: u32, part: RequestPart, end: Nanos) {
         let connection = &mut self.connections[place as usize];
         let begin = std::mem::replace(&mut connection.since, end);
-        if let Some(kind) = part.of(self.kind) {
+        if let Some(kind) = self.plan.mix.part(part) {
             self.parts.push(Part { kind, begin, end });
         }
     }
@@ -137,10 +139,11 @@ impl LdapWorker<'_> {
 
     /// Requests can be sent: first the bind.
     pub(super) fn secured(&mut self, place: u32) -> Result<(), Failure> {
-        if self.bind.is_empty() {
+        let connection = &mut self.connections[place as usize];
+        // The others bind as part of the operation.
+        if self.bind.is_empty() || connection.pool != Pool::Shared {
             return self.opened(place);
         }
-        let connection = &mut self.connections[place as usize];
         connection.stage = Stage::Binding;
         connection.out.extend_from_slice(&self.bind);
         self.send(place)
@@ -160,10 +163,6 @@ impl LdapWorker<'_> {
 /// The bind that prepares a connection; empty without one.
 pub(super) fn bind_request(plan: &LdapPlan) -> Vec<u8> {
     let mut bytes = Vec::new();
-    // These bind as part of the operation.
-    if matches!(plan.requests.kind, Kind::Bind | Kind::Login) {
-        return bytes;
-    }
     let bind = match &plan.identity {
         Identity::Anonymous => return bytes,
         Identity::Simple { dn, password } => Request::BindRequest {

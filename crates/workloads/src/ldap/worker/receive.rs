@@ -8,9 +8,9 @@ use model::Nanos;
 use rustix::io::Errno;
 use rustix::net::RecvFlags;
 
-use super::super::RequestPart;
 use super::super::failure::{Failure, Fault};
 use super::super::settings::Kind;
+use super::super::{Pool, RequestPart};
 use super::{BUFFER_BYTES, Connection, LdapWorker, PREPARING_ID, RESULT_BYTES_MAX, Stage, TURN};
 use crate::network::tls;
 
@@ -183,9 +183,9 @@ impl LdapWorker<'_> {
         flight.bytes = flight.bytes.saturating_add(summary.length.min(u32::MAX as usize) as u32);
         if summary.is_found {
             if flight.entries == 0
-                && let Some(kind) = RequestPart::FirstEntry.of(self.kind)
+                && let Some(kind) = self.plan.mix.part(RequestPart::FirstEntry)
             {
-                let begin = if self.kind == Kind::Login { connection.since } else { flight.begin };
+                let begin = if connection.pool == Pool::Login { connection.since } else { flight.begin };
                 self.parts.push(Part { kind, begin, end: at });
             }
             flight.entries = flight.entries.saturating_add(1);
@@ -195,12 +195,14 @@ impl LdapWorker<'_> {
         if !summary.is_last {
             return Ok(());
         }
-        let step = self.plan.requests.steps.get(usize::from(flight.step));
-        if step.is_none_or(|step| step.response != summary.tag) {
+        let requests = self.plan.mix.all.get(usize::from(flight.operation));
+        let (kind, steps) =
+            requests.map_or((Kind::Search, &[][..]), |requests| (requests.kind, &requests.steps[..]));
+        if steps.get(usize::from(flight.step)).is_none_or(|step| step.response != summary.tag) {
             return Err(Failure::Response(Fault::Unrelated));
         }
         let is_expected = self.plan.expected.contains(&code);
-        if is_expected && usize::from(flight.step) + 1 < self.plan.requests.steps.len() {
+        if is_expected && usize::from(flight.step) + 1 < steps.len() {
             flight.step += 1;
             flight.id = connection.second.0;
             let (_, second) = &mut connection.second;
@@ -209,12 +211,12 @@ impl LdapWorker<'_> {
             return self.send(place);
         }
         let (flight, result) = (*flight, if is_expected { Ok(()) } else { Err(Failure::Result(code)) });
-        self.tally.count(code, &flight.entries, self.kind);
+        self.tally.count(code, &flight.entries, kind);
         if !is_expected {
             self.note_diagnostic(Failure::Result(code), bytes);
         }
         self.complete(place, slot, flight, result, at);
-        if self.kind == Kind::Login {
+        if kind == Kind::Login {
             self.unbind(place);
         }
         Ok(())
