@@ -310,7 +310,7 @@ fn waits_for_cpus(scene: &Scene) -> Option<Said> {
     let service = scene.service;
     let state = ServiceState::WaitsForCpu { ready_threads: service.run_wait };
     scene
-        .says(ResourceClass::Cpu, state, scene.of_hand(service.running))
+        .says(ResourceClass::Cpu, state, scene.of_hand(service.ready()))
         .filter(|_| service.waits_for_cpus(scene.in_flight) && has_busy_cpu(scene.measured))
 }
 

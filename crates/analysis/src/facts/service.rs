@@ -252,8 +252,14 @@ impl<'a> Service<'a> {
         dispatches && at_work > DISPATCHERS && have_operations && beyond >= least.max(1.0)
     }
 
+    /// Threads that run or wait for a CPU: as their states were sampled, or as the kernel counted their times, which is exact
+    /// where operations take much less time than there is between two samples.
+    pub(crate) fn ready(&self) -> f64 {
+        self.running.max(self.run_wait + self.busy_cpus)
+    }
+
     pub(crate) fn waits_for_cpus(&self, in_flight: f64) -> bool {
-        self.run_wait >= RUN_WAIT && self.running >= MOST * self.in_hand(in_flight)
+        self.run_wait >= RUN_WAIT && self.ready() >= MOST * self.in_hand(in_flight)
     }
 
     /// The address that most threads waited for.
