@@ -8,9 +8,10 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+use super::rounds::{self, middle};
 use crate::fault::Fault;
 use crate::files::Repository;
-use crate::program::{Ended, Folder, cargo, cpu_times_us, cpu_us, median, plimsoll, target};
+use crate::program::{Ended, Folder, cargo, cpu_times_us, cpu_us, plimsoll, target};
 
 /// Seconds of one measurement.
 const SECONDS: u32 = 3;
@@ -311,18 +312,7 @@ fn start(command: &mut Command, port: u16) -> Result<Ended, String> {
     Err(format!("{name} does not answer"))
 }
 
-fn sample_of(round: &[(Client, Sample)], client: Client) -> Option<&Sample> {
-    round.iter().find(|(of, _)| *of == client).map(|(_, sample)| sample)
-}
-
-fn middle(rounds: &[Vec<(Client, Sample)>], client: Client, value: fn(&Sample) -> f64) -> f64 {
-    median(&rounds.iter().filter_map(|round| Some(value(sample_of(round, client)?))).collect::<Vec<_>>())
-}
-
 /// The median over the rounds of the ratio of our figure to that of another client.
 fn ratio(rounds: &[Vec<(Client, Sample)>], other: Client, value: fn(&Sample) -> f64) -> f64 {
-    let of = |round: &Vec<(Client, Sample)>| {
-        Some(value(sample_of(round, Client::Plimsoll)?) / value(sample_of(round, other)?))
-    };
-    median(&rounds.iter().filter_map(of).collect::<Vec<_>>())
+    rounds::ratio(rounds, Client::Plimsoll, other, value)
 }

@@ -10,6 +10,7 @@ mod http;
 mod keycloak;
 mod ldap;
 mod own;
+mod rounds;
 
 use std::path::Path;
 

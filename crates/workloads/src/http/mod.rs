@@ -55,9 +55,7 @@ pub struct HttpKind;
 /// The TCP port of this host that the requests go to; none where they go elsewhere.
 pub fn local_port(settings: &Settings) -> Option<u16> {
     let origin = HttpPlan::read(settings).ok()?.origin;
-    let address = origin.host_name().parse::<std::net::IpAddr>();
-    let is_local = origin.host == "localhost" || address.is_ok_and(|address| address.is_loopback());
-    is_local.then_some(origin.port)
+    host::is_this_host(origin.host_name()).then_some(origin.port)
 }
 
 /// Its traits.

@@ -1,7 +1,7 @@
 //! The settings of the HTTP workload, and the resulting request.
 
 use std::ops::RangeInclusive;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use engine::workload::OPERATIONS_MAX;
@@ -12,7 +12,7 @@ use super::from::{self, Format};
 use super::http2;
 use super::scenario::{Note, Scenario};
 use super::url::{Origin, Url};
-use crate::network::tls::TlsPlan;
+use crate::network::tls::{TlsKeys, TlsPlan};
 
 model::choice! {
     /// The methods, as they are sent.
@@ -291,30 +291,13 @@ impl HttpPlan {
                 "write at least as many connections as threads",
             );
         }
-        let tls = TlsPlan {
-            authorities: settings.get(&CA).map(PathBuf::from),
-            certificate: settings.get(&CLIENT_CERTIFICATE).map(PathBuf::from),
-            key: settings.get(&CLIENT_KEY).map(PathBuf::from),
-            resumes: settings.get(&TLS_RESUMPTION),
+        let keys = TlsKeys { authorities: &CA, certificate: &CLIENT_CERTIFICATE, key: &CLIENT_KEY };
+        let help = "write an https URL, or leave the certificates out";
+        let plain = origin.filter(|origin| !origin.is_tls).map(|origin| (origin.host_and_port(), help));
+        let tls = TlsPlan::read(settings, &keys, settings.get(&TLS_RESUMPTION), plain, &mut problems);
+        let mut problem = |setting: &SettingInfo, what: String, help: &str| {
+            problems.add(&[setting], what, help);
         };
-        match (&tls.certificate, &tls.key) {
-            (Some(_), None) => {
-                let help = "give the file of its private key with `client_key`";
-                problem(&CLIENT_CERTIFICATE, "the client certificate has no key".into(), help);
-            }
-            (None, Some(_)) => {
-                let help = "give the file of the certificate with `client_certificate`";
-                problem(&CLIENT_KEY, "the client key has no certificate".into(), help);
-            }
-            _ => {}
-        }
-        if let Some(origin) = origin.filter(|origin| !origin.is_tls)
-            && (tls.authorities.is_some() || tls.certificate.is_some())
-        {
-            let setting = if tls.authorities.is_some() { &CA } else { &CLIENT_CERTIFICATE };
-            let what = format!("{} is reached without TLS", origin.host_and_port());
-            problem(setting, what, "write an https URL, or leave the certificates out");
-        }
         let server_timing = server_timings(settings);
         if let Some(name) = server_timing.iter().find(|name| !super::is_token(name)) {
             let help = "write the names as the server sends them, such as \"db\"";

@@ -21,7 +21,7 @@ use std::time::Duration;
 
 use engine::workload::{LoadError, Share, Worker, Workload, WorkloadKind};
 use ldap::ResultCode;
-use ldap::session::Security;
+use ldap::session::{Security, Server};
 use model::experiment::WorkloadInfo;
 use model::run::{OperationUnit, WorkloadTraits};
 use model::{Level, Problem, Problems, Settings, Shape};
@@ -52,10 +52,9 @@ pub struct LdapKind;
 
 /// The TCP port of this host that the requests go to; none where they go elsewhere.
 pub fn local_port(settings: &Settings) -> Option<u16> {
-    let server = LdapPlan::read(settings).ok()?.server;
-    let address = server.host.parse::<std::net::IpAddr>();
-    let is_local = server.host == "localhost" || address.is_ok_and(|address| address.is_loopback());
-    (is_local && server.socket.is_none()).then_some(server.port)
+    // Without the other settings, which may be large files.
+    let server: Server = settings.get(&settings::URL)?.parse().ok()?;
+    (host::is_this_host(&server.host) && server.socket.is_none()).then_some(server.port)
 }
 
 /// Its traits.

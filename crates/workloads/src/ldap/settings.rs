@@ -1,6 +1,6 @@
 //! The settings of the LDAP workload, read.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use engine::workload::OPERATIONS_MAX;
@@ -11,7 +11,7 @@ use model::{Choice, Key, Nanos, Problem, Problems, Secret, SecretParts, SettingI
 
 use super::requests::{self, Mix, Requests};
 use super::{RequestPart, operations};
-use crate::network::tls::TlsPlan;
+use crate::network::tls::{TlsKeys, TlsPlan};
 use crate::template;
 use crate::template::data::{DATA_BYTES_MAX, DataSet, Order};
 
@@ -622,31 +622,8 @@ fn expected(settings: &Settings, problems: &mut Problems) -> Vec<u32> {
 }
 
 fn tls(settings: &Settings, server: Option<&Server>, problems: &mut Problems) -> TlsPlan {
-    let tls = TlsPlan {
-        authorities: settings.get(&CA).map(PathBuf::from),
-        certificate: settings.get(&CLIENT_CERTIFICATE).map(PathBuf::from),
-        key: settings.get(&CLIENT_KEY).map(PathBuf::from),
-        resumes: true,
-    };
-    match (&tls.certificate, &tls.key) {
-        (Some(_), None) => problems.add(
-            &[&*CLIENT_CERTIFICATE],
-            "the client certificate has no key",
-            "give the file of its private key with `client_key`",
-        ),
-        (None, Some(_)) => problems.add(
-            &[&*CLIENT_KEY],
-            "the client key has no certificate",
-            "give the file of the certificate with `client_certificate`",
-        ),
-        _ => {}
-    }
-    if let Some(server) = server.filter(|server| server.security == Security::None)
-        && (tls.authorities.is_some() || tls.certificate.is_some())
-    {
-        let setting = if tls.authorities.is_some() { &CA } else { &CLIENT_CERTIFICATE };
-        let what = format!("{server} is reached without TLS");
-        problems.add(&[&**setting], what, "write ldaps://, set `start_tls`, or leave the certificates out");
-    }
-    tls
+    let keys = TlsKeys { authorities: &CA, certificate: &CLIENT_CERTIFICATE, key: &CLIENT_KEY };
+    let help = "write ldaps://, set `start_tls`, or leave the certificates out";
+    let plain = server.filter(|server| server.security == Security::None);
+    TlsPlan::read(settings, &keys, true, plain.map(|server| (server.to_string(), help)), problems)
 }

@@ -138,7 +138,6 @@ pub(super) struct LdapWorker<'a> {
     open_from: Nanos,
     completed: Vec<Completion>,
     parts: Vec<Part>,
-    remarks: Vec<String>,
     /// Ends the load: what `submit` cannot return, and the next `reap` does.
     error: Option<LoadError>,
     /// Whether a connection has more bytes than one turn receives.
@@ -207,7 +206,6 @@ impl<'a> LdapWorker<'a> {
             open_from: 0,
             completed: Vec::with_capacity(share.in_flight_max as usize),
             parts: Vec::new(),
-            remarks: Vec::new(),
             error: None,
             more: false,
             buffer: vec![0; BUFFER_BYTES],
@@ -542,10 +540,6 @@ impl Worker for LdapWorker<'_> {
             self.lose(place, failure);
         }
         Admission::Accepted
-    }
-
-    fn remarks(&mut self, out: &mut Vec<String>) {
-        out.append(&mut self.remarks);
     }
 
     fn parts(&mut self) -> Option<&mut Vec<Part>> {

@@ -103,6 +103,11 @@ fn words(error: &io::Error) -> String {
     }
 }
 
+/// Whether a name or an address, without brackets, is of the loopback interface.
+pub(crate) fn is_this_host(host: &str) -> bool {
+    host == "localhost" || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
+}
+
 /// Raises the limit of open files to its maximum, because each connection is one.
 pub(crate) fn raise_file_limit() {
     let limit = getrlimit(Resource::Nofile);

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use engine::workload::LoadError;
+use model::{Key, Problems, Settings};
 use rustix::io::Errno;
 use rustix::net::SendFlags;
 use rustls::client::Resumption;
@@ -22,6 +23,46 @@ pub(crate) struct TlsPlan {
     pub(crate) certificate: Option<PathBuf>,
     pub(crate) key: Option<PathBuf>,
     pub(crate) resumes: bool,
+}
+
+/// The settings of the files of TLS: of the authorities, the client certificate and its key.
+pub(crate) struct TlsKeys {
+    pub(crate) authorities: &'static Key<Option<String>>,
+    pub(crate) certificate: &'static Key<Option<String>>,
+    pub(crate) key: &'static Key<Option<String>>,
+}
+
+impl TlsPlan {
+    /// Reads the settings. `plain` is a server that is reached without TLS, with the advice.
+    pub(crate) fn read(
+        settings: &Settings,
+        keys: &TlsKeys,
+        resumes: bool,
+        plain: Option<(String, &str)>,
+        problems: &mut Problems,
+    ) -> TlsPlan {
+        let file = |key: &Key<Option<String>>| settings.get(key).map(PathBuf::from);
+        let (authorities, certificate, key) =
+            (file(keys.authorities), file(keys.certificate), file(keys.key));
+        match (&certificate, &key) {
+            (Some(_), None) => problems.add(
+                &[keys.certificate],
+                "the client certificate has no key",
+                "give the file of its private key with `client_key`",
+            ),
+            (None, Some(_)) => problems.add(
+                &[keys.key],
+                "the client key has no certificate",
+                "give the file of the certificate with `client_certificate`",
+            ),
+            _ => {}
+        }
+        if let Some((server, help)) = plain.filter(|_| authorities.is_some() || certificate.is_some()) {
+            let setting = if authorities.is_some() { keys.authorities } else { keys.certificate };
+            problems.add(&[setting], format!("{server} is reached without TLS"), help);
+        }
+        TlsPlan { authorities, certificate, key, resumes }
+    }
 }
 
 /// What connections need to begin TLS with a host.

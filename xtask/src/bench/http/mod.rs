@@ -6,6 +6,7 @@ mod tools;
 
 use std::time::{Duration, Instant};
 
+use super::rounds::{self, middle};
 use crate::fault::Fault;
 use crate::files::Repository;
 use crate::program::{Folder, cargo, median, plimsoll, target};
@@ -95,24 +96,9 @@ impl Bench {
     }
 }
 
-fn sample_of(round: &[(Tool, Sample)], tool: Tool) -> Option<&Sample> {
-    round.iter().find(|(of, _)| *of == tool).map(|(_, sample)| sample)
-}
-
-/// The median of a figure over the rounds.
-fn middle(rounds: &[Vec<(Tool, Sample)>], tool: Tool, value: fn(&Sample) -> f64) -> f64 {
-    median(&rounds.iter().filter_map(|round| Some(value(sample_of(round, tool)?))).collect::<Vec<_>>())
-}
-
 /// The median over the rounds of the ratio of our figure to that of another tool.
 fn ratio(rounds: &[Vec<(Tool, Sample)>], other: Tool, value: fn(&Sample) -> f64) -> f64 {
-    ratio_of(rounds, Tool::Plimsoll, other, value)
-}
-
-fn ratio_of(rounds: &[Vec<(Tool, Sample)>], one: Tool, other: Tool, value: fn(&Sample) -> f64) -> f64 {
-    let of =
-        |round: &Vec<(Tool, Sample)>| Some(value(sample_of(round, one)?) / value(sample_of(round, other)?));
-    median(&rounds.iter().filter_map(of).collect::<Vec<_>>())
+    rounds::ratio(rounds, Tool::Plimsoll, other, value)
 }
 
 /// CPU per request at 32 and at 256 connections, the server on one CPU and the generator on another.
@@ -128,8 +114,8 @@ pub(super) fn closed_loop(repository: &Repository, count: usize) -> Result<Vec<F
         let shown = |name: &str| format!("{name}, {connections} connections");
         println!(
             "  floor: a loop that only sends and receives has {:.3} of wrk's ratio, and {:.3} of its requests/s",
-            ratio_of(&rounds, Tool::BareLoop, Tool::Wrk, Sample::ratio),
-            ratio_of(&rounds, Tool::BareLoop, Tool::Wrk, |sample| sample.rate_per_s)
+            rounds::ratio(&rounds, Tool::BareLoop, Tool::Wrk, Sample::ratio),
+            rounds::ratio(&rounds, Tool::BareLoop, Tool::Wrk, |sample| sample.rate_per_s)
         );
         bench.judge(
             &shown("generator/server CPU of wrk's"),
