@@ -22,7 +22,7 @@ static ARROWS: &[Row] = &[
     Row { name: "files", may_use: &[] },
     Row { name: "record", may_use: &["model", "files"] },
     Row { name: "engine", may_use: &["model", "record", "files"] },
-    Row { name: "workloads", may_use: &["model", "engine", "files", "tls", "ldap"] },
+    Row { name: "workloads", may_use: &["model", "engine", "files", "tls", "ldap", "people"] },
     Row { name: "counters", may_use: &["model", "engine"] },
     Row { name: "factors", may_use: &["model", "engine", "files", "delay"] },
     Row { name: "analysis", may_use: &["model"] },

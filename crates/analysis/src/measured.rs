@@ -400,6 +400,11 @@ impl<'a> Measured<'a> {
         self.record.run.traits.storage && self.record.run.traits.ends_by_itself
     }
 
+    /// Whether it was measured until its end.
+    pub(crate) fn ends_by_itself(&self) -> bool {
+        self.record.run.traits.ends_by_itself
+    }
+
     /// What the trial knows about its drain; none if it was not watched.
     pub(crate) fn drain(&self) -> Option<DrainFacts> {
         DrainFacts::of(&self.record.run.facts)

@@ -6,15 +6,25 @@ use model::result::{
 };
 use model::{Ending, Experiment};
 
-use crate::plan::level_of;
+use crate::plan::{level_of, treatments};
 use crate::statistics::median;
 
-/// Each published change beside the measured one of each configuration that was compared with the baseline.
+/// Each published change beside the measured one of each configuration that was compared with the baseline: of those that
+/// change its factor, if it names one.
 pub(crate) fn changes(experiment: &Experiment, comparison: &[ComparisonRow]) -> Vec<PublishedChange> {
     let mut all = Vec::new();
+    let treatments = treatments(experiment);
     for published in &experiment.published {
+        let is_meant = |label: &str| match &published.factor {
+            None => true,
+            Some(factor) => treatments.iter().any(|treatment| {
+                treatment.label() == label
+                    && treatment.changes().iter().any(|change| change.factor == *factor)
+            }),
+        };
         for (metric, ratio) in &published.changes {
-            all.extend(comparison.iter().filter(|row| row.metric == *metric).map(|row| PublishedChange {
+            let rows = comparison.iter().filter(|row| row.metric == *metric && is_meant(&row.configuration));
+            all.extend(rows.map(|row| PublishedChange {
                 configuration: row.configuration.clone(),
                 metric: metric.clone(),
                 ratio: row.ratio,

@@ -154,6 +154,29 @@ Examples:
     },
 ];
 
+/// `plimsoll ldap import`.
+static LDAP_IMPORT: OneOff = OneOff {
+    command: "import",
+    workload: "ldap_import",
+    about: "Import an LDIF file into a new database of a directory server: entries per second, phases and passes",
+    examples: "\
+Examples:
+  plimsoll ldap import people.ldif --index uid,mail,cn:eq+sub
+  plimsoll ldap import people.ldif --tool ldif2db --import-cache 64MiB
+  plimsoll ldap import --entries 100000 --vary entries=25000,50000,100000   then  plimsoll size last --for '7900000 entries'
+  plimsoll ldap import --entries 5000 --vary quick=true,false
+  plimsoll ldap import people.ldif --tool ldapadd --url ldap://ds1 --bind-dn 'cn=admin,dc=example,dc=com' --password '${env:PW}'
+  plimsoll ldap import people.ldif --tool command --command 'import-ldif --offline --ldifFile {ldif}' --prepare 'rm -rf /srv/ds/db'",
+    positional: &[("ldif", "FILE")],
+    shorthands: &[],
+    duration: "until-done",
+};
+
+/// The kind of a workload.
+fn info_of(workload: &str) -> Option<WorkloadInfo> {
+    crate::registry::REGISTRY.workloads.iter().map(|kind| kind.info()).find(|info| info.name == workload)
+}
+
 /// Default length of a warm-up round after preconditioning, from SNIA's test specification.
 const PRECONDITIONED_ROUND_NS: model::Nanos = 60 * model::SECOND;
 
@@ -251,6 +274,8 @@ impl OneOff {
                 // An engine that runs all the time needs none.
                 "sync" => arg.required_unless_present("change"),
                 "http" => arg.required_unless_present_any(["from", "probe"]),
+                // People are generated instead.
+                "import" => arg.required_unless_present("entries"),
                 // Of several destinations that are varied, the first is the baseline.
                 "copy" if *setting == "destination" => arg.required_unless_present("vary"),
                 _ => arg.required(true),
@@ -310,6 +335,14 @@ impl OneOff {
         if self.command == "http" {
             command = crate::commands::http::arguments(command, info);
         }
+        if self.command == "ldap"
+            && let Some(info) = info_of(LDAP_IMPORT.workload)
+        {
+            command = command
+                .args_conflicts_with_subcommands(true)
+                .subcommand_negates_reqs(true)
+                .subcommand(LDAP_IMPORT.arguments(&info));
+        }
         if self.command == "exec" {
             command = command.arg(crate::commands::exec::parameter()).args(crate::commands::exec::exports());
         }
@@ -364,7 +397,8 @@ impl OneOff {
             load.set(MEASURE.name, measure);
         }
         let settings = Settings::defaults(info.settings);
-        let mut experiment = plain_experiment(self.command, self.workload, settings, load);
+        let name = if self.command == LDAP_IMPORT.command { "ldap import" } else { self.command };
+        let mut experiment = plain_experiment(name, self.workload, settings, load);
         self.apply_arguments(info, matches, &mut experiment)?;
         Ok(experiment)
     }
@@ -442,6 +476,10 @@ impl OneOff {
                 }
             }
             experiment.watch = watch;
+        } else if let Some(process) =
+            workloads::ldap::import_process(self.workload, &experiment.workload.settings)
+        {
+            experiment.watch.push(format!("process:{process}"));
         } else if let Some(server) =
             local_port(self.workload, &experiment.workload.settings).and_then(counters::process::listening_on)
         {
@@ -522,6 +560,12 @@ impl OneOff {
         {
             return done;
         }
+        if self.command == "ldap"
+            && let Some((_, matches)) = matches.subcommand()
+            && let Some(info) = info_of(LDAP_IMPORT.workload)
+        {
+            return LDAP_IMPORT.run(&info, matches);
+        }
         let options = options(matches);
         let words = |problem| self.in_flags(problem);
         let put = |experiment: &mut Experiment| {
@@ -595,7 +639,7 @@ impl OneOff {
 fn local_port(workload: &str, settings: &Settings) -> Option<u16> {
     match workload {
         "http" => workloads::http::local_port(settings),
-        "ldap" => workloads::ldap::local_port(settings),
+        "ldap" | "ldap_import" => workloads::ldap::local_port(settings),
         _ => None,
     }
 }

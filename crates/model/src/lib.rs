@@ -12,6 +12,7 @@ pub mod drain;
 pub mod experiment;
 pub mod finding;
 pub mod goal;
+pub mod import_time;
 pub mod interval;
 pub mod io_limits;
 pub mod launch;
@@ -41,6 +42,7 @@ pub use design::{Change, Decision, Design, DesignKind, Plan, Probe, Treatment, T
 pub use experiment::{Experiment, Target, Variation, Vocabulary, WorkloadSpec};
 pub use finding::{Comparison, Detector, Doubt, DoubtKind, Estimate, Evidence, Finding, FindingKind};
 pub use goal::Goal;
+pub use import_time::{EntriesGoal, ImportTime, ImportTimeDocument};
 pub use interval::{Event, EventKind, Interval, LatencySummary, Phase};
 pub use io_limits::IoLimits;
 pub use launch::Launch;

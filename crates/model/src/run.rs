@@ -58,6 +58,8 @@ pub enum OperationUnit {
     Io,
     /// An object of a directory.
     Object,
+    /// An entry that is imported into a directory.
+    Entry,
     /// A request to a server.
     Request,
     /// A launch of a command.
@@ -87,6 +89,10 @@ pub struct WorkloadTraits {
     pub ends_by_itself: bool,
     /// Whether the sum of its operations is meaningless, for example of the first and the later launches.
     pub operations_apart: bool,
+    /// Whether its operations complete in groups that share their time, for example the entries of an import between two
+    /// readings of its progress: they have no response times of their own.
+    #[serde(default)]
+    pub grouped: bool,
     /// The name of its operations.
     pub unit: OperationUnit,
     /// The role of the generator's threads.
@@ -122,6 +128,7 @@ impl WorkloadTraits {
         storage: false,
         ends_by_itself: false,
         operations_apart: false,
+        grouped: false,
         unit: OperationUnit::Operation,
         generator: GeneratorRole::Drives,
         load_settings: Cow::Borrowed(&[]),

@@ -193,6 +193,9 @@ fn answer(document: &ResultDocument) -> String {
     if let Some(goals) = tables::goals(document) {
         out.push_str(&table(&Table { title: "Goals".into(), ..goals }, Origin::Result));
     }
+    if let Some(phases) = tables::phases(document) {
+        out.push_str(&table(&phases, Origin::Result));
+    }
     if let Some(statuses) = tables::statuses(document) {
         // If many trials have only one status code, no table is needed.
         out.push_str(&match statuses.columns.as_slice() {
@@ -268,6 +271,7 @@ fn result(document: &ResultDocument) -> String {
     out.push_str(&table(&tables::amounts(trial, &document.traits), Origin::Result));
     let latencies = tables::latencies(trial, &document.traits, false);
     match latencies.rows.is_empty() {
+        _ if document.traits.grouped => {}
         true => out.push_str("<p>No operation completed, so there are no response times.</p>"),
         false => out.push_str(&table(&latencies, Origin::Result)),
     }

@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 use model::result::{
     Answer, ComparisonRow, Curve, Direction, Operation, OperationResult, ProofResult, TrialResult,
 };
-use model::run::WorkloadTraits;
+use model::run::{OperationUnit, WorkloadTraits};
 use model::verdict::Closest;
 use model::{Goal, LatencySummary, Level, Missing, ResultDocument, Unit, Verdict};
 
@@ -88,6 +88,8 @@ pub(crate) fn compared_metrics(document: &ResultDocument) -> Vec<&str> {
     let launches = document.trials.iter().filter_map(|trial| Some(trial.whole()?.completed)).max();
     let is_worth_it = |metric: &str| match metric {
         "rate_per_s" => !is_copy(document),
+        // Of an import, bytes follow the entries.
+        name if document.traits.grouped && (name == "bytes_per_s" || name.contains("response_ms")) => false,
         "response_ms.p50" | "response_ms.p99" | "response_ms.p999" if document.traits.operations_apart => {
             launches.is_some_and(|launches| launches >= LAUNCHES_OF_A_PERCENTILE)
         }
@@ -114,7 +116,7 @@ pub(crate) fn shown<'a>(trial: &'a TrialResult, traits: &WorkloadTraits) -> Vec<
 pub(crate) fn amounts(trial: &TrialResult, traits: &WorkloadTraits) -> Table {
     let mut operations = shown(trial, traits);
     let moved = operations.iter().any(|operation| operation.bytes_per_s > 0.0);
-    let is_copy = moved && traits.ends_by_itself;
+    let is_copy = moved && traits.ends_by_itself && traits.storage;
     if is_copy {
         // The flush at the end moves nothing.
         operations.retain(|operation| operation.bytes_per_s > 0.0);
@@ -145,6 +147,7 @@ pub(crate) fn amounts(trial: &TrialResult, traits: &WorkloadTraits) -> Table {
     let in_turn = operations.iter().any(|operation| operation.busy_s.is_some());
     match in_turn {
         true => line("at work", Quantity::Seconds, |operation| operation.busy_s.unwrap_or(f64::NAN)),
+        false if traits.grouped => {}
         false => line("in flight", Quantity::Plain, |operation| operation.concurrency),
     }
     let done = if is_copy { "blocks" } else { "completed" };
@@ -156,12 +159,12 @@ pub(crate) fn amounts(trial: &TrialResult, traits: &WorkloadTraits) -> Table {
         true => trial.whole().is_some_and(is_behind),
         false => operations.iter().any(|operation| is_behind(operation)),
     };
-    if !in_turn && behind {
+    if !in_turn && !traits.grouped && behind {
         line("offered", Quantity::Count, |operation| operation.offered as f64);
         line("issued", Quantity::Count, |operation| operation.issued as f64);
         line("sent late", Quantity::Count, |operation| operation.late as f64);
     }
-    if is_copy {
+    if is_copy || traits.unit == OperationUnit::Entry {
         let mut cells = vec![Cell::words("elapsed")];
         cells.extend(
             operations
@@ -197,6 +200,57 @@ pub(crate) fn statuses(document: &ResultDocument) -> Option<Table> {
     table.note = "Warm-up included.".into();
     Some(table)
 }
+
+/// How long each phase of the imports took; none where none were recorded.
+pub(crate) fn phases(document: &ResultDocument) -> Option<Table> {
+    // `phase.2.merging the passes`: in their order.
+    let place = |name: &str| name.split('.').nth(1).and_then(|number| number.parse::<u32>().ok());
+    let names = document.trials.iter().flat_map(|trial| trial.facts.keys());
+    let mut names: Vec<&str> = names.filter(|name| name.starts_with(PHASE)).map(String::as_str).collect();
+    names.sort_by_key(|name| (place(name), *name));
+    let title = |name: &str| name.splitn(3, '.').nth(2).unwrap_or_default().to_string();
+    let mut heads: Vec<String> = Vec::new();
+    for name in names {
+        if !heads.contains(&title(name)) {
+            heads.push(title(name));
+        }
+    }
+    if heads.is_empty() {
+        return None;
+    }
+    let time = |trial: &TrialResult, head: &str| {
+        let found = trial.facts.iter().find(|(name, _)| name.starts_with(PHASE) && title(name) == head);
+        match found {
+            Some((_, Level::Time(time))) => Some(*time as f64 / model::SECOND as f64),
+            _ => None,
+        }
+    };
+    let passes = document.trials.iter().any(|trial| trial.facts.contains_key(PASSES));
+    let several = document.trials.len() > 1;
+    let mut columns = if several { vec!["configuration".to_string()] } else { Vec::new() };
+    columns.extend(passes.then(|| ">passes".to_string()));
+    columns.extend(heads.iter().map(|head| format!(">{head}")));
+    let columns: Vec<&str> = columns.iter().map(String::as_str).collect();
+    let mut table = Table::new("phases of the import, s", &columns);
+    let scale = Quantity::Seconds.scale([1.0]);
+    for trial in &document.trials {
+        let name = || Cell::words(labels::row(document, &trial.treatment.label));
+        let mut cells: Vec<Cell> = several.then(name).into_iter().collect();
+        if passes {
+            cells.push(match trial.facts.get(PASSES) {
+                Some(Level::Count(count)) => Cell::number(*count as f64, &Quantity::Count.scale([0.0])),
+                _ => Cell::default(),
+            });
+        }
+        let times = heads.iter().map(|head| time(trial, head));
+        cells.extend(times.map(|time| time.map_or_else(Cell::default, |time| Cell::number(time, &scale))));
+        table.row(cells);
+    }
+    Some(table)
+}
+
+const PHASE: &str = "phase.";
+const PASSES: &str = "passes";
 
 /// Response, service and, where there was any, lag of each operation.
 pub(crate) fn latencies(trial: &TrialResult, traits: &WorkloadTraits, with_lag: bool) -> Table {
@@ -505,7 +559,9 @@ pub(crate) fn sweep(curves: &[&Curve], traits: &WorkloadTraits, bars: bool) -> T
     if moved {
         heads.push(format!(">{}", bytes.unit));
     }
-    heads.extend([format!(">mean, {}", times.unit), format!(">p99, {}", times.unit)]);
+    if !traits.grouped {
+        heads.extend([format!(">mean, {}", times.unit), format!(">p99, {}", times.unit)]);
+    }
     if bars {
         heads.push(String::new());
     }
@@ -524,8 +580,10 @@ pub(crate) fn sweep(curves: &[&Curve], traits: &WorkloadTraits, bars: bool) -> T
             if moved {
                 cells.push(Cell::number(point.bytes_per_s[0], &bytes));
             }
-            cells.push(Cell::number(point.mean_ms[0], &times));
-            cells.push(Cell::number(point.p99_ms[0], &times));
+            if !traits.grouped {
+                cells.push(Cell::number(point.mean_ms[0], &times));
+                cells.push(Cell::number(point.p99_ms[0], &times));
+            }
             if bars {
                 cells.push(Cell::words(crate::chart::bar(point.rate_per_s[0], largest, 20)));
             }

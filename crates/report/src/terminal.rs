@@ -159,6 +159,16 @@ fn one_configuration(page: &mut Page, document: &ResultDocument, options: Termin
         }
         one_trial(page, trial, &document.traits, options.verbose);
     }
+    phases(page, document);
+}
+
+/// How long the phases of imports took.
+fn phases(page: &mut Page, document: &ResultDocument) {
+    if let Some(table) = tables::phases(document) {
+        page.title(&table.title);
+        page.table(&table);
+        page.gap();
+    }
 }
 
 /// Why a trial has no or not all of its numbers; none for one that completed.
@@ -203,6 +213,9 @@ fn one_trial(page: &mut Page, trial: &TrialResult, traits: &WorkloadTraits, verb
 fn operations(page: &mut Page, trial: &TrialResult, traits: &WorkloadTraits, verbose: bool) {
     page.table(&tables::amounts(trial, traits));
     page.gap();
+    if traits.grouped {
+        return;
+    }
     let latencies = tables::latencies(trial, traits, verbose);
     if latencies.rows.is_empty() {
         page.sentence("No operation completed, so there are no response times.");
@@ -286,6 +299,9 @@ fn against_baseline(page: &mut Page, document: &ResultDocument, shown: usize) {
 }
 
 fn sweeps(page: &mut Page, document: &ResultDocument) {
+    if document.configurations.len() > 1 {
+        phases(page, document);
+    }
     for curves in tables::curves_by_factor(document) {
         page.title(&format!("by {}", labels::setting(&curves[0].factor)));
         page.table(&tables::sweep(&curves, &document.traits, true));

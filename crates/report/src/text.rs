@@ -264,6 +264,7 @@ pub fn rate_word(traits: &WorkloadTraits) -> &'static str {
     match traits.unit {
         OperationUnit::Io => "IOPS",
         OperationUnit::Object => "objects/s",
+        OperationUnit::Entry => "entries/s",
         OperationUnit::Request => "requests/s",
         OperationUnit::Launch => "launches/s",
         OperationUnit::Operation => "ops/s",

@@ -117,12 +117,17 @@ fn has_other_members(group: i32) -> bool {
         if process == group {
             return false;
         }
-        let stat = fs::read_to_string(entry.path().join("stat")).unwrap_or_default();
-        // After the name, in parentheses: state, parent, group.
-        let mut fields = stat.rsplit_once(')').map_or("", |(_, rest)| rest).split_ascii_whitespace();
-        let state = fields.next().unwrap_or("Z");
-        state != "Z" && state != "X" && fields.nth(1).and_then(|text| text.parse().ok()) == Some(group)
+        is_member(process, group)
     })
+}
+
+/// Whether a living process belongs to this group.
+pub(crate) fn is_member(process: i32, group: i32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
+    // After the name, in parentheses: state, parent, group.
+    let mut fields = stat.rsplit_once(')').map_or("", |(_, rest)| rest).split_ascii_whitespace();
+    let state = fields.next().unwrap_or("Z");
+    state != "Z" && state != "X" && fields.nth(1).and_then(|text| text.parse().ok()) == Some(group)
 }
 
 /// A group that is being ended: SIGTERM, some time to comply, SIGKILL.

@@ -8,6 +8,7 @@ pub mod http;
 pub mod ldap;
 mod network;
 pub mod null;
+mod own_folder;
 pub mod sync;
 mod template;
 
@@ -21,5 +22,13 @@ use engine::workload::WorkloadKind;
 pub use group::is_program;
 
 /// Every kind of workload, in the order the handbook lists them.
-pub static KINDS: &[&dyn WorkloadKind] =
-    &[&disk::KIND, &http::HTTP, &ldap::LDAP, &copy::COPY, &command::COMMAND, &sync::SYNC, &null::NULL];
+pub static KINDS: &[&dyn WorkloadKind] = &[
+    &disk::KIND,
+    &http::HTTP,
+    &ldap::LDAP,
+    &ldap::LDAP_IMPORT,
+    &copy::COPY,
+    &command::COMMAND,
+    &sync::SYNC,
+    &null::NULL,
+];

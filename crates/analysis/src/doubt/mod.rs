@@ -225,7 +225,8 @@ fn not_issued(result: &TrialResult) -> Option<Doubt> {
 
 fn generator(record: &RunRecord, cpus: f64) -> Option<Doubt> {
     let shares = Shares::of(record)?;
-    shares.are_delayed().then(|| {
+    // A thread that only follows what was launched delays nothing.
+    (shares.are_delayed() && !record.run.traits.grouped).then(|| {
         let text = format!(
             "the threads of the load generator waited for a CPU {} of the time: response times include this wait",
             words::percent(shares.waited)
@@ -337,6 +338,10 @@ fn few_samples(record: &RunRecord, result: &TrialResult) -> Option<Doubt> {
     let whole = result.whole()?;
     // One launch has one time, which is no percentile of anything.
     if whole.completed == 1 && record.run.traits.operations_apart {
+        return None;
+    }
+    // Without response times there are no percentiles.
+    if whole.completed > 0 && record.run.traits.grouped {
         return None;
     }
     // The number of launches is fixed, however long they take.

@@ -2,6 +2,7 @@
 //! (`tests/it/datasets.rs`). A fit always reports its goodness of fit and the fitted range.
 
 pub mod bounds;
+pub(crate) mod growth;
 pub mod knee;
 mod least_squares;
 pub mod mva;

@@ -11,7 +11,7 @@ use model::limit::{LoadClass, MissReason};
 use model::{Estimate, Goal, Interval, LatencySummary, OperationHistograms, RunRecord};
 
 use crate::measured::Measured;
-use crate::statistics::steady_mean;
+use crate::statistics::{CONFIDENCE, steady_mean, t_interval};
 
 /// Number of batches of a full-length trial, if they are not longer than a second.
 const BATCHES: f64 = 10.0;
@@ -143,14 +143,32 @@ fn at_least(
     goal: &Goal,
     sum: impl Fn(&Interval) -> f64,
 ) -> (LoadClass, bool) {
-    let batches = batches(measured, operation, |one| Some(sum(one)));
+    // Work that ends by itself has a start and an end besides: only whole trials are comparable.
+    let is_whole = measured.iter().all(Measured::ends_by_itself);
+    let batches: Vec<Batch> = match is_whole {
+        false => batches(measured, operation, |one| Some(sum(one))),
+        true => measured.iter().filter_map(|one| whole(one, operation, &sum)).collect(),
+    };
     let rates: Vec<f64> = batches.iter().map(|batch| batch.sum / batch.length_s).collect();
     let length_s: f64 = batches.iter().map(|batch| batch.length_s).sum();
     let value = batches.iter().map(|batch| batch.sum).sum::<f64>() / length_s;
-    let interval = steady_mean(&rates).filter(|mean| mean.low.is_finite() && mean.high.is_finite());
+    let mean = if is_whole { t_interval(&rates, CONFIDENCE) } else { steady_mean(&rates) };
+    let interval = mean.filter(|mean| mean.low.is_finite() && mean.high.is_finite());
     // As an upper limit of the negative rate.
     let negative = interval.map(|mean| Estimate { value: -mean.value, low: -mean.high, high: -mean.low });
     decide(-value, negative, -goal.limit, goal.inclusive)
+}
+
+/// A trial as one batch.
+fn whole(measured: &Measured, operation: &str, sum: impl Fn(&Interval) -> f64) -> Option<Batch> {
+    let intervals = || measured.intervals().filter(|one| one.operation == operation);
+    let length_s = measured.length_s();
+    let batch = Batch {
+        operations: intervals().map(|one| one.completed as f64).sum(),
+        sum: intervals().map(&sum).sum(),
+        length_s,
+    };
+    (length_s > 0.0).then_some(batch)
 }
 
 /// Which time.

@@ -7,9 +7,11 @@
 //! every measured resource is idle.
 
 mod copy;
+mod import;
 mod record;
 
 pub use copy::copy_time;
+pub use import::import_time;
 pub use record::sizing;
 
 use model::{Estimate, HostResource};

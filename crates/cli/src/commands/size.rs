@@ -1,7 +1,8 @@
 //! `plimsoll size`: what a load needs, from a sweep that was measured.
 
 use clap::{Arg, ArgMatches, Command};
-use model::{BytesGoal, ResultDocument, SizeGoal};
+use model::run::OperationUnit;
+use model::{BytesGoal, EntriesGoal, ResultDocument, SizeGoal};
 
 use super::{record, text};
 use crate::carry_out::Failure;
@@ -11,10 +12,10 @@ use crate::output;
 /// Its arguments.
 pub(crate) fn arguments(run: Arg, json: Arg) -> Command {
     Command::new("size")
-        .about("What a load needs of the limiting resource, or how long a copy of so many bytes takes")
+        .about("What a load needs of the limiting resource, or how long a copy or an import of so much takes")
         .arg(run)
         .arg(Arg::new("for").long("for").value_name("GOAL").required(true).help(
-            "\"2000/s\" or \"2000/s with response.p95 <= 1s\"; of a copy the bytes, such as 10TB or 500GiB",
+            "\"2000/s\" or \"2000/s with response.p95 <= 1s\"; of a copy the bytes, such as 10TB or 500GiB; of an import the entries, such as \"7900000 entries\"",
         ))
         .arg(
             Arg::new("up-to")
@@ -31,6 +32,10 @@ pub(crate) fn size(matches: &ArgMatches) -> Result<Exit, Failure> {
     let (_, study, document) = record::load(text(matches, "run"))?;
     let (asked, traits) = (text(matches, "for"), &document.traits);
     let is_copy = traits.storage && traits.ends_by_itself;
+    if traits.unit == OperationUnit::Entry {
+        let memory_bytes = study.host.memory_bytes;
+        return import_time(matches, &document, memory_bytes);
+    }
     match BytesGoal::parse(asked) {
         Some(goal) if is_copy => return copy_time(matches, &document, &goal),
         Some(_) => {
@@ -87,6 +92,32 @@ fn copy_time(matches: &ArgMatches, document: &ResultDocument, goal: &BytesGoal) 
             &serde_json::to_string_pretty(&report::copy_time_json(&answer)).map_err(Failure::failed)?,
         ),
         false => output::page(report::copy_time(&answer, output::terminal(false)).trim_end()),
+    }
+    Ok(if answer.configurations.is_empty() { Exit::Inconclusive } else { Exit::Good })
+}
+
+/// How long an import of so many entries takes.
+fn import_time(matches: &ArgMatches, document: &ResultDocument, memory_bytes: u64) -> Result<Exit, Failure> {
+    let asked = text(matches, "for");
+    let Some(goal) = EntriesGoal::parse(asked) else {
+        return Err(Failure::usage(format!(
+            "error: {} is an import, and `{asked}` is no number of entries\n  write it with its unit, such as --for \"7900000 \
+             entries\"",
+            document.run
+        )));
+    };
+    if matches.contains_id("up-to") {
+        return Err(Failure::usage(
+            "error: --up-to is for a sweep over the load, and this run is an import\n  leave it out"
+                .to_string(),
+        ));
+    }
+    let answer = analysis::sizing::import_time(document, &goal, memory_bytes);
+    match matches.get_flag("json") {
+        true => output::json(
+            &serde_json::to_string_pretty(&report::import_time_json(&answer)).map_err(Failure::failed)?,
+        ),
+        false => output::page(report::import_time(&answer, output::terminal(false)).trim_end()),
     }
     Ok(if answer.configurations.is_empty() { Exit::Inconclusive } else { Exit::Good })
 }

@@ -76,3 +76,46 @@ fn a_directory_is_measured_and_no_password_is_kept() {
         assert!(done.err.contains(expected), "{expected}: {}", done.err);
     }
 }
+
+#[test]
+fn an_import_is_measured_and_more_entries_are_predicted() {
+    if testkit::lacks(testkit::Need::Program("slapd")) {
+        return;
+    }
+    let place = Place::new("ldap-import");
+    let sizes =
+        ["--entries", "1000", "--vary", "entries=1000,2000,4000,8000", "--run-dir", "sizes", "--quiet"];
+    let done = run(&place, &[&["ldap", "import", "--index", "uid"][..], &sizes].concat());
+    assert!([0, 98].contains(&done.code), "{} {}", done.out, done.err);
+    for expected in ["entries/s", "phases of the import, s", "plimsoll size sizes --for '7900000 entries'"] {
+        assert!(done.out.contains(expected), "{expected}: {}", done.out);
+    }
+    assert!(!done.out.contains("p99"), "{}", done.out);
+    let names = fs::read_dir(place.path(".")).unwrap().flatten().map(|entry| entry.file_name());
+    let left: Vec<_> = names.filter(|name| name.to_string_lossy().starts_with("ldap-import")).collect();
+    assert!(left.is_empty(), "{left:?}");
+
+    let done = run(&place, &["size", "sizes", "--for", "7.9M entries"]);
+    assert_eq!(done.code, 0, "{} {}", done.out, done.err);
+    for expected in ["CHECK", "8,002 entries predicted", "7,900,000 entries take", "times the largest import"]
+    {
+        assert!(done.out.contains(expected), "{expected}: {}", done.out);
+    }
+    let done = run(&place, &["size", "sizes", "--for", "7900000 entries", "--json"]);
+    let document: serde_json::Value = serde_json::from_str(&done.out).unwrap();
+    let prediction = &document["configurations"][0];
+    assert_eq!(prediction["sizes"].as_array().unwrap().len(), 4);
+    assert!(prediction["seconds"]["low"].as_f64() < prediction["seconds"]["high"].as_f64());
+    let done = run(&place, &["size", "sizes", "--for", "2000/s"]);
+    assert_eq!(done.code, 2);
+    assert!(done.err.contains("is no number of entries"), "{}", done.err);
+
+    let done = run(&place, &["ldap", "import"]);
+    assert_eq!(done.code, 2);
+    let done = run(&place, &["ldap", "import", "missing.ldif", "--tool", "ldif2db", "--quick"]);
+    assert_eq!(done.code, 2);
+    assert!(done.err.contains("--quick is of slapadd, and the tool is ldif2db"), "{}", done.err);
+    let done = run(&place, &["ldap", "import", "missing.ldif"]);
+    assert_eq!(done.code, 2);
+    assert!(done.err.contains("missing.ldif: No such file"), "{}", done.err);
+}

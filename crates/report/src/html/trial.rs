@@ -309,7 +309,7 @@ fn one(trial: &TrialResult, record: &RunRecord, traits: &WorkloadTraits, detail:
         let mut lines = series(p50, " p50", Some(0));
         lines.extend(series(p99, " p99", Some(1)));
         let title = latency_title(record, drawn);
-        out.push_str(&figure(&Figure {
+        let latency = figure(&Figure {
             title: &title,
             question: if detail.has_questions {
                 "How long did operations take, second by second?"
@@ -330,7 +330,10 @@ fn one(trial: &TrialResult, record: &RunRecord, traits: &WorkloadTraits, detail:
             legend: &legend(&lines),
             numbers: seconds(record, drawn, traits, detail.most_rows),
             note: &note,
-        }));
+        });
+        if !traits.grouped {
+            out.push_str(&latency);
+        }
     }
 
     if record.intervals.iter().any(|interval| interval.failed > 0) {
@@ -359,7 +362,7 @@ fn one(trial: &TrialResult, record: &RunRecord, traits: &WorkloadTraits, detail:
             note: &note,
         }));
     }
-    if is_in_flight_worth_drawing(record, drawn) {
+    if !traits.grouped && is_in_flight_worth_drawing(record, drawn) {
         let lines = series(|interval| interval.concurrency, " in flight", None);
         let title = in_flight_title(record, drawn);
         out.push_str(&figure(&Figure {
@@ -387,7 +390,7 @@ fn one(trial: &TrialResult, record: &RunRecord, traits: &WorkloadTraits, detail:
     }
 
     let heat = heat(record);
-    if heat.iter().any(|column| !column.cells.is_empty()) {
+    if !traits.grouped && heat.iter().any(|column| !column.cells.is_empty()) {
         let title = heat_title(trial);
         out.push_str(&figure(&Figure {
             title: &title,

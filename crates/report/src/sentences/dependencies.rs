@@ -18,6 +18,7 @@ pub(crate) fn operation_word(traits: &WorkloadTraits) -> &'static str {
     match traits.unit {
         OperationUnit::Request => "request",
         OperationUnit::Object => "object",
+        OperationUnit::Entry => "entry",
         OperationUnit::Launch => "launch",
         OperationUnit::Io | OperationUnit::Operation => "operation",
     }

@@ -12,7 +12,7 @@ use super::dependencies::{is_of_delays, sensitivity, where_time_goes};
 use super::limit::{LimitSentences, limit_sentences};
 use super::limits::{limits_of_steps, next_sentence};
 use super::storage::load_sweep;
-use super::{finding, findings_of, limits_on, verdict, verdict_of_configuration};
+use super::{finding, findings_of, imports, limits_on, verdict, verdict_of_configuration};
 use crate::tables::{self, SIDE_BY_SIDE};
 use crate::text::{Quantity, RatioStyle, percent, plural, rate_word, sentence_start, time_ms};
 use crate::{costs, labels};
@@ -190,6 +190,9 @@ fn measured(document: &ResultDocument, trial: &TrialResult) -> Option<String> {
         0 => String::new(),
         failed => format!(" {} of the operations failed.", percent(failed as f64 / whole.completed as f64)),
     };
+    if traits.unit == OperationUnit::Entry {
+        return Some(format!("{}.{failed}", imports::amount(whole, trial.measured_s, traits)));
+    }
     if traits.ends_by_itself && whole.bytes_per_s > 0.0 {
         let bytes = Quantity::Bytes.show(whole.bytes_per_s * trial.measured_s);
         let [rate, took] =
@@ -320,26 +323,27 @@ fn peaks(document: &ResultDocument) -> Vec<String> {
         && let Some((curve, point)) = highest(None, |point| 1.0 / point.mean_ms[0])
         && !labels::is_load(&curve.factor, &document.traits)
     {
-        return vec![format!("Shortest response time: {}.", peak(curve, point))];
+        return vec![format!("Shortest response time: {}.", peak(curve, point, &document.traits))];
     }
     let bandwidth = highest(None, |point| point.bytes_per_s[0]).filter(|_| document.traits.storage);
     let mut texts: Vec<String> = Vec::new();
     for (curve, point) in &rates {
         let carried = throughput(document, point.rate_per_s[0], point.bytes_per_s[0]);
-        texts.push(format!("Peak: {carried} at {}.", peak(curve, point)));
+        texts.push(format!("Peak: {carried} at {}.", peak(curve, point, &document.traits)));
     }
     if let Some((curve, point)) = bandwidth.filter(|found| !rates.contains(found)) {
         let moved = Quantity::BytesPerSecond.show(point.bytes_per_s[0]);
-        texts.push(format!("Highest bandwidth: {moved} at {}.", peak(curve, point)));
+        texts.push(format!("Highest bandwidth: {moved} at {}.", peak(curve, point, &document.traits)));
     }
     texts
 }
 
 /// `block size 4KiB (queue depth 32): mean 440 µs, p99 1.10 ms`.
-fn peak(curve: &Curve, point: &CurvePoint) -> String {
+fn peak(curve: &Curve, point: &CurvePoint, traits: &WorkloadTraits) -> String {
     let series = labels::series(curve);
     let series = if series.is_empty() { String::new() } else { format!(" ({series})") };
     let latency = match curve.operation {
+        _ if traits.grouped => String::new(),
         Some(_) => String::new(),
         None => format!(": mean {}, p99 {}", time_ms(point.mean_ms[0]), time_ms(point.p99_ms[0])),
     };
@@ -364,6 +368,7 @@ fn deciding(document: &ResultDocument) -> Vec<&str> {
         // Of a copy the bytes count, however many blocks they are.
         () if tables::is_copy(document) => vec!["bytes_per_s", "elapsed_s"],
         () if document.traits.operations_apart => vec!["response_ms.mean"],
+        () if document.traits.grouped => vec!["rate_per_s"],
         // The throughput is that of the arrivals.
         () if document.trials.iter().all(|trial| trial.is_carried) => {
             vec!["response_ms.p50", "response_ms.p99"]

@@ -6,6 +6,7 @@ mod dependencies;
 mod evidence;
 mod finding;
 mod headline;
+mod imports;
 mod launches;
 mod limit;
 mod limits;

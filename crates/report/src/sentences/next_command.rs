@@ -1,10 +1,15 @@
 //! The command to run after a result.
 
+use model::run::OperationUnit;
 use model::verdict::InconclusiveReason;
 use model::{Claim, Ending, Missing, ResultDocument, Verdict};
 
 use super::headline::is_swept;
 use crate::tables;
+
+/// The number of entries of an import, and the different ones that a prediction needs.
+const ENTRIES: &str = "workload.entries";
+const SIZES_MIN: usize = 3;
 
 /// A command that leads on, and what for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,6 +37,8 @@ pub fn next_command(document: &ResultDocument) -> Option<NextCommand> {
         Claim::LoadSweep(sweep) => Some(sweep.peak.rate_per_s),
         _ => None,
     });
+    let is_sized = document.traits.unit == OperationUnit::Entry
+        && document.curves.iter().any(|curve| curve.factor == ENTRIES && curve.points.len() >= SIZES_MIN);
     let next = |command: String, purpose| Some(NextCommand { command, purpose });
     let is_past_a_cache = document.findings.iter().any(
         |finding| matches!(&finding.claim, Claim::WriteCache { cache, .. } if cache.full_at_s.is_some()),
@@ -49,6 +56,9 @@ pub fn next_command(document: &ResultDocument) -> Option<NextCommand> {
         }
         _ if is_past_a_cache => {
             next(format!("plimsoll size {run} --for 10TB"), "to see how long more data takes")
+        }
+        _ if is_sized => {
+            next(format!("plimsoll size {run} --for '7900000 entries'"), "to see how long more entries take")
         }
         _ if is_single_pair => next(again("--set replicates=5"), "to tell differences from chance"),
         Verdict::Bottleneck { .. } if !is_proved => next(again("--prove"), "to confirm the bottleneck"),

@@ -7,7 +7,9 @@
 //! operations of different kinds. Referrals are counted, not followed.
 
 mod failure;
+mod import;
 mod operations;
+mod records;
 mod requests;
 mod settings;
 #[cfg(test)]
@@ -33,6 +35,8 @@ use failure::Failure;
 use requests::Mix;
 use settings::{Kind, LdapPlan};
 use worker::LdapWorker;
+
+pub use import::{LDAP_IMPORT, import_process};
 
 /// The kind.
 pub static LDAP: LdapKind = LdapKind;

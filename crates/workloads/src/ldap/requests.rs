@@ -1,15 +1,17 @@
 //! What is sent: requests as templates, and their values for an operation.
 
 use std::collections::BTreeSet;
+use std::path::PathBuf;
 use std::sync::Arc;
 
-use engine::workload::Operation;
+use engine::workload::{LoadError, Operation};
 use ldap::message::{self, Attribute, Change, DerefAliases, FilterBytes, List, Scope, SearchRequest, Value};
 use ldap::template::{RequestWriter, SLOTS_MAX, Template, is_slot, slot};
 use ldap::{Dn, Filter, ModifyOperation, TextError, ldif};
 use model::Choice as _;
 use model::random::{Random, mix};
 
+use super::records::Records;
 use super::settings::Kind;
 use crate::template::data::DataSet;
 use crate::template::{self, Names, Slot, TemplatePart, Values};
@@ -48,7 +50,7 @@ pub(super) struct SearchText {
 
 /// A request whose values differ.
 pub(super) struct Request {
-    template: Template,
+    pub(super) template: Template,
     /// The tag of the response that ends it.
     pub(super) response: u8,
 }
@@ -64,6 +66,27 @@ pub(super) struct Requests {
     data: Arc<Vec<DataSet>>,
     /// The data sets that are used.
     used: Vec<u32>,
+    /// The file whose entries are added, each by one operation.
+    pub(super) records: Option<PathBuf>,
+}
+
+impl Requests {
+    /// Adds the entries of a file, which is known later.
+    pub(super) fn of_records(name: &str, file: Option<PathBuf>) -> Requests {
+        let empty = message::Operation::AddRequest { dn: "", attributes: List::from(&[]) };
+        let response = empty.response_tag().unwrap_or(0);
+        // For its response: what is sent is in the file.
+        let steps = Template::new(&empty, &[]).map(|template| Request { template, response });
+        Requests {
+            name: name.into(),
+            kind: Kind::Add,
+            steps: steps.into_iter().collect(),
+            values: Vec::new(),
+            data: Arc::default(),
+            used: Vec::new(),
+            records: file,
+        }
+    }
 }
 
 /// The operations of a load.
@@ -115,7 +138,7 @@ impl Compiler {
     pub(super) fn new(data: Arc<Vec<DataSet>>) -> Compiler {
         let (steps, values, used) = (Vec::new(), Vec::new(), Vec::new());
         let (name, kind) = (String::new(), Kind::default());
-        Compiler { requests: Requests { name, kind, steps, values, data, used } }
+        Compiler { requests: Requests { name, kind, steps, values, data, used, records: None } }
     }
 
     pub(super) fn into_requests(mut self) -> Requests {
@@ -361,7 +384,8 @@ impl Compiler {
         let request = compiled.map_err(|error| mistake(line, error.to_string(), "write fewer values"))?;
         if let Some(second) = reader.next().map_err(of_ldif)? {
             let what = "there is a second record".to_string();
-            return Err(mistake(second.line, what, "an operation repeats one: write it alone in a file"));
+            let help = "an operation repeats one: write it alone in a file; to add all entries, use `plimsoll ldap import`";
+            return Err(mistake(second.line, what, help));
         }
         self.check_dn("ldif", &dn)?;
         self.requests.kind = kind;
@@ -426,11 +450,27 @@ pub(super) struct Writer<'a> {
     /// The values of the operation, one after the other, and the end of each.
     values: Vec<u8>,
     ends: Vec<usize>,
+    /// The entries of a file, instead of values.
+    records: Option<Records>,
+}
+
+/// Whether the request of an operation can be written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Begin {
+    Ready,
+    /// Not before the entry above it was added.
+    Waits,
+    /// The data has ended.
+    Ended,
+    /// The file is not as it should be.
+    Faulty(LoadError),
 }
 
 impl<'a> Writer<'a> {
-    pub(super) fn new(mix: &'a Mix, seed: u64, first: u32, of: u32) -> Writer<'a> {
-        Writer {
+    pub(super) fn new(mix: &'a Mix, seed: u64, first: u32, of: u32) -> Result<Writer<'a>, LoadError> {
+        let file = mix.all.first().and_then(|requests| requests.records.as_ref());
+        Ok(Writer {
+            records: file.map(|file| Records::open(file)).transpose()?,
             mix,
             present: 0,
             seed,
@@ -440,7 +480,7 @@ impl<'a> Writer<'a> {
             rows: vec![0; mix.all.first().map_or(0, |requests| requests.data.len())],
             values: Vec::new(),
             ends: Vec::new(),
-        }
+        })
     }
 
     /// Chooses an operation by weight: a function of the seed and its number. Returns its index.
@@ -449,21 +489,24 @@ impl<'a> Writer<'a> {
         self.present
     }
 
-    /// Chooses the values of the chosen operation: a function of the seed and its number. Returns false if the data has ended.
-    pub(super) fn begin(&mut self, operation: &Operation) -> bool {
+    /// Chooses the values of the chosen operation: a function of the seed and its number.
+    pub(super) fn begin(&mut self, operation: &Operation) -> Begin {
+        if let Some(records) = &mut self.records {
+            return records.begin(operation.ticket);
+        }
         let Some(Requests { values: slots, data, used, .. }) = self.mix.all.get(self.present) else {
-            return false;
+            return Begin::Ended;
         };
         self.values.clear();
         self.ends.clear();
         if slots.is_empty() {
-            return true;
+            return Begin::Ready;
         }
         let user = self.first + u64::from(operation.user.unwrap_or(operation.ticket)) * self.of;
         for at in used {
             let Some(set) = data.get(*at as usize) else { continue };
             let seed = mix(self.seed ^ DATA).wrapping_add(u64::from(*at));
-            let Some(row) = set.row(seed, operation.number, user) else { return false };
+            let Some(row) = set.row(seed, operation.number, user) else { return Begin::Ended };
             if let Some(place) = self.rows.get_mut(*at as usize) {
                 *place = row;
             }
@@ -481,12 +524,20 @@ impl<'a> Writer<'a> {
             let _ = slot.render(&mut values, &mut self.values);
             self.ends.push(self.values.len());
         }
-        true
+        Begin::Ready
+    }
+
+    /// The operation has ended: entries below its entry can be added.
+    pub(super) fn end(&mut self, ticket: u32) {
+        if let Some(records) = &mut self.records {
+            records.end(ticket);
+        }
     }
 
     /// Appends a request with the values of [`Writer::begin`].
     pub(super) fn write(&mut self, request: &Request, id: u32, out: &mut Vec<u8>) {
-        let Writer { values, ends, writer, .. } = self;
+        let Writer { values, ends, writer, records, .. } = self;
+        let request = records.as_ref().and_then(Records::request).unwrap_or(request);
         let value = |slot: usize| {
             let end = ends.get(slot).copied().unwrap_or(0);
             let begin = if slot == 0 { 0 } else { ends.get(slot - 1).copied().unwrap_or(0) };

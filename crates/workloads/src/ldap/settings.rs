@@ -295,7 +295,7 @@ impl LdapPlan {
     }
 }
 
-fn server(settings: &Settings, problems: &mut Problems) -> Option<Server> {
+pub(super) fn server(settings: &Settings, problems: &mut Problems) -> Option<Server> {
     let example = "url = \"ldap://127.0.0.1:389\"";
     let Some(text) = settings.get(&URL) else {
         problems.add(&[&*URL], "the URL is missing", example);
@@ -318,7 +318,7 @@ fn server(settings: &Settings, problems: &mut Problems) -> Option<Server> {
     }
 }
 
-fn identity(settings: &Settings, problems: &mut Problems) -> Identity {
+pub(super) fn identity(settings: &Settings, problems: &mut Problems) -> Identity {
     let (dn, password) = (settings.get(&BIND_DN), settings.get(&PASSWORD));
     if settings.get(&BIND_METHOD) == BindMethod::External {
         for setting in [&*BIND_DN, &PASSWORD] {
@@ -621,7 +621,7 @@ fn expected(settings: &Settings, problems: &mut Problems) -> Vec<u32> {
     expected
 }
 
-fn tls(settings: &Settings, server: Option<&Server>, problems: &mut Problems) -> TlsPlan {
+pub(super) fn tls(settings: &Settings, server: Option<&Server>, problems: &mut Problems) -> TlsPlan {
     let keys = TlsKeys { authorities: &CA, certificate: &CLIENT_CERTIFICATE, key: &CLIENT_KEY };
     let help = "write ldaps://, set `start_tls`, or leave the certificates out";
     let plain = server.filter(|server| server.security == Security::None);

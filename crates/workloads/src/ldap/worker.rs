@@ -20,7 +20,7 @@ use rustix::net::{SendFlags, sockopt};
 use rustls::ClientConnection;
 
 use super::failure::{Failure, TimeoutPhase};
-use super::requests::Writer;
+use super::requests::{Begin, Writer};
 use super::settings::{Kind, LdapPlan};
 use super::{Observations, Pool, Tally, Target};
 use crate::network::socket::{Poller, reset_on_close};
@@ -197,7 +197,7 @@ impl<'a> LdapWorker<'a> {
             target,
             seen,
             clock: Clock::get(),
-            writer: Writer::new(&plan.mix, share.seed ^ u64::from(share.lane) << 32, share.index, share.of),
+            writer: Writer::new(&plan.mix, share.seed ^ u64::from(share.lane) << 32, share.index, share.of)?,
             poller: Poller::new()?,
             connections,
             ready: std::array::from_fn(|_| VecDeque::with_capacity(places)),
@@ -299,6 +299,7 @@ impl<'a> LdapWorker<'a> {
         let connection = &mut self.connections[place as usize];
         connection.flights[slot as usize].id = 0;
         connection.free.push(slot);
+        self.writer.end(flight.ticket);
         let (outcome, bytes) = match result {
             Ok(()) => (Outcome::Well, flight.bytes),
             Err(failure) => (Outcome::Failed(failure.code()), 0),
@@ -522,8 +523,14 @@ impl Worker for LdapWorker<'_> {
         let at = self.writer.choose(operation.number);
         let pool = Pool::of(self.plan.mix.all.get(at).map_or(Kind::Search, |requests| requests.kind));
         let Some(place) = self.find_place(pool, now) else { return Admission::Busy };
-        if !self.writer.begin(&operation) {
-            return Admission::Exhausted;
+        match self.writer.begin(&operation) {
+            Begin::Ready => {}
+            Begin::Waits => return Admission::Busy,
+            Begin::Ended => return Admission::Exhausted,
+            Begin::Faulty(error) => {
+                self.error = Some(error);
+                return Admission::Busy;
+            }
         }
         if self.connections[place as usize].stage == Stage::Closed {
             self.vacant[pool as usize].pop();

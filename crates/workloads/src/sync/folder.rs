@@ -5,21 +5,20 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use engine::workload::{LoadError, Made, Remains, find};
+use engine::workload::LoadError;
 use files::private::OwnFolder;
-use files::{Directory, Identity, Named, PRIVATE_FILE};
+use files::{Directory, Identity, PRIVATE_FILE};
 use model::Problems;
 
 use super::settings::DIRECTORY;
 
 /// The marker for users who find the folder of a killed run. It grants no permission.
-const MARK: &str = ".plimsoll-sync";
+pub(super) const MARK: &str = ".plimsoll-sync";
 
-const MARK_TEXT: &[u8] =
+pub(super) const MARK_TEXT: &[u8] =
     b"Created by plimsoll sync. If plimsoll is no longer running, it was killed: `plimsoll restore --remove-files`.\n";
 
 /// Folders that this process created, or found empty, in an earlier trial of its experiment. They are open, so that no other
@@ -194,37 +193,4 @@ pub(super) fn finish(own: OwnFolder, keep: bool) -> Result<(), LoadError> {
             "remove it by hand",
         )
     })
-}
-
-/// What there is of a folder that an earlier process made, and removes it with all that is in it if it is this one, of this
-/// user and marked.
-pub(super) fn remains(made: &Made, remove: bool) -> Remains {
-    let (Named { directory, name, .. }, metadata) = match find(made) {
-        Ok(found) => found,
-        Err(remains) => return remains,
-    };
-    let not_removable = |why: &str| Remains::NotRemovable(why.to_string());
-    let is_own = metadata.uid() == rustix::process::geteuid().as_raw() && metadata.mode() & 0o022 == 0;
-    if !metadata.is_dir() || !is_own {
-        return not_removable("it is not a folder, or other users may write to it");
-    }
-    let look = || -> io::Result<(OwnFolder, bool)> {
-        let folder = OwnFolder::left(directory, name)?;
-        let inside = folder.open()?;
-        let names = inside.names()?;
-        // The process may be killed between the creation of the folder and of its marker.
-        let is_marked =
-            names.is_empty() || inside.read(MARK, MARK_TEXT.len() as u64).is_ok_and(|text| text == MARK_TEXT);
-        Ok((folder, is_marked && inside.identity()? == Identity::of_metadata(&metadata)))
-    };
-    match look() {
-        _ if made.keep => Remains::Kept,
-        Err(error) => Remains::NotRemovable(error.to_string()),
-        Ok((_, false)) => not_removable("Plimsoll's marker file is missing in it"),
-        Ok((_, true)) if !remove => Remains::Removable(None),
-        Ok((folder, true)) => match folder.remove() {
-            Ok(()) => Remains::Removed(None),
-            Err(error) => Remains::NotRemovable(error.to_string()),
-        },
-    }
 }

@@ -35,6 +35,8 @@ use propagation::PropagationWorker;
 use settings::SyncSettings;
 use worker::SyncWorker;
 
+use crate::own_folder::remains;
+
 /// The kind.
 pub static SYNC: SyncKind = SyncKind;
 
@@ -69,7 +71,7 @@ impl WorkloadKind for SyncKind {
     }
 
     fn remains(&self, made: &Made, remove: bool) -> Remains {
-        folder::remains(made, remove)
+        remains(made, remove, folder::MARK, folder::MARK_TEXT)
     }
 }
 
