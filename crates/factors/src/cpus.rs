@@ -1,4 +1,5 @@
-//! `host.cpus`: the number of CPUs that the target may use.
+//! `host.cpus`: the number of CPUs that the target may use; and the affinity of processes, which other factors choose by
+//! cores and their siblings.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -12,6 +13,7 @@ use rustix::process::Pid;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 use crate::process::{PF_NO_SETAFFINITY, Stat, threads, with_descendants};
+use crate::topology::Topology;
 
 /// The factor.
 pub const CPUS: FactorKind = FactorKind {
@@ -52,6 +54,11 @@ impl CpuList {
     /// The number of CPUs.
     pub fn len(&self) -> usize {
         self.0.len()
+    }
+
+    /// Whether it has this CPU.
+    pub(crate) fn contains(&self, cpu: usize) -> bool {
+        self.0.contains(&cpu)
     }
 
     /// Whether the set is empty.
@@ -103,13 +110,66 @@ struct ProcessAffinity {
     allowed: CpuList,
 }
 
+/// What a level counts.
+#[derive(Clone, Debug)]
+pub(crate) enum Counted {
+    /// CPUs as the kernel numbers them.
+    Cpus,
+    /// Cores, each with all of its CPUs.
+    Cores(Topology),
+    /// CPUs of each core: with 1, the siblings are not used.
+    ThreadsPerCore(Topology),
+}
+
+impl Counted {
+    /// The CPUs of a level out of the allowed ones; none if there are not so many.
+    fn choose(&self, count: usize, allowed: &CpuList) -> Option<CpuList> {
+        match self {
+            _ if count == 0 || count > self.most(allowed) => None,
+            Counted::Cpus => Some(allowed.first(count)),
+            Counted::Cores(topology) => {
+                Some(CpuList(topology.cores(&allowed.0).into_iter().take(count).flatten().collect()))
+            }
+            Counted::ThreadsPerCore(topology) => {
+                let of_core = |core: Vec<usize>| core.into_iter().take(count);
+                Some(CpuList(topology.cores(&allowed.0).into_iter().flat_map(of_core).collect()))
+            }
+        }
+    }
+
+    /// The level at which all of these CPUs are used.
+    fn most(&self, cpus: &CpuList) -> usize {
+        match self {
+            Counted::Cpus => cpus.len(),
+            Counted::Cores(topology) => topology.cores(&cpus.0).len(),
+            Counted::ThreadsPerCore(topology) => {
+                topology.cores(&cpus.0).iter().map(Vec::len).max().unwrap_or(0)
+            }
+        }
+    }
+
+    fn noun(&self) -> &'static str {
+        match self {
+            Counted::Cpus => "CPUs",
+            Counted::Cores(_) => "cores",
+            Counted::ThreadsPerCore(_) => "threads per core",
+        }
+    }
+}
+
 struct Cpus {
+    counted: Counted,
     root: HostRoot,
     targets: Vec<u32>,
     processes: Vec<ProcessAffinity>,
 }
 
 fn open(target: &FactorTarget) -> Result<Box<dyn Factor>, Unavailable> {
+    open_counted(target, Counted::Cpus)
+}
+
+/// Opens the affinity of a target.
+pub(crate) fn open_counted(target: &FactorTarget, counted: Counted) -> Result<Box<dyn Factor>, Unavailable> {
     if !target.root.is_live() {
         return Err(Unavailable("CPUs can be chosen for processes of this machine only".into()));
     }
@@ -131,21 +191,22 @@ fn open(target: &FactorTarget) -> Result<Box<dyn Factor>, Unavailable> {
     if processes.is_empty() {
         return Err(Unavailable("there is no process whose CPUs can be set".into()));
     }
-    Ok(Box::new(Cpus { root: target.root.clone(), targets: target.processes.clone(), processes }))
+    Ok(Box::new(Cpus { counted, root: target.root.clone(), targets: target.processes.clone(), processes }))
 }
 
 impl Cpus {
     fn requested_cpus(&self, level: &Level) -> Result<usize, Unavailable> {
         let Level::Count(count) = level else {
-            return Err(Unavailable(format!("{level} is not a number of CPUs")));
+            return Err(Unavailable(format!("{level} is not a number of {}", self.counted.noun())));
         };
         let count = usize::try_from(*count).unwrap_or(usize::MAX);
         for process in &self.processes {
-            if count == 0 || count > process.allowed.len() {
+            if self.counted.choose(count, &process.allowed).is_none() {
                 return Err(Unavailable(format!(
-                    "{count} CPUs are requested, but {} may use {}: {}",
+                    "{count} {} are requested, but {} may use {}: CPUs {}",
+                    self.counted.noun(),
                     named(process.process),
-                    process.allowed.len(),
+                    self.counted.most(&process.allowed),
                     process.allowed
                 )));
             }
@@ -188,7 +249,7 @@ impl Factor for Cpus {
         if usable.is_empty() {
             return Err(Unavailable("all processes of the target have exited".into()));
         }
-        Ok(Level::Count(usable.len() as u64))
+        Ok(Level::Count(self.counted.most(&CpuList(usable)) as u64))
     }
 
     fn undo(&self, _level: &Level) -> Result<Vec<Undo>, Unavailable> {
@@ -206,7 +267,7 @@ impl Factor for Cpus {
     fn set(&mut self, level: &Level) -> Result<Nanos, Unavailable> {
         let count = self.requested_cpus(level)?;
         for confined in &self.processes {
-            let cpus = confined.allowed.first(count);
+            let Some(cpus) = self.counted.choose(count, &confined.allowed) else { continue };
             if Stat::of(&self.root, confined.process)
                 .is_some_and(|stat| stat.started_ticks == confined.started_ticks)
             {
@@ -215,7 +276,8 @@ impl Factor for Cpus {
         }
         // A process that started after the factor was opened has the former CPUs of its parent.
         let known: BTreeSet<u32> = self.processes.iter().map(|confined| confined.process).collect();
-        let first = self.processes.first().map(|confined| confined.allowed.first(count)).unwrap_or_default();
+        let first = self.processes.first();
+        let first = first.and_then(|first| self.counted.choose(count, &first.allowed)).unwrap_or_default();
         for process in with_descendants(&self.root, &self.targets) {
             if !known.contains(&process) {
                 confine(&self.root, process, &first)?;
@@ -228,7 +290,7 @@ impl Factor for Cpus {
         let Level::Count(now) = self.read()? else {
             return Err(Unavailable("the current number of CPUs is not known".into()));
         };
-        let allowed = self.processes.iter().map(|process| process.allowed.len() as u64).min();
+        let allowed = self.processes.iter().map(|process| self.counted.most(&process.allowed) as u64).min();
         scaled(now, allowed.unwrap_or(now), share)
     }
 }
@@ -371,6 +433,31 @@ mod tests {
         ] {
             let level = scaled(now, allowed, share).ok();
             assert_eq!(level, expected.map(Level::Count), "{share} of {now} of {allowed}");
+        }
+    }
+
+    #[test]
+    fn cores_and_siblings_are_chosen_by_the_topology() {
+        // Four cores; the siblings of 0 to 3 are 4 to 7, and CPU 6 is not allowed.
+        let topology = || Topology::of_siblings(&["0,4", "1,5", "2,6", "3,7"]);
+        let allowed = CpuList::parse("0-5,7").unwrap();
+        for (counted, level, expected) in [
+            (Counted::Cpus, 3, Some("0-2")),
+            (Counted::Cpus, 8, None),
+            (Counted::Cores(topology()), 1, Some("0,4")),
+            (Counted::Cores(topology()), 3, Some("0-2,4-5")),
+            (Counted::Cores(topology()), 4, Some("0-5,7")),
+            (Counted::Cores(topology()), 5, None),
+            (Counted::ThreadsPerCore(topology()), 1, Some("0-3")),
+            (Counted::ThreadsPerCore(topology()), 2, Some("0-5,7")),
+            (Counted::ThreadsPerCore(topology()), 3, None),
+            (Counted::ThreadsPerCore(topology()), 0, None),
+        ] {
+            let chosen = counted.choose(level, &allowed);
+            assert_eq!(chosen.as_ref().map(ToString::to_string).as_deref(), expected, "{counted:?} {level}");
+            if let Some(chosen) = chosen {
+                assert_eq!(counted.most(&chosen), level);
+            }
         }
     }
 

@@ -13,6 +13,8 @@
 //! | module | contents |
 //! | --- | --- |
 //! | [`cpus`] | `host.cpus`: which CPUs the target may use |
+//! | [`cores`], [`threads_per_core`] | `host.cores`, `host.threads_per_core`: the same by cores and their siblings |
+//! | [`cpu_mhz`], [`cpu_governor`] | `host.cpu_mhz`, `host.cpu_governor`: the clock of the CPUs |
 //! | [`cpu_quota`] | `host.cpu_quota`: how much CPU time it may use |
 //! | [`memory`] | `host.memory`: how much memory it may use |
 //! | [`io_limit`] | `host.disk.io_limit`: its read and write rates on a device |
@@ -30,7 +32,11 @@
 pub mod cgroup;
 pub mod command;
 pub mod config;
+pub mod cores;
+pub mod cpu_governor;
+pub mod cpu_mhz;
 pub mod cpu_quota;
+mod cpufreq;
 pub mod cpus;
 pub mod delay;
 pub mod device;
@@ -41,6 +47,8 @@ pub mod process;
 pub mod target_group;
 #[cfg(test)]
 mod testing;
+pub mod threads_per_core;
+mod topology;
 pub mod undo;
 
 use engine::factor::FactorKind;
@@ -48,6 +56,10 @@ use engine::factor::FactorKind;
 /// Every factor, in the order the handbook lists them.
 pub static FACTORS: &[FactorKind] = &[
     cpus::CPUS,
+    cores::CORES,
+    threads_per_core::THREADS_PER_CORE,
+    cpu_mhz::CPU_MHZ,
+    cpu_governor::CPU_GOVERNOR,
     cpu_quota::CPU_QUOTA,
     memory::MEMORY_LIMIT,
     io_limit::IO_LIMIT,
