@@ -435,8 +435,10 @@ fn one_sweep(curves: &[&Curve], document: &ResultDocument) -> String {
     if moved && traits.storage {
         four.push_str(&chart("Bandwidth", |point| point.bytes_per_s, Quantity::BytesPerSecond, false));
     }
-    four.push_str(&chart("Mean response time", |point| point.mean_ms, Quantity::Milliseconds, true));
-    four.push_str(&chart("p99 response time", |point| point.p99_ms, Quantity::Milliseconds, true));
+    if !traits.grouped {
+        four.push_str(&chart("Mean response time", |point| point.mean_ms, Quantity::Milliseconds, true));
+        four.push_str(&chart("p99 response time", |point| point.p99_ms, Quantity::Milliseconds, true));
+    }
     charts.push_str(&format!(r#"<div class="four">{four}</div>"#));
     let mut note = "Points: median of the replicates; bars: smallest and largest.".to_string();
     if shown.len() < curves.len() {

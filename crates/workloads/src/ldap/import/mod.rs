@@ -62,7 +62,7 @@ const FOLDER: &str = "ldap-import";
 
 const NAME: &str = "ldap_import";
 
-static OPERATIONS: &[&str] = &["import", "import:connect", "import:tls", "import:bind"];
+static OPERATIONS: &[&str] = &["entry", "entry:connect", "entry:tls", "entry:bind"];
 
 /// Its traits.
 static TRAITS: WorkloadTraits = WorkloadTraits {

@@ -359,7 +359,7 @@ fn online(given: &Settings, problems: &mut Problems) -> Option<LdapPlan> {
     Some(LdapPlan {
         server: server?,
         identity,
-        mix: Arc::new(Mix::single(Requests::of_records("import", None))),
+        mix: Arc::new(Mix::single(Requests::of_records("entry", None))),
         connections: Some(given.get(&CONNECTIONS)),
         depth: Some(1),
         timeout,
