@@ -1,0 +1,25 @@
+//! The I/O of operations: which reads, writes and flushes each operation of a process causes.
+//!
+//! Small programs run in the kernel (eBPF, assembled here). They note which operation a thread is in, by probes at
+//! the functions of the program, and count its system calls and its requests to the device for that operation. Where the
+//! kernel does not permit this, [`fallback`] reads the counters of the process and the device, which know no operations.
+//!
+//! A probe changes the code of the traced process in memory while it is attached. The kernel removes all of it when this
+//! process ends, however it ends.
+
+mod assembler;
+mod elf;
+mod fallback;
+mod format;
+mod maps;
+mod process;
+mod programs;
+mod servers;
+mod system_calls;
+#[cfg(test)]
+mod tests;
+mod tracer;
+
+pub use fallback::{LogLines, ProcessCounters};
+pub use servers::{Function, known_functions};
+pub use tracer::{TraceOptions, Tracer};
