@@ -204,6 +204,8 @@ pub enum ShareRule {
     Syncs,
     /// In proportion to the file writes in operations.
     WriteCalls,
+    /// By regression over the intervals, because nothing was attributed.
+    Regression,
     /// Equally between all operations that may write.
     Writers,
     /// Not at all: no operation that may write was counted.
@@ -217,6 +219,16 @@ pub struct CommitFinding {
     pub writers: u64,
     /// Syncs of the whole process.
     pub syncs: u64,
+}
+
+/// Below this number of syncs per operation that may write, several operations share a sync.
+const GROUP_COMMIT: f64 = 0.95;
+
+impl CommitFinding {
+    /// Whether several operations share one sync.
+    pub fn are_grouped(&self) -> bool {
+        (self.syncs as f64) < GROUP_COMMIT * self.writers as f64
+    }
 }
 
 /// A trace of one process.

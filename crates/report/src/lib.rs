@@ -21,6 +21,7 @@ mod html;
 mod json;
 mod labels;
 mod launches;
+mod operation_io;
 mod patterns;
 #[cfg(test)]
 mod recorded;
@@ -39,5 +40,9 @@ pub use explanation::explanation;
 pub use html::html;
 pub use json::{escaped_json, json, verdict_json};
 pub use launches::{hyperfine_json, hyperfine_markdown};
+pub use operation_io::{
+    TraceDetail, findings as trace_findings, io_price, price_answer, trace_csv, trace_csv_heads, trace_heads,
+    trace_line, trace_summary,
+};
 pub use sizing::sizing;
 pub use terminal::{Terminal, terminal};

@@ -163,7 +163,12 @@ impl LogLines {
     /// From the present end of the file.
     pub fn open(path: &std::path::Path) -> Result<LogLines, Unavailable> {
         let length = fs::metadata(path).map(|data| data.len());
-        let offset = length.map_err(|error| Unavailable(format!("{}: {error}", path.display())))?;
+        let offset = length.map_err(|error| {
+            Unavailable(format!(
+                "the log {} cannot be read: {error}\n  name an existing file with --log",
+                path.display()
+            ))
+        })?;
         Ok(LogLines { path: path.into(), offset, rest: Vec::new() })
     }
 

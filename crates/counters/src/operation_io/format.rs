@@ -55,7 +55,7 @@ impl Tracepoint {
     }
 }
 
-/// `	field:unsigned int bytes;	offset:28;	size:4;	signed:0;`
+/// `field:unsigned int bytes; offset:28; size:4; signed:0;`
 fn field(line: &[u8]) -> Option<Field> {
     let mut parts = line.split(|byte| *byte == b';').map(<[u8]>::trim_ascii);
     let declaration = parts.next()?.strip_prefix(b"field:")?;

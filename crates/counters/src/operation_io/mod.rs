@@ -21,5 +21,6 @@ mod tests;
 mod tracer;
 
 pub use fallback::{LogLines, ProcessCounters};
+pub use process::Process;
 pub use servers::{Function, known_functions};
 pub use tracer::{TraceOptions, Tracer};

@@ -14,8 +14,8 @@ use crate::process::numbered_entries;
 use crate::reader::{lines, number};
 
 /// A process.
-pub(super) struct Process {
-    pub(super) pid: u32,
+pub struct Process {
+    pid: u32,
     folder: PathBuf,
 }
 
@@ -28,7 +28,7 @@ pub(super) struct Place {
 
 impl Process {
     /// Fails if there is no such process.
-    pub(super) fn find(root: &HostRoot, pid: u32) -> Result<Process, Unavailable> {
+    pub fn find(root: &HostRoot, pid: u32) -> Result<Process, Unavailable> {
         let folder = root.join(format!("proc/{pid}"));
         match folder.join("stat").exists() {
             true => Ok(Process { pid, folder }),
@@ -44,14 +44,14 @@ impl Process {
     }
 
     /// Whether it still runs: not even as an entry that its parent has yet to collect.
-    pub(super) fn is_running(&self) -> bool {
+    pub fn is_running(&self) -> bool {
         let stat = fs::read(self.folder.join("stat")).unwrap_or_default();
         let state = stat.rsplit(|byte| *byte == b')').next().unwrap_or_default().get(1).copied();
         state.is_some_and(|state| !matches!(state, b'Z' | b'X'))
     }
 
     /// The file name of its program; its short name if the file cannot be read.
-    pub(super) fn program(&self) -> String {
+    pub fn program(&self) -> String {
         let path = fs::read_link(self.folder.join("exe")).ok();
         let name =
             path.as_ref().and_then(|path| path.file_name()).map(|name| name.to_string_lossy().into_owned());
@@ -129,7 +129,7 @@ impl Process {
     }
 
     /// The whole disks below the files that it has open for writing; below all its open files if there are none.
-    pub(super) fn disks(&self) -> Result<Vec<String>, Unavailable> {
+    pub fn disks(&self) -> Result<Vec<String>, Unavailable> {
         let mut descriptors = Vec::new();
         if !numbered_entries(&self.folder.join("fd"), &mut descriptors) {
             return Err(Unavailable(format!(
@@ -178,7 +178,7 @@ fn places_in(path: &Path, symbols: &[&str]) -> Vec<Option<Place>> {
     elf::function_offsets(&file, symbols).into_iter().map(|offset| offset.map(place)).collect()
 }
 
-/// `flags:	0100002`, whose last two bits are the access mode.
+/// `flags: 0100002`, whose last two bits are the access mode.
 fn is_for_writing(fdinfo: &[u8]) -> bool {
     let flags = lines(fdinfo).find_map(|line| line.strip_prefix(b"flags:"));
     let flags = flags.and_then(|flags| std::str::from_utf8(flags.trim_ascii()).ok());
