@@ -253,3 +253,28 @@ fn a_stored_trace_has_a_price() {
         );
     }
 }
+
+#[test]
+fn an_experiment_records_the_operations_of_its_target() {
+    if lacks(Need::KernelTracing) {
+        return;
+    }
+    let Some(slapd) = server() else { return };
+    let place = Place::new("trace-source");
+    let watch = format!("operation_io:{}", slapd.process_id());
+    let load =
+        ["ldap", "search", &slapd.url(), "--base", SUFFIX, "--filter", "(ou=people)"].map(String::from);
+    let load: Vec<&str> = load.iter().map(String::as_str).collect();
+    let rest =
+        ["--rate", "200/s", "--duration", "2s", "--warm-up", "0s", "--watch", &watch, "--run-dir", "r"];
+    let done = run(&place, &[&load[..], &rest].concat());
+    assert!(done.measured(), "{}", done.err);
+    let trial = place.path("r/trials/001-baseline.r1");
+    let metrics = std::fs::read_to_string(trial.join("metrics.json")).unwrap();
+    assert!(metrics.contains("operation_io.operations_per_s"), "{metrics}");
+    let record: Value =
+        serde_json::from_str(&std::fs::read_to_string(trial.join("run.json")).unwrap()).unwrap();
+    let sources = record["sources"].as_array().unwrap();
+    let source = sources.iter().find(|source| source["source"] == "operation_io").unwrap();
+    assert_eq!(source["state"], "active", "{source}");
+}

@@ -15,6 +15,7 @@ mod maps;
 mod process;
 mod programs;
 mod servers;
+mod source;
 mod system_calls;
 #[cfg(test)]
 mod tests;
@@ -23,4 +24,5 @@ mod tracer;
 pub use fallback::{LogLines, ProcessCounters};
 pub use process::Process;
 pub use servers::{Function, known_functions};
+pub use source::KIND;
 pub use tracer::{TraceOptions, Tracer};
