@@ -36,14 +36,15 @@ pub fn judge(document: &mut TraceDocument) {
     let operations: Vec<&TraceRow> =
         rows.iter().filter(|row| row.operations.is_some_and(|count| count > 0)).collect();
     let writers: u64 = total(operations.iter().filter(|row| may_write(row)).filter_map(|row| row.operations));
-    let is_own = |row: &&TraceRow| matches!(row.origin, RowOrigin::Operation | RowOrigin::NoOperation);
-    let syncs: Option<u64> = rows
-        .iter()
-        .filter(is_own)
-        .filter_map(|row| row.io.get(&IoKind::Syncs))
-        .copied()
-        .reduce(u64::saturating_add);
-    document.commits = syncs.filter(|_| writers > 0).map(|syncs| CommitFinding { writers, syncs });
+    let syncs = |origin: RowOrigin| {
+        let rows = rows.iter().filter(|row| row.origin == origin);
+        rows.filter_map(|row| row.io.get(&IoKind::Syncs)).copied().reduce(u64::saturating_add)
+    };
+    let (inside, outside) = (syncs(RowOrigin::Operation), syncs(RowOrigin::NoOperation));
+    document.commits = inside.filter(|_| writers > 0).map(|inside| {
+        let outside = outside.unwrap_or(0);
+        CommitFinding { writers, syncs: inside.saturating_add(outside), outside }
+    });
     let all = total(operations.iter().filter_map(|row| row.operations));
     let is_main = |row: &&&TraceRow| row.operations.unwrap_or(0) as f64 >= RARE_SHARE * all as f64;
     let main: Vec<&TraceRow> = operations.iter().filter(is_main).copied().collect();
@@ -134,16 +135,10 @@ fn is_ldap_write(name: &str) -> bool {
 fn common_io(rows: &[TraceRow]) -> IoCounts {
     let mut common = IoCounts::new();
     for row in rows {
-        let is_common = |kind: IoKind| match row.origin {
-            RowOrigin::NoOperation => true,
-            // Reads are read-ahead for whoever needs it; discards are the file system's.
-            RowOrigin::KernelThreads => {
-                matches!(kind, IoKind::DeviceWrites | IoKind::DeviceWriteBytes | IoKind::DeviceFlushes)
-            }
-            RowOrigin::Device => true,
-            RowOrigin::Operation | RowOrigin::OtherProcesses | RowOrigin::Process => false,
-        };
-        for (kind, value) in row.io.iter().filter(|(kind, _)| is_common(**kind)) {
+        if matches!(row.origin, RowOrigin::Operation | RowOrigin::Process) {
+            continue;
+        }
+        for (kind, value) in row.io.iter().filter(|(kind, _)| row.is_for_process(**kind)) {
             let sum = common.entry(*kind).or_default();
             *sum = sum.saturating_add(*value);
         }
@@ -199,9 +194,8 @@ fn regressions(
     let uses: Vec<f64> = observed
         .iter()
         .map(|interval| {
-            let is_ours = |row: &&TraceRow| row.origin != RowOrigin::OtherProcesses;
-            let rows = interval.rows.iter().filter(is_ours);
-            total(rows.filter_map(|row| sum_of(&row.io, kinds))) as f64 / interval.seconds
+            let rows = interval.rows.iter();
+            total(rows.filter_map(|row| row.sum_for_process(kinds))) as f64 / interval.seconds
         })
         .collect();
     let Some(fit) = fit_demand(&rates, &uses) else { return none };

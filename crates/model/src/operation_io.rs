@@ -143,6 +143,25 @@ pub struct TraceRow {
 }
 
 impl TraceRow {
+    /// Whether this kind of I/O of this row is the process's own, or done for it. Kernel threads write and flush what
+    /// processes wrote; their reads are read-ahead for whoever needs it, and their discards are the file system's.
+    pub fn is_for_process(&self, kind: IoKind) -> bool {
+        match self.origin {
+            RowOrigin::OtherProcesses => false,
+            RowOrigin::KernelThreads => {
+                matches!(kind, IoKind::DeviceWrites | IoKind::DeviceWriteBytes | IoKind::DeviceFlushes)
+            }
+            _ => true,
+        }
+    }
+
+    /// The sum of these kinds, as far as they are for the process; none if none of them was counted.
+    pub fn sum_for_process(&self, kinds: &[IoKind]) -> Option<u64> {
+        let counted =
+            kinds.iter().filter(|kind| self.is_for_process(**kind)).filter_map(|kind| self.io.get(kind));
+        counted.copied().reduce(u64::saturating_add)
+    }
+
     /// A row.
     pub fn new(name: &str, origin: RowOrigin, operations: Option<u64>, io: IoCounts) -> Self {
         TraceRow { name: name.into(), origin, operations, io }
@@ -219,6 +238,9 @@ pub struct CommitFinding {
     pub writers: u64,
     /// Syncs of the whole process.
     pub syncs: u64,
+    /// Those of them in threads outside operations.
+    #[serde(default)]
+    pub outside: u64,
 }
 
 /// Below this number of syncs per operation that may write, several operations share a sync.

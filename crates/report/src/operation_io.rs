@@ -40,13 +40,9 @@ const WRITES: [Kinds; 5] = [
     ("device written B/s", &[IoKind::DeviceWriteBytes]),
 ];
 
-/// The rows that are the process's own or done for it; other processes are not.
-fn own(rows: &[TraceRow]) -> impl Iterator<Item = &TraceRow> {
-    rows.iter().filter(|row| row.origin != RowOrigin::OtherProcesses)
-}
-
+/// What the process did and what was done for it.
 fn total(rows: &[TraceRow], kinds: &[IoKind]) -> Option<u64> {
-    own(rows).filter_map(|row| sum_of(&row.io, kinds)).reduce(u64::saturating_add)
+    rows.iter().filter_map(|row| row.sum_for_process(kinds)).reduce(u64::saturating_add)
 }
 
 fn operations(rows: &[TraceRow]) -> Option<u64> {
@@ -185,22 +181,22 @@ pub fn findings(document: &TraceDocument) -> Vec<String> {
 }
 
 fn commit_sentence(commits: &CommitFinding) -> String {
-    let each = commits.syncs as f64 / commits.writers as f64;
+    let each = plain(commits.syncs as f64 / commits.writers as f64);
+    let place = match commits.outside > commits.syncs / 2 {
+        true => " The server syncs in a thread of its own, not in those of the operations.",
+        false => "",
+    };
     match commits.syncs {
         0 => format!(
-            "No sync in {}: the server does not flush them one by one, and a crash of the host can lose them.",
-            writers(commits.writers)
+            "No sync in {} operations that may write: the server does not flush them one by one, and a crash of the host can \
+             lose them.",
+            model::quantity::thousands(commits.writers as f64)
         ),
         _ if commits.are_grouped() => format!(
-            "Group commit: {} syncs per operation that may write. The cost of one operation falls as the load rises.",
-            plain(each)
+            "Group commit: {each} syncs per operation that may write. The cost of one operation falls as the load rises.{place}"
         ),
-        _ => format!("No group commit: {} syncs per operation that may write.", plain(each)),
+        _ => format!("No group commit: {each} syncs per operation that may write.{place}"),
     }
-}
-
-fn writers(count: u64) -> String {
-    format!("{} operations that may write", model::quantity::thousands(count as f64))
 }
 
 /// What "with share" means in this trace; empty if no operation was counted.

@@ -68,7 +68,7 @@ fn flushes_of_the_kernel_belong_to_what_syncs() {
     // The check without any attribution: 11 requests for a modification.
     let fitted = modify.requests_by_regression.unwrap();
     assert!((fitted.value - 11.0).abs() < 1e-6, "{fitted:?}");
-    assert_eq!(document.commits, Some(CommitFinding { writers: 660, syncs: 660 }));
+    assert_eq!(document.commits, Some(CommitFinding { writers: 660, syncs: 660, outside: 0 }));
     assert!(!document.commits.unwrap().are_grouped());
 
     let goal = MixGoal::parse("100 modify/s, 5000 search/s").unwrap();

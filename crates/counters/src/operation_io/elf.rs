@@ -87,6 +87,12 @@ pub(super) fn function_offsets(image: &(impl Image + ?Sized), names: &[&str]) ->
     found
 }
 
+/// The offset in the file at which a probe of a function is placed; none if the file does not have it.
+pub fn probe_offset_of(file: &[u8], function: &str) -> Option<u64> {
+    let offset = function_offsets(file, &[function]).into_iter().next()??;
+    Some(probe_offset(file, offset))
+}
+
 fn find(image: &(impl Image + ?Sized), names: &[&str], found: &mut [Option<u64>]) -> Option<()> {
     if !is_elf(image) {
         return None;
@@ -263,6 +269,10 @@ mod tests {
     fn functions_are_found_by_name() {
         let found = function_offsets(&image()[..], &["second", "first", "data", "third"]);
         assert_eq!(found, [Some(0x1020), Some(0x1010), None, None]);
+        assert_eq!(
+            (probe_offset_of(&image(), "second"), probe_offset_of(&image(), "third")),
+            (Some(0x1020), None)
+        );
     }
 
     #[test]

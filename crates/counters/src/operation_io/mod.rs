@@ -21,6 +21,7 @@ mod system_calls;
 mod tests;
 mod tracer;
 
+pub use elf::probe_offset_of;
 pub use fallback::{LogLines, ProcessCounters};
 pub use process::Process;
 pub use servers::{Function, known_functions};

@@ -62,6 +62,17 @@ impl Process {
         })
     }
 
+    /// Fails if its program and libraries are those of another user.
+    pub(super) fn check_readable(&self) -> Result<(), Unavailable> {
+        let read = File::open(self.folder.join("exe")).and_then(|_| fs::read(self.folder.join("maps")));
+        read.map(drop).map_err(|error| {
+            Unavailable(format!(
+                "the program of process {} cannot be read: {error}; run as root, or with CAP_SYS_PTRACE too",
+                self.pid
+            ))
+        })
+    }
+
     /// Whether its numbers are those of this process: a process in another namespace has others in the kernel.
     pub(super) fn is_numbered_as_here(root: &HostRoot) -> bool {
         // The first namespace of a host always has this number: `PROC_PID_INIT_INO`.

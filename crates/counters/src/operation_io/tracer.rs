@@ -88,6 +88,10 @@ impl Tracer {
             ));
         }
         let operations = operations(&options.functions)?;
+        allow_locked_memory();
+        // First, because it shows whether this user may trace at all.
+        let maps = Maps::create(possible_cpus(root)).map_err(|error| not_permitted("bpf", &error))?;
+        process.check_readable()?;
         let (found, missing) = find_functions(&process, &options.functions)?;
         if options.disks.len() > DISKS_MAX {
             return Err(Unavailable(format!(
@@ -96,8 +100,6 @@ impl Tracer {
         }
         let devices: Vec<u64> =
             options.disks.iter().map(|disk| device_number(root, disk)).collect::<Result<_, _>>()?;
-        allow_locked_memory();
-        let maps = Maps::create(possible_cpus(root)).map_err(|error| not_permitted("bpf", &error))?;
         let mut attaching = Attaching {
             root,
             common: Common { process: options.pid, maps: &maps, architecture },
@@ -400,12 +402,15 @@ fn no_tracepoint(error: &str) -> Unavailable {
     ))
 }
 
+/// What a user without all rights of root needs.
+const RIGHTS: &str = "CAP_SYS_ADMIN, CAP_DAC_READ_SEARCH and CAP_SYS_PTRACE";
+
 /// Why the kernel refused.
 fn not_permitted(call: &str, error: &io::Error) -> Unavailable {
     Unavailable(match error.kind() {
-        io::ErrorKind::PermissionDenied => format!(
-            "the kernel refuses {call}: {error}; run as root, or with CAP_SYS_ADMIN and CAP_DAC_READ_SEARCH"
-        ),
+        io::ErrorKind::PermissionDenied => {
+            format!("the kernel refuses {call}: {error}; run as root, or with {RIGHTS}")
+        }
         _ => format!("the kernel refuses {call}: {error}"),
     })
 }

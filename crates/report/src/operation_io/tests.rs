@@ -63,7 +63,7 @@ fn document() -> TraceDocument {
             cost("modify", 200, &direct, &with, Some(Estimate { value: 11.4, low: 11.1, high: 11.7 })),
         ],
         share_rule: Some(ShareRule::Syncs),
-        commits: Some(CommitFinding { writers: 200, syncs: 200 }),
+        commits: Some(CommitFinding { writers: 200, syncs: 200, outside: 0 }),
     }
 }
 
@@ -99,8 +99,9 @@ fn rows_are_csv_and_what_was_not_counted_is_empty() {
 
 #[test]
 fn commits_are_described() {
-    let text = |writers, syncs| commit_sentence(&CommitFinding { writers, syncs });
-    insta::assert_snapshot!([text(1000, 0), text(1000, 310), text(1000, 1000)].join("\n"));
+    let text = |writers, syncs, outside| commit_sentence(&CommitFinding { writers, syncs, outside });
+    let texts = [text(1000, 0, 0), text(1000, 310, 0), text(1000, 1000, 0), text(1000, 1000, 1000)];
+    insta::assert_snapshot!(texts.join("\n"));
 }
 
 #[test]

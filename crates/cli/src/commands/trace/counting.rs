@@ -206,7 +206,8 @@ fn open_io(
         Ok(tracer) => return Ok((Io::Kernel(Box::new(tracer)), String::new())),
         // A mistake in what the user named is not a reason to read something else.
         Err(why) if !wanted.functions.is_empty() => return Err(Failure::failed(why)),
-        Err(why) => why.0,
+        // One line of a summary.
+        Err(why) => why.0.lines().map(str::trim).collect::<Vec<&str>>().join("; "),
     };
     let counters = ProcessCounters::open(root, wanted.pid, disks);
     let counters = counters.map_err(|error| Failure::failed(format!("{why}\n  {error}")))?;
