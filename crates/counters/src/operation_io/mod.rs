@@ -2,10 +2,12 @@
 //!
 //! Small programs run in the kernel (eBPF, assembled here). They note which operation a thread is in, by probes at
 //! the functions of the program, and count its system calls and its requests to the device for that operation. Where the
-//! kernel does not permit this, [`fallback`] reads the counters of the process and the device, which know no operations.
+//! kernel does not permit this, [`ProcessCounters`] reads the counters of the process and the device, which know no operations.
 //!
 //! A probe changes the code of the traced process in memory while it is attached. The kernel removes all of it when this
 //! process ends, however it ends.
+
+use engine::source::SourceKind;
 
 mod assembler;
 mod elf;
@@ -25,5 +27,13 @@ pub use elf::probe_offset_of;
 pub use fallback::{LogLines, ProcessCounters};
 pub use process::Process;
 pub use servers::{Function, known_functions};
-pub use source::KIND;
 pub use tracer::{TraceOptions, Tracer};
+
+/// The source `operation_io`.
+pub const KIND: SourceKind = SourceKind {
+    name: "operation_io",
+    about: "Operations of a directory server and the I/O of each of them, traced in the kernel.",
+    metrics: source::TABLE,
+    selector: "operation_io",
+    open: source::open,
+};

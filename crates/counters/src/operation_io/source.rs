@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use engine::process_stat::ProcessStat;
-use engine::source::{HostRoot, Source, SourceKind, Unavailable};
+use engine::source::{HostRoot, Source, Unavailable};
 use model::MetricKind::Rate;
 use model::operation_io::{IoKind, TraceRow};
 use model::{MetricInfo, Nanos, Readings, Unit};
@@ -39,14 +39,8 @@ metrics! {
         "Flush requests to the disk; mostly those of kernel threads, which belong to no operation."),
 }
 
-/// The source `operation_io`.
-pub const KIND: SourceKind = SourceKind {
-    name: "operation_io",
-    about: "Operations of a directory server and the I/O of each of them, traced in the kernel.",
-    metrics: METRICS,
-    selector: "operation_io",
-    open,
-};
+/// The metrics of the source.
+pub(super) static TABLE: &[MetricInfo] = METRICS;
 
 const KINDS: [(IoKind, Metric); 10] = [
     (IoKind::ReadCalls, Metric::ReadCalls),
@@ -64,7 +58,7 @@ const KINDS: [(IoKind, Metric); 10] = [
 /// Processes that are traced at the same time.
 const PROCESSES_MAX: usize = 4;
 
-fn open(root: &HostRoot, selected: &[String]) -> Result<Box<dyn Source>, Unavailable> {
+pub(super) fn open(root: &HostRoot, selected: &[String]) -> Result<Box<dyn Source>, Unavailable> {
     if !root.is_live() {
         return Err(Unavailable("only a running host can be traced".into()));
     }
