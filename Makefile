@@ -27,7 +27,7 @@ demo: build
 	@$(PLIMSOLL) demo
 
 test:
-	@.ci/packages fio chromium nginx slapd ldap-utils curl 389-ds-base samba samba-ad-provision samba-dsdb-modules postgresql \
+	@.ci/packages fio chromium nginx slapd bpftrace ldap-utils curl 389-ds-base samba samba-ad-provision samba-dsdb-modules postgresql \
 		xvfb xterm x11-utils openbox python3-venv
 	@.ci/scim-tester
 	@.ci/mlrsearch

@@ -49,6 +49,7 @@ static ARROWS: &[Row] = &[
             "recorder",
             "delay",
             "files",
+            "ldap",
         ],
     },
     Row { name: "ldap", may_use: &["tls"] },

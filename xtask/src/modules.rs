@@ -46,6 +46,7 @@ static ORDERS: &[Order] = &[
             // What to measure next; other questions.
             "design",
             "sizing",
+            "operation_io",
             "compare",
         ],
     },

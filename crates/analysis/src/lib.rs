@@ -23,6 +23,7 @@ mod goal;
 pub mod law;
 mod limit;
 mod measured;
+pub mod operation_io;
 mod plan;
 mod proof;
 mod published;

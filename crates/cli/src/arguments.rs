@@ -98,6 +98,7 @@ pub(crate) fn command() -> Command {
     program
         .subcommand(commands::metadir::arguments(json))
         .subcommand(commands::watch::arguments())
+        .subcommand(commands::trace::arguments())
         .subcommand(commands::doctor::arguments())
         .subcommand(commands::generate::arguments())
         .subcommand(commands::delay::arguments())
@@ -132,7 +133,7 @@ pub(crate) fn command() -> Command {
                 .arg(json()),
         )
         .subcommand(commands::size::arguments(
-            run("The run directory of a sweep over the load or of a search for the limit, or `last`"),
+            run("The run directory of a sweep over the load or of a search for the limit, or `last`; or a file of `plimsoll trace --json`"),
             json(),
         ))
         .subcommand(
@@ -316,6 +317,7 @@ pub(crate) fn dispatch() -> Result<Exit, Failure> {
         "schema" => commands::experiment::schema(),
         "run" => commands::experiment::run(matches),
         "watch" => commands::watch::run(matches),
+        "trace" => commands::trace::run(matches),
         "doctor" => commands::doctor::run(matches),
         "generate" => commands::generate::run(matches),
         "delay" => commands::delay::run(matches),

@@ -329,7 +329,7 @@ impl OneOff {
             .arg(Arg::new("grid").long("grid").action(ArgAction::SetTrue).help("Measure every combination of the levels, not one factor at a time").help_heading("Experiment"))
             .arg(Arg::new("replicates").long("replicates").value_name("N").help("Number of trials of each configuration [default: 1]").help_heading("Experiment"))
             .arg(Arg::new("seed").long("seed").value_name("N").help("Seed of the random order of trials and of the generated data [default: 1]").help_heading("Experiment"))
-            .arg(Arg::new("watch").long("watch").value_name("WHAT").action(ArgAction::Append).help("Counters to read: host, process:NAME, cgroup:PATH, or a Performance Monitor counter by its path [default: host and process:self]").help_heading("Experiment"))
+            .arg(Arg::new("watch").long("watch").value_name("WHAT").action(ArgAction::Append).help("Counters to read: host, process:NAME, cgroup:PATH, operation_io:NAME, or a Performance Monitor counter by its path [default: host and process:self]").help_heading("Experiment"))
             .arg(Arg::new("max_failures").long("max-failures").value_name("PERCENT").help("Maximum share of failed operations; more is a missed goal: exit code 99 [default: 1%]").help_heading("Experiment"))
             .arg(Arg::new("sample_every").long("sample-every").value_name("TIME").help("Sampling interval of the counters, 10ms to 1m [default: 1/20 of the measured time, 100ms to 1s]").help_heading("Experiment"));
         if self.command == "http" {

@@ -3,7 +3,7 @@
 use std::io::{Read, Write};
 use std::path::Path;
 
-use model::{Experiment, Placeholder, Problem, Problems, Secret};
+use model::{Experiment, Placeholder, Problem, Problems, Secret, SecretParts};
 use rustix::termios::{LocalModes, OptionalActions, SpecialCodeIndex};
 
 /// Whether the user may be asked for a secret.
@@ -47,6 +47,16 @@ pub(crate) fn resolve(mut experiment: Experiment, asking: PromptPolicy) -> Resul
         }
     }
     problems.or(experiment)
+}
+
+/// A secret of a command line, with its placeholders replaced.
+pub(crate) fn resolve_text(text: &str) -> Result<Secret, String> {
+    let mut secret = Secret::new(text, SecretParts::Whole);
+    let resolved = resolve_one(&mut secret, Path::new("."), PromptPolicy::Allowed, &mut Vec::new());
+    resolved.map(|()| secret).map_err(|(what, help)| match help.is_empty() {
+        true => what,
+        false => format!("{what}\n  {help}"),
+    })
 }
 
 fn resolve_one(

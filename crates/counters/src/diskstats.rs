@@ -67,6 +67,11 @@ fn parse(line: &[u8]) -> Option<(&[u8], Statistics)> {
     Some((name, numbers(fields)))
 }
 
+/// The numbers of one device in the text of the file.
+pub(crate) fn statistics_of(text: &[u8], disk: &str) -> Option<Statistics> {
+    lines(text).filter_map(parse).find(|(name, _)| *name == disk.as_bytes()).map(|(_, statistics)| statistics)
+}
+
 /// Whether this device is a partition of one that was seen: the kernel lists a disk before its partitions.
 pub(crate) fn is_partition<T>(name: &[u8], seen: &Roster<T>) -> bool {
     disk_of_partition(name).is_some_and(|disk| seen.knows(disk))

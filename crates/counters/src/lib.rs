@@ -1,4 +1,5 @@
-//! The sources of counters: CPU, memory, pressure, disk, volume, network, process, cgroup, file system.
+//! The sources of counters: CPU, memory, pressure, disk, volume, network, process, cgroup, file system, and the I/O of
+//! operations.
 //!
 //! Each folder is one source behind [`engine::source`]: a table of metrics, a way to open it and a way to read it.
 //! The crate reads and never writes, and it is made to be read ten times a second beside the load it observes: files
@@ -7,7 +8,8 @@
 //!
 //! An unreadable counter is absent, never zero. The trees in `fixtures/` are other hosts, read through
 //! [`engine::source::HostRoot::at`].
-#![forbid(unsafe_code)]
+// Only the system calls of kernel tracing allow it.
+#![deny(unsafe_code)]
 
 use engine::source::SourceKind;
 use model::MetricInfo;
@@ -18,6 +20,7 @@ pub mod disk;
 pub mod filesystem;
 pub mod memory;
 pub mod network;
+pub mod operation_io;
 pub mod perfmon;
 pub mod pressure;
 pub mod process;
@@ -47,6 +50,7 @@ pub static SOURCES: &[SourceKind] = &[
     process::KIND,
     cgroup::KIND,
     filesystem::KIND,
+    operation_io::KIND,
 ];
 
 /// Every metric that may be reported, with the name of its source.

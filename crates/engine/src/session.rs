@@ -23,7 +23,7 @@ use crate::sampler::Sampler;
 use crate::shell;
 use crate::source::{HostRoot, SourceKind, Unavailable};
 use crate::stream::{RunEvent, Stream, Subscriber};
-use crate::target::{self, Absent, SystemUnderTest};
+use crate::target::{self, Absent, SystemUnderTest, add_target};
 use crate::trial::{Measurement, measure};
 use crate::workload::{Workload, WorkloadKind};
 use model::random::mix;
@@ -513,7 +513,7 @@ impl Session<'_> {
                 Err(Absent::Interrupted) => return Some(Ending::Interrupted),
                 Err(Absent::Failed(why)) => return Some(Ending::Failed(why)),
             }
-            watch.extend(target.watch());
+            add_target(&mut watch, target.watch());
         }
         let target = &lasting.target;
         let mut say = |text: &str| {

@@ -629,12 +629,37 @@ impl Probe {
     }
 }
 
+/// Adds what watches the target. An entry such as `operation_io:target` gets the process id of the target.
+pub(crate) fn add_target(watch: &mut Vec<String>, of_target: Vec<String>) {
+    let process = of_target.iter().find_map(|entry| entry.strip_prefix("process:target="));
+    if let Some(process) = process {
+        for entry in watch.iter_mut().filter(|entry| entry.ends_with(":target")) {
+            entry.push('=');
+            entry.push_str(process);
+        }
+    }
+    watch.extend(of_target);
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use model::Settings;
     use model::experiment::TARGET_SETTINGS;
     use testkit::Scratch;
+
+    #[test]
+    fn an_entry_for_the_target_gets_its_process() {
+        let mut watch = vec!["host".to_string(), "operation_io:target".into(), "process:slapd".into()];
+        add_target(&mut watch, vec!["process:target=4711".into(), "cgroup:target=/a".into()]);
+        assert_eq!(
+            watch,
+            ["host", "operation_io:target=4711", "process:slapd", "process:target=4711", "cgroup:target=/a"]
+        );
+        let mut absent = vec!["operation_io:target".to_string()];
+        add_target(&mut absent, Vec::new());
+        assert_eq!(absent, ["operation_io:target"]);
+    }
 
     fn target(settings: &[(&str, Level)]) -> Target {
         let mut target = Target { settings: Settings::defaults(TARGET_SETTINGS), ..Target::default() };

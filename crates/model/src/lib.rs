@@ -20,6 +20,7 @@ pub mod limit;
 pub mod load;
 pub mod metric;
 pub mod metrics;
+pub mod operation_io;
 pub mod problem;
 pub mod quantity;
 pub mod random;

@@ -110,6 +110,17 @@ names! {
     NETWORK_TCP_RETRANSMITTED_SEGMENTS_PER_S = "network.tcp_retransmitted_segments_per_s";
     NETWORK_TCP_SENT_RESETS_PER_S = "network.tcp_sent_resets_per_s";
     NETWORK_TCP_SENT_SEGMENTS_PER_S = "network.tcp_sent_segments_per_s";
+    OPERATION_IO_DEVICE_FLUSHES_PER_S = "operation_io.device_flushes_per_s";
+    OPERATION_IO_DEVICE_READ_BYTES_PER_S = "operation_io.device_read_bytes_per_s";
+    OPERATION_IO_DEVICE_READS_PER_S = "operation_io.device_reads_per_s";
+    OPERATION_IO_DEVICE_WRITE_BYTES_PER_S = "operation_io.device_write_bytes_per_s";
+    OPERATION_IO_DEVICE_WRITES_PER_S = "operation_io.device_writes_per_s";
+    OPERATION_IO_OPERATIONS_PER_S = "operation_io.operations_per_s";
+    OPERATION_IO_READ_CALL_BYTES_PER_S = "operation_io.read_call_bytes_per_s";
+    OPERATION_IO_READ_CALLS_PER_S = "operation_io.read_calls_per_s";
+    OPERATION_IO_SYNCS_PER_S = "operation_io.syncs_per_s";
+    OPERATION_IO_WRITE_CALL_BYTES_PER_S = "operation_io.write_call_bytes_per_s";
+    OPERATION_IO_WRITE_CALLS_PER_S = "operation_io.write_calls_per_s";
     PRESSURE_CPU_FULL_SHARE = "pressure.cpu_full_share";
     PRESSURE_CPU_SOME_SHARE = "pressure.cpu_some_share";
     PRESSURE_IO_FULL_SHARE = "pressure.io_full_share";

@@ -48,6 +48,8 @@ pub enum Need<'a> {
     Linux(u32, u32),
     /// To choose the number of the next process.
     ProcessNumber,
+    /// To load programs into the kernel and to attach them to functions and tracepoints.
+    KernelTracing,
 }
 
 impl fmt::Display for Need<'_> {
@@ -71,6 +73,7 @@ impl fmt::Display for Need<'_> {
             Need::IoUring => write!(f, "io_uring"),
             Need::Linux(major, minor) => write!(f, "Linux {major}.{minor} or newer"),
             Need::ProcessNumber => write!(f, "write access to {LAST_PROCESS}"),
+            Need::KernelTracing => write!(f, "root with eBPF, tracefs and the process ids of the host"),
         }
     }
 }
@@ -100,6 +103,7 @@ impl Need<'_> {
             Need::ProcessNumber => {
                 fs::read(LAST_PROCESS).and_then(|number| fs::write(LAST_PROCESS, number)).is_ok()
             }
+            Need::KernelTracing => may_trace_the_kernel(),
         }
     }
 }
@@ -223,14 +227,28 @@ fn has_controller_v2(name: &str) -> bool {
             .all(|file| access(place.join(file), Access::WRITE_OK).is_ok())
 }
 
+/// A container has process ids of its own, and mostly a filter of system calls.
+fn may_trace_the_kernel() -> bool {
+    const TRACEPOINT: &str = "/sys/kernel/tracing/events/block/block_rq_issue/format";
+    let namespace = fs::read_link("/proc/self/ns/pid").unwrap_or_default();
+    rustix::process::geteuid().is_root()
+        && !is_filtered()
+        && namespace.as_os_str() == "pid:[4026531836]"
+        && fs::read(TRACEPOINT).is_ok()
+        && Path::new("/sys/bus/event_source/devices/uprobe/type").exists()
+}
+
+fn is_filtered() -> bool {
+    fs::read_to_string("/proc/self/status")
+        .is_ok_and(|status| status.lines().any(|line| line.trim_end() == "Seccomp:\t2"))
+}
+
 /// False too where a filter of system calls is in force, as in most containers: it may forbid what the kernel allows.
 fn may_use_io_uring() -> bool {
-    let is_filtered = fs::read_to_string("/proc/self/status")
-        .is_ok_and(|status| status.lines().any(|line| line.trim_end() == "Seccomp:\t2"));
     let disabled = fs::read_to_string("/proc/sys/kernel/io_uring_disabled");
     // The file is there since Linux 6.6.
     let is_disabled = disabled.is_ok_and(|text| text.trim() != "0");
-    !is_filtered && !is_disabled && Need::Linux(5, 11).is_met()
+    !is_filtered() && !is_disabled && Need::Linux(5, 11).is_met()
 }
 
 fn kernel_version() -> Option<(u32, u32)> {

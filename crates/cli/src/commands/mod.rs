@@ -26,6 +26,7 @@ pub(crate) mod restore;
 pub(crate) mod scim_server;
 pub(crate) mod size;
 pub(crate) mod sqlio;
+pub(crate) mod trace;
 pub(crate) mod watch;
 
 use clap::ArgMatches;

@@ -1,6 +1,9 @@
 //! `plimsoll size`: what a load needs, from a sweep that was measured.
 
+use std::path::Path;
+
 use clap::{Arg, ArgMatches, Command};
+use model::operation_io::{MixGoal, TRACE_FORMAT, TraceDocument};
 use model::run::OperationUnit;
 use model::{BytesGoal, EntriesGoal, ResultDocument, SizeGoal};
 
@@ -9,13 +12,16 @@ use crate::carry_out::Failure;
 use crate::exit::Exit;
 use crate::output;
 
+/// A trace of a day in intervals of a second is smaller.
+const TRACE_BYTES_MAX: u64 = 256 << 20;
+
 /// Its arguments.
 pub(crate) fn arguments(run: Arg, json: Arg) -> Command {
     Command::new("size")
         .about("What a load needs of the limiting resource, or how long a copy or an import of so much takes")
         .arg(run)
         .arg(Arg::new("for").long("for").value_name("GOAL").required(true).help(
-            "\"2000/s\" or \"2000/s with response.p95 <= 1s\"; of a copy the bytes, such as 10TB or 500GiB; of an import the entries, such as \"7900000 entries\"",
+            "\"2000/s\" or \"2000/s with response.p95 <= 1s\"; of a copy the bytes, such as 10TB or 500GiB; of an import the entries, such as \"7900000 entries\"; of a trace or a run of several operations \"2000 modify/s, 10000 search/s\"",
         ))
         .arg(
             Arg::new("up-to")
@@ -29,6 +35,10 @@ pub(crate) fn arguments(run: Arg, json: Arg) -> Command {
 
 /// Judges a record for a load.
 pub(crate) fn size(matches: &ArgMatches) -> Result<Exit, Failure> {
+    let run = text(matches, "run");
+    if Path::new(run).is_file() {
+        return price(matches, run);
+    }
     let (_, study, document) = record::load(text(matches, "run"))?;
     let (asked, traits) = (text(matches, "for"), &document.traits);
     let is_copy = traits.storage && traits.ends_by_itself;
@@ -77,6 +87,43 @@ pub(crate) fn size(matches: &ArgMatches) -> Result<Exit, Failure> {
         Some(found) if found.headroom < 0.0 => Exit::GoalMissed,
         Some(_) => Exit::Good,
     })
+}
+
+/// What a load needs of the disk, from a trace of the operations.
+fn price(matches: &ArgMatches, path: &str) -> Result<Exit, Failure> {
+    let wrong = |error: &dyn std::fmt::Display| {
+        Failure::usage(format!(
+            "error: {path}: {error}\n  write a run directory, or a file of plimsoll trace --pid PID --json > FILE"
+        ))
+    };
+    if matches.contains_id("up-to") {
+        return Err(Failure::usage(
+            "error: --up-to is for a sweep over the load\n  leave it out".to_string(),
+        ));
+    }
+    let file = files::read_named_text(Path::new(path), TRACE_BYTES_MAX).map_err(|error| wrong(&error))?;
+    let document: TraceDocument = serde_json::from_str(&file).map_err(|error| wrong(&error))?;
+    if document.format != TRACE_FORMAT {
+        return Err(wrong(&format!("its format is `{}` and not `{TRACE_FORMAT}`", document.format)));
+    }
+    let goal = MixGoal::parse(text(matches, "for"));
+    let goal = goal.map_err(|error| Failure::usage(format!("error: --for: {error}")))?;
+    let price = match analysis::operation_io::price(&document, &goal) {
+        Ok(price) => price,
+        Err(error) => {
+            output::say(&format!("no price: {error}"));
+            return Ok(Exit::Inconclusive);
+        }
+    };
+    match matches.get_flag("json") {
+        true => {
+            let mut value = serde_json::to_value(&price).map_err(Failure::failed)?;
+            value["answer"] = report::price_answer(&price).into();
+            output::json(&serde_json::to_string_pretty(&value).map_err(Failure::failed)?);
+        }
+        false => output::page(report::io_price(&price, output::terminal(false)).trim_end()),
+    }
+    Ok(Exit::Good)
 }
 
 /// How long a copy of so many bytes takes.

@@ -39,6 +39,7 @@ mod sweep;
 mod sweep_block_size;
 mod sync;
 mod target;
+mod trace;
 mod watch;
 mod width;
 mod window;

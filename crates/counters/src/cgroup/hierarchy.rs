@@ -95,6 +95,22 @@ impl Hierarchies {
         }
     }
 
+    /// The files that count the requests of a group and its child groups, version 2 first, each with its name.
+    pub(super) fn io_files(&self, group: Place<'_>) -> [(&'static str, Files); 2] {
+        let file = |controller, name| match self.is_root(group, controller) {
+            true => None,
+            false => self.file(group, controller, name),
+        };
+        let v1 = |name| file(Some("blkio"), name);
+        let v2 = Files { v2_io: file(None, "io.stat"), ..Files::default() };
+        let v1 = Files {
+            v1_io_bytes: v1("blkio.throttle.io_service_bytes_recursive"),
+            v1_io_operations: v1("blkio.throttle.io_serviced_recursive"),
+            ..Files::default()
+        };
+        [("io.stat", v2), ("blkio.throttle", v1)]
+    }
+
     /// The files of version 2 that hold the stalls of processor, memory and I/O; none without version 2.
     pub(super) fn pressure_files(&self, group: &str) -> Option<[KernelFile; 3]> {
         Some([

@@ -12,9 +12,11 @@ use crate::pressure::Stall;
 use crate::reader::{Buffer, KernelFile};
 use crate::series::{Clock, Columns, Counters, Tick, metrics};
 
+pub(crate) use group_io::GroupIo;
 use hierarchy::{CgroupValues, Files, Hierarchies, Place};
 pub(crate) use membership::Membership;
 
+mod group_io;
 mod hierarchy;
 mod io_limit;
 mod membership;

@@ -17,6 +17,7 @@ use crate::series::{Clock, Columns, Counters, Tick, metrics};
 use group::Group;
 pub use listening::listening_on;
 use sockets::Listeners;
+pub(crate) use table::numbered_entries;
 use table::{MOST_SELECTIONS, MatchedProcess, Selector, Table};
 use threads::{Summary, THREADS_A_SAMPLE, WAITS};
 use tracked::Tracked;

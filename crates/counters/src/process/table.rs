@@ -273,7 +273,7 @@ pub(super) fn listing_interval(entries: usize) -> Nanos {
 }
 
 /// The entries of a folder whose names are numbers, in order. False when it cannot be read.
-pub(super) fn numbered_entries(folder: &Path, numbers: &mut Vec<u32>) -> bool {
+pub(crate) fn numbered_entries(folder: &Path, numbers: &mut Vec<u32>) -> bool {
     numbers.clear();
     let Ok(folder) = File::open(folder) else { return false };
     let mut space = [MaybeUninit::<u8>::uninit(); 8192];

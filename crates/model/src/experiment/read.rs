@@ -39,7 +39,7 @@ crate::settings! {
 
     static WATCH: Key<Vec<String>> = Key::texts(
         "watch",
-        "Counters to read: \"host\", \"process:NAME\", \"cgroup:PATH\", or the path of a Performance Monitor counter. Default: the host and Plimsoll itself.",
+        "Counters to read: \"host\", \"process:NAME\", \"cgroup:PATH\", \"operation_io:NAME\", or the path of a Performance Monitor counter. Default: the host and Plimsoll itself.",
     );
 
     static SHOW: Key<Vec<String>> = Key::texts(

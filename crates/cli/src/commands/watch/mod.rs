@@ -41,7 +41,7 @@ pub(crate) fn arguments() -> Command {
                 .long("watch")
                 .value_name("WHAT")
                 .action(ArgAction::Append)
-                .help("host, process:NAME, cgroup:PATH, or a counter of Performance Monitor by its path; may be repeated [default: host]"),
+                .help("host, process:NAME, cgroup:PATH, operation_io:NAME, or a counter of Performance Monitor by its path; may be repeated [default: host]"),
         )
         .arg(
             Arg::new("every")
@@ -293,15 +293,15 @@ mod tests {
             });
         insta::assert_snapshot!(failures.join("\n"), @r"
         error: --watch: `` cannot be watched
-          write one of host, process:..., cgroup:...
+          write one of host, process:..., cgroup:..., operation_io:...
         error: --watch: `hosts` cannot be watched
           did you mean `host`?
         error: --watch: `process` cannot be watched
-          write one of host, process:..., cgroup:...
+          write one of host, process:..., cgroup:..., operation_io:...
         error: --watch: `process:` cannot be watched
-          write one of host, process:..., cgroup:...
+          write one of host, process:..., cgroup:..., operation_io:...
         error: --watch: `disk:vda` cannot be watched
-          write one of host, process:..., cgroup:...
+          write one of host, process:..., cgroup:..., operation_io:...
         error: --watch: `ASP.NET\Requests Queued` has no metric of the same meaning; the nearest is process.accept_queue_connections
           write process:NAME to watch it. Connections of a watched server that wait to be accepted.
         ");
