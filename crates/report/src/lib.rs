@@ -22,6 +22,7 @@ mod import_time;
 mod json;
 mod labels;
 mod launches;
+mod mix_price;
 mod operation_io;
 mod patterns;
 #[cfg(test)]
@@ -42,6 +43,7 @@ pub use html::html;
 pub use import_time::{import_time, import_time_json};
 pub use json::{escaped_json, json, verdict_json};
 pub use launches::{hyperfine_json, hyperfine_markdown};
+pub use mix_price::{mix_price, mix_price_json};
 pub use operation_io::{
     TraceDetail, findings as trace_findings, io_price, price_answer, trace_csv, trace_csv_heads, trace_heads,
     trace_line, trace_summary,

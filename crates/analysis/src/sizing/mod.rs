@@ -8,10 +8,12 @@
 
 mod copy;
 mod import;
+mod mix;
 mod record;
 
 pub use copy::copy_time;
 pub use import::import_time;
+pub use mix::mix_price;
 pub use record::sizing;
 
 use model::{Estimate, HostResource};

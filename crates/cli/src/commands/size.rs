@@ -68,6 +68,9 @@ pub(crate) fn size(matches: &ArgMatches) -> Result<Exit, Failure> {
         }
         None => {}
     }
+    if let Ok(goal) = MixGoal::parse(asked) {
+        return mix_price(matches, &document, &goal);
+    }
     let names: Vec<&str> = study
         .runs
         .first()
@@ -167,4 +170,21 @@ fn import_time(matches: &ArgMatches, document: &ResultDocument, memory_bytes: u6
         false => output::page(report::import_time(&answer, output::terminal(false)).trim_end()),
     }
     Ok(if answer.configurations.is_empty() { Exit::Inconclusive } else { Exit::Good })
+}
+
+/// What a mix of operations needs, each of which was measured alone.
+fn mix_price(matches: &ArgMatches, document: &ResultDocument, goal: &MixGoal) -> Result<Exit, Failure> {
+    if matches.contains_id("up-to") {
+        return Err(Failure::usage(
+            "error: --up-to is for a sweep over the load\n  leave it out, or write one rate such as --for 2000/s".to_string(),
+        ));
+    }
+    let price = analysis::sizing::mix_price(document, goal);
+    match matches.get_flag("json") {
+        true => output::json(
+            &serde_json::to_string_pretty(&report::mix_price_json(&price)).map_err(Failure::failed)?,
+        ),
+        false => output::page(report::mix_price(&price, output::terminal(false)).trim_end()),
+    }
+    Ok(if price.refusal.is_empty() { Exit::Good } else { Exit::Inconclusive })
 }

@@ -119,3 +119,50 @@ fn an_import_is_measured_and_more_entries_are_predicted() {
     assert_eq!(done.code, 2);
     assert!(done.err.contains("missing.ldif: No such file"), "{}", done.err);
 }
+
+#[test]
+fn a_mix_is_priced_by_what_each_operation_costs() {
+    let ldif = organization(&["people"]);
+    let Some(slapd) = Slapd::start(&SlapdOptions { ldif, ..SlapdOptions::default() }) else { return };
+    let place = Place::new("ldap-mix");
+    let search = format!("[[operation]]\nbase = \"{SUFFIX}\"\nscope = \"base\"\n");
+    let compare =
+        format!("[[operation]]\noperation = \"compare\"\ndn = \"{SUFFIX}\"\nattribute = [\"dc: example\"]\n");
+    fs::write(place.path("search.toml"), search).unwrap();
+    fs::write(place.path("compare.toml"), compare).unwrap();
+    let url = slapd.url();
+    let arguments = [
+        "--from",
+        "search.toml",
+        "--vary",
+        "from=search.toml,compare.toml",
+        "--watch",
+        "host",
+        "--watch",
+        "process:slapd",
+    ];
+    let load = ["--rate", "200/s", "--duration", "1s", "--warm-up", "0s", "--quiet", "--run-dir", "mix"];
+    let done = run(&place, &[&["ldap", "mixed", &url][..], &arguments, &load].concat());
+    assert!([0, 97, 98].contains(&done.code), "{} {}", done.out, done.err);
+
+    let done = run(&place, &["size", "mix", "--for", "2000 search/s, 100 compare/s"]);
+    assert_eq!(done.code, 0, "{} {}", done.out, done.err);
+    for expected in
+        ["cost of one operation", "extrapolated", "CPUs", "of the network, with each at most 70 % utilized"]
+    {
+        assert!(done.out.contains(expected), "{expected}: {}", done.out);
+    }
+    let done = run(&place, &["size", "mix", "--for", "2000 search/s, 100 compare/s", "--json"]);
+    let document: serde_json::Value = serde_json::from_str(&done.out).unwrap();
+    let need = document["needs"].as_array().unwrap().iter().find(|need| need["resource"] == "cpus").unwrap();
+    let each = |at: usize| document["operations"][at]["each"][0][1].as_f64().unwrap();
+    let sum = 2000.0 * each(0) + 100.0 * each(1);
+    assert!((need["for_load"].as_f64().unwrap() - sum).abs() < 1e-6 * sum, "{document}");
+    let done = run(&place, &["size", "mix", "--for", "5 modify/s"]);
+    assert_eq!(done.code, 98);
+    assert!(
+        done.out.contains("`modify` was not measured alone; the run has search, compare"),
+        "{}",
+        done.out
+    );
+}
