@@ -48,9 +48,11 @@ static ARROWS: &[Row] = &[
             "monitor",
             "recorder",
             "delay",
+            "wire",
             "files",
         ],
     },
+    Row { name: "wire", may_use: &["model", "ldap"] },
     Row { name: "ldap", may_use: &["tls"] },
     Row { name: "people", may_use: &["ldap"] },
     Row { name: "scim", may_use: &["files"] },
@@ -98,7 +100,7 @@ const fn deep_fence(package: &'static str, crates: &'static [&'static str]) -> F
     Fence { package, crates, deep: true }
 }
 
-const MEASURED: &[&str] = &["model", "record", "engine", "analysis", "report", "workloads", "delay"];
+const MEASURED: &[&str] = &["model", "record", "engine", "analysis", "report", "workloads", "delay", "wire"];
 
 /// The fences. What is not named here is unfenced.
 static FENCES: &[Fence] = &[
@@ -109,7 +111,7 @@ static FENCES: &[Fence] = &[
     // HTTP/2, without a runtime.
     deep_fence("h2", &["workloads"]),
     // By name only: a later HTTP crate may depend on it.
-    fence("httparse", &["workloads"]),
+    fence("httparse", &["workloads", "wire"]),
     deep_fence("ureq", &["connectors"]),
     // Windows of a desktop.
     deep_fence("x11rb", &["workloads"]),
