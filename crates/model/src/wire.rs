@@ -431,7 +431,7 @@ pub struct WireAgainstKind {
     pub wire_count: u64,
     /// Whether these agree within 1 %.
     pub counts_agree: bool,
-    /// Response times at the client, milliseconds. Of an open load, they are service times.
+    /// Response times at the client, from the intended start, milliseconds.
     pub client_ms: WireTimes,
     /// Response times on the wire, milliseconds.
     pub wire_ms: WireTimes,

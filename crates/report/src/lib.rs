@@ -32,6 +32,7 @@ pub mod table;
 mod tables;
 mod terminal;
 pub mod text;
+mod wire;
 
 pub use copy_time::{copy_time, copy_time_json};
 pub use exchange::{csv, csv_text, junit, markdown, steps_csv};
@@ -41,3 +42,7 @@ pub use json::{escaped_json, json, verdict_json};
 pub use launches::{hyperfine_json, hyperfine_markdown};
 pub use sizing::sizing;
 pub use terminal::{Terminal, terminal};
+pub use wire::{
+    wire, wire_html, wire_json, wire_missed, wire_operation_csv, wire_operation_csv_head, wire_operation_head, wire_operation_json,
+    wire_operation_text,
+};

@@ -27,6 +27,7 @@ pub(crate) mod scim_server;
 pub(crate) mod size;
 pub(crate) mod sqlio;
 pub(crate) mod watch;
+pub(crate) mod wire;
 
 use clap::ArgMatches;
 
