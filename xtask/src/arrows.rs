@@ -69,7 +69,7 @@ static ARROWS: &[Row] = &[
 const ONLY_IN_TESTS: [&str; 1] = ["testkit"];
 
 /// Arrows of tests and benchmarks: who uses whom.
-const ALSO_IN_TESTS: [(&str, &str); 8] = [
+const ALSO_IN_TESTS: [(&str, &str); 9] = [
     ("metadir", "people"),
     // Rules are tested with real systems.
     ("metadir", "connectors"),
@@ -81,6 +81,7 @@ const ALSO_IN_TESTS: [(&str, &str); 8] = [
     // What is shown in tests is what the analysis makes of stored records.
     ("report", "record"),
     ("report", "analysis"),
+    ("report", "wire"),
 ];
 
 /// A third-party package and the crates it is kept in.

@@ -43,6 +43,6 @@ pub use launches::{hyperfine_json, hyperfine_markdown};
 pub use sizing::sizing;
 pub use terminal::{Terminal, terminal};
 pub use wire::{
-    wire, wire_html, wire_json, wire_missed, wire_operation_csv, wire_operation_csv_head, wire_operation_head, wire_operation_json,
-    wire_operation_text,
+    wire, wire_html, wire_json, wire_missed, wire_operation_csv, wire_operation_csv_head,
+    wire_operation_head, wire_operation_json, wire_operation_text,
 };

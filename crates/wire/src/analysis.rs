@@ -53,6 +53,7 @@ impl Default for Settings {
 }
 
 /// An analysis that takes one packet after another.
+#[expect(clippy::vec_box, reason = "operations come and go in boxes, whose buffers are used again")]
 pub struct Analysis {
     settings: Settings,
     shared: Shared,

@@ -178,10 +178,10 @@ impl Ldap {
             shared.miss(MissedKind::UnknownMessages, bytes);
             return;
         }
-        let fits = |operation: &Box<Operation>| {
+        let fits = |operation: &Operation| {
             operation.id == summary.id && kind.is_none_or(|kind| Kind::of_ldap(kind) == operation.kind)
         };
-        let Some(place) = self.outstanding.iter().position(fits) else {
+        let Some(place) = self.outstanding.iter().position(|operation| fits(operation)) else {
             // Entries are counted with their operation: only the last response says that one is missing.
             if summary.is_last {
                 shared.miss(MissedKind::ResponsesWithoutRequest, bytes);

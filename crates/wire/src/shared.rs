@@ -25,6 +25,10 @@ pub(crate) struct Count {
 
 /// The state that all connections share.
 #[derive(Debug, Default)]
+#[expect(
+    clippy::vec_box,
+    reason = "an operation is moved several times, and its pointer is 25 times smaller"
+)]
 pub(crate) struct Shared {
     /// The time of the packet that is read, nanoseconds since 1970.
     pub(crate) now_ns: u64,

@@ -11,9 +11,13 @@ use crate::text::{Quantity, per_s};
 
 /// The document as one HTML page without a need for other files.
 pub fn wire_html(document: &WireDocument) -> String {
-    let shown = |tables: Vec<Table>| -> String { tables.iter().map(|each| table(each, Origin::Result)).collect() };
+    let shown =
+        |tables: Vec<Table>| -> String { tables.iter().map(|each| table(each, Origin::Result)).collect() };
     let untitled = |tables: Vec<Table>| -> String {
-        tables.into_iter().map(|each| table(&Table { title: String::new(), ..each }, Origin::Result)).collect()
+        tables
+            .into_iter()
+            .map(|each| table(&Table { title: String::new(), ..each }, Origin::Result))
+            .collect()
     };
     let mut connections = paragraphs(&sentences::connections(document));
     connections.push_str(&shown(tables::connections(document).into_iter().collect()));
@@ -79,11 +83,18 @@ fn over_time(document: &WireDocument) -> String {
         let series = of.series.iter().enumerate().map(|(at, series)| TimelineSeries {
             name: tables::kind_name(document, &series.protocol, &series.kind),
             look: SeriesStyle::of(at),
-            points: (0..length).map(|place| ((place as f64 + 0.5) * of.interval_s, value(series, place))).collect(),
+            points: (0..length)
+                .map(|place| ((place as f64 + 0.5) * of.interval_s, value(series, place)))
+                .collect(),
         });
         series.collect()
     };
-    let chart = |title: &str, question: &str, label: &str, series: &[TimelineSeries], quantity: Quantity, log: bool| {
+    let chart = |title: &str,
+                 question: &str,
+                 label: &str,
+                 series: &[TimelineSeries],
+                 quantity: Quantity,
+                 log: bool| {
         let legend: Vec<(String, SeriesStyle)> =
             series.iter().map(|line| (line.name.clone(), line.look)).collect();
         figure(&Figure {
@@ -102,12 +113,17 @@ fn over_time(document: &WireDocument) -> String {
             }),
             legend: &legend,
             numbers: String::new(),
-            note: &format!("Intervals of {}; an operation counts when it ends.", crate::text::time_s(of.interval_s)),
+            note: &format!(
+                "Intervals of {}; an operation counts when it ends.",
+                crate::text::time_s(of.interval_s)
+            ),
         })
     };
     let at = |values: &[u64], place: usize| values.get(place).copied().unwrap_or(0) as f64;
     let sums: Vec<f64> = (0..length)
-        .map(|place| of.series.iter().map(|series| at(&series.operations, place)).sum::<f64>() / of.interval_s)
+        .map(|place| {
+            of.series.iter().map(|series| at(&series.operations, place)).sum::<f64>() / of.interval_s
+        })
         .collect();
     let largest = sums.iter().copied().fold(0.0, f64::max);
     let mean = sums.iter().sum::<f64>() / length as f64;

@@ -16,7 +16,8 @@ use crate::terminal::{Page, Terminal};
 
 pub use html::wire_html;
 pub use operations::{
-    wire_operation_csv, wire_operation_csv_head, wire_operation_head, wire_operation_json, wire_operation_text,
+    wire_operation_csv, wire_operation_csv_head, wire_operation_head, wire_operation_json,
+    wire_operation_text,
 };
 
 /// The document as a terminal page.
@@ -70,11 +71,15 @@ fn over_time(page: &mut Page, document: &WireDocument) {
         return;
     }
     page.title(&format!("operations per second, intervals of {}", crate::text::time_s(timeline.interval_s)));
-    let names: Vec<String> =
-        timeline.series.iter().map(|series| tables::kind_name(document, &series.protocol, &series.kind)).collect();
+    let names: Vec<String> = timeline
+        .series
+        .iter()
+        .map(|series| tables::kind_name(document, &series.protocol, &series.kind))
+        .collect();
     let width = names.iter().map(|name| name.chars().count()).max().unwrap_or(0);
     for (series, name) in timeline.series.iter().zip(names) {
-        let rates: Vec<f64> = series.operations.iter().map(|count| *count as f64 / timeline.interval_s).collect();
+        let rates: Vec<f64> =
+            series.operations.iter().map(|count| *count as f64 / timeline.interval_s).collect();
         let largest = rates.iter().copied().fold(0.0, f64::max);
         let room = page.width().saturating_sub(width + 22).max(10);
         page.line(&format!(

@@ -3,7 +3,7 @@
 use model::quantity::thousands;
 use model::wire::{MissedKind, WireAgainst, WireAgainstKind, WireDocument, WireMissed};
 
-use crate::text::{Quantity, date, percent, per_s, time_ms, time_s};
+use crate::text::{Quantity, date, per_s, percent, time_ms, time_s};
 
 fn bytes(value: u64) -> String {
     Quantity::Bytes.show(value as f64)
@@ -20,7 +20,8 @@ pub(super) fn count(number: u64, word: &str) -> String {
 /// What was captured.
 pub(super) fn facts(document: &WireDocument) -> Vec<String> {
     let capture = &document.capture;
-    let mut facts = vec![format!("{}, {}", capture.format, bytes(capture.bytes)), count(capture.packets, "packet")];
+    let mut facts =
+        vec![format!("{}, {}", capture.format, bytes(capture.bytes)), count(capture.packets, "packet")];
     if capture.packets > 0 {
         facts.push(format!("{} from {}", time_s(capture.seconds), date(capture.begin_unix_ns)));
     }
@@ -51,7 +52,11 @@ pub(super) fn summary(document: &WireDocument) -> Vec<String> {
         };
         let failures = match failed {
             0 => "none failed".to_string(),
-            failed => format!("{} failed ({})", thousands(failed as f64), percent(failed as f64 / operations as f64)),
+            failed => format!(
+                "{} failed ({})",
+                thousands(failed as f64),
+                percent(failed as f64 / operations as f64)
+            ),
         };
         sentences.push(format!("{}{rate}; {failures}.", count(operations, "operation")));
         if document.not_selected > 0 {
@@ -62,7 +67,8 @@ pub(super) fn summary(document: &WireDocument) -> Vec<String> {
         }
     }
     if let Some(slow_ms) = document.slow_ms {
-        let timed: u64 = document.kinds.iter().filter_map(|kind| kind.response_ms).map(|times| times.count).sum();
+        let timed: u64 =
+            document.kinds.iter().filter_map(|kind| kind.response_ms).map(|times| times.count).sum();
         let slow = sum(|kind| kind.slow.unwrap_or(0));
         if timed > 0 {
             sentences.push(format!(
@@ -105,7 +111,9 @@ pub(super) fn connections(document: &WireDocument) -> Vec<String> {
         .iter()
         .filter(|(number, _)| *number > 0)
         .map(|(number, word)| match *word {
-            "segment out of order" if *number != 1 => format!("{} segments out of order", thousands(*number as f64)),
+            "segment out of order" if *number != 1 => {
+                format!("{} segments out of order", thousands(*number as f64))
+            }
             word => count(*number, word),
         })
         .collect();
@@ -168,7 +176,9 @@ fn sentence(missed: WireMissed) -> String {
         ),
         MissedKind::SkippedBytes => format!("{size} skipped until the next message, at {}.", things("place")),
         MissedKind::UnansweredRequests => format!("{} without a response in the capture.", things("request")),
-        MissedKind::ResponsesWithoutRequest => format!("{} whose request was not captured.", things("response")),
+        MissedKind::ResponsesWithoutRequest => {
+            format!("{} whose request was not captured.", things("response"))
+        }
         MissedKind::Tls => format!("{} encrypted by TLS, {size}: not analysed.", things("connection")),
         MissedKind::StartTls => format!(
             "{} encrypted by TLS after StartTLS, {size}: only analysed before it.",
@@ -178,10 +188,9 @@ fn sentence(missed: WireMissed) -> String {
             format!("{} encrypted after a SASL bind, {size}: only analysed before it.", things("connection"))
         }
         MissedKind::Http2 => format!("{} of HTTP/2: not analysed.", things("connection")),
-        MissedKind::Tunnel => format!(
-            "{} that changed the protocol, {size}: only analysed before it.",
-            things("connection")
-        ),
+        MissedKind::Tunnel => {
+            format!("{} that changed the protocol, {size}: only analysed before it.", things("connection"))
+        }
         MissedKind::OtherConnections => format!(
             "{} without LDAP or HTTP, {size}. If one has LDAP, name its port: --decode 3389=ldap.",
             things("connection")
@@ -195,11 +204,12 @@ fn sentence(missed: WireMissed) -> String {
             "{} of a link type that is not supported, {size}: capture on an Ethernet, loopback or `any` interface.",
             things("packet")
         ),
-        MissedKind::InvalidPackets => format!("{} with incomplete or invalid headers, {size}.", things("packet")),
-        MissedKind::WithoutTime => format!(
-            "{} without a time: they count at the time of the packet before.",
-            things("packet")
-        ),
+        MissedKind::InvalidPackets => {
+            format!("{} with incomplete or invalid headers, {size}.", things("packet"))
+        }
+        MissedKind::WithoutTime => {
+            format!("{} without a time: they count at the time of the packet before.", things("packet"))
+        }
         MissedKind::BackInTime => format!(
             "{} earlier than the packet before: response times may be too short. Sort the file with reordercap.",
             things("packet")

@@ -76,7 +76,11 @@ pub(super) fn of_operations(document: &WireDocument) -> Vec<Table> {
                 _ => result.name.clone(),
             };
             results.row(vec![
-                Cell::words(if at == 0 { kind_name(document, &kind.protocol, &kind.kind) } else { String::new() }),
+                Cell::words(if at == 0 {
+                    kind_name(document, &kind.protocol, &kind.kind)
+                } else {
+                    String::new()
+                }),
                 Cell::words(name),
                 count(result.count),
                 Cell::words(percent(share)),
@@ -108,10 +112,8 @@ fn times(document: &WireDocument) -> Option<Table> {
         let mut is_named = false;
         for (until, times, slow) in rows {
             let Some(times) = times else { continue };
-            let mut cells = vec![
-                Cell::words(if is_named { String::new() } else { name.clone() }),
-                Cell::words(until),
-            ];
+            let mut cells =
+                vec![Cell::words(if is_named { String::new() } else { name.clone() }), Cell::words(until)];
             is_named = true;
             cells.extend(parts(&times).map(|value| Cell::number(value, &scale)));
             if document.slow_ms.is_some() {
@@ -278,11 +280,15 @@ pub(super) fn connections(document: &WireDocument) -> Option<Table> {
 
 /// Counts and response times at the client and on the wire.
 pub(super) fn against(against: &WireAgainst) -> Vec<Table> {
-    let scale = scale_of(against.kinds.iter().flat_map(|of| parts(&of.client_ms).into_iter().chain(parts(&of.wire_ms))));
+    let scale = scale_of(
+        against.kinds.iter().flat_map(|of| parts(&of.client_ms).into_iter().chain(parts(&of.wire_ms))),
+    );
     let head = format!("time, {}", scale.unit);
-    let mut table = Table::new("", &[head.as_str(), "seen", ">operations", ">mean", ">p50", ">p95", ">p99", ">max"]);
+    let mut table =
+        Table::new("", &[head.as_str(), "seen", ">operations", ">mean", ">p50", ">p95", ">p99", ">max"]);
     for of in &against.kinds {
-        let sides = [("at the client", of.client_count, of.client_ms), ("on the wire", of.wire_count, of.wire_ms)];
+        let sides =
+            [("at the client", of.client_count, of.client_ms), ("on the wire", of.wire_count, of.wire_ms)];
         for (at, (seen, number, times)) in sides.into_iter().enumerate() {
             let mut cells = vec![
                 Cell::words(if at == 0 { of.kind.clone() } else { String::new() }),

@@ -71,8 +71,7 @@ impl Client {
             Some(Level::Text(url)) => url.clone(),
             _ => String::new(),
         };
-        let window =
-            Window { begin_ns: at_ns(span.begin_s), end_ns: at_ns(span.end_s), port: port(&server) };
+        let window = Window { begin_ns: at_ns(span.begin_s), end_ns: at_ns(span.end_s), port: port(&server) };
         Ok(Client { kinds: kinds(of, path), trial: of.run.trial.id(), run, server, window, protocol })
     }
 
@@ -80,7 +79,8 @@ impl Client {
     pub(super) fn compare(&self, document: &WireDocument) -> WireAgainst {
         let kinds = self.kinds.iter().map(|(kind, client_count, summary)| {
             let on_wire = document.kinds.iter().filter(|of| kind == "all" || of.kind == *kind);
-            let wire_count: u64 = on_wire.clone().filter_map(|of| of.response_ms).map(|times| times.count).sum();
+            let wire_count: u64 =
+                on_wire.clone().filter_map(|of| of.response_ms).map(|times| times.count).sum();
             let difference = client_count.abs_diff(wire_count) as f64;
             WireAgainstKind {
                 kind: kind.clone(),
@@ -179,9 +179,8 @@ fn times(count: u64, summary: &LatencySummary) -> WireTimes {
 /// The times of several kinds together: exact in count, mean and maximum, and weighted in percentiles.
 fn of_several(a: WireTimes, b: WireTimes) -> WireTimes {
     let count = a.count + b.count;
-    let weighted = |of: fn(&WireTimes) -> f64| {
-        (of(&a) * a.count as f64 + of(&b) * b.count as f64) / count.max(1) as f64
-    };
+    let weighted =
+        |of: fn(&WireTimes) -> f64| (of(&a) * a.count as f64 + of(&b) * b.count as f64) / count.max(1) as f64;
     WireTimes {
         count,
         mean: weighted(|of| of.mean),

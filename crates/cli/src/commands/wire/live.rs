@@ -1,6 +1,7 @@
 //! A capture on an interface, by tcpdump or dumpcap.
 
 use std::io::{ErrorKind, Read};
+use std::os::unix::process::CommandExt as _;
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -15,6 +16,10 @@ use crate::output;
 
 /// How often the end of a capture is checked.
 const POLL: Duration = Duration::from_millis(50);
+
+/// The kernel hands packets over in blocks, a block that is not full after a second. What is still in one when the program
+/// ends is lost.
+const GRACE: Duration = Duration::from_millis(1100);
 
 /// The most bytes of messages of the capturing program that are read.
 const MESSAGES_MAX: u64 = 64 << 10;
@@ -53,8 +58,14 @@ pub(super) fn analyse(
         scope.spawn(|| {
             let begin = Instant::now();
             let is_over = || duration_ns.is_some_and(|ns| begin.elapsed() >= Duration::from_nanos(ns));
-            while !has_ended.load(Ordering::Relaxed) && !is_over() && !interrupt::flag().load(Ordering::Relaxed) {
+            while !has_ended.load(Ordering::Relaxed)
+                && !is_over()
+                && !interrupt::flag().load(Ordering::Relaxed)
+            {
                 std::thread::sleep(POLL);
+            }
+            if !has_ended.load(Ordering::Relaxed) {
+                std::thread::sleep(GRACE);
             }
             if !has_ended.load(Ordering::Relaxed)
                 && let Some(id) = i32::try_from(program).ok().and_then(Pid::from_raw)
@@ -79,7 +90,8 @@ pub(super) fn analyse(
         }
         Err(error) => {
             let failed = status.is_ok_and(|status| !status.success());
-            let why = messages.lines().filter(|line| !line.contains("listening on")).collect::<Vec<_>>().join("; ");
+            let why =
+                messages.lines().filter(|line| !line.contains("listening on")).collect::<Vec<_>>().join("; ");
             Err(Failure::failed(match failed || !why.is_empty() {
                 true => format!(
                     "the capture on {interface} failed: {why}\n  list the interfaces with tcpdump -D; capturing needs root, or the \
@@ -99,7 +111,9 @@ fn start(interface: &str, filter: &str) -> Result<(Child, ChildStdout), Failure>
     }
     for mut command in commands(interface, filter) {
         let name = command.get_program().to_string_lossy().into_owned();
-        let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+        // In a group of its own, Ctrl-C does not end it before it has written everything.
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
+        let child = command.spawn();
         match child {
             Ok(mut child) => {
                 let Some(packets) = child.stdout.take() else { continue };
@@ -120,7 +134,9 @@ fn start(interface: &str, filter: &str) -> Result<(Child, ChildStdout), Failure>
 fn dropped(messages: &str) -> u64 {
     let of_line = |line: &str| -> Option<u64> {
         let line = line.trim();
-        if let Some(number) = line.strip_suffix("packets dropped by kernel").or(line.strip_suffix("packet dropped by kernel")) {
+        if let Some(number) =
+            line.strip_suffix("packets dropped by kernel").or(line.strip_suffix("packet dropped by kernel"))
+        {
             return number.trim().parse().ok();
         }
         let (_, counts) = line.split_once("received/dropped on interface")?.1.rsplit_once(": ")?;
@@ -138,7 +154,10 @@ mod tests {
         for (messages, expected) in [
             ("10 packets captured\n12 packets received by filter\n2 packets dropped by kernel\n", 2),
             ("0 packets dropped by kernel\n", 0),
-            ("Packets received/dropped on interface 'lo': 100/12 (pcap:12/dumpcap:0/flushed:0/ps_ifdrop:0) (89.3%)\n", 12),
+            (
+                "Packets received/dropped on interface 'lo': 100/12 (pcap:12/dumpcap:0/flushed:0/ps_ifdrop:0) (89.3%)\n",
+                12,
+            ),
             ("tcpdump: listening on lo\n", 0),
         ] {
             assert_eq!(dropped(messages), expected, "{messages}");

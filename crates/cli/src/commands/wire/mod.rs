@@ -22,7 +22,8 @@ pub(crate) fn arguments(json: Arg) -> Command {
     let option = |name: &'static str, value: &'static str, help: &'static str| {
         Arg::new(name).long(name).value_name(value).help(help)
     };
-    let properties: Vec<String> = wire::fields().map(|(name, about)| format!("  {name:<11} {about}")).collect();
+    let properties: Vec<String> =
+        wire::fields().map(|(name, about)| format!("  {name:<11} {about}")).collect();
     Command::new("wire")
         .about("Captured packets: operations of LDAP and HTTP/1 with response times, results and cost, and the state of the connections")
         .after_help(format!(
@@ -146,12 +147,18 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<Exit, Failure> {
     }
 }
 
-fn of_file(name: &str, settings: Settings, each: impl FnMut(&Operation, u64)) -> Result<WireDocument, Failure> {
+fn of_file(
+    name: &str,
+    settings: Settings,
+    each: impl FnMut(&Operation, u64),
+) -> Result<WireDocument, Failure> {
     let (from, source): (Box<dyn Read>, &str) = match name {
         "-" => (Box::new(std::io::stdin().lock()), "standard input"),
         path => {
             let file = File::open(path).map_err(|error| {
-                Failure::usage(format!("error: {path} cannot be opened: {error}\n  write the path of a capture, or `-`"))
+                Failure::usage(format!(
+                    "error: {path} cannot be opened: {error}\n  write the path of a capture, or `-`"
+                ))
             })?;
             (Box::new(file), path)
         }
