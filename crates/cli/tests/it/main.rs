@@ -42,6 +42,7 @@ mod target;
 mod watch;
 mod width;
 mod window;
+mod wire;
 mod words;
 
 use std::io::Write;
