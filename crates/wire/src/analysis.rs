@@ -119,7 +119,7 @@ impl Analysis {
                 if time_ns < self.shared.now_ns {
                     self.shared.miss(MissedKind::BackInTime, 0);
                 }
-                self.begin_ns.get_or_insert(time_ns);
+                self.shared.begin_ns = *self.begin_ns.get_or_insert(time_ns);
                 self.shared.now_ns = time_ns;
                 self.last_ns = self.last_ns.max(time_ns);
             }

@@ -33,7 +33,6 @@ pub(crate) struct Connections {
     recent: Box<[Option<(Key, usize)>; RECENT]>,
     /// Numbers that were given.
     numbers: u64,
-    begin_ns: u64,
     sum: WireConnections,
     handshake: Times,
     handshake_ack: Times,
@@ -48,7 +47,6 @@ impl Connections {
             table: Vec::new(),
             recent: Box::new([None; RECENT]),
             numbers: 0,
-            begin_ns: 0,
             sum: WireConnections::default(),
             handshake: Times::default(),
             handshake_ack: Times::default(),
@@ -58,9 +56,6 @@ impl Connections {
 
     /// Takes a segment.
     pub(crate) fn accept(&mut self, segment: &Segment<'_>, shared: &mut Shared) {
-        if self.numbers == 0 {
-            self.begin_ns = shared.now_ns;
-        }
         let key = match segment.source <= segment.destination {
             true => (segment.source, segment.destination),
             false => (segment.destination, segment.source),
@@ -170,7 +165,7 @@ impl Connections {
                 Shown::Other => "other",
             }
             .into(),
-            begin_s: connection.begin_ns.saturating_sub(self.begin_ns) as f64 / 1e9,
+            begin_s: connection.begin_ns.saturating_sub(shared.begin_ns) as f64 / 1e9,
             seconds: connection.last_ns.saturating_sub(connection.begin_ns) as f64 / 1e9,
             operations: connection.operations,
             total_s: connection.total_ns as f64 / 1e9,

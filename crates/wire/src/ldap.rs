@@ -40,6 +40,8 @@ pub(crate) struct Ldap {
     connection: u64,
     ends: (Endpoint, Endpoint),
     outstanding: VecDeque<Box<Operation>>,
+    /// The largest identifier so far. Most clients count upwards.
+    highest_id: u32,
     /// The name of the last successful bind.
     bound: Rc<str>,
     /// The request or response whose last byte is still to come.
@@ -90,6 +92,7 @@ impl Ldap {
             connection,
             ends,
             outstanding: VecDeque::new(),
+            highest_id: 0,
             bound: Rc::from(if is_begun { ANONYMOUS } else { UNKNOWN_NAME }),
             request: None,
             response: None,
@@ -150,7 +153,10 @@ impl Ldap {
             return;
         }
         // An identifier is used again only after its operation.
-        if let Some(place) = self.outstanding.iter().position(|of| of.id == operation.id)
+        let is_new = operation.id > self.highest_id;
+        self.highest_id = self.highest_id.max(operation.id);
+        if !is_new
+            && let Some(place) = self.outstanding.iter().position(|of| of.id == operation.id)
             && let Some(old) = self.outstanding.remove(place)
         {
             shared.give_up(old);

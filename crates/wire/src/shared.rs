@@ -32,7 +32,9 @@ pub(crate) struct Count {
 pub(crate) struct Shared {
     /// The time of the packet that is read, nanoseconds since 1970.
     pub(crate) now_ns: u64,
-    /// Operations that ended in it.
+    /// The time of the first one.
+    pub(crate) begin_ns: u64,
+    /// Operations that ended in the packet that is read.
     pub(crate) done: Vec<Box<Operation>>,
     /// Requests of each kind that will have no response.
     pub(crate) unanswered: [u64; Kind::COUNT],

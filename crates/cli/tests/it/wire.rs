@@ -70,7 +70,8 @@ fn a_damaged_capture_is_an_error_and_what_was_read_is_shown() {
 #[test]
 fn all_mistakes_of_a_command_line_are_reported_at_once() {
     let place = place("wire-mistakes");
-    let arguments = ["wire", "ldap.pcap", "--where", "tim > 1s and code = sucess", "--slow", "1", "--decode", "x=y"];
+    let arguments =
+        ["wire", "ldap.pcap", "--where", "tim > 1s and code = sucess", "--slow", "1", "--decode", "x=y"];
     let done = run(&place, &arguments);
     assert_eq!(done.code, 2);
     let expected = "error: --decode: `x` is not a port: write PORT=PROTOCOL, such as 3389=ldap or 8081=http
