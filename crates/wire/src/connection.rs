@@ -205,8 +205,11 @@ impl Connection {
         if segment.has(flag::RST) {
             self.resets += 1;
             self.close(shared);
-        } else if self.directions.iter().all(|of| of.is_finished) {
-            self.close(shared);
+        } else if self.directions[sender].is_finished() {
+            self.end(sender, shared);
+            if self.directions[1 - sender].is_finished() {
+                self.close(shared);
+            }
         }
     }
 
@@ -261,18 +264,24 @@ impl Connection {
         for (at, direction) in directions.iter_mut().enumerate() {
             direction.end(shared, &mut |piece, shared| reader.take(at, piece, shared));
         }
-        for (at, flow) in self.flows.iter_mut().enumerate() {
-            let side = if at == self.client { Side::Client } else { Side::Server };
-            match &mut self.conversing {
-                Conversing::Ldap(ldap) => flow.end(side, ldap.as_mut(), shared),
-                Conversing::Http(http) => flow.end(side, http.as_mut(), shared),
-                _ => flow.clear(shared),
-            }
+        for sender in 0..self.flows.len() {
+            self.end(sender, shared);
         }
         match &mut self.conversing {
             Conversing::Ldap(ldap) => ldap.close(shared),
             Conversing::Http(http) => http.close(shared),
             _ => {}
+        }
+    }
+
+    /// One direction has ended.
+    fn end(&mut self, sender: usize, shared: &mut Shared) {
+        let side = if sender == self.client { Side::Client } else { Side::Server };
+        let flow = &mut self.flows[sender];
+        match &mut self.conversing {
+            Conversing::Ldap(ldap) => flow.end(side, ldap.as_mut(), shared),
+            Conversing::Http(http) => flow.end(side, http.as_mut(), shared),
+            _ => flow.clear(shared),
         }
     }
 

@@ -51,8 +51,8 @@ pub(crate) struct Direction {
     /// When the first segment after the current gap came.
     gap_since_ns: u64,
     pub(crate) trouble: Trouble,
-    /// Whether it sent FIN.
-    pub(crate) is_finished: bool,
+    /// The sequence number of its FIN.
+    fin: Option<u32>,
     pub(crate) packets: u64,
     pub(crate) bytes: u64,
 }
@@ -67,6 +67,11 @@ impl Direction {
     pub(crate) fn begin(&mut self, sequence: u32) {
         self.next = sequence.wrapping_add(1);
         self.has_begun = true;
+    }
+
+    /// Whether all bytes before its FIN were passed on.
+    pub(crate) fn is_finished(&self) -> bool {
+        self.fin.is_some_and(|fin| is_at_or_after(self.next, fin))
     }
 
     /// Whether a SYN of this number is the one that the direction began with.
@@ -97,7 +102,7 @@ impl Direction {
             self.accept_data(segment, shared, take);
         }
         if segment.has(flag::FIN) {
-            self.is_finished = true;
+            self.fin = Some(segment.sequence.wrapping_add(segment.length as u32));
         }
     }
 

@@ -281,6 +281,20 @@ fn segments_that_are_sent_again_or_change_their_order_are_counted() {
 }
 
 #[test]
+fn the_end_of_a_connection_may_come_before_its_last_data() {
+    let mut c = Connection::open(CLIENT_PORT, SERVER_PORT);
+    c.send(Client, &search(1, "(uid=x)"));
+    let response = done(1, ResultCode::Success);
+    let late = c.segment(Server, c.next[1], ACK, &response);
+    c.skip(Server, response.len());
+    c.flags(Server, FIN | ACK);
+    c.flags(Client, FIN | ACK);
+    c.packets.push(late);
+    let (document, operations) = analyse(&pcap(&c.packets, 65_535), Settings::default());
+    assert_eq!((operations.len(), document.missed), (1, vec![]));
+}
+
+#[test]
 fn ldap_is_recognized_on_any_port_and_other_protocols_are_counted() {
     let (document, operations) =
         analyse(&pcap(&small(CLIENT_PORT, 3389).packets, 65_535), Settings::default());
@@ -332,6 +346,7 @@ fn http_is_followed_over_a_connection() {
     c.at_us += 100;
     c.send(Server, b" of the connection");
     c.flags(Server, FIN | ACK);
+    c.at_us += 77;
     c.flags(Client, FIN | ACK);
     let (document, operations) = analyse(&pcap(&c.packets, 65_535), Settings::default());
     let seen: Vec<_> = operations
