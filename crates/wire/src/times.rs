@@ -12,7 +12,7 @@ const LONGEST_NS: u64 = 86_400_000_000_000;
 #[derive(Debug, Default)]
 pub(crate) struct Times {
     /// None until the first value, and if a histogram cannot be made.
-    histogram: Option<Histogram<u64>>,
+    histogram: Option<Histogram<u32>>,
     count: u64,
     total_ns: u64,
     max_ns: u64,

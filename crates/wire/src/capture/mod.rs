@@ -83,6 +83,7 @@ impl Order {
         }
     }
 
+    #[inline(always)]
     fn u32(self, bytes: &[u8], at: usize) -> u32 {
         let bytes: [u8; 4] = field(bytes, at);
         match self {
@@ -101,6 +102,7 @@ impl Order {
 }
 
 /// Some bytes at a place; zeros where there are none.
+#[inline(always)]
 fn field<const LENGTH: usize>(bytes: &[u8], at: usize) -> [u8; LENGTH] {
     bytes.get(at..at + LENGTH).and_then(|bytes| bytes.try_into().ok()).unwrap_or([0; LENGTH])
 }

@@ -51,8 +51,8 @@ impl Pcap {
                 ))),
             };
         }
-        let header = source.bytes();
-        let number = |at| self.order.u32(header, at);
+        let header: [u8; RECORD_HEADER] = field(source.bytes(), 0);
+        let number = |at| self.order.u32(&header, at);
         let (seconds, fraction) = (number(0), u64::from(number(4)));
         let (captured, length) = (number(8) as usize, number(12) as usize);
         if captured > PACKET_BYTES_MAX {

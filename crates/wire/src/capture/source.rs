@@ -30,7 +30,13 @@ impl<R: Read> Source<R> {
     }
 
     /// Reads until `length` bytes are there; false if the stream ends before.
+    #[inline]
     pub(super) fn fill(&mut self, length: usize) -> Result<bool, CaptureError> {
+        if self.end - self.begin >= length { Ok(true) } else { self.read(length) }
+    }
+
+    #[cold]
+    fn read(&mut self, length: usize) -> Result<bool, CaptureError> {
         while self.end - self.begin < length {
             if self.is_at_end {
                 return Ok(false);
@@ -52,11 +58,13 @@ impl<R: Read> Source<R> {
     }
 
     /// The bytes that are there.
+    #[inline]
     pub(super) fn bytes(&self) -> &[u8] {
         &self.buffer[self.begin..self.end]
     }
 
     /// The next bytes, which [`fill`](Source::fill) found.
+    #[inline]
     pub(super) fn taken(&mut self, length: usize) -> &[u8] {
         let begin = self.begin;
         self.begin = (begin + length).min(self.end);
