@@ -2,14 +2,15 @@
 #![no_main]
 
 use ldap::controls::{PagedResults, SyncDone, SyncInfo, SyncRequest, SyncState};
-use ldap::message::{Frame, Message, frame, glance};
+use ldap::message::{Frame, Message, frame, request, scan};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {
     let Ok(Frame::Whole(length)) = frame(bytes, 1 << 16) else { return };
     let bytes = &bytes[..length];
     let Ok(message) = Message::decode(bytes) else { return };
-    let seen = glance(bytes).expect("what can be decoded can be looked at");
+    let seen = scan(bytes, bytes.len()).expect("what can be decoded can be scanned").expect("the message is complete");
+    let _ = request(bytes);
     let result = message.operation.result();
     assert_eq!((seen.id, seen.code), (message.id, result.map(|result| result.code)));
     assert!(!format!("{message:?}").is_empty());
