@@ -23,7 +23,7 @@ const TYPES_VLAN: [u16; 3] = [0x8100, 0x88a8, 0x9100];
 const TCP: u8 = 6;
 
 /// The address and port of one side of a connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Endpoint {
     address: u128,
     /// The port.

@@ -168,3 +168,56 @@ fn row(Entry { value, cost }: Entry, has_limit: bool) -> WireRankingRow {
         response_bytes: cost.response_bytes,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::operation::{Kind, Outcome};
+    use crate::packet::Endpoint;
+
+    /// A search that takes so long.
+    fn operation(time_ns: u64) -> Operation {
+        let end = Endpoint::default();
+        let mut operation = Operation::new(Kind::SEARCH, 1, (end, end));
+        operation.outcome = Some(Outcome::Ldap(0));
+        operation.end_ns = time_ns;
+        operation
+    }
+
+    #[test]
+    fn the_costliest_values_stay_however_many_there_are() {
+        let mut ranking = Ranking::new(WireRankedBy::Base);
+        for number in 0..50_000_u64 {
+            ranking.add("often", &operation(10), None);
+            ranking.add(&format!("once {number}"), &operation(5), None);
+            if number % 1000 == 0 {
+                ranking.add("seldom and slow", &operation(90_000), Some(50_000));
+            }
+            assert!(ranking.entries.len() <= VALUES_MAX && ranking.places.len() == ranking.entries.len());
+        }
+        let ranking = ranking.finish(2, true).unwrap();
+        assert_eq!(ranking.operations, 100_050);
+        assert!(ranking.dropped > 40_000);
+        let rows: Vec<_> =
+            ranking.rows.iter().take(2).map(|row| (row.value.as_str(), row.operations, row.slow)).collect();
+        assert_eq!(rows, [("seldom and slow", 50, Some(50)), ("often", 50_000, Some(0))]);
+    }
+
+    #[test]
+    fn a_slow_value_that_costs_little_is_a_row_too() {
+        let mut ranking = Ranking::new(WireRankedBy::Path);
+        for (value, count, time_ns) in [("a", 100, 10), ("b", 90, 10), ("c", 80, 10), ("slow", 1, 700)] {
+            (0..count).for_each(|_| ranking.add(value, &operation(time_ns), None));
+        }
+        let rows = ranking.finish(2, false).unwrap().rows;
+        assert_eq!(rows.iter().map(|row| row.value.as_str()).collect::<Vec<_>>(), ["a", "b", "slow"]);
+    }
+
+    #[test]
+    fn long_values_are_cut_at_a_character() {
+        let long = "ä".repeat(VALUE_BYTES_MAX);
+        assert_eq!(start(&long).len(), VALUE_BYTES_MAX);
+        assert_eq!(start(&long[2..]), &long[..VALUE_BYTES_MAX]);
+        assert_eq!(start(&format!("x{long}")).len(), VALUE_BYTES_MAX - 1);
+    }
+}

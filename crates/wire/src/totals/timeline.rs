@@ -95,3 +95,36 @@ impl Timeline {
         WireTimeline { interval_s: self.interval_ns as f64 / 1e9, series }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::packet::Endpoint;
+
+    #[test]
+    fn a_long_capture_has_wider_intervals_and_the_same_sums() {
+        let end = Endpoint::default();
+        let mut operation = Operation::new(Kind::SEARCH, 1, (end, end));
+        operation.response_bytes = 7;
+        let mut timeline = Timeline::new();
+        for second in 0..5000 {
+            timeline.add(&operation, second * 1_000_000_000);
+        }
+        let timeline = timeline.finish(5000.0);
+        assert_eq!(timeline.interval_s, 10.0);
+        let series = &timeline.series[0];
+        assert_eq!((series.operations.len(), series.operations[17], series.bytes[17]), (500, 10, 70));
+        assert_eq!(series.operations.iter().sum::<u64>(), 5000);
+    }
+
+    #[test]
+    fn any_time_is_in_an_interval() {
+        let end = Endpoint::default();
+        let operation = Operation::new(Kind::SEARCH, 1, (end, end));
+        let mut timeline = Timeline::new();
+        for end_ns in [0, u64::MAX, u64::MAX / 3] {
+            timeline.add(&operation, end_ns);
+        }
+        assert_eq!(timeline.finish(1.0).series[0].operations.iter().sum::<u64>(), 3);
+    }
+}

@@ -83,6 +83,9 @@ fn content(of: &Operation) -> String {
 }
 
 proptest! {
+    // Each case analyses several captures.
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
     #[test]
     fn segments_in_any_order_give_the_same_operations(turns in turns(), cuts in cuts()) {
         let settings = decode(3389, Protocol::Ldap);
