@@ -140,21 +140,22 @@ impl Direction {
             self.pass_late_or_next(segment, shared, take);
             return self.drain(shared, take);
         }
-        // Old bytes, with new ones behind them or not. A keep-alive probe repeats one byte.
-        let is_probe = length == 1 && ahead == u32::MAX;
-        if !is_probe {
-            self.trouble.retransmissions += 1;
-        }
         let old = ahead.wrapping_neg();
-        if length > old {
-            self.pass(segment.payload, segment.length, old as usize, shared, take);
-            self.drain(shared, take);
-        } else if old > JUMP_MAX {
+        if old > JUMP_MAX {
             // Numbers of another connection with the same addresses, whose SYN was not captured.
             self.trouble.gaps += 1;
             take(Piece::Hole(0), shared);
             self.next = segment.sequence;
-            self.pass(segment.payload, segment.length, 0, shared, take);
+            return self.pass(segment.payload, segment.length, 0, shared, take);
+        }
+        // Old bytes, with new ones behind them or not. A keep-alive probe repeats one byte.
+        let is_probe = length == 1 && old == 1;
+        if !is_probe {
+            self.trouble.retransmissions += 1;
+        }
+        if length > old {
+            self.pass(segment.payload, segment.length, old as usize, shared, take);
+            self.drain(shared, take);
         }
     }
 

@@ -144,7 +144,7 @@ impl Flow {
         }
     }
 
-    /// Bytes were not captured.
+    /// Bytes were not captured; 0 after a jump to another position, of which nothing is known.
     fn hole(&mut self, side: Side, mut length: u64, of: &mut impl Conversation, shared: &mut Shared) {
         if !self.buffer.is_empty() {
             // Its header may be there, and so its length.
@@ -158,10 +158,6 @@ impl Flow {
                 }
                 _ => self.skipped(kept, shared),
             }
-        }
-        if length == 0 {
-            // A jump to another position, of which nothing is known.
-            self.skip = 0;
         }
         let step = self.skip.min(length);
         if step > 0 {

@@ -229,10 +229,31 @@ fn lost_segments_are_gaps_and_the_next_message_is_found() {
     c.flags(Client, ACK);
     c.at_us += 100;
     c.send(Server, &done(2, ResultCode::Success));
+    // The gap is given up at once, not when the next segment comes.
+    c.at_us += 500;
+    c.send(Client, &encoded(3, Of::UnbindRequest));
     let (document, operations) = analyse(&pcap(&c.packets, 65_535), Settings::default());
-    assert_eq!(operations.iter().map(|of| (of.id, of.time_ns())).collect::<Vec<_>>(), [(2, Some(100_000))]);
+    let times: Vec<_> = operations.iter().map(|of| (of.id, of.time_ns())).collect();
+    assert_eq!(times, [(2, Some(100_000)), (3, None)]);
     assert_eq!((document.connections.gaps, document.connections.gap_bytes), (1, lost.len() as u64));
     assert_eq!(missed(&document, MissedKind::UnansweredRequests).0, 1);
+}
+
+#[test]
+fn a_jump_of_the_sequence_numbers_ends_the_current_message() {
+    for jump in [100 << 20, 0_u32.wrapping_sub(100 << 20)] {
+        let mut c = Connection::open(CLIENT_PORT, SERVER_PORT);
+        c.send(Client, &search(1, "(uid=x)"));
+        // The begin of a message of 60,000 bytes.
+        c.send(Server, &[0x30, 0x82, 0xea, 0x60, 2, 1, 1, 0x64, 0x82, 0xea, 0x59, 4, 0]);
+        c.next[1] = c.next[1].wrapping_add(jump);
+        c.at_us += 100;
+        c.send(Server, &done(1, ResultCode::Success));
+        let (document, operations) = analyse(&pcap(&c.packets, 65_535), Settings::default());
+        assert_eq!(operations.iter().map(|of| of.time_ns()).collect::<Vec<_>>(), [Some(100_000)]);
+        let of = &document.connections;
+        assert_eq!((of.gaps, of.gap_bytes, of.retransmissions), (1, 0, 0));
+    }
 }
 
 #[test]
