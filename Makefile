@@ -16,6 +16,7 @@ help:
 	@echo "make bench-keycloak  the metadirectory against Keycloak's federation of LDAP"
 	@echo "make bench-http  the HTTP engine against wrk, oha, ab, vegeta, k6 and h2load"
 	@echo "make bench-ldap  the LDAP load against searchrate and the crate ldap3"
+	@echo "make bench-wire  the analysis of a capture against tshark"
 	@echo "make bench-delay  the delay proxy against a direct connection and toxiproxy"
 	@echo "make calibrate  how often the verdict is right: planted limits, and the metadirectory with SQLite, slapd, PostgreSQL"
 	@echo "make build    the program, optimized"
@@ -27,7 +28,7 @@ demo: build
 	@$(PLIMSOLL) demo
 
 test:
-	@.ci/packages fio chromium nginx slapd bpftrace ldap-utils curl 389-ds-base samba samba-ad-provision samba-dsdb-modules postgresql \
+	@.ci/packages fio chromium nginx slapd bpftrace ldap-utils curl 389-ds-base samba samba-ad-provision samba-dsdb-modules postgresql tcpdump tshark \
 		xvfb xterm x11-utils openbox python3-venv
 	@.ci/scim-tester
 	@.ci/mlrsearch
@@ -74,6 +75,10 @@ bench-ldap:
 	@.ci/ldap-peers
 	$(CARGO) xtask bench ldap
 
+bench-wire:
+	@.ci/packages slapd tcpdump tshark
+	$(CARGO) xtask bench wire
+
 bench-delay:
 	@.ci/toxiproxy
 	PATH="$$PATH:$${CARGO_TARGET_DIR:-$$(pwd)/target}/toxiproxy" $(CARGO) bench --locked --package plimsoll-delay --bench proxy
@@ -83,4 +88,4 @@ bench-keycloak:
 	@command -v mvn >/dev/null 2>&1 || .ci/packages maven
 	$(CARGO) xtask bench keycloak
 
-.PHONY: help build demo test check calibrate bench bench-metadir bench-http bench-ldap bench-delay bench-keycloak
+.PHONY: help build demo test check calibrate bench bench-metadir bench-http bench-ldap bench-wire bench-delay bench-keycloak

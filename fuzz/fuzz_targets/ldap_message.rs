@@ -2,7 +2,7 @@
 #![no_main]
 
 use ldap::controls::{PagedResults, SyncDone, SyncInfo, SyncRequest, SyncState};
-use ldap::message::{Frame, List, Message, frame, scan};
+use ldap::message::{Frame, List, Message, frame, request, scan};
 use ldap::template::{ID_MIN, RequestWriter, Template, slot};
 use libfuzzer_sys::fuzz_target;
 
@@ -19,6 +19,7 @@ fuzz_target!(|bytes: &[u8]| {
     let bytes = &bytes[..length];
     let Ok(message) = Message::decode(bytes) else { return };
     let seen = scanned.expect("what can be decoded can be scanned").expect("it is whole");
+    let _ = request(bytes);
     let result = message.operation.result();
     assert_eq!((seen.id, seen.code), (message.id, result.map(|result| result.code)));
     for cut in 0..length {

@@ -48,10 +48,12 @@ static ARROWS: &[Row] = &[
             "monitor",
             "recorder",
             "delay",
+            "wire",
             "files",
             "ldap",
         ],
     },
+    Row { name: "wire", may_use: &["model", "ldap"] },
     Row { name: "ldap", may_use: &["tls"] },
     Row { name: "people", may_use: &["ldap"] },
     Row { name: "scim", may_use: &["files"] },
@@ -68,7 +70,7 @@ static ARROWS: &[Row] = &[
 const ONLY_IN_TESTS: [&str; 1] = ["testkit"];
 
 /// Arrows of tests and benchmarks: who uses whom.
-const ALSO_IN_TESTS: [(&str, &str); 8] = [
+const ALSO_IN_TESTS: [(&str, &str); 9] = [
     ("metadir", "people"),
     // Rules are tested with real systems.
     ("metadir", "connectors"),
@@ -80,6 +82,7 @@ const ALSO_IN_TESTS: [(&str, &str); 8] = [
     // What is shown in tests is what the analysis makes of stored records.
     ("report", "record"),
     ("report", "analysis"),
+    ("report", "wire"),
 ];
 
 /// A third-party package and the crates it is kept in.
@@ -99,7 +102,7 @@ const fn deep_fence(package: &'static str, crates: &'static [&'static str]) -> F
     Fence { package, crates, deep: true }
 }
 
-const MEASURED: &[&str] = &["model", "record", "engine", "analysis", "report", "workloads", "delay"];
+const MEASURED: &[&str] = &["model", "record", "engine", "analysis", "report", "workloads", "delay", "wire"];
 
 /// The fences. What is not named here is unfenced.
 static FENCES: &[Fence] = &[
@@ -110,7 +113,7 @@ static FENCES: &[Fence] = &[
     // HTTP/2, without a runtime.
     deep_fence("h2", &["workloads"]),
     // By name only: a later HTTP crate may depend on it.
-    fence("httparse", &["workloads"]),
+    fence("httparse", &["workloads", "wire"]),
     deep_fence("ureq", &["connectors"]),
     // Windows of a desktop.
     deep_fence("x11rb", &["workloads"]),

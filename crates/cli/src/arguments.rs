@@ -102,6 +102,7 @@ pub(crate) fn command() -> Command {
         .subcommand(commands::doctor::arguments())
         .subcommand(commands::generate::arguments())
         .subcommand(commands::delay::arguments())
+        .subcommand(commands::wire::arguments(json()))
         .subcommand(
             Command::new("runs")
                 .about("List the runs in a folder")
@@ -321,6 +322,7 @@ pub(crate) fn dispatch() -> Result<Exit, Failure> {
         "doctor" => commands::doctor::run(matches),
         "generate" => commands::generate::run(matches),
         "delay" => commands::delay::run(matches),
+        "wire" => commands::wire::run(matches),
         "runs" => commands::record::runs(matches),
         "show" => commands::record::show(matches),
         "explain" => commands::record::explain(matches),

@@ -46,6 +46,28 @@ fn print(text: &str) {
     }
 }
 
+/// Many lines that programs read, each of which is visible already.
+pub(crate) struct Lines(std::io::BufWriter<std::io::StdoutLock<'static>>);
+
+impl Lines {
+    pub(crate) fn new() -> Self {
+        Lines(std::io::BufWriter::with_capacity(1 << 16, std::io::stdout().lock()))
+    }
+
+    /// Adds a line. A closed pipe ends the program quietly.
+    pub(crate) fn add(&mut self, line: &str) {
+        if writeln!(self.0, "{line}").is_err() {
+            std::process::exit(0);
+        }
+    }
+
+    pub(crate) fn flush(&mut self) {
+        if self.0.flush().is_err() {
+            std::process::exit(0);
+        }
+    }
+}
+
 /// A text in which `ESC [ digits m` is left as it is and every other hidden character is made visible.
 fn only_colours(text: &str) -> String {
     let mut out = String::with_capacity(text.len());

@@ -139,6 +139,7 @@ impl<'a> Decoder<'a> {
     }
 
     /// The next element: its tag and its content.
+    #[inline]
     pub fn element(&mut self) -> Result<(u8, &'a [u8]), BerError> {
         match header(self.bytes)? {
             Some(Header { tag, begin, length }) => {
@@ -152,6 +153,7 @@ impl<'a> Decoder<'a> {
     }
 
     /// Skips the next element and returns it with its tag and length.
+    #[inline]
     pub fn whole_element(&mut self) -> Result<&'a [u8], BerError> {
         let before = self.bytes;
         self.element()?;
@@ -159,6 +161,7 @@ impl<'a> Decoder<'a> {
     }
 
     /// The content of the next element, which must have this tag.
+    #[inline]
     pub fn expect(&mut self, tag: u8) -> Result<&'a [u8], BerError> {
         match self.tag() {
             Some(found) if found == tag => Ok(self.element()?.1),
@@ -168,6 +171,7 @@ impl<'a> Decoder<'a> {
     }
 
     /// The content of the next element if it has this tag.
+    #[inline]
     pub fn optional(&mut self, tag: u8) -> Result<Option<&'a [u8]>, BerError> {
         match self.tag() {
             Some(found) if found == tag => Ok(Some(self.element()?.1)),
@@ -186,11 +190,13 @@ impl<'a> Decoder<'a> {
     }
 
     /// An integer.
+    #[inline]
     pub fn integer(&mut self, tag: u8) -> Result<i64, BerError> {
         as_integer(self.expect(tag)?)
     }
 
     /// An integer from 0 to `u32::MAX`.
+    #[inline]
     pub fn unsigned(&mut self, tag: u8) -> Result<u32, BerError> {
         u32::try_from(self.integer(tag)?).map_err(|_| BerError("a number is out of its range"))
     }
@@ -202,11 +208,13 @@ impl<'a> Decoder<'a> {
 }
 
 /// The bytes as text.
+#[inline]
 pub fn as_text(bytes: &[u8]) -> Result<&str, BerError> {
     std::str::from_utf8(bytes).map_err(|_| BerError("a text is not UTF-8"))
 }
 
 /// The content of an INTEGER or ENUMERATED.
+#[inline]
 pub fn as_integer(bytes: &[u8]) -> Result<i64, BerError> {
     let (Some(first), 1..=8) = (bytes.first(), bytes.len()) else {
         return Err(BerError("a number has 0 bytes or more than 8"));
@@ -235,6 +243,7 @@ pub struct Header {
 }
 
 /// The header of the element at the start; `None` if it is incomplete.
+#[inline]
 pub fn header(bytes: &[u8]) -> Result<Option<Header>, BerError> {
     let [tag, rest @ ..] = bytes else { return Ok(None) };
     if tag & 0x1f == 0x1f {

@@ -16,12 +16,14 @@ mod element;
 mod filter;
 mod frame;
 mod list;
+mod request;
 #[cfg(test)]
 mod tests;
 
-pub use filter::FilterBytes;
+pub use filter::{FilterBytes, decode_filter, write_shape};
 pub use frame::{Frame, MessageSummary, frame, scan};
 pub use list::{Element, List};
+pub use request::{RequestKind, RequestSummary, request};
 
 /// The largest message identifier.
 pub const ID_MAX: u32 = 0x7fff_ffff;

@@ -36,6 +36,7 @@ pub mod steady;
 pub mod steps;
 pub mod study;
 pub mod verdict;
+pub mod wire;
 pub mod write_cache;
 
 pub use claim::Claim;

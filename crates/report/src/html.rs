@@ -9,7 +9,7 @@ mod context;
 mod dependencies;
 mod digest;
 mod limit;
-mod markup;
+pub(crate) mod markup;
 mod trial;
 
 use model::{ResultDocument, Study, Verdict};
@@ -59,6 +59,18 @@ pub fn html(document: &ResultDocument, study: &Study) -> String {
         body.push_str(&section(id, title, content));
         body.push('\n');
     }
+    page(
+        &format!("{name}: {}", verdict_kind(&document.verdict)),
+        &body,
+        &format!(
+            "Written by Plimsoll {} from {}. Every number of the result is in result.json there; the time series are in its trials folder.",
+            document.host.plimsoll, document.run
+        ),
+    )
+}
+
+/// A page around a body, with its style sheet and script.
+pub(crate) fn page(title: &str, body: &str, footer: &str) -> String {
     let mut out = String::with_capacity(body.len() + 16 * 1024);
     out.push_str("<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">");
     out.push_str(&format!(
@@ -68,15 +80,11 @@ pub fn html(document: &ResultDocument, study: &Study) -> String {
     ));
     out.push_str("<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">");
     out.push_str("<meta name=\"color-scheme\" content=\"light dark\">");
-    out.push_str(&format!("<title>{}: {}</title>", escape(name), escape(verdict_kind(&document.verdict))));
+    out.push_str(&format!("<title>{}</title>", escape(title)));
     out.push_str(&format!("<style>{STYLE}</style></head>\n<body><main>"));
-    out.push_str(&swatches(&body));
-    out.push_str(&body);
-    out.push_str(&format!(
-        "<footer><p>Written by Plimsoll {} from {}. Every number of the result is in result.json there; the time series are in its trials folder.</p></footer>",
-        escape(&document.host.plimsoll),
-        escape(&document.run)
-    ));
+    out.push_str(&swatches(body));
+    out.push_str(body);
+    out.push_str(&format!("<footer><p>{}</p></footer>", escape(footer)));
     out.push_str(&format!("</main><script>{SCRIPT}</script></body></html>\n"));
     out
 }

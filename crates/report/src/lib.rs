@@ -35,6 +35,7 @@ pub mod table;
 mod tables;
 mod terminal;
 pub mod text;
+mod wire;
 
 pub use copy_time::{copy_time, copy_time_json};
 pub use exchange::{csv, csv_text, junit, markdown, steps_csv};
@@ -50,3 +51,7 @@ pub use operation_io::{
 };
 pub use sizing::sizing;
 pub use terminal::{Terminal, terminal};
+pub use wire::{
+    wire, wire_html, wire_json, wire_missed, wire_operation_csv, wire_operation_csv_head,
+    wire_operation_head, wire_operation_json, wire_operation_text,
+};

@@ -95,7 +95,7 @@ pub(super) fn search(repository: &Repository, count: usize) -> Result<Vec<Fault>
     drop(server);
 
     let port = free_port()?;
-    let server = bench.slapd(port)?;
+    let server = slapd(&bench.folder.0, port)?;
     for (connections, depth) in [(16, 1), (4, 16)] {
         let words = format!("slapd, {ENTRIES} entries, {connections} connections with {depth} in flight");
         let rounds = bench.rounds(&words, &server, port, (connections, depth), count)?;
@@ -244,52 +244,51 @@ impl Bench {
             server_us: (server_after - server_before) / searches,
         })
     }
-
-    /// slapd with people, on the first CPU.
-    fn slapd(&self, port: u16) -> Result<Ended, String> {
-        let folder = &self.folder.0;
-        let write = |name: &str, text: &str| {
-            std::fs::write(folder.join(name), text).map_err(|error| format!("{name}: {error}"))
-        };
-        std::fs::create_dir_all(folder.join("db")).map_err(|error| error.to_string())?;
-        let place = folder.display();
-        write(
-            "slapd.conf",
-            &format!(
-                "include /etc/ldap/schema/core.schema\ninclude /etc/ldap/schema/cosine.schema\n\
-                 include /etc/ldap/schema/inetorgperson.schema\npidfile {place}/slapd.pid\nmodulepath /usr/lib/ldap\n\
-                 moduleload back_mdb\ndatabase mdb\nsuffix dc=example,dc=com\ndirectory {place}/db\n\
-                 maxsize 1073741824\nindex objectClass,uid eq\n"
-            ),
-        )?;
-        let mut ldif = String::from(
-            "dn: dc=example,dc=com\nobjectClass: dcObject\nobjectClass: organization\ndc: example\no: e\n\n\
-             dn: ou=people,dc=example,dc=com\nobjectClass: organizationalUnit\nou: people\n\n",
-        );
-        for number in 0..ENTRIES {
-            ldif += &format!(
-                "dn: uid=user.{number},ou=people,dc=example,dc=com\nobjectClass: inetOrgPerson\nuid: user.{number}\n\
-                 cn: User {number}\nsn: {number}\nmail: user.{number}@example.com\n\n"
-            );
-        }
-        write("people.ldif", &ldif)?;
-        let config = folder.join("slapd.conf");
-        let added = Command::new(SLAPD)
-            .args(["-T", "add", "-q", "-f"])
-            .arg(&config)
-            .arg("-l")
-            .arg(folder.join("people.ldif"))
-            .output()
-            .map_err(|error| format!("{SLAPD}: {error}; apt-get install slapd"))?;
-        if !added.status.success() {
-            return Err(format!("slapadd: {}", String::from_utf8_lossy(&added.stderr)));
-        }
-        let url = format!("ldap://127.0.0.1:{port}");
-        start(Command::new(SLAPD).args(["-d", "0", "-h", &url, "-f"]).arg(&config), port)
-    }
 }
 
-fn free_port() -> Result<u16, String> {
+/// slapd with people, on the first CPU.
+pub(super) fn slapd(folder: &Path, port: u16) -> Result<Ended, String> {
+    let write = |name: &str, text: &str| {
+        std::fs::write(folder.join(name), text).map_err(|error| format!("{name}: {error}"))
+    };
+    std::fs::create_dir_all(folder.join("db")).map_err(|error| error.to_string())?;
+    let place = folder.display();
+    write(
+        "slapd.conf",
+        &format!(
+            "include /etc/ldap/schema/core.schema\ninclude /etc/ldap/schema/cosine.schema\n\
+             include /etc/ldap/schema/inetorgperson.schema\npidfile {place}/slapd.pid\nmodulepath /usr/lib/ldap\n\
+             moduleload back_mdb\ndatabase mdb\nsuffix dc=example,dc=com\ndirectory {place}/db\n\
+             maxsize 1073741824\nindex objectClass,uid eq\n"
+        ),
+    )?;
+    let mut ldif = String::from(
+        "dn: dc=example,dc=com\nobjectClass: dcObject\nobjectClass: organization\ndc: example\no: e\n\n\
+         dn: ou=people,dc=example,dc=com\nobjectClass: organizationalUnit\nou: people\n\n",
+    );
+    for number in 0..ENTRIES {
+        ldif += &format!(
+            "dn: uid=user.{number},ou=people,dc=example,dc=com\nobjectClass: inetOrgPerson\nuid: user.{number}\n\
+             cn: User {number}\nsn: {number}\nmail: user.{number}@example.com\n\n"
+        );
+    }
+    write("people.ldif", &ldif)?;
+    let config = folder.join("slapd.conf");
+    let added = Command::new(SLAPD)
+        .args(["-T", "add", "-q", "-f"])
+        .arg(&config)
+        .arg("-l")
+        .arg(folder.join("people.ldif"))
+        .output()
+        .map_err(|error| format!("{SLAPD}: {error}; apt-get install slapd"))?;
+    if !added.status.success() {
+        return Err(format!("slapadd: {}", String::from_utf8_lossy(&added.stderr)));
+    }
+    let url = format!("ldap://127.0.0.1:{port}");
+    start(Command::new(SLAPD).args(["-d", "0", "-h", &url, "-f"]).arg(&config), port)
+}
+
+pub(super) fn free_port() -> Result<u16, String> {
     let port = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
     port.map(|address| address.port()).map_err(|error| error.to_string())
 }

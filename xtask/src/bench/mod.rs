@@ -11,6 +11,7 @@ mod keycloak;
 mod ldap;
 mod own;
 mod rounds;
+mod wire;
 
 use std::path::Path;
 
@@ -116,6 +117,13 @@ static BENCHMARKS: &[Benchmark] = &[
         rounds: Some(5),
         is_on_demand: true,
         run: ldap::search,
+    },
+    Benchmark {
+        name: "wire",
+        about: "the analysis of a capture of slapd against tshark",
+        rounds: Some(5),
+        is_on_demand: true,
+        run: wire::analysis,
     },
     Benchmark {
         name: "counters",

@@ -28,6 +28,7 @@ pub(crate) mod size;
 pub(crate) mod sqlio;
 pub(crate) mod trace;
 pub(crate) mod watch;
+pub(crate) mod wire;
 
 use clap::ArgMatches;
 

@@ -43,6 +43,7 @@ mod trace;
 mod watch;
 mod width;
 mod window;
+mod wire;
 mod words;
 
 use std::io::Write;

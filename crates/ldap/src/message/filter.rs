@@ -68,6 +68,119 @@ impl<'a> FilterBytes<'a> {
     }
 }
 
+/// The filter of these bytes of a request.
+pub fn decode_filter(bytes: &[u8]) -> Result<Filter, BerError> {
+    tree(&mut Decoder::new(bytes), 0)
+}
+
+/// Appends the shape of an encoded filter: its text with `?` for each value, attributes in lower case, and equal
+/// neighbours once. Filters of one program that differ only in their values have the same shape. It does not allocate.
+pub fn write_shape(bytes: &[u8], out: &mut String) -> Result<(), BerError> {
+    let length = out.len();
+    let result = shape(&mut Decoder::new(bytes), 0, out);
+    if result.is_err() {
+        out.truncate(length);
+    }
+    result
+}
+
+/// The placeholder of a value.
+const VALUE_SHAPE: char = '?';
+
+fn shape(from: &mut Decoder<'_>, depth: usize, out: &mut String) -> Result<(), BerError> {
+    if depth >= DEPTH_MAX {
+        return Err(BerError("a filter is nested deeper than 64 levels"));
+    }
+    let (tag, content) = from.element()?;
+    let mut from = Decoder::new(content);
+    out.push('(');
+    match tag {
+        AND | OR => {
+            out.push(if tag == AND { '&' } else { '|' });
+            let mut before = out.len()..out.len();
+            let mut is_repeated = false;
+            while !from.is_empty() {
+                let begin = out.len();
+                shape(&mut from, depth + 1, out)?;
+                match !before.is_empty() && out[before.clone()] == out[begin..] {
+                    true => {
+                        out.truncate(begin);
+                        is_repeated = true;
+                    }
+                    false => {
+                        if std::mem::take(&mut is_repeated) {
+                            out.insert_str(begin, "...");
+                            before = begin + 3..out.len();
+                        } else {
+                            before = begin..out.len();
+                        }
+                    }
+                }
+            }
+            if is_repeated {
+                out.push_str("...");
+            }
+        }
+        NOT => {
+            out.push('!');
+            shape(&mut from, depth + 1, out)?;
+        }
+        EQUAL | GREATER_OR_EQUAL | LESS_OR_EQUAL | APPROXIMATE => {
+            push_lower(out, from.expect(OCTETS)?)?;
+            from.expect(OCTETS)?;
+            out.push_str(match tag {
+                EQUAL => "=",
+                GREATER_OR_EQUAL => ">=",
+                LESS_OR_EQUAL => "<=",
+                _ => "~=",
+            });
+            out.push(VALUE_SHAPE);
+        }
+        PRESENT => {
+            push_lower(out, content)?;
+            out.push_str("=*");
+        }
+        SUBSTRINGS => {
+            push_lower(out, from.expect(OCTETS)?)?;
+            out.push('=');
+            let mut parts = from.constructed(SEQUENCE)?;
+            if parts.optional(INITIAL)?.is_some() {
+                out.push(VALUE_SHAPE);
+            }
+            out.push('*');
+            while parts.optional(ANY)?.is_some() {
+                out.push(VALUE_SHAPE);
+                out.push('*');
+            }
+            if parts.optional(LAST)?.is_some() {
+                out.push(VALUE_SHAPE);
+            }
+        }
+        EXTENSIBLE => {
+            let rule = from.optional(RULE)?;
+            push_lower(out, from.optional(ATTRIBUTE)?.unwrap_or_default())?;
+            from.expect(VALUE)?;
+            if from.optional(DN_ATTRIBUTES)?.map(ber::as_boolean).transpose()? == Some(true) {
+                out.push_str(":dn");
+            }
+            if let Some(rule) = rule {
+                out.push(':');
+                push_lower(out, rule)?;
+            }
+            out.push_str(":=");
+            out.push(VALUE_SHAPE);
+        }
+        _ => return Err(BerError("a filter of an unknown kind")),
+    }
+    out.push(')');
+    Ok(())
+}
+
+fn push_lower(out: &mut String, name: &[u8]) -> Result<(), BerError> {
+    out.extend(ber::as_text(name)?.chars().map(|c| c.to_ascii_lowercase()));
+    Ok(())
+}
+
 impl PartialEq for FilterBytes<'_> {
     fn eq(&self, other: &Self) -> bool {
         self.to_filter() == other.to_filter()

@@ -22,6 +22,7 @@ pub fn frame(bytes: &[u8], bytes_max: usize) -> Result<Frame, BerError> {
 }
 
 /// Where the content of the first message begins, and its whole length; none if too few bytes are there.
+#[inline]
 fn outer(bytes: &[u8], bytes_max: usize) -> Result<Option<(usize, usize)>, BerError> {
     if bytes.first().is_some_and(|tag| *tag != SEQUENCE) {
         return Err(BerError(
@@ -56,6 +57,7 @@ pub struct MessageSummary {
 
 /// Reads the headers of the first message; none if too few bytes are there. The message may be longer than `bytes`: of an
 /// entry, a reader that only counts needs no more. A header that announces more than `bytes_max` bytes is an error.
+#[inline]
 pub fn scan(bytes: &[u8], bytes_max: usize) -> Result<Option<MessageSummary>, BerError> {
     let Some((begin, length)) = outer(bytes, bytes_max)? else { return Ok(None) };
     let is_whole = length <= bytes.len();
@@ -68,6 +70,7 @@ pub fn scan(bytes: &[u8], bytes_max: usize) -> Result<Option<MessageSummary>, Be
 }
 
 /// The summary of a message of which all or only the first bytes are there.
+#[inline]
 fn headers(bytes: &[u8], begin: usize, length: usize) -> Result<MessageSummary, BerError> {
     let cut = BerError("an element is longer than what holds it");
     let mut from = Decoder::new(bytes.get(begin..).unwrap_or_default());

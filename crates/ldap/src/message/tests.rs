@@ -388,3 +388,46 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn the_shape_of_a_filter_has_no_values() {
+    for (filter, expected) in [
+        ("(uid=user.1)", "(uid=?)"),
+        ("(CN=*)", "(cn=*)"),
+        ("(cn=a*b*c)", "(cn=?*?*?)"),
+        ("(cn=*b)", "(cn=*?)"),
+        (
+            "(&(objectClass=person)(|(uid=a)(uid=b)(uid=c)(mail=x))(!(a>=1)))",
+            "(&(objectclass=?)(|(uid=?)...(mail=?))(!(a>=?)))",
+        ),
+        ("(|(uid=a)(uid=b))", "(|(uid=?)...)"),
+        ("(&(a<=1)(b~=2))", "(&(a<=?)(b~=?))"),
+        ("(cn:dn:2.5.13.5:=x)", "(cn:dn:2.5.13.5:=?)"),
+        ("(&)", "(&)"),
+    ] {
+        let filter = Filter::parse(filter).unwrap();
+        let bytes =
+            encoded(&Message::new(7, Operation::SearchRequest(SearchRequest::subtree("dc=a", &filter))));
+        let summary = request(&bytes);
+        assert_eq!((summary.name, decode_filter(summary.filter).unwrap()), (&b"dc=a"[..], filter));
+        let mut shape = String::new();
+        write_shape(summary.filter, &mut shape).unwrap();
+        assert_eq!(shape, expected);
+    }
+}
+
+#[test]
+fn a_request_is_summarized_from_the_bytes_that_were_captured() {
+    let bind = encoded(&Message::new(1, Operation::simple_bind("cn=a", b"pw")));
+    assert_eq!(request(&bind), RequestSummary { name: b"cn=a", ..RequestSummary::default() });
+    let sasl = encoded(&Message::new(1, Operation::external_bind(b"")));
+    assert_eq!(request(&sasl).mechanism, b"EXTERNAL");
+    let abandon = encoded(&Message::new(3, Operation::AbandonRequest { id: 2 }));
+    assert_eq!(request(&abandon).abandoned, Some(2));
+    let start_tls = encoded(&Message::new(3, Operation::ExtendedRequest { oid: START_TLS, value: None }));
+    assert_eq!(request(&start_tls).oid, START_TLS.as_bytes());
+    for end in 0..bind.len() {
+        let name = request(&bind[..end]).name;
+        assert!(name.is_empty() || name == b"cn=a", "{end}");
+    }
+}

@@ -6,7 +6,7 @@ use crate::text::capitalized;
 
 /// The source of the numbers of a table.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Origin {
+pub(crate) enum Origin {
     /// The result document: each is in `result.json`.
     Result,
     /// The record of a trial: each is in its files.
@@ -31,7 +31,7 @@ fn cell(cell: &Cell) -> String {
 }
 
 /// A table. The first column heads its rows.
-pub(super) fn table(table: &Table, origin: Origin) -> String {
+pub(crate) fn table(table: &Table, origin: Origin) -> String {
     let class = if origin == Origin::Record { r#" class="record""# } else { "" };
     let mut out = format!(r#"<div class="scroll"><table{class}>"#);
     if !table.title.is_empty() {
@@ -64,23 +64,23 @@ pub(super) fn table(table: &Table, origin: Origin) -> String {
 }
 
 /// A chart with its message, its question, its legend and its numbers.
-pub(super) struct Figure<'a> {
+pub(crate) struct Figure<'a> {
     /// The message, as a sentence.
-    pub(super) title: &'a str,
+    pub(crate) title: &'a str,
     /// The question that the chart answers.
-    pub(super) question: &'a str,
+    pub(crate) question: &'a str,
     /// One or more `<svg>` elements.
-    pub(super) charts: &'a str,
+    pub(crate) charts: &'a str,
     /// Names and styles of the series; empty if there is only one.
-    pub(super) legend: &'a [(String, SeriesStyle)],
+    pub(crate) legend: &'a [(String, SeriesStyle)],
     /// Its numbers, as markup.
-    pub(super) numbers: String,
+    pub(crate) numbers: String,
     /// A line below; may be empty.
-    pub(super) note: &'a str,
+    pub(crate) note: &'a str,
 }
 
 /// Draws a figure.
-pub(super) fn figure(figure: &Figure<'_>) -> String {
+pub(crate) fn figure(figure: &Figure<'_>) -> String {
     let mut out = format!("<figure><figcaption><strong>{}</strong>", sentence(figure.title));
     if !figure.question.is_empty() {
         out.push_str(&format!(" <span>{}</span>", sentence(figure.question)));
@@ -106,7 +106,7 @@ pub(super) fn figure(figure: &Figure<'_>) -> String {
 }
 
 /// A sentence: what is in backticks is code, as on a terminal.
-pub(super) fn sentence(text: &str) -> String {
+pub(crate) fn sentence(text: &str) -> String {
     let mut out = String::new();
     let parts: Vec<&str> = text.split('`').collect();
     for (at, part) in parts.iter().enumerate() {
@@ -121,7 +121,7 @@ pub(super) fn sentence(text: &str) -> String {
 }
 
 /// A section with its heading; empty without content.
-pub(super) fn section(id: &str, title: &str, content: &str) -> String {
+pub(crate) fn section(id: &str, title: &str, content: &str) -> String {
     match content.is_empty() {
         true => String::new(),
         false => format!(r#"<section id="{id}"><h2>{}</h2>{content}</section>"#, escape(title)),
