@@ -1,4 +1,5 @@
 //! Traces of this test program itself, whose functions are known and whose I/O is counted exactly.
+#![expect(clippy::disallowed_methods, reason = "the traced process is this one, and it must write")]
 
 use std::fs::{File, OpenOptions};
 use std::io::Write as _;

@@ -47,7 +47,19 @@ pub struct Tracer {
     /// Whether all system calls on files are counted.
     is_complete: bool,
     /// Probes and programs, which live as long as their descriptors.
-    _attached: Vec<OwnedFd>,
+    attached: Vec<OwnedFd>,
+}
+
+impl Drop for Tracer {
+    /// To remove a probe, the kernel waits until no CPU is in it: 50 ms for each, but for all at the same time as well.
+    fn drop(&mut self) {
+        std::thread::scope(|threads| {
+            for descriptor in self.attached.drain(..) {
+                // Without a thread it is closed here.
+                let _ = std::thread::Builder::new().spawn_scoped(threads, move || drop(descriptor));
+            }
+        });
+    }
 }
 
 /// At most this many disks are compared by the program.
@@ -126,7 +138,7 @@ impl Tracer {
             missing,
             lost: 0,
             is_complete,
-            _attached: attached,
+            attached,
         };
         tracer.refresh_files();
         tracer.read().map(|_| tracer)

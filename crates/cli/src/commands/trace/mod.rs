@@ -92,7 +92,7 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<Exit, Failure> {
         commits: None,
     };
     analysis::operation_io::judge(&mut document);
-    // The kernel takes its time to remove probes: nobody waits for that before the result.
+    // Before the probes are removed, for which the kernel takes its time.
     let exit = show(&document, goal.as_ref(), printer)?;
     Ok(if is_incomplete { Exit::Interrupted } else { exit })
 }
@@ -196,7 +196,7 @@ fn print(interval: &TraceInterval, number: usize, printer: Printer) -> bool {
         (_, true) => return true,
         _ => {
             lines.extend(
-                (number % LINES_PER_HEAD == 0).then(|| report::trace_heads(interval, printer.detail)),
+                number.is_multiple_of(LINES_PER_HEAD).then(|| report::trace_heads(interval, printer.detail)),
             );
             lines.push(report::trace_line(interval, printer.detail));
         }
