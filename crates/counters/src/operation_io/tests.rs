@@ -105,6 +105,9 @@ fn nested_operations_belong_to_the_outermost_one() {
         let outside = rows.iter().find(|row| row.origin == RowOrigin::NoOperation).unwrap();
         assert!(outside.io[&IoKind::WriteCallBytes] >= 7, "{outside:?}");
         assert!(tracer.limits().is_empty() && tracer.is_running());
+        // No disk was named, and only all system calls include this one.
+        assert!(!outside.io.contains_key(&IoKind::DeviceWrites));
+        assert_eq!(outside.io.contains_key(&IoKind::RingRequests), has_all_calls);
     }
 }
 

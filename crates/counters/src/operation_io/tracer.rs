@@ -46,6 +46,7 @@ pub struct Tracer {
     lost: u64,
     /// Whether all system calls on files are counted.
     is_complete: bool,
+    has_disks: bool,
     /// Probes and programs, which live as long as their descriptors.
     attached: Vec<OwnedFd>,
 }
@@ -138,6 +139,7 @@ impl Tracer {
             missing,
             lost: 0,
             is_complete,
+            has_disks: !options.disks.is_empty(),
             attached,
         };
         tracer.refresh_files();
@@ -155,8 +157,14 @@ impl Tracer {
         let now =
             self.maps.rows().map_err(|error| Unavailable(format!("the counters cannot be read: {error}")))?;
         let since = |at: usize| now[at].since(self.before.get(at).unwrap_or(&Row::default()));
-        let all = || IoKind::ALL.into_iter();
-        let of_device = || all().filter(|kind| kind.is_of_device());
+        // What is not counted is absent, not zero.
+        let (has_disks, is_complete) = (self.has_disks, self.is_complete);
+        let of_device = || IoKind::ALL.into_iter().filter(move |kind| kind.is_of_device() && has_disks);
+        let of_calls = || IoKind::ALL.into_iter().filter(|kind| !kind.is_of_device());
+        let all = || {
+            let is_counted = move |kind: &IoKind| is_complete || *kind != IoKind::RingRequests;
+            of_calls().filter(is_counted).chain(of_device())
+        };
         let mut rows: Vec<TraceRow> = self
             .operations
             .iter()
