@@ -422,8 +422,9 @@ fn no_tracepoint(error: &str) -> Unavailable {
     ))
 }
 
-/// What a user without all rights of root needs.
-const RIGHTS: &str = "CAP_SYS_ADMIN, CAP_DAC_READ_SEARCH and CAP_SYS_PTRACE";
+/// What a user needs who is not root.
+const RIGHTS: &str =
+    "CAP_BPF, CAP_PERFMON, CAP_DAC_READ_SEARCH and CAP_SYS_PTRACE, before Linux 6.6 with CAP_SYS_ADMIN";
 
 /// Why the kernel refused.
 fn not_permitted(call: &str, error: &io::Error) -> Unavailable {

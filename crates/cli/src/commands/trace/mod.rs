@@ -53,7 +53,7 @@ pub(crate) fn arguments() -> Command {
         .arg(option("password", "TEXT", "Its password. Write it as ${env:NAME}, ${file:PATH} or ${prompt:WORDS}").requires("bind-dn"))
         .arg(repeated(option("device", "DISK", "A disk whose requests are counted, such as vda; may be repeated [default: those below the files that the process has open for writing]")))
         .arg(flag("without-tracing", "Read counters only, as without the permission to trace"))
-        .arg(option("for", "LOAD", "What a load needs of the disk, such as \"2000 modify/s, 10000 search/s\""))
+        .arg(option("for", "LOAD", "What a load needs of the disk, such as \"2000 modify/s, 10000 search/s\"").conflicts_with("csv"))
         .arg(flag("csv", "Print one CSV row for each operation of each interval").conflicts_with("json"))
         .arg(flag("json", "Print one JSON document at the end, which `plimsoll size` reads"))
 }
@@ -226,7 +226,7 @@ fn show(document: &TraceDocument, goal: Option<&MixGoal>, printer: Printer) -> R
             output::say(&format!("no price: {error}"));
             Ok(Exit::Inconclusive)
         }
-        Some(Ok(price)) if !printer.json && !printer.csv => {
+        Some(Ok(price)) if !printer.json => {
             output::page(&format!("\n{}", report::io_price(&price, output::terminal(false)).trim_end()));
             Ok(Exit::Good)
         }
