@@ -11,6 +11,7 @@ use model::operation_io::{
     CommitFinding, IoAmount, IoCounts, IoKind, IoPrice, MixGoal, OperationIoCost, PRICE_FORMAT, RowOrigin,
     ShareRule, TraceDocument, TraceInterval, TraceRow, sum_of,
 };
+use model::quantity::three_figures;
 
 use crate::law::operational::fit_demand;
 use crate::sizing::PLANNED_UTILIZATION;
@@ -266,8 +267,9 @@ fn warnings(document: &TraceDocument, goal: &MixGoal) -> Vec<String> {
             && (fitted.value - direct).abs() > REGRESSION_DIFFERENCE * direct.max(fitted.value)
         {
             warnings.push(format!(
-                "by regression {name} needs {:.3} requests instead of {direct:.3}: other processes may use the device",
-                fitted.value
+                "by regression {name} needs {} requests instead of {}: other processes may use the device",
+                three_figures(fitted.value),
+                three_figures(direct)
             ));
         }
     }

@@ -105,6 +105,17 @@ static COUNTERS: &[(&str, &str)] = &[
     (m::NETWORK_TCP_RETRANSMITTED_SEGMENTS_PER_S, "TCP segments retransmitted"),
     (m::NETWORK_TCP_SENT_RESETS_PER_S, "TCP resets sent"),
     (m::NETWORK_TCP_SENT_SEGMENTS_PER_S, "TCP segments sent"),
+    (m::OPERATION_IO_DEVICE_FLUSHES_PER_S, "flushes of the disk by {}"),
+    (m::OPERATION_IO_DEVICE_READ_BYTES_PER_S, "bytes read from the disk by {}"),
+    (m::OPERATION_IO_DEVICE_READS_PER_S, "reads of the disk by {}"),
+    (m::OPERATION_IO_DEVICE_WRITE_BYTES_PER_S, "bytes written to the disk by {}"),
+    (m::OPERATION_IO_DEVICE_WRITES_PER_S, "writes of the disk by {}"),
+    (m::OPERATION_IO_OPERATIONS_PER_S, "operations {}"),
+    (m::OPERATION_IO_READ_CALL_BYTES_PER_S, "bytes read by calls of {}"),
+    (m::OPERATION_IO_READ_CALLS_PER_S, "read calls of {}"),
+    (m::OPERATION_IO_SYNCS_PER_S, "syncs of {}"),
+    (m::OPERATION_IO_WRITE_CALL_BYTES_PER_S, "bytes written by calls of {}"),
+    (m::OPERATION_IO_WRITE_CALLS_PER_S, "write calls of {}"),
     (m::PRESSURE_CPU_FULL_SHARE, "time all tasks waited for a CPU"),
     (m::PRESSURE_CPU_SOME_SHARE, "time some task waited for a CPU"),
     (m::PRESSURE_IO_FULL_SHARE, "time all tasks waited for I/O"),
@@ -190,7 +201,7 @@ pub(crate) fn counter(metric: &str, instance: &str) -> String {
         };
     }
     // A counter of the whole host has no instance.
-    let without = label.replace(", {}", "").replace(" of {}", "").replace(" {}", "");
+    let without = label.replace(", {}", "").replace(" of {}", "").replace(" by {}", "").replace(" {}", "");
     without.replace("{} ", "")
 }
 

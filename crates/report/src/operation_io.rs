@@ -175,8 +175,8 @@ pub fn trace_summary(document: &TraceDocument, options: Terminal) -> String {
 
 /// What the trace shows, in sentences.
 pub fn findings(document: &TraceDocument) -> Vec<String> {
-    let shared =
-        document.share_rule.map(|rule| share_sentence(rule).to_string()).filter(|text| !text.is_empty());
+    let is_attributed = !document.rows.iter().any(|row| row.origin == RowOrigin::Device);
+    let shared = document.share_rule.map(|rule| share_sentence(rule, is_attributed).to_string());
     document.commits.as_ref().map(commit_sentence).into_iter().chain(shared).collect()
 }
 
@@ -199,11 +199,14 @@ fn commit_sentence(commits: &CommitFinding) -> String {
     }
 }
 
-/// What "with share" means in this trace; empty if no operation was counted.
-fn share_sentence(rule: ShareRule) -> &'static str {
+/// What "with share" means in this trace.
+fn share_sentence(rule: ShareRule, is_attributed: bool) -> &'static str {
     match rule {
+        ShareRule::OneOperation if !is_attributed => {
+            "No I/O was attributed: \"with share\" has all requests to the disk, divided by the only frequent operation."
+        }
         ShareRule::OneOperation => {
-            "\"With share\" adds the I/O outside operations and the writes and flushes of kernel threads to the only operation."
+            "\"With share\" adds the I/O outside operations and the writes and flushes of kernel threads to the only frequent operation."
         }
         ShareRule::Syncs => {
             "\"With share\" divides the I/O outside operations and the writes and flushes of kernel threads by the syncs of \

@@ -22,7 +22,7 @@ pub struct ProcessCounters {
 /// Where requests to the device are counted.
 enum DeviceCounters {
     /// The control group of the process: its own requests only.
-    Group(GroupIo),
+    Group(Box<GroupIo>),
     /// The whole disks: requests of all processes.
     Disks(KernelFile, Vec<String>),
 }
@@ -33,7 +33,7 @@ impl ProcessCounters {
         let process = Process::find(root, pid)?;
         let mut buffer = Buffer::new();
         let device = match GroupIo::of_process(root, pid, &mut buffer) {
-            Some(group) => DeviceCounters::Group(group),
+            Some(group) => DeviceCounters::Group(Box::new(group)),
             None => DeviceCounters::Disks(KernelFile::new(root, "proc/diskstats"), disks.to_vec()),
         };
         let io = KernelFile::new(root, &format!("proc/{pid}/io"));

@@ -6,6 +6,7 @@ use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
 use engine::devices::storage_of;
+use engine::process_stat::ProcessStat;
 use engine::source::{HostRoot, Unavailable};
 
 use super::elf;
@@ -17,6 +18,8 @@ use crate::reader::{lines, number};
 pub struct Process {
     pid: u32,
     folder: PathBuf,
+    /// When it started, which distinguishes it from a later process with its number.
+    started: Option<u64>,
 }
 
 /// Where the function of an operation is.
@@ -30,9 +33,9 @@ impl Process {
     /// Fails if there is no such process.
     pub fn find(root: &HostRoot, pid: u32) -> Result<Process, Unavailable> {
         let folder = root.join(format!("proc/{pid}"));
-        match folder.join("stat").exists() {
-            true => Ok(Process { pid, folder }),
-            false => Err(Unavailable(format!(
+        match state(&folder) {
+            Some((_, started)) => Ok(Process { pid, folder, started }),
+            None => Err(Unavailable(format!(
                 "there is no process {pid}\n  find it, for example with `pgrep -x slapd`"
             ))),
         }
@@ -45,9 +48,8 @@ impl Process {
 
     /// Whether it still runs: not even as an entry that its parent has yet to collect.
     pub fn is_running(&self) -> bool {
-        let stat = fs::read(self.folder.join("stat")).unwrap_or_default();
-        let state = stat.rsplit(|byte| *byte == b')').next().unwrap_or_default().get(1).copied();
-        state.is_some_and(|state| !matches!(state, b'Z' | b'X'))
+        state(&self.folder)
+            .is_some_and(|(state, started)| !matches!(state, b'Z' | b'X') && started == self.started)
     }
 
     /// The file name of its program; its short name if the file cannot be read.
@@ -180,6 +182,13 @@ impl Process {
         let text = fs::read(self.folder.join("fdinfo").join(descriptor.to_string())).unwrap_or_default();
         is_for_writing(&text)
     }
+}
+
+/// The state of a process, and when it started.
+fn state(folder: &Path) -> Option<(u8, Option<u64>)> {
+    let text = fs::read(folder.join("stat")).ok()?;
+    let stat = ProcessStat::parse(&text)?;
+    Some((stat.state, stat.started_ticks()))
 }
 
 /// Where these functions are in one file.

@@ -28,24 +28,23 @@ pub(super) struct Architecture {
 impl Architecture {
     /// That of this program; none if it is not supported.
     pub(super) fn here() -> Option<Architecture> {
-        match () {
+        if cfg!(target_arch = "x86_64") {
             // The return address is on the stack.
-            () if cfg!(target_arch = "x86_64") => Some(Architecture {
+            return Some(Architecture {
                 stack_pointer: 152,
                 return_bytes: 8,
                 call_registers: 112,
                 third_argument: 96,
                 result: 80,
-            }),
-            () if cfg!(target_arch = "aarch64") => Some(Architecture {
-                stack_pointer: 248,
-                return_bytes: 0,
-                call_registers: 272,
-                third_argument: 16,
-                result: 0,
-            }),
-            () => None,
+            });
         }
+        cfg!(target_arch = "aarch64").then_some(Architecture {
+            stack_pointer: 248,
+            return_bytes: 0,
+            call_registers: 272,
+            third_argument: 16,
+            result: 0,
+        })
     }
 }
 

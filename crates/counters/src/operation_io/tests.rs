@@ -1,7 +1,8 @@
 //! Traces of this test program itself, whose functions are known and whose I/O is counted exactly.
+#![expect(clippy::disallowed_methods, reason = "the traced process is this one, and it must write")]
 
 use std::fs::{File, OpenOptions};
-use std::io::Write as _;
+use std::io::{PipeReader, PipeWriter, Read as _, Write as _};
 use std::os::unix::fs::FileExt as _;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
@@ -31,6 +32,15 @@ extern "C" fn plimsoll_outer(file: &File, depth: u32) {
 extern "C" fn plimsoll_inner(file: &File) {
     file.write_at(&[b'i'; 10], 0).unwrap();
     file.sync_data().unwrap();
+}
+
+#[unsafe(no_mangle)]
+#[inline(never)]
+#[expect(unsafe_code, reason = "a probe needs a symbol of a known name")]
+extern "C" fn plimsoll_stream(mut file: &File, mut from: &PipeReader, mut to: &PipeWriter) {
+    file.write_all(b"12345678").unwrap();
+    to.write_all(b"a pipe").unwrap();
+    from.read_exact(&mut [0; 6]).unwrap();
 }
 
 /// What a thread of the traced process does.
@@ -104,6 +114,9 @@ fn nested_operations_belong_to_the_outermost_one() {
         let outside = rows.iter().find(|row| row.origin == RowOrigin::NoOperation).unwrap();
         assert!(outside.io[&IoKind::WriteCallBytes] >= 7, "{outside:?}");
         assert!(tracer.limits().is_empty() && tracer.is_running());
+        // No disk was named, and only all system calls include this one.
+        assert!(!outside.io.contains_key(&IoKind::DeviceWrites));
+        assert_eq!(outside.io.contains_key(&IoKind::RingRequests), has_all_calls);
     }
 }
 
@@ -114,19 +127,15 @@ fn only_files_are_counted_in_all_calls() {
     }
     let _alone = ALONE.lock();
     let folder = Scratch::new();
-    let mut file = File::create(folder.join("data")).unwrap();
-    let (mut one, mut other) = std::os::unix::net::UnixStream::pair().unwrap();
-    let mut tracer = Tracer::attach(&HostRoot::live(), &options(&["main"], true)).unwrap();
+    let file = File::create(folder.join("data")).unwrap();
+    let (from, to) = std::io::pipe().unwrap();
+    let mut tracer = Tracer::attach(&HostRoot::live(), &options(&["stream=plimsoll_stream"], true)).unwrap();
     for _ in 0..5 {
-        file.write_all(b"12345678").unwrap();
-        one.write_all(b"a socket").unwrap();
-        std::io::Read::read_exact(&mut other, &mut [0; 8]).unwrap();
+        plimsoll_stream(&file, &from, &to);
     }
     let rows = tracer.read().unwrap();
-    let outside = row(&rows, "no operation");
-    // The harness may write its own lines meanwhile, which is no file either, but may be redirected to one.
-    assert!((40..5000).contains(&outside.io[&IoKind::WriteCallBytes]), "{outside:?}");
-    assert!(outside.io[&IoKind::WriteCalls] >= 5);
+    assert_eq!(counts(&rows, "stream"), (Some(5), 5, 40, 0));
+    assert_eq!(row(&rows, "stream").io[&IoKind::ReadCalls], 0);
 }
 
 #[test]

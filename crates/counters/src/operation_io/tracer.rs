@@ -46,8 +46,21 @@ pub struct Tracer {
     lost: u64,
     /// Whether all system calls on files are counted.
     is_complete: bool,
+    has_disks: bool,
     /// Probes and programs, which live as long as their descriptors.
-    _attached: Vec<OwnedFd>,
+    attached: Vec<OwnedFd>,
+}
+
+impl Drop for Tracer {
+    /// To remove a probe, the kernel waits until no CPU is in it: 50 ms for each, but for all at the same time as well.
+    fn drop(&mut self) {
+        std::thread::scope(|threads| {
+            for descriptor in self.attached.drain(..) {
+                // Without a thread it is closed here.
+                let _ = std::thread::Builder::new().spawn_scoped(threads, move || drop(descriptor));
+            }
+        });
+    }
 }
 
 /// At most this many disks are compared by the program.
@@ -126,7 +139,8 @@ impl Tracer {
             missing,
             lost: 0,
             is_complete,
-            _attached: attached,
+            has_disks: !options.disks.is_empty(),
+            attached,
         };
         tracer.refresh_files();
         tracer.read().map(|_| tracer)
@@ -143,8 +157,14 @@ impl Tracer {
         let now =
             self.maps.rows().map_err(|error| Unavailable(format!("the counters cannot be read: {error}")))?;
         let since = |at: usize| now[at].since(self.before.get(at).unwrap_or(&Row::default()));
-        let all = || IoKind::ALL.into_iter();
-        let of_device = || all().filter(|kind| kind.is_of_device());
+        // What is not counted is absent, not zero.
+        let (has_disks, is_complete) = (self.has_disks, self.is_complete);
+        let of_device = || IoKind::ALL.into_iter().filter(move |kind| kind.is_of_device() && has_disks);
+        let of_calls = || IoKind::ALL.into_iter().filter(|kind| !kind.is_of_device());
+        let all = || {
+            let is_counted = move |kind: &IoKind| is_complete || *kind != IoKind::RingRequests;
+            of_calls().filter(is_counted).chain(of_device())
+        };
         let mut rows: Vec<TraceRow> = self
             .operations
             .iter()
@@ -402,8 +422,9 @@ fn no_tracepoint(error: &str) -> Unavailable {
     ))
 }
 
-/// What a user without all rights of root needs.
-const RIGHTS: &str = "CAP_SYS_ADMIN, CAP_DAC_READ_SEARCH and CAP_SYS_PTRACE";
+/// What a user needs who is not root.
+const RIGHTS: &str =
+    "CAP_BPF, CAP_PERFMON, CAP_DAC_READ_SEARCH and CAP_SYS_PTRACE, before Linux 6.6 with CAP_SYS_ADMIN";
 
 /// Why the kernel refused.
 fn not_permitted(call: &str, error: &io::Error) -> Unavailable {

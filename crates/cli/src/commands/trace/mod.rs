@@ -53,7 +53,7 @@ pub(crate) fn arguments() -> Command {
         .arg(option("password", "TEXT", "Its password. Write it as ${env:NAME}, ${file:PATH} or ${prompt:WORDS}").requires("bind-dn"))
         .arg(repeated(option("device", "DISK", "A disk whose requests are counted, such as vda; may be repeated [default: those below the files that the process has open for writing]")))
         .arg(flag("without-tracing", "Read counters only, as without the permission to trace"))
-        .arg(option("for", "LOAD", "What a load needs of the disk, such as \"2000 modify/s, 10000 search/s\""))
+        .arg(option("for", "LOAD", "What a load needs of the disk, such as \"2000 modify/s, 10000 search/s\"").conflicts_with("csv"))
         .arg(flag("csv", "Print one CSV row for each operation of each interval").conflicts_with("json"))
         .arg(flag("json", "Print one JSON document at the end, which `plimsoll size` reads"))
 }
@@ -92,7 +92,7 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<Exit, Failure> {
         commits: None,
     };
     analysis::operation_io::judge(&mut document);
-    // The kernel takes its time to remove probes: nobody waits for that before the result.
+    // Before the probes are removed, for which the kernel takes its time.
     let exit = show(&document, goal.as_ref(), printer)?;
     Ok(if is_incomplete { Exit::Interrupted } else { exit })
 }
@@ -196,7 +196,7 @@ fn print(interval: &TraceInterval, number: usize, printer: Printer) -> bool {
         (_, true) => return true,
         _ => {
             lines.extend(
-                (number % LINES_PER_HEAD == 0).then(|| report::trace_heads(interval, printer.detail)),
+                number.is_multiple_of(LINES_PER_HEAD).then(|| report::trace_heads(interval, printer.detail)),
             );
             lines.push(report::trace_line(interval, printer.detail));
         }
@@ -226,7 +226,7 @@ fn show(document: &TraceDocument, goal: Option<&MixGoal>, printer: Printer) -> R
             output::say(&format!("no price: {error}"));
             Ok(Exit::Inconclusive)
         }
-        Some(Ok(price)) if !printer.json && !printer.csv => {
+        Some(Ok(price)) if !printer.json => {
             output::page(&format!("\n{}", report::io_price(&price, output::terminal(false)).trim_end()));
             Ok(Exit::Good)
         }
