@@ -5,7 +5,7 @@ use std::path::Path;
 
 use model::study::OperationHistograms;
 use model::wire::{WireAgainst, WireAgainstKind, WireDocument, WireTimes};
-use model::{LatencySummary, Level, Phase, RunRecord};
+use model::{LatencySummary, Level, Operation, Phase, RunRecord};
 use wire::{Protocol, Window};
 
 use crate::carry_out::Failure;
@@ -13,6 +13,9 @@ use crate::commands::record;
 
 /// Counts agree if they differ by at most this share.
 const AGREEMENT: f64 = 0.01;
+
+/// The operation of a load that is several operations on the wire.
+const LOGIN: &str = "login";
 
 /// The largest file of operations that is read.
 const OPERATIONS_BYTES_MAX: u64 = 1 << 20;
@@ -36,7 +39,7 @@ impl Client {
             (Err(_), Some((run, trial))) => (record::load(run)?, Some(trial)),
             (Err(failure), None) => return Err(failure),
         };
-        let (path, study, _) = loaded;
+        let (path, study, document) = loaded;
         let ids: Vec<String> = study.runs.iter().map(|of| of.run.trial.id()).collect();
         let found = match (wanted, study.runs.as_slice()) {
             (Some(wanted), runs) => runs.iter().find(|of| of.run.trial.id() == wanted),
@@ -49,10 +52,14 @@ impl Client {
                 ids.join(", ")
             )));
         };
-        Client::of(of, &path)
+        let result = document.trials.iter().find(|trial| trial.trial == of.run.trial.id());
+        let operations = result.map(|trial| trial.operations.as_slice()).unwrap_or_default();
+        let names: Vec<&str> =
+            operations.iter().map(|of| of.name.as_str()).filter(|name| *name != Operation::ALL).collect();
+        Client::of(of, &names, &path)
     }
 
-    fn of(of: &RunRecord, path: &Path) -> Result<Client, Failure> {
+    fn of(of: &RunRecord, names: &[&str], path: &Path) -> Result<Client, Failure> {
         let run = path.display().to_string();
         let protocol = match of.run.workload.as_str() {
             "ldap" => Protocol::Ldap,
@@ -66,13 +73,19 @@ impl Client {
         let Some(span) = of.run.span(Phase::Measure).filter(|span| span.end_s > span.begin_s) else {
             return Err(Failure::usage(format!("error: {run} has no measured phase\n  run the load again")));
         };
+        let kinds = kinds(of, names, path);
+        if kinds.iter().any(|(kind, ..)| kind == LOGIN) {
+            return Err(Failure::usage(format!(
+                "error: {run} has logins, each of which is several operations on the wire\n  name a run of other operations"
+            )));
+        }
         let at_ns = |s: f64| of.run.started_unix_ns.saturating_add((s * 1e9) as u64);
         let server = match of.run.asked.get("workload.url") {
             Some(Level::Text(url)) => url.clone(),
             _ => String::new(),
         };
         let window = Window { begin_ns: at_ns(span.begin_s), end_ns: at_ns(span.end_s), port: port(&server) };
-        Ok(Client { kinds: kinds(of, path), trial: of.run.trial.id(), run, server, window, protocol })
+        Ok(Client { kinds, trial: of.run.trial.id(), run, server, window, protocol })
     }
 
     /// Compares the record with the operations of its measured phase on the wire.
@@ -122,23 +135,16 @@ fn port(url: &str) -> Option<u16> {
     }
 }
 
-/// The operations of a load by their kind on the wire.
-fn kinds(of: &RunRecord, path: &Path) -> Vec<(String, u64, LatencySummary)> {
-    let names = names(path);
+/// The operations of a load by their kind on the wire. `names` are those of its operations, without derived ones.
+fn kinds(of: &RunRecord, names: &[&str], path: &Path) -> Vec<(String, u64, LatencySummary)> {
+    let kinds_of_names = kinds_of_names(path);
     let mut kinds: BTreeMap<String, (u64, OperationHistograms)> = BTreeMap::new();
     let is_kind = |name: &str| wire::Kind::all().any(|kind| kind.name() == name);
-    let mut counted: Vec<(&str, u64)> = Vec::new();
-    for name in &of.run.operations {
-        let completed: u64 = of.measured(name).map(|interval| interval.completed).sum();
-        counted.push((name, completed));
-    }
-    // Parts of operations and transactions are no operations of their own.
-    let parts = ["connect", "tls", "connection_bind", "first_entry"];
-    counted.retain(|(name, completed)| {
-        *completed > 0 && !parts.contains(name) && !name.contains(':') && !name.is_empty()
-    });
-    let kind_of = |name: &str| names.get(name).cloned().unwrap_or_else(|| name.to_string());
-    let all_known = counted.iter().all(|(name, _)| is_kind(&kind_of(name)));
+    let counts = names.iter().map(|name| (*name, of.measured(name).map(|interval| interval.completed).sum()));
+    let counted: Vec<(&str, u64)> = counts.filter(|(_, completed)| *completed > 0).collect();
+    let kind_of = |name: &str| kinds_of_names.get(name).cloned().unwrap_or_else(|| name.to_string());
+    // A login stays apart, because it cannot be compared.
+    let all_known = counted.iter().all(|(name, _)| kind_of(name) == LOGIN || is_kind(&kind_of(name)));
     for (name, completed) in counted {
         let kind = if all_known { kind_of(name) } else { "all".to_string() };
         let entry = kinds.entry(kind).or_insert_with(|| (0, OperationHistograms::default()));
@@ -155,7 +161,7 @@ fn kinds(of: &RunRecord, path: &Path) -> Vec<(String, u64, LatencySummary)> {
 }
 
 /// The kinds of the operations of a mixed load, which have names of their own.
-fn names(path: &Path) -> BTreeMap<String, String> {
+fn kinds_of_names(path: &Path) -> BTreeMap<String, String> {
     let text = files::Directory::open(path)
         .and_then(|folder| folder.read("operations.toml", OPERATIONS_BYTES_MAX))
         .ok()
