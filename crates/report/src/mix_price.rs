@@ -11,7 +11,7 @@ use crate::text::Quantity;
 /// The answer as a terminal page, after the price list.
 pub fn mix_price(price: &MixPrice, options: Terminal) -> String {
     let mut page = Page::new(options);
-    page.heading(&price.experiment, &[price.goal.text.clone()]);
+    page.heading(&price.experiment, std::slice::from_ref(&price.goal.text));
     if !price.operations.is_empty() {
         page.title("cost of one operation");
         page.table(&list(price));
