@@ -185,6 +185,11 @@ fn of_trials(
     if doubts.any(|doubt| doubt.kind == DoubtKind::Corrupted) {
         return unclear(InconclusiveReason::Corrupted, Vec::new());
     }
+    let differs =
+        |trial: &TrialResult| trial.doubts.iter().any(|doubt| doubt.kind == DoubtKind::CountsDiffer);
+    if judged.iter().all(|at| differs(&document.trials[*at])) {
+        return unclear(InconclusiveReason::CountsDiffer, Vec::new());
+    }
     let failing = |at: &usize| {
         let done = done(&document.trials[*at], step);
         done.is_some_and(|done| done.failed as f64 > FAILED_SHARE * done.completed as f64)

@@ -22,6 +22,7 @@ mod error;
 mod search;
 mod server;
 mod start_tls;
+pub mod statistics;
 #[cfg(test)]
 mod tests;
 mod transport;

@@ -241,6 +241,8 @@ pub enum DoubtKind {
     Failures,
     /// The data that was read differs from the written data.
     Corrupted,
+    /// The load and the server counted different numbers of operations.
+    CountsDiffer,
     /// The trial ended early.
     CutShort,
     /// Too few replicates, or trials not interleaved.

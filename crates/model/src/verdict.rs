@@ -150,6 +150,8 @@ pub enum InconclusiveReason {
     OnlyWatched,
     /// The data that was read differs from the written data.
     Corrupted,
+    /// The load and the server counted different numbers of operations.
+    CountsDiffer,
     /// No trial completed.
     NothingCompleted,
     /// No trial with completed operations was recorded.

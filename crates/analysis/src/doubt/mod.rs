@@ -62,6 +62,7 @@ pub(crate) fn of_trial(record: &RunRecord, result: &TrialResult, study_cpus: f64
         found.extend(unsteady(&measured));
     }
     found.extend(failures(record, result));
+    found.extend(counts_differ(result));
     found.extend(few_samples(record, result));
     storage::doubts(&measured, result, &mut found);
     found.extend(paths::shared(&measured));
@@ -306,6 +307,35 @@ fn unsteady(measured: &Measured) -> Option<Doubt> {
     // Work that ends by itself has no warm-up.
     let help = for_more(&measured.record.run, "warm up longer, or measure longer");
     Some(Doubt::new(DoubtKind::Unsteady, text, help))
+}
+
+/// The share by which two counts of the same operations may differ, and operations in flight at the end.
+const COUNTS_GAP: f64 = 0.01;
+const COUNTS_LEFT: u64 = 256;
+
+/// The server counted other operations than the load.
+fn counts_differ(result: &TrialResult) -> Option<Doubt> {
+    let count = |name: &str| match result.facts.get(name) {
+        Some(Level::Count(count)) => Some(*count),
+        _ => None,
+    };
+    result.facts.keys().filter_map(|name| name.strip_prefix("client.")).find_map(|operation| {
+        let (client, server) =
+            (count(&format!("client.{operation}"))?, count(&format!("server.{operation}"))?);
+        let gap = client.abs_diff(server);
+        (gap > COUNTS_LEFT && gap as f64 > COUNTS_GAP * client as f64).then(|| {
+            let text = format!(
+                "the server counted {} of {operation}, and the load {}, warm-up included",
+                words::whole(server),
+                words::whole(client)
+            );
+            let help = match server > client {
+                true => "other clients use the server: measure without them",
+                false => "responses came from elsewhere, or the statistics are those of another server",
+            };
+            Doubt::new(DoubtKind::CountsDiffer, text, help)
+        })
+    })
 }
 
 fn failures(record: &RunRecord, result: &TrialResult) -> Option<Doubt> {

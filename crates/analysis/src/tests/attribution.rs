@@ -608,3 +608,28 @@ fn a_clock_that_drifts_is_a_doubt_about_every_latency() {
         }
     }
 }
+
+#[test]
+fn without_equal_counts_there_is_no_verdict() {
+    for (client, server, differs) in [
+        (20_000, 20_000, false),
+        (20_000, 20_150, false),
+        (20_000, 20_400, true),
+        (20_000, 12_000, true),
+        // Operations that were in flight at the end.
+        (1_000, 1_200, false),
+    ] {
+        let mut study = single(&Simulated::closed_disk(32, 0.0163, 0.003));
+        let facts = &mut study.runs[0].run.facts;
+        facts.insert("client.search".into(), model::Level::Count(client));
+        facts.insert("server.search".into(), model::Level::Count(server));
+        let document = result(&study);
+        let doubts = &document.trials[0].doubts;
+        assert_eq!(doubts.iter().any(|doubt| doubt.kind == DoubtKind::CountsDiffer), differs, "{server}");
+        let is_unclear = matches!(
+            document.verdict,
+            model::Verdict::Inconclusive { reason: InconclusiveReason::CountsDiffer, .. }
+        );
+        assert_eq!(is_unclear, differs, "{server}");
+    }
+}

@@ -187,6 +187,10 @@ fn unclear(reason: &InconclusiveReason, judged: Judged<'_>) -> String {
         InconclusiveReason::Corrupted => {
             "The data read back differs from the data written, so the throughput is invalid.".into()
         }
+        InconclusiveReason::CountsDiffer => {
+            "The server counted other operations than the load, so it is not known what the counters are of."
+                .into()
+        }
         InconclusiveReason::NothingCompleted => "No trial completed.".into(),
         InconclusiveReason::NothingRecorded => "The completed trials recorded no operation.".into(),
         InconclusiveReason::AllFailed => "Every operation failed.".into(),

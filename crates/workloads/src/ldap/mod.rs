@@ -11,6 +11,7 @@ mod import;
 mod operations;
 mod records;
 mod requests;
+mod server_counts;
 mod settings;
 #[cfg(test)]
 mod tests;
@@ -33,6 +34,7 @@ use crate::network::socket::Address;
 use crate::network::tls::TlsClient;
 use failure::Failure;
 use requests::Mix;
+use server_counts::ServerCounts;
 use settings::{Kind, LdapPlan};
 use worker::LdapWorker;
 
@@ -134,7 +136,7 @@ impl WorkloadKind for LdapKind {
 
     fn configure(&self, settings: &Settings) -> Result<Box<dyn Workload>, Problems> {
         let plan = LdapPlan::read(settings)?;
-        Ok(Box::new(LdapLoad { plan, target: Target::default(), seen: Observations::default() }))
+        Ok(Box::new(LdapLoad::new(plan)))
     }
 }
 
@@ -183,8 +185,9 @@ struct Tally {
     /// Responses to no operation in flight.
     unexpected: u64,
     references: u64,
-    /// How many operations had each result code.
+    /// How many operations had each result code, and of each kind.
     results: Vec<(u32, u64)>,
+    kinds: Vec<(Kind, u64)>,
     /// The sum, the smallest and the largest number of entries of a search; none before the first.
     entries: u64,
     entries_of_one: Option<(u32, u32)>,
@@ -196,6 +199,7 @@ impl Tally {
     /// Counts a result.
     fn count(&mut self, code: u32, entries: &u32, kind: Kind) {
         self.add_result(code, 1);
+        self.add_kind(kind, 1);
         if matches!(kind, Kind::Search | Kind::Login) {
             self.entries += u64::from(*entries);
             let (least, most) = self.entries_of_one.unwrap_or((*entries, *entries));
@@ -219,6 +223,13 @@ impl Tally {
         }
     }
 
+    fn add_kind(&mut self, kind: Kind, times: u64) {
+        match self.kinds.iter_mut().find(|(known, _)| *known == kind) {
+            Some((_, count)) => *count += times,
+            None => self.kinds.push((kind, times)),
+        }
+    }
+
     fn add(&mut self, other: &Tally) {
         self.opened += other.opened;
         self.handshakes += other.handshakes;
@@ -228,6 +239,7 @@ impl Tally {
         self.references += other.references;
         self.entries += other.entries;
         other.results.iter().for_each(|(code, times)| self.add_result(*code, *times));
+        other.kinds.iter().for_each(|(kind, times)| self.add_kind(*kind, *times));
         let both = self.entries_of_one.into_iter().chain(other.entries_of_one);
         self.entries_of_one = both.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)));
     }
@@ -239,6 +251,8 @@ struct LdapLoad {
     /// Set by `prepare`.
     target: Target,
     seen: Observations,
+    /// The server's own counts, where it has any that the load may read.
+    server: Mutex<Option<ServerCounts>>,
 }
 
 /// Connections of the same use.
@@ -318,6 +332,12 @@ fn find(plan: &LdapPlan) -> Result<Target, LoadError> {
     Ok(Target { addresses: addresses.into_iter().map(Address::Tcp).collect(), tls })
 }
 
+impl LdapLoad {
+    fn new(plan: LdapPlan) -> LdapLoad {
+        LdapLoad { plan, target: Target::default(), seen: Observations::default(), server: Mutex::default() }
+    }
+}
+
 impl Workload for LdapLoad {
     fn operations(&self) -> Vec<String> {
         let mix = &self.plan.mix;
@@ -364,6 +384,7 @@ impl Workload for LdapLoad {
         self.target = find(&self.plan)?;
         self.seen = Observations::default();
         host::raise_file_limit();
+        self.server = Mutex::new(ServerCounts::begin(&self.plan));
         Ok(())
     }
 
@@ -397,6 +418,14 @@ impl Workload for LdapLoad {
                 code => code.name().to_string(),
             };
             set(&format!("results.{name}"), Level::Count(*times));
+        }
+        if !tally.kinds.is_empty()
+            && let Some(server) = &mut *self.server.lock().unwrap_or_else(PoisonError::into_inner)
+        {
+            for (operation, counts) in server.compare(&tally.kinds, &self.plan) {
+                set(&format!("client.{operation}"), Level::Count(counts.client));
+                set(&format!("server.{operation}"), Level::Count(counts.server));
+            }
         }
         if let Some((least, most)) = tally.entries_of_one {
             set("search.entries", Level::Count(tally.entries));

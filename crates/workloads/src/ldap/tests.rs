@@ -508,3 +508,37 @@ fn everything_wrong_is_reported_at_once() {
         assert_eq!(whats(&pairs), [expected]);
     }
 }
+
+#[test]
+fn the_server_counts_the_same_operations() {
+    let database = "moduleload back_monitor\ndatabase monitor\n".to_string();
+    let Some(slapd) = Slapd::start(&SlapdOptions { ldif: people(), database, ..SlapdOptions::default() })
+    else {
+        return;
+    };
+    let url = slapd.url();
+    let search =
+        [("operation", "search"), ("url", url.as_str()), ("base", SUFFIX), ("filter", "(cn=User 1)")];
+    let (workload, failures) = driven(&search, 3, 500);
+    assert_eq!(failures, Vec::<String>::new());
+    assert_eq!((fact(&*workload, "client.search"), fact(&*workload, "server.search")), (500, 500));
+
+    // What another client does is in the server's count only.
+    let workload = configured(&search);
+    driven(&search, 3, 70);
+    drive(&*workload, 3, 30).unwrap();
+    assert_eq!((fact(&*workload, "client.search"), fact(&*workload, "server.search")), (30, 100 + 2));
+
+    let dn = format!("uid=user.3,ou=people,{SUFFIX}");
+    let login = [
+        ("operation", "login"),
+        ("url", url.as_str()),
+        ("base", SUFFIX),
+        ("dn", &dn),
+        ("dn_password", "pw3"),
+    ];
+    let (workload, _) = driven(&login, 2, 40);
+    for name in ["client.bind", "server.bind", "client.search", "server.search"] {
+        assert_eq!(fact(&*workload, name), 40, "{name}");
+    }
+}

@@ -66,6 +66,7 @@ fn verdicts() -> Vec<Verdict> {
         Verdict::GeneratorBound { finding: 9 },
         unclear(InconclusiveReason::OnlyWatched),
         unclear(InconclusiveReason::Corrupted),
+        unclear(InconclusiveReason::CountsDiffer),
         unclear(InconclusiveReason::NothingCompleted),
         unclear(InconclusiveReason::NothingRecorded),
         unclear(InconclusiveReason::AllFailed),

@@ -26,9 +26,9 @@ use model::experiment::WorkloadInfo;
 use model::run::{GeneratorRole, OperationUnit, WorkloadTraits};
 use model::{Level, Nanos, Problems, Settings, Shape};
 
+use super::LdapLoad;
 use super::requests::{Mix, Requests};
 use super::settings::LdapPlan;
-use super::{LdapLoad, Observations, Target};
 use crate::own_folder::remains;
 use ldif::LdifFile;
 use settings::{ImportPlan, OfflinePlan, Tool, Way};
@@ -90,7 +90,7 @@ impl WorkloadKind for ImportKind {
         let (online, way) = match plan.way {
             Way::Online(ref online) => {
                 let plan = LdapPlan::clone(online);
-                (Some(LdapLoad { plan, target: Target::default(), seen: Observations::default() }), None)
+                (Some(LdapLoad::new(plan)), None)
             }
             Way::Offline(ref offline) => (None, Some(offline.clone())),
         };

@@ -43,7 +43,7 @@ model::settings! {
     );
 
     static ATTRIBUTE_COUNT: Key<u64> = Key::count(
-        "attributes", 4..=ATTRIBUTES.len() as u64, "25",
+        "attributes", 1..=ATTRIBUTES.len() as u64, "25",
         "Number of attributes of each generated person.",
     );
 
