@@ -309,8 +309,12 @@ fn limited_by_the_load(
     document: &ResultDocument,
     judged: &[usize],
 ) -> Option<UnsaturatedReason> {
-    // An engine issues as much as it can: its load is never the limit.
-    if judged.iter().any(|at| study.runs[*at].run.operations_in_turn) {
+    // An engine or an import does as much as it can: its load is never the limit.
+    let is_its_own = |at: &usize| {
+        let run = &study.runs[*at].run;
+        run.operations_in_turn || run.traits.grouped
+    };
+    if judged.iter().any(is_its_own) {
         return None;
     }
     let shows_room =
