@@ -172,28 +172,7 @@ impl Connection {
         {
             self.handshake_ack_ns = Some(shared.now_ns.saturating_sub(syn_ack_ns));
         }
-        let Connection {
-            directions,
-            flows,
-            conversing,
-            number,
-            ends,
-            client,
-            is_client_known,
-            expected,
-            is_begun,
-            ..
-        } = self;
-        let mut reader = Reader {
-            flows,
-            conversing,
-            number: *number,
-            ends,
-            client,
-            is_client_known,
-            expected: *expected,
-            is_begun: *is_begun,
-        };
+        let (directions, mut reader) = self.split();
         let [first, second] = directions;
         let (from, to) = if sender == 0 { (first, second) } else { (second, first) };
         if segment.has(flag::ACK) && !segment.has(flag::RST) {
@@ -211,6 +190,33 @@ impl Connection {
                 self.close(shared);
             }
         }
+    }
+
+    /// The directions, and what reads what they put into order.
+    fn split(&mut self) -> (&mut [Direction; 2], Reader<'_>) {
+        let Connection {
+            directions,
+            flows,
+            conversing,
+            number,
+            ends,
+            client,
+            is_client_known,
+            expected,
+            is_begun,
+            ..
+        } = self;
+        let reader = Reader {
+            flows,
+            conversing,
+            number: *number,
+            ends,
+            client,
+            is_client_known,
+            expected: *expected,
+            is_begun: *is_begun,
+        };
+        (directions, reader)
     }
 
     fn shake_hands(&mut self, sender: usize, segment: &Segment<'_>, now_ns: u64) {
@@ -239,28 +245,7 @@ impl Connection {
             return;
         }
         self.is_closed = true;
-        let Connection {
-            directions,
-            flows,
-            conversing,
-            number,
-            ends,
-            client,
-            is_client_known,
-            expected,
-            is_begun,
-            ..
-        } = self;
-        let mut reader = Reader {
-            flows,
-            conversing,
-            number: *number,
-            ends,
-            client,
-            is_client_known,
-            expected: *expected,
-            is_begun: *is_begun,
-        };
+        let (directions, mut reader) = self.split();
         for (at, direction) in directions.iter_mut().enumerate() {
             direction.end(shared, &mut |piece, shared| reader.take(at, piece, shared));
         }

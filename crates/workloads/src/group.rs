@@ -28,6 +28,23 @@ pub(crate) enum Ending {
     Killed(u8),
 }
 
+impl std::fmt::Display for Ending {
+    /// `exit status 3`, `signal 9`.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Ending::Exited(status) => write!(f, "exit status {status}"),
+            Ending::Killed(signal) => write!(f, "signal {signal}"),
+        }
+    }
+}
+
+/// Lets shell commands find the program that runs as `plimsoll`.
+pub(crate) fn set_search_path(command: &mut Command) {
+    if let Some(path) = shell::search_path() {
+        command.env("PATH", path);
+    }
+}
+
 /// A process group. Its first process is not reaped before the group is empty, so that no other group can have its number
 /// meanwhile.
 pub(crate) struct Group {

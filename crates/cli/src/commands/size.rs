@@ -92,6 +92,14 @@ pub(crate) fn size(matches: &ArgMatches) -> Result<Exit, Failure> {
     })
 }
 
+/// Refuses `--up-to` where it has no meaning.
+fn refuse_up_to(matches: &ArgMatches, meant_for: &str, help: &str) -> Result<(), Failure> {
+    match matches.contains_id("up-to") {
+        true => Err(Failure::usage(format!("error: --up-to is for {meant_for}\n  {help}"))),
+        false => Ok(()),
+    }
+}
+
 /// What a load needs of the disk, from a trace of the operations.
 fn price(matches: &ArgMatches, path: &str) -> Result<Exit, Failure> {
     let wrong = |error: &dyn std::fmt::Display| {
@@ -99,11 +107,7 @@ fn price(matches: &ArgMatches, path: &str) -> Result<Exit, Failure> {
             "error: {path}: {error}\n  write a run directory, or a file of plimsoll trace --pid PID --json > FILE"
         ))
     };
-    if matches.contains_id("up-to") {
-        return Err(Failure::usage(
-            "error: --up-to is for a sweep over the load\n  leave it out".to_string(),
-        ));
-    }
+    refuse_up_to(matches, "a sweep over the load", "leave it out")?;
     let file = files::read_named_text(Path::new(path), TRACE_BYTES_MAX).map_err(|error| wrong(&error))?;
     let document: TraceDocument = serde_json::from_str(&file).map_err(|error| wrong(&error))?;
     if document.format != TRACE_FORMAT {
@@ -131,11 +135,7 @@ fn price(matches: &ArgMatches, path: &str) -> Result<Exit, Failure> {
 
 /// How long a copy of so many bytes takes.
 fn copy_time(matches: &ArgMatches, document: &ResultDocument, goal: &BytesGoal) -> Result<Exit, Failure> {
-    if matches.contains_id("up-to") {
-        return Err(Failure::usage(
-            "error: --up-to is for a sweep over the load, and this run is a copy\n  leave it out".to_string(),
-        ));
-    }
+    refuse_up_to(matches, "a sweep over the load, and this run is a copy", "leave it out")?;
     let answer = analysis::sizing::copy_time(document, goal);
     match matches.get_flag("json") {
         true => output::json(
@@ -156,12 +156,7 @@ fn import_time(matches: &ArgMatches, document: &ResultDocument, memory_bytes: u6
             document.run
         )));
     };
-    if matches.contains_id("up-to") {
-        return Err(Failure::usage(
-            "error: --up-to is for a sweep over the load, and this run is an import\n  leave it out"
-                .to_string(),
-        ));
-    }
+    refuse_up_to(matches, "a sweep over the load, and this run is an import", "leave it out")?;
     let answer = analysis::sizing::import_time(document, &goal, memory_bytes);
     match matches.get_flag("json") {
         true => output::json(
@@ -174,11 +169,7 @@ fn import_time(matches: &ArgMatches, document: &ResultDocument, memory_bytes: u6
 
 /// What a mix of operations needs, each of which was measured alone.
 fn mix_price(matches: &ArgMatches, document: &ResultDocument, goal: &MixGoal) -> Result<Exit, Failure> {
-    if matches.contains_id("up-to") {
-        return Err(Failure::usage(
-            "error: --up-to is for a sweep over the load\n  leave it out, or write one rate such as --for 2000/s".to_string(),
-        ));
-    }
+    refuse_up_to(matches, "a sweep over the load", "leave it out, or write one rate such as --for 2000/s")?;
     let price = analysis::sizing::mix_price(document, goal);
     match matches.get_flag("json") {
         true => output::json(

@@ -11,25 +11,18 @@ use model::quantity;
 
 use super::lines::Lines;
 use super::settings::SyncSettings;
-use crate::group::{Ending, Group, Guard};
+use crate::group::{Ending, Group, Guard, set_search_path};
 
 /// How often the preparation is looked at.
 const LOOK: Duration = Duration::from_millis(10);
 /// How often progress is reported.
 const TELL_EVERY: model::Nanos = 200 * model::MILLISECOND;
 
-/// Lets shell commands find the program that runs as `plimsoll`.
-pub(super) fn search_path(command: &mut Command) {
-    if let Some(path) = engine::shell::search_path() {
-        command.env("PATH", path);
-    }
-}
-
 /// A shell command in the folder of the trial.
 pub(super) fn shell(script: &str, settings: &SyncSettings) -> Command {
     let mut command = Command::new(SHELL);
     command.args(["-c", script]).current_dir(&settings.directory);
-    search_path(&mut command);
+    set_search_path(&mut command);
     command
 }
 
@@ -45,18 +38,10 @@ pub(super) fn launch<'a>(
     Ok((group, lines))
 }
 
-/// How something ended, in words: "exit status 3", "signal 9".
-pub(super) fn in_words(ending: Ending) -> String {
-    match ending {
-        Ending::Exited(status) => format!("exit status {status}"),
-        Ending::Killed(signal) => format!("signal {signal}"),
-    }
-}
-
 /// `what ended with exit status 3: its last words`.
 pub(super) fn failure(what: &str, ending: Ending, lines: &Lines<'_>) -> LoadError {
     let words = lines.last_words().map_or_else(String::new, |words| format!(": {words}"));
-    LoadError::new(format!("{what} ended with {}{words}", in_words(ending)), "")
+    LoadError::new(format!("{what} ended with {ending}{words}"), "")
 }
 
 /// The preparation could not be started.

@@ -9,8 +9,7 @@ use regex::bytes::Regex;
 use rustix::fs::Access;
 
 use super::kind::Kind;
-use super::process;
-use crate::group::is_program;
+use crate::group::{is_program, set_search_path};
 
 /// The lines that `plimsoll metadir run --progress` prints.
 pub(super) const PROGRESS_LINES: &str = "^progress (?<step>.+) (?<objects>[0-9]+)(?<done> done)?$";
@@ -172,7 +171,7 @@ impl RunLine {
             program => Command::new(program),
         };
         command.args(arguments).current_dir(folder);
-        process::search_path(&mut command);
+        set_search_path(&mut command);
         command
     }
 }

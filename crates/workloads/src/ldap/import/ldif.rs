@@ -14,7 +14,7 @@ use super::settings::Entries;
 const BLOCK_BYTES: u64 = 256 << 10;
 
 /// How many bytes are read before progress is reported.
-const TELL_BYTES: u64 = 64 << 20;
+const REPORT_BYTES: u64 = 64 << 20;
 
 /// The name of the suffix of generated people.
 const PEOPLE_BASE: &str = "dc=example,dc=com";
@@ -74,7 +74,7 @@ impl LdifFile {
         let failed = failed(path);
         let mut reader = BufReader::with_capacity(1 << 20, File::open(path).map_err(&failed)?);
         let mut counter = Counter { at_most: at_most.unwrap_or(u64::MAX), ..Counter::default() };
-        let mut told = 0;
+        let mut reported = 0;
         loop {
             let bytes = reader.fill_buf().map_err(&failed)?;
             if bytes.is_empty() || counter.take(bytes) {
@@ -82,9 +82,9 @@ impl LdifFile {
             }
             let length = bytes.len();
             reader.consume(length);
-            if counter.offset >= told + TELL_BYTES {
-                told = counter.offset;
-                if !say(&format!("counting the entries of the LDIF file: {} MB", told / 1_000_000)) {
+            if counter.offset >= reported + REPORT_BYTES {
+                reported = counter.offset;
+                if !say(&format!("counting the entries of the LDIF file: {} MB", reported / 1_000_000)) {
                     return Err(stopped());
                 }
             }
@@ -208,11 +208,11 @@ fn first_name(path: &Path) -> Result<String, LoadError> {
 fn generate(path: &Path, count: u64, attributes: usize, say: Say<'_>) -> Result<(), LoadError> {
     let failed = failed(path);
     let mut file = File::create(path).map_err(&failed)?;
-    let mut told = 0;
+    let mut reported = 0;
     let mut go_on = |_: u64, bytes: u64| {
-        let is_due = bytes >= told + TELL_BYTES;
+        let is_due = bytes >= reported + REPORT_BYTES;
         if is_due {
-            told = bytes;
+            reported = bytes;
         }
         !is_due || say(&format!("generating people: {} MB", bytes / 1_000_000))
     };
@@ -230,7 +230,7 @@ fn copy(from: &Path, to: &Path, bytes: u64, say: Say<'_>) -> Result<(), LoadErro
     let mut target = BufWriter::new(File::create(to).map_err(failed(to))?);
     let mut copied = 0;
     while copied < bytes {
-        let part = std::io::copy(&mut source.by_ref().take(TELL_BYTES), &mut target).map_err(failed(to))?;
+        let part = std::io::copy(&mut source.by_ref().take(REPORT_BYTES), &mut target).map_err(failed(to))?;
         if part == 0 {
             break;
         }

@@ -12,7 +12,7 @@ use engine::shell::SHELL;
 use engine::workload::LoadError;
 
 use super::ldif::LdifFile;
-use crate::group::{Ending, Group, Guard};
+use crate::group::{Ending, Group, Guard, set_search_path};
 
 /// Bytes of the end of a log that are read for an error message.
 const TAIL_BYTES: u64 = 4 << 10;
@@ -38,9 +38,7 @@ impl Import {
         let mut words = self.words.iter();
         let mut command = Command::new(words.next().map_or_else(OsString::new, OsString::clone));
         command.args(words).current_dir(&self.directory);
-        if let Some(path) = engine::shell::search_path() {
-            command.env("PATH", path);
-        }
+        set_search_path(&mut command);
         command
     }
 
@@ -86,13 +84,9 @@ pub(super) fn output_file(path: &Path) -> Result<File, LoadError> {
 
 /// `what ended with exit status 3: its last words`, of the first file that has any.
 pub(super) fn failure(what: &str, ending: Ending, files: &[PathBuf]) -> LoadError {
-    let how = match ending {
-        Ending::Exited(status) => format!("exit status {status}"),
-        Ending::Killed(signal) => format!("signal {signal}"),
-    };
     let words = files.iter().find_map(|path| last_words(path));
     let words = words.map_or_else(String::new, |words| format!(": {words}"));
-    LoadError::new(format!("{what} ended with {how}{words}"), "")
+    LoadError::new(format!("{what} ended with {ending}{words}"), "")
 }
 
 /// The last lines of a file.
@@ -123,9 +117,7 @@ pub(super) fn run_script(script: &str, folder: &Path, timeout: Duration) -> Resu
     let file = output_file(&output)?;
     let mut command = Command::new(SHELL);
     command.args(["-c", script]).current_dir(folder);
-    if let Some(path) = engine::shell::search_path() {
-        command.env("PATH", path);
-    }
+    set_search_path(&mut command);
     command.stdout(file.try_clone().map_err(cannot)?).stderr(file);
     let mut guard = Guard::start().map_err(cannot)?;
     let group = Group::launch(&mut command).map_err(cannot)?;

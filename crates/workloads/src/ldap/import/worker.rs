@@ -41,6 +41,8 @@ struct Running {
     deadline: Nanos,
     /// The descriptor of the file in `/proc`, once it is known.
     position: Option<PathBuf>,
+    /// Whether the file was read to its end.
+    is_read: bool,
     log: Option<Follower>,
     /// The present phase and when it began.
     phase: (&'static str, Nanos),
@@ -122,6 +124,7 @@ impl<'a> OfflineWorker<'a> {
             begin,
             deadline: begin.saturating_add(self.timeout),
             position: None,
+            is_read: false,
             log,
             phase: (START, begin),
             pass: 1,
@@ -132,15 +135,17 @@ impl<'a> OfflineWorker<'a> {
 
     /// Bytes of the file that the tool has read; none while it does not have it open.
     fn position(&self, running: &mut Running) -> Option<u64> {
-        if running.position.is_none() {
+        // A search reads all of /proc, and a tool that has closed the file may work for a long time yet.
+        if running.position.is_none() && !running.is_read {
             running.position = find_descriptor(running.group.number(), self.identity);
         }
         let text = fs::read_to_string(running.position.as_ref()?).ok();
         let position =
             text.as_deref().and_then(|text| text.lines().find_map(|line| line.strip_prefix("pos:")));
         let position = position.and_then(|text| text.trim().parse().ok());
-        if position.is_none() {
-            running.position = None;
+        match position {
+            Some(position) => running.is_read = position >= self.ldif.bytes,
+            None => running.position = None,
         }
         position
     }
