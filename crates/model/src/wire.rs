@@ -429,7 +429,7 @@ pub struct WireAgainstKind {
     pub client_count: u64,
     /// Operations that ended on the wire in the same time.
     pub wire_count: u64,
-    /// Whether these agree within 1 %.
+    /// Whether these agree within 1 %, or but for an operation at each end of the time.
     pub counts_agree: bool,
     /// Response times at the client, from the intended start, milliseconds.
     pub client_ms: WireTimes,

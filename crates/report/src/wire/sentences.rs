@@ -250,10 +250,12 @@ pub(super) fn against(against: &WireAgainst) -> Vec<String> {
             count(client, "operation"),
             thousands(wire as f64)
         );
+        let difference = client.abs_diff(wire) as f64 / client.max(1) as f64;
         sentences.push(match kind.counts_agree {
-            true => format!("{both}: the counts agree within 1 %."),
+            true if difference <= 0.01 => format!("{both}: the counts agree within 1 %."),
+            true => format!("{both}: the counts agree but for operations at the ends of the phase."),
             false => {
-                let difference = percent((client as f64 - wire as f64).abs() / client.max(1) as f64);
+                let difference = percent(difference);
                 let why = match wire < client {
                     true => "The capture is incomplete, or the load used other connections.",
                     false => "Other clients used the server, or the client did not count all operations.",
