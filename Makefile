@@ -74,6 +74,7 @@ bench-http:
 bench-ldap:
 	@.ci/ldap-peers
 	$(CARGO) xtask bench ldap
+	$(CARGO) bench --locked --package plimsoll-people --bench ldif
 
 bench-wire:
 	@.ci/packages slapd tcpdump tshark

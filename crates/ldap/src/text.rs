@@ -33,8 +33,18 @@ pub(crate) fn is_attribute_description(name: &[u8]) -> bool {
 
 /// Whether this byte may be in an attribute description.
 pub(crate) fn is_description_byte(byte: &u8) -> bool {
-    byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b';' | b'_')
+    IS_DESCRIPTION_BYTE[usize::from(*byte)]
 }
+
+static IS_DESCRIPTION_BYTE: [bool; 256] = {
+    let mut table = [false; 256];
+    let mut byte = 0_u8;
+    while byte < 128 {
+        table[byte as usize] = byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b';' | b'_');
+        byte += 1;
+    }
+    table
+};
 
 /// The byte that two hexadecimal digits at the start encode.
 pub(crate) fn hex_byte(text: &[u8]) -> Option<u8> {

@@ -11,6 +11,7 @@ use base64::engine::general_purpose::{GeneralPurpose, GeneralPurposeConfig};
 
 use super::record::{ControlItem, Item, bad, build};
 use super::{LdifError, Record, is_attribute};
+use crate::text::is_description_byte;
 
 /// Base64 with optional padding, which some writers omit.
 const BASE64: GeneralPurpose = GeneralPurpose::new(
@@ -184,6 +185,9 @@ impl<R: BufRead> Reader<R> {
         let mut in_comment = false;
         let mut any = false;
         loop {
+            if self.line > 0 && fault.is_none() && !in_comment {
+                any |= self.take_plain_lines()?;
+            }
             let Some(first) = self.peek()? else { return Ok(fault) };
             self.line += 1;
             let number = self.line;
@@ -246,6 +250,42 @@ impl<R: BufRead> Reader<R> {
                 self.lines.push(Line { number, text: begin..self.bytes.len() });
             }
         }
+    }
+
+    /// Takes the lines that are in the buffer as a whole and need no closer look: neither blank nor comments, within the
+    /// limits. Most lines are. Returns whether there was one.
+    fn take_plain_lines(&mut self) -> Result<bool, LdifError> {
+        let buffer = fill(&mut self.input, self.line + 1)?;
+        let mut used = 0;
+        while let Some(length) = memchr::memchr(b'\n', &buffer[used..]) {
+            let line = &buffer[used..used + length];
+            let line = line.strip_suffix(b"\r").unwrap_or(line);
+            let begin = self.bytes.len();
+            let room =
+                self.options.record_bytes_max.saturating_sub(begin + LINE_COST * (self.lines.len() + 1));
+            match (line, self.lines.last_mut()) {
+                (_, _) if line.len() > room => break,
+                ([] | [b'#', ..], _) | ([b' ', ..], None) => break,
+                ([b' ', rest @ ..], Some(last)) => {
+                    if begin - last.text.start + rest.len() > self.options.line_bytes_max {
+                        break;
+                    }
+                    self.bytes.extend_from_slice(rest);
+                    last.text.end = self.bytes.len();
+                }
+                (plain, _) => {
+                    if plain.len() > self.options.line_bytes_max {
+                        break;
+                    }
+                    self.bytes.extend_from_slice(plain);
+                    self.lines.push(Line { number: self.line + 1, text: begin..self.bytes.len() });
+                }
+            }
+            self.line += 1;
+            used += length + 1;
+        }
+        self.input.consume(used);
+        Ok(used > 0)
     }
 
     /// The first byte of the next line. `None` at the end.
@@ -330,14 +370,11 @@ impl<R: BufRead> Reader<R> {
                 });
                 continue;
             }
-            let Some(colon) = memchr::memchr(b':', line) else {
-                return Err(bad(number, "this line has no colon", NO_COLON));
+            let colon = match line.iter().position(|byte| !is_description_byte(byte)) {
+                Some(colon) if line[colon] == b':' && line[0].is_ascii_alphanumeric() => colon,
+                _ => colon(line, number)?,
             };
             let name = text.start..text.start + colon;
-            if !is_attribute(&line[..colon]) {
-                let what = "the text before the colon is not a name of an attribute";
-                return Err(bad(number, what, "a name has letters, digits, `-`, `.`, `_` and `;`"));
-            }
             // Controls are allowed only between the DN and the change type.
             if items.len() == 1 && line[..colon].eq_ignore_ascii_case(b"control") {
                 let control = self.control(number, name.end + 1..text.end)?;
@@ -452,6 +489,18 @@ fn open_file(path: &Path) -> io::Result<File> {
         return Err(io::Error::other("it is not a regular file"));
     }
     File::open(path)
+}
+
+/// The place of the colon after a name that is not as plain as most.
+fn colon(line: &[u8], number: u64) -> Result<usize, LdifError> {
+    let Some(colon) = memchr::memchr(b':', line) else {
+        return Err(bad(number, "this line has no colon", NO_COLON));
+    };
+    if !is_attribute(&line[..colon]) {
+        let what = "the text before the colon is not a name of an attribute";
+        return Err(bad(number, what, "a name has letters, digits, `-`, `.`, `_` and `;`"));
+    }
+    Ok(colon)
 }
 
 /// Buffered input; empty at the end.

@@ -74,7 +74,7 @@ impl<'a> Lines<'a> {
     }
 
     fn is(&self, item: &Item, name: &str) -> bool {
-        self.name(item).eq_ignore_ascii_case(name)
+        self.bytes[item.name.clone()].eq_ignore_ascii_case(name.as_bytes())
     }
 
     fn value(&self, item: &Item) -> &'a [u8] {
@@ -97,16 +97,18 @@ impl<'a> Lines<'a> {
     }
 
     fn attributes(&self, items: &[Item]) -> Result<Vec<(&'a str, &'a [u8])>, LdifError> {
-        items
-            .iter()
-            .map(|item| match self.name(item) {
-                "" => Err(self.misplaced(item, "`-` ends a part of `changetype: modify`")),
-                name if name.eq_ignore_ascii_case("dn") => {
-                    Err(self.misplaced(item, "put a blank line before the next record"))
+        // Collecting results would not reserve memory for all of them.
+        let mut attributes = Vec::with_capacity(items.len());
+        for item in items {
+            match self.name(item) {
+                "" => return Err(self.misplaced(item, "`-` ends a part of `changetype: modify`")),
+                name if name.len() == 2 && name.eq_ignore_ascii_case("dn") => {
+                    return Err(self.misplaced(item, "put a blank line before the next record"));
                 }
-                name => Ok((name, self.value(item))),
-            })
-            .collect()
+                name => attributes.push((name, self.value(item))),
+            }
+        }
+        Ok(attributes)
     }
 
     fn change(&self, kind: &Item, rest: &[Item]) -> Result<Body<'a>, LdifError> {

@@ -36,6 +36,15 @@ pub fn write_dn(out: &mut Vec<u8>, dn: &str) {
 /// Appends one attribute value: as text if RFC 2849 allows it, otherwise in base64, folded at 76 columns.
 /// `name` is an attribute description and is written unchanged.
 pub fn write_attribute(out: &mut Vec<u8>, name: &str, value: &[u8]) {
+    // Most values fit into one line.
+    if !value.is_empty() && name.len() + 2 + value.len() <= COLUMNS && is_safe(value) {
+        out.reserve(COLUMNS + 1);
+        out.extend_from_slice(name.as_bytes());
+        out.extend_from_slice(b": ");
+        out.extend_from_slice(value);
+        out.push(b'\n');
+        return;
+    }
     out.extend_from_slice(name.as_bytes());
     write_value(out, name.len(), value);
 }
@@ -132,9 +141,51 @@ fn write_folded(out: &mut Vec<u8>, mut column: usize, mut text: &[u8]) -> usize 
 /// Whether a value may be written as text: SAFE-STRING of RFC 2849, and no blank at the end (its note 8).
 fn is_safe(value: &[u8]) -> bool {
     let (Some(first), Some(last)) = (value.first(), value.last()) else { return true };
-    // Without branches, so that the compiler can vectorize the loop.
-    let is_other = |byte: u8| (byte >= 128) | (byte == 0) | (byte == b'\n') | (byte == b'\r');
-    !matches!(first, b' ' | b':' | b'<')
-        && *last != b' '
-        && !value.iter().fold(false, |any, &byte| any | is_other(byte))
+    !matches!(first, b' ' | b':' | b'<') && *last != b' ' && has_safe_bytes(value)
+}
+
+/// Whether each byte is in US-ASCII and is neither zero nor ends a line; eight bytes at a time.
+fn has_safe_bytes(value: &[u8]) -> bool {
+    const HIGH: u64 = 0x8080_8080_8080_8080;
+    const ONES: u64 = 0x0101_0101_0101_0101;
+    // The high bits of `word` minus one in each byte: of zero, the only byte that borrows in a word without high bits.
+    let zero = |word: u64| word.wrapping_sub(ONES) & !word;
+    let others = |word: u64| {
+        let ends = zero(word ^ (ONES * u64::from(b'\n'))) | zero(word ^ (ONES * u64::from(b'\r')));
+        (word | zero(word) | ends) & HIGH
+    };
+    match value.last_chunk::<8>() {
+        Some(last) => {
+            let (words, _) = value.as_chunks::<8>();
+            let words = words.iter().chain([last]).map(|word| u64::from_ne_bytes(*word));
+            words.fold(0, |found, word| found | others(word)) == 0
+        }
+        None => {
+            let filled = value.iter().fold(ONES, |word, byte| (word << 8) | u64::from(*byte));
+            others(filled) == 0
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::has_safe_bytes;
+
+    #[test]
+    fn every_byte_at_every_place_is_judged_alike() {
+        for length in 0..20 {
+            for at in 0..length {
+                for byte in 0..=255_u8 {
+                    let mut value = vec![b'a'; length];
+                    value[at] = byte;
+                    // A byte that could borrow from the next one.
+                    if at + 1 < length {
+                        value[at + 1] = 1;
+                    }
+                    let expected = byte < 128 && !matches!(byte, 0 | b'\n' | b'\r');
+                    assert_eq!(has_safe_bytes(&value), expected, "{byte} at {at} of {length}");
+                }
+            }
+        }
+    }
 }
