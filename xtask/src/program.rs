@@ -1,7 +1,9 @@
 //! Running programs to be measured: what they print, the time and memory they took.
 
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Child, Command, Stdio};
 
 use serde_json::Value;
 
@@ -136,8 +138,54 @@ impl Drop for Folder {
     }
 }
 
+/// A program of the testkit with servers, which end when this is dropped.
+pub(crate) struct Servers {
+    child: Child,
+    reported: BTreeMap<String, String>,
+}
+
+impl Servers {
+    /// Builds and starts it, and waits until its servers are ready.
+    pub(crate) fn start(repository: &Repository, name: &str, arguments: &[&str]) -> Result<Servers, String> {
+        cargo(
+            repository,
+            &["build", "--release", "--locked", "-q", "-p", "plimsoll-testkit", "--bin", name],
+        )?;
+        let program = target(repository).join("release").join(name);
+        let mut child = Command::new(&program)
+            .args(arguments)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .map_err(|error| format!("{}: {error}", program.display()))?;
+        let output = child.stdout.take();
+        let mut servers = Servers { child, reported: BTreeMap::new() };
+        for line in output.map(BufReader::new).into_iter().flat_map(BufRead::lines) {
+            let line = line.map_err(|error| error.to_string())?;
+            match line.split_once(' ') {
+                Some((name, value)) => drop(servers.reported.insert(name.into(), value.into())),
+                None => return Ok(servers),
+            }
+        }
+        Err(format!("{name} did not start its servers; why is said above"))
+    }
+
+    /// Something that it reported of them.
+    pub(crate) fn get(&self, name: &str) -> &str {
+        self.reported.get(name).map_or("", String::as_str)
+    }
+}
+
+impl Drop for Servers {
+    fn drop(&mut self) {
+        // They live until their input ends.
+        drop(self.child.stdin.take());
+        let _ = self.child.wait();
+    }
+}
+
 /// A process that is ended with its case.
-pub(crate) struct Ended(pub(crate) std::process::Child);
+pub(crate) struct Ended(pub(crate) Child);
 
 impl Drop for Ended {
     fn drop(&mut self) {

@@ -57,6 +57,11 @@ impl Dirsrv {
         format!("ldap://127.0.0.1:{}", self.port)
     }
 
+    /// Its process.
+    pub fn process_id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Its folder.
     pub fn folder(&self) -> &Scratch {
         &self.folder

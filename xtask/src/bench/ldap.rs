@@ -1,5 +1,5 @@
-//! The LDAP load against searchrate of UnboundID and the crate ldap3: on a stub that answers everything at once, and on
-//! slapd. The server has one CPU, the client another.
+//! The LDAP load against searchrate of UnboundID and the crate ldap3: on a stub that answers everything at once, on slapd and on
+//! 389 Directory Server. The server has one CPU, the client another.
 
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::rounds::{self, middle};
 use crate::fault::Fault;
 use crate::files::Repository;
-use crate::program::{Ended, Folder, cargo, cpu_times_us, cpu_us, plimsoll, target};
+use crate::program::{Ended, Folder, Servers, cargo, cpu_times_us, cpu_us, plimsoll, target};
 
 /// Seconds of one measurement.
 const SECONDS: u32 = 3;
@@ -20,6 +20,7 @@ const SECONDS: u32 = 3;
 const ENTRIES: u32 = 20_000;
 
 const SLAPD: &str = "/usr/sbin/slapd";
+const NS_SLAPD: &str = "/usr/sbin/ns-slapd";
 
 /// A client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,7 +86,7 @@ pub(super) fn search(repository: &Repository, count: usize) -> Result<Vec<Fault>
     let server = start(command.arg(format!("127.0.0.1:{port}")), port)?;
     for (connections, depth) in [(16, 1), (4, 16), (2, 256)] {
         let words = format!("a stub that answers at once, {connections} connections with {depth} in flight");
-        let rounds = bench.rounds(&words, &server, port, (connections, depth), count)?;
+        let rounds = bench.rounds(&words, &id(&server), port, (connections, depth), count)?;
         let times = ratio(&rounds, Client::Ldap3, |sample| sample.rate_per_s);
         let bound = if depth == 1 { 2.0 } else { 15.0 };
         bench.judge(&format!("searches/s of ldap3's, {connections} x {depth}"), times, bound, false);
@@ -98,9 +99,27 @@ pub(super) fn search(repository: &Repository, count: usize) -> Result<Vec<Fault>
     let server = slapd(&bench.folder.0, port)?;
     for (connections, depth) in [(16, 1), (4, 16)] {
         let words = format!("slapd, {ENTRIES} entries, {connections} connections with {depth} in flight");
-        let rounds = bench.rounds(&words, &server, port, (connections, depth), count)?;
+        let rounds = bench.rounds(&words, &id(&server), port, (connections, depth), count)?;
         let times = ratio(&rounds, Client::Searchrate, |sample| sample.client_us);
         bench.judge(&format!("client CPU of searchrate's, {connections} x {depth}"), times, 1.0 / 3.0, true);
+    }
+    drop(server);
+
+    if !Path::new(NS_SLAPD).is_file() {
+        println!("389 Directory Server is missing: .ci/packages 389-ds-base");
+        return Ok(bench.faults);
+    }
+    let server = Servers::start(repository, "dirsrv_directory", &[])?;
+    let port = server.get("url").rsplit(':').next().and_then(|port| port.parse().ok());
+    let port = port.ok_or("389 Directory Server has no port")?;
+    bench.add_people(&server)?;
+    let process = server.get("process");
+    on_first_cpu(process);
+    for (connections, depth) in [(16, 1), (4, 16)] {
+        let words = format!(
+            "389 Directory Server, {ENTRIES} entries, {connections} connections with {depth} in flight"
+        );
+        bench.rounds(&words, process, port, (connections, depth), count)?;
     }
     Ok(bench.faults)
 }
@@ -120,11 +139,29 @@ impl Bench {
         }
     }
 
+    /// Adds the people to an empty directory.
+    fn add_people(&self, server: &Servers) -> Result<(), String> {
+        let ldif = self.folder.0.join("people.ldif");
+        let text = people();
+        // The entry above all others is there already.
+        let below = text.split_once("\n\n").map_or("", |(_, below)| below);
+        std::fs::write(&ldif, below).map_err(|error| format!("{}: {error}", ldif.display()))?;
+        let output = Command::new("ldapadd")
+            .args(["-x", "-H", server.get("url"), "-D", server.get("dn"), "-w", server.get("password"), "-f"])
+            .arg(&ldif)
+            .output()
+            .map_err(|error| format!("ldapadd: {error}; apt-get install ldap-utils"))?;
+        match output.status.success() {
+            true => Ok(()),
+            false => Err(format!("ldapadd: {}", String::from_utf8_lossy(&output.stderr))),
+        }
+    }
+
     /// Every client in turn, and a table of the medians.
     fn rounds(
         &self,
         words: &str,
-        server: &Ended,
+        server: &str,
         port: u16,
         shape: (u32, u32),
         count: usize,
@@ -160,7 +197,7 @@ impl Bench {
     fn run(
         &self,
         client: Client,
-        server: &Ended,
+        server: &str,
         port: u16,
         (connections, depth): (u32, u32),
     ) -> Result<Sample, String> {
@@ -198,10 +235,9 @@ impl Bench {
             }
         }
         let failed = |why: String| format!("{}: {why}", client.name());
-        let server_id = server.0.id().to_string();
-        let (before, server_before) = (cpu_times_us("self", 15)?, cpu_us(&server_id, 13)?);
+        let (before, server_before) = (cpu_times_us("self", 15)?, cpu_us(server, 13)?);
         let output = command.output().map_err(|error| failed(error.to_string()))?;
-        let (after, server_after) = (cpu_times_us("self", 15)?, cpu_us(&server_id, 13)?);
+        let (after, server_after) = (cpu_times_us("self", 15)?, cpu_us(server, 13)?);
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
         let missing = || failed(format!("no numbers in what it printed: {text}"));
         // Of Plimsoll, that of the process during the measurement, without its start and report.
@@ -262,17 +298,7 @@ pub(super) fn slapd(folder: &Path, port: u16) -> Result<Ended, String> {
              maxsize 1073741824\nindex objectClass,uid eq\n"
         ),
     )?;
-    let mut ldif = String::from(
-        "dn: dc=example,dc=com\nobjectClass: dcObject\nobjectClass: organization\ndc: example\no: e\n\n\
-         dn: ou=people,dc=example,dc=com\nobjectClass: organizationalUnit\nou: people\n\n",
-    );
-    for number in 0..ENTRIES {
-        ldif += &format!(
-            "dn: uid=user.{number},ou=people,dc=example,dc=com\nobjectClass: inetOrgPerson\nuid: user.{number}\n\
-             cn: User {number}\nsn: {number}\nmail: user.{number}@example.com\n\n"
-        );
-    }
-    write("people.ldif", &ldif)?;
+    write("people.ldif", &people())?;
     let config = folder.join("slapd.conf");
     let added = Command::new(SLAPD)
         .args(["-T", "add", "-q", "-f"])
@@ -288,6 +314,21 @@ pub(super) fn slapd(folder: &Path, port: u16) -> Result<Ended, String> {
     start(Command::new(SLAPD).args(["-d", "0", "-h", &url, "-f"]).arg(&config), port)
 }
 
+/// The entries, as LDIF.
+fn people() -> String {
+    let mut ldif = String::from(
+        "dn: dc=example,dc=com\nobjectClass: dcObject\nobjectClass: organization\ndc: example\no: e\n\n\
+         dn: ou=people,dc=example,dc=com\nobjectClass: organizationalUnit\nou: people\n\n",
+    );
+    for number in 0..ENTRIES {
+        ldif += &format!(
+            "dn: uid=user.{number},ou=people,dc=example,dc=com\nobjectClass: inetOrgPerson\nuid: user.{number}\n\
+             cn: User {number}\nsn: {number}\nmail: user.{number}@example.com\n\n"
+        );
+    }
+    ldif
+}
+
 pub(super) fn free_port() -> Result<u16, String> {
     let port = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
     port.map(|address| address.port()).map_err(|error| error.to_string())
@@ -298,17 +339,26 @@ fn start(command: &mut Command, port: u16) -> Result<Ended, String> {
     let name = Path::new(command.get_program()).display().to_string();
     let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
     let child = Ended(child.map_err(|error| format!("{name}: {error}"))?);
-    let id = child.0.id().to_string();
-    let _ = Command::new("taskset").args(["-apc", "0", &id]).stdout(Stdio::null()).status();
+    let id = id(&child);
+    on_first_cpu(&id);
     for _ in 0..500 {
         if TcpStream::connect(("127.0.0.1", port)).is_ok() {
             // Threads that were started since.
-            let _ = Command::new("taskset").args(["-apc", "0", &id]).stdout(Stdio::null()).status();
+            on_first_cpu(&id);
             return Ok(child);
         }
         std::thread::sleep(Duration::from_millis(20));
     }
     Err(format!("{name} does not answer"))
+}
+
+fn id(process: &Ended) -> String {
+    process.0.id().to_string()
+}
+
+/// Moves all threads of a process to the first CPU.
+fn on_first_cpu(process: &str) {
+    let _ = Command::new("taskset").args(["-apc", "0", process]).stdout(Stdio::null()).status();
 }
 
 /// The median over the rounds of the ratio of our figure to that of another client.

@@ -141,7 +141,7 @@ pub(super) fn analysis(repository: &Repository, count: usize) -> Result<Vec<Faul
     let mut faults = Vec::new();
     for (name, value, bound, is_most) in [
         ("MB per CPU second of tshark -T fields", times(Reader::TsharkFields), 100.0, false),
-        ("MB per CPU second of tshark -z ldap,srt", times(Reader::TsharkTable), 30.0, false),
+        ("MB per CPU second of tshark -z ldap,srt", times(Reader::TsharkTable), 100.0, false),
         ("memory of a capture 8 times as long", longer / memory, 1.25, true),
     ] {
         let is_met = if is_most { value <= bound } else { value >= bound };

@@ -1,54 +1,31 @@
 //! The directory and the database that both work with.
 
-use std::collections::BTreeMap;
-use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use std::time::Instant;
 
 use super::Sample;
 use crate::files::Repository;
-use crate::program::{cargo, cpu_us, family_cpu_us, target};
+use crate::program::{self, cpu_us, family_cpu_us};
 
 /// Settings of the database server, the same for both: what it was installed with is for the smallest machine.
 pub(super) const SETTINGS: [&str; 2] = ["shared_buffers=1GB", "max_wal_size=8GB"];
 
-/// `servers` of the testkit, which ends when this is dropped.
-pub(super) struct Servers {
-    child: Child,
-    reported: BTreeMap<String, String>,
-}
+/// `servers` of the testkit.
+pub(super) struct Servers(program::Servers);
 
 impl Servers {
     /// A directory with the entries of a file, and an empty database server.
     pub(super) fn start(repository: &Repository, ldif: &Path) -> Result<Servers, String> {
-        cargo(
-            repository,
-            &["build", "--release", "--locked", "-q", "-p", "plimsoll-testkit", "--bin", "servers"],
-        )?;
-        let program = target(repository).join("release/servers");
-        let mut command = Command::new(&program);
-        command.arg("--ldif").arg(ldif).args(SETTINGS.iter().flat_map(|setting| ["--setting", setting]));
-        let mut child = command
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .map_err(|error| format!("{}: {error}", program.display()))?;
-        let output = child.stdout.take();
-        let mut servers = Servers { child, reported: BTreeMap::new() };
-        for line in output.map(BufReader::new).into_iter().flat_map(BufRead::lines) {
-            let line = line.map_err(|error| error.to_string())?;
-            match line.split_once(' ') {
-                Some((name, value)) => drop(servers.reported.insert(name.into(), value.into())),
-                None => return Ok(servers),
-            }
-        }
-        Err("the directory or the database server did not start; why is said above".into())
+        let ldif = ldif.display().to_string();
+        let mut arguments = vec!["--ldif", &ldif];
+        arguments.extend(SETTINGS.iter().flat_map(|setting| ["--setting", setting]));
+        program::Servers::start(repository, "servers", &arguments).map(Servers)
     }
 
     /// Something that they reported of themselves.
     pub(super) fn get(&self, name: &str) -> &str {
-        self.reported.get(name).map_or("", String::as_str)
+        self.0.get(name)
     }
 
     /// A folder on the disk of the database.
@@ -105,13 +82,5 @@ impl Servers {
             database_cpu_us: database()? - database_before,
         };
         Ok((done, sample))
-    }
-}
-
-impl Drop for Servers {
-    fn drop(&mut self) {
-        // They live until their input ends.
-        drop(self.child.stdin.take());
-        let _ = self.child.wait();
     }
 }
