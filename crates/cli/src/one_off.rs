@@ -2,6 +2,7 @@
 //! a flag, a key of an experiment file and a line of the handbook are the same; they execute an
 //! ordinary experiment.
 
+use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use model::experiment::{Variation, WorkloadInfo, WorkloadSpec};
 use model::load::{LIMIT, LOAD_SETTINGS, MEASURE, WARM_UP, WARM_UP_ROUND};
@@ -254,6 +255,14 @@ fn flag_help(info: &SettingInfo) -> String {
 pub(crate) fn setting_flag(info: &SettingInfo) -> Arg {
     let arg = Arg::new(info.name).long(flag_name(info.name)).help(flag_help(info));
     match info.kind {
+        // Without a value there would be no way to turn it off.
+        SettingKind::Flag if info.default == "true" => arg
+            .num_args(0..=1)
+            .require_equals(true)
+            .default_missing_value("true")
+            .value_parser(clap::value_parser!(bool))
+            .value_name("true|false")
+            .hide_possible_values(true),
         SettingKind::Flag => arg.action(ArgAction::SetTrue),
         SettingKind::Texts | SettingKind::Secrets(_) => arg.action(ArgAction::Append).value_name("TEXT"),
         kind => arg.value_name(value_name(kind)),
@@ -768,7 +777,10 @@ pub(crate) fn level_of(
     problems: &mut Problems,
 ) -> Option<Level> {
     match setting.kind {
-        SettingKind::Flag => matches.get_flag(id).then_some(Level::Flag(true)),
+        SettingKind::Flag => {
+            let is_stated = matches.value_source(id) == Some(ValueSource::CommandLine);
+            matches.get_one(id).filter(|_| is_stated).map(|value| Level::Flag(*value))
+        }
         kind if kind.takes_several() => {
             let values = texts(matches, id);
             (!values.is_empty()).then(|| Level::List(values.iter().map(|text| kind.element(text)).collect()))
