@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use model::result::{Configuration, TreatmentResult, TrialResult};
+use model::result::{Configuration, PhaseTime, TreatmentResult, TrialResult};
 use model::run::WorkloadTraits;
-use model::{Change, Ending, SettingPath, Study, Treatment};
+use model::{Change, Ending, Level, SettingPath, Study, Treatment};
 
 use crate::plan::{plan_of, treatments};
 use crate::statistics::median;
@@ -162,8 +162,42 @@ pub(crate) fn summary(treatment: TreatmentResult, members: &[&TrialResult]) -> C
         medians,
         spreads,
         derived_ms: derived_ms(members),
+        phases: phases(members),
+        passes: passes(members),
         ..Configuration::default()
     }
+}
+
+/// The phases of imports, in the order of their numbers: facts such as `phase.2.merging the passes`.
+fn phases(members: &[&TrialResult]) -> Vec<PhaseTime> {
+    let mut times: BTreeMap<(u32, &str), Vec<f64>> = BTreeMap::new();
+    for (name, level) in members.iter().flat_map(|trial| &trial.facts) {
+        let numbered = name.strip_prefix("phase.").and_then(|rest| rest.split_once('.'));
+        let Some((number, name)) = numbered else { continue };
+        if let (Ok(number), Level::Time(time)) = (number.parse(), level) {
+            times.entry((number, name)).or_default().push(*time as f64 / model::SECOND as f64);
+        }
+    }
+    let mut phases: Vec<PhaseTime> = Vec::new();
+    let mut known: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
+    for ((_, name), values) in times {
+        if !known.contains_key(name) {
+            phases.push(PhaseTime { name: name.into(), seconds: 0.0 });
+        }
+        known.entry(name).or_default().extend(values);
+    }
+    for phase in &mut phases {
+        phase.seconds = known.get(phase.name.as_str()).and_then(|values| median(values)).unwrap_or(0.0);
+    }
+    phases
+}
+
+fn passes(members: &[&TrialResult]) -> Option<f64> {
+    let passes = members.iter().filter_map(|trial| match trial.facts.get("passes") {
+        Some(Level::Count(count)) => Some(*count as f64),
+        _ => None,
+    });
+    median(&passes.collect::<Vec<f64>>())
 }
 
 /// The mean times of the parts of operations and of transactions.

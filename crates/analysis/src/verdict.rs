@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use model::claim::LaunchState;
+use model::claim::{LaunchState, ServiceState};
 use model::launch::Doing;
 use model::result::{Configuration, OperationResult, ResultDocument, StepVerdict, TrialResult};
 use model::run::Origin;
@@ -295,9 +295,13 @@ fn shown_in(finding: &Finding, document: &ResultDocument, trials: &[usize]) -> u
     trials.iter().filter(|at| finding.trials.contains(&document.trials[**at].trial)).count()
 }
 
-/// A command that slept most of its time in most of the trials: no resource is its limit.
+/// A command or a tool that slept most of its time in most of the trials: no resource is its limit.
 fn asleep(document: &ResultDocument, judged: &[usize]) -> Option<UnsaturatedReason> {
-    let sleeps = |finding: &Finding| matches!(&finding.claim, Claim::Launch(launch) if launch.state == LaunchState::Waits(Doing::Asleep));
+    let sleeps = |finding: &Finding| match &finding.claim {
+        Claim::Launch(launch) => launch.state == LaunchState::Waits(Doing::Asleep),
+        Claim::Service(service) => matches!(service.state, ServiceState::WaitsForItself { .. }),
+        _ => false,
+    };
     let finding = document.findings.iter().position(sleeps)?;
     let trials = shown_in(&document.findings[finding], document, judged);
     (2 * trials > judged.len()).then_some(UnsaturatedReason::Waited { finding })

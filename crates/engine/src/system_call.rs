@@ -46,16 +46,16 @@ pub fn call(text: &[u8]) -> Option<Call> {
     let number: libc::c_long = std::str::from_utf8(first).ok()?.parse().ok()?;
     #[cfg(target_arch = "x86_64")]
     match number {
-        libc::SYS_select => return Some(Call::Events),
-        libc::SYS_poll => return Some(Call::Poll(argument?, fields.next().and_then(hexadecimal)?)),
+        libc::SYS_select => return Some(select(argument)),
+        libc::SYS_poll => return Some(poll(argument?, fields.next().and_then(hexadecimal)?)),
         libc::SYS_epoll_wait => return Some(Call::Epoll(descriptor())),
         _ => {}
     }
     Some(match number {
         libc::SYS_futex | SYS_FUTEX_WAIT | libc::SYS_futex_waitv => Call::Futex(argument.unwrap_or(0)),
         libc::SYS_nanosleep | libc::SYS_clock_nanosleep => Call::Timer,
-        libc::SYS_pselect6 => Call::Events,
-        libc::SYS_ppoll => Call::Poll(argument?, fields.next().and_then(hexadecimal)?),
+        libc::SYS_pselect6 => select(argument),
+        libc::SYS_ppoll => poll(argument?, fields.next().and_then(hexadecimal)?),
         libc::SYS_epoll_pwait | libc::SYS_epoll_pwait2 => Call::Epoll(descriptor()),
         libc::SYS_accept | libc::SYS_accept4 => Call::Accept,
         libc::SYS_read | libc::SYS_readv | libc::SYS_recvfrom | libc::SYS_recvmsg => Call::Read(descriptor()),
@@ -77,6 +77,16 @@ pub fn call(text: &[u8]) -> Option<Call> {
         libc::SYS_fsync | libc::SYS_fdatasync | libc::SYS_sync_file_range | libc::SYS_msync => Call::Flush,
         _ => Call::Other,
     })
+}
+
+/// A wait for descriptors below this one; for none of them, it is a sleep.
+fn select(descriptors: Option<u64>) -> Call {
+    if descriptors == Some(0) { Call::Timer } else { Call::Events }
+}
+
+/// A wait for this number of descriptors.
+fn poll(address: u64, count: u64) -> Call {
+    if count == 0 { Call::Timer } else { Call::Poll(address, count) }
 }
 
 /// `futex_wait`, since Linux 6.7, which the libc crate does not define yet.
@@ -124,7 +134,7 @@ mod tests {
     #[test]
     #[cfg(target_arch = "x86_64")]
     fn calls_are_distinguished() {
-        let cases: [(&str, Option<Call>); 21] = [
+        let cases: [(&str, Option<Call>); 24] = [
             ("running\n", None),
             ("", None),
             ("-1 0x7ffc 0x7f01\n", Some(Call::Other)),
@@ -134,6 +144,9 @@ mod tests {
             ("7 0x7ffc 0x2 0x1388\n", Some(Call::Poll(0x7ffc, 2))),
             ("271 0x7ffc 0x1 0x7ffd 0x0\n", Some(Call::Poll(0x7ffc, 1))),
             ("270 0x4 0x7ffc 0x0\n", Some(Call::Events)),
+            ("270 0x0 0x0 0x0\n", Some(Call::Timer)),
+            ("23 0x0 0x0 0x0 0x0 0x7ffc\n", Some(Call::Timer)),
+            ("7 0x0 0x0 0xc8\n", Some(Call::Timer)),
             ("232 0x4 0x7ffc 0x400\n", Some(Call::Epoll(4))),
             ("281 0x4 0x7ffc 0x400\n", Some(Call::Epoll(4))),
             ("288 0x3 0x0 0x0\n", Some(Call::Accept)),

@@ -472,6 +472,15 @@ pub enum ServiceState {
         /// Number of those threads.
         threads: f64,
     },
+    /// Its threads mostly waited for each other or for timers, although there was work: the limit is a setting of its own.
+    WaitsForItself {
+        /// Upper bound of the share of the time in which a thread used a CPU, or waited for a CPU, a file or another service.
+        work_share: f64,
+        /// Threads that waited for a timer.
+        timer_threads: f64,
+        /// Threads that waited for each other or for an event.
+        waiting_threads: f64,
+    },
     /// Threads waited for work: the service had headroom.
     Headroom {
         /// Number of threads.

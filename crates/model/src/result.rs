@@ -334,6 +334,21 @@ pub struct Configuration {
     /// Each step that did something, if operations are consecutive.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub steps: Vec<StepVerdict>,
+    /// The phases of an import, in their order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub phases: Vec<PhaseTime>,
+    /// Number of passes of an import: median over the trials.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub passes: Option<f64>,
+}
+
+/// How long a phase of an import took.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct PhaseTime {
+    /// Its name, such as `merging the passes`.
+    pub name: String,
+    /// Median over the trials, seconds; of several passes together.
+    pub seconds: f64,
 }
 
 /// The launches of a command over all trials of a configuration that completed: those after the first of each trial, or the

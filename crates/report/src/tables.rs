@@ -8,7 +8,7 @@ mod published;
 use std::collections::BTreeSet;
 
 use model::result::{
-    Answer, ComparisonRow, Curve, Direction, Operation, OperationResult, ProofResult, TrialResult,
+    Answer, ComparisonRow, Curve, Direction, Operation, OperationResult, PhaseTime, ProofResult, TrialResult,
 };
 use model::run::{OperationUnit, WorkloadTraits};
 use model::verdict::Closest;
@@ -21,7 +21,7 @@ pub(crate) use self::published::{beside, published, published_changes, published
 use crate::labels;
 use crate::sentences;
 use crate::table::{Cell, Table};
-use crate::text::{Quantity, RatioStyle, Scale, percent, rate_word, spread};
+use crate::text::{Quantity, RatioStyle, Scale, percent, plain, rate_word, spread};
 
 /// What a metric of the comparison is called and measured in.
 pub(crate) struct Metric {
@@ -203,54 +203,47 @@ pub(crate) fn statuses(document: &ResultDocument) -> Option<Table> {
 
 /// How long each phase of the imports took; none where none were recorded.
 pub(crate) fn phases(document: &ResultDocument) -> Option<Table> {
-    // `phase.2.merging the passes`: in their order.
-    let place = |name: &str| name.split('.').nth(1).and_then(|number| number.parse::<u32>().ok());
-    let names = document.trials.iter().flat_map(|trial| trial.facts.keys());
-    let mut names: Vec<&str> = names.filter(|name| name.starts_with(PHASE)).map(String::as_str).collect();
-    names.sort_by_key(|name| (place(name), *name));
-    let title = |name: &str| name.splitn(3, '.').nth(2).unwrap_or_default().to_string();
-    let mut heads: Vec<String> = Vec::new();
-    for name in names {
-        if !heads.contains(&title(name)) {
-            heads.push(title(name));
+    // In the order of the configuration with the most of them.
+    let mut lists: Vec<&Vec<PhaseTime>> = document.configurations.iter().map(|each| &each.phases).collect();
+    lists.sort_by_key(|phases| std::cmp::Reverse(phases.len()));
+    let mut heads: Vec<&str> = Vec::new();
+    for phase in lists.into_iter().flatten() {
+        if !heads.contains(&phase.name.as_str()) {
+            heads.push(&phase.name);
         }
     }
     if heads.is_empty() {
         return None;
     }
-    let time = |trial: &TrialResult, head: &str| {
-        let found = trial.facts.iter().find(|(name, _)| name.starts_with(PHASE) && title(name) == head);
-        match found {
-            Some((_, Level::Time(time))) => Some(*time as f64 / model::SECOND as f64),
-            _ => None,
-        }
-    };
-    let passes = document.trials.iter().any(|trial| trial.facts.contains_key(PASSES));
-    let several = document.trials.len() > 1;
+    let has_passes = document.configurations.iter().any(|configuration| configuration.passes.is_some());
+    let several = document.configurations.len() > 1;
     let mut columns = if several { vec!["configuration".to_string()] } else { Vec::new() };
-    columns.extend(passes.then(|| ">passes".to_string()));
+    columns.extend(has_passes.then(|| ">passes".to_string()));
     columns.extend(heads.iter().map(|head| format!(">{head}")));
     let columns: Vec<&str> = columns.iter().map(String::as_str).collect();
     let mut table = Table::new("phases of the import, s", &columns);
     let scale = Quantity::Seconds.scale([1.0]);
-    for trial in &document.trials {
-        let name = || Cell::words(labels::row(document, &trial.treatment.label));
+    for configuration in &document.configurations {
+        let name = || Cell::words(labels::row(document, &configuration.treatment.label));
         let mut cells: Vec<Cell> = several.then(name).into_iter().collect();
-        if passes {
-            cells.push(match trial.facts.get(PASSES) {
-                Some(Level::Count(count)) => Cell::number(*count as f64, &Quantity::Count.scale([0.0])),
-                _ => Cell::default(),
-            });
+        if has_passes {
+            let passes = configuration.passes;
+            cells.push(passes.map_or_else(Cell::default, |passes| Cell::shown(passes, plain(passes))));
         }
-        let times = heads.iter().map(|head| time(trial, head));
-        cells.extend(times.map(|time| time.map_or_else(Cell::default, |time| Cell::number(time, &scale))));
+        cells.extend(heads.iter().map(|head| {
+            match configuration.phases.iter().find(|phase| phase.name == *head).map(|phase| phase.seconds) {
+                Some(seconds) if seconds < LEAST_PHASE_S => Cell::shown(seconds, "0"),
+                Some(seconds) => Cell::number(seconds, &scale),
+                None => Cell::default(),
+            }
+        }));
         table.row(cells);
     }
     Some(table)
 }
 
-const PHASE: &str = "phase.";
-const PASSES: &str = "passes";
+/// A shorter phase is shown as none, seconds.
+const LEAST_PHASE_S: f64 = 0.001;
 
 /// Response, service and, where there was any, lag of each operation.
 pub(crate) fn latencies(trial: &TrialResult, traits: &WorkloadTraits, with_lag: bool) -> Table {

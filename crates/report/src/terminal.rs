@@ -4,9 +4,11 @@
 mod density;
 mod page;
 
+use std::collections::BTreeSet;
+
 use model::result::TrialResult;
 use model::run::WorkloadTraits;
-use model::{Ending, FindingKind, ResultDocument, Verdict};
+use model::{Ending, FindingKind, Resource, ResultDocument, Verdict};
 
 use crate::sentences::{self, Headline};
 use crate::text::{Quantity, plural};
@@ -434,12 +436,22 @@ fn ending(page: &mut Page, document: &ResultDocument, verbose: bool) {
     page.line(&format!(" evidence plimsoll explain {}", document.run));
 }
 
-/// The resources that were ruled out, in one line; none without any.
+/// The resources that were ruled out in most of the trials of the baseline, in one line; none without any.
 pub(crate) fn ruled_out(document: &ResultDocument) -> Option<String> {
-    let ruled_out = document.findings.iter().filter(|finding| finding.kind == FindingKind::RuledOut);
-    let mut names: Vec<String> =
-        ruled_out.filter_map(|finding| finding.about.as_ref()).map(sentences::resource_words).collect();
-    let mut seen = std::collections::BTreeSet::new();
+    let ruled_out = || document.findings.iter().filter(|finding| finding.kind == FindingKind::RuledOut);
+    // What is no limit of another configuration may be that of the baseline.
+    let baseline: Vec<&String> = match document.configurations.first() {
+        Some(baseline) => baseline.trials.iter().collect(),
+        None => document.trials.iter().map(|trial| &trial.trial).collect(),
+    };
+    let is_of_most = |about: &Resource| {
+        let same = ruled_out().filter(|finding| finding.about.as_ref() == Some(about));
+        let trials: BTreeSet<&String> = same.flat_map(|finding| &finding.trials).collect();
+        2 * baseline.iter().filter(|trial| trials.contains(*trial)).count() > baseline.len()
+    };
+    let about = ruled_out().filter_map(|finding| finding.about.as_ref()).filter(|about| is_of_most(about));
+    let mut names: Vec<String> = about.map(sentences::resource_words).collect();
+    let mut seen = BTreeSet::new();
     names.retain(|name| seen.insert(name.clone()));
     (!names.is_empty()).then(|| format!("{}.", names.join(", ")))
 }

@@ -132,10 +132,13 @@ impl<'a> Scene<'a> {
         let in_hand = service.in_hand(in_flight);
         let parked = if measured.record.run.operations_in_turn { 0.0 } else { service.parked(in_flight) };
         let scene = Scene { service, measured, trial, whole, in_flight, in_hand, parked };
-        let limit = RULES.iter().find_map(|rule| rule(&scene));
-        let (kind, said) = match limit {
-            Some(said) => (FindingKind::Limits, said),
-            None => (FindingKind::RuledOut, headroom(&scene)?),
+        let limit = || RULES.iter().find_map(|rule| rule(&scene));
+        let (kind, said) = match waits_for_itself(&scene) {
+            Some(said) => (FindingKind::Observation, said),
+            None => match limit() {
+                Some(said) => (FindingKind::Limits, said),
+                None => (FindingKind::RuledOut, headroom(&scene)?),
+            },
         };
         let claim = Claim::Service(ServiceClaim {
             process: service.name.into(),
@@ -187,6 +190,11 @@ impl<'a> Scene<'a> {
     /// headroom, because more of them would get no more work.
     fn is_engine(&self) -> bool {
         self.measured.record.run.operations_in_turn
+    }
+
+    /// Whether the load is work that a tool does by itself, as an import does: it takes as much as it can.
+    fn is_tool(&self) -> bool {
+        self.measured.record.run.traits.grouped
     }
 
     fn says(&self, class: ResourceClass, state: ServiceState, strength: f64) -> Option<Said> {
@@ -295,7 +303,7 @@ fn single_thread(scene: &Scene) -> Option<Said> {
     let is_alone = service.at_work() <= ONE_HOLDER;
     let others_wait = scene.of_hand(service.lock) >= MOST;
     // With one user, a single thread is sufficient in any case; an engine takes as many operations as it can.
-    let is_pressed = scene.in_flight > ONE_HOLDER || scene.is_engine();
+    let is_pressed = scene.in_flight > ONE_HOLDER || scene.is_engine() || scene.is_tool();
     let applies =
         never_rests && busiest >= 0.7 * service.busy_cpus && (others_wait || is_alone) && is_pressed;
     let state = ServiceState::SingleThread {
@@ -468,11 +476,27 @@ fn all_at_work(scene: &Scene) -> Option<Said> {
     scene.says(ResourceClass::WorkerPool, ServiceState::AllThreadsAtWork { most, threads }, 1.0)
 }
 
+/// A tool with work whose threads do nothing most of the time: they wait for each other, or look at times whether there is
+/// something to do.
+fn waits_for_itself(scene: &Scene) -> Option<Said> {
+    let service = scene.service;
+    let waits = service.disk + service.flush + service.faulting + service.peer;
+    let work_share = service.busy_cpus + service.run_wait + waits;
+    let state = ServiceState::WaitsForItself {
+        work_share,
+        timer_threads: service.timer,
+        waiting_threads: service.lock + service.idle(),
+    };
+    let is_throttled = throttled(scene).is_some();
+    let applies = scene.is_tool() && work_share < MOST && !is_throttled;
+    scene.says(ResourceClass::WorkerPool, state, 1.0 - work_share).filter(|_| applies)
+}
+
 /// Shows that the threads were not the limit.
 fn headroom(scene: &Scene) -> Option<Said> {
     let service = scene.service;
     let idle_threads = scene.idle();
-    let applies = !scene.is_engine() && service.has_room(scene.in_flight);
+    let applies = !scene.is_engine() && !scene.is_tool() && service.has_room(scene.in_flight);
     let state = ServiceState::Headroom { idle_threads };
     scene.says(ResourceClass::WorkerPool, state, idle_threads / service.threads).filter(|_| applies)
 }

@@ -296,7 +296,8 @@ pub(crate) fn fifths(measured: &Measured) -> Option<Vec<f64>> {
 
 fn unsteady(measured: &Measured) -> Option<Doubt> {
     let fifths = fifths(measured)?;
-    if steady(&fifths)? || are_a_series(measured) {
+    // The phases of an import differ.
+    if steady(&fifths)? || are_a_series(measured) || measured.record.run.traits.grouped {
         return None;
     }
     let parts: Vec<String> = fifths.iter().map(|rate| words::number(*rate)).collect();

@@ -12,6 +12,8 @@ use crate::statistics::{change_points, mean, variance};
 const WINDOWS_MAX: usize = 120;
 /// The smallest reported change between two stretches, as a share of the larger one.
 const LEAST_CHANGE: f64 = 0.1;
+/// The part of the entries after which an import has read its file.
+const READ_SHARE: f64 = 0.98;
 /// How closely the device's rate must follow the load's if the device sets the pace.
 const FOLLOWS: f64 = 0.3;
 /// Share of what was accepted faster than the device wrote that must be in memory if memory accepted it.
@@ -61,6 +63,16 @@ pub(crate) struct Sample {
 impl Changes {
     pub(crate) fn of(measured: &Measured) -> Changes {
         let mut series = measured.series();
+        // An import has a start, and works on after it has read its file: its phases show that.
+        if measured.record.run.traits.grouped {
+            let all: u64 = series.iter().map(|window| window.completed).sum();
+            let mut done = 0;
+            series.retain(|window| {
+                let is_reading = done + window.completed > 0 && (done as f64) < READ_SHARE * all as f64;
+                done += window.completed;
+                is_reading
+            });
+        }
         // Pauses have a separate finding.
         if let Some(pauses) = Pauses::of(measured) {
             series.retain(|window| !pauses.blur() && !pauses.touch(window));

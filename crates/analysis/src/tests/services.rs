@@ -429,6 +429,46 @@ fn idle_threads_are_no_limit() {
     assert_eq!(shown(&headroom.state), shown(&ServiceState::Headroom { idle_threads: 63.8 }));
 }
 
+/// What was measured of ns-slapd while it imported 5,000 entries into a database that had just been created, and of slapadd.
+#[test]
+fn a_tool_that_waits_for_itself_is_limited_by_no_resource_of_the_host() {
+    let tool = |threads: f64, counters: &[(&'static str, f64)]| {
+        let mut run = service(threads, 163.0, counters);
+        (run.workload, run.operation, run.in_flight) = ("ldap_import", "entry", 1.0);
+        run.facts.clear();
+        result(&single(&run))
+    };
+    let busy = ("process.busy_cpus", 0.0659);
+    for waits in ["process.timer_wait_threads", "process.event_wait_threads", "process.lock_wait_threads"] {
+        let document = tool(29.4, &[busy, ("process.run_queue_length", 0.0168), (waits, 29.3)]);
+        let Verdict::NotSaturated { carried: UnsaturatedReason::Waited { finding } } = document.verdict
+        else {
+            panic!("{waits}: {:?}", document.verdict)
+        };
+        let Claim::Service(claim) = &document.findings[finding].claim else { panic!() };
+        let ServiceState::WaitsForItself { work_share, .. } = claim.state else {
+            panic!("{:?}", claim.state)
+        };
+        assert!((work_share - 0.0827).abs() < 1e-9, "{work_share}");
+    }
+    // Flushes are the limit of a tool that waits for them, and a thread of one that computes.
+    let flushes = tool(
+        2.0,
+        &[
+            ("process.busy_cpus", 0.1),
+            ("process.flush_wait_threads", 0.85),
+            ("process.lock_wait_threads", 1.0),
+        ],
+    );
+    assert_eq!(limit(&flushes), "disk of svc (flushes)");
+    let one = [
+        ("process.busy_cpus", 0.99),
+        ("process.busiest_thread_cpus", 0.99),
+        ("process.lock_wait_threads", 1.0),
+    ];
+    assert_eq!(limit(&tool(2.0, &one)), "single thread of svc");
+}
+
 /// If more users have no effect, the users are not the limit, although threads are idle: an unknown resource
 /// is.
 #[test]

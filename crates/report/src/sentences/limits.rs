@@ -3,7 +3,7 @@
 use model::claim::ServiceState;
 use model::resource::Detail;
 use model::result::Configuration;
-use model::verdict::{Closest, Limit};
+use model::verdict::{Closest, Limit, UnsaturatedReason};
 use model::{Claim, Owner, Resource, ResourceClass, ResultDocument, Verdict};
 
 use super::listed;
@@ -64,6 +64,13 @@ pub(crate) fn limit_words(verdict: &Verdict, document: &ResultDocument) -> Strin
                 format!("{} and {other} together", host_word(resource.words()))
             }
         },
+        Verdict::NotSaturated { carried: UnsaturatedReason::Waited { finding } } => {
+            match document.findings.get(*finding).map(|finding| &finding.claim) {
+                Some(Claim::Service(claim)) => format!("waits of {}", claim.process),
+                Some(Claim::Launch(claim)) => format!("waits of {}", claim.command),
+                _ => "waits of its own".into(),
+            }
+        }
         Verdict::NotSaturated { .. } => "nothing saturated".into(),
         Verdict::GeneratorBound { .. } => "load generator".into(),
         Verdict::Inconclusive { .. } => "not clear".into(),

@@ -124,6 +124,14 @@ pub(super) fn service(claim: &ServiceClaim) -> String {
                 ),
             }
         }
+        ServiceState::WaitsForItself { work_share, timer_threads, waiting_threads } => format!(
+            "{process} waited for itself: at most {} of the time one of its threads ran, or waited for a CPU or a file. Otherwise \
+             they waited, {} of them for a timer and {} for each other. Its own settings are the limit: vary its cache, \
+             queues and threads.",
+            percent(*work_share),
+            things(*timer_threads),
+            things(*waiting_threads)
+        ),
         ServiceState::Headroom { idle_threads } => format!(
             "{process} was not the limit: {} of its {} threads waited for work.",
             things(*idle_threads),

@@ -208,12 +208,17 @@ fn findings() -> Vec<Finding> {
         ServiceState::Lock { threads: 13.0 },
         ServiceState::Downstream { peer: "127.0.0.1:3306".into(), threads: 14.0 },
         ServiceState::AllThreadsAtWork { most: ThreadState::Asleep, threads: 15.0 },
+        ServiceState::WaitsForItself { work_share: 0.082, timer_threads: 29.3, waiting_threads: 0.1 },
         ServiceState::Headroom { idle_threads: 14.0 },
     ];
     let mut findings: Vec<Finding> = states
         .into_iter()
         .map(|state| {
-            let kind = if matches!(state, ServiceState::Headroom { .. }) { RuledOut } else { Limits };
+            let kind = match state {
+                ServiceState::Headroom { .. } => RuledOut,
+                ServiceState::WaitsForItself { .. } => Observation,
+                _ => Limits,
+            };
             found(kind, None, service(state))
         })
         .collect();
