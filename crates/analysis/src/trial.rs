@@ -3,10 +3,10 @@
 use std::borrow::Cow;
 
 use hdrhistogram::Histogram;
-use model::result::{OperationResult, ResourceUse, TreatmentResult, TrialResult};
+use model::result::{KindCounts, OperationResult, ResourceUse, TreatmentResult, TrialResult};
 use model::run::GeneratorRole;
 use model::study::new_histogram;
-use model::{Interval, LatencySummary, Operation, RunRecord, Treatment, metrics};
+use model::{Interval, LatencySummary, Level, Operation, RunRecord, Treatment, metrics};
 
 use crate::facts::ISSUED_SHARE;
 use crate::measured::Measured;
@@ -71,12 +71,44 @@ pub(crate) fn summarize(record: &RunRecord) -> TrialResult {
         resources: resources(&measured),
         copy: crate::facts::write_cache::of(&measured),
         facts: run.facts.clone(),
+        counts: counts(record),
         doubts: Vec::new(),
         ending: run.ending.clone(),
         is_carried: false,
     };
     trial.is_carried = measured.is_open() && trial.whole().is_some_and(completed_as_offered);
     trial
+}
+
+/// The operations by kind, where others than the client counted them too.
+fn counts(record: &RunRecord) -> Vec<KindCounts> {
+    let fact = |name: String| match record.run.facts.get(&name) {
+        Some(Level::Count(count)) => Some(*count),
+        _ => None,
+    };
+    let kinds = record.run.facts.keys().filter_map(|name| name.strip_prefix("client."));
+    let of_kind = |kind: &str| {
+        let client = fact(format!("client.{kind}"))?;
+        let (server, trace) = (fact(format!("server.{kind}")), traced(record, kind));
+        let is_known = server.is_some() || trace.is_some();
+        is_known.then(|| KindCounts { kind: kind.into(), client, server, trace })
+    };
+    kinds.filter_map(of_kind).collect()
+}
+
+/// The operations of a kind that the trace of the watched servers counted; none without a trace.
+fn traced(record: &RunRecord, kind: &str) -> Option<u64> {
+    let table = &record.readings;
+    let is_of_kind = |column: &model::Column| {
+        column.metric.name == metrics::OPERATION_IO_OPERATIONS_PER_S
+            && column.instance.rsplit_once(' ').is_some_and(|(_, name)| name == kind)
+    };
+    let columns = table.columns.iter().enumerate().filter(|(_, column)| is_of_kind(column));
+    let count = columns.filter_map(|(at, _)| table.values.get(at)).map(|values| {
+        let rows = table.begin_s.iter().zip(&table.end_s).zip(values).filter(|(_, rate)| rate.is_finite());
+        rows.map(|((begin_s, end_s), rate)| rate * (end_s - begin_s)).sum::<f64>()
+    });
+    count.reduce(|sum, count| sum + count).map(|count| count.round() as u64)
 }
 
 /// Whether the offered operations were issued and completed.

@@ -153,11 +153,29 @@ pub struct TrialResult {
     pub copy: Option<CopyResult>,
     /// Facts that the workload found about its target.
     pub facts: BTreeMap<String, Level>,
+    /// The operations by kind as the client and others counted them; empty if only the client did.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub counts: Vec<KindCounts>,
     /// Doubts about these numbers.
     pub doubts: Vec<Doubt>,
     /// How it ended: `completed`, `interrupted`, `failed: why`, `running` for a killed trial.
     #[serde(with = "ending_text")]
     pub ending: Ending,
+}
+
+/// The operations of one kind as several sides counted them, warm-up included.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KindCounts {
+    /// The kind, such as `search`.
+    pub kind: String,
+    /// Of the load.
+    pub client: u64,
+    /// In the statistics of the server.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub server: Option<u64>,
+    /// In the trace of the server's process.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trace: Option<u64>,
 }
 
 /// Serializes the ending of a trial as one text.

@@ -3,6 +3,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::result::KindCounts;
+
 /// The format of the document: major.minor.
 pub const WIRE_FORMAT: &str = "plimsoll.wire/1";
 
@@ -418,6 +420,9 @@ pub struct WireAgainst {
     pub covered: f64,
     /// Each kind; all of them together if the operations of the run have other names than those on the wire.
     pub kinds: Vec<WireAgainstKind>,
+    /// What the run recorded of the counts of others, warm-up included.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub counts: Vec<KindCounts>,
 }
 
 /// One kind of operation, as the client and the wire see it.

@@ -201,8 +201,8 @@ fn answer(document: &ResultDocument) -> String {
     if let Some(goals) = tables::goals(document) {
         out.push_str(&table(&Table { title: "Goals".into(), ..goals }, Origin::Result));
     }
-    if let Some(phases) = tables::phases(document) {
-        out.push_str(&table(&phases, Origin::Result));
+    for shown in tables::phases(document).into_iter().chain(tables::counts(document)) {
+        out.push_str(&table(&shown, Origin::Result));
     }
     if let Some(statuses) = tables::statuses(document) {
         // If many trials have only one status code, no table is needed.

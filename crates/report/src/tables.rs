@@ -8,7 +8,8 @@ mod published;
 use std::collections::BTreeSet;
 
 use model::result::{
-    Answer, ComparisonRow, Curve, Direction, Operation, OperationResult, PhaseTime, ProofResult, TrialResult,
+    Answer, ComparisonRow, Curve, Direction, KindCounts, Operation, OperationResult, PhaseTime, ProofResult,
+    TrialResult,
 };
 use model::run::{OperationUnit, WorkloadTraits};
 use model::verdict::Closest;
@@ -21,7 +22,7 @@ pub(crate) use self::published::{beside, published, published_changes, published
 use crate::labels;
 use crate::sentences;
 use crate::table::{Cell, Table};
-use crate::text::{Quantity, RatioStyle, Scale, percent, plain, rate_word, spread};
+use crate::text::{Quantity, RatioStyle, Scale, percent, rate_word, spread};
 
 /// What a metric of the comparison is called and measured in.
 pub(crate) struct Metric {
@@ -176,6 +177,39 @@ pub(crate) fn amounts(trial: &TrialResult, traits: &WorkloadTraits) -> Table {
     table
 }
 
+/// The operations of each trial as the client and others counted them; none where nobody else did.
+pub(crate) fn counts(document: &ResultDocument) -> Option<Table> {
+    let several = document.trials.len() > 1;
+    let of_trial = |trial: &'_ TrialResult| several.then(|| trial.trial.clone());
+    counts_of(
+        document.trials.iter().flat_map(|trial| trial.counts.iter().map(move |of| (of_trial(trial), of))),
+    )
+}
+
+/// A row for each kind of operation, after the name of its trial if there is one.
+pub(crate) fn counts_of<'a>(rows: impl Iterator<Item = (Option<String>, &'a KindCounts)>) -> Option<Table> {
+    let rows: Vec<(Option<String>, &KindCounts)> = rows.collect();
+    let has_server = rows.iter().any(|(_, of)| of.server.is_some());
+    let has_trace = rows.iter().any(|(_, of)| of.trace.is_some());
+    let mut heads: Vec<&str> = rows.first()?.0.iter().map(|_| "trial").collect();
+    heads.extend(["operation", ">client"]);
+    heads.extend(has_server.then_some(">server"));
+    heads.extend(has_trace.then_some(">trace"));
+    let mut table = Table::new("counts of the operations", &heads);
+    let scale = Quantity::Count.scale([0.0]);
+    let count =
+        |count: Option<u64>| count.map_or_else(Cell::default, |count| Cell::number(count as f64, &scale));
+    for (trial, of) in rows {
+        let mut cells: Vec<Cell> = trial.into_iter().map(Cell::words).collect();
+        cells.extend([Cell::words(of.kind.clone()), count(Some(of.client))]);
+        cells.extend(has_server.then(|| count(of.server)));
+        cells.extend(has_trace.then(|| count(of.trace)));
+        table.row(cells);
+    }
+    table.note = "Warm-up included.".into();
+    Some(table)
+}
+
 /// The status codes of the responses of each trial; none where none were recorded.
 pub(crate) fn statuses(document: &ResultDocument) -> Option<Table> {
     const STATUS: &str = "responses.status.";
@@ -228,7 +262,10 @@ pub(crate) fn phases(document: &ResultDocument) -> Option<Table> {
         let mut cells: Vec<Cell> = several.then(name).into_iter().collect();
         if has_passes {
             let passes = configuration.passes;
-            cells.push(passes.map_or_else(Cell::default, |passes| Cell::shown(passes, plain(passes))));
+            cells
+                .push(passes.map_or_else(Cell::default, |passes| {
+                    Cell::number(passes, &Quantity::Count.scale([0.0]))
+                }));
         }
         cells.extend(heads.iter().map(|head| {
             match configuration.phases.iter().find(|phase| phase.name == *head).map(|phase| phase.seconds) {

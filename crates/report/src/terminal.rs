@@ -161,12 +161,12 @@ fn one_configuration(page: &mut Page, document: &ResultDocument, options: Termin
         }
         one_trial(page, trial, &document.traits, options.verbose);
     }
-    phases(page, document);
+    phases_and_counts(page, document);
 }
 
-/// How long the phases of imports took.
-fn phases(page: &mut Page, document: &ResultDocument) {
-    if let Some(table) = tables::phases(document) {
+/// How long the phases of imports took, and the counts of operations.
+fn phases_and_counts(page: &mut Page, document: &ResultDocument) {
+    for table in tables::phases(document).into_iter().chain(tables::counts(document)) {
         page.title(&table.title);
         page.table(&table);
         page.gap();
@@ -302,7 +302,7 @@ fn against_baseline(page: &mut Page, document: &ResultDocument, shown: usize) {
 
 fn sweeps(page: &mut Page, document: &ResultDocument) {
     if document.configurations.len() > 1 {
-        phases(page, document);
+        phases_and_counts(page, document);
     }
     for curves in tables::curves_by_factor(document) {
         page.title(&format!("by {}", labels::setting(&curves[0].factor)));

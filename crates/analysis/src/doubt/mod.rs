@@ -8,7 +8,7 @@ mod storage;
 mod time;
 
 pub(crate) use back_ends::back_ends;
-use model::result::{ResultDocument, TrialResult};
+use model::result::{KindCounts, ResultDocument, TrialResult};
 use model::run::Origin;
 use model::steady::{STEADY_WINDOWS, steady};
 use model::{
@@ -314,28 +314,32 @@ fn unsteady(measured: &Measured) -> Option<Doubt> {
 const COUNTS_GAP: f64 = 0.01;
 const COUNTS_LEFT: u64 = 256;
 
-/// The server counted other operations than the load.
+/// Others counted other operations than the load.
 fn counts_differ(result: &TrialResult) -> Option<Doubt> {
-    let count = |name: &str| match result.facts.get(name) {
-        Some(Level::Count(count)) => Some(*count),
-        _ => None,
+    let differ = |client: u64, other: u64| {
+        let gap = client.abs_diff(other);
+        gap > COUNTS_LEFT && gap as f64 > COUNTS_GAP * client as f64
     };
-    result.facts.keys().filter_map(|name| name.strip_prefix("client.")).find_map(|operation| {
-        let (client, server) =
-            (count(&format!("client.{operation}"))?, count(&format!("server.{operation}"))?);
-        let gap = client.abs_diff(server);
-        (gap > COUNTS_LEFT && gap as f64 > COUNTS_GAP * client as f64).then(|| {
-            let text = format!(
-                "the server counted {} of {operation}, and the load {}, warm-up included",
-                words::whole(server),
-                words::whole(client)
-            );
-            let help = match server > client {
-                true => "other clients use the server: measure without them",
-                false => "responses came from elsewhere, or the statistics are those of another server",
-            };
-            Doubt::new(DoubtKind::CountsDiffer, text, help)
-        })
+    let doubt = |of: &KindCounts, who: &str, other: u64, less: &str| {
+        let text = format!(
+            "{who} counted {} of {}, and the load {}, warm-up included",
+            words::whole(other),
+            of.kind,
+            words::whole(of.client)
+        );
+        let help = match other > of.client {
+            true => "other clients use the server: measure without them",
+            false => less,
+        };
+        Doubt::new(DoubtKind::CountsDiffer, text, help)
+    };
+    result.counts.iter().find_map(|of| {
+        let server = of.server.filter(|server| differ(of.client, *server));
+        let trace = of.trace.filter(|trace| differ(of.client, *trace));
+        let elsewhere = "responses came from elsewhere, or the statistics are those of another server";
+        let lost = "the trace is of another process, or its counters were not read all the time";
+        let server = server.map(|count| doubt(of, "the server", count, elsewhere));
+        server.or_else(|| trace.map(|count| doubt(of, "the trace of the server", count, lost)))
     })
 }
 

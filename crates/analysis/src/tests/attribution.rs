@@ -611,25 +611,47 @@ fn a_clock_that_drifts_is_a_doubt_about_every_latency() {
 
 #[test]
 fn without_equal_counts_there_is_no_verdict() {
-    for (client, server, differs) in [
-        (20_000, 20_000, false),
-        (20_000, 20_150, false),
-        (20_000, 20_400, true),
-        (20_000, 12_000, true),
+    // The load, the statistics of the server, and its trace, of which only the rate is recorded.
+    for (client, server, trace, differs) in [
+        (20_000, Some(20_000), None, false),
+        (20_000, Some(20_150), Some(19_990_u32), false),
+        (20_000, Some(20_400), None, true),
+        (20_000, Some(12_000), None, true),
+        (20_000, None, None, false),
+        (20_000, None, Some(20_000), false),
+        (20_000, Some(20_000), Some(21_000), true),
         // Operations that were in flight at the end.
-        (1_000, 1_200, false),
+        (1_000, Some(1_200), None, false),
     ] {
-        let mut study = single(&Simulated::closed_disk(32, 0.0163, 0.003));
+        let mut run = Simulated::closed_disk(32, 0.0163, 0.003);
+        if let Some(trace) = trace {
+            // The simulated counters are read over this time.
+            let readings = &single(&run).runs[0].readings;
+            let seconds: f64 =
+                readings.begin_s.iter().zip(&readings.end_s).map(|(begin, end)| end - begin).sum();
+            run = run.counter("operation_io.operations_per_s", "slapd search", &[f64::from(trace) / seconds]);
+        }
+        let mut study = single(&run);
         let facts = &mut study.runs[0].run.facts;
         facts.insert("client.search".into(), model::Level::Count(client));
-        facts.insert("server.search".into(), model::Level::Count(server));
+        if let Some(server) = server {
+            facts.insert("server.search".into(), model::Level::Count(server));
+        }
         let document = result(&study);
+        let counts = &document.trials[0].counts;
+        assert_eq!(counts.is_empty(), server.is_none() && trace.is_none());
+        let counted = counts.first().and_then(|of| of.trace);
+        assert!(
+            trace.is_none_or(|trace| counted.is_some_and(|of| of.abs_diff(u64::from(trace)) <= 1)),
+            "{counts:?}"
+        );
         let doubts = &document.trials[0].doubts;
-        assert_eq!(doubts.iter().any(|doubt| doubt.kind == DoubtKind::CountsDiffer), differs, "{server}");
+        let words = format!("{client}, {server:?}, {trace:?}");
+        assert_eq!(doubts.iter().any(|doubt| doubt.kind == DoubtKind::CountsDiffer), differs, "{words}");
         let is_unclear = matches!(
             document.verdict,
             model::Verdict::Inconclusive { reason: InconclusiveReason::CountsDiffer, .. }
         );
-        assert_eq!(is_unclear, differs, "{server}");
+        assert_eq!(is_unclear, differs, "{words}");
     }
 }

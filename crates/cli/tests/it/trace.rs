@@ -277,4 +277,10 @@ fn an_experiment_records_the_operations_of_its_target() {
     let sources = record["sources"].as_array().unwrap();
     let source = sources.iter().find(|source| source["source"] == "operation_io").unwrap();
     assert_eq!(source["state"], "active", "{source}");
+    let result: Value =
+        serde_json::from_str(&std::fs::read_to_string(place.path("r/result.json")).unwrap()).unwrap();
+    let counts = &result["trials"][0]["counts"][0];
+    assert_eq!(counts["kind"], "search", "{counts}");
+    let [client, trace] = ["client", "trace"].map(|side| counts[side].as_u64().unwrap());
+    assert!(client >= 400 && trace.abs_diff(client) <= 4, "{counts}");
 }

@@ -157,15 +157,18 @@ impl Process {
             let Ok(data) = fs::metadata(&path) else { continue };
             let is_written = self.is_open_for_writing(descriptor);
             let kind = data.file_type();
-            if !(kind.is_file() || kind.is_block_device())
-                || !devices.insert((data.dev(), data.rdev(), is_written))
-            {
+            let device = (data.dev(), data.rdev(), is_written);
+            if !(kind.is_file() || kind.is_block_device()) || devices.contains(&device) {
                 continue;
             }
-            let disks = match kind.is_block_device() {
+            let disks: Vec<String> = match kind.is_block_device() {
                 true => engine::devices::disk_of(data.rdev()).into_iter().collect(),
                 false => storage_of(&path).map(|storage| storage.disks).unwrap_or_default(),
             };
+            // A file that was deleted since has no place; another one on the same device may have one.
+            if !disks.is_empty() {
+                devices.insert(device);
+            }
             if is_written { written.extend(disks) } else { open.extend(disks) }
         }
         let disks = if written.is_empty() { open } else { written };

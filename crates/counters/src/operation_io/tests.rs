@@ -145,6 +145,9 @@ fn requests_are_those_of_the_device() {
     }
     let _alone = ALONE.lock();
     let folder = Scratch::new();
+    // Its path is nowhere any more, and its device is that of the next one.
+    let _gone = File::create(folder.join("gone")).unwrap();
+    std::fs::remove_file(folder.join("gone")).unwrap();
     let file = File::create(folder.join("data")).unwrap();
     let process = Process::find(&HostRoot::live(), std::process::id()).unwrap();
     let disks = process.disks().unwrap();

@@ -46,6 +46,10 @@ pub fn wire(document: &WireDocument, options: Terminal) -> String {
     if let Some(against) = &document.against {
         page.title("compared with the client");
         for table in tables::against(against) {
+            if !table.title.is_empty() {
+                page.gap();
+                page.line(&format!(" {}", table.title));
+            }
             page.table(&table);
         }
         page.gap();

@@ -299,5 +299,7 @@ pub(super) fn against(against: &WireAgainst) -> Vec<Table> {
             table.row(cells);
         }
     }
-    vec![table]
+    let counts = crate::tables::counts_of(against.counts.iter().map(|counts| (None, counts)));
+    let counts = counts.map(|table| Table { title: "counts of the run".into(), ..table });
+    std::iter::once(table).chain(counts).collect()
 }

@@ -419,12 +419,16 @@ impl Workload for LdapLoad {
             };
             set(&format!("results.{name}"), Level::Count(*times));
         }
-        if !tally.kinds.is_empty()
+        let requests = server_counts::requests(&tally.kinds, &self.plan);
+        for (kind, count) in &requests {
+            set(&format!("client.{kind}"), Level::Count(*count));
+        }
+        if !requests.is_empty()
             && let Some(server) = &mut *self.server.lock().unwrap_or_else(PoisonError::into_inner)
         {
-            for (operation, counts) in server.compare(&tally.kinds, &self.plan) {
-                set(&format!("client.{operation}"), Level::Count(counts.client));
-                set(&format!("server.{operation}"), Level::Count(counts.server));
+            let kinds: Vec<&'static str> = requests.iter().map(|(kind, _)| *kind).collect();
+            for (kind, count) in server.since(&kinds) {
+                set(&format!("server.{kind}"), Level::Count(count));
             }
         }
         if let Some((least, most)) = tally.entries_of_one {

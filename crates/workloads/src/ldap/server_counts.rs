@@ -16,13 +16,6 @@ pub(super) struct ServerCounts {
     begin: OperationCounts,
 }
 
-/// Operations of one kind, warm-up included.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Counts {
-    pub(super) client: u64,
-    pub(super) server: u64,
-}
-
 impl ServerCounts {
     /// Begins to count; none if the server has no statistics that the load's identity may read, or is reached over TLS.
     pub(super) fn begin(plan: &LdapPlan) -> Option<ServerCounts> {
@@ -41,29 +34,32 @@ impl ServerCounts {
         Some(ServerCounts { statistics, begin })
     }
 
-    /// The kinds that the load has, each with both counts. Binds are left out where connections bind besides.
-    pub(super) fn compare(&mut self, kinds: &[(Kind, u64)], plan: &LdapPlan) -> Vec<(&'static str, Counts)> {
+    /// The operations of each kind since then; none of a kind that the server does not count.
+    pub(super) fn since(&mut self, kinds: &[&'static str]) -> Vec<(&'static str, u64)> {
         let Ok(now) = self.statistics.read() else { return Vec::new() };
-        let of = |operation: &'static str, wanted: &[Kind]| {
-            let client: u64 =
-                kinds.iter().filter(|(kind, _)| wanted.contains(kind)).map(|(_, times)| times).sum();
-            let server = now.get(operation)?.checked_sub(*self.begin.get(operation)?)?;
-            (client > 0).then_some((operation, Counts { client, server }))
-        };
-        let binds: &[Kind] = match plan.identity {
-            Identity::Anonymous => &[Kind::Bind, Kind::Login],
-            _ => &[],
-        };
-        [
-            of("bind", binds),
-            of("search", &[Kind::Search, Kind::Login]),
-            of("modify", &[Kind::Modify]),
-            of("add", &[Kind::Add]),
-            of("delete", &[Kind::Delete]),
-            of("compare", &[Kind::Compare]),
-        ]
-        .into_iter()
-        .flatten()
-        .collect()
+        let of = |kind: &&'static str| Some((*kind, now.get(kind)?.checked_sub(*self.begin.get(kind)?)?));
+        kinds.iter().filter_map(of).collect()
     }
+}
+
+/// The requests of a load by their kind, as a server counts them. Binds are left out where connections bind besides.
+pub(super) fn requests(kinds: &[(Kind, u64)], plan: &LdapPlan) -> Vec<(&'static str, u64)> {
+    let binds: &[Kind] = match plan.identity {
+        Identity::Anonymous => &[Kind::Bind, Kind::Login],
+        _ => &[],
+    };
+    let of = |wanted: &[Kind]| -> u64 {
+        kinds.iter().filter(|(kind, _)| wanted.contains(kind)).map(|(_, times)| times).sum()
+    };
+    [
+        ("bind", of(binds)),
+        ("search", of(&[Kind::Search, Kind::Login])),
+        ("modify", of(&[Kind::Modify])),
+        ("add", of(&[Kind::Add])),
+        ("delete", of(&[Kind::Delete])),
+        ("compare", of(&[Kind::Compare])),
+    ]
+    .into_iter()
+    .filter(|(_, count)| *count > 0)
+    .collect()
 }

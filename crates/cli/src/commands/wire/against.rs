@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use model::result::KindCounts;
 use model::study::OperationHistograms;
 use model::wire::{WireAgainst, WireAgainstKind, WireDocument, WireTimes};
 use model::{LatencySummary, Level, Operation, Phase, RunRecord};
@@ -32,6 +33,8 @@ pub(super) struct Client {
     pub(super) protocol: Protocol,
     /// The operations of each kind; with the kind `all` if their names are not kinds.
     kinds: Vec<(String, u64, LatencySummary)>,
+    /// Of the client and of others, warm-up included.
+    counts: Vec<KindCounts>,
 }
 
 impl Client {
@@ -59,10 +62,11 @@ impl Client {
         let operations = result.map(|trial| trial.operations.as_slice()).unwrap_or_default();
         let names: Vec<&str> =
             operations.iter().map(|of| of.name.as_str()).filter(|name| *name != Operation::ALL).collect();
-        Client::of(of, &names, &path)
+        let counts = result.map(|trial| trial.counts.clone()).unwrap_or_default();
+        Client::of(of, &names, &path, counts)
     }
 
-    fn of(of: &RunRecord, names: &[&str], path: &Path) -> Result<Client, Failure> {
+    fn of(of: &RunRecord, names: &[&str], path: &Path, counts: Vec<KindCounts>) -> Result<Client, Failure> {
         let run = path.display().to_string();
         let protocol = match of.run.workload.as_str() {
             "ldap" => Protocol::Ldap,
@@ -88,7 +92,7 @@ impl Client {
             _ => String::new(),
         };
         let window = Window { begin_ns: at_ns(span.begin_s), end_ns: at_ns(span.end_s), port: port(&server) };
-        Ok(Client { kinds, trial: of.run.trial.id(), run, server, window, protocol })
+        Ok(Client { kinds, counts, trial: of.run.trial.id(), run, server, window, protocol })
     }
 
     /// Compares the record with the operations of its measured phase on the wire.
@@ -119,6 +123,7 @@ impl Client {
             seconds: length as f64 / 1e9,
             covered: common as f64 / length.max(1) as f64,
             kinds: kinds.collect(),
+            counts: self.counts.clone(),
         }
     }
 }
