@@ -83,6 +83,7 @@ fn clean_trial(trial: &mut TrialResult) {
     zero(&mut trial.measured_s);
     trial.operations.iter_mut().for_each(clean_operation);
     trial.cpu_us_per_operation = trial.cpu_us_per_operation.filter(|value| value.is_finite());
+    trial.generator_max_per_s = trial.generator_max_per_s.filter(|value| value.is_finite());
     trial.resources.retain(|used| used.mean.is_finite() && used.max.is_finite());
     for used in &mut trial.resources {
         zero(&mut used.saturated_at);

@@ -76,7 +76,7 @@ fn result_of_search(study: &Study, search: &limit::LimitSearch) -> ResultDocumen
     for record in &study.runs {
         let of_limit = judged_trials.iter().find(|trial| trial.trial == record.run.trial.id());
         document.trials.push(of_limit.cloned().unwrap_or_else(|| {
-            let mut trial = trial::summarize(record);
+            let mut trial = trial::summarize(record, study.host.cpus);
             trial.doubts = doubt::of_trial(record, &trial, cpus);
             // The others are expected of a short trial, or of a load that is too large.
             trial.doubts.retain(|doubt| {
@@ -108,7 +108,7 @@ fn judged(study: &Study) -> ResultDocument {
         traits: study.runs.first().map(|record| record.run.traits.clone()).unwrap_or_default(),
         load: String::new(),
         host: study.host.clone(),
-        trials: study.runs.iter().map(trial::summarize).collect(),
+        trials: study.runs.iter().map(|record| trial::summarize(record, study.host.cpus)).collect(),
         configurations: Vec::new(),
         comparison: Vec::new(),
         differences: Vec::new(),

@@ -43,7 +43,7 @@ pub(crate) fn treatment(treatment: &Treatment) -> TreatmentResult {
 }
 
 /// The numbers of one run. [`crate::doubt`] adds its doubts.
-pub(crate) fn summarize(record: &RunRecord) -> TrialResult {
+pub(crate) fn summarize(record: &RunRecord, host_cpus: u32) -> TrialResult {
     let measured = Measured::of(record);
     let run = &record.run;
     let operations = operations(&measured);
@@ -52,6 +52,11 @@ pub(crate) fn summarize(record: &RunRecord) -> TrialResult {
     let all = operations.iter().find(|operation| operation.name == Operation::All);
     let completed = all.or(operations.first()).map_or(0, |whole| whole.completed);
     let cpu_us = run.generator.cpu_s * 1e6 / completed as f64;
+    // For commands and engines, the generator's threads do no work of the operations: they only start and clean up.
+    let has_cost = completed > 0
+        && run.traits.generator != GeneratorRole::Starts
+        && run.generator.threads > 0
+        && cpu_us.is_finite();
     let mut trial = TrialResult {
         trial: run.trial.id(),
         treatment: treatment(&run.trial.treatment),
@@ -61,13 +66,9 @@ pub(crate) fn summarize(record: &RunRecord) -> TrialResult {
         load: run.load.shape.as_ref().map(|shape| shape.describe()).unwrap_or_default(),
         operations,
         derived: derived(&measured),
-        // For commands and engines, the generator's threads do no work of the operations: they only start and
-        // clean up.
-        cpu_us_per_operation: (completed > 0
-            && run.traits.generator != GeneratorRole::Starts
-            && run.generator.threads > 0
-            && cpu_us.is_finite())
-        .then_some(cpu_us),
+        cpu_us_per_operation: has_cost.then_some(cpu_us),
+        generator_max_per_s: (has_cost && cpu_us > 0.0)
+            .then(|| f64::from(run.generator.threads.min(host_cpus.max(1))) * 1e6 / cpu_us),
         resources: resources(&measured),
         copy: crate::facts::write_cache::of(&measured),
         facts: run.facts.clone(),

@@ -146,6 +146,10 @@ pub struct TrialResult {
     /// CPU microseconds of the generator's threads per operation; none if no operation completed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu_us_per_operation: Option<f64>,
+    /// Operations per second for which the CPUs of the generator's threads would be enough at this cost, with one CPU for
+    /// each thread, as far as the host has them: the headroom of the generator.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub generator_max_per_s: Option<f64>,
     /// Resource use in the measured phase, the most saturated resource first.
     pub resources: Vec<ResourceUse>,
     /// What a copy moved, and what it showed of a write-back cache; none for other workloads.

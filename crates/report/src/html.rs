@@ -18,7 +18,7 @@ use crate::chart::{escape, swatches};
 use crate::sentences::Headline;
 use crate::table::Table;
 use crate::terminal::{all_doubts, cut_short, no_proof, verdict_kind};
-use crate::text::{capitalized, date, plural};
+use crate::text::{Quantity, capitalized, date, plural, rate_word};
 use crate::{costs, launches, patterns, sentences, tables};
 #[cfg(test)]
 pub(crate) use markup::six_digits;
@@ -288,9 +288,14 @@ fn result(document: &ResultDocument) -> String {
     }
     if let Some(cpu) = trial.cpu_us_per_operation.filter(|cpu| cpu.is_finite()) {
         out.push_str(&format!(
-            "<p>CPU of the load generator per operation: <data value={}>{}</data>.</p>",
+            "<p>CPU of the load generator per operation: <data value={}>{}</data>{}.</p>",
             markup::six_digits(cpu),
-            escape(&crate::text::Quantity::Microseconds.show(cpu))
+            escape(&Quantity::Microseconds.show(cpu)),
+            trial.generator_max_per_s.map_or(String::new(), |most| format!(
+                ", enough for <data value={}>{}</data>",
+                markup::six_digits(most),
+                escape(&Quantity::Rate(rate_word(&document.traits)).show(most))
+            ))
         ));
     }
     out

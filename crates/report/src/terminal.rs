@@ -11,7 +11,7 @@ use model::run::WorkloadTraits;
 use model::{Ending, FindingKind, Resource, ResultDocument, Verdict};
 
 use crate::sentences::{self, Headline};
-use crate::text::{Quantity, plural};
+use crate::text::{Quantity, plural, rate_word};
 use crate::{costs, labels, launches, patterns, tables};
 pub(crate) use page::Page;
 
@@ -194,7 +194,11 @@ fn one_trial(page: &mut Page, trial: &TrialResult, traits: &WorkloadTraits, verb
     }
     page.gap();
     if let Some(cpu) = trial.cpu_us_per_operation.filter(|cpu| cpu.is_finite()) {
-        page.line(&format!(" CPU of the load generator per operation: {}", Quantity::Microseconds.show(cpu)));
+        let most = trial.generator_max_per_s.map_or(String::new(), |most| {
+            format!(", enough for {}", Quantity::Rate(rate_word(traits)).show(most))
+        });
+        let cpu = Quantity::Microseconds.show(cpu);
+        page.line(&format!(" CPU of the load generator per operation: {cpu}{most}"));
         page.gap();
     }
     if !trial.resources.is_empty() {

@@ -115,7 +115,8 @@ fn an_import_is_measured_and_more_entries_are_predicted() {
     let done = run(&place, &["ldap", "import", "missing.ldif", "--tool", "ldif2db", "--quick"]);
     assert_eq!(done.code, 2);
     assert!(done.err.contains("--quick is of slapadd, and the tool is ldif2db"), "{}", done.err);
-    let done = run(&place, &["ldap", "import", "missing.ldif"]);
+    // A flag that is on by default can be turned off.
+    let done = run(&place, &["ldap", "import", "missing.ldif", "--quick=false"]);
     assert_eq!(done.code, 2);
     assert!(done.err.contains("missing.ldif: No such file"), "{}", done.err);
 }
