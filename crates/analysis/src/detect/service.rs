@@ -132,14 +132,10 @@ impl<'a> Scene<'a> {
         let in_hand = service.in_hand(in_flight);
         let parked = if measured.record.run.operations_in_turn { 0.0 } else { service.parked(in_flight) };
         let scene = Scene { service, measured, trial, whole, in_flight, in_hand, parked };
-        let limit = || RULES.iter().find_map(|rule| rule(&scene));
-        let (kind, said) = match waits_for_itself(&scene) {
-            Some(said) => (FindingKind::Observation, said),
-            None => match limit() {
-                Some(said) => (FindingKind::Limits, said),
-                None => (FindingKind::RuledOut, headroom(&scene)?),
-            },
-        };
+        let waits = || waits_for_itself(&scene).map(|said| (FindingKind::Observation, said));
+        let limit = || RULES.iter().find_map(|rule| rule(&scene)).map(|said| (FindingKind::Limits, said));
+        let room = || headroom(&scene).map(|said| (FindingKind::RuledOut, said));
+        let (kind, said) = waits().or_else(limit).or_else(room)?;
         let claim = Claim::Service(ServiceClaim {
             process: service.name.into(),
             threads: service.threads,

@@ -102,7 +102,7 @@ impl<'a> Lines<'a> {
         for item in items {
             match self.name(item) {
                 "" => return Err(self.misplaced(item, "`-` ends a part of `changetype: modify`")),
-                name if name.len() == 2 && name.eq_ignore_ascii_case("dn") => {
+                name if name.eq_ignore_ascii_case("dn") => {
                     return Err(self.misplaced(item, "put a blank line before the next record"));
                 }
                 name => attributes.push((name, self.value(item))),
