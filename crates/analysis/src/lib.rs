@@ -169,6 +169,7 @@ fn judged(study: &Study) -> ResultDocument {
         configuration.costs = cost::costs(samples);
         let records = group.trials.iter().filter_map(|at| study.runs.get(*at));
         let completed = records.filter(|record| record.run.ending == Ending::Completed);
+        configuration.operation_io = operation_io::of_trials(completed.clone());
         configuration.launches = facts::launches::summary(completed);
     }
     if let Some(baseline) = baseline {

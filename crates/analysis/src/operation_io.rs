@@ -6,12 +6,12 @@
 
 use std::collections::BTreeMap;
 
-use model::Estimate;
 use model::operation_io::{
-    CommitFinding, IoAmount, IoCounts, IoKind, IoPrice, MixGoal, OperationIoCost, PRICE_FORMAT, RowOrigin,
-    ShareRule, TraceDocument, TraceInterval, TraceRow, sum_of,
+    CommitFinding, IoAmount, IoCounts, IoKind, IoPrice, MixGoal, OperationIo, OperationIoCost, PRICE_FORMAT,
+    RowOrigin, ServerOperationIo, ShareRule, TraceDocument, TraceInterval, TraceRow, sum_of,
 };
 use model::quantity::three_figures;
+use model::{Estimate, Phase, RunRecord, metrics};
 
 use crate::law::operational::fit_demand;
 use crate::sizing::PLANNED_UTILIZATION;
@@ -29,11 +29,11 @@ const EXTRAPOLATED: f64 = 1.25;
 const OTHERS_SHARE: f64 = 0.05;
 /// A regression that differs by more than this from the attribution is reported.
 const REGRESSION_DIFFERENCE: f64 = 0.2;
-/// Computes the totals and the costs of a trace from its intervals.
-pub fn judge(document: &mut TraceDocument) {
-    document.seconds = document.intervals.iter().map(|interval| interval.seconds).sum();
-    document.rows = totals(&document.intervals);
-    let rows = &document.rows;
+
+/// The totals and the costs of a trace from its intervals.
+pub fn judge(intervals: &[TraceInterval]) -> OperationIo {
+    let seconds = intervals.iter().map(|interval| interval.seconds).sum();
+    let rows = totals(intervals);
     let operations: Vec<&TraceRow> =
         rows.iter().filter(|row| row.operations.is_some_and(|count| count > 0)).collect();
     let writers: u64 = total(operations.iter().filter(|row| may_write(row)).filter_map(|row| row.operations));
@@ -42,7 +42,7 @@ pub fn judge(document: &mut TraceDocument) {
         rows.filter_map(|row| row.io.get(&IoKind::Syncs)).copied().reduce(u64::saturating_add)
     };
     let (inside, outside) = (syncs(RowOrigin::Operation), syncs(RowOrigin::NoOperation));
-    document.commits = inside.filter(|_| writers > 0).map(|inside| {
+    let commits = inside.filter(|_| writers > 0).map(|inside| {
         let outside = outside.unwrap_or(0);
         CommitFinding { writers, syncs: inside.saturating_add(outside), outside }
     });
@@ -50,19 +50,18 @@ pub fn judge(document: &mut TraceDocument) {
     let is_main = |row: &&&TraceRow| row.operations.unwrap_or(0) as f64 >= RARE_SHARE * all as f64;
     let main: Vec<&TraceRow> = operations.iter().filter(is_main).copied().collect();
     let place = |row: &TraceRow| main.iter().position(|main| main.name == row.name);
-    let requests = regressions(&document.intervals, &main, &IoKind::REQUESTS);
+    let requests = regressions(intervals, &main, &IoKind::REQUESTS);
     let is_attributed = operations.iter().any(|row| !row.io.is_empty());
     let (rule, shares) = shares(&main, is_attributed);
-    let common = common_io(rows);
+    let common = common_io(&rows);
     let by_kind: BTreeMap<IoKind, Vec<Option<Estimate>>> = match rule {
         ShareRule::Regression => IoKind::ALL
             .into_iter()
             .filter(|kind| kind.is_of_device() && common.contains_key(kind))
-            .map(|kind| (kind, regressions(&document.intervals, &main, &[kind])))
+            .map(|kind| (kind, regressions(intervals, &main, &[kind])))
             .collect(),
         _ => BTreeMap::new(),
     };
-    let seconds = document.seconds;
     let cost = |row: &&TraceRow| {
         let at = place(row);
         let count = row.operations.unwrap_or(0);
@@ -91,8 +90,57 @@ pub fn judge(document: &mut TraceDocument) {
             requests_by_regression: at.and_then(|at| requests.get(at).copied()).flatten(),
         }
     };
-    document.costs = operations.iter().map(cost).collect();
-    document.share_rule = (!operations.is_empty()).then_some(rule);
+    let costs = operations.iter().map(cost).collect();
+    let share_rule = (!operations.is_empty()).then_some(rule);
+    OperationIo { seconds, costs, share_rule, commits, rows }
+}
+
+/// The I/O of the operations in the measured phase of these trials, as the counters of each traced server have it.
+pub(crate) fn of_trials<'a>(records: impl Iterator<Item = &'a RunRecord>) -> Vec<ServerOperationIo> {
+    let mut servers: BTreeMap<String, Vec<TraceInterval>> = BTreeMap::new();
+    for record in records {
+        for (server, intervals) in recorded(record) {
+            servers.entry(server).or_default().extend(intervals);
+        }
+    }
+    servers
+        .into_iter()
+        .map(|(server, intervals)| ServerOperationIo { server, io: judge(&intervals) })
+        .collect()
+}
+
+/// The intervals of a trial for each traced server: counters `operation_io.*` with instances `SERVER ROW`.
+fn recorded(record: &RunRecord) -> BTreeMap<String, Vec<TraceInterval>> {
+    let table = &record.readings;
+    let Some(span) = record.run.span(Phase::Measure) else { return BTreeMap::new() };
+    let measured = table.measured(span.begin_s, span.end_s);
+    let mut servers: BTreeMap<String, BTreeMap<usize, TraceInterval>> = BTreeMap::new();
+    for (column, values) in table.columns.iter().zip(&table.values) {
+        let metric: &str = &column.metric.name;
+        let is_count = metric == metrics::OPERATION_IO_OPERATIONS_PER_S;
+        let word = metric.strip_prefix("operation_io.").and_then(|rest| rest.strip_suffix("_per_s"));
+        let kind = IoKind::ALL.into_iter().find(|kind| word == Some(kind.word()));
+        let Some((server, name)) = column.instance.split_once(' ').filter(|_| is_count || kind.is_some())
+        else {
+            continue;
+        };
+        let intervals = servers.entry(server.to_string()).or_default();
+        for at in measured.clone().filter(|at| values.get(*at).is_some_and(|rate| rate.is_finite())) {
+            let (end_s, seconds) = (table.end_s[at], table.end_s[at] - table.begin_s[at]);
+            let interval =
+                intervals.entry(at).or_insert_with(|| TraceInterval { end_s, seconds, rows: Vec::new() });
+            let place = interval.rows.iter().position(|row| row.name == name).unwrap_or(interval.rows.len());
+            if place == interval.rows.len() {
+                interval.rows.push(TraceRow::new(name, RowOrigin::of_row(name), None, IoCounts::new()));
+            }
+            let count = (values[at] * seconds).round() as u64;
+            match kind {
+                Some(kind) => _ = interval.rows[place].io.insert(kind, count),
+                None => interval.rows[place].operations = Some(count),
+            }
+        }
+    }
+    servers.into_iter().map(|(server, intervals)| (server, intervals.into_values().collect())).collect()
 }
 
 /// The sum of each row over all intervals.
@@ -210,11 +258,11 @@ fn regressions(
 
 /// What a load needs of the device, or why that is not known.
 pub fn price(document: &TraceDocument, goal: &MixGoal) -> Result<IoPrice, String> {
-    let cost = |name: &str| document.costs.iter().find(|cost| cost.operation == name);
+    let cost = |name: &str| document.io.costs.iter().find(|cost| cost.operation == name);
     let mut amounts: BTreeMap<IoKind, f64> = BTreeMap::new();
     for (name, rate_per_s) in &goal.rates {
         let known = cost(name).ok_or_else(|| {
-            let names: Vec<&str> = document.costs.iter().map(|cost| cost.operation.as_str()).collect();
+            let names: Vec<&str> = document.io.costs.iter().map(|cost| cost.operation.as_str()).collect();
             match names.is_empty() {
                 true => "no operation was counted: trace the process under load".to_string(),
                 false => format!("no operation `{name}` was counted: write one of {}", names.join(", ")),
@@ -250,9 +298,20 @@ pub fn price(document: &TraceDocument, goal: &MixGoal) -> Result<IoPrice, String
 
 /// What makes a price less certain.
 fn warnings(document: &TraceDocument, goal: &MixGoal) -> Vec<String> {
+    let mut warnings = doubts(&document.io, goal);
+    if !document.methods.not_traced.is_empty() {
+        warnings.push(
+            "requests were not attributed to operations: all those of the device are in the price".into(),
+        );
+    }
+    warnings
+}
+
+/// Why the costs of a trace may not be those of such a load.
+pub(crate) fn doubts(io: &OperationIo, goal: &MixGoal) -> Vec<String> {
     let mut warnings = Vec::new();
     for (name, rate_per_s) in &goal.rates {
-        let Some(cost) = document.costs.iter().find(|cost| cost.operation == *name) else { continue };
+        let Some(cost) = io.costs.iter().find(|cost| cost.operation == *name) else { continue };
         if cost.operations < OPERATIONS_MIN {
             warnings.push(format!("only {} {name} operations were counted: trace longer", cost.operations));
         }
@@ -273,11 +332,11 @@ fn warnings(document: &TraceDocument, goal: &MixGoal) -> Vec<String> {
             ));
         }
     }
-    if document.commits.is_some_and(|commits| commits.are_grouped()) {
+    if io.commits.is_some_and(|commits| commits.are_grouped()) {
         warnings.push("operations share syncs: with another load the cost of an operation differs".into());
     }
-    let all = total(document.rows.iter().filter_map(|row| sum_of(&row.io, &IoKind::REQUESTS)));
-    let others = document.rows.iter().filter(|row| row.origin == RowOrigin::OtherProcesses);
+    let all = total(io.rows.iter().filter_map(|row| sum_of(&row.io, &IoKind::REQUESTS)));
+    let others = io.rows.iter().filter(|row| row.origin == RowOrigin::OtherProcesses);
     let others = total(others.filter_map(|row| sum_of(&row.io, &IoKind::REQUESTS)));
     if all > 0 && others as f64 > OTHERS_SHARE * all as f64 {
         warnings.push(format!(
@@ -285,21 +344,16 @@ fn warnings(document: &TraceDocument, goal: &MixGoal) -> Vec<String> {
             percent(others as f64 / all as f64)
         ));
     }
-    warnings.extend(foreign_writes(document));
-    if document.methods.not_traced.is_empty() {
-        return warnings;
-    }
-    warnings
-        .push("requests were not attributed to operations: all those of the device are in the price".into());
+    warnings.extend(foreign_writes(io));
     warnings
 }
 
 /// Kernel threads write what any process left in the page cache. More than this process wrote and did not send to the
 /// device itself belongs to others, beside the journal of the file system.
-fn foreign_writes(document: &TraceDocument) -> Option<String> {
+fn foreign_writes(io: &OperationIo) -> Option<String> {
     const JOURNAL_SHARE: f64 = 0.2;
     let sum = |origins: &[RowOrigin], kind: IoKind| {
-        let rows = document.rows.iter().filter(|row| origins.contains(&row.origin));
+        let rows = io.rows.iter().filter(|row| origins.contains(&row.origin));
         total(rows.filter_map(|row| row.io.get(&kind).copied())) as f64
     };
     let own = [RowOrigin::Operation, RowOrigin::NoOperation];

@@ -127,6 +127,23 @@ pub enum RowOrigin {
     Device,
 }
 
+impl RowOrigin {
+    /// The rows that are no operation, by their names.
+    const NAMED: [(RowOrigin, &str); 5] = [
+        (RowOrigin::NoOperation, "no operation"),
+        (RowOrigin::KernelThreads, "kernel threads"),
+        (RowOrigin::OtherProcesses, "other processes"),
+        (RowOrigin::Process, "process"),
+        (RowOrigin::Device, "device"),
+    ];
+
+    /// That of a row with this name.
+    pub fn of_row(name: &str) -> RowOrigin {
+        let found = RowOrigin::NAMED.iter().find(|(_, known)| *known == name);
+        found.map_or(RowOrigin::Operation, |(origin, _)| *origin)
+    }
+}
+
 /// Counts of one operation, or of what belongs to none.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TraceRow {
@@ -165,6 +182,12 @@ impl TraceRow {
     /// A row.
     pub fn new(name: &str, origin: RowOrigin, operations: Option<u64>, io: IoCounts) -> Self {
         TraceRow { name: name.into(), origin, operations, io }
+    }
+
+    /// The row of what is no operation.
+    pub fn of_origin(origin: RowOrigin, io: IoCounts) -> Self {
+        let name = RowOrigin::NAMED.iter().find(|(known, _)| *known == origin).map(|(_, name)| *name);
+        TraceRow { name: name.unwrap_or_default().into(), origin, operations: None, io }
     }
 }
 
@@ -253,6 +276,34 @@ impl CommitFinding {
     }
 }
 
+/// What was counted in all intervals, and what each operation costs.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct OperationIo {
+    /// How long was counted.
+    pub seconds: f64,
+    /// The counts of all intervals.
+    pub rows: Vec<TraceRow>,
+    /// What each operation costs.
+    #[serde(default)]
+    pub costs: Vec<OperationIoCost>,
+    /// How the I/O that belongs to no operation was divided.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub share_rule: Option<ShareRule>,
+    /// Syncs and operations that may write; none without such operations or without a count of syncs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub commits: Option<CommitFinding>,
+}
+
+/// The I/O of the operations of a server that was traced during a trial.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ServerOperationIo {
+    /// The name under which it was watched.
+    pub server: String,
+    /// Its operations.
+    #[serde(flatten)]
+    pub io: OperationIo,
+}
+
 /// A trace of one process.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TraceDocument {
@@ -269,21 +320,11 @@ pub struct TraceDocument {
     /// What is missing or limited, in sentences.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub limits: Vec<String>,
-    /// How long was counted.
-    pub seconds: f64,
-    /// The counts of all intervals.
-    pub rows: Vec<TraceRow>,
     /// The intervals.
     pub intervals: Vec<TraceInterval>,
-    /// What each operation costs.
-    #[serde(default)]
-    pub costs: Vec<OperationIoCost>,
-    /// How the I/O that belongs to no operation was divided.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub share_rule: Option<ShareRule>,
-    /// Syncs and operations that may write; none without such operations or without a count of syncs.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub commits: Option<CommitFinding>,
+    /// Their sums.
+    #[serde(flatten)]
+    pub io: OperationIo,
 }
 
 /// A required load: rates of operations.

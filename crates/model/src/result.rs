@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::cost::{Difference, OperationCost};
+use crate::operation_io::ServerOperationIo;
 use crate::run::{Origin, WorkloadTraits};
 use crate::sensitivity::Sensitivity;
 use crate::steps::RequestSteps;
@@ -341,6 +342,9 @@ pub struct Configuration {
     /// The cost of one operation.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub costs: Vec<OperationCost>,
+    /// The I/O of the operations of each server that was traced.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub operation_io: Vec<ServerOperationIo>,
     /// Times and usage of the launches of a command; none of another workload.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub launches: Option<LaunchSummary>,

@@ -164,6 +164,12 @@ impl ReadingTable {
             .find(|value| !metric.can_be(*value))
     }
 
+    /// The samples whose windows are between two times and have a length.
+    pub fn measured(&self, begin_s: f64, end_s: f64) -> impl Iterator<Item = usize> + Clone {
+        (0..self.end_s.len())
+            .filter(move |at| self.within(*at, begin_s, end_s) && self.end_s[*at] > self.begin_s[*at])
+    }
+
     /// Whether the window of a sample is between two times.
     fn within(&self, at: usize, begin_s: f64, end_s: f64) -> bool {
         self.begin_s[at] >= begin_s - WINDOW_SLACK_S && self.end_s[at] <= end_s + WINDOW_SLACK_S

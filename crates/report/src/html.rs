@@ -201,7 +201,7 @@ fn answer(document: &ResultDocument) -> String {
     if let Some(goals) = tables::goals(document) {
         out.push_str(&table(&Table { title: "Goals".into(), ..goals }, Origin::Result));
     }
-    for shown in tables::phases(document).into_iter().chain(tables::counts(document)) {
+    for shown in tables::of_the_system(document) {
         out.push_str(&table(&shown, Origin::Result));
     }
     if let Some(statuses) = tables::statuses(document) {

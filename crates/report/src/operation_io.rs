@@ -1,11 +1,13 @@
 //! A trace of the I/O of operations: its lines while it runs, its summary, and the price of a load.
 
+use model::ResultDocument;
 use model::operation_io::{
-    CommitFinding, IoKind, IoPrice, OperationIoCost, RowOrigin, ShareRule, TraceDocument, TraceInterval,
-    TraceRow, sum_of,
+    CommitFinding, IoKind, IoPrice, OperationIo, OperationIoCost, RowOrigin, ShareRule, TraceDocument,
+    TraceInterval, TraceRow, sum_of,
 };
 
 use crate::exchange::csv_text;
+use crate::labels::row;
 use crate::table::{Cell, Table};
 use crate::terminal::{Page, Terminal};
 use crate::text::{Quantity, percent, plain, sentence_start, visible_line};
@@ -144,14 +146,14 @@ fn origin_word(origin: RowOrigin) -> &'static str {
 /// The summary of a trace.
 pub fn trace_summary(document: &TraceDocument, options: Terminal) -> String {
     let mut page = Page::new(options);
-    let facts = [format!("{:.1} s", document.seconds), format!("disk {}", document.devices.join(", "))];
+    let facts = [format!("{:.1} s", document.io.seconds), format!("disk {}", document.devices.join(", "))];
     page.heading(&format!("{}, process {}", document.program, document.pid), &facts);
-    if !document.costs.is_empty() {
+    if !document.io.costs.is_empty() {
         page.title("per operation");
-        page.table(&costs(document));
+        page.table(&costs(&[(Vec::new(), &document.io)], &[], ""));
     }
     page.title("in total");
-    page.table(&rows(document));
+    page.table(&rows(&document.io));
     page.gap();
     let methods = &document.methods;
     for (what, method) in [
@@ -167,17 +169,39 @@ pub fn trace_summary(document: &TraceDocument, options: Terminal) -> String {
     for limit in &document.limits {
         page.labelled("LIMIT", limit);
     }
-    for sentence in findings(document) {
+    for sentence in findings(&document.io) {
         page.labelled("FOUND", &sentence);
     }
     page.finish()
 }
 
 /// What the trace shows, in sentences.
-pub fn findings(document: &TraceDocument) -> Vec<String> {
-    let is_attributed = !document.rows.iter().any(|row| row.origin == RowOrigin::Device);
-    let shared = document.share_rule.map(|rule| share_sentence(rule, is_attributed).to_string());
-    document.commits.as_ref().map(commit_sentence).into_iter().chain(shared).collect()
+pub fn findings(io: &OperationIo) -> Vec<String> {
+    let is_attributed = !io.rows.iter().any(|row| row.origin == RowOrigin::Device);
+    let shared = io.share_rule.map(|rule| share_sentence(rule, is_attributed).to_string());
+    io.commits.as_ref().map(commit_sentence).into_iter().chain(shared).collect()
+}
+
+/// The I/O of the operations of each server that was traced in an experiment; none where none was.
+pub(crate) fn of_experiment(document: &ResultDocument) -> Option<Table> {
+    let traced =
+        || document.configurations.iter().flat_map(|of| of.operation_io.iter().map(move |io| (of, io)));
+    let (_, first) = traced().next()?;
+    let has_several = traced().any(|(_, of)| of.server != first.server);
+    let mut heads: Vec<&str> = Vec::new();
+    heads.extend((document.configurations.len() > 1).then_some("configuration"));
+    heads.extend(has_several.then_some("server"));
+    let label = |of: &str, server: &str| {
+        let mut cells: Vec<Cell> = Vec::new();
+        cells.extend((document.configurations.len() > 1).then(|| Cell::words(of)));
+        cells.extend(has_several.then(|| Cell::words(server)));
+        cells
+    };
+    let rows: Vec<(Vec<Cell>, &OperationIo)> =
+        traced().map(|(of, io)| (label(&row(document, &of.treatment.label), &io.server), &io.io)).collect();
+    let mut table = costs(&rows, &heads, "I/O of each operation");
+    table.note = findings(&first.io).join(" ");
+    Some(table)
 }
 
 fn commit_sentence(commits: &CommitFinding) -> String {
@@ -249,19 +273,25 @@ fn sum_each(of: &std::collections::BTreeMap<IoKind, f64>, kinds: &[IoKind]) -> O
     kinds.iter().filter_map(|kind| of.get(kind)).copied().reduce(|a, b| a + b)
 }
 
-fn costs(document: &TraceDocument) -> Table {
-    let mut heads = vec!["operation", ">count", ">per s"];
-    let is_known = |kind: &IoKind| document.costs.iter().any(|cost| cost.direct.contains_key(kind));
-    let kinds: Vec<&(IoKind, &str)> = COST_KINDS.iter().filter(|(kind, _)| is_known(kind)).collect();
+/// A row for each operation, after the cells of its trace.
+fn costs(traces: &[(Vec<Cell>, &OperationIo)], before: &[&str], title: &str) -> Table {
+    let mut heads = before.to_vec();
+    heads.extend(["operation", ">count", ">per s"]);
+    let all = || traces.iter().flat_map(|(labels, io)| io.costs.iter().map(move |cost| (labels, cost)));
+    // A kind that no operation has is a column of zeros; the totals have it.
+    let is_used =
+        |kind: &IoKind| all().any(|(_, cost)| cost.direct.get(kind).is_some_and(|each| *each > 0.0));
+    let kinds: Vec<&(IoKind, &str)> = COST_KINDS.iter().filter(|(kind, _)| is_used(kind)).collect();
     heads.extend(kinds.iter().map(|(_, head)| *head));
     heads.extend([">IOs with share", ">bytes with share", ">IOs by regression"]);
-    let mut table = Table::new("", &heads);
-    for cost in &document.costs {
-        let mut cells = vec![
+    let mut table = Table::new(title, &heads);
+    for (labels, cost) in all() {
+        let mut cells = labels.clone();
+        cells.extend([
             Cell::words(cost.operation.clone()),
             Cell::shown(cost.operations as f64, model::quantity::thousands(cost.operations as f64)),
             number(Some(cost.rate_per_s)),
-        ];
+        ]);
         cells.extend(kinds.iter().map(|(kind, _)| number(cost.direct.get(kind).copied())));
         cells.push(number(sum_each(&cost.with_share, &IoKind::REQUESTS)));
         cells.push(bytes(sum_each(&cost.with_share, &IoKind::BYTES)));
@@ -283,22 +313,22 @@ fn regression(cost: &OperationIoCost) -> Cell {
 }
 
 /// The counts of each row that did something.
-fn rows(document: &TraceDocument) -> Table {
-    let known = |kind: &IoKind| document.rows.iter().any(|row| row.io.contains_key(kind));
+fn rows(io: &OperationIo) -> Table {
+    let known = |kind: &IoKind| io.rows.iter().any(|row| row.io.contains_key(kind));
     let kinds: Vec<&(IoKind, &str)> = COST_KINDS.iter().filter(|(kind, _)| known(kind)).collect();
     let mut heads = vec!["by", ">operations"];
     heads.extend(kinds.iter().map(|(_, head)| *head));
     heads.extend([">device bytes", ">share of IOs"]);
     let mut table = Table::new("", &heads);
     let all: f64 =
-        document.rows.iter().filter_map(|row| sum_of(&row.io, &IoKind::REQUESTS)).map(|sum| sum as f64).sum();
+        io.rows.iter().filter_map(|row| sum_of(&row.io, &IoKind::REQUESTS)).map(|sum| sum as f64).sum();
     let count = |value: Option<u64>| {
         value.map_or_else(
             || Cell::words("-"),
             |value| Cell::shown(value as f64, model::quantity::thousands(value as f64)),
         )
     };
-    for row in &document.rows {
+    for row in &io.rows {
         let is_idle = row.operations.unwrap_or(0) == 0 && row.io.values().all(|value| *value == 0);
         if is_idle {
             continue;

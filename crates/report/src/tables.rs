@@ -177,8 +177,14 @@ pub(crate) fn amounts(trial: &TrialResult, traits: &WorkloadTraits) -> Table {
     table
 }
 
+/// What was seen of the system itself: phases of imports, counts of operations, and their I/O.
+pub(crate) fn of_the_system(document: &ResultDocument) -> impl Iterator<Item = Table> {
+    let io = crate::operation_io::of_experiment(document);
+    phases(document).into_iter().chain(counts(document)).chain(io)
+}
+
 /// The operations of each trial as the client and others counted them; none where nobody else did.
-pub(crate) fn counts(document: &ResultDocument) -> Option<Table> {
+fn counts(document: &ResultDocument) -> Option<Table> {
     let several = document.trials.len() > 1;
     let of_trial = |trial: &'_ TrialResult| several.then(|| trial.trial.clone());
     counts_of(
@@ -236,7 +242,7 @@ pub(crate) fn statuses(document: &ResultDocument) -> Option<Table> {
 }
 
 /// How long each phase of the imports took; none where none were recorded.
-pub(crate) fn phases(document: &ResultDocument) -> Option<Table> {
+fn phases(document: &ResultDocument) -> Option<Table> {
     // In the order of the configuration with the most of them.
     let mut lists: Vec<&Vec<PhaseTime>> = document.configurations.iter().map(|each| &each.phases).collect();
     lists.sort_by_key(|phases| std::cmp::Reverse(phases.len()));

@@ -166,7 +166,7 @@ fn one_configuration(page: &mut Page, document: &ResultDocument, options: Termin
 
 /// How long the phases of imports took, and the counts of operations.
 fn phases_and_counts(page: &mut Page, document: &ResultDocument) {
-    for table in tables::phases(document).into_iter().chain(tables::counts(document)) {
+    for table in tables::of_the_system(document) {
         page.title(&table.title);
         page.table(&table);
         page.gap();

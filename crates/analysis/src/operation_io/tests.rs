@@ -9,22 +9,17 @@ fn io(counts: &[(IoKind, u64)]) -> IoCounts {
 fn document(intervals: Vec<Vec<TraceRow>>) -> TraceDocument {
     let interval =
         |(at, rows): (usize, Vec<TraceRow>)| TraceInterval { end_s: (at + 1) as f64, seconds: 1.0, rows };
-    let mut document = TraceDocument {
+    let intervals: Vec<TraceInterval> = intervals.into_iter().enumerate().map(interval).collect();
+    TraceDocument {
         format: TRACE_FORMAT.into(),
         pid: 7,
         program: "slapd".into(),
         devices: vec!["vda".into()],
         methods: TraceMethods::default(),
         limits: Vec::new(),
-        seconds: 0.0,
-        rows: Vec::new(),
-        intervals: intervals.into_iter().enumerate().map(interval).collect(),
-        costs: Vec::new(),
-        share_rule: None,
-        commits: None,
-    };
-    judge(&mut document);
-    document
+        io: judge(&intervals),
+        intervals,
+    }
 }
 
 /// An interval of a server as measured: 9 writes and 1 sync for a modification, of which a thread of the kernel makes 2
@@ -44,9 +39,9 @@ fn slapd(modifications: u64, searches: u64, syncs: u64) -> Vec<TraceRow> {
         operation("bind", 0, 0, 0),
         operation("search", searches, 0, 0),
         operation("modify", modifications, 9, syncs),
-        TraceRow::new("no operation", RowOrigin::NoOperation, None, io(&[(Syncs, 0)])),
-        TraceRow::new("kernel threads", RowOrigin::KernelThreads, None, io(&[(DeviceFlushes, 2 * syncs)])),
-        TraceRow::new("other processes", RowOrigin::OtherProcesses, None, io(&[(IoKind::DeviceReads, 3)])),
+        TraceRow::of_origin(RowOrigin::NoOperation, io(&[(Syncs, 0)])),
+        TraceRow::of_origin(RowOrigin::KernelThreads, io(&[(DeviceFlushes, 2 * syncs)])),
+        TraceRow::of_origin(RowOrigin::OtherProcesses, io(&[(IoKind::DeviceReads, 3)])),
     ]
 }
 
@@ -55,10 +50,10 @@ fn flushes_of_the_kernel_belong_to_what_syncs() {
     let rates = [(100, 5000), (140, 4000), (90, 6000), (120, 5500), (60, 7000), (150, 3000)];
     let document =
         document(rates.into_iter().map(|(modifies, searches)| slapd(modifies, searches, modifies)).collect());
-    assert_eq!((document.share_rule, document.seconds), (Some(ShareRule::Syncs), 6.0));
-    let names: Vec<&str> = document.costs.iter().map(|cost| cost.operation.as_str()).collect();
+    assert_eq!((document.io.share_rule, document.io.seconds), (Some(ShareRule::Syncs), 6.0));
+    let names: Vec<&str> = document.io.costs.iter().map(|cost| cost.operation.as_str()).collect();
     assert_eq!(names, ["search", "modify"]);
-    let (search, modify) = (&document.costs[0], &document.costs[1]);
+    let (search, modify) = (&document.io.costs[0], &document.io.costs[1]);
     assert_eq!((modify.operations, modify.rate_per_s), (660, 110.0));
     assert_eq!(modify.direct[&IoKind::DeviceWrites], 9.0);
     assert_eq!(
@@ -68,8 +63,8 @@ fn flushes_of_the_kernel_belong_to_what_syncs() {
     // The check without any attribution: 11 requests for a modification.
     let fitted = modify.requests_by_regression.unwrap();
     assert!((fitted.value - 11.0).abs() < 1e-6, "{fitted:?}");
-    assert_eq!(document.commits, Some(CommitFinding { writers: 660, syncs: 660, outside: 0 }));
-    assert!(!document.commits.unwrap().are_grouped());
+    assert_eq!(document.io.commits, Some(CommitFinding { writers: 660, syncs: 660, outside: 0 }));
+    assert!(!document.io.commits.unwrap().are_grouped());
 
     let goal = MixGoal::parse("100 modify/s, 5000 search/s").unwrap();
     let price = price(&document, &goal).unwrap();
@@ -82,8 +77,8 @@ fn flushes_of_the_kernel_belong_to_what_syncs() {
 #[test]
 fn a_price_says_what_it_does_not_know() {
     let document = document(vec![slapd(40, 0, 10)]);
-    assert!(document.commits.unwrap().are_grouped());
-    assert_eq!(document.share_rule, Some(ShareRule::OneOperation));
+    assert!(document.io.commits.unwrap().are_grouped());
+    assert_eq!(document.io.share_rule, Some(ShareRule::OneOperation));
     let of = |text: &str| price(&document, &MixGoal::parse(text).unwrap());
     insta::assert_snapshot!(of("2000 modify/s").unwrap().warnings.join("\n"), @r"
     only 40 modify operations were counted: trace longer
@@ -114,8 +109,8 @@ fn a_rare_operation_has_no_part_of_what_belongs_to_none() {
         rows
     };
     let document = document(rates.into_iter().map(interval).collect());
-    assert_eq!(document.share_rule, Some(ShareRule::OneOperation));
-    let (bind, modify) = (&document.costs[0], &document.costs[1]);
+    assert_eq!(document.io.share_rule, Some(ShareRule::OneOperation));
+    let (bind, modify) = (&document.io.costs[0], &document.io.costs[1]);
     assert_eq!((bind.operations, bind.requests_by_regression), (1, None));
     assert_eq!(
         (bind.with_share[&IoKind::DeviceFlushes], modify.with_share[&IoKind::DeviceFlushes]),
@@ -133,20 +128,20 @@ fn without_attribution_one_operation_has_all_requests_and_several_those_of_a_reg
         vec![
             operation("search", searches),
             operation("modify", modifies),
-            TraceRow::new("process", RowOrigin::Process, None, io(&[(IoKind::WriteCalls, 99)])),
-            TraceRow::new("device", RowOrigin::Device, None, io(&counts)),
+            TraceRow::of_origin(RowOrigin::Process, io(&[(IoKind::WriteCalls, 99)])),
+            TraceRow::of_origin(RowOrigin::Device, io(&counts)),
         ]
     };
     let mixed = [(10, 1000), (50, 800), (30, 400), (20, 2000), (60, 100)];
     let found = document(mixed.into_iter().map(|(modifies, searches)| rows(modifies, searches)).collect());
-    assert_eq!(found.share_rule, Some(ShareRule::Regression));
-    let (search, modify) = (&found.costs[0], &found.costs[1]);
+    assert_eq!(found.io.share_rule, Some(ShareRule::Regression));
+    let (search, modify) = (&found.io.costs[0], &found.io.costs[1]);
     assert!(search.direct.is_empty());
     assert!((modify.with_share[&IoKind::DeviceWrites] - 12.0).abs() < 1e-6, "{modify:?}");
     assert!((search.with_share[&IoKind::DeviceReads] - 0.1).abs() < 1e-6, "{search:?}");
     let alone = document(vec![rows(10, 0), rows(10, 0)]);
-    assert_eq!(alone.share_rule, Some(ShareRule::OneOperation));
-    assert_eq!(alone.costs[0].with_share[&IoKind::DeviceWrites], 12.5);
+    assert_eq!(alone.io.share_rule, Some(ShareRule::OneOperation));
+    assert_eq!(alone.io.costs[0].with_share[&IoKind::DeviceWrites], 12.5);
     // A constant load does not show which operation causes what.
     let constant = document(vec![rows(10, 100); 5]);
     assert!(price(&constant, &MixGoal::parse("1 modify/s").unwrap()).unwrap_err().contains("are not known"));
@@ -155,7 +150,9 @@ fn without_attribution_one_operation_has_all_requests_and_several_those_of_a_reg
 #[test]
 fn a_trace_without_operations_has_no_costs() {
     for document in [document(Vec::new()), document(vec![Vec::new()]), document(vec![slapd(0, 0, 0)])] {
-        assert!(document.costs.is_empty() && document.commits.is_none() && document.share_rule.is_none());
+        assert!(
+            document.io.costs.is_empty() && document.io.commits.is_none() && document.io.share_rule.is_none()
+        );
         let found = price(&document, &MixGoal::parse("1 modify/s").unwrap());
         assert_eq!(found.unwrap_err(), "no operation was counted: trace the process under load");
     }
@@ -183,8 +180,8 @@ proptest::proptest! {
             .collect();
         let mut document = document(intervals.into_iter().map(rows).collect());
         document.intervals.iter_mut().for_each(|interval| interval.seconds = seconds);
-        judge(&mut document);
-        for cost in &document.costs {
+        document.io = judge(&document.intervals);
+        for cost in &document.io.costs {
             proptest::prop_assert!(cost.with_share.values().all(|each| each.is_finite()));
         }
         let _ = price(&document, &MixGoal::parse("3 modify/s, 4 search/s").unwrap());

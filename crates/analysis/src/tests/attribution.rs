@@ -1,6 +1,8 @@
 //! Tests that the simulated limit is named, and none if it cannot be known.
 
 use model::claim::{ChangeCause, DeviceBound, DeviceClaim, ReachedLimit};
+use model::mix_price::PricedResource;
+use model::operation_io::{MixGoal, RowOrigin};
 use model::result::ResultDocument;
 use model::verdict::{InconclusiveReason, UnsaturatedReason};
 use model::{
@@ -9,8 +11,8 @@ use model::{
 };
 
 use super::read::{about, found, limit, rests_on, shown, unclear, with};
-use crate::result;
 use crate::simulate::{Simulated, block_size, carry_out, experiment, level, single, vary};
+use crate::{result, sizing};
 
 fn of(run: &Simulated) -> ResultDocument {
     result(&single(run))
@@ -654,4 +656,39 @@ fn without_equal_counts_there_is_no_verdict() {
         );
         assert_eq!(is_unclear, differs, "{words}");
     }
+}
+
+#[test]
+fn a_traced_server_has_the_price_of_operations_that_ran_together() {
+    let run = Simulated::closed_disk(32, 0.0163, 0.003)
+        .counter("operation_io.operations_per_s", "slapd search", &[900.0, 1100.0])
+        .counter("operation_io.operations_per_s", "slapd modify", &[100.0, 200.0])
+        .counter("operation_io.syncs_per_s", "slapd search", &[0.0])
+        .counter("operation_io.syncs_per_s", "slapd modify", &[100.0, 200.0])
+        .counter("operation_io.device_writes_per_s", "slapd search", &[0.0])
+        .counter("operation_io.device_write_bytes_per_s", "slapd search", &[0.0])
+        .counter("operation_io.device_writes_per_s", "slapd modify", &[500.0, 1000.0])
+        .counter("operation_io.device_write_bytes_per_s", "slapd modify", &[5000.0, 10_000.0])
+        .counter("operation_io.device_flushes_per_s", "slapd kernel threads", &[200.0, 400.0])
+        .counter("operation_io.device_writes_per_s", "slapd other processes", &[7.0]);
+    let document = result(&single(&run));
+    let [traced] = &document.configurations[0].operation_io[..] else { panic!("{document:?}") };
+    assert_eq!(traced.server, "slapd");
+    let names: Vec<(&str, RowOrigin)> =
+        traced.io.rows.iter().map(|row| (row.name.as_str(), row.origin)).collect();
+    assert!(names.contains(&("kernel threads", RowOrigin::KernelThreads)), "{names:?}");
+    assert!(traced.io.commits.is_some_and(|commits| !commits.are_grouped()), "{:?}", traced.io.commits);
+
+    let price = |goal: &str| sizing::mix_price(&document, &MixGoal::parse(goal).unwrap());
+    let found = price("10 modify/s, 1000 search/s");
+    assert_eq!(found.refusal, "");
+    let need =
+        |of: PricedResource| found.needs.iter().find(|need| need.resource == of).map(|need| need.for_load);
+    // Five writes and two flushes of the kernel for each modification, none for a search.
+    assert!((need(PricedResource::DeviceRequests).unwrap() - 70.0).abs() < 1.0, "{found:?}");
+    assert!((need(PricedResource::DeviceBytes).unwrap() - 500.0).abs() < 5.0, "{found:?}");
+    assert_eq!(need(PricedResource::Cpus), None);
+    assert!(found.warnings.iter().any(|text| text.contains("CPU time")), "{:?}", found.warnings);
+    let refused = price("10 add/s").refusal;
+    assert!(refused.contains("neither measured alone nor traced") && refused.contains("modify"), "{refused}");
 }

@@ -76,10 +76,7 @@ impl ProcessCounters {
         });
         let process = since.next().unwrap_or_default();
         let device = since.next().unwrap_or_default();
-        vec![
-            TraceRow::new("process", RowOrigin::Process, None, process),
-            TraceRow::new("device", RowOrigin::Device, None, device),
-        ]
+        vec![TraceRow::of_origin(RowOrigin::Process, process), TraceRow::of_origin(RowOrigin::Device, device)]
     }
 
     /// Where the columns come from: system calls, requests.

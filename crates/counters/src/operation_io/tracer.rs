@@ -174,19 +174,14 @@ impl Tracer {
                 TraceRow::new(name, RowOrigin::Operation, Some(row.operations()), row.io(all()))
             })
             .collect();
-        rows.push(TraceRow::new("no operation", RowOrigin::NoOperation, None, since(NO_OPERATION).io(all())));
+        rows.push(TraceRow::of_origin(RowOrigin::NoOperation, since(NO_OPERATION).io(all())));
         let lost = since(LOST);
         self.lost += lost.operations();
         // What found no place in a map is shown with what is not known to be the process's own.
         let (kernel, processes) = self.read_others();
         let processes = processes.plus(&lost);
-        rows.push(TraceRow::new("kernel threads", RowOrigin::KernelThreads, None, kernel.io(of_device())));
-        rows.push(TraceRow::new(
-            "other processes",
-            RowOrigin::OtherProcesses,
-            None,
-            processes.io(of_device()),
-        ));
+        rows.push(TraceRow::of_origin(RowOrigin::KernelThreads, kernel.io(of_device())));
+        rows.push(TraceRow::of_origin(RowOrigin::OtherProcesses, processes.io(of_device())));
         self.before = now;
         self.refresh_files();
         Ok(rows)

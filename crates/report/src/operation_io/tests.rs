@@ -55,15 +55,17 @@ fn document() -> TraceDocument {
             not_traced: String::new(),
         },
         limits: vec!["the process has no function do_compare".into()],
-        seconds: 2.0,
         intervals: vec![TraceInterval { end_s: 2.0, seconds: 2.0, rows: rows.clone() }],
-        rows,
-        costs: vec![
-            cost("search", 5000, &[(WriteCalls, 0.0), (Syncs, 0.0)], &[(DeviceWrites, 0.0)], None),
-            cost("modify", 200, &direct, &with, Some(Estimate { value: 11.4, low: 11.1, high: 11.7 })),
-        ],
-        share_rule: Some(ShareRule::Syncs),
-        commits: Some(CommitFinding { writers: 200, syncs: 200, outside: 0 }),
+        io: OperationIo {
+            seconds: 2.0,
+            rows,
+            costs: vec![
+                cost("search", 5000, &[(WriteCalls, 0.0), (Syncs, 0.0)], &[(DeviceWrites, 0.0)], None),
+                cost("modify", 200, &direct, &with, Some(Estimate { value: 11.4, low: 11.1, high: 11.7 })),
+            ],
+            share_rule: Some(ShareRule::Syncs),
+            commits: Some(CommitFinding { writers: 200, syncs: 200, outside: 0 }),
+        },
     }
 }
 

@@ -77,21 +77,16 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<Exit, Failure> {
     let intervals =
         measure(&mut counting, interval, matches.get_one::<u64>("count").copied(), printer, interrupted)?;
     let is_incomplete = matches.contains_id("count") && interrupted.load(Ordering::Relaxed);
-    let mut document = TraceDocument {
+    let document = TraceDocument {
         format: TRACE_FORMAT.into(),
         pid: counting.pid,
         program: counting.program.clone(),
         devices: counting.disks.clone(),
         methods: counting.methods(),
         limits: counting.limits(),
-        seconds: 0.0,
-        rows: Vec::new(),
+        io: analysis::operation_io::judge(&intervals),
         intervals,
-        costs: Vec::new(),
-        share_rule: None,
-        commits: None,
     };
-    analysis::operation_io::judge(&mut document);
     // Before the probes are removed, for which the kernel takes its time.
     let exit = show(&document, goal.as_ref(), printer)?;
     Ok(if is_incomplete { Exit::Interrupted } else { exit })
@@ -210,7 +205,7 @@ fn show(document: &TraceDocument, goal: Option<&MixGoal>, printer: Printer) -> R
     let price = goal.map(|goal| analysis::operation_io::price(document, goal));
     if printer.json {
         let mut value = serde_json::to_value(document).map_err(Failure::failed)?;
-        value["findings"] = report::trace_findings(document).into();
+        value["findings"] = report::trace_findings(&document.io).into();
         if let Some(Ok(price)) = &price {
             value["price"] = serde_json::to_value(price).map_err(Failure::failed)?;
             value["price"]["answer"] = report::price_answer(price).into();
