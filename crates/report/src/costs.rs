@@ -142,14 +142,28 @@ fn of_operation(document: &ResultDocument, operation: &Operation) -> Option<Tabl
         };
         row(payer_name(payer), kind_name(kind), columns.iter().map(|(_, cost)| of(cost)).collect());
     }
+    let mut notes: Vec<String> = Vec::new();
+    let all = document.configurations.len();
+    if all > SIDE_BY_SIDE {
+        // Fewer have their letters explained above all tables.
+        let letters = labels::letters(document).into_iter().enumerate();
+        let shown = letters.filter(|(at, _)| columns.iter().any(|(shown, _)| shown == at));
+        notes.extend(shown.map(|(_, line)| format!("{}.", line.replacen("  ", ": ", 1))));
+        notes.push(format!(
+            "The first {} of {all} configurations; the others are compared below.",
+            columns.len()
+        ));
+    }
     let most = columns.iter().map(|(_, cost)| explained_time(cost) / cost.time_s.value).fold(0.0, f64::max);
     if most > 1.2 {
-        table.note = "The times of parallel threads can add up to more than the time of an operation.".into();
+        notes.push("The times of parallel threads can add up to more than the time of an operation.".into());
     } else if (0.0..0.8).contains(&most) {
-        table.note =
+        notes.push(
             "The parts add up to less than the time: the rest was spent in something that was not watched."
-                .into();
+                .into(),
+        );
     }
+    table.note = notes.join(" ");
     (table.rows.len() > 1).then_some(table)
 }
 

@@ -126,9 +126,15 @@ fn over_time(document: &WireDocument) -> String {
         })
         .collect();
     let largest = sums.iter().copied().fold(0.0, f64::max);
-    let mean = sums.iter().sum::<f64>() / length as f64;
+    // The last interval may be one in part.
+    let seconds = if document.capture.seconds > 0.0 { document.capture.seconds } else { span_s.1 };
+    let mean = sums.iter().sum::<f64>() * of.interval_s / seconds;
     let mut out = chart(
-        &format!("On average {} operations, up to {} in one interval.", per_s(mean), per_s(largest)),
+        &format!(
+            "On average {} operations/s, up to {} in one interval.",
+            per_s(mean).trim_end_matches("/s"),
+            per_s(largest)
+        ),
         "How many operations ended in each second, by kind?",
         "Operations per second over time",
         &lines(&|series, place| at(&series.operations, place) / of.interval_s),
@@ -137,7 +143,7 @@ fn over_time(document: &WireDocument) -> String {
     );
     let bytes: f64 = of.series.iter().flat_map(|series| &series.bytes).map(|bytes| *bytes as f64).sum();
     out.push_str(&chart(
-        &format!("On average {} of messages.", Quantity::BytesPerSecond.show(bytes / span_s.1)),
+        &format!("On average {} of messages.", Quantity::BytesPerSecond.show(bytes / seconds)),
         "How many bytes of requests and responses, by kind?",
         "Bytes per second over time",
         &lines(&|series, place| at(&series.bytes, place) / of.interval_s),
