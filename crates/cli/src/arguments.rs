@@ -53,7 +53,7 @@ pub(crate) fn command() -> Command {
                     Arg::new("kind")
                         .value_name("WORKLOAD")
                         .default_value("disk")
-                        .help("disk, http, copy, exec or sync"),
+                        .help("disk, http, ldap, ldap_import, copy, exec or sync"),
                 )
                 .arg(
                     Arg::new("output")

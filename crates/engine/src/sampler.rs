@@ -175,20 +175,24 @@ impl Sampler {
             if beat + every < clock.now() {
                 beat = clock.now();
             }
-            let due = beat + later(self.cost.samples, every);
+            let mut due = beat + later(self.cost.samples, every);
+            let mut is_requested = false;
             while clock.now() < due {
-                if request.stop.load(Ordering::Relaxed) {
-                    return;
+                if request.now.swap(false, Ordering::Relaxed) {
+                    is_requested = true;
+                    // A window of a few milliseconds would be shorter than the resolution of the counters.
+                    due = clock.now().max(self.last_read + WINDOW_MIN);
+                    beat = due;
+                    continue;
                 }
-                // A window of a few milliseconds would be shorter than the resolution of the counters.
-                if request.now.swap(false, Ordering::Relaxed) && clock.now() - self.last_read >= WINDOW_MIN {
-                    beat = clock.now();
-                    break;
+                if request.stop.load(Ordering::Relaxed) && !is_requested {
+                    return;
                 }
                 // A request unparks this thread.
                 std::thread::park_timeout(Duration::from_nanos(due.saturating_sub(clock.now())));
             }
-            if request.stop.load(Ordering::Relaxed) {
+            // The end of the last phase is read, so that counts are complete.
+            if request.stop.load(Ordering::Relaxed) && !is_requested {
                 return;
             }
         }

@@ -432,6 +432,8 @@ impl Collector<'_> {
         if let Some(span) = run.phases.last_mut() {
             span.end_s = self.seconds(self.begin);
         }
+        // With the operations that were in flight at the end.
+        self.sample_now();
     }
 
     /// Whether an automatic warm-up is over: throughput is steady, or all rounds are used up.

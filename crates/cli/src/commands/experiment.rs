@@ -21,6 +21,7 @@ static TEMPLATES: &[(&str, &str)] = &[
     ("disk", include_str!("../../templates/disk.toml")),
     ("http", include_str!("../../templates/http.toml")),
     ("ldap", include_str!("../../templates/ldap.toml")),
+    ("ldap_import", include_str!("../../templates/ldap_import.toml")),
     ("copy", include_str!("../../templates/copy.toml")),
     ("command", include_str!("../../templates/command.toml")),
     ("sync", include_str!("../../templates/sync.toml")),
