@@ -53,6 +53,20 @@ pub(super) enum Fault {
     Incomplete,
 }
 
+/// What a result code of a first attempt often means; empty for the others. Servers seldom say more.
+pub(super) fn advice(code: u32) -> &'static str {
+    match ResultCode::from_number(code) {
+        ResultCode::NoSuchObject => "the server has no entry of this name (see `base` or `dn`)",
+        ResultCode::SizeLimitExceeded => {
+            "more entries are found than the server, or `size_limit`, allows (see `filter`)"
+        }
+        ResultCode::InsufficientAccessRights => {
+            "the entry that the connections are bound as may not do this (see `bind_dn`)"
+        }
+        _ => "",
+    }
+}
+
 const CONNECT: u32 = 1 << 16;
 const BROKEN: u32 = 2 << 16;
 const CLOSED: u32 = 3 << 16;

@@ -11,6 +11,7 @@ mod import;
 mod operations;
 mod records;
 mod requests;
+mod server;
 mod server_counts;
 mod settings;
 #[cfg(test)]
@@ -135,8 +136,10 @@ impl WorkloadKind for LdapKind {
     }
 
     fn configure(&self, settings: &Settings) -> Result<Box<dyn Workload>, Problems> {
-        let plan = LdapPlan::read(settings)?;
-        Ok(Box::new(LdapLoad::new(plan)))
+        let plan = LdapPlan::read(settings, "")?;
+        let has_no_base = plan.mix.all.iter().any(|requests| requests.has_no_base);
+        let without_base = has_no_base.then(|| settings.clone());
+        Ok(Box::new(LdapLoad { without_base, ..LdapLoad::new(plan) }))
     }
 }
 
@@ -248,6 +251,10 @@ impl Tally {
 /// A configured load.
 struct LdapLoad {
     plan: LdapPlan,
+    /// The settings, if a search has no base: then it is that of the server.
+    without_base: Option<Settings>,
+    /// That base.
+    base: Option<String>,
     /// Set by `prepare`.
     target: Target,
     seen: Observations,
@@ -334,7 +341,14 @@ fn find(plan: &LdapPlan) -> Result<Target, LoadError> {
 
 impl LdapLoad {
     fn new(plan: LdapPlan) -> LdapLoad {
-        LdapLoad { plan, target: Target::default(), seen: Observations::default(), server: Mutex::default() }
+        LdapLoad {
+            plan,
+            without_base: None,
+            base: None,
+            target: Target::default(),
+            seen: Observations::default(),
+            server: Mutex::default(),
+        }
     }
 }
 
@@ -382,6 +396,15 @@ impl Workload for LdapLoad {
 
     fn prepare(&mut self, _seed: u64, _say: &mut dyn FnMut(&str) -> bool) -> Result<(), LoadError> {
         self.target = find(&self.plan)?;
+        if let Some(settings) = &self.without_base {
+            let base = server::naming_context(&self.plan)?;
+            let read = LdapPlan::read(settings, &base);
+            self.plan = read.map_err(|problems| {
+                let first = problems.0.into_iter().next().unwrap_or_default();
+                LoadError::new(first.what, first.help)
+            })?;
+            self.base = Some(base);
+        }
         self.seen = Observations::default();
         host::raise_file_limit();
         self.server = Mutex::new(ServerCounts::begin(&self.plan));
@@ -403,6 +426,9 @@ impl Workload for LdapLoad {
             Some(Address::Tcp(address)) => _ = set("address", Level::Text(address.to_string())),
             Some(Address::Local(path)) => _ = set("address", Level::Text(path.display().to_string())),
             None => {}
+        }
+        if let Some(base) = &self.base {
+            set("search.base", Level::Text(base.clone()));
         }
         let tally = self.seen.tally.lock().unwrap_or_else(PoisonError::into_inner);
         set("connections.opened", Level::Count(tally.opened));
@@ -460,7 +486,10 @@ impl Workload for LdapLoad {
                 Failure::describe(code)
             ),
             Some(words) => format!("{}: {words}", Failure::describe(code)),
-            None => Failure::describe(code),
+            None => match failure::advice(code) {
+                "" => Failure::describe(code),
+                advice => format!("{}: {advice}", Failure::describe(code)),
+            },
         }
     }
 }

@@ -60,6 +60,8 @@ pub(super) struct Requests {
     /// Its name in the results.
     pub(super) name: String,
     pub(super) kind: Kind,
+    /// It is a search whose base is the server's.
+    pub(super) has_no_base: bool,
     /// The requests of an operation, in order: two of a login.
     pub(super) steps: Vec<Request>,
     values: Vec<Slot>,
@@ -80,6 +82,7 @@ impl Requests {
         Requests {
             name: name.into(),
             kind: Kind::Add,
+            has_no_base: false,
             steps: steps.into_iter().collect(),
             values: Vec::new(),
             data: Arc::default(),
@@ -138,10 +141,13 @@ impl Compiler {
     pub(super) fn new(data: Arc<Vec<DataSet>>) -> Compiler {
         let (steps, values, used) = (Vec::new(), Vec::new(), Vec::new());
         let (name, kind) = (String::new(), Kind::default());
-        Compiler { requests: Requests { name, kind, steps, values, data, used, records: None } }
+        Compiler {
+            requests: Requests { name, kind, has_no_base: false, steps, values, data, used, records: None },
+        }
     }
 
-    pub(super) fn into_requests(mut self) -> Requests {
+    pub(super) fn into_requests(mut self, has_no_base: bool) -> Requests {
+        self.requests.has_no_base = has_no_base;
         let used: BTreeSet<u32> = self.requests.values.iter().filter_map(Slot::data_used).collect();
         self.requests.used = used.into_iter().collect();
         self.requests.name = self.requests.kind.word().to_string();

@@ -1,14 +1,9 @@
 //! The operations that the server counted, beside those of the load: a load that miscounts, or another client, shows.
 
-use std::time::Duration;
-
 use ldap::session::statistics::{OperationCounts, ServerStatistics};
-use ldap::session::{Options, Security, Session};
 
+use super::server;
 use super::settings::{Identity, Kind, LdapPlan};
-
-/// How long the server may take to accept the session.
-const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The server's counts since the load was prepared.
 pub(super) struct ServerCounts {
@@ -17,19 +12,9 @@ pub(super) struct ServerCounts {
 }
 
 impl ServerCounts {
-    /// Begins to count; none if the server has no statistics that the load's identity may read, or is reached over TLS.
+    /// Begins to count; none if the server has no statistics that the load's identity may read.
     pub(super) fn begin(plan: &LdapPlan) -> Option<ServerCounts> {
-        if plan.server.security != Security::None {
-            return None;
-        }
-        let options = Options { connect_timeout: PATIENCE, response_timeout: PATIENCE, ..Options::default() };
-        let mut session = Session::connect(&plan.server, &options).ok()?;
-        match &plan.identity {
-            Identity::Anonymous => {}
-            Identity::Simple { dn, password } => session.bind(dn, password.reveal().as_bytes()).ok()?,
-            Identity::External => session.bind_external().ok()?,
-        }
-        let mut statistics = ServerStatistics::open(session).ok()??;
+        let mut statistics = ServerStatistics::open(server::session(plan).ok()?).ok()??;
         let begin = statistics.read().ok()?;
         Some(ServerCounts { statistics, begin })
     }

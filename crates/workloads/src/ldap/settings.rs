@@ -104,7 +104,7 @@ model::settings! {
 
     static BASE: Key<Option<String>> = Key::text(
         "base", "",
-        "Base of a search, such as \"dc=example,dc=com\". Here and in the next five settings, ${random(1, 1000)}, ${zipf(1, 1000)}, ${sequence(1, 1000)}, ${number}, ${uuid} and ${DATA.COLUMN} are replaced by values that differ between operations.",
+        "Base of a search, such as \"dc=example,dc=com\" [default: the first naming context of the server]. Here and in the next five settings, ${random(1, 1000)}, ${zipf(1, 1000)}, ${sequence(1, 1000)}, ${number}, ${uuid} and ${DATA.COLUMN} are replaced by values that differ between operations.",
     );
 
     static SCOPE: Key<ScopeWord> = Key::choice("scope", "Scope of a search.");
@@ -248,17 +248,18 @@ pub(super) struct LdapPlan {
 
 impl LdapPlan {
     /// Reads the settings; reports all mistakes.
-    pub(super) fn read(settings: &Settings) -> Result<LdapPlan, Problems> {
+    /// Searches without a base begin at this one.
+    pub(super) fn read(settings: &Settings, base: &str) -> Result<LdapPlan, Problems> {
         let mut problems = Problems::new();
         let server = server(settings, &mut problems);
         let identity = identity(settings, &mut problems);
         let kind = settings.get(&OPERATION);
         let data = Arc::new(data(settings, &mut problems));
         let mix = match kind {
-            Kind::Mixed => mixed(settings, &data, &mut problems),
+            Kind::Mixed => mixed(settings, base, &data, &mut problems),
             kind => {
                 misplaced(settings, kind, &mut problems);
-                request(settings, kind, &data, &mut problems).map(Mix::single)
+                request(settings, kind, base, &data, &mut problems).map(Mix::single)
             }
         };
         let expected = expected(settings, &mut problems);
@@ -355,7 +356,7 @@ pub(super) fn identity(settings: &Settings, problems: &mut Problems) -> Identity
 }
 
 /// The operations of the file `from`.
-fn mixed(settings: &Settings, data: &Arc<Vec<DataSet>>, problems: &mut Problems) -> Option<Mix> {
+fn mixed(settings: &Settings, base: &str, data: &Arc<Vec<DataSet>>, problems: &mut Problems) -> Option<Mix> {
     let Some(path) = settings.get(&FROM) else {
         problems.add(
             &[&*FROM, &OPERATION],
@@ -393,7 +394,7 @@ fn mixed(settings: &Settings, data: &Arc<Vec<DataSet>>, problems: &mut Problems)
             }
             kind => {
                 misplaced(&operation.settings, kind, &mut found);
-                request(&operation.settings, kind, data, &mut found)
+                request(&operation.settings, kind, base, data, &mut found)
             }
         };
         if let Some(mut requests) = compiled {
@@ -491,12 +492,20 @@ fn data(settings: &Settings, problems: &mut Problems) -> Vec<DataSet> {
 fn request(
     settings: &Settings,
     kind: Kind,
+    base: &str,
     data: &Arc<Vec<DataSet>>,
     problems: &mut Problems,
 ) -> Option<Requests> {
+    let has_no_base = matches!(kind, Kind::Search | Kind::Login)
+        && settings.get(&BASE).is_none()
+        // That one is an entry of its own, which describes the server.
+        && settings.get(&SCOPE) != ScopeWord::Base;
     let mut writer = requests::Compiler::new(data.clone());
     let search = requests::SearchText {
-        base: settings.get(&BASE).unwrap_or_default(),
+        base: match settings.get(&BASE) {
+            None if has_no_base => template::escape(base),
+            given => given.unwrap_or_default(),
+        },
         scope: match settings.get(&SCOPE) {
             ScopeWord::Subtree => Scope::Subtree,
             ScopeWord::OneLevel => Scope::OneLevel,
@@ -574,7 +583,7 @@ fn request(
         (Kind::Delete | Kind::Mixed, None) => writer.delete(&dn).map_err(of_setting(&[("dn", &DN)])),
     };
     match compiled {
-        Ok(()) => Some(writer.into_requests()),
+        Ok(()) => Some(writer.into_requests(has_no_base)),
         Err(found) => {
             for (setting, what, help) in found {
                 problems.add(&[setting], what, help);

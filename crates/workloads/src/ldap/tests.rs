@@ -523,6 +523,13 @@ fn the_server_counts_the_same_operations() {
     assert_eq!(failures, Vec::<String>::new());
     assert_eq!((fact(&*workload, "client.search"), fact(&*workload, "server.search")), (500, 500));
 
+    // Without a base, it is that of the server.
+    let (workload, failures) =
+        driven(&[("url", url.as_str()), ("filter", "(cn=User 1)"), ("operation", "search")], 2, 20);
+    assert_eq!(failures, Vec::<String>::new());
+    assert_eq!(fact(&*workload, "search.entries"), 20);
+    assert_eq!(workload.facts().get("search.base"), Some(&Level::Text(SUFFIX.into())));
+
     // What another client does is in the server's count only.
     let workload = configured(&search);
     driven(&search, 3, 70);
