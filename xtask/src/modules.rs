@@ -45,8 +45,8 @@ static ORDERS: &[Order] = &[
             "proof",
             // What to measure next; other questions.
             "design",
-            "sizing",
             "operation_io",
+            "sizing",
             "compare",
         ],
     },

@@ -13,8 +13,8 @@ use model::operation_io::{
 use model::quantity::three_figures;
 use model::{Estimate, Phase, RunRecord, metrics};
 
+use crate::law::PLANNED_UTILIZATION;
 use crate::law::operational::fit_demand;
-use crate::sizing::PLANNED_UTILIZATION;
 use crate::words::percent;
 
 /// Operations that only read, by their names in LDAP.

@@ -13,6 +13,9 @@ pub mod scalability;
 
 pub(crate) use least_squares::line;
 
+/// The planned utilization of a resource: above it, waits increase rapidly.
+pub const PLANNED_UTILIZATION: f64 = 0.7;
+
 /// The measurement at one level of closed load.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Point {

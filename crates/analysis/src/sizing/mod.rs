@@ -18,6 +18,7 @@ pub use record::sizing;
 
 use model::{Estimate, HostResource};
 
+pub use crate::law::PLANNED_UTILIZATION;
 use crate::law::knee::{self, LoadLimit};
 use crate::law::mva::{Network, Station, solve};
 use crate::law::operational::{DemandFit, fit_demand};
@@ -27,8 +28,6 @@ use crate::law::{Point, mva};
 use crate::statistics::{CONFIDENCE, median, t_interval};
 use crate::words;
 
-/// The planned utilization of a resource: above it, waits increase rapidly.
-pub const PLANNED_UTILIZATION: f64 = 0.7;
 /// Share of a resource's capacity that throughput must reach if this resource is the limit.
 const EXPLAINS: f64 = 0.85;
 /// How much a fitted demand may differ at a larger load, beyond the error of the fit: one standard deviation
