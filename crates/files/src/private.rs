@@ -129,11 +129,16 @@ fn check(directory: &Directory, user: u32, is_last: bool) -> io::Result<()> {
 /// When it is not a regular file, belongs to another user, is reached by a link of another user, or cannot be
 /// created.
 pub fn file(path: &Path) -> io::Result<PathBuf> {
-    let named = crate::locate(path)?;
-    let Some(found) = &named.found else {
-        named.directory.create_new(&named.name, PRIVATE_FILE)?;
-        return Ok(named.path());
-    };
+    let mut named = crate::locate(path)?;
+    if named.found.is_none() {
+        match named.directory.create_new(&named.name, PRIVATE_FILE) {
+            Ok(_) => return Ok(named.path()),
+            // Another process created it meanwhile.
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => named = crate::locate(path)?,
+            Err(error) => return Err(error),
+        }
+    }
+    let Some(found) = &named.found else { return Err(io::ErrorKind::AlreadyExists.into()) };
     let status = rustix::fs::fstat(found)?;
     let refused = |text: String| Err(io::Error::new(io::ErrorKind::InvalidInput, text));
     if FileType::from_raw_mode(status.st_mode) != FileType::RegularFile {
@@ -327,6 +332,19 @@ mod tests {
             let theirs = scratch.file("theirs", "x");
             std::os::unix::fs::chown(&theirs, Some(65534), None).unwrap();
             assert!(file(&theirs).unwrap_err().to_string().contains("belongs to user 65534"));
+        }
+    }
+
+    #[test]
+    fn a_file_that_several_create_at_once_is_one_file() {
+        let scratch = Scratch::new();
+        for round in 0..200 {
+            let path = scratch.join(format!("{round}.db"));
+            let made: Vec<io::Result<PathBuf>> = std::thread::scope(|scope| {
+                let threads: Vec<_> = (0..4).map(|_| scope.spawn(|| file(&path))).collect();
+                threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+            });
+            made.into_iter().for_each(|made| assert_eq!(made.unwrap(), path));
         }
     }
 

@@ -162,7 +162,7 @@ fn a_mix_is_priced_by_what_each_operation_costs() {
     let done = run(&place, &["size", "mix", "--for", "5 modify/s"]);
     assert_eq!(done.code, 98);
     assert!(
-        done.out.contains("`modify` was not measured alone; the run has search, compare"),
+        done.out.contains("`modify` was neither measured alone nor traced; the run has compare, search"),
         "{}",
         done.out
     );
