@@ -118,9 +118,10 @@ fn completed_as_offered(whole: &OperationResult) -> bool {
     // completed load, their number varies randomly around the mean; otherwise the backlog is far larger.
     let edges = EDGES * whole.concurrency.max(0.0).sqrt() + 2.0;
     let enough = |part: u64, of: u64| part as f64 >= (ISSUED_SHARE * of as f64).min(of as f64 - edges);
-    whole.offered > 0
-        && enough(whole.issued, whole.offered)
-        && enough(whole.completed.saturating_sub(whole.failed), whole.offered)
+    let Some((offered, issued)) = whole.offered.zip(whole.issued) else { return false };
+    offered > 0
+        && enough(issued, offered)
+        && enough(whole.completed.saturating_sub(whole.failed), offered)
 }
 
 /// Each operation that was executed, `all` last if there are several that do not only serve others. If
@@ -140,7 +141,7 @@ fn operations(measured: &Measured) -> Vec<OperationResult> {
     // The offered operations are divided between consecutive operations, so the count says nothing about a
     // single one.
     let in_turn = run.operations_in_turn;
-    let idle = |operation: &OperationResult| (in_turn || operation.offered == 0) && operation.completed == 0;
+    let idle = |operation: &OperationResult| (in_turn || operation.offered.unwrap_or(0) == 0) && operation.completed == 0;
     if !operations.iter().all(idle) {
         operations.retain(|operation| !idle(operation));
     }
@@ -193,10 +194,10 @@ fn sum(measured: &Measured, name: Operation, names: &[&str], intervals: &[&Inter
     let mut bytes = 0_u64;
     let mut user_seconds = 0.0;
     for interval in intervals {
-        sum.offered = sum.offered.saturating_add(interval.offered);
-        sum.issued = sum.issued.saturating_add(interval.issued);
+        sum.offered = both(sum.offered, interval.offered);
+        sum.issued = both(sum.issued, interval.issued);
         sum.completed = sum.completed.saturating_add(interval.completed);
-        sum.late = sum.late.saturating_add(interval.late);
+        sum.late = both(sum.late, interval.late);
         sum.failed = sum.failed.saturating_add(interval.failed);
         bytes = bytes.saturating_add(interval.bytes);
         user_seconds += interval.concurrency * interval.length_s();
@@ -227,6 +228,11 @@ fn sum(measured: &Measured, name: Operation, names: &[&str], intervals: &[&Inter
     sum
 }
 
+/// The sum of what is known.
+fn both(a: Option<u64>, b: Option<u64>) -> Option<u64> {
+    a.into_iter().chain(b).reduce(u64::saturating_add)
+}
+
 /// The combined summary of several histograms; none if they are empty.
 fn merged<'a>(histograms: impl Iterator<Item = &'a Histogram<u64>>) -> Option<LatencySummary> {
     let filled: Vec<&Histogram<u64>> = histograms.filter(|histogram| !histogram.is_empty()).collect();
@@ -239,21 +245,23 @@ fn merged<'a>(histograms: impl Iterator<Item = &'a Histogram<u64>>) -> Option<La
 }
 
 /// A summary from the intervals alone, if the histograms are lost. The smallest, the mean and the largest
-/// value are exact. A percentile is the largest one of the intervals, an upper bound of the true one.
+/// value are exact. A percentile is the largest one of the intervals, an upper bound of the true one. Where an interval does
+/// not have a statistic, the sum does not have it either.
 fn bound(intervals: &[&Interval], of: impl Fn(&Interval) -> &LatencySummary) -> LatencySummary {
+    let largest = |a: f64, b: f64| if a.is_nan() || b.is_nan() { f64::NAN } else { a.max(b) };
     let mut sum = LatencySummary { min: f64::INFINITY, ..LatencySummary::default() };
     let mut completed = 0.0;
     for interval in intervals.iter().filter(|interval| interval.completed > 0) {
         let (part, weight) = (of(interval), interval.completed as f64);
         completed += weight;
         sum.mean += part.mean * weight;
-        sum.min = sum.min.min(part.min);
-        sum.p50 = sum.p50.max(part.p50);
-        sum.p90 = sum.p90.max(part.p90);
-        sum.p95 = sum.p95.max(part.p95);
-        sum.p99 = sum.p99.max(part.p99);
-        sum.p999 = sum.p999.max(part.p999);
-        sum.max = sum.max.max(part.max);
+        sum.min = -largest(-sum.min, -part.min);
+        sum.p50 = largest(sum.p50, part.p50);
+        sum.p90 = largest(sum.p90, part.p90);
+        sum.p95 = largest(sum.p95, part.p95);
+        sum.p99 = largest(sum.p99, part.p99);
+        sum.p999 = largest(sum.p999, part.p999);
+        sum.max = largest(sum.max, part.max);
     }
     if completed == 0.0 {
         return LatencySummary::default();

@@ -103,6 +103,7 @@ pub(crate) fn command() -> Command {
         .subcommand(commands::generate::arguments())
         .subcommand(commands::delay::arguments())
         .subcommand(commands::wire::arguments(json()))
+        .subcommand(commands::import::arguments(json()))
         .subcommand(
             Command::new("runs")
                 .about("List the runs in a folder")
@@ -323,6 +324,7 @@ pub(crate) fn dispatch() -> Result<Exit, Failure> {
         "generate" => commands::generate::run(matches),
         "delay" => commands::delay::run(matches),
         "wire" => commands::wire::run(matches),
+        "import" => commands::import::import(matches),
         "runs" => commands::record::runs(matches),
         "show" => commands::record::show(matches),
         "explain" => commands::record::explain(matches),

@@ -651,10 +651,10 @@ impl Collector<'_> {
                 phase,
                 load: self.shape.profile().at(share),
                 operation: self.operations[at].clone(),
-                offered: known(at, &offered, kind),
-                issued: known(at, &issued, kind),
+                offered: Some(known(at, &offered, kind)),
+                issued: Some(known(at, &issued, kind)),
                 completed: kind.completed,
-                late: kind.late,
+                late: Some(kind.late),
                 failed: kind.failed,
                 bytes: kind.bytes,
                 concurrency: in_flight_ns as f64 / length_ns

@@ -43,25 +43,47 @@ impl Phase {
     }
 }
 
-/// Times in milliseconds. All zero when nothing completed.
+/// Times in milliseconds. All zero when nothing completed. NaN (`null` in JSON) where a foreign result does not have the
+/// statistic.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct LatencySummary {
     /// Shortest.
+    #[serde(with = "absent")]
     pub min: f64,
     /// Arithmetic mean.
+    #[serde(with = "absent")]
     pub mean: f64,
     /// Median.
+    #[serde(with = "absent")]
     pub p50: f64,
     /// 90th percentile.
+    #[serde(with = "absent")]
     pub p90: f64,
     /// 95th percentile.
+    #[serde(with = "absent")]
     pub p95: f64,
     /// 99th percentile.
+    #[serde(with = "absent")]
     pub p99: f64,
     /// 99.9th percentile.
+    #[serde(with = "absent")]
     pub p999: f64,
     /// Longest.
+    #[serde(with = "absent")]
     pub max: f64,
+}
+
+/// A number that may be absent: NaN in memory, `null` in JSON.
+pub(crate) mod absent {
+    use serde::{Deserialize as _, Deserializer, Serialize as _, Serializer};
+
+    pub(crate) fn serialize<S: Serializer>(value: &f64, to: S) -> Result<S::Ok, S::Error> {
+        Some(*value).filter(|value| value.is_finite()).serialize(to)
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
+        Ok(Option::<f64>::deserialize(from)?.unwrap_or(f64::NAN))
+    }
 }
 
 impl LatencySummary {
@@ -83,6 +105,18 @@ impl LatencySummary {
             max: ms(histogram.max()),
         }
     }
+
+    /// Times of which nothing is known.
+    pub const ABSENT: LatencySummary = LatencySummary {
+        min: f64::NAN,
+        mean: f64::NAN,
+        p50: f64::NAN,
+        p90: f64::NAN,
+        p95: f64::NAN,
+        p99: f64::NAN,
+        p999: f64::NAN,
+        max: f64::NAN,
+    };
 
     /// The statistic with this name: `p95`, `mean`, ...
     pub fn part(&self, name: &str) -> Option<f64> {
@@ -117,19 +151,21 @@ pub struct Interval {
     pub load: f64,
     /// The name of the operation, for example `read`.
     pub operation: String,
-    /// Arrivals that were due.
-    pub offered: u64,
-    /// Operations handed to the system.
-    pub issued: u64,
+    /// Arrivals that were due; none in a foreign result.
+    pub offered: Option<u64>,
+    /// Operations handed to the system; none in a foreign result.
+    pub issued: Option<u64>,
     /// Completed operations, successful or failed.
     pub completed: u64,
-    /// Operations issued more than 1 ms after their intended time.
-    pub late: u64,
+    /// Operations issued more than 1 ms after their intended time; none in a foreign result.
+    pub late: Option<u64>,
     /// Failed operations (a part of `completed`).
     pub failed: u64,
     /// Bytes moved by successful operations.
     pub bytes: u64,
-    /// Mean number in flight, computed from the measured time in flight, not from rates.
+    /// Mean number in flight, computed from the measured time in flight, not from rates. NaN in a foreign result that does
+    /// not have it.
+    #[serde(with = "absent")]
     pub concurrency: f64,
     /// Response time: from the intended start to completion.
     pub response: LatencySummary,

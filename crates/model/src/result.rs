@@ -278,14 +278,17 @@ impl std::fmt::Display for Operation {
 pub struct OperationResult {
     /// The operation.
     pub name: Operation,
-    /// Arrivals that were due.
-    pub offered: u64,
-    /// Operations handed to the system.
-    pub issued: u64,
+    /// Arrivals that were due; none in a foreign result.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub offered: Option<u64>,
+    /// Operations handed to the system; none in a foreign result.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub issued: Option<u64>,
     /// Completed operations, successful or failed.
     pub completed: u64,
-    /// Operations issued more than 1 ms after their intended time.
-    pub late: u64,
+    /// Operations issued more than 1 ms after their intended time; none in a foreign result.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub late: Option<u64>,
     /// Failed operations.
     pub failed: u64,
     /// Seconds in which it was active, if operations are consecutive like the steps of a synchronization; its
@@ -296,7 +299,8 @@ pub struct OperationResult {
     pub rate_per_s: f64,
     /// Bytes per second.
     pub bytes_per_s: f64,
-    /// Mean number in flight, measured.
+    /// Mean number in flight, measured. NaN (`null`) in a foreign result that does not have it.
+    #[serde(with = "crate::interval::absent")]
     pub concurrency: f64,
     /// Response time: from the intended start to completion.
     pub response_ms: LatencySummary,

@@ -45,6 +45,8 @@ pub enum Origin {
     Driven,
     /// The system was only watched.
     Watched,
+    /// Another tool measured.
+    Imported,
 }
 
 /// The name of a workload's operations.

@@ -25,17 +25,18 @@ pub(crate) fn write(out: &mut Vec<u8>, interval: &Interval) -> csv::Result<()> {
     let counts = [
         interval.offered,
         interval.issued,
-        interval.completed,
+        Some(interval.completed),
         interval.late,
-        interval.failed,
-        interval.bytes,
+        Some(interval.failed),
+        Some(interval.bytes),
     ];
-    cells.extend(counts.map(|count| count.to_string()));
-    cells.push(format!("{:.3}", interval.concurrency));
+    cells.extend(counts.map(|count| count.map_or_else(String::new, |count| count.to_string())));
+    let known = |value: f64| value.is_finite();
+    cells.push(Some(interval.concurrency).filter(|of| known(*of)).map_or_else(String::new, |of| format!("{of:.3}")));
     for summary in [&interval.response, &interval.service] {
         // Nothing completed: there are no times to report, and zero would be a valid time.
         let is_known = interval.completed > 0;
-        let part = |part| summary.part(part).filter(|_| is_known).map(|value| format!("{value:.6}"));
+        let part = |part| summary.part(part).filter(|value| is_known && known(*value)).map(|value| format!("{value:.6}"));
         cells.extend(LatencySummary::PARTS.map(|name| part(name).unwrap_or_default()));
     }
     row::write(out, cells)
@@ -75,15 +76,24 @@ fn interval_of(row: &Row) -> Option<Interval> {
     let phase = Phase::from_word(std::str::from_utf8(cells.next()?).ok()?)?;
     let load = number(cells.next()?)?;
     let operation = String::from_utf8_lossy(cells.next()?).into_owned();
-    let mut count = || number::<u64>(cells.next()?);
-    let (offered, issued, completed) = (count()?, count()?, count()?);
-    let (late, failed, bytes) = (count()?, count()?, count()?);
-    let concurrency = number(cells.next()?)?;
+    // None for a cell that is no number, some none for an empty one.
+    let mut count = || -> Option<Option<u64>> {
+        let cell = cells.next()?;
+        if cell.is_empty() { Some(None) } else { number::<u64>(cell).map(Some) }
+    };
+    let (offered, issued, completed) = (count()?, count()?, count()??);
+    let (late, failed, bytes) = (count()?, count()??, count()??);
+    let concurrency = cells.next()?;
+    let concurrency = if concurrency.is_empty() { f64::NAN } else { number(concurrency)? };
     let mut summary = || {
         let mut values = [0.0; 8];
         for value in &mut values {
             let cell = cells.next()?;
-            *value = if cell.is_empty() { 0.0 } else { number(cell)? };
+            *value = match (cell.is_empty(), completed) {
+                (false, _) => number(cell)?,
+                (true, 0) => 0.0,
+                (true, _) => f64::NAN,
+            };
         }
         let [min, mean, p50, p90, p95, p99, p999, max] = values;
         Some(LatencySummary { min, mean, p50, p90, p95, p99, p999, max })
@@ -132,10 +142,10 @@ mod tests {
             phase: Phase::Measure,
             load: 32.0,
             operation: "read".into(),
-            offered: 1000,
-            issued: 999,
+            offered: Some(1000),
+            issued: Some(999),
             completed,
-            late: 3,
+            late: Some(3),
             failed: 1,
             bytes: 4_096_000,
             concurrency: 31.5,

@@ -83,9 +83,10 @@ fn csv_row(
     match operation {
         Some(operation) => {
             fields.push(csv_text(operation.name.as_str()));
-            let counts =
-                [operation.offered, operation.issued, operation.completed, operation.late, operation.failed];
-            fields.extend(counts.map(|count| count.to_string()));
+            let (completed, failed) = (Some(operation.completed), Some(operation.failed));
+            let counts = [operation.offered, operation.issued, completed, operation.late, failed];
+            // What another tool did not count is empty.
+            fields.extend(counts.map(|count| count.map_or_else(String::new, |count| count.to_string())));
             fields.extend(
                 [
                     operation.rate_per_s,

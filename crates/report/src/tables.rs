@@ -149,21 +149,24 @@ pub(crate) fn amounts(trial: &TrialResult, traits: &WorkloadTraits) -> Table {
     match in_turn {
         true => line("at work", Quantity::Seconds, |operation| operation.busy_s.unwrap_or(f64::NAN)),
         false if traits.grouped => {}
+        // Not every other tool says it.
+        false if operations.iter().all(|operation| operation.concurrency.is_nan()) => {}
         false => line("in flight", Quantity::Plain, |operation| operation.concurrency),
     }
     let done = if is_copy { "blocks" } else { "completed" };
     line(done, Quantity::Count, |operation| operation.completed as f64);
     line("failed", Quantity::Count, |operation| operation.failed as f64);
     // Which step an object will be counted in is known only when it is done, and so is which launch is the first.
-    let is_behind = |operation: &OperationResult| operation.late > 0 || operation.issued < operation.offered;
+    let is_behind =
+        |operation: &OperationResult| operation.late > Some(0) || operation.issued < operation.offered;
     let behind = match traits.operations_apart {
         true => trial.whole().is_some_and(is_behind),
         false => operations.iter().any(|operation| is_behind(operation)),
     };
     if !in_turn && !traits.grouped && behind {
-        line("offered", Quantity::Count, |operation| operation.offered as f64);
-        line("issued", Quantity::Count, |operation| operation.issued as f64);
-        line("sent late", Quantity::Count, |operation| operation.late as f64);
+        line("offered", Quantity::Count, |operation| known(operation.offered));
+        line("issued", Quantity::Count, |operation| known(operation.issued));
+        line("sent late", Quantity::Count, |operation| known(operation.late));
     }
     if is_copy || traits.unit == OperationUnit::Entry {
         let mut cells = vec![Cell::words("elapsed")];
@@ -326,6 +329,11 @@ pub(crate) fn latencies(trial: &TrialResult, traits: &WorkloadTraits, with_lag: 
         last = name;
     }
     table
+}
+
+/// A count that another tool may not have.
+fn known(count: Option<u64>) -> f64 {
+    count.map_or(f64::NAN, |count| count as f64)
 }
 
 /// What was used most, most saturated first; at most `most` rows. `with_names` adds the names that the record uses.

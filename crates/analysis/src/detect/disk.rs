@@ -68,7 +68,7 @@ fn device(measured: &Measured, trial: &TrialResult) -> Option<Sign> {
     let whole = trial.whole().filter(|whole| whole.completed > 0)?;
     let in_flight = trial.in_flight();
     let at_device = device.queue / in_flight;
-    let kept_up = whole.completed as f64 >= ISSUED_SHARE * whole.offered as f64;
+    let kept_up = whole.offered.is_none_or(|offered| whole.completed as f64 >= ISSUED_SHARE * offered as f64);
     let pressing = measured.is_closed() || (measured.is_open() && !kept_up);
     let stalled = measured.host_mean(metrics::PRESSURE_IO_SOME_SHARE);
     let waited_for = measured.is_direct() || stalled.is_some_and(|stalled| stalled >= STALLED_SHARE);

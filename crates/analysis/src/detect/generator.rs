@@ -114,7 +114,7 @@ fn lateness(measured: &Measured, whole: &OperationResult) -> Option<Lateness> {
     if !measured.is_open() {
         return None;
     }
-    let issued = whole.issued as f64 / whole.offered as f64;
+    let issued = whole.issued? as f64 / whole.offered? as f64;
     if issued < ISSUED_SHARE {
         return Some(Lateness::Issued(issued));
     }

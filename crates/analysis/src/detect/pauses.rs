@@ -58,7 +58,7 @@ fn sign(measured: &Measured, trial: &TrialResult) -> Option<Sign> {
     };
     let services = services(measured);
     let whole = trial.whole()?;
-    let kept_up = whole.completed as f64 >= ISSUED_SHARE * whole.offered as f64;
+    let kept_up = whole.offered.is_none_or(|offered| whole.completed as f64 >= ISSUED_SHARE * offered as f64);
     let pressing = measured.is_closed() || (measured.is_open() && !kept_up);
     let mut evidence = evidence_of(measured, trial, &pauses);
     let meanwhile = meanwhile(measured, trial, &pauses, &services, &mut evidence);

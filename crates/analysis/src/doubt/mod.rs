@@ -211,13 +211,14 @@ fn own_lag(measured: &Measured, result: &TrialResult) -> Option<Doubt> {
 }
 
 fn not_issued(result: &TrialResult) -> Option<Doubt> {
-    let whole = result.whole().filter(|whole| whole.offered > 0)?;
-    let share = whole.issued as f64 / whole.offered as f64;
+    let whole = result.whole()?;
+    let (offered, issued) = (whole.offered.filter(|offered| *offered > 0)?, whole.issued?);
+    let share = issued as f64 / offered as f64;
     (share < ISSUED_SHARE).then(|| {
         let text = format!(
             "the load generator issued only {} of {} due operations ({})",
-            words::whole(whole.issued),
-            words::whole(whole.offered),
+            words::whole(issued),
+            words::whole(offered),
             words::percent(share)
         );
         Doubt::new(DoubtKind::NotIssued, text, "lower the rate, or allow more operations in flight")

@@ -87,7 +87,7 @@ pub(crate) fn classify(records: &[&RunRecord], goal: &Goal, max_failures: Option
 fn not_carried(measured: &[Measured]) -> Option<f64> {
     let intervals = measured.iter().filter(|of| of.is_open()).flat_map(|of| of.intervals());
     let (offered, completed) =
-        intervals.fold((0.0, 0.0), |sum, one| (sum.0 + one.offered as f64, sum.1 + one.completed as f64));
+        intervals.fold((0.0, 0.0), |sum, one| (sum.0 + one.offered.unwrap_or(one.completed) as f64, sum.1 + one.completed as f64));
     let share = completed / offered;
     // The operations in flight at both ends differ by chance.
     let is_chance = offered - completed <= EDGES * offered.sqrt();

@@ -8,6 +8,7 @@ pub(crate) mod exec;
 pub(crate) mod experiment;
 pub(crate) mod fio;
 pub(crate) mod generate;
+pub(crate) mod import;
 pub(crate) mod http;
 pub(crate) mod manual;
 pub(crate) mod metadir;

@@ -1,0 +1,332 @@
+//! What was imported, written as a run directory: a trial for each run of a load, with the counters of its time; or one trial
+//! with counters alone.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use foreign::{CounterLog, LoadRun, Sample};
+use model::run::{Origin, SourceState, SourceStatus};
+use model::{
+    Change, ColumnId, Decision, DesignKind, Ending, Event, EventKind, Experiment, Host, Interval, Level, Load, Phase,
+    PhaseSpan, Plan, Readings, ResultDocument, Run, SettingPath, Settings, Treatment, Trial, Variation, WarmUp,
+    WorkloadSpec,
+};
+use record::{OperationIntervals, PLAN_FORMAT, RunDirectory, TrialWriter};
+
+use super::columns::mapped;
+use super::NamedLog;
+use crate::carry_out::{self, Failure};
+
+/// A trial that is being written.
+struct Kept {
+    writer: TrialWriter,
+    run: Run,
+    /// Its time, nanoseconds since 1970; none if the file does not say.
+    span: Option<(i64, i64)>,
+    readings: Readings,
+    /// The columns of each log, and the version that they are of.
+    columns: Vec<(usize, Vec<(ColumnId, f64)>)>,
+    samples: u64,
+}
+
+/// Writes the run directory, and returns its result.
+pub(super) fn write(
+    path: &Path,
+    loads: &[(String, LoadRun)],
+    logs: &mut [NamedLog],
+) -> Result<ResultDocument, Failure> {
+    let workload = loads.first().map_or(Run::WATCHED, |(_, run)| run.workload);
+    if let Some((name, other)) = loads.iter().find(|(_, run)| run.workload != workload) {
+        return Err(Failure::usage(format!(
+            "error: {name} has a load of another kind ({}) than {} ({workload})\n  import each on its own",
+            other.workload,
+            loads.first().map_or("", |(name, _)| name)
+        )));
+    }
+    if path.exists() && std::fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_some()) {
+        let at = path.display();
+        return Err(Failure::usage(format!("error: {at}: the folder is not empty\n  name another one with --run-dir")));
+    }
+    let runs: Vec<&LoadRun> = loads.iter().map(|(_, run)| run).collect();
+    let (treatments, vary) = treatments(&runs);
+    let experiment = experiment(&sources(loads, logs), workload, vary);
+    let text = format!(
+        "# Imported with `plimsoll import`; another tool measured, so this cannot be run.\n# {}\n",
+        sources(loads, logs)
+    );
+    let host = Host { plimsoll: env!("CARGO_PKG_VERSION").into(), ..Host::default() };
+    let directory = RunDirectory::create(path, &text, &host).map_err(Failure::failed)?;
+    let mut kept = Vec::new();
+    for ((name, run), trial) in loads.iter().zip(treatments) {
+        kept.push(of_load(&directory, name, run, trial)?);
+    }
+    let mut judged = judged_host(logs);
+    if kept.is_empty() {
+        kept.push(watched(&directory)?);
+    }
+    add_counters(&mut kept, logs, &mut judged)?;
+    let mut decisions = Vec::new();
+    for mut kept in kept {
+        if let (Origin::Watched, Some((begin, end))) = (kept.run.origin, kept.span) {
+            let end_s = (end - begin) as f64 / 1e9;
+            kept.run.phases = vec![PhaseSpan { phase: Phase::Measure, begin_s: 0.0, end_s }];
+        }
+        kept.run.sources = logs
+            .iter()
+            .map(|log| SourceStatus { source: format!("{} {}", log.format, log.name), state: SourceState::Active })
+            .collect();
+        kept.run.ending = Ending::Completed;
+        decisions.push(Decision { trial: kept.run.trial.clone(), reason: "imported".into() });
+        kept.writer.finish(&kept.run).map_err(Failure::failed)?;
+    }
+    let plan = Plan { format: PLAN_FORMAT.into(), experiment, decisions, enough: Some("imported".into()) };
+    directory.write_plan(&plan).map_err(Failure::failed)?;
+    let study = record::read(directory.path()).map_err(Failure::failed)?;
+    let document = analysis::result(&study);
+    carry_out::keep(&directory, &document, &study)?;
+    Ok(document)
+}
+
+/// The files, in words.
+fn sources(loads: &[(String, LoadRun)], logs: &[NamedLog]) -> String {
+    let mut names: Vec<&str> = loads.iter().map(|(name, _)| name.as_str()).collect();
+    names.extend(logs.iter().map(|log| log.name.as_str()));
+    names.dedup();
+    names.join(", ")
+}
+
+/// What distinguishes the runs: a trial for each, and the settings that vary.
+fn treatments(runs: &[&LoadRun]) -> (Vec<Trial>, Vec<Variation>) {
+    let Some(first) = runs.first() else { return (Vec::new(), Vec::new()) };
+    let mut levels: BTreeMap<&str, Vec<&Level>> = BTreeMap::new();
+    for (name, level) in runs.iter().flat_map(|run| &run.settings) {
+        let levels = levels.entry(name).or_default();
+        if !levels.contains(&level) {
+            levels.push(level);
+        }
+    }
+    let varied: Vec<&str> = levels
+        .iter()
+        .filter(|(name, levels)| levels.len() > 1 && first.settings.contains_key(**name))
+        .map(|(name, _)| *name)
+        .collect();
+    let mut trials: Vec<Trial> = Vec::new();
+    for (at, run) in runs.iter().enumerate() {
+        let change = |name: &&str| {
+            let level = run.settings.get(*name)?;
+            let differs = first.settings.get(*name) != Some(level);
+            differs.then(|| Change { factor: SettingPath((*name).into()), level: level.clone() })
+        };
+        let changes: Vec<Change> = varied.iter().filter_map(change).collect();
+        let treatment = match changes.as_slice() {
+            [] => Treatment::Baseline,
+            [only] => Treatment::OneChange(only.clone()),
+            _ => Treatment::Combination(changes),
+        };
+        let replicate = 1 + trials.iter().filter(|trial| trial.treatment == treatment).count() as u32;
+        trials.push(Trial { number: at as u32 + 1, treatment, replicate });
+    }
+    let variation = |name: &&str| Variation {
+        factor: SettingPath((*name).into()),
+        baseline: first.settings.get(*name).cloned(),
+        levels: levels[*name].iter().skip(1).map(|level| (*level).clone()).collect(),
+        on: None,
+        parameters: BTreeMap::new(),
+        line: 0,
+    };
+    (trials, varied.iter().map(variation).collect())
+}
+
+fn experiment(name: &str, workload: &str, vary: Vec<Variation>) -> Experiment {
+    Experiment {
+        name: name.into(),
+        goals: Vec::new(),
+        max_failures: model::experiment::MAX_FAILURES,
+        watch: Vec::new(),
+        sample_every: model::SECOND,
+        replicates: 1,
+        seed: 0,
+        prove: false,
+        folder: Default::default(),
+        target: None,
+        workload: WorkloadSpec { kind: workload.into(), settings: Settings::default() },
+        load: Settings::default(),
+        design: if vary.len() > 1 { DesignKind::Grid } else { DesignKind::OneFactorAtATime },
+        vary,
+        show: Vec::new(),
+        published: Vec::new(),
+        limit: Vec::new(),
+        smallest: None,
+        dependencies: Vec::new(),
+    }
+}
+
+/// The trial of a run of a load.
+fn of_load(directory: &RunDirectory, name: &str, from: &LoadRun, trial: Trial) -> Result<Kept, Failure> {
+    let mut writer = directory.trial(&trial.id()).map_err(Failure::failed)?;
+    let begin = from.began_unix_ns.unwrap_or(0);
+    writer.start(u64::try_from(begin).unwrap_or(0)).map_err(Failure::failed)?;
+    let measure = Some((from.seconds * 1e9) as u64);
+    let load = Load { shape: from.shape.clone(), warm_up: WarmUp::For(0), ..Load::of_workload(measure) };
+    let mut run = Run::begun(trial, from.workload, load, u64::try_from(begin).unwrap_or(0));
+    run.origin = Origin::Imported;
+    let kinds = workloads::KINDS.iter().map(|kind| kind.info());
+    if let Some(info) = kinds.into_iter().find(|info| info.name == from.workload) {
+        run.traits = info.traits.clone();
+    }
+    run.phases = vec![PhaseSpan { phase: Phase::Measure, begin_s: 0.0, end_s: from.seconds }];
+    run.asked = from.settings.clone();
+    run.facts = from.facts.clone();
+    run.facts.insert("imported.from".into(), Level::Text(name.into()));
+    run.facts.insert("imported.tool".into(), Level::Text(format!("{} {}", from.tool, from.version).trim().into()));
+    for interval in &from.intervals {
+        if !run.operations.contains(&interval.operation) {
+            run.operations.push(interval.operation.clone());
+        }
+    }
+    let empty = model::new_histogram();
+    let mut groups: Vec<Vec<Interval>> = Vec::new();
+    for interval in &from.intervals {
+        match groups.last_mut() {
+            Some(group) if group[0].begin_s == interval.begin_s && group[0].end_s == interval.end_s => {
+                group.push(interval.clone());
+            }
+            _ => groups.push(vec![interval.clone()]),
+        }
+    }
+    let last = groups.len();
+    for (at, group) in groups.iter().enumerate() {
+        // The tools have one histogram for the whole run.
+        let whole: Vec<OperationIntervals<'_>> = match at + 1 == last {
+            false => Vec::new(),
+            true => from
+                .histograms
+                .iter()
+                .map(|(operation, times)| OperationIntervals { operation, response: times, service: times, lag: &empty })
+                .collect(),
+        };
+        writer.interval(group, &whole).map_err(Failure::failed)?;
+    }
+    for note in &from.notes {
+        writer.event(&event(0.0, note)).map_err(Failure::failed)?;
+    }
+    let span = from.began_unix_ns.map(|begin| (begin, begin.saturating_add((from.seconds * 1e9) as i64)));
+    Ok(Kept { writer, run, span, readings: Readings::new(), columns: Vec::new(), samples: 0 })
+}
+
+fn event(at_s: f64, text: &str) -> Event {
+    Event { at_s, kind: EventKind::Source, text: text.into(), data: BTreeMap::new() }
+}
+
+/// The trial of counters alone; its clock begins with the first sample.
+fn watched(directory: &RunDirectory) -> Result<Kept, Failure> {
+    let trial = Trial { number: 1, treatment: Treatment::Baseline, replicate: 1 };
+    let writer = directory.trial(&trial.id()).map_err(Failure::failed)?;
+    let load = Load { warm_up: WarmUp::For(0), ..Load::of_workload(None) };
+    let run = Run::begun(trial, Run::WATCHED, load, 0);
+    Ok(Kept { writer, run, span: None, readings: Readings::new(), columns: Vec::new(), samples: 0 })
+}
+
+/// The host whose counters are judged: the only one, or that with the most counters of the first log.
+fn judged_host(logs: &[NamedLog]) -> Option<String> {
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    for column in logs.first()?.log.columns().0 {
+        *counts.entry(&column.host).or_default() += 1;
+    }
+    counts.into_iter().max_by_key(|(_, count)| *count).map(|(host, _)| host.to_string())
+}
+
+/// Adds the samples of all logs in the order of their times.
+fn add_counters(kept: &mut [Kept], logs: &mut [NamedLog], judged: &mut Option<String>) -> Result<(), Failure> {
+    let mut next: Vec<Option<Sample>> = Vec::new();
+    for log in logs.iter_mut() {
+        let mut sample = Sample::default();
+        next.push(advance(log, &mut sample)?.then_some(sample));
+    }
+    let of_load = kept.iter().any(|kept| kept.run.origin == Origin::Imported);
+    let mut outside = 0_u64;
+    loop {
+        let earliest = next.iter().enumerate().filter_map(|(at, sample)| Some((at, sample.as_ref()?.end_unix_ns)));
+        let Some((at, _)) = earliest.min_by_key(|(_, end)| *end) else { break };
+        if let Some(sample) = &mut next[at] {
+            let place = match of_load {
+                false => Some(0),
+                true => kept.iter().position(|kept| {
+                    kept.span.is_some_and(|(begin, end)| sample.end_unix_ns > begin && sample.begin_unix_ns < end)
+                }),
+            };
+            match place {
+                Some(place) => add(&mut kept[place], at, &*logs[at].log, sample, judged.as_deref())?,
+                None => outside += 1,
+            }
+            if !advance(&mut logs[at], sample)? {
+                next[at] = None;
+            }
+        }
+    }
+    let first = &kept[0];
+    if outside > 0 && kept.iter().all(|kept| kept.samples == 0) {
+        return Err(Failure::usage(match first.span {
+            None => "error: the load does not say when it began, so the counters cannot be joined\n  add --begin TIME"
+                .to_string(),
+            Some(_) => "error: no counter was logged while the load ran\n  see that both clocks are right, and give --utc-offset for times without a zone".into(),
+        }));
+    }
+    for log in logs.iter() {
+        for fault in log.log.notes() {
+            let text = format!("{}: {fault}", log.name);
+            kept[0].writer.event(&event(0.0, &text)).map_err(Failure::failed)?;
+            crate::output::say(&text);
+        }
+    }
+    Ok(())
+}
+
+fn advance(log: &mut NamedLog, sample: &mut Sample) -> Result<bool, Failure> {
+    log.log.next(sample).map_err(|fault| Failure::failed(format!("error: {}: {fault}", log.name)))
+}
+
+/// Adds a sample to a trial.
+fn add(
+    kept: &mut Kept,
+    of: usize,
+    log: &dyn CounterLog,
+    sample: &Sample,
+    judged: Option<&str>,
+) -> Result<(), Failure> {
+    let (begin, _) = match kept.span {
+        Some(span) => span,
+        None => {
+            let begin = sample.begin_unix_ns;
+            let unix_ns = u64::try_from(begin).unwrap_or(0);
+            kept.run.started_unix_ns = unix_ns;
+            kept.writer.start(unix_ns).map_err(Failure::failed)?;
+            kept.span = Some((begin, begin));
+            (begin, begin)
+        }
+    };
+    if let (Origin::Watched, Some((_, end))) = (kept.run.origin, &mut kept.span) {
+        *end = sample.end_unix_ns;
+    }
+    let (columns, version) = log.columns();
+    if kept.columns.len() <= of {
+        kept.columns.resize_with(of + 1, || (usize::MAX, Vec::new()));
+    }
+    if kept.columns[of].0 != version {
+        let places = columns.iter().map(|column| {
+            let found = mapped(log.family(), column, judged.is_none_or(|host| host == column.host));
+            (kept.readings.column(&found.metric, &found.instance), found.factor)
+        });
+        kept.columns[of] = (version, places.collect());
+    }
+    kept.readings.clear();
+    for ((place, factor), value) in kept.columns[of].1.iter().zip(&sample.values) {
+        if value.is_finite() {
+            kept.readings.set(*place, value * factor);
+        }
+    }
+    let seconds = |ns: i64| (ns - begin) as f64 / 1e9;
+    let (begin_s, end_s) = (seconds(sample.begin_unix_ns), seconds(sample.end_unix_ns));
+    kept.samples += 1;
+    kept.writer.readings(begin_s, end_s, &kept.readings).map_err(Failure::failed)
+}

@@ -1,0 +1,142 @@
+//! Rows of delimited text, with the lines where they begin.
+
+use std::io::{self, Read};
+
+use csv_core::{ReadRecordResult, Reader, ReaderBuilder};
+
+use crate::Fault;
+
+/// Bytes that are read at a time.
+const CHUNK: usize = 128 << 10;
+
+/// The longest row, and the most cells in one.
+const ROW_BYTES_MAX: usize = 16 << 20;
+const CELLS_MAX: usize = 1 << 18;
+
+/// Rows of a stream of UTF-8.
+pub(crate) struct Rows<R> {
+    from: R,
+    reader: Reader,
+    buffer: Vec<u8>,
+    begin: usize,
+    end: usize,
+    /// The cells of the row, one after the other, and where each ends.
+    bytes: Vec<u8>,
+    ends: Vec<usize>,
+    /// Line feeds so far.
+    feeds: u64,
+}
+
+/// A row.
+#[derive(Clone, Copy)]
+pub(crate) struct Row<'a> {
+    /// The line where it begins, from 1.
+    pub(crate) line: u64,
+    bytes: &'a [u8],
+    ends: &'a [usize],
+}
+
+impl<'a> Row<'a> {
+    pub(crate) fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    pub(crate) fn cell(&self, at: usize) -> Option<&'a [u8]> {
+        let begin = if at == 0 { 0 } else { *self.ends.get(at - 1)? };
+        self.bytes.get(begin..*self.ends.get(at)?)
+    }
+
+    pub(crate) fn cells(self) -> impl Iterator<Item = &'a [u8]> {
+        (0..self.len()).filter_map(move |at| self.cell(at))
+    }
+}
+
+impl<R: Read> Rows<R> {
+    pub(crate) fn new(from: R, delimiter: u8) -> Self {
+        Rows {
+            from,
+            reader: ReaderBuilder::new().delimiter(delimiter).build(),
+            buffer: vec![0; CHUNK],
+            begin: 0,
+            end: 0,
+            bytes: vec![0; 4096],
+            ends: vec![0; 64],
+            feeds: 0,
+        }
+    }
+
+    /// The next row that is not empty; none at the end.
+    pub(crate) fn next(&mut self) -> Result<Option<Row<'_>>, Fault> {
+        let (mut bytes, mut cells) = (0, 0);
+        let (mut line, mut has_begun) = (self.feeds + 1, false);
+        loop {
+            // No bytes mean the end.
+            if self.begin == self.end {
+                self.fill()?;
+            }
+            let input = &self.buffer[self.begin..self.end];
+            let (result, read, written, ended) =
+                self.reader.read_record(input, &mut self.bytes[bytes..], &mut self.ends[cells..]);
+            let feeds = |bytes: &[u8]| bytes.iter().filter(|byte| **byte == b'\n').count() as u64;
+            let used = &input[..read];
+            if !has_begun {
+                // The end of the row before, and empty lines.
+                let between = used.iter().position(|byte| !matches!(byte, b'\r' | b'\n'));
+                line += feeds(&used[..between.unwrap_or(read)]);
+                has_begun = between.is_some();
+            }
+            self.feeds += feeds(used);
+            self.begin += read;
+            bytes += written;
+            cells += ended;
+            match result {
+                ReadRecordResult::InputEmpty => {}
+                ReadRecordResult::OutputFull if self.bytes.len() < ROW_BYTES_MAX => {
+                    self.bytes.resize(2 * self.bytes.len(), 0);
+                }
+                ReadRecordResult::OutputEndsFull if self.ends.len() < CELLS_MAX => {
+                    self.ends.resize(2 * self.ends.len(), 0);
+                }
+                ReadRecordResult::OutputFull | ReadRecordResult::OutputEndsFull => {
+                    return Err(Fault::at(
+                        line,
+                        "the row is longer than 16 MiB, or has more than 262,144 cells",
+                        "a quotation mark without its other one may be the reason",
+                    ));
+                }
+                ReadRecordResult::Record => {
+                    return Ok(Some(Row { line, bytes: &self.bytes[..bytes], ends: &self.ends[..cells] }));
+                }
+                ReadRecordResult::End => return Ok(None),
+            }
+        }
+    }
+
+    fn fill(&mut self) -> Result<(), Fault> {
+        self.begin = 0;
+        self.end = loop {
+            match self.from.read(&mut self.buffer) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                other => break other.map_err(|error| Fault::of_file(&error))?,
+            }
+        };
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_have_their_lines() {
+        let text = "a,b\r\n\r\n\"c\nd\",e\nf";
+        let mut rows = Rows::new(text.as_bytes(), b',');
+        let mut found = Vec::new();
+        while let Some(row) = rows.next().unwrap() {
+            let cells: Vec<String> = row.cells().map(|cell| String::from_utf8_lossy(cell).into()).collect();
+            found.push((row.line, cells.join("|")));
+        }
+        assert_eq!(found, [(1, "a|b".into()), (3, "c\nd|e".into()), (5, "f".into())]);
+    }
+}
