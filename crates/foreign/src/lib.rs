@@ -11,6 +11,8 @@ mod input;
 mod load;
 mod number;
 mod perfmon;
+#[allow(dead_code, reason = "more readers follow")]
+mod requests;
 mod sqlio;
 mod table;
 
@@ -90,7 +92,13 @@ pub struct Format {
 }
 
 /// All of them, in the order in which they are tried.
-pub static FORMATS: &[&Format] = &[&perfmon::FORMAT, &sqlio::FORMAT];
+pub static FORMATS: &[&Format] = &[
+    // Counters.
+    &perfmon::FORMAT,
+    // Disks.
+    &sqlio::FORMAT,
+    // Servers.
+];
 
 /// The format of a file and what it has.
 ///

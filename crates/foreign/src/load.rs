@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use hdrhistogram::Histogram;
-use model::{Interval, Level, Shape};
+use model::{Interval, LatencySummary, Level, Phase, Shape};
 
 /// One run of a load. What the tool does not report is absent.
 #[derive(Clone, Debug, Default)]
@@ -34,4 +34,67 @@ pub struct LoadRun {
     pub facts: BTreeMap<String, Level>,
     /// What is doubtful about the report, in sentences.
     pub notes: Vec<String>,
+}
+
+/// What a tool says of an operation over a whole run.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Whole {
+    /// Completed operations, successful or failed.
+    pub(crate) completed: u64,
+    /// Failed ones.
+    pub(crate) failed: u64,
+    /// Bytes of the successful ones.
+    pub(crate) bytes: u64,
+    /// Response times, milliseconds; NaN for what the tool does not say.
+    pub(crate) times: LatencySummary,
+    /// Mean number in flight; NaN if the tool does not say it.
+    pub(crate) concurrency: f64,
+}
+
+impl LoadRun {
+    /// Adds an operation that is known over the whole run only. `seconds` must be set before.
+    pub(crate) fn add_whole(&mut self, operation: &str, of: Whole) {
+        self.intervals.push(Interval {
+            begin_s: 0.0,
+            end_s: self.seconds,
+            phase: Phase::Measure,
+            load: self.shape.as_ref().map_or(1.0, |shape| shape.profile().largest()),
+            operation: operation.into(),
+            offered: None,
+            issued: None,
+            completed: of.completed,
+            late: None,
+            failed: of.failed,
+            bytes: of.bytes,
+            concurrency: of.concurrency,
+            response: of.times,
+            service: of.times,
+        });
+    }
+
+    /// Sets a setting by its name in `[workload]`.
+    pub(crate) fn set(&mut self, name: &str, level: Level) {
+        self.settings.insert(format!("workload.{name}"), level);
+    }
+}
+
+#[allow(dead_code, reason = "more readers follow")]
+/// Statistics from percentiles, such as `(99.0, 12.5)` for 12.5 ms; the rest is absent.
+pub(crate) fn of_percentiles(points: impl IntoIterator<Item = (f64, f64)>) -> LatencySummary {
+    let mut times = LatencySummary::ABSENT;
+    for (percent, ms) in points {
+        let near = |wanted: f64| (percent - wanted).abs() < 1e-6;
+        let part = match () {
+            () if near(0.0) => &mut times.min,
+            () if near(50.0) => &mut times.p50,
+            () if near(90.0) => &mut times.p90,
+            () if near(95.0) => &mut times.p95,
+            () if near(99.0) => &mut times.p99,
+            () if near(99.9) => &mut times.p999,
+            () if near(100.0) => &mut times.max,
+            () => continue,
+        };
+        *part = ms;
+    }
+    times
 }

@@ -5,9 +5,10 @@
 
 use std::io::{BufRead as _, BufReader, Read as _};
 
-use model::{Interval, LatencySummary, Level, Phase, Shape};
+use model::{LatencySummary, Level, Shape};
 
 use crate::input::Text;
+use crate::load::Whole;
 use crate::{Content, Fault, Format, LoadRun, Options, Source};
 
 pub(crate) static FORMAT: Format = Format {
@@ -200,22 +201,6 @@ impl Written {
         };
         let times = self.times();
         let in_flight = self.threads.map(|threads| threads * self.outstanding);
-        let interval = Interval {
-            begin_s: 0.0,
-            end_s: seconds,
-            phase: Phase::Measure,
-            load: in_flight.unwrap_or(1) as f64,
-            operation: operation.into(),
-            offered: None,
-            issued: None,
-            completed,
-            late: None,
-            failed: 0,
-            bytes,
-            concurrency: f64::NAN,
-            response: times,
-            service: times,
-        };
         let mut found = LoadRun {
             tool: "sqlio",
             version: self.version.clone(),
@@ -223,12 +208,12 @@ impl Written {
             workload: "disk",
             seconds,
             shape: in_flight.map(Shape::closed),
-            intervals: vec![interval],
             ..LoadRun::default()
         };
+        found.add_whole(operation, Whole { completed, failed: 0, bytes, times, concurrency: f64::NAN });
         let mut set = |name: &str, level: Option<Level>| {
             if let Some(level) = level {
-                found.settings.insert(format!("workload.{name}"), level);
+                found.set(name, level);
             }
         };
         let word = |is: bool, yes: &str, no: &str| Level::Text(if is { yes } else { no }.into());

@@ -184,7 +184,7 @@ fn of_load(directory: &RunDirectory, name: &str, from: &LoadRun, trial: Trial) -
             run.operations.push(interval.operation.clone());
         }
     }
-    let empty = model::new_histogram();
+    let empty = model::study::new_histogram();
     let mut groups: Vec<Vec<Interval>> = Vec::new();
     for interval in &from.intervals {
         match groups.last_mut() {
