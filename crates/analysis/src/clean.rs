@@ -7,7 +7,8 @@ use model::steps::{RequestSteps, Times};
 use model::{Change, Estimate, Evidence, LatencySummary, Level};
 
 /// Makes every number in the document finite. Optional numbers become absent. Rows, points and evidence are
-/// removed if their main number is not finite. All other numbers become zero.
+/// removed if their main number is not finite. Times and the number in flight, which another tool may not have, are absent. All
+/// other numbers become zero.
 pub(crate) fn clean(document: &mut ResultDocument) {
     document.trials.iter_mut().for_each(clean_trial);
     for configuration in &mut document.configurations {
@@ -72,6 +73,13 @@ fn clean_steps(request: &mut RequestSteps) {
     }
 }
 
+/// What is not finite is NaN, which is `null` in JSON.
+fn absent(value: &mut f64) {
+    if !value.is_finite() {
+        *value = f64::NAN;
+    }
+}
+
 fn zero(value: &mut f64) {
     if !value.is_finite() {
         *value = 0.0;
@@ -93,12 +101,13 @@ fn clean_trial(trial: &mut TrialResult) {
 
 fn clean_operation(operation: &mut OperationResult) {
     operation.busy_s = operation.busy_s.filter(|seconds| seconds.is_finite());
-    for value in [&mut operation.rate_per_s, &mut operation.bytes_per_s, &mut operation.concurrency] {
+    for value in [&mut operation.rate_per_s, &mut operation.bytes_per_s] {
         zero(value);
     }
+    absent(&mut operation.concurrency);
     for summary in [&mut operation.response_ms, &mut operation.service_ms, &mut operation.lag_ms] {
         let LatencySummary { min, mean, p50, p90, p95, p99, p999, max } = summary;
-        [min, mean, p50, p90, p95, p99, p999, max].into_iter().for_each(zero);
+        [min, mean, p50, p90, p95, p99, p999, max].into_iter().for_each(absent);
     }
 }
 
@@ -112,7 +121,8 @@ fn clean_row(row: &mut ComparisonRow) -> bool {
 
 fn clean_point(point: &mut CurvePoint) -> bool {
     let CurvePoint { rate_per_s, bytes_per_s, mean_ms, p99_ms, .. } = point;
-    [rate_per_s, bytes_per_s, mean_ms, p99_ms].into_iter().flatten().for_each(zero);
+    [rate_per_s, bytes_per_s].into_iter().flatten().for_each(zero);
+    [mean_ms, p99_ms].into_iter().flatten().for_each(absent);
     point.level.is_finite()
 }
 

@@ -370,6 +370,10 @@ impl<'a> Measured<'a> {
             Some(Level::Text(text)) if !text.is_empty() && text != "unknown" && !text.starts_with("none") => {
                 vec![self.whole_disk(text)]
             }
+            // Another tool does not say it: those with counters.
+            _ if self.record.run.origin == model::run::Origin::Imported => {
+                self.instances(metrics::DISK_QUEUE_LENGTH).collect()
+            }
             _ => Vec::new(),
         }
     }

@@ -188,8 +188,9 @@ fn waiting_with(record: &RunRecord, factor: &str) -> Option<f64> {
 
 /// Whether an open load was completed as offered.
 fn carried_all(record: &RunRecord) -> bool {
-    let counts =
-        Measured::of(record).intervals().map(|i| (i.completed - i.failed.min(i.completed), i.offered.unwrap_or(0)));
+    let counts = Measured::of(record)
+        .intervals()
+        .map(|i| (i.completed - i.failed.min(i.completed), i.offered.unwrap_or(0)));
     let (well, offered) = counts.fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
     matches!(record.run.load.shape, Some(Shape::Open { .. })) && well as f64 >= CARRIED * offered as f64
 }

@@ -119,9 +119,7 @@ fn completed_as_offered(whole: &OperationResult) -> bool {
     let edges = EDGES * whole.concurrency.max(0.0).sqrt() + 2.0;
     let enough = |part: u64, of: u64| part as f64 >= (ISSUED_SHARE * of as f64).min(of as f64 - edges);
     let Some((offered, issued)) = whole.offered.zip(whole.issued) else { return false };
-    offered > 0
-        && enough(issued, offered)
-        && enough(whole.completed.saturating_sub(whole.failed), offered)
+    offered > 0 && enough(issued, offered) && enough(whole.completed.saturating_sub(whole.failed), offered)
 }
 
 /// Each operation that was executed, `all` last if there are several that do not only serve others. If
@@ -141,7 +139,9 @@ fn operations(measured: &Measured) -> Vec<OperationResult> {
     // The offered operations are divided between consecutive operations, so the count says nothing about a
     // single one.
     let in_turn = run.operations_in_turn;
-    let idle = |operation: &OperationResult| (in_turn || operation.offered.unwrap_or(0) == 0) && operation.completed == 0;
+    let idle = |operation: &OperationResult| {
+        (in_turn || operation.offered.unwrap_or(0) == 0) && operation.completed == 0
+    };
     if !operations.iter().all(idle) {
         operations.retain(|operation| !idle(operation));
     }

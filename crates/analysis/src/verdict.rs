@@ -36,6 +36,10 @@ pub fn judge(study: &Study, document: &ResultDocument) -> Verdict {
     if document.origin == Origin::Watched {
         return unclear(InconclusiveReason::OnlyWatched, Vec::new());
     }
+    if document.origin == Origin::Imported && study.runs.iter().all(|record| record.readings.end_s.is_empty())
+    {
+        return unclear(InconclusiveReason::NoCounters, vec![Missing::ImportedCounters]);
+    }
     let completed = completed(study, document);
     let is_baseline = |at: &usize| study.runs[*at].run.trial.treatment.configuration() == Treatment::Baseline;
     let baseline: Vec<usize> = completed.iter().copied().filter(is_baseline).collect();
@@ -59,7 +63,11 @@ pub fn judge(study: &Study, document: &ResultDocument) -> Verdict {
 pub(crate) fn judge_configuration(study: &Study, document: &ResultDocument, of: &mut Configuration) {
     let is_of_it = |at: &usize| of.trials.contains(&document.trials[*at].trial);
     let judged: Vec<usize> = completed(study, document).into_iter().filter(is_of_it).collect();
-    if document.origin != Origin::Driven || judged.is_empty() {
+    let has_counters = judged.iter().any(|at| !study.runs[*at].readings.end_s.is_empty());
+    if document.origin == Origin::Watched
+        || judged.is_empty()
+        || (document.origin == Origin::Imported && !has_counters)
+    {
         return;
     }
     of.steps = steps(study, document, &judged);
@@ -386,6 +394,8 @@ fn inconclusive(
             lacks.insert(Missing::Source(status.source.clone()));
         }
         match Shares::of(record) {
+            // Of another tool it is known only if its host was watched.
+            None if document.origin == Origin::Imported => {}
             None => {
                 lacks.insert(Missing::GeneratorCpu);
             }
@@ -396,7 +406,14 @@ fn inconclusive(
         }
         if measured.host_mean(metrics::CPU_BUSY_SHARE).is_none() {
             let is_short = measured.length_s() < CPU_COUNTED_S;
-            lacks.insert(if is_short { Missing::LongerTrial } else { Missing::CpuUse });
+            lacks.insert(match document.origin {
+                Origin::Imported => Missing::ImportedCounters,
+                _ if is_short => Missing::LongerTrial,
+                _ => Missing::CpuUse,
+            });
+        }
+        if document.origin == Origin::Imported {
+            continue;
         }
         if measured.is_storage() && measured.devices().is_empty() {
             lacks.insert(Missing::Device);

@@ -226,6 +226,8 @@ impl Written {
         self.files.dedup();
         set("files", Some(Level::List(self.files.iter().map(|file| Level::Text(file.clone())).collect())));
         if !self.cache.is_empty() {
+            let is_direct = matches!(self.cache, "none" | "disk");
+            found.set("cache", word(is_direct, "direct", "page-cache"));
             found.facts.insert("sqlio.cache".into(), Level::Text(self.cache.into()));
         }
         if let Some(shares) = self.shares {

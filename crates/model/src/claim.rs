@@ -604,6 +604,7 @@ pub struct SizePoint {
     /// Bytes per second.
     pub bytes_per_s: f64,
     /// Mean response time, milliseconds.
+    #[serde(with = "crate::interval::absent")]
     pub mean_ms: f64,
 }
 
@@ -639,8 +640,10 @@ pub struct LoadPoint {
     /// Bytes per second.
     pub bytes_per_s: f64,
     /// Mean response time, milliseconds.
+    #[serde(with = "crate::interval::absent")]
     pub mean_ms: f64,
     /// 99th percentile of the response time, milliseconds.
+    #[serde(with = "crate::interval::absent")]
     pub p99_ms: f64,
 }
 

@@ -86,6 +86,19 @@ pub(crate) mod absent {
     }
 }
 
+/// The same for the median, the smallest and the largest value.
+pub(crate) mod absent_three {
+    use serde::{Deserialize as _, Deserializer, Serialize as _, Serializer};
+
+    pub(crate) fn serialize<S: Serializer>(values: &[f64; 3], to: S) -> Result<S::Ok, S::Error> {
+        values.map(|value| Some(value).filter(|value| value.is_finite())).serialize(to)
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<[f64; 3], D::Error> {
+        Ok(<[Option<f64>; 3]>::deserialize(from)?.map(|value| value.unwrap_or(f64::NAN)))
+    }
+}
+
 impl LatencySummary {
     /// The summary of a histogram of nanoseconds.
     pub fn of(histogram: &Histogram<u64>) -> Self {

@@ -531,8 +531,10 @@ pub struct CurvePoint {
     /// Bytes per second, likewise.
     pub bytes_per_s: [f64; 3],
     /// Mean response time in milliseconds, likewise.
+    #[serde(with = "crate::interval::absent_three")]
     pub mean_ms: [f64; 3],
     /// 99th percentile of the response time in milliseconds, likewise.
+    #[serde(with = "crate::interval::absent_three")]
     pub p99_ms: [f64; 3],
 }
 

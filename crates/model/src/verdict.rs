@@ -148,6 +148,8 @@ pub struct Closest {
 pub enum InconclusiveReason {
     /// The system was only watched, without load.
     OnlyWatched,
+    /// Another tool measured, and there are no counters of the system.
+    NoCounters,
     /// The data that was read differs from the written data.
     Corrupted,
     /// The load and the server counted different numbers of operations.
@@ -218,6 +220,8 @@ pub enum Missing {
     OneChangedAlone,
     /// Counters of a source that could not be read.
     Source(String),
+    /// Counters of the system that another tool measured.
+    ImportedCounters,
     /// CPU time of the load generator's threads.
     GeneratorCpu,
     /// A run in which the load generator does not wait for a CPU.

@@ -32,11 +32,15 @@ pub(crate) fn write(out: &mut Vec<u8>, interval: &Interval) -> csv::Result<()> {
     ];
     cells.extend(counts.map(|count| count.map_or_else(String::new, |count| count.to_string())));
     let known = |value: f64| value.is_finite();
-    cells.push(Some(interval.concurrency).filter(|of| known(*of)).map_or_else(String::new, |of| format!("{of:.3}")));
+    cells.push(
+        Some(interval.concurrency).filter(|of| known(*of)).map_or_else(String::new, |of| format!("{of:.3}")),
+    );
     for summary in [&interval.response, &interval.service] {
         // Nothing completed: there are no times to report, and zero would be a valid time.
         let is_known = interval.completed > 0;
-        let part = |part| summary.part(part).filter(|value| is_known && known(*value)).map(|value| format!("{value:.6}"));
+        let part = |part| {
+            summary.part(part).filter(|value| is_known && known(*value)).map(|value| format!("{value:.6}"))
+        };
         cells.extend(LatencySummary::PARTS.map(|name| part(name).unwrap_or_default()));
     }
     row::write(out, cells)

@@ -249,6 +249,12 @@ pub fn time_ms(value: f64) -> String {
     Quantity::Milliseconds.show(value)
 }
 
+/// Mean and 99th percentile, as far as they are known: `mean 3.00 ms, p99 9.10 ms`.
+pub fn mean_and_p99(mean_ms: f64, p99_ms: f64) -> String {
+    let known = [("mean", mean_ms), ("p99", p99_ms)].into_iter().filter(|(_, value)| value.is_finite());
+    known.map(|(name, value)| format!("{name} {}", time_ms(value))).collect::<Vec<String>>().join(", ")
+}
+
 /// A number of things per second in a sentence: `399/s`, `61.2 k/s`.
 pub fn per_s(value: f64) -> String {
     Quantity::Rate("/s").show(value)
@@ -341,6 +347,9 @@ pub fn spread(share: f64) -> String {
 
 /// A moment as `2026-11-21 19:30 UTC`, from nanoseconds since 1970-01-01 UTC.
 pub fn date(unix_ns: u64) -> String {
+    if unix_ns == 0 {
+        return String::new();
+    }
     let seconds = i64::try_from(unix_ns / 1_000_000_000).unwrap_or(i64::MAX);
     match jiff::Timestamp::from_second(seconds) {
         Ok(moment) => {
@@ -607,7 +616,8 @@ mod tests {
     #[test]
     fn dates() {
         for (unix_s, expected) in [
-            (0, "1970-01-01 00:00 UTC"),
+            (0, ""),
+            (60, "1970-01-01 00:01 UTC"),
             (951_782_400, "2000-02-29 00:00 UTC"),
             (1_795_289_400, "2026-11-21 19:30 UTC"),
             (4_107_542_399, "2100-02-28 23:59 UTC"),

@@ -47,6 +47,14 @@ pub(crate) fn of_trial(record: &RunRecord, result: &TrialResult, study_cpus: f64
     let measured = Measured::of(record);
     let mut doubts = record.run.doubts.clone();
     let mut found = Vec::new();
+    if record.run.origin == Origin::Imported {
+        // Of another tool neither its pace nor its threads are known, nor how it waits.
+        found.extend(impossible(&measured));
+        found.extend(failures(record, result));
+        found.extend(few_samples(record, result));
+        doubts.extend(found);
+        return doubts;
+    }
     found.extend(ended_early(&measured, result));
     found.extend(damaged(&measured));
     found.extend(impossible(&measured));
@@ -492,7 +500,11 @@ fn replication(document: &ResultDocument) -> Option<Doubt> {
     let pairs = document.comparison.iter().map(|row| row.pairs).min()?;
     (!treated.is_empty() && pairs < 2).then(|| {
         let text = "each comparison has only one pair of trials: the variation between trials is not known";
-        Doubt::new(DoubtKind::Replication, text, "repeat with `--replicates 5` or more")
+        let help = match document.origin {
+            Origin::Imported => "import several runs of each configuration",
+            _ => "repeat with `--replicates 5` or more",
+        };
+        Doubt::new(DoubtKind::Replication, text, help)
     })
 }
 

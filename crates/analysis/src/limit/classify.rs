@@ -86,8 +86,9 @@ pub(crate) fn classify(records: &[&RunRecord], goal: &Goal, max_failures: Option
 /// The completed share of an open load that was not carried; none if it was.
 fn not_carried(measured: &[Measured]) -> Option<f64> {
     let intervals = measured.iter().filter(|of| of.is_open()).flat_map(|of| of.intervals());
-    let (offered, completed) =
-        intervals.fold((0.0, 0.0), |sum, one| (sum.0 + one.offered.unwrap_or(one.completed) as f64, sum.1 + one.completed as f64));
+    let (offered, completed) = intervals.fold((0.0, 0.0), |sum, one| {
+        (sum.0 + one.offered.unwrap_or(one.completed) as f64, sum.1 + one.completed as f64)
+    });
     let share = completed / offered;
     // The operations in flight at both ends differ by chance.
     let is_chance = offered - completed <= EDGES * offered.sqrt();

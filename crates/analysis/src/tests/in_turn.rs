@@ -331,7 +331,8 @@ fn a_step_that_did_nothing_is_in_no_table() {
     for of in &mut study.runs {
         // Operations that became due while nothing completed are assigned to the first operation.
         let mut idle = of.intervals[0].clone();
-        (idle.operation, idle.completed, idle.issued, idle.offered) = ("synchronization".into(), 0, Some(0), Some(3));
+        (idle.operation, idle.completed, idle.issued, idle.offered) =
+            ("synchronization".into(), 0, Some(0), Some(3));
         of.intervals.insert(0, idle);
         of.run.operations.insert(1, "synchronization".into());
     }

@@ -186,7 +186,7 @@ fn host(document: &ResultDocument) -> Table {
         row(&format!("disk {disk}"), Cell::words(facts.join(", ")));
     }
     row("Plimsoll", Cell::words(host.plimsoll.clone()));
-    if let Some(trial) = document.trials.first() {
+    if let Some(trial) = document.trials.first().filter(|trial| trial.started_unix_ns > 0) {
         row("start of the first trial", Cell::words(date(trial.started_unix_ns)));
     }
     out

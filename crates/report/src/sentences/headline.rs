@@ -345,7 +345,10 @@ fn peak(curve: &Curve, point: &CurvePoint, traits: &WorkloadTraits) -> String {
     let latency = match curve.operation {
         _ if traits.grouped => String::new(),
         Some(_) => String::new(),
-        None => format!(": mean {}, p99 {}", time_ms(point.mean_ms[0]), time_ms(point.p99_ms[0])),
+        None => match crate::text::mean_and_p99(point.mean_ms[0], point.p99_ms[0]) {
+            times if times.is_empty() => times,
+            times => format!(": {times}"),
+        },
     };
     let factor = labels::setting(&curve.factor);
     format!("{factor} {}{series}{latency}", labels::level_text(&point.label))

@@ -144,8 +144,7 @@ pub(super) fn load_sweep(sweep: &LoadSweep, peak_is_known: bool) -> String {
     let LoadSweep { factor, series, first, last, peak, knee, below_knee } = sweep;
     let (factor, series) = (labels::setting(factor), of_series(series));
     let at = |point: &LoadPoint| format!("{factor} {}", labels::level_text(&point.label));
-    let latency =
-        |point: &LoadPoint| format!("mean {}, p99 {}", time_ms(point.mean_ms), time_ms(point.p99_ms));
+    let latency = |point: &LoadPoint| crate::text::mean_and_p99(point.mean_ms, point.p99_ms);
     match (knee, below_knee) {
         // At the largest load it is not known whether throughput stops growing: only how little the last step added.
         (Some(knee), Some(below)) if knee.label == last.label => format!(

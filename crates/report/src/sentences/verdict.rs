@@ -184,6 +184,9 @@ fn unclear(reason: &InconclusiveReason, judged: Judged<'_>) -> String {
         InconclusiveReason::OnlyWatched => {
             "Plimsoll only recorded counters and drove no load, so there is no bottleneck to find.".into()
         }
+        InconclusiveReason::NoCounters => {
+            "Another tool measured, and no counters of the system were imported with its result, so the limit is not known.".into()
+        }
         InconclusiveReason::Corrupted => {
             "The data read back differs from the data written, so the throughput is invalid.".into()
         }
@@ -236,6 +239,9 @@ pub fn missing(missing: &Missing) -> String {
         Missing::FewerFailures => "Measure again with at most 1 % failed operations.".into(),
         Missing::OneChangedAlone => "Run with --prove: it changes each saturated resource alone.".into(),
         Missing::Source(source) => format!("Make the counters of {source} readable."),
+        Missing::ImportedCounters => {
+            "Import the counters of the system with the result: `plimsoll import RESULT COUNTERS`.".into()
+        }
         Missing::GeneratorCpu => "Record the CPU time of the load generator's threads.".into(),
         Missing::GeneratorUndisturbed => {
             "Stop other programs so that the load generator does not wait for a CPU, and measure again."

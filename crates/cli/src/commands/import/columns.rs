@@ -31,7 +31,11 @@ fn instance(path: &perfmon::Path, written: &str) -> Option<String> {
     let is_total = path.instance.is_empty() && written.contains('(');
     match path.object.as_str() {
         // The sum of all processes is none of them.
-        "Process" | "Thread" if is_total || matches!(path.instance.to_lowercase().as_str(), "idle" | "system") => None,
+        "Process" | "Thread"
+            if is_total || matches!(path.instance.to_lowercase().as_str(), "idle" | "system") =>
+        {
+            None
+        }
         // A sum over disks or interfaces is no disk and no interface.
         "PhysicalDisk" | "LogicalDisk" | "Network Interface" if is_total => None,
         "Processor Information" => match path.instance.split_once(',') {
@@ -73,7 +77,12 @@ fn as_written(column: &CounterColumn, is_judged: bool) -> Mapped {
     let metric = MetricInfo {
         name: Cow::Owned(format!("{object}\\{counter}")),
         perfmon: Cow::Owned(format!("{object}\\{counter}")),
-        ..MetricInfo::new("", Unit::Count, MetricKind::Gauge, "A counter of Performance Monitor, as it was logged.")
+        ..MetricInfo::new(
+            "",
+            Unit::Count,
+            MetricKind::Gauge,
+            "A counter of Performance Monitor, as it was logged.",
+        )
     };
     let instance = match (is_judged, instance.is_empty()) {
         (true, _) => instance.to_string(),
@@ -93,7 +102,12 @@ mod tests {
             (r"Processor(_Total)\% Processor Time", "cpu.busy_share", "", 0.01),
             (r"Processor(3)\% Processor Time", "cpu.busy_share", "3", 0.01),
             (r"Processor Information(0,3)\% Processor Time", "cpu.busy_share", "3", 0.01),
-            (r"Processor Information(0,_Total)\% Processor Time", r"Processor Information\% Processor Time", "0,_Total", 1.0),
+            (
+                r"Processor Information(0,_Total)\% Processor Time",
+                r"Processor Information\% Processor Time",
+                "0,_Total",
+                1.0,
+            ),
             (r"Memory\Available MBytes", "memory.available_bytes", "", 1_048_576.0),
             (r"PhysicalDisk(0 C:)\Avg. Disk sec/Read", "disk.read_s", "0 C:", 1.0),
             (r"PhysicalDisk(_Total)\Disk Reads/sec", r"PhysicalDisk\Disk Reads/sec", "_Total", 1.0),
@@ -103,11 +117,21 @@ mod tests {
         ] {
             let column = CounterColumn { host: "DB1".into(), path: path.into(), written: String::new() };
             let found = mapped(CounterFamily::PerformanceMonitor, &column, true);
-            assert_eq!((&*found.metric.name, found.instance.as_str(), found.factor), (name, instance, factor), "{path}");
+            assert_eq!(
+                (&*found.metric.name, found.instance.as_str(), found.factor),
+                (name, instance, factor),
+                "{path}"
+            );
         }
-        let column =
-            CounterColumn { host: "DB2".into(), path: r"Processor(_Total)\% Processor Time".into(), written: String::new() };
+        let column = CounterColumn {
+            host: "DB2".into(),
+            path: r"Processor(_Total)\% Processor Time".into(),
+            written: String::new(),
+        };
         let other = mapped(CounterFamily::PerformanceMonitor, &column, false);
-        assert_eq!((&*other.metric.name, other.instance.as_str()), (r"Processor\% Processor Time", "DB2 _Total"));
+        assert_eq!(
+            (&*other.metric.name, other.instance.as_str()),
+            (r"Processor\% Processor Time", "DB2 _Total")
+        );
     }
 }

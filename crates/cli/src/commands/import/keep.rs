@@ -7,14 +7,14 @@ use std::path::Path;
 use foreign::{CounterLog, LoadRun, Sample};
 use model::run::{Origin, SourceState, SourceStatus};
 use model::{
-    Change, ColumnId, Decision, DesignKind, Ending, Event, EventKind, Experiment, Host, Interval, Level, Load, Phase,
-    PhaseSpan, Plan, Readings, ResultDocument, Run, SettingPath, Settings, Treatment, Trial, Variation, WarmUp,
-    WorkloadSpec,
+    Change, ColumnId, Decision, DesignKind, Ending, Event, EventKind, Experiment, Host, Interval, Level,
+    Load, Phase, PhaseSpan, Plan, Readings, ResultDocument, Run, SettingPath, Settings, Shape, Treatment,
+    Trial, Variation, WarmUp, WorkloadSpec,
 };
 use record::{OperationIntervals, PLAN_FORMAT, RunDirectory, TrialWriter};
 
-use super::columns::mapped;
 use super::NamedLog;
+use super::columns::mapped;
 use crate::carry_out::{self, Failure};
 
 /// A trial that is being written.
@@ -45,7 +45,9 @@ pub(super) fn write(
     }
     if path.exists() && std::fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_some()) {
         let at = path.display();
-        return Err(Failure::usage(format!("error: {at}: the folder is not empty\n  name another one with --run-dir")));
+        return Err(Failure::usage(format!(
+            "error: {at}: the folder is not empty\n  name another one with --run-dir"
+        )));
     }
     let runs: Vec<&LoadRun> = loads.iter().map(|(_, run)| run).collect();
     let (treatments, vary) = treatments(&runs);
@@ -73,7 +75,10 @@ pub(super) fn write(
         }
         kept.run.sources = logs
             .iter()
-            .map(|log| SourceStatus { source: format!("{} {}", log.format, log.name), state: SourceState::Active })
+            .map(|log| SourceStatus {
+                source: format!("{} {}", log.format, log.name),
+                state: SourceState::Active,
+            })
             .collect();
         kept.run.ending = Ending::Completed;
         decisions.push(Decision { trial: kept.run.trial.clone(), reason: "imported".into() });
@@ -177,8 +182,13 @@ fn of_load(directory: &RunDirectory, name: &str, from: &LoadRun, trial: Trial) -
     run.phases = vec![PhaseSpan { phase: Phase::Measure, begin_s: 0.0, end_s: from.seconds }];
     run.asked = from.settings.clone();
     run.facts = from.facts.clone();
+    // A detector reads it as that of our own load.
+    if let Some(cache) = from.settings.get("workload.cache") {
+        run.facts.insert("cache".into(), cache.clone());
+    }
     run.facts.insert("imported.from".into(), Level::Text(name.into()));
-    run.facts.insert("imported.tool".into(), Level::Text(format!("{} {}", from.tool, from.version).trim().into()));
+    run.facts
+        .insert("imported.tool".into(), Level::Text(format!("{} {}", from.tool, from.version).trim().into()));
     for interval in &from.intervals {
         if !run.operations.contains(&interval.operation) {
             run.operations.push(interval.operation.clone());
@@ -194,6 +204,18 @@ fn of_load(directory: &RunDirectory, name: &str, from: &LoadRun, trial: Trial) -
             _ => groups.push(vec![interval.clone()]),
         }
     }
+    // A closed loop without think time keeps so many in flight, divided by the time that each operation takes.
+    if let Some(Shape::Closed { users, think: 0 }) = &from.shape {
+        for group in &mut groups {
+            let busy = |of: &Interval| of.completed as f64 * of.service.mean;
+            let all: f64 = group.iter().map(busy).sum();
+            let count = group.len() as f64;
+            for interval in group.iter_mut().filter(|of| of.concurrency.is_nan()) {
+                let part = if all > 0.0 { busy(interval) / all } else { 1.0 / count };
+                interval.concurrency = users.largest() * part;
+            }
+        }
+    }
     let last = groups.len();
     for (at, group) in groups.iter().enumerate() {
         // The tools have one histogram for the whole run.
@@ -202,7 +224,12 @@ fn of_load(directory: &RunDirectory, name: &str, from: &LoadRun, trial: Trial) -
             true => from
                 .histograms
                 .iter()
-                .map(|(operation, times)| OperationIntervals { operation, response: times, service: times, lag: &empty })
+                .map(|(operation, times)| OperationIntervals {
+                    operation,
+                    response: times,
+                    service: times,
+                    lag: &empty,
+                })
                 .collect(),
         };
         writer.interval(group, &whole).map_err(Failure::failed)?;
@@ -237,7 +264,11 @@ fn judged_host(logs: &[NamedLog]) -> Option<String> {
 }
 
 /// Adds the samples of all logs in the order of their times.
-fn add_counters(kept: &mut [Kept], logs: &mut [NamedLog], judged: &mut Option<String>) -> Result<(), Failure> {
+fn add_counters(
+    kept: &mut [Kept],
+    logs: &mut [NamedLog],
+    judged: &mut Option<String>,
+) -> Result<(), Failure> {
     let mut next: Vec<Option<Sample>> = Vec::new();
     for log in logs.iter_mut() {
         let mut sample = Sample::default();
@@ -246,13 +277,15 @@ fn add_counters(kept: &mut [Kept], logs: &mut [NamedLog], judged: &mut Option<St
     let of_load = kept.iter().any(|kept| kept.run.origin == Origin::Imported);
     let mut outside = 0_u64;
     loop {
-        let earliest = next.iter().enumerate().filter_map(|(at, sample)| Some((at, sample.as_ref()?.end_unix_ns)));
+        let earliest =
+            next.iter().enumerate().filter_map(|(at, sample)| Some((at, sample.as_ref()?.end_unix_ns)));
         let Some((at, _)) = earliest.min_by_key(|(_, end)| *end) else { break };
         if let Some(sample) = &mut next[at] {
             let place = match of_load {
                 false => Some(0),
                 true => kept.iter().position(|kept| {
-                    kept.span.is_some_and(|(begin, end)| sample.end_unix_ns > begin && sample.begin_unix_ns < end)
+                    kept.span
+                        .is_some_and(|(begin, end)| sample.end_unix_ns > begin && sample.begin_unix_ns < end)
                 }),
             };
             match place {

@@ -22,12 +22,43 @@ pub(crate) fn arguments(json: Arg) -> Command {
              plimsoll import sqlio.txt server.csv\n\
              plimsoll import --formats lists what is read.",
         )
-        .arg(Arg::new("file").value_name("FILE").num_args(1..).required_unless_present("formats").help("The files of one experiment. The format is recognized by the content"))
-        .arg(Arg::new("run-dir").long("run-dir").value_name("DIR").help("Run directory [default: runs/DATE-FILE]"))
-        .arg(Arg::new("date-order").long("date-order").value_name("ORDER").value_parser(["day-first", "month-first"]).help("The order of day and month in dates such as 1/2/2014 [default: that which fits]"))
-        .arg(Arg::new("utc-offset").long("utc-offset").value_name("TIME").allow_hyphen_values(true).help("Offset from UTC of times without a zone, such as +01:00 [default: +00:00]"))
-        .arg(Arg::new("begin").long("begin").value_name("TIME").help("When the first run of the load began, such as 2026-11-26T14:00:00Z, if its file does not say"))
-        .arg(Arg::new("formats").long("formats").action(ArgAction::SetTrue).conflicts_with("file").help("List the formats"))
+        .arg(
+            Arg::new("file")
+                .value_name("FILE")
+                .num_args(1..)
+                .required_unless_present("formats")
+                .help("The files of one experiment. The format is recognized by the content"),
+        )
+        .arg(
+            Arg::new("run-dir")
+                .long("run-dir")
+                .value_name("DIR")
+                .help("Run directory [default: runs/DATE-FILE]"),
+        )
+        .arg(
+            Arg::new("date-order")
+                .long("date-order")
+                .value_name("ORDER")
+                .value_parser(["day-first", "month-first"])
+                .help("The order of day and month in dates such as 1/2/2014 [default: that which fits]"),
+        )
+        .arg(
+            Arg::new("utc-offset")
+                .long("utc-offset")
+                .value_name("TIME")
+                .allow_hyphen_values(true)
+                .help("Offset from UTC of times without a zone, such as +01:00 [default: +00:00]"),
+        )
+        .arg(Arg::new("begin").long("begin").value_name("TIME").help(
+            "When the first run of the load began, such as 2026-11-26T14:00:00Z, if its file does not say",
+        ))
+        .arg(
+            Arg::new("formats")
+                .long("formats")
+                .action(ArgAction::SetTrue)
+                .conflicts_with("file")
+                .help("List the formats"),
+        )
         .arg(json)
 }
 
@@ -118,7 +149,9 @@ fn options(matches: &ArgMatches) -> Result<Options, Failure> {
     let utc_offset_s = match matches.get_one::<String>("utc-offset") {
         None => 0,
         Some(text) => -offset_s(text).ok_or_else(|| {
-            Failure::usage(format!("error: --utc-offset {text}: write hours and minutes, such as +01:00 or -05:30"))
+            Failure::usage(format!(
+                "error: --utc-offset {text}: write hours and minutes, such as +01:00 or -05:30"
+            ))
         })?,
     };
     Ok(Options { utc_offset_s, date_order })
@@ -139,7 +172,9 @@ fn offset_s(text: &str) -> Option<i64> {
 fn set_begins(matches: &ArgMatches, loads: &mut [(String, LoadRun)]) -> Result<(), Failure> {
     let Some(text) = matches.get_one::<String>("begin") else { return Ok(()) };
     let begin: jiff::Timestamp = text.parse().map_err(|error| {
-        Failure::usage(format!("error: --begin {text}: {error}\n  write a date with a zone, such as 2026-11-26T14:00:00Z"))
+        Failure::usage(format!(
+            "error: --begin {text}: {error}\n  write a date with a zone, such as 2026-11-26T14:00:00Z"
+        ))
     })?;
     let mut at = i64::try_from(begin.as_nanosecond()).unwrap_or(0);
     for (_, run) in loads.iter_mut().filter(|(_, run)| run.began_unix_ns.is_none()) {
