@@ -7,6 +7,7 @@
 
 mod counters;
 mod date;
+mod fio;
 mod input;
 mod load;
 mod number;
@@ -97,6 +98,8 @@ pub static FORMATS: &[&Format] = &[
     &perfmon::FORMAT,
     // Disks.
     &sqlio::FORMAT,
+    &fio::FORMAT,
+    &fio::OTHERS,
     // Servers.
 ];
 
