@@ -7,6 +7,7 @@
 
 mod counters;
 mod date;
+mod diskspd;
 mod fio;
 mod input;
 mod load;
@@ -98,6 +99,7 @@ pub static FORMATS: &[&Format] = &[
     &perfmon::FORMAT,
     // Disks.
     &sqlio::FORMAT,
+    &diskspd::FORMAT,
     &fio::FORMAT,
     &fio::OTHERS,
     // Servers.
