@@ -10,6 +10,7 @@ mod date;
 mod diskspd;
 mod fio;
 mod input;
+mod iometer;
 mod load;
 mod number;
 mod perfmon;
@@ -100,6 +101,7 @@ pub static FORMATS: &[&Format] = &[
     // Disks.
     &sqlio::FORMAT,
     &diskspd::FORMAT,
+    &iometer::FORMAT,
     &fio::FORMAT,
     &fio::OTHERS,
     // Servers.
