@@ -66,6 +66,7 @@ struct Outcome {
     /// From 1.
     number: usize,
     seconds: Option<f64>,
+    threads: Option<u64>,
     /// Of reads, writes and both.
     reads: Part,
     writes: Part,
@@ -207,6 +208,9 @@ impl Outcome {
             }
             plan.apply(&mut run);
         }
+        if let (None, Some(threads)) = (plan, self.threads.filter(|threads| *threads > 0)) {
+            run.set("threads", Level::Count(threads));
+        }
         if let (false, Some(bytes)) = (run.settings.contains_key("workload.size"), self.file_bytes) {
             run.set("size", Level::Bytes(bytes));
         }
@@ -230,7 +234,7 @@ impl Outcome {
             run.add_whole(operation, whole);
             if let Some(ms) = part.deviation_ms.filter(|ms| *ms >= 0.0) {
                 let name = format!("diskspd.{operation}.latency_stddev");
-                run.facts.insert(name, Level::Time((ms * 1e6) as u64));
+                run.facts.insert(name, Level::Time((ms * 1e6).round() as u64));
             }
         }
         if run.intervals.is_empty() {

@@ -1,7 +1,7 @@
 //! What fio 2 and 3 print with `--output-format=json` or `json+`.
 //!
-//! Jobs of a group (`groupid`) run at the same time and become one run. Sizes are KiB and times microseconds in fio 2; fio 2.21
-//! writes bytes (and `io_kbytes`), fio 3 nanoseconds (`lat_ns`).
+//! Jobs of a group (`groupid`) run at the same time and become one run. Sizes are KiB and times microseconds in fio 2;
+//! fio 2.21 writes bytes (and `io_kbytes`), fio 3 nanoseconds (`lat_ns`).
 
 mod documents;
 mod options;
@@ -288,7 +288,9 @@ impl Group {
             let Some(of) = job.get(operation) else { continue };
             let number = |name: &str| of.get(name).and_then(number_of);
             let count = |name: &str| of.get(name).and_then(count_of);
-            let runtime_ms = number("runtime").unwrap_or(0.0);
+            // Some engines, and runs of less than a millisecond, have only the run time of the job.
+            let of_job = || job.get("job_runtime").and_then(number_of);
+            let runtime_ms = number("runtime").filter(|ms| *ms > 0.0).or_else(of_job).unwrap_or(0.0);
             let completed = count("total_ios").unwrap_or_else(|| {
                 self.notes.push(format!("job {name}: {operation}: operations are computed from their rate"));
                 (number("iops").unwrap_or(0.0) * runtime_ms / 1e3).round() as u64
@@ -423,14 +425,16 @@ impl Group {
             run.facts.insert("fio.sync.completed".into(), Level::Count(self.syncs.completed));
             for (name, ms) in [("mean", times.mean), ("p99", times.p99), ("max", times.max)] {
                 if ms.is_finite() {
-                    run.facts.insert(format!("fio.sync.{name}"), Level::Time((ms * 1e6) as u64));
+                    run.facts.insert(format!("fio.sync.{name}"), Level::Time((ms * 1e6).round() as u64));
                 }
             }
         }
         let [user, system, weight] = self.cpu;
         if weight > 0.0 {
-            run.facts.insert("fio.usr_cpu".into(), Level::Percent(user / weight));
-            run.facts.insert("fio.sys_cpu".into(), Level::Percent(system / weight));
+            // fio writes six decimal places.
+            let mean = |sum: f64| Level::Percent((1e6 * sum / weight).round() / 1e6);
+            run.facts.insert("fio.usr_cpu".into(), mean(user));
+            run.facts.insert("fio.sys_cpu".into(), mean(system));
         }
         add_disks(&mut run, root);
         let mut different: Vec<&str> = Vec::new();

@@ -1,7 +1,7 @@
 //! The results that Iometer writes (`results.csv`): a run for each access specification and load, from the rows `ALL`.
 //!
-//! Cells are not quoted, lines that begin with `'` name what follows, and columns are found by their names: versions differ in
-//! `MBps`, `MBps (Binary)` and `MiBps (Binary)`. Response times are milliseconds.
+//! Cells are not quoted, and lines that begin with `'` name what follows. Columns are found by their names: versions differ
+//! in `MBps`, `MBps (Binary)` and `MiBps (Binary)`. Response times are milliseconds.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Read as _};

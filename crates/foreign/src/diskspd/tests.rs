@@ -332,6 +332,11 @@ fn text_that_was_cut_is_used_as_far_as_it_is_whole() {
     let found = runs(cut).unwrap();
     assert_eq!((found[0].intervals[0].operation.as_str(), found[0].intervals[0].completed), ("mixed", 100));
     assert!(has_note(&found[0], "tables of reads and writes are missing"), "{:?}", found[0].notes);
+    let results = runs(&TEXT[TEXT.find("Results for").unwrap()..]).unwrap();
+    assert_eq!(
+        (results[0].shape.clone(), &results[0].settings["workload.threads"]),
+        (None, &Level::Count(4))
+    );
     let cut = &TEXT[..TEXT.find("total:").unwrap()];
     assert_eq!(
         runs(cut).unwrap_err().to_string(),

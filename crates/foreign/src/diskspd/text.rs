@@ -12,7 +12,7 @@ const LINE_BYTES_MAX: u64 = 1 << 16;
 const RESULTS: &str = "Results for timespan ";
 
 pub(super) fn is_it(head: &str) -> bool {
-    let has = |what: &str| head.lines().any(|line| line.trim_end().starts_with(what));
+    let has = |what: &str| head.lines().any(|line| line.trim().starts_with(what));
     has(RESULTS) || (has("Command Line:") && has("Input parameters:"))
 }
 
@@ -117,6 +117,8 @@ impl Reader {
             outcome.has_error = true;
         } else if let Some(time) = text.strip_prefix("actual test time:") {
             outcome.seconds = number_of(time.trim().trim_end_matches('s'));
+        } else if let Some(count) = text.strip_prefix("thread count:") {
+            outcome.threads = count.trim().parse().ok();
         } else if text.contains('|') && text.contains("Usage") && text.contains("Idle") {
             let names = cells().skip_while(|name| *name != "CPU").skip(1);
             self.table = Table::Cpu(names.map(str::to_string).collect());

@@ -195,6 +195,7 @@ fn target_of(of: Node<'_, '_>) -> Target {
 fn outcome_of(span: Node<'_, '_>) -> Outcome {
     let mut outcome = Outcome {
         seconds: number(span, "TestTimeSeconds"),
+        threads: count(span, "ThreadCount"),
         has_error: child(span, "Error").is_some(),
         ..Outcome::default()
     };
