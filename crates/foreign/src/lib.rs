@@ -7,7 +7,10 @@
 
 mod counters;
 mod date;
+mod diskspd;
+mod fio;
 mod input;
+mod iometer;
 mod load;
 mod number;
 mod perfmon;
@@ -97,6 +100,10 @@ pub static FORMATS: &[&Format] = &[
     &perfmon::FORMAT,
     // Disks.
     &sqlio::FORMAT,
+    &diskspd::FORMAT,
+    &iometer::FORMAT,
+    &fio::FORMAT,
+    &fio::OTHERS,
     // Servers.
 ];
 
