@@ -430,7 +430,8 @@ fn inconclusive(
         .filter_map(|finding| finding.about.clone())
         .collect();
     ruled_out.dedup();
-    if lacks.is_empty() {
+    // Of another tool it is what it is.
+    if lacks.is_empty() && document.origin != Origin::Imported {
         let measured = || judged.iter().map(|at| Measured::of(&study.runs[*at]));
         // File operations wait at the device or in the kernel: there is no process to examine.
         let is_storage = measured().all(|measured| measured.is_storage() && measured.is_closed());

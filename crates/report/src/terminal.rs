@@ -7,6 +7,7 @@ mod page;
 use std::collections::BTreeSet;
 
 use model::result::TrialResult;
+use model::run::Origin;
 use model::run::WorkloadTraits;
 use model::{Ending, FindingKind, Resource, ResultDocument, Verdict};
 
@@ -462,6 +463,10 @@ pub(crate) fn ruled_out(document: &ResultDocument) -> Option<String> {
 
 /// Why there is no proof of a bottleneck, and what would give one.
 pub(crate) fn no_proof(document: &ResultDocument) -> String {
+    if document.origin == Origin::Imported {
+        return "Not confirmed by experiment: another tool measured. Measure it with Plimsoll and --prove."
+            .into();
+    }
     if document.limit.is_some() {
         return "Not confirmed by experiment: measure this load without a search and with --prove.".into();
     }

@@ -1,6 +1,6 @@
 //! The command to run after a result.
 
-use model::run::OperationUnit;
+use model::run::{OperationUnit, Origin};
 use model::verdict::InconclusiveReason;
 use model::{Claim, Ending, Missing, ResultDocument, Verdict};
 
@@ -49,6 +49,14 @@ pub fn next_command(document: &ResultDocument) -> Option<NextCommand> {
     let is_interrupted = drives && document.trials.iter().any(|trial| trial.ending == Ending::Interrupted);
     if document.limit.is_some() && !is_interrupted {
         return next(format!("plimsoll explain {run}"), "to see the evidence at the limit");
+    }
+    // What another tool measured cannot be run again here.
+    if document.origin == Origin::Imported {
+        let purpose = match &document.verdict {
+            Verdict::Inconclusive { .. } => "to see what is missing",
+            _ => "to see the evidence",
+        };
+        return next(format!("plimsoll explain {run}"), purpose);
     }
     match &document.verdict {
         _ if is_interrupted => {
