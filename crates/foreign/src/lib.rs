@@ -8,13 +8,15 @@
 mod counters;
 mod date;
 mod input;
+mod jtl;
+mod lines;
 mod load;
 mod number;
 mod perfmon;
-#[allow(dead_code, reason = "more readers follow")]
 mod requests;
 mod sqlio;
 mod table;
+mod tags;
 
 use std::fmt;
 use std::io::{self, Read};
@@ -98,6 +100,7 @@ pub static FORMATS: &[&Format] = &[
     // Disks.
     &sqlio::FORMAT,
     // Servers.
+    &jtl::FORMAT,
 ];
 
 /// The format of a file and what it has.

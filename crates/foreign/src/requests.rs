@@ -11,6 +11,9 @@ use crate::LoadRun;
 const OPERATIONS_MAX: usize = 200;
 const OTHERS: &str = "(other)";
 
+/// The longest name of an operation; what is beyond is left out.
+const NAME_BYTES_MAX: usize = 512;
+
 /// The most intervals; when a log is longer, they become ten times as wide.
 const INTERVALS_MAX: usize = 5_000;
 
@@ -84,11 +87,10 @@ impl Requests {
             Some(self.first_ns.map_or(request.begin_unix_ns, |first| first.min(request.begin_unix_ns)));
         self.last_ns = self.last_ns.max(end_ns);
         self.in_flight_ns += request.took_ns as f64;
-        let name = match self.operations.len() >= OPERATIONS_MAX
-            && !self.operations.contains_key(request.operation)
-        {
+        let name = &request.operation[..request.operation.floor_char_boundary(NAME_BYTES_MAX)];
+        let name = match self.operations.len() >= OPERATIONS_MAX && !self.operations.contains_key(name) {
             true => OTHERS,
-            false => request.operation,
+            false => name,
         };
         if !self.operations.contains_key(name) {
             let new = OfOperation { parts: BTreeMap::new(), times: model::study::new_histogram() };
@@ -234,9 +236,16 @@ mod tests {
                 bytes: 0,
             });
         }
+        requests.add(&Request {
+            operation: &"é".repeat(400),
+            begin_unix_ns: 0,
+            took_ns: 1,
+            has_failed: false,
+            bytes: 0,
+        });
         let run = requests.finish("jmeter", "http").unwrap();
         assert_eq!(run.histograms.len(), OPERATIONS_MAX + 1);
-        assert_eq!(run.intervals.iter().map(|of| of.completed).sum::<u64>(), 30_000);
+        assert_eq!(run.intervals.iter().map(|of| of.completed).sum::<u64>(), 30_001);
         assert!(Requests::default().finish("jmeter", "http").is_none());
     }
 }
