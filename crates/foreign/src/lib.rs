@@ -8,7 +8,9 @@
 mod counters;
 mod date;
 mod input;
+mod json;
 mod jtl;
+mod k6;
 mod lines;
 mod load;
 mod number;
@@ -101,6 +103,7 @@ pub static FORMATS: &[&Format] = &[
     &sqlio::FORMAT,
     // Servers.
     &jtl::FORMAT,
+    &k6::FORMAT,
 ];
 
 /// The format of a file and what it has.

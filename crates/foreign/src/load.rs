@@ -78,7 +78,6 @@ impl LoadRun {
     }
 }
 
-#[allow(dead_code, reason = "more readers follow")]
 /// Statistics from percentiles, such as `(99.0, 12.5)` for 12.5 ms; the rest is absent.
 pub(crate) fn of_percentiles(points: impl IntoIterator<Item = (f64, f64)>) -> LatencySummary {
     let mut times = LatencySummary::ABSENT;
