@@ -7,6 +7,7 @@
 
 mod counters;
 mod date;
+mod gatling;
 mod input;
 mod json;
 mod jtl;
@@ -102,6 +103,7 @@ pub static FORMATS: &[&Format] = &[
     // Disks.
     &sqlio::FORMAT,
     // Servers.
+    &gatling::FORMAT,
     &jtl::FORMAT,
     &k6::FORMAT,
 ];

@@ -17,7 +17,9 @@ pub(super) fn recognize(head: &str) -> bool {
         ["\"http_req_duration\"", "\"http_reqs\"", "\"iteration_duration\"", "\"summaryTrendStats\""]
             .iter()
             .any(|name| head.contains(name));
-    let is_listed = has("results") && has("metadata") && head.contains("\"k6Version\"");
+    let is_listed = has("results")
+        && has("metadata")
+        && ["\"k6_version\"", "\"k6Version\""].iter().any(|name| head.contains(name));
     let is_cut = has("root_group") && (has("state") || has("options"));
     (has("metrics") && is_of_k6) || is_listed || is_cut
 }
@@ -63,7 +65,8 @@ pub(super) fn run(document: &Value) -> Result<LoadRun, Fault> {
         }
         _ => return Err(Fault::at(0, "the summary of k6 has neither a duration nor a rate of requests", "")),
     };
-    if let Some(version) = document.pointer("/metadata/k6Version").and_then(Value::as_str) {
+    let version = ["/metadata/k6_version", "/metadata/k6Version"].iter().find_map(|at| document.pointer(at));
+    if let Some(version) = version.and_then(Value::as_str) {
         run.version = version.to_string();
     }
     let failed = failed(&metrics, completed);
@@ -120,7 +123,8 @@ fn failed(metrics: &BTreeMap<&str, &Value>, completed: f64) -> Option<f64> {
 /// Milliseconds.
 fn times(of: &Value) -> LatencySummary {
     let points = of.as_object().into_iter().flatten().filter_map(|(name, value)| {
-        let percent = name.strip_prefix("p(")?.strip_suffix(')')?.parse().ok()?;
+        // `p(90)`, and `p90` in the machine-readable summary of k6 1.
+        let percent = name.strip_prefix('p')?.trim_start_matches('(').trim_end_matches(')').parse().ok()?;
         Some((percent, value.as_f64().filter(|ms| ms.is_finite())?))
     });
     let mut times = of_percentiles(points);
