@@ -269,12 +269,12 @@ struct Sample<'a> {
 /// All samples of a file.
 #[derive(Default)]
 struct Samples {
-    /// Without those of transaction controllers, and with them.
-    plain: Requests,
-    all: Requests,
+    requests: Requests,
     count: u64,
+    /// Samples of transaction controllers.
+    controllers: Requests,
     transactions: u64,
-    /// Samples of transaction controllers, as they say.
+    /// Samples in transaction controllers, as they say.
     inner: u64,
     /// Transaction controllers whose samples are in them.
     opened: u64,
@@ -305,15 +305,15 @@ impl Samples {
         };
         self.has_bytes |= sample.bytes.is_some();
         self.threads_max = self.threads_max.max(sample.threads.unwrap_or(0));
-        self.all.add(&request);
         match sample.transaction {
             Some(inner) => {
                 self.transactions += 1;
                 self.inner = self.inner.saturating_add(inner);
+                self.controllers.add(&request);
             }
             None => {
                 self.count += 1;
-                self.plain.add(&request);
+                self.requests.add(&request);
             }
         }
     }
@@ -321,7 +321,10 @@ impl Samples {
     fn finish(self) -> Result<LoadRun, Fault> {
         // Their requests are in the file if there are about as many.
         let are_inside = self.transactions > 0 && self.count > 0 && self.count >= self.inner / 2;
-        let requests = if are_inside { self.plain } else { self.all };
+        let mut requests = self.requests;
+        if !are_inside {
+            requests.merge(self.controllers);
+        }
         let Some(mut run) = requests.finish("jmeter", "http") else {
             let line = self.unread.first_line;
             return Err(match (self.sums, self.unread.count) {

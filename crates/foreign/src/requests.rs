@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use hdrhistogram::Histogram;
-use model::{Interval, LatencySummary, Phase};
+use model::{Interval, LatencySummary, Phase, SecretParts};
 
 use crate::LoadRun;
 
@@ -88,6 +88,9 @@ impl Requests {
         self.last_ns = self.last_ns.max(end_ns);
         self.in_flight_ns += request.took_ns as f64;
         let name = &request.operation[..request.operation.floor_char_boundary(NAME_BYTES_MAX)];
+        // Tools name requests by their URL, which may have a password or key.
+        let shown = name.contains("://").then(|| SecretParts::Url.hide(name));
+        let name = shown.as_deref().unwrap_or(name);
         let name = match self.operations.len() >= OPERATIONS_MAX && !self.operations.contains_key(name) {
             true => OTHERS,
             false => name,
@@ -122,6 +125,30 @@ impl Requests {
             }
             of.parts = wide;
         }
+    }
+
+    /// Adds all requests of another log.
+    pub(crate) fn merge(&mut self, mut other: Requests) {
+        while self.interval_ns < other.interval_ns {
+            self.widen();
+        }
+        while other.interval_ns < self.interval_ns {
+            other.widen();
+        }
+        for (name, of) in other.operations {
+            let Some(known) = self.operations.get_mut(&name) else {
+                self.operations.insert(name, of);
+                continue;
+            };
+            // Both grow as needed.
+            let _ = known.times.add(&of.times);
+            for (place, part) in &of.parts {
+                known.parts.entry(*place).or_default().add(part);
+            }
+        }
+        self.first_ns = self.first_ns.into_iter().chain(other.first_ns).min();
+        self.last_ns = self.last_ns.max(other.last_ns);
+        self.in_flight_ns += other.in_flight_ns;
     }
 
     /// The run; none without requests.
@@ -221,6 +248,32 @@ mod tests {
             run.intervals[0].concurrency
         );
         assert_eq!(run.intervals[4].end_s, run.seconds);
+    }
+
+    #[test]
+    fn two_logs_are_one() {
+        let second = 1_000_000_000;
+        let request = |operation, at: i64| Request {
+            operation,
+            begin_unix_ns: at * second,
+            took_ns: 500_000_000,
+            has_failed: false,
+            bytes: 1,
+        };
+        let (mut one, mut other) = (Requests::default(), Requests::default());
+        for at in 0..20 {
+            one.add(&request("a", at));
+        }
+        for at in 0..60_000 {
+            other.add(&request("a", at));
+        }
+        other.add(&request("http://u:secret@h/?token=secret", -1));
+        one.merge(other);
+        let run = one.finish("jmeter", "http").unwrap();
+        assert_eq!(run.intervals.iter().map(|of| of.completed).sum::<u64>(), 60_021);
+        assert_eq!(run.began_unix_ns, Some(-second));
+        assert_eq!(run.histograms["a"].len(), 60_020);
+        assert!(run.histograms.keys().all(|name| !name.contains("secret")), "{:?}", run.histograms.keys());
     }
 
     #[test]
