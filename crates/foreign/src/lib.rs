@@ -20,6 +20,7 @@ mod requests;
 mod sqlio;
 mod table;
 mod tags;
+mod wrk;
 
 use std::fmt;
 use std::io::{self, Read};
@@ -106,6 +107,7 @@ pub static FORMATS: &[&Format] = &[
     &gatling::FORMAT,
     &jtl::FORMAT,
     &k6::FORMAT,
+    &wrk::FORMAT,
 ];
 
 /// The format of a file and what it has.

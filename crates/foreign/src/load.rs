@@ -5,6 +5,11 @@ use std::collections::BTreeMap;
 use hdrhistogram::Histogram;
 use model::{Interval, LatencySummary, Level, Phase, Shape};
 
+use crate::{Content, Fault};
+
+/// The most runs of a file.
+const RUNS_MAX: usize = 10_000;
+
 /// One run of a load. What the tool does not report is absent.
 #[derive(Clone, Debug, Default)]
 pub struct LoadRun {
@@ -75,6 +80,45 @@ impl LoadRun {
     /// Sets a setting by its name in `[workload]`.
     pub(crate) fn set(&mut self, name: &str, level: Level) {
         self.settings.insert(format!("workload.{name}"), level);
+    }
+}
+
+/// The runs of a file, one after the other.
+#[derive(Debug, Default)]
+pub(crate) struct Runs {
+    found: Vec<LoadRun>,
+    fault: Option<Fault>,
+}
+
+impl Runs {
+    /// Adds a run that begins in a line, or says what it lacks.
+    pub(crate) fn add(&mut self, line: u64, run: Result<LoadRun, &'static str>) -> Result<(), Fault> {
+        match run {
+            Ok(_) if self.found.len() == RUNS_MAX => {
+                return Err(Fault::at(line, "the file has more than 10,000 runs", "split it"));
+            }
+            Ok(run) => self.found.push(run),
+            Err(missing) => {
+                let what = format!("the run that begins here has no {missing}");
+                if let Some(before) = self.found.last_mut() {
+                    before.notes.push(format!("line {line}: {what}; it was left out"));
+                }
+                let help = "it was stopped, or the file was cut";
+                self.fault.get_or_insert_with(|| Fault::at(line, what, help));
+            }
+        }
+        Ok(())
+    }
+
+    /// All of them.
+    pub(crate) fn finish(self, tool: &str) -> Result<Content, Fault> {
+        match (self.found.is_empty(), self.fault) {
+            (false, _) => Ok(Content::Load(self.found)),
+            (true, Some(fault)) => Err(fault),
+            (true, None) => {
+                Err(Fault::at(0, format!("the file has no run of {tool}"), "was it stopped too early?"))
+            }
+        }
     }
 }
 
