@@ -8,6 +8,7 @@
 mod counters;
 mod date;
 mod gatling;
+mod h2load;
 mod input;
 mod json;
 mod jtl;
@@ -105,6 +106,7 @@ pub static FORMATS: &[&Format] = &[
     &sqlio::FORMAT,
     // Servers.
     &gatling::FORMAT,
+    &h2load::FORMAT,
     &jtl::FORMAT,
     &k6::FORMAT,
     &wrk::FORMAT,
