@@ -16,6 +16,7 @@ mod k6;
 mod lines;
 mod load;
 mod number;
+mod oha;
 mod perfmon;
 mod requests;
 mod sqlio;
@@ -109,6 +110,7 @@ pub static FORMATS: &[&Format] = &[
     &h2load::FORMAT,
     &jtl::FORMAT,
     &k6::FORMAT,
+    &oha::FORMAT,
     &wrk::FORMAT,
 ];
 
