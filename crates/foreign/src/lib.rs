@@ -22,6 +22,7 @@ mod requests;
 mod sqlio;
 mod table;
 mod tags;
+mod vegeta;
 mod wrk;
 
 use std::fmt;
@@ -111,6 +112,7 @@ pub static FORMATS: &[&Format] = &[
     &jtl::FORMAT,
     &k6::FORMAT,
     &oha::FORMAT,
+    &vegeta::FORMAT,
     &wrk::FORMAT,
 ];
 
