@@ -23,6 +23,7 @@ mod sqlio;
 mod table;
 mod tags;
 mod vegeta;
+mod wcat;
 mod wrk;
 
 use std::fmt;
@@ -113,6 +114,7 @@ pub static FORMATS: &[&Format] = &[
     &k6::FORMAT,
     &oha::FORMAT,
     &vegeta::FORMAT,
+    &wcat::FORMAT,
     &wrk::FORMAT,
 ];
 
