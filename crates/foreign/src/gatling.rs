@@ -15,7 +15,7 @@ use std::io::Read as _;
 
 use model::Level;
 
-use crate::lines::{Lines, Unread};
+use crate::lines::{Lines, Unread, counted};
 use crate::requests::{Request, Requests};
 use crate::{Content, Fault, Format, LoadRun, Options, Source};
 
@@ -165,7 +165,7 @@ impl Log {
         run.notes = self.notes;
         self.unread.note(&mut run.notes);
         if self.unmatched > 0 {
-            run.notes.push(format!("{} requests have no end; they were left out", self.unmatched));
+            run.notes.push(format!("left out: {} without an end", counted(self.unmatched, "request")));
         }
         run.notes.push("the log has no bytes of responses, and does not say how users arrive".into());
         let mut fact = |name: &str, level: Level| run.facts.insert(format!("gatling.{name}"), level);

@@ -2,7 +2,7 @@
 
 use model::{Level, Shape};
 
-use crate::lines::Lines;
+use crate::lines::{Lines, counted};
 use crate::load::{Runs, Whole, of_percentiles};
 use crate::number::milliseconds;
 use crate::{Content, Fault, Format, LoadRun, Options, Source};
@@ -149,7 +149,10 @@ impl Written {
         if let (Some(total), Some(started)) = (count("total"), count("started"))
             && started < total
         {
-            run.notes.push(format!("{} requests were not started; they count as failed", total - started));
+            run.notes.push(format!(
+                "counted as failed: {} that did not start",
+                counted(total - started, "request")
+            ));
         }
         for word in ["errored", "timeout"] {
             if let Some(count @ 1..) = count(word) {
@@ -225,7 +228,7 @@ mod tests {
         assert_eq!((of.completed, of.failed, of.bytes), (50, 10, 25_000));
         assert_eq!((of.response.min, of.response.mean, of.response.max), (0.704, 46.15, 59.95));
         assert!(of.response.p50.is_nan());
-        assert!(first.notes.iter().any(|note| note.contains("1 requests were not started")));
+        assert!(first.notes.iter().any(|note| note.contains("counted as failed: 1 request that")));
         assert_eq!(second.seconds, 10.0);
         let times = second.intervals[0].response;
         assert_eq!((times.p50, times.p95, times.p99, times.mean), (40.0, 50.0, 55.0, 46.15));

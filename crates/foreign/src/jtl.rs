@@ -12,7 +12,7 @@ use model::{Level, Shape};
 
 use crate::date::{self, DateOrder};
 use crate::input::Text;
-use crate::lines::Unread;
+use crate::lines::{Unread, counted};
 use crate::requests::{Request, Requests};
 use crate::table::{Row, Rows};
 use crate::{Content, Fault, Format, LoadRun, Options, Source};
@@ -227,6 +227,7 @@ fn csv<R: std::io::Read>(
             continue;
         };
         samples.has_dates |= is_text;
+        samples.has_no_message |= of.message.is_none();
         samples.add(&Sample {
             label: text(of.label).as_deref().unwrap_or("request"),
             begin_unix_ns,
@@ -286,6 +287,7 @@ struct Samples {
     has_bytes: bool,
     has_dates: bool,
     has_no_success: bool,
+    has_no_message: bool,
     unread: Unread,
     notes: Vec<String>,
 }
@@ -348,35 +350,33 @@ impl Samples {
                 run.notes.push(text);
             }
         };
+        let controllers = counted(self.transactions, "sample");
         note(
             are_inside,
-            format!(
-                "{} samples of transaction controllers were left out: their requests are counted",
-                self.transactions
-            ),
+            format!("left out: {controllers} of transaction controllers, whose requests are counted"),
         );
         note(
             self.transactions > 0 && !are_inside,
-            format!(
-                "{} samples of transaction controllers are counted: their requests are not in the file",
-                self.transactions
-            ),
+            format!("counted: {controllers} of transaction controllers, whose requests are not in the file"),
         );
-        note(
-            self.opened > 0,
-            format!(
-                "the requests of {} transaction controllers are counted, not the controllers",
-                self.opened
-            ),
-        );
+        let opened = counted(self.opened, "transaction controller");
+        note(self.opened > 0, format!("left out: {opened}, whose requests are counted"));
+        let nested = counted(self.nested, "sample");
         note(
             self.nested > 0,
-            format!("{} redirects and embedded resources are part of their pages", self.nested),
+            format!("left out: {nested} in a page, such as redirects and embedded resources"),
         );
-        note(self.sums > 0, format!("{} rows are sums of several samples; they were left out", self.sums));
+        note(
+            self.sums > 0,
+            format!("left out: {} with the sum of several samples", counted(self.sums, "row")),
+        );
         note(
             self.has_no_success,
             "the file does not say which requests failed: response codes decide".into(),
+        );
+        note(
+            self.has_no_message,
+            "the file has no response messages: transaction controllers, if any, are counted too".into(),
         );
         note(self.has_dates, "times have no zone: they count as UTC unless an offset is given".into());
         note(!self.has_bytes, "the file has no bytes of responses".into());

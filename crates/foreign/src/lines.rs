@@ -90,6 +90,11 @@ impl Unread {
     }
 }
 
+/// A count with its noun: `1 request`, `2 requests`.
+pub(crate) fn counted(count: u64, noun: &str) -> String {
+    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -3,6 +3,7 @@
 use model::LatencySummary;
 use serde_json::Value;
 
+use crate::lines::counted;
 use crate::load::{Whole, of_percentiles};
 use crate::{Content, Fault, Format, LoadRun, Options, Source, json};
 
@@ -52,7 +53,7 @@ fn run(document: &Value) -> Result<LoadRun, Fault> {
         }
     }
     if aborted > 0 {
-        run.notes.push(format!("{aborted} requests were in flight at the end; they were left out"));
+        run.notes.push(format!("left out: {} in flight at the end", counted(aborted, "request")));
     }
     if has_errors {
         run.notes.push("a status other than 200 to 399 is a failure; oha counts it as a success".into());
@@ -119,7 +120,7 @@ mod tests {
         let times = of.response;
         assert_eq!((times.min, times.mean, times.p50, times.p99, times.max), (2.5, 45.0, 44.0, 52.0, 52.5));
         assert!(times.p95.is_nan() && times.p999.is_nan());
-        for part in ["2 requests were in flight", "counts it as a success"] {
+        for part in ["left out: 2 requests in flight", "counts it as a success"] {
             assert!(run.notes.iter().any(|note| note.contains(part)), "{:?}", run.notes);
         }
     }

@@ -107,7 +107,7 @@ fn run<'a>(document: &'a Document<'a>) -> Result<LoadRun, Fault> {
         ));
     };
     let mut run = LoadRun { tool: "wcat", workload: "http", seconds: requests / rate, ..LoadRun::default() };
-    run.notes.push("the duration is the number of requests over their rate".into());
+    run.notes.push("the duration is computed: the number of requests divided by their rate".into());
     let virtual_clients = first("header", "collection", "virtualclients").filter(|count| *count >= 1.0);
     let clients = first("header", "collection", "clients").filter(|count| *count >= 1.0);
     if let Some(virtual_clients) = virtual_clients {

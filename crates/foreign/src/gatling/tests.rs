@@ -87,7 +87,7 @@ fn the_text_of_all_versions_is_read() {
         assert_eq!(run.facts.contains_key("gatling.errors"), text.contains("ERROR"));
         assert!(!run.notes.iter().any(|note| note.contains("cannot be read")), "{:?}", run.notes);
         assert_eq!(
-            run.notes.iter().any(|note| note.contains("1 requests have no end")),
+            run.notes.iter().any(|note| note.contains("left out: 1 request without an end")),
             text.contains("Incoming")
         );
     }

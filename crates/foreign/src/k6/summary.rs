@@ -60,7 +60,7 @@ pub(super) fn run(document: &Value) -> Result<LoadRun, Fault> {
     run.seconds = match (stated, rate) {
         (Some(seconds), _) => seconds,
         (None, Some(rate)) if completed > 0.0 => {
-            run.notes.push("the duration is the number of requests over their rate".into());
+            run.notes.push("the duration is computed: the number of requests divided by their rate".into());
             completed / rate
         }
         _ => return Err(Fault::at(0, "the summary of k6 has neither a duration nor a rate of requests", "")),

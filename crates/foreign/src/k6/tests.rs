@@ -86,7 +86,7 @@ fn what_an_old_summary_lacks_is_noted() {
     let run = read(text).unwrap();
     assert_eq!(run.seconds, 2.0);
     assert!(run.intervals[0].response.p90.is_nan());
-    for part in ["failed requests", "no received bytes", "over their rate"] {
+    for part in ["failed requests", "no received bytes", "divided by their rate"] {
         assert!(run.notes.iter().any(|note| note.contains(part)), "{:?}", run.notes);
     }
     for (text, expected) in [
