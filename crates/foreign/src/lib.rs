@@ -9,15 +9,25 @@ mod counters;
 mod date;
 mod diskspd;
 mod fio;
+mod gatling;
+mod h2load;
 mod input;
 mod iometer;
+mod json;
+mod jtl;
+mod k6;
+mod lines;
 mod load;
 mod number;
+mod oha;
 mod perfmon;
-#[allow(dead_code, reason = "more readers follow")]
 mod requests;
 mod sqlio;
 mod table;
+mod tags;
+mod vegeta;
+mod wcat;
+mod wrk;
 
 use std::fmt;
 use std::io::{self, Read};
@@ -105,6 +115,14 @@ pub static FORMATS: &[&Format] = &[
     &fio::FORMAT,
     &fio::OTHERS,
     // Servers.
+    &gatling::FORMAT,
+    &h2load::FORMAT,
+    &jtl::FORMAT,
+    &k6::FORMAT,
+    &oha::FORMAT,
+    &vegeta::FORMAT,
+    &wcat::FORMAT,
+    &wrk::FORMAT,
 ];
 
 /// The format of a file and what it has.
@@ -133,4 +151,49 @@ pub fn open(mut from: Source, options: &Options) -> Result<(&'static Format, Con
     };
     let whole: Source = Box::new(io::Cursor::new(head).chain(from));
     (format.open)(whole, options).map(|content| (format, content))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// How files of each format begin.
+    const HEADS: [(&str, &str); 18] = [
+        ("perfmon-csv", "\"(PDH-CSV 4.0)\",\"\\\\HOST\\System\\Threads\"\r\n"),
+        ("sqlio", "C:\\>sqlio -kW\r\nsqlio v1.5.SG\r\n"),
+        ("gatling", "RUN\ta.Sim\tsim\t1500000000000\t \t3.9.5\n"),
+        ("gatling", "\0\0\0\0\u{6}3.13.5\0\0\0\0\u{5}a.Sim\0"),
+        ("h2load", "starting benchmark...\nspawning thread #0: 2 total client(s). 50 total requests\n"),
+        ("jtl", "timeStamp,elapsed,label,responseCode\n"),
+        ("jtl", "1500000000000,7,A,200,OK,T 1-1,text,true,,300,100,1,1,5,0,0\n"),
+        ("jtl", "<?xml version=\"1.0\"?>\n<testResults version=\"1.2\">\n"),
+        ("k6", "metric_name,timestamp,metric_value,check\n"),
+        ("k6", "{\"type\":\"Metric\",\"data\":{\"name\":\"http_reqs\"},\"metric\":\"http_reqs\"}\n"),
+        ("k6", "{\"root_group\":{},\"options\":{},\"state\":{},\"metrics\":{\"http_reqs\":{}}}"),
+        ("k6", "{\"metrics\":{\"http_reqs\":{\"count\":1}},\"root_group\":{}}"),
+        ("k6", "{\"config\":{},\"metadata\":{\"k6_version\":\"1.8.1\"},\"results\":{}}"),
+        ("oha", "{\"summary\":{\"successRate\":1,\"slowest\":1,\"requestsPerSec\":1},\"metrics\":{}}"),
+        ("vegeta", "{\"latencies\":{},\"bytes_in\":{},\"bytes_out\":{}}"),
+        ("vegeta", "Bucket         #   %       Histogram\n[0s,    1ms]   13  26.00%  ###\n"),
+        ("wcat", "<report><section name=\"summary\"><table name=\"summarydata\"/></section></report>"),
+        ("wrk", "Running 1s test @ http://127.0.0.1/\n  1 threads and 2 connections\n"),
+    ];
+
+    #[test]
+    fn each_file_is_of_one_format() {
+        for (expected, head) in HEADS {
+            let found: Vec<&str> =
+                FORMATS.iter().filter(|format| (format.recognize)(head)).map(|format| format.name).collect();
+            assert_eq!(found, [expected], "{head}");
+        }
+    }
+
+    #[test]
+    fn other_files_are_of_none() {
+        for head in
+            ["a,b\n1,2\n", "{\"a\": 1}", "<html></html>", "# a\n\ntext\n", "\u{7f}ELF\0\0", "[]", "\0\0\0\0"]
+        {
+            assert!(FORMATS.iter().all(|format| !(format.recognize)(head)), "{head}");
+        }
+    }
 }

@@ -5,6 +5,11 @@ use std::collections::BTreeMap;
 use hdrhistogram::Histogram;
 use model::{Interval, LatencySummary, Level, Phase, Shape};
 
+use crate::{Content, Fault};
+
+/// The most runs of a file.
+const RUNS_MAX: usize = 10_000;
+
 /// One run of a load. What the tool does not report is absent.
 #[derive(Clone, Debug, Default)]
 pub struct LoadRun {
@@ -78,7 +83,45 @@ impl LoadRun {
     }
 }
 
-#[allow(dead_code, reason = "more readers follow")]
+/// The runs of a file, one after the other.
+#[derive(Debug, Default)]
+pub(crate) struct Runs {
+    found: Vec<LoadRun>,
+    fault: Option<Fault>,
+}
+
+impl Runs {
+    /// Adds a run that begins in a line, or says what it lacks.
+    pub(crate) fn add(&mut self, line: u64, run: Result<LoadRun, &'static str>) -> Result<(), Fault> {
+        match run {
+            Ok(_) if self.found.len() == RUNS_MAX => {
+                return Err(Fault::at(line, "the file has more than 10,000 runs", "split it"));
+            }
+            Ok(run) => self.found.push(run),
+            Err(missing) => {
+                let what = format!("the run that begins here has no {missing}");
+                if let Some(before) = self.found.last_mut() {
+                    before.notes.push(format!("line {line}: {what}; it was left out"));
+                }
+                let help = "it was stopped, or the file was cut";
+                self.fault.get_or_insert_with(|| Fault::at(line, what, help));
+            }
+        }
+        Ok(())
+    }
+
+    /// All of them.
+    pub(crate) fn finish(self, tool: &str) -> Result<Content, Fault> {
+        match (self.found.is_empty(), self.fault) {
+            (false, _) => Ok(Content::Load(self.found)),
+            (true, Some(fault)) => Err(fault),
+            (true, None) => {
+                Err(Fault::at(0, format!("the file has no run of {tool}"), "was it stopped too early?"))
+            }
+        }
+    }
+}
+
 /// Statistics from percentiles, such as `(99.0, 12.5)` for 12.5 ms; the rest is absent.
 pub(crate) fn of_percentiles(points: impl IntoIterator<Item = (f64, f64)>) -> LatencySummary {
     let mut times = LatencySummary::ABSENT;

@@ -1,4 +1,4 @@
-//! Numbers as tools print them, with a decimal point or comma.
+//! Numbers as tools print them, with a decimal point or comma, or with a unit.
 
 /// A number; none for what is no number. `has_comma` if a comma is the decimal sign.
 pub(crate) fn decimal(cell: &[u8], has_comma: bool) -> Option<f64> {
@@ -15,9 +15,64 @@ pub(crate) fn decimal(cell: &[u8], has_comma: bool) -> Option<f64> {
     value.is_finite().then_some(value)
 }
 
+/// A duration such as `1.5ms`, `2.00m` or `1m30.5s` in milliseconds.
+pub(crate) fn milliseconds(text: &str) -> Option<f64> {
+    // Factor and divisor.
+    const UNITS: [(&str, f64, f64); 8] = [
+        ("ns", 1.0, 1e6),
+        ("us", 1.0, 1e3),
+        ("µs", 1.0, 1e3),
+        ("μs", 1.0, 1e3),
+        ("ms", 1.0, 1.0),
+        ("s", 1e3, 1.0),
+        ("m", 6e4, 1.0),
+        ("h", 3.6e6, 1.0),
+    ];
+    let mut rest = text.trim();
+    let mut sum = 0.0;
+    if rest.is_empty() {
+        return None;
+    }
+    while !rest.is_empty() {
+        let end = rest.find(|sign: char| !sign.is_ascii_digit() && sign != '.')?;
+        let amount: f64 = rest[..end].parse().ok()?;
+        let (unit, factor, divisor) = UNITS.iter().find(|(unit, ..)| rest[end..].starts_with(unit))?;
+        sum += amount * factor / divisor;
+        rest = &rest[end + unit.len()..];
+    }
+    Some(sum)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn durations_have_units() {
+        for (text, expected) in [
+            ("635.91us", Some(0.63591)),
+            ("250µs", Some(0.25)),
+            ("12.92ms", Some(12.92)),
+            ("1.50m", Some(90_000.0)),
+            ("1m30.5s", Some(90_500.0)),
+            ("2h", Some(7_200_000.0)),
+            ("7ns", Some(7e-6)),
+            ("0s", Some(0.0)),
+            ("", None),
+            ("5", None),
+            ("-1s", None),
+            ("1.2.3s", None),
+            ("nans", None),
+            ("3 s", None),
+        ] {
+            let found = milliseconds(text);
+            let is_near = match (found, expected) {
+                (Some(found), Some(expected)) => (found - expected).abs() < 1e-9,
+                (found, expected) => found == expected,
+            };
+            assert!(is_near, "{text}: {found:?}");
+        }
+    }
 
     #[test]
     fn numbers_have_points_or_commas() {

@@ -3,13 +3,16 @@
 use std::collections::BTreeMap;
 
 use hdrhistogram::Histogram;
-use model::{Interval, LatencySummary, Phase};
+use model::{Interval, LatencySummary, Phase, SecretParts};
 
 use crate::LoadRun;
 
 /// The most operations with different names; the others are together.
 const OPERATIONS_MAX: usize = 200;
 const OTHERS: &str = "(other)";
+
+/// The longest name of an operation; what is beyond is left out.
+const NAME_BYTES_MAX: usize = 512;
 
 /// The most intervals; when a log is longer, they become ten times as wide.
 const INTERVALS_MAX: usize = 5_000;
@@ -84,11 +87,13 @@ impl Requests {
             Some(self.first_ns.map_or(request.begin_unix_ns, |first| first.min(request.begin_unix_ns)));
         self.last_ns = self.last_ns.max(end_ns);
         self.in_flight_ns += request.took_ns as f64;
-        let name = match self.operations.len() >= OPERATIONS_MAX
-            && !self.operations.contains_key(request.operation)
-        {
+        let name = &request.operation[..request.operation.floor_char_boundary(NAME_BYTES_MAX)];
+        // Tools name requests by their URL, which may have a password or key.
+        let shown = name.contains("://").then(|| SecretParts::Url.hide(name));
+        let name = shown.as_deref().unwrap_or(name);
+        let name = match self.operations.len() >= OPERATIONS_MAX && !self.operations.contains_key(name) {
             true => OTHERS,
-            false => request.operation,
+            false => name,
         };
         if !self.operations.contains_key(name) {
             let new = OfOperation { parts: BTreeMap::new(), times: model::study::new_histogram() };
@@ -120,6 +125,30 @@ impl Requests {
             }
             of.parts = wide;
         }
+    }
+
+    /// Adds all requests of another log.
+    pub(crate) fn merge(&mut self, mut other: Requests) {
+        while self.interval_ns < other.interval_ns {
+            self.widen();
+        }
+        while other.interval_ns < self.interval_ns {
+            other.widen();
+        }
+        for (name, of) in other.operations {
+            let Some(known) = self.operations.get_mut(&name) else {
+                self.operations.insert(name, of);
+                continue;
+            };
+            // Both grow as needed.
+            let _ = known.times.add(&of.times);
+            for (place, part) in &of.parts {
+                known.parts.entry(*place).or_default().add(part);
+            }
+        }
+        self.first_ns = self.first_ns.into_iter().chain(other.first_ns).min();
+        self.last_ns = self.last_ns.max(other.last_ns);
+        self.in_flight_ns += other.in_flight_ns;
     }
 
     /// The run; none without requests.
@@ -222,6 +251,32 @@ mod tests {
     }
 
     #[test]
+    fn two_logs_are_one() {
+        let second = 1_000_000_000;
+        let request = |operation, at: i64| Request {
+            operation,
+            begin_unix_ns: at * second,
+            took_ns: 500_000_000,
+            has_failed: false,
+            bytes: 1,
+        };
+        let (mut one, mut other) = (Requests::default(), Requests::default());
+        for at in 0..20 {
+            one.add(&request("a", at));
+        }
+        for at in 0..60_000 {
+            other.add(&request("a", at));
+        }
+        other.add(&request("http://u:secret@h/?token=secret", -1));
+        one.merge(other);
+        let run = one.finish("jmeter", "http").unwrap();
+        assert_eq!(run.intervals.iter().map(|of| of.completed).sum::<u64>(), 60_021);
+        assert_eq!(run.began_unix_ns, Some(-second));
+        assert_eq!(run.histograms["a"].len(), 60_020);
+        assert!(run.histograms.keys().all(|name| !name.contains("secret")), "{:?}", run.histograms.keys());
+    }
+
+    #[test]
     fn a_log_of_years_has_a_bounded_number_of_intervals() {
         let mut requests = Requests::default();
         for at in 0..30_000_i64 {
@@ -234,9 +289,16 @@ mod tests {
                 bytes: 0,
             });
         }
+        requests.add(&Request {
+            operation: &"é".repeat(400),
+            begin_unix_ns: 0,
+            took_ns: 1,
+            has_failed: false,
+            bytes: 0,
+        });
         let run = requests.finish("jmeter", "http").unwrap();
         assert_eq!(run.histograms.len(), OPERATIONS_MAX + 1);
-        assert_eq!(run.intervals.iter().map(|of| of.completed).sum::<u64>(), 30_000);
+        assert_eq!(run.intervals.iter().map(|of| of.completed).sum::<u64>(), 30_001);
         assert!(Requests::default().finish("jmeter", "http").is_none());
     }
 }

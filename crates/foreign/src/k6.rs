@@ -1,0 +1,78 @@
+//! Results of k6: the summary as JSON in all its layouts, and each request as CSV or JSON lines.
+//!
+//! The response time is `http_req_duration`: sending, waiting and receiving, without the time to connect.
+
+mod points;
+mod summary;
+
+use model::{Level, Shape};
+
+use crate::{Content, Fault, Format, LoadRun, Options, Source, json};
+
+pub(crate) static FORMAT: Format = Format {
+    name: "k6",
+    about: "k6 summary JSON; CSV and JSON lines: each HTTP request, by its name",
+    recognize,
+    open,
+};
+
+fn recognize(head: &str) -> bool {
+    summary::recognize(head) || points::is_csv(head) || points::is_lines(head)
+}
+
+fn open(mut from: Source, _: &Options) -> Result<Content, Fault> {
+    // The head again.
+    let mut head = Vec::new();
+    std::io::Read::read_to_end(&mut std::io::Read::take(&mut from, crate::HEAD_BYTES as u64), &mut head)
+        .map_err(|error| Fault::of_file(&error))?;
+    let shown = crate::input::decoded(&head);
+    let whole: Source = Box::new(std::io::Read::chain(std::io::Cursor::new(head), from));
+    let run = match () {
+        () if points::is_csv(&shown) => points::csv(whole)?,
+        () if points::is_lines(&shown) => points::lines(whole)?,
+        () => summary::run(&json::document(whole)?)?,
+    };
+    Ok(Content::Load(vec![run]))
+}
+
+/// What k6 says about its virtual users and iterations.
+#[derive(Default)]
+struct Users {
+    /// The largest number of virtual users.
+    most: Option<f64>,
+    iterations: Option<f64>,
+    /// Iterations that were not started in time; only arrival-rate executors have them.
+    dropped: Option<f64>,
+}
+
+impl Users {
+    fn add_to(&self, run: &mut LoadRun) {
+        for (name, value) in [
+            ("k6.vus_max", self.most),
+            ("k6.iterations", self.iterations),
+            ("k6.dropped_iterations", self.dropped),
+        ] {
+            if let Some(value) = value.filter(|value| *value >= 0.0) {
+                run.facts.insert(name.into(), Level::Count(value.round() as u64));
+            }
+        }
+        match (self.dropped, self.most) {
+            (Some(_), _) => run.notes.push(
+                "an arrival-rate executor dropped iterations: the load is an open loop whose rate k6 does not report"
+                    .into(),
+            ),
+            (None, Some(users)) if users >= 1.0 => {
+                run.shape = Some(Shape::closed(users.round() as u64));
+                run.notes.push(
+                    "k6 does not report its executor and sleep times: users are the largest number of VUs, \
+                     and an arrival-rate executor is an open loop"
+                        .into(),
+                );
+            }
+            _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
