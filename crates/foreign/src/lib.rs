@@ -13,7 +13,9 @@ mod number;
 mod perfmon;
 #[allow(dead_code, reason = "more readers follow")]
 mod requests;
+mod sar;
 mod sqlio;
+mod sysstat;
 mod table;
 
 use std::fmt;
@@ -95,6 +97,8 @@ pub struct Format {
 pub static FORMATS: &[&Format] = &[
     // Counters.
     &perfmon::FORMAT,
+    &sar::FORMAT,
+    &sar::SADF,
     // Disks.
     &sqlio::FORMAT,
     // Servers.
