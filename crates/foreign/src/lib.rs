@@ -10,6 +10,7 @@ mod date;
 mod input;
 mod load;
 mod number;
+mod openmetrics;
 mod perfmon;
 #[allow(dead_code, reason = "more readers follow")]
 mod requests;
@@ -24,6 +25,7 @@ use std::io::{self, Read};
 pub use counters::{CounterColumn, CounterFamily, CounterLog, Sample};
 pub use date::DateOrder;
 pub use load::LoadRun;
+pub use openmetrics::{ParsedLine, Point, Series, SeriesKind, SeriesParser};
 
 /// Bytes of a file by which its format is recognized.
 pub const HEAD_BYTES: usize = 64 << 10;
@@ -99,6 +101,7 @@ pub static FORMATS: &[&Format] = &[
     &perfmon::FORMAT,
     &sar::FORMAT,
     &sar::SADF,
+    &openmetrics::FORMAT,
     // Disks.
     &sqlio::FORMAT,
     // Servers.
