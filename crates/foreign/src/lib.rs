@@ -8,6 +8,7 @@
 mod counters;
 mod date;
 mod input;
+mod iostat;
 mod load;
 mod number;
 mod openmetrics;
@@ -101,6 +102,7 @@ pub static FORMATS: &[&Format] = &[
     &perfmon::FORMAT,
     &sar::FORMAT,
     &sar::SADF,
+    &iostat::FORMAT,
     &openmetrics::FORMAT,
     // Disks.
     &sqlio::FORMAT,
