@@ -19,6 +19,7 @@ mod sar;
 mod sqlio;
 mod sysstat;
 mod table;
+mod vmstat;
 
 use std::fmt;
 use std::io::{self, Read};
@@ -103,6 +104,7 @@ pub static FORMATS: &[&Format] = &[
     &sar::FORMAT,
     &sar::SADF,
     &iostat::FORMAT,
+    &vmstat::FORMAT,
     &openmetrics::FORMAT,
     // Disks.
     &sqlio::FORMAT,
