@@ -16,7 +16,7 @@ use crate::{Content, Fault, Format, Options, Source};
 pub(crate) static FORMAT: Format = Format {
     name: "iostat",
     about: "iostat as text: CPUs and devices; with -t also the time of each report",
-    recognize,
+    recognize: |head| recognize(head.text),
     open,
 };
 

@@ -5,6 +5,7 @@
 //! never zero. Files are those of others: every reader expects damaged, truncated and foreign ones, and says where and what.
 #![forbid(unsafe_code)]
 
+mod blg;
 mod counters;
 mod date;
 mod input;
@@ -86,14 +87,22 @@ pub enum Content {
 /// A file to read.
 pub type Source = Box<dyn Read>;
 
+/// The begin of a file, by which its format is recognized.
+struct Head<'a> {
+    /// As text.
+    text: &'a str,
+    /// As it is.
+    bytes: &'a [u8],
+}
+
 /// A foreign format.
 pub struct Format {
     /// Its name, as in messages.
     pub name: &'static str,
     /// What is read of it.
     pub about: &'static str,
-    /// Whether a file is of this format, by its first bytes as text.
-    recognize: fn(&str) -> bool,
+    /// Whether a file is of this format.
+    recognize: fn(&Head<'_>) -> bool,
     open: fn(Source, &Options) -> Result<Content, Fault>,
 }
 
@@ -101,6 +110,7 @@ pub struct Format {
 pub static FORMATS: &[&Format] = &[
     // Counters.
     &perfmon::FORMAT,
+    &blg::FORMAT,
     &sar::FORMAT,
     &sar::SADF,
     &iostat::FORMAT,
@@ -131,7 +141,8 @@ pub fn open(mut from: Source, options: &Options) -> Result<(&'static Format, Con
         return Err(Fault::at(0, "the file is empty", "write the result again"));
     }
     let text = input::decoded(&head);
-    let Some(format) = FORMATS.iter().copied().find(|format| (format.recognize)(&text)) else {
+    let begin = Head { text: &text, bytes: &head };
+    let Some(format) = FORMATS.iter().copied().find(|format| (format.recognize)(&begin)) else {
         let names: Vec<&str> = FORMATS.iter().map(|format| format.name).collect();
         return Err(Fault::at(0, "the format is not known", format!("the formats are {}", names.join(", "))));
     };

@@ -19,7 +19,7 @@ use crate::{Content, DateOrder, Fault, Format, Options, Source};
 pub(crate) static FORMAT: Format = Format {
     name: "openmetrics",
     about: "Prometheus or OpenMetrics text: all series of one or several snapshots",
-    recognize,
+    recognize: |head| recognize(head.text),
     open,
 };
 

@@ -17,7 +17,7 @@ use crate::{Content, Fault, Format, Options, Source};
 pub(crate) static FORMAT: Format = Format {
     name: "perfmon-csv",
     about: "Performance Monitor as CSV or TSV (relog, logman, typeperf): all counters",
-    recognize,
+    recognize: |head| recognize(head.text),
     open,
 };
 

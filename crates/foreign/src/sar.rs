@@ -23,8 +23,12 @@ use crate::input::{Line, Lines};
 use crate::sysstat::{self, Banner, Clock, Course, NO_NUMBER, SECOND_NS, SUMMER, TOO_MANY};
 use crate::{Content, Fault, Format, Options, Source};
 
-pub(crate) static FORMAT: Format =
-    Format { name: "sar", about: "sar as text: all tables, joined by their times", recognize, open };
+pub(crate) static FORMAT: Format = Format {
+    name: "sar",
+    about: "sar as text: all tables, joined by their times; also mpstat",
+    recognize: |head| recognize(head.text),
+    open,
+};
 
 pub(crate) use sadf::FORMAT as SADF;
 

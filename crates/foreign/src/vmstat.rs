@@ -15,7 +15,7 @@ use crate::{Content, Fault, Format, Options, Source};
 pub(crate) static FORMAT: Format = Format {
     name: "vmstat",
     about: "vmstat as text (Linux): all columns; with -t also the time of each line",
-    recognize: |head| head.lines().take(HEAD_LINES).any(|line| titles(line).is_some()),
+    recognize: |head| head.text.lines().take(HEAD_LINES).any(|line| titles(line).is_some()),
     open,
 };
 

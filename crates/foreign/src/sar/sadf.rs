@@ -20,7 +20,7 @@ use crate::{Content, Fault, Format, HEAD_BYTES, Options, Source};
 pub(crate) static FORMAT: Format = Format {
     name: "sadf",
     about: "sadf -d as CSV and sadf -j as JSON: all tables, joined by their times",
-    recognize: |head| is_csv(head) || is_json(head),
+    recognize: |head| is_csv(head.text) || is_json(head.text),
     open,
 };
 
