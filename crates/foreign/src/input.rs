@@ -1,6 +1,8 @@
 //! Text in any of the encodings that tools write: UTF-8 with or without a mark, UTF-16, code page 1252.
 
-use std::io::{self, Read};
+use std::io::{self, BufRead as _, BufReader, Read};
+
+use crate::{Fault, Source};
 
 /// Bytes that are read at a time.
 const CHUNK: usize = 64 << 10;
@@ -174,9 +176,80 @@ fn windows_1252(byte: u8) -> char {
     }
 }
 
+/// The longest line that is read whole.
+const LINE_BYTES_MAX: u64 = 1 << 20;
+
+/// The lines of a file.
+pub(crate) struct Lines {
+    from: BufReader<Text<Source>>,
+    bytes: Vec<u8>,
+    number: u64,
+}
+
+/// A line.
+#[derive(Clone, Copy)]
+pub(crate) struct Line<'a> {
+    /// Its number, from 1.
+    pub(crate) number: u64,
+    /// Its text without its end.
+    pub(crate) text: &'a str,
+    /// Whether it was too long and is cut.
+    pub(crate) is_cut: bool,
+}
+
+impl Lines {
+    pub(crate) fn new(from: Source) -> Lines {
+        Lines { from: BufReader::with_capacity(CHUNK, Text::new(from)), bytes: Vec::new(), number: 0 }
+    }
+
+    /// The next line; none at the end. Of a line that is longer than 1 MiB, the rest is left out.
+    pub(crate) fn next(&mut self) -> Result<Option<Line<'_>>, Fault> {
+        self.bytes.clear();
+        let mut limited = self.from.by_ref().take(LINE_BYTES_MAX);
+        let read = limited.read_until(b'\n', &mut self.bytes).map_err(|error| Fault::of_file(&error))?;
+        if read == 0 {
+            return Ok(None);
+        }
+        self.number += 1;
+        let is_cut = read as u64 == LINE_BYTES_MAX && self.bytes.last() != Some(&b'\n');
+        if is_cut {
+            self.skip_line().map_err(|error| Fault::of_file(&error))?;
+            // A character may be cut.
+            let whole = std::str::from_utf8(&self.bytes).map_or_else(|error| error.valid_up_to(), str::len);
+            self.bytes.truncate(whole);
+        }
+        // The text is decoded, so it is UTF-8.
+        let text = std::str::from_utf8(&self.bytes).unwrap_or_default();
+        Ok(Some(Line { number: self.number, text: text.trim_end_matches(['\r', '\n']), is_cut }))
+    }
+
+    fn skip_line(&mut self) -> io::Result<()> {
+        loop {
+            let there = self.from.fill_buf()?;
+            let end = there.iter().position(|byte| *byte == b'\n');
+            let used = end.map_or(there.len(), |end| end + 1);
+            self.from.consume(used);
+            if end.is_some() || used == 0 {
+                return Ok(());
+            }
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_line_that_is_too_long_is_cut() {
+        let text = format!("a\r\n{}\nb", "é".repeat(LINE_BYTES_MAX as usize));
+        let mut lines = Lines::new(Box::new(io::Cursor::new(text.into_bytes())));
+        let mut found = Vec::new();
+        while let Some(line) = lines.next().unwrap() {
+            found.push((line.number, line.text.len(), line.is_cut));
+        }
+        assert_eq!(found, [(1, 1, false), (2, LINE_BYTES_MAX as usize, true), (3, 1, false)]);
+    }
 
     /// Hands out a byte at a time.
     struct Slow<'a>(&'a [u8]);

@@ -17,8 +17,12 @@ use crate::requests::{Request, Requests};
 use crate::table::{Row, Rows};
 use crate::{Content, Fault, Format, LoadRun, Options, Source};
 
-pub(crate) static FORMAT: Format =
-    Format { name: "jtl", about: "JMeter JTL as CSV or XML: each request, by its label", recognize, open };
+pub(crate) static FORMAT: Format = Format {
+    name: "jtl",
+    about: "JMeter JTL as CSV or XML: each request, by its label",
+    recognize: |head| recognize(head),
+    open,
+};
 
 /// How the response message of a transaction controller begins. The number of its samples follows.
 const TRANSACTION: &str = "Number of samples in transaction : ";

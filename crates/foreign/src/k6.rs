@@ -12,7 +12,7 @@ use crate::{Content, Fault, Format, LoadRun, Options, Source, json};
 pub(crate) static FORMAT: Format = Format {
     name: "k6",
     about: "k6 summary JSON; CSV and JSON lines: each HTTP request, by its name",
-    recognize,
+    recognize: |head| recognize(head),
     open,
 };
 

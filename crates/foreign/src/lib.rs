@@ -5,6 +5,7 @@
 //! never zero. Files are those of others: every reader expects damaged, truncated and foreign ones, and says where and what.
 #![forbid(unsafe_code)]
 
+mod blg;
 mod counters;
 mod date;
 mod diskspd;
@@ -13,6 +14,7 @@ mod gatling;
 mod h2load;
 mod input;
 mod iometer;
+mod iostat;
 mod json;
 mod jtl;
 mod k6;
@@ -20,12 +22,16 @@ mod lines;
 mod load;
 mod number;
 mod oha;
+mod openmetrics;
 mod perfmon;
 mod requests;
+mod sar;
 mod sqlio;
+mod sysstat;
 mod table;
 mod tags;
 mod vegeta;
+mod vmstat;
 mod wcat;
 mod wrk;
 
@@ -35,6 +41,7 @@ use std::io::{self, Read};
 pub use counters::{CounterColumn, CounterFamily, CounterLog, Sample};
 pub use date::DateOrder;
 pub use load::LoadRun;
+pub use openmetrics::{ParsedLine, Point, Series, SeriesKind, SeriesParser};
 
 /// Bytes of a file by which its format is recognized.
 pub const HEAD_BYTES: usize = 64 << 10;
@@ -93,14 +100,38 @@ pub enum Content {
 /// A file to read.
 pub type Source = Box<dyn Read>;
 
+/// The begin of a file, by which its format is recognized.
+struct Head<'a> {
+    /// As text.
+    text: &'a str,
+    /// As it is.
+    bytes: &'a [u8],
+}
+
+#[cfg(test)]
+impl<'a> Head<'a> {
+    /// That of a text.
+    fn of(text: &'a str) -> Head<'a> {
+        Head { text, bytes: text.as_bytes() }
+    }
+}
+
+impl std::ops::Deref for Head<'_> {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        self.text
+    }
+}
+
 /// A foreign format.
 pub struct Format {
     /// Its name, as in messages.
     pub name: &'static str,
     /// What is read of it.
     pub about: &'static str,
-    /// Whether a file is of this format, by its first bytes as text.
-    recognize: fn(&str) -> bool,
+    /// Whether a file is of this format.
+    recognize: fn(&Head<'_>) -> bool,
     open: fn(Source, &Options) -> Result<Content, Fault>,
 }
 
@@ -108,6 +139,12 @@ pub struct Format {
 pub static FORMATS: &[&Format] = &[
     // Counters.
     &perfmon::FORMAT,
+    &blg::FORMAT,
+    &sar::FORMAT,
+    &sar::SADF,
+    &iostat::FORMAT,
+    &vmstat::FORMAT,
+    &openmetrics::FORMAT,
     // Disks.
     &sqlio::FORMAT,
     &diskspd::FORMAT,
@@ -145,7 +182,8 @@ pub fn open(mut from: Source, options: &Options) -> Result<(&'static Format, Con
         return Err(Fault::at(0, "the file is empty", "write the result again"));
     }
     let text = input::decoded(&head);
-    let Some(format) = FORMATS.iter().copied().find(|format| (format.recognize)(&text)) else {
+    let begin = Head { text: &text, bytes: &head };
+    let Some(format) = FORMATS.iter().copied().find(|format| (format.recognize)(&begin)) else {
         let names: Vec<&str> = FORMATS.iter().map(|format| format.name).collect();
         return Err(Fault::at(0, "the format is not known", format!("the formats are {}", names.join(", "))));
     };
@@ -182,8 +220,11 @@ mod tests {
     #[test]
     fn each_file_is_of_one_format() {
         for (expected, head) in HEADS {
-            let found: Vec<&str> =
-                FORMATS.iter().filter(|format| (format.recognize)(head)).map(|format| format.name).collect();
+            let found: Vec<&str> = FORMATS
+                .iter()
+                .filter(|format| (format.recognize)(&Head::of(head)))
+                .map(|format| format.name)
+                .collect();
             assert_eq!(found, [expected], "{head}");
         }
     }
@@ -193,7 +234,7 @@ mod tests {
         for head in
             ["a,b\n1,2\n", "{\"a\": 1}", "<html></html>", "# a\n\ntext\n", "\u{7f}ELF\0\0", "[]", "\0\0\0\0"]
         {
-            assert!(FORMATS.iter().all(|format| !(format.recognize)(head)), "{head}");
+            assert!(FORMATS.iter().all(|format| !(format.recognize)(&Head::of(head))), "{head}");
         }
     }
 }

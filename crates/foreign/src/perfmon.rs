@@ -7,7 +7,7 @@ mod names;
 
 use std::collections::HashSet;
 
-use crate::counters::{CounterColumn, CounterFamily, CounterLog, Sample};
+use crate::counters::{COLUMNS_MAX, CounterColumn, CounterFamily, CounterLog, Notes, Sample};
 use crate::date::{self, DateOrder};
 use crate::input::Text;
 use crate::number::decimal;
@@ -17,15 +17,9 @@ use crate::{Content, Fault, Format, Options, Source};
 pub(crate) static FORMAT: Format = Format {
     name: "perfmon-csv",
     about: "Performance Monitor as CSV or TSV (relog, logman, typeperf): all counters",
-    recognize,
+    recognize: |head| recognize(head.text),
     open,
 };
-
-/// The most columns of a log.
-const COLUMNS_MAX: usize = 65_536;
-
-/// Kinds of notes that are kept, and dates that are examined for their order.
-const NOTES_MAX: usize = 64;
 
 /// A clock that goes back by about an hour was set back at the end of summer time.
 const SUMMER_NS: std::ops::RangeInclusive<i64> = 2_700_000_000_000..=4_500_000_000_000;
@@ -111,7 +105,7 @@ fn open(from: Source, options: &Options) -> Result<Content, Fault> {
         version: 0,
         before_ns: None,
         shifted_ns: 0,
-        notes: Vec::new(),
+        notes: Notes::default(),
         is_at_end: false,
     };
     let first = log.rows.next()?.map(|row| Titles::of(row));
@@ -157,7 +151,7 @@ struct PerfmonLog {
     before_ns: Option<i64>,
     /// What was added since the clock was set back.
     shifted_ns: i64,
-    notes: Vec<(String, u64, u64, &'static str)>,
+    notes: Notes,
     is_at_end: bool,
 }
 
@@ -176,7 +170,7 @@ impl PerfmonLog {
             if !title.starts_with('\\') {
                 // Such as the notes that Performance Monitor adds as a last column.
                 if !title.is_empty() {
-                    self.note("a column is no counter and was left out", titles.line, "");
+                    self.notes.add("a column is no counter and was left out", titles.line, "");
                 }
                 self.places.push(None);
                 continue;
@@ -190,7 +184,7 @@ impl PerfmonLog {
             }
             let column = column(&title);
             if !known.insert((column.host.clone(), column.path.clone())) {
-                self.note("a counter is there twice: the second was left out", titles.line, "");
+                self.notes.add("a counter is there twice: the second was left out", titles.line, "");
                 self.places.push(None);
                 continue;
             }
@@ -201,14 +195,6 @@ impl PerfmonLog {
         match self.columns.is_empty() {
             true => Err(Fault::at(titles.line, "no column is a counter", "")),
             false => Ok(()),
-        }
-    }
-
-    fn note(&mut self, what: &str, line: u64, help: &'static str) {
-        if let Some((_, _, count, _)) = self.notes.iter_mut().find(|(known, ..)| known == what) {
-            *count += 1;
-        } else if self.notes.len() < NOTES_MAX {
-            self.notes.push((what.to_string(), line, 1, help));
         }
     }
 }
@@ -283,7 +269,7 @@ impl CounterLog for PerfmonLog {
                 }
             }
             if let Some(what) = wrong {
-                self.note(what, line, "");
+                self.notes.add(what, line, "");
             }
             let local_ns = match found {
                 Found::Sample(time_ns) => time_ns,
@@ -292,7 +278,7 @@ impl CounterLog for PerfmonLog {
                     continue;
                 }
                 Found::Other(what) => {
-                    self.note(what, line, "if day and month are exchanged, say so with --date-order");
+                    self.notes.add(what, line, "if day and month are exchanged, say so with --date-order");
                     continue;
                 }
             };
@@ -307,10 +293,10 @@ impl CounterLog for PerfmonLog {
             if end_ns < before_ns && SUMMER_NS.contains(&(before_ns - end_ns)) {
                 self.shifted_ns += HOUR_NS;
                 end_ns += HOUR_NS;
-                self.note("the clock went back by an hour, as at the end of summer time: an hour is added from here on", line, "");
+                self.notes.add("the clock went back by an hour, as at the end of summer time: an hour is added from here on", line, "");
             }
             if end_ns <= before_ns {
-                self.note("a row is not later than the one before and was left out", line, "");
+                self.notes.add("a row is not later than the one before and was left out", line, "");
                 continue;
             }
             self.before_ns = Some(end_ns);
@@ -330,11 +316,7 @@ impl CounterLog for PerfmonLog {
     }
 
     fn notes(&self) -> Vec<Fault> {
-        let words = |(what, line, count, help): &(String, u64, u64, &'static str)| {
-            let times = if *count > 1 { format!(" ({count} times, first here)") } else { String::new() };
-            Fault::at(*line, format!("{what}{times}"), *help)
-        };
-        self.notes.iter().map(words).collect()
+        self.notes.list()
     }
 }
 

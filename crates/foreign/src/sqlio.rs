@@ -14,7 +14,7 @@ use crate::{Content, Fault, Format, LoadRun, Options, Source};
 pub(crate) static FORMAT: Format = Format {
     name: "sqlio",
     about: "SQLIO text: operations, bytes, latencies and the histogram of each run in the file",
-    recognize: |head| head.lines().any(is_begin),
+    recognize: |head| head.text.lines().any(is_begin),
     open,
 };
 

@@ -365,7 +365,7 @@ mod tests {
         let fault = read(r#"{"latencies":{},"bytes_in":{},"bytes_out":{}}"#).unwrap_err();
         assert!(fault.what.contains("no number of requests"), "{fault}");
         for text in [r#"{"latencies":{}}"#, "Bucket # %\n", "[a, b] c\n", ""] {
-            assert!(!(FORMAT.recognize)(text), "{text}");
+            assert!(!(FORMAT.recognize)(&crate::Head::of(text)), "{text}");
         }
     }
 

@@ -12,7 +12,7 @@ use crate::{Content, Fault, Format, LoadRun, Options, Source, lines};
 pub(crate) static FORMAT: Format = Format {
     name: "wcat",
     about: "WCAT 6 log.xml: requests, errors, rate and percentiles of the summary",
-    recognize,
+    recognize: |head| recognize(head),
     open,
 };
 

@@ -219,7 +219,7 @@ fn a_damaged_binary_log_has_what_was_whole() {
 fn files_of_others_are_not_taken() {
     for text in ["RUN\ta\tb\n", "REQUEST\t\tHome\t1\t2\tOK\n", "\0\0\0\0", "\0\0\0\0\u{6}abcdef\0", "RUN", ""]
     {
-        assert!(!(FORMAT.recognize)(text), "{text:?}");
+        assert!(!(FORMAT.recognize)(&crate::Head::of(text)), "{text:?}");
     }
 }
 

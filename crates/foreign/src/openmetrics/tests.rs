@@ -1,0 +1,106 @@
+use super::*;
+use crate::open as open_any;
+
+fn log(text: &str) -> Result<Box<dyn CounterLog>, Fault> {
+    match open_any(Box::new(std::io::Cursor::new(text.as_bytes().to_vec())), &Options::default())? {
+        (format, Content::Counters(log)) => {
+            assert_eq!(format.name, "openmetrics");
+            Ok(log)
+        }
+        _ => panic!("a load"),
+    }
+}
+
+/// The begin and end of each sample in seconds, and its values that are there with their paths.
+fn samples(log: &mut dyn CounterLog) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut sample = Sample::default();
+    while log.next(&mut sample).unwrap() {
+        let mut text = format!("{}..{}", sample.begin_unix_ns / SECOND_NS, sample.end_unix_ns / SECOND_NS);
+        for (column, value) in log.columns().0.iter().zip(&sample.values).filter(|(_, value)| !value.is_nan())
+        {
+            text += &format!(" {}={value}", column.path);
+        }
+        found.push(text);
+    }
+    found
+}
+
+#[test]
+fn snapshots_end_where_a_series_is_repeated_or_at_their_end() {
+    for (end, times) in [("", ""), ("# EOF\n", "")] {
+        let one = |time: u32, value: f64| {
+            format!(
+                "# HELP node_load1 1m load\n# TYPE node_load1 gauge\nnode_load1 {value}\n\
+                 # TYPE node_cpu_seconds_total counter\nnode_cpu_seconds_total{{mode=\"idle\",cpu=\"0\"}} {}\n\
+                 # TYPE node_time_seconds gauge\nnode_time_seconds {time}{times}\n{end}",
+                10.0 * value
+            )
+        };
+        let mut found = log(&[one(1_600_000_000, 0.5), one(1_600_000_010, 0.75)].concat()).unwrap();
+        assert_eq!(
+            samples(&mut *found),
+            [
+                "1600000000..1600000000 node_load1=0.5 node_cpu_seconds_total{cpu=\"0\",mode=\"idle\"}=5 node_time_seconds=1600000000",
+                "1600000000..1600000010 node_load1=0.75 node_cpu_seconds_total{cpu=\"0\",mode=\"idle\"}=7.5 node_time_seconds=1600000010",
+            ]
+        );
+        assert_eq!(found.notes(), []);
+        assert_eq!((found.is_cumulative(0), found.is_cumulative(1)), (false, true));
+        assert_eq!(found.columns().0[1].written, "node_cpu_seconds_total{mode=\"idle\",cpu=\"0\"}");
+    }
+}
+
+#[test]
+fn values_with_times_are_joined_in_either_order() {
+    let expected = ["1600000000..1600000000 a{i=\"x\"}=1 b=3", "1600000000..1600000010 a{i=\"x\"}=2 b=4"];
+    for text in [
+        "a{i=\"x\"} 1 1600000000000\nb 3 1600000000000\na{i=\"x\"} 2 1600000010000\nb 4 1600000010000\n",
+        "a{i=\"x\"} 1 1600000000000\na{i=\"x\"} 2 1600000010000\nb 3 1600000000000\nb 4 1600000010000\n",
+        "# TYPE b gauge\na{i=\"x\"} 1 1600000000.0\na{i=\"x\"} 2 1600000010.0\nb 3 1600000000.0\nb 4 1600000010.0\n# EOF\n",
+    ] {
+        let mut found = log(text).unwrap();
+        assert_eq!(samples(&mut *found), expected);
+    }
+}
+
+#[test]
+fn what_is_not_there_is_absent_and_what_is_wrong_is_noted() {
+    let text = "# TYPE a gauge\na 1\nb{x=\"\"} +Inf\n\na 2\nc NaN\nwrong\n\na 3\nb{x=\"\"} 4\n";
+    let mut found = log(text).unwrap_or_else(|fault| panic!("{fault}"));
+    assert_eq!(samples(&mut *found), ["0..0 a=1", "0..1 a=2", "1..2 a=3 b{x=\"\"}=4"]);
+    let notes: Vec<String> = found.notes().iter().map(ToString::to_string).collect();
+    assert_eq!(
+        notes,
+        [
+            "line 5: a snapshot has no time: snapshots are 1 s apart, from 1970 on (3 times, first here)",
+            "line 7: a line has no series: it was left out",
+        ]
+    );
+}
+
+#[test]
+fn other_text_is_not_taken_for_series() {
+    for text in ["total 12\nused 13\n", "# TYPE a gauge\n", "hello world\na{b=\"c\"} 1\n", "a{b=\"c\"\n"] {
+        let Err(fault) = log(text) else { panic!("{text}") };
+        assert_eq!(fault.what, "the format is not known", "{text}");
+    }
+}
+
+proptest::proptest! {
+    #[test]
+    fn whatever_comes_after_the_head_nothing_fails(
+        rows in proptest::collection::vec("[a-c](\\{[a-b]=\"[x\\\\\"]{0,2}\"\\})? [-+0-9.eNaIf]{0,6}( [-0-9.]{0,14})?|# EOF|[ -~]{0,20}", 0..30)
+    ) {
+        let text = format!("# TYPE a gauge\na{{b=\"1\"}} 1\n{}{}", "\n".repeat(100), rows.join("\n"));
+        let Ok(Content::Counters(mut log)) = open(Box::new(std::io::Cursor::new(text.into_bytes())), &Options::default()) else {
+            return Ok(());
+        };
+        let mut sample = Sample::default();
+        let mut before = i64::MIN;
+        while log.next(&mut sample).unwrap() {
+            proptest::prop_assert!(sample.begin_unix_ns >= before && sample.end_unix_ns >= sample.begin_unix_ns);
+            before = sample.end_unix_ns;
+        }
+    }
+}
