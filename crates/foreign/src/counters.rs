@@ -317,4 +317,20 @@ mod tests {
         assert!(!joined.take(&mut sample));
         assert_eq!(joined.held, 0);
     }
+
+    #[test]
+    fn what_is_held_has_a_limit() {
+        let mut joined = Joined::default();
+        let mut sample = Sample::default();
+        let places = 60_000;
+        let rows = (HELD_MAX / places) as i64;
+        for end in 0..=rows {
+            assert!(joined.begin(end - 1, end, 1));
+            joined.set(end, places, 1.0);
+        }
+        assert!(joined.take(&mut sample));
+        assert_eq!(sample.end_unix_ns, 0);
+        assert!(!joined.take(&mut sample));
+        assert!(!joined.begin(0, 0, 2));
+    }
 }

@@ -142,6 +142,7 @@ pub static FORMATS: &[&Format] = &[
     &blg::FORMAT,
     &sar::FORMAT,
     &sar::SADF,
+    &sar::SADC,
     &iostat::FORMAT,
     &vmstat::FORMAT,
     &openmetrics::FORMAT,

@@ -141,7 +141,7 @@ impl ExporterLog {
         }
         let place = self.places.get(series).copied().flatten();
         if place.is_none() {
-            self.joined.notes.add("a series is one too many and was left out", line, "");
+            self.joined.notes.add("a series is over the limit of 65,536 and was left out", line, "");
         }
         place
     }

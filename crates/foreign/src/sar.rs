@@ -12,6 +12,7 @@
 //! The option is known by the columns of the table. Values are in the units of sar.
 
 mod names;
+mod sadc;
 mod sadf;
 
 use std::collections::HashMap;
@@ -30,6 +31,7 @@ pub(crate) static FORMAT: Format = Format {
     open,
 };
 
+pub(crate) use sadc::FORMAT as SADC;
 pub(crate) use sadf::FORMAT as SADF;
 
 /// The most tables of a file.

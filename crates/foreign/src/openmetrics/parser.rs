@@ -176,7 +176,7 @@ impl SeriesParser {
     fn add(&mut self, text: &[u8]) -> Result<usize, &'static str> {
         let bytes = self.bytes + 4 * text.len();
         if self.series.len() == COLUMNS_MAX || bytes > NAME_BYTES_MAX || text.len() > SERIES_BYTES_MAX {
-            return Err("a series is one too many, after 65,536, or too long");
+            return Err("there are more than 65,536 series, or the text of one is too long");
         }
         let mut series = parse_series(text).ok_or("a line has no series")?;
         series.kind = self.kind(&series.name);
