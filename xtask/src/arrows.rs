@@ -104,7 +104,8 @@ const fn deep_fence(package: &'static str, crates: &'static [&'static str]) -> F
     Fence { package, crates, deep: true }
 }
 
-const MEASURED: &[&str] = &["model", "record", "engine", "analysis", "report", "workloads", "delay", "wire"];
+const MEASURED: &[&str] =
+    &["model", "record", "engine", "analysis", "report", "workloads", "delay", "wire", "foreign"];
 
 /// The fences. What is not named here is unfenced.
 static FENCES: &[Fence] = &[
@@ -133,12 +134,12 @@ static FENCES: &[Fence] = &[
     deep_fence("clap_complete", &["cli"]),
     deep_fence("clap_mangen", &["cli"]),
     deep_fence("signal-hook", &["cli"]),
-    deep_fence("jiff", &["report", "metadir", "connectors", "cli"]),
+    deep_fence("jiff", &["report", "metadir", "connectors", "cli", "foreign"]),
     // Formats. hdrhistogram brings flate2 and base64 along for its own payloads, so these are fenced by name only.
     fence("toml", &["model", "workloads", "factors", "metadir", "connectors", "cli", "xtask"]),
     deep_fence("saphyr-parser", &["factors"]),
     // Queries of responses, and exports of MIM.
-    fence("roxmltree", &["workloads", "connectors", "broker"]),
+    fence("roxmltree", &["workloads", "connectors", "broker", "foreign"]),
     fence("csv", &["record", "workloads", "connectors"]),
     fence("flate2", &["record"]),
     fence("base64", &["record", "ldap", "workloads", "report"]),

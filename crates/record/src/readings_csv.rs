@@ -29,15 +29,55 @@ pub(crate) fn write_sample(out: &mut String, begin_s: f64, end_s: f64, readings:
         if value.fract() == 0.0 && value.abs() < 9e15 {
             let _ = write!(out, "{}", *value as i64);
         } else {
-            let magnitude = value.abs().log10().floor() as i32;
-            let decimals = (5 - magnitude).clamp(0, 15) as usize;
-            let _ = write!(out, "{value:.decimals$}");
-            if decimals > 0 {
-                out.truncate(out.trim_end_matches('0').trim_end_matches('.').len());
-            }
+            six_digits(out, *value);
         }
     }
     out.push('\n');
+}
+
+/// Powers of ten, up to which a number with its digits is below 2^53.
+const POWERS: [f64; 16] =
+    [1.0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15];
+
+/// Writes a number that is no integer with six significant digits, without zeros at its end.
+fn six_digits(out: &mut String, value: f64) {
+    let size = value.abs();
+    // Digits after the point, so that six are significant.
+    let decimals = match size {
+        _ if size >= 1e5 => 0,
+        _ if size >= 1.0 => 6 - POWERS.iter().take(6).filter(|power| size >= **power).count(),
+        _ => 5 + POWERS.iter().skip(1).take(10).filter(|power| size * **power < 1.0).count() + 1,
+    };
+    if size >= 1e15 || decimals >= POWERS.len() || size < 1e-10 {
+        let decimals = (5 - size.log10().floor() as i32).clamp(0, 15) as usize;
+        let _ = write!(out, "{value:.decimals$}");
+        if decimals > 0 {
+            out.truncate(out.trim_end_matches('0').trim_end_matches('.').len());
+        }
+        return;
+    }
+    let digits = (size * POWERS[decimals]).round() as u64;
+    let unit = POWERS[decimals] as u64;
+    if value < 0.0 {
+        out.push('-');
+    }
+    let _ = write!(out, "{}", digits / unit);
+    let mut rest = digits % unit;
+    if rest == 0 {
+        return;
+    }
+    let mut places = decimals;
+    while rest.is_multiple_of(10) {
+        rest /= 10;
+        places -= 1;
+    }
+    let mut text = [b'0'; 16];
+    for place in text[..places].iter_mut().rev() {
+        *place = b'0' + (rest % 10) as u8;
+        rest /= 10;
+    }
+    out.push('.');
+    out.push_str(std::str::from_utf8(&text[..places]).unwrap_or("0"));
 }
 
 /// Reads the table as far as it is valid; `lines` records damage of the file. A column without a metric
@@ -210,7 +250,37 @@ mod tests {
         assert_eq!(table.end_s.len(), 2);
     }
 
+    #[test]
+    fn numbers_have_six_digits_and_no_zeros_behind_them() {
+        for (value, expected) in [
+            (0.5, "0.5"),
+            (12.345_678, "12.3457"),
+            (1_234.5, "1234.5"),
+            (123_456.7, "123457"),
+            (99_999.96, "100000"),
+            (9.999_999_7, "10"),
+            (0.000_012_345_678, "0.0000123457"),
+            (0.100_000_04, "0.1"),
+            (-2.25, "-2.25"),
+            (0.999_999_9, "1"),
+            (3.2e-12, "0.0000000000032"),
+            (1.5e14 + 0.5, "150000000000001"),
+        ] {
+            let mut text = String::new();
+            six_digits(&mut text, value);
+            assert_eq!(text, expected, "{value}");
+        }
+    }
+
     proptest::proptest! {
+        #[test]
+        fn small_numbers_survive(value in -1.0f64..1.0) {
+            let mut text = String::new();
+            six_digits(&mut text, value);
+            let read: f64 = text.parse().unwrap();
+            proptest::prop_assert!((read - value).abs() <= value.abs() * 1e-5 + 1e-15, "{} {}", text, value);
+        }
+
         #[test]
         fn six_digits_survive(value in -1e12f64..1e12) {
             let metric = MetricInfo::new("x", Unit::Count, MetricKind::Gauge, "");

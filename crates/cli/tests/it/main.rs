@@ -15,6 +15,7 @@ mod generate;
 mod hostile;
 mod http;
 mod http_record;
+mod import;
 mod import_mim;
 mod kill;
 mod killed;

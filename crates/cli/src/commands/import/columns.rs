@@ -1,29 +1,196 @@
-//! Which of our metrics a foreign counter is.
+//! Which of our metrics foreign counters are.
 
 use std::borrow::Cow;
+use std::collections::HashMap;
 
 use counters::perfmon::{self, Answer};
-use foreign::{CounterColumn, CounterFamily};
+use foreign::{CounterColumn, CounterFamily, CounterLog};
 use model::{MetricInfo, MetricKind, Unit};
 
-/// A column of the record: its metric and instance, and the factor of its values.
-pub(super) struct Mapped {
+/// A column of the record, computed from those of a log.
+pub(super) struct Target {
     pub(super) metric: MetricInfo,
     pub(super) instance: String,
-    pub(super) factor: f64,
+    pub(super) constant: f64,
+    /// Columns of the log with their factors.
+    pub(super) terms: Vec<(usize, f64)>,
 }
 
-/// Maps a counter. `is_judged` for those of the system under test: those of another one keep their names, so that both are not
-/// taken for one.
-pub(super) fn mapped(family: CounterFamily, column: &CounterColumn, is_judged: bool) -> Mapped {
-    let CounterFamily::PerformanceMonitor = family;
-    let same = perfmon::Path::parse(&column.path).filter(|_| is_judged).and_then(|path| {
-        let instance = instance(&path, &column.path)?;
-        let counter = path.find().into_iter().find(|counter| counter.answer == Answer::Same)?;
-        let (_, metric) = counters::all_metrics().find(|(_, metric)| metric.name == counter.metric)?;
-        Some(Mapped { factor: factor(&path.counter, metric.unit), metric: metric.clone(), instance })
-    });
-    same.unwrap_or_else(|| as_written(column, is_judged))
+impl Target {
+    /// The value of a sample; NaN if one of its columns has none.
+    pub(super) fn value(&self, values: &[f64]) -> f64 {
+        let sum = |sum: f64, (at, factor): &(usize, f64)| {
+            sum + factor * values.get(*at).copied().unwrap_or(f64::NAN)
+        };
+        self.terms.iter().fold(self.constant, sum)
+    }
+}
+
+/// The columns of the record for those of a log. `judged` is the host under test: counters of another one keep their names, so
+/// that both are not taken for one.
+pub(super) fn targets(log: &dyn CounterLog, judged: Option<&str>) -> Vec<Target> {
+    let (columns, _) = log.columns();
+    let is_judged = |column: &CounterColumn| judged.is_none_or(|host| host == column.host);
+    let rules: Vec<Rule> = match log.family() {
+        CounterFamily::PerformanceMonitor => {
+            let each = |(at, column): (usize, &CounterColumn)| {
+                let found = perfmon_target(at, column).filter(|_| is_judged(column));
+                found.unwrap_or_else(|| as_written(at, column, is_judged(column)))
+            };
+            return columns.iter().enumerate().map(each).collect();
+        }
+        CounterFamily::Sar => sar_rules(),
+        CounterFamily::Iostat => rules_of(IOSTAT),
+        CounterFamily::Vmstat => rules_of(VMSTAT),
+        CounterFamily::OpenMetrics => Vec::new(),
+    };
+    let mut places: HashMap<(&str, &str), usize> = HashMap::new();
+    for (at, column) in columns.iter().enumerate().filter(|(_, column)| is_judged(column)) {
+        places.insert(split(&column.path), at);
+    }
+    let mut found = Vec::new();
+    let mut used = vec![false; columns.len()];
+    let mut instances: Vec<&str> = places.keys().map(|(_, instance)| *instance).collect();
+    instances.sort_unstable();
+    instances.dedup();
+    for rule in &rules {
+        for instance in &instances {
+            let term = |(column, factor): &(String, f64)| {
+                Some((*places.get(&(column.as_str(), *instance))?, *factor))
+            };
+            let Some(terms) = rule.terms.iter().map(term).collect::<Option<Vec<(usize, f64)>>>() else {
+                continue;
+            };
+            terms.iter().for_each(|(at, _)| used[*at] = true);
+            // The sum over all CPUs has no instance.
+            let instance = if matches!(*instance, "all" | "-1") { "" } else { instance };
+            found.push(Target {
+                metric: rule.metric.clone(),
+                instance: instance.into(),
+                constant: rule.constant,
+                terms,
+            });
+        }
+    }
+    let rest = columns.iter().enumerate().filter(|(at, _)| !used[*at]);
+    found.extend(rest.map(|(at, column)| as_written(at, column, is_judged(column))));
+    found
+}
+
+/// A metric as a sum of columns of one instance.
+struct Rule {
+    metric: &'static MetricInfo,
+    constant: f64,
+    terms: Vec<(String, f64)>,
+}
+
+/// The columns of iostat: a metric, and what it is computed from.
+const IOSTAT: &[(&str, &str)] = &[
+    ("disk.reads_per_s", "r/s"),
+    ("disk.writes_per_s", "w/s"),
+    ("disk.flushes_per_s", "f/s"),
+    ("disk.transfers_per_s", "tps"),
+    ("disk.read_bytes_per_s", "rkB/s"),
+    ("disk.read_bytes_per_s", "rMB/s"),
+    ("disk.write_bytes_per_s", "wkB/s"),
+    ("disk.write_bytes_per_s", "wMB/s"),
+    ("disk.read_s", "r_await"),
+    ("disk.write_s", "w_await"),
+    ("disk.flush_s", "f_await"),
+    ("disk.transfer_s", "await"),
+    ("disk.queue_length", "aqu-sz"),
+    ("disk.utilization_share", "%util"),
+    ("cpu.busy_share", "100-%idle-%iowait"),
+    ("cpu.user_share", "%user+%nice"),
+    ("cpu.system_share", "%system"),
+    ("cpu.iowait_share", "%iowait"),
+    ("cpu.steal_share", "%steal"),
+];
+
+/// Those of vmstat. The unit of its memory is not in its report.
+const VMSTAT: &[(&str, &str)] = &[
+    ("cpu.runnable_threads", "r"),
+    ("cpu.blocked_threads", "b"),
+    ("cpu.interrupts_per_s", "in"),
+    ("cpu.context_switches_per_s", "cs"),
+    ("cpu.busy_share", "100-id-wa"),
+    ("cpu.user_share", "us"),
+    ("cpu.system_share", "sy"),
+    ("cpu.iowait_share", "wa"),
+    ("cpu.steal_share", "st"),
+];
+
+fn rules_of(table: &'static [(&str, &str)]) -> Vec<Rule> {
+    let rule = |(name, expression): &(&str, &str)| {
+        let (_, metric) = counters::all_metrics().find(|(_, metric)| metric.name == *name)?;
+        Some(rule(metric, "", expression))
+    };
+    table.iter().filter_map(rule).collect()
+}
+
+/// Those of sar, which the metrics name: `-d await`, `-u 100-%idle-%iowait`.
+fn sar_rules() -> Vec<Rule> {
+    let named = counters::all_metrics().filter(|(_, metric)| !metric.sar.is_empty());
+    named
+        .filter_map(|(_, metric)| {
+            let (option, expression) = metric.sar.rsplit_once(' ')?;
+            Some(rule(metric, option, expression))
+        })
+        .collect()
+}
+
+/// `100-%idle-%iowait` and `%user+%nice` are sums; any other expression is a column, which may have a hyphen.
+fn rule(metric: &'static MetricInfo, option: &str, expression: &str) -> Rule {
+    let (whole, signs) = match expression.strip_prefix("100-") {
+        Some(rest) => (100.0, rest.split('-').map(|column| (column, -1.0)).collect()),
+        None if expression.contains('+') => {
+            (0.0, expression.split('+').map(|column| (column, 1.0)).collect())
+        }
+        None => (0.0, vec![(expression, 1.0)]),
+    };
+    let signs: Vec<(&str, f64)> = signs;
+    let term = |(column, sign): (&str, f64)| {
+        let name = if option.is_empty() { column.to_string() } else { format!("{option} {column}") };
+        (name, sign * factor(column, metric.unit))
+    };
+    let constant = whole * signs.first().map_or(1.0, |(column, _)| factor(column, metric.unit));
+    Rule { metric, constant, terms: signs.into_iter().map(term).collect() }
+}
+
+/// The path without its instance, and the instance.
+fn split(path: &str) -> (&str, &str) {
+    match path.strip_suffix(')').and_then(|rest| rest.rsplit_once('(')) {
+        Some((name, instance)) => (name, instance),
+        None => (path, ""),
+    }
+}
+
+/// What a value is multiplied with to be in the unit of the metric.
+fn factor(counter: &str, unit: Unit) -> f64 {
+    let counter = counter.to_lowercase();
+    let has = |words: &[&str]| words.iter().any(|word| counter.contains(word));
+    match unit {
+        Unit::Share | Unit::Cpus if counter.starts_with('%') || counter.len() == 2 => 0.01,
+        Unit::Bytes | Unit::BytesPerSecond if has(&["mbytes", "megabytes", "mbfs", "mb/s"]) => 1_048_576.0,
+        Unit::Bytes | Unit::BytesPerSecond if has(&["kbytes", "kilobytes", "kb", "pgpgin", "pgpgout"]) => {
+            1024.0
+        }
+        // Bits per second.
+        Unit::BytesPerSecond if has(&["bandwidth"]) => 0.125,
+        // Of the tools of Linux; those of Performance Monitor are seconds.
+        Unit::Seconds if has(&["await"]) => 0.001,
+        _ => 1.0,
+    }
+}
+
+/// A counter of Performance Monitor that says the same as a metric.
+fn perfmon_target(at: usize, column: &CounterColumn) -> Option<Target> {
+    let path = perfmon::Path::parse(&column.path)?;
+    let instance = instance(&path, &column.path)?;
+    let counter = path.find().into_iter().find(|counter| counter.answer == Answer::Same)?;
+    let (_, metric) = counters::all_metrics().find(|(_, metric)| metric.name == counter.metric)?;
+    let terms = vec![(at, factor(&path.counter, metric.unit))];
+    Some(Target { metric: metric.clone(), instance, constant: 0.0, terms })
 }
 
 /// The instance in our names; none for one that has none there.
@@ -48,53 +215,65 @@ fn instance(path: &perfmon::Path, written: &str) -> Option<String> {
     }
 }
 
-/// What a value is multiplied with to be in the unit of the metric.
-fn factor(counter: &str, unit: Unit) -> f64 {
-    let counter = counter.to_lowercase();
-    match unit {
-        Unit::Share | Unit::Cpus if counter.starts_with('%') => 0.01,
-        Unit::Bytes if counter.contains("mbytes") || counter.contains("megabytes") => 1_048_576.0,
-        Unit::Bytes if counter.contains("kbytes") || counter.contains("kilobytes") => 1024.0,
-        // Bits per second.
-        Unit::BytesPerSecond if counter.contains("bandwidth") => 0.125,
-        _ => 1.0,
-    }
-}
-
 /// A counter under its own name.
-fn as_written(column: &CounterColumn, is_judged: bool) -> Mapped {
+fn as_written(at: usize, column: &CounterColumn, is_judged: bool) -> Target {
     // The record has the instance in braces.
     let name = column.path.replace('{', "[").replace('}', "]");
-    let (object, instance, counter) = match (name.find('('), name.rfind(r")\")) {
+    let parts = match (name.find('('), name.rfind(r")\")) {
         (Some(open), Some(close)) if open < close && name.find('\\').is_some_and(|at| open < at) => {
-            (&name[..open], &name[open + 1..close], &name[close + 2..])
+            Some((format!("{}{}", &name[..open], &name[close + 1..]), name[open + 1..close].to_string()))
         }
-        _ => match name.split_once('\\') {
-            Some((object, counter)) => (object, "", counter),
-            None => ("", "", name.as_str()),
-        },
+        _ => None,
     };
+    let (name, instance) = parts.unwrap_or_else(|| {
+        let (name, instance) = split(&name);
+        (name.to_string(), instance.to_string())
+    });
     let metric = MetricInfo {
-        name: Cow::Owned(format!("{object}\\{counter}")),
-        perfmon: Cow::Owned(format!("{object}\\{counter}")),
+        name: Cow::Owned(name),
         ..MetricInfo::new(
             "",
             Unit::Count,
             MetricKind::Gauge,
-            "A counter of Performance Monitor, as it was logged.",
+            "A counter of another system, as it was logged.",
         )
     };
     let instance = match (is_judged, instance.is_empty()) {
-        (true, _) => instance.to_string(),
+        (true, _) => instance,
         (false, true) => column.host.clone(),
         (false, false) => format!("{} {instance}", column.host),
     };
-    Mapped { metric, instance, factor: 1.0 }
+    Target { metric, instance, constant: 0.0, terms: vec![(at, 1.0)] }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// What a log with these columns becomes.
+    fn of(family: CounterFamily, paths: &[&str], judged: Option<&str>) -> Vec<Target> {
+        struct Log(CounterFamily, Vec<CounterColumn>);
+        impl CounterLog for Log {
+            fn family(&self) -> CounterFamily {
+                self.0
+            }
+            fn next(&mut self, _: &mut foreign::Sample) -> Result<bool, foreign::Fault> {
+                Ok(false)
+            }
+            fn columns(&self) -> (&[CounterColumn], usize) {
+                (&self.1, 1)
+            }
+            fn clock(&self) -> (Option<foreign::DateOrder>, Option<i64>) {
+                (None, None)
+            }
+            fn notes(&self) -> Vec<foreign::Fault> {
+                Vec::new()
+            }
+        }
+        let column =
+            |path: &&str| CounterColumn { host: "DB1".into(), path: (*path).into(), written: String::new() };
+        targets(&Log(family, paths.iter().map(column).collect()), judged)
+    }
 
     #[test]
     fn counters_are_our_metrics_where_they_say_the_same() {
@@ -115,23 +294,53 @@ mod tests {
             (r"Process(_Total)\% Processor Time", r"Process\% Processor Time", "_Total", 1.0),
             (r"MSExchangeIS\RPC Requests", r"MSExchangeIS\RPC Requests", "", 1.0),
         ] {
-            let column = CounterColumn { host: "DB1".into(), path: path.into(), written: String::new() };
-            let found = mapped(CounterFamily::PerformanceMonitor, &column, true);
-            assert_eq!(
-                (&*found.metric.name, found.instance.as_str(), found.factor),
-                (name, instance, factor),
-                "{path}"
-            );
+            let found = of(CounterFamily::PerformanceMonitor, &[path], Some("DB1"));
+            let found = &found[0];
+            assert_eq!((&*found.metric.name, found.instance.as_str()), (name, instance), "{path}");
+            assert_eq!(found.terms, [(0, factor)], "{path}");
         }
-        let column = CounterColumn {
-            host: "DB2".into(),
-            path: r"Processor(_Total)\% Processor Time".into(),
-            written: String::new(),
-        };
-        let other = mapped(CounterFamily::PerformanceMonitor, &column, false);
+        let other =
+            of(CounterFamily::PerformanceMonitor, &[r"Processor(_Total)\% Processor Time"], Some("DB2"));
         assert_eq!(
-            (&*other.metric.name, other.instance.as_str()),
-            (r"Processor\% Processor Time", "DB2 _Total")
+            (&*other[0].metric.name, other[0].instance.as_str()),
+            (r"Processor\% Processor Time", "DB1 _Total")
         );
+    }
+
+    #[test]
+    fn columns_of_linux_tools_are_our_metrics_in_our_units() {
+        let sar = of(
+            CounterFamily::Sar,
+            &[
+                "-u %idle(all)",
+                "-u %iowait(all)",
+                "-d await(sda)",
+                "-d rkB/s(sda)",
+                "-q ldavg-1",
+                "-r kbavail",
+                "-x odd(1)",
+            ],
+            None,
+        );
+        let values = [90.0, 4.0, 12.0, 8.0, 1.5, 2.0, 7.0];
+        let value = |name: &str, instance: &str| {
+            let found = sar.iter().find(|of| of.metric.name == name && of.instance == instance);
+            found.unwrap_or_else(|| panic!("{name}")).value(&values)
+        };
+        assert!((value("cpu.busy_share", "") - 0.06).abs() < 1e-9);
+        assert!((value("cpu.iowait_share", "") - 0.04).abs() < 1e-9);
+        assert!((value("disk.transfer_s", "sda") - 0.012).abs() < 1e-9);
+        assert_eq!(value("disk.read_bytes_per_s", "sda"), 8192.0);
+        assert_eq!(value("cpu.load_average", ""), 1.5);
+        assert_eq!(value("memory.available_bytes", ""), 2048.0);
+        assert_eq!(value("-x odd", "1"), 7.0);
+        let iostat = of(CounterFamily::Iostat, &["r/s(sda)", "r_await(sda)", "%util(sda)"], None);
+        let all: Vec<(&str, f64)> =
+            iostat.iter().map(|of| (&*of.metric.name, of.value(&[5.0, 2.0, 50.0]))).collect();
+        assert_eq!(all, [("disk.reads_per_s", 5.0), ("disk.read_s", 0.002), ("disk.utilization_share", 0.5)]);
+        let vmstat = of(CounterFamily::Vmstat, &["r", "id", "wa"], None);
+        let busy = vmstat.iter().find(|of| of.metric.name == "cpu.busy_share").unwrap();
+        assert!((busy.value(&[1.0, 80.0, 5.0]) - 0.15).abs() < 1e-9);
+        assert!(busy.value(&[1.0, f64::NAN, 5.0]).is_nan());
     }
 }

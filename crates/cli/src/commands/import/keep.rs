@@ -14,7 +14,7 @@ use model::{
 use record::{OperationIntervals, PLAN_FORMAT, RunDirectory, TrialWriter};
 
 use super::NamedLog;
-use super::columns::mapped;
+use super::columns::{Target, targets};
 use crate::carry_out::{self, Failure};
 
 /// A trial that is being written.
@@ -25,12 +25,26 @@ struct Kept {
     span: Option<(i64, i64)>,
     readings: Readings,
     /// The columns of each log, and the version that they are of.
-    columns: Vec<(usize, Vec<(ColumnId, f64)>)>,
+    columns: Vec<(usize, Vec<(ColumnId, Target)>)>,
     samples: u64,
 }
 
-/// Writes the run directory, and returns its result.
+/// Writes the run directory, and returns its result. After an error there is none.
 pub(super) fn write(
+    path: &Path,
+    loads: &[(String, LoadRun)],
+    logs: &mut [NamedLog],
+) -> Result<ResultDocument, Failure> {
+    let is_new = !path.exists();
+    let done = write_all(path, loads, logs);
+    if done.is_err() && is_new {
+        // What is left of it is only in the way.
+        let _ = std::fs::remove_dir_all(path);
+    }
+    done
+}
+
+fn write_all(
     path: &Path,
     loads: &[(String, LoadRun)],
     logs: &mut [NamedLog],
@@ -341,21 +355,22 @@ fn add(
     if let (Origin::Watched, Some((_, end))) = (kept.run.origin, &mut kept.span) {
         *end = sample.end_unix_ns;
     }
-    let (columns, version) = log.columns();
+    let (_, version) = log.columns();
     if kept.columns.len() <= of {
         kept.columns.resize_with(of + 1, || (usize::MAX, Vec::new()));
     }
     if kept.columns[of].0 != version {
-        let places = columns.iter().map(|column| {
-            let found = mapped(log.family(), column, judged.is_none_or(|host| host == column.host));
-            (kept.readings.column(&found.metric, &found.instance), found.factor)
+        let found = targets(log, judged).into_iter().map(|target| {
+            let place = kept.readings.column(&target.metric, &target.instance);
+            (place, target)
         });
-        kept.columns[of] = (version, places.collect());
+        kept.columns[of] = (version, found.collect());
     }
     kept.readings.clear();
-    for ((place, factor), value) in kept.columns[of].1.iter().zip(&sample.values) {
+    for (place, target) in &kept.columns[of].1 {
+        let value = target.value(&sample.values);
         if value.is_finite() {
-            kept.readings.set(*place, value * factor);
+            kept.readings.set(*place, value);
         }
     }
     let seconds = |ns: i64| (ns - begin) as f64 / 1e9;
