@@ -2,15 +2,18 @@
 
 use model::cost::{Difference, DifferencePart};
 use model::result::{ComparisonRow, CurvePoint, OperationResult, ResultDocument, TrialResult};
+use model::run::Origin;
 use model::sensitivity::Sensitivity;
 use model::steps::{RequestSteps, Times};
 use model::{Change, Estimate, Evidence, LatencySummary, Level};
 
 /// Makes every number in the document finite. Optional numbers become absent. Rows, points and evidence are
-/// removed if their main number is not finite. Times and the number in flight, which another tool may not have, are absent. All
-/// other numbers become zero.
+/// removed if their main number is not finite. Times and the number in flight are absent where another tool does not have
+/// them. All other numbers become zero.
 pub(crate) fn clean(document: &mut ResultDocument) {
-    document.trials.iter_mut().for_each(clean_trial);
+    // Only what another tool measured has gaps of this kind.
+    let unknown = if document.origin == Origin::Imported { absent } else { zero };
+    document.trials.iter_mut().for_each(|trial| clean_trial(trial, unknown));
     for configuration in &mut document.configurations {
         changes(&mut configuration.treatment.changes);
         changes(&mut configuration.treatment.levels);
@@ -23,7 +26,7 @@ pub(crate) fn clean(document: &mut ResultDocument) {
     document.differences.retain_mut(clean_difference);
     document.comparison.retain_mut(clean_row);
     for curve in &mut document.curves {
-        curve.points.retain_mut(clean_point);
+        curve.points.retain_mut(|point| clean_point(point, unknown));
     }
     document.curves.retain(|curve| curve.points.len() > 1);
     for figure in document.beside.iter_mut().flat_map(|row| row.measured.iter_mut().chain(&mut row.published))
@@ -86,10 +89,10 @@ fn zero(value: &mut f64) {
     }
 }
 
-fn clean_trial(trial: &mut TrialResult) {
+fn clean_trial(trial: &mut TrialResult, unknown: fn(&mut f64)) {
     changes(&mut trial.treatment.changes);
     zero(&mut trial.measured_s);
-    trial.operations.iter_mut().for_each(clean_operation);
+    trial.operations.iter_mut().for_each(|operation| clean_operation(operation, unknown));
     trial.cpu_us_per_operation = trial.cpu_us_per_operation.filter(|value| value.is_finite());
     trial.generator_max_per_s = trial.generator_max_per_s.filter(|value| value.is_finite());
     trial.resources.retain(|used| used.mean.is_finite() && used.max.is_finite());
@@ -99,15 +102,15 @@ fn clean_trial(trial: &mut TrialResult) {
     trial.facts.values_mut().for_each(level);
 }
 
-fn clean_operation(operation: &mut OperationResult) {
+fn clean_operation(operation: &mut OperationResult, unknown: fn(&mut f64)) {
     operation.busy_s = operation.busy_s.filter(|seconds| seconds.is_finite());
     for value in [&mut operation.rate_per_s, &mut operation.bytes_per_s] {
         zero(value);
     }
-    absent(&mut operation.concurrency);
+    unknown(&mut operation.concurrency);
     for summary in [&mut operation.response_ms, &mut operation.service_ms, &mut operation.lag_ms] {
         let LatencySummary { min, mean, p50, p90, p95, p99, p999, max } = summary;
-        [min, mean, p50, p90, p95, p99, p999, max].into_iter().for_each(absent);
+        [min, mean, p50, p90, p95, p99, p999, max].into_iter().for_each(unknown);
     }
 }
 
@@ -119,10 +122,10 @@ fn clean_row(row: &mut ComparisonRow) -> bool {
     row.baseline.is_finite() && row.treatment.is_finite() && row.ratio.is_finite()
 }
 
-fn clean_point(point: &mut CurvePoint) -> bool {
+fn clean_point(point: &mut CurvePoint, unknown: fn(&mut f64)) -> bool {
     let CurvePoint { rate_per_s, bytes_per_s, mean_ms, p99_ms, .. } = point;
     [rate_per_s, bytes_per_s].into_iter().flatten().for_each(zero);
-    [mean_ms, p99_ms].into_iter().flatten().for_each(absent);
+    [mean_ms, p99_ms].into_iter().flatten().for_each(unknown);
     point.level.is_finite()
 }
 

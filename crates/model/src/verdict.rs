@@ -100,6 +100,7 @@ pub enum UnsaturatedReason {
         /// Operations per second.
         rate_per_s: f64,
         /// 99th percentile of the response time, milliseconds.
+        #[serde(with = "crate::interval::absent")]
         p99_ms: f64,
         /// The resource that came closest to saturation.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -112,6 +113,7 @@ pub enum UnsaturatedReason {
         /// Operations per second.
         rate_per_s: f64,
         /// Mean response time, milliseconds.
+        #[serde(with = "crate::interval::absent")]
         mean_ms: f64,
         /// The index of the finding with the headroom in the findings of the result.
         finding: usize,
