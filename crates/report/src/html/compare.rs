@@ -436,8 +436,16 @@ fn one_sweep(curves: &[&Curve], document: &ResultDocument) -> String {
         four.push_str(&chart("Bandwidth", |point| point.bytes_per_s, Quantity::BytesPerSecond, false));
     }
     if !traits.grouped {
-        four.push_str(&chart("Mean response time", |point| point.mean_ms, Quantity::Milliseconds, true));
-        four.push_str(&chart("p99 response time", |point| point.p99_ms, Quantity::Milliseconds, true));
+        // Not every other tool has both.
+        type Value = fn(&CurvePoint) -> [f64; 3];
+        let is_known = |value: Value| {
+            curves.iter().flat_map(|curve| &curve.points).any(|point| value(point)[0].is_finite())
+        };
+        let times: [(&str, Value); 2] =
+            [("Mean response time", |point| point.mean_ms), ("p99 response time", |point| point.p99_ms)];
+        for (name, value) in times.into_iter().filter(|(_, value)| is_known(*value)) {
+            four.push_str(&chart(name, value, Quantity::Milliseconds, true));
+        }
     }
     charts.push_str(&format!(r#"<div class="four">{four}</div>"#));
     let mut note = "Points: median of the replicates; bars: smallest and largest.".to_string();
@@ -483,7 +491,10 @@ fn load_lines(curves: &[&Curve], legend: &[(String, SeriesStyle)]) -> Vec<LoadCu
         [curve] => vec![
             line(curve, "mean", SeriesStyle::of(0), true, |point| point.mean_ms[0]),
             line(curve, "p99", SeriesStyle::of(1), false, |point| point.p99_ms[0]),
-        ],
+        ]
+        .into_iter()
+        .filter(|line| line.points.iter().any(|point| point.response_ms.is_finite()))
+        .collect(),
         curves => {
             let each = curves.iter().enumerate();
             each.map(|(at, curve)| {

@@ -108,8 +108,9 @@ fn write_all(
 
 /// The files, in words.
 fn sources(loads: &[(String, LoadRun)], logs: &[NamedLog]) -> String {
-    let mut names: Vec<&str> = loads.iter().map(|(name, _)| name.as_str()).collect();
-    names.extend(logs.iter().map(|log| log.name.as_str()));
+    let file = |name: &str| Path::new(name).file_name().map(|name| name.to_string_lossy().into_owned());
+    let named = loads.iter().map(|(name, _)| name).chain(logs.iter().map(|log| &log.name));
+    let mut names: Vec<String> = named.filter_map(|name| file(name)).collect();
     names.dedup();
     names.join(", ")
 }
