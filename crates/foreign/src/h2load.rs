@@ -184,16 +184,9 @@ impl Written {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::open as open_any;
 
     fn runs(text: &str) -> Result<Vec<LoadRun>, Fault> {
-        match open_any(Box::new(std::io::Cursor::new(text.as_bytes().to_vec())), &Options::default())? {
-            (format, Content::Load(runs)) => {
-                assert_eq!(format.name, "h2load");
-                Ok(runs)
-            }
-            _ => panic!("counters"),
-        }
+        crate::testing::runs("h2load", text, &Options::default())
     }
 
     const TEXT: &str = "starting benchmark...\nspawning thread #0: 5 total client(s). 25 total requests\n\

@@ -355,7 +355,6 @@ fn apply(lines: &[Access], run: &mut LoadRun) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::open as open_any;
 
     const TAIL: &str = "Transactions per Second,Connections per Second,Average Response Time,Average Read Response Time,\
         Average Write Response Time,Average Transaction Time,Average Connection Time,Maximum Response Time,\
@@ -403,14 +402,7 @@ mod tests {
     }
 
     fn runs(text: &str) -> Result<Vec<LoadRun>, Fault> {
-        let options = Options { utc_offset_s: -3600, ..Options::default() };
-        match open_any(Box::new(std::io::Cursor::new(text.as_bytes().to_vec())), &options)? {
-            (format, Content::Load(runs)) => {
-                assert_eq!(format.name, "iometer");
-                Ok(runs)
-            }
-            _ => panic!("counters"),
-        }
+        crate::testing::runs("iometer", text, &Options { utc_offset_s: -3600, ..Options::default() })
     }
 
     #[test]

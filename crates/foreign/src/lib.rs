@@ -30,6 +30,8 @@ mod sqlio;
 mod sysstat;
 mod table;
 mod tags;
+#[cfg(test)]
+mod testing;
 mod vegeta;
 mod vmstat;
 mod wcat;

@@ -294,7 +294,6 @@ fn shares_of(text: &str) -> Option<[u32; COLUMNS]> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::open as open_any;
 
     fn text(block: u32, rate: f64) -> String {
         format!(
@@ -313,13 +312,7 @@ mod tests {
     }
 
     fn runs(text: &str) -> Result<Vec<LoadRun>, Fault> {
-        match open_any(Box::new(std::io::Cursor::new(text.as_bytes().to_vec())), &Options::default())? {
-            (format, Content::Load(runs)) => {
-                assert_eq!(format.name, "sqlio");
-                Ok(runs)
-            }
-            _ => panic!("counters"),
-        }
+        crate::testing::runs("sqlio", text, &Options::default())
     }
 
     #[test]

@@ -276,16 +276,9 @@ impl Written {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::open as open_any;
 
     fn runs(text: &str) -> Result<Vec<LoadRun>, Fault> {
-        match open_any(Box::new(std::io::Cursor::new(text.as_bytes().to_vec())), &Options::default())? {
-            (format, Content::Load(runs)) => {
-                assert_eq!(format.name, "wrk");
-                Ok(runs)
-            }
-            _ => panic!("counters"),
-        }
+        crate::testing::runs("wrk", text, &Options::default())
     }
 
     const WRK: &str = "Running 30s test @ http://127.0.0.1:8080/index.html?key=abc\n  12 threads and 400 connections\n  \

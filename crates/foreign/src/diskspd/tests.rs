@@ -1,5 +1,5 @@
 use super::*;
-use crate::{Content, Fault, Options, open as open_any};
+use crate::{Fault, Options};
 
 /// The layout of 2.2 on a system with two sockets, with `-L`.
 const TEXT: &str = "\
@@ -260,13 +260,7 @@ const XML: &str = r#"<Results>
 "#;
 
 fn runs(text: &str) -> Result<Vec<LoadRun>, Fault> {
-    match open_any(Box::new(std::io::Cursor::new(text.as_bytes().to_vec())), &Options::default())? {
-        (format, Content::Load(runs)) => {
-            assert_eq!(format.name, "diskspd");
-            Ok(runs)
-        }
-        _ => panic!("counters"),
-    }
+    crate::testing::runs("diskspd", text, &Options::default())
 }
 
 fn has_note(run: &LoadRun, part: &str) -> bool {

@@ -1,7 +1,6 @@
 use serde_json::json;
 
 use super::*;
-use crate::open as open_any;
 
 /// What fio 3.33 printed with `--output-format=json+`, shortened: two jobs of one group, and one with copies after them.
 const PLUS: &str = r#"fio: a message
@@ -117,13 +116,7 @@ const PLUS: &str = r#"fio: a message
 "#;
 
 fn runs(text: &str) -> Result<Vec<LoadRun>, Fault> {
-    match open_any(Box::new(std::io::Cursor::new(text.as_bytes().to_vec())), &Options::default())? {
-        (format, Content::Load(runs)) => {
-            assert_eq!(format.name, "fio");
-            Ok(runs)
-        }
-        _ => panic!("counters"),
-    }
+    crate::testing::runs("fio", text, &Options::default())
 }
 
 fn has_note(run: &LoadRun, part: &str) -> bool {

@@ -1,29 +1,12 @@
 use super::*;
-use crate::open as open_any;
+use crate::testing::{self, seconds};
 
 fn log(text: &str) -> Result<Box<dyn CounterLog>, Fault> {
-    match open_any(Box::new(std::io::Cursor::new(text.as_bytes().to_vec())), &Options::default())? {
-        (format, Content::Counters(log)) => {
-            assert_eq!(format.name, "openmetrics");
-            Ok(log)
-        }
-        _ => panic!("a load"),
-    }
+    testing::log("openmetrics", text.as_bytes(), &Options::default())
 }
 
-/// The begin and end of each sample in seconds, and its values that are there with their paths.
 fn samples(log: &mut dyn CounterLog) -> Vec<String> {
-    let mut found = Vec::new();
-    let mut sample = Sample::default();
-    while log.next(&mut sample).unwrap() {
-        let mut text = format!("{}..{}", sample.begin_unix_ns / SECOND_NS, sample.end_unix_ns / SECOND_NS);
-        for (column, value) in log.columns().0.iter().zip(&sample.values).filter(|(_, value)| !value.is_nan())
-        {
-            text += &format!(" {}={value}", column.path);
-        }
-        found.push(text);
-    }
-    found
+    testing::samples(log, seconds)
 }
 
 #[test]

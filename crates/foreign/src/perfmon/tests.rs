@@ -1,14 +1,8 @@
 use super::*;
-use crate::{Content, open as open_any};
+use crate::testing::{self, texts};
 
-fn log(text: &[u8], options: &Options) -> Result<Box<dyn CounterLog>, Fault> {
-    match open_any(Box::new(std::io::Cursor::new(text.to_vec())), options)? {
-        (format, Content::Counters(log)) => {
-            assert_eq!(format.name, "perfmon-csv");
-            Ok(log)
-        }
-        _ => panic!("a load"),
-    }
+fn log(bytes: &[u8], options: &Options) -> Result<Box<dyn CounterLog>, Fault> {
+    testing::log("perfmon-csv", bytes, options)
 }
 
 /// All samples: their times in seconds since the first one, and their values.
@@ -22,10 +16,6 @@ fn samples(log: &mut dyn CounterLog) -> Vec<(f64, f64, Vec<f64>)> {
         found.push((seconds(sample.begin_unix_ns), seconds(sample.end_unix_ns), sample.values.clone()));
     }
     found
-}
-
-fn texts(notes: &[Fault]) -> Vec<String> {
-    notes.iter().map(ToString::to_string).collect()
 }
 
 const LOG: &str = "\"(PDH-CSV 4.0) (W. Europe Standard Time)(-60)\",\"\\\\DB1\\Processor(_Total)\\% Processor Time\",\"\\\\DB1\\Memory\\Available MBytes\"\r\n\

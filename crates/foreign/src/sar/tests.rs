@@ -1,36 +1,14 @@
 use super::*;
-use crate::open as open_any;
+use crate::testing::{self, texts};
 
 fn log(text: &str, options: &Options) -> Result<Box<dyn CounterLog>, Fault> {
-    match open_any(Box::new(std::io::Cursor::new(text.as_bytes().to_vec())), options)? {
-        (format, Content::Counters(log)) => {
-            assert_eq!(format.name, "sar");
-            Ok(log)
-        }
-        _ => panic!("a load"),
-    }
+    testing::log("sar", text.as_bytes(), options)
 }
 
-/// The begin and end of each sample as text, and its values that are there with their paths.
 pub(super) fn samples(log: &mut dyn CounterLog) -> Vec<String> {
-    let mut found = Vec::new();
-    let mut sample = Sample::default();
-    while log.next(&mut sample).unwrap() {
-        let time =
-            |ns: i64| jiff::Timestamp::from_nanosecond(i128::from(ns)).unwrap().strftime("%d %T").to_string();
-        let mut text = format!("{}..{}", time(sample.begin_unix_ns), time(sample.end_unix_ns));
-        let (columns, _) = log.columns();
-        assert_eq!(columns.len(), sample.values.len());
-        for (column, value) in columns.iter().zip(&sample.values).filter(|(_, value)| !value.is_nan()) {
-            text += &format!(" {}={value}", column.path);
-        }
-        found.push(text);
-    }
-    found
-}
-
-fn texts(notes: &[Fault]) -> Vec<String> {
-    notes.iter().map(ToString::to_string).collect()
+    let time =
+        |ns: i64| jiff::Timestamp::from_nanosecond(i128::from(ns)).unwrap().strftime("%d %T").to_string();
+    testing::samples(log, time)
 }
 
 const DAY: &str = "Linux 5.4.0 (db1) \t10/13/2020 \t_x86_64_\t(2 CPU)\n\n\

@@ -1,15 +1,9 @@
 use super::super::tests::samples;
 use super::*;
-use crate::open as open_any;
+use crate::testing;
 
 fn log(text: &str) -> Result<Box<dyn CounterLog>, Fault> {
-    match open_any(Box::new(std::io::Cursor::new(text.as_bytes().to_vec())), &Options::default())? {
-        (format, Content::Counters(log)) => {
-            assert_eq!(format.name, "sadf");
-            Ok(log)
-        }
-        _ => panic!("a load"),
-    }
+    testing::log("sadf", text.as_bytes(), &Options::default())
 }
 
 const CSV: &str = "# hostname;interval;timestamp;CPU;%user;%idle\n\
