@@ -15,7 +15,8 @@ use std::io::Read as _;
 
 use model::Level;
 
-use crate::lines::{Lines, Unread, counted};
+use crate::input::Lines;
+use crate::lines::{Unread, counted};
 use crate::requests::{Request, Requests};
 use crate::{Content, Fault, Format, LoadRun, Options, Source};
 
@@ -185,7 +186,7 @@ fn text(from: Source) -> Result<LoadRun, Fault> {
     let mut log = Log::default();
     let mut runs = 0;
     while let Some(line) = lines.next()? {
-        if let Some(run) = run_record(&line.text) {
+        if let Some(run) = run_record(line.text) {
             if run.version == "1" {
                 return Err(Fault::at(line.number, "logs of Gatling 1 are not supported", INSTEAD));
             }

@@ -2,7 +2,8 @@
 
 use model::{Level, Shape};
 
-use crate::lines::{Lines, counted};
+use crate::input::Lines;
+use crate::lines::counted;
 use crate::load::{Runs, Whole, of_percentiles};
 use crate::number::milliseconds;
 use crate::{Content, Fault, Format, LoadRun, Options, Source};
@@ -33,7 +34,7 @@ fn open(from: Source, _: &Options) -> Result<Content, Fault> {
             let before = std::mem::take(&mut written);
             runs.add(before.line, before.finished())?;
         }
-        written.read(&line.text, line.number);
+        written.read(line.text, line.number);
     }
     if written.line > 0 {
         runs.add(written.line, written.finished())?;

@@ -2,7 +2,7 @@
 
 use std::io::{self, BufRead as _, BufReader, Read};
 
-use crate::{Fault, Source};
+use crate::{Fault, HEAD_BYTES, Source};
 
 /// Bytes that are read at a time.
 const CHUNK: usize = 64 << 10;
@@ -92,6 +92,14 @@ impl<R: Read> Read for Text<R> {
     }
 }
 
+/// The first bytes of a stream, and the whole stream again.
+pub(crate) fn peek<R: Read + 'static>(mut from: R) -> Result<(Vec<u8>, Source), Fault> {
+    let mut head = Vec::new();
+    from.by_ref().take(HEAD_BYTES as u64).read_to_end(&mut head).map_err(|error| Fault::of_file(&error))?;
+    let whole = Box::new(io::Cursor::new(head.clone()).chain(from));
+    Ok((head, whole))
+}
+
 /// The first bytes of a file as text; a character that is cut at the end is left out.
 pub(crate) fn decoded(bytes: &[u8]) -> String {
     let (encoding, mark) = recognized(bytes);
@@ -177,7 +185,7 @@ fn windows_1252(byte: u8) -> char {
 }
 
 /// The longest line that is read whole.
-const LINE_BYTES_MAX: u64 = 1 << 20;
+pub(crate) const LINE_BYTES_MAX: u64 = 1 << 20;
 
 /// The lines of a file.
 pub(crate) struct Lines {

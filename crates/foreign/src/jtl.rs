@@ -6,12 +6,10 @@
 
 mod xml;
 
-use std::io::{Cursor, Read as _};
-
 use model::{Level, Shape};
 
 use crate::date::{self, DateOrder};
-use crate::input::Text;
+use crate::input::{Text, peek};
 use crate::lines::{Unread, counted};
 use crate::requests::{Request, Requests};
 use crate::table::{Row, Rows};
@@ -64,15 +62,8 @@ fn delimiters(first: &str) -> Vec<u8> {
 }
 
 fn open(from: Source, options: &Options) -> Result<Content, Fault> {
-    // The head again, as text.
-    let mut text = Text::new(from);
-    let mut head = Vec::new();
-    text.by_ref()
-        .take(crate::HEAD_BYTES as u64)
-        .read_to_end(&mut head)
-        .map_err(|error| Fault::of_file(&error))?;
+    let (head, whole) = peek(Text::new(from))?;
     let shown = String::from_utf8_lossy(&head).into_owned();
-    let whole = Cursor::new(head).chain(text);
     let samples = match xml::recognize(&shown) {
         true => xml::read(whole, options)?,
         false => {

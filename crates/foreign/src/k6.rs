@@ -7,7 +7,7 @@ mod summary;
 
 use model::{Level, Shape};
 
-use crate::{Content, Fault, Format, LoadRun, Options, Source, json};
+use crate::{Content, Fault, Format, LoadRun, Options, Source, input, json};
 
 pub(crate) static FORMAT: Format = Format {
     name: "k6",
@@ -20,13 +20,9 @@ fn recognize(head: &str) -> bool {
     summary::recognize(head) || points::is_csv(head) || points::is_lines(head)
 }
 
-fn open(mut from: Source, _: &Options) -> Result<Content, Fault> {
-    // The head again.
-    let mut head = Vec::new();
-    std::io::Read::read_to_end(&mut std::io::Read::take(&mut from, crate::HEAD_BYTES as u64), &mut head)
-        .map_err(|error| Fault::of_file(&error))?;
-    let shown = crate::input::decoded(&head);
-    let whole: Source = Box::new(std::io::Read::chain(std::io::Cursor::new(head), from));
+fn open(from: Source, _: &Options) -> Result<Content, Fault> {
+    let (head, whole) = input::peek(from)?;
+    let shown = input::decoded(&head);
     let run = match () {
         () if points::is_csv(&shown) => points::csv(whole)?,
         () if points::is_lines(&shown) => points::lines(whole)?,

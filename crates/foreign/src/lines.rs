@@ -1,52 +1,9 @@
-//! Lines of text, and whole small files, both bounded.
+//! Whole small files, and what was left out of larger ones.
 
-use std::borrow::Cow;
-use std::io::{BufRead, BufReader, Read};
+use std::io::Read as _;
 
 use crate::input::Text;
 use crate::{Fault, Source};
-
-/// The longest line; what is beyond is left out.
-const LINE_BYTES_MAX: u64 = 1 << 20;
-
-/// Lines of a stream in any of the encodings that tools write.
-pub(crate) struct Lines<R: Read> {
-    from: BufReader<Text<R>>,
-    bytes: Vec<u8>,
-    number: u64,
-}
-
-/// A line without its end.
-pub(crate) struct Line<'a> {
-    /// From 1.
-    pub(crate) number: u64,
-    pub(crate) text: Cow<'a, str>,
-}
-
-impl<R: Read> Lines<R> {
-    pub(crate) fn new(from: R) -> Self {
-        Lines { from: BufReader::new(Text::new(from)), bytes: Vec::new(), number: 0 }
-    }
-
-    /// The next line; none at the end.
-    pub(crate) fn next(&mut self) -> Result<Option<Line<'_>>, Fault> {
-        self.bytes.clear();
-        let fault = |error| Fault::of_file(&error);
-        let read =
-            self.from.by_ref().take(LINE_BYTES_MAX).read_until(b'\n', &mut self.bytes).map_err(fault)?;
-        if read == 0 {
-            return Ok(None);
-        }
-        self.number += 1;
-        if read as u64 == LINE_BYTES_MAX && !self.bytes.ends_with(b"\n") {
-            self.from.skip_until(b'\n').map_err(fault)?;
-        }
-        while matches!(self.bytes.last(), Some(b'\n' | b'\r')) {
-            self.bytes.pop();
-        }
-        Ok(Some(Line { number: self.number, text: String::from_utf8_lossy(&self.bytes) }))
-    }
-}
 
 /// All of a file that has at most `bytes_max` bytes as UTF-8.
 pub(crate) fn whole(from: Source, bytes_max: usize) -> Result<String, Fault> {
@@ -98,12 +55,13 @@ pub(crate) fn counted(count: u64, noun: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::input::{LINE_BYTES_MAX, Lines};
 
     #[test]
     fn long_lines_are_cut_and_numbers_stay() {
         let long = "x".repeat(LINE_BYTES_MAX as usize + 10);
         let text = format!("a\r\n{long}\nlast");
-        let mut lines = Lines::new(text.as_bytes());
+        let mut lines = Lines::new(Box::new(std::io::Cursor::new(text.into_bytes())));
         let mut found = Vec::new();
         while let Some(line) = lines.next().unwrap() {
             found.push((line.number, line.text.len(), line.text.chars().next()));

@@ -9,7 +9,7 @@ use std::collections::HashSet;
 
 use crate::counters::{COLUMNS_MAX, CounterColumn, CounterFamily, CounterLog, Notes, Sample};
 use crate::date::{self, DateOrder};
-use crate::input::Text;
+use crate::input::{Text, peek};
 use crate::number::decimal;
 use crate::table::{Row, Rows};
 use crate::{Content, Fault, Format, Options, Source};
@@ -45,14 +45,7 @@ fn delimiter(first: &str) -> Option<(u8, usize)> {
 }
 
 fn open(from: Source, options: &Options) -> Result<Content, Fault> {
-    use std::io::Read as _;
-    // The head again, as text.
-    let mut text = Text::new(from);
-    let mut head = Vec::new();
-    text.by_ref()
-        .take(crate::HEAD_BYTES as u64)
-        .read_to_end(&mut head)
-        .map_err(|error| Fault::of_file(&error))?;
+    let (head, whole) = peek(Text::new(from))?;
     let shown = String::from_utf8_lossy(&head).into_owned();
     let first = shown.trim_start().lines().next().unwrap_or_default();
     let Some((delimiter, _)) = delimiter(first) else {
@@ -93,7 +86,6 @@ fn open(from: Source, options: &Options) -> Result<Content, Fault> {
             ));
         }
     };
-    let whole: Source = Box::new(std::io::Cursor::new(head).chain(text));
     let mut log = PerfmonLog {
         rows: Rows::new(whole, delimiter),
         has_comma,

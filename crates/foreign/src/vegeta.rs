@@ -5,7 +5,8 @@
 use model::{LatencySummary, Level, Process, Profile, Shape};
 use serde_json::Value;
 
-use crate::lines::{self, Lines};
+use crate::input::{self, Lines};
+use crate::lines;
 use crate::load::{Whole, of_percentiles};
 use crate::number::milliseconds;
 use crate::{Content, Fault, Format, LoadRun, Options, Source, json};
@@ -65,12 +66,9 @@ struct Bucket {
     count: u64,
 }
 
-fn open(mut from: Source, _: &Options) -> Result<Content, Fault> {
-    let mut head = Vec::new();
-    std::io::Read::read_to_end(&mut std::io::Read::take(&mut from, crate::HEAD_BYTES as u64), &mut head)
-        .map_err(|error| Fault::of_file(&error))?;
-    let is_json = is_json(&crate::input::decoded(&head));
-    let whole: Source = Box::new(std::io::Read::chain(std::io::Cursor::new(head), from));
+fn open(from: Source, _: &Options) -> Result<Content, Fault> {
+    let (head, whole) = input::peek(from)?;
+    let is_json = is_json(&input::decoded(&head));
     let written = if is_json { of_json(whole)? } else { of_text(whole)? };
     Ok(Content::Load(vec![written.finished()?]))
 }
@@ -158,13 +156,13 @@ fn of_text(from: Source) -> Result<Written, Fault> {
     let mut lines = Lines::new(from);
     let mut written = Written::default();
     while let Some(line) = lines.next()? {
-        if let Some(bucket) = bucket(&line.text) {
+        if let Some(bucket) = bucket(line.text) {
             if written.buckets.len() < BUCKETS_MAX {
                 written.buckets.push(bucket);
             }
             continue;
         }
-        let Some((name, names, values)) = row(&line.text) else { continue };
+        let Some((name, names, values)) = row(line.text) else { continue };
         let value = |wanted: &str| {
             let at = names.iter().position(|name| *name == wanted)?;
             values.get(at).copied()

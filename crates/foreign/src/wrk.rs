@@ -5,7 +5,7 @@
 
 use model::{LatencySummary, Level, Process, Profile, Secret, SecretParts, Shape};
 
-use crate::lines::Lines;
+use crate::input::Lines;
 use crate::load::{Runs, Whole, of_percentiles};
 use crate::number::milliseconds;
 use crate::{Content, Fault, Format, LoadRun, Options, Source};
@@ -82,7 +82,7 @@ fn open(from: Source, _: &Options) -> Result<Content, Fault> {
     let (mut runs, mut written) = (Runs::default(), None::<Written>);
     let mut rate = None;
     while let Some(line) = lines.next()? {
-        if let Some(url) = begin(&line.text) {
+        if let Some(url) = begin(line.text) {
             if let Some(before) = written.take() {
                 runs.add(before.line, before.finished())?;
             }
@@ -93,9 +93,9 @@ fn open(from: Source, _: &Options) -> Result<Content, Fault> {
                 ..Written::default()
             });
         } else if let Some(written) = &mut written {
-            written.read(&line.text);
+            written.read(line.text);
         }
-        rate = rate_of_command(&line.text).or(rate);
+        rate = rate_of_command(line.text).or(rate);
     }
     if let Some(last) = written {
         runs.add(last.line, last.finished())?;

@@ -1,12 +1,12 @@
 //! The XML of diskspd: one document, or several one after another. diskspd does not escape what it writes.
 
-use std::io::{self, Cursor, Read as _};
+use std::io::{self, Read as _};
 
 use roxmltree::{Document, Node, ParsingOptions};
 
 use super::{Outcome, Part, Plan, RUNS_MAX, TARGETS_MAX, Target, began_of, number_of, start_of};
-use crate::input::{Text, decoded};
-use crate::{Content, Fault, HEAD_BYTES, LoadRun, Source};
+use crate::input::{Text, decoded, peek};
+use crate::{Content, Fault, LoadRun, Source};
 
 /// The longest file, and the most nodes of a document.
 const FILE_BYTES_MAX: u64 = 64 << 20;
@@ -22,11 +22,9 @@ pub(super) fn is_it(head: &str) -> bool {
 }
 
 /// Whether it is XML; and the whole of it again.
-pub(super) fn recognize(mut from: Source) -> Result<(bool, Source), Fault> {
-    let mut head = Vec::new();
-    from.by_ref().take(HEAD_BYTES as u64).read_to_end(&mut head).map_err(|error| Fault::of_file(&error))?;
-    let is_xml = is_it(&decoded(&head));
-    Ok((is_xml, Box::new(Cursor::new(head).chain(from))))
+pub(super) fn recognize(from: Source) -> Result<(bool, Source), Fault> {
+    let (head, whole) = peek(from)?;
+    Ok((is_it(&decoded(&head)), whole))
 }
 
 pub(super) fn open(from: Source) -> Result<Content, Fault> {

@@ -1,3 +1,5 @@
+use std::io::Cursor;
+
 use super::*;
 use crate::open as open_any;
 

@@ -1,12 +1,10 @@
 //! Single measurements: `--out csv` and `--out json`.
 
-use std::io::Read;
-
 use serde_json::Value;
 
 use super::Users;
-use crate::input::Text;
-use crate::lines::{Lines, Unread};
+use crate::input::{Lines, Text};
+use crate::lines::Unread;
 use crate::requests::{Request, Requests};
 use crate::table::Rows;
 use crate::{Fault, LoadRun, Source};
@@ -186,14 +184,14 @@ pub(super) fn csv(from: Source) -> Result<LoadRun, Fault> {
     points.finish()
 }
 
-pub(super) fn lines<R: Read>(from: R) -> Result<LoadRun, Fault> {
+pub(super) fn lines(from: Source) -> Result<LoadRun, Fault> {
     let mut lines = Lines::new(from);
     let mut points = Points::default();
     while let Some(line) = lines.next()? {
         if line.text.trim().is_empty() {
             continue;
         }
-        if !is_read(&line.text, &mut points) {
+        if !is_read(line.text, &mut points) {
             points.unread.add(line.number);
         }
     }

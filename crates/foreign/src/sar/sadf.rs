@@ -6,14 +6,14 @@
 //!
 //! Paths are those of `sar`. CPU `-1` of CSV is `all`.
 
-use std::io::{BufRead as _, BufReader, Read as _};
+use std::io::{BufRead as _, BufReader};
 
 use serde_json::Value;
 
 use super::{names, no_sample};
 use crate::counters::{CounterColumn, CounterFamily, CounterLog, Joined, Sample, ahead};
 use crate::date::{self, DateOrder};
-use crate::input::{Lines, Text};
+use crate::input::{Lines, Text, peek};
 use crate::sysstat::{NO_NUMBER, SECOND_NS, TOO_MANY};
 use crate::{Content, Fault, Format, HEAD_BYTES, Options, Source};
 
@@ -42,11 +42,8 @@ fn is_json(head: &str) -> bool {
 }
 
 fn open(from: Source, options: &Options) -> Result<Content, Fault> {
-    let mut text = Text::new(from);
-    let mut head = Vec::new();
-    text.by_ref().take(HEAD_BYTES as u64).read_to_end(&mut head).map_err(|error| Fault::of_file(&error))?;
+    let (head, whole) = peek(Text::new(from))?;
     let is_csv = is_csv(&String::from_utf8_lossy(&head));
-    let whole: Source = Box::new(std::io::Cursor::new(head).chain(text));
     let reader = match is_csv {
         true => Reader::Csv(Csv { lines: Lines::new(whole), groups: Vec::new() }),
         false => Reader::Json(Json::new(whole)),
