@@ -187,7 +187,7 @@ mod tests {
     use super::*;
 
     fn runs(text: &str) -> Result<Vec<LoadRun>, Fault> {
-        crate::testing::runs("h2load", text, &Options::default())
+        crate::testing::runs("h2load", text.as_bytes(), &Options::default())
     }
 
     const TEXT: &str = "starting benchmark...\nspawning thread #0: 5 total client(s). 25 total requests\n\

@@ -402,7 +402,11 @@ mod tests {
     }
 
     fn runs(text: &str) -> Result<Vec<LoadRun>, Fault> {
-        crate::testing::runs("iometer", text, &Options { utc_offset_s: -3600, ..Options::default() })
+        crate::testing::runs(
+            "iometer",
+            text.as_bytes(),
+            &Options { utc_offset_s: -3600, ..Options::default() },
+        )
     }
 
     #[test]

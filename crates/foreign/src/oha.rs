@@ -87,16 +87,9 @@ fn percentiles(document: &Value) -> LatencySummary {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::open as open_any;
 
     fn read(text: &str) -> Result<LoadRun, Fault> {
-        match open_any(Box::new(std::io::Cursor::new(text.as_bytes().to_vec())), &Options::default())? {
-            (format, Content::Load(mut runs)) => {
-                assert_eq!(format.name, "oha");
-                Ok(runs.remove(0))
-            }
-            _ => panic!("counters"),
-        }
+        crate::testing::run("oha", text.as_bytes(), &Options::default())
     }
 
     const TEXT: &str = r#"{

@@ -312,7 +312,7 @@ mod tests {
     }
 
     fn runs(text: &str) -> Result<Vec<LoadRun>, Fault> {
-        crate::testing::runs("sqlio", text, &Options::default())
+        crate::testing::runs("sqlio", text.as_bytes(), &Options::default())
     }
 
     #[test]

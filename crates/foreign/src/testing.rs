@@ -16,9 +16,16 @@ pub(crate) fn log(format: &str, bytes: &[u8], options: &Options) -> Result<Box<d
     }
 }
 
+/// The only run in a file, which must be of this format.
+pub(crate) fn run(format: &str, bytes: &[u8], options: &Options) -> Result<LoadRun, Fault> {
+    let mut runs = runs(format, bytes, options)?;
+    assert_eq!(runs.len(), 1);
+    Ok(runs.remove(0))
+}
+
 /// The runs in a file, which must be of this format.
-pub(crate) fn runs(format: &str, text: &str, options: &Options) -> Result<Vec<LoadRun>, Fault> {
-    match content(format, text.as_bytes(), options)? {
+pub(crate) fn runs(format: &str, bytes: &[u8], options: &Options) -> Result<Vec<LoadRun>, Fault> {
+    match content(format, bytes, options)? {
         Content::Load(runs) => Ok(runs),
         Content::Counters(_) => panic!("counters"),
     }

@@ -278,7 +278,7 @@ mod tests {
     use super::*;
 
     fn runs(text: &str) -> Result<Vec<LoadRun>, Fault> {
-        crate::testing::runs("wrk", text, &Options::default())
+        crate::testing::runs("wrk", text.as_bytes(), &Options::default())
     }
 
     const WRK: &str = "Running 30s test @ http://127.0.0.1:8080/index.html?key=abc\n  12 threads and 400 connections\n  \

@@ -260,7 +260,7 @@ const XML: &str = r#"<Results>
 "#;
 
 fn runs(text: &str) -> Result<Vec<LoadRun>, Fault> {
-    crate::testing::runs("diskspd", text, &Options::default())
+    crate::testing::runs("diskspd", text.as_bytes(), &Options::default())
 }
 
 fn has_note(run: &LoadRun, part: &str) -> bool {

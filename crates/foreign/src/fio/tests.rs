@@ -116,7 +116,7 @@ const PLUS: &str = r#"fio: a message
 "#;
 
 fn runs(text: &str) -> Result<Vec<LoadRun>, Fault> {
-    crate::testing::runs("fio", text, &Options::default())
+    crate::testing::runs("fio", text.as_bytes(), &Options::default())
 }
 
 fn has_note(run: &LoadRun, part: &str) -> bool {

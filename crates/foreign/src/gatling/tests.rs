@@ -1,14 +1,7 @@
 use super::*;
-use crate::open as open_any;
 
 fn read(bytes: &[u8]) -> Result<LoadRun, Fault> {
-    match open_any(Box::new(std::io::Cursor::new(bytes.to_vec())), &Options::default())? {
-        (format, Content::Load(mut runs)) => {
-            assert_eq!(format.name, "gatling");
-            Ok(runs.remove(0))
-        }
-        _ => panic!("counters"),
-    }
+    crate::testing::run("gatling", bytes, &Options::default())
 }
 
 /// Operations with their completed and failed requests.

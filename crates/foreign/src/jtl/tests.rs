@@ -1,17 +1,9 @@
 use std::io::Cursor;
 
 use super::*;
-use crate::open as open_any;
 
 fn read_with(text: &str, options: &Options) -> Result<LoadRun, Fault> {
-    match open_any(Box::new(Cursor::new(text.as_bytes().to_vec())), options)? {
-        (format, Content::Load(mut runs)) => {
-            assert_eq!(format.name, "jtl");
-            assert_eq!(runs.len(), 1);
-            Ok(runs.remove(0))
-        }
-        _ => panic!("counters"),
-    }
+    crate::testing::run("jtl", text.as_bytes(), options)
 }
 
 fn read(text: &str) -> Result<LoadRun, Fault> {

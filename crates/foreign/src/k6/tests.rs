@@ -1,14 +1,7 @@
 use super::*;
-use crate::open as open_any;
 
 fn read(text: &str) -> Result<LoadRun, Fault> {
-    match open_any(Box::new(std::io::Cursor::new(text.as_bytes().to_vec())), &Options::default())? {
-        (format, Content::Load(mut runs)) => {
-            assert_eq!(format.name, "k6");
-            Ok(runs.remove(0))
-        }
-        _ => panic!("counters"),
-    }
+    crate::testing::run("k6", text.as_bytes(), &Options::default())
 }
 
 const TREND: &str = r#""avg":5.5,"min":1.25,"med":5,"max":20.5,"p(90)":9,"p(95)":12,"p(99.9)":20"#;

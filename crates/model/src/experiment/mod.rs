@@ -86,6 +86,33 @@ pub struct Experiment {
     pub published: Vec<Published>,
 }
 
+impl Experiment {
+    /// That of a record whose load Plimsoll did not drive: nothing is asked of it.
+    pub fn recorded(name: &str, workload: &str) -> Experiment {
+        Experiment {
+            name: name.into(),
+            goals: Vec::new(),
+            max_failures: MAX_FAILURES,
+            watch: Vec::new(),
+            sample_every: crate::SECOND,
+            replicates: 1,
+            seed: 0,
+            prove: false,
+            folder: PathBuf::new(),
+            target: None,
+            dependencies: Vec::new(),
+            workload: WorkloadSpec { kind: workload.into(), settings: Settings::default() },
+            load: Settings::default(),
+            limit: Vec::new(),
+            smallest: None,
+            vary: Vec::new(),
+            design: DesignKind::OneFactorAtATime,
+            show: Vec::new(),
+            published: Vec::new(),
+        }
+    }
+}
+
 fn is_empty(path: &std::path::Path) -> bool {
     path.as_os_str().is_empty()
 }

@@ -8,8 +8,8 @@ use foreign::{CounterLog, LoadRun, Sample};
 use model::run::{Origin, SourceState, SourceStatus};
 use model::{
     Change, ColumnId, Decision, DesignKind, Ending, Event, EventKind, Experiment, Host, Interval, Level,
-    Load, Phase, PhaseSpan, Plan, Readings, ResultDocument, Run, SettingPath, Settings, Shape, Treatment,
-    Trial, Variation, WarmUp, WorkloadSpec,
+    Load, Phase, PhaseSpan, Plan, Readings, ResultDocument, Run, SettingPath, Shape, Treatment, Trial,
+    Variation, WarmUp,
 };
 use record::{OperationIntervals, PLAN_FORMAT, RunDirectory, TrialWriter};
 
@@ -65,10 +65,11 @@ fn write_all(
     }
     let runs: Vec<&LoadRun> = loads.iter().map(|(_, run)| run).collect();
     let (treatments, vary) = treatments(&runs);
-    let experiment = experiment(&sources(loads, logs), workload, vary);
+    let names = sources(loads, logs);
+    let design = if vary.len() > 1 { DesignKind::Grid } else { DesignKind::OneFactorAtATime };
+    let experiment = Experiment { design, vary, ..Experiment::recorded(&names, workload) };
     let text = format!(
-        "# Imported with `plimsoll import`; another tool measured, so this cannot be run.\n# {}\n",
-        sources(loads, logs)
+        "# Imported with `plimsoll import`; another tool measured, so this cannot be run.\n# {names}\n",
     );
     let host = Host { plimsoll: env!("CARGO_PKG_VERSION").into(), ..Host::default() };
     let directory = RunDirectory::create(path, &text, &host).map_err(Failure::failed)?;
@@ -155,30 +156,6 @@ fn treatments(runs: &[&LoadRun]) -> (Vec<Trial>, Vec<Variation>) {
         line: 0,
     };
     (trials, varied.iter().map(variation).collect())
-}
-
-fn experiment(name: &str, workload: &str, vary: Vec<Variation>) -> Experiment {
-    Experiment {
-        name: name.into(),
-        goals: Vec::new(),
-        max_failures: model::experiment::MAX_FAILURES,
-        watch: Vec::new(),
-        sample_every: model::SECOND,
-        replicates: 1,
-        seed: 0,
-        prove: false,
-        folder: Default::default(),
-        target: None,
-        workload: WorkloadSpec { kind: workload.into(), settings: Settings::default() },
-        load: Settings::default(),
-        design: if vary.len() > 1 { DesignKind::Grid } else { DesignKind::OneFactorAtATime },
-        vary,
-        show: Vec::new(),
-        published: Vec::new(),
-        limit: Vec::new(),
-        smallest: None,
-        dependencies: Vec::new(),
-    }
 }
 
 /// The trial of a run of a load.

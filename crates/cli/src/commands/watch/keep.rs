@@ -9,8 +9,8 @@ use engine::sampler::Sampler;
 use engine::session;
 use engine::source::HostRoot;
 use model::{
-    Decision, DesignKind, Ending, Event, EventKind, Experiment, Load, Nanos, Phase, PhaseSpan, Plan,
-    Readings, Run, Settings, Treatment, Trial, WarmUp, WorkloadSpec,
+    Decision, Ending, Event, EventKind, Experiment, Load, Nanos, Phase, PhaseSpan, Plan, Readings, Run,
+    Treatment, Trial, WarmUp,
 };
 use record::{PLAN_FORMAT, RunDirectory, TrialWriter};
 
@@ -40,25 +40,9 @@ impl Keeper {
             )));
         }
         let experiment = Experiment {
-            name: "Watched".into(),
-            goals: Vec::new(),
-            max_failures: model::experiment::MAX_FAILURES,
             watch: watch.to_vec(),
             sample_every: every,
-            replicates: 1,
-            seed: 0,
-            prove: false,
-            folder: Default::default(),
-            target: None,
-            workload: WorkloadSpec { kind: Run::WATCHED.into(), settings: Settings::default() },
-            load: Settings::default(),
-            vary: Vec::new(),
-            design: DesignKind::OneFactorAtATime,
-            show: Vec::new(),
-            published: Vec::new(),
-            limit: Vec::new(),
-            smallest: None,
-            dependencies: Vec::new(),
+            ..Experiment::recorded("Watched", Run::WATCHED)
         };
         let text = format!(
             "# Watched with `plimsoll watch`; nothing was driven, so this cannot be run.\n{}",
