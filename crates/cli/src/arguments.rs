@@ -26,16 +26,44 @@ fn workload_of(one_off: &OneOff) -> Option<WorkloadInfo> {
     REGISTRY.workloads.iter().map(|kind| kind.info()).find(|info| info.name == one_off.workload)
 }
 
+/// The program while its commands are added: all of them, or the one that was asked for.
+struct Program<'a> {
+    command: Command,
+    asked: Option<&'a str>,
+}
+
+impl Program<'_> {
+    fn subcommand(self, name: &str, make: impl FnOnce() -> Command) -> Self {
+        let is_wanted = self.asked.is_none_or(|asked| asked == name);
+        let command = if is_wanted { self.command.subcommand(make()) } else { self.command };
+        Program { command, ..self }
+    }
+}
+
 /// Every command with its arguments.
 pub(crate) fn command() -> Command {
+    build(None)
+}
+
+/// The program with the command that the command line names alone, or with all commands if it names none. Each process
+/// has the memory of the commands that it builds.
+fn command_of_arguments() -> Command {
+    let first = std::env::args_os().nth(1).unwrap_or_default();
+    let first = first.to_string_lossy();
+    let only = build(Some(&first));
+    if only.find_subcommand(&*first).is_some() { only } else { command() }
+}
+
+fn build(asked: Option<&str>) -> Command {
     let run = |about: &'static str| Arg::new("run").value_name("RUN").help(about).required(true);
     let json = || Arg::new("json").long("json").action(ArgAction::SetTrue).help("Print one JSON document");
     let file = || Arg::new("file").value_name("FILE").help("The experiment file");
-    let mut program = Command::new("plimsoll")
+    let command = Command::new("plimsoll")
         .version(env!("CARGO_PKG_VERSION"))
         .about("Finds how much load a system can carry, what limits it, and what it needs to carry more")
-        .max_term_width(100)
-        .subcommand(
+        .max_term_width(100);
+    let mut program = Program { command, asked }
+        .subcommand("demo", || 
             run_flags(Command::new("demo").about(
                 "Example measurement on this machine: the initial load of a metadirectory, about two minutes",
             ))
@@ -46,7 +74,7 @@ pub(crate) fn command() -> Command {
                     .help("Folder for its files, which are removed afterwards [default: this folder]"),
             ),
         )
-        .subcommand(
+        .subcommand("init", || 
             Command::new("init")
                 .about("Write an example experiment file")
                 .arg(
@@ -64,7 +92,7 @@ pub(crate) fn command() -> Command {
                         .help("The file to write"),
                 ),
         )
-        .subcommand(
+        .subcommand("check", || 
             Command::new("check")
                 .about("Validate an experiment and show its plan, without changing anything")
                 .arg(file().required(true))
@@ -73,8 +101,8 @@ pub(crate) fn command() -> Command {
                 .arg(smallest())
                 .arg(json()),
         )
-        .subcommand(Command::new("schema").about("Print the JSON Schema of experiment files, for editors"))
-        .subcommand(
+        .subcommand("schema", || Command::new("schema").about("Print the JSON Schema of experiment files, for editors"))
+        .subcommand("run", || 
             run_flags(Command::new("run").about("Run an experiment"))
                 .arg(file().required_unless_present("resume"))
                 .arg(set_argument())
@@ -92,19 +120,19 @@ pub(crate) fn command() -> Command {
         );
     for one_off in ONE_OFFS {
         if let Some(info) = workload_of(one_off) {
-            program = program.subcommand(one_off.arguments(&info));
+            program = program.subcommand(one_off.command, || one_off.arguments(&info));
         }
     }
     program
-        .subcommand(commands::metadir::arguments(json))
-        .subcommand(commands::watch::arguments())
-        .subcommand(commands::trace::arguments())
-        .subcommand(commands::doctor::arguments())
-        .subcommand(commands::generate::arguments())
-        .subcommand(commands::delay::arguments())
-        .subcommand(commands::wire::arguments(json()))
-        .subcommand(commands::import::arguments(json()))
-        .subcommand(
+        .subcommand("metadir", || commands::metadir::arguments(json))
+        .subcommand("watch", || commands::watch::arguments())
+        .subcommand("trace", || commands::trace::arguments())
+        .subcommand("doctor", || commands::doctor::arguments())
+        .subcommand("generate", || commands::generate::arguments())
+        .subcommand("delay", || commands::delay::arguments())
+        .subcommand("wire", || commands::wire::arguments(json()))
+        .subcommand("import", || commands::import::arguments(json()))
+        .subcommand("runs", || 
             Command::new("runs")
                 .about("List the runs in a folder")
                 .arg(
@@ -115,7 +143,7 @@ pub(crate) fn command() -> Command {
                 )
                 .arg(json()),
         )
-        .subcommand(
+        .subcommand("show", || 
             Command::new("show")
                 .about("Show the result of a run")
                 .arg(run("The run directory, or `last`"))
@@ -128,17 +156,17 @@ pub(crate) fn command() -> Command {
                 )
                 .arg(json()),
         )
-        .subcommand(
+        .subcommand("explain", || 
             Command::new("explain")
                 .about("Explain the verdict of a run: findings with their evidence, and warnings with what to try next")
                 .arg(run("The run directory, or `last`"))
                 .arg(json()),
         )
-        .subcommand(commands::size::arguments(
+        .subcommand("size", || commands::size::arguments(
             run("The run directory of a sweep over the load or of a search for the limit, or `last`; or a file of `plimsoll trace --json`"),
             json(),
         ))
-        .subcommand(
+        .subcommand("compare", || 
             Command::new("compare")
                 .about("Compare two runs, or two configurations of one run")
                 .arg(
@@ -155,7 +183,7 @@ pub(crate) fn command() -> Command {
                 )
                 .arg(json()),
         )
-        .subcommand(
+        .subcommand("report", || 
             Command::new("report")
                 .about("Write report.html again from the record, and print the result")
                 .arg(run("The run directory, or `last`"))
@@ -167,7 +195,7 @@ pub(crate) fn command() -> Command {
                         .help("The file to write [default: report.html in the run directory]"),
                 ),
         )
-        .subcommand(
+        .subcommand("export", || 
             Command::new("export")
                 .about("Export the numbers of a run as CSV, JSON, Markdown or JUnit, the steps of a request as CSV, and launches of commands also in hyperfine's formats")
                 .arg(run("The run directory, or `last`"))
@@ -180,7 +208,7 @@ pub(crate) fn command() -> Command {
                         .help("The format"),
                 ),
         )
-        .subcommand(
+        .subcommand("restore", || 
             Command::new("restore")
                 .about("Undo the changes of a killed run on this host, and list the files that it left")
                 .arg(
@@ -210,7 +238,7 @@ pub(crate) fn command() -> Command {
                         ),
                 ),
         )
-        .subcommand(
+        .subcommand("completions", || 
             Command::new("completions").about("Print the completions for a shell").arg(
                 Arg::new("shell")
                     .value_name("SHELL")
@@ -219,12 +247,13 @@ pub(crate) fn command() -> Command {
                     .help("bash, zsh, fish, elvish or powershell"),
             ),
         )
-        .subcommand(Command::new("manual").about("Print the complete reference as Markdown"))
-        .subcommand(
+        .subcommand("manual", || Command::new("manual").about("Print the complete reference as Markdown"))
+        .subcommand("man", || 
             Command::new("man")
                 .about("Print the manual page of the program or of one command")
                 .arg(Arg::new("command").value_name("COMMAND").help("The command")),
         )
+        .command
 }
 
 fn prove() -> Arg {
@@ -292,7 +321,7 @@ fn has_flags_behind_command_lines(matches: &clap::ArgMatches) -> bool {
 
 /// Reads the arguments and carries out the command.
 pub(crate) fn dispatch() -> Result<Exit, Failure> {
-    let matches = command().try_get_matches().map_err(usage)?;
+    let matches = command_of_arguments().try_get_matches().map_err(usage)?;
     let Some((name, matches)) = matches.subcommand() else {
         crate::output::result(START);
         return Ok(Exit::Good);
