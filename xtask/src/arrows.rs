@@ -136,7 +136,7 @@ static FENCES: &[Fence] = &[
     deep_fence("signal-hook", &["cli"]),
     deep_fence("jiff", &["report", "metadir", "connectors", "cli", "foreign"]),
     // Formats. hdrhistogram brings flate2 and base64 along for its own payloads, so these are fenced by name only.
-    fence("toml", &["model", "workloads", "factors", "metadir", "connectors", "cli", "xtask"]),
+    fence("toml", &["model", "foreign", "workloads", "factors", "metadir", "connectors", "cli", "xtask"]),
     deep_fence("saphyr-parser", &["factors"]),
     // Queries of responses, and exports of MIM.
     fence("roxmltree", &["workloads", "connectors", "broker", "foreign"]),

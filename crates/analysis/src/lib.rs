@@ -8,6 +8,7 @@
     reason = "`!(a > b)` puts a NaN on the cautious side, `a <= b` does not"
 )]
 
+pub mod audit;
 mod beside;
 mod clean;
 mod compare;

@@ -132,6 +132,7 @@ fn build(asked: Option<&str>) -> Command {
         .subcommand("delay", || commands::delay::arguments())
         .subcommand("wire", || commands::wire::arguments(json()))
         .subcommand("import", || commands::import::arguments(json()))
+        .subcommand("audit", || commands::audit::arguments(json()))
         .subcommand("runs", || 
             Command::new("runs")
                 .about("List the runs in a folder")
@@ -354,6 +355,7 @@ pub(crate) fn dispatch() -> Result<Exit, Failure> {
         "delay" => commands::delay::run(matches),
         "wire" => commands::wire::run(matches),
         "import" => commands::import::import(matches),
+        "audit" => commands::audit::audit(matches),
         "runs" => commands::record::runs(matches),
         "show" => commands::record::show(matches),
         "explain" => commands::record::explain(matches),

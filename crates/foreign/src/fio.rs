@@ -230,6 +230,8 @@ struct Group {
     longest_ms: f64,
     began_ms: Option<i64>,
     failed: u64,
+    /// Rate and bytes per second of the first operation, as fio has them.
+    stated: Option<(f64, Option<f64>)>,
     settings: BTreeMap<&'static str, Option<Level>>,
     others: BTreeMap<String, Option<String>>,
     has_options: bool,
@@ -301,6 +303,9 @@ impl Group {
                 if let Some(number) = count(name).filter(|number| *number > 0) {
                     self.notes.push(format!("{operation}: {number} operations were {what}"));
                 }
+            }
+            if let (None, Some(rate)) = (self.stated, number("iops")) {
+                self.stated = Some((rate, number("bw").map(|kib| 1024.0 * kib)));
             }
             let total = self.operations.entry(operation).or_default();
             total.completed = total.completed.saturating_add(completed);
@@ -401,6 +406,14 @@ impl Group {
             run.notes.push(format!("jobs ran for {shortest} s to {longest} s; rates are over the longest"));
         }
         let only_one = self.operations.len() == 1;
+        if let (true, 1, Some((rate, bytes))) = (only_one, self.jobs, self.stated) {
+            run.state("rate", format!("{rate:.2}/s"));
+            run.state("elapsed", format!("{} ms", self.longest_ms));
+            // fio has whole KiB per second.
+            run.facts.extend(bytes.map(|bytes| {
+                ("stated.throughput".to_string(), Level::Text(format!("{} KiB/s", bytes / 1024.0)))
+            }));
+        }
         for (operation, total) in self.operations {
             let (times, bins) = total.times.finish(operation, &mut run.notes);
             let failed = if only_one { self.failed.min(total.completed) } else { 0 };

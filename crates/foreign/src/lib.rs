@@ -9,6 +9,7 @@ mod blg;
 mod counters;
 mod date;
 mod diskspd;
+mod figures;
 mod fio;
 mod gatling;
 mod h2load;
@@ -39,6 +40,8 @@ mod wrk;
 
 use std::fmt;
 use std::io::{self, Read};
+
+use model::figure::Figures;
 
 pub use counters::{CounterColumn, CounterFamily, CounterLog, Sample};
 pub use date::DateOrder;
@@ -97,6 +100,8 @@ pub enum Content {
     Load(Vec<LoadRun>),
     /// Counters.
     Counters(Box<dyn CounterLog>),
+    /// Figures that a report states, without a run to record.
+    Figures(Vec<Figures>),
 }
 
 /// A file to read.
@@ -163,6 +168,9 @@ pub static FORMATS: &[&Format] = &[
     &vegeta::FORMAT,
     &wcat::FORMAT,
     &wrk::FORMAT,
+    // Reports. Many tables have such columns, so that these are the last.
+    &figures::FILE,
+    &figures::TABLE,
 ];
 
 /// The format of a file and what it has.

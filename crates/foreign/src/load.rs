@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use hdrhistogram::Histogram;
+use model::figure::{SCRIPTED, STATED, TIME_STEP_MS};
 use model::{Interval, LatencySummary, Level, Phase, Shape};
 
 use crate::{Content, Fault};
@@ -75,6 +76,21 @@ impl LoadRun {
             response: of.times,
             service: of.times,
         });
+    }
+
+    /// Adds a figure that the tool prints besides, so that an audit can hold it against the others.
+    pub(crate) fn state(&mut self, quantity: &str, text: String) {
+        self.facts.insert(format!("{STATED}{quantity}"), Level::Text(text));
+    }
+
+    /// The times are multiples of this many milliseconds, cut off.
+    pub(crate) fn set_time_step_ms(&mut self, step: f64) {
+        self.facts.insert(TIME_STEP_MS.into(), Level::Number(step));
+    }
+
+    /// Users may think between their operations: the tool runs a script, and does not say how long.
+    pub(crate) fn set_scripted(&mut self) {
+        self.facts.insert(SCRIPTED.into(), Level::Flag(true));
     }
 
     /// Sets a setting by its name in `[workload]`.

@@ -158,6 +158,10 @@ impl Requests {
         let whole_s = seconds(self.last_ns).max(1e-9);
         let mut run =
             LoadRun { tool, workload, began_unix_ns: Some(first_ns), seconds: whole_s, ..LoadRun::default() };
+        run.set_scripted();
+        if tool != "k6" {
+            run.set_time_step_ms(1.0);
+        }
         let concurrency = self.in_flight_ns / 1e9 / whole_s;
         let total: f64 = self.in_flight_ns.max(1.0);
         let places = self.operations.values().flat_map(|of| of.parts.keys());

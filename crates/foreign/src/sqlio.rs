@@ -210,6 +210,11 @@ impl Written {
             shape: in_flight.map(Shape::closed),
             ..LoadRun::default()
         };
+        found.state("rate", format!("{rate_per_s:.2}/s"));
+        if let Some(rate) = self.mib_per_s {
+            found.state("throughput", format!("{rate:.2} MiB/s"));
+        }
+        found.set_time_step_ms(1.0);
         found.add_whole(operation, Whole { completed, failed: 0, bytes, times, concurrency: f64::NAN });
         let mut set = |name: &str, level: Option<Level>| {
             if let Some(level) = level {

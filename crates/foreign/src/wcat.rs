@@ -107,6 +107,8 @@ fn run<'a>(document: &'a Document<'a>) -> Result<LoadRun, Fault> {
         ));
     };
     let mut run = LoadRun { tool: "wcat", workload: "http", seconds: requests / rate, ..LoadRun::default() };
+    run.set_scripted();
+    run.set_time_step_ms(1.0);
     run.notes.push("the duration is computed: the number of requests divided by their rate".into());
     let virtual_clients = first("header", "collection", "virtualclients").filter(|count| *count >= 1.0);
     let clients = first("header", "collection", "clients").filter(|count| *count >= 1.0);

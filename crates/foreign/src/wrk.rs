@@ -3,6 +3,7 @@
 //! wrk is a closed loop. wrk2 is an open loop with a rate, which only its command line says; its latencies are from the time when
 //! a request was due, without the first 10 s. wrk 3.1 to 4.0 corrects latencies for omitted requests; the text has no version.
 
+use model::figure::CORRECTED;
 use model::{LatencySummary, Level, Process, Profile, Secret, SecretParts, Shape};
 
 use crate::input::Lines;
@@ -121,6 +122,7 @@ struct Written {
     is_uncorrected: bool,
     requests: Option<u64>,
     seconds: Option<f64>,
+    elapsed: String,
     bytes: Option<f64>,
     socket_errors: Vec<(String, u64)>,
     bad_status: u64,
@@ -162,6 +164,7 @@ impl Written {
             }
             [count, "requests", "in", time, read, "read"] => {
                 self.requests = count.parse().ok();
+                self.elapsed = time.trim_end_matches(',').to_string();
                 self.seconds = milliseconds(time.trim_end_matches(',')).map(|ms| ms / 1000.0);
                 self.bytes = bytes(read);
             }
@@ -180,7 +183,7 @@ impl Written {
         }
     }
 
-    fn finished(self) -> Result<LoadRun, &'static str> {
+    fn finished(mut self) -> Result<LoadRun, &'static str> {
         let completed = self.requests.ok_or("number of requests")?;
         let printed_s = self.seconds.filter(|seconds| *seconds > 0.0).ok_or("duration")?;
         let mut run = LoadRun {
@@ -208,6 +211,9 @@ impl Written {
             run.notes.push("latencies of wrk2 do not include its first 10 s".into());
         } else if let Some((_, connections)) = self.threads {
             run.shape = Some(Shape::closed(connections));
+            run.facts.insert(CORRECTED.into(), Level::Flag(true));
+            let added = "wrk adds latencies of requests that it would have sent during long ones (stats_correct)";
+            run.notes.push(added.into());
         }
         run.set("url", Level::Secret(Secret::new(&self.url, SecretParts::Url)));
         if let Some((threads, connections)) = self.threads {
@@ -226,6 +232,11 @@ impl Written {
         if let Some(histogram) = self.histogram() {
             run.histograms.insert("request".into(), histogram);
             run.notes.push("the histogram is from the percentile spectrum: values are upper ends".into());
+        }
+        run.state("count", completed.to_string());
+        run.state("elapsed", std::mem::take(&mut self.elapsed));
+        if let Some(rate) = self.rate_per_s {
+            run.state("rate", format!("{rate:.2}/s"));
         }
         let times = self.times();
         run.add_whole(
@@ -328,7 +339,7 @@ mod tests {
         assert!((second.seconds - 5200.0 / 43.34).abs() < 1e-9);
         assert_eq!((second.intervals[0].response.mean, second.intervals[0].response.max), (1500.0, 66_000.0));
         assert!(second.intervals[0].response.p50.is_nan());
-        assert!(second.facts.is_empty());
+        assert!(!second.facts.keys().any(|name| name.starts_with("wrk.")));
     }
 
     #[test]

@@ -4,12 +4,14 @@
 //! so that the crates for measuring, recording, judging and reporting do not depend on each other.
 #![forbid(unsafe_code)]
 
+pub mod audit;
 pub mod claim;
 pub mod copy_time;
 pub mod cost;
 pub mod design;
 pub mod drain;
 pub mod experiment;
+pub mod figure;
 pub mod finding;
 pub mod goal;
 pub mod import_time;

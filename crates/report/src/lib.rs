@@ -12,6 +12,7 @@
 //! [`text::visible`].
 #![forbid(unsafe_code)]
 
+mod audit;
 pub mod chart;
 mod copy_time;
 mod costs;
@@ -37,6 +38,7 @@ mod terminal;
 pub mod text;
 mod wire;
 
+pub use audit::{audit, audit_json};
 pub use copy_time::{copy_time, copy_time_json};
 pub use exchange::{csv, csv_text, junit, markdown, steps_csv};
 pub use explanation::explanation;

@@ -52,6 +52,7 @@ pub(super) fn run(document: &Value) -> Result<LoadRun, Fault> {
         ));
     };
     let mut run = LoadRun { tool: "k6", workload: "http", ..LoadRun::default() };
+    run.set_scripted();
     let rate = number("http_reqs", "rate").filter(|rate| *rate > 0.0);
     let stated = json::number(document, &["state", "testRunDurationMs"])
         .map(|ms| ms / 1000.0)

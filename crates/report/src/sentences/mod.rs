@@ -1,6 +1,7 @@
 //! What is said about a result, in sentences. Findings, evidence, proof and verdict come as data; here alone they become
 //! text, which the terminal, the page, Markdown, JUnit and JSON show alike. No code reads a sentence.
 
+mod audit;
 mod copy;
 mod dependencies;
 mod evidence;
@@ -18,6 +19,7 @@ mod storage;
 mod tests;
 mod verdict;
 
+pub use audit::{audit_finding, audit_question};
 pub(crate) use dependencies::{basis, main_rows, operation_word, sensitivity, step_name, where_time_goes};
 pub(crate) use evidence::value;
 pub use evidence::{evidence, measure};

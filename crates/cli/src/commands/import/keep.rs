@@ -8,7 +8,7 @@ use foreign::{CounterLog, LoadRun, Sample};
 use model::run::{Origin, SourceState, SourceStatus};
 use model::{
     Change, ColumnId, Decision, DesignKind, Ending, Event, EventKind, Experiment, Host, Interval, Level,
-    Load, Phase, PhaseSpan, Plan, Readings, ResultDocument, Run, SettingPath, Shape, Treatment, Trial,
+    Load, Phase, PhaseSpan, Plan, Readings, ResultDocument, Run, SettingPath, Shape, Study, Treatment, Trial,
     Variation, WarmUp,
 };
 use record::{OperationIntervals, PLAN_FORMAT, RunDirectory, TrialWriter};
@@ -44,11 +44,27 @@ pub(super) fn write(
     done
 }
 
+/// Records runs of a load alone.
+pub(in crate::commands) fn study_of_loads(path: &Path, loads: &[(String, LoadRun)]) -> Result<Study, Failure> {
+    record_all(path, loads, &mut []).map(|(_, study)| study)
+}
+
 fn write_all(
     path: &Path,
     loads: &[(String, LoadRun)],
     logs: &mut [NamedLog],
 ) -> Result<ResultDocument, Failure> {
+    let (directory, study) = record_all(path, loads, logs)?;
+    let document = analysis::result(&study);
+    carry_out::keep(&directory, &document, &study)?;
+    Ok(document)
+}
+
+fn record_all(
+    path: &Path,
+    loads: &[(String, LoadRun)],
+    logs: &mut [NamedLog],
+) -> Result<(RunDirectory, Study), Failure> {
     let workload = loads.first().map_or(Run::WATCHED, |(_, run)| run.workload);
     if let Some((name, other)) = loads.iter().find(|(_, run)| run.workload != workload) {
         return Err(Failure::usage(format!(
@@ -102,9 +118,7 @@ fn write_all(
     let plan = Plan { format: PLAN_FORMAT.into(), experiment, decisions, enough: Some("imported".into()) };
     directory.write_plan(&plan).map_err(Failure::failed)?;
     let study = record::read(directory.path()).map_err(Failure::failed)?;
-    let document = analysis::result(&study);
-    carry_out::keep(&directory, &document, &study)?;
-    Ok(document)
+    Ok((directory, study))
 }
 
 /// The files, in words.

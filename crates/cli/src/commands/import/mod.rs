@@ -3,6 +3,8 @@
 mod columns;
 mod keep;
 
+pub(super) use keep::study_of_loads;
+
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
@@ -105,6 +107,11 @@ pub(crate) fn import(matches: &ArgMatches) -> Result<Exit, Failure> {
         match content {
             Content::Load(runs) => loads.extend(runs.into_iter().map(|run| (name.clone(), run))),
             Content::Counters(log) => logs.push(NamedLog { name, format, log }),
+            Content::Figures(_) => {
+                return Err(Failure::usage(format!(
+                    "error: {name}: figures of a report are no run that can be recorded\n  see whether they fit each other: plimsoll audit {name}"
+                )));
+            }
         }
     }
     set_begins(matches, &mut loads)?;
@@ -132,7 +139,7 @@ fn open(name: &str, options: &Options) -> Result<Opened, Fault> {
 }
 
 /// A fault of a file, as all errors are shown.
-fn shown(name: &str, fault: &Fault) -> String {
+pub(crate) fn shown(name: &str, fault: &Fault) -> String {
     let place = match fault.line {
         0 => name.to_string(),
         line => format!("{name}:{line}"),
