@@ -48,6 +48,7 @@ static ORDERS: &[Order] = &[
             "operation_io",
             "sizing",
             "compare",
+            "audit",
         ],
     },
     Order {

@@ -1,16 +1,16 @@
 //! The audit of a result, of anybody: figures that cannot all be right, and reasons why they do not say what they seem to.
 //!
-//! Figures are held against each other as the values that their digits allow, so that rounding is no contradiction.
+//! Figures are compared as the values that their digits allow, so that rounding is no contradiction.
 
 mod laws;
 mod runs;
 mod series;
 mod times;
 
+use model::Study;
 use model::audit::{AUDIT_FORMAT, Audit, AuditFinding, AuditKind, NamedFigure, Severity};
 use model::figure::{Figure, Figures, Quantity, Span};
 use model::result::ResultDocument;
-use model::Study;
 
 /// The audit of figures that a report states.
 pub fn of_figures(name: &str, results: &[Figures], limits: &[Figure]) -> Audit {

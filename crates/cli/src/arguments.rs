@@ -125,11 +125,11 @@ fn build(asked: Option<&str>) -> Command {
     }
     program
         .subcommand("metadir", || commands::metadir::arguments(json))
-        .subcommand("watch", || commands::watch::arguments())
-        .subcommand("trace", || commands::trace::arguments())
-        .subcommand("doctor", || commands::doctor::arguments())
-        .subcommand("generate", || commands::generate::arguments())
-        .subcommand("delay", || commands::delay::arguments())
+        .subcommand("watch", commands::watch::arguments)
+        .subcommand("trace", commands::trace::arguments)
+        .subcommand("doctor", commands::doctor::arguments)
+        .subcommand("generate", commands::generate::arguments)
+        .subcommand("delay", commands::delay::arguments)
         .subcommand("wire", || commands::wire::arguments(json()))
         .subcommand("import", || commands::import::arguments(json()))
         .subcommand("audit", || commands::audit::arguments(json()))

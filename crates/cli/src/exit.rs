@@ -30,8 +30,11 @@ pub(crate) const TABLE: [(Exit, &str); 7] = [
     (Exit::Failed, "failed to run, every operation failed, or data read back differs from the data written"),
     (Exit::Usage, "wrong usage or an invalid file; nothing ran"),
     (Exit::GeneratorBound, "the load generator was the bottleneck, not the system"),
-    (Exit::Inconclusive, "inconclusive: too noisy, too short or too few trials to decide"),
-    (Exit::GoalMissed, "a goal or gate was missed"),
+    (
+        Exit::Inconclusive,
+        "inconclusive: too noisy, too short or too few trials to decide; `audit`: reasons to doubt the result",
+    ),
+    (Exit::GoalMissed, "a goal or gate was missed; `audit`: figures contradict each other"),
     (Exit::Interrupted, "interrupted; the record is kept"),
 ];
 

@@ -78,7 +78,7 @@ impl LoadRun {
         });
     }
 
-    /// Adds a figure that the tool prints besides, so that an audit can hold it against the others.
+    /// Adds a figure that the tool prints besides, so that an audit can compare it with the others.
     pub(crate) fn state(&mut self, quantity: &str, text: String) {
         self.facts.insert(format!("{STATED}{quantity}"), Level::Text(text));
     }

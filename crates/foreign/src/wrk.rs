@@ -212,7 +212,8 @@ impl Written {
         } else if let Some((_, connections)) = self.threads {
             run.shape = Some(Shape::closed(connections));
             run.facts.insert(CORRECTED.into(), Level::Flag(true));
-            let added = "wrk adds latencies of requests that it would have sent during long ones (stats_correct)";
+            let added =
+                "wrk adds latencies of requests that it would have sent during long ones (stats_correct)";
             run.notes.push(added.into());
         }
         run.set("url", Level::Secret(Secret::new(&self.url, SecretParts::Url)));

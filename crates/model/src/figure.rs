@@ -161,8 +161,7 @@ impl Quantity {
         };
         let bytes = |value: f64| {
             const UNITS: [(f64, &str); 4] = [(1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB")];
-            let (size, unit) =
-                UNITS.iter().find(|(size, _)| value >= *size).copied().unwrap_or((1.0, "B"));
+            let (size, unit) = UNITS.iter().find(|(size, _)| value >= *size).copied().unwrap_or((1.0, "B"));
             format!("{} {unit}", three_figures(value / size))
         };
         match self.dimension() {
@@ -281,7 +280,11 @@ fn unit(dimension: Dimension, unit: &str) -> Option<(f64, f64)> {
             return exact(1000f64.powi(power as i32) / 8.0);
         }
         let of = unit.to_lowercase();
-        let of = of.strip_suffix("bytes").or_else(|| of.strip_suffix("byte")).or_else(|| of.strip_suffix('b')).unwrap_or(&of);
+        let of = of
+            .strip_suffix("bytes")
+            .or_else(|| of.strip_suffix("byte"))
+            .or_else(|| of.strip_suffix('b'))
+            .unwrap_or(&of);
         let power = |of: &str| ["", "k", "m", "g", "t"].iter().position(|known| *known == of);
         if let Some(binary) = of.strip_suffix('i') {
             return exact(1024f64.powi(power(binary)? as i32));
@@ -292,10 +295,11 @@ fn unit(dimension: Dimension, unit: &str) -> Option<(f64, f64)> {
     match dimension {
         Dimension::Number => exact(1.0),
         Dimension::Time => exact(time(&lower)?),
-        Dimension::Bytes => bytes(unit),
+        Dimension::Bytes => bytes(unit).filter(|_| !unit.is_empty()),
         Dimension::Throughput => {
-            let (amount, per) = unit.rsplit_once('/').or_else(|| unit.split_once("ps").map(|(of, _)| (of, "s")))?;
-            let (low, high) = bytes(amount)?;
+            let (amount, per) =
+                unit.rsplit_once('/').or_else(|| unit.split_once("ps").map(|(of, _)| (of, "s")))?;
+            let (low, high) = bytes(amount.trim()).filter(|_| !amount.trim().is_empty())?;
             let per = time(per)?;
             Some((low / per, high / per))
         }
@@ -319,9 +323,11 @@ impl Figure {
     pub fn parse(quantity: Quantity, text: &str) -> Result<Figure, String> {
         let text = text.trim();
         let exact = text.trim_start_matches(['~', '≈']).trim_start();
-        let exact = ["about ", "around ", "circa "].iter().find_map(|word| exact.strip_prefix(word)).unwrap_or(exact);
+        let exact =
+            ["about ", "around ", "circa "].iter().find_map(|word| exact.strip_prefix(word)).unwrap_or(exact);
         let is_about = exact.len() != text.len();
-        let end = exact.find(|of: char| !(of.is_ascii_digit() || of == '.' || of == ',')).unwrap_or(exact.len());
+        let end =
+            exact.find(|of: char| !(of.is_ascii_digit() || of == '.' || of == ',')).unwrap_or(exact.len());
         let (digits, name) = exact.split_at(end);
         let wrong = |what: &str| format!("`{text}` is not a {}: {what}", quantity);
         let digits = digits.trim_end_matches([',', '.']);
@@ -472,7 +478,8 @@ mod tests {
 
     #[test]
     fn names_of_percentiles() {
-        for (name, percent) in [("p50", 50.0), ("p99", 99.0), ("p999", 99.9), ("p99.9", 99.9), ("p9999", 99.99)]
+        for (name, percent) in
+            [("p50", 50.0), ("p99", 99.0), ("p999", 99.9), ("p99.9", 99.9), ("p9999", 99.99)]
         {
             let Some(Quantity::Percentile(found)) = Quantity::of_name(name) else { panic!("{name}") };
             assert!((found - percent).abs() < 1e-9, "{name}: {found}");

@@ -10,7 +10,10 @@ use crate::text::plural;
 /// The findings with what to ask, and how many there are.
 pub fn audit(audit: &Audit, options: Terminal) -> String {
     let mut page = Page::new(options);
-    page.heading(&audit.of, &[format!("{} of {}", plural(audit.figures, "figure"), plural(audit.results, "result"))]);
+    page.heading(
+        &audit.of,
+        &[format!("{} of {}", plural(audit.figures, "figure"), plural(audit.results, "result"))],
+    );
     for found in &audit.findings {
         let label = match found.severity {
             Severity::Contradiction => "WRONG",

@@ -1,5 +1,7 @@
 //! Laws that the figures of a result must meet, each over the values that the figures allow.
 
+use std::collections::BTreeMap;
+
 use model::audit::{AuditFinding, AuditKind, Severity};
 use model::figure::{Figure, Figures, Quantity, Span};
 
@@ -12,6 +14,8 @@ const CLOCK_SHARE: f64 = 1e-3;
 /// Figures and digits that two results must share to be called the same.
 const SAME_FIGURES: usize = 3;
 const SAME_DIGITS: usize = 7;
+/// The most results with the same first figure that another one is compared with.
+const COMPARED_MAX: usize = 20;
 
 /// All findings about results.
 pub(super) fn findings(results: &[Figures], limits: &[Figure]) -> Vec<AuditFinding> {
@@ -41,7 +45,9 @@ fn products(of: &Figures, found: &mut Vec<AuditFinding>) {
         (Quantity::Throughput, Quantity::Elapsed, Quantity::Data, AuditKind::Data),
     ];
     for (one, other, product, kind) in laws {
-        let (Some(one), Some(other), Some(product)) = (of.get(one), of.get(other), of.get(product)) else { continue };
+        let (Some(one), Some(other), Some(product)) = (of.get(one), of.get(other), of.get(product)) else {
+            continue;
+        };
         let span = one.span.times(other.span);
         let allowed = Span::new(span.low * (1.0 - CLOCK_SHARE), span.high * (1.0 + CLOCK_SHARE));
         if !allowed.meets(product.span) {
@@ -116,7 +122,8 @@ fn ceiling(of: &Figures, limits: &[Figure], found: &mut Vec<AuditFinding>) {
         .into_iter()
         .chain(limits.iter().map(|limit| (limit, AuditKind::Limit)))
     {
-        let quantity = if ceiling.quantity == Quantity::Throughput { Quantity::Throughput } else { Quantity::Rate };
+        let quantity =
+            if ceiling.quantity == Quantity::Throughput { Quantity::Throughput } else { Quantity::Rate };
         let stated = of.get(quantity).filter(|stated| stated.span.low > ceiling.span.high);
         if let Some(stated) = stated {
             found.push(finding(of, kind, Severity::Contradiction, &[stated, ceiling]));
@@ -145,14 +152,17 @@ fn compared(base: &Figures, of: &Figures, found: &mut Vec<AuditFinding>) {
     if let Some(stated) = of.get(Quantity::TimesFaster) {
         for (span, pair) in [(by_rates, rates), (by_times, elapsed)] {
             if let (Some(span), Some((one, other)), true) = (span, pair, is_off(stated, &span)) {
-                let found_one = finding(of, AuditKind::TimesFaster, Severity::Contradiction, &[one, other, stated]);
+                let found_one =
+                    finding(of, AuditKind::TimesFaster, Severity::Contradiction, &[one, other, stated]);
                 found.push(follows(found_one, Quantity::TimesFaster, span));
             }
         }
-    } else if let (Some(rate), Some(time), Some((one, other)), Some((first, second))) = (by_rates, by_times, rates, elapsed)
+    } else if let (Some(rate), Some(time), Some((one, other)), Some((first, second))) =
+        (by_rates, by_times, rates, elapsed)
         && !rate.meets(time)
     {
-        let found_one = finding(of, AuditKind::RatioOfTimes, Severity::Contradiction, &[one, other, first, second]);
+        let found_one =
+            finding(of, AuditKind::RatioOfTimes, Severity::Contradiction, &[one, other, first, second]);
         found.push(follows(found_one, Quantity::TimesFaster, time));
     }
     let throughputs = ratio(Quantity::Throughput);
@@ -160,7 +170,8 @@ fn compared(base: &Figures, of: &Figures, found: &mut Vec<AuditFinding>) {
         let share = quotient(other, one);
         let span = Span::new(100.0 * (1.0 - share.high), 100.0 * (1.0 - share.low));
         if !span.meets(stated.span) {
-            let found_one = finding(of, AuditKind::PercentSlower, Severity::Contradiction, &[one, other, stated]);
+            let found_one =
+                finding(of, AuditKind::PercentSlower, Severity::Contradiction, &[one, other, stated]);
             found.push(follows(found_one, Quantity::PercentSlower, span));
         }
     }
@@ -182,42 +193,45 @@ fn quotient(one: &Figure, by: &Figure) -> Span {
     one.over(by)
 }
 
-/// Two results with the same measured figures, to all their digits, were copied.
+/// Two results with the same measured figures, to all their digits, were copied. What only one of them states is left out.
 fn identical(results: &[Figures], found: &mut Vec<AuditFinding>) {
+    // A count says little: loads of a number of operations have the same.
     let is_measured = |figure: &&Figure| {
         matches!(
             figure.quantity,
-            Quantity::Rate | Quantity::Mean | Quantity::Min | Quantity::Max | Quantity::Percentile(_) | Quantity::Deviation | Quantity::Count
+            Quantity::Rate
+                | Quantity::Mean
+                | Quantity::Min
+                | Quantity::Max
+                | Quantity::Percentile(_)
+                | Quantity::Deviation
         )
     };
-    let key = |of: &Figures| -> Vec<String> {
-        of.figures.iter().filter(is_measured).map(|figure| format!("{} {:.9e}", figure.quantity, figure.value)).collect()
+    let digits = |value: f64| {
+        let text = format!("{value:.9e}");
+        text.split('e').next().unwrap_or("").replace('.', "").trim_end_matches('0').len()
     };
-    // A count of its own says little: a load of a number of operations has always the same.
-    let digits = |of: &Figures| -> usize {
-        let measured = of.figures.iter().filter(is_measured).filter(|figure| figure.quantity != Quantity::Count);
-        let digits = |value: f64| {
-            let text = format!("{value:.9e}");
-            text.split('e').next().unwrap_or("").replace('.', "").trim_end_matches('0').len()
-        };
-        measured.map(|figure| digits(figure.value)).sum()
-    };
-    let mut first: std::collections::BTreeMap<Vec<String>, &Figures> = std::collections::BTreeMap::new();
+    let mut by_first: BTreeMap<u64, Vec<&Figures>> = BTreeMap::new();
     for result in results {
-        let key = key(result);
-        if key.len() < SAME_FIGURES || digits(result) < SAME_DIGITS {
-            continue;
-        }
-        match first.get(&key) {
-            None => {
-                first.insert(key, result);
-            }
-            Some(before) => {
-                let figures: Vec<&Figure> = result.figures.iter().filter(is_measured).collect();
+        let Some(first) = result.figures.iter().find(is_measured) else { continue };
+        let before = by_first.entry(first.value.to_bits()).or_default();
+        let copied = before.iter().find_map(|other| {
+            let both = result.figures.iter().filter(is_measured);
+            let both: Vec<(&Figure, &Figure)> =
+                both.filter_map(|figure| Some((figure, other.get(figure.quantity)?))).collect();
+            let is_same = both.iter().all(|(one, other)| one.value == other.value);
+            let all_digits: usize = both.iter().map(|(one, _)| digits(one.value)).sum();
+            let is_long = both.len() >= SAME_FIGURES && all_digits >= SAME_DIGITS;
+            (is_same && is_long).then(|| (*other, both.iter().map(|(one, _)| *one).collect::<Vec<&Figure>>()))
+        });
+        match copied {
+            Some((other, figures)) => {
                 let mut found_one = finding(result, AuditKind::Identical, Severity::Contradiction, &figures);
-                found_one.follows_text = before.name.clone();
+                found_one.follows_text = other.name.clone();
                 found.push(found_one);
             }
+            None if before.len() < COMPARED_MAX => before.push(result),
+            None => {}
         }
     }
 }

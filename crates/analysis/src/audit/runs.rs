@@ -9,6 +9,7 @@ use model::run::Origin;
 use model::{DoubtKind, Level, Profile, RunRecord, Shape, Study, Verdict};
 
 use super::series;
+use crate::configuration::SAMPLES_BEYOND;
 use crate::measured::Measured;
 use crate::statistics::median;
 
@@ -45,7 +46,12 @@ fn record<'a>(study: &'a Study, trial: &TrialResult) -> Option<&'a RunRecord> {
     study.runs.iter().find(|record| record.run.trial.id() == trial.trial)
 }
 
-fn of_operation(record: &RunRecord, trial: &TrialResult, operation: &OperationResult, is_whole: bool) -> Figures {
+fn of_operation(
+    record: &RunRecord,
+    trial: &TrialResult,
+    operation: &OperationResult,
+    is_whole: bool,
+) -> Figures {
     let mut figures = Vec::new();
     let is_imported = record.run.origin == Origin::Imported;
     let step_s = match trial.facts.get(TIME_STEP_MS) {
@@ -63,14 +69,20 @@ fn of_operation(record: &RunRecord, trial: &TrialResult, operation: &OperationRe
         (Quantity::Percentile(99.9), times.p999),
         (Quantity::Max, times.max),
     ] {
-        // No result of ours shows it then; and launches have a time each.
-        let is_shown = is_imported || quantity != Quantity::Percentile(99.9) || operation.completed >= 10_000;
+        // Our results say which percentiles have too few operations; those of other tools do not. Launches have a time each.
+        let is_shown = match quantity {
+            Quantity::Percentile(percent) if !is_imported || percent == 99.9 => {
+                operation.completed as f64 * (1.0 - percent / 100.0) >= SAMPLES_BEYOND
+            }
+            _ => true,
+        };
         if ms.is_finite() && is_shown && !record.run.traits.operations_apart {
             let share = if is_imported { PRINTED_SHARE } else { BUCKET_SHARE };
             let mut figure = Figure::measured(quantity, ms / 1e3, share);
             // A tool that counts in whole milliseconds cuts each off, and then the mean.
             let above = if quantity == Quantity::Mean { 2.0 } else { 1.0 };
-            figure.span = Span::new((figure.span.low - step_s / 2.0).max(0.0), figure.span.high + above * step_s);
+            figure.span =
+                Span::new((figure.span.low - step_s / 2.0).max(0.0), figure.span.high + above * step_s);
             figures.push(figure);
         }
     }
@@ -83,7 +95,9 @@ fn of_operation(record: &RunRecord, trial: &TrialResult, operation: &OperationRe
         figures.push(Figure::measured(Quantity::Throughput, operation.bytes_per_s, 1e-3));
     }
     let mut histogram = Vec::new();
-    for (name, share) in trial.facts.iter().filter_map(|(name, level)| Some((name.strip_prefix(HISTOGRAM)?, level))) {
+    for (name, share) in
+        trial.facts.iter().filter_map(|(name, level)| Some((name.strip_prefix(HISTOGRAM)?, level)))
+    {
         let edge = Figure::parse(Quantity::Min, name.trim_end_matches(" and more"));
         let share = match share {
             Level::Percent(share) => Figure::parse(Quantity::RatePercent, &format!("{share} %")),
@@ -101,7 +115,12 @@ fn of_operation(record: &RunRecord, trial: &TrialResult, operation: &OperationRe
 }
 
 /// What the tool printed itself, in place of what was worked out of it, and the load.
-fn of_another_tool(record: &RunRecord, trial: &TrialResult, operation: &OperationResult, figures: &mut Vec<Figure>) {
+fn of_another_tool(
+    record: &RunRecord,
+    trial: &TrialResult,
+    operation: &OperationResult,
+    figures: &mut Vec<Figure>,
+) {
     let stated = trial.facts.iter().filter_map(|(name, level)| {
         let quantity = Quantity::of_name(name.strip_prefix(STATED)?)?;
         let Level::Text(text) = level else { return None };
@@ -137,7 +156,9 @@ pub(super) fn findings(study: &Study, document: &ResultDocument) -> Vec<AuditFin
     for trial in &document.trials {
         let Some(record) = record(study, trial) else { continue };
         let doubts = trial.doubts.iter().filter(|doubt| counts(doubt.kind));
-        found.extend(doubts.map(|doubt| of_doubt(&format!("trial {}", trial.trial), &doubt.text, &doubt.help)));
+        found.extend(
+            doubts.map(|doubt| of_doubt(&format!("trial {}", trial.trial), &doubt.text, &doubt.help)),
+        );
         if record.run.origin == Origin::Imported {
             series::findings(&Measured::of(record), trial, &mut found);
         }
@@ -146,7 +167,11 @@ pub(super) fn findings(study: &Study, document: &ResultDocument) -> Vec<AuditFin
     found.extend(doubts.map(|doubt| of_doubt("the experiment", &doubt.text, &doubt.help)));
     if let Verdict::GeneratorBound { .. } = document.verdict {
         let text = "the load generator was the limit, so the figures are its own and not those of the system";
-        found.push(of_doubt("the experiment", text, "drive the load with more processors, or from several machines"));
+        found.push(of_doubt(
+            "the experiment",
+            text,
+            "drive the load with more processors, or from several machines",
+        ));
     }
     first_trials(document, &mut found);
     found
@@ -169,13 +194,13 @@ fn counts(kind: DoubtKind) -> bool {
         | DoubtKind::Corrupted
         | DoubtKind::CountsDiffer
         | DoubtKind::CutShort
-        | DoubtKind::Short
         | DoubtKind::OwnLag
         | DoubtKind::Clock
         | DoubtKind::Drift
         | DoubtKind::Damaged => true,
-        // Judged for each percentile.
+        // Judged for each percentile; and what is too short to find the limit has its figures.
         DoubtKind::FewSamples
+        | DoubtKind::Short
         | DoubtKind::VolatileCache
         | DoubtKind::Compressible
         | DoubtKind::MissingSource
@@ -201,14 +226,20 @@ fn of_doubt(of: &str, text: &str, help: &str) -> AuditFinding {
 /// The first trial of a configuration far from its replicates, which are alike: what it filled, they found filled.
 fn first_trials(document: &ResultDocument, found: &mut Vec<AuditFinding>) {
     let mut of_label: BTreeMap<&str, Vec<&TrialResult>> = BTreeMap::new();
-    for trial in document.trials.iter().filter(|trial| trial.ending == model::Ending::Completed && !trial.is_carried) {
+    for trial in
+        document.trials.iter().filter(|trial| trial.ending == model::Ending::Completed && !trial.is_carried)
+    {
         of_label.entry(&trial.treatment.label).or_default().push(trial);
     }
     for trials in of_label.into_values() {
-        let rates: Vec<f64> = trials.iter().filter_map(|trial| trial.whole()).map(|whole| whole.rate_per_s).collect();
+        let rates: Vec<f64> =
+            trials.iter().filter_map(|trial| trial.whole()).map(|whole| whole.rate_per_s).collect();
         let (Some((first, others)), Some(trial)) = (rates.split_first(), trials.first()) else { continue };
-        let Some(middle) = median(others).filter(|middle| others.len() >= OTHERS_MIN && *middle > 0.0) else { continue };
-        let (low, high) = others.iter().fold((f64::MAX, f64::MIN), |(low, high), rate| (low.min(*rate), high.max(*rate)));
+        let Some(middle) = median(others).filter(|middle| others.len() >= OTHERS_MIN && *middle > 0.0) else {
+            continue;
+        };
+        let (low, high) =
+            others.iter().fold((f64::MAX, f64::MIN), |(low, high), rate| (low.min(*rate), high.max(*rate)));
         let off = (first - middle).abs();
         if off > FIRST_SHARE * middle && off > FIRST_RANGES * (high - low) {
             let of = Figures { name: format!("trial {}", trial.trial), ..Figures::default() };

@@ -30,7 +30,8 @@ pub(super) fn findings(measured: &Measured, trial: &TrialResult, found: &mut Vec
     if trial.measured_s > 0.0 && trial.measured_s < SHORT_S {
         found.push(finding(&of, AuditKind::Short, Severity::Doubtful, &[&length]));
     }
-    let is_constant = run.load.shape.as_ref().is_none_or(|shape| matches!(shape.profile(), Profile::Constant(_)));
+    let is_constant =
+        run.load.shape.as_ref().is_none_or(|shape| matches!(shape.profile(), Profile::Constant(_)));
     if !is_constant {
         return;
     }
@@ -75,8 +76,12 @@ fn stall(measured: &Measured, of: &Figures, found: &mut Vec<AuditFinding>) -> Op
 fn warm_up(measured: &Measured, of: &Figures, found: &mut Vec<AuditFinding>) {
     let changes = Changes::of(measured);
     let Some((first, rest)) = changes.stretches.split_first() else { return };
-    let (Some(rest), true) = (changes.together(rest), first.length_s() < WARM_UP_PART * measured.length_s()) else { return };
-    let unit = if changes.unit == model::Unit::BytesPerSecond { Quantity::Throughput } else { Quantity::Rate };
+    let (Some(rest), true) = (changes.together(rest), first.length_s() < WARM_UP_PART * measured.length_s())
+    else {
+        return;
+    };
+    let unit =
+        if changes.unit == model::Unit::BytesPerSecond { Quantity::Throughput } else { Quantity::Rate };
     let figures = [
         Figure::measured(Quantity::Elapsed, first.length_s(), 0.0),
         Figure::measured(unit, first.rate, 0.0),
@@ -89,7 +94,13 @@ fn warm_up(measured: &Measured, of: &Figures, found: &mut Vec<AuditFinding>) {
 /// A closed load issues nothing while it waits, so its percentiles have one long time for each user and stall. Arrivals of an
 /// open load would have waited from the whole stall down to nothing: the share of them that waited more than x in a stall of
 /// S, in a measurement of T, is (S - x) / T. Source: Tene, "How NOT to Measure Latency" (coordinated omission).
-fn hidden_waiting(measured: &Measured, trial: &TrialResult, stall_s: Option<f64>, of: &Figures, found: &mut Vec<AuditFinding>) {
+fn hidden_waiting(
+    measured: &Measured,
+    trial: &TrialResult,
+    stall_s: Option<f64>,
+    of: &Figures,
+    found: &mut Vec<AuditFinding>,
+) {
     let Some(whole) = trial.whole().filter(|_| !trial.facts.contains_key(CORRECTED)) else { return };
     let users = match &measured.record.run.load.shape {
         Some(Shape::Open { .. }) => return,

@@ -133,7 +133,11 @@ fn histogram(of: &Figures, found: &mut Vec<AuditFinding>) {
         found.push(follows(found_one, Quantity::RatePercent, Span::new(sum, sum)));
         return;
     }
-    let (Some(mean), Some(sum)) = (of.get(Quantity::Mean), Some(shares.iter().map(|share| share.value).sum::<f64>())) else { return };
+    let (Some(mean), Some(sum)) =
+        (of.get(Quantity::Mean), Some(shares.iter().map(|share| share.value).sum::<f64>()))
+    else {
+        return;
+    };
     if sum <= 0.0 {
         return;
     }
@@ -147,7 +151,10 @@ fn histogram(of: &Figures, found: &mut Vec<AuditFinding>) {
     }
     let missing = (100.0 - sum).abs() / 100.0;
     let last = edges.last().copied().unwrap_or(0.0);
-    let span = Span::new(lower * (1.0 - missing), upper + missing * of.get(Quantity::Max).map_or(last, |max| max.span.high));
+    let span = Span::new(
+        lower * (1.0 - missing),
+        upper + missing * of.get(Quantity::Max).map_or(last, |max| max.span.high),
+    );
     if !span.meets(mean.span) {
         let found_one = finding(of, AuditKind::HistogramMean, Severity::Contradiction, &[mean]);
         found.push(follows(found_one, Quantity::Mean, span));

@@ -70,7 +70,9 @@ pub(crate) fn audit(matches: &ArgMatches) -> Result<Exit, Failure> {
 fn limit(text: &str) -> Result<Figure, Failure> {
     let of = |quantity| Figure::parse(quantity, text);
     of(Quantity::Throughput).or_else(|_| of(Quantity::Rate)).map_err(|_| {
-        Failure::usage(format!("error: --limit {text}: write operations or bytes per second, such as 140/s or 118MB/s"))
+        Failure::usage(format!(
+            "error: --limit {text}: write operations or bytes per second, such as 140/s or 118MB/s"
+        ))
     })
 }
 
@@ -80,7 +82,7 @@ fn of(name: &str, limits: &[Figure]) -> Result<Audit, Failure> {
         let (_, study, document) = super::record::load(name)?;
         return Ok(analysis::audit::of_study(name, &study, &document, limits));
     }
-    let fault = |fault: foreign::Fault| Failure::usage(format!("error: {}", import::shown(name, &fault)));
+    let fault = |fault: foreign::Fault| Failure::usage(import::shown(name, &fault));
     let file = File::open(path).map_err(|error| Failure::usage(format!("error: {name}: {error}")))?;
     let (format, content) = foreign::open(Box::new(file), &Options::default()).map_err(fault)?;
     match content {

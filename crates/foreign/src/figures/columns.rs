@@ -15,13 +15,57 @@ pub(super) struct Known {
     pub(super) part: String,
 }
 
-const RATE: &[&str] = &["rate", "iops", "ops", "tps", "qps", "rps", "ios", "io", "operations", "requests", "req", "transactions", "avg", "mean", "total"];
-const THROUGHPUT: &[&str] = &["throughput", "bandwidth", "bw", "transfer", "rate", "speed", "avg", "mean", "total"];
-const COUNT: &[&str] = &["count", "operations", "requests", "transactions", "records", "objects", "entries", "ios", "total", "n"];
+const RATE: &[&str] = &[
+    "rate",
+    "iops",
+    "ops",
+    "tps",
+    "qps",
+    "rps",
+    "ios",
+    "io",
+    "operations",
+    "requests",
+    "req",
+    "transactions",
+    "avg",
+    "mean",
+    "total",
+];
+const THROUGHPUT: &[&str] =
+    &["throughput", "bandwidth", "bw", "transfer", "rate", "speed", "avg", "mean", "total"];
+const COUNT: &[&str] = &[
+    "count",
+    "operations",
+    "requests",
+    "transactions",
+    "records",
+    "objects",
+    "entries",
+    "ios",
+    "total",
+    "n",
+];
 const FAILED: &[&str] = &["errors", "failed", "failures", "failed_requests"];
-const ELAPSED: &[&str] = &["elapsed", "duration", "runtime", "run_time", "test_time", "total_time", "elapsed_time"];
-const IN_FLIGHT: &[&str] = &["outstanding", "outstanding_ios", "queue_depth", "qd", "iodepth", "threads", "users", "connections", "clients", "concurrency", "vus", "in_flight", "workers"];
-const BLOCK: &[&str] = &["block", "block_size", "blocksize", "bs", "transfer_size", "io_size", "request_size"];
+const ELAPSED: &[&str] =
+    &["elapsed", "duration", "runtime", "run_time", "test_time", "total_time", "elapsed_time"];
+const IN_FLIGHT: &[&str] = &[
+    "outstanding",
+    "outstanding_ios",
+    "queue_depth",
+    "qd",
+    "iodepth",
+    "threads",
+    "users",
+    "connections",
+    "clients",
+    "concurrency",
+    "vus",
+    "in_flight",
+    "workers",
+];
+const BLOCK: &[&str] =
+    &["block", "block_size", "blocksize", "bs", "transfer_size", "io_size", "request_size"];
 const DATA: &[&str] = &["data", "data_size", "bytes", "size", "transferred"];
 const TIME: &[&str] = &["latency", "response_time", "response", "time", "lat", "rt", "resp"];
 const MEAN: &[&str] = &["avg", "average", "mean"];
@@ -42,14 +86,36 @@ fn words(name: &str) -> Vec<String> {
         .collect()
 }
 
-const TIME_UNITS: [&str; 18] = ["ns", "us", "µs", "ms", "msec", "milliseconds", "s", "sec", "secs", "seconds", "min", "mins", "minutes", "h", "hours", "days", "second", "minute"];
-const BYTE_UNITS: [&str; 14] = ["b", "bytes", "kb", "kib", "mb", "mib", "gb", "gib", "tb", "tib", "k", "m", "byte", "kbytes"];
+const TIME_UNITS: [&str; 18] = [
+    "ns",
+    "us",
+    "µs",
+    "ms",
+    "msec",
+    "milliseconds",
+    "s",
+    "sec",
+    "secs",
+    "seconds",
+    "min",
+    "mins",
+    "minutes",
+    "h",
+    "hours",
+    "days",
+    "second",
+    "minute",
+];
+const BYTE_UNITS: [&str; 14] =
+    ["b", "bytes", "kb", "kib", "mb", "mib", "gb", "gib", "tb", "tib", "k", "m", "byte", "kbytes"];
 
 /// The unit at the end of a name, as a figure is written, and the number of words that it takes.
 fn unit(words: &[String]) -> Option<(Unit, usize)> {
     let at = |back: usize| words.len().checked_sub(back).map(|at| words[at].as_str());
     let is_byte = |word: &str| BYTE_UNITS.contains(&word);
-    if let (Some("per"), Some(per @ ("s" | "sec" | "second" | "min" | "minute" | "h" | "hour"))) = (at(2), at(1)) {
+    if let (Some("per"), Some(per @ ("s" | "sec" | "second" | "min" | "minute" | "h" | "hour"))) =
+        (at(2), at(1))
+    {
         return Some(match at(3) {
             Some(of) if is_byte(of) || of.ends_with("bit") => (Unit::Throughput(format!("{of}/{per}")), 3),
             _ => (Unit::Rate(format!("/{per}")), 2),
@@ -106,7 +172,10 @@ fn percentile(words: &mut Vec<String>) -> Option<Quantity> {
     let name = match last.as_str() {
         "median" => "p50".to_string(),
         word => {
-            let digits = word.strip_suffix("th").or_else(|| word.strip_suffix('%')).unwrap_or(word.trim_start_matches('p'));
+            let digits = word
+                .strip_suffix("th")
+                .or_else(|| word.strip_suffix('%'))
+                .unwrap_or(word.trim_start_matches('p'));
             let is_marked = digits.len() != word.len();
             if !is_marked {
                 return None;
@@ -123,13 +192,23 @@ fn is_percentile(words: &[String]) -> bool {
     percentile(&mut words.to_vec()).is_some()
 }
 
-/// The unit of bytes as a figure is written: `Mb/s` are bits, and `mb_per_s` bytes.
+/// The unit of bytes as a figure is written: `mb_per_s` as `MB/s`. `Mb/s` are bits.
 fn of_bytes(unit: &str, name: &str) -> String {
     let has_bits = ["Kb/s", "Mb/s", "Gb/s"].iter().any(|bits| name.contains(bits));
     let (amount, per) = unit.split_once('/').map_or((unit, None), |(amount, per)| (amount, Some(per)));
-    let amount = match amount.strip_suffix('b') {
-        Some(prefix) if !has_bits => format!("{prefix}B"),
-        _ => amount.to_string(),
+    let amount = match amount {
+        "b" | "byte" | "bytes" => "B".to_string(),
+        bits if bits.ends_with("bit") => bits.to_string(),
+        amount => {
+            let (prefix, rest) = amount.split_at(1);
+            let is_binary = rest.starts_with('i');
+            let prefix = if prefix == "k" && !is_binary { "k".to_string() } else { prefix.to_uppercase() };
+            match (is_binary, has_bits) {
+                (true, _) => format!("{prefix}iB"),
+                (false, true) => format!("{prefix}bit"),
+                (false, false) => format!("{prefix}B"),
+            }
+        }
     };
     per.map_or(amount.clone(), |per| format!("{amount}/{per}"))
 }
@@ -169,7 +248,9 @@ pub(super) fn known(name: &str, unit_cell: Option<&str>) -> Option<Known> {
             (Quantity::Throughput, String::new())
         }
         Unit::Nothing if strip(&mut words, &["data", "data_size"]) => (Quantity::Data, String::new()),
-        Unit::Nothing if words.last().is_some_and(|last| TIME.contains(&last.as_str())) || is_percentile(&words) => {
+        Unit::Nothing
+            if words.last().is_some_and(|last| TIME.contains(&last.as_str())) || is_percentile(&words) =>
+        {
             (time(&mut words)?, String::new())
         }
         Unit::Nothing if strip(&mut words, IN_FLIGHT) => (Quantity::InFlight, String::new()),
@@ -187,7 +268,12 @@ fn time(words: &mut Vec<String>) -> Option<Quantity> {
         strip(words, TIME);
         return Some(percentile);
     }
-    let kinds = [(MEAN, Quantity::Mean), (MIN, Quantity::Min), (MAX, Quantity::Max), (DEVIATION, Quantity::Deviation)];
+    let kinds = [
+        (MEAN, Quantity::Mean),
+        (MIN, Quantity::Min),
+        (MAX, Quantity::Max),
+        (DEVIATION, Quantity::Deviation),
+    ];
     let found = kinds.into_iter().find(|(known, _)| strip(words, known)).map(|(_, quantity)| quantity);
     strip(words, TIME);
     Some(found.unwrap_or(Quantity::Mean))
@@ -206,12 +292,12 @@ mod tests {
             ("Requests/s", "rate [/s] of ``"),
             ("ops_per_s", "rate [/s] of ``"),
             ("objects_per_s", "rate [/s] of ``"),
-            ("mb_per_s", "throughput [mB/s] of ``"),
-            ("MB/s", "throughput [mB/s] of ``"),
-            ("Bandwidth (MiB/s)", "throughput [miB/s] of ``"),
+            ("mb_per_s", "throughput [MB/s] of ``"),
+            ("MB/s", "throughput [MB/s] of ``"),
+            ("Bandwidth (MiB/s)", "throughput [MiB/s] of ``"),
             ("Mbps", "throughput [mbit/s] of ``"),
-            ("Throughput (Mb/s)", "throughput [mb/s] of ``"),
-            ("write_mb_per_s", "throughput [mB/s] of `write`"),
+            ("Throughput (Mb/s)", "throughput [Mbit/s] of ``"),
+            ("write_mb_per_s", "throughput [MB/s] of `write`"),
             ("Avg. Latency (ms)", "mean time [ms] of ``"),
             ("avg_latency_ms", "mean time [ms] of ``"),
             ("max_latency_ms", "longest time [ms] of ``"),
@@ -222,7 +308,7 @@ mod tests {
             ("first_low_s", "shortest time [s] of `first`"),
             ("first_s", "mean time [s] of `first`"),
             ("first_deviation_s", "deviation [s] of `first`"),
-            ("block_kib", "block size [kiB] of ``"),
+            ("block_kib", "block size [KiB] of ``"),
             ("Block Size (KB)", "block size [kB] of ``"),
             ("outstanding", "in flight [] of ``"),
             ("Queue Depth", "in flight [] of ``"),
@@ -230,7 +316,7 @@ mod tests {
             ("Elapsed (min)", "elapsed time [min] of ``"),
             ("requests", "count [] of ``"),
             ("errors", "failed operations [] of ``"),
-            ("data_size_gb", "data [gB] of ``"),
+            ("data_size_gb", "data [GB] of ``"),
             ("Duration", "elapsed time [] of ``"),
             ("Block size", "block size [] of ``"),
             ("Avg latency", "mean time [] of ``"),
@@ -238,7 +324,11 @@ mod tests {
             ("Throughput", "throughput [] of ``"),
         ] {
             let found = known(name, None).unwrap_or_else(|| panic!("{name}"));
-            assert_eq!(format!("{} [{}] of `{}`", found.quantity, found.unit, found.part), expected, "{name}");
+            assert_eq!(
+                format!("{} [{}] of `{}`", found.quantity, found.unit, found.part),
+                expected,
+                "{name}"
+            );
         }
         for name in ["case", "note", "", "%", "cpu_percent", "disk", "a"] {
             assert_eq!(known(name, None), None, "{name}");

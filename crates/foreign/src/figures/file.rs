@@ -22,7 +22,9 @@ fn open(from: Source, _: &Options) -> Result<Content, Fault> {
 }
 
 fn read(text: &str) -> Result<Vec<Figures>, Fault> {
-    let line_of = |at: usize| 1 + text.as_bytes()[..at.min(text.len())].iter().filter(|byte| **byte == b'\n').count() as u64;
+    let line_of = |at: usize| {
+        1 + text.as_bytes()[..at.min(text.len())].iter().filter(|byte| **byte == b'\n').count() as u64
+    };
     let mut faults: Vec<Fault> = Vec::new();
     let document = DeTable::parse(text).map_err(|error| {
         Fault::at(error.span().map_or(0, |span| line_of(span.start)), error.message(), "write TOML")
@@ -34,34 +36,58 @@ fn read(text: &str) -> Result<Vec<Figures>, Fault> {
             ("figures", DeValue::Array(results)) => {
                 for result in results.iter() {
                     match result.get_ref() {
-                        DeValue::Table(table) => found.push(of_result(table, line_of(result.span().start), &line_of, &mut faults)),
-                        _ => faults.push(Fault::at(line, "`figures` is not a list of tables", "write [[figures]]")),
+                        DeValue::Table(table) => {
+                            found.push(of_result(table, line_of(result.span().start), &line_of, &mut faults))
+                        }
+                        _ => faults.push(Fault::at(
+                            line,
+                            "`figures` is not a list of tables",
+                            "write [[figures]]",
+                        )),
                     }
                 }
             }
             ("source" | "title", _) => {}
-            (other, _) => faults.push(Fault::at(line, format!("`{other}` is not known"), "the tables are [[figures]]; `source` and `title` are for the reader")),
+            (other, _) => faults.push(Fault::at(
+                line,
+                format!("`{other}` is not known"),
+                "the tables are [[figures]]; `source` and `title` are for the reader",
+            )),
         }
     }
+    faults.sort_by_key(|fault| fault.line);
     if let Some(fault) = faults.first_mut().map(std::mem::take) {
         let rest = &faults[1..];
         let mut more: Vec<String> = rest.iter().take(SHOWN_MAX).map(Fault::to_string).collect();
         if rest.len() > SHOWN_MAX {
             more.push(format!("and {} more", rest.len() - SHOWN_MAX));
         }
-        let help = std::iter::once(fault.help).chain(more).filter(|text| !text.is_empty()).collect::<Vec<String>>().join("\n  ");
+        let help = std::iter::once(fault.help)
+            .chain(more)
+            .filter(|text| !text.is_empty())
+            .collect::<Vec<String>>()
+            .join("\n  ");
         return Err(Fault { help, ..Fault::at(fault.line, fault.what, "") });
     }
     let names: Vec<&str> = found.iter().map(|result| result.name.as_str()).collect();
     for result in &found {
         if let Some(base) = result.base.as_deref().filter(|base| !names.contains(base)) {
-            return Err(Fault::at(result.line, format!("there is no result with the name `{base}`"), format!("the results are {}", names.join(", "))));
+            return Err(Fault::at(
+                result.line,
+                format!("there is no result with the name `{base}`"),
+                format!("the results are {}", names.join(", ")),
+            ));
         }
     }
     Ok(found)
 }
 
-fn of_result(table: &DeTable<'_>, line: u64, line_of: &dyn Fn(usize) -> u64, faults: &mut Vec<Fault>) -> Figures {
+fn of_result(
+    table: &DeTable<'_>,
+    line: u64,
+    line_of: &dyn Fn(usize) -> u64,
+    faults: &mut Vec<Fault>,
+) -> Figures {
     let mut result = Figures { line, ..Figures::default() };
     for (key, value) in table {
         let name = key.get_ref().as_ref();
@@ -134,7 +160,9 @@ fn histogram(value: &DeValue<'_>) -> Result<Vec<(f64, Figure)>, String> {
     let DeValue::Array(columns) = value else { return Err("`histogram` is not a list".into()) };
     let mut found = Vec::new();
     for column in columns.iter() {
-        let DeValue::Array(pair) = column.get_ref() else { return Err("a column of the histogram is not a pair".into()) };
+        let DeValue::Array(pair) = column.get_ref() else {
+            return Err("a column of the histogram is not a pair".into());
+        };
         let (Some(edge), Some(share), 2) = (pair.first(), pair.get(1), pair.len()) else {
             return Err("a column of the histogram is not a pair".into());
         };

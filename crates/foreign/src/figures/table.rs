@@ -35,7 +35,8 @@ fn delimiter(header: &str) -> u8 {
 
 fn recognize(head: &Head<'_>) -> bool {
     let Some(header) = header(head) else { return false };
-    let cells: Vec<&str> = header.split(delimiter(header) as char).map(|cell| cell.trim().trim_matches('"')).collect();
+    let cells: Vec<&str> =
+        header.split(delimiter(header) as char).map(|cell| cell.trim().trim_matches('"')).collect();
     if cells.len() > 200 {
         return false;
     }
@@ -66,7 +67,10 @@ fn open(from: Source, _: &Options) -> Result<Content, Fault> {
         if cells.len() > RESULTS_MAX {
             return Err(Fault::at(row.line, "the table has more than 100,000 rows", "split it"));
         }
-        cells.push((row.line, row.cells().map(|cell| String::from_utf8_lossy(cell).trim().to_string()).collect()));
+        cells.push((
+            row.line,
+            row.cells().map(|cell| String::from_utf8_lossy(cell).trim().to_string()).collect(),
+        ));
     }
     let Some(((_, names), rows)) = cells.split_first() else {
         return Err(Fault::at(0, "the table has no header", ""));
@@ -78,7 +82,11 @@ fn open(from: Source, _: &Options) -> Result<Content, Fault> {
     };
     match found.iter().any(|result| !result.figures.is_empty()) {
         true => Ok(Content::Figures(found)),
-        false => Err(Fault::at(0, "no cell of the table is a figure", "a figure is a number; the unit is in the name of its column")),
+        false => Err(Fault::at(
+            0,
+            "no cell of the table is a figure",
+            "a figure is a number; the unit is in the name of its column",
+        )),
     }
 }
 
@@ -133,9 +141,20 @@ fn wide(names: &[&str], rows: &[(u64, Vec<String>)]) -> Vec<Figures> {
         let words: Vec<&str> = settings.iter().map(|(_, value)| value.as_str()).collect();
         let name = if words.is_empty() { format!("row in line {line}") } else { words.join(", ") };
         // What is in flight and how long it took is about all parts together.
-        let shared: Vec<Figure> = common.iter().filter(|of| of.quantity == Quantity::BlockSize).cloned().collect();
-        let of = |name: String, figures: Vec<Figure>| Figures { name, line: *line, figures, settings: settings.clone(), ..Figures::default() };
-        if parts.len() == 1 && common.iter().all(|of| !matches!(of.quantity, Quantity::Rate | Quantity::Mean | Quantity::Throughput)) {
+        let shared: Vec<Figure> =
+            common.iter().filter(|of| of.quantity == Quantity::BlockSize).cloned().collect();
+        let of = |name: String, figures: Vec<Figure>| Figures {
+            name,
+            line: *line,
+            figures,
+            settings: settings.clone(),
+            ..Figures::default()
+        };
+        if parts.len() == 1
+            && common
+                .iter()
+                .all(|of| !matches!(of.quantity, Quantity::Rate | Quantity::Mean | Quantity::Throughput))
+        {
             let mut figures = common;
             figures.extend(parts.into_values().flatten());
             results.push(of(name, figures));
@@ -155,18 +174,26 @@ fn wide(names: &[&str], rows: &[(u64, Vec<String>)]) -> Vec<Figures> {
 /// A row for each measure, and a column for each result. The first of the results is the base of the others.
 fn tall(names: &[&str], (measure, unit): (usize, usize), rows: &[(u64, Vec<String>)]) -> Vec<Figures> {
     let is_text = |name: &str| NOTES.contains(&name.to_lowercase().as_str());
-    let values: Vec<usize> = (0..names.len()).filter(|at| *at > measure.max(unit) && !is_text(names[*at])).collect();
-    let key = |cells: &[String]| -> String { cells.iter().take(measure.min(unit)).cloned().collect::<Vec<String>>().join(", ") };
+    let values: Vec<usize> =
+        (0..names.len()).filter(|at| *at > measure.max(unit) && !is_text(names[*at])).collect();
+    let key = |cells: &[String]| -> String {
+        cells.iter().take(measure.min(unit)).cloned().collect::<Vec<String>>().join(", ")
+    };
     let note = names.iter().position(|name| is_text(name));
     let mut results: Vec<Figures> = Vec::new();
     let mut keys: Vec<(String, usize)> = Vec::new();
     for (line, cells) in rows {
         let (Some(name), Some(unit)) = (cells.get(measure), cells.get(unit)) else { continue };
         // Worked out by whoever made the table, and not stated by the report.
-        let is_computed = note.and_then(|at| cells.get(at)).is_some_and(|note| note.to_lowercase().starts_with("computed"));
+        let is_computed =
+            note.and_then(|at| cells.get(at)).is_some_and(|note| note.to_lowercase().starts_with("computed"));
         let Some(known) = known(name, Some(unit)).filter(|_| !is_computed) else { continue };
         // Times of other things than an operation have names of their own.
-        let is_other = !known.part.is_empty() && !matches!(known.quantity, Quantity::Rate | Quantity::Elapsed | Quantity::Ceiling | Quantity::Count);
+        let is_other = !known.part.is_empty()
+            && !matches!(
+                known.quantity,
+                Quantity::Rate | Quantity::Elapsed | Quantity::Ceiling | Quantity::Count
+            );
         if is_other {
             continue;
         }
@@ -174,22 +201,29 @@ fn tall(names: &[&str], (measure, unit): (usize, usize), rows: &[(u64, Vec<Strin
         for at in &values {
             let Some(cell) = cells.get(*at).filter(|cell| !cell.is_empty()) else { continue };
             // `share_percent` compares the column `share` with the first one.
-            let (column, quantity) = match names[*at].strip_suffix("_percent").filter(|column| names.contains(column)) {
-                None => (names[*at], known.quantity),
-                Some(column) => match known.quantity {
-                    Quantity::Rate => (column, Quantity::RatePercent),
-                    Quantity::Mean => (column, Quantity::TimePercent),
-                    _ => continue,
-                },
-            };
+            let (column, quantity) =
+                match names[*at].strip_suffix("_percent").filter(|column| names.contains(column)) {
+                    None => (names[*at], known.quantity),
+                    Some(column) => match known.quantity {
+                        Quantity::Rate => (column, Quantity::RatePercent),
+                        Quantity::Mean => (column, Quantity::TimePercent),
+                        _ => continue,
+                    },
+                };
             let is_percent = quantity != known.quantity;
-            let of = Known { quantity, unit: if is_percent { String::new() } else { known.unit.clone() }, part: String::new() };
+            let of = Known {
+                quantity,
+                unit: if is_percent { String::new() } else { known.unit.clone() },
+                part: String::new(),
+            };
             let Some(figure) = figure(&of, cell) else { continue };
             let place = values.iter().position(|at| names[*at] == column).unwrap_or(0);
             let at = match keys.iter().position(|(of, own)| *of == group && *own == place) {
                 Some(at) => at,
                 None => {
-                    let title = |column: &str| if group.is_empty() { column.to_string() } else { format!("{group}: {column}") };
+                    let title = |column: &str| {
+                        if group.is_empty() { column.to_string() } else { format!("{group}: {column}") }
+                    };
                     keys.push((group.clone(), place));
                     let base = (place > 0).then(|| title(names[values[0]]));
                     results.push(Figures { name: title(column), line: *line, base, ..Figures::default() });

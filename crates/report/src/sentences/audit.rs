@@ -22,26 +22,34 @@ pub fn audit_finding(found: &AuditFinding) -> String {
     };
     match &found.kind {
         AuditKind::Count => {
-            format!("A rate of {} for {} gives a count of {follows}, and not the stated {}.", text(0), text(1), text(2))
+            format!(
+                "A rate of {} for {} gives a count of {follows}, and not the stated {}.",
+                text(0),
+                text(1),
+                text(2)
+            )
         }
         AuditKind::Throughput => {
-            format!("A rate of {} with {} each gives {follows}, and not the stated {}.", text(0), text(1), text(2))
+            format!(
+                "A rate of {} with {} each gives {follows}, and not the stated {}.",
+                text(0),
+                text(1),
+                text(2)
+            )
         }
         AuditKind::Data => {
             format!("{} for {} give {follows}, and not the stated {}.", text(0), text(1), text(2))
         }
-        AuditKind::MoreInFlight => format!(
-            "Little's law: {} keep {follows} in flight, but the load has {} only.",
-            others(),
-            last()
-        ),
+        AuditKind::MoreInFlight => {
+            format!("Little's law: {} keep {follows} in flight, but the load has {} only.", others(), last())
+        }
         AuditKind::LessInFlight => format!(
             "Little's law: {} keep {follows} in flight, of the {} that the load has: for the rest of the time nothing waited for the system.",
             others(),
             last()
         ),
         AuditKind::Order => {
-            format!("{} is {}, which is longer than {}, {}.", initial(name(0)), text(0), name(1), text(1))
+            format!("{} is {}, but {} is only {}.", initial(&the(name(0))), text(0), the(name(1)), text(1))
         }
         AuditKind::Mean => {
             format!("With {} the mean time is {follows}, and not the stated {}.", others(), last())
@@ -65,15 +73,17 @@ pub fn audit_finding(found: &AuditFinding) -> String {
             let texts: Vec<String> = found.figures.iter().map(|figure| figure.text.clone()).collect();
             format!("The {} is stated as {}.", name(0), listed(&texts))
         }
-        AuditKind::Shares => format!("The shares of the histogram add up to {follows}, which rounding does not explain."),
+        AuditKind::Shares => {
+            format!("The shares of the histogram add up to {follows}, which rounding does not explain.")
+        }
         AuditKind::HistogramMean => {
             format!("The mean of the histogram is {follows}, and not the stated {}.", text(0))
         }
         AuditKind::Failed => format!("{} of {} operations failed.", text(0), text(1)),
         AuditKind::TimesFaster => format!(
-            "It is said to be {} times as fast, but {} {} and {} are {follows} times apart.",
+            "It is said to be {} times as fast, but for {} there are {} and {}: a factor of {follows}.",
             last(),
-            name(0),
+            the(name(0)),
             text(0),
             text(1)
         ),
@@ -84,7 +94,7 @@ pub fn audit_finding(found: &AuditFinding) -> String {
             text(0)
         ),
         AuditKind::RatioOfTimes => format!(
-            "For the same count, {} and {} are {follows} times apart, but the rates {} and {} are not.",
+            "For the same count, the times {} and {} are a factor of {follows} apart, but the rates {} and {} are not.",
             text(2),
             text(3),
             text(0),
@@ -99,7 +109,9 @@ pub fn audit_finding(found: &AuditFinding) -> String {
             let which = if found.kind == AuditKind::Ceiling { "the stated ceiling" } else { "the limit" };
             match follows.is_empty() {
                 true => format!("{} is above {which} of {}.", text(0), last()),
-                false => format!("{} in {} is {follows}, which is above {which} of {}.", text(0), text(1), last()),
+                false => {
+                    format!("{} in {} is {follows}, which is above {which} of {}.", text(0), text(1), last())
+                }
             }
         }
         AuditKind::Identical => {
@@ -127,7 +139,10 @@ pub fn audit_finding(found: &AuditFinding) -> String {
             text(1)
         ),
         AuditKind::FirstTrial => {
-            format!("The first trial has {}, those after it {follows}: something was filled or started in it.", text(0))
+            format!(
+                "The first trial has {}, those after it {follows}: something was filled or started in it.",
+                text(0)
+            )
         }
         AuditKind::Doubt { text, .. } => sentence(text),
     }
@@ -173,6 +188,11 @@ pub fn audit_question(found: &AuditFinding) -> String {
 /// A text with a capital at its begin.
 fn initial(text: &str) -> String {
     if is_percentile(text) { text.to_string() } else { crate::text::sentence_start(text) }
+}
+
+/// A percentile by its name, other figures with an article.
+fn the(name: &str) -> String {
+    if is_percentile(name) { name.to_string() } else { format!("the {name}") }
 }
 
 fn is_percentile(name: &str) -> bool {

@@ -45,7 +45,10 @@ pub(super) fn write(
 }
 
 /// Records runs of a load alone.
-pub(in crate::commands) fn study_of_loads(path: &Path, loads: &[(String, LoadRun)]) -> Result<Study, Failure> {
+pub(in crate::commands) fn study_of_loads(
+    path: &Path,
+    loads: &[(String, LoadRun)],
+) -> Result<Study, Failure> {
     record_all(path, loads, &mut []).map(|(_, study)| study)
 }
 
