@@ -36,6 +36,7 @@ static ORDERS: &[Order] = &[
             "goal",
             "sensitivity",
             "steps",
+            "thresholds",
             "clean",
             "limit",
             // What is thought of them.

@@ -63,6 +63,7 @@ pub fn compare(sides: &[Side]) -> ResultDocument {
         beside: Vec::new(),
         published_changes: Vec::new(),
         published_times: Vec::new(),
+        thresholds: Vec::new(),
         findings: Vec::new(),
         doubts: Vec::new(),
         verdict: verdict(sides, &documents),

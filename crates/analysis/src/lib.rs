@@ -35,6 +35,7 @@ mod simulate;
 pub mod sizing;
 pub mod statistics;
 mod steps;
+mod thresholds;
 mod trial;
 mod verdict;
 mod words;
@@ -125,6 +126,7 @@ fn judged(study: &Study) -> ResultDocument {
         findings: Vec::new(),
         doubts: Vec::new(),
         verdict: Verdict::Inconclusive { reason: InconclusiveReason::NothingCompleted, lacks: Vec::new() },
+        thresholds: Vec::new(),
         goal: None,
     };
     let recorded = document.trials.first().map(|trial| trial.load.clone());
@@ -195,6 +197,7 @@ fn judged(study: &Study) -> ResultDocument {
     document.sensitivity = sensitivity::sensitivities(study, &document.trials);
     document.request_steps = steps::steps(study, &groups, &document.trials);
     document.proof = proof::result(study, &document.trials);
+    document.thresholds = thresholds::results(study, &document);
     clean::clean(&mut document);
     // From rows that are clean.
     document.published_changes =

@@ -82,9 +82,46 @@ pub struct ResultDocument {
     /// The steps of a request in each configuration; empty unless the load and the system have dependencies.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub request_steps: Vec<ConfigurationSteps>,
+    /// Thresholds of counters that administrators know, for the baseline: a second opinion, which decides nothing.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub thresholds: Vec<ThresholdResult>,
     /// Whether the goals were met; none without goals.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub goal: Option<GoalResult>,
+}
+
+/// How bad a value is according to a threshold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Severity {
+    /// Beyond the first threshold.
+    Warning,
+    /// Beyond the second one.
+    Critical,
+}
+
+/// A counter beside its threshold.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ThresholdResult {
+    /// The counter of Performance Monitor.
+    pub counter: String,
+    /// The worst instance; empty if there is only one.
+    pub instance: String,
+    /// Unit of the values.
+    pub unit: Unit,
+    /// Mean over the measured phase: median over the trials of the baseline.
+    pub value: f64,
+    /// Beyond it there is a warning.
+    pub warning: f64,
+    /// Beyond it the value is called critical.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub critical: Option<f64>,
+    /// Whether smaller values are worse.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_least: bool,
+    /// How bad it is; none if it is within both.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub severity: Option<Severity>,
 }
 
 /// The steps of a request in one configuration: those of its trials together. Means are weighted by the requests of each

@@ -56,6 +56,11 @@ pub fn explanation(document: &ResultDocument, options: Terminal) -> String {
         }
     }
 
+    if let Some(table) = crate::tables::thresholds(document) {
+        page.title(&table.title);
+        page.table(&table);
+    }
+
     let unseen = unseen(document);
     page.title("not measured");
     if unseen.is_empty() {

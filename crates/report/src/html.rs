@@ -231,6 +231,11 @@ fn limits(document: &ResultDocument) -> String {
     }
     out.push_str(&compare::proof(document));
     out.push_str(&context::findings(document));
+    if let Some(thresholds) = tables::thresholds(document) {
+        let summary = escape(&sentence(&thresholds.title)).trim_end_matches('.').to_string();
+        let thresholds = table(&Table { title: String::new(), ..thresholds }, Origin::Result);
+        out.push_str(&format!("<details><summary>{summary}</summary>{thresholds}</details>"));
+    }
     out
 }
 

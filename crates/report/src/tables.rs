@@ -4,6 +4,7 @@ mod dependencies;
 mod derived;
 mod limit;
 mod published;
+mod thresholds;
 
 use std::collections::BTreeSet;
 
@@ -19,6 +20,7 @@ pub(crate) use self::dependencies::{sensitivity, steps};
 pub(crate) use self::derived::{derived, derived_means, server_part};
 pub(crate) use self::limit::{limit, loads, published_limits};
 pub(crate) use self::published::{beside, published, published_changes, published_times};
+pub(crate) use self::thresholds::thresholds;
 use crate::labels;
 use crate::sentences;
 use crate::table::{Cell, Table};

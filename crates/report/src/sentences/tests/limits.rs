@@ -117,6 +117,7 @@ fn document() -> ResultDocument {
         beside: Vec::new(),
         published_changes: Vec::new(),
         published_times: Vec::new(),
+        thresholds: Vec::new(),
         findings,
         proof: None,
         doubts: Vec::new(),
