@@ -30,15 +30,22 @@ pub(crate) struct Surroundings<'a> {
     pub(crate) sources: &'a [SourceStatus],
     /// What the sources leave out.
     pub(crate) limits: &'a [String],
+    /// The hosts side by side, with a head; empty if only this one is watched.
+    pub(crate) hosts: Vec<String>,
     /// False under `NO_COLOR`.
     pub(crate) color: bool,
 }
 
 /// Draws everything.
 pub(crate) fn draw(frame: &mut Frame<'_>, screen: &mut Screen, live: &Board, around: &Surroundings<'_>) {
-    let [head, tabs, body, about, foot] = Layout::vertical([
+    // They are above all counters, where these have at least the rest of a small terminal.
+    let is_overview = screen.view == View::List && screen.source.is_none() && screen.filter.is_empty();
+    let most = usize::from(frame.area().height / 2);
+    let hosts = if is_overview { around.hosts.len().min(most) } else { 0 };
+    let [head, tabs, compared, body, about, foot] = Layout::vertical([
         Constraint::Length(1),
         Constraint::Length(1),
+        Constraint::Length(hosts as u16),
         Constraint::Min(1),
         Constraint::Length(4),
         Constraint::Length(1),
@@ -46,6 +53,7 @@ pub(crate) fn draw(frame: &mut Frame<'_>, screen: &mut Screen, live: &Board, aro
     .areas(frame.area());
     frame.render_widget(header(screen, around, head.width), head);
     frame.render_widget(tab_line(screen, screen.board(live), tabs.width), tabs);
+    frame.render_widget(side_by_side(&around.hosts[..hosts]), compared);
     match screen.view {
         View::List => list(frame, body, screen, live, around.color),
         View::Plot => plot(frame, body, screen, live, around.color),
@@ -71,6 +79,12 @@ fn header<'a>(screen: &Screen, around: &Surroundings<'_>, width: u16) -> Paragra
         Span::raw(" ".repeat(gap)),
         Span::raw(right),
     ]))
+}
+
+fn side_by_side<'a>(hosts: &[String]) -> Paragraph<'a> {
+    let line =
+        |(at, text): (usize, &String)| Line::styled(format!(" {text}"), if at == 0 { DIM } else { BOLD });
+    Paragraph::new(hosts.iter().enumerate().map(line).collect::<Vec<Line<'a>>>())
 }
 
 fn tab_line<'a>(screen: &Screen, board: &Board, width: u16) -> Paragraph<'a> {
