@@ -227,7 +227,7 @@ impl Scraper {
     fn run(mut self) {
         let clock = Clock::get();
         let (mut body, mut values, mut sent) = (Vec::new(), Vec::new(), 0);
-        let mut counted = (clock.now(), thread_cpu_s());
+        let mut counted: Option<(Nanos, f64)> = None;
         let mut usual: Nanos = 0;
         loop {
             let begin = clock.now();
@@ -260,9 +260,10 @@ impl Scraper {
                         exposition.bytes = body.len();
                         exposition.series = self.expositions.series;
                         exposition.left_out = self.expositions.mapping.left_out;
-                        let seconds = (now.0 - counted.0).max(1) as f64 / 1e9;
-                        exposition.busy_cpus = (now.1 - counted.1) / seconds;
-                        counted = now;
+                        exposition.busy_cpus = counted.map_or(f64::NAN, |(at, cpu_s)| {
+                            (now.1 - cpu_s) / ((now.0 - at).max(1) as f64 / 1e9)
+                        });
+                        counted = Some(now);
                     }
                     Err(why) => {
                         latest.failures += 1;

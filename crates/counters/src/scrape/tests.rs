@@ -106,7 +106,7 @@ fn a_sample_takes_each_exposition_once_and_says_its_age() {
     sampled.until(|of| of.get("b", "//app").is_some());
     let mut first = sampled.present();
     first.sort();
-    let own = ["scrape.age_s", "scrape.body_bytes", "scrape.busy_cpus", "scrape.duration_s", "scrape.series"];
+    let own = ["scrape.age_s", "scrape.body_bytes", "scrape.duration_s", "scrape.series"];
     let mut expected: Vec<String> = own.iter().map(|name| format!("{name}{{//app}}")).collect();
     expected.push("b{//app}".into());
     expected.sort();

@@ -463,6 +463,7 @@ mod tests {
             beat: "every 1s · 40s".into(),
             sources: &sources,
             limits: &[],
+            hosts: Vec::new(),
             color: true,
         };
         let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
@@ -478,6 +479,38 @@ mod tests {
     fn the_first_screen() {
         insta::assert_snapshot!("first_80x24", shown(80, 24, &[]));
         insta::assert_snapshot!("first_120x40", shown(120, 40, &[KeyCode::Down]));
+    }
+
+    #[test]
+    fn hosts_are_above_the_counters_of_the_first_screen() {
+        let mut readings = Readings::new();
+        refill(
+            &mut readings,
+            &[
+                ("cpu.busy_share", "", 0.2),
+                ("cpu.busy_share", "//db1", 0.98),
+                ("disk.utilization_share", "//db1/sda", 0.4),
+                ("cpu.busy_share", "//win1:9182", 0.5),
+            ],
+        );
+        let mut board = Board::new(|_| None);
+        board.add(0.0, 0.0, &readings);
+        board.add(1.0, 1.0, &readings);
+        let around = Surroundings {
+            host: "load-01 · 2 CPUs",
+            beat: "every 1s · 1s".into(),
+            sources: &[],
+            limits: &[],
+            hosts: super::super::rows::side_by_side(&readings).unwrap(),
+            color: true,
+        };
+        let mut shown = String::new();
+        for (width, height) in [(120, 20), (80, 8)] {
+            let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
+            terminal.draw(|frame| draw(frame, &mut Screen::new(), &board, &around)).unwrap();
+            shown += &terminal.backend().to_string();
+        }
+        insta::assert_snapshot!("hosts", shown);
     }
 
     #[test]

@@ -336,15 +336,15 @@ mod tests {
             });
         insta::assert_snapshot!(failures.join("\n"), @r"
         error: --watch: `` cannot be watched
-          write one of host, process:..., cgroup:..., operation_io:...
+          write one of host, process:..., cgroup:..., operation_io:..., http://HOST:PORT/metrics
         error: --watch: `hosts` cannot be watched
           did you mean `host`?
         error: --watch: `process` cannot be watched
-          write one of host, process:..., cgroup:..., operation_io:...
+          write one of host, process:..., cgroup:..., operation_io:..., http://HOST:PORT/metrics
         error: --watch: `process:` cannot be watched
-          write one of host, process:..., cgroup:..., operation_io:...
+          write one of host, process:..., cgroup:..., operation_io:..., http://HOST:PORT/metrics
         error: --watch: `disk:vda` cannot be watched
-          write one of host, process:..., cgroup:..., operation_io:...
+          write one of host, process:..., cgroup:..., operation_io:..., http://HOST:PORT/metrics
         error: --watch: `ASP.NET\Requests Queued` has no metric of the same meaning; the nearest is process.accept_queue_connections
           write process:NAME to watch it. Connections of a watched server that wait to be accepted.
         ");

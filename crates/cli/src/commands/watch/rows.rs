@@ -284,7 +284,7 @@ mod tests {
         ]);
         let readings = sample(&all);
         let text = format!("{}\n{}", rows.row("19:30:01", &readings), rows.row("19:30:02", &readings));
-        insta::assert_snapshot!(text, @"");
+        insta::assert_snapshot!("rows_hosts", text);
     }
 
     #[test]
