@@ -469,7 +469,9 @@ fn missing_sources(record: &RunRecord, found: &mut Vec<Doubt>) {
             ),
         };
         let help = match status.source.starts_with("scrape ") {
-            true => "its counters are absent then; request the URL of the exporter with curl from this host",
+            true => {
+                "its counters are absent in these samples: request its URL from this host, for example with curl"
+            }
             false => "`plimsoll doctor` shows what this host permits",
         };
         found.push(Doubt::new(DoubtKind::MissingSource, text, help));
