@@ -5,10 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use model::drain::DrainFacts;
 use model::metric::{instance_on, split_instance};
-use model::result::{OperationResult, TrialResult};
+use model::result::TrialResult;
 use model::{Evidence, Interval, Level, Operation, Phase, RunRecord, Shape, Unit, metrics};
-
-use crate::facts::ISSUED_SHARE;
 
 /// The measured phase of a run, or the part of it in which one step was active.
 #[derive(Clone, Copy)]
@@ -551,15 +549,6 @@ impl<'a> Measured<'a> {
     pub(crate) fn is_meant_steady(&self) -> bool {
         let run = &self.record.run;
         !run.operations_in_turn && run.load.shape.as_ref().is_none_or(|shape| shape.profile().is_constant())
-    }
-
-    /// Whether the load asks for as much as the system can do: users wait for their responses, work ends by itself, or
-    /// arrivals are not completed as offered.
-    pub(crate) fn presses(&self, trial: &TrialResult) -> bool {
-        let falls_behind = |whole: &OperationResult| {
-            whole.offered.is_some_and(|offered| (whole.completed as f64) < ISSUED_SHARE * offered as f64)
-        };
-        !self.is_open() || trial.whole().is_some_and(falls_behind)
     }
 
     /// Whether users wait for their responses and send the next request immediately.

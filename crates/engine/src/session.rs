@@ -8,7 +8,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use model::design::Next;
-use model::experiment::{Proxies, WatchedFor};
+use model::experiment::{CheckExporter, Proxies, WatchedFor};
 use model::{
     Decision, Design, Doubt, DoubtKind, Ending, EventKind, Experiment, Level, Load, PROOF_SHARE, Plan,
     Problem, Problems, Run, SECOND, Settable, SettingPath, Settings, Shape, Study, Treatment, Variation,
@@ -45,7 +45,7 @@ pub struct Registry {
     /// Finds what is watched for a counter of Performance Monitor.
     pub watched: WatchedFor,
     /// Checks an entry of `watch` that names an exporter of another host.
-    pub exporter: fn(&str) -> Result<(), (String, String)>,
+    pub exporter: CheckExporter,
 }
 
 impl Registry {

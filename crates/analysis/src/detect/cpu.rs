@@ -10,6 +10,7 @@ use model::{
 
 use super::{Sign, gather_steps};
 use crate::facts::generator::Shares;
+use crate::facts::presses;
 use crate::measured::Measured;
 
 const BUSY_CPUS: &str = metrics::PROCESS_BUSY_CPUS;
@@ -101,7 +102,7 @@ fn host(measured: &Measured, trial: &TrialResult) -> Option<Sign> {
         }
         () if busy >= FULL_SHARE
             && !measured.host().is_empty()
-            && measured.presses(trial)
+            && presses(measured, trial)
             && waited.is_none_or(|waited| waited >= PRESSURE_SHARE) =>
         {
             (FindingKind::Limits, busy)

@@ -16,6 +16,7 @@ use crate::facts::device::{
     Device, GOOD_TRANSFER_S, ONE_AT_A_TIME, SHARED_FACTOR, device_share, moved_factor,
 };
 use crate::facts::io_limit::Reached;
+use crate::facts::presses;
 use crate::measured::Measured;
 
 /// Share of the operations in flight that must be at the device if it is the limit.
@@ -80,7 +81,7 @@ fn disk_of(measured: &Measured, trial: &TrialResult) -> Option<Sign> {
         && waited.is_some_and(|waited| waited >= SERIAL_BUSY);
     let is_idle = busy.is_none_or(|busy| busy < CALM_UTILIZATION);
     let (kind, strength) = match () {
-        () if measured.presses(trial) && is_busy && (holds_them || one_at_a_time) => {
+        () if presses(measured, trial) && is_busy && (holds_them || one_at_a_time) => {
             (FindingKind::Limits, busy.unwrap_or(at_device))
         }
         () if is_idle && device.queue < CALM_QUEUE => {

@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 use foreign::{Series, SeriesKind};
 use model::{MetricInfo, MetricKind, Unit};
 
-use super::table::{LEFT_OUT, TABLE};
+use super::table::{TABLE, is_left_out};
 
 /// The most columns of one exporter. A record has at most 16,384 columns in all.
 const COLUMNS_MAX: usize = 8192;
@@ -83,7 +83,7 @@ impl Mapping {
         let mut found: HashSet<(&str, String)> = HashSet::new();
         for rule in RULES.iter() {
             for (instance, value) in rule.find(series, &by_name) {
-                if LEFT_OUT.iter().any(|(of, leave)| rule.metric.name.starts_with(of) && leave(&instance))
+                if is_left_out(&rule.metric.name, &instance)
                     || !found.insert((rule.metric.name.as_ref(), instance.clone()))
                 {
                     continue;

@@ -285,12 +285,14 @@ pub(super) static TABLE: &[Row] = &[
     ("process.open_descriptors", "process", "windows_process_handle_count"),
 ];
 
-/// Instances that are no instance here, by the begin of the metric's name: sums, and volumes whose disks have counters of
-/// their own.
-pub(super) static LEFT_OUT: &[(&str, fn(&str) -> bool)] = &[
-    ("disk.", |disk| {
-        ["dm-", "md", "loop", "zram", "ram", "sr", "_Total"].iter().any(|name| disk.starts_with(name))
-    }),
-    ("volume.", |volume| volume == "_Total"),
-    ("process.", |process| matches!(process, "_Total" | "Idle" | "System")),
-];
+/// Whether an instance is none here: a sum, or a volume whose disk has counters of its own.
+pub(super) fn is_left_out(metric: &str, instance: &str) -> bool {
+    match metric.split('.').next() {
+        Some("disk") => {
+            ["dm-", "md", "loop", "zram", "ram", "sr", "_Total"].iter().any(|name| instance.starts_with(name))
+        }
+        Some("volume") => instance == "_Total",
+        Some("process") => matches!(instance, "_Total" | "Idle" | "System"),
+        _ => false,
+    }
+}

@@ -222,7 +222,7 @@ pub struct Vocabulary {
     /// What is watched for a counter of Performance Monitor.
     pub watched: Option<WatchedFor>,
     /// Checks an entry that names an exporter; the error is the problem and what to write.
-    pub exporter: Option<fn(&str) -> Result<(), (String, String)>>,
+    pub exporter: Option<CheckExporter>,
 }
 
 /// The URL in an entry of `watch` that names an exporter: `http://HOST:9100/metrics`, `NAME=https://HOST/metrics`, with
@@ -265,6 +265,9 @@ pub fn watched(entry: &str) -> Secret {
 /// Finds what is watched for a counter of Performance Monitor, such as `Process(slapd)\Working Set`; none for what is
 /// no path of one. The error is the problem and what to write.
 pub type WatchedFor = fn(&str) -> Option<Result<Watched, (String, String)>>;
+
+/// Checks an entry of `watch` that names an exporter. The error is the problem, without secrets, and what to write.
+pub type CheckExporter = fn(&str) -> Result<(), (String, String)>;
 
 /// What is watched for a counter of Performance Monitor.
 #[derive(Clone, Debug, PartialEq, Eq)]
