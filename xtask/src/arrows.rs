@@ -23,7 +23,7 @@ static ARROWS: &[Row] = &[
     Row { name: "record", may_use: &["model", "files"] },
     Row { name: "engine", may_use: &["model", "record", "files"] },
     Row { name: "workloads", may_use: &["model", "engine", "files", "tls", "ldap", "people"] },
-    Row { name: "counters", may_use: &["model", "engine"] },
+    Row { name: "counters", may_use: &["model", "engine", "foreign", "tls"] },
     Row { name: "factors", may_use: &["model", "engine", "files", "delay"] },
     Row { name: "analysis", may_use: &["model"] },
     Row { name: "report", may_use: &["model"] },
@@ -117,15 +117,18 @@ static FENCES: &[Fence] = &[
     deep_fence("h2", &["workloads"]),
     // By name only: a later HTTP crate may depend on it.
     fence("httparse", &["workloads", "wire"]),
-    deep_fence("ureq", &["connectors"]),
+    deep_fence("ureq", &["connectors", "counters"]),
     // Windows of a desktop.
     deep_fence("x11rb", &["workloads"]),
     // TLS.
-    deep_fence("rustls", &["tls", "ldap", "metadir", "connectors", "workloads", "broker", "recorder"]),
+    deep_fence(
+        "rustls",
+        &["tls", "ldap", "metadir", "connectors", "workloads", "counters", "broker", "recorder"],
+    ),
     // Also for the certificates of test servers.
     deep_fence(
         "ring",
-        &["tls", "ldap", "metadir", "connectors", "workloads", "broker", "testkit", "recorder"],
+        &["tls", "ldap", "metadir", "connectors", "workloads", "counters", "broker", "testkit", "recorder"],
     ),
     // The terminal, its arguments and its signals.
     deep_fence("ratatui", &["cli"]),
@@ -142,7 +145,7 @@ static FENCES: &[Fence] = &[
     fence("roxmltree", &["workloads", "connectors", "broker", "foreign"]),
     fence("csv", &["record", "workloads", "connectors"]),
     fence("flate2", &["record"]),
-    fence("base64", &["record", "ldap", "workloads", "report"]),
+    fence("base64", &["record", "ldap", "workloads", "counters", "report"]),
     fence("hdrhistogram", MEASURED),
     // The metadirectory: its store, its expressions, its hashes.
     deep_fence("rusqlite", &["metadir", "connectors", "scim"]),

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use model::experiment::FigureName;
+use model::metric::split_instance;
 use model::result::{FigureRow, FigureValue, TrialResult};
 use model::{Experiment, Study, Unit};
 
@@ -94,7 +95,7 @@ fn means<'a>(study: &'a Study, at: usize, metric: &str) -> Vec<(&'a str, f64)> {
     let Some(record) = study.runs.get(at) else { return Vec::new() };
     let measured = Measured::of(record);
     measured
-        .columns()
+        .all_columns()
         .filter(|(_, column)| column.metric.name == metric)
         .filter_map(|(at, column)| Some((column.instance.as_str(), measured.column(at)?)))
         .collect()
@@ -111,6 +112,10 @@ fn largest_instance(study: &Study, groups: &[Group], name: &FigureName) -> Optio
         for (instance, mean) in means(study, *at, &name.metric) {
             *sums.entry(instance).or_default() += mean;
         }
+    }
+    // One of another host is named.
+    if sums.keys().any(|instance| split_instance(instance).0.is_empty()) {
+        sums.retain(|instance, _| split_instance(instance).0.is_empty());
     }
     let largest = sums.into_iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
     Some(largest.0.to_string())

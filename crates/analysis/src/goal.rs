@@ -1,11 +1,15 @@
 //! Whether the goals were met.
 
+use model::experiment::FigureName;
+use model::metric::split_instance;
 use model::result::{GoalLine, GoalResult, OperationResult, ResultDocument, TrialResult};
-use model::{Experiment, Goal, Operation, goal::GoalMetric};
+use model::{Experiment, Goal, Operation, Study, goal::GoalMetric};
+
+use crate::measured::Measured;
 
 /// Each goal in each trial; none if no goal was stated and failures are within the limit. A trial that was
 /// repeated because it was interrupted or failed is judged by its repetition.
-pub(crate) fn judge(experiment: &Experiment, document: &ResultDocument) -> Option<GoalResult> {
+pub(crate) fn judge(experiment: &Experiment, study: &Study, document: &ResultDocument) -> Option<GoalResult> {
     let same = |a: &TrialResult, b: &TrialResult| {
         a.treatment.label == b.treatment.label && a.replicate == b.replicate
     };
@@ -16,7 +20,10 @@ pub(crate) fn judge(experiment: &Experiment, document: &ResultDocument) -> Optio
         .filter(|(at, trial)| !document.trials[at + 1..].iter().any(|later| same(trial, later)))
         .map(|(_, trial)| trial);
     let line = |goal: &Goal, trial: &TrialResult| {
-        let value = value(goal, trial);
+        let value = match &goal.metric {
+            GoalMetric::Counter(name) => counter(study, trial, name),
+            _ => value(goal, trial),
+        };
         GoalLine {
             goal: goal.text.clone(),
             trial: trial.trial.clone(),
@@ -38,6 +45,19 @@ pub(crate) fn judge(experiment: &Experiment, document: &ResultDocument) -> Optio
         stated: !stated.is_empty(),
         goals,
     })
+}
+
+/// The mean of a counter in a trial; without an instance, that of the host.
+fn counter(study: &Study, trial: &TrialResult, name: &FigureName) -> Option<f64> {
+    let record = study.runs.iter().find(|record| record.run.trial.id() == trial.trial)?;
+    let measured = Measured::of(record);
+    match &name.instance {
+        Some(instance) => {
+            let (host, instance) = split_instance(instance);
+            measured.on(host).mean(&name.metric, instance)
+        }
+        None => measured.host_mean(&name.metric),
+    }
 }
 
 /// The value of a goal's metric. A goal without an operation applies to every operation: for times and

@@ -218,7 +218,7 @@ fn judged(study: &Study) -> ResultDocument {
     if document.proof.is_some() {
         verdict::take_over(study, &mut document);
     }
-    document.goal = plan.and_then(|plan| goal::judge(plan, &document));
+    document.goal = plan.and_then(|plan| goal::judge(plan, study, &document));
     clean::clean(&mut document);
     document
 }

@@ -1,9 +1,10 @@
 //! The measured phase of one run: its intervals and its counters. Missing data is represented as absent,
 //! never as zero, and never causes a panic.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use model::drain::DrainFacts;
+use model::metric::{instance_on, split_instance};
 use model::result::TrialResult;
 use model::{Evidence, Interval, Level, Operation, Phase, RunRecord, Shape, Unit, metrics};
 
@@ -15,6 +16,8 @@ pub(crate) struct Measured<'a> {
     pub(crate) end_s: f64,
     length_s: f64,
     readable: bool,
+    /// The host whose counters it has; empty for that of the load.
+    host: &'a str,
     /// None for the whole phase.
     step: Option<&'a Step>,
 }
@@ -62,7 +65,8 @@ impl<'a> Measured<'a> {
             };
         }
         let length_s = end_s - begin_s;
-        let mut measured = Measured { record, begin_s, end_s, length_s, readable: false, step: None };
+        let mut measured =
+            Measured { record, begin_s, end_s, length_s, readable: false, host: "", step: None };
         let covered_s: f64 = measured.windows().map(|(begin_s, end_s)| end_s - begin_s).sum();
         if covered_s > 0.0 && (covered_s - measured.length_s).abs() > ROUNDING * measured.length_s {
             measured.length_s = covered_s;
@@ -125,6 +129,7 @@ impl<'a> Measured<'a> {
             end_s: last.map_or(self.end_s, |span| span.1),
             length_s: step.spans.iter().map(|(begin_s, end_s)| end_s - begin_s).sum(),
             readable: self.readable,
+            host: self.host,
             step: Some(step),
         }
     }
@@ -221,17 +226,43 @@ impl<'a> Measured<'a> {
         table.begin_s.iter().zip(&table.end_s).filter(|row| self.readable && inside(*row)).count()
     }
 
-    /// The columns of the counters with their indexes.
-    pub(crate) fn columns(&self) -> impl Iterator<Item = (usize, &'a model::Column)> + use<'a> {
+    /// The columns of the counters of all hosts with their indexes.
+    pub(crate) fn all_columns(&self) -> impl Iterator<Item = (usize, &'a model::Column)> + use<'a> {
         let columns = if self.readable { self.record.readings.columns.as_slice() } else { &[] };
         columns.iter().enumerate()
+    }
+
+    /// Those of its host.
+    pub(crate) fn columns(&self) -> impl Iterator<Item = (usize, &'a model::Column)> + use<'a> {
+        let host = self.host;
+        self.all_columns().filter(move |(_, column)| column.host() == host)
+    }
+
+    /// The other hosts that have counters.
+    pub(crate) fn hosts(&self) -> BTreeSet<&'a str> {
+        self.all_columns().map(|(_, column)| column.host()).filter(|host| !host.is_empty()).collect()
+    }
+
+    /// The same phase with the counters of another host.
+    pub(crate) fn on(&self, host: &'a str) -> Measured<'a> {
+        Measured { host, ..*self }
+    }
+
+    /// The host whose counters it has; empty for that of the load.
+    pub(crate) fn host(&self) -> &'a str {
+        self.host
+    }
+
+    /// An instance as the columns have it.
+    fn instance(&self, instance: &str) -> String {
+        if self.host.is_empty() { instance.to_string() } else { instance_on(self.host, instance) }
     }
 
     /// The instances of a metric, such as disks or processes, in the order of the columns.
     pub(crate) fn instances(&self, metric: &str) -> impl Iterator<Item = &'a str> {
         self.columns()
             .filter(move |(_, column)| column.metric.name == metric)
-            .map(|(_, column)| column.instance.as_str())
+            .map(|(_, column)| split_instance(&column.instance).1)
     }
 
     /// The mean of a column between two times.
@@ -261,8 +292,9 @@ impl<'a> Measured<'a> {
     /// The index of the column of a metric and instance.
     fn find(&self, metric: &str, instance: &str) -> Option<usize> {
         let mut columns = self.columns();
-        let (at, _) =
-            columns.find(|(_, column)| column.metric.name == metric && column.instance == instance)?;
+        let (at, _) = columns.find(|(_, column)| {
+            column.metric.name == metric && split_instance(&column.instance).1 == instance
+        })?;
         Some(at)
     }
 
@@ -294,9 +326,8 @@ impl<'a> Measured<'a> {
     /// Number of samples of a metric and instance within spans of time.
     pub(crate) fn samples_over(&self, metric: &str, instance: &str, spans: &[(f64, f64)]) -> usize {
         let table = &self.record.readings;
-        let found =
-            self.columns().find(|(_, column)| column.metric.name == metric && column.instance == instance);
-        let Some(values) = found.and_then(|(at, _)| table.values.get(at)) else { return 0 };
+        let found = self.find(metric, instance);
+        let Some(values) = found.and_then(|at| table.values.get(at)) else { return 0 };
         let inside = |begin_s: f64, end_s: f64| {
             spans.iter().any(|span| begin_s >= span.0 - 0.02 && end_s <= span.1 + 0.02)
         };
@@ -465,6 +496,7 @@ impl<'a> Measured<'a> {
         instance: &str,
         observed: f64,
     ) -> Evidence {
+        let instance = self.instance(instance);
         let title = match instance.is_empty() {
             true => metric.to_string(),
             false => format!("{metric}{{{instance}}}"),

@@ -533,7 +533,7 @@ pub(crate) fn weigh(verdict: Verdict, document: &ResultDocument) -> Verdict {
     };
     let (limits, at_corner) = (with(Conclusion::Limits), with(Conclusion::AtCorner));
     let seen = verdict.resource().cloned();
-    let named = seen.as_ref().and_then(|resource| resource.class.of_host());
+    let named = seen.as_ref().and_then(Resource::of_factor);
     let proved = |limit, finding| Verdict::Bottleneck { limit, finding, proved: true };
     let of_flushes =
         |seen: &Resource| seen.class == ResourceClass::Disk && seen.detail == Some(Detail::Flushes);
@@ -600,7 +600,7 @@ fn best_name(
     document: &ResultDocument,
     proved: HostResource,
 ) -> (Resource, Option<usize>) {
-    let is_it = |resource: &Resource| resource.class.of_host() == Some(proved);
+    let is_it = |resource: &Resource| resource.of_factor() == Some(proved);
     if let (Verdict::Bottleneck { finding, .. }, Some(resource)) = (verdict, verdict.resource())
         && is_it(resource)
     {

@@ -152,6 +152,8 @@ impl Threshold {
         let mut found = Vec::new();
         for instance in of(name) {
             let Some(value) = mean(name, instance) else { continue };
+            // How many CPUs another host has is not known.
+            let cpus = if instance.starts_with("//") { 0.0 } else { cpus };
             let value = match self.value {
                 Value::Of(_) => value,
                 // Of another host the number may be unknown.

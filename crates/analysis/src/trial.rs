@@ -283,7 +283,7 @@ fn resources(measured: &Measured) -> Vec<ResourceUse> {
     let devices = measured.devices();
     let table = &measured.record.readings;
     let mut uses: Vec<ResourceUse> = measured
-        .columns()
+        .all_columns()
         .filter(|(_, column)| {
             column.metric.saturated_at > 0.0 || ALWAYS_SHOWN.contains(&column.metric.name.as_ref())
         })

@@ -404,7 +404,8 @@ fn inconclusive(
             }
             Some(_) => {}
         }
-        if measured.host_mean(metrics::CPU_BUSY_SHARE).is_none() {
+        let is_known = |host: &str| measured.on(host).host_mean(metrics::CPU_BUSY_SHARE).is_some();
+        if !is_known("") && !measured.hosts().into_iter().any(is_known) {
             let is_short = measured.length_s() < CPU_COUNTED_S;
             lacks.insert(match document.origin {
                 Origin::Imported => Missing::ImportedCounters,

@@ -136,7 +136,7 @@ pub(crate) fn carry_out(
 pub(crate) fn notes(experiment: &Experiment) -> Vec<String> {
     let vocabulary = REGISTRY.vocabulary();
     let notes = experiment.watch.iter().filter_map(|entry| {
-        let watched = vocabulary.watch_entry(entry).ok()??;
+        let watched = vocabulary.watch_entry(entry.reveal()).ok()??;
         Some(format!("watched for `{entry}`: {watched}"))
     });
     let unused = experiment.unused_dependencies().into_iter().map(|dependency| {

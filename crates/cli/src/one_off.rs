@@ -4,11 +4,11 @@
 
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Command};
-use model::experiment::{Variation, WorkloadInfo, WorkloadSpec};
+use model::experiment::{Variation, WorkloadInfo, WorkloadSpec, watched, watched_twice};
 use model::load::{LIMIT, LOAD_SETTINGS, MEASURE, WARM_UP, WARM_UP_ROUND};
 use model::{
-    DesignKind, Experiment, Goal, Level, Problem, Problems, SettingInfo, SettingKind, SettingPath, Settings,
-    Vocabulary,
+    DesignKind, Experiment, Goal, Level, Problem, Problems, Secret, SettingInfo, SettingKind, SettingPath,
+    Settings, Vocabulary,
 };
 
 use crate::carry_out::{self, Failure, Options, Words, carry_out_and_show};
@@ -338,7 +338,7 @@ impl OneOff {
             .arg(Arg::new("grid").long("grid").action(ArgAction::SetTrue).help("Measure every combination of the levels, not one factor at a time").help_heading("Experiment"))
             .arg(Arg::new("replicates").long("replicates").value_name("N").help("Number of trials of each configuration [default: 1]").help_heading("Experiment"))
             .arg(Arg::new("seed").long("seed").value_name("N").help("Seed of the random order of trials and of the generated data [default: 1]").help_heading("Experiment"))
-            .arg(Arg::new("watch").long("watch").value_name("WHAT").action(ArgAction::Append).help("Counters to read: host, process:NAME, cgroup:PATH, operation_io:NAME, or a Performance Monitor counter by its path [default: host and process:self]").help_heading("Experiment"))
+            .arg(Arg::new("watch").long("watch").value_name("WHAT").action(ArgAction::Append).help("Counters to read: host, process:NAME, cgroup:PATH, operation_io:NAME, a Performance Monitor counter by its path, or an exporter of another host by its URL [default: host and process:self]").help_heading("Experiment"))
             .arg(Arg::new("max_failures").long("max-failures").value_name("PERCENT").help("Maximum share of failed operations; more is a missed goal: exit code 99 [default: 1%]").help_heading("Experiment"))
             .arg(Arg::new("sample_every").long("sample-every").value_name("TIME").help("Sampling interval of the counters, 10ms to 1m [default: 1/20 of the measured time, 100ms to 1s]").help_heading("Experiment"));
         if self.command == "http" {
@@ -484,16 +484,19 @@ impl OneOff {
                     problems.push(Problem::new(format!("--watch: {what}"), help));
                 }
             }
-            experiment.watch = watch;
+            if let Some((_, what, help)) = watched_twice(&watch) {
+                problems.push(Problem::new(format!("--watch: {what}"), help));
+            }
+            experiment.watch = watch.iter().map(|entry| watched(entry)).collect();
         } else if let Some(process) =
             workloads::ldap::import_process(self.workload, &experiment.workload.settings)
         {
-            experiment.watch.push(format!("process:{process}"));
+            experiment.watch.push(Secret::plain(&format!("process:{process}")));
         } else if let Some(server) =
             local_port(self.workload, &experiment.workload.settings).and_then(counters::process::listening_on)
         {
             // Watch the process that serves a local address.
-            experiment.watch.push(format!("process:{server}"));
+            experiment.watch.push(Secret::plain(&format!("process:{server}")));
         }
         let vocabulary = Vocabulary { workloads: vec![*info], ..crate::registry::REGISTRY.vocabulary() };
         for name in ["replicates", "seed", "sample_every", "max_failures"] {
@@ -690,7 +693,7 @@ pub(crate) fn plain_experiment(name: &str, workload: &str, settings: Settings, l
         name: name.into(),
         goals: Vec::new(),
         max_failures: model::experiment::MAX_FAILURES,
-        watch: vec!["host".into(), "process:self".into()],
+        watch: vec![Secret::plain("host"), Secret::plain("process:self")],
         sample_every: model::load::sample_every(&load),
         replicates: 1,
         seed: 1,

@@ -10,4 +10,5 @@ pub(crate) static REGISTRY: Registry = Registry {
     target_group: factors::target_group::TARGET_GROUP,
     carry_out: factors::undo::carry_out,
     watched: counters::perfmon::watched,
+    exporter: counters::scrape::check,
 };

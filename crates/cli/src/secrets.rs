@@ -28,7 +28,9 @@ fn secrets(experiment: &mut Experiment) -> impl Iterator<Item = (String, u32, &m
         level.secrets_mut().into_iter().map(move |secret| (name.clone(), line, secret))
     });
     let variables = experiment.target.iter_mut().flat_map(|target| &mut target.environment);
-    of_levels.chain(variables.map(|(name, secret)| (format!("environment.{name}"), 0, secret)))
+    let watched = experiment.watch.iter_mut().map(|entry| ("watch".to_string(), 0, entry));
+    let variables = variables.map(|(name, secret)| (format!("environment.{name}"), 0, secret));
+    of_levels.chain(variables).chain(watched)
 }
 
 /// Whether the experiment contains a secret in clear text, so that its text must not be recorded.
@@ -57,6 +59,13 @@ pub(crate) fn resolve_text(text: &str) -> Result<Secret, String> {
         true => what,
         false => format!("{what}\n  {help}"),
     })
+}
+
+/// An entry of `watch` of a command line, with its placeholders replaced.
+pub(crate) fn resolve_watched(entry: &str) -> Result<Secret, String> {
+    let mut secret = model::experiment::watched(entry);
+    let resolved = resolve_one(&mut secret, Path::new("."), PromptPolicy::Allowed, &mut Vec::new());
+    resolved.map(|()| secret).map_err(|(what, help)| format!("{what}\n  {help}").trim_end().to_string())
 }
 
 fn resolve_one(

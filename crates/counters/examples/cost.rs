@@ -87,7 +87,7 @@ fn main() {
     let mut sources: Vec<(String, Box<dyn Source>)> = Vec::new();
     let mut watched: Vec<Child> = Vec::new();
     let mut selections: Vec<(String, Vec<String>)> = Vec::new();
-    for kind in SOURCES {
+    for kind in SOURCES.iter().filter(|kind| kind.selector != engine::source::EXPORTER) {
         let selected: Vec<String> = match kind.selector {
             "process" => vec!["self".into()],
             "cgroup" => vec!["/".into()],

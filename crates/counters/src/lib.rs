@@ -1,5 +1,5 @@
-//! The sources of counters: CPU, memory, pressure, disk, volume, network, process, cgroup, file system, and the I/O of
-//! operations.
+//! The sources of counters: CPU, memory, pressure, disk, volume, network, process, cgroup, file system, the I/O of
+//! operations, and exporters of other hosts.
 //!
 //! Each folder is one source behind [`engine::source`]: a table of metrics, a way to open it and a way to read it.
 //! The crate reads and never writes, and it is made to be read ten times a second beside the load it observes: files
@@ -24,6 +24,7 @@ pub mod operation_io;
 pub mod perfmon;
 pub mod pressure;
 pub mod process;
+pub mod scrape;
 pub mod volume;
 
 mod diskstats;
@@ -51,6 +52,7 @@ pub static SOURCES: &[SourceKind] = &[
     cgroup::KIND,
     filesystem::KIND,
     operation_io::KIND,
+    scrape::KIND,
 ];
 
 /// Every metric that may be reported, with the name of its source.

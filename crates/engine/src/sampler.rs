@@ -3,12 +3,13 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use model::experiment::{watched_host, watched_url};
 use model::run::SamplerCost;
 use model::{EventKind, Nanos, Readings, SourceState, SourceStatus};
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::clock::Clock;
-use crate::source::{HostRoot, Source, SourceKind};
+use crate::source::{EXPORTER, HostRoot, Source, SourceKind, Unavailable};
 
 /// The shortest window of an additional sample.
 pub(crate) const WINDOW_MIN: Nanos = 20 * model::MILLISECOND;
@@ -52,7 +53,7 @@ pub struct Sampler {
 
 impl Sampler {
     /// Opens the sources in `watch`: `host` means every source of the host, `KIND:SELECTION` one with a
-    /// selector. A source that cannot be opened is stored with the reason.
+    /// selector, a URL an exporter of another host. A source that cannot be opened is stored with the reason.
     pub fn open(kinds: &[SourceKind], root: &HostRoot, watch: &[String]) -> Sampler {
         let mut sampler = Sampler {
             open: Vec::new(),
@@ -61,7 +62,16 @@ impl Sampler {
             cost: SamplerCost::default(),
             last_read: 0,
         };
+        let (exporters, watch): (Vec<&String>, Vec<&String>) =
+            watch.iter().partition(|entry| watched_url(entry).is_some());
         for kind in kinds {
+            if kind.selector == EXPORTER {
+                for entry in &exporters {
+                    let name = format!("{} {}", kind.name, watched_host(entry).unwrap_or_default());
+                    sampler.add(name, (kind.open)(root, std::slice::from_ref(*entry)));
+                }
+                continue;
+            }
             let selected: Vec<String> = match kind.selector {
                 "" => Vec::new(),
                 selector => watch
@@ -72,25 +82,26 @@ impl Sampler {
                     .collect(),
             };
             let wanted = match kind.selector {
-                "" => watch.iter().any(|entry| entry == "host"),
+                "" => watch.iter().any(|entry| *entry == "host"),
                 _ => !selected.is_empty(),
             };
             if !wanted {
                 continue;
             }
-            match (kind.open)(root, &selected) {
-                Ok(source) => sampler.open.push(Open {
-                    name: kind.name.into(),
-                    source,
-                    failures: 0,
-                    last_failure: String::new(),
-                }),
-                Err(why) => sampler
-                    .unavailable
-                    .push(SourceStatus { source: kind.name.into(), state: SourceState::Unavailable(why.0) }),
-            }
+            sampler.add(kind.name.into(), (kind.open)(root, &selected));
         }
         sampler
+    }
+
+    fn add(&mut self, name: String, opened: Result<Box<dyn Source>, Unavailable>) {
+        match opened {
+            Ok(source) => {
+                self.open.push(Open { name, source, failures: 0, last_failure: String::new() });
+            }
+            Err(why) => {
+                self.unavailable.push(SourceStatus { source: name, state: SourceState::Unavailable(why.0) })
+            }
+        }
     }
 
     /// Reads every source once. Returns the start and end of the window on the run's clock, and the sources

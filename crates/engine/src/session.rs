@@ -8,7 +8,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use model::design::Next;
-use model::experiment::{Proxies, WatchedFor};
+use model::experiment::{CheckExporter, Proxies, WatchedFor};
 use model::{
     Decision, Design, Doubt, DoubtKind, Ending, EventKind, Experiment, Level, Load, PROOF_SHARE, Plan,
     Problem, Problems, Run, SECOND, Settable, SettingPath, Settings, Shape, Study, Treatment, Variation,
@@ -21,7 +21,7 @@ use crate::factor::{Factor, FactorKind, FactorTarget, Moment};
 use crate::restore::{AppliedChanges, CarryOut, SharedJournal, end_made};
 use crate::sampler::Sampler;
 use crate::shell;
-use crate::source::{HostRoot, SourceKind, Unavailable};
+use crate::source::{EXPORTER, HostRoot, SourceKind, Unavailable};
 use crate::stream::{RunEvent, Stream, Subscriber};
 use crate::target::{self, Absent, SystemUnderTest, add_target};
 use crate::trial::{Measurement, measure};
@@ -44,6 +44,8 @@ pub struct Registry {
     pub carry_out: CarryOut,
     /// Finds what is watched for a counter of Performance Monitor.
     pub watched: WatchedFor,
+    /// Checks an entry of `watch` that names an exporter of another host.
+    pub exporter: CheckExporter,
 }
 
 impl Registry {
@@ -56,7 +58,7 @@ impl Registry {
                 .sources
                 .iter()
                 .map(|kind| kind.selector)
-                .filter(|word| !word.is_empty())
+                .filter(|word| !word.is_empty() && *word != EXPORTER)
                 .collect(),
             metrics: self
                 .sources
@@ -64,6 +66,7 @@ impl Registry {
                 .flat_map(|kind| kind.metrics.iter().map(|metric| metric.name.as_ref()))
                 .collect(),
             watched: Some(self.watched),
+            exporter: Some(self.exporter),
         }
     }
 
@@ -505,7 +508,7 @@ impl Session<'_> {
         run: &mut Run,
     ) -> Option<Ending> {
         let mut watch: Vec<String> =
-            self.experiment.watch.iter().map(|entry| self.registry.watch_entry(entry)).collect();
+            self.experiment.watch.iter().map(|entry| self.registry.watch_entry(entry.reveal())).collect();
         if let Some(target) = lasting.target.as_mut() {
             let mut say = |text: &str| self.subscriber.happens(&RunEvent::Preparing(text));
             match target.ensure_running(&mut say, self.interrupted) {

@@ -40,12 +40,15 @@ pub struct SourceKind {
     /// Every metric it may report.
     pub metrics: &'static [MetricInfo],
     /// The selector of an instance in `watch = [...]`, for example `process` in `process:slapd`; empty for a
-    /// source of the host, which needs no selection.
+    /// source of the host, which needs no selection; [`EXPORTER`] for exporters, each of which is a source of its own.
     pub selector: &'static str,
     /// Opens the source. `selected` has the texts after `selector:` in `watch`, in order; empty for sources
-    /// of the host.
+    /// of the host; for an exporter, its whole entry.
     pub open: OpenSource,
 }
+
+/// The selector of exporters of other hosts, whose entries have a URL.
+pub const EXPORTER: &str = "://";
 
 /// Opens a source on a host for the selected instances.
 pub type OpenSource = fn(root: &HostRoot, selected: &[String]) -> Result<Box<dyn Source>, Unavailable>;

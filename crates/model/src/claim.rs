@@ -70,6 +70,22 @@ pub enum Claim {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         waited_share: Option<f64>,
     },
+    /// How busy a disk of another host was, of which only its own counters are known.
+    HostDisk {
+        /// Requests in the queue of the disk, on average.
+        queue: f64,
+        /// Operations of the load in flight.
+        in_flight: f64,
+        /// Time of a request, milliseconds.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        transfer_ms: Option<f64>,
+        /// Share of the time that it was busy.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        busy_share: Option<f64>,
+        /// Share of the time that some task of the host waited for I/O.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        waited_share: Option<f64>,
+    },
     /// The activity of the threads of a service while operations waited.
     Service(ServiceClaim),
     /// The service answered no request for a while, several times.
@@ -656,6 +672,9 @@ pub struct MemoryClaim {
     /// Memory that was available.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub available_bytes: Option<f64>,
+    /// The available share of memory, if neither stalls nor reclaim are reported.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub available_share: Option<f64>,
     /// Pages per second that programs had to reclaim themselves (direct reclaim), if stalls are not reported.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub direct_scans_per_s: Option<f64>,

@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::experiment::FigureName;
+use crate::metric::split_instance;
 use crate::problem::{Place, did_you_mean};
 use crate::result::OperationResult;
 use crate::{LatencySummary, quantity};
@@ -22,6 +24,8 @@ pub enum GoalMetric {
     BytesPerSecond,
     /// Failed operations as a share of the completed ones, 0 to 1.
     Failed,
+    /// The mean of a counter over the measured time, in its unit.
+    Counter(FigureName),
 }
 
 /// A condition that a run must meet.
@@ -37,7 +41,7 @@ pub struct Goal {
     pub at_most: bool,
     /// Whether a value equal to the limit meets the goal.
     pub inclusive: bool,
-    /// The limit, in the metric's unit: milliseconds, per second, or a share.
+    /// The limit, in the metric's unit: milliseconds, per second, a share, or that of a counter.
     pub limit: f64,
     /// Its place in the experiment file; unknown when it came from a flag.
     #[serde(default, skip)]
@@ -61,6 +65,13 @@ fn is_metric(words: &[&str]) -> bool {
 /// Whether a text can be the name of an operation, which has no dots.
 fn is_name(text: &str) -> bool {
     !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || "_-:".contains(c))
+}
+
+/// The counter that a name is: one of the metrics, or one of an exporter, which has the instance of another host.
+fn counter(text: &str) -> Option<FigureName> {
+    let name = FigureName::from(text.to_string());
+    let is_of_exporter = name.instance.as_ref().is_some_and(|of| !split_instance(of).0.is_empty());
+    (is_of_exporter || crate::metrics::ALL.contains(&name.metric.as_str())).then_some(name)
 }
 
 impl Goal {
@@ -98,6 +109,20 @@ impl Goal {
         let at_most = text[at..].starts_with('<');
         let inclusive = text[at + 1..].starts_with('=');
         let limit_text = text[at + 1 + usize::from(inclusive)..].trim();
+        if let Some(name) = counter(text[..at].trim()) {
+            let limit = name.value(limit_text)?;
+            let metric = GoalMetric::Counter(name);
+            let text = text.trim().to_string();
+            return Ok(Goal {
+                text,
+                operation: None,
+                metric,
+                at_most,
+                inclusive,
+                limit,
+                place: Place::default(),
+            });
+        }
         let mut words: Vec<&str> = text[..at].trim().split('.').map(str::trim).collect();
         let is_further = |first: &str| has_further && words.len() > 1 && is_name(first) && !is_metric(&words);
         let operation = match words.first() {
@@ -134,6 +159,8 @@ impl Goal {
             GoalMetric::Response(_) | GoalMetric::Service(_) | GoalMetric::Lag(_) => {
                 quantity::parse_duration(limit_text).map(|ns| ns as f64 / 1e6)
             }
+            // Read above.
+            GoalMetric::Counter(_) => return Err(format!("`{text}` is not a goal")),
             GoalMetric::Throughput => quantity::parse_rate(limit_text),
             GoalMetric::BytesPerSecond => quantity::parse_bytes_per_s(limit_text),
             GoalMetric::Failed => quantity::parse_percent(limit_text).map(|percent| percent / 100.0),
@@ -156,6 +183,7 @@ impl Goal {
             GoalMetric::Throughput => Some(operation.rate_per_s),
             GoalMetric::BytesPerSecond => Some(operation.bytes_per_s),
             GoalMetric::Failed => Some(operation.failed as f64 / operation.completed as f64),
+            GoalMetric::Counter(_) => None,
         }
     }
 
@@ -190,6 +218,23 @@ mod tests {
             (goal.operation.as_deref(), goal.metric),
             (Some("read"), GoalMetric::Response("p99".into()))
         );
+    }
+
+    #[test]
+    fn a_counter_can_have_a_goal() {
+        for (text, metric, limit) in [
+            ("cpu.busy_share <= 80%", "cpu.busy_share", 0.8),
+            ("cpu.busy_share{//db1} <= 80%", "cpu.busy_share{//db1}", 0.8),
+            ("disk.transfer_s{//db1/sda} < 20ms", "disk.transfer_s{//db1/sda}", 0.02),
+            ("jvm_threads_current{//app1:8080} < 200", "jvm_threads_current{//app1:8080}", 200.0),
+        ] {
+            let goal = Goal::parse(text, &["read"]).unwrap();
+            let GoalMetric::Counter(name) = &goal.metric else { panic!("{text}") };
+            assert_eq!((name.to_string().as_str(), goal.limit), (metric, limit));
+        }
+        let error = Goal::parse("cpu.busy_share <= 80", &[]).unwrap_err();
+        assert!(error.contains("80"), "{error}");
+        assert!(Goal::parse("cpu.buzy_share <= 80%", &[]).is_err());
     }
 
     #[test]

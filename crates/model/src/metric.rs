@@ -126,11 +126,35 @@ impl MetricInfo {
 pub struct Column {
     /// The metric.
     pub metric: MetricInfo,
-    /// The instance; empty if there is only one.
+    /// The instance; empty if there is only one. That of another host begins with it, see [`instance_on`].
     pub instance: String,
 }
 
+/// What an instance of another host begins with.
+const OF_HOST: &str = "//";
+
+/// The instance of a column of another host: `//db1/sda`, or `//db1` where the host has only one.
+pub fn instance_on(host: &str, instance: &str) -> String {
+    match instance.is_empty() {
+        true => format!("{OF_HOST}{host}"),
+        false => format!("{OF_HOST}{host}/{instance}"),
+    }
+}
+
+/// The host of an instance, empty for the host of the load, and its name there.
+pub fn split_instance(instance: &str) -> (&str, &str) {
+    match instance.strip_prefix(OF_HOST) {
+        Some(rest) => rest.split_once('/').unwrap_or((rest, "")),
+        None => ("", instance),
+    }
+}
+
 impl Column {
+    /// The host that it is of; empty for the host of the load.
+    pub fn host(&self) -> &str {
+        split_instance(&self.instance).0
+    }
+
     /// `disk.reads_per_s{vda}`, or `memory.available_bytes` without an instance.
     pub fn title(&self) -> String {
         match self.instance.is_empty() {
@@ -199,5 +223,26 @@ impl Readings {
             false => format!("{metric}{{{instance}}}"),
         };
         self.index.get(&title).map(|&at| self.values[at]).filter(|value| !value.is_nan())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_instance_of_another_host_begins_with_it() {
+        for (host, instance, text) in [
+            ("db1", "sda", "//db1/sda"),
+            ("db1:9100", "", "//db1:9100"),
+            ("db1", "/mnt/a", "//db1//mnt/a"),
+            ("[::1]:9100", "device=\"a/b\"", "//[::1]:9100/device=\"a/b\""),
+        ] {
+            assert_eq!(instance_on(host, instance), text);
+            assert_eq!(split_instance(text), (host, instance));
+        }
+        for text in ["", "sda", "/system.slice/a.service", "/"] {
+            assert_eq!(split_instance(text), ("", text));
+        }
     }
 }

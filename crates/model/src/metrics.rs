@@ -180,6 +180,11 @@ names! {
     PROCESS_WRITE_CALLS_PER_S = "process.write_calls_per_s";
     PROCESS_WRITE_LIMIT_BYTES_PER_S = "process.write_limit_bytes_per_s";
     PROCESS_WRITE_LIMIT_PER_S = "process.write_limit_per_s";
+    SCRAPE_AGE_S = "scrape.age_s";
+    SCRAPE_BODY_BYTES = "scrape.body_bytes";
+    SCRAPE_BUSY_CPUS = "scrape.busy_cpus";
+    SCRAPE_DURATION_S = "scrape.duration_s";
+    SCRAPE_SERIES = "scrape.series";
     VOLUME_IN_FLIGHT_OPERATIONS = "volume.in_flight_operations";
     VOLUME_QUEUE_LENGTH = "volume.queue_length";
     VOLUME_READ_BYTES_PER_S = "volume.read_bytes_per_s";

@@ -161,6 +161,9 @@ pub struct Resource {
     /// The owner; none for the host.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub of: Option<Owner>,
+    /// The host, if it is another one than that of the load.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host: Option<String>,
     /// The use of the resource.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub detail: Option<Detail>,
@@ -169,17 +172,28 @@ pub struct Resource {
 impl Resource {
     /// A resource of the host.
     pub fn of_host(class: ResourceClass) -> Self {
-        Resource { class, of: None, detail: None }
+        Resource { class, of: None, host: None, detail: None }
     }
 
     /// A resource of a watched process.
     pub fn of_process(class: ResourceClass, process: &str) -> Self {
-        Resource { class, of: Some(Owner::Process(process.into())), detail: None }
+        Resource { class, of: Some(Owner::Process(process.into())), host: None, detail: None }
     }
 
     /// A block device.
     pub fn disk(device: &str) -> Self {
-        Resource { class: ResourceClass::Disk, of: Some(Owner::Device(device.into())), detail: None }
+        let of = Some(Owner::Device(device.into()));
+        Resource { class: ResourceClass::Disk, of, host: None, detail: None }
+    }
+
+    /// The same of this host; empty for the host of the load.
+    pub fn on(self, host: &str) -> Self {
+        Resource { host: (!host.is_empty()).then(|| host.into()), ..self }
+    }
+
+    /// The resource of the host of the load that a factor can change; none for one of another host.
+    pub fn of_factor(&self) -> Option<HostResource> {
+        self.class.of_host().filter(|_| self.host.is_none())
     }
 
     /// Adds the use.
@@ -189,13 +203,16 @@ impl Resource {
 }
 
 impl fmt::Display for Resource {
-    /// `disk vda`, `cpu quota of slapd`, `disk of slapd (flushes)`, `downstream 127.0.0.1:3306`.
+    /// `disk vda`, `cpu quota of slapd`, `disk of slapd (flushes)`, `downstream 127.0.0.1:3306`, `disk sda of db1`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.class.words())?;
         match &self.of {
             None => {}
             Some(Owner::Process(name)) => write!(f, " of {name}")?,
             Some(Owner::Device(name) | Owner::Address(name) | Owner::Setting(name)) => write!(f, " {name}")?,
+        }
+        if let Some(host) = &self.host {
+            write!(f, " of {host}")?;
         }
         match self.detail {
             Some(detail) => write!(f, " ({})", detail.words()),
@@ -211,11 +228,14 @@ mod tests {
     #[test]
     fn a_resource_has_one_name() {
         use ResourceClass::{Cpu, CpuQuota, Disk, Downstream, IoLimit, Memory};
-        let of = |class, of| Resource { class, of: Some(of), detail: None };
+        let of = |class, of| Resource { class, of: Some(of), host: None, detail: None };
         for (resource, name) in [
             (Resource::of_host(Cpu), "cpu"),
             (Resource::of_process(CpuQuota, "slapd"), "cpu quota of slapd"),
             (Resource::disk("vda"), "disk vda"),
+            (Resource::disk("sda").on("db1"), "disk sda of db1"),
+            (Resource::of_host(Cpu).on("db1"), "cpu of db1"),
+            (Resource::of_host(Cpu).on(""), "cpu"),
             (Resource::of_process(Disk, "slapd").with(Detail::Flushes), "disk of slapd (flushes)"),
             (of(Downstream, Owner::Address("127.0.0.1:3306".into())), "downstream 127.0.0.1:3306"),
             (of(IoLimit, Owner::Setting("host.disk.io_limit".into())), "I/O limit host.disk.io_limit"),
@@ -227,5 +247,7 @@ mod tests {
         assert_eq!(IoLimit.of_host(), Some(HostResource::Disk));
         assert_eq!(Memory.of_host(), Some(HostResource::Memory));
         assert_eq!(Downstream.of_host(), None);
+        assert_eq!(Resource::disk("sda").of_factor(), Some(HostResource::Disk));
+        assert_eq!(Resource::disk("sda").on("db1").of_factor(), None);
     }
 }

@@ -24,6 +24,11 @@ impl Secret {
         Secret { shown: parts.hide(text), text: text.into() }
     }
 
+    /// A text without secret parts.
+    pub fn plain(text: &str) -> Secret {
+        Secret { shown: text.into(), text: text.into() }
+    }
+
     /// The value of a variable: completely secret if the name of the variable suggests it, otherwise treated
     /// like a URL.
     pub fn of_variable(name: &str, value: &str) -> Secret {
@@ -210,7 +215,7 @@ fn has_placeholder(text: &str) -> bool {
 fn hide_in_url(text: &str) -> String {
     let from = text.find("://").map_or(0, |at| at + 3);
     let (scheme, rest) = text.split_at(from);
-    let end = authority_bytes(rest);
+    let end = authority_bytes(rest, &['/', '?', '#']);
     match rest[..end].rfind('@') {
         Some(at) if has_placeholder(&rest[..at]) => {
             format!("{scheme}{}@{}", &rest[..at], hide_pairs(&rest[at + 1..]))
@@ -220,17 +225,17 @@ fn hide_in_url(text: &str) -> String {
     }
 }
 
-/// The length of the authority at the beginning of a text. A placeholder in it may contain a slash, for example in a file
-/// path.
-fn authority_bytes(text: &str) -> usize {
+/// The length of the authority at the beginning of a text, which one of these characters ends. A placeholder in it may
+/// contain a slash, for example in a file path.
+pub(crate) fn authority_bytes(text: &str, ends: &[char]) -> usize {
     let mut at = 0;
     while let Some((before, _, after)) = next_placeholder(&text[at..]) {
-        if let Some(end) = before.find(['/', '?', '#']) {
+        if let Some(end) = before.find(ends) {
             return at + end;
         }
         at = text.len() - after.len();
     }
-    text[at..].find(['/', '?', '#']).map_or(text.len(), |end| at + end)
+    text[at..].find(ends).map_or(text.len(), |end| at + end)
 }
 
 /// Whether a name suggests a secret, ignoring case and hyphens.

@@ -371,7 +371,7 @@ mod tests {
         }
         for finding in &mut document.findings {
             let of = Some(Owner::Device(TEXT.into()));
-            finding.about = Some(Resource { class: ResourceClass::Disk, of, detail: None });
+            finding.about = Some(Resource { class: ResourceClass::Disk, of, host: None, detail: None });
             finding.side = Some(TEXT.into());
         }
         hostile.study.damage.push(TEXT.into());

@@ -1,6 +1,7 @@
 //! Display names of counters, settings and configurations. The names of the record are shown next to them
 //! where they help to look something up.
 
+use model::metric::split_instance;
 use model::result::{Configuration, Curve};
 use model::run::WorkloadTraits;
 use model::{Change, Level, ResultDocument, metrics as m, quantity};
@@ -175,6 +176,11 @@ static COUNTERS: &[(&str, &str)] = &[
     (m::PROCESS_WRITE_CALLS_PER_S, "write calls of {}"),
     (m::PROCESS_WRITE_LIMIT_BYTES_PER_S, "limit on bytes written by {}"),
     (m::PROCESS_WRITE_LIMIT_PER_S, "limit on writes of {}"),
+    (m::SCRAPE_AGE_S, "age of the exporter's counters"),
+    (m::SCRAPE_BODY_BYTES, "bytes per scrape"),
+    (m::SCRAPE_BUSY_CPUS, "CPU of the scraping thread"),
+    (m::SCRAPE_DURATION_S, "time of a scrape"),
+    (m::SCRAPE_SERIES, "series per scrape"),
     (m::VOLUME_IN_FLIGHT_OPERATIONS, "requests in flight at volume {}"),
     (m::VOLUME_QUEUE_LENGTH, "queue of volume {}"),
     (m::VOLUME_READ_BYTES_PER_S, "bytes read from volume {}"),
@@ -191,6 +197,13 @@ static COUNTERS: &[(&str, &str)] = &[
 /// The label of a counter: `CPU 0 busy`, `queue of vda`, `time some task waited for I/O`. An unknown counter
 /// keeps its own name, without the unit.
 pub(crate) fn counter(metric: &str, instance: &str) -> String {
+    match split_instance(instance) {
+        ("", own) => own_counter(metric, own),
+        (host, own) => format!("{host}: {}", own_counter(metric, own)),
+    }
+}
+
+fn own_counter(metric: &str, instance: &str) -> String {
     let Some((_, label)) = COUNTERS.iter().find(|(name, _)| *name == metric) else {
         return unknown(metric, instance);
     };

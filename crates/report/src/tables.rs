@@ -670,6 +670,7 @@ fn goal_quantity(goal: &str, trial: Option<&TrialResult>, traits: &WorkloadTrait
         Ok(GoalMetric::Throughput) => Quantity::Rate(rate_word(traits)),
         Ok(GoalMetric::BytesPerSecond) => Quantity::BytesPerSecond,
         Ok(GoalMetric::Failed) => Quantity::Share,
+        Ok(GoalMetric::Counter(name)) => Quantity::of(name.unit()),
         Err(_) => Quantity::Plain,
     }
 }

@@ -467,6 +467,9 @@ pub(crate) fn no_proof(document: &ResultDocument) -> String {
         return "Not confirmed by experiment: another tool measured. Measure it with Plimsoll and --prove."
             .into();
     }
+    if document.verdict.resource().is_some_and(|resource| resource.host.is_some()) {
+        return "Not confirmed by experiment: Plimsoll cannot change resources of another host.".into();
+    }
     if document.limit.is_some() {
         return "Not confirmed by experiment: measure this load without a search and with --prove.".into();
     }

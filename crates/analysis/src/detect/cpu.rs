@@ -10,6 +10,7 @@ use model::{
 
 use super::{Sign, gather_steps};
 use crate::facts::generator::Shares;
+use crate::facts::presses;
 use crate::measured::Measured;
 
 const BUSY_CPUS: &str = metrics::PROCESS_BUSY_CPUS;
@@ -32,7 +33,9 @@ pub(super) fn detect(study: &Study, document: &ResultDocument) -> Vec<Finding> {
 fn signs(measured: &Measured, trial: &TrialResult, host_cpus: f64) -> Vec<Sign> {
     let limits: Vec<Sign> =
         processes(measured, trial, host_cpus).into_iter().chain(copying(measured, trial)).collect();
-    if limits.is_empty() { host(measured, trial).into_iter().collect() } else { limits }
+    let own = if limits.is_empty() { host(measured, trial).into_iter().collect() } else { limits };
+    let others = measured.hosts().into_iter().filter_map(|name| host(&measured.on(name), trial));
+    own.into_iter().chain(others).collect()
 }
 
 fn sign(kind: FindingKind, claim: Claim, strength: f64) -> Sign {
@@ -87,6 +90,7 @@ fn copying(measured: &Measured, trial: &TrialResult) -> Option<Sign> {
     })
 }
 
+/// The CPUs of the host of the load, or of another one: that one does nothing but serve the load.
 fn host(measured: &Measured, trial: &TrialResult) -> Option<Sign> {
     let busy = measured.host_mean(metrics::CPU_BUSY_SHARE)?;
     let line = Estimate { value: 1.0, low: IDLE_SHARE, high: 1.0 };
@@ -96,11 +100,20 @@ fn host(measured: &Measured, trial: &TrialResult) -> Option<Sign> {
         () if busy < IDLE_SHARE && waited.is_none_or(|waited| waited < PRESSURE_SHARE) => {
             (FindingKind::RuledOut, 1.0 - busy)
         }
+        () if busy >= FULL_SHARE
+            && !measured.host().is_empty()
+            && presses(measured, trial)
+            && waited.is_none_or(|waited| waited >= PRESSURE_SHARE) =>
+        {
+            (FindingKind::Limits, busy)
+        }
         () if busy >= FULL_SHARE => (FindingKind::Observation, busy),
         () => return None,
     };
     let claim = Claim::HostCpus { busy_share: busy, waited_share: waited };
-    Some(sign(kind, claim, strength).with([found].into_iter().chain(pressure(measured, trial))))
+    let about = Resource::of_host(ResourceClass::Cpu).on(measured.host());
+    let evidence = [found].into_iter().chain(pressure(measured, trial));
+    Some(Sign::new(kind, Some(about), claim, strength).with(evidence))
 }
 
 fn pressure(measured: &Measured, trial: &TrialResult) -> Option<Evidence> {

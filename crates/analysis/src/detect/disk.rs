@@ -16,6 +16,7 @@ use crate::facts::device::{
     Device, GOOD_TRANSFER_S, ONE_AT_A_TIME, SHARED_FACTOR, device_share, moved_factor,
 };
 use crate::facts::io_limit::Reached;
+use crate::facts::presses;
 use crate::measured::Measured;
 
 /// Share of the operations in flight that must be at the device if it is the limit.
@@ -55,12 +56,52 @@ pub(super) fn detect(study: &Study, document: &ResultDocument) -> Vec<Finding> {
 }
 
 fn signs(measured: &Measured, trial: &TrialResult) -> Vec<Sign> {
+    let others = measured.hosts().into_iter().filter_map(|host| disk_of(&measured.on(host), trial));
     if !measured.is_storage() {
-        return Vec::new();
+        return others.collect();
     }
     let mut signs: Vec<Sign> = shared(measured, trial).into_iter().collect();
     signs.extend(limit_reached(measured, trial).or_else(|| device(measured, trial)));
+    signs.extend(others);
     signs
+}
+
+/// The busiest disk of another host. What its requests are of is not known: it is the limit if tasks of the host waited for
+/// I/O, and as many requests were in its queue as operations in flight, or one at a time all the time.
+fn disk_of(measured: &Measured, trial: &TrialResult) -> Option<Sign> {
+    let device = Device::busiest(measured)?;
+    let in_flight = trial.whole().filter(|whole| whole.completed > 0).map(|_| trial.in_flight())?;
+    let waited = measured.host_mean(metrics::PRESSURE_IO_SOME_SHARE);
+    let busy = device.utilization;
+    let at_device = device.queue / in_flight;
+    let is_busy = busy.is_none_or(|busy| busy >= SERIAL_BUSY);
+    let holds_them = at_device >= AT_DEVICE && waited.is_none_or(|waited| waited >= STALLED_SHARE);
+    // Without the waits of its tasks, writeback could be all that it does.
+    let one_at_a_time = busy.is_some_and(|busy| busy >= SERIAL_BUSY && device.queue <= SERIAL_QUEUE * busy)
+        && waited.is_some_and(|waited| waited >= SERIAL_BUSY);
+    let is_idle = busy.is_none_or(|busy| busy < CALM_UTILIZATION);
+    let (kind, strength) = match () {
+        () if presses(measured, trial) && is_busy && (holds_them || one_at_a_time) => {
+            (FindingKind::Limits, busy.unwrap_or(at_device))
+        }
+        () if is_idle && device.queue < CALM_QUEUE => {
+            (FindingKind::RuledOut, 1.0 - busy.unwrap_or(at_device))
+        }
+        () => return None,
+    };
+    let claim = Claim::HostDisk {
+        queue: device.queue,
+        in_flight,
+        transfer_ms: device.transfer_s.map(|s| s * 1e3),
+        busy_share: busy,
+        waited_share: waited,
+    };
+    let mut found = device.evidence(measured, trial);
+    if let Some(waited) = waited {
+        found.push(measured.evidence(trial, metrics::PRESSURE_IO_SOME_SHARE, waited));
+    }
+    found.push(measured.on("").evidence(trial, "concurrency", in_flight));
+    Some(Sign::new(kind, Some(Resource::disk(&device.name).on(measured.host())), claim, strength).with(found))
 }
 
 fn device(measured: &Measured, trial: &TrialResult) -> Option<Sign> {
@@ -206,6 +247,7 @@ fn limit_reached(measured: &Measured, trial: &TrialResult) -> Option<Sign> {
     let about = Resource {
         class: ResourceClass::IoLimit,
         of: Some(Owner::Setting(reached.path.into())),
+        host: None,
         detail: None,
     };
     let claim = Claim::IoLimitReached(reached.claim());

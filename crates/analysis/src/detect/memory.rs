@@ -20,7 +20,10 @@ const CALM_SHARE: f64 = 0.01;
 /// Lower rates of pages and events per second are ignored.
 const FEW_PER_S: f64 = 1.0;
 
-// A rule of thumb of administrators; shown but not used for the judgement.
+/// Share of memory below which it is short where only its use is known: that of Performance Analysis of Logs (PAL).
+const SHORT_SHARE: f64 = 0.05;
+
+// A rule of thumb of administrators; shown, and used for the judgement only where nothing else is known.
 const AVAILABLE_SHARE: f64 = 0.1;
 const PAGE_READS_PER_S: f64 = 5.0;
 const RECLAIM_EFFICIENCY: f64 = 0.3;
@@ -30,6 +33,7 @@ pub(super) fn detect(study: &Study, document: &ResultDocument) -> Vec<Finding> {
         let mut signs: Vec<Sign> = host(measured, trial).into_iter().collect();
         let services = services(measured).into_iter();
         signs.extend(services.filter_map(|service| limit_of_service(measured, trial, service)));
+        signs.extend(measured.hosts().into_iter().filter_map(|name| host(&measured.on(name), trial)));
         signs
     })
 }
@@ -101,6 +105,7 @@ fn host(measured: &Measured, trial: &TrialResult) -> Option<Sign> {
     let mut claim = MemoryClaim {
         stalled_share: stalled,
         available_bytes: measured.host_mean(metrics::MEMORY_AVAILABLE_BYTES),
+        available_share: None,
         direct_scans_per_s: None,
         out_of_memory: killed.is_some(),
         limit_of: None,
@@ -121,6 +126,20 @@ fn host(measured: &Measured, trial: &TrialResult) -> Option<Sign> {
         None if !signs.waits.is_empty() => {
             claim.direct_scans_per_s = measured.host_mean(DIRECT_SCANS);
             FindingKind::Observation
+        }
+        // Windows counts neither: what is left are free memory and the reads of hard faults.
+        None if !measured.host().is_empty() && !signs.known => {
+            let total = measured.host_mean(metrics::MEMORY_TOTAL_BYTES).filter(|total| *total > 0.0)?;
+            let share = claim.available_bytes? / total;
+            let reads = measured.host_mean(metrics::MEMORY_MAJOR_FAULTS_PER_S);
+            claim.available_share = Some(share);
+            match () {
+                () if share >= AVAILABLE_SHARE => FindingKind::RuledOut,
+                () if share < SHORT_SHARE && reads.is_some_and(|reads| reads >= PAGE_READS_PER_S) => {
+                    FindingKind::Observation
+                }
+                () => return None,
+            }
         }
         None => return None,
     };
@@ -147,7 +166,7 @@ fn host(measured: &Measured, trial: &TrialResult) -> Option<Sign> {
     evidence.extend(signs.waits.into_iter().chain(signs.read_back).chain(signs.other));
     let about = match &claim.limit_of {
         Some(service) => Resource::of_process(ResourceClass::Memory, service),
-        None => Resource::of_host(ResourceClass::Memory),
+        None => Resource::of_host(ResourceClass::Memory).on(measured.host()),
     };
     let sign = Sign::new(kind, Some(about), Claim::Memory(claim), stalled.unwrap_or(0.0));
     Some(Sign { against, ..sign.with(evidence) })
@@ -243,6 +262,7 @@ mod tests {
             let claim = Claim::Memory(MemoryClaim {
                 stalled_share: stalled,
                 available_bytes: Some(2e10),
+                available_share: None,
                 direct_scans_per_s: (name == "unknown, short").then_some(40.0),
                 out_of_memory: name.ends_with("killed"),
                 limit_of: None,

@@ -13,7 +13,10 @@ const RESENT_SHARE: f64 = 0.005;
 const FEW_PER_S: f64 = 0.1;
 
 pub(super) fn detect(study: &Study, document: &ResultDocument) -> Vec<Finding> {
-    gather(Detector::Network, study, document, signs)
+    gather(Detector::Network, study, document, |measured, trial| {
+        let others = measured.hosts().into_iter().flat_map(|host| signs(&measured.on(host), trial));
+        signs(measured, trial).into_iter().chain(others).collect()
+    })
 }
 
 fn signs(measured: &Measured, trial: &TrialResult) -> Vec<Sign> {
@@ -21,7 +24,8 @@ fn signs(measured: &Measured, trial: &TrialResult) -> Vec<Sign> {
     let sign = |class, metric: &str, value: f64, most: f64, claim: Claim| {
         let found =
             measured.evidence(trial, metric, value).threshold(Estimate { value: 0.0, low: 0.0, high: most });
-        Sign::new(FindingKind::Observation, Some(Resource::of_host(class)), claim, value).with([found])
+        Sign::new(FindingKind::Observation, Some(Resource::of_host(class).on(measured.host())), claim, value)
+            .with([found])
     };
     let mut signs = Vec::new();
     let metric = metrics::NETWORK_TCP_LISTEN_OVERFLOWS_PER_S;

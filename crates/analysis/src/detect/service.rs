@@ -271,6 +271,7 @@ fn stage(scene: &Scene, least: f64) -> Option<Said> {
         Stage::Downstream(peer) => Resource {
             class: ResourceClass::Downstream,
             of: Some(Owner::Address(peer.clone())),
+            host: None,
             detail: None,
         },
     };
@@ -432,6 +433,7 @@ fn downstream(scene: &Scene) -> Option<Said> {
         about: Resource {
             class: ResourceClass::Downstream,
             of: Some(Owner::Address(peer.clone())),
+            host: None,
             detail: None,
         },
         state: ServiceState::Downstream { peer, threads },

@@ -147,7 +147,8 @@ fn damaged(measured: &Measured) -> Option<Doubt> {
 
 /// Impossible readings, as after a counter was reset, or after damage.
 fn impossible(measured: &Measured) -> Option<Doubt> {
-    let mut found = measured.columns().filter_map(|(at, column)| Some((column, measured.impossible(at)?)));
+    let mut found =
+        measured.all_columns().filter_map(|(at, column)| Some((column, measured.impossible(at)?)));
     let (column, value) = found.next()?;
     let instance = match column.instance.as_str() {
         "" => String::new(),
@@ -467,11 +468,13 @@ fn missing_sources(record: &RunRecord, found: &mut Vec<Doubt>) {
                 words::count(*samples as usize, "sample")
             ),
         };
-        found.push(Doubt::new(
-            DoubtKind::MissingSource,
-            text,
-            "`plimsoll doctor` shows what this host permits",
-        ));
+        let help = match status.source.starts_with("scrape ") {
+            true => {
+                "its counters are absent in these samples: request its URL from this host, for example with curl"
+            }
+            false => "`plimsoll doctor` shows what this host permits",
+        };
+        found.push(Doubt::new(DoubtKind::MissingSource, text, help));
     }
 }
 

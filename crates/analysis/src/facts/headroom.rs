@@ -1,5 +1,6 @@
 //! The use of each resource as a share of its capacity: the next limit has the largest share.
 
+use model::metric::{instance_on, split_instance};
 use model::resource::Detail;
 use model::run::GeneratorRole;
 use model::verdict::Closest;
@@ -52,17 +53,22 @@ fn without(all: &mut Vec<Closest>, limit: &Resource) {
     };
     // A process at its I/O limit waits for this limit and not for the device.
     let is_throttled = all.iter().any(of_limit);
-    all.retain(|used| match (limit.class, &limit.of) {
-        (ResourceClass::Disk, Some(Owner::Device(names))) => {
-            !(is_disk(used) && names.split(", ").any(|name| name == used.instance))
-        }
-        (ResourceClass::Disk, _) if is_throttled => !of_limit(used),
-        // A process waits for the busiest device.
-        (ResourceClass::Disk, _) => !(is_disk(used) && used.share >= busiest - SAME_DEVICE),
-        (class @ (ResourceClass::SingleThread | ResourceClass::CpuQuota), Some(_)) => {
-            of_class(used, class).is_none_or(|own| own.of != limit.of)
-        }
-        (class, _) => of_class(used, class).is_none(),
+    let is_of_its_host = |used: &Closest| used.resource.as_ref().is_some_and(|own| own.host == limit.host);
+    all.retain(|used| {
+        !is_of_its_host(used)
+            || match (limit.class, &limit.of) {
+                (ResourceClass::Disk, Some(Owner::Device(names))) => {
+                    let disk = split_instance(&used.instance).1;
+                    !(is_disk(used) && names.split(", ").any(|name| name == disk))
+                }
+                (ResourceClass::Disk, _) if is_throttled => !of_limit(used),
+                // A process waits for the busiest device.
+                (ResourceClass::Disk, _) => !(is_disk(used) && used.share >= busiest - SAME_DEVICE),
+                (class @ (ResourceClass::SingleThread | ResourceClass::CpuQuota), Some(_)) => {
+                    of_class(used, class).is_none_or(|own| own.of != limit.of)
+                }
+                (class, _) => of_class(used, class).is_none(),
+            }
     });
 }
 
@@ -106,6 +112,18 @@ fn uses(measured: &Measured) -> Vec<Closest> {
     for disk in measured.instances(busy) {
         let resource = Resource::disk(disk).with(mostly(measured, disk));
         add(busy, disk, measured.mean(busy, disk), resource);
+    }
+    for host in measured.hosts() {
+        let there = measured.on(host);
+        for (metric, class) in
+            [(metrics::CPU_BUSY_SHARE, ResourceClass::Cpu), (stalled, ResourceClass::Memory)]
+        {
+            add(metric, &instance_on(host, ""), there.mean(metric, ""), Resource::of_host(class).on(host));
+        }
+        for disk in there.instances(busy) {
+            let resource = Resource::disk(disk).with(mostly(&there, disk)).on(host);
+            add(busy, &instance_on(host, disk), there.mean(busy, disk), resource);
+        }
     }
     found
 }

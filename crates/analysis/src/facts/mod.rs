@@ -12,8 +12,21 @@ pub(crate) mod service;
 pub(crate) mod threads;
 pub(crate) mod write_cache;
 
+use model::result::{OperationResult, TrialResult};
+
+use crate::measured::Measured;
+
 /// Share of the arrivals that must be issued and completed if an open load counts as completed.
 pub(crate) const ISSUED_SHARE: f64 = 0.99;
 
 /// Share of failed operations above which a trial says nothing about limits.
 pub(crate) const FAILED_SHARE: f64 = 0.01;
+
+/// Whether the load asks for as much as the system can do: users wait for their responses, work ends by itself, or arrivals
+/// are not completed as offered.
+pub(crate) fn presses(measured: &Measured, trial: &TrialResult) -> bool {
+    let falls_behind = |whole: &OperationResult| {
+        whole.offered.is_some_and(|offered| (whole.completed as f64) < ISSUED_SHARE * offered as f64)
+    };
+    !measured.is_open() || trial.whole().is_some_and(falls_behind)
+}

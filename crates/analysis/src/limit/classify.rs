@@ -134,6 +134,8 @@ fn compare(measured: &[Measured], operation: &str, goal: &Goal) -> (LoadClass, b
             at_least(measured, operation, goal, |one| one.completed.saturating_sub(one.failed) as f64)
         }
         GoalMetric::BytesPerSecond => at_least(measured, operation, goal, |one| one.bytes as f64),
+        // No search has such a goal.
+        GoalMetric::Counter(_) => (LoadClass::Unclear, false),
     }
 }
 

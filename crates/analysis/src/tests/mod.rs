@@ -6,6 +6,7 @@ mod changes;
 mod comparing;
 mod copies;
 mod damage;
+mod hosts;
 mod in_turn;
 mod limits;
 mod loads;

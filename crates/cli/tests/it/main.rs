@@ -11,6 +11,7 @@ mod dependencies;
 mod diskspd;
 mod doctor_store;
 mod exec;
+mod exporters;
 mod fio;
 mod generate;
 mod hostile;

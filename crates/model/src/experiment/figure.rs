@@ -3,6 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::metric::split_instance;
 use crate::problem::did_you_mean;
 use crate::{Unit, quantity};
 
@@ -55,7 +56,9 @@ impl FigureName {
             let of = |operation: &&str| OF_OPERATIONS.map(|part| format!("{operation}.{part}"));
             operations.iter().flat_map(of).chain(metrics.iter().map(ToString::to_string))
         };
-        if known().any(|known| known == name.metric) {
+        // An exporter has names of its own.
+        let is_of_exporter = name.instance.as_ref().is_some_and(|of| !split_instance(of).0.is_empty());
+        if is_of_exporter || known().any(|known| known == name.metric) {
             return Ok(name);
         }
         let known: Vec<String> = known().collect();
@@ -139,6 +142,7 @@ mod tests {
         assert_eq!(elapsed.of_operation(), Some(("export", "busy_s")));
         assert_eq!(elapsed.value("585m"), Ok(35_100.0));
         assert_eq!(parse("export.rate_per_s").unwrap().value("0.319"), Ok(0.319));
+        assert!(parse("jvm_threads_current{//app1}").is_ok() && parse("jvm_threads_current{app1}").is_err());
         assert_eq!(
             parse("disk.flash_s").unwrap_err(),
             "there is no figure `disk.flash_s`: did you mean `disk.flush_s`?"

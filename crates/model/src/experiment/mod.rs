@@ -23,7 +23,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::problem::near_word;
 use crate::run::WorkloadTraits;
-use crate::{DesignKind, Goal, HostResource, Level, Nanos, SettingInfo, SettingKind, SettingPath, Settings};
+use crate::secret::authority_bytes;
+use crate::{
+    DesignKind, Goal, HostResource, Level, Nanos, Secret, SecretParts, SettingInfo, SettingKind, SettingPath,
+    Settings,
+};
 
 /// The default limit of the share of failed operations.
 pub const MAX_FAILURES: f64 = 0.01;
@@ -42,9 +46,9 @@ pub struct Experiment {
     /// Limit of the share of failed operations, 0 to 1, unless a goal states it.
     #[serde(default = "max_failures")]
     pub max_failures: f64,
-    /// The watched parts of the host: `host`, `process:NAME`, `cgroup:PATH`, or a counter of Performance Monitor
-    /// that [`Vocabulary::watched`] knows.
-    pub watch: Vec<String>,
+    /// What is watched: `host`, `process:NAME`, `cgroup:PATH`, a counter of Performance Monitor that
+    /// [`Vocabulary::watched`] knows, or an exporter of another host ([`watched_url`]).
+    pub watch: Vec<Secret>,
     /// The sampling interval of the counters, 10 ms to 1 min.
     pub sample_every: Nanos,
     /// Number of replicates of each treatment.
@@ -217,11 +221,53 @@ pub struct Vocabulary {
     pub metrics: Vec<&'static str>,
     /// What is watched for a counter of Performance Monitor.
     pub watched: Option<WatchedFor>,
+    /// Checks an entry that names an exporter; the error is the problem and what to write.
+    pub exporter: Option<CheckExporter>,
+}
+
+/// The URL in an entry of `watch` that names an exporter: `http://HOST:9100/metrics`, `NAME=https://HOST/metrics`, with
+/// what follows it. None for another entry.
+pub fn watched_url(entry: &str) -> Option<&str> {
+    let is_url = |text: &&str| text.starts_with("http://") || text.starts_with("https://");
+    let is_name = |name: &str| !name.contains([':', '/', ' ']);
+    let named = || Some(entry.split_once('=')?).filter(|(name, _)| is_name(name)).map(|(_, url)| url);
+    [Some(entry), named()].into_iter().flatten().find(is_url)
+}
+
+/// The host that counters of an exporter are shown with: the `NAME` of its entry, or host and port of its URL. None for
+/// another entry.
+pub fn watched_host(entry: &str) -> Option<&str> {
+    let url = watched_url(entry)?;
+    let name = entry[..entry.len() - url.len()].strip_suffix('=');
+    let after = url.split_once("://").map_or(url, |(_, after)| after);
+    let authority = &after[..authority_bytes(after, &['/', '?', '#', ' '])];
+    Some(name.unwrap_or_else(|| authority.rsplit_once('@').map_or(authority, |(_, host)| host)))
+}
+
+/// An exporter whose host is already the name of another one: its entry, the problem and what to write.
+pub fn watched_twice(entries: &[String]) -> Option<(&str, String, String)> {
+    let hosts: Vec<Option<&str>> = entries.iter().map(|entry| watched_host(entry)).collect();
+    let again = (0..hosts.len()).find(|at| hosts[*at].is_some() && hosts[..*at].contains(&hosts[*at]))?;
+    let host = hosts[again].unwrap_or_default();
+    let what = format!("two exporters have the name {host}");
+    let help = "give one of them another name: NAME=http://HOST:PORT/metrics".to_string();
+    Some((entries[again].as_str(), what, help))
+}
+
+/// An entry of `watch` as it is kept: that of an exporter can have a password or a token.
+pub fn watched(entry: &str) -> Secret {
+    match watched_url(entry) {
+        Some(_) => Secret::new(entry, SecretParts::Url),
+        None => Secret::plain(entry),
+    }
 }
 
 /// Finds what is watched for a counter of Performance Monitor, such as `Process(slapd)\Working Set`; none for what is
 /// no path of one. The error is the problem and what to write.
 pub type WatchedFor = fn(&str) -> Option<Result<Watched, (String, String)>>;
+
+/// Checks an entry of `watch` that names an exporter. The error is the problem, without secrets, and what to write.
+pub type CheckExporter = fn(&str) -> Result<(), (String, String)>;
 
 /// What is watched for a counter of Performance Monitor.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -257,6 +303,9 @@ impl Vocabulary {
     /// # Errors
     /// The problem and what to write.
     pub fn watch_entry(&self, entry: &str) -> Result<Option<Watched>, (String, String)> {
+        if watched_url(entry).is_some() {
+            return self.exporter.map_or(Ok(()), |check| check(entry)).map(|()| None);
+        }
         let known = || ["host"].into_iter().chain(self.selectors.iter().copied());
         let word = match entry.split_once(':') {
             Some((word, selection)) if self.selectors.contains(&word) && !selection.is_empty() => {
@@ -274,7 +323,7 @@ impl Vocabulary {
             Some(near) if near != word => format!("did you mean `{near}`?"),
             _ => {
                 let all: Vec<String> = self.selectors.iter().map(|word| format!("{word}:...")).collect();
-                format!("write one of host, {}", all.join(", "))
+                format!("write one of host, {}, http://HOST:PORT/metrics", all.join(", "))
             }
         };
         Err((what, help))

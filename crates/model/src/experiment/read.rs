@@ -39,7 +39,7 @@ crate::settings! {
 
     static WATCH: Key<Vec<String>> = Key::texts(
         "watch",
-        "Counters to read: \"host\", \"process:NAME\", \"cgroup:PATH\", \"operation_io:NAME\", or the path of a Performance Monitor counter. Default: the host and Plimsoll itself.",
+        "Counters to read: \"host\", \"process:NAME\", \"cgroup:PATH\", \"operation_io:NAME\", the path of a Performance Monitor counter, or an exporter of Prometheus metrics on another host: \"[NAME=]http://HOST:PORT/metrics\". Default: the host and Plimsoll itself.",
     );
 
     static SHOW: Key<Vec<String>> = Key::texts(
@@ -202,9 +202,13 @@ impl Reader<'_> {
                 self.problem(at, what, help);
             }
         }
+        if let Some((entry, what, help)) = super::watched_twice(&watch) {
+            self.problem(element_span(table, "watch", entry), what, help);
+        }
         if watch.is_empty() {
             watch = vec!["host".into(), "process:self".into()];
         }
+        let watch = watch.iter().map(|entry| super::watched(entry)).collect();
         let mut show = Vec::new();
         for text in top.get(&SHOW) {
             match FigureName::parse(&text, operations, &self.vocabulary.metrics) {

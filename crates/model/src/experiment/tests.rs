@@ -89,6 +89,7 @@ fn vocabulary() -> Vocabulary {
         selectors: vec!["process", "cgroup"],
         metrics: Vec::new(),
         watched: None,
+        exporter: None,
     }
 }
 
@@ -487,4 +488,30 @@ proptest::proptest! {
         text.replace_range(at..=at, &with);
         let _ = parse(&text);
     }
+}
+
+#[test]
+fn an_exporter_is_named_by_its_entry() {
+    for (entry, url, host) in [
+        ("http://db1:9100/metrics", "http://db1:9100/metrics", "db1:9100"),
+        ("db1=https://10.0.0.5/metrics token=${env:T}", "https://10.0.0.5/metrics token=${env:T}", "db1"),
+        ("http://me:pw@[::1]:9100", "http://me:pw@[::1]:9100", "[::1]:9100"),
+        ("http://db1 user=a=http://", "http://db1 user=a=http://", "db1"),
+        ("http://me:${file:/a b/c}@db1/m", "http://me:${file:/a b/c}@db1/m", "db1"),
+    ] {
+        assert_eq!((watched_url(entry), watched_host(entry)), (Some(url), Some(host)), "{entry}");
+    }
+    for entry in ["host", "process:a=http://b", "a b=http://c", "htp://db1", ""] {
+        assert_eq!((watched_url(entry), watched_host(entry)), (None, None), "{entry}");
+    }
+    assert_eq!(watched("http://me:pw@db1/m token=abc").to_string(), "http://***@db1/m token=***");
+    assert_eq!(watched("process:me@db1/token=a").to_string(), "process:me@db1/token=a");
+}
+
+#[test]
+fn two_exporters_of_one_name_are_a_mistake() {
+    let watch = r#"watch = ["a=http://db1/m", "http://db2/m", "a=http://db2/m"]"#;
+    let problems = parse(&WHOLE.replace(r#"watch = ["host", "process:slapd"]"#, watch)).unwrap_err().0;
+    assert_eq!(problems.len(), 1);
+    assert_eq!((problems[0].line, problems[0].what.as_str()), (3, "two exporters have the name a"));
 }

@@ -24,7 +24,7 @@ pub fn write(experiment: &Experiment, vocabulary: &Vocabulary) -> String {
     if experiment.max_failures != super::MAX_FAILURES {
         let _ = writeln!(out, "max_failures = {}", quoted(&format!("{}%", experiment.max_failures * 100.0)));
     }
-    let watch: Vec<String> = experiment.watch.iter().map(|entry| quoted(entry)).collect();
+    let watch: Vec<String> = experiment.watch.iter().map(|entry| quoted(&entry.to_string())).collect();
     let _ = writeln!(out, "watch = [{}]", watch.join(", "));
     if !experiment.show.is_empty() {
         let show: Vec<String> = experiment.show.iter().map(|name| quoted(&name.to_string())).collect();

@@ -27,6 +27,10 @@ pub(super) fn claim_in(finding: &Finding, trials: usize, of: usize) -> String {
 fn claim(finding: &Finding) -> String {
     let kind = finding.kind;
     let about = finding.about.as_ref().map_or(String::new(), ToString::to_string);
+    // That of the load has no name.
+    let host = finding.about.as_ref().and_then(|about| about.host.as_deref());
+    let of_host = host.map_or(String::new(), |host| format!(" of {host}"));
+    let on_host = host.map_or(String::new(), |host| format!(" on {host}"));
     match &finding.claim {
         Claim::Generator { threads, ran_share, wait_share, late, starved_by } => {
             generator(kind, *threads, [*ran_share, *wait_share], late.as_ref(), starved_by.as_ref())
@@ -55,13 +59,37 @@ fn claim(finding: &Finding) -> String {
             });
             match kind {
                 FindingKind::RuledOut => {
-                    format!("The CPUs were not the limit: {} busy{waited}.", percent(*busy_share))
+                    format!("The CPUs{of_host} were not the limit: {} busy{waited}.", percent(*busy_share))
                 }
-                _ => format!(
+                FindingKind::Limits => {
+                    format!("The CPUs{of_host} were the limit: {} busy{waited}.", percent(*busy_share))
+                }
+                FindingKind::Observation if host.is_some() => {
+                    format!("The CPUs{of_host} were {} busy{waited}.", percent(*busy_share))
+                }
+                FindingKind::Observation => format!(
                     "The CPUs were {} busy{waited}. The counters do not separate the measured system from other programs: stop other programs and measure again.",
                     percent(*busy_share)
                 ),
             }
+        }
+        Claim::HostDisk { queue, in_flight, transfer_ms, busy_share, waited_share } => {
+            let transfer = transfer_ms.map_or(String::new(), |ms| format!(", {} per request", time_ms(ms)));
+            let busy = busy_share.map_or(String::new(), |share| format!("{} busy, ", percent(share)));
+            let waited = waited_share.map_or(String::new(), |share| {
+                format!(" Some task of this host was blocked on I/O {} of the time.", percent(share))
+            });
+            let was = match kind {
+                FindingKind::Limits => "was the limit",
+                FindingKind::RuledOut => "was not the limit",
+                FindingKind::Observation => "was in use",
+            };
+            format!(
+                "{} {was}: {busy}average queue {}{transfer}, with {} operations of the load in flight.{waited}",
+                capitalized(&about),
+                things(*queue),
+                things(*in_flight)
+            )
         }
         Claim::Service(claim) => service::service(claim),
         Claim::Pauses(claim) => service::pauses(kind, claim),
@@ -85,7 +113,7 @@ fn claim(finding: &Finding) -> String {
         ),
         Claim::BlockSizes { from, to, series } => storage::block_sizes(from, to, series),
         Claim::LoadSweep(sweep) => storage::load_sweep(sweep, false),
-        Claim::Memory(claim) => memory(kind, claim),
+        Claim::Memory(claim) => memory(kind, claim, &of_host),
         Claim::MemoryLimit { process, used_share, limit_bytes, reached } => {
             let used = format!("{} of {} in use", percent(*used_share), Quantity::Bytes.show(*limit_bytes));
             match reached {
@@ -97,17 +125,20 @@ fn claim(finding: &Finding) -> String {
             }
         }
         Claim::ListenOverflows { per_s: refused } => format!(
-            "The accept queue of a service overflowed: {} connections/s were refused. It accepts too \
+            "The accept queue of a service{on_host} overflowed: {} connections/s were refused. It accepts too \
             slowly for this load, or its backlog is too short.",
             things(*refused)
         ),
         Claim::Retransmissions { per_s: sent, share } => format!(
-            "{} of the TCP segments were retransmitted ({}): the network lost them.",
+            "{} of the TCP segments{on_host} were retransmitted ({}): the network lost them.",
             percent(*share),
             per_s(*sent)
         ),
         Claim::PacketsDropped { per_s: dropped } => {
-            format!("{} packets/s were dropped: the input queue of a CPU overflowed.", things(*dropped))
+            format!(
+                "{} packets/s were dropped{on_host}: the input queue of a CPU overflowed.",
+                things(*dropped)
+            )
         }
         Claim::RateChanged { at_s, before, after, unit, moved_bytes, cause } => {
             let show = |rate: f64| match unit {
@@ -248,7 +279,7 @@ fn generator(
     }
 }
 
-fn memory(kind: FindingKind, claim: &MemoryClaim) -> String {
+fn memory(kind: FindingKind, claim: &MemoryClaim, of_host: &str) -> String {
     let available = claim
         .available_bytes
         .map_or(String::new(), |bytes| format!("; {} available", Quantity::Bytes.show(bytes)));
@@ -260,29 +291,40 @@ fn memory(kind: FindingKind, claim: &MemoryClaim) -> String {
         true => " The kernel killed processes because memory ran out (OOM).",
         false => "",
     };
+    if let (Some(share), None) = (claim.available_share, &stalled) {
+        let share = percent(share);
+        return match kind {
+            FindingKind::RuledOut => {
+                format!("Memory{of_host} was not the limit: {share} of it was available.")
+            }
+            _ => format!(
+                "Memory{of_host} was short: {share} of it was available, and pages were read from disk."
+            ),
+        };
+    }
     let text = match (kind, stalled, claim.direct_scans_per_s) {
         (FindingKind::Limits, Some(stalled), _) => match &claim.limit_of {
             Some(process) => format!("The memory limit of {process} was reached: {stalled}{available}."),
-            None => format!("Memory was the limit: {stalled}{available}."),
+            None => format!("Memory{of_host} was the limit: {stalled}{available}."),
         },
         (FindingKind::RuledOut, Some(stalled), _) => {
-            format!("Memory was not the limit: {stalled}{available}.")
+            format!("Memory{of_host} was not the limit: {stalled}{available}.")
         }
         (FindingKind::RuledOut, None, _) => {
             format!(
-                "Memory was not the limit: there was no direct reclaim and there were no refaults{available}."
+                "Memory{of_host} was not the limit: there was no direct reclaim and there were no refaults{available}."
             )
         }
         (FindingKind::Observation, Some(stalled), _) => {
-            format!("Memory was short at times: {stalled}{available}.")
+            format!("Memory{of_host} was short at times: {stalled}{available}.")
         }
         (_, None, Some(scans)) => format!(
-            "Memory was short at times: {} pages/s were scanned in direct reclaim{available}. This \
+            "Memory{of_host} was short at times: {} pages/s were scanned in direct reclaim{available}. This \
             kernel has no pressure stall information, so the stall time is not known.",
             things(scans)
         ),
-        (FindingKind::Limits, None, None) => format!("Memory was the limit{available}."),
-        (FindingKind::Observation, None, None) => format!("Memory was short at times{available}."),
+        (FindingKind::Limits, None, None) => format!("Memory{of_host} was the limit{available}."),
+        (FindingKind::Observation, None, None) => format!("Memory{of_host} was short at times{available}."),
     };
     format!("{text}{killed}")
 }

@@ -257,11 +257,12 @@ fn law_sentence(found: &LimitResult, law: &LimitLaw) -> String {
 
 /// A value of a goal's metric.
 pub(crate) fn goal_value(goal: &GoalLimit, value: f64) -> String {
-    match goal.metric {
+    match &goal.metric {
         GoalMetric::Failed => percent(value),
         GoalMetric::Throughput => Quantity::Rate("/s").show(value),
         GoalMetric::BytesPerSecond => Quantity::BytesPerSecond.show(value),
         GoalMetric::Response(_) | GoalMetric::Service(_) | GoalMetric::Lag(_) => time_ms(value),
+        GoalMetric::Counter(name) => Quantity::of(name.unit()).show(value),
     }
 }
 

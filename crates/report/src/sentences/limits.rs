@@ -19,7 +19,11 @@ pub(crate) fn resource_words(resource: &Resource) -> String {
             name
         }
     };
-    let of = |what: &str| if owner.is_empty() { what.to_string() } else { format!("{what} of {owner}") };
+    let on = resource.host.as_ref().map_or(String::new(), |host| format!(" of {host}"));
+    let of = |what: &str| match owner.is_empty() {
+        true => format!("{what}{on}"),
+        false => format!("{what} of {owner}{on}"),
+    };
     match (class, resource.detail) {
         (ResourceClass::Disk, detail) => {
             let what = match detail {
@@ -31,7 +35,7 @@ pub(crate) fn resource_words(resource: &Resource) -> String {
                 Some(Detail::PageFaults) => "page faults",
             };
             match resource.of {
-                Some(Owner::Device(_)) => format!("{owner} {what}"),
+                Some(Owner::Device(_)) => format!("{owner} {what}{on}"),
                 _ => of(what),
             }
         }
@@ -96,6 +100,7 @@ pub(crate) fn use_words(claim: &Claim, used: f64) -> String {
         },
         Claim::OneThreadBusy { .. } => of_a_cpu(),
         Claim::CpusUsed { .. } => format!("{share} of the CPUs"),
+        Claim::HostCpus { .. } => format!("{share} busy"),
         Claim::IoLimitReached(_) => format!("{share} of the limit"),
         _ => format!("{share} of time"),
     }

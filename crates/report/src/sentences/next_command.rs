@@ -69,6 +69,10 @@ pub fn next_command(document: &ResultDocument) -> Option<NextCommand> {
             next(format!("plimsoll size {run} --for '7900000 entries'"), "to see how long more entries take")
         }
         _ if is_single_pair => next(again("--set replicates=5"), "to tell differences from chance"),
+        // Only resources of this host can be changed for a proof.
+        of if of.resource().is_some_and(|resource| resource.host.is_some()) => {
+            next(format!("plimsoll explain {run}"), "to see the evidence")
+        }
         Verdict::Bottleneck { .. } if !is_proved => next(again("--prove"), "to confirm the bottleneck"),
         Verdict::Inconclusive { lacks, .. } if wants_proof(lacks) => {
             next(again("--prove"), "to find the limit")

@@ -99,6 +99,7 @@ fn memory(stalled: Option<f64>) -> MemoryClaim {
     MemoryClaim {
         stalled_share: stalled,
         available_bytes: Some(1.2e9),
+        available_share: None,
         direct_scans_per_s: None,
         out_of_memory: false,
         limit_of: None,
@@ -541,4 +542,37 @@ fn evidence_says_what_was_measured_and_what_it_is_compared_with() {
     ] {
         assert_eq!(super::evidence(&evidence), expected);
     }
+}
+
+#[test]
+fn findings_about_other_hosts_name_them() {
+    let on = |resource: Resource| Some(resource.on("db1"));
+    let host = |class| on(Resource::of_host(class));
+    let disk = |queue, busy_share, waited_share| Claim::HostDisk {
+        queue,
+        in_flight: 16.0,
+        transfer_ms: Some(0.84),
+        busy_share,
+        waited_share,
+    };
+    let left = |share| Claim::Memory(MemoryClaim { available_share: Some(share), ..memory(None) });
+    use FindingKind::{Limits, Observation, RuledOut};
+    use ResourceClass::{AcceptQueue, Cpu, Memory, PacketQueue, Tcp};
+    let findings = [
+        found(Limits, host(Cpu), Claim::HostCpus { busy_share: 0.98, waited_share: Some(0.6) }),
+        found(RuledOut, host(Cpu), Claim::HostCpus { busy_share: 0.14, waited_share: None }),
+        found(Observation, host(Cpu), Claim::HostCpus { busy_share: 0.95, waited_share: None }),
+        found(Limits, on(Resource::disk("sda")), disk(14.2, Some(0.99), Some(0.93))),
+        found(Limits, on(Resource::disk("0")), disk(14.2, Some(0.99), None)),
+        found(RuledOut, on(Resource::disk("sda")), disk(0.02, Some(0.01), Some(0.0))),
+        found(Limits, host(Memory), Claim::Memory(memory(Some(0.42)))),
+        found(RuledOut, host(Memory), Claim::Memory(memory(Some(0.0)))),
+        found(RuledOut, host(Memory), left(0.61)),
+        found(Observation, host(Memory), left(0.03)),
+        found(Observation, host(AcceptQueue), Claim::ListenOverflows { per_s: 3.0 }),
+        found(Observation, host(Tcp), Claim::Retransmissions { per_s: 90.0, share: 0.02 }),
+        found(Observation, host(PacketQueue), Claim::PacketsDropped { per_s: 12.0 }),
+    ];
+    let said: Vec<String> = findings.iter().map(finding).collect();
+    insta::assert_snapshot!("findings_of_hosts", said.join("\n"));
 }

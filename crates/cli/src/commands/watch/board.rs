@@ -3,6 +3,7 @@
 use std::collections::{HashSet, VecDeque};
 
 use counters::perfmon::{self, Counter};
+use model::metric::{instance_on, split_instance};
 use model::{Column, MetricInfo, Readings, Unit};
 use report::text::{Quantity, Scale};
 
@@ -98,12 +99,11 @@ impl Series {
         (count > 0.0).then(|| sum / count / self.column.metric.saturated_at)
     }
 
-    /// What is measured, as a person would say it: `disk vda`, `cpu 1`, `cpu`.
+    /// What is measured, as a person would say it: `disk vda`, `cpu 1`, `cpu`, `db1 cpu`.
     pub(crate) fn resource(&self) -> String {
-        match self.column.instance.is_empty() {
-            true => source_of(&self.column.metric).to_string(),
-            false => format!("{} {}", source_of(&self.column.metric), self.column.instance),
-        }
+        let (host, instance) = split_instance(&self.column.instance);
+        let parts = [host, source_of(&self.column.metric), instance];
+        parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<&str>>().join(" ")
     }
 
     /// Which of its numbers, without the unit that the value is shown with: `read bytes`, `read time`.
@@ -339,7 +339,12 @@ impl Board {
     /// The first screen has no room for devices on which nothing ever happened, nor for single cores beside their sum.
     fn is_headline(&self, series: &Series) -> bool {
         let name = &*series.column.metric.name;
-        series.column.instance.is_empty() || (series.moves() && self.find(name).is_none())
+        let (host, instance) = split_instance(&series.column.instance);
+        let of_host = || match host.is_empty() {
+            true => name.to_string(),
+            false => format!("{name}{{{}}}", instance_on(host, "")),
+        };
+        instance.is_empty() || (series.moves() && self.find(&of_host()).is_none())
     }
 }
 

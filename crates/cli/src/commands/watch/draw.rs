@@ -30,15 +30,22 @@ pub(crate) struct Surroundings<'a> {
     pub(crate) sources: &'a [SourceStatus],
     /// What the sources leave out.
     pub(crate) limits: &'a [String],
+    /// The hosts side by side, with a head; empty if only this one is watched.
+    pub(crate) hosts: Vec<String>,
     /// False under `NO_COLOR`.
     pub(crate) color: bool,
 }
 
 /// Draws everything.
 pub(crate) fn draw(frame: &mut Frame<'_>, screen: &mut Screen, live: &Board, around: &Surroundings<'_>) {
-    let [head, tabs, body, about, foot] = Layout::vertical([
+    // They are above all counters, where these have at least the rest of a small terminal.
+    let is_overview = screen.view == View::List && screen.source.is_none() && screen.filter.is_empty();
+    let most = usize::from(frame.area().height / 2);
+    let hosts = if is_overview { around.hosts.len().min(most) } else { 0 };
+    let [head, tabs, compared, body, about, foot] = Layout::vertical([
         Constraint::Length(1),
         Constraint::Length(1),
+        Constraint::Length(hosts as u16),
         Constraint::Min(1),
         Constraint::Length(4),
         Constraint::Length(1),
@@ -46,6 +53,7 @@ pub(crate) fn draw(frame: &mut Frame<'_>, screen: &mut Screen, live: &Board, aro
     .areas(frame.area());
     frame.render_widget(header(screen, around, head.width), head);
     frame.render_widget(tab_line(screen, screen.board(live), tabs.width), tabs);
+    frame.render_widget(side_by_side(&around.hosts[..hosts]), compared);
     match screen.view {
         View::List => list(frame, body, screen, live, around.color),
         View::Plot => plot(frame, body, screen, live, around.color),
@@ -71,6 +79,12 @@ fn header<'a>(screen: &Screen, around: &Surroundings<'_>, width: u16) -> Paragra
         Span::raw(" ".repeat(gap)),
         Span::raw(right),
     ]))
+}
+
+fn side_by_side<'a>(hosts: &[String]) -> Paragraph<'a> {
+    let line =
+        |(at, text): (usize, &String)| Line::styled(format!(" {text}"), if at == 0 { DIM } else { BOLD });
+    Paragraph::new(hosts.iter().enumerate().map(line).collect::<Vec<Line<'a>>>())
 }
 
 fn tab_line<'a>(screen: &Screen, board: &Board, width: u16) -> Paragraph<'a> {
@@ -449,6 +463,7 @@ mod tests {
             beat: "every 1s · 40s".into(),
             sources: &sources,
             limits: &[],
+            hosts: Vec::new(),
             color: true,
         };
         let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
@@ -464,6 +479,38 @@ mod tests {
     fn the_first_screen() {
         insta::assert_snapshot!("first_80x24", shown(80, 24, &[]));
         insta::assert_snapshot!("first_120x40", shown(120, 40, &[KeyCode::Down]));
+    }
+
+    #[test]
+    fn hosts_are_above_the_counters_of_the_first_screen() {
+        let mut readings = Readings::new();
+        refill(
+            &mut readings,
+            &[
+                ("cpu.busy_share", "", 0.2),
+                ("cpu.busy_share", "//db1", 0.98),
+                ("disk.utilization_share", "//db1/sda", 0.4),
+                ("cpu.busy_share", "//win1:9182", 0.5),
+            ],
+        );
+        let mut board = Board::new(|_| None);
+        board.add(0.0, 0.0, &readings);
+        board.add(1.0, 1.0, &readings);
+        let around = Surroundings {
+            host: "load-01 · 2 CPUs",
+            beat: "every 1s · 1s".into(),
+            sources: &[],
+            limits: &[],
+            hosts: super::super::rows::side_by_side(&readings).unwrap(),
+            color: true,
+        };
+        let mut shown = String::new();
+        for (width, height) in [(120, 20), (80, 8)] {
+            let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
+            terminal.draw(|frame| draw(frame, &mut Screen::new(), &board, &around)).unwrap();
+            shown += &terminal.backend().to_string();
+        }
+        insta::assert_snapshot!("hosts", shown);
     }
 
     #[test]

@@ -10,7 +10,7 @@ use engine::session;
 use engine::source::HostRoot;
 use model::{
     Decision, Ending, Event, EventKind, Experiment, Load, Nanos, Phase, PhaseSpan, Plan, Readings, Run,
-    Treatment, Trial, WarmUp,
+    Secret, Treatment, Trial, WarmUp,
 };
 use record::{PLAN_FORMAT, RunDirectory, TrialWriter};
 
@@ -29,7 +29,7 @@ impl Keeper {
     /// Starts a run directory; its clock starts now.
     pub(crate) fn begin(
         path: &Path,
-        watch: &[String],
+        watch: &[Secret],
         every: Nanos,
         duration: Option<Nanos>,
     ) -> Result<Keeper, Failure> {

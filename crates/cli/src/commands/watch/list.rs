@@ -1,6 +1,8 @@
 //! `--list`: every counter that can be watched, under each of its names.
 
 use counters::perfmon::{self, Answer, Counter};
+use counters::scrape;
+use engine::source::EXPORTER;
 use model::{MetricInfo, MetricKind, Unit};
 use report::text::wrap;
 
@@ -12,7 +14,12 @@ pub(crate) struct Found {
     perfmon: Vec<Counter>,
     /// Metrics, with their source.
     metrics: Vec<(&'static str, &'static MetricInfo)>,
+    /// Series of exporters: the metric, its label for instances, and its value.
+    series: Vec<(&'static str, &'static str, &'static str)>,
 }
+
+/// What the names of series begin with that are our metrics.
+const EXPORTERS: [&str; 2] = ["node_", "windows_"];
 
 impl Found {
     /// What a filter finds: for a path of Performance Monitor its counters and their metrics; for another text the metrics and
@@ -28,19 +35,33 @@ impl Found {
                 perfmon::counters().filter(|counter| is_named(counter) && !counter.about.is_empty()).collect()
             }
         };
-        Found { perfmon, metrics }
+        let is_series = EXPORTERS.iter().any(|of| filter.text.to_lowercase().starts_with(of));
+        let rows = scrape::table().filter(|(_, _, value)| is_series && contains(value, &filter.text));
+        Found { perfmon, metrics, series: rows.collect() }
     }
 
     /// True when the filter found nothing.
     pub(crate) fn is_empty(&self) -> bool {
-        self.perfmon.is_empty() && self.metrics.is_empty()
+        self.perfmon.is_empty() && self.metrics.is_empty() && self.series.is_empty()
     }
 }
 
 /// Everything that was found.
 pub(crate) fn text(found: &Found, width: usize) -> String {
     let gap = if found.perfmon.is_empty() || found.metrics.is_empty() { "" } else { "\n" };
-    format!("{}{gap}{}", answers(&found.perfmon, width), table(&found.metrics, width))
+    let series = series(&found.series, width);
+    format!("{}{gap}{}{series}", answers(&found.perfmon, width), table(&found.metrics, width))
+}
+
+/// The metrics that series of exporters are.
+fn series(rows: &[(&str, &str, &str)], width: usize) -> String {
+    let mut out = String::new();
+    for (metric, label, value) in rows {
+        let each = if label.is_empty() { String::new() } else { format!(" of each {label}") };
+        out += &format!("  {metric}{each}\n");
+        wrap(value, width.saturating_sub(6)).iter().for_each(|line| out += &format!("      {line}\n"));
+    }
+    if out.is_empty() { out } else { format!("Series of exporters (watch --from URL)\n{out}") }
 }
 
 /// The counters of Performance Monitor: the equivalent of each.
@@ -82,7 +103,10 @@ fn table(metrics: &[(&'static str, &'static MetricInfo)], width: usize) -> Strin
             let kind = counters::SOURCES.iter().find(|kind| kind.name == source);
             let about = kind.map_or("", |kind| kind.about);
             let ask = kind.filter(|kind| !kind.selector.is_empty());
-            let ask = ask.map_or(String::new(), |kind| format!(" Ask for it: --watch {}:...", kind.selector));
+            let ask = ask.map_or(String::new(), |kind| match kind.selector {
+                EXPORTER => " Ask for it: --watch http://HOST:PORT/metrics".to_string(),
+                selector => format!(" Ask for it: --watch {selector}:..."),
+            });
             let gap = if out.is_empty() { "" } else { "\n" };
             out += &format!("{gap}{}\n", source.to_uppercase());
             for line in wrap(&format!("{about}{ask}"), width) {
@@ -135,7 +159,12 @@ pub(crate) fn json(found: &Found) -> serde_json::Value {
             serde_json::json!({ "path": counter.path, "answer": answer, "metric": metric, "about": counter.about })
         })
         .collect();
-    serde_json::json!({ "format": "plimsoll.metrics/1", "metrics": list, "perfmon": perfmon })
+    let series: Vec<serde_json::Value> = found
+        .series
+        .iter()
+        .map(|(metric, label, value)| serde_json::json!({ "metric": metric, "label": label, "value": value }))
+        .collect();
+    serde_json::json!({ "format": "plimsoll.metrics/1", "metrics": list, "perfmon": perfmon, "series": series })
 }
 
 fn unit(unit: Unit) -> &'static str {
@@ -177,6 +206,7 @@ mod tests {
             Found::by("-d await").metrics.iter().map(|(_, metric)| &*metric.name).collect();
         assert_eq!(names, ["disk.transfer_s"]);
         assert!(Found::by("no such counter").is_empty());
+        insta::assert_snapshot!("series_80", list("windows_physical_disk_read_latency", 80));
         assert!(Found::by(r"LogicalDisk\No such counter").is_empty());
     }
 

@@ -11,6 +11,7 @@ use report::text::{Quantity, is_hidden};
 use super::Feed;
 use super::board::Board;
 use super::draw::{Surroundings, draw};
+use super::rows;
 use super::screen::{KeyOutcome, Screen};
 use crate::carry_out::Failure;
 use crate::output;
@@ -52,6 +53,7 @@ pub(super) fn run(feed: &mut Feed) -> Result<(), Failure> {
                 ),
                 sources: &feed.sampler.status(),
                 limits: &feed.sampler.limits(),
+                hosts: rows::side_by_side(feed.sampler.readings()).unwrap_or_default(),
                 color,
             };
             terminal

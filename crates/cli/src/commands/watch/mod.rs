@@ -18,22 +18,25 @@ use counters::perfmon;
 use engine::clock::Clock;
 use engine::sampler::Sampler;
 use engine::source::HostRoot;
-use model::{Ending, MILLISECOND, Nanos, Readings, SECOND, quantity};
+use model::experiment::{watched_twice, watched_url};
+use model::{Ending, MILLISECOND, Nanos, Readings, SECOND, Secret, SecretParts, quantity};
 
 use crate::carry_out::Failure;
 use crate::exit::Exit;
 use crate::output;
 use crate::registry::REGISTRY;
+use crate::secrets;
 use keep::Keeper;
 
 /// The arguments.
 pub(crate) fn arguments() -> Command {
     Command::new("watch")
-        .about("Live counters of this machine, the most saturated first")
+        .about("Live counters of this machine and others, the most saturated first")
         .after_help(
             "On a terminal: arrows choose, enter plots, / filters, ? helps, q quits.\n\
              On a pipe: one row of the main counters per sample, or everything with --json.\n\n\
              A counter known from elsewhere:  plimsoll watch --list 'LogicalDisk(*)\\Avg. Disk sec/Read'\n\
+             Other hosts side by side:        plimsoll watch --from db1=http://10.0.0.5:9100/metrics --from http://web1:9182/metrics\n\
              Keep what was seen:              plimsoll watch --record DIR, then plimsoll report DIR",
         )
         .arg(
@@ -42,6 +45,13 @@ pub(crate) fn arguments() -> Command {
                 .value_name("WHAT")
                 .action(ArgAction::Append)
                 .help("host, process:NAME, cgroup:PATH, operation_io:NAME, or a counter of Performance Monitor by its path; may be repeated [default: host]"),
+        )
+        .arg(
+            Arg::new("from")
+                .long("from")
+                .value_name("URL")
+                .action(ArgAction::Append)
+                .help("Another host by the URL of its exporter (node_exporter, windows_exporter, any Prometheus or OpenMetrics text), with a name in front: NAME=URL; may be repeated. This host is then only watched with --watch host"),
         )
         .arg(
             Arg::new("every")
@@ -83,17 +93,15 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<Exit, Failure> {
     if let Some(filter) = matches.get_one::<String>("list") {
         return print_list(filter, matches.get_flag("json"));
     }
-    let watch: Vec<String> = match matches.get_many::<String>("watch") {
-        Some(entries) => entries.map(|entry| watch_entry(entry)).collect::<Result<_, _>>()?,
-        None => vec!["host".into()],
-    };
+    let watch = watched_entries(matches)?;
     let every = time(matches, "every")?.unwrap_or(SECOND);
     if !(10 * MILLISECOND..=60 * SECOND).contains(&every) {
         let text = quantity::duration(every);
         return Err(Failure::usage(format!("error: --every {text}: write a time from 10ms to 1m")));
     }
     let duration = time(matches, "duration")?;
-    let mut sampler = Sampler::open(counters::SOURCES, &HostRoot::live(), &watch);
+    let revealed: Vec<String> = watch.iter().map(|entry| entry.reveal().to_string()).collect();
+    let mut sampler = Sampler::open(counters::SOURCES, &HostRoot::live(), &revealed);
     // The first read is where rates begin.
     let clock = Clock::get();
     let (_, zero, failures) = sampler.sample(clock);
@@ -109,15 +117,17 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<Exit, Failure> {
         end: duration.map(|duration| zero.saturating_add(duration)),
         keeper: keeper.transpose()?,
         interrupted: crate::interrupt::flag(),
+        says_unread: false,
     };
-    for (source, why) in failures {
-        feed.report_unread(0.0, &source, &why)?;
-    }
     let json = matches.get_flag("json");
     let on_terminal = !json
         && std::io::stdout().is_terminal()
         && std::io::stdin().is_terminal()
         && std::env::var_os("TERM").is_none_or(|term| term != "dumb");
+    feed.says_unread = !on_terminal;
+    for (source, why) in failures {
+        feed.report_unread(0.0, &source, &why)?;
+    }
     let outcome = match on_terminal {
         true => live::run(&mut feed),
         false => print_samples(&mut feed, json),
@@ -126,6 +136,34 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<Exit, Failure> {
     let kept = feed.finish();
     outcome?;
     kept
+}
+
+/// What is watched, with the secrets of exporters.
+fn watched_entries(matches: &ArgMatches) -> Result<Vec<Secret>, Failure> {
+    let of = |id: &str| matches.get_many::<String>(id).into_iter().flatten();
+    let mut entries: Vec<String> = Vec::new();
+    for entry in of("watch") {
+        entries.push(watch_entry(entry)?);
+    }
+    for url in of("from") {
+        if watched_url(url).is_none() {
+            return Err(Failure::usage(format!(
+                "error: --from {}: write the URL of an exporter, such as http://HOST:9100/metrics",
+                SecretParts::Url.hide(url)
+            )));
+        }
+        entries.push(watch_entry(url)?);
+    }
+    if let Some((_, what, help)) = watched_twice(&entries) {
+        return Err(Failure::usage(format!("error: {what}\n  {help}")));
+    }
+    if entries.is_empty() {
+        entries.push("host".into());
+    }
+    let resolve = |entry: &String| {
+        secrets::resolve_watched(entry).map_err(|what| Failure::usage(format!("error: {what}")))
+    };
+    entries.iter().map(resolve).collect()
 }
 
 fn time(matches: &ArgMatches, id: &str) -> Result<Option<Nanos>, Failure> {
@@ -178,6 +216,8 @@ struct Feed {
     end: Option<Nanos>,
     keeper: Option<Keeper>,
     interrupted: &'static AtomicBool,
+    /// Whether a source that cannot be read is said where it happens, because no screen shows it.
+    says_unread: bool,
 }
 
 impl Feed {
@@ -217,6 +257,9 @@ impl Feed {
     }
 
     fn report_unread(&mut self, at_s: f64, source: &str, why: &str) -> Result<(), Failure> {
+        if self.says_unread {
+            output::say(&format!("not read: {source}: {why}"));
+        }
         self.keeper.as_mut().map_or(Ok(()), |keeper| keeper.unread(at_s, source, why))
     }
 
@@ -293,15 +336,15 @@ mod tests {
             });
         insta::assert_snapshot!(failures.join("\n"), @r"
         error: --watch: `` cannot be watched
-          write one of host, process:..., cgroup:..., operation_io:...
+          write one of host, process:..., cgroup:..., operation_io:..., http://HOST:PORT/metrics
         error: --watch: `hosts` cannot be watched
           did you mean `host`?
         error: --watch: `process` cannot be watched
-          write one of host, process:..., cgroup:..., operation_io:...
+          write one of host, process:..., cgroup:..., operation_io:..., http://HOST:PORT/metrics
         error: --watch: `process:` cannot be watched
-          write one of host, process:..., cgroup:..., operation_io:...
+          write one of host, process:..., cgroup:..., operation_io:..., http://HOST:PORT/metrics
         error: --watch: `disk:vda` cannot be watched
-          write one of host, process:..., cgroup:..., operation_io:...
+          write one of host, process:..., cgroup:..., operation_io:..., http://HOST:PORT/metrics
         error: --watch: `ASP.NET\Requests Queued` has no metric of the same meaning; the nearest is process.accept_queue_connections
           write process:NAME to watch it. Connections of a watched server that wait to be accepted.
         ");

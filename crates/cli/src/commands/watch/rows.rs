@@ -1,5 +1,6 @@
 //! Where there is no terminal: one row of the main counters per sample, as sar prints them, or one JSON document.
 
+use model::metric::split_instance;
 use model::{Column, Readings};
 
 /// How the values of a column's instances become one.
@@ -62,14 +63,15 @@ static SELECTED: [Cell; 4] = [
 ];
 
 /// A column that could be read in no sample so far has no value; so has the sample it was missing in.
-fn value(readings: &Readings, cell: &Cell) -> f64 {
+fn value(readings: &Readings, host: &str, cell: &Cell) -> f64 {
     let all = readings.columns().iter().zip(readings.values());
-    let of = all.filter(|(column, _)| column.metric.name == cell.metric);
+    let of = all.filter(|(column, _)| column.metric.name == cell.metric && column.host() == host);
     fold(of.map(|(column, value)| (column, *value)), cell.over) * cell.factor
 }
 
 fn fold<'a>(values: impl Iterator<Item = (&'a Column, f64)>, over: Over) -> f64 {
-    let counts = |column: &Column| !matches!(over, Over::Host) || column.instance.is_empty();
+    let counts =
+        |column: &Column| !matches!(over, Over::Host) || split_instance(&column.instance).1.is_empty();
     let present = values.filter(|(column, value)| !value.is_nan() && counts(column));
     present.map(|(_, value)| value).fold(f64::NAN, |sum, value| match over {
         _ if sum.is_nan() => value,
@@ -78,14 +80,47 @@ fn fold<'a>(values: impl Iterator<Item = (&'a Column, f64)>, over: Over) -> f64 
     })
 }
 
-/// Processes and groups that have columns, as their source and instance.
+/// The host of the program, empty, if it is watched, then those of exporters.
+fn hosts(readings: &Readings) -> Vec<&str> {
+    let mut found: Vec<&str> = Vec::new();
+    for column in readings.columns() {
+        let shows_a_host = ["cpu.", "disk.", "memory.", "scrape."]
+            .iter()
+            .any(|source| column.metric.name.starts_with(source));
+        if shows_a_host && !found.contains(&column.host()) {
+            found.push(column.host());
+        }
+    }
+    found
+}
+
+/// The hosts below one another, with their main counters; none if only that of the program is watched.
+pub(crate) fn side_by_side(readings: &Readings) -> Option<Vec<String>> {
+    let hosts = hosts(readings);
+    hosts.iter().any(|host| !host.is_empty()).then(|| {
+        let name = |host: &str| if host.is_empty() { "this host".to_string() } else { host.to_string() };
+        let width = hosts.iter().map(|host| name(host).chars().count()).max().unwrap_or(0).clamp(8, 24);
+        let mut head = " ".repeat(width);
+        CELLS.iter().for_each(|cell| head += &format!(" {:>width$}", cell.head, width = cell.width));
+        let row = |host: &&str| {
+            let mut row = format!("{:<width$}", report::text::shortened(&name(host), width));
+            CELLS.iter().for_each(|cell| row += &written(cell, value(readings, host, cell)));
+            row
+        };
+        [head].into_iter().chain(hosts.iter().map(row)).collect()
+    })
+}
+
+/// Processes and groups of this host that have columns, as their source and instance.
 fn selected(readings: &Readings) -> Vec<(&str, &str)> {
     let mut found: Vec<(&str, &str)> = Vec::new();
     for column in readings.columns() {
         let Some((source @ ("process" | "cgroup"), "busy_cpus")) = column.metric.name.split_once('.') else {
             continue;
         };
-        found.push((source, &column.instance));
+        if column.host().is_empty() {
+            found.push((source, &column.instance));
+        }
     }
     found
 }
@@ -119,6 +154,9 @@ const HEAD_EVERY: usize = 20;
 impl Rows {
     /// The row of one sample, with the head above it when it is due. `time` is the time of day.
     pub(crate) fn row(&mut self, time: &str, readings: &Readings) -> String {
+        if let Some(rows) = side_by_side(readings) {
+            return self.rows_of_hosts(time, &rows);
+        }
         let has =
             |source: &str| readings.columns().iter().any(|column| column.metric.name.starts_with(source));
         let host = has("cpu.") || has("disk.") || has("memory.");
@@ -150,13 +188,26 @@ impl Rows {
         }
         self.since_head += 1;
         out += time;
-        cells().for_each(|cell| out += &written(cell, value(readings, cell)));
+        cells().for_each(|cell| out += &written(cell, value(readings, "", cell)));
         for (source, instance) in chosen {
             for cell in &SELECTED {
                 out += &written(cell, selected_value(readings, source, instance, cell));
             }
         }
         out
+    }
+
+    /// One row for each host.
+    fn rows_of_hosts(&mut self, time: &str, rows: &[String]) -> String {
+        let is_due = self.since_head.is_multiple_of(HEAD_EVERY) || self.columns != rows.len();
+        let (head, rows) = rows.split_at(1);
+        let mut lines: Vec<String> = rows.iter().map(|row| format!("{time}  {row}")).collect();
+        if is_due {
+            lines.insert(0, format!("{:<width$}  {}", "time", head[0], width = time.chars().count()));
+            (self.since_head, self.columns) = (0, rows.len() + 1);
+        }
+        self.since_head += 1;
+        lines.join("\n")
     }
 }
 
@@ -217,6 +268,23 @@ mod tests {
         );
         text += &rows.row("19:30:02", &readings);
         insta::assert_snapshot!("rows_process", text);
+    }
+
+    #[test]
+    fn hosts_are_side_by_side() {
+        let mut rows = Rows::default();
+        let mut all = busy();
+        all.extend([
+            ("cpu.busy_share", "//db1", 0.25),
+            ("cpu.busy_share", "//db1/0", 0.5),
+            ("disk.reads_per_s", "//db1/sda", 7.0),
+            ("disk.reads_per_s", "//db1/sdb", 2.0),
+            ("process.busy_cpus", "//win1:9182/w3wp", 2.0),
+            ("scrape.age_s", "//win1:9182", 0.1),
+        ]);
+        let readings = sample(&all);
+        let text = format!("{}\n{}", rows.row("19:30:01", &readings), rows.row("19:30:02", &readings));
+        insta::assert_snapshot!("rows_hosts", text);
     }
 
     #[test]

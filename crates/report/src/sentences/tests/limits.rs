@@ -160,9 +160,14 @@ fn one_configuration_has_a_row_for_each_step() {
 #[test]
 fn resources_in_the_words_of_the_field() {
     use ResourceClass::{Cpu, CpuQuota, Disk, Downstream, IoLimit, Lock, Memory, WorkerPool};
-    let address = Resource { class: Downstream, of: Some(Owner::Address("db:5432".into())), detail: None };
-    let setting =
-        Resource { class: IoLimit, of: Some(Owner::Setting("host.disk.io_limit".into())), detail: None };
+    let address =
+        Resource { class: Downstream, of: Some(Owner::Address("db:5432".into())), host: None, detail: None };
+    let setting = Resource {
+        class: IoLimit,
+        of: Some(Owner::Setting("host.disk.io_limit".into())),
+        host: None,
+        detail: None,
+    };
     for (resource, words) in [
         (Resource::of_host(Cpu), "CPU"),
         (Resource::of_process(Cpu, "slapd"), "CPU of slapd"),
@@ -170,6 +175,10 @@ fn resources_in_the_words_of_the_field() {
         (one_core(), "CPU of metadir (one core)"),
         (Resource::of_host(Memory), "memory"),
         (Resource::disk("vda"), "disk vda"),
+        (Resource::disk("sda").on("db1"), "disk sda of db1"),
+        (Resource::disk("sda").with(Detail::Writes).on("db1"), "sda writes of db1"),
+        (Resource::of_host(Cpu).on("db1"), "CPU of db1"),
+        (Resource::of_host(Memory).on("db1"), "memory of db1"),
         (Resource::disk("vda").with(Detail::Flushes), "vda flushes"),
         (flushes(), "flushes of metadir"),
         (Resource::of_process(Disk, "slapd").with(Detail::Transfers), "reads and writes of slapd"),

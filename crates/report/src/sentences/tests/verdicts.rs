@@ -33,6 +33,7 @@ fn verdicts() -> Vec<Verdict> {
     let network = Resource {
         class: ResourceClass::Downstream,
         of: Some(Owner::Address("db:5432".into())),
+        host: None,
         detail: None,
     };
     let not_saturated = |carried| Verdict::NotSaturated { carried };
