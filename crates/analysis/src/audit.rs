@@ -5,6 +5,8 @@
 mod laws;
 mod runs;
 mod series;
+#[cfg(test)]
+mod tests;
 mod times;
 
 use model::Study;

@@ -254,7 +254,7 @@ impl<'a> Measured<'a> {
     }
 
     /// An instance as the columns have it.
-    fn instance(&self, instance: &str) -> String {
+    pub(crate) fn instance(&self, instance: &str) -> String {
         if self.host.is_empty() { instance.to_string() } else { instance_on(self.host, instance) }
     }
 

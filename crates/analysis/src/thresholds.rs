@@ -4,6 +4,8 @@
 //! Source: PAL 2 (Performance Analysis of Logs), threshold file "Quick System Overview" 1.9, by C. Huffman. PAL compares
 //! each of thirty parts of a log; here it is the mean over the measured time.
 
+use std::collections::BTreeMap;
+
 use model::result::{Severity, ThresholdResult};
 use model::{ResultDocument, Study, Unit, metrics};
 
@@ -152,8 +154,6 @@ impl Threshold {
         let mut found = Vec::new();
         for instance in of(name) {
             let Some(value) = mean(name, instance) else { continue };
-            // How many CPUs another host has is not known.
-            let cpus = if instance.starts_with("//") { 0.0 } else { cpus };
             let value = match self.value {
                 Value::Of(_) => value,
                 // Of another host the number may be unknown.
@@ -184,9 +184,16 @@ pub(crate) fn results(study: &Study, document: &ResultDocument) -> Vec<Threshold
     let cpus = f64::from(study.host.cpus);
     let mut found: Vec<ThresholdResult> = Vec::new();
     for threshold in THRESHOLDS {
-        let mut of_instance: std::collections::BTreeMap<String, Vec<f64>> = Default::default();
-        for (instance, value) in measured.iter().flat_map(|measured| threshold.values(measured, cpus)) {
-            of_instance.entry(instance).or_default().push(value);
+        let mut of_instance: BTreeMap<String, Vec<f64>> = BTreeMap::new();
+        for measured in &measured {
+            let others = measured.hosts().into_iter().map(|host| measured.on(host));
+            for measured in std::iter::once(*measured).chain(others) {
+                // How many CPUs another host has is not known.
+                let cpus = if measured.host().is_empty() { cpus } else { 0.0 };
+                for (instance, value) in threshold.values(&measured, cpus) {
+                    of_instance.entry(measured.instance(&instance)).or_default().push(value);
+                }
+            }
         }
         let medians =
             of_instance.into_iter().filter_map(|(instance, values)| Some((instance, median(&values)?)));
