@@ -189,8 +189,22 @@ fn perfmon_target(at: usize, column: &CounterColumn) -> Option<Target> {
     let instance = instance(&path, &column.path)?;
     let counter = path.find().into_iter().find(|counter| counter.answer == Answer::Same)?;
     let (_, metric) = counters::all_metrics().find(|(_, metric)| metric.name == counter.metric)?;
-    let terms = vec![(at, factor(&path.counter, metric.unit))];
-    Some(Target { metric: metric.clone(), instance, constant: 0.0, terms })
+    let (constant, factor) = conversion(&path.counter, metric.unit);
+    Some(Target { metric: metric.clone(), instance, constant, terms: vec![(at, factor)] })
+}
+
+/// A constant, and what a value is multiplied with, to be in the unit of the metric that says the same.
+pub(crate) fn conversion(counter: &str, unit: Unit) -> (f64, f64) {
+    match counter.eq_ignore_ascii_case("% Free Space") {
+        // Our metric is the share in use.
+        true => (1.0, -0.01),
+        false => (0.0, factor(counter, unit)),
+    }
+}
+
+/// Whether an instance of Performance Monitor is the sum of the others, or is read as such.
+pub(crate) fn sums(instance: &str) -> bool {
+    matches!(instance.trim().to_lowercase().as_str(), "*" | "_total" | "_global_" | "__total__" | "idle" | "system")
 }
 
 /// The instance in our names; none for one that has none there.
