@@ -124,7 +124,10 @@ static FENCES: &[Fence] = &[
     // Windows of a desktop.
     deep_fence("x11rb", &["workloads"]),
     // TLS.
-    deep_fence("rustls", &["tls", "ldap", "metadir", "connectors", "workloads", "broker", "recorder", "export"]),
+    deep_fence(
+        "rustls",
+        &["tls", "ldap", "metadir", "connectors", "workloads", "broker", "recorder", "export"],
+    ),
     // Also for the certificates of test servers.
     deep_fence(
         "ring",

@@ -39,7 +39,7 @@ pub(crate) fn flags(command: Command, about: &'static str) -> Command {
 /// The endpoint of `--export-to`; none without it.
 pub(crate) fn endpoint(matches: &ArgMatches) -> Result<Option<Endpoint>, Failure> {
     let Some(url) = matches.get_one::<String>("export-to") else { return Ok(None) };
-    let wrong = |why: String| Failure::usage(format!("error: --export-to: {why}"));
+    let wrong = |why: String| Failure::usage(format!("error: {why}"));
     let shown = Secret::new(url, SecretParts::Url).to_string();
     let mut headers = Vec::new();
     for field in crate::one_off::texts(matches, "export-header") {
@@ -93,25 +93,24 @@ impl ExportTo {
         let left = self.state.into_inner().unwrap_or_else(PoisonError::into_inner).wait;
         let delivery = push.flush(left);
         let lost = delivery.dropped + delivery.waiting;
-        let rejected = delivery.first_trouble.as_ref().filter(|_| lost == 0 && delivery.trouble.is_some());
-        if lost > 0 {
-            crate::output::say(&format!(
-                "warning: --export-to {}: {}; the record has all figures",
-                push.shown(),
-                not_delivered(lost, &delivery)
-            ));
-        } else if let Some(why) = rejected {
-            crate::output::say(&format!("warning: --export-to {}: {why}", push.shown()));
-        }
+        let what = match &delivery.first_trouble {
+            _ if lost > 0 => not_delivered(lost, &delivery, push) + "; the record has them",
+            Some(why) if delivery.trouble.is_some() => format!("{}: {why}", push.shown()),
+            _ => return,
+        };
+        crate::output::say(&format!("warning: --export-to: {what}"));
     }
 }
 
-/// "12 of 340 intervals and samples were not delivered: connection refused".
-fn not_delivered(lost: u64, delivery: &Delivery) -> String {
+/// "12 of 340 intervals and samples were not delivered to URL: Connection refused".
+fn not_delivered(lost: u64, delivery: &Delivery, push: &Push) -> String {
     let all = delivery.delivered + delivery.dropped + delivery.waiting;
-    let why = delivery.trouble.as_ref().or(delivery.first_trouble.as_ref());
-    let why = why.map_or("the endpoint is too slow", String::as_str);
-    format!("{lost} of {all} intervals and samples were not delivered: {why}")
+    let why = match (&delivery.trouble, &delivery.first_trouble) {
+        (Some(why), _) | (None, Some(why)) => why.as_str(),
+        (None, None) if delivery.delivered == 0 => "it has not answered",
+        (None, None) => "it is too slow",
+    };
+    format!("{lost} of {all} intervals and samples were not delivered to {}: {why}", push.shown())
 }
 
 impl Subscriber for ExportTo {
@@ -170,7 +169,8 @@ impl Subscriber for ExportTo {
         state.wait = state.wait.saturating_sub(begin.elapsed());
         let lost = delivery.dropped - state.dropped + delivery.waiting;
         state.dropped = delivery.dropped;
-        let remark = || format!("--export-to {}: {} at the end of the trial", push.shown(), not_delivered(lost, &delivery));
+        let remark =
+            || format!("--export-to: at the end of the trial, {}", not_delivered(lost, &delivery, push));
         (lost > 0).then(remark).into_iter().collect()
     }
 }

@@ -751,7 +751,10 @@ pub(crate) fn run_flags(command: Command) -> Command {
                 .help("Print no progress")
                 .help_heading("Output"),
         );
-    crate::export_to::flags(command, "During the run, send each interval and each sample of the counters to this URL")
+    crate::export_to::flags(
+        command,
+        "During the run, the URL to send each interval and each sample of the counters to",
+    )
 }
 
 /// Reads [`run_flags`].

@@ -45,8 +45,9 @@ fn count(value: Option<u64>) -> Option<f64> {
 }
 
 /// A time in seconds; none if nothing completed, or if another tool does not report it.
-fn time(of: &Interval, ms: f64) -> Option<f64> {
-    Some(ms / 1e3).filter(|seconds| of.completed > 0 && seconds.is_finite())
+pub(crate) fn time(of: &Interval, ms: f64) -> Option<f64> {
+    // Times of the record are whole nanoseconds: 0.379136 ms is 0.000379136 s.
+    Some((ms * 1e6).round() / 1e9).filter(|seconds| of.completed > 0 && seconds.is_finite())
 }
 
 /// All of them but the percentiles.
@@ -133,20 +134,19 @@ pub(crate) static PERCENTILES: [Percentiles; 2] = [
     ),
 ];
 
-/// The quantiles of a summary that are known, each in seconds.
-pub(crate) fn quantiles(of: &Interval, times: &LatencySummary) -> impl Iterator<Item = (&'static str, f64)> {
-    let parts = [
-        ("0", times.min),
-        ("0.5", times.p50),
-        ("0.9", times.p90),
-        ("0.95", times.p95),
-        ("0.99", times.p99),
-        ("0.999", times.p999),
-        ("1", times.max),
-    ];
-    let is_known = of.completed > 0;
-    parts.into_iter().filter(move |(_, ms)| is_known && ms.is_finite()).map(|(name, ms)| (name, ms / 1e3))
-}
+/// A quantile and its time in milliseconds.
+type Quantile = (&'static str, fn(&LatencySummary) -> f64);
+
+/// The quantiles of a summary.
+pub(crate) static QUANTILES: [Quantile; 7] = [
+    ("0", |of| of.min),
+    ("0.5", |of| of.p50),
+    ("0.9", |of| of.p90),
+    ("0.95", |of| of.p95),
+    ("0.99", |of| of.p99),
+    ("0.999", |of| of.p999),
+    ("1", |of| of.max),
+];
 
 /// The histograms of an operation: the name, and what it is.
 pub(crate) static HISTOGRAMS: [(&str, &str); 3] = [

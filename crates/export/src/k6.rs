@@ -14,12 +14,6 @@ use model::result::TrialResult;
 /// # Errors
 /// Why the trial has no summary, and what to do.
 pub fn k6(trial: &TrialResult, run: &Run) -> Result<Value, String> {
-    if run.workload != "http" {
-        return Err(format!(
-            "k6 summarizes HTTP requests, and this run has a load of the kind `{}`\n  export it as csv or json",
-            run.workload
-        ));
-    }
     let Some(whole) = trial.whole().filter(|of| of.completed > 0 && trial.measured_s > 0.0) else {
         return Err(format!("no request completed in {}, so there is no summary", trial.trial));
     };

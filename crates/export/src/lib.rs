@@ -14,11 +14,15 @@ mod k6;
 mod name;
 mod openmetrics;
 mod otlp;
+mod parquet;
 mod perfmon;
 pub mod push;
+mod tables;
+mod thrift;
 
 pub use identity::Identity;
 pub use k6::k6;
 pub use openmetrics::openmetrics;
 pub use otlp::{Otlp, Times, request};
 pub use perfmon::{Counter, perfmon};
+pub use tables::{intervals_parquet, operations_parquet, readings_parquet};

@@ -102,7 +102,14 @@ mod tests {
                 "disk_read_bytes_per_second",
                 "bytes_per_second",
             ),
-            ("disk.reads_per_s", Unit::PerSecond, "disk.reads", "{count}/s", "disk_reads_per_second", "per_second"),
+            (
+                "disk.reads_per_s",
+                Unit::PerSecond,
+                "disk.reads",
+                "{count}/s",
+                "disk_reads_per_second",
+                "per_second",
+            ),
             (
                 "memory.available_bytes",
                 Unit::Bytes,
@@ -123,7 +130,14 @@ mod tests {
                 "Processor_percent_Idle_Time",
                 "",
             ),
-            ("node_cpu_seconds_total", Unit::Count, "node_cpu_seconds_total", "{count}", "node_cpu_seconds_total_value", ""),
+            (
+                "node_cpu_seconds_total",
+                Unit::Count,
+                "node_cpu_seconds_total",
+                "{count}",
+                "node_cpu_seconds_total_value",
+                "",
+            ),
             ("Größe (x)", Unit::Count, "Größe (x)", "{count}", "Gr_e_x", ""),
         ] {
             let info = MetricInfo {

@@ -11,7 +11,7 @@ use model::{Interval, Phase, RunRecord, Study, Unit};
 
 use crate::Identity;
 use crate::buckets::{BOUNDS_NS, Buckets, seconds};
-use crate::figure::{FIGURES, FigureKind, HISTOGRAMS, PERCENTILES, quantiles};
+use crate::figure::{FIGURES, FigureKind, HISTOGRAMS, PERCENTILES, QUANTILES, time};
 use crate::name::Name;
 
 /// A trial with the labels of its values.
@@ -115,15 +115,17 @@ pub fn openmetrics(study: &Study, out: &mut dyn Write) -> io::Result<()> {
             }
         }
     }
+    // A gauge: each interval has its own, which a summary since the begin of the trial would not be.
     for (name, about, times) in PERCENTILES {
-        let mut family = Family::new(Name::new(name, Unit::Seconds), "summary", about);
+        let mut family = Family::new(Name::new(name, Unit::Seconds), "gauge", about);
         for trial in &trials {
             for (operation, phase, labels) in trial.series() {
-                for interval in trial.intervals(operation, phase) {
-                    let time = trial.time(interval.end_s);
-                    for (quantile, value) in quantiles(interval, times(interval)) {
-                        let labels = format!("{labels},quantile=\"{quantile}\"");
-                        family.sample(out, "", &labels, value, &time)?;
+                for (quantile, part) in QUANTILES {
+                    let labels = format!("{labels},quantile=\"{quantile}\"");
+                    for interval in trial.intervals(operation, phase) {
+                        if let Some(value) = time(interval, part(times(interval))) {
+                            family.sample(out, "", &labels, value, &trial.time(interval.end_s))?;
+                        }
                     }
                 }
             }
@@ -156,12 +158,7 @@ fn infos(trials: &[Labelled<'_>], out: &mut dyn Write) -> io::Result<()> {
 }
 
 /// One kind of times of each operation of a trial, in buckets, at the end of the measured phase.
-fn histograms(
-    trial: &Labelled<'_>,
-    kind: usize,
-    family: &mut Family,
-    out: &mut dyn Write,
-) -> io::Result<()> {
+fn histograms(trial: &Labelled<'_>, kind: usize, family: &mut Family, out: &mut dyn Write) -> io::Result<()> {
     let measured = trial.record.run.span(Phase::Measure).map(|span| span.end_s);
     let last = trial.record.intervals.iter().rfind(|of| of.phase == Phase::Measure).map(|of| of.end_s);
     let Some(end_s) = measured.or(last) else { return Ok(()) };

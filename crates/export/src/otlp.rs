@@ -12,7 +12,7 @@ use model::{Column, Interval, Phase, Unit};
 
 use crate::Identity;
 use crate::buckets::{BOUNDS_NS, Buckets, seconds};
-use crate::figure::{FIGURES, FigureKind, HISTOGRAMS, PERCENTILES, quantiles};
+use crate::figure::{FIGURES, FigureKind, HISTOGRAMS, PERCENTILES, QUANTILES, time};
 use crate::name::Name;
 
 /// The response times, service times and lags of an operation, in nanoseconds.
@@ -81,7 +81,12 @@ impl Otlp {
     }
 
     /// An interval: a row for each operation, whether each is derived from others, and its times if they are known.
-    pub fn interval(&mut self, rows: &[Interval], derived: impl Fn(usize) -> bool, times: &[Times<'_>]) -> String {
+    pub fn interval(
+        &mut self,
+        rows: &[Interval],
+        derived: impl Fn(usize) -> bool,
+        times: &[Times<'_>],
+    ) -> String {
         let mut metrics = Metrics::new(&self.head);
         for row in rows {
             let sums = self.sums.entry((row.operation.clone(), row.phase)).or_default();
@@ -101,8 +106,11 @@ impl Otlp {
                 }
             }
         }
-        let attributes: Vec<String> =
-            rows.iter().enumerate().map(|(at, row)| self.operation(&row.operation, row.phase, derived(at))).collect();
+        let attributes: Vec<String> = rows
+            .iter()
+            .enumerate()
+            .map(|(at, row)| self.operation(&row.operation, row.phase, derived(at)))
+            .collect();
         let span = |row: &Interval| self.span(row.end_s);
         for (at, figure) in FIGURES.iter().enumerate() {
             let points = rows.iter().zip(&attributes).filter_map(|(row, attributes)| {
@@ -123,9 +131,10 @@ impl Otlp {
             let points = rows.iter().enumerate().flat_map(|(at, row)| {
                 let begin = self.operation_attributes(&row.operation, row.phase, derived(at));
                 let span = span(row);
-                quantiles(row, of(row)).map(move |(quantile, value)| {
+                QUANTILES.into_iter().filter_map(move |(quantile, part)| {
+                    let value = time(row, part(of(row)))?;
                     let quantile = attribute("quantile", quantile);
-                    format!("{{\"attributes\":[{begin},{quantile}],{span},\"asDouble\":{value}}}")
+                    Some(format!("{{\"attributes\":[{begin},{quantile}],{span},\"asDouble\":{value}}}"))
                 })
             });
             metrics.add(&Name::new(name, Unit::Seconds), about, Kind::Gauge, points);
@@ -134,7 +143,8 @@ impl Otlp {
             for (at, (name, about)) in HISTOGRAMS.into_iter().enumerate() {
                 let points = rows.iter().zip(&attributes).filter_map(|(row, attributes)| {
                     let buckets = &self.sums_of(row)?.histograms[at];
-                    (buckets.count > 0).then(|| format!("{{{attributes},{},{}}}", span(row), histogram(buckets)))
+                    (buckets.count > 0)
+                        .then(|| format!("{{{attributes},{},{}}}", span(row), histogram(buckets)))
                 });
                 metrics.add(&Name::new(name, Unit::Seconds), about, Kind::Histogram, points);
             }

@@ -61,21 +61,24 @@ impl Endpoint {
     /// # Errors
     /// What is wrong, and what to write.
     pub fn new(url: &str, shown: &str, headers: &[(String, String)]) -> Result<Endpoint, String> {
-        let parsed: Uri = url.parse().map_err(|error| format!("{shown} is not a URL: {error}"))?;
-        if !matches!(parsed.scheme_str(), Some("http" | "https")) || parsed.host().is_none_or(str::is_empty) {
-            return Err(format!("{shown} is not a URL of an endpoint: write http://HOST:4318/v1/metrics"));
-        }
+        let wrong = |what: &str| format!("--export-to {shown}: {what}");
+        let is_http = |of: &Uri| {
+            matches!(of.scheme_str(), Some("http" | "https"))
+                && of.host().is_some_and(|host| !host.is_empty())
+        };
+        let Some(parsed) = url.parse::<Uri>().ok().filter(is_http) else {
+            return Err(wrong("this is not the URL of an endpoint\n  write http://HOST:4318/v1/metrics"));
+        };
         if parsed.authority().is_some_and(|authority| authority.as_str().contains('@')) {
-            return Err(format!(
-                "{shown}: credentials do not belong into a URL\n  write --export-header 'Authorization: Bearer ${{env:NAME}}'"
+            return Err(wrong(
+                "others can read credentials in a URL\n  write --export-header 'Authorization: Bearer ${env:NAME}'",
             ));
         }
         if matches!(parsed.path(), "" | "/") {
-            return Err(format!(
-                "{shown} has no path\n  write {}/v1/metrics for an OpenTelemetry Collector, and {}/api/v1/otlp/v1/metrics for Prometheus",
-                shown.trim_end_matches('/'),
-                shown.trim_end_matches('/')
-            ));
+            let base = shown.trim_end_matches('/');
+            return Err(wrong(&format!(
+                "it has no path\n  write {base}/v1/metrics for an OpenTelemetry Collector, and {base}/api/v1/otlp/v1/metrics for Prometheus"
+            )));
         }
         let headers = headers.iter().map(|(field, shown)| header(field, shown)).collect::<Result<_, _>>()?;
         let mut config = ureq::Agent::config_builder()
@@ -115,27 +118,31 @@ impl Endpoint {
         let failed = |error: ureq::Error| {
             let why = match &error {
                 ureq::Error::Timeout(_) => format!("no answer within {} s", ANSWER_MAX.as_secs()),
+                ureq::Error::Io(error) => error.to_string(),
                 error => error.to_string(),
             };
-            let is_passing = !matches!(error, ureq::Error::BadUri(_) | ureq::Error::Tls(_) | ureq::Error::Rustls(_));
+            let is_passing =
+                !matches!(error, ureq::Error::BadUri(_) | ureq::Error::Tls(_) | ureq::Error::Rustls(_));
             Refusal { why, is_passing }
         };
         let (parts, mut body) = request.send(body).map_err(failed)?.into_parts();
         // What is longer is not read; the status counts.
         let answer = body.with_config().limit(ANSWER_BYTES_MAX).read_to_vec().unwrap_or_default();
-        let answer: serde_json::Value = serde_json::from_slice(&answer).unwrap_or_else(|_| {
-            serde_json::Value::String(String::from_utf8_lossy(&answer).into_owned())
-        });
+        let answer: serde_json::Value = serde_json::from_slice(&answer)
+            .unwrap_or_else(|_| serde_json::Value::String(String::from_utf8_lossy(&answer).into_owned()));
         let status = parts.status.as_u16();
         if parts.status.is_success() {
             return Ok(rejected(&answer));
         }
-        let said = answer.get("message").unwrap_or(&answer).as_str().map(short).filter(|said| !said.is_empty());
+        let said =
+            answer.get("message").unwrap_or(&answer).as_str().map(short).filter(|said| !said.is_empty());
         let said = said.map_or_else(String::new, |said| format!(": {said}"));
         let help = match status {
             300..=399 => ". It sends elsewhere: use that URL",
             401 | 403 => ". Give credentials with --export-header",
-            404 | 405 => ". Is the path right? An OpenTelemetry Collector has /v1/metrics, Prometheus /api/v1/otlp/v1/metrics",
+            404 | 405 => {
+                ". Is the path right? An OpenTelemetry Collector has /v1/metrics, Prometheus /api/v1/otlp/v1/metrics"
+            }
             415 => ". It does not take OTLP in the JSON encoding: send it to an OpenTelemetry Collector",
             _ => "",
         };
@@ -167,7 +174,8 @@ fn short(text: &str) -> String {
 fn header(field: &str, shown: &str) -> Result<(HeaderName, HeaderValue), String> {
     let wrong = |what: &str| format!("--export-header {shown}: {what}\n  write it as NAME: VALUE");
     let (name, value) = field.split_once(':').ok_or_else(|| wrong("it has no colon"))?;
-    let name = HeaderName::from_bytes(name.trim().as_bytes()).map_err(|_| wrong("this is no name of a header field"))?;
+    let name = HeaderName::from_bytes(name.trim().as_bytes())
+        .map_err(|_| wrong("this is no name of a header field"))?;
     let mut value = HeaderValue::from_str(value.trim())
         .map_err(|_| wrong("its value has characters that a header field cannot have"))?;
     value.set_sensitive(true);
@@ -262,7 +270,8 @@ impl Push {
             if left.is_zero() {
                 break;
             }
-            (state, _) = self.shared.changed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner);
+            (state, _) =
+                self.shared.changed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner);
         }
         let waiting = state.queue.len() as u64 + state.sending;
         Delivery { waiting, ..state.delivery.clone() }

@@ -3,10 +3,10 @@
 use std::io::Write;
 use std::path::Path;
 
-use crate::{RecordError, directory};
 use crate::histogram_log::{Decoded, Decoder, TITLES, header_of};
 use crate::limits::Budget;
 use crate::lines::Lines;
+use crate::{RecordError, directory};
 
 /// A trial whose logs are copied.
 #[derive(Clone, Debug)]

@@ -10,6 +10,8 @@ mod dependencies;
 mod diskspd;
 mod doctor_store;
 mod exec;
+mod export;
+mod export_to;
 mod fio;
 mod generate;
 mod hostile;

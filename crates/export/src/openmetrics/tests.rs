@@ -20,10 +20,16 @@ fn counts_and_times_are_those_of_the_record() {
     let text = text(&study);
     assert!(text.ends_with("# EOF\n"));
     let of = &study.runs[0];
-    let completed: u64 =
-        of.intervals.iter().filter(|of| of.phase == Phase::Measure && of.operation == "read").map(|of| of.completed).sum();
+    let completed: u64 = of
+        .intervals
+        .iter()
+        .filter(|of| of.phase == Phase::Measure && of.operation == "read")
+        .map(|of| of.completed)
+        .sum();
     let values = |name: &str, labels: &[&str]| -> Vec<f64> {
-        let has = |line: &&str| line.starts_with(&format!("{name}{{")) && labels.iter().all(|label| line.contains(label));
+        let has = |line: &&str| {
+            line.starts_with(&format!("{name}{{")) && labels.iter().all(|label| line.contains(label))
+        };
         let value = |line: &str| line.rsplit(' ').nth(1).unwrap().parse().unwrap();
         text.lines().filter(has).map(value).collect()
     };
@@ -34,12 +40,14 @@ fn counts_and_times_are_those_of_the_record() {
     let labels = &["operation=\"read\"", "le=\"+Inf\""];
     assert_eq!(values("plimsoll_response_time_seconds_bucket", labels), [histogram.len() as f64]);
     let last = of.measured("read").last().unwrap();
-    let p99 = values("plimsoll_response_quantile_seconds", &["operation=\"read\"", "measure", "quantile=\"0.99\""]);
-    assert_eq!(p99.last(), Some(&(last.response.p99 / 1e3)));
+    let p99 =
+        values("plimsoll_response_quantile_seconds", &["operation=\"read\"", "measure", "quantile=\"0.99\""]);
+    assert_eq!(p99.last(), Some(&((last.response.p99 * 1e6).round() / 1e9)));
     let (at, column) = (of.readings.columns.iter().enumerate())
         .find(|(_, column)| column.metric.name == "disk.read_s" && !column.instance.is_empty())
         .unwrap();
-    let expected: Vec<f64> = of.readings.values[at].iter().copied().filter(|value| value.is_finite()).collect();
+    let expected: Vec<f64> =
+        of.readings.values[at].iter().copied().filter(|value| value.is_finite()).collect();
     let instance = format!("instance=\"{}\"", column.instance);
     assert_eq!(values("plimsoll_disk_read_seconds", &[&instance]), expected);
 }
@@ -74,7 +82,8 @@ fn what_is_absent_has_no_line_and_names_are_escaped() {
     }
     study.runs[0].histograms.clear();
     let text = text(&study);
-    for absent in ["offered", "late", "in_flight", "response_mean", "response_time", "quantile=\"0.5\"} NaN"] {
+    for absent in ["offered", "late", "in_flight", "response_mean", "response_time", "quantile=\"0.5\"} NaN"]
+    {
         assert!(!text.contains(&format!("plimsoll_operations_{absent}")), "{absent}");
     }
     assert!(!text.contains("plimsoll_response_mean") && !text.contains("_bucket") && !text.contains("NaN"));

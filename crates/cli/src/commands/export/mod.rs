@@ -5,7 +5,7 @@ mod output;
 mod send;
 
 use std::io::{self, Write as _};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{Arg, ArgMatches, Command};
 use export::{Identity, Otlp, Times};
@@ -52,40 +52,45 @@ static FORMATS: &[Format] = &[
     format("openmetrics", From::Record, "OpenMetrics text with times: intervals, histograms and counters"),
     format("otlp", From::Record, "metrics of OpenTelemetry (OTLP) as JSON lines, or sent with --export-to"),
     format("hdrhistogram", From::Record, "HdrHistogram log of response times, service times and lags"),
+    format(
+        "parquet",
+        From::Record,
+        "tables in a folder: operations, intervals and readings as Parquet files",
+    ),
     format("perfmon-csv", From::Record, "the counters as a log of Windows Performance Monitor"),
 ];
 
 /// Its arguments.
 pub(crate) fn arguments(run: Arg) -> Command {
-    let formats: Vec<String> = FORMATS.iter().map(|of| format!("{}: {}", of.name, of.about)).collect();
-    let command = Command::new("export")
-        .about("Export the numbers of a run in the formats of other programs")
-        .after_help(format!("Formats:\n  {}", formats.join("\n  ")))
-        .arg(run)
-        .arg(
-            Arg::new("format")
-                .long("format")
-                .value_name("FORMAT")
-                .value_parser(FORMATS.iter().map(|of| of.name).collect::<Vec<_>>())
-                .hide_possible_values(true)
-                .default_value("csv")
-                .help("The format"),
-        )
-        .arg(
-            Arg::new("trial")
-                .long("trial")
-                .value_name("TRIAL")
-                .help("Only this trial, such as 002-block_size=64KiB.r1. For the formats of time series, and k6"),
-        )
-        .arg(
-            Arg::new("output")
-                .long("output")
-                .short('o')
-                .value_name("FILE")
-                .conflicts_with("export-to")
-                .help("The file to write [default: standard output]"),
-        );
-    crate::export_to::flags(command, "With --format otlp: send the record to this URL instead of writing it")
+    let widest = FORMATS.iter().map(|of| of.name.len()).max().unwrap_or(0);
+    let formats: Vec<String> =
+        FORMATS.iter().map(|of| format!("{:<widest$}  {}", of.name, of.about)).collect();
+    let command =
+        Command::new("export")
+            .about("Export the numbers of a run in the formats of other programs")
+            .after_help(format!("Formats:\n  {}", formats.join("\n  ")))
+            .arg(run)
+            .arg(
+                Arg::new("format")
+                    .long("format")
+                    .value_name("FORMAT")
+                    .value_parser(FORMATS.iter().map(|of| of.name).collect::<Vec<_>>())
+                    .hide_possible_values(true)
+                    .default_value("csv")
+                    .help("The format"),
+            )
+            .arg(Arg::new("trial").long("trial").value_name("TRIAL").help(
+                "Only this trial, such as 002-block_size=64KiB.r1. For the formats of time series, and k6",
+            ))
+            .arg(
+                Arg::new("output")
+                    .long("output")
+                    .short('o')
+                    .value_name("FILE")
+                    .conflicts_with("export-to")
+                    .help("The file to write, for parquet the folder [default: standard output]"),
+            );
+    crate::export_to::flags(command, "With --format otlp: the URL to send the record to")
 }
 
 /// `plimsoll export`.
@@ -108,12 +113,21 @@ pub(crate) fn export(matches: &ArgMatches) -> Result<Exit, Failure> {
         }
         select(&mut study, trial)?;
     }
+    if format.from == From::Record
+        && let Some(of) = study.runs.iter().find(|of| of.run.started_unix_ns == 0)
+    {
+        printed::say(&format!(
+            "warning: the record does not say when {} ran: its times begin with 1970-01-01",
+            of.run.trial.id()
+        ));
+    }
     if let Some(endpoint) = endpoint {
         send::send(&study, &endpoint)?;
         return Ok(Exit::Good);
     }
     let file = matches.get_one::<String>("output").map(PathBuf::from);
     match format.from {
+        From::Record if name == "parquet" => parquet(&study, file)?,
         From::Result => {
             let (written, filter) = of_result(name, &study)?;
             let mut out = Output::open(file, filter)?;
@@ -160,12 +174,19 @@ fn of_result(name: &str, study: &Study) -> Result<(String, Filter), Failure> {
         "steps" => (of_requests(report::steps_csv(&document))?, Filter::Text),
         "junit" => (report::junit(&document), Filter::Text),
         "k6" => {
+            if let Some(other) = study.runs.iter().find(|of| of.run.workload != "http") {
+                return Err(Failure::usage(format!(
+                    "error: k6 summarizes HTTP requests, and this run has a load of the kind `{}`\n  export it as csv or json",
+                    other.run.workload
+                )));
+            }
             let (trial, of) = match (document.trials.as_slice(), study.runs.as_slice()) {
                 ([trial], [of]) => (trial, of),
                 ([], _) | (_, []) => return Err(nothing("trial", "")),
                 _ => return Err(several(study, "a summary of k6 is of one trial")),
             };
-            let summary = export::k6(trial, &of.run).map_err(|why| Failure::usage(format!("error: {why}")))?;
+            let summary =
+                export::k6(trial, &of.run).map_err(|why| Failure::usage(format!("error: {why}")))?;
             (serde_json::to_string_pretty(&summary).map_err(Failure::failed)?, Filter::Json)
         }
         _ => (report::csv(&document), Filter::Text),
@@ -201,6 +222,41 @@ fn of_record(name: &str, study: &Study, file: Option<PathBuf>) -> Result<(), Fai
     };
     written.map_err(|error| out.failed(&error))?;
     out.finish()
+}
+
+/// The tables, as files in a folder, which is made if it does not exist.
+fn parquet(study: &Study, folder: Option<PathBuf>) -> Result<(), Failure> {
+    let Some(folder) = folder else {
+        return Err(Failure::usage(
+            "error: a Parquet file has one table, and a run has three\n  name a folder for them with --output",
+        ));
+    };
+    let failed = |path: &Path, error: io::Error| {
+        Failure::failed(format!("{} cannot be written: {error}", path.display()))
+    };
+    std::fs::create_dir_all(&folder).map_err(|error| failed(&folder, error))?;
+    let document = analysis::result(study);
+    let mut lines = Vec::new();
+    for table in ["operations", "intervals", "readings"] {
+        let path = folder.join(format!("{table}.parquet"));
+        let write = || {
+            let mut output = files::Output::create(&path, files::SHARED_FILE)?;
+            let mut out = io::BufWriter::new(output.file());
+            let rows = match table {
+                "operations" => export::operations_parquet(&document, &mut out),
+                "intervals" => export::intervals_parquet(study, &mut out),
+                _ => export::readings_parquet(study, &mut out),
+            }?;
+            out.flush()?;
+            drop(out);
+            output.finish()?;
+            Ok(rows)
+        };
+        let rows = write().map_err(|error| failed(&path, error))?;
+        lines.push(format!("{rows:>9} rows  {}", path.display()));
+    }
+    printed::result(&lines.join("\n"));
+    Ok(())
 }
 
 /// The trials whose logs become one; the trial is in each tag if there are several.

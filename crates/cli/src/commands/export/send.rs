@@ -15,9 +15,9 @@ pub(super) fn send(study: &Study, endpoint: &Endpoint) -> Result<(), Failure> {
     let (mut bytes, mut sent, mut rejected) = (0, 0_u64, None);
     let mut post = |waiting: &mut Vec<String>| {
         let body = export::request(waiting.iter().map(String::as_str));
-        let taken = endpoint.send(&body).map_err(|refusal| {
-            Failure::failed(format!("{}: {}", endpoint.shown(), refusal.why))
-        })?;
+        let taken = endpoint
+            .send(&body)
+            .map_err(|refusal| Failure::failed(format!("{}: {}", endpoint.shown(), refusal.why)))?;
         sent += waiting.len() as u64;
         waiting.clear();
         if let Some(what) = taken {
