@@ -159,7 +159,7 @@ static FENCES: &[Fence] = &[
     deep_fence("prometheus-client", &["monitor"]),
     deep_fence("cel", &["metadir"]),
     deep_fence("blake3", &["factors", "metadir", "connectors"]),
-    // Weighed and left out of the default build: each costs minutes to compile on two cores.
+    // Weighed and left out: each costs minutes to compile on two cores; Parquet is written without them (ADR 0043).
     deep_fence("sqlx", &[]),
     deep_fence("reqwest", &[]),
     deep_fence("arrow", &[]),

@@ -175,7 +175,7 @@ fn header(field: &str, shown: &str) -> Result<(HeaderName, HeaderValue), String>
     let wrong = |what: &str| format!("--export-header {shown}: {what}\n  write it as NAME: VALUE");
     let (name, value) = field.split_once(':').ok_or_else(|| wrong("it has no colon"))?;
     let name = HeaderName::from_bytes(name.trim().as_bytes())
-        .map_err(|_| wrong("this is no name of a header field"))?;
+        .map_err(|_| wrong("this is not a name of a header field"))?;
     let mut value = HeaderValue::from_str(value.trim())
         .map_err(|_| wrong("its value has characters that a header field cannot have"))?;
     value.set_sensitive(true);

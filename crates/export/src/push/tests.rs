@@ -177,7 +177,7 @@ fn a_wrong_endpoint_is_refused_with_what_to_write() {
         ("http://collector:4318/", vec![], "write http://collector:4318/v1/metrics for an OpenTelemetry"),
         ("http://me:pw@collector/v1/metrics", vec![], "others can read credentials in a URL"),
         ("http://collector/v1/metrics", header("sesame"), "HIDDEN: it has no colon"),
-        ("http://collector/v1/metrics", header("a b: sesame"), "HIDDEN: this is no name"),
+        ("http://collector/v1/metrics", header("a b: sesame"), "HIDDEN: this is not a name"),
         ("http://collector/v1/metrics", header("X: ses\names"), "HIDDEN: its value has characters"),
     ] {
         let Err(why) = Endpoint::new(url, url, &headers) else { panic!("{url}") };
