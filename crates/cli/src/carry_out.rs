@@ -127,7 +127,7 @@ pub(crate) fn carry_out(
     let design = analysis::design(experiment);
     let ended = session.carry_out(&*design).map_err(Failure::failed);
     progress.clear();
-    export_to.end();
+    export_to.end(options.quiet);
     let ended = ended?;
     if ended == Ended::Complete {
         journal.complete().map_err(Failure::failed)?;

@@ -66,6 +66,8 @@ struct State {
     wait: Duration,
     /// What was dropped until the end of the trial before.
     dropped: u64,
+    /// What was not delivered, as the last remark says; none without one.
+    remarked: Option<u64>,
     has_warned: bool,
 }
 
@@ -87,12 +89,16 @@ impl ExportTo {
         Ok(ExportTo { push, state: Mutex::new(state) })
     }
 
-    /// Ends it, and says what was not delivered.
-    pub(crate) fn end(self) {
+    /// Ends it, and says what was not delivered. `quiet` means that no progress is shown.
+    pub(crate) fn end(self, quiet: bool) {
         let Some(push) = &self.push else { return };
-        let left = self.state.into_inner().unwrap_or_else(PoisonError::into_inner).wait;
-        let delivery = push.flush(left);
+        let state = self.state.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let delivery = push.flush(state.wait);
         let lost = delivery.dropped + delivery.waiting;
+        // The progress has shown it.
+        if !quiet && state.remarked == Some(lost) {
+            return;
+        }
         let what = match &delivery.first_trouble {
             _ if lost > 0 => not_delivered(lost, &delivery, push) + "; the record has them",
             Some(why) if delivery.trouble.is_some() => format!("{}: {why}", push.shown()),
@@ -169,8 +175,13 @@ impl Subscriber for ExportTo {
         state.wait = state.wait.saturating_sub(begin.elapsed());
         let lost = delivery.dropped - state.dropped + delivery.waiting;
         state.dropped = delivery.dropped;
-        let remark =
-            || format!("--export-to: at the end of the trial, {}", not_delivered(lost, &delivery, push));
+        state.remarked = (lost > 0).then_some(delivery.dropped + delivery.waiting);
+        let remark = || {
+            format!(
+                "--export-to: at the end of the trial, {}; the record has them",
+                not_delivered(lost, &delivery, push)
+            )
+        };
         (lost > 0).then(remark).into_iter().collect()
     }
 }

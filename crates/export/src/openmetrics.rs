@@ -20,43 +20,55 @@ struct Labelled<'a> {
     identity: Identity,
     /// `host="web1",trial="001-baseline.r1"`.
     labels: String,
+    /// In the order of their appearance.
+    series: Vec<Series<'a>>,
 }
 
-impl Labelled<'_> {
-    /// A time of the trial's clock in seconds since 1970, to the microsecond.
-    fn time(&self, at_s: f64) -> String {
-        let us = i128::from(self.record.run.started_unix_ns / 1000) + (at_s * 1e6).round() as i128;
-        format!("{}.{:06}", us.div_euclid(1_000_000), us.rem_euclid(1_000_000))
-    }
+/// The intervals of an operation in a phase, with the labels of its values.
+struct Series<'a> {
+    labels: String,
+    intervals: Vec<&'a Interval>,
+}
 
-    /// The operations with their phases, in the order of their appearance, each with the labels of its values.
-    fn series(&self) -> Vec<(&str, Phase, String)> {
-        let mut found: Vec<(&str, Phase, String)> = Vec::new();
-        for interval in &self.record.intervals {
-            let key = (interval.operation.as_str(), interval.phase);
-            if !found.iter().any(|(operation, phase, _)| (*operation, *phase) == key) {
-                found.push((key.0, key.1, self.operation(key.0, Some(key.1))));
+impl<'a> Labelled<'a> {
+    fn new(study: &Study, record: &'a RunRecord) -> Labelled<'a> {
+        let identity = Identity::of(study, &record.run);
+        let mut labels = String::new();
+        for (name, value) in [("host", &identity.host), ("trial", &identity.trial)] {
+            if !value.is_empty() {
+                label(&mut labels, name, value);
             }
         }
-        found
+        let mut trial = Labelled { record, identity, labels, series: Vec::new() };
+        let mut places: BTreeMap<(&str, Phase), usize> = BTreeMap::new();
+        for interval in &record.intervals {
+            let place = *places.entry((&interval.operation, interval.phase)).or_insert_with(|| {
+                let labels = trial.operation(&interval.operation, interval.phase);
+                trial.series.push(Series { labels, intervals: Vec::new() });
+                trial.series.len() - 1
+            });
+            trial.series[place].intervals.push(interval);
+        }
+        trial
+    }
+
+    /// A time of the trial's clock in seconds since 1970, to the microsecond.
+    fn time(&self, at_s: f64) -> String {
+        let us =
+            ((at_s * 1e6).round() as i128).saturating_add(i128::from(self.record.run.started_unix_ns / 1000));
+        let sign = if us < 0 { "-" } else { "" };
+        format!("{sign}{}.{:06}", us.unsigned_abs() / 1_000_000, us.unsigned_abs() % 1_000_000)
     }
 
     /// The labels of an operation.
-    fn operation(&self, name: &str, phase: Option<Phase>) -> String {
+    fn operation(&self, name: &str, phase: Phase) -> String {
         let mut labels = self.labels.clone();
         label(&mut labels, "operation", name);
-        if let Some(phase) = phase {
-            label(&mut labels, "phase", phase.word());
-        }
+        label(&mut labels, "phase", phase.word());
         if self.record.run.traits.derived.iter().any(|derived| derived == name) {
             label(&mut labels, "derived", "true");
         }
         labels
-    }
-
-    fn intervals<'a>(&'a self, operation: &'a str, phase: Phase) -> impl Iterator<Item = &'a Interval> {
-        let intervals = self.record.intervals.iter();
-        intervals.filter(move |of| of.operation == operation && of.phase == phase)
     }
 }
 
@@ -79,20 +91,7 @@ fn escaped(text: &str) -> String {
 /// # Errors
 /// Those of `out`.
 pub fn openmetrics(study: &Study, out: &mut dyn Write) -> io::Result<()> {
-    let trials: Vec<Labelled<'_>> = study
-        .runs
-        .iter()
-        .map(|record| {
-            let identity = Identity::of(study, &record.run);
-            let mut labels = String::new();
-            for (name, value) in [("host", &identity.host), ("trial", &identity.trial)] {
-                if !value.is_empty() {
-                    label(&mut labels, name, value);
-                }
-            }
-            Labelled { record, identity, labels }
-        })
-        .collect();
+    let trials: Vec<Labelled<'_>> = study.runs.iter().map(|record| Labelled::new(study, record)).collect();
     infos(&trials, out)?;
     for figure in FIGURES {
         let kind = match figure.kind {
@@ -101,16 +100,16 @@ pub fn openmetrics(study: &Study, out: &mut dyn Write) -> io::Result<()> {
         };
         let mut family = Family::new(figure.name(), kind, figure.about);
         for trial in &trials {
-            for (operation, phase, labels) in trial.series() {
+            for Series { labels, intervals } in &trial.series {
                 let mut sum = 0.0;
-                for interval in trial.intervals(operation, phase) {
+                for interval in intervals {
                     let Some(value) = (figure.value)(interval) else { continue };
                     sum += value;
                     let (ending, value) = match figure.kind {
                         FigureKind::Counted => ("_total", sum),
                         FigureKind::Value => ("", value),
                     };
-                    family.sample(out, ending, &labels, value, &trial.time(interval.end_s))?;
+                    family.sample(out, ending, labels, value, &trial.time(interval.end_s))?;
                 }
             }
         }
@@ -119,10 +118,10 @@ pub fn openmetrics(study: &Study, out: &mut dyn Write) -> io::Result<()> {
     for (name, about, times) in PERCENTILES {
         let mut family = Family::new(Name::new(name, Unit::Seconds), "gauge", about);
         for trial in &trials {
-            for (operation, phase, labels) in trial.series() {
+            for Series { labels, intervals } in &trial.series {
                 for (quantile, part) in QUANTILES {
                     let labels = format!("{labels},quantile=\"{quantile}\"");
-                    for interval in trial.intervals(operation, phase) {
+                    for interval in intervals {
                         if let Some(value) = time(interval, part(times(interval))) {
                             family.sample(out, "", &labels, value, &trial.time(interval.end_s))?;
                         }
@@ -170,7 +169,7 @@ fn histograms(trial: &Labelled<'_>, kind: usize, family: &mut Family, out: &mut 
         }
         let mut buckets = Buckets::default();
         buckets.add(histogram);
-        let labels = trial.operation(operation, Some(Phase::Measure));
+        let labels = trial.operation(operation, Phase::Measure);
         let mut below = 0;
         for (at, count) in buckets.counts.iter().enumerate() {
             below += count;

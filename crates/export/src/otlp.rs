@@ -215,7 +215,7 @@ impl Otlp {
 
     /// The time of a point: from the begin of the trial to this time of its clock.
     fn span(&self, end_s: f64) -> String {
-        let end = i128::from(self.started_unix_ns) + (end_s * 1e9).round() as i128;
+        let end = ((end_s * 1e9).round() as i128).saturating_add(i128::from(self.started_unix_ns));
         format!("\"startTimeUnixNano\":\"{}\",\"timeUnixNano\":\"{}\"", self.started_unix_ns, end.max(0))
     }
 }

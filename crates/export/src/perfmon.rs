@@ -85,7 +85,7 @@ const GAP_S: f64 = 0.002;
 
 /// Writes a row, if its time can be written.
 fn row(out: &mut dyn Write, started_unix_ns: u64, at_s: f64, values: &[f64]) -> io::Result<u64> {
-    let ms = i128::from(started_unix_ns / 1_000_000) + (at_s * 1e3).round() as i128;
+    let ms = ((at_s * 1e3).round() as i128).saturating_add(i128::from(started_unix_ns / 1_000_000));
     let Some(time) = i64::try_from(ms).ok().and_then(|ms| Timestamp::from_millisecond(ms).ok()) else {
         return Ok(0);
     };

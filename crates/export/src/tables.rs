@@ -104,7 +104,7 @@ static READINGS: &[(&str, Kind)] = &[
 
 /// A time of a trial's clock in microseconds since 1970.
 fn time<'a>(started_unix_ns: u64, at_s: f64) -> Cell<'a> {
-    Cell::Time((started_unix_ns / 1000) as i64 + (at_s * 1e6).round() as i64)
+    Cell::Time(((at_s * 1e6).round() as i64).saturating_add((started_unix_ns / 1000) as i64))
 }
 
 /// The statistics in the order of their columns; nothing completed without a time.
