@@ -128,3 +128,58 @@ fn own(column: &Column) -> Counter {
     };
     Counter { path, constant: 0.0, factor: 1.0 }
 }
+
+#[cfg(test)]
+mod tests {
+    use model::{MetricInfo, MetricKind, Unit};
+
+    use super::*;
+    use crate::openmetrics::tests::stored;
+
+    fn text(study: &Study) -> (u64, String) {
+        let mut out = Vec::new();
+        let shares = |column: &Column| match column.metric.unit {
+            Unit::Share => {
+                Counter { path: r"Processor(_Total)\% Idle".into(), constant: 100.0, factor: -100.0 }
+            }
+            _ => Counter::own(column),
+        };
+        let rows = perfmon(study, shares, &mut out).unwrap();
+        (rows, String::from_utf8(out).unwrap())
+    }
+
+    #[test]
+    fn rows_are_at_the_ends_of_windows_and_after_gaps_at_their_begin() {
+        let mut study = stored("disk");
+        study.host.name = "web \"1\"".into();
+        study.runs[0].run.started_unix_ns = 1_794_700_799_500_000_000;
+        let column = |name: &'static str, unit, instance: &str| Column {
+            metric: MetricInfo::new(name, unit, MetricKind::Gauge, ""),
+            instance: instance.into(),
+        };
+        study.runs[0].readings = ReadingTable {
+            columns: vec![
+                column("a.busy_share", Unit::Share, ""),
+                // The same counter is there already.
+                column("b.busy_share", Unit::Share, "x"),
+                column(r"Web\Gets", Unit::Count, "_Total"),
+            ],
+            begin_s: vec![0.0, 1.0, 5.0],
+            end_s: vec![1.0, 2.0, 6.0],
+            values: vec![vec![0.25, f64::NAN, 1.0], vec![0.5, f64::INFINITY, 0.0], vec![7.0, 8.5, -1.0]],
+        };
+        let (rows, text) = text(&study);
+        assert_eq!(rows, 5);
+        let expected = [
+            r#""(PDH-CSV 4.0) (UTC)(0)","\\web ""1""\Processor(_Total)\% Idle","\\web ""1""\Plimsoll(x)\b.busy_share","\\web ""1""\Web(_Total)\Gets""#,
+            r#""11/14/2026 23:59:59.500"," "," "," ""#,
+            r#""11/15/2026 00:00:00.500","75","0.5","7""#,
+            r#""11/15/2026 00:00:01.500"," "," ","8.5""#,
+            r#""11/15/2026 00:00:04.500"," "," "," ""#,
+            r#""11/15/2026 00:00:05.500","0","0","-1""#,
+        ];
+        assert_eq!(text.split("\r\n").take(6).collect::<Vec<_>>(), expected);
+        study.runs[0].readings = ReadingTable::default();
+        assert_eq!(super::tests::text(&study), (0, String::new()));
+    }
+}

@@ -89,3 +89,87 @@ pub fn copy_histogram_logs(
     }
     Ok(copied)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io::Cursor;
+
+    use hdrhistogram::Histogram;
+    use model::{Decision, Host, Interval, LatencySummary, Load, Phase, Run, Treatment, Trial};
+
+    use super::*;
+    use crate::{OperationIntervals, RunDirectory};
+
+    /// Writes a trial with one operation in one interval of each phase.
+    fn trial(directory: &RunDirectory, number: u32, started_unix_ns: u64, times: &Histogram<u64>) -> LogOf {
+        let trial = Trial { number, treatment: Treatment::Baseline, replicate: number };
+        let decision = Decision { trial, reason: String::new() };
+        let id = decision.trial.id();
+        let mut writer = directory.trial(&id).unwrap();
+        writer.start(started_unix_ns).unwrap();
+        for (phase, begin_s) in [(Phase::WarmUp, 0.0), (Phase::Measure, 1.0)] {
+            let row = Interval {
+                begin_s,
+                end_s: begin_s + 1.0,
+                phase,
+                load: 1.0,
+                operation: "read".into(),
+                offered: None,
+                issued: None,
+                completed: times.len(),
+                late: None,
+                failed: 0,
+                bytes: 0,
+                concurrency: 1.0,
+                response: LatencySummary::of(times),
+                service: LatencySummary::of(times),
+            };
+            let empty = model::study::new_histogram();
+            let of = OperationIntervals { operation: "read", response: times, service: times, lag: &empty };
+            writer.interval(&[row], &[of]).unwrap();
+        }
+        writer.finish(&Run::begun(decision.trial, "null", Load::of_workload(None), started_unix_ns)).unwrap();
+        LogOf { trial: id.clone(), started_unix_ns, prefix: format!("{id}:") }
+    }
+
+    #[test]
+    fn logs_of_several_trials_have_one_clock_and_the_same_histograms() {
+        let scratch = testkit::Scratch::new();
+        let run = scratch.join("run");
+        let directory = RunDirectory::create(&run, "", &Host::default()).unwrap();
+        let mut times = model::study::new_histogram();
+        [900_u64, 1_500_000, 3_000_000_000].iter().for_each(|ns| times.record(*ns).unwrap());
+        let second = 1_000_000_000;
+        let trials = [trial(&directory, 1, 50 * second, &times), trial(&directory, 2, 60 * second, &times)];
+        let mut out = Vec::new();
+        let copied = copy_histogram_logs(&run, &trials, &mut out).unwrap();
+        assert_eq!(copied, LogCopy { lines: 8, damage: Vec::new() });
+        let text = String::from_utf8(out.clone()).unwrap();
+        assert!(text.contains("#[StartTime: 50.000 (seconds since epoch)]\n"), "{text}");
+        let mut lines = Lines::new(Box::new(Cursor::new(out)));
+        let (mut decoder, mut budget, mut seen) = (Decoder::default(), Budget::new(), Vec::new());
+        while let Some(raw) = lines.next(&mut budget) {
+            if let Decoded::Line(line) = decoder.decode(raw) {
+                assert!(line.histogram == times);
+                seen.push((line.operation, line.phase, line.begin_s));
+            }
+        }
+        let expected =
+            ["001-baseline.r1", "002-baseline.r2"].into_iter().zip([0.0, 10.0]).flat_map(|(id, later)| {
+                ["", ".service"].into_iter().flat_map(move |kind| {
+                    let name = format!("{id}:read{kind}");
+                    [(name.clone(), Phase::WarmUp, later), (name, Phase::Measure, later + 1.0)]
+                })
+            });
+        assert_eq!(seen, expected.collect::<Vec<_>>());
+        // What is damaged is left out and reported; nothing at all is an empty text.
+        std::fs::write(run.join("trials/001-baseline.r1/response.hlog"), "Tag=read,0,1,2,HISTF\nTag=re")
+            .unwrap();
+        let mut out = Vec::new();
+        let copied = copy_histogram_logs(&run, &trials[..1], &mut out).unwrap();
+        assert_eq!((copied.lines, copied.damage.len()), (2, 1));
+        let none = LogOf { trial: "003-x.r1".into(), ..trials[0].clone() };
+        assert!(copy_histogram_logs(&run, &[none], &mut out).is_err());
+        assert_eq!(copy_histogram_logs(&run, &[], &mut Vec::new()).unwrap(), LogCopy::default());
+    }
+}

@@ -20,7 +20,7 @@ use crate::output as printed;
 
 /// What a format is made from.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum From {
+enum Basis {
     /// The result of all trials, as it is shown.
     Result,
     /// The time series of the trials.
@@ -30,34 +30,34 @@ enum From {
 /// A format of `--format`.
 struct Format {
     name: &'static str,
-    from: From,
+    basis: Basis,
     /// For the help.
     about: &'static str,
 }
 
-const fn format(name: &'static str, from: From, about: &'static str) -> Format {
-    Format { name, from, about }
+const fn format(name: &'static str, basis: Basis, about: &'static str) -> Format {
+    Format { name, basis, about }
 }
 
 /// Every format.
 static FORMATS: &[Format] = &[
-    format("csv", From::Result, "the numbers of each trial and operation"),
-    format("json", From::Result, "the whole result"),
-    format("markdown", From::Result, "the comparison, for a pull request"),
-    format("junit", From::Result, "trials and goals as test cases"),
-    format("steps", From::Result, "the steps of a request as CSV"),
-    format("hyperfine-json", From::Result, "launches of commands"),
-    format("hyperfine-markdown", From::Result, "launches of commands"),
-    format("k6", From::Result, "k6 summary JSON of a trial of an HTTP load"),
-    format("openmetrics", From::Record, "OpenMetrics text with times: intervals, histograms and counters"),
-    format("otlp", From::Record, "metrics of OpenTelemetry (OTLP) as JSON lines, or sent with --export-to"),
-    format("hdrhistogram", From::Record, "HdrHistogram log of response times, service times and lags"),
+    format("csv", Basis::Result, "the numbers of each trial and operation"),
+    format("json", Basis::Result, "the whole result"),
+    format("markdown", Basis::Result, "the comparison, for a pull request"),
+    format("junit", Basis::Result, "trials and goals as test cases"),
+    format("steps", Basis::Result, "the steps of a request as CSV"),
+    format("hyperfine-json", Basis::Result, "launches of commands"),
+    format("hyperfine-markdown", Basis::Result, "launches of commands"),
+    format("k6", Basis::Result, "k6 summary JSON of a trial of an HTTP load"),
+    format("openmetrics", Basis::Record, "OpenMetrics text with times: intervals, histograms and counters"),
+    format("otlp", Basis::Record, "metrics of OpenTelemetry (OTLP) as JSON lines, or sent with --export-to"),
+    format("hdrhistogram", Basis::Record, "HdrHistogram log of response times, service times and lags"),
     format(
         "parquet",
-        From::Record,
+        Basis::Record,
         "tables in a folder: operations, intervals and readings as Parquet files",
     ),
-    format("perfmon-csv", From::Record, "the counters as a log of Windows Performance Monitor"),
+    format("perfmon-csv", Basis::Record, "the counters as a log of Windows Performance Monitor"),
 ];
 
 /// Its arguments.
@@ -106,14 +106,14 @@ pub(crate) fn export(matches: &ArgMatches) -> Result<Exit, Failure> {
     let path = find(text(matches, "run"))?;
     let mut study = record::read(&path).map_err(Failure::failed)?;
     if let Some(trial) = matches.get_one::<String>("trial") {
-        if format.from == From::Result && name != "k6" {
+        if format.basis == Basis::Result && name != "k6" {
             return Err(Failure::usage(format!(
                 "error: {name} has all trials of the run\n  leave --trial out, or export a format of time series"
             )));
         }
         select(&mut study, trial)?;
     }
-    if format.from == From::Record
+    if format.basis == Basis::Record
         && let Some(of) = study.runs.iter().find(|of| of.run.started_unix_ns == 0)
     {
         printed::say(&format!(
@@ -126,15 +126,15 @@ pub(crate) fn export(matches: &ArgMatches) -> Result<Exit, Failure> {
         return Ok(Exit::Good);
     }
     let file = matches.get_one::<String>("output").map(PathBuf::from);
-    match format.from {
-        From::Record if name == "parquet" => parquet(&study, file)?,
-        From::Result => {
+    match format.basis {
+        Basis::Record if name == "parquet" => parquet(&study, file)?,
+        Basis::Result => {
             let (written, filter) = of_result(name, &study)?;
             let mut out = Output::open(file, filter)?;
             out.write_all(written.as_bytes()).map_err(|error| out.failed(&error))?;
             out.finish()?;
         }
-        From::Record => of_record(name, &study, file)?,
+        Basis::Record => of_record(name, &study, file)?,
     }
     study.damage.iter().for_each(|what| printed::say(&format!("warning: {what}")));
     Ok(Exit::Good)

@@ -22,8 +22,6 @@ pub(super) struct Output {
     filter: Filter,
     /// The begin of a line.
     line: Vec<u8>,
-    /// The last byte that was written.
-    last: u8,
 }
 
 enum To {
@@ -44,7 +42,7 @@ impl Output {
                 To::File(path.clone(), BufWriter::with_capacity(BUFFER, file), output)
             }
         };
-        Ok(Output { to, filter, line: Vec::new(), last: b'\n' })
+        Ok(Output { to, filter, line: Vec::new() })
     }
 
     /// The failure for an error of a write. A closed pipe ends the program quietly, as people expect.
@@ -74,7 +72,6 @@ impl Output {
             To::Standard(out) => out,
             To::File(_, out, _) => out,
         };
-        self.last = text.bytes().next_back().unwrap_or(self.last);
         out.write_all(text.as_bytes())
     }
 }
