@@ -64,10 +64,10 @@ struct State {
     trial: Option<Otlp>,
     /// What is left of [`WAIT_MAX`].
     wait: Duration,
-    /// What was dropped until the end of the trial before.
-    dropped: u64,
-    /// What was not delivered, as the last remark says; none without one.
-    remarked: Option<u64>,
+    /// What became of the figures until the end of the trial before.
+    before: Delivery,
+    /// What the last remark says.
+    remark: String,
     has_warned: bool,
 }
 
@@ -94,29 +94,30 @@ impl ExportTo {
         let Some(push) = &self.push else { return };
         let state = self.state.into_inner().unwrap_or_else(PoisonError::into_inner);
         let delivery = push.flush(state.wait);
-        let lost = delivery.dropped + delivery.waiting;
+        let lost = lost(&delivery, push);
         // The progress has shown it.
-        if !quiet && state.remarked == Some(lost) {
-            return;
+        if !lost.is_empty() && (quiet || state.remark != lost) {
+            crate::output::say(&format!("warning: --export-to: {lost}"));
         }
-        let what = match &delivery.first_trouble {
-            _ if lost > 0 => not_delivered(lost, &delivery, push) + "; the record has them",
-            Some(why) if delivery.trouble.is_some() => format!("{}: {why}", push.shown()),
-            _ => return,
-        };
-        crate::output::say(&format!("warning: --export-to: {what}"));
     }
 }
 
-/// "12 of 340 intervals and samples were not delivered to URL: Connection refused".
-fn not_delivered(lost: u64, delivery: &Delivery, push: &Push) -> String {
-    let all = delivery.delivered + delivery.dropped + delivery.waiting;
+/// "12 of 340 intervals and samples were not delivered to URL: Connection refused; the record has them". Empty if all were.
+fn lost(delivery: &Delivery, push: &Push) -> String {
+    let (lost, url) = (delivery.dropped + delivery.waiting, push.shown());
     let why = match (&delivery.trouble, &delivery.first_trouble) {
         (Some(why), _) | (None, Some(why)) => why.as_str(),
         (None, None) if delivery.delivered == 0 => "it has not answered",
         (None, None) => "it is too slow",
     };
-    format!("{lost} of {all} intervals and samples were not delivered to {}: {why}", push.shown())
+    let all = lost + delivery.delivered;
+    match (lost, delivery.rejected) {
+        (0, 0) => String::new(),
+        (0, values) => format!("{values} values were rejected by {url}: {why}; the record has them"),
+        (lost, _) => format!(
+            "{lost} of {all} intervals and samples were not delivered to {url}: {why}; the record has them"
+        ),
+    }
 }
 
 impl Subscriber for ExportTo {
@@ -173,15 +174,13 @@ impl Subscriber for ExportTo {
         let begin = Instant::now();
         let delivery = push.flush(state.wait);
         state.wait = state.wait.saturating_sub(begin.elapsed());
-        let lost = delivery.dropped - state.dropped + delivery.waiting;
-        state.dropped = delivery.dropped;
-        state.remarked = (lost > 0).then_some(delivery.dropped + delivery.waiting);
-        let remark = || {
-            format!(
-                "--export-to: at the end of the trial, {}; the record has them",
-                not_delivered(lost, &delivery, push)
-            )
-        };
-        (lost > 0).then(remark).into_iter().collect()
+        let Delivery { dropped, rejected, .. } = state.before;
+        let is_lost = delivery.dropped > dropped || delivery.rejected > rejected || delivery.waiting > 0;
+        state.remark = if is_lost { lost(&delivery, push) } else { String::new() };
+        state.before = delivery;
+        is_lost
+            .then(|| format!("--export-to: at the end of the trial, {}", state.remark))
+            .into_iter()
+            .collect()
     }
 }

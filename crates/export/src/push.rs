@@ -106,11 +106,11 @@ impl Endpoint {
         &self.shown
     }
 
-    /// Sends a request. Returns what the endpoint did not take of it, in words.
+    /// Sends a request. Returns how many values of it the endpoint rejected, and why, if there are any.
     ///
     /// # Errors
     /// When it was not accepted.
-    pub fn send(&self, body: &str) -> Result<Option<String>, Refusal> {
+    pub fn send(&self, body: &str) -> Result<Option<(u64, String)>, Refusal> {
         let mut request = self.http.post(&self.url).header(CONTENT_TYPE, "application/json");
         for (name, value) in &self.headers {
             request = request.header(name, value);
@@ -155,13 +155,13 @@ impl Endpoint {
 }
 
 /// What an endpoint did not take, as OTLP reports it.
-fn rejected(answer: &serde_json::Value) -> Option<String> {
+fn rejected(answer: &serde_json::Value) -> Option<(u64, String)> {
     let partial = answer.get("partialSuccess").or_else(|| answer.get("partial_success"))?;
     let count = partial.get("rejectedDataPoints").or_else(|| partial.get("rejected_data_points"))?;
     let count = count.as_u64().or_else(|| count.as_str()?.parse().ok()).filter(|count| *count > 0)?;
     let said = partial.get("errorMessage").or_else(|| partial.get("error_message"));
     let said = said.and_then(serde_json::Value::as_str).unwrap_or_default();
-    Some(format!("it rejected {count} values: {}", short(said)))
+    Some((count, format!("it rejected {count} values: {}", short(said))))
 }
 
 /// The begin of a foreign text, in one line.
@@ -191,6 +191,8 @@ pub struct Delivery {
     pub dropped: u64,
     /// Those that wait.
     pub waiting: u64,
+    /// Values of accepted parts that the endpoint rejected.
+    pub rejected: u64,
     /// Why the last request failed, or what the endpoint did not take; none after success.
     pub trouble: Option<String>,
     /// The first trouble of all.
@@ -296,9 +298,10 @@ fn send_all(endpoint: &Endpoint, shared: &Shared) {
             let mut state = shared.lock();
             let delivery = &mut state.delivery;
             let (is_over, trouble) = match outcome {
-                Ok(trouble) => {
+                Ok(rejected) => {
                     delivery.delivered += count;
-                    (true, trouble)
+                    delivery.rejected += rejected.as_ref().map_or(0, |(values, _)| *values);
+                    (true, rejected.map(|(_, why)| why))
                 }
                 Err(refusal) => {
                     delivery.dropped += if refusal.is_passing { 0 } else { count };

@@ -136,7 +136,7 @@ fn an_endpoint_in_trouble_is_confessed_and_the_run_ends() {
         let url = format!("http://{address}/v1/metrics");
         let done = run(&place, &[&LOAD[..], &["r", "--quiet", "--export-to", &url]].concat());
         assert!(done.measured(), "{name}: {}", done.err);
-        let not_delivered = format!("intervals and samples were not delivered to {url}: {expected}");
+        let not_delivered = format!("not delivered to {url}: {expected}");
         assert!(
             done.err.contains(&not_delivered) && done.err.contains("the record has them"),
             "{name}: {}",

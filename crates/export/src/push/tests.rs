@@ -131,6 +131,7 @@ fn what_an_endpoint_rejects_is_counted_with_its_words() {
         push.add("{}".into());
         let delivery = push.flush(LONG);
         assert_eq!((delivery.dropped, delivery.waiting), (dropped, 0), "{status}");
+        assert_eq!(delivery.rejected, if dropped == 0 { 3 } else { 0 });
         assert_eq!(delivery.first_trouble.as_deref(), Some(expected));
     }
 }

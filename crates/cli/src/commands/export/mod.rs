@@ -331,6 +331,7 @@ fn why_no_histogram(study: &Study) -> String {
         Some(tool) => format!(
             "the report of {tool} has statistics of the times only: openmetrics, otlp and csv carry them"
         ),
+        None if study.runs.iter().all(|of| of.readings.columns.is_empty()) => String::new(),
         None => "openmetrics, otlp and perfmon-csv carry its counters".into(),
     }
 }

@@ -20,7 +20,7 @@ pub(super) fn send(study: &Study, endpoint: &Endpoint) -> Result<(), Failure> {
             .map_err(|refusal| Failure::failed(format!("{}: {}", endpoint.shown(), refusal.why)))?;
         sent += waiting.len() as u64;
         waiting.clear();
-        if let Some(what) = taken {
+        if let Some((_, what)) = taken {
             rejected.get_or_insert(what);
         }
         Ok(())
