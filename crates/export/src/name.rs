@@ -5,6 +5,9 @@ use model::{MetricInfo, Unit};
 /// The beginning of all names.
 const PREFIX: &str = "plimsoll.";
 
+/// Endings that OpenMetrics adds to names itself.
+const RESERVED: [&str; 8] = ["_total", "_bucket", "_count", "_sum", "_info", "_created", "_gcount", "_gsum"];
+
 /// A metric's name without its unit, and the unit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Name {
@@ -57,14 +60,16 @@ impl Name {
             Unit::Seconds => ("_seconds", "seconds"),
             Unit::Share => ("_ratio", "ratio"),
         };
-        match name.ends_with(ending) {
-            true => (name, unit),
-            false => (name + ending, unit),
+        let mut name = if name.ends_with(ending) { name } else { name + ending };
+        // The endings of counters, histograms and infos are not free for gauges.
+        if RESERVED.iter().any(|reserved| name.ends_with(reserved)) {
+            name.push_str("_value");
         }
+        (name, unit)
     }
 }
 
-/// A name of letters, digits and underscores. Signs at its end would be lost in the ending that a type adds.
+/// A name of letters, digits and underscores, without underscores at its end.
 fn underscored(name: &str) -> String {
     let mut out = String::with_capacity(name.len());
     for c in name.chars() {
@@ -76,12 +81,6 @@ fn underscored(name: &str) -> String {
         }
     }
     out.truncate(out.trim_end_matches('_').len());
-    // The endings of counters, histograms and infos are not free for gauges.
-    for reserved in ["_total", "_bucket", "_count", "_sum", "_info", "_created", "_gcount", "_gsum"] {
-        if out.ends_with(reserved) {
-            out.push_str("_value");
-        }
-    }
     out
 }
 
@@ -122,6 +121,14 @@ mod tests {
             ("process.busy_cpus", Unit::Cpus, "process.busy_cpus", "{cpu}", "process_busy_cpus", ""),
             ("cpu.load_average", Unit::Count, "cpu.load_average", "{count}", "cpu_load_average", ""),
             // Counters of other systems.
+            (
+                "cpu.processes_created_per_s",
+                Unit::PerSecond,
+                "cpu.processes_created",
+                "{count}/s",
+                "cpu_processes_created_per_second",
+                "per_second",
+            ),
             (
                 r"Processor\% Idle Time",
                 Unit::Count,
