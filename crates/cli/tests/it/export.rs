@@ -285,7 +285,9 @@ fn what_a_record_does_not_have_is_refused_by_name() {
     }
     let one = export(&place, "r", "hdrhistogram", &["--trial", "002-baseline.r2"]);
     assert!(one.out.contains("\nTag=read,0.") && !one.out.contains("Tag=002"), "{}", one.out);
-    let full = export(&place, "r", "openmetrics", &["-o", "/dev/full"]);
-    assert_eq!(full.code, 1, "{}", full.err);
-    assert!(full.err.contains("/dev/full cannot be written: No space left"), "{}", full.err);
+    for format in ["csv", "openmetrics", "otlp", "hdrhistogram", "perfmon-csv"] {
+        let full = export(&place, "r", format, &["-o", "/dev/full"]);
+        assert_eq!(full.code, 1, "{format}: {}", full.err);
+        assert!(full.err.contains("/dev/full cannot be written: No space left"), "{format}: {}", full.err);
+    }
 }

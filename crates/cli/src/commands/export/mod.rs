@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use clap::{Arg, ArgMatches, Command};
 use export::{Identity, Otlp, Times};
 use model::{Level, Phase, RunRecord, Study};
-use record::LogOf;
+use record::{LogOf, RecordError};
 
 use self::output::{Filter, Output};
 use super::{record::find, text};
@@ -210,8 +210,11 @@ fn of_record(name: &str, study: &Study, file: Option<PathBuf>) -> Result<(), Fai
             written => written.map(|_| ()),
         },
         "hdrhistogram" => {
-            let copied = record::copy_histogram_logs(study.directory.as_ref(), &logs(study), &mut out)
-                .map_err(Failure::failed)?;
+            let copied = record::copy_histogram_logs(study.directory.as_ref(), &logs(study), &mut out);
+            let copied = copied.map_err(|error| match &error {
+                RecordError::Io { action: "write", source, .. } => out.failed(source),
+                _ => Failure::failed(error),
+            })?;
             copied.damage.iter().for_each(|what| printed::say(&format!("warning: {what}")));
             if copied.lines == 0 {
                 return Err(nothing("histogram of response times", &why_no_histogram(study)));
