@@ -32,6 +32,7 @@ test:
 		xvfb xterm x11-utils openbox python3-venv iproute2 prometheus-node-exporter
 	@.ci/scim-tester
 	@.ci/mlrsearch
+	@.ci/readers
 	@.ci/step "formatting" $(CARGO) fmt --all --check
 	@.ci/step "lints" $(CARGO) clippy --quiet --locked --workspace --all-targets -- -D warnings
 	@.ci/step "tests" .ci/tests $(CARGO) test --locked --workspace --no-fail-fast

@@ -50,12 +50,14 @@ static ARROWS: &[Row] = &[
             "delay",
             "wire",
             "foreign",
+            "export",
             "files",
             "ldap",
         ],
     },
     Row { name: "wire", may_use: &["model", "ldap"] },
     Row { name: "foreign", may_use: &["model"] },
+    Row { name: "export", may_use: &["model", "tls"] },
     Row { name: "ldap", may_use: &["tls"] },
     Row { name: "people", may_use: &["ldap"] },
     Row { name: "scim", may_use: &["files"] },
@@ -72,7 +74,7 @@ static ARROWS: &[Row] = &[
 const ONLY_IN_TESTS: [&str; 1] = ["testkit"];
 
 /// Arrows of tests and benchmarks: who uses whom.
-const ALSO_IN_TESTS: [(&str, &str); 9] = [
+const ALSO_IN_TESTS: [(&str, &str); 10] = [
     ("metadir", "people"),
     // Rules are tested with real systems.
     ("metadir", "connectors"),
@@ -85,6 +87,7 @@ const ALSO_IN_TESTS: [(&str, &str); 9] = [
     ("report", "record"),
     ("report", "analysis"),
     ("report", "wire"),
+    ("export", "record"),
 ];
 
 /// A third-party package and the crates it is kept in.
@@ -105,7 +108,7 @@ const fn deep_fence(package: &'static str, crates: &'static [&'static str]) -> F
 }
 
 const MEASURED: &[&str] =
-    &["model", "record", "engine", "analysis", "report", "workloads", "delay", "wire", "foreign"];
+    &["model", "record", "engine", "analysis", "report", "workloads", "delay", "wire", "foreign", "export"];
 
 /// The fences. What is not named here is unfenced.
 static FENCES: &[Fence] = &[
@@ -117,18 +120,29 @@ static FENCES: &[Fence] = &[
     deep_fence("h2", &["workloads"]),
     // By name only: a later HTTP crate may depend on it.
     fence("httparse", &["workloads", "wire"]),
-    deep_fence("ureq", &["connectors", "counters"]),
+    deep_fence("ureq", &["connectors", "counters", "export"]),
     // Windows of a desktop.
     deep_fence("x11rb", &["workloads"]),
     // TLS.
     deep_fence(
         "rustls",
-        &["tls", "ldap", "metadir", "connectors", "workloads", "counters", "broker", "recorder"],
+        &["tls", "ldap", "metadir", "connectors", "workloads", "counters", "broker", "recorder", "export"],
     ),
     // Also for the certificates of test servers.
     deep_fence(
         "ring",
-        &["tls", "ldap", "metadir", "connectors", "workloads", "counters", "broker", "testkit", "recorder"],
+        &[
+            "tls",
+            "ldap",
+            "metadir",
+            "connectors",
+            "workloads",
+            "counters",
+            "broker",
+            "testkit",
+            "recorder",
+            "export",
+        ],
     ),
     // The terminal, its arguments and its signals.
     deep_fence("ratatui", &["cli"]),
@@ -137,7 +151,7 @@ static FENCES: &[Fence] = &[
     deep_fence("clap_complete", &["cli"]),
     deep_fence("clap_mangen", &["cli"]),
     deep_fence("signal-hook", &["cli"]),
-    deep_fence("jiff", &["report", "metadir", "connectors", "cli", "foreign"]),
+    deep_fence("jiff", &["report", "metadir", "connectors", "cli", "foreign", "export"]),
     // Formats. hdrhistogram brings flate2 and base64 along for its own payloads, so these are fenced by name only.
     fence("toml", &["model", "foreign", "workloads", "factors", "metadir", "connectors", "cli", "xtask"]),
     deep_fence("saphyr-parser", &["factors"]),
@@ -156,7 +170,7 @@ static FENCES: &[Fence] = &[
     deep_fence("prometheus-client", &["monitor"]),
     deep_fence("cel", &["metadir"]),
     deep_fence("blake3", &["factors", "metadir", "connectors"]),
-    // Weighed and left out of the default build: each costs minutes to compile on two cores.
+    // Weighed and left out: each costs minutes to compile on two cores; Parquet is written without them (ADR 0043).
     deep_fence("sqlx", &[]),
     deep_fence("reqwest", &[]),
     deep_fence("arrow", &[]),

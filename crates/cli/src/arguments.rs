@@ -196,19 +196,7 @@ fn build(asked: Option<&str>) -> Command {
                         .help("The file to write [default: report.html in the run directory]"),
                 ),
         )
-        .subcommand("export", || 
-            Command::new("export")
-                .about("Export the numbers of a run as CSV, JSON, Markdown or JUnit, the steps of a request as CSV, and launches of commands also in hyperfine's formats")
-                .arg(run("The run directory, or `last`"))
-                .arg(
-                    Arg::new("format")
-                        .long("format")
-                        .value_name("FORMAT")
-                        .value_parser(["csv", "json", "steps", "markdown", "junit", "hyperfine-json", "hyperfine-markdown"])
-                        .default_value("csv")
-                        .help("The format"),
-                ),
-        )
+        .subcommand("export", || commands::export::arguments(run("The run directory, or `last`")))
         .subcommand("restore", || 
             Command::new("restore")
                 .about("Undo the changes of a killed run on this host, and list the files that it left")
@@ -363,7 +351,7 @@ pub(crate) fn dispatch() -> Result<Exit, Failure> {
         "metadir" => commands::metadir::metadir(matches),
         "compare" => commands::record::compare(matches),
         "report" => commands::record::report(matches),
-        "export" => commands::record::export(matches),
+        "export" => commands::export::export(matches),
         "restore" => commands::restore::run(matches),
         "completions" => commands::manual::completions(matches),
         "man" => commands::manual::man(matches),

@@ -6,12 +6,14 @@ use engine::documents::DocumentError;
 use engine::restore::SharedJournal;
 use engine::session::{self, Ended, Session};
 use engine::source::HostRoot;
+use export::push::Endpoint;
 use model::experiment::Dependency;
 use model::problem::Warning;
 use model::{Experiment, Problem, Problems, ResultDocument, Study};
 use record::{Journal, RunDirectory};
 
 use crate::exit::Exit;
+use crate::export_to::ExportTo;
 use crate::live::{Live, Subscribers};
 use crate::output;
 use crate::progress::Progress;
@@ -29,6 +31,8 @@ pub(crate) struct Options {
     pub(crate) quiet: bool,
     /// The file for `--live`.
     pub(crate) live: Option<PathBuf>,
+    /// The endpoint of `--export-to`.
+    pub(crate) export_to: Option<Endpoint>,
 }
 
 /// A printable error with its exit code.
@@ -85,6 +89,8 @@ pub(crate) fn carry_out(
         })?;
     }
     let live = Live::begin(options.live.as_deref())?;
+    let host = counters::host(&root);
+    let export_to = ExportTo::begin(options.export_to.clone(), experiment, &host.name)?;
     let interrupted = crate::interrupt::flag();
     let (directory, journal) = match resume {
         Some(resume) => (RunDirectory::open(resume.directory).map_err(Failure::failed)?, resume.journal),
@@ -93,8 +99,7 @@ pub(crate) fn carry_out(
                 Some(path) => path.clone(),
                 None => new_run_path(&experiment.name),
             };
-            let directory =
-                session::begin(&path, text, experiment, &counters::host(&root)).map_err(Failure::failed)?;
+            let directory = session::begin(&path, text, experiment, &host).map_err(Failure::failed)?;
             let journal = Journal::begin(directory.path(), experiment).map_err(Failure::failed)?;
             (directory, journal)
         }
@@ -109,7 +114,7 @@ pub(crate) fn carry_out(
     })?;
     let journal = SharedJournal::new(journal);
     let progress = Progress::new(options.quiet);
-    let subscriber = &Subscribers(&progress, &live);
+    let subscriber = &Subscribers(&[&progress, &live, &export_to]);
     let session = Session {
         experiment,
         registry: REGISTRY,
@@ -120,8 +125,10 @@ pub(crate) fn carry_out(
         subscriber,
     };
     let design = analysis::design(experiment);
-    let ended = session.carry_out(&*design).map_err(Failure::failed)?;
+    let ended = session.carry_out(&*design).map_err(Failure::failed);
     progress.clear();
+    export_to.end(options.quiet);
+    let ended = ended?;
     if ended == Ended::Complete {
         journal.complete().map_err(Failure::failed)?;
     }

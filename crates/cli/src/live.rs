@@ -10,7 +10,6 @@ use engine::stream::{RunEvent, Subscriber};
 use model::Interval;
 
 use crate::carry_out::Failure;
-use crate::progress::Progress;
 
 /// The columns. Times of operations in milliseconds.
 const HEAD: &str = "unix_s,trial,phase,elapsed_s,operation,load,rate_per_s,bytes_per_s,failed,in_flight,response_mean_ms,\
@@ -78,12 +77,15 @@ fn line(now_s: f64, trial: &str, row: &Interval) -> String {
     )
 }
 
-/// Progress on the terminal and lines in the file.
-pub(crate) struct Subscribers<'a>(pub(crate) &'a Progress, pub(crate) &'a Live);
+/// All that receive the events of a run, in this order.
+pub(crate) struct Subscribers<'a>(pub(crate) &'a [&'a dyn Subscriber]);
 
 impl Subscriber for Subscribers<'_> {
     fn happens(&self, happening: &RunEvent<'_>) {
-        self.0.happens(happening);
-        self.1.happens(happening);
+        self.0.iter().for_each(|each| each.happens(happening));
+    }
+
+    fn remarks(&self) -> Vec<String> {
+        self.0.iter().flat_map(|each| each.remarks()).collect()
     }
 }

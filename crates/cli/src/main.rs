@@ -5,6 +5,7 @@ mod arguments;
 mod carry_out;
 mod commands;
 mod exit;
+mod export_to;
 mod foreign_flags;
 mod interrupt;
 mod live;

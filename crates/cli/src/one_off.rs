@@ -578,7 +578,7 @@ impl OneOff {
         {
             return LDAP_IMPORT.run(&info, matches);
         }
-        let options = options(matches);
+        let options = options(matches)?;
         let words = |problem| self.in_flags(problem);
         let put = |experiment: &mut Experiment| {
             self.apply_arguments(info, matches, experiment).map_err(Failure::usage)
@@ -724,7 +724,7 @@ pub(crate) fn run_experiment(
 
 /// `--run-dir`, `--json`, `--live`, `--quiet`: on every command that measures.
 pub(crate) fn run_flags(command: Command) -> Command {
-    command
+    let command = command
         .arg(
             Arg::new("run-dir")
                 .long("run-dir")
@@ -753,17 +753,22 @@ pub(crate) fn run_flags(command: Command) -> Command {
                 .action(ArgAction::SetTrue)
                 .help("Print no progress")
                 .help_heading("Output"),
-        )
+        );
+    crate::export_to::flags(
+        command,
+        "During the run, the URL to send each interval and each sample of the counters to",
+    )
 }
 
 /// Reads [`run_flags`].
-pub(crate) fn options(matches: &ArgMatches) -> Options {
-    Options {
+pub(crate) fn options(matches: &ArgMatches) -> Result<Options, carry_out::Failure> {
+    Ok(Options {
         run_dir: matches.get_one::<String>("run-dir").map(Into::into),
         json: matches.get_flag("json"),
         quiet: matches.get_flag("quiet"),
         live: matches.get_one::<String>("live").map(Into::into),
-    }
+        export_to: crate::export_to::endpoint(matches)?,
+    })
 }
 
 /// All values of an argument.

@@ -101,7 +101,7 @@ impl Subscriber for Progress {
                 let word = phase.word().replace('_', "-");
                 state.phase = PhaseState { word, begin_s: *at_s, length_s: *length_s };
             }
-            RunEvent::Interval { rows, derived } => {
+            RunEvent::Interval { rows, derived, .. } => {
                 let own = rows.iter().zip(*derived).filter(|(_, derived)| !**derived);
                 let rows: Vec<&Interval> = own.map(|(row, _)| row).collect();
                 if rows.first().is_none_or(|first| first.phase == Phase::CoolDown) {
@@ -129,7 +129,7 @@ impl Subscriber for Progress {
                 Ending::Interrupted => self.keep(state, &format!("{}: interrupted", state.trial.clone())),
                 Ending::Completed | Ending::Running => {}
             },
-            RunEvent::Readings { .. } | RunEvent::Event(_) => {}
+            RunEvent::Started(_) | RunEvent::Readings { .. } | RunEvent::Event(_) => {}
         }
     }
 }

@@ -18,6 +18,8 @@ pub enum RunEvent<'a> {
     },
     /// Progress before the clock starts, in words.
     Preparing(&'a str),
+    /// The clock of the trial starts: nanoseconds since 1970-01-01 UTC.
+    Started(u64),
     /// A phase begins.
     Phase {
         /// The phase.
@@ -33,6 +35,8 @@ pub enum RunEvent<'a> {
         rows: &'a [Interval],
         /// For each row, whether its operation is derived from others, and does not count as throughput.
         derived: &'a [bool],
+        /// For each row, the times of its operation.
+        histograms: &'a [OperationIntervals<'a>],
     },
     /// The counters were read.
     Readings {
@@ -63,6 +67,12 @@ pub enum RunEvent<'a> {
 pub trait Subscriber: Sync {
     /// Called for each event.
     fn happens(&self, happening: &RunEvent<'_>);
+
+    /// Called once at the end of a trial, before its record is complete: sentences that the record should have about what
+    /// became of its events.
+    fn remarks(&self) -> Vec<String> {
+        Vec::new()
+    }
 }
 
 /// The stream of one trial: to the record first, then to the subscriber.
@@ -90,7 +100,7 @@ impl<'a> Stream<'a> {
         histograms: &[OperationIntervals<'_>],
     ) {
         self.keep(|writer| writer.interval(rows, histograms));
-        self.subscriber.happens(&RunEvent::Interval { rows, derived });
+        self.subscriber.happens(&RunEvent::Interval { rows, derived, histograms });
     }
 
     pub(crate) fn readings(&self, begin_s: f64, end_s: f64, readings: &Readings) {
@@ -127,6 +137,7 @@ impl<'a> Stream<'a> {
 
     pub(crate) fn start(&self, started_unix_ns: u64) {
         self.keep(|writer| writer.start(started_unix_ns));
+        self.subscriber.happens(&RunEvent::Started(started_unix_ns));
     }
 
     /// Whether the record could not be written: the trial must then end, because its data is lost.
@@ -137,6 +148,10 @@ impl<'a> Stream<'a> {
     /// Ends the record.
     pub(crate) fn finish(self, run: &Run) -> Result<(), RecordError> {
         self.subscriber.happens(&RunEvent::Ended(run));
+        let end_s = run.phases.last().map_or(0.0, |span| span.end_s);
+        for remark in self.subscriber.remarks() {
+            self.event(end_s, EventKind::Source, remark);
+        }
         let writer = self.writer.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
         let finished = writer.finish(run);
         match self.failure.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner) {

@@ -4,7 +4,6 @@
 //! viewers separate them.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Write as _;
 use std::fs::File;
 use std::io::{Cursor, Read, Seek, SeekFrom, Write as _};
 use std::path::PathBuf;
@@ -153,14 +152,22 @@ impl HistogramLog {
 }
 
 fn header(started_unix_ns: u64) -> String {
-    let mut text = String::from("#[Histogram log format version 1.3]\n");
-    // Writing to a String cannot fail.
-    let _ = writeln!(text, "#[StartTime: {:.3} (seconds since epoch)]", started_unix_ns as f64 / 1e9);
-    let _ = writeln!(text, "#values are nanoseconds; a tag without @ is the measured phase");
-    text.push_str(
-        "\"StartTimestamp\",\"Interval_Length\",\"Interval_Max\",\"Interval_Compressed_Histogram\"\n",
-    );
-    text
+    format!(
+        "{}#values are nanoseconds; a tag without @ is the measured phase\n{TITLES}",
+        header_of(started_unix_ns)
+    )
+}
+
+/// The titles of the columns, the last line of a head.
+pub(crate) const TITLES: &str =
+    "\"StartTimestamp\",\"Interval_Length\",\"Interval_Max\",\"Interval_Compressed_Histogram\"\n";
+
+/// The first lines of a head.
+pub(crate) fn header_of(started_unix_ns: u64) -> String {
+    format!(
+        "#[Histogram log format version 1.3]\n#[StartTime: {:.3} (seconds since epoch)]\n",
+        started_unix_ns as f64 / 1e9
+    )
 }
 
 fn encode(

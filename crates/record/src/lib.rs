@@ -21,6 +21,7 @@ mod interval_csv;
 mod journal;
 mod limits;
 mod lines;
+mod log_copy;
 mod read;
 #[doc(hidden)]
 pub mod readers;
@@ -35,6 +36,7 @@ pub use journal::{
     prepare_state_folder, state_folder,
 };
 pub use limits::OPERATIONS_MAX;
+pub use log_copy::{LogCopy, LogOf, copy_histogram_logs};
 pub use read::{PLAN_FORMAT, read, read_plan, read_trial};
 pub use trial::TrialWriter;
 

@@ -33,7 +33,7 @@ const FLUSHES: usize = 30;
 
 /// `plimsoll demo`.
 pub(crate) fn run(matches: &ArgMatches) -> Result<Exit, Failure> {
-    let options = options(matches);
+    let options = options(matches)?;
     let folder = matches.get_one::<String>("on").map_or_else(PathBuf::new, PathBuf::from);
     let cannot = |error: std::io::Error| {
         Failure::failed(format!("{} cannot be written: {error}", folder.join("plimsoll-demo").display()))

@@ -247,11 +247,11 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<Exit, Failure> {
         let mut experiment = journal.experiment(path).map_err(|why| super::restore::not_ours(path, &why))?;
         set_secrets(&mut experiment, &texts(matches, "set"))?;
         let resume = Resume { directory: path, journal };
-        return carry_out_and_show(&experiment, "", &options(matches), Some(resume), &|problem| problem);
+        return carry_out_and_show(&experiment, "", &options(matches)?, Some(resume), &|problem| problem);
     }
     let written = read(text(matches, "file"), matches)?;
     let words = |problem| written.place(problem);
-    carry_out_and_show(&written.experiment, &written.text, &options(matches), None, &words)
+    carry_out_and_show(&written.experiment, &written.text, &options(matches)?, None, &words)
 }
 
 /// Applies `--set` to a resumed experiment: only secrets, which its journal does not contain. Anything else

@@ -7,6 +7,7 @@ pub(crate) mod diskspd;
 pub(crate) mod doctor;
 pub(crate) mod exec;
 pub(crate) mod experiment;
+pub(crate) mod export;
 pub(crate) mod fio;
 pub(crate) mod generate;
 pub(crate) mod http;

@@ -1,4 +1,4 @@
-//! `runs`, `show`, `explain`, `compare`, `report`, `export`: analyse and show a record. They read
+//! `runs`, `show`, `explain`, `compare`, `report`: analyse and show a record. They read
 //! only the run directory.
 
 use std::path::{Path, PathBuf};
@@ -33,7 +33,7 @@ pub(crate) fn run_directories(folder: &Path) -> Vec<PathBuf> {
 }
 
 /// The run a user names: a directory, its name under `runs`, or `last`.
-fn find(name: &str) -> Result<PathBuf, Failure> {
+pub(super) fn find(name: &str) -> Result<PathBuf, Failure> {
     if name == "last" {
         return run_directories(Path::new("runs")).pop().ok_or_else(|| {
             Failure::usage("error: there is no run in the folder `runs`\n  `plimsoll demo` creates one")
@@ -167,33 +167,6 @@ pub(crate) fn report(matches: &ArgMatches) -> Result<Exit, Failure> {
         None => carry_out::keep(&RunDirectory::open(&path).map_err(Failure::failed)?, &document, &study)?,
     }
     carry_out::show(&document, false, false);
-    Ok(Exit::Good)
-}
-
-/// `plimsoll export`.
-pub(crate) fn export(matches: &ArgMatches) -> Result<Exit, Failure> {
-    let (_, study, document) = load(text(matches, "run"))?;
-    let of_launches = |text: Option<String>| {
-        text.ok_or_else(|| {
-            Failure::usage("error: this run did not launch commands\n  export it as csv, json or markdown")
-        })
-    };
-    let of_requests = |text: Option<String>| {
-        text.ok_or_else(|| {
-            Failure::usage(
-                "error: the steps of a request are not known in this run\n  name the address of the load and those of the other systems in [dependencies], and measure with one user",
-            )
-        })
-    };
-    match text(matches, "format") {
-        "hyperfine-json" => output::json(&of_launches(report::hyperfine_json(&document, &study))?),
-        "hyperfine-markdown" => output::verbatim(&of_launches(report::hyperfine_markdown(&document))?),
-        "json" => output::json(&report::json(&document)),
-        "markdown" => output::verbatim(&report::markdown(&document)),
-        "steps" => output::verbatim(&of_requests(report::steps_csv(&document))?),
-        "junit" => output::verbatim(&report::junit(&document)),
-        _ => output::verbatim(&report::csv(&document)),
-    }
     Ok(Exit::Good)
 }
 

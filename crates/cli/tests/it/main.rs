@@ -11,6 +11,8 @@ mod dependencies;
 mod diskspd;
 mod doctor_store;
 mod exec;
+mod export;
+mod export_to;
 mod exporters;
 mod fio;
 mod generate;

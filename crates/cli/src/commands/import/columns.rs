@@ -8,9 +8,9 @@ use foreign::{CounterColumn, CounterFamily, CounterLog};
 use model::{MetricInfo, MetricKind, Unit};
 
 /// A column of the record, computed from those of a log.
-pub(super) struct Target {
-    pub(super) metric: MetricInfo,
-    pub(super) instance: String,
+pub(crate) struct Target {
+    pub(crate) metric: MetricInfo,
+    pub(crate) instance: String,
     pub(super) constant: f64,
     /// Columns of the log with their factors.
     pub(super) terms: Vec<(usize, f64)>,
@@ -18,7 +18,7 @@ pub(super) struct Target {
 
 impl Target {
     /// The value of a sample; NaN if one of its columns has none.
-    pub(super) fn value(&self, values: &[f64]) -> f64 {
+    pub(crate) fn value(&self, values: &[f64]) -> f64 {
         let sum = |sum: f64, (at, factor): &(usize, f64)| {
             sum + factor * values.get(*at).copied().unwrap_or(f64::NAN)
         };
@@ -184,13 +184,30 @@ fn factor(counter: &str, unit: Unit) -> f64 {
 }
 
 /// A counter of Performance Monitor that says the same as a metric.
-fn perfmon_target(at: usize, column: &CounterColumn) -> Option<Target> {
+pub(crate) fn perfmon_target(at: usize, column: &CounterColumn) -> Option<Target> {
     let path = perfmon::Path::parse(&column.path)?;
     let instance = instance(&path, &column.path)?;
     let counter = path.find().into_iter().find(|counter| counter.answer == Answer::Same)?;
     let (_, metric) = counters::all_metrics().find(|(_, metric)| metric.name == counter.metric)?;
-    let terms = vec![(at, factor(&path.counter, metric.unit))];
-    Some(Target { metric: metric.clone(), instance, constant: 0.0, terms })
+    let (constant, factor) = conversion(&path.counter, metric.unit);
+    Some(Target { metric: metric.clone(), instance, constant, terms: vec![(at, factor)] })
+}
+
+/// A constant, and what a value is multiplied with, to be in the unit of the metric that says the same.
+pub(crate) fn conversion(counter: &str, unit: Unit) -> (f64, f64) {
+    match counter.eq_ignore_ascii_case("% Free Space") {
+        // Our metric is the share in use.
+        true => (1.0, -0.01),
+        false => (0.0, factor(counter, unit)),
+    }
+}
+
+/// Whether an instance of Performance Monitor is the sum of the others, or is read as such.
+pub(crate) fn sums(instance: &str) -> bool {
+    matches!(
+        instance.trim().to_lowercase().as_str(),
+        "*" | "_total" | "_global_" | "__total__" | "idle" | "system"
+    )
 }
 
 /// The instance in our names; none for one that has none there.
@@ -288,6 +305,7 @@ mod tests {
                 1.0,
             ),
             (r"Memory\Available MBytes", "memory.available_bytes", "", 1_048_576.0),
+            (r"LogicalDisk(C:)\% Free Space", "filesystem.used_share", "C:", -0.01),
             (r"PhysicalDisk(0 C:)\Avg. Disk sec/Read", "disk.read_s", "0 C:", 1.0),
             (r"PhysicalDisk(_Total)\Disk Reads/sec", r"PhysicalDisk\Disk Reads/sec", "_Total", 1.0),
             (r"Process(w3wp#1)\% Processor Time", "process.busy_cpus", "w3wp#1", 0.01),

@@ -1,6 +1,6 @@
 //! `plimsoll import`: results of other tools, and counters of other systems, as a run directory.
 
-mod columns;
+pub(crate) mod columns;
 mod keep;
 
 pub(super) use keep::study_of_loads;

@@ -252,12 +252,18 @@ fn examine(place: &Place, name: &str, said: &str, forms: Forms) -> Result<(), St
         &["report", &path],
         &["runs", name],
     ];
-    let other_forms: [&[&str]; 6] = [
+    let other_forms: [&[&str]; 12] = [
         &["show", &path, "--verbose"],
         &["show", &path, "--json"],
         &["compare", &path, "sound"],
         &["export", &path, "--format", "markdown"],
         &["export", &path, "--format", "junit"],
+        &["export", &path, "--format", "openmetrics"],
+        &["export", &path, "--format", "otlp"],
+        &["export", &path, "--format", "hdrhistogram"],
+        &["export", &path, "--format", "perfmon-csv"],
+        &["export", &path, "--format", "k6"],
+        &["export", &path, "--format", "parquet", "--output", "tables"],
         &["report", &path, "--output", "page.html"],
     ];
     let more = if forms == Forms::All { &other_forms[..] } else { &[] };
@@ -275,7 +281,8 @@ fn examine(place: &Place, name: &str, said: &str, forms: Forms) -> Result<(), St
         }
         // Our own colours are the only thing that a terminal obeys.
         let own = ["\u{1b}[0m", "\u{1b}[1m", "\u{1b}[2m"];
-        let bare = own.iter().fold(text.clone(), |text, colour| text.replace(colour, ""));
+        // Lines of Windows end with a carriage return.
+        let bare = own.iter().fold(text.replace("\r\n", "\n"), |text, colour| text.replace(colour, ""));
         if let Some(hidden) = bare.chars().find(|c| report::text::is_hidden(*c)) {
             return wrong(&format!("printed {hidden:?}"));
         }

@@ -1,0 +1,60 @@
+//! The summary of k6, in the layout of its `--summary-export`.
+
+use model::run::Run;
+use model::{LatencySummary, Shape};
+use serde_json::{Map, Value, json};
+
+use model::result::TrialResult;
+
+/// The summary of a trial of an HTTP load.
+///
+/// `http_req_duration` is the service time: k6 has no intended start of a request. The response time, from the intended
+/// start, is the trend `plimsoll_response_time`.
+///
+/// # Errors
+/// Why the trial has no summary, and what to do.
+pub fn k6(trial: &TrialResult, run: &Run) -> Result<Value, String> {
+    let Some(whole) = trial.whole().filter(|of| of.completed > 0 && trial.measured_s > 0.0) else {
+        return Err(format!("no request completed in {}, so there is no summary", trial.trial));
+    };
+    let (completed, failed) = (whole.completed, whole.failed);
+    let per_s = |count: u64| count as f64 / trial.measured_s;
+    let bytes = (whole.bytes_per_s * trial.measured_s).round();
+    let mut metrics = Map::new();
+    let mut add = |name: &str, value: Value| metrics.insert(name.to_string(), value);
+    add("http_reqs", json!({ "count": completed, "rate": per_s(completed) }));
+    add(
+        "http_req_failed",
+        // `passes` counts the requests that failed: the condition of this rate is true for them.
+        json!({ "passes": failed, "fails": completed - failed.min(completed), "value": failed as f64 / completed as f64 }),
+    );
+    add("http_req_duration", trend(&whole.service_ms));
+    add("plimsoll_response_time", trend(&whole.response_ms));
+    if bytes > 0.0 {
+        add("data_received", json!({ "count": bytes, "rate": whole.bytes_per_s }));
+    }
+    if let Some(Shape::Closed { users, .. }) = &run.load.shape {
+        let users = users.largest();
+        add("vus_max", json!({ "value": users, "min": users, "max": users }));
+    }
+    let root = json!({
+        "name": "", "path": "", "id": "d41d8cd98f00b204e9800998ecf8427e", "groups": {}, "checks": {}
+    });
+    Ok(json!({ "root_group": root, "metrics": metrics }))
+}
+
+/// The statistics of a trend; those that are not known are left out.
+fn trend(times: &LatencySummary) -> Value {
+    let parts = [
+        ("avg", times.mean),
+        ("min", times.min),
+        ("med", times.p50),
+        ("max", times.max),
+        ("p(90)", times.p90),
+        ("p(95)", times.p95),
+        ("p(99)", times.p99),
+        ("p(99.9)", times.p999),
+    ];
+    let known = parts.into_iter().filter(|(_, ms)| ms.is_finite());
+    Value::Object(known.map(|(name, ms)| (name.to_string(), json!(ms))).collect())
+}
