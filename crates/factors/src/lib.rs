@@ -19,6 +19,7 @@
 //! | [`memory`] | `host.memory`: how much memory it may use |
 //! | [`io_limit`] | `host.disk.io_limit`: its read and write rates on a device |
 //! | [`page_cache`] | `host.page_cache`: whether a trial begins with the files in the page cache |
+//! | [`filesystem`] | `host.filesystem`: a file system that is made and mounted for one trial |
 //! | [`config`] | `target.config`: a value in a file that the target reads when it starts |
 //! | [`command`] | `target.command`: a setting that one command makes and another one undoes |
 //! | [`delay`] | `network.delay`: how much longer a round trip to a dependency takes |
@@ -40,6 +41,7 @@ mod cpufreq;
 pub mod cpus;
 pub mod delay;
 pub mod device;
+pub mod filesystem;
 pub mod io_limit;
 pub mod memory;
 pub mod page_cache;
@@ -64,6 +66,7 @@ pub static FACTORS: &[FactorKind] = &[
     memory::MEMORY_LIMIT,
     io_limit::IO_LIMIT,
     page_cache::PAGE_CACHE,
+    filesystem::FILE_SYSTEM,
     config::CONFIG,
     command::COMMAND,
     delay::DELAY,
