@@ -10,6 +10,7 @@ mod dependencies;
 mod diskspd;
 mod doctor_store;
 mod exec;
+mod filesystem;
 mod fio;
 mod generate;
 mod hostile;

@@ -14,7 +14,9 @@ use model::{Level, Nanos, SettingKind};
 
 use level::Spec;
 pub(crate) use mount::{remove, remove_folder};
-pub(crate) use volume::{IMAGES, OVERWRITE, Recipe, SIZE, Volume, erase};
+pub(crate) use superblock::Kind;
+pub(crate) use volume::{Recipe, Volume, erase};
+use volume::{IMAGES, OVERWRITE, SIZE};
 
 /// The parameters with what is below a file system.
 pub(crate) const PARAMETERS: &[ParameterInfo] = &[

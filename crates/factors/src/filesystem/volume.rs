@@ -262,6 +262,11 @@ impl Volume {
         Ok(())
     }
 
+    /// The UUID of the file system.
+    pub(crate) fn uuid(&self) -> &str {
+        &self.uuid
+    }
+
     /// The file system in force, and what its first superblock says.
     pub(crate) fn read(&self) -> Result<Superblock, Unavailable> {
         let none = || Unavailable(format!("nothing is mounted at {} by Plimsoll", self.point.display()));

@@ -15,6 +15,10 @@ use super::failure::failed;
 use super::place::{self, Place};
 
 use super::settings::{CopySettings, DESTINATION, OVERWRITE, SOURCE, Source};
+use super::sizes::sizes;
+
+/// Generated files in one folder.
+const FILES_OF_FOLDER: usize = 100;
 
 /// One file to copy.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,9 +48,20 @@ impl Plan {
         let mut plan = Plan::default();
         let problem = |what: String, help: &str| Problems::from(Problem::new(what, help).about(&[&SOURCE]));
         match &settings.source {
-            Source::Generated(bytes) => {
+            Source::Generated { bytes, files: 1, .. } => {
                 let destination = inside_if_folder(&settings.destination, "generated");
                 plan.files.push(FileCopy { source: None, destination, bytes: *bytes, mode: 0o644 });
+            }
+            Source::Generated { bytes, files, spread } => {
+                plan.folders.push((settings.destination.clone(), 0o755));
+                for (index, bytes) in sizes(*bytes, *files, *spread).into_iter().enumerate() {
+                    let folder = settings.destination.join(format!("{:05}", index / FILES_OF_FOLDER));
+                    if index % FILES_OF_FOLDER == 0 {
+                        plan.folders.push((folder.clone(), 0o755));
+                    }
+                    let destination = folder.join(format!("{index:07}"));
+                    plan.files.push(FileCopy { source: None, destination, bytes, mode: 0o644 });
+                }
             }
             Source::Path(source) => {
                 let data = fs::metadata(source).map_err(|error| {
@@ -252,7 +267,7 @@ impl Plan {
             Source::Path(source) => {
                 Some(Arc::new(place::folder(source).map_err(|error| failed("reading", source, &error))?))
             }
-            Source::Generated(_) => None,
+            Source::Generated { .. } => None,
         };
         for file in &self.files {
             let below = below(&file.destination, top);
