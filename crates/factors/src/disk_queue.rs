@@ -148,9 +148,11 @@ impl Factor for Queue {
         Ok(match self.file {
             File::Scheduler => Level::Text(value),
             File::WriteCache => Level::Text(value.replace(' ', "-")),
-            File::ReadAhead => Level::Count(value.parse().map_err(|_| {
-                Unavailable(format!("{}: `{value}` is not a number", self.path.display()))
-            })?),
+            File::ReadAhead => {
+                Level::Count(value.parse().map_err(|_| {
+                    Unavailable(format!("{}: `{value}` is not a number", self.path.display()))
+                })?)
+            }
         })
     }
 
@@ -213,7 +215,14 @@ mod tests {
         let text = |text: &str| Level::Text(text.into());
         for (kind, file, before, level, written, restored) in [
             (SCHEDULER, "scheduler", text("mq-deadline"), text("kyber"), "kyber", "mq-deadline"),
-            (WRITE_CACHE, "write_cache", text("write-back"), text("write-through"), "write through", "write back"),
+            (
+                WRITE_CACHE,
+                "write_cache",
+                text("write-back"),
+                text("write-through"),
+                "write through",
+                "write back",
+            ),
             (READ_AHEAD, "read_ahead_kb", Level::Count(128), Level::Count(4096), "4096", "128"),
         ] {
             let mut factor = factor(&host, kind);
@@ -234,8 +243,10 @@ mod tests {
         let why = factor(&host, SCHEDULER).check(&Level::Text("cfq".into())).unwrap_err().0;
         assert_eq!(why, "vda does not offer the scheduler cfq; it offers none, mq-deadline, kyber, bfq");
         fs::remove_file(host.join("sys/devices/vda/queue/write_cache")).unwrap();
-        let target =
-            FactorTarget { on: Some("vda".into()), ..FactorTarget::of(HostRoot::at(host.path()), Vec::new()) };
+        let target = FactorTarget {
+            on: Some("vda".into()),
+            ..FactorTarget::of(HostRoot::at(host.path()), Vec::new())
+        };
         let why = (WRITE_CACHE.open)(&target).err().unwrap().0;
         assert!(why.starts_with("vda has no ") && why.contains("queue/write_cache"), "{why}");
     }
@@ -251,8 +262,7 @@ mod tests {
         let image = fs::OpenOptions::new().read(true).write(true).open(path).unwrap();
         let device = LoopDevice::attach(&image).unwrap();
         let name = device.path().display().to_string();
-        let target =
-            FactorTarget { on: Some(name.clone()), ..FactorTarget::of(HostRoot::live(), vec![1]) };
+        let target = FactorTarget { on: Some(name.clone()), ..FactorTarget::of(HostRoot::live(), vec![1]) };
         let offered = (SCHEDULER.open)(&target).unwrap();
         let schedulers = |level: &str| offered.check(&Level::Text(level.into())).is_ok();
         assert!(schedulers("none") && !schedulers("no-such-scheduler"));
@@ -270,7 +280,9 @@ mod tests {
                 let undo = UndoSteps(factor.undo(&level).unwrap());
                 factor.set(&level).unwrap();
                 assert_eq!(factor.read().unwrap(), level);
-                if let Level::Count(kib) = level {
+                if let Level::Count(kib) = level
+                    && !testkit::partly_lacks(Need::Linux(6, 5))
+                {
                     assert_eq!(read_ahead_bytes(&name), kib << 10, "{kib} KiB");
                 }
                 undo.execute();
@@ -279,8 +291,7 @@ mod tests {
         }
     }
 
-    /// Bytes that are in the page cache after two sequential reads of a page in the middle of a device, beyond what a window
-    /// of at most this size explains.
+    /// The read-ahead window that explains what is in the page cache ahead of sequential reads.
     fn read_ahead_bytes(device: &str) -> u64 {
         let file = fs::File::open(device).unwrap();
         rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed).unwrap();
@@ -291,7 +302,8 @@ mod tests {
             file.read_exact_at(&mut page, at).unwrap();
             at += 4096;
         }
-        let ahead = engine::page_cache::resident_bytes(&file, at, (32 << 20) - at).unwrap();
+        // Not to the end of the device, where others look for partition tables.
+        let ahead = engine::page_cache::resident_bytes(&file, at, 8 << 20).unwrap();
         // At least half of a window is ahead, at most one and the next.
         [16_u64 << 10, 2048 << 10]
             .into_iter()

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use engine::factor::{Factor, FactorKind, FactorTarget, Moment, Undo};
+use engine::factor::{Factor, FactorKind, Moment, Undo};
 use engine::source::Unavailable;
 use model::experiment::FactorInfo;
 use model::{Level, Nanos, SettingKind};
@@ -188,7 +188,9 @@ impl Factor for LayoutFactor {
         let unknown = || Unavailable(format!("{} does not name the layout", self.folder().display()));
         let in_force = self.in_force().ok_or_else(unknown)?;
         Ok(match &self.set {
-            Some((spec, level)) if in_force == format!("{} devices={}", spec.name, spec.devices) => level.clone(),
+            Some((spec, level)) if in_force == format!("{} devices={}", spec.name, spec.devices) => {
+                level.clone()
+            }
             _ => Level::Text(in_force),
         })
     }
@@ -220,6 +222,7 @@ impl Factor for LayoutFactor {
 mod tests {
     use super::*;
     use crate::testing::UndoSteps;
+    use engine::factor::FactorTarget;
     use engine::source::HostRoot;
     use testkit::{Need, Scratch};
 
@@ -254,7 +257,10 @@ mod tests {
         let host = Scratch::new();
         for (by, _, place) in OTHERS {
             let why = unsupported(by, host.path());
-            assert_eq!(why, format!("this kernel has no {by}: there is no {place}; Plimsoll makes layouts with btrfs"));
+            assert_eq!(
+                why,
+                format!("this kernel has no {by}: there is no {place}; Plimsoll makes layouts with btrfs")
+            );
         }
         host.file("proc/mdstat", "Personalities :\n");
         assert!(unsupported("md", host.path()).contains("make the array yourself"));

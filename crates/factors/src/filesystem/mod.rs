@@ -15,8 +15,8 @@ use model::{Level, Nanos, SettingKind};
 use level::Spec;
 pub(crate) use mount::{remove, remove_folder};
 pub(crate) use superblock::Kind;
-pub(crate) use volume::{Recipe, Volume, erase};
 use volume::{IMAGES, OVERWRITE, SIZE};
+pub(crate) use volume::{Recipe, Volume, erase};
 
 /// The parameters with what is below a file system.
 pub(crate) const PARAMETERS: &[ParameterInfo] = &[

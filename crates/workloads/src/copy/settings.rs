@@ -191,11 +191,12 @@ impl CopySettings {
             },
         };
         match &source {
-            Some(Source::Path(_)) if settings.given(&FILE_COUNT) || settings.given(&FILE_SIZES) => problems.add(
-                &[&FILE_COUNT, &FILE_SIZES],
-                "a source that is a file or a folder has its own files",
-                "set them with a source such as \"generate:2GB\"",
-            ),
+            Some(Source::Path(_)) if settings.given(&FILE_COUNT) || settings.given(&FILE_SIZES) => problems
+                .add(
+                    &[&FILE_COUNT, &FILE_SIZES],
+                    "a source that is a file or a folder has its own files",
+                    "set them with a source such as \"generate:2GB\"",
+                ),
             Some(Source::Generated { bytes, files, .. }) if *bytes < u64::from(*files) => problems.add(
                 &[&FILE_COUNT],
                 format!("{} cannot be divided into {files} files", quantity::bytes(*bytes)),
