@@ -29,7 +29,7 @@ demo: build
 
 test:
 	@.ci/packages fio chromium nginx slapd bpftrace ldap-utils curl 389-ds-base samba samba-ad-provision samba-dsdb-modules postgresql tcpdump tshark \
-		xvfb xterm x11-utils openbox python3-venv
+		xvfb xterm x11-utils openbox python3-venv xfsprogs btrfs-progs
 	@.ci/scim-tester
 	@.ci/mlrsearch
 	@.ci/step "formatting" $(CARGO) fmt --all --check

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use engine::factor::Undo;
 use engine::mounts::{Mount, mounts};
 use engine::source::{HostRoot, Unavailable};
-use rustix::fs::{AtFlags, CWD, Mode, RenameFlags, Timespec, Timestamps};
+use rustix::fs::{AtFlags, Gid, Mode, OFlags, RenameFlags, Timespec, Timestamps, Uid};
 use rustix::io::Errno;
 use rustix::mount::{
     FsMountFlags, FsOpenFlags, MountAttrFlags, MoveMountFlags, UnmountFlags, fsconfig_create,
@@ -80,7 +80,8 @@ impl Context {
         })
     }
 
-    /// Mounts the devices, of which the first is the source, at a directory.
+    /// Mounts the devices, of which the first is the source, at a directory. The root of the file system gets the owner and
+    /// the mode of this directory, so that the same users can write there.
     pub(super) fn mount(self, devices: &[&Path], point: &Path) -> Result<(), Unavailable> {
         for (at, device) in devices.iter().enumerate() {
             let key = if at == 0 { "source" } else { "device" };
@@ -91,7 +92,13 @@ impl Context {
         fsconfig_create(&self.context).map_err(refused)?;
         let mount =
             fsmount(&self.context, FsMountFlags::FSMOUNT_CLOEXEC, self.attributes).map_err(refused)?;
-        move_mount(&mount, "", CWD, point, MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH)
+        // The directory itself, whatever has its name now.
+        let directory =
+            files::locate_exactly(point).and_then(|named| named.found.ok_or(io::ErrorKind::NotFound.into()));
+        let directory = directory.map_err(|error| wrong(point, error))?;
+        take_owner(&mount, &directory).map_err(|error| self.failed("has no owner", error))?;
+        let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
+        move_mount(&mount, "", &directory, "", flags)
             .map_err(|error| self.failed(&format!("cannot be mounted at {}", point.display()), error))
     }
 
@@ -110,16 +117,17 @@ impl Context {
     }
 }
 
-/// A path without links, also if its last part is missing.
-pub(super) fn without_links(path: &Path) -> io::Result<PathBuf> {
-    let path = std::path::absolute(path)?;
-    if let Ok(found) = fs::canonicalize(&path) {
-        return Ok(found);
-    }
-    match (path.parent(), path.file_name()) {
-        (Some(parent), Some(name)) => Ok(fs::canonicalize(parent)?.join(name)),
-        _ => fs::canonicalize(&path),
-    }
+/// Gives the root of a file system the owner and the mode of a directory.
+fn take_owner(mount: &OwnedFd, directory: &OwnedFd) -> Result<(), Errno> {
+    let status = rustix::fs::fstat(directory)?;
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let root = rustix::fs::openat(mount, ".", flags, Mode::empty())?;
+    rustix::fs::fchown(&root, Some(Uid::from_raw(status.st_uid)), Some(Gid::from_raw(status.st_gid)))?;
+    rustix::fs::fchmod(&root, Mode::from_raw_mode(status.st_mode & 0o7777))
+}
+
+fn wrong(path: &Path, error: impl std::fmt::Display) -> Unavailable {
+    Unavailable(format!("{}: {error}", path.display()))
 }
 
 /// Whether a directory can become a mount point: it is missing and can be made, or it is empty.
@@ -178,12 +186,17 @@ impl NewFolder {
     }
 
     pub(super) fn make(&self) -> Result<(), Unavailable> {
-        let wrong = |error: Errno| Unavailable(format!("{} cannot be made: {error}", self.path.display()));
-        rustix::fs::mkdir(&self.made_as, Mode::from_raw_mode(0o755)).map_err(wrong)?;
+        let named = files::locate_exactly(&self.path).map_err(|error| wrong(&self.path, error))?;
+        let folder = &named.directory;
+        let made_as = self.made_as.file_name().unwrap_or_default();
         let time = Timespec { tv_sec: self.modified_unix_s, tv_nsec: 0 };
         let times = Timestamps { last_access: time, last_modification: time };
-        rustix::fs::utimensat(CWD, &self.made_as, &times, AtFlags::SYMLINK_NOFOLLOW).map_err(wrong)?;
-        rustix::fs::renameat_with(CWD, &self.made_as, CWD, &self.path, RenameFlags::NOREPLACE).map_err(wrong)
+        rustix::fs::mkdirat(folder, made_as, Mode::from_raw_mode(0o755))
+            .and_then(|()| rustix::fs::utimensat(folder, made_as, &times, AtFlags::SYMLINK_NOFOLLOW))
+            .and_then(|()| {
+                rustix::fs::renameat_with(folder, made_as, folder, &named.name, RenameFlags::NOREPLACE)
+            })
+            .map_err(|error| Unavailable(format!("{} cannot be made: {error}", self.path.display())))
     }
 }
 

@@ -129,6 +129,31 @@ fn what_is_mounted_by_others_and_what_is_in_use_stays() {
     assert!(point.exists(), "the directory of the user stays");
 }
 
+#[test]
+fn the_owner_of_the_directory_may_write_and_a_link_of_another_user_is_refused() {
+    use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, lchown, symlink};
+    if lacks_any("mkfs.ext4") {
+        return;
+    }
+    let folder = folder();
+    let point = folder.join("point");
+    fs::create_dir(&point).unwrap();
+    chown(&point, Some(4711), Some(4712)).unwrap();
+    fs::set_permissions(&point, fs::Permissions::from_mode(0o750)).unwrap();
+    let mut factor = open(&target(&folder, &[("size", "32MiB")])).unwrap();
+    let undo = set(&mut *factor, &text("ext4"));
+    let root = fs::metadata(&point).unwrap();
+    assert_eq!((root.uid(), root.gid(), root.mode() & 0o777), (4711, 4712, 0o750));
+    assert_eq!(mounted(&point).len(), 1);
+    drop(factor);
+    undo.execute();
+    fs::remove_dir(&point).unwrap();
+    symlink("/etc", &point).unwrap();
+    lchown(&point, Some(4711), Some(4712)).unwrap();
+    let why = open(&target(&folder, &[])).err().unwrap().0;
+    assert!(why.contains("belongs to user 4711"), "{why}");
+}
+
 /// A loop device over a named file; detached when dropped.
 struct Device(PathBuf);
 

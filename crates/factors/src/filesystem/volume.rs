@@ -102,8 +102,13 @@ impl Volume {
             return Err(Unavailable("only this machine can mount a file system".into()));
         }
         let on = target.on.as_deref().unwrap_or_default();
-        let point = mount::without_links(Path::new(on))
-            .map_err(|error| Unavailable(format!("on = \"{on}\": {error}: make its parent directory")))?;
+        // Relative to the current directory, as the files of the load.
+        let point = std::path::absolute(on).and_then(|path| files::locate(&path)).map_err(|error| {
+            Unavailable(format!(
+                "on = \"{on}\" cannot be a mount point: {error}; name a directory whose parent exists"
+            ))
+        })?;
+        let point = point.path();
         let given = |name: &str| target.parameters.get(name);
         let below = match (given(OVERWRITE), given(SIZE), given(IMAGES)) {
             (Some(devices), None, None) => {
@@ -215,8 +220,6 @@ impl Volume {
         if !self.point.exists() {
             NewFolder::plan(&self.point, self.number).make()?;
         }
-        // As the user made the directory, so that another user can write there too.
-        let owner = fs::metadata(&self.point).map_err(|error| wrong(&self.point, &error))?;
         // They are detached when they go out of scope, unless they are mounted.
         let mut loops = Vec::new();
         let (devices, bytes) = match &self.below {
@@ -251,10 +254,6 @@ impl Volume {
         let paths: Vec<&Path> = devices.iter().map(PathBuf::as_path).collect();
         Context::open(recipe.kind, &recipe.options)?.mount(&paths, &self.point)?;
         let mount = begin.elapsed();
-        let (user, group) = (rustix::fs::Uid::from_raw(owner.uid()), rustix::fs::Gid::from_raw(owner.gid()));
-        rustix::fs::chown(&self.point, Some(user), Some(group))
-            .and_then(|()| rustix::fs::chmod(&self.point, Mode::from_raw_mode(owner.mode() & 0o7777)))
-            .map_err(|error| wrong(&self.point, &error.into()))?;
         let is_direct = (!loops.is_empty()).then(|| loops.iter().all(LoopDevice::is_direct));
         let used_when_empty = used(&self.flushed()?);
         let kind = recipe.kind;
