@@ -1,12 +1,13 @@
 //! What is to be copied where: found before anything is changed.
 
 use std::fs;
-use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use engine::devices::{disk_of, mount_of};
+use engine::devices::{disk_of, disks_of_mount, mount_of};
 use engine::mounts::Medium;
+use engine::source::HostRoot;
 use engine::workload::LoadError;
 use model::{Level, Problem, Problems, quantity};
 use rustix::fs::Access;
@@ -311,8 +312,8 @@ fn nearest_existing(path: &Path) -> Option<PathBuf> {
 /// Where a path is or will be: its block device, or what takes the place of one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Storage {
-    /// The kernel name of the whole device.
-    Device(String),
+    /// The kernel names of the whole devices: several for a file system over several.
+    Devices(Vec<String>),
     /// A file system without a block device on this host.
     Mount {
         medium: Option<Medium>,
@@ -327,17 +328,18 @@ impl Storage {
         let Ok(data) = fs::metadata(&path) else { return Storage::Unknown };
         let mount = mount_of(&path);
         // Btrfs and others number their files by a device of their own; the mount table names the real one.
-        let behind_mount = || {
-            let source = fs::metadata(&mount.as_ref()?.source).ok()?;
-            source.file_type().is_block_device().then(|| disk_of(source.rdev()))?
+        let behind_mount = || match &mount {
+            Some(mount) => disks_of_mount(&HostRoot::live(), mount),
+            None => Vec::new(),
         };
-        match (disk_of(data.dev()).or_else(behind_mount), &mount) {
-            (Some(disk), _) => Storage::Device(disk),
-            (None, Some(mount)) => Storage::Mount {
+        let disks = disk_of(data.dev()).map_or_else(behind_mount, |disk| vec![disk]);
+        match &mount {
+            _ if !disks.is_empty() => Storage::Devices(disks),
+            Some(mount) => Storage::Mount {
                 medium: mount.medium(),
                 text: format!("{} ({} at {})", mount.file_system, mount.source, mount.point.display()),
             },
-            (None, None) => Storage::Unknown,
+            None => Storage::Unknown,
         }
     }
 
@@ -345,7 +347,13 @@ impl Storage {
     pub(super) fn facts(&self, side: &str) -> Vec<(String, Level)> {
         let fact = |name: &str, text: &str| (format!("{side}.{name}"), Level::Text(text.into()));
         match self {
-            Storage::Device(name) => vec![fact("device", name)],
+            Storage::Devices(names) => match names.as_slice() {
+                [name] => vec![fact("device", name)],
+                names => {
+                    let names = names.iter().cloned().map(Level::Text).collect();
+                    vec![(format!("{side}.device"), Level::List(names))]
+                }
+            },
             Storage::Unknown => vec![fact("device", "unknown")],
             Storage::Mount { medium, text } => {
                 let medium = match medium {

@@ -299,10 +299,14 @@ impl CopySettings {
     /// The drain to watch: none of a destination without a device, whose writes no counter shows.
     pub(super) fn drain(&self) -> Option<Drain> {
         match (self.drain, Storage::of(&self.destination)) {
-            (Some(at_most), Storage::Device(device)) => {
-                let below = below(&HostRoot::live(), &device);
-                let is_stacked = !below.is_empty();
-                Some(Drain { at_most, devices: if is_stacked { below } else { vec![device] }, is_stacked })
+            (Some(at_most), Storage::Devices(disks)) => {
+                let lower = |disk: &String| below(&HostRoot::live(), disk);
+                let is_stacked = disks.iter().any(|disk| !lower(disk).is_empty());
+                let with_lower = |disk: String| match lower(&disk) {
+                    lower if lower.is_empty() => vec![disk],
+                    lower => lower,
+                };
+                Some(Drain { at_most, devices: disks.into_iter().flat_map(with_lower).collect(), is_stacked })
             }
             _ => None,
         }
