@@ -1,13 +1,16 @@
 //! A file system for one trial: the devices below it, its mount point, and what is known of it.
 //!
-//! A loop device is over a file without a name, in a directory of the user. So nothing of it is left when the file system is
-//! unmounted, and when this process is killed before the mount.
+//! A loop device is over a file without a name, in a directory of the user. So nothing of it is left when this process has
+//! ended and the file system is unmounted. All of a file is written once, and later trials use it again: in each of them its
+//! blocks are allocated, and none is freed between two trials.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io;
-use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::num::NonZeroU64;
+use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use engine::factor::{FactorTarget, Undo};
@@ -16,7 +19,7 @@ use engine::mounts::mounts;
 use engine::shell;
 use engine::source::{HostRoot, Unavailable};
 use model::{Level, quantity};
-use rustix::fs::{Access, FallocateFlags, Mode, OFlags, StatVfs, statvfs};
+use rustix::fs::{Access, Advice, FallocateFlags, Mode, OFlags, StatVfs, statvfs};
 use rustix::io::Errno;
 
 use super::level::MountOption;
@@ -81,6 +84,47 @@ struct Made {
     make: Duration,
     mount: Duration,
     used_when_empty: u64,
+    images: Vec<Image>,
+}
+
+impl Drop for Made {
+    fn drop(&mut self) {
+        spare_images().append(&mut self.images);
+    }
+}
+
+/// A file for a loop device.
+#[derive(Debug)]
+struct Image {
+    directory: PathBuf,
+    bytes: u64,
+    file: File,
+}
+
+/// Files that an earlier trial of this process used.
+static SPARE_IMAGES: Mutex<Vec<Image>> = Mutex::new(Vec::new());
+
+fn spare_images() -> MutexGuard<'static, Vec<Image>> {
+    SPARE_IMAGES.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Image {
+    /// One of an earlier trial, or a new one.
+    fn take(directory: &Path, bytes: u64) -> Result<Image, Unavailable> {
+        let spare = {
+            let mut all = spare_images();
+            let at = all.iter().position(|image| image.is(directory, bytes));
+            at.map(|at| all.swap_remove(at))
+        };
+        match spare {
+            Some(image) => Ok(image),
+            None => Ok(Image { directory: directory.into(), bytes, file: new_image(directory, bytes)? }),
+        }
+    }
+
+    fn is(&self, directory: &Path, bytes: u64) -> bool {
+        self.directory == directory && self.bytes == bytes
+    }
 }
 
 /// What is made and how.
@@ -221,14 +265,15 @@ impl Volume {
             NewFolder::plan(&self.point, self.number).make()?;
         }
         // They are detached when they go out of scope, unless they are mounted.
-        let mut loops = Vec::new();
+        let (mut loops, mut images) = (Vec::new(), Vec::new());
         let (devices, bytes) = match &self.below {
             Below::Files { bytes, directory } => {
                 for _ in 0..recipe.devices {
-                    let image = new_image(directory, *bytes)?;
-                    loops.push(LoopDevice::attach(&image).map_err(|error| {
+                    let image = Image::take(directory, *bytes)?;
+                    loops.push(LoopDevice::attach(&image.file).map_err(|error| {
                         Unavailable(format!("no loop device can be attached ({CONTROL}): {error}"))
                     })?);
+                    images.push(image);
                 }
                 let devices = loops.iter().map(|device| device.path().to_path_buf()).collect();
                 (devices, bytes * recipe.devices as u64)
@@ -257,7 +302,7 @@ impl Volume {
         let is_direct = (!loops.is_empty()).then(|| loops.iter().all(LoopDevice::is_direct));
         let used_when_empty = used(&self.flushed()?);
         let kind = recipe.kind;
-        self.state = Some(Made { kind, devices, bytes, is_direct, make, mount, used_when_empty });
+        self.state = Some(Made { kind, devices, bytes, is_direct, make, mount, used_when_empty, images });
         Ok(())
     }
 
@@ -398,16 +443,29 @@ fn make_file_system(
     shell::run(&line, Path::new("/"), &[], MAKE_MAX).map(|_| ()).map_err(Unavailable)
 }
 
-/// A file without a name, whose space is reserved.
+/// A file without a name, all of which is written.
 fn new_image(directory: &Path, bytes: u64) -> Result<File, Unavailable> {
+    const CHUNK: usize = 4 << 20;
+    let failed = |error: io::Error| {
+        let (bytes, directory) = (quantity::bytes(bytes), directory.display());
+        Unavailable(format!("a loop file of {bytes} cannot be written in {directory}: {error}"))
+    };
     let image = unnamed(directory)?;
-    rustix::fs::fallocate(&image, FallocateFlags::empty(), 0, bytes).map_err(|error| {
-        Unavailable(format!(
-            "{} cannot be reserved in {}: {error}",
-            quantity::bytes(bytes),
-            directory.display()
-        ))
-    })?;
+    // In one piece, if the file system can reserve it.
+    match rustix::fs::fallocate(&image, FallocateFlags::empty(), 0, bytes) {
+        Ok(()) | Err(Errno::OPNOTSUPP) => {}
+        Err(error) => return Err(failed(error.into())),
+    }
+    let zeros = vec![0; CHUNK];
+    let mut at = 0;
+    while at < bytes {
+        let length = (bytes - at).min(CHUNK as u64);
+        image.write_all_at(&zeros[..length as usize], at).map_err(failed)?;
+        image.sync_data().map_err(failed)?;
+        // Advice: the page cache is of more use to others.
+        let _ = rustix::fs::fadvise(&image, at, NonZeroU64::new(length), Advice::DontNeed);
+        at += length;
+    }
     Ok(image)
 }
 
@@ -441,7 +499,9 @@ fn check_images(bytes: u64, directory: &Path, recipe: &Recipe) -> Result<(), Una
     })?;
     unnamed(directory)?;
     let state = statvfs(directory).map_err(|error| wrong(directory, &error.into()))?;
-    let (free, needed) = (state.f_bavail * state.f_frsize, bytes * recipe.devices as u64 + SPARE);
+    let spare = spare_images().iter().filter(|image| image.is(directory, bytes)).count();
+    let new = recipe.devices.saturating_sub(spare) as u64;
+    let (free, needed) = (state.f_bavail * state.f_frsize, bytes * new + SPARE);
     if free < needed {
         return Err(Unavailable(format!(
             "{} has {} free, and {} are needed: lower `{SIZE}`, or name another directory with `{IMAGES}`",
@@ -501,7 +561,6 @@ fn check_device(device: &Path) -> Result<u64, Unavailable> {
 
 /// Erases the file system with this UUID from a device. Any other content stays.
 pub(crate) fn erase(device: &Path, uuid: &str) -> Result<(), Unavailable> {
-    use std::os::unix::fs::FileExt;
     let opened = rustix::fs::open(device, OFlags::RDWR | OFlags::EXCL | OFlags::CLOEXEC, Mode::empty());
     let file = match opened {
         Ok(file) => File::from(file),
