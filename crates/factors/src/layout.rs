@@ -104,17 +104,12 @@ impl Spec {
     }
 
     fn recipe(&self) -> Recipe {
-        let profile = self.profile;
         Recipe {
             kind: Kind::Btrfs,
             devices: self.devices,
             least_bytes: LEAST_BYTES,
             options: Vec::new(),
-            arguments: Box::new(move |uuid, discard| {
-                let fixed = ["-q", "-f", "-U", uuid, "-d", profile, "-m", profile];
-                let keeps = (!discard).then_some("-K");
-                fixed.into_iter().chain(keeps).map(Into::into).collect()
-            }),
+            arguments: ["-d", self.profile, "-m", self.profile].map(Into::into).into(),
         }
     }
 }

@@ -152,31 +152,11 @@ impl Spec {
         }
     }
 
-    /// The arguments of mkfs, without the device. With `discard` it first discards the content of the device. All of it is
-    /// written at once, so that the kernel does not complete it during the measurement.
-    pub(crate) fn arguments(&self, uuid: &str, discard: bool) -> Vec<String> {
+    /// The arguments of mkfs that this level adds.
+    pub(crate) fn arguments(&self) -> Vec<String> {
         let mut arguments: Vec<String> = Vec::new();
         let mut add = |more: &[&str]| arguments.extend(more.iter().map(ToString::to_string));
         let mut features: Vec<&str> = Vec::new();
-        match self.kind {
-            Kind::Ext4 => {
-                let discards = if discard { "discard" } else { "nodiscard" };
-                let extended = format!("lazy_itable_init=0,lazy_journal_init=0,{discards}");
-                add(&["-q", "-F", "-U", uuid, "-E", &extended]);
-            }
-            Kind::Xfs => {
-                add(&["-q", "-f", "-m", &format!("uuid={uuid}")]);
-                if !discard {
-                    add(&["-K"]);
-                }
-            }
-            Kind::Btrfs => {
-                add(&["-q", "-f", "-U", uuid]);
-                if !discard {
-                    add(&["-K"]);
-                }
-            }
-        }
         for word in &self.words {
             match (&word.value, self.kind) {
                 (Value::BlockSize(bytes), Kind::Ext4) => add(&["-b", &bytes.to_string()]),
@@ -337,26 +317,22 @@ mod tests {
     #[test]
     fn a_level_becomes_arguments_and_options() {
         for (text, arguments, options) in [
-            ("ext4", "-q -F -U U -E lazy_itable_init=0,lazy_journal_init=0,nodiscard", ""),
+            ("ext4", "", ""),
             (
                 "ext4 cluster_size=64KiB  block_size=4096B journal=none options=noatime,commit=30",
-                "-q -F -U U -E lazy_itable_init=0,lazy_journal_init=0,nodiscard -C 65536 -b 4096 -O bigalloc,^has_journal",
+                "-C 65536 -b 4096 -O bigalloc,^has_journal",
                 "noatime commit=30",
             ),
-            (
-                "ext4 journal=data",
-                "-q -F -U U -E lazy_itable_init=0,lazy_journal_init=0,nodiscard",
-                "data=journal",
-            ),
+            ("ext4 journal=data", "", "data=journal"),
             (
                 "xfs block_size=1KiB ag_count=8 stripe_unit=64KiB stripe_width=192KiB",
-                "-q -f -m uuid=U -K -b size=1024 -d agcount=8 -d su=65536,sw=3",
+                "-b size=1024 -d agcount=8 -d su=65536,sw=3",
                 "",
             ),
-            ("btrfs node_size=32KiB options=compress=zstd", "-q -f -U U -K -n 32768", "compress=zstd"),
+            ("btrfs node_size=32KiB options=compress=zstd", "-n 32768", "compress=zstd"),
         ] {
             let spec = Spec::parse(text).unwrap();
-            assert_eq!(spec.arguments("U", false).join(" "), arguments, "{text}");
+            assert_eq!(spec.arguments().join(" "), arguments, "{text}");
             let found: Vec<String> = spec
                 .options()
                 .iter()
@@ -424,7 +400,7 @@ mod tests {
     proptest! {
         #[test]
         fn no_text_panics(text in "(ext4|xfs|btrfs)? ?[a-z_]{0,12}=?\\PC{0,20}") {
-            let _ = Spec::parse(&text).map(|spec| spec.arguments("U", true));
+            let _ = Spec::parse(&text).map(|spec| spec.arguments());
         }
     }
 }

@@ -64,13 +64,12 @@ fn spec(level: &Level) -> Result<Spec, Unavailable> {
 }
 
 fn recipe(spec: &Spec) -> Recipe {
-    let of = spec.clone();
     Recipe {
         kind: spec.kind,
         devices: 1,
         least_bytes: spec.least_bytes(),
         options: spec.options(),
-        arguments: Box::new(move |uuid, discard| of.arguments(uuid, discard)),
+        arguments: spec.arguments(),
     }
 }
 

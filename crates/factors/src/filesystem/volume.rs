@@ -135,8 +135,8 @@ pub(crate) struct Recipe {
     /// The smallest device, in bytes.
     pub(crate) least_bytes: u64,
     pub(crate) options: Vec<MountOption>,
-    /// The arguments of mkfs for a UUID, and with or without discarding.
-    pub(crate) arguments: Box<dyn Fn(&str, bool) -> Vec<String>>,
+    /// The arguments of mkfs for it, besides those of every one of its kind.
+    pub(crate) arguments: Vec<String>,
 }
 
 impl Volume {
@@ -427,6 +427,23 @@ fn program(kind: Kind) -> Result<PathBuf, Unavailable> {
         .ok_or_else(|| Unavailable(format!("the program {name} is missing: install {package}")))
 }
 
+/// The arguments of mkfs that every file system of a kind has. With `discard` it first discards the content of the device. All of
+/// it is written at once, so that the kernel does not complete it during the measurement.
+fn arguments(kind: Kind, uuid: &str, discard: bool) -> Vec<String> {
+    let extended = match discard {
+        true => "lazy_itable_init=0,lazy_journal_init=0,discard",
+        false => "lazy_itable_init=0,lazy_journal_init=0,nodiscard",
+    };
+    let of_xfs = format!("uuid={uuid}");
+    let arguments: &[&str] = match kind {
+        Kind::Ext4 => &["-q", "-F", "-U", uuid, "-E", extended],
+        Kind::Xfs => &["-q", "-f", "-m", &of_xfs],
+        Kind::Btrfs => &["-q", "-f", "-U", uuid],
+    };
+    let keeps = (kind != Kind::Ext4 && !discard).then_some("-K");
+    arguments.iter().copied().chain(keeps).map(Into::into).collect()
+}
+
 fn make_file_system(
     recipe: &Recipe,
     uuid: &str,
@@ -434,7 +451,7 @@ fn make_file_system(
     discard: bool,
 ) -> Result<(), Unavailable> {
     let mut line = program(recipe.kind)?.display().to_string();
-    for word in (recipe.arguments)(uuid, discard) {
+    for word in arguments(recipe.kind, uuid, discard).iter().chain(&recipe.arguments) {
         line.push_str(&format!(" '{word}'"));
     }
     for device in devices {
