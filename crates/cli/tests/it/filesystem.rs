@@ -218,3 +218,34 @@ fn a_killed_run_names_who_uses_the_file_system_and_resumes() {
     assert!(resumed.measured(), "{}", resumed.err);
     assert_gone(&place.path(""), "after the resumed run");
 }
+
+/// A target that keeps a file on the file system open as long as it runs.
+const TARGET: &str = r#"
+name = "A target on the file system"
+[target]
+start = "sh -c 'exec 3> volume/open; echo up; exec sleep 600'"
+ready = "line:^up"
+[workload.command]
+command = ["sh", "-c", "test -e volume/open"]
+repeat = 2
+[vary]
+"host.filesystem" = { on = "volume", size = "32MiB", baseline = "ext4", levels = ["ext4 journal=none"] }
+"#;
+
+#[test]
+fn a_target_starts_on_the_file_system_and_is_stopped_before_it_is_unmounted() {
+    if lacks_any() {
+        return;
+    }
+    let (place, _volume) = place("filesystem-target", TARGET);
+    let done = run(&place, &["run", "e.toml", "--run-dir", "r", "--quiet"]);
+    assert!(done.measured(), "{}", done.err);
+    assert_gone(&place.path(""), "after the run");
+    for trial in std::fs::read_dir(place.path("r/trials")).unwrap().flatten() {
+        let name = trial.file_name().into_string().unwrap();
+        let run = std::fs::read_to_string(trial.path().join("run.json")).unwrap();
+        let run: serde_json::Value = serde_json::from_str(&run).unwrap();
+        assert_eq!(run["ending"], "completed", "{name}: {}", done.err);
+        assert_eq!(fact(&place, &name, "files"), serde_json::json!({ "count": 1 }), "{name}");
+    }
+}

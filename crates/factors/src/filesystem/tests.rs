@@ -8,6 +8,7 @@ use engine::source::HostRoot;
 use testkit::{Need, Scratch};
 
 use super::*;
+use crate::device;
 use crate::testing::UndoSteps;
 
 /// A folder on a file system with a block device, as loop files need it.
@@ -66,6 +67,8 @@ fn a_file_system_is_made_used_counted_and_removed() {
         let [(kind, device)] = &mounted(&point)[..] else { panic!("{:?}", mounted(&point)) };
         assert_eq!(kind, level.split(' ').next().unwrap());
         assert!(device.starts_with("/dev/loop"), "{device}");
+        let found = device::Device::find(&HostRoot::live(), None, &[point.join("data")]).unwrap();
+        assert_eq!(format!("/dev/{}", found.name), *device, "what other factors set");
         for file in 0..100 {
             fs::write(point.join(format!("f{file}")), [7; 100]).unwrap();
         }
