@@ -49,14 +49,14 @@ fn mounted(point: &Path) -> bool {
     mounts.lines().any(|line| line.split(' ').nth(1) == point.to_str())
 }
 
-/// Loop devices over files without a name in a folder.
+/// The files without a name in a folder that a loop device is over.
 fn loops(folder: &Path) -> Vec<PathBuf> {
     let all = std::fs::read_dir("/sys/block").unwrap().flatten();
     let files = all.filter_map(|entry| {
         let file = std::fs::read_to_string(entry.path().join("loop/backing_file")).ok()?;
         Some(PathBuf::from(file.trim()))
     });
-    files.filter(|file| file.starts_with(folder)).collect()
+    files.filter(|file| file.starts_with(folder) && !file.ends_with("image")).collect()
 }
 
 /// Nothing of a file system is left. The kernel detaches a loop device in the background.
@@ -85,6 +85,23 @@ impl Drop for Unmounted {
         if mounted(&self.0) {
             let _ = Command::new("umount").arg(&self.0).status();
         }
+    }
+}
+
+/// A loop device over a named file of 64 MiB; detached when dropped.
+struct Device(PathBuf);
+
+impl Device {
+    fn new(image: &Path) -> Device {
+        std::fs::File::create(image).unwrap().set_len(64 << 20).unwrap();
+        let made = Command::new("losetup").args(["--find", "--show"]).arg(image).output().unwrap();
+        Device(PathBuf::from(String::from_utf8_lossy(&made.stdout).trim()))
+    }
+}
+
+impl Drop for Device {
+    fn drop(&mut self) {
+        let _ = Command::new("losetup").arg("--detach").arg(&self.0).status();
     }
 }
 
@@ -163,12 +180,16 @@ fn nothing_is_left_after_a_kill_at_any_moment_and_restore() {
         return;
     }
     let (place, _volume) = place("filesystem-killed", LOAD);
+    let device = Device::new(&place.path("image"));
+    let overwrite = format!("overwrite = \"{}\"", device.0.display());
+    std::fs::write(place.path("device.toml"), LOAD.replace("size = \"64MiB\"", &overwrite)).unwrap();
     let mut random = 99_u64;
     let mut was_mounted = 0;
     for round in 0..20 {
         random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
         let directory = format!("r{round}");
-        let mut command = command(&place, &["run", "e.toml", "--run-dir", &directory, "--quiet"]);
+        let experiment = if round % 4 < 2 { "e.toml" } else { "device.toml" };
+        let mut command = command(&place, &["run", experiment, "--run-dir", &directory, "--quiet"]);
         let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
         // Half of the kills meet the load on any machine, the others the making of the file system.
         let begin = Instant::now();
@@ -179,13 +200,18 @@ fn nothing_is_left_after_a_kill_at_any_moment_and_restore() {
         std::thread::sleep(Duration::from_millis((random >> 33) % 400));
         child.kill().unwrap();
         child.wait().unwrap();
-        was_mounted += usize::from(mounted(&place.path("volume")));
+        let is_mounted = mounted(&place.path("volume"));
+        was_mounted += usize::from(is_mounted);
         if !place.path(&directory).join("trials").is_dir() {
             continue;
         }
         let restored = run(&place, &["restore", &directory]);
         assert_eq!(restored.code, 0, "round {round}: {}", restored.err);
         assert_gone(&place.path(""), &format!("round {round}: {}", restored.out));
+        if is_mounted {
+            let image = std::fs::read(place.path("image")).unwrap();
+            assert!(image[..1 << 20].iter().all(|byte| *byte == 0), "round {round}: {}", restored.out);
+        }
         assert_eq!(run(&place, &["restore", &directory]).out, "nothing to restore\n", "round {round}");
     }
     assert!(was_mounted >= 5, "only {was_mounted} of 20 kills met a mounted file system");

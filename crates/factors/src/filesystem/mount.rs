@@ -24,8 +24,8 @@ use super::level::MountOption;
 use super::superblock::{self, Kind};
 use crate::process;
 
-/// How long to wait for the last users of a mount: io_uring closes files in the background.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// How long to wait for the last users of a mount or device: io_uring closes files in the background.
+pub(super) const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Options of the mount, not of the file system.
 const ATTRIBUTES: &[(&str, MountAttrFlags)] = &[

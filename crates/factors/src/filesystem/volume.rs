@@ -23,7 +23,7 @@ use rustix::fs::{Access, Advice, FallocateFlags, Mode, OFlags, StatVfs, statvfs}
 use rustix::io::Errno;
 
 use super::level::MountOption;
-use super::mount::{self, Context, NewFolder};
+use super::mount::{self, Context, NewFolder, PATIENCE};
 use super::superblock::{self, Kind, Superblock};
 
 /// The parameter with the size of a loop file.
@@ -578,15 +578,20 @@ fn check_device(device: &Path) -> Result<u64, Unavailable> {
 
 /// Erases the file system with this UUID from a device. Any other content stays.
 pub(crate) fn erase(device: &Path, uuid: &str) -> Result<(), Unavailable> {
-    let opened = rustix::fs::open(device, OFlags::RDWR | OFlags::EXCL | OFlags::CLOEXEC, Mode::empty());
-    let file = match opened {
-        Ok(file) => File::from(file),
-        Err(Errno::NOENT | Errno::NXIO) => return Ok(()),
-        Err(error) => {
-            return Err(Unavailable(format!(
-                "the file system {uuid} cannot be erased from {}: {error}",
-                device.display()
-            )));
+    let begin = Instant::now();
+    let file = loop {
+        let opened = rustix::fs::open(device, OFlags::RDWR | OFlags::EXCL | OFlags::CLOEXEC, Mode::empty());
+        match opened {
+            Ok(file) => break File::from(file),
+            Err(Errno::NOENT | Errno::NXIO) => return Ok(()),
+            // After a kill, mkfs may still write.
+            Err(Errno::BUSY) if begin.elapsed() < PATIENCE => std::thread::sleep(Duration::from_millis(20)),
+            Err(error) => {
+                return Err(Unavailable(format!(
+                    "the file system {uuid} cannot be erased from {}: {error}; end its use, then run `plimsoll restore`",
+                    device.display()
+                )));
+            }
         }
     };
     let is_device = file.metadata().is_ok_and(|metadata| metadata.file_type().is_block_device());
