@@ -32,6 +32,8 @@ pub const METRICS: &[(&str, bool)] = &[
     ("response_ms.mean", false),
     ("cpu_us_per_operation", false),
     (FAILED_SHARE, false),
+    ("consumed_share", false),
+    ("mount_s", false),
 ];
 
 /// Number of operations beyond a percentile that are required to compare it.
@@ -74,8 +76,29 @@ pub fn metric(trial: &TrialResult, name: &str) -> Option<f64> {
         "elapsed_s" => trial.copy.as_ref().map(|_| trial.measured_s),
         "cpu_us_per_operation" => trial.cpu_us_per_operation,
         FAILED_SHARE => (whole.completed > 0).then(|| whole.failed as f64 / whole.completed as f64),
+        "consumed_share" => consumed_share(trial),
+        "mount_s" => match fact(trial, "mount_time")? {
+            Level::Time(time) => Some(*time as f64 / model::SECOND as f64),
+            _ => None,
+        },
         _ => None,
     }
+}
+
+/// A fact of the factor that made a file system for the trial.
+fn fact<'a>(trial: &'a TrialResult, name: &str) -> Option<&'a Level> {
+    let factors = ["host.layout", "host.filesystem"];
+    factors.into_iter().find_map(|factor| trial.facts.get(&format!("{factor}.{name}")))
+}
+
+/// The space that the files consume, on all devices where this is known, as a share of the sum of their sizes.
+fn consumed_share(trial: &TrialResult) -> Option<f64> {
+    let bytes = |name: &str| match fact(trial, name)? {
+        Level::Bytes(bytes) => Some(*bytes as f64),
+        _ => None,
+    };
+    let nominal = bytes("nominal_bytes").filter(|bytes| *bytes > 0.0)?;
+    Some(bytes("device_bytes_used").or_else(|| bytes("consumed_bytes"))? / nominal)
 }
 
 /// Completed trials of one treatment in order of execution, as indexes of `study.runs` and of the document's

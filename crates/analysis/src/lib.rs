@@ -190,7 +190,8 @@ fn judged(study: &Study) -> ResultDocument {
     let is_search = plan.is_some_and(|plan| !plan.limit.is_empty() || plan.smallest.is_some());
     document.comparison = comparison.filter(|_| !is_search).unwrap_or_default();
     document.curves = curves;
-    document.published = plan.map(|plan| published::rows(plan, &document.curves)).unwrap_or_default();
+    document.published =
+        plan.map(|plan| published::rows(plan, &document.curves, &document.trials)).unwrap_or_default();
     document.beside =
         plan.map(|plan| beside::rows(plan, study, &groups, &document.trials)).unwrap_or_default();
     document.published_times = plan.map(|plan| published::times(plan, &document.trials)).unwrap_or_default();

@@ -1,10 +1,11 @@
 //! Measurements compared with published figures.
 
+use model::experiment::Published;
 use model::result::{
     ComparisonRow, Curve, CurvePoint, PublishedChange, PublishedFigure, PublishedRow, PublishedTime,
     TrialResult,
 };
-use model::{Ending, Experiment};
+use model::{Ending, Experiment, Level, Variation};
 
 use crate::plan::{level_of, treatments};
 use crate::statistics::median;
@@ -74,8 +75,9 @@ pub(crate) fn times(experiment: &Experiment, trials: &[TrialResult]) -> Vec<Publ
     rows
 }
 
-/// A row for each operation, level and configuration with a published figure, in the order of the curves.
-pub(crate) fn rows(experiment: &Experiment, curves: &[Curve]) -> Vec<PublishedRow> {
+/// A row for each operation, level and configuration with a published figure: in the order of the curves, and then of the levels
+/// that are no numbers, which have no curve.
+pub(crate) fn rows(experiment: &Experiment, curves: &[Curve], trials: &[TrialResult]) -> Vec<PublishedRow> {
     let mut operations: Vec<&String> =
         experiment.published.iter().flat_map(|published| published.rates_per_s.keys()).collect();
     operations.sort();
@@ -84,10 +86,75 @@ pub(crate) fn rows(experiment: &Experiment, curves: &[Curve]) -> Vec<PublishedRo
         let Some(series) = series(curve, operation) else { return Vec::new() };
         curve.points.iter().filter_map(|point| row(experiment, operation, curve, series, point)).collect()
     };
-    curves
+    let mut rows: Vec<PublishedRow> = curves
         .iter()
         .flat_map(|curve| operations.iter().flat_map(move |operation| of_operation(operation, curve)))
-        .collect()
+        .collect();
+    for variation in &experiment.vary {
+        let levels = variation.baseline.iter().chain(&variation.levels);
+        for level in levels.filter(|level| level.as_number().is_none()) {
+            let row = |operation: &&String| row_of_level(experiment, operation, variation, level, trials);
+            rows.extend(operations.iter().copied().filter_map(|operation| row(&operation)));
+        }
+    }
+    rows
+}
+
+/// The measured rate is that of the trials in which only this factor has this level.
+fn row_of_level(
+    experiment: &Experiment,
+    operation: &str,
+    variation: &Variation,
+    level: &Level,
+    trials: &[TrialResult],
+) -> Option<PublishedRow> {
+    let of_factor = experiment.published.iter().filter(|of| of.factor.as_ref() == Some(&variation.factor));
+    let published = figures(of_factor, operation, |published| published == level);
+    let is_there = |trial: &&TrialResult| {
+        trial.ending == Ending::Completed
+            && level_of(experiment, &trial.treatment.changes, variation) == Some(level)
+    };
+    let rate =
+        |trial: &TrialResult| Some(trial.operations.iter().find(|of| of.name.is(operation))?.rate_per_s);
+    let measured: Vec<f64> = trials.iter().filter(is_there).filter_map(rate).collect();
+    row_with(operation, (&variation.factor.0, level.to_string(), ""), median(&measured)?, published)
+}
+
+/// The published figures of an operation at a level.
+fn figures<'a>(
+    published: impl Iterator<Item = &'a Published>,
+    operation: &str,
+    is_level: impl Fn(&Level) -> bool,
+) -> Vec<PublishedFigure> {
+    let figure = |published: &Published| {
+        let (_, rate) = published.rates_per_s.get(operation)?.iter().find(|(level, _)| is_level(level))?;
+        Some(PublishedFigure {
+            name: published.name.clone(),
+            source: published.source.clone(),
+            rate_per_s: *rate,
+        })
+    };
+    published.filter_map(figure).collect()
+}
+
+/// A row; none without a published figure or a measured rate.
+fn row_with(
+    operation: &str,
+    (factor, level, series): (&str, String, &str),
+    measured_per_s: f64,
+    published: Vec<PublishedFigure>,
+) -> Option<PublishedRow> {
+    let largest = published.iter().map(|figure| figure.rate_per_s).fold(0.0, f64::max);
+    let times_largest = measured_per_s / largest;
+    (largest > 0.0 && times_largest.is_finite()).then(|| PublishedRow {
+        operation: operation.into(),
+        factor: factor.into(),
+        level,
+        series: series.into(),
+        measured_per_s,
+        published,
+        times_largest,
+    })
 }
 
 /// The text after the operation's name in the name of a curve; none for another operation.
@@ -108,27 +175,6 @@ fn row(
         .published
         .iter()
         .filter(|published| published.factor.as_ref().is_some_and(|factor| factor.0 == curve.factor));
-    let published: Vec<PublishedFigure> = of_factor
-        .filter_map(|published| {
-            let figures = published.rates_per_s.get(operation)?;
-            let (_, rate) = figures.iter().find(|(level, _)| level.as_number() == Some(point.level))?;
-            Some(PublishedFigure {
-                name: published.name.clone(),
-                source: published.source.clone(),
-                rate_per_s: *rate,
-            })
-        })
-        .collect();
-    let largest = published.iter().map(|figure| figure.rate_per_s).fold(0.0, f64::max);
-    let measured_per_s = point.rate_per_s[0];
-    let times_largest = measured_per_s / largest;
-    (largest > 0.0 && times_largest.is_finite()).then(|| PublishedRow {
-        operation: operation.into(),
-        factor: curve.factor.clone(),
-        level: point.label.clone(),
-        series: series.into(),
-        measured_per_s,
-        published,
-        times_largest,
-    })
+    let published = figures(of_factor, operation, |level| level.as_number() == Some(point.level));
+    row_with(operation, (&curve.factor, point.label.clone(), series), point.rate_per_s[0], published)
 }

@@ -8,7 +8,8 @@ use model::load::LIMIT;
 use model::problem::near_word;
 use model::{Change, Experiment, Problem, Problems, Search, Treatment};
 
-use crate::session::{Registry, factor_target, make_ready};
+use crate::factor::Moment;
+use crate::session::{Ready, Registry, factor_target, make_ready};
 use crate::source::HostRoot;
 use crate::target;
 
@@ -37,7 +38,10 @@ pub fn check(experiment: &Experiment, registry: &Registry, root: &HostRoot) -> P
             }
         };
         operations.extend(ready.workload.operations());
-        problems.add(ready.workload.check());
+        // Where a factor makes the place of the load's data, the trial checks this place.
+        if !has_own_place(experiment, registry, root, &ready) {
+            problems.add(ready.workload.check());
+        }
         if !experiment.target.as_ref().is_some_and(target::is_started_by_us) && !may_use_a_proxy(experiment) {
             problems.add(ready.workload.reach());
         }
@@ -50,6 +54,12 @@ pub fn check(experiment: &Experiment, registry: &Registry, root: &HostRoot) -> P
                 continue;
             };
             let target = factor_target(root, experiment, &*ready.workload, variation, Vec::new());
+            if (kind.moment)(&target) == Moment::BeforeData && variation.baseline.is_none() {
+                let what = format!("{path} has no baseline: a trial without it would write to another place");
+                let problem = Problem::new(what, "set `baseline` to the level to compare with");
+                problems.add(Problem { line: variation.line, ..problem }.into());
+                continue;
+            }
             if let Err(why) = (kind.open)(&target).and_then(|factor| factor.check(level)) {
                 let problem = Problem::new(format!("{path} cannot be set to {level}: {why}"), "");
                 problems.add(Problem { line: variation.line, ..problem }.into());
@@ -60,6 +70,15 @@ pub fn check(experiment: &Experiment, registry: &Registry, root: &HostRoot) -> P
         problems.add(unknown_operations(experiment, &operations));
     }
     problems.all
+}
+
+/// Whether a factor makes the place of the load's data for each trial.
+fn has_own_place(experiment: &Experiment, registry: &Registry, root: &HostRoot, ready: &Ready<'_>) -> bool {
+    ready.applied.factors.iter().any(|(variation, _)| {
+        let target = factor_target(root, experiment, &*ready.workload, variation, Vec::new());
+        let kind = registry.factor(&variation.factor.0);
+        kind.is_some_and(|kind| (kind.moment)(&target) == Moment::BeforeData)
+    })
 }
 
 /// Goals on operations that no treatment has: they would never be measured.

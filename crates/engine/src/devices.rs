@@ -57,6 +57,31 @@ pub fn below(root: &HostRoot, disk: &str) -> Vec<String> {
     found
 }
 
+/// The kernel names of the disks of a mount whose file system numbers its files by a device of its own, as Btrfs does: that of
+/// its source, or those of all its devices. Empty if there is none.
+pub fn disks_of_mount(root: &HostRoot, mount: &Mount) -> Vec<String> {
+    let Some(source) = fs::metadata(&mount.source).ok().and_then(|source| disk_of(source.rdev())) else {
+        return Vec::new();
+    };
+    members(root, Path::new(&mount.source)).unwrap_or_else(|| vec![source])
+}
+
+/// The disks of the Btrfs file system that a device belongs to, sorted; none if it belongs to none.
+fn members(root: &HostRoot, device: &Path) -> Option<Vec<String>> {
+    let name = fs::canonicalize(device).ok()?.file_name()?.to_owned();
+    let all =
+        fs::read_dir(root.join("sys/fs/btrfs")).ok()?.flatten().map(|entry| entry.path().join("devices"));
+    let devices = all.into_iter().find(|devices| devices.join(&name).exists())?;
+    let disk = |entry: fs::DirEntry| {
+        let whole = whole_disk(&root.join("sys/class/block").join(entry.file_name()));
+        whole.unwrap_or_else(|| entry.file_name().to_string_lossy().into_owned())
+    };
+    let mut disks: Vec<String> = fs::read_dir(devices).ok()?.flatten().map(disk).collect();
+    disks.sort();
+    disks.dedup();
+    Some(disks)
+}
+
 /// What keeps the files of a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Storage {
@@ -89,8 +114,11 @@ fn storage(path: &Path, loops: u32) -> Result<Storage, Unavailable> {
     let mount = mount.ok_or_else(|| unknown("the mount table does not have its file system".into()))?;
     let medium = mount.medium();
     // Btrfs and others number their files by a device of their own; the mount table names the real one.
-    let source = || disk_of(fs::metadata(&mount.source).ok()?.rdev());
-    let top = if medium.is_none() { disk_of(data.dev()).or_else(source) } else { None };
+    let top = match (medium, disk_of(data.dev())) {
+        (Some(_), _) => Vec::new(),
+        (None, Some(disk)) => vec![disk],
+        (None, None) => disks_of_mount(&HostRoot::live(), &mount),
+    };
     let mut disks = Vec::new();
     let mut medium_below = None;
     for disk in top.iter().flat_map(|top| {
@@ -208,6 +236,25 @@ mod tests {
         };
         let medium = mount.medium();
         Storage { mount, medium, disks: disks.iter().map(ToString::to_string).collect() }
+    }
+
+    #[test]
+    fn a_file_system_of_several_devices_has_all_of_them() {
+        let host = Scratch::new();
+        for (device, folder) in [("vdb", "vdb"), ("vdc1", "vdc/vdc1")] {
+            host.file(&format!("sys/devices/{folder}/size"), "");
+            host.link(&format!("sys/class/block/{device}"), &format!("../../devices/{folder}"));
+            host.link(
+                &format!("sys/fs/btrfs/8f14/devices/{device}"),
+                &format!("../../../../devices/{folder}"),
+            );
+        }
+        host.file("sys/devices/vdc/vdc1/partition", "1\n");
+        host.file("sys/fs/btrfs/features/raid56", "0\n");
+        let device = host.file("dev/vdb", "");
+        let root = HostRoot::at(host.path());
+        assert_eq!(members(&root, &device), Some(vec!["vdb".into(), "vdc".into()]));
+        assert_eq!(members(&root, &host.file("dev/vdd", "")), None);
     }
 
     #[test]

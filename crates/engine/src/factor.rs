@@ -28,6 +28,9 @@ pub enum Moment {
     Prepared,
     /// For one trial, while the target is stopped: it is started with the level.
     Stopped,
+    /// For one trial, before the load's data exists: what holds this data. It is set before the factors of
+    /// [`Moment::Stopped`]. The load releases its data before it is undone, so no later trial uses this data.
+    BeforeData,
     /// Before the target starts, and until the experiment ends: what the target and the load connect to. Its level
     /// changes between trials, while the target may run.
     Lasting,
@@ -179,6 +182,31 @@ pub enum Undo {
         /// Timeout of its end after SIGTERM.
         within: Nanos,
     },
+    /// Unmount the file system with this UUID from a directory. Another file system there stays, and an image
+    /// without a name that was below the file system ends with it.
+    Unmount {
+        /// The mount point, without links.
+        point: PathBuf,
+        /// The UUID of the file system, which the run chose.
+        uuid: String,
+    },
+    /// Erase the file system with this UUID from a block device. Any other content stays.
+    EraseFileSystem {
+        /// The device.
+        device: PathBuf,
+        /// The UUID.
+        uuid: String,
+    },
+    /// Remove an empty directory that was made with this time of modification. A directory with another time was
+    /// used or made by others and stays.
+    RemoveFolder {
+        /// The directory.
+        path: PathBuf,
+        /// Its name until it was complete.
+        made_as: PathBuf,
+        /// Its time of modification, in seconds since 1970.
+        modified_unix_s: i64,
+    },
     /// Run a shell command. It must be idempotent.
     Command {
         /// The command.
@@ -197,8 +225,12 @@ impl Undo {
             Undo::WriteControl { .. }
             | Undo::RemoveCgroup { .. }
             | Undo::Affinity { .. }
-            | Undo::EndTarget { .. } => true,
-            Undo::RestoreValue { .. } | Undo::Command { .. } => false,
+            | Undo::EndTarget { .. }
+            | Undo::Unmount { .. } => true,
+            Undo::RestoreValue { .. }
+            | Undo::EraseFileSystem { .. }
+            | Undo::RemoveFolder { .. }
+            | Undo::Command { .. } => false,
         }
     }
 }
@@ -219,6 +251,13 @@ impl std::fmt::Display for Undo {
                 write!(f, "let process {process} and its descendants use CPUs {cpus}")
             }
             Undo::EndTarget { process, .. } => write!(f, "stop process {process} and its child processes"),
+            Undo::Unmount { point, uuid } => {
+                write!(f, "unmount the file system {uuid} from {}", point.display())
+            }
+            Undo::EraseFileSystem { device, uuid } => {
+                write!(f, "erase the file system {uuid} from {}", device.display())
+            }
+            Undo::RemoveFolder { path, .. } => write!(f, "remove the directory {}", path.display()),
             Undo::Command { command, folder, .. } if folder.as_os_str().is_empty() => {
                 write!(f, "run `{command}`")
             }

@@ -16,6 +16,7 @@ mod drain;
 pub mod drive;
 pub mod factor;
 pub mod lanes;
+pub mod loop_device;
 pub mod mounts;
 pub mod pace;
 pub mod page_cache;

@@ -457,14 +457,15 @@ impl Session<'_> {
             };
             applied.factors.iter().filter(is_then).collect::<Vec<_>>()
         };
-        let (early, late) = (at(Moment::Stopped), at(Moment::Prepared));
+        let (below, stopped, late) = (at(Moment::BeforeData), at(Moment::Stopped), at(Moment::Prepared));
+        let has_own_place = !below.is_empty();
         for (variation, level) in at(Moment::Lasting) {
             let on = on(variation, &*workload);
             if let Err(why) = lasting.factors.set_level(variation, level, &on, stream, run) {
                 return Some(Ending::Failed(why));
             }
         }
-        let restarts = !early.is_empty();
+        let restarts = has_own_place || !stopped.is_empty();
         if let Some(target) = &mut lasting.target
             && restarts
         {
@@ -474,18 +475,34 @@ impl Session<'_> {
             }
         }
         let mut before_start = FactorChanges::new(self);
-        for (variation, level) in early {
+        for (variation, level) in below.into_iter().chain(stopped) {
             let on = on(variation, &*workload);
             if let Err(why) = before_start.set_level(variation, level, &on, stream, run) {
                 return Some(before_start.give_up(why, lasting));
+            }
+        }
+        // What will hold the data of the load exists only now.
+        if has_own_place {
+            let problems = workload.check();
+            if !problems.0.is_empty() {
+                return Some(before_start.give_up(problems.to_string(), lasting));
             }
         }
         // A target that was started with the levels of this trial cannot be used for the next one.
         let ends_with_trial =
             restarts || self.experiment.target.as_ref().is_some_and(model::Target::restarts_each_trial);
         let ending = self.measured_trial(&mut workload, (&load, &shape), late, stream, lasting, run);
+        before_start.facts(run);
         workload.release();
-        lasting.workloads.push(workload);
+        if has_own_place {
+            // Its data ends with this trial, so nothing may keep it open.
+            if let Err(error) = workload.clean_up() {
+                stream.event(end_of(run), EventKind::Setting, error.in_line());
+            }
+            drop(workload);
+        } else {
+            lasting.workloads.push(workload);
+        }
         if let Some(target) = &mut lasting.target
             && ends_with_trial
         {
@@ -589,10 +606,8 @@ impl Session<'_> {
         {
             run.ending = Ending::Failed(why);
         }
-        for (path, factor) in lasting.factors.factors.iter_mut().chain(&mut turning.factors) {
-            let facts = factor.facts().into_iter();
-            run.facts.extend(facts.map(|(name, level)| (format!("{path}.{name}"), level)));
-        }
+        lasting.factors.facts(run);
+        turning.facts(run);
         if let Some(steps) = steps(self.experiment, &traces, &run.facts) {
             stream.steps(&steps);
         }
@@ -693,6 +708,14 @@ impl<'a> FactorChanges<'a> {
         run.in_force.insert(path.clone(), in_force);
         self.factors.push((path.clone(), factor));
         Ok(())
+    }
+
+    /// Adds what the factors observed to the facts of a trial.
+    fn facts(&mut self, run: &mut Run) {
+        for (path, factor) in &mut self.factors {
+            let facts = factor.facts().into_iter();
+            run.facts.extend(facts.map(|(name, level)| (format!("{path}.{name}"), level)));
+        }
     }
 
     /// Undoes everything after a factor could not be set, and returns the reason with the remaining changes.

@@ -5,6 +5,7 @@ use std::fs;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
 
+use engine::devices::mount_of;
 use engine::mounts::mounts;
 use engine::source::{HostRoot, Unavailable};
 
@@ -139,8 +140,10 @@ impl Device {
     /// The device of a file system that reports its own number, as btrfs does: the mounted source.
     fn behind_mount(root: &HostRoot, path: &Path, major: u32, minor: u32) -> Result<Device, Unavailable> {
         let mounts = mounts(root).unwrap_or_default();
-        let mount = mounts.iter().find(|mount| mount.device == format!("{major}:{minor}"));
-        let (kind, source) = mount.map_or(("an unknown file system", ""), |mount| {
+        let numbered = mounts.iter().find(|mount| mount.device == format!("{major}:{minor}")).cloned();
+        // The number of a subvolume of Btrfs is not that of its mount.
+        let mount = numbered.or_else(|| mount_of(path).filter(|_| root.is_live()));
+        let (kind, source) = mount.as_ref().map_or(("an unknown file system", ""), |mount| {
             (mount.file_system.as_str(), mount.source.as_str())
         });
         if source.starts_with("/dev/") {

@@ -18,7 +18,10 @@
 //! | [`cpu_quota`] | `host.cpu_quota`: how much CPU time it may use |
 //! | [`memory`] | `host.memory`: how much memory it may use |
 //! | [`io_limit`] | `host.disk.io_limit`: its read and write rates on a device |
+//! | [`disk_queue`] | `host.disk.scheduler`, `host.disk.write_cache`, `host.disk.read_ahead_kib`: the queue of a device |
 //! | [`page_cache`] | `host.page_cache`: whether a trial begins with the files in the page cache |
+//! | [`filesystem`] | `host.filesystem`: a file system that is made and mounted for one trial |
+//! | [`layout`] | `host.layout`: a volume of several devices that is made and mounted for one trial |
 //! | [`config`] | `target.config`: a value in a file that the target reads when it starts |
 //! | [`command`] | `target.command`: a setting that one command makes and another one undoes |
 //! | [`delay`] | `network.delay`: how much longer a round trip to a dependency takes |
@@ -40,7 +43,10 @@ mod cpufreq;
 pub mod cpus;
 pub mod delay;
 pub mod device;
+pub mod disk_queue;
+pub mod filesystem;
 pub mod io_limit;
+pub mod layout;
 pub mod memory;
 pub mod page_cache;
 pub mod process;
@@ -63,7 +69,12 @@ pub static FACTORS: &[FactorKind] = &[
     cpu_quota::CPU_QUOTA,
     memory::MEMORY_LIMIT,
     io_limit::IO_LIMIT,
+    disk_queue::SCHEDULER,
+    disk_queue::WRITE_CACHE,
+    disk_queue::READ_AHEAD,
     page_cache::PAGE_CACHE,
+    filesystem::FILE_SYSTEM,
+    layout::LAYOUT,
     config::CONFIG,
     command::COMMAND,
     delay::DELAY,

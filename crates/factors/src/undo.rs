@@ -13,6 +13,7 @@ use rustix::process::Signal;
 use crate::cgroup::{NAME_PREFIX, denied, is_ours, move_process};
 use crate::config::file::{self, fingerprint};
 use crate::cpus::{self, CpuList};
+use crate::filesystem;
 use crate::process::{ProcessHandle, Stat, all, with_descendants};
 
 /// Timeout of the wait for an empty group.
@@ -34,6 +35,11 @@ pub fn carry_out(step: &Undo) -> Result<(), Unavailable> {
         }
         Undo::EndTarget { process, started_ticks, mark, within } => {
             end_target(*process, *started_ticks, mark, *within)
+        }
+        Undo::Unmount { point, uuid } => filesystem::remove(point, uuid),
+        Undo::EraseFileSystem { device, uuid } => filesystem::erase(device, uuid),
+        Undo::RemoveFolder { path, made_as, modified_unix_s } => {
+            filesystem::remove_folder(path, made_as, *modified_unix_s)
         }
         Undo::Command { command, folder, within } => {
             engine::shell::run(command, folder, &[], Duration::from_nanos(*within))

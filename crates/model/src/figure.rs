@@ -353,7 +353,11 @@ impl Figure {
         let (small, large) = if quantity == Quantity::BlockSize { (large, large) } else { (small, large) };
         let about = if is_about { ABOUT_SHARE * value } else { 0.0 };
         let (below, above) = match quantity {
-            _ if quantity.is_setting() => (1e-6, 1e-6),
+            // Never a single value, which has nothing in common with any other.
+            _ if quantity.is_setting() => {
+                let near = (1e-9 * value).max(1e-6) / step;
+                (near, near)
+            }
             Quantity::Mean if decimals == 0 => (0.5, 2.0),
             _ if decimals == 0 && dimension == Dimension::Time => (0.5, 1.0),
             _ => (0.5, 0.5),

@@ -48,6 +48,8 @@ pub(crate) fn metric(name: &str, traits: &WorkloadTraits) -> Metric {
             "bytes_per_s" => ("bandwidth".into(), Quantity::BytesPerSecond),
             "elapsed_s" => ("elapsed time".into(), Quantity::Seconds),
             "cpu_us_per_operation" => ("CPU per op".into(), Quantity::Microseconds),
+            "consumed_share" => ("space / nominal size".into(), Quantity::Share),
+            "mount_s" => ("mount time".into(), Quantity::Seconds),
             "failed" | "failed_share" => ("failed".into(), Quantity::Share),
             "concurrency" => ("in flight".into(), Quantity::Plain),
             other => (other.replace('_', " "), Quantity::Plain),

@@ -258,7 +258,9 @@ fn limit_reached(measured: &Measured, trial: &TrialResult) -> Option<Sign> {
 /// Something else used the device. Claimed only for direct I/O, because a page cache reads ahead and writes
 /// at any time.
 fn shared(measured: &Measured, trial: &TrialResult) -> Option<Sign> {
-    device_share(measured, trial).filter(|_| measured.is_direct())?;
+    // A layout of several devices writes copies and parity, too.
+    let has_copies = measured.fact("host.layout.device_bytes_used").is_some();
+    device_share(measured, trial).filter(|_| measured.is_direct() && !has_copies)?;
     let factor = moved_factor(measured, trial).filter(|factor| *factor >= SHARED_FACTOR)?;
     let devices = measured.devices().join(", ");
     let found = measured.evidence(trial, "device bytes over load bytes", factor).threshold(Estimate {

@@ -129,6 +129,31 @@ fn published_figures_stand_beside_what_was_measured() {
 }
 
 #[test]
+fn rates_published_for_levels_that_are_words_stand_beside_theirs() {
+    let word = |text: &str| Level::Text(text.into());
+    let mut layout = vary("host.layout", None, &[]);
+    (layout.baseline, layout.levels) = (Some(word("stripe")), vec![word("parity"), word("mirror")]);
+    let mut plan = experiment(vec![layout], DesignKind::OneFactorAtATime, 3);
+    let rates = vec![(word("stripe"), 100.0), (word("parity"), 50.0), (word("cached"), 9.0)];
+    plan.published.push(Published {
+        name: "theirs".into(),
+        source: "a page".into(),
+        factor: Some(SettingPath("host.layout".into())),
+        rates_per_s: BTreeMap::from([("staging".to_string(), rates)]),
+        ..Published::default()
+    });
+    let document = result(&carry_out(plan, |treatment| {
+        step("staging", if *treatment == Treatment::Baseline { 200.0 } else { 80.0 })
+    }));
+    let rows: Vec<(&str, f64, f64)> = document
+        .published
+        .iter()
+        .map(|row| (row.level.as_str(), row.measured_per_s.round(), row.published[0].rate_per_s))
+        .collect();
+    assert_eq!(rows, [("stripe", 200.0, 100.0), ("parity", 80.0, 50.0)]);
+}
+
+#[test]
 fn published_changes_stand_beside_measured_ones() {
     let mut study = study();
     assert_eq!(result(&study).published_changes, []);

@@ -14,6 +14,7 @@ mod exec;
 mod export;
 mod export_to;
 mod exporters;
+mod filesystem;
 mod fio;
 mod generate;
 mod hostile;

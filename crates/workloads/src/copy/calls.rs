@@ -1,6 +1,8 @@
 //! Moves blocks by system calls, one at a time.
 
+use std::fs::File;
 use std::os::unix::fs::FileExt;
+use std::path::Path;
 
 use engine::workload::{Admission, Completion, Done, LoadError, Operation, Outcome, Worker};
 use model::Nanos;
@@ -47,10 +49,17 @@ impl<'a> CallWorker<'a> {
                 file.sync_all().map_err(|error| failed("flushing", &path, &error))?;
                 Admission::Completed(Done::new(KIND_SYNC, Outcome::Well, 0))
             }
+            Next::SyncAll(file, path) => sync_all(&file, &path)?,
             // Whoever copies the last block asks again after it, and gets the flushes.
             Next::NotYet | Next::Nothing => Admission::Exhausted,
         })
     }
+}
+
+/// Flushes the file system of a file, which no ring does.
+pub(super) fn sync_all(file: &File, path: &Path) -> Result<Admission, LoadError> {
+    rustix::fs::syncfs(file).map_err(|error| failed("flushing the file system of", path, &error.into()))?;
+    Ok(Admission::Completed(Done::new(KIND_SYNC, Outcome::Well, 0)))
 }
 
 impl Worker for CallWorker<'_> {

@@ -11,6 +11,7 @@ mod plan;
 mod progress;
 mod ring;
 mod settings;
+mod sizes;
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -137,7 +138,7 @@ impl Workload for Copy {
     fn files(&self) -> Vec<PathBuf> {
         let source = match &self.settings.source {
             Source::Path(path) => Some(path.clone()),
-            Source::Generated(_) => None,
+            Source::Generated { .. } => None,
         };
         source.into_iter().chain([self.settings.destination.clone()]).collect()
     }

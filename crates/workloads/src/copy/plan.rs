@@ -1,12 +1,13 @@
 //! What is to be copied where: found before anything is changed.
 
 use std::fs;
-use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use engine::devices::{disk_of, mount_of};
+use engine::devices::{disk_of, disks_of_mount, mount_of};
 use engine::mounts::Medium;
+use engine::source::HostRoot;
 use engine::workload::LoadError;
 use model::{Level, Problem, Problems, quantity};
 use rustix::fs::Access;
@@ -15,6 +16,10 @@ use super::failure::failed;
 use super::place::{self, Place};
 
 use super::settings::{CopySettings, DESTINATION, OVERWRITE, SOURCE, Source};
+use super::sizes::sizes;
+
+/// Generated files in one folder.
+const FILES_OF_FOLDER: usize = 100;
 
 /// One file to copy.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,9 +49,20 @@ impl Plan {
         let mut plan = Plan::default();
         let problem = |what: String, help: &str| Problems::from(Problem::new(what, help).about(&[&SOURCE]));
         match &settings.source {
-            Source::Generated(bytes) => {
+            Source::Generated { bytes, files: 1, .. } => {
                 let destination = inside_if_folder(&settings.destination, "generated");
                 plan.files.push(FileCopy { source: None, destination, bytes: *bytes, mode: 0o644 });
+            }
+            Source::Generated { bytes, files, spread } => {
+                plan.folders.push((settings.destination.clone(), 0o755));
+                for (index, bytes) in sizes(*bytes, *files, *spread).into_iter().enumerate() {
+                    let folder = settings.destination.join(format!("{:05}", index / FILES_OF_FOLDER));
+                    if index % FILES_OF_FOLDER == 0 {
+                        plan.folders.push((folder.clone(), 0o755));
+                    }
+                    let destination = folder.join(format!("{index:07}"));
+                    plan.files.push(FileCopy { source: None, destination, bytes, mode: 0o644 });
+                }
             }
             Source::Path(source) => {
                 let data = fs::metadata(source).map_err(|error| {
@@ -252,7 +268,7 @@ impl Plan {
             Source::Path(source) => {
                 Some(Arc::new(place::folder(source).map_err(|error| failed("reading", source, &error))?))
             }
-            Source::Generated(_) => None,
+            Source::Generated { .. } => None,
         };
         for file in &self.files {
             let below = below(&file.destination, top);
@@ -296,8 +312,8 @@ fn nearest_existing(path: &Path) -> Option<PathBuf> {
 /// Where a path is or will be: its block device, or what takes the place of one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Storage {
-    /// The kernel name of the whole device.
-    Device(String),
+    /// The kernel names of the whole devices: several for a file system over several.
+    Devices(Vec<String>),
     /// A file system without a block device on this host.
     Mount {
         medium: Option<Medium>,
@@ -312,17 +328,18 @@ impl Storage {
         let Ok(data) = fs::metadata(&path) else { return Storage::Unknown };
         let mount = mount_of(&path);
         // Btrfs and others number their files by a device of their own; the mount table names the real one.
-        let behind_mount = || {
-            let source = fs::metadata(&mount.as_ref()?.source).ok()?;
-            source.file_type().is_block_device().then(|| disk_of(source.rdev()))?
+        let behind_mount = || match &mount {
+            Some(mount) => disks_of_mount(&HostRoot::live(), mount),
+            None => Vec::new(),
         };
-        match (disk_of(data.dev()).or_else(behind_mount), &mount) {
-            (Some(disk), _) => Storage::Device(disk),
-            (None, Some(mount)) => Storage::Mount {
+        let disks = disk_of(data.dev()).map_or_else(behind_mount, |disk| vec![disk]);
+        match &mount {
+            _ if !disks.is_empty() => Storage::Devices(disks),
+            Some(mount) => Storage::Mount {
                 medium: mount.medium(),
                 text: format!("{} ({} at {})", mount.file_system, mount.source, mount.point.display()),
             },
-            (None, None) => Storage::Unknown,
+            None => Storage::Unknown,
         }
     }
 
@@ -330,7 +347,13 @@ impl Storage {
     pub(super) fn facts(&self, side: &str) -> Vec<(String, Level)> {
         let fact = |name: &str, text: &str| (format!("{side}.{name}"), Level::Text(text.into()));
         match self {
-            Storage::Device(name) => vec![fact("device", name)],
+            Storage::Devices(names) => match names.as_slice() {
+                [name] => vec![fact("device", name)],
+                names => {
+                    let names = names.iter().cloned().map(Level::Text).collect();
+                    vec![(format!("{side}.device"), Level::List(names))]
+                }
+            },
             Storage::Unknown => vec![fact("device", "unknown")],
             Storage::Mount { medium, text } => {
                 let medium = match medium {

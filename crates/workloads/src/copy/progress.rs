@@ -15,7 +15,7 @@ use super::block::{Block, OpenFile};
 use super::failure::failed;
 use super::place::{self, Place};
 use super::plan::{Places, Plan};
-use super::settings::{CopySettings, SECTOR};
+use super::settings::{CopySettings, Flush, SECTOR};
 
 /// Which copy of this process made a file last, and which file it is, by the file's path. A trial may replace what the trial before has copied,
 /// and the copy of an earlier trial, cleaned up at the end, must not remove what a later one made.
@@ -35,7 +35,7 @@ pub(super) struct Progress {
     pub(super) block_bytes: u32,
     pub(super) direct: bool,
     pub(super) seed: u64,
-    sync: bool,
+    sync: Flush,
     overwrite: bool,
     state: Mutex<State>,
 }
@@ -76,6 +76,8 @@ pub(super) enum Next {
     Copy(Block),
     /// Flush this file.
     Sync(File, PathBuf),
+    /// Flush the file system of this file.
+    SyncAll(File, PathBuf),
     /// Every block is handed out, and the flushes have to wait until the last is copied.
     NotYet,
     Nothing,
@@ -169,7 +171,12 @@ impl Progress {
             }
             return Ok(Next::Copy(block));
         }
-        if !self.sync || state.flushes == self.plan.files.len() {
+        let flushes = match self.sync {
+            Flush::AtEnd => self.plan.files.len(),
+            Flush::FileSystem => 1,
+            Flush::Never => 0,
+        };
+        if state.flushes >= flushes {
             return Ok(Next::Nothing);
         }
         if state.files_finished < self.plan.files.len() {
@@ -179,7 +186,10 @@ impl Progress {
         let path = self.plan.files[index].destination.clone();
         state.flushes += 1;
         let file = self.places.files[index].1.open().map_err(|error| failed("opening", &path, &error))?;
-        Ok(Next::Sync(file, path))
+        Ok(match self.sync {
+            Flush::FileSystem => Next::SyncAll(file, path),
+            _ => Next::Sync(file, path),
+        })
     }
 
     /// Opens the source of a file, and makes its destination unless it is made.

@@ -12,6 +12,7 @@ use io_uring::{IoUring, opcode, squeue, types};
 use model::{Nanos, SECOND};
 
 use super::block::{Buffer, Step, Transfer};
+use super::calls::sync_all;
 use super::failure::failed;
 use super::progress::{Next, Progress};
 use super::settings::OUTSTANDING_MAX;
@@ -99,6 +100,7 @@ impl<'a> RingWorker<'a> {
                 self.progress.seed,
             )),
             Next::Sync(file, path) => Work::Sync(file, path),
+            Next::SyncAll(file, path) => return sync_all(&file, &path),
             Next::NotYet => return Ok(Admission::Preparing),
             Next::Nothing => return Ok(Admission::Exhausted),
         };

@@ -9,9 +9,13 @@ use engine::workload::Drain;
 use model::{Choice, Key, Level, Nanos, Problem, Problems, Profile, Settings, Shape, quantity};
 
 use super::plan::Storage;
+use super::sizes::Spread;
 
 /// Most blocks in flight.
 pub(super) const OUTSTANDING_MAX: u32 = 1024;
+
+/// Most files that are generated.
+const FILE_COUNT_MAX: u32 = 1_000_000;
 
 /// Direct transfers are made in multiples of this, which suits every device's sector.
 pub(super) const SECTOR: u32 = 4096;
@@ -26,6 +30,16 @@ model::settings! {
     pub(super) static SOURCE: Key<Option<String>> = Key::text(
         "source", "",
         "File or folder to copy, or \"generate:8GiB\" to write that much data that does not compress, without reading any.",
+    );
+
+    static FILE_COUNT: Key<u32> = Key::count(
+        "file_count", 1..=FILE_COUNT_MAX as u64, "1",
+        "Number of files into which generated data is divided, 100 in each folder below the destination.",
+    );
+
+    static FILE_SIZES: Key<Sizes> = Key::choice(
+        "file_sizes",
+        "Sizes of these files: log-normal, as those of programs and documents on a computer, or all equal.",
     );
 
     pub(super) static DESTINATION: Key<Option<String>> = Key::text(
@@ -50,7 +64,7 @@ model::settings! {
 
     static SYNC: Key<Flush> = Key::choice(
         "sync",
-        "When each file is flushed to stable storage (fsync), as an operation of its own.",
+        "When files are flushed to stable storage, as operations of their own: each file at the end (fsync), or the whole file system once at the end (syncfs).",
     );
 
     static DRAIN: Key<Option<Nanos>> = Key::time_or(
@@ -84,8 +98,8 @@ model::settings! {
 pub(super) enum Source {
     /// A file or a folder.
     Path(PathBuf),
-    /// So many bytes made up.
-    Generated(u64),
+    /// So many bytes made up, in so many files.
+    Generated { bytes: u64, files: u32, spread: Spread },
 }
 
 model::choice! {
@@ -109,8 +123,26 @@ model::choice! {
     /// When a file is flushed to stable storage.
     pub(super) enum Flush {
         AtEnd = "at-end",
+        FileSystem = "file-system",
         Never = "never",
     }
+}
+
+model::choice! {
+    /// How the sizes of generated files differ.
+    pub(super) enum Sizes {
+        LogNormal = "log-normal",
+        Equal = "equal",
+    }
+}
+
+/// A source that is made up.
+fn generated(bytes: u64, settings: &Settings) -> Source {
+    let spread = match settings.get(&FILE_SIZES) {
+        Sizes::LogNormal => Spread::LogNormal,
+        Sizes::Equal => Spread::Equal,
+    };
+    Source::Generated { bytes, files: settings.get(&FILE_COUNT), spread }
 }
 
 /// The settings, read.
@@ -121,7 +153,7 @@ pub(super) struct CopySettings {
     pub(super) block_bytes: u32,
     pub(super) outstanding: u32,
     pub(super) direct: bool,
-    pub(super) sync: bool,
+    pub(super) sync: Flush,
     /// How long to watch the drain at most.
     pub(super) drain: Option<Nanos>,
     pub(super) bytes_max: Option<u64>,
@@ -146,7 +178,7 @@ impl CopySettings {
             Some(text) => match text.strip_prefix("generate:") {
                 None => Some(Source::Path(PathBuf::from(text))),
                 Some(size) => match quantity::parse_bytes(size) {
-                    Ok(bytes) if bytes > 0 => Some(Source::Generated(bytes)),
+                    Ok(bytes) if bytes > 0 => Some(generated(bytes, settings)),
                     Ok(_) => {
                         problems.add(&[&SOURCE], "nothing is to be generated", "such as \"generate:8GiB\"");
                         None
@@ -158,6 +190,20 @@ impl CopySettings {
                 },
             },
         };
+        match &source {
+            Some(Source::Path(_)) if settings.given(&FILE_COUNT) || settings.given(&FILE_SIZES) => problems
+                .add(
+                    &[&FILE_COUNT, &FILE_SIZES],
+                    "a source that is a file or a folder has its own files",
+                    "set them with a source such as \"generate:2GB\"",
+                ),
+            Some(Source::Generated { bytes, files, .. }) if *bytes < u64::from(*files) => problems.add(
+                &[&FILE_COUNT],
+                format!("{} cannot be divided into {files} files", quantity::bytes(*bytes)),
+                "generate more, or lower `file_count`",
+            ),
+            _ => {}
+        }
         let destination = settings.get(&DESTINATION).map(PathBuf::from);
         if destination.is_none() {
             problems.add(
@@ -202,7 +248,7 @@ impl CopySettings {
             block_bytes: u32::try_from(block).unwrap_or(u32::MAX),
             outstanding,
             direct,
-            sync: settings.get(&SYNC) == Flush::AtEnd,
+            sync: settings.get(&SYNC),
             drain: settings.get(&DRAIN).filter(|limit| *limit > 0),
             bytes_max: settings.get(&SIZE),
             overwrite: settings.get(&OVERWRITE),
@@ -235,15 +281,16 @@ impl CopySettings {
         let cache =
             if self.direct { "direct" } else { "page-cache, without what was cached of the source before" };
         let sync = match (self.sync, self.direct) {
-            (true, _) => "each file is flushed at the end (fsync)",
-            (false, true) => "never: a device may still hold data in a cache of its own",
-            (false, false) => "never: data may still be in memory",
+            (Flush::AtEnd, _) => "each file is flushed at the end (fsync)",
+            (Flush::FileSystem, _) => "the file system is flushed at the end (syncfs)",
+            (Flush::Never, true) => "never: a device may still hold data in a cache of its own",
+            (Flush::Never, false) => "never: data may still be in memory",
         };
         let mut facts =
             BTreeMap::from([("cache".to_string(), text(cache)), ("sync".to_string(), text(sync))]);
         match &self.source {
             Source::Path(path) => facts.extend(Storage::of(path).facts("source")),
-            Source::Generated(_) => _ = facts.insert("source.device".into(), text("generated")),
+            Source::Generated { .. } => _ = facts.insert("source.device".into(), text("generated")),
         }
         facts.extend(Storage::of(&self.destination).facts("destination"));
         facts
@@ -252,10 +299,14 @@ impl CopySettings {
     /// The drain to watch: none of a destination without a device, whose writes no counter shows.
     pub(super) fn drain(&self) -> Option<Drain> {
         match (self.drain, Storage::of(&self.destination)) {
-            (Some(at_most), Storage::Device(device)) => {
-                let below = below(&HostRoot::live(), &device);
-                let is_stacked = !below.is_empty();
-                Some(Drain { at_most, devices: if is_stacked { below } else { vec![device] }, is_stacked })
+            (Some(at_most), Storage::Devices(disks)) => {
+                let lower = |disk: &String| below(&HostRoot::live(), disk);
+                let is_stacked = disks.iter().any(|disk| !lower(disk).is_empty());
+                let with_lower = |disk: String| match lower(&disk) {
+                    lower if lower.is_empty() => vec![disk],
+                    lower => lower,
+                };
+                Some(Drain { at_most, devices: disks.into_iter().flat_map(with_lower).collect(), is_stacked })
             }
             _ => None,
         }
@@ -301,7 +352,15 @@ mod tests {
             ("cache", "page-cache"),
         ])
         .unwrap();
-        assert_eq!((settings.source, settings.block_bytes), (Source::Generated(1 << 20), 1000));
+        let one = Source::Generated { bytes: 1 << 20, files: 1, spread: Spread::LogNormal };
+        assert_eq!((settings.source, settings.block_bytes), (one, 1000));
+        for (pairs, error) in [
+            ([("source", "s"), ("file_count", "2")], "has its own files"),
+            ([("source", "generate:10B"), ("file_count", "11")], "10B cannot be divided into 11 files"),
+        ] {
+            let problems = read(&[pairs[0], pairs[1], ("destination", "d")]).unwrap_err();
+            assert!(problems.0[0].what.contains(error), "{problems}");
+        }
         let problems =
             read(&[("source", "s"), ("destination", "d"), ("block_size", "64MiB"), ("outstanding", "1024")]);
         assert!(problems.unwrap_err().0[0].what.contains("more than 4GiB"));

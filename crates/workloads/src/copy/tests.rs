@@ -131,6 +131,37 @@ fn generated_data_fills_the_destination_and_does_not_repeat() {
 }
 
 #[test]
+fn generated_data_is_divided_into_files_and_flushed_as_a_whole() {
+    let folder = Scratch::new();
+    for back_end in BACK_ENDS.into_iter().filter(|back_end| can(back_end)) {
+        let destination = folder.join(back_end);
+        let (mut workload, done) = copy(&[
+            ("source", "generate:3MiB"),
+            ("file_count", "250"),
+            ("destination", destination.to_str().unwrap()),
+            ("block_size", "64KiB"),
+            ("sync", "file-system"),
+            ("cache", cache_for(folder.path())),
+            ("discard", "true"),
+            ("back_end", back_end),
+        ]);
+        assert_eq!(done.iter().filter(|done| done.kind == KIND_SYNC).count(), 1);
+        let (mut files, mut bytes) = (0, 0);
+        for below in ["00000", "00001", "00002"] {
+            for entry in fs::read_dir(destination.join(below)).unwrap() {
+                let length = entry.unwrap().metadata().unwrap().len();
+                assert!(length > 0);
+                (files, bytes) = (files + 1, bytes + length);
+            }
+        }
+        assert_eq!((files, bytes), (250, 3 << 20));
+        assert_eq!(done.iter().map(|done| u64::from(done.bytes)).sum::<u64>(), 3 << 20);
+        workload.clean_up().unwrap();
+        assert!(!destination.exists());
+    }
+}
+
+#[test]
 fn a_copy_that_was_stopped_leaves_no_partial_file() {
     let folder = Scratch::new();
     folder.file("source/a", content(8192));

@@ -8,7 +8,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
-use engine::devices::{disk_of, mount_of};
+use engine::devices::{disk_of, disks_of_mount, mount_of};
 use engine::mounts::mounts;
 use engine::source::HostRoot;
 use files::{Directory, Identity, Named};
@@ -175,12 +175,13 @@ impl Target {
 
     /// The block devices below it, whole disks rather than partitions; empty when there is none (tmpfs, network).
     pub(super) fn disks(&self) -> Vec<String> {
-        let disk = disk_of(self.device).or_else(|| {
+        match disk_of(self.device) {
+            Some(disk) => vec![disk],
             // Btrfs and others number their files by a device of their own; the mount table names the real one.
-            let source = mount_of(&self.path)?.source;
-            disk_of(std::fs::metadata(source).ok()?.rdev())
-        });
-        disk.into_iter().collect()
+            None => mount_of(&self.path)
+                .map(|mount| disks_of_mount(&HostRoot::live(), &mount))
+                .unwrap_or_default(),
+        }
     }
 
     /// The type of its file system, such as `ext4`.

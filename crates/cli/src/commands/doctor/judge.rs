@@ -372,9 +372,10 @@ fn factor(facts: &Facts, path: &str, answer: &Result<(), String>) -> Check {
     match answer {
         Ok(()) => {
             let how = match path {
-                "host.cpus" | "host.page_cache" => String::new(),
-                _ if facts.cgroups.is_empty() => String::new(),
-                _ => format!(" ({})", facts.cgroups),
+                "host.cpu_quota" | "host.memory" | "host.disk.io_limit" if !facts.cgroups.is_empty() => {
+                    format!(" ({})", facts.cgroups)
+                }
+                _ => String::new(),
             };
             good(path, format!("can be varied{how}"))
         }
