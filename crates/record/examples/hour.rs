@@ -38,7 +38,7 @@ fn main() {
         name: "one hour".into(),
         goals: Vec::new(),
         max_failures: model::experiment::MAX_FAILURES,
-        watch: vec!["host".into()],
+        watch: vec![model::Secret::plain("host")],
         sample_every: SECOND,
         replicates: 1,
         seed: 1,

@@ -22,7 +22,7 @@ fn experiment() -> Experiment {
         name: "cost".into(),
         goals: Vec::new(),
         max_failures: model::experiment::MAX_FAILURES,
-        watch: vec!["host".into()],
+        watch: vec![model::Secret::plain("host")],
         sample_every: model::SECOND,
         replicates: 1,
         seed: 1,

@@ -761,7 +761,7 @@ mod tests {
     #[test]
     fn a_sample_between_two_scrapes_is_no_gap_and_a_missing_scrape_is_one() {
         // Samples each 250 ms, scrapes once a second, without the one at 4 s.
-        let value = |at: usize| if at % 4 == 0 && at != 16 { at as f64 } else { f64::NAN };
+        let value = |at: usize| if at.is_multiple_of(4) && at != 16 { at as f64 } else { f64::NAN };
         let points: Vec<(f64, f64)> = (0..=24).map(|at| (at as f64 / 4.0, value(at))).collect();
         let shown = of_scrapes(&points);
         let times: Vec<f64> = shown.iter().map(|point| point.0).collect();
