@@ -19,6 +19,7 @@ pub fn vocabulary() -> Vocabulary {
         target_group: factors::target_group::TARGET_GROUP,
         carry_out: factors::undo::carry_out,
         watched: counters::perfmon::watched,
+        exporter: counters::scrape::check,
     };
     registry.vocabulary()
 }

@@ -219,6 +219,36 @@ fn thread_cpu_s() -> f64 {
 mod tests {
     use super::*;
 
+    struct Silent;
+
+    impl Source for Silent {
+        fn read(&mut self, _: Nanos, _: &mut Readings) -> Result<(), Unavailable> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn each_exporter_is_a_source_with_its_own_state() {
+        let kind = SourceKind {
+            name: "scrape",
+            about: "",
+            metrics: &[],
+            selector: EXPORTER,
+            open: |_, selected| match selected {
+                [entry] if !entry.contains("bad") => Ok(Box::new(Silent)),
+                _ => Err(Unavailable(selected.join(" "))),
+            },
+        };
+        let watch = ["host", "db1=http://10.0.0.5:9100/m", "process:http://a", "https://bad/m ca=x"];
+        let sampler = Sampler::open(&[kind], &HostRoot::live(), &watch.map(String::from));
+        let expected = [
+            ("scrape db1", SourceState::Active),
+            ("scrape bad", SourceState::Unavailable("https://bad/m ca=x".into())),
+        ];
+        let status = |(source, state): (&str, SourceState)| SourceStatus { source: source.into(), state };
+        assert_eq!(sampler.status(), expected.map(status));
+    }
+
     #[test]
     fn samples_meet_every_part_of_a_period() {
         for every_ms in [10, 100, 250, 1000] {

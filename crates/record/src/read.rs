@@ -7,7 +7,7 @@ use files::Directory;
 use model::run::RUN_FORMAT;
 use model::steps::{RequestSteps, STEPS_FORMAT, STEPS_MAX};
 use model::study::{HeatColumn, OperationHistograms, heat_row};
-use model::{Event, Host, MetricInfo, Phase, Plan, Run, RunRecord, Study, TrialSteps};
+use model::{Event, Host, MetricInfo, Phase, Plan, Run, RunRecord, SourceState, Study, TrialSteps};
 use serde::{Deserialize, de::DeserializeOwned};
 
 use crate::histogram_log::{Decoded, Decoder};
@@ -124,7 +124,10 @@ fn trial_of(folder: &Directory, budget: &mut Budget) -> Result<(RunRecord, Vec<S
     }
     // The first sample has no predecessor for rates and is not stored.
     let samples = record.run.sampler.samples.saturating_sub(1);
-    if record.readings.columns.is_empty() && samples > 0 {
+    // Where no source could be read, as exporters that are gone, there was nothing to lose.
+    let sources = &record.run.sources;
+    let was_read = sources.is_empty() || sources.iter().any(|of| of.state == SourceState::Active);
+    if record.readings.columns.is_empty() && samples > 0 && was_read {
         damage.push(format!(
             "{} is missing or empty: {samples} samples of the counters are lost",
             folder.path().join("readings.csv").display()

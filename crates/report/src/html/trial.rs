@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use model::load::Shape;
+use model::metric::split_instance;
 use model::result::{Operation, ResourceUse, TrialResult};
 use model::run::WorkloadTraits;
 use model::{HeatColumn, Interval, Level, Phase, ResultDocument, RunRecord, Study, metrics};
@@ -601,7 +602,7 @@ fn strip_title(resources: &[ResourceUse]) -> String {
 
 fn strip_row(resource: &ResourceUse, record: &RunRecord) -> StripRow {
     let readings = &record.readings;
-    let points = match readings.find(&resource.metric, &resource.instance) {
+    let points: Vec<(f64, f64)> = match readings.find(&resource.metric, &resource.instance) {
         Some(column) => readings
             .begin_s
             .iter()
@@ -610,6 +611,10 @@ fn strip_row(resource: &ResourceUse, record: &RunRecord) -> StripRow {
             .map(|((begin, end), value)| ((begin + end) / 2.0, *value))
             .collect(),
         None => Vec::new(),
+    };
+    let points = match split_instance(&resource.instance).0 {
+        "" => points,
+        _ => of_scrapes(&points),
     };
     let quantity = Quantity::of(resource.unit);
     let scale = quantity.scale([resource.mean, resource.max]);
@@ -625,6 +630,24 @@ fn strip_row(resource: &ResourceUse, record: &RunRecord) -> StripRow {
         saturated_at: resource.saturated_at,
         full_text: quantity.show(resource.saturated_at),
     }
+}
+
+/// The values of an exporter, which is scraped more rarely than samples are taken: only a scrape that is missing is a gap.
+fn of_scrapes(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
+    let known: Vec<(f64, f64)> = points.iter().copied().filter(|(_, value)| value.is_finite()).collect();
+    let mut distances: Vec<f64> = known.windows(2).map(|pair| pair[1].0 - pair[0].0).collect();
+    distances.sort_by(f64::total_cmp);
+    let usual = distances.get(distances.len() / 2).copied().unwrap_or(0.0);
+    let mut shown = Vec::new();
+    for (at, point) in known.iter().enumerate() {
+        if let Some(before) =
+            at.checked_sub(1).map(|before| known[before].0).filter(|at_s| point.0 - at_s > 1.6 * usual)
+        {
+            shown.push(((before + point.0) / 2.0, f64::NAN));
+        }
+        shown.push(*point);
+    }
+    shown
 }
 
 /// The sum of the heatmaps of all operations.
@@ -729,4 +752,23 @@ fn bands(columns: &[HeatColumn]) -> String {
         ]);
     }
     table(&out, Origin::Record)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sample_between_two_scrapes_is_no_gap_and_a_missing_scrape_is_one() {
+        // Samples each 250 ms, scrapes once a second, without the one at 4 s.
+        let value = |at: usize| if at.is_multiple_of(4) && at != 16 { at as f64 } else { f64::NAN };
+        let points: Vec<(f64, f64)> = (0..=24).map(|at| (at as f64 / 4.0, value(at))).collect();
+        let shown = of_scrapes(&points);
+        let times: Vec<f64> = shown.iter().map(|point| point.0).collect();
+        assert_eq!(times, [0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);
+        let gaps: Vec<bool> = shown.iter().map(|point| point.1.is_nan()).collect();
+        assert_eq!(gaps, [false, false, false, false, true, false, false]);
+        assert_eq!(of_scrapes(&[]), []);
+        assert_eq!(of_scrapes(&[(0.0, f64::NAN), (1.0, 2.0)]), [(1.0, 2.0)]);
+    }
 }

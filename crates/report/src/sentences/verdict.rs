@@ -255,7 +255,9 @@ pub fn missing(missing: &Missing) -> String {
         Missing::Device => "Use files whose block device is known.".into(),
         Missing::DeviceQueue => "Make the counters of the block device behind the files readable.".into(),
         Missing::WhereOperationsWaited => {
-            "Watch the process of the service to find the cause: --watch process:NAME.".into()
+            "Watch the process of the service to find the cause: --watch process:NAME. Of a server on another host, watch its \
+             exporter: --watch http://HOST:9100/metrics."
+                .into()
         }
         Missing::Proof => "Run with --prove: it changes each resource to find the limit.".into(),
         Missing::OtherLoads(setting) => {
