@@ -452,8 +452,7 @@ impl Workload for LdapLoad {
         if !requests.is_empty()
             && let Some(server) = &mut *self.server.lock().unwrap_or_else(PoisonError::into_inner)
         {
-            let kinds: Vec<&'static str> = requests.iter().map(|(kind, _)| *kind).collect();
-            for (kind, count) in server.since(&kinds) {
+            for (kind, count) in server.since(&requests) {
                 set(&format!("server.{kind}"), Level::Count(count));
             }
         }

@@ -1,9 +1,16 @@
 //! The operations that the server counted, beside those of the load: a load that miscounts, or another client, shows.
 
+use std::thread;
+use std::time::Duration;
+
 use ldap::session::statistics::{OperationCounts, ServerStatistics};
 
 use super::server;
 use super::settings::{Identity, Kind, LdapPlan};
+
+/// How often counts are read that are short, and the time between.
+const READINGS: usize = 5;
+const BETWEEN_READINGS: Duration = Duration::from_millis(20);
 
 /// The server's counts since the load was prepared.
 pub(super) struct ServerCounts {
@@ -19,11 +26,27 @@ impl ServerCounts {
         Some(ServerCounts { statistics, begin })
     }
 
-    /// The operations of each kind since then; none of a kind that the server does not count.
-    pub(super) fn since(&mut self, kinds: &[&'static str]) -> Vec<(&'static str, u64)> {
-        let Ok(now) = self.statistics.read() else { return Vec::new() };
-        let of = |kind: &&'static str| Some((*kind, now.get(kind)?.checked_sub(*self.begin.get(kind)?)?));
-        kinds.iter().filter_map(of).collect()
+    /// The operations since then of each kind that the load has, with its own counts; none of a kind that the server does not
+    /// count. slapd counts an operation after it has sent the response, so that counts that are short are read again.
+    pub(super) fn since(&mut self, requests: &[(&'static str, u64)]) -> Vec<(&'static str, u64)> {
+        let mut found = Vec::new();
+        for at in 0..READINGS {
+            if at > 0 {
+                thread::sleep(BETWEEN_READINGS);
+            }
+            let Ok(now) = self.statistics.read() else { return found };
+            let of = |(kind, _): &(&'static str, u64)| {
+                Some((*kind, now.get(kind)?.checked_sub(*self.begin.get(kind)?)?))
+            };
+            found = requests.iter().filter_map(of).collect();
+            let is_short = |(kind, counted): &(&str, u64)| {
+                requests.iter().any(|(of_load, count)| of_load == kind && counted < count)
+            };
+            if !found.iter().any(is_short) {
+                break;
+            }
+        }
+        found
     }
 }
 
