@@ -36,24 +36,24 @@ daemon off; worker_processes $(nproc); pid $folder/pid; error_log stderr crit; e
 http { access_log off; default_type text/html; gzip on; gzip_http_version 1.0; gzip_comp_level 9;
   client_body_temp_path $folder/body; proxy_temp_path $folder/proxy; fastcgi_temp_path $folder/fastcgi;
   uwsgi_temp_path $folder/uwsgi; scgi_temp_path $folder/scgi;
-  server { listen $address:18097; root $folder; } }
+  server { listen $address:18141; root $folder; } }
 END
 # The workers of a server that root starts have another user.
 chmod 711 "$folder" && chmod 644 "$folder/index.html"
 $inside nginx -e stderr -p "$folder" -c "$folder/nginx.conf" &
 server=$!
-$inside prometheus-node-exporter --web.listen-address=$address:18098 2> exporter.log &
+$inside prometheus-node-exporter --web.listen-address=$address:18142 2> exporter.log &
 exporter=$!
 
 cat > other-host.toml << END
 name = "A server seen through its exporter"
-watch = ["server=http://$address:18098/metrics"]
+watch = ["server=http://$address:18142/metrics"]
 sample_every = "250ms"
 goal = ["failed < 1%", "cpu.busy_share{//server} >= 50%"]
 show = ["cpu.busy_share{//server}", "scrape.age_s{//server}"]
 
 [workload.http]
-url = "http://$address:18097/index.html"
+url = "http://$address:18141/index.html"
 header = ["Accept-Encoding: gzip"]
 
 [load]
@@ -62,7 +62,7 @@ warm_up = "2s"
 measure = "6s"
 END
 tries=0
-until curl --silent --fail --output page "http://$address:18097/index.html"; do
+until curl --silent --fail --output page "http://$address:18141/index.html"; do
     tries=$((tries + 1))
     [ $tries -le 50 ] || exit 1
     sleep 0.1
@@ -72,6 +72,6 @@ plimsoll check other-host.toml
 plimsoll run other-host.toml --run-dir other
 plimsoll explain other
 # The host beside this one, three seconds long.
-plimsoll watch --watch host --from "server=http://$address:18098/metrics" --duration 3s
+plimsoll watch --watch host --from "server=http://$address:18142/metrics" --duration 3s
 # The verdict names the server's host.
 grep -q '"host": *"server"' other/result.json
