@@ -230,7 +230,7 @@ struct Group {
     longest_ms: f64,
     began_ms: Option<i64>,
     failed: u64,
-    /// Rate and bytes per second of the first operation, as fio has them.
+    /// Rate and KiB per second of the first operation, as fio has them.
     stated: Option<(f64, Option<f64>)>,
     settings: BTreeMap<&'static str, Option<Level>>,
     others: BTreeMap<String, Option<String>>,
@@ -305,7 +305,7 @@ impl Group {
                 }
             }
             if let (None, Some(rate)) = (self.stated, number("iops")) {
-                self.stated = Some((rate, number("bw").map(|kib| 1024.0 * kib)));
+                self.stated = Some((rate, number("bw")));
             }
             let total = self.operations.entry(operation).or_default();
             total.completed = total.completed.saturating_add(completed);
@@ -406,13 +406,12 @@ impl Group {
             run.notes.push(format!("jobs ran for {shortest} s to {longest} s; rates are over the longest"));
         }
         let only_one = self.operations.len() == 1;
-        if let (true, 1, Some((rate, bytes))) = (only_one, self.jobs, self.stated) {
+        if let (true, 1, Some((rate, kib_per_s))) = (only_one, self.jobs, self.stated) {
             run.state("rate", format!("{rate:.2}/s"));
             run.state("elapsed", format!("{} ms", self.longest_ms));
-            // fio has whole KiB per second.
-            run.facts.extend(bytes.map(|bytes| {
-                ("stated.throughput".to_string(), Level::Text(format!("{} KiB/s", bytes / 1024.0)))
-            }));
+            if let Some(kib) = kib_per_s {
+                run.state("throughput", format!("{kib} KiB/s"));
+            }
         }
         for (operation, total) in self.operations {
             let (times, bins) = total.times.finish(operation, &mut run.notes);

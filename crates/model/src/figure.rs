@@ -419,8 +419,6 @@ pub struct Figures {
     pub figures: Vec<Figure>,
     /// The lower ends of the columns of a histogram of response times, seconds, with the share in each in percent.
     pub histogram: Vec<(f64, Figure)>,
-    /// What distinguishes it from the others: settings, with their values.
-    pub settings: Vec<(String, String)>,
 }
 
 impl Figures {

@@ -108,10 +108,8 @@ fn of_operation(
         }
     }
     histogram.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let settings = trial.treatment.levels.iter();
-    let settings = settings.map(|change| (change.factor.to_string(), change.level.to_string())).collect();
     let name = format!("trial {}", trial.trial);
-    Figures { name, figures, histogram, settings, ..Figures::default() }
+    Figures { name, figures, histogram, ..Figures::default() }
 }
 
 /// What the tool printed itself, in place of what was worked out of it, and the load.

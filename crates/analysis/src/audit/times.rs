@@ -127,20 +127,13 @@ fn histogram(of: &Figures, found: &mut Vec<AuditFinding>) {
         high += share.value + step;
     }
     let shares: Vec<&Figure> = of.histogram.iter().map(|(_, share)| share).collect();
+    let sum: f64 = of.histogram.iter().map(|(_, share)| share.value).sum();
     if low > 100.0 || high < 100.0 {
         let found_one = finding(of, AuditKind::Shares, Severity::Contradiction, &shares);
-        let sum: f64 = shares.iter().map(|share| share.value).sum();
         found.push(follows(found_one, Quantity::RatePercent, Span::new(sum, sum)));
         return;
     }
-    let (Some(mean), Some(sum)) =
-        (of.get(Quantity::Mean), Some(shares.iter().map(|share| share.value).sum::<f64>()))
-    else {
-        return;
-    };
-    if sum <= 0.0 {
-        return;
-    }
+    let Some(mean) = of.get(Quantity::Mean).filter(|_| sum > 0.0) else { return };
     let edges: Vec<f64> = of.histogram.iter().map(|(edge, _)| *edge).collect();
     let (mut lower, mut upper) = (0.0, 0.0);
     for (at, (edge, share)) in of.histogram.iter().enumerate() {

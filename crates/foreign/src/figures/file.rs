@@ -1,7 +1,6 @@
 //! Figures that somebody wrote down from a report: TOML, a table `[[figures]]` for each result.
 
 use model::figure::{Figure, Figures, Quantity};
-use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::BYTES_MAX;
@@ -100,14 +99,9 @@ fn of_result(
             "name" => result.name = text().unwrap_or_default(),
             "base" => result.base = text(),
             "source" => {}
+            // For the reader.
             "settings" => match value.get_ref() {
-                DeValue::Table(settings) => {
-                    let of = |(key, value): (&Spanned<_>, &Spanned<DeValue<'_>>)| {
-                        let key: &toml::de::DeString<'_> = key.get_ref();
-                        (key.to_string(), written(value.get_ref()).unwrap_or_default())
-                    };
-                    result.settings.extend(settings.iter().map(of));
-                }
+                DeValue::Table(_) => {}
                 _ => faults.push(Fault::at(line, "`settings` is not a table", "write settings = { disk = \"SSD\" }")),
             },
             "histogram" => match histogram(value.get_ref()) {

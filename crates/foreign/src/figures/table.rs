@@ -120,7 +120,7 @@ fn wide(names: &[&str], rows: &[(u64, Vec<String>)]) -> Vec<Figures> {
     let mut results = Vec::new();
     for (line, cells) in rows {
         let (mut parts, mut common): (BTreeMap<&str, Vec<Figure>>, Vec<Figure>) = Default::default();
-        let mut settings = Vec::new();
+        let mut words: Vec<&str> = Vec::new();
         for (at, cell) in cells.iter().enumerate().filter(|(_, cell)| !cell.is_empty()) {
             let Some(name) = names.get(at) else { continue };
             match columns.get(at).and_then(Option::as_ref) {
@@ -134,22 +134,16 @@ fn wide(names: &[&str], rows: &[(u64, Vec<String>)]) -> Vec<Figures> {
                     }
                 }
                 None if NOTES.contains(&name.to_lowercase().as_str()) => {}
-                None => settings.push((name.to_string(), cell.clone())),
+                None => words.push(cell.as_str()),
             }
         }
         one_in_flight(&mut common);
-        let words: Vec<&str> = settings.iter().map(|(_, value)| value.as_str()).collect();
         let name = if words.is_empty() { format!("row in line {line}") } else { words.join(", ") };
         // What is in flight and how long it took is about all parts together.
         let shared: Vec<Figure> =
             common.iter().filter(|of| of.quantity == Quantity::BlockSize).cloned().collect();
-        let of = |name: String, figures: Vec<Figure>| Figures {
-            name,
-            line: *line,
-            figures,
-            settings: settings.clone(),
-            ..Figures::default()
-        };
+        let of =
+            |name: String, figures: Vec<Figure>| Figures { name, line: *line, figures, ..Figures::default() };
         if parts.len() == 1
             && common
                 .iter()
