@@ -74,7 +74,7 @@ bench-http:
 
 bench-ldap:
 	@.ci/ldap-peers
-	$(CARGO) xtask bench ldap
+	$(CARGO) xtask bench ldap trace
 	$(CARGO) bench --locked --package plimsoll-people --bench ldif
 
 bench-wire:

@@ -108,6 +108,13 @@ pub(crate) fn family_cpu_us(process: &str) -> Result<f64, String> {
     Ok(sum)
 }
 
+/// The most memory that a process has used, in MiB; none if it has ended.
+pub(crate) fn peak_mib(process: &str) -> Option<f64> {
+    let text = std::fs::read_to_string(format!("/proc/{process}/status")).ok()?;
+    let peak = text.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    Some(peak.trim().trim_end_matches(" kB").parse::<f64>().ok()? / 1024.0)
+}
+
 /// Median of some values; the mean of the middle two for an even number.
 pub(crate) fn median(values: &[f64]) -> f64 {
     let mut sorted = values.to_vec();

@@ -282,6 +282,10 @@ impl Bench {
     }
 }
 
+/// The name of the entry that may read and write all of slapd, and its password.
+pub(super) const ROOT: &str = "cn=admin,dc=example,dc=com";
+pub(super) const PASSWORD: &str = "benchmark";
+
 /// slapd with people, on the first CPU.
 pub(super) fn slapd(folder: &Path, port: u16) -> Result<Ended, String> {
     let write = |name: &str, text: &str| {
@@ -294,7 +298,8 @@ pub(super) fn slapd(folder: &Path, port: u16) -> Result<Ended, String> {
         &format!(
             "include /etc/ldap/schema/core.schema\ninclude /etc/ldap/schema/cosine.schema\n\
              include /etc/ldap/schema/inetorgperson.schema\npidfile {place}/slapd.pid\nmodulepath /usr/lib/ldap\n\
-             moduleload back_mdb\ndatabase mdb\nsuffix dc=example,dc=com\ndirectory {place}/db\n\
+             moduleload back_mdb\nmoduleload back_monitor\ndatabase monitor\nrootdn {ROOT}\n\
+             database mdb\nsuffix dc=example,dc=com\nrootdn {ROOT}\nrootpw {PASSWORD}\ndirectory {place}/db\n\
              maxsize 1073741824\nindex objectClass,uid eq\n"
         ),
     )?;

@@ -11,6 +11,7 @@ mod keycloak;
 mod ldap;
 mod own;
 mod rounds;
+mod trace;
 mod wire;
 
 use std::path::Path;
@@ -124,6 +125,13 @@ static BENCHMARKS: &[Benchmark] = &[
         rounds: Some(5),
         is_on_demand: true,
         run: wire::analysis,
+    },
+    Benchmark {
+        name: "trace",
+        about: "what `plimsoll trace` costs a saturated slapd",
+        rounds: Some(24),
+        is_on_demand: true,
+        run: trace::cost,
     },
     Benchmark {
         name: "counters",

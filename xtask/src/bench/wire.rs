@@ -9,7 +9,7 @@ use super::ldap::{free_port, slapd};
 use super::rounds::{middle, ratio};
 use crate::fault::Fault;
 use crate::files::Repository;
-use crate::program::{Ended, Folder, cpu_us, plimsoll};
+use crate::program::{Ended, Folder, cpu_us, peak_mib, plimsoll};
 
 /// Seconds of load in the capture.
 const SECONDS: u32 = 8;
@@ -204,16 +204,13 @@ fn repeated(capture: &Path) -> Result<PathBuf, String> {
 fn memory_mib_of(mut command: Command) -> Result<f64, String> {
     let name = command.get_program().to_string_lossy().into_owned();
     let mut child = command.spawn().map_err(|error| format!("{name}: {error}"))?;
-    let status = format!("/proc/{}/status", child.id());
-    let mut most_kib = 0.0_f64;
+    let process = child.id().to_string();
+    let mut most_mib = 0.0_f64;
     loop {
-        let text = std::fs::read_to_string(&status).unwrap_or_default();
-        let peak = text.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-        let kib = peak.and_then(|peak| peak.trim().trim_end_matches(" kB").parse::<f64>().ok());
-        most_kib = most_kib.max(kib.unwrap_or(0.0));
+        most_mib = most_mib.max(peak_mib(&process).unwrap_or(0.0));
         if let Some(status) = child.try_wait().map_err(|error| format!("{name}: {error}"))? {
             return match status.success() {
-                true => Ok(most_kib / 1024.0),
+                true => Ok(most_mib),
                 false => Err(format!("{name}: {status}")),
             };
         }
