@@ -130,12 +130,17 @@ pub(crate) fn answer(interval: Option<(f64, f64)>, higher_is_better: bool) -> An
     }
 }
 
-/// The values of trials with the same replicate number, baseline first.
+/// The values of trials with the same replicate number, baseline first. A single trial is compared with the median of all
+/// trials of the baseline, the one at the end included, so that its ratio is that of the values that a table shows.
 fn pairs(
     baseline: &[&TrialResult],
     treatment: &[&TrialResult],
     value: &dyn Fn(&TrialResult) -> Option<f64>,
 ) -> Vec<(f64, f64)> {
+    if let [one] = treatment {
+        let before = median(&baseline.iter().filter_map(|other| value(other)).collect::<Vec<_>>());
+        return before.zip(value(one)).into_iter().collect();
+    }
     treatment
         .iter()
         .filter_map(|trial| {

@@ -125,6 +125,9 @@ fn what_cannot_be_reported_says_how_many_replicates_would() {
     let single = result(&noisy(2.14, 1, 1));
     let unsure = row(&single, "rate_per_s");
     assert_eq!((unsure.answer, unsure.low, unsure.pairs), (Answer::CantTell, None, 1));
+    // The baseline ran once more at the end: the ratio is that of the two values beside it.
+    let shown = unsure.treatment / unsure.baseline;
+    assert!((unsure.ratio / shown - 1.0).abs() < 1e-9, "{unsure:?}");
     assert!(has(&single, DoubtKind::Replication));
     assert!(!has(&document, DoubtKind::Replication));
 }
