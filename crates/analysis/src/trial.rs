@@ -3,8 +3,9 @@
 use std::borrow::Cow;
 
 use hdrhistogram::Histogram;
+use model::figure::PERCENTILE_MS;
 use model::result::{KindCounts, OperationResult, ResourceUse, TreatmentResult, TrialResult};
-use model::run::GeneratorRole;
+use model::run::{GeneratorRole, Origin};
 use model::study::new_histogram;
 use model::{Interval, LatencySummary, Level, Operation, RunRecord, Treatment, metrics};
 
@@ -220,10 +221,14 @@ fn sum(measured: &Measured, name: Operation, names: &[&str], intervals: &[&Inter
         }
     }
     let histograms: Vec<_> = names.iter().filter_map(|name| measured.record.histograms.get(*name)).collect();
+    let without = |of: fn(&Interval) -> &LatencySummary| match measured.record.run.origin {
+        Origin::Imported => of_tool(measured, sum.name.as_str(), intervals, of),
+        _ => bound(intervals, of),
+    };
     sum.response_ms = merged(histograms.iter().map(|h| &h.response))
-        .unwrap_or_else(|| bound(intervals, |interval| &interval.response));
+        .unwrap_or_else(|| without(|interval| &interval.response));
     sum.service_ms = merged(histograms.iter().map(|h| &h.service))
-        .unwrap_or_else(|| bound(intervals, |interval| &interval.service));
+        .unwrap_or_else(|| without(|interval| &interval.service));
     sum.lag_ms = merged(histograms.iter().map(|h| &h.lag)).unwrap_or_default();
     sum
 }
@@ -267,6 +272,26 @@ fn bound(intervals: &[&Interval], of: impl Fn(&Interval) -> &LatencySummary) -> 
         return LatencySummary::default();
     }
     sum.mean /= completed;
+    sum
+}
+
+/// A summary of what another tool reports without histograms. The percentiles of several parts are those that the tool
+/// computed of the whole, and are absent if it did not.
+fn of_tool(
+    measured: &Measured,
+    operation: &str,
+    intervals: &[&Interval],
+    of: fn(&Interval) -> &LatencySummary,
+) -> LatencySummary {
+    let mut sum = bound(intervals, of);
+    let is_one = intervals.iter().filter(|interval| interval.completed > 0).count() < 2;
+    for (name, ms) in sum.percentiles_mut() {
+        match measured.record.run.facts.get(&format!("{PERCENTILE_MS}{operation}.{name}")) {
+            Some(Level::Number(of_tool)) => *ms = *of_tool,
+            _ if is_one => {}
+            _ => *ms = f64::NAN,
+        }
+    }
     sum
 }
 

@@ -240,6 +240,9 @@ impl Outcome {
         if run.intervals.is_empty() {
             return Err("operation that completed");
         }
+        if run.intervals.len() > 1 {
+            run.set_percentiles("all", self.total.times());
+        }
         for (name, percent) in self.cpu {
             run.facts.insert(format!("diskspd.cpu.{name}"), Level::Percent(percent));
         }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use hdrhistogram::Histogram;
-use model::figure::{SCRIPTED, STATED, TIME_STEP_MS};
+use model::figure::{PERCENTILE_MS, SCRIPTED, STATED, TIME_STEP_MS};
 use model::{Interval, LatencySummary, Level, Phase, Shape};
 
 use crate::{Content, Fault};
@@ -76,6 +76,16 @@ impl LoadRun {
             response: of.times,
             service: of.times,
         });
+    }
+
+    /// Keeps percentiles over the whole run, of one operation or of `all`, which the tool computed from more than the
+    /// parts that are read.
+    pub(crate) fn set_percentiles(&mut self, operation: &str, mut times: LatencySummary) {
+        for (name, ms) in times.percentiles_mut() {
+            if ms.is_finite() {
+                self.facts.insert(format!("{PERCENTILE_MS}{operation}.{name}"), Level::Number(*ms));
+            }
+        }
     }
 
     /// Adds a figure that the tool prints besides, so that an audit can compare it with the others.

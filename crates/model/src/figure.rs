@@ -23,6 +23,10 @@ pub const CORRECTED: &str = "imported.corrected";
 /// The begin of the names of facts with the shares of a histogram: `histogram.3 ms`.
 pub const HISTOGRAM: &str = "histogram.";
 
+/// The begin of the names of facts with percentiles over the whole run as another tool computed them, milliseconds:
+/// `imported.ms.all.p99`. From percentiles of parts alone, those of the sum cannot be computed.
+pub const PERCENTILE_MS: &str = "imported.ms.";
+
 /// What a figure says.
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
 pub enum Quantity {

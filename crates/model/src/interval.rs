@@ -100,6 +100,17 @@ pub(crate) mod absent_three {
 }
 
 impl LatencySummary {
+    /// The percentiles, with their names.
+    pub fn percentiles_mut(&mut self) -> [(&'static str, &mut f64); 5] {
+        [
+            ("p50", &mut self.p50),
+            ("p90", &mut self.p90),
+            ("p95", &mut self.p95),
+            ("p99", &mut self.p99),
+            ("p999", &mut self.p999),
+        ]
+    }
+
     /// The summary of a histogram of nanoseconds.
     pub fn of(histogram: &Histogram<u64>) -> Self {
         if histogram.is_empty() {

@@ -1,7 +1,8 @@
 //! Tests of mixed operations, such as reads and writes.
 
 use model::cost::{CostKind, CostOwner};
-use model::{Operation, Shape, SizeGoal, Study};
+use model::run::Origin;
+use model::{Level, Operation, Shape, SizeGoal, Study};
 
 use crate::result;
 use crate::simulate::{Simulated, single};
@@ -34,6 +35,32 @@ fn study() -> Study {
     record.intervals.sort_by(|a, b| a.begin_s.total_cmp(&b.begin_s));
     record.run.operations = ["read", "write", "fsync"].map(String::from).to_vec();
     study
+}
+
+/// What another tool printed: percentiles of reads and of writes over the whole run, and perhaps those of both.
+#[test]
+fn percentiles_of_both_are_those_that_the_tool_computed() {
+    let mut study = study();
+    let record = &mut study.runs[0];
+    record.run.origin = Origin::Imported;
+    record.histograms.clear();
+    let end_s = record.intervals.iter().map(|interval| interval.end_s).fold(0.0, f64::max);
+    record.intervals.retain(|interval| interval.end_s == end_s);
+    let of_all = |study: &Study| {
+        let document = result(study);
+        let operations = &document.trials[0].operations;
+        (
+            operations.iter().find(|one| one.name == Operation::All).unwrap().response_ms,
+            operations[0].response_ms,
+        )
+    };
+    // From the percentiles of the parts alone, nobody can know them; means can be added up.
+    let (all, read) = of_all(&study);
+    assert!(all.p50.is_nan() && all.p99.is_nan() && all.mean > read.mean, "{all:?}");
+    assert!(read.p50.is_finite() && read.p50 < read.p99, "{read:?}");
+    study.runs[0].run.facts.insert("imported.ms.all.p50".into(), Level::Number(1.25));
+    let (all, _) = of_all(&study);
+    assert!(all.p50 == 1.25 && all.p99.is_nan(), "{all:?}");
 }
 
 #[test]

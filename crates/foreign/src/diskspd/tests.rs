@@ -285,6 +285,10 @@ fn text_is_read_by_its_headers() {
     assert_eq!((times.min, times.mean, times.p50, times.p90), (0.5, 2.5, 2.0, 4.0));
     assert_eq!((times.p95, times.p99, times.p999, times.max), (5.0, 6.0, 7.0, 9.0));
     assert!(write.response.min.is_nan() && write.response.max == 10.0);
+    // Those of both together are in the column of all, of the last table.
+    let of_both: Vec<&Level> =
+        ["p50", "p95", "p999"].iter().map(|name| &first.facts[&format!("imported.ms.all.{name}")]).collect();
+    assert_eq!(of_both, [&Level::Number(2.1), &Level::Number(5.1), &Level::Number(7.1)]);
     let settings: Vec<String> = first
         .settings
         .iter()

@@ -128,6 +128,7 @@ impl Reader {
             // One for each target, and the last for all.
             outcome.reads.points.clear();
             outcome.writes.points.clear();
+            outcome.total.points.clear();
             self.table = Table::Percentiles(cells().skip(1).map(str::to_string).collect());
         } else if text.contains('|') {
             self.read_row(line, text);
