@@ -468,7 +468,14 @@ impl CounterLog for BlgLog {
         while let Some(Record { kind, local_unix_ns, data }) = self.records.next()? {
             match kind {
                 RecordKind::Names => self.add_names(&data),
-                RecordKind::List => self.add_list(&data)?,
+                RecordKind::List => match self.add_list(&data) {
+                    // What was read before stays.
+                    Err(fault) if self.sample > 0 => {
+                        self.notes.add(&format!("{}: the rest was left out", fault.what), 0, RELOG);
+                        self.records.end();
+                    }
+                    done => done?,
+                },
                 RecordKind::Summary => {}
                 RecordKind::Sample => {
                     let end_ns = self.unix_ns(local_unix_ns);

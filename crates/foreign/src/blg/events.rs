@@ -184,6 +184,14 @@ impl Records {
         self.events
     }
 
+    /// Leaves the rest out.
+    pub(super) fn end(&mut self) {
+        self.is_at_end = true;
+        self.unread = 0..0;
+        self.waiting.clear();
+        self.waiting_bytes = 0;
+    }
+
     /// The next record; none at the end.
     pub(super) fn next(&mut self) -> Result<Option<Record>, Fault> {
         while let Some(event) = self.event()? {
@@ -346,11 +354,12 @@ impl Records {
             if before.is_some_and(|before| sequence < before) && self.header.mode & CIRCULAR != 0 {
                 self.is_at_end = true;
                 self.unread = 0..0;
-                return Err(Fault::at(
-                    0,
-                    format!("a circular log: buffer {} is earlier than the one before it", self.count),
-                    RELOG,
-                ));
+                let what = format!(
+                    "a circular log: buffer {} is earlier than the one before it, and the rest was left out",
+                    self.count
+                );
+                self.notes.add(&what, 0, RELOG);
+                return Ok(false);
             }
             if before.is_some_and(|before| sequence > before.saturating_add(1)) && !self.header.is_mixed() {
                 self.notes.add("buffers are missing: their samples are absent", 0, "");
