@@ -199,7 +199,7 @@ fn zone(cell: &str) -> Option<i64> {
 }
 
 /// The column of a path with its host.
-fn column(title: &str) -> CounterColumn {
+pub(crate) fn column(title: &str) -> CounterColumn {
     let (host, path) = match title.strip_prefix(r"\\").and_then(|rest| rest.split_once('\\')) {
         Some((host, path)) => (host, path),
         None => ("", title.trim_start_matches('\\')),

@@ -9,7 +9,7 @@ use model::{Column, MetricInfo, ReadingTable, Readings};
 
 use crate::limits::{Budget, COLUMNS_MAX, READING_COST};
 use crate::lines::Lines;
-use crate::row::{self, Row, number};
+use crate::row::{self, Row, number, reading};
 
 /// Writes the title row.
 pub(crate) fn write_titles(out: &mut Vec<u8>, columns: &[Column]) -> csv::Result<()> {
@@ -27,7 +27,7 @@ pub(crate) fn write_sample(out: &mut String, begin_s: f64, end_s: f64, readings:
             continue;
         }
         if value.fract() == 0.0 && value.abs() < 9e15 {
-            let _ = write!(out, "{}", *value as i64);
+            integer(out, *value < 0.0, value.abs() as u64);
         } else {
             six_digits(out, *value);
         }
@@ -38,6 +38,25 @@ pub(crate) fn write_sample(out: &mut String, begin_s: f64, end_s: f64, readings:
 /// Powers of ten, up to which a number with its digits is below 2^53.
 const POWERS: [f64; 16] =
     [1.0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15];
+
+/// Writes an integer. There are thousands in each sample, so that the general way is too slow.
+fn integer(out: &mut String, is_negative: bool, mut rest: u64) {
+    let mut text = [b'0'; 21];
+    let mut begin = text.len();
+    loop {
+        begin -= 1;
+        text[begin] = b'0' + (rest % 10) as u8;
+        rest /= 10;
+        if rest == 0 {
+            break;
+        }
+    }
+    if is_negative {
+        begin -= 1;
+        text[begin] = b'-';
+    }
+    out.push_str(std::str::from_utf8(&text[begin..]).unwrap_or("0"));
+}
 
 /// Writes a number that is no integer with six significant digits, without zeros at its end.
 fn six_digits(out: &mut String, value: f64) {
@@ -58,10 +77,7 @@ fn six_digits(out: &mut String, value: f64) {
     }
     let digits = (size * POWERS[decimals]).round() as u64;
     let unit = POWERS[decimals] as u64;
-    if value < 0.0 {
-        out.push('-');
-    }
-    let _ = write!(out, "{}", digits / unit);
+    integer(out, value < 0.0, digits / unit);
     let mut rest = digits % unit;
     if rest == 0 {
         return;
@@ -90,6 +106,7 @@ pub(crate) fn read(lines: &mut Lines, metrics: &[MetricInfo], budget: &mut Budge
     // For each cell of a row, the index of its column in the table; none for an omitted column.
     let mut places: Vec<Option<usize>> = Vec::new();
     let mut row = Row::new();
+    let mut values = Vec::new();
     while row.read(lines, budget) {
         if row.cells().next() == Some(b"begin_s") {
             places.clear();
@@ -126,7 +143,7 @@ pub(crate) fn read(lines: &mut Lines, metrics: &[MetricInfo], budget: &mut Budge
             }
             continue;
         }
-        if !read_row(&row, &places, &mut table, budget, lines) {
+        if !read_row(&row, &places, &mut table, &mut values, budget, lines) {
             break;
         }
     }
@@ -138,6 +155,7 @@ fn read_row(
     row: &Row,
     places: &[Option<usize>],
     table: &mut ReadingTable,
+    values: &mut Vec<f64>,
     budget: &mut Budget,
     lines: &mut Lines,
 ) -> bool {
@@ -155,18 +173,19 @@ fn read_row(
     }
     push(&mut table.begin_s, begin_s);
     push(&mut table.end_s, end_s);
-    for column in &mut table.values {
-        push(column, f64::NAN);
-    }
-    let at = table.end_s.len() - 1;
+    values.clear();
+    values.resize(table.columns.len(), f64::NAN);
     for (place, cell) in places.iter().zip(cells) {
         let Some(place) = place else { continue };
         if !cell.is_empty() {
-            match number(cell) {
-                Some(value) => table.values[*place][at] = value,
+            match reading(cell) {
+                Some(value) => values[*place] = value,
                 None => lines.note("a value is not a number and was ignored"),
             }
         }
+    }
+    for (column, value) in table.values.iter_mut().zip(values) {
+        push(column, *value);
     }
     true
 }
@@ -264,12 +283,23 @@ mod tests {
             (-2.25, "-2.25"),
             (0.999_999_9, "1"),
             (3.2e-12, "0.0000000000032"),
+            (-0.000_000_04, "-0.00000004"),
             (1.5e14 + 0.5, "150000000000001"),
         ] {
             let mut text = String::new();
             six_digits(&mut text, value);
             assert_eq!(text, expected, "{value}");
         }
+    }
+
+    #[test]
+    fn integers_are_exact() {
+        let mut text = String::new();
+        for (is_negative, value) in [(false, 0), (true, 1), (false, u64::MAX), (true, u64::MAX)] {
+            integer(&mut text, is_negative, value);
+            text.push(' ');
+        }
+        assert_eq!(text, "0 -1 18446744073709551615 -18446744073709551615 ");
     }
 
     proptest::proptest! {

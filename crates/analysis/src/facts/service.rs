@@ -74,14 +74,18 @@ fn at_port(instance: &str) -> Option<(&str, u16)> {
 /// Whether a service is several programs that are also watched by themselves, such as the whole target: the waits of its
 /// threads are those of different programs.
 pub(crate) fn is_a_whole(measured: &Measured, name: &str) -> bool {
+    // Once for all services: a log of another system may have hundreds of processes.
+    let ports: Vec<(&str, u16)> =
+        measured.instances(metrics::PROCESS_ACCEPT_QUEUE_CONNECTIONS).filter_map(at_port).collect();
     let ports_of = |of: &str| -> Vec<u16> {
-        let ports = measured.instances(metrics::PROCESS_ACCEPT_QUEUE_CONNECTIONS).filter_map(at_port);
-        ports.filter(|(service, _)| *service == of).map(|(_, port)| port).collect()
+        ports.iter().filter(|(service, _)| *service == of).map(|(_, port)| *port).collect()
     };
     let own = ports_of(name);
-    services(measured).into_iter().filter(|other| *other != name).map(ports_of).any(|other| {
-        !other.is_empty() && other.len() < own.len() && other.iter().all(|port| own.contains(port))
-    })
+    // Another one has fewer, but at least one.
+    own.len() > 1
+        && services(measured).into_iter().filter(|other| *other != name).map(ports_of).any(|other| {
+            !other.is_empty() && other.len() < own.len() && other.iter().all(|port| own.contains(port))
+        })
 }
 
 /// The operations in flight at a service, if other watched services call it: their threads that wait for it. None for a
