@@ -18,6 +18,8 @@ pub struct LoadRun {
     pub tool: &'static str,
     /// Its version; empty where the file does not say.
     pub version: String,
+    /// The host that it ran on; empty where the file does not say.
+    pub host: String,
     /// The line where it begins, from 1; 0 where there is none.
     pub line: u64,
     /// What distinguishes it from others in the same file; may be empty.

@@ -99,3 +99,89 @@ fn a_log_of_counters_is_a_record_and_what_is_wrong_has_its_line() {
     assert!(all.err.contains("2 mistakes, nothing was imported"), "{}", all.err);
     assert!(run(&place, &["import", "--formats"]).out.contains("perfmon-csv"));
 }
+
+/// A log of two servers, of which DB1 has busy CPUs.
+fn two_servers() -> String {
+    let counters = [r"Processor(_Total)\% Processor Time", r"PhysicalDisk(0 C:)\Avg. Disk Queue Length"];
+    let columns = ["DB1", "WEB1"].into_iter().flat_map(|host| counters.map(|of| format!(r#","\\{host}\{of}""#)));
+    let mut text = format!("\"(PDH-CSV 4.0) (UTC)(0)\"{}\r\n", columns.collect::<String>());
+    for second in 0..30 {
+        text += &format!("\"11/26/2014 11:00:{second:02}.000\",\"97.5\",\"0.3\",\"12.0\",\"0.1\"\r\n");
+    }
+    text
+}
+
+/// Requests of six users from 11:00 UTC on.
+fn requests() -> String {
+    let line = |at: u64| format!("{},{},A,200,OK,T 1-{},true,1000,6,6,200\n", 1_416_999_600_000 + at * 50, 290 + at % 20, at % 6);
+    let head = "timeStamp,elapsed,label,responseCode,responseMessage,threadName,success,bytes,grpThreads,allThreads,Latency\n";
+    (0..560).map(line).fold(head.to_string(), |text, line| text + &line)
+}
+
+#[test]
+fn counters_of_several_hosts_are_judged_each_on_its_own() {
+    let place = Place::new("import-hosts");
+    fs::write(place.path("servers.csv"), two_servers()).unwrap();
+    fs::write(place.path("load.jtl"), requests()).unwrap();
+    let both = run(&place, &["import", "load.jtl", "servers.csv", "--run-dir", "both"]);
+    assert_eq!(both.code, 0, "{} {}", both.out, both.err);
+    assert!(both.err.contains("load.jtl does not say which of them ran the load"), "{}", both.err);
+    for expected in ["The CPUs of DB1 were the limit: 98 % busy.", "WEB1: CPU busy"] {
+        assert!(both.out.contains(expected), "{expected}: {}", both.out);
+    }
+    let named = run(&place, &["import", "web1.example.org=load.jtl", "servers.csv", "--run-dir", "named"]);
+    assert!(named.err.contains("web1.example.org ran the load"), "{}", named.err);
+    assert!(named.out.contains(" CPU busy") && !named.out.contains("WEB1: "), "{}", named.out);
+    assert!(named.out.contains("The CPUs of DB1 were the limit"), "{}", named.out);
+    // One name for counters of two hosts.
+    let wrong = run(&place, &["import", "db2=servers.csv", "--run-dir", "wrong"]);
+    assert_eq!(wrong.code, 2, "{}", wrong.out);
+    assert!(wrong.err.contains("counters of several hosts (DB1, WEB1)"), "{}", wrong.err);
+    // A single host is that of the load, as no other is known.
+    let one = two_servers().replace("WEB1", "DB1").replace("Processor(_Total)", "Processor(0)");
+    fs::write(place.path("one.csv"), one).unwrap();
+    let one = run(&place, &["import", "load.jtl", "one.csv", "--run-dir", "one"]);
+    assert!(!one.out.contains("DB1") && one.out.contains("CPU 0 busy"), "{}", one.out);
+}
+
+/// Snapshots of node_exporter, one each second from 11:00 UTC on.
+fn snapshots(nodename: &str, busy_share: f64) -> String {
+    let one = |at: u32| {
+        let (time, busy) = (f64::from(at), f64::from(at) * busy_share);
+        let uname = match nodename {
+            "" => String::new(),
+            name => format!("node_uname_info{{nodename=\"{name}\"}} 1\n"),
+        };
+        format!(
+            "# TYPE node_cpu_seconds_total counter\nnode_cpu_seconds_total{{cpu=\"0\",mode=\"user\"}} {busy}\n\
+             node_cpu_seconds_total{{cpu=\"0\",mode=\"idle\"}} {}\n# TYPE app_jobs counter\n\
+             app_jobs_total{{queue=\"a\"}} {}\n{uname}node_time_seconds {}\n",
+            time - busy,
+            40 * at,
+            1_416_999_600 + at,
+        )
+    };
+    (0..30).map(one).collect()
+}
+
+#[test]
+fn text_of_exporters_has_our_metrics_and_rates() {
+    let place = Place::new("import-exporters");
+    fs::write(place.path("load.jtl"), requests()).unwrap();
+    fs::write(place.path("a.prom"), snapshots("db1", 0.98)).unwrap();
+    fs::write(place.path("b.prom"), snapshots("", 0.1)).unwrap();
+    let done = run(&place, &["import", "load.jtl", "a.prom", "web1=b.prom", "--run-dir", "r"]);
+    assert_eq!(done.code, 0, "{} {}", done.out, done.err);
+    assert!(done.out.contains("The CPUs of db1 were the limit: 98 % busy."), "{}", done.out);
+    let csv = run(&place, &["export", "r", "--format", "csv", "--counters"]);
+    let csv = if csv.code == 0 { csv.out } else { fs::read_to_string(place.path("r/result.json")).unwrap() };
+    assert!(csv.contains("cpu.busy_share"), "{csv}");
+    // Without a name, it is that of the only host that has one; two files without are not one host.
+    let adopted = run(&place, &["import", "load.jtl", "a.prom", "b.prom", "--run-dir", "adopted"]);
+    assert!(adopted.err.contains("b.prom does not name its host"), "{}", adopted.err);
+    fs::write(place.path("c.prom"), snapshots("", 0.2)).unwrap();
+    let mixed = run(&place, &["import", "load.jtl", "b.prom", "c.prom", "--run-dir", "mixed"]);
+    assert_eq!(mixed.code, 2, "{} {}", mixed.out, mixed.err);
+    assert!(mixed.err.contains("b.prom and c.prom have the same counters at the same time"), "{}", mixed.err);
+    assert!(!place.path("mixed").exists());
+}
