@@ -37,8 +37,11 @@ const SECOND_NS: i64 = 1_000_000_000;
 const CLOCKS: &[&str] = &["node_time_seconds", "windows_os_time", "windows_time_current_timestamp_seconds"];
 
 /// The series that name their host, and the label that has its name.
-const NAMES: &[(&str, &str)] =
-    &[("node_uname_info", "nodename"), ("windows_os_hostname", "hostname"), ("windows_cs_hostname", "hostname")];
+const NAMES: &[(&str, &str)] = &[
+    ("node_uname_info", "nodename"),
+    ("windows_os_hostname", "hostname"),
+    ("windows_cs_hostname", "hostname"),
+];
 
 /// The labels that a Prometheus server adds: the address of the exporter, and its job.
 const OF_SERVER: &[&str] = &["instance", "job"];
@@ -135,7 +138,8 @@ struct Known {
 
 impl Known {
     fn of(series: &Series) -> Known {
-        let instance = series.label("instance").filter(|name| !name.is_empty() && series.label("job").is_some());
+        let instance =
+            series.label("instance").filter(|name| !name.is_empty() && series.label("job").is_some());
         let of_server = instance.map(|host| (host.to_string(), series.path_without(OF_SERVER)));
         let label = NAMES.iter().find(|(name, _)| series.name == *name);
         let names = label.and_then(|(_, label)| series.label(label)).filter(|name| !name.is_empty());
@@ -193,7 +197,11 @@ impl ExporterLog {
             Some(host) => host,
             None if self.hosts.len() == HOSTS_MAX => {
                 let help = "split the file";
-                self.joined.notes.add("the file has more than 4,096 hosts: a further one has the name of the first", line, help);
+                self.joined.notes.add(
+                    "the file has more than 4,096 hosts: a further one has the name of the first",
+                    line,
+                    help,
+                );
                 return;
             }
             None => {

@@ -82,9 +82,8 @@ mod tests {
         let mut values = Vec::new();
         of.values(&mut values);
         let named = of.mapping.columns().iter().zip(&values).filter(|(_, value)| value.is_finite());
-        let mut named: Vec<(String, f64)> = named
-            .map(|(column, value)| (column.title(), (value * 1e6).round() / 1e6))
-            .collect();
+        let mut named: Vec<(String, f64)> =
+            named.map(|(column, value)| (column.title(), (value * 1e6).round() / 1e6)).collect();
         named.sort_by(|a, b| a.0.cmp(&b.0));
         named
     }

@@ -407,7 +407,8 @@ mod tests {
             series("node_disk_io_now", "{device=\"sda\"}"),
             series("app_queue", "{of=\"web\"}"),
         ];
-        let now: Vec<Seen> = (1..).take(all.len()).map(|at| Seen { value: f64::from(at), at_ns: 0 }).collect();
+        let now: Vec<Seen> =
+            (1..).take(all.len()).map(|at| Seen { value: f64::from(at), at_ns: 0 }).collect();
         let titled = |mapping: &Mapping| {
             let mut values = Vec::new();
             mapping.values(&now, &[], &mut values);

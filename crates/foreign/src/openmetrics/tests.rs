@@ -59,13 +59,17 @@ fn the_host_is_that_which_the_exporter_names() {
 #[test]
 fn hosts_in_turn_and_those_of_a_prometheus_server_have_their_own_columns() {
     let one = |host: &str, time: u32| {
-        format!("# TYPE a gauge\na {time}\nnode_time_seconds {time}\nnode_uname_info{{nodename=\"{host}\"}} 1\n")
+        format!(
+            "# TYPE a gauge\na {time}\nnode_time_seconds {time}\nnode_uname_info{{nodename=\"{host}\"}} 1\n"
+        )
     };
     let text = [one("db1", 1), one("web1", 2), one("db1", 5), one("web1", 4), one("db1", 9)].concat();
     let mut found = log(&text).unwrap();
     // The second snapshot of web1 is by its clock earlier than that of db1 before it.
-    let rows: Vec<String> =
-        samples(&mut *found).iter().map(|row| row.split(' ').take(2).collect::<Vec<&str>>().join(" ")).collect();
+    let rows: Vec<String> = samples(&mut *found)
+        .iter()
+        .map(|row| row.split(' ').take(2).collect::<Vec<&str>>().join(" "))
+        .collect();
     assert_eq!(rows, ["1..1 a=1", "1..2 a=2", "2..4 a=4", "4..5 a=5", "5..9 a=9"]);
     assert_eq!(columns(&*found)[..2], ["db1 a", "db1 node_time_seconds"]);
     assert!(columns(&*found).contains(&"web1 a".to_string()));

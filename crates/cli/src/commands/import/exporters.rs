@@ -72,7 +72,13 @@ impl Exporters {
 
     /// The values of the columns in the last sample; NaN where there is none.
     pub(super) fn values(&self) -> impl Iterator<Item = f64> {
-        self.columns.iter().map(|(host, place)| self.hosts[*host].values.get(*place).copied().unwrap_or(f64::NAN))
+        (0..self.columns.len()).map(|at| self.value(at))
+    }
+
+    /// That of one column.
+    pub(super) fn value(&self, at: usize) -> f64 {
+        let value = self.columns.get(at).and_then(|(host, place)| self.hosts[*host].values.get(*place));
+        value.copied().unwrap_or(f64::NAN)
     }
 
     /// Series that have no column.

@@ -124,13 +124,17 @@ impl Hosts {
             (1, _, Some(host)) if self.of_load.is_some() => {
                 format!("{host} ran the load, and the counters are those of this host")
             }
-            (1, _, Some(host)) => format!("{host} ran the load; {list} is another host, judged by its counters"),
+            (1, _, Some(host)) => {
+                format!("{host} ran the load; {list} is another host, judged by its counters")
+            }
             (_, true, _) => format!("counters of {list}: each host has its own"),
             (_, _, Some(host)) if self.of_load.is_some() => {
                 format!("counters of {list}, each judged on its own; {host} ran the load")
             }
             (_, _, Some(host)) => {
-                format!("counters of {list}, each judged on its own; {host} ran the load, and has no counters")
+                format!(
+                    "counters of {list}, each judged on its own; {host} ran the load, and has no counters"
+                )
             }
             (_, _, None) => format!(
                 "counters of {list}, each judged on its own. {file} does not say which of them ran the load; if one did: HOST={file}"
@@ -165,7 +169,6 @@ impl Hosts {
         };
         self.names.iter().find(|name| is_same(name, host)).map_or(host, String::as_str)
     }
-
 }
 
 /// The host on which the load ran, as far as it is known.
@@ -204,7 +207,8 @@ fn hosts_of(log: &NamedLog, open: &Opener<'_>) -> Result<BTreeSet<String>, Failu
 
 /// Whether two names are of one host: the same without regard to case, or one of them without its domain.
 fn is_same(one: &str, other: &str) -> bool {
-    let is_address = |name: &str| name.contains(':') || name.split('.').all(|part| part.parse::<u8>().is_ok());
+    let is_address =
+        |name: &str| name.contains(':') || name.split('.').all(|part| part.parse::<u8>().is_ok());
     let short = |name: &str| name.split('.').next().unwrap_or(name).to_lowercase();
     one.eq_ignore_ascii_case(other)
         || (one.contains('.') != other.contains('.')

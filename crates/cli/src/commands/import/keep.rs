@@ -8,8 +8,8 @@ use foreign::{CounterFamily, CounterLog, LoadRun, Sample};
 use model::run::{Origin, SourceState, SourceStatus};
 use model::{
     Change, ColumnId, Decision, DesignKind, Ending, Event, EventKind, Experiment, Host, Interval, Level,
-    Load, Phase, PhaseSpan, Plan, Readings, ResultDocument, Run, SettingPath, Shape, Study, Treatment, Trial,
-    Variation, WarmUp,
+    Load, MetricInfo, Phase, PhaseSpan, Plan, Readings, ResultDocument, Run, SettingPath, Shape, Study,
+    Treatment, Trial, Variation, WarmUp,
 };
 use record::{OperationIntervals, PLAN_FORMAT, RunDirectory, TrialWriter};
 
@@ -242,23 +242,24 @@ fn of_load(directory: &RunDirectory, name: &str, from: &LoadRun, trial: Trial) -
             }
         }
     }
-    let last = groups.len();
+    let (last, mut place) = (groups.len(), 0);
     for (at, group) in groups.iter().enumerate() {
-        // The tools have one histogram for the whole run.
-        let whole: Vec<OperationIntervals<'_>> = match at + 1 == last {
-            false => Vec::new(),
-            true => from
-                .histograms
-                .iter()
-                .map(|(operation, times)| OperationIntervals {
-                    operation,
-                    response: times,
-                    service: times,
-                    lag: &empty,
-                })
-                .collect(),
-        };
-        writer.interval(group, &whole).map_err(Failure::failed)?;
+        // Most tools have one histogram for the whole run.
+        let whole = from.histograms.iter().filter(|_| at + 1 == last);
+        let own = (place..)
+            .zip(group)
+            .filter_map(|(place, interval)| Some((&interval.operation, from.interval_times.get(&place)?)));
+        let times: Vec<OperationIntervals<'_>> = whole
+            .chain(own)
+            .map(|(operation, times)| OperationIntervals {
+                operation,
+                response: times,
+                service: times,
+                lag: &empty,
+            })
+            .collect();
+        writer.interval(group, &times).map_err(Failure::failed)?;
+        place += group.len();
     }
     for note in &from.notes {
         writer.event(&event(0.0, note)).map_err(Failure::failed)?;
@@ -321,7 +322,7 @@ fn add_counters(kept: &mut [Kept], logs: &mut [NamedLog], hosts: &Hosts) -> Resu
         return Err(Failure::usage(match first.span {
             None => "error: the load does not say when it began, so the counters cannot be joined\n  add --begin TIME"
                 .to_string(),
-            Some(_) => "error: no counter was logged while the load ran\n  see that both clocks are right, and give --utc-offset for times without a zone".into(),
+            Some(_) => "error: no counter was logged while the load ran\n  see that both clocks are right: --utc-offset for times without a zone, --clock-offset FILE=SECONDS for a clock that is wrong".into(),
         }));
     }
     for log in logs.iter() {
@@ -343,18 +344,49 @@ fn add_counters(kept: &mut [Kept], logs: &mut [NamedLog], hosts: &Hosts) -> Resu
 }
 
 fn advance(log: &mut NamedLog, sample: &mut Sample) -> Result<bool, Failure> {
-    log.log.next(sample).map_err(|fault| Failure::failed(format!("error: {}: {fault}", log.name)))
+    let is_there =
+        log.log.next(sample).map_err(|fault| Failure::failed(format!("error: {}: {fault}", log.name)))?;
+    for ns in [&mut sample.begin_unix_ns, &mut sample.end_unix_ns] {
+        *ns = ns.saturating_add(log.offset_ns.unwrap_or(0));
+    }
+    Ok(is_there)
 }
 
 /// How the columns of a log become those of the record.
-enum Read {
+pub(super) enum Read {
     /// Each on its own, for a version of its columns.
     Targets(usize, Vec<Target>),
     Exporters(Exporters),
 }
 
 impl Read {
-    fn of(log: &dyn CounterLog) -> Read {
+    /// How many columns there are.
+    pub(super) fn len(&self) -> usize {
+        match self {
+            Read::Targets(_, list) => list.len(),
+            Read::Exporters(exporters) => exporters.columns().len(),
+        }
+    }
+
+    /// The columns, each with its host and its instance there.
+    pub(super) fn columns(&self) -> Box<dyn Iterator<Item = (&MetricInfo, &str, &str)> + '_> {
+        match self {
+            Read::Targets(_, list) => {
+                Box::new(list.iter().map(|of| (&of.metric, of.host.as_str(), of.instance.as_str())))
+            }
+            Read::Exporters(exporters) => Box::new(exporters.columns()),
+        }
+    }
+
+    /// The value of a column in the last sample; NaN if it has none.
+    pub(super) fn value(&self, at: usize, sample: &Sample) -> f64 {
+        match self {
+            Read::Targets(_, list) => list.get(at).map_or(f64::NAN, |of| of.value(&sample.values)),
+            Read::Exporters(exporters) => exporters.value(at),
+        }
+    }
+
+    pub(super) fn of(log: &dyn CounterLog) -> Read {
         match log.family() {
             CounterFamily::OpenMetrics => Read::Exporters(Exporters::default()),
             _ => Read::Targets(usize::MAX, Vec::new()),
@@ -362,7 +394,7 @@ impl Read {
     }
 
     /// Takes a sample, also one that no trial has: rates need the one before.
-    fn read(&mut self, log: &dyn CounterLog, sample: &Sample) {
+    pub(super) fn read(&mut self, log: &dyn CounterLog, sample: &Sample) {
         match self {
             Read::Exporters(exporters) => exporters.read(log, sample),
             Read::Targets(of, list) => {
@@ -418,13 +450,7 @@ fn are_alike(one: &NamedLog, other: &NamedLog) -> bool {
 }
 
 /// Adds a sample to a trial.
-fn add(
-    kept: &mut Kept,
-    of: usize,
-    read: &Read,
-    sample: &Sample,
-    hosts: &Hosts,
-) -> Result<(), Failure> {
+fn add(kept: &mut Kept, of: usize, read: &Read, sample: &Sample, hosts: &Hosts) -> Result<(), Failure> {
     let (begin, _) = match kept.span {
         Some(span) => span,
         None => {
@@ -465,7 +491,8 @@ fn add(
             places.extend(new.map(|(metric, host, instance)| {
                 readings.column(metric, &hosts.instance(of, host, instance))
             }));
-            for (place, value) in places.iter().zip(exporters.values()).filter(|(_, value)| value.is_finite()) {
+            for (place, value) in places.iter().zip(exporters.values()).filter(|(_, value)| value.is_finite())
+            {
                 readings.set(*place, value);
             }
         }

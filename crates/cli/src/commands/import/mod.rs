@@ -1,5 +1,6 @@
 //! `plimsoll import`: results of other tools, and counters of other systems, as a run directory.
 
+mod clock;
 pub(crate) mod columns;
 mod exporters;
 mod hosts;
@@ -29,13 +30,9 @@ pub(crate) fn arguments(json: Arg) -> Command {
              plimsoll import k6.json web1.csv db1=node_exporter.txt\n\
              plimsoll import --formats lists what is read.",
         )
-        .arg(
-            Arg::new("file")
-                .value_name("FILE")
-                .num_args(1..)
-                .required_unless_present("formats")
-                .help("The files of one experiment, as FILE or HOST=FILE. The format is recognized by the content"),
-        )
+        .arg(Arg::new("file").value_name("FILE").num_args(1..).required_unless_present("formats").help(
+            "The files of one experiment, as FILE or HOST=FILE. The format is recognized by the content",
+        ))
         .arg(
             Arg::new("run-dir")
                 .long("run-dir")
@@ -55,6 +52,15 @@ pub(crate) fn arguments(json: Arg) -> Command {
                 .value_name("TIME")
                 .allow_hyphen_values(true)
                 .help("Offset from UTC of times without a zone, such as +01:00 [default: +00:00]"),
+        )
+        .arg(
+            Arg::new("clock-offset")
+                .long("clock-offset")
+                .value_name("FILE=SECONDS")
+                .action(ArgAction::Append)
+                .help(
+                    "Seconds to add to the times of a file whose clock was wrong, such as server.csv=-3612",
+                ),
         )
         .arg(Arg::new("begin").long("begin").value_name("TIME").help(
             "When the first run of the load began, such as 2026-11-26T14:00:00Z, if its file does not say",
@@ -83,6 +89,8 @@ struct NamedLog {
     format: &'static str,
     /// The host that the user gave for it.
     host: Option<String>,
+    /// What the user gave to be added to its times, nanoseconds.
+    offset_ns: Option<i64>,
     log: Box<dyn CounterLog>,
 }
 
@@ -115,13 +123,15 @@ pub(crate) fn import(matches: &ArgMatches) -> Result<Exit, Failure> {
         return Err(Failure::usage(format!("{}\n\n{count}", faults.join("\n"))));
     }
     let (mut loads, mut logs): (Vec<(String, LoadRun)>, Vec<NamedLog>) = (Vec::new(), Vec::new());
+    let mut courses = Vec::new();
     for Opened { name, host, format, content } in opened {
         match content {
             Content::Load(runs) => loads.extend(runs.into_iter().map(|mut run| {
                 run.host = host.clone().unwrap_or(run.host);
                 (name.clone(), run)
             })),
-            Content::Counters(log) => logs.push(NamedLog { name, format, host, log }),
+            Content::Counters(log) => logs.push(NamedLog { name, format, host, offset_ns: None, log }),
+            Content::FioLog(log) => courses.push((name, *log)),
             Content::Figures(_) => {
                 return Err(Failure::usage(format!(
                     "error: {name}: figures of a report are no run that can be recorded\n  see whether they fit each other: plimsoll audit {name}"
@@ -129,6 +139,8 @@ pub(crate) fn import(matches: &ArgMatches) -> Result<Exit, Failure> {
             }
         }
     }
+    foreign::join_fio_logs(courses, &mut loads)
+        .map_err(|(name, fault)| Failure::usage(shown(&name, &fault)))?;
     set_begins(matches, &mut loads)?;
     let path = match matches.get_one::<String>("run-dir") {
         Some(path) => PathBuf::from(path),
@@ -142,7 +154,11 @@ pub(crate) fn import(matches: &ArgMatches) -> Result<Exit, Failure> {
             _ => None,
         }
     };
-    let hosts = Hosts::of(&loads, &logs, &again)?;
+    let offsets = clock::Offsets::parse(matches.get_many::<String>("clock-offset").into_iter().flatten())?;
+    let mut notes = offsets.apply(&mut loads, &mut logs)?;
+    notes.extend(clock::estimates(&loads, &logs, &again));
+    let mut hosts = Hosts::of(&loads, &logs, &again)?;
+    hosts.notes.append(&mut notes);
     let document = keep::write(&path, &loads, &mut logs, &hosts)?;
     carry_out::show(&document, matches.get_flag("json"), false);
     Ok(Exit::Good)
