@@ -16,7 +16,7 @@ use serde_json::Value;
 
 use self::documents::{Document, Documents};
 pub(crate) use self::logs::FORMAT as LOGS;
-pub use self::logs::{FioLog, join_fio_logs};
+pub use self::logs::{FioLog, is_fio_log_name, join_fio_logs};
 use self::options::JobOptions;
 pub(crate) use self::others::FORMAT as OTHERS;
 use self::times::{Times, TotalTimes};

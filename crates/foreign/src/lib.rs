@@ -45,7 +45,7 @@ use model::figure::Figures;
 
 pub use counters::{CounterColumn, CounterFamily, CounterLog, Sample};
 pub use date::DateOrder;
-pub use fio::{FioLog, join_fio_logs};
+pub use fio::{FioLog, is_fio_log_name, join_fio_logs};
 pub use load::LoadRun;
 pub use openmetrics::{ParsedLine, Point, Series, SeriesKind, SeriesParser};
 

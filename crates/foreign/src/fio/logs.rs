@@ -213,6 +213,11 @@ fn parts(name: &str) -> Option<(&str, Kind, Option<u32>)> {
     Some((prefix, kind, number))
 }
 
+/// Whether a file has a name that fio gives to a log. Those of latencies of submission are often empty.
+pub fn is_fio_log_name(name: &str) -> bool {
+    parts(name).is_some()
+}
+
 /// A log with what its name says.
 struct Named {
     name: String,
@@ -249,7 +254,10 @@ pub fn join_fio_logs(
                 Some(at) => {
                     let run = &mut runs[at].1;
                     match course(&logs, Some(run)) {
-                        Ok(course) => course.beside(run),
+                        Ok(course) => {
+                            let names: Vec<&str> = logs.iter().map(|log| log.name.as_str()).collect();
+                            course.beside(run, &names);
+                        }
                         Err(what) => run.notes.push(format!("{}: not used: {what}", logs[0].name)),
                     }
                 }
@@ -499,6 +507,11 @@ impl Course {
         found
     }
 
+    /// Whether it has nothing but means of windows.
+    fn has_means(&self) -> bool {
+        self.windows.values().flat_map(BTreeMap::values).all(|of| of.times.is_empty())
+    }
+
     /// A run that has nothing else.
     fn alone(self, prefix: String) -> LoadRun {
         let last = self.windows.keys().next_back().copied().unwrap_or(0);
@@ -519,7 +532,7 @@ impl Course {
     }
 
     /// Replaces the one interval of each operation of a run by its course. The totals remain those of the run.
-    fn beside(self, run: &mut LoadRun) {
+    fn beside(self, run: &mut LoadRun, names: &[&str]) {
         let load = run.intervals.first().map_or(1.0, |interval| interval.load);
         let mut intervals = self.intervals(load, run.seconds);
         let known: BTreeSet<String> = intervals.iter().map(|(of, _)| of.operation.clone()).collect();
@@ -549,7 +562,14 @@ impl Course {
                 _ => {
                     let (begin_s, seconds) =
                         if is_open { (end_s, run.seconds) } else { (last_begin_s, end_s) };
+                    // Its mean is that of the run, whose percentiles are those of no window.
+                    let mean = |of: LatencySummary| match self.has_means() {
+                        true => LatencySummary { mean: of.mean, ..LatencySummary::ABSENT },
+                        false => of,
+                    };
                     let rest = Interval {
+                        response: mean(total.response),
+                        service: mean(total.service),
                         begin_s,
                         end_s: seconds,
                         completed: rest.0,
@@ -578,6 +598,7 @@ impl Course {
             run.intervals.push(interval);
         }
         run.notes.extend(self.notes);
+        run.notes.push(format!("the course over time is that of {}", names.join(", ")));
         run.began_unix_ns = run.began_unix_ns.or(self.began_unix_ns);
     }
 }
@@ -588,8 +609,11 @@ impl Window {
             return None;
         }
         let mut histogram = model::study::new_histogram();
-        self.times.iter().for_each(|(value, count)| histogram.saturating_record_n(*value, *count));
-        Some(histogram)
+        for (value, count) in &self.times {
+            // It grows as needed; only a value that no clock counts to is refused.
+            let _ = histogram.record_n(*value, *count);
+        }
+        (!histogram.is_empty()).then_some(histogram)
     }
 }
 

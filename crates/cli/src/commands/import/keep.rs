@@ -242,15 +242,12 @@ fn of_load(directory: &RunDirectory, name: &str, from: &LoadRun, trial: Trial) -
             }
         }
     }
-    let (last, mut place) = (groups.len(), 0);
-    for (at, group) in groups.iter().enumerate() {
-        // Most tools have one histogram for the whole run.
-        let whole = from.histograms.iter().filter(|_| at + 1 == last);
+    let mut place = 0;
+    for group in &groups {
         let own = (place..)
             .zip(group)
             .filter_map(|(place, interval)| Some((&interval.operation, from.interval_times.get(&place)?)));
-        let times: Vec<OperationIntervals<'_>> = whole
-            .chain(own)
+        let times: Vec<OperationIntervals<'_>> = own
             .map(|(operation, times)| OperationIntervals {
                 operation,
                 response: times,
@@ -260,6 +257,20 @@ fn of_load(directory: &RunDirectory, name: &str, from: &LoadRun, trial: Trial) -
             .collect();
         writer.interval(group, &times).map_err(Failure::failed)?;
         place += group.len();
+    }
+    if let (Some(first), Some(last)) = (from.intervals.first(), from.intervals.last()) {
+        // Most tools have one histogram for the whole run.
+        let times: Vec<OperationIntervals<'_>> = from
+            .histograms
+            .iter()
+            .map(|(operation, times)| OperationIntervals {
+                operation,
+                response: times,
+                service: times,
+                lag: &empty,
+            })
+            .collect();
+        writer.histograms(first.phase, first.begin_s, last.end_s, &times).map_err(Failure::failed)?;
     }
     for note in &from.notes {
         writer.event(&event(0.0, note)).map_err(Failure::failed)?;

@@ -112,8 +112,15 @@ pub(crate) fn import(matches: &ArgMatches) -> Result<Exit, Failure> {
         let (host, name) = named(name);
         match open(name, host, &options) {
             Ok(file) => opened.push(file),
+            // fio makes each log, also of what its engine does not have.
+            Err(_) if foreign::is_fio_log_name(name) && is_empty(name) => {
+                output::say(&format!("{name}: the log is empty"));
+            }
             Err(fault) => faults.push(shown(name, &fault)),
         }
+    }
+    if opened.is_empty() && faults.is_empty() {
+        return Err(Failure::usage("error: all files are empty, nothing was imported"));
     }
     if !faults.is_empty() {
         let count = match faults.len() {
@@ -175,6 +182,10 @@ fn named(argument: &str) -> (Option<String>, &str) {
         Some((host, name)) => (Some(host.to_string()), name),
         None => (None, argument),
     }
+}
+
+fn is_empty(name: &str) -> bool {
+    std::fs::metadata(name).is_ok_and(|data| data.is_file() && data.len() == 0)
 }
 
 fn open(name: &str, host: Option<String>, options: &Options) -> Result<Opened, Fault> {
