@@ -304,6 +304,8 @@ struct Course {
     /// Seconds of a window.
     width_s: f64,
     windows: BTreeMap<u64, BTreeMap<u8, Window>>,
+    /// When the last value was logged, seconds.
+    end_s: f64,
     began_unix_ns: Option<i64>,
     notes: Vec<String>,
 }
@@ -338,7 +340,8 @@ fn course(logs: &[Named], run: Option<&LoadRun>) -> Result<Course, Fault> {
     let first_ms = used.iter().map(|log| log.log.first_ms).min().unwrap_or(0);
     let is_epoch = first_ms > EPOCH_MS;
     let singles: Vec<&Named> = used.iter().filter(are_singles).copied().collect();
-    let mut course = Course { width_s: 0.0, windows: BTreeMap::new(), began_unix_ns: None, notes };
+    let mut course =
+        Course { width_s: 0.0, windows: BTreeMap::new(), end_s: 0.0, began_unix_ns: None, notes };
     if !singles.is_empty() {
         // One log of each job counts the operations; that of latencies has these too.
         let counted = |kind: Kind| {
@@ -354,7 +357,8 @@ fn course(logs: &[Named], run: Option<&LoadRun>) -> Result<Course, Fault> {
         // Windows of a second, or a tenth of a short run; those of the logs are powers of two of 100 ms.
         let width_ms = chosen.iter().map(|log| log.log.width_ms).max().unwrap_or(WIDTH_MS);
         let wanted_ms = if seconds > 20.0 { 1000 } else { 200 };
-        let width_ms = width_ms * (wanted_ms / width_ms).max(1).next_power_of_two();
+        let fewest = (last_ms.saturating_sub(origin_ms) / width_ms / WINDOWS_MAX as u64).saturating_add(1);
+        let width_ms = width_ms.saturating_mul((wanted_ms / width_ms).max(fewest).next_power_of_two());
         course.width_s = width_ms as f64 / 1e3;
         for log in chosen {
             for ((window, direction), of) in &log.log.singles {
@@ -381,18 +385,18 @@ fn course(logs: &[Named], run: Option<&LoadRun>) -> Result<Course, Fault> {
     // Many short windows are joined.
     let last_ms = used.iter().map(|log| log.log.last_ms).max().unwrap_or(0);
     let joined = (last_ms.saturating_sub(origin_ms) / period_ms / WINDOWS_MAX as u64).saturating_add(1);
-    let period_s = period_ms as f64 / 1e3;
-    course.width_s = period_s * joined as f64;
-    let window = |ms: u64| {
-        let ended = ms.saturating_sub(origin_ms).saturating_add(period_ms / 2) / period_ms;
-        ended.saturating_sub(1) / joined
-    };
+    course.width_s = period_ms as f64 / 1e3 * joined as f64;
     for log in used.iter().filter(|log| log.kind < Kind::Latency) {
-        for (ms, direction, value) in &log.log.means {
-            let into = course.windows.entry(window(*ms)).or_default().entry(*direction).or_default();
-            match log.kind {
-                Kind::Iops => (into.completed, into.has_iops) = (into.completed + value * period_s, true),
-                _ => (into.bytes, into.has_bandwidth) = (into.bytes + value * 1024.0 * period_s, true),
+        for row in rows(&log.log, origin_ms, period_ms) {
+            course.end_s = course.end_s.max(row.end_s);
+            for (window, seconds) in course.parts(&row) {
+                let into = course.windows.entry(window).or_default().entry(row.direction).or_default();
+                match log.kind {
+                    Kind::Iops => {
+                        (into.completed, into.has_iops) = (into.completed + row.value * seconds, true)
+                    }
+                    _ => (into.bytes, into.has_bandwidth) = (into.bytes + row.value * 1024.0 * seconds, true),
+                }
             }
         }
     }
@@ -402,19 +406,51 @@ fn course(logs: &[Named], run: Option<&LoadRun>) -> Result<Course, Fault> {
     course.complete(run)?;
     let is_max = run.is_some_and(|run| run.fio_logs_maximum);
     for log in used.iter().filter(|log| log.kind >= Kind::Latency) {
-        for (ms, direction, value) in &log.log.means {
-            let Some(into) = course.windows.get_mut(&window(*ms)).and_then(|of| of.get_mut(direction)) else {
-                continue;
-            };
-            let value_ms = value * factor as f64 / 1e6;
-            match is_max {
-                true => into.longest = into.longest.max(value_ms),
-                // The jobs have about as many operations each.
-                false => into.latency = (into.latency.0 + value_ms, into.latency.1 + 1.0),
+        for row in rows(&log.log, origin_ms, period_ms) {
+            let value_ms = row.value * factor as f64 / 1e6;
+            for (window, seconds) in course.parts(&row) {
+                let of = course.windows.get_mut(&window).and_then(|of| of.get_mut(&row.direction));
+                let Some(into) = of else { continue };
+                match is_max {
+                    true => into.longest = into.longest.max(value_ms),
+                    // The jobs have about as many operations each.
+                    false => {
+                        into.latency = (into.latency.0 + value_ms * seconds, into.latency.1 + seconds);
+                    }
+                }
             }
         }
     }
     Ok(course)
+}
+
+/// A mean with the time that it is of, seconds since the begin of the load.
+struct Mean {
+    begin_s: f64,
+    end_s: f64,
+    direction: u8,
+    value: f64,
+}
+
+/// The means of a log. Each is of the time since the one before of its direction: fio may be late. Windows without operations are
+/// not logged, so that a longer time is not all of a window.
+fn rows(log: &FioLog, origin_ms: u64, period_ms: u64) -> impl Iterator<Item = Mean> {
+    let mut before = [origin_ms; 3];
+    log.means.iter().filter_map(move |(ms, direction, value)| {
+        let last = before.get_mut(usize::from(*direction))?;
+        let from = match ms.saturating_sub(*last) < period_ms.saturating_mul(2) {
+            true => *last,
+            false => ms.saturating_sub(period_ms),
+        };
+        *last = *ms;
+        let seconds = |ms: u64| ms.saturating_sub(origin_ms) as f64 / 1e3;
+        (*ms > from).then_some(Mean {
+            begin_s: seconds(from),
+            end_s: seconds(*ms),
+            direction: *direction,
+            value: *value,
+        })
+    })
 }
 
 /// When the load began, on the clock of the logs. `period_ms` is the length of the window that ends at the first time.
@@ -441,6 +477,18 @@ fn period(log: &FioLog) -> Option<u64> {
 }
 
 impl Course {
+    /// The windows that a time is in, each with the seconds there.
+    fn parts(&self, of: &Mean) -> impl Iterator<Item = (u64, f64)> + use<> {
+        let (width_s, begin_s, end_s) = (self.width_s, of.begin_s, of.end_s);
+        // A time has at most two periods, and a window is at least one.
+        let first = (begin_s / width_s) as u64;
+        (first..first.saturating_add(4)).filter_map(move |window| {
+            let from_s = window as f64 * width_s;
+            let seconds = end_s.min(from_s + width_s) - begin_s.max(from_s);
+            (seconds > 1e-9).then_some((window, seconds))
+        })
+    }
+
     /// Computes operations of bytes or bytes of operations, with the block size, where a log is missing.
     fn complete(&mut self, run: Option<&LoadRun>) -> Result<(), Fault> {
         let block =
@@ -467,17 +515,23 @@ impl Course {
     /// Its intervals, up to the end of the run, with histograms of those that have single operations.
     fn intervals(&self, load: f64, end_s: f64) -> Vec<(Interval, Option<Histogram<u64>>)> {
         let mut found = Vec::new();
-        for (window, operations) in &self.windows {
-            let begin_s = *window as f64 * self.width_s;
+        let directions: BTreeSet<u8> = self.windows.values().flat_map(|of| of.keys().copied()).collect();
+        let last = self.windows.keys().next_back().copied().unwrap_or(0);
+        let idle = Window::default();
+        for window in 0..=last {
+            let begin_s = window as f64 * self.width_s;
             let until_s = (begin_s + self.width_s).min(end_s);
             // What ended within the last milliseconds has no window of its own.
             if until_s - begin_s < 0.25 * self.width_s {
                 continue;
             }
-            for (direction, of) in operations {
+            // Windows without operations are not logged.
+            for direction in &directions {
+                let of = self.windows.get(&window).and_then(|of| of.get(direction)).unwrap_or(&idle);
                 let histogram = of.histogram();
                 let times = match &histogram {
                     Some(histogram) => LatencySummary::of(histogram),
+                    None if of.completed.round() < 1.0 => LatencySummary::default(),
                     None => LatencySummary {
                         mean: if of.latency.1 > 0.0 { of.latency.0 / of.latency.1 } else { f64::NAN },
                         max: if of.longest > 0.0 { of.longest } else { f64::NAN },
@@ -519,7 +573,10 @@ impl Course {
             tool: "fio",
             label: prefix,
             workload: "disk",
-            seconds: (last + 1) as f64 * self.width_s,
+            seconds: match self.end_s > 0.0 {
+                true => self.end_s,
+                false => (last + 1) as f64 * self.width_s,
+            },
             began_unix_ns: self.began_unix_ns,
             ..LoadRun::default()
         };

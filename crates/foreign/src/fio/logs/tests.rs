@@ -92,6 +92,18 @@ fn means_of_windows_of_all_jobs_are_added_up() {
 }
 
 #[test]
+fn a_late_window_is_as_long_as_it_was_and_an_idle_one_is_none() {
+    // 250 ms, 385 ms as fio was late, then nothing for a second.
+    let text = "250, 400, 0, 0, 0\n500, 400, 0, 0, 0\n885, 400, 0, 0, 0\n1000, 400, 0, 0, 0\n2250, 400, 0, 0, 0\n2500, 400, 0, 0, 0\n";
+    let all = runs(&[("a_iops.1.log", text)], Vec::new()).unwrap();
+    let run = &all[0].1;
+    let counts: Vec<(f64, u64)> = run.intervals.iter().map(|of| (of.begin_s, of.completed)).collect();
+    let expected = [100, 100, 100, 100, 0, 0, 0, 0, 100, 100].into_iter().zip(0..);
+    assert_eq!(counts, expected.map(|(count, at)| (0.25 * f64::from(at), count)).collect::<Vec<_>>());
+    assert_eq!(run.seconds, 2.5);
+}
+
+#[test]
 fn single_operations_have_a_histogram_for_each_window() {
     let lines: Vec<String> =
         (0..40).map(|at| format!("{}, {}, {}, 4096, 0\n", at * 20, 190_000 + 1000 * at, at % 2)).collect();
