@@ -9,7 +9,7 @@ plimsoll import --formats
 # SQLIO does not say when it ran, so the begin of its first run is given. server.csv is a log of Performance Monitor.
 plimsoll import "$results/sqlio.txt" "$results/server.csv" --begin 2014-11-26T11:00:00Z --run-dir array
 plimsoll explain array
-# The server has a name of its own; the load ran on another host, so each keeps its name.
+# If SQLIO ran on a client, over a share: the counters keep the name of the server.
 plimsoll import "client1=$results/sqlio.txt" "$results/server.csv" --begin 2014-11-26T11:00:00Z --run-dir remote
 # Logs of fio are the course of its run, beside the JSON.
 if command -v fio > /dev/null; then
