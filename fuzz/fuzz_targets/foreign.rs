@@ -17,6 +17,20 @@ fuzz_target!(|bytes: &[u8]| {
     let options = Options { utc_offset_s: i64::from(first >> 2) * 600, date_order };
     let Ok((_, content)) = foreign::open(Box::new(std::io::Cursor::new(bytes.to_vec())), &options) else { return };
     match content {
+        Content::FioLog(log) => {
+            for name in ["a_lat.1.log", "a_bw.1.log", "a_iops.log"] {
+                let Ok((_, Content::FioLog(again))) =
+                    foreign::open(Box::new(std::io::Cursor::new(bytes.to_vec())), &options)
+                else {
+                    return;
+                };
+                let mut runs = Vec::new();
+                let _ = foreign::join_fio_logs(vec![(name.into(), *again)], &mut runs);
+                assert!(runs.iter().all(|(_, run)| run.intervals.iter().all(|of| of.begin_s <= of.end_s)));
+            }
+            drop(log);
+        }
+        Content::Figures(_) => {}
         Content::Load(runs) => {
             assert!(!runs.is_empty());
             for run in runs {

@@ -21,6 +21,7 @@ static ORDERS: &[Order] = &[
             "statistics",
             "law",
             "words",
+            "clock",
             // A trial in numbers, and what those show.
             "measured",
             "facts",

@@ -11,6 +11,7 @@
 pub mod audit;
 mod beside;
 mod clean;
+pub mod clock;
 mod compare;
 mod comparison;
 mod configuration;

@@ -185,6 +185,15 @@ impl Columns {
         Some(place)
     }
 
+    /// Gives the columns without a host one.
+    pub(crate) fn set_host(&mut self, host: &str) {
+        for (place, column) in self.list.iter_mut().enumerate().filter(|(_, column)| column.host.is_empty()) {
+            self.index.remove(&(String::new(), column.path.clone()));
+            column.host = host.to_string();
+            self.index.insert((column.host.clone(), column.path.clone()), place);
+        }
+    }
+
     /// The columns so far, and how many they are.
     pub(crate) fn list(&self) -> (&[CounterColumn], usize) {
         (&self.list, self.list.len())
@@ -224,6 +233,11 @@ pub(crate) const AFTER_LAST: i64 = i64::MIN;
 const HELD_EXTRA: usize = 16;
 
 impl Joined {
+    /// Whether a sample was taken already.
+    pub(crate) fn has_taken(&self) -> bool {
+        self.taken_ns.is_some()
+    }
+
     /// The sample of a window; false if it was taken already. A begin of [`AFTER_LAST`] is the end of the sample before.
     pub(crate) fn begin(&mut self, begin_ns: i64, end_ns: i64, line: u64) -> bool {
         if self.taken_ns.is_some_and(|taken_ns| end_ns <= taken_ns) {

@@ -4,16 +4,19 @@
 //! fio 2.21 writes bytes (and `io_kbytes`), fio 3 nanoseconds (`lat_ns`).
 
 mod documents;
+mod logs;
 mod options;
 mod others;
 mod times;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use model::{Level, Shape};
 use serde_json::Value;
 
 use self::documents::{Document, Documents};
+pub(crate) use self::logs::FORMAT as LOGS;
+pub use self::logs::{FioLog, is_fio_log_name, join_fio_logs};
 use self::options::JobOptions;
 pub(crate) use self::others::FORMAT as OTHERS;
 use self::times::{Times, TotalTimes};
@@ -166,11 +169,16 @@ fn runs_of(document: &Document) -> Result<Vec<LoadRun>, Fault> {
         groups.entry(job.get("groupid").and_then(count_of).unwrap_or(0)).or_default().push(job);
     }
     let (mut runs, mut left_out) = (Vec::new(), Vec::new());
+    // The logs of all jobs and copies are numbered.
+    let mut thread = 1;
     for jobs in groups.values() {
-        let mut group = Group::default();
+        let mut group = Group { first_thread: thread, ..Group::default() };
         for job in jobs {
             group.add(root, job, jobs);
         }
+        thread = group
+            .first_thread
+            .saturating_add(u32::try_from(group.copies.max(group.jobs)).unwrap_or(u32::MAX));
         match group.finish(root, &version, document.line) {
             Ok(run) => runs.push(run),
             Err(notes) => left_out.extend(notes),
@@ -243,6 +251,12 @@ struct Group {
     cpu: [f64; 3],
     facts: BTreeMap<String, Level>,
     syncs: Operation,
+    /// The number of its first copy of a job among all, and the prefixes of their logs.
+    first_thread: u32,
+    prefixes: BTreeSet<String>,
+    period_ms: Option<u64>,
+    logs_maximum: bool,
+    ramp_ms: u64,
     notes: Vec<String>,
 }
 
@@ -335,6 +349,10 @@ impl Group {
         if !options.is_known() {
             return;
         }
+        self.prefixes.extend(options.log_prefixes());
+        self.period_ms = self.period_ms.max(options.get("log_avg_msec").and_then(|text| text.parse().ok()));
+        self.logs_maximum |= options.get("log_max_value").is_some_and(|text| text != "0");
+        self.ramp_ms = self.ramp_ms.max(options.ramp_ms().and_then(|ms| u64::try_from(ms).ok()).unwrap_or(0));
         let is_same = |other: &&&Value| {
             ["jobname", "hostname", "port"].into_iter().all(|name| other.get(name) == job.get(name))
         };
@@ -405,6 +423,12 @@ impl Group {
             let (shortest, longest) = (self.shortest_ms.unwrap_or(0.0) / 1e3, self.longest_ms / 1e3);
             run.notes.push(format!("jobs ran for {shortest} s to {longest} s; rates are over the longest"));
         }
+        let threads = self.first_thread
+            ..self.first_thread.saturating_add(self.copies.max(self.jobs).min(100_000) as u32);
+        run.fio_logs =
+            self.prefixes.iter().flat_map(|of| threads.clone().map(|at| (of.clone(), at))).collect();
+        (run.fio_period_ms, run.fio_logs_maximum) = (self.period_ms, self.logs_maximum);
+        run.fio_ramp_ms = self.ramp_ms;
         let only_one = self.operations.len() == 1;
         if let (true, 1, Some((rate, kib_per_s))) = (only_one, self.jobs, self.stated) {
             run.state("rate", format!("{rate:.2}/s"));

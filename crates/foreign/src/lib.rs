@@ -45,6 +45,7 @@ use model::figure::Figures;
 
 pub use counters::{CounterColumn, CounterFamily, CounterLog, Sample};
 pub use date::DateOrder;
+pub use fio::{FioLog, is_fio_log_name, join_fio_logs};
 pub use load::LoadRun;
 pub use openmetrics::{ParsedLine, Point, Series, SeriesKind, SeriesParser};
 
@@ -100,6 +101,8 @@ pub enum Content {
     Load(Vec<LoadRun>),
     /// Counters.
     Counters(Box<dyn CounterLog>),
+    /// The course of a load that fio logged: [`join_fio_logs`].
+    FioLog(Box<FioLog>),
     /// Figures that a report states, without a run to record.
     Figures(Vec<Figures>),
 }
@@ -158,6 +161,7 @@ pub static FORMATS: &[&Format] = &[
     &diskspd::FORMAT,
     &iometer::FORMAT,
     &fio::FORMAT,
+    &fio::LOGS,
     &fio::OTHERS,
     // Servers.
     &gatling::FORMAT,

@@ -18,6 +18,8 @@ pub struct LoadRun {
     pub tool: &'static str,
     /// Its version; empty where the file does not say.
     pub version: String,
+    /// The host that it ran on; empty where the file does not say.
+    pub host: String,
     /// The line where it begins, from 1; 0 where there is none.
     pub line: u64,
     /// What distinguishes it from others in the same file; may be empty.
@@ -36,6 +38,17 @@ pub struct LoadRun {
     pub intervals: Vec<Interval>,
     /// Response times by operation, nanoseconds, where the tool has them in buckets.
     pub histograms: BTreeMap<String, Histogram<u64>>,
+    /// Those of single intervals, by the place of the interval, where each operation was logged. An operation has either these or
+    /// one of the whole run.
+    pub interval_times: BTreeMap<usize, Histogram<u64>>,
+    /// The prefixes and numbers of the logs that fio wrote for its jobs.
+    pub(crate) fio_logs: Vec<(String, u32)>,
+    /// Milliseconds of a window in these logs; none for single operations, or if it is not known.
+    pub(crate) fio_period_ms: Option<u64>,
+    /// Whether they have the longest latency of a window instead of the mean.
+    pub(crate) fio_logs_maximum: bool,
+    /// Milliseconds before the load was measured.
+    pub(crate) fio_ramp_ms: u64,
     /// Other facts, by name.
     pub facts: BTreeMap<String, Level>,
     /// What is doubtful about the report, in sentences.

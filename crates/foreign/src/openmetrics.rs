@@ -5,12 +5,17 @@
 //! snapshots are one second apart from 1970 on, which is noted. Values with times of their own are joined by these, also if
 //! the file has one series after the other; the values of 128 MiB are held for this.
 //!
+//! The host of a series is its label `instance` where it also has `job`, as those of a Prometheus server have; otherwise that of the
+//! exporter (`node_uname_info`, `windows_os_hostname`, `windows_cs_hostname`) in its snapshot, or before.
+//!
 //! Values are those of the exporter: a counter counts up from its start ([`CounterLog::is_cumulative`]). An infinite value is
 //! absent. A path is `name{label="value",...}` with the labels in the order of their names.
 
 mod parser;
 
 pub use parser::{ParsedLine, Point, Series, SeriesKind, SeriesParser};
+
+use std::collections::{BTreeMap, HashMap};
 
 use crate::counters::{AFTER_LAST, CounterColumn, CounterFamily, CounterLog, Joined, Sample, ahead};
 use crate::input::Lines;
@@ -30,6 +35,19 @@ const SECOND_NS: i64 = 1_000_000_000;
 
 /// The clocks of exporters, in seconds since 1970.
 const CLOCKS: &[&str] = &["node_time_seconds", "windows_os_time", "windows_time_current_timestamp_seconds"];
+
+/// The series that name their host, and the label that has its name.
+const NAMES: &[(&str, &str)] = &[
+    ("node_uname_info", "nodename"),
+    ("windows_os_hostname", "hostname"),
+    ("windows_cs_hostname", "hostname"),
+];
+
+/// The labels that a Prometheus server adds: the address of the exporter, and its job.
+const OF_SERVER: &[&str] = &["instance", "job"];
+
+/// The most hosts of a file.
+const HOSTS_MAX: usize = 4096;
 
 /// Whether the first lines are types and series.
 fn recognize(head: &str) -> bool {
@@ -60,10 +78,13 @@ fn open(from: Source, _: &Options) -> Result<Content, Fault> {
         lines: Lines::new(from),
         parser: SeriesParser::new(),
         joined: Joined::default(),
-        places: Vec::new(),
+        places: HashMap::new(),
+        hosts: Vec::new(),
+        snapshot_host: None,
+        series: Vec::new(),
         cumulative: Vec::new(),
         snapshot: Vec::new(),
-        in_snapshot: Vec::new(),
+        last_of_hosts: BTreeMap::new(),
         number: 1,
         clock_ns: None,
         last: None,
@@ -80,13 +101,20 @@ struct ExporterLog {
     lines: Lines,
     parser: SeriesParser,
     joined: Joined,
-    /// The column of each series.
-    places: Vec<Option<usize>>,
+    /// The column of each series of each host.
+    places: HashMap<(usize, usize), usize>,
+    /// The hosts of the snapshots. The first one has all series of which the host is not known otherwise.
+    hosts: Vec<String>,
+    /// The host of this snapshot.
+    snapshot_host: Option<usize>,
+    /// What is known of each series.
+    series: Vec<Known>,
     /// Whether each column counts up.
     cumulative: Vec<bool>,
-    /// The values of the snapshot that have no time, and the snapshot in which each series was last.
+    /// The series of the snapshot whose values have no time, with these.
     snapshot: Vec<(usize, f64)>,
-    in_snapshot: Vec<u64>,
+    /// The time of the last snapshot of each host.
+    last_of_hosts: BTreeMap<usize, i64>,
     number: u64,
     /// The clock of the exporter in this snapshot.
     clock_ns: Option<i64>,
@@ -97,51 +125,119 @@ struct ExporterLog {
     is_at_end: bool,
 }
 
+/// What is known of a series.
+struct Known {
+    /// Its host and its path there, if a Prometheus server says it.
+    of_server: Option<(String, String)>,
+    /// The host that it names.
+    names: Option<String>,
+    is_clock: bool,
+    /// The snapshot in which it was last; 0 for none.
+    in_snapshot: u64,
+}
+
+impl Known {
+    fn of(series: &Series) -> Known {
+        let instance =
+            series.label("instance").filter(|name| !name.is_empty() && series.label("job").is_some());
+        let of_server = instance.map(|host| (host.to_string(), series.path_without(OF_SERVER)));
+        let label = NAMES.iter().find(|(name, _)| series.name == *name);
+        let names = label.and_then(|(_, label)| series.label(label)).filter(|name| !name.is_empty());
+        Known {
+            names: names.filter(|_| of_server.is_none()).map(str::to_string),
+            of_server,
+            is_clock: CLOCKS.contains(&series.path.as_str()),
+            in_snapshot: 0,
+        }
+    }
+}
+
 impl ExporterLog {
     fn add(&mut self, point: Point, line: u64) {
-        let Some(place) = self.place(point.series, line) else { return };
+        while self.series.len() <= point.series {
+            self.series.push(Known::of(&self.parser.series()[self.series.len()]));
+        }
         let value = if point.value.is_finite() { point.value } else { f64::NAN };
+        let known = &mut self.series[point.series];
         let Some(time_ns) = point.unix_ns else {
-            if self.in_snapshot[point.series] == self.number {
+            if known.in_snapshot == self.number {
                 self.end_snapshot(line);
             }
-            self.in_snapshot[point.series] = self.number;
-            let name = self.parser.series()[point.series].path.as_str();
-            if CLOCKS.contains(&name) && value > 0.0 && value < 1e10 {
+            let known = &mut self.series[point.series];
+            known.in_snapshot = self.number;
+            if known.is_clock && value > 0.0 && value < 1e10 {
                 self.clock_ns = Some((value * 1e9) as i64);
             }
-            self.snapshot.push((place, value));
+            self.snapshot.push((point.series, value));
+            self.read_host(point.series, line);
             return;
         };
         // A series that appears again after another one: the snapshots follow each other.
         if let Some((series, last_ns)) = self.last
             && series != point.series
-            && self.in_snapshot[point.series] > 0
+            && known.in_snapshot > 0
             && time_ns > last_ns
         {
             self.joined.complete_to(last_ns);
         }
-        self.in_snapshot[point.series] = self.number;
+        known.in_snapshot = self.number;
         self.last = Some((point.series, time_ns));
+        self.read_host(point.series, line);
+        let host = self.snapshot_host.unwrap_or(0);
+        let Some(place) = self.place(host, point.series, line) else { return };
         if self.joined.begin(AFTER_LAST, time_ns, line) {
             self.joined.set(time_ns, place, value);
         }
     }
 
-    /// The column of a series, which is added if it is new.
-    fn place(&mut self, series: usize, line: u64) -> Option<usize> {
-        while self.places.len() <= series {
-            let found = &self.parser.series()[self.places.len()];
-            let place = self.joined.columns.place("", found.path.clone(), found.written.clone());
-            if place == Some(self.cumulative.len()) {
-                self.cumulative.push(found.kind == SeriesKind::Counter);
+    /// Takes the host that a series names as that of the snapshot. The first one is also that of all before.
+    fn read_host(&mut self, series: usize, line: u64) {
+        let Some(name) = &self.series[series].names else { return };
+        let host = match self.hosts.iter().position(|known| known == name) {
+            Some(host) => host,
+            None if self.hosts.len() == HOSTS_MAX => {
+                let help = "split the file";
+                self.joined.notes.add(
+                    "the file has more than 4,096 hosts: a further one has the name of the first",
+                    line,
+                    help,
+                );
+                return;
             }
-            self.places.push(place);
-            self.in_snapshot.push(0);
+            None => {
+                if self.hosts.is_empty() && !self.joined.has_taken() {
+                    self.joined.columns.set_host(name);
+                }
+                self.hosts.push(name.clone());
+                self.hosts.len() - 1
+            }
+        };
+        self.snapshot_host = Some(host);
+    }
+
+    /// The column of a series of a host, which is added if it is new.
+    fn place(&mut self, host: usize, series: usize, line: u64) -> Option<usize> {
+        let known = self.series.get(series)?;
+        let host = if known.of_server.is_some() { 0 } else { host };
+        if let Some(place) = self.places.get(&(host, series)) {
+            return Some(*place);
         }
-        let place = self.places.get(series).copied().flatten();
-        if place.is_none() {
-            self.joined.notes.add("a series is over the limit of 65,536 and was left out", line, "");
+        let found = &self.parser.series()[series];
+        let place = match &known.of_server {
+            Some((host, path)) => self.joined.columns.place(host, path.clone(), found.path.clone()),
+            None => {
+                let host = self.hosts.get(host).map_or("", String::as_str);
+                self.joined.columns.place(host, found.path.clone(), found.written.clone())
+            }
+        };
+        match place {
+            Some(place) => {
+                if place == self.cumulative.len() {
+                    self.cumulative.push(found.kind == SeriesKind::Counter);
+                }
+                self.places.insert((host, series), place);
+            }
+            None => self.joined.notes.add("a series is over the limit of 65,536 and was left out", line, ""),
         }
         place
     }
@@ -163,13 +259,18 @@ impl ExporterLog {
             self.last_ns.map_or(0, |last_ns| last_ns.saturating_add(SECOND_NS))
         });
         self.last_ns = Some(end_ns);
+        let host = self.snapshot_host.take().unwrap_or(0);
+        let snapshot = std::mem::take(&mut self.snapshot);
         if self.joined.begin(AFTER_LAST, end_ns, line) {
-            for (place, value) in &self.snapshot {
-                self.joined.set(end_ns, *place, *value);
+            for (series, value) in &snapshot {
+                if let Some(place) = self.place(host, *series, line) {
+                    self.joined.set(end_ns, place, *value);
+                }
             }
-            self.joined.complete_to(end_ns);
+            // The clocks of hosts differ: the next snapshot may be of another one, and earlier.
+            self.last_of_hosts.insert(host, end_ns);
+            self.joined.complete_to(self.last_of_hosts.values().copied().min().unwrap_or(end_ns));
         }
-        self.snapshot.clear();
     }
 }
 

@@ -13,7 +13,7 @@ pub(crate) fn log(format: &str, bytes: &[u8], options: &Options) -> Result<Box<d
     match content(format, bytes, options)? {
         Content::Counters(log) => Ok(log),
         Content::Load(_) => panic!("a load"),
-        Content::Figures(_) => panic!("figures"),
+        Content::FioLog(_) | Content::Figures(_) => panic!("logs or figures"),
     }
 }
 
@@ -29,7 +29,7 @@ pub(crate) fn runs(format: &str, bytes: &[u8], options: &Options) -> Result<Vec<
     match content(format, bytes, options)? {
         Content::Load(runs) => Ok(runs),
         Content::Counters(_) => panic!("counters"),
-        Content::Figures(_) => panic!("figures"),
+        Content::FioLog(_) | Content::Figures(_) => panic!("logs or figures"),
     }
 }
 

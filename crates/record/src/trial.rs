@@ -74,8 +74,24 @@ impl TrialWriter {
         histograms: &[OperationIntervals<'_>],
     ) -> Result<(), RecordError> {
         let Some(first) = rows.first() else { return Ok(()) };
-        let (phase, begin_s, end_s): (Phase, f64, f64) = (first.phase, first.begin_s, first.end_s);
         // Histograms come first: a row without its histogram would report operations without times.
+        self.histograms(first.phase, first.begin_s, first.end_s, histograms)?;
+        let mut text = Vec::new();
+        for row in rows {
+            interval_csv::write(&mut text, row)
+                .map_err(|error| RecordError::malformed(&self.file_path("intervals.csv"), error))?;
+        }
+        self.append("intervals.csv", |writer| &mut writer.intervals, &text)
+    }
+
+    /// Appends the histograms of a span of time, where they are of several intervals together.
+    pub fn histograms(
+        &mut self,
+        phase: Phase,
+        begin_s: f64,
+        end_s: f64,
+        histograms: &[OperationIntervals<'_>],
+    ) -> Result<(), RecordError> {
         if let Some([response, service, lag]) = &mut self.logs {
             response.append(
                 phase,
@@ -86,12 +102,7 @@ impl TrialWriter {
             service.append(phase, begin_s, end_s, histograms.iter().map(|of| (of.operation, of.service)))?;
             lag.append(phase, begin_s, end_s, histograms.iter().map(|of| (of.operation, of.lag)))?;
         }
-        let mut text = Vec::new();
-        for row in rows {
-            interval_csv::write(&mut text, row)
-                .map_err(|error| RecordError::malformed(&self.file_path("intervals.csv"), error))?;
-        }
-        self.append("intervals.csv", |writer| &mut writer.intervals, &text)
+        Ok(())
     }
 
     /// Appends one sample of the counters.

@@ -85,6 +85,15 @@ fn of(name: &str, limits: &[Figure]) -> Result<Audit, Failure> {
     let fault = |fault: foreign::Fault| Failure::usage(import::shown(name, &fault));
     let file = File::open(path).map_err(|error| Failure::usage(format!("error: {name}: {error}")))?;
     let (format, content) = foreign::open(Box::new(file), &Options::default()).map_err(fault)?;
+    let content = match content {
+        Content::FioLog(log) => {
+            let mut runs = Vec::new();
+            foreign::join_fio_logs(vec![(name.to_string(), *log)], &mut runs)
+                .map_err(|(_, what)| fault(what))?;
+            Content::Load(runs.into_iter().map(|(_, run)| run).collect())
+        }
+        other => other,
+    };
     match content {
         Content::Figures(results) => Ok(analysis::audit::of_figures(name, &results, limits)),
         Content::Load(runs) => {
@@ -98,7 +107,7 @@ fn of(name: &str, limits: &[Figure]) -> Result<Audit, Failure> {
             let document = analysis::result(&study);
             Ok(analysis::audit::of_study(name, &study, &document, limits))
         }
-        Content::Counters(_) => Err(Failure::usage(format!(
+        Content::Counters(_) | Content::FioLog(_) => Err(Failure::usage(format!(
             "error: {name}: {} has counters and no load, so there is no result to audit\n  \
              name the result, or see the counters with: plimsoll import {name}",
             format.name

@@ -3,21 +3,10 @@
 use foreign::SeriesParser;
 
 use super::http::{End, visible};
-use super::mapping::Mapping;
+use super::mapping::{Mapping, Seen};
 
 /// Series from which those are forgotten that the exporter does not have any more.
 const SERIES_KEPT: usize = 16_384;
-
-/// A series in an exposition.
-#[derive(Clone, Copy)]
-struct Seen {
-    value: f64,
-    /// Nanoseconds, on the clock of its exposition, or of the exporter where it states times.
-    at_ns: i64,
-}
-
-/// What a series is that is not in an exposition.
-const UNSEEN: Seen = Seen { value: f64::NAN, at_ns: i64::MIN };
 
 /// The series of an exporter in the last two expositions.
 #[derive(Default)]
@@ -57,7 +46,7 @@ impl Expositions {
         let mut count = 0;
         let wrong = self.parser.read(text, |point| {
             if next.len() <= point.series {
-                next.resize(point.series + 1, UNSEEN);
+                next.resize(point.series + 1, Seen::NOT);
             }
             count += usize::from(next[point.series].value.is_nan());
             next[point.series] = Seen { value: point.value, at_ns: point.unix_ns.unwrap_or(at_ns) };
@@ -81,22 +70,7 @@ impl Expositions {
 
     /// The values of all columns; NaN where there is none.
     pub(super) fn values(&self, out: &mut Vec<f64>) {
-        out.clear();
-        out.resize(self.mapping.columns.len(), f64::NAN);
-        let of = |at: usize, is_rate: bool| {
-            let now = self.now.get(at).filter(|now| !now.value.is_nan())?;
-            if !is_rate {
-                return Some(now.value);
-            }
-            let before = self.before.get(at).copied().unwrap_or(UNSEEN);
-            let seconds = now.at_ns.checked_sub(before.at_ns).map_or(f64::NAN, |ns| ns as f64 / 1e9);
-            let rate = (now.value - before.value) / seconds;
-            // A counter that decreased began anew, and one without a new time has no new value.
-            Some(if seconds > 0.0 && rate >= 0.0 { rate } else { f64::NAN })
-        };
-        for (place, value) in &self.mapping.values {
-            out[*place] = value.compute(&of);
-        }
+        self.mapping.values(&self.now, &self.before, out);
     }
 }
 
@@ -107,14 +81,9 @@ mod tests {
     fn values(of: &Expositions) -> Vec<(String, f64)> {
         let mut values = Vec::new();
         of.values(&mut values);
-        let named = of.mapping.columns.iter().zip(&values).filter(|(_, value)| value.is_finite());
-        let mut named: Vec<(String, f64)> = named
-            .map(|(column, value)| {
-                let title =
-                    model::Column { metric: column.metric.clone(), instance: column.instance.clone() };
-                (title.title(), (value * 1e6).round() / 1e6)
-            })
-            .collect();
+        let named = of.mapping.columns().iter().zip(&values).filter(|(_, value)| value.is_finite());
+        let mut named: Vec<(String, f64)> =
+            named.map(|(column, value)| (column.title(), (value * 1e6).round() / 1e6)).collect();
         named.sort_by(|a, b| a.0.cmp(&b.0));
         named
     }
@@ -223,8 +192,8 @@ mod tests {
             of.take(text.as_bytes(), End::Line, round * SECOND).unwrap();
         }
         assert!(of.parser.series().len() <= SERIES_KEPT + 1000);
-        assert_eq!(of.mapping.columns.len(), 8192);
-        assert!(of.mapping.left_out > 0);
+        assert_eq!(of.mapping.columns().len(), 8192);
+        assert!(of.mapping.left_out() > 0);
     }
 
     proptest::proptest! {

@@ -5,23 +5,40 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::LazyLock;
 
 use foreign::{Series, SeriesKind};
-use model::{MetricInfo, MetricKind, Unit};
+use model::{Column, MetricInfo, MetricKind, Unit};
 
 use super::table::{TABLE, is_left_out};
 
 /// The most columns of one exporter. A record has at most 16,384 columns in all.
 const COLUMNS_MAX: usize = 8192;
+/// How often all series are mapped anew because one of the table appeared later.
+const MAPPED_AGAIN_MAX: u32 = 1000;
 /// The most bytes of the text of a series that has a column.
 const TEXT_BYTES_MAX: usize = 1024;
 
-/// A column: a metric and its instance on the host.
-pub(super) struct Column {
-    pub(super) metric: MetricInfo,
-    pub(super) instance: String,
+/// A value of a series in an exposition.
+#[derive(Clone, Copy, Debug)]
+pub struct Seen {
+    /// Its value; NaN if the exposition does not have it.
+    pub value: f64,
+    /// Its time, nanoseconds from any moment that is the same for all expositions.
+    pub at_ns: i64,
+}
+
+impl Seen {
+    /// A series that is not in an exposition.
+    pub const NOT: Seen = Seen { value: f64::NAN, at_ns: i64::MIN };
+
+    /// How much it increased per second. NaN after it decreased, as its exporter began anew, and without a new time.
+    fn rate_since(self, before: Seen) -> f64 {
+        let seconds = self.at_ns.checked_sub(before.at_ns).map_or(f64::NAN, |ns| ns as f64 / 1e9);
+        let rate = (self.value - before.value) / seconds;
+        if seconds > 0.0 && rate >= 0.0 { rate } else { f64::NAN }
+    }
 }
 
 /// The value of a column.
-pub(super) struct Value {
+struct Value {
     constant: f64,
     /// What is added up.
     above: Vec<Term>,
@@ -32,7 +49,7 @@ pub(super) struct Value {
 impl Value {
     /// Computes it; NaN where it is not known. `of` is the value of a series, or its rate; none for a series that the
     /// exporter does not have any more.
-    pub(super) fn compute(&self, of: &impl Fn(usize, bool) -> Option<f64>) -> f64 {
+    fn compute(&self, of: &impl Fn(usize, bool) -> Option<f64>) -> f64 {
         let sum = |terms: &[Term], from: f64| terms.iter().fold(from, |sum, term| sum + term.compute(of));
         let above = sum(&self.above, self.constant);
         match self.below.is_empty() {
@@ -58,21 +75,66 @@ impl Term {
     }
 }
 
-/// The columns of an exporter, and how their values are computed.
+/// The columns of an exporter, and how their values are computed. Used for scrapes and for text that was kept in files.
 #[derive(Default)]
-pub(super) struct Mapping {
-    /// All columns so far; none is removed.
-    pub(super) columns: Vec<Column>,
+pub struct Mapping {
+    columns: Vec<Column>,
     places: HashMap<(String, String), usize>,
     /// The columns that the exporter has, with their values.
-    pub(super) values: Vec<(usize, Value)>,
-    /// Series without a column.
-    pub(super) left_out: usize,
+    values: Vec<(usize, Value)>,
+    left_out: usize,
+    /// How many series are mapped.
+    mapped: usize,
+    mapped_again: u32,
 }
 
 impl Mapping {
+    /// All columns so far, each with its instance on the host; none is removed.
+    pub fn columns(&self) -> &[Column] {
+        &self.columns
+    }
+
+    /// Series without a column: there are too many, or their names are too long.
+    pub fn left_out(&self) -> usize {
+        self.left_out
+    }
+
+    /// Maps the series that were added to those of before. A file that adds a series of the table a thousand times has further
+    /// ones under their own names.
+    pub fn extend(&mut self, series: &[Series]) {
+        let new = series.get(self.mapped..).unwrap_or_default();
+        let is_of_table = |of: &Series| NAMES.contains(key(&of.name));
+        if self.mapped_again < MAPPED_AGAIN_MAX && new.iter().any(is_of_table) {
+            self.mapped_again += 1;
+            return self.map(series);
+        }
+        let first = self.mapped;
+        self.mapped = series.len();
+        for (at, of) in new.iter().enumerate() {
+            self.add_own(first + at, of);
+        }
+    }
+
+    /// The values of all columns in an exposition; NaN where there is none. `now` and `before` are the values of each series
+    /// in it, and those with which counters are compared.
+    pub fn values(&self, now: &[Seen], before: &[Seen], out: &mut Vec<f64>) {
+        out.clear();
+        out.resize(self.columns.len(), f64::NAN);
+        let of = |at: usize, is_rate: bool| {
+            let now = now.get(at).filter(|now| !now.value.is_nan())?;
+            Some(match is_rate {
+                true => now.rate_since(before.get(at).copied().unwrap_or(Seen::NOT)),
+                false => now.value,
+            })
+        };
+        for (place, value) in &self.values {
+            out[*place] = value.compute(&of);
+        }
+    }
+
     /// Maps all series anew.
-    pub(super) fn map(&mut self, series: &[Series]) {
+    pub fn map(&mut self, series: &[Series]) {
+        self.mapped = series.len();
         self.values.clear();
         self.left_out = 0;
         let mut by_name: HashMap<&str, Vec<usize>> = HashMap::new();
@@ -94,17 +156,22 @@ impl Mapping {
             }
         }
         for (at, of) in series.iter().enumerate().filter(|(at, _)| !used[*at]) {
-            if of.path.len() > TEXT_BYTES_MAX {
-                self.left_out += 1;
-                continue;
-            }
-            let is_rate = is_counted(of);
-            let labels = of.path.get(of.name.len()..).unwrap_or_default();
-            let labels = labels.strip_prefix('{').and_then(|rest| rest.strip_suffix('}')).unwrap_or(labels);
-            let term = Term { factor: 1.0, is_rate, series: vec![at] };
-            let value = Value { constant: 0.0, above: vec![term], below: Vec::new() };
-            self.add(own_metric(&of.name, is_rate), labels.to_string(), value);
+            self.add_own(at, of);
         }
+    }
+
+    /// Adds a series under its own name.
+    fn add_own(&mut self, at: usize, of: &Series) {
+        if of.path.len() > TEXT_BYTES_MAX {
+            self.left_out += 1;
+            return;
+        }
+        let is_rate = is_counted(of);
+        let labels = of.path.get(of.name.len()..).unwrap_or_default();
+        let labels = labels.strip_prefix('{').and_then(|rest| rest.strip_suffix('}')).unwrap_or(labels);
+        let term = Term { factor: 1.0, is_rate, series: vec![at] };
+        let value = Value { constant: 0.0, above: vec![term], below: Vec::new() };
+        self.add(own_metric(&of.name, is_rate), labels.to_string(), value);
     }
 
     fn add(&mut self, metric: MetricInfo, instance: String, value: Value) {
@@ -184,6 +251,11 @@ static RULES: LazyLock<Vec<Rule>> = LazyLock::new(|| {
         .collect()
 });
 
+/// The names of all series in the table.
+static NAMES: LazyLock<HashSet<&'static str>> = LazyLock::new(|| {
+    RULES.iter().flat_map(|rule| rule.above.iter().chain(&rule.below)).map(|part| part.name).collect()
+});
+
 /// `1 - 1024 * rate(NAME{LABEL=A|B}) + NAME`. None for what is no sum, which a test rejects.
 fn parse_sum(text: &'static str) -> Option<(f64, Vec<Part>)> {
     let (mut constant, mut parts) = (0.0, Vec::new());
@@ -231,7 +303,7 @@ impl Rule {
             for index in named.iter().filter(|index| part.takes(&series[**index])) {
                 let instance = match self.label {
                     "" => Some(""),
-                    name => label(&series[*index], name),
+                    name => series[*index].label(name),
                 };
                 let Some(instance) = instance else { continue };
                 instances.entry(instance).or_insert_with(|| vec![Vec::new(); all.len()])[at].push(*index);
@@ -264,27 +336,8 @@ fn own_instance(label: &str, instance: &str) -> String {
 impl Part {
     fn takes(&self, series: &Series) -> bool {
         self.only.as_ref().is_none_or(|(name, is_none_of, values)| {
-            label(series, name).is_some_and(|value| values.contains(&value) != *is_none_of)
+            series.label(name).is_some_and(|value| values.contains(&value) != *is_none_of)
         })
-    }
-}
-
-/// The value of a label of a series, with its escapes.
-fn label<'s>(series: &'s Series, name: &str) -> Option<&'s str> {
-    let labels = series.path.get(series.name.len()..)?.strip_prefix('{')?;
-    let mut rest = labels;
-    loop {
-        let (found, after) = rest.split_once("=\"")?;
-        let mut is_escaped = false;
-        let end = after.bytes().position(|byte| {
-            let ends = byte == b'"' && !is_escaped;
-            is_escaped = byte == b'\\' && !is_escaped;
-            ends
-        })?;
-        if found == name {
-            return Some(&after[..end]);
-        }
-        rest = after[end + 1..].strip_prefix(',')?;
     }
 }
 
@@ -337,14 +390,38 @@ mod tests {
     }
 
     #[test]
-    fn labels_are_found_whatever_their_values_have() {
-        let series = Series {
-            name: "a".into(),
-            path: r#"a{b="x,c=\"y\"",c="C:\\d",e=""}"#.into(),
+    fn values_of_labels_have_no_escapes() {
+        assert_eq!(unescaped(r#"C:\\d \"e\"\nf"#), "C:\\d \"e\" f");
+    }
+
+    #[test]
+    fn series_that_are_added_are_mapped_as_if_all_were() {
+        let series = |name: &str, labels: &str| Series {
+            name: name.into(),
+            path: format!("{name}{labels}"),
             ..Series::default()
         };
-        assert_eq!(label(&series, "c"), Some(r"C:\\d"));
-        assert_eq!(unescaped(label(&series, "c").unwrap()), r"C:\d");
-        assert_eq!((label(&series, "e"), label(&series, "f")), (Some(""), None));
+        let all = [
+            series("node_load1", ""),
+            series("app_queue", "{of=\"mail\"}"),
+            series("node_disk_io_now", "{device=\"sda\"}"),
+            series("app_queue", "{of=\"web\"}"),
+        ];
+        let now: Vec<Seen> =
+            (1..).take(all.len()).map(|at| Seen { value: f64::from(at), at_ns: 0 }).collect();
+        let titled = |mapping: &Mapping| {
+            let mut values = Vec::new();
+            mapping.values(&now, &[], &mut values);
+            let titles = mapping.columns().iter().map(|column| column.title());
+            let mut all: Vec<(String, f64)> = titles.zip(values).collect();
+            all.sort_by(|a, b| a.0.cmp(&b.0));
+            all
+        };
+        let (mut once, mut added) = (Mapping::default(), Mapping::default());
+        once.map(&all);
+        (1..=all.len()).for_each(|count| added.extend(&all[..count]));
+        assert_eq!(titled(&added), titled(&once));
+        assert_eq!(titled(&once)[2], ("cpu.load_average".to_string(), 1.0));
+        assert_eq!(titled(&once)[3], ("disk.in_flight_operations{sda}".to_string(), 3.0));
     }
 }

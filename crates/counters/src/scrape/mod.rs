@@ -29,6 +29,8 @@ mod table;
 #[cfg(test)]
 mod tests;
 
+pub use mapping::{Mapping, Seen};
+
 metrics! {
     Age => MetricInfo::new("scrape.age_s", Unit::Seconds, Gauge,
         "The age of the exposition that this sample took: the time since the exporter made it."),
@@ -242,7 +244,7 @@ impl Scraper {
                 self.expositions.values(&mut values);
                 usual = end - begin;
             }
-            let columns = &self.expositions.mapping.columns;
+            let columns = self.expositions.mapping.columns();
             let new = columns[sent..].iter().map(|of| (of.metric.clone(), of.instance.clone()));
             let new: Vec<(MetricInfo, String)> = new.collect();
             sent = columns.len();
@@ -259,7 +261,7 @@ impl Scraper {
                         exposition.duration = end - begin;
                         exposition.bytes = body.len();
                         exposition.series = self.expositions.series;
-                        exposition.left_out = self.expositions.mapping.left_out;
+                        exposition.left_out = self.expositions.mapping.left_out();
                         exposition.busy_cpus = counted.map_or(f64::NAN, |(at, cpu_s)| {
                             (now.1 - cpu_s) / ((now.0 - at).max(1) as f64 / 1e9)
                         });

@@ -320,7 +320,7 @@ fn a_host_of_windows_has_our_metrics() {
     expositions.take(of(true).as_bytes(), http::End::Line, 2 * SECOND as i64).unwrap();
     let mut values = Vec::new();
     expositions.values(&mut values);
-    let columns = expositions.mapping.columns.iter().zip(&values).filter(|(_, value)| value.is_finite());
+    let columns = expositions.mapping.columns().iter().zip(&values).filter(|(_, value)| value.is_finite());
     let mut shown: Vec<String> = columns
         .map(|(of, value)| {
             let column = model::Column { metric: of.metric.clone(), instance: of.instance.clone() };

@@ -88,6 +88,7 @@ fn read_document(text: &str, line: u64, is_cut: bool, runs: &mut Vec<LoadRun>, f
     let root = document.root_element();
     let system = child(root, "System");
     let version = system.and_then(|of| child(of, "Tool")).map_or("", |tool| text_of(tool, "Version"));
+    let host = system.map_or("", |of| text_of(of, "ComputerName"));
     let started = system.and_then(|of| start_of(text_of(of, "RunTime")));
     let spans = child(root, "Profile").and_then(|profile| child(profile, "TimeSpans"));
     let plans: Vec<Plan> =
@@ -99,7 +100,7 @@ fn read_document(text: &str, line: u64, is_cut: bool, runs: &mut Vec<LoadRun>, f
         let began = began_of(started, plans.get(..at).unwrap_or_default());
         let line = outcome.line;
         match outcome.finish(plans.get(at), version, began) {
-            Ok(run) => runs.push(run),
+            Ok(run) => runs.push(LoadRun { host: host.to_string(), ..run }),
             Err(missing) => {
                 let what = format!("the time span that begins here has no {missing}");
                 faults.push(Fault::at(line, what, "run diskspd again"));

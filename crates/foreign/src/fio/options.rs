@@ -101,6 +101,17 @@ impl JobOptions {
         milliseconds_of(self.get("ramp_time")?)
     }
 
+    /// What the names of the logs begin with.
+    pub(super) fn log_prefixes(&self) -> impl Iterator<Item = String> {
+        let options = ["write_bw_log", "write_iops_log", "write_lat_log"];
+        options.into_iter().filter_map(|option| {
+            let prefix = self.get(option)?;
+            // Without a value it is the name of the job.
+            let prefix = if prefix.is_empty() { self.get("name")? } else { prefix };
+            Some(prefix.rsplit(['/', '\\']).next().unwrap_or(prefix).to_string())
+        })
+    }
+
     /// The engine, if it loads no disk.
     pub(super) fn other_engine(&self) -> Option<&str> {
         self.get("ioengine").filter(|engine| NO_DISK.contains(engine))

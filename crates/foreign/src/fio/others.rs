@@ -1,19 +1,14 @@
-//! Results of fio that cannot be read, recognized to say which can: logs, terse output, and text for people.
+//! Results of fio that cannot be read, recognized to say which can: terse output, and text for people.
 
 use crate::{Content, Fault, Format, Options, Source};
 
 pub(crate) static FORMAT: Format = Format {
     name: "fio (other)",
-    about: "fio logs, terse and normal output: recognized, not read; the JSON has the same",
+    about: "fio terse and normal output: recognized, not read; the JSON has the same",
     recognize: |head| kind(head).is_some(),
     open,
 };
 
-/// Lines that must be those of a log.
-const LOG_LINES: usize = 3;
-
-const LOG: &str =
-    "this is a log of fio, whose values have no name: latency, bandwidth and IOPS look the same";
 const TERSE: &str = "this is terse output of fio, whose fields have no names";
 const NORMAL: &str = "this is normal output of fio, whose figures are rounded";
 const HELP: &str = "run fio with --output-format=json+ --output=FILE, and read that file";
@@ -21,27 +16,12 @@ const HELP: &str = "run fio with --output-format=json+ --output=FILE, and read t
 /// What is wrong with it; none if it is not of fio.
 fn kind(head: &str) -> Option<&'static str> {
     let lines = || head.lines().map(str::trim_end).filter(|line| !line.is_empty());
-    let first = lines().take(LOG_LINES);
-    if lines().next().is_some() && first.into_iter().all(is_log) {
-        return Some(LOG);
-    }
     if lines().any(is_terse) {
         return Some(TERSE);
     }
     let is_job =
         |line: &str| line.contains(": (g=") && line.contains("ioengine=") && line.contains("iodepth=");
     lines().any(is_job).then_some(NORMAL)
-}
-
-/// `msec, value, direction, block size[, offset[, priority[, issue time]]]`; with two values where both are logged.
-fn is_log(line: &str) -> bool {
-    let fields: Vec<&str> = line.split(", ").collect();
-    let number = |at: usize| fields.get(at).and_then(|field| field.trim().parse::<u64>().ok());
-    let is_hex =
-        |field: &&str| field.strip_prefix("0x").is_some_and(|digits| u64::from_str_radix(digits, 16).is_ok());
-    (4..=8).contains(&fields.len())
-        && fields.iter().all(|field| field.trim().parse::<u64>().is_ok() || is_hex(field))
-        && [2, 3].into_iter().any(|at| number(at).is_some_and(|direction| direction <= 2))
 }
 
 /// `3;fio-3.33;job;0;0;...`
@@ -73,10 +53,6 @@ mod tests {
     #[test]
     fn results_that_cannot_be_read_are_named() {
         for (text, expected) in [
-            ("0, 124344, 0, 4096, 0, 0\n0, 26559, 1, 4096, 4096, 0\n", Some(LOG)),
-            ("500, 32940, 0, 0\n1000, 32940, 0, 0\n", Some(LOG)),
-            ("500, 32940, 0, 4096, 0, 0x2001\n", Some(LOG)),
-            ("500, 32940, 40000, 1, 0, 0, 0, 0\n", Some(LOG)),
             ("3;fio-3.33;n;0;0;64;16000;4000\n", Some(TERSE)),
             ("n: (g=0): rw=read, bs=(R) 4096B-4096B, ioengine=psync, iodepth=1\nfio-3.33\n", Some(NORMAL)),
             ("1,2,0,4\n1,2,0,4\n", None),

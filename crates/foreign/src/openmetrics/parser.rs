@@ -34,6 +34,39 @@ pub struct Series {
     pub kind: SeriesKind,
 }
 
+impl Series {
+    /// Its labels in the order of their names, with their values, which have their escapes.
+    pub fn labels(&self) -> impl Iterator<Item = (&str, &str)> {
+        let labels = self.path.get(self.name.len()..).and_then(|rest| rest.strip_prefix('{'));
+        let mut rest = labels.unwrap_or_default();
+        std::iter::from_fn(move || {
+            let (name, after) = rest.split_once("=\"")?;
+            let end = quote_end(after)?;
+            let value = &after[..end];
+            rest = after[end + 1..].strip_prefix(',').unwrap_or_default();
+            Some((name, value))
+        })
+    }
+
+    /// The value of a label, with its escapes.
+    pub fn label(&self, name: &str) -> Option<&str> {
+        self.labels().find(|(label, _)| *label == name).map(|(_, value)| value)
+    }
+
+    /// Its path without some of its labels.
+    pub(super) fn path_without(&self, names: &[&str]) -> String {
+        let mut path = self.name.clone();
+        for (label, value) in self.labels().filter(|(label, _)| !names.contains(label)) {
+            path.push(if path.len() == self.name.len() { '{' } else { ',' });
+            path.push_str(&format!("{label}=\"{value}\""));
+        }
+        if path.len() > self.name.len() {
+            path.push('}');
+        }
+        path
+    }
+}
+
 /// A value of a series.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Point {
@@ -341,6 +374,16 @@ fn time(word: &[u8]) -> Option<i64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn labels_are_found_whatever_their_values_have() {
+        let series = parse_series(br#"a{b="x,c=\"y\"",c="C:\\d",e=""}"#).unwrap();
+        assert_eq!(series.label("c"), Some(r"C:\\d"));
+        assert_eq!((series.label("e"), series.label("f")), (Some(""), None));
+        assert_eq!(series.path_without(&["b", "e"]), r#"a{c="C:\\d"}"#);
+        assert_eq!(series.path_without(&["b", "c", "e"]), "a");
+        assert_eq!(parse_series(b"a").unwrap().labels().count(), 0);
+    }
 
     #[test]
     fn lines_are_values_of_series() {

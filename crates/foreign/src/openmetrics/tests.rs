@@ -34,6 +34,51 @@ fn snapshots_end_where_a_series_is_repeated_or_at_their_end() {
     }
 }
 
+/// The host and the path of each column.
+fn columns(log: &dyn CounterLog) -> Vec<String> {
+    log.columns().0.iter().map(|column| format!("{} {}", column.host, column.path)).collect()
+}
+
+#[test]
+fn the_host_is_that_which_the_exporter_names() {
+    for (name, found) in [
+        ("node_uname_info{nodename=\"db1\",machine=\"x86_64\"}", "db1"),
+        ("windows_cs_hostname{domain=\"\",fqdn=\"WEB1\",hostname=\"WEB1\"}", "WEB1"),
+        ("windows_os_hostname{domain=\"\",fqdn=\"WEB1\",hostname=\"WEB1\"}", "WEB1"),
+        ("other_info{nodename=\"db1\"}", ""),
+    ] {
+        for time in ["", " 1600000000000"] {
+            let text = format!("# TYPE a gauge\na 1{time}\n{name} 1{time}\nb 2{time}\n");
+            let log = log(&text).unwrap();
+            let columns = columns(&*log);
+            assert!(columns[0] == format!("{found} a") && columns[2] == format!("{found} b"), "{columns:?}");
+        }
+    }
+}
+
+#[test]
+fn hosts_in_turn_and_those_of_a_prometheus_server_have_their_own_columns() {
+    let one = |host: &str, time: u32| {
+        format!(
+            "# TYPE a gauge\na {time}\nnode_time_seconds {time}\nnode_uname_info{{nodename=\"{host}\"}} 1\n"
+        )
+    };
+    let text = [one("db1", 1), one("web1", 2), one("db1", 5), one("web1", 4), one("db1", 9)].concat();
+    let mut found = log(&text).unwrap();
+    // The second snapshot of web1 is by its clock earlier than that of db1 before it.
+    let rows: Vec<String> = samples(&mut *found)
+        .iter()
+        .map(|row| row.split(' ').take(2).collect::<Vec<&str>>().join(" "))
+        .collect();
+    assert_eq!(rows, ["1..1 a=1", "1..2 a=2", "2..4 a=4", "4..5 a=5", "5..9 a=9"]);
+    assert_eq!(columns(&*found)[..2], ["db1 a", "db1 node_time_seconds"]);
+    assert!(columns(&*found).contains(&"web1 a".to_string()));
+    let federated = "# TYPE a untyped\na{instance=\"db1:9100\",job=\"node\",of=\"x\"} 1 1600000000000\n\
+                     a{instance=\"web1:9100\",job=\"node\"} 2 1600000000000\na{instance=\"x\"} 3 1600000000000\n";
+    let found = log(federated).unwrap();
+    assert_eq!(columns(&*found), ["db1:9100 a{of=\"x\"}", "web1:9100 a", " a{instance=\"x\"}"]);
+}
+
 #[test]
 fn values_with_times_are_joined_in_either_order() {
     let expected = ["1600000000..1600000000 a{i=\"x\"}=1 b=3", "1600000000..1600000010 a{i=\"x\"}=2 b=4"];

@@ -171,6 +171,16 @@ fn host(document: &ResultDocument) -> Table {
     let host = &document.host;
     let mut out = Table::new("Host", &["", ""]);
     let mut row = |name: &str, value: Cell| out.row(vec![Cell::words(name), value]);
+    // Of an imported result, the host is not known.
+    let is_known = host.cpus > 0 || !host.name.is_empty();
+    if !is_known {
+        row("host", Cell::words("not recorded: another tool measured"));
+    }
+    let mut row = |name: &str, value: Cell| {
+        if is_known {
+            out.row(vec![Cell::words(name), value]);
+        }
+    };
     row("name", Cell::words(host.name.clone()));
     row("system", Cell::words(format!("{}, kernel {}", host.os, host.kernel)));
     row("processor", Cell::words(host.cpu_model.clone()));
@@ -185,6 +195,7 @@ fn host(document: &ResultDocument) -> Table {
         let facts: Vec<String> = facts.iter().map(|(name, value)| format!("{name} {value}")).collect();
         row(&format!("disk {disk}"), Cell::words(facts.join(", ")));
     }
+    let mut row = |name: &str, value: Cell| out.row(vec![Cell::words(name), value]);
     row("Plimsoll", Cell::words(host.plimsoll.clone()));
     if let Some(trial) = document.trials.first().filter(|trial| trial.started_unix_ns > 0) {
         row("start of the first trial", Cell::words(date(trial.started_unix_ns)));

@@ -307,9 +307,18 @@ fn one(trial: &TrialResult, record: &RunRecord, traits: &WorkloadTraits, detail:
         // Without completed operations there is no response time: a gap, not a zero.
         let p50 = |interval: &Interval| if interval.completed > 0 { interval.response.p50 } else { f64::NAN };
         let p99 = |interval: &Interval| if interval.completed > 0 { interval.response.p99 } else { f64::NAN };
-        let mut lines = series(p50, " p50", Some(0));
-        lines.extend(series(p99, " p99", Some(1)));
-        let title = latency_title(record, drawn);
+        let mean =
+            |interval: &Interval| if interval.completed > 0 { interval.response.mean } else { f64::NAN };
+        let has =
+            |value: fn(&Interval) -> f64| record.intervals.iter().any(|interval| value(interval).is_finite());
+        // A foreign log may have means alone, or no times at all.
+        let has_means_alone = !has(p99) && !has(p50) && has(mean);
+        let mut lines =
+            if has_means_alone { series(mean, " mean", Some(0)) } else { series(p50, " p50", Some(0)) };
+        if !has_means_alone {
+            lines.extend(series(p99, " p99", Some(1)));
+        }
+        let title = if has_means_alone { mean_title(record, drawn) } else { latency_title(record, drawn) };
         let latency = figure(&Figure {
             title: &title,
             question: if detail.has_questions {
@@ -318,7 +327,11 @@ fn one(trial: &TrialResult, record: &RunRecord, traits: &WorkloadTraits, detail:
                 ""
             },
             charts: &timeline(&Timeline {
-                label: "Percentiles of the response time over time",
+                label: if has_means_alone {
+                    "The mean response time over time"
+                } else {
+                    "Percentiles of the response time over time"
+                },
                 span_s,
                 series: &lines,
                 quantity: Quantity::Milliseconds,
@@ -332,7 +345,7 @@ fn one(trial: &TrialResult, record: &RunRecord, traits: &WorkloadTraits, detail:
             numbers: seconds(record, drawn, traits, detail.most_rows),
             note: &note,
         });
-        if !traits.grouped {
+        if !traits.grouped && (has(p99) || has(p50) || has(mean)) {
             out.push_str(&latency);
         }
     }
@@ -542,6 +555,24 @@ fn in_flight_title(record: &RunRecord, names: &[&str]) -> String {
         .filter(|interval| interval.phase == Phase::Measure && names.contains(&interval.operation.as_str()));
     let most = measured.map(|interval| interval.concurrency).fold(0.0, f64::max);
     format!("At most {} operations were in flight in an interval", text::things(most))
+}
+
+/// The title where intervals have means and no percentiles.
+fn mean_title(record: &RunRecord, names: &[&str]) -> String {
+    let measured = record.intervals.iter().filter(|interval| {
+        interval.phase == Phase::Measure
+            && interval.completed > 0
+            && interval.response.mean.is_finite()
+            && names.contains(&interval.operation.as_str())
+    });
+    let highest = measured.max_by(|a, b| a.response.mean.total_cmp(&b.response.mean));
+    highest.map_or_else(
+        || "No response time was measured".into(),
+        |of| {
+            let mean = Quantity::Milliseconds.show(of.response.mean);
+            format!("The mean response time was at most {mean}, at {} ({})", at(of.begin_s), of.operation)
+        },
+    )
 }
 
 fn latency_title(record: &RunRecord, names: &[&str]) -> String {

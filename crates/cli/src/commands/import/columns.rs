@@ -10,6 +10,8 @@ use model::{MetricInfo, MetricKind, Unit};
 /// A column of the record, computed from those of a log.
 pub(crate) struct Target {
     pub(crate) metric: MetricInfo,
+    /// The host that its log names; may be empty.
+    pub(super) host: String,
     pub(crate) instance: String,
     pub(super) constant: f64,
     /// Columns of the log with their factors.
@@ -26,37 +28,37 @@ impl Target {
     }
 }
 
-/// The columns of the record for those of a log. `judged` is the host under test: counters of another one keep their names, so
-/// that both are not taken for one.
-pub(super) fn targets(log: &dyn CounterLog, judged: Option<&str>) -> Vec<Target> {
+/// The columns of the record for those of a log. Instances are those on the host.
+pub(super) fn targets(log: &dyn CounterLog) -> Vec<Target> {
     let (columns, _) = log.columns();
-    let is_judged = |column: &CounterColumn| judged.is_none_or(|host| host == column.host);
     let rules: Vec<Rule> = match log.family() {
         CounterFamily::PerformanceMonitor => {
             let each = |(at, column): (usize, &CounterColumn)| {
-                let found = perfmon_target(at, column).filter(|_| is_judged(column));
-                found.unwrap_or_else(|| as_written(at, column, is_judged(column)))
+                perfmon_target(at, column).unwrap_or_else(|| as_written(at, column))
             };
             return columns.iter().enumerate().map(each).collect();
         }
         CounterFamily::Sar => sar_rules(),
         CounterFamily::Iostat => rules_of(IOSTAT),
         CounterFamily::Vmstat => rules_of(VMSTAT),
+        // Those have a table of expressions: [`super::exporters`].
         CounterFamily::OpenMetrics => Vec::new(),
     };
-    let mut places: HashMap<(&str, &str), usize> = HashMap::new();
-    for (at, column) in columns.iter().enumerate().filter(|(_, column)| is_judged(column)) {
-        places.insert(split(&column.path), at);
+    let mut places: HashMap<(&str, &str, &str), usize> = HashMap::new();
+    for (at, column) in columns.iter().enumerate() {
+        let (name, instance) = split(&column.path);
+        places.insert((name, &column.host, instance), at);
     }
     let mut found = Vec::new();
     let mut used = vec![false; columns.len()];
-    let mut instances: Vec<&str> = places.keys().map(|(_, instance)| *instance).collect();
+    let mut instances: Vec<(&str, &str)> =
+        places.keys().map(|(_, host, instance)| (*host, *instance)).collect();
     instances.sort_unstable();
     instances.dedup();
     for rule in &rules {
-        for instance in &instances {
+        for (host, instance) in &instances {
             let term = |(column, factor): &(String, f64)| {
-                Some((*places.get(&(column.as_str(), *instance))?, *factor))
+                Some((*places.get(&(column.as_str(), *host, *instance))?, *factor))
             };
             let Some(terms) = rule.terms.iter().map(term).collect::<Option<Vec<(usize, f64)>>>() else {
                 continue;
@@ -66,6 +68,7 @@ pub(super) fn targets(log: &dyn CounterLog, judged: Option<&str>) -> Vec<Target>
             let instance = if matches!(*instance, "all" | "-1") { "" } else { instance };
             found.push(Target {
                 metric: rule.metric.clone(),
+                host: host.to_string(),
                 instance: instance.into(),
                 constant: rule.constant,
                 terms,
@@ -73,7 +76,7 @@ pub(super) fn targets(log: &dyn CounterLog, judged: Option<&str>) -> Vec<Target>
         }
     }
     let rest = columns.iter().enumerate().filter(|(at, _)| !used[*at]);
-    found.extend(rest.map(|(at, column)| as_written(at, column, is_judged(column))));
+    found.extend(rest.map(|(at, column)| as_written(at, column)));
     found
 }
 
@@ -190,7 +193,8 @@ pub(crate) fn perfmon_target(at: usize, column: &CounterColumn) -> Option<Target
     let counter = path.find().into_iter().find(|counter| counter.answer == Answer::Same)?;
     let (_, metric) = counters::all_metrics().find(|(_, metric)| metric.name == counter.metric)?;
     let (constant, factor) = conversion(&path.counter, metric.unit);
-    Some(Target { metric: metric.clone(), instance, constant, terms: vec![(at, factor)] })
+    let (metric, host) = (metric.clone(), column.host.clone());
+    Some(Target { metric, host, instance, constant, terms: vec![(at, factor)] })
 }
 
 /// A constant, and what a value is multiplied with, to be in the unit of the metric that says the same.
@@ -233,7 +237,7 @@ fn instance(path: &perfmon::Path, written: &str) -> Option<String> {
 }
 
 /// A counter under its own name.
-fn as_written(at: usize, column: &CounterColumn, is_judged: bool) -> Target {
+fn as_written(at: usize, column: &CounterColumn) -> Target {
     // The record has the instance in braces.
     let name = column.path.replace('{', "[").replace('}', "]");
     let parts = match (name.find('('), name.rfind(r")\")) {
@@ -255,12 +259,7 @@ fn as_written(at: usize, column: &CounterColumn, is_judged: bool) -> Target {
             "A counter of another system, as it was logged.",
         )
     };
-    let instance = match (is_judged, instance.is_empty()) {
-        (true, _) => instance,
-        (false, true) => column.host.clone(),
-        (false, false) => format!("{} {instance}", column.host),
-    };
-    Target { metric, instance, constant: 0.0, terms: vec![(at, 1.0)] }
+    Target { metric, host: column.host.clone(), instance, constant: 0.0, terms: vec![(at, 1.0)] }
 }
 
 #[cfg(test)]
@@ -268,7 +267,7 @@ mod tests {
     use super::*;
 
     /// What a log with these columns becomes.
-    fn of(family: CounterFamily, paths: &[&str], judged: Option<&str>) -> Vec<Target> {
+    fn of(family: CounterFamily, paths: &[&str]) -> Vec<Target> {
         struct Log(CounterFamily, Vec<CounterColumn>);
         impl CounterLog for Log {
             fn family(&self) -> CounterFamily {
@@ -289,7 +288,7 @@ mod tests {
         }
         let column =
             |path: &&str| CounterColumn { host: "DB1".into(), path: (*path).into(), written: String::new() };
-        targets(&Log(family, paths.iter().map(column).collect()), judged)
+        targets(&Log(family, paths.iter().map(column).collect()))
     }
 
     #[test]
@@ -312,17 +311,11 @@ mod tests {
             (r"Process(_Total)\% Processor Time", r"Process\% Processor Time", "_Total", 1.0),
             (r"MSExchangeIS\RPC Requests", r"MSExchangeIS\RPC Requests", "", 1.0),
         ] {
-            let found = of(CounterFamily::PerformanceMonitor, &[path], Some("DB1"));
+            let found = of(CounterFamily::PerformanceMonitor, &[path]);
             let found = &found[0];
             assert_eq!((&*found.metric.name, found.instance.as_str()), (name, instance), "{path}");
             assert_eq!(found.terms, [(0, factor)], "{path}");
         }
-        let other =
-            of(CounterFamily::PerformanceMonitor, &[r"Processor(_Total)\% Processor Time"], Some("DB2"));
-        assert_eq!(
-            (&*other[0].metric.name, other[0].instance.as_str()),
-            (r"Processor\% Processor Time", "DB1 _Total")
-        );
     }
 
     #[test]
@@ -338,7 +331,6 @@ mod tests {
                 "-r kbavail",
                 "-x odd(1)",
             ],
-            None,
         );
         let values = [90.0, 4.0, 12.0, 8.0, 1.5, 2.0, 7.0];
         let value = |name: &str, instance: &str| {
@@ -352,11 +344,11 @@ mod tests {
         assert_eq!(value("cpu.load_average", ""), 1.5);
         assert_eq!(value("memory.available_bytes", ""), 2048.0);
         assert_eq!(value("-x odd", "1"), 7.0);
-        let iostat = of(CounterFamily::Iostat, &["r/s(sda)", "r_await(sda)", "%util(sda)"], None);
+        let iostat = of(CounterFamily::Iostat, &["r/s(sda)", "r_await(sda)", "%util(sda)"]);
         let all: Vec<(&str, f64)> =
             iostat.iter().map(|of| (&*of.metric.name, of.value(&[5.0, 2.0, 50.0]))).collect();
         assert_eq!(all, [("disk.reads_per_s", 5.0), ("disk.read_s", 0.002), ("disk.utilization_share", 0.5)]);
-        let vmstat = of(CounterFamily::Vmstat, &["r", "id", "wa"], None);
+        let vmstat = of(CounterFamily::Vmstat, &["r", "id", "wa"]);
         let busy = vmstat.iter().find(|of| of.metric.name == "cpu.busy_share").unwrap();
         assert!((busy.value(&[1.0, 80.0, 5.0]) - 0.15).abs() < 1e-9);
         assert!(busy.value(&[1.0, f64::NAN, 5.0]).is_nan());

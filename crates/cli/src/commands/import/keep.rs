@@ -1,20 +1,22 @@
 //! What was imported, written as a run directory: a trial for each run of a load, with the counters of its time; or one trial
 //! with counters alone.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use foreign::{CounterLog, LoadRun, Sample};
+use foreign::{CounterFamily, CounterLog, LoadRun, Sample};
 use model::run::{Origin, SourceState, SourceStatus};
 use model::{
     Change, ColumnId, Decision, DesignKind, Ending, Event, EventKind, Experiment, Host, Interval, Level,
-    Load, Phase, PhaseSpan, Plan, Readings, ResultDocument, Run, SettingPath, Shape, Study, Treatment, Trial,
-    Variation, WarmUp,
+    Load, MetricInfo, Phase, PhaseSpan, Plan, Readings, ResultDocument, Run, SettingPath, Shape, Study,
+    Treatment, Trial, Variation, WarmUp,
 };
 use record::{OperationIntervals, PLAN_FORMAT, RunDirectory, TrialWriter};
 
 use super::NamedLog;
 use super::columns::{Target, targets};
+use super::exporters::Exporters;
+use super::hosts::Hosts;
 use crate::carry_out::{self, Failure};
 
 /// A trial that is being written.
@@ -25,8 +27,16 @@ struct Kept {
     span: Option<(i64, i64)>,
     readings: Readings,
     /// The columns of each log, and the version that they are of.
-    columns: Vec<(usize, Vec<(ColumnId, Target)>)>,
+    columns: Vec<(usize, Vec<ColumnId>)>,
     samples: u64,
+}
+
+impl Kept {
+    /// Records a sentence about what was read, and says it.
+    fn note(&mut self, text: &str) -> Result<(), Failure> {
+        crate::output::say(text);
+        self.writer.event(&event(0.0, text)).map_err(Failure::failed)
+    }
 }
 
 /// Writes the run directory, and returns its result. After an error there is none.
@@ -34,9 +44,10 @@ pub(super) fn write(
     path: &Path,
     loads: &[(String, LoadRun)],
     logs: &mut [NamedLog],
+    hosts: &Hosts,
 ) -> Result<ResultDocument, Failure> {
     let is_new = !path.exists();
-    let done = write_all(path, loads, logs);
+    let done = write_all(path, loads, logs, hosts);
     if done.is_err() && is_new {
         // What is left of it is only in the way.
         let _ = std::fs::remove_dir_all(path);
@@ -49,15 +60,16 @@ pub(in crate::commands) fn study_of_loads(
     path: &Path,
     loads: &[(String, LoadRun)],
 ) -> Result<Study, Failure> {
-    record_all(path, loads, &mut []).map(|(_, study)| study)
+    record_all(path, loads, &mut [], None).map(|(_, study)| study)
 }
 
 fn write_all(
     path: &Path,
     loads: &[(String, LoadRun)],
     logs: &mut [NamedLog],
+    hosts: &Hosts,
 ) -> Result<ResultDocument, Failure> {
-    let (directory, study) = record_all(path, loads, logs)?;
+    let (directory, study) = record_all(path, loads, logs, Some(hosts))?;
     let document = analysis::result(&study);
     carry_out::keep(&directory, &document, &study)?;
     Ok(document)
@@ -67,6 +79,7 @@ fn record_all(
     path: &Path,
     loads: &[(String, LoadRun)],
     logs: &mut [NamedLog],
+    hosts: Option<&Hosts>,
 ) -> Result<(RunDirectory, Study), Failure> {
     let workload = loads.first().map_or(Run::WATCHED, |(_, run)| run.workload);
     if let Some((name, other)) = loads.iter().find(|(_, run)| run.workload != workload) {
@@ -96,11 +109,15 @@ fn record_all(
     for ((name, run), trial) in loads.iter().zip(treatments) {
         kept.push(of_load(&directory, name, run, trial)?);
     }
-    let mut judged = judged_host(logs);
     if kept.is_empty() {
         kept.push(watched(&directory)?);
     }
-    add_counters(&mut kept, logs, &mut judged)?;
+    if let Some(hosts) = hosts {
+        for note in &hosts.notes {
+            kept[0].note(note)?;
+        }
+        add_counters(&mut kept, logs, hosts)?;
+    }
     let mut decisions = Vec::new();
     for mut kept in kept {
         if let (Origin::Watched, Some((begin, end))) = (kept.run.origin, kept.span) {
@@ -225,23 +242,35 @@ fn of_load(directory: &RunDirectory, name: &str, from: &LoadRun, trial: Trial) -
             }
         }
     }
-    let last = groups.len();
-    for (at, group) in groups.iter().enumerate() {
-        // The tools have one histogram for the whole run.
-        let whole: Vec<OperationIntervals<'_>> = match at + 1 == last {
-            false => Vec::new(),
-            true => from
-                .histograms
-                .iter()
-                .map(|(operation, times)| OperationIntervals {
-                    operation,
-                    response: times,
-                    service: times,
-                    lag: &empty,
-                })
-                .collect(),
-        };
-        writer.interval(group, &whole).map_err(Failure::failed)?;
+    let mut place = 0;
+    for group in &groups {
+        let own = (place..)
+            .zip(group)
+            .filter_map(|(place, interval)| Some((&interval.operation, from.interval_times.get(&place)?)));
+        let times: Vec<OperationIntervals<'_>> = own
+            .map(|(operation, times)| OperationIntervals {
+                operation,
+                response: times,
+                service: times,
+                lag: &empty,
+            })
+            .collect();
+        writer.interval(group, &times).map_err(Failure::failed)?;
+        place += group.len();
+    }
+    if let (Some(first), Some(last)) = (from.intervals.first(), from.intervals.last()) {
+        // Most tools have one histogram for the whole run.
+        let times: Vec<OperationIntervals<'_>> = from
+            .histograms
+            .iter()
+            .map(|(operation, times)| OperationIntervals {
+                operation,
+                response: times,
+                service: times,
+                lag: &empty,
+            })
+            .collect();
+        writer.histograms(first.phase, first.begin_s, last.end_s, &times).map_err(Failure::failed)?;
     }
     for note in &from.notes {
         writer.event(&event(0.0, note)).map_err(Failure::failed)?;
@@ -263,21 +292,10 @@ fn watched(directory: &RunDirectory) -> Result<Kept, Failure> {
     Ok(Kept { writer, run, span: None, readings: Readings::new(), columns: Vec::new(), samples: 0 })
 }
 
-/// The host whose counters are judged: the only one, or that with the most counters of the first log.
-fn judged_host(logs: &[NamedLog]) -> Option<String> {
-    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
-    for column in logs.first()?.log.columns().0 {
-        *counts.entry(&column.host).or_default() += 1;
-    }
-    counts.into_iter().max_by_key(|(_, count)| *count).map(|(host, _)| host.to_string())
-}
-
 /// Adds the samples of all logs in the order of their times.
-fn add_counters(
-    kept: &mut [Kept],
-    logs: &mut [NamedLog],
-    judged: &mut Option<String>,
-) -> Result<(), Failure> {
+fn add_counters(kept: &mut [Kept], logs: &mut [NamedLog], hosts: &Hosts) -> Result<(), Failure> {
+    let mut read: Vec<Read> = logs.iter().map(|log| Read::of(&*log.log)).collect();
+    let mut turns = Turns::default();
     let mut next: Vec<Option<Sample>> = Vec::new();
     for log in logs.iter_mut() {
         let mut sample = Sample::default();
@@ -290,6 +308,7 @@ fn add_counters(
             next.iter().enumerate().filter_map(|(at, sample)| Some((at, sample.as_ref()?.end_unix_ns)));
         let Some((at, _)) = earliest.min_by_key(|(_, end)| *end) else { break };
         if let Some(sample) = &mut next[at] {
+            read[at].read(&*logs[at].log, sample);
             let place = match of_load {
                 false => Some(0),
                 true => kept.iter().position(|kept| {
@@ -298,7 +317,10 @@ fn add_counters(
                 }),
             };
             match place {
-                Some(place) => add(&mut kept[place], at, &*logs[at].log, sample, judged.as_deref())?,
+                Some(place) => {
+                    turns.take(at, logs, hosts)?;
+                    add(&mut kept[place], at, &read[at], sample, hosts)?;
+                }
                 None => outside += 1,
             }
             if !advance(&mut logs[at], sample)? {
@@ -311,31 +333,135 @@ fn add_counters(
         return Err(Failure::usage(match first.span {
             None => "error: the load does not say when it began, so the counters cannot be joined\n  add --begin TIME"
                 .to_string(),
-            Some(_) => "error: no counter was logged while the load ran\n  see that both clocks are right, and give --utc-offset for times without a zone".into(),
+            Some(_) => "error: no counter was logged while the load ran\n  see that both clocks are right: --utc-offset for times without a zone, --clock-offset FILE=SECONDS for a clock that is wrong".into(),
         }));
     }
     for log in logs.iter() {
         for fault in log.log.notes() {
-            let text = format!("{}: {fault}", log.name);
-            kept[0].writer.event(&event(0.0, &text)).map_err(Failure::failed)?;
-            crate::output::say(&text);
+            kept[0].note(&format!("{}: {fault}", log.name))?;
+        }
+    }
+    for (log, read) in logs.iter().zip(&read) {
+        if let Read::Exporters(exporters) = read
+            && exporters.left_out() > 0
+        {
+            let (count, name) = (exporters.left_out(), &log.name);
+            kept[0].note(&format!(
+                "{name}: {count} series have no column: there are too many, or their names are too long"
+            ))?;
         }
     }
     Ok(())
 }
 
 fn advance(log: &mut NamedLog, sample: &mut Sample) -> Result<bool, Failure> {
-    log.log.next(sample).map_err(|fault| Failure::failed(format!("error: {}: {fault}", log.name)))
+    let is_there =
+        log.log.next(sample).map_err(|fault| Failure::failed(format!("error: {}: {fault}", log.name)))?;
+    for ns in [&mut sample.begin_unix_ns, &mut sample.end_unix_ns] {
+        *ns = ns.saturating_add(log.offset_ns.unwrap_or(0));
+    }
+    Ok(is_there)
+}
+
+/// How the columns of a log become those of the record.
+pub(super) enum Read {
+    /// Each on its own, for a version of its columns.
+    Targets(usize, Vec<Target>),
+    Exporters(Exporters),
+}
+
+impl Read {
+    /// How many columns there are.
+    pub(super) fn len(&self) -> usize {
+        match self {
+            Read::Targets(_, list) => list.len(),
+            Read::Exporters(exporters) => exporters.columns().len(),
+        }
+    }
+
+    /// The columns, each with its host and its instance there.
+    pub(super) fn columns(&self) -> Box<dyn Iterator<Item = (&MetricInfo, &str, &str)> + '_> {
+        match self {
+            Read::Targets(_, list) => {
+                Box::new(list.iter().map(|of| (&of.metric, of.host.as_str(), of.instance.as_str())))
+            }
+            Read::Exporters(exporters) => Box::new(exporters.columns()),
+        }
+    }
+
+    /// The value of a column in the last sample; NaN if it has none.
+    pub(super) fn value(&self, at: usize, sample: &Sample) -> f64 {
+        match self {
+            Read::Targets(_, list) => list.get(at).map_or(f64::NAN, |of| of.value(&sample.values)),
+            Read::Exporters(exporters) => exporters.value(at),
+        }
+    }
+
+    pub(super) fn of(log: &dyn CounterLog) -> Read {
+        match log.family() {
+            CounterFamily::OpenMetrics => Read::Exporters(Exporters::default()),
+            _ => Read::Targets(usize::MAX, Vec::new()),
+        }
+    }
+
+    /// Takes a sample, also one that no trial has: rates need the one before.
+    pub(super) fn read(&mut self, log: &dyn CounterLog, sample: &Sample) {
+        match self {
+            Read::Exporters(exporters) => exporters.read(log, sample),
+            Read::Targets(of, list) => {
+                let (_, version) = log.columns();
+                if *of != version {
+                    (*of, *list) = (version, targets(log));
+                }
+            }
+        }
+    }
+}
+
+/// Which log has its samples now, so that two hosts without names are not taken for one.
+#[derive(Default)]
+struct Turns {
+    last: Option<usize>,
+    ended: BTreeSet<usize>,
+}
+
+impl Turns {
+    /// A log has a sample.
+    ///
+    /// # Errors
+    /// If it takes turns with another one that has the same counters, and neither names its host.
+    fn take(&mut self, at: usize, logs: &[NamedLog], hosts: &Hosts) -> Result<(), Failure> {
+        if self.last == Some(at) {
+            return Ok(());
+        }
+        if self.ended.contains(&at) {
+            let rival = (0..logs.len()).find(|other| *other != at && are_alike(&logs[at], &logs[*other]));
+            if let Some(rival) = rival.filter(|_| hosts.is_unnamed(at)) {
+                let (one, other) = (&logs[at.min(rival)].name, &logs[at.max(rival)].name);
+                return Err(Failure::usage(format!(
+                    "error: {one} and {other} have the same counters at the same time, and do not name their host\n  \
+                     name it: HOST={other}"
+                )));
+            }
+        }
+        self.ended.extend(self.last.replace(at));
+        Ok(())
+    }
+}
+
+/// Whether two logs have the same counters without a host.
+fn are_alike(one: &NamedLog, other: &NamedLog) -> bool {
+    let unnamed = |log: &NamedLog| -> BTreeSet<String> {
+        let columns = log.log.columns().0.iter().filter(|column| column.host.is_empty());
+        columns.map(|column| column.path.clone()).collect()
+    };
+    one.log.family() == other.log.family()
+        && one.host == other.host
+        && !unnamed(one).is_disjoint(&unnamed(other))
 }
 
 /// Adds a sample to a trial.
-fn add(
-    kept: &mut Kept,
-    of: usize,
-    log: &dyn CounterLog,
-    sample: &Sample,
-    judged: Option<&str>,
-) -> Result<(), Failure> {
+fn add(kept: &mut Kept, of: usize, read: &Read, sample: &Sample, hosts: &Hosts) -> Result<(), Failure> {
     let (begin, _) = match kept.span {
         Some(span) => span,
         None => {
@@ -350,22 +476,36 @@ fn add(
     if let (Origin::Watched, Some((_, end))) = (kept.run.origin, &mut kept.span) {
         *end = sample.end_unix_ns;
     }
-    let (_, version) = log.columns();
     if kept.columns.len() <= of {
         kept.columns.resize_with(of + 1, || (usize::MAX, Vec::new()));
     }
-    if kept.columns[of].0 != version {
-        let found = targets(log, judged).into_iter().map(|target| {
-            let place = kept.readings.column(&target.metric, &target.instance);
-            (place, target)
-        });
-        kept.columns[of] = (version, found.collect());
-    }
     kept.readings.clear();
-    for (place, target) in &kept.columns[of].1 {
-        let value = target.value(&sample.values);
-        if value.is_finite() {
-            kept.readings.set(*place, value);
+    let (version, places) = &mut kept.columns[of];
+    let readings = &mut kept.readings;
+    match read {
+        Read::Targets(now, list) => {
+            if version != now {
+                let place = |target: &Target| {
+                    readings.column(&target.metric, &hosts.instance(of, &target.host, &target.instance))
+                };
+                (*version, *places) = (*now, list.iter().map(place).collect());
+            }
+            for (place, target) in places.iter().zip(list) {
+                let value = target.value(&sample.values);
+                if value.is_finite() {
+                    readings.set(*place, value);
+                }
+            }
+        }
+        Read::Exporters(exporters) => {
+            let new = exporters.columns().skip(places.len());
+            places.extend(new.map(|(metric, host, instance)| {
+                readings.column(metric, &hosts.instance(of, host, instance))
+            }));
+            for (place, value) in places.iter().zip(exporters.values()).filter(|(_, value)| value.is_finite())
+            {
+                readings.set(*place, value);
+            }
         }
     }
     let seconds = |ns: i64| (ns - begin) as f64 / 1e9;

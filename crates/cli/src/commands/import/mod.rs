@@ -1,6 +1,9 @@
 //! `plimsoll import`: results of other tools, and counters of other systems, as a run directory.
 
+mod clock;
 pub(crate) mod columns;
+mod exporters;
+mod hosts;
 mod keep;
 
 pub(super) use keep::study_of_loads;
@@ -11,6 +14,7 @@ use std::path::{Path, PathBuf};
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use foreign::{Content, CounterLog, DateOrder, FORMATS, Fault, LoadRun, Options};
 
+use self::hosts::Hosts;
 use crate::carry_out::{self, Failure};
 use crate::exit::Exit;
 use crate::output;
@@ -22,15 +26,13 @@ pub(crate) fn arguments(json: Arg) -> Command {
         .after_help(
             "A load with the counters of its server, joined by time:\n  \
              plimsoll import sqlio.txt server.csv\n\
+             Counters of two hosts, of which one is not named in its file:\n  \
+             plimsoll import k6.json web1.csv db1=node_exporter.txt\n\
              plimsoll import --formats lists what is read.",
         )
-        .arg(
-            Arg::new("file")
-                .value_name("FILE")
-                .num_args(1..)
-                .required_unless_present("formats")
-                .help("The files of one experiment. The format is recognized by the content"),
-        )
+        .arg(Arg::new("file").value_name("FILE").num_args(1..).required_unless_present("formats").help(
+            "The files of one experiment, as FILE or HOST=FILE. The format is recognized by the content",
+        ))
         .arg(
             Arg::new("run-dir")
                 .long("run-dir")
@@ -51,6 +53,15 @@ pub(crate) fn arguments(json: Arg) -> Command {
                 .allow_hyphen_values(true)
                 .help("Offset from UTC of times without a zone, such as +01:00 [default: +00:00]"),
         )
+        .arg(
+            Arg::new("clock-offset")
+                .long("clock-offset")
+                .value_name("FILE=SECONDS")
+                .action(ArgAction::Append)
+                .help(
+                    "Seconds to add to the times of a file whose clock was wrong, such as server.csv=-3612",
+                ),
+        )
         .arg(Arg::new("begin").long("begin").value_name("TIME").help(
             "When the first run of the load began, such as 2026-11-26T14:00:00Z, if its file does not say",
         ))
@@ -67,6 +78,7 @@ pub(crate) fn arguments(json: Arg) -> Command {
 /// One file, open.
 struct Opened {
     name: String,
+    host: Option<String>,
     format: &'static str,
     content: Content,
 }
@@ -75,8 +87,15 @@ struct Opened {
 struct NamedLog {
     name: String,
     format: &'static str,
+    /// The host that the user gave for it.
+    host: Option<String>,
+    /// What the user gave to be added to its times, nanoseconds.
+    offset_ns: Option<i64>,
     log: Box<dyn CounterLog>,
 }
+
+/// Opens the log of a file again; none if it cannot be read twice.
+type Opener<'a> = dyn Fn(&str) -> Option<Box<dyn CounterLog>> + 'a;
 
 /// `plimsoll import`.
 pub(crate) fn import(matches: &ArgMatches) -> Result<Exit, Failure> {
@@ -90,10 +109,18 @@ pub(crate) fn import(matches: &ArgMatches) -> Result<Exit, Failure> {
     let names: Vec<&String> = matches.get_many::<String>("file").into_iter().flatten().collect();
     let (mut opened, mut faults) = (Vec::new(), Vec::new());
     for name in &names {
-        match open(name, &options) {
+        let (host, name) = named(name);
+        match open(name, host, &options) {
             Ok(file) => opened.push(file),
+            // fio makes each log, also of what its engine does not have.
+            Err(_) if foreign::is_fio_log_name(name) && is_empty(name) => {
+                output::say(&format!("{name}: the log is empty"));
+            }
             Err(fault) => faults.push(shown(name, &fault)),
         }
+    }
+    if opened.is_empty() && faults.is_empty() {
+        return Err(Failure::usage("error: all files are empty, nothing was imported"));
     }
     if !faults.is_empty() {
         let count = match faults.len() {
@@ -103,10 +130,15 @@ pub(crate) fn import(matches: &ArgMatches) -> Result<Exit, Failure> {
         return Err(Failure::usage(format!("{}\n\n{count}", faults.join("\n"))));
     }
     let (mut loads, mut logs): (Vec<(String, LoadRun)>, Vec<NamedLog>) = (Vec::new(), Vec::new());
-    for Opened { name, format, content } in opened {
+    let mut courses = Vec::new();
+    for Opened { name, host, format, content } in opened {
         match content {
-            Content::Load(runs) => loads.extend(runs.into_iter().map(|run| (name.clone(), run))),
-            Content::Counters(log) => logs.push(NamedLog { name, format, log }),
+            Content::Load(runs) => loads.extend(runs.into_iter().map(|mut run| {
+                run.host = host.clone().unwrap_or(run.host);
+                (name.clone(), run)
+            })),
+            Content::Counters(log) => logs.push(NamedLog { name, format, host, offset_ns: None, log }),
+            Content::FioLog(log) => courses.push((name, *log)),
             Content::Figures(_) => {
                 return Err(Failure::usage(format!(
                     "error: {name}: figures of a report are no run that can be recorded\n  see whether they fit each other: plimsoll audit {name}"
@@ -114,12 +146,27 @@ pub(crate) fn import(matches: &ArgMatches) -> Result<Exit, Failure> {
             }
         }
     }
+    foreign::join_fio_logs(courses, &mut loads)
+        .map_err(|(name, fault)| Failure::usage(shown(&name, &fault)))?;
     set_begins(matches, &mut loads)?;
     let path = match matches.get_one::<String>("run-dir") {
         Some(path) => PathBuf::from(path),
-        None => carry_out::new_run_path(&stem(names.first().map_or("import", |name| name.as_str()))),
+        None => carry_out::new_run_path(&stem(names.first().map_or("import", |name| named(name).1))),
     };
-    let document = keep::write(&path, &loads, &mut logs)?;
+    let again = |name: &str| {
+        // A pipe is read once only.
+        std::fs::metadata(name).ok().filter(std::fs::Metadata::is_file)?;
+        match open(name, None, &options).ok()?.content {
+            Content::Counters(log) => Some(log),
+            _ => None,
+        }
+    };
+    let offsets = clock::Offsets::parse(matches.get_many::<String>("clock-offset").into_iter().flatten())?;
+    let mut notes = offsets.apply(&mut loads, &mut logs)?;
+    notes.extend(clock::estimates(&loads, &logs, &again));
+    let mut hosts = Hosts::of(&loads, &logs, &again)?;
+    hosts.notes.append(&mut notes);
+    let document = keep::write(&path, &loads, &mut logs, &hosts)?;
     carry_out::show(&document, matches.get_flag("json"), false);
     Ok(Exit::Good)
 }
@@ -128,14 +175,27 @@ fn stem(name: &str) -> String {
     Path::new(name).file_stem().map_or_else(|| "import".into(), |stem| stem.to_string_lossy().into_owned())
 }
 
-fn open(name: &str, options: &Options) -> Result<Opened, Fault> {
+/// The host and the file of an argument: `HOST=FILE`, or `FILE`.
+fn named(argument: &str) -> (Option<String>, &str) {
+    let is_host = |host: &str| !host.is_empty() && !host.contains(['/', '\\', '{', '}']);
+    match argument.split_once('=').filter(|(host, _)| is_host(host) && !Path::new(argument).exists()) {
+        Some((host, name)) => (Some(host.to_string()), name),
+        None => (None, argument),
+    }
+}
+
+fn is_empty(name: &str) -> bool {
+    std::fs::metadata(name).is_ok_and(|data| data.is_file() && data.len() == 0)
+}
+
+fn open(name: &str, host: Option<String>, options: &Options) -> Result<Opened, Fault> {
     let failed = |error: std::io::Error| Fault { line: 0, what: error.to_string(), help: String::new() };
     let file = File::open(name).map_err(failed)?;
     if file.metadata().is_ok_and(|data| data.is_dir()) {
         return Err(Fault { line: 0, what: "this is a folder".into(), help: "name the files in it".into() });
     }
     let (format, content) = foreign::open(Box::new(file), options)?;
-    Ok(Opened { name: name.to_string(), format: format.name, content })
+    Ok(Opened { name: name.to_string(), host, format: format.name, content })
 }
 
 /// A fault of a file, as all errors are shown.
@@ -194,6 +254,19 @@ fn set_begins(matches: &ArgMatches, loads: &mut [(String, LoadRun)]) -> Result<(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_argument_may_name_the_host_of_its_file() {
+        for (argument, host, name) in [
+            ("db1=a.csv", Some("db1"), "a.csv"),
+            ("db1=x/a=b.csv", Some("db1"), "x/a=b.csv"),
+            ("x/a=b.csv", None, "x/a=b.csv"),
+            ("=a.csv", None, "=a.csv"),
+            ("a.csv", None, "a.csv"),
+        ] {
+            assert_eq!(named(argument), (host.map(str::to_string), name), "{argument}");
+        }
+    }
 
     #[test]
     fn offsets_are_hours_and_minutes() {
