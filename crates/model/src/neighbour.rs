@@ -17,6 +17,8 @@ pub mod facts {
     pub const PROCESS: &str = "process";
     /// The mean number of CPUs that its process used in the measured time.
     pub const CPUS: &str = "cpus";
+    /// The disk of its scratch file, such as `vda`.
+    pub const DEVICE: &str = "device";
     /// Why it ended before the trial did.
     pub const ERROR: &str = "error";
     /// The stated rate of a load, after the name of the load and a dot.
@@ -24,6 +26,9 @@ pub mod facts {
     /// The rate of a load in the measured time, likewise.
     pub const ACHIEVED: &str = "achieved";
 }
+
+/// Bytes of an operation of a disk load whose rate is stated in operations per second.
+pub const BLOCK_BYTES: u64 = 8 << 10;
 
 /// The share of a stated rate from which it counts as reached.
 pub const REACHED_SHARE: f64 = 0.95;
@@ -45,6 +50,15 @@ impl NeighbourRate {
     pub fn share(&self) -> Option<f64> {
         let stated = self.stated.as_number().filter(|stated| *stated > 0.0)?;
         Some(self.achieved.as_ref()?.as_number()? / stated)
+    }
+
+    /// The bytes per second that a disk load transferred.
+    pub fn disk_bytes_per_s(&self) -> Option<f64> {
+        match self.achieved.as_ref().filter(|_| self.load.starts_with("disk"))? {
+            Level::BytesPerSecond(bytes) => Some(*bytes),
+            Level::Rate(per_s) => Some(per_s * BLOCK_BYTES as f64),
+            _ => None,
+        }
     }
 
     /// Whether less than [`REACHED_SHARE`] of the stated rate was achieved.
@@ -89,6 +103,7 @@ mod tests {
         let rates = [
             rate("cpu", Level::Number(1.0), Some(Level::Number(0.5))),
             rate("disk read", Level::Rate(200.0), None),
+            rate("disk write", Level::Rate(200.0), Some(Level::Rate(100.0))),
             rate("network", Level::BytesPerSecond(1e6), Some(Level::BytesPerSecond(0.96e6))),
         ];
         let mut of_trial: BTreeMap<String, Level> = rates
@@ -99,7 +114,11 @@ mod tests {
         of_trial.insert(format!("{FACTOR}.{}", facts::CPUS), Level::Number(0.5));
         of_trial.insert("other.stated".into(), Level::Number(0.5));
         assert_eq!(NeighbourRate::of_trial(&of_trial), rates);
-        assert_eq!(rates.each_ref().map(NeighbourRate::share), [Some(0.5), None, Some(0.96)]);
-        assert_eq!(rates.each_ref().map(NeighbourRate::is_missed), [true, false, false]);
+        assert_eq!(rates.each_ref().map(NeighbourRate::share), [Some(0.5), None, Some(0.5), Some(0.96)]);
+        assert_eq!(rates.each_ref().map(NeighbourRate::is_missed), [true, false, true, false]);
+        assert_eq!(
+            rates.each_ref().map(NeighbourRate::disk_bytes_per_s),
+            [None, None, Some(819_200.0), None]
+        );
     }
 }

@@ -68,9 +68,9 @@ pub(super) fn check_fact(workload: &str, name: &str, level: &Level) {
         );
     }
     if let Some(fact) = name.strip_prefix(model::neighbour::FACTOR).and_then(|rest| rest.strip_prefix('.')) {
-        use model::neighbour::facts::{ACHIEVED, CPUS, ERROR, PROCESS, STATED};
+        use model::neighbour::facts::{ACHIEVED, CPUS, DEVICE, ERROR, PROCESS, STATED};
         let is_known = match level {
-            Level::Text(_) => fact == ERROR,
+            Level::Text(_) => [DEVICE, ERROR].contains(&fact),
             Level::Count(_) => fact == PROCESS,
             Level::Number(_) => [CPUS, &format!("cpu.{STATED}"), &format!("cpu.{ACHIEVED}")].contains(&fact),
             Level::BytesPerSecond(_) | Level::Rate(_) => fact.ends_with(STATED) || fact.ends_with(ACHIEVED),

@@ -418,6 +418,22 @@ fn a_stated_neighbour_is_no_other_process_and_its_missed_rate_is_a_doubt() {
     );
 }
 
+#[test]
+fn what_a_neighbour_reads_is_not_what_the_load_read() {
+    let run = Simulated::closed_disk(8, 0.1, 0.0);
+    let load = run.rates[0] * run.bytes as f64;
+    // The page cache served half of the load, and a neighbour read as much on this disk, or on another one.
+    let beside = |device: &str| {
+        run.clone()
+            .counter("disk.read_bytes_per_s", "vda", &[load])
+            .fact("host.neighbour.device", text(device))
+            .fact("host.neighbour.disk read.stated", Level::BytesPerSecond(0.5 * load))
+            .fact("host.neighbour.disk read.achieved", Level::BytesPerSecond(0.5 * load))
+    };
+    assert_eq!(doubts(&beside("vda")), [DoubtKind::NotTheDevice]);
+    assert_eq!(doubts(&beside("vdb")), []);
+}
+
 /// 500 operations of 1.28 us per second are 0.00064 in flight, which is recorded as 0.001.
 #[test]
 fn a_concurrency_that_the_record_rounds_is_no_gap() {

@@ -30,7 +30,7 @@ pub const ARGUMENT: &str = "neighbour-process";
 /// Bytes of an operation where a rate of the disk is stated in bytes per second.
 pub(super) const LARGE_BLOCK: u64 = 64 << 10;
 /// Bytes of an operation where it is stated in operations per second.
-pub(super) const SMALL_BLOCK: u64 = 8 << 10;
+pub(super) const SMALL_BLOCK: u64 = model::neighbour::BLOCK_BYTES;
 /// Operations of a disk load in flight at most.
 pub(super) const DISK_WORKERS: usize = 8;
 /// Alignment of direct I/O: of offsets, lengths and memory.

@@ -16,13 +16,14 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use engine::factor::{Factor, FactorKind, FactorTarget, Moment, Undo, new_mark};
-use engine::source::Unavailable;
+use engine::source::{HostRoot, Unavailable};
 use model::experiment::{FactorInfo, ParameterInfo};
 use model::neighbour::{FACTOR, NONE, NeighbourRate, facts};
 use model::{Level, MILLISECOND, Nanos, SettingKind, quantity};
 use rustix::fs::statvfs;
 
 use crate::cpus::CpuList;
+use crate::device::Device;
 use level::{Kind, LoadSpec, parse};
 pub use load::{ARGUMENT, run};
 use load::{LARGE_BLOCK, Options, block, connect, open_scratch};
@@ -327,6 +328,12 @@ impl Factor for HostNeighbour {
                 _ => Level::Number(*achieved),
             });
             found.extend(NeighbourRate { load: kind.to_string(), stated: rate, achieved }.to_facts());
+        }
+        if found.keys().any(|name| name.starts_with("disk"))
+            && let Ok(directory) = &self.directory
+            && let Ok(device) = Device::of_path(&HostRoot::live(), directory)
+        {
+            found.insert(facts::DEVICE.into(), Level::Text(device.name));
         }
         if let Err(why) = report {
             found.insert(facts::ERROR.into(), Level::Text(why));
