@@ -18,7 +18,7 @@ use std::time::Duration;
 use engine::factor::{Factor, FactorKind, FactorTarget, Moment, Undo, new_mark};
 use engine::source::{HostRoot, Unavailable};
 use model::experiment::{FactorInfo, ParameterInfo};
-use model::neighbour::{FACTOR, NONE, NeighbourRate, facts};
+use model::neighbour::{NONE, NeighbourRate, facts};
 use model::{Level, MILLISECOND, Nanos, SettingKind, quantity};
 use rustix::fs::statvfs;
 
@@ -36,7 +36,7 @@ const ADDRESS: &str = "address";
 /// The factor.
 pub const NEIGHBOUR: FactorKind = FactorKind {
     info: FactorInfo {
-        path: FACTOR,
+        path: "host.neighbour",
         kind: SettingKind::Text,
         about: "A second load beside the system: \"none\", or loads with their rates, such as \"cpu 0.5\", \"disk 50MB/s\", \"disk write 200/s\", \"memory 2GB/s\", \"network 100MB/s\", joined by \"and\". `on` is the directory of the scratch file of a disk load; default: that of the workload's files.",
         resource: None,
