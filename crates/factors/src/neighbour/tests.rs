@@ -91,7 +91,7 @@ fn each_load_is_made_at_no_more_than_its_rate_and_is_gone_after_the_undo() {
         // At most: one operation of each worker may be early. A busy machine achieves less.
         let most = stated + (2.0 * stated).max(if load == "memory" { 4e6 } else { 64e3 });
         assert!(achieved > 0.0 && achieved <= most, "{text}: {achieved} in {unit}");
-        assert!(facts.get("error").is_none(), "{facts:?}");
+        assert!(!facts.contains_key("error"), "{facts:?}");
         assert!(number(&facts, "cpus") > 0.0);
         let process = number(&facts, "process") as u32;
         let state = Stat::of(&HostRoot::live(), process);
