@@ -109,7 +109,13 @@ fn excluded(row: &ComparisonRow) -> String {
 /// The achieved rates beside the stated ones.
 fn achieved(rates: &[NeighbourRate]) -> String {
     let known = rates.iter().filter_map(|rate| {
-        let (stated, achieved) = (amount(&rate.stated), amount(rate.achieved.as_ref()?));
+        let both = [&rate.stated, rate.achieved.as_ref()?].map(|level| level.as_number().unwrap_or(f64::NAN));
+        let [stated, achieved] = both.map(|value| match rate.stated {
+            // In the same unit.
+            Level::BytesPerSecond(_) => Quantity::BytesPerSecond.scale(both).with_unit(value),
+            Level::Rate(_) => format!("{}/s", plain(value)),
+            _ => format!("{} CPUs", plain(value)),
+        });
         Some(match rate.share().filter(|_| rate.is_missed()) {
             Some(share) => {
                 format!("{} only {achieved}, {} of the stated {stated}", rate.load, percent(share))
@@ -121,15 +127,6 @@ fn achieved(rates: &[NeighbourRate]) -> String {
     match known.is_empty() {
         true => String::new(),
         false => format!(" Achieved: {}.", known.join("; ")),
-    }
-}
-
-fn amount(level: &Level) -> String {
-    let number = level.as_number().unwrap_or(f64::NAN);
-    match level {
-        Level::BytesPerSecond(_) => Quantity::BytesPerSecond.show(number),
-        Level::Rate(_) => format!("{}/s", plain(number)),
-        _ => format!("{} CPUs", plain(number)),
     }
 }
 
