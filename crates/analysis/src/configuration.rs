@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use model::neighbour::NeighbourRate;
 use model::result::{Configuration, PhaseTime, TreatmentResult, TrialResult};
 use model::run::WorkloadTraits;
 use model::{Change, Ending, Level, SettingPath, Study, Treatment};
@@ -187,8 +188,26 @@ pub(crate) fn summary(treatment: TreatmentResult, members: &[&TrialResult]) -> C
         derived_ms: derived_ms(members),
         phases: phases(members),
         passes: passes(members),
+        neighbour: neighbour(members),
         ..Configuration::default()
     }
+}
+
+/// The loads of the neighbour of these trials, with the medians of the achieved rates.
+fn neighbour(members: &[&TrialResult]) -> Vec<NeighbourRate> {
+    let of_trials: Vec<Vec<NeighbourRate>> =
+        members.iter().map(|trial| NeighbourRate::of_trial(&trial.facts)).collect();
+    let mut rates = of_trials.first().cloned().unwrap_or_default();
+    for rate in &mut rates {
+        let same = of_trials.iter().flatten().filter(|other| other.load == rate.load);
+        let achieved: Vec<f64> = same.filter_map(|other| other.achieved.as_ref()?.as_number()).collect();
+        rate.achieved = median(&achieved).map(|achieved| match rate.stated {
+            Level::BytesPerSecond(_) => Level::BytesPerSecond(achieved),
+            Level::Rate(_) => Level::Rate(achieved),
+            _ => Level::Number(achieved),
+        });
+    }
+    rates
 }
 
 /// The phases of imports, in the order of their numbers: facts such as `phase.2.merging the passes`.

@@ -22,6 +22,12 @@ use std::process::ExitCode;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
+    let mut arguments = std::env::args_os().skip(1);
+    if arguments.next().is_some_and(|first| first == factors::neighbour::ARGUMENT) {
+        // The process of a neighbour, which the factor starts.
+        let arguments: Vec<String> = arguments.filter_map(|argument| argument.into_string().ok()).collect();
+        return factors::neighbour::run(&arguments);
+    }
     match arguments::dispatch() {
         Ok(exit) => exit.into(),
         Err(failure) => {

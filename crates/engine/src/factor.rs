@@ -3,11 +3,13 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use model::experiment::FactorInfo;
 use model::{ExchangeTrace, Level, Nanos};
 use serde::{Deserialize, Serialize};
 
+use crate::process_stat::started_ticks;
 use crate::source::{HostRoot, Unavailable};
 
 /// A kind of factor: one static value per folder of the `factors` crate, registered in its `FACTORS`.
@@ -26,6 +28,9 @@ pub struct FactorKind {
 pub enum Moment {
     /// For one trial, while the target runs and the load's data exists.
     Prepared,
+    /// The same, but set before the factors of [`Moment::Prepared`] and undone after them: what runs beside the target,
+    /// and must not be subject to its limits.
+    Beside,
     /// For one trial, while the target is stopped: it is started with the level.
     Stopped,
     /// For one trial, before the load's data exists: what holds this data. It is set before the factors of
@@ -119,8 +124,16 @@ pub trait Factor: Send {
     }
 }
 
-/// The environment variable that identifies the processes of a target.
+/// The environment variable that identifies the processes of a target, or of a neighbour.
 pub const TARGET_VARIABLE: &str = "PLIMSOLL_TARGET";
+
+/// A unique value for [`TARGET_VARIABLE`].
+pub fn new_mark() -> String {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let process = std::process::id();
+    let ticks = started_ticks(process).unwrap_or(0);
+    format!("{process}-{ticks}-{}", NEXT.fetch_add(1, Ordering::Relaxed))
+}
 
 /// One undo step. Steps are executed in order; a step whose work is already done succeeds.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -182,6 +195,11 @@ pub enum Undo {
         /// Timeout of its end after SIGTERM.
         within: Nanos,
     },
+    /// End every process of a neighbour with SIGKILL. Ended processes are not an error.
+    EndNeighbour {
+        /// A unique value of the environment variable [`TARGET_VARIABLE`] of these processes.
+        mark: String,
+    },
     /// Unmount the file system with this UUID from a directory. Another file system there stays, and an image
     /// without a name that was below the file system ends with it.
     Unmount {
@@ -226,6 +244,7 @@ impl Undo {
             | Undo::RemoveCgroup { .. }
             | Undo::Affinity { .. }
             | Undo::EndTarget { .. }
+            | Undo::EndNeighbour { .. }
             | Undo::Unmount { .. } => true,
             Undo::RestoreValue { .. }
             | Undo::EraseFileSystem { .. }
@@ -251,6 +270,7 @@ impl std::fmt::Display for Undo {
                 write!(f, "let process {process} and its descendants use CPUs {cpus}")
             }
             Undo::EndTarget { process, .. } => write!(f, "stop process {process} and its child processes"),
+            Undo::EndNeighbour { .. } => f.write_str("stop the process of the neighbour"),
             Undo::Unmount { point, uuid } => {
                 write!(f, "unmount the file system {uuid} from {}", point.display())
             }

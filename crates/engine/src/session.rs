@@ -457,7 +457,8 @@ impl Session<'_> {
             };
             applied.factors.iter().filter(is_then).collect::<Vec<_>>()
         };
-        let (below, stopped, late) = (at(Moment::BeforeData), at(Moment::Stopped), at(Moment::Prepared));
+        let (below, stopped) = (at(Moment::BeforeData), at(Moment::Stopped));
+        let late = [at(Moment::Beside), at(Moment::Prepared)].concat();
         let has_own_place = !below.is_empty();
         for (variation, level) in at(Moment::Lasting) {
             let on = on(variation, &*workload);

@@ -13,7 +13,7 @@ use std::net::SocketAddr;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use model::experiment::target::{DIRECTORY, IN_SHELL, READY, START, STOP};
@@ -22,7 +22,7 @@ use model::{Level, MILLISECOND, Nanos, Problem, Problems, SettingInfo, Target, q
 use regex::bytes::Regex;
 
 use crate::clock::Clock;
-use crate::factor::{FactorKind, FactorTarget, TARGET_VARIABLE, Undo};
+use crate::factor::{FactorKind, FactorTarget, TARGET_VARIABLE, Undo, new_mark};
 use crate::process_stat::{ProcessStat, started_ticks};
 use crate::readiness::{Page, Request, connect, resolve};
 use crate::restore::{AppliedChanges, CarryOut, SharedJournal};
@@ -147,7 +147,7 @@ impl<'a> SystemUnderTest<'a> {
             )));
         }
         say("starting the target");
-        let mark = mark();
+        let mark = new_mark();
         let cannot = |error: std::io::Error| Absent::Failed(format!("the target cannot be started: {error}"));
         let output = log.try_clone().map_err(cannot)?;
         let mut command = Command::new(SHELL);
@@ -445,14 +445,6 @@ fn is_found(program: &str, folder: &Path, target: &Target) -> bool {
     })
 }
 
-/// A unique value for the environment of the target.
-fn mark() -> String {
-    static NEXT: AtomicU32 = AtomicU32::new(0);
-    let process = std::process::id();
-    let ticks = started_ticks(process).unwrap_or(0);
-    format!("{process}-{ticks}-{}", NEXT.fetch_add(1, Ordering::Relaxed))
-}
-
 /// Opens the log for appending, and returns its length.
 ///
 /// The run directory may come from an untrusted source: a link with this name is refused.
@@ -741,6 +733,6 @@ mod tests {
 
     #[test]
     fn a_mark_is_new_each_time() {
-        assert_ne!(mark(), mark());
+        assert_ne!(new_mark(), new_mark());
     }
 }

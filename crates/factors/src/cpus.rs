@@ -61,6 +61,11 @@ impl CpuList {
         self.0.contains(&cpu)
     }
 
+    /// Whether another set has all of these CPUs.
+    pub(crate) fn is_within(&self, other: &CpuList) -> bool {
+        self.0.is_subset(&other.0)
+    }
+
     /// Whether the set is empty.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
@@ -71,11 +76,11 @@ impl CpuList {
         CpuList(self.0.iter().copied().take(count).collect())
     }
 
-    fn from_set(set: &CpuSet) -> CpuList {
+    pub(crate) fn from_set(set: &CpuSet) -> CpuList {
         CpuList((0..CpuSet::MAX_CPU).filter(|cpu| set.is_set(*cpu)).collect())
     }
 
-    fn to_set(&self) -> CpuSet {
+    pub(crate) fn to_set(&self) -> CpuSet {
         let mut set = CpuSet::new();
         for cpu in &self.0 {
             set.set(*cpu);

@@ -105,7 +105,7 @@ impl Device {
 
     /// The device of a path: the path itself (`/dev/vda`) or its file system. For a missing file, the nearest
     /// existing parent counts.
-    fn of_path(root: &HostRoot, path: &Path) -> Result<Device, Unavailable> {
+    pub(crate) fn of_path(root: &HostRoot, path: &Path) -> Result<Device, Unavailable> {
         let absolute =
             std::path::absolute(path).map_err(|error| Unavailable(format!("{}: {error}", path.display())))?;
         let mut at = absolute.as_path();

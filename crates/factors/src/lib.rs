@@ -22,6 +22,7 @@
 //! | [`page_cache`] | `host.page_cache`: whether a trial begins with the files in the page cache |
 //! | [`filesystem`] | `host.filesystem`: a file system that is made and mounted for one trial |
 //! | [`layout`] | `host.layout`: a volume of several devices that is made and mounted for one trial |
+//! | [`neighbour`] | `host.neighbour`: a second load beside the system, at a stated rate |
 //! | [`config`] | `target.config`: a value in a file that the target reads when it starts |
 //! | [`command`] | `target.command`: a setting that one command makes and another one undoes |
 //! | [`delay`] | `network.delay`: how much longer a round trip to a dependency takes |
@@ -48,6 +49,7 @@ pub mod filesystem;
 pub mod io_limit;
 pub mod layout;
 pub mod memory;
+pub mod neighbour;
 pub mod page_cache;
 pub mod process;
 pub mod target_group;
@@ -75,6 +77,7 @@ pub static FACTORS: &[FactorKind] = &[
     page_cache::PAGE_CACHE,
     filesystem::FILE_SYSTEM,
     layout::LAYOUT,
+    neighbour::NEIGHBOUR,
     config::CONFIG,
     command::COMMAND,
     delay::DELAY,

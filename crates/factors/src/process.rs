@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use engine::process_stat::ProcessStat;
 use engine::source::HostRoot;
@@ -92,6 +93,29 @@ impl ProcessHandle {
     }
 }
 
+/// Processes that this one started beside the target: they are not among its descendants, so that no limit of the load or
+/// the target is theirs.
+static BESIDE: Mutex<BTreeSet<u32>> = Mutex::new(BTreeSet::new());
+
+fn all_beside() -> MutexGuard<'static, BTreeSet<u32>> {
+    BESIDE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A process beside the target, until this is dropped.
+pub(crate) struct Beside(u32);
+
+/// Leaves a process out of all descendants.
+pub(crate) fn beside(process: u32) -> Beside {
+    all_beside().insert(process);
+    Beside(process)
+}
+
+impl Drop for Beside {
+    fn drop(&mut self) {
+        all_beside().remove(&self.0);
+    }
+}
+
 /// The ids of all processes, in order.
 pub fn all(root: &HostRoot) -> Vec<u32> {
     numbered(root, "proc")
@@ -102,11 +126,13 @@ pub fn threads(root: &HostRoot, process: u32) -> Vec<u32> {
     numbered(root, &format!("proc/{process}/task"))
 }
 
-/// These processes and all their descendants, each once, parents before children, without those that ended.
+/// These processes and all their descendants, each once, parents before children, without those that ended and without
+/// neighbours.
 pub fn with_descendants(root: &HostRoot, processes: &[u32]) -> Vec<u32> {
     let mut children: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
     let mut alive = BTreeSet::new();
-    for process in all(root) {
+    let beside = all_beside().clone();
+    for process in all(root).into_iter().filter(|process| !beside.contains(process)) {
         if let Some(stat) = Stat::of(root, process) {
             alive.insert(process);
             children.entry(stat.parent).or_default().push(process);

@@ -34,8 +34,10 @@ pub fn carry_out(step: &Undo) -> Result<(), Unavailable> {
             restore_affinity(&HostRoot::live(), *process, *started_ticks, cpus)
         }
         Undo::EndTarget { process, started_ticks, mark, within } => {
-            end_target(*process, *started_ticks, mark, *within)
+            end_target("target", *process, *started_ticks, mark, *within)
         }
+        // Known by its mark only, which is in the journal before the process exists.
+        Undo::EndNeighbour { mark } => end_target("neighbour", 0, 0, mark, 0),
         Undo::Unmount { point, uuid } => filesystem::remove(point, uuid),
         Undo::EraseFileSystem { device, uuid } => filesystem::erase(device, uuid),
         Undo::RemoveFolder { path, made_as, modified_unix_s } => {
@@ -146,7 +148,13 @@ const KILL_MAX: Duration = Duration::from_secs(30);
 
 /// Sends SIGTERM to all processes of the target, and SIGKILL to the remaining ones after a while. Processes that the others
 /// start to clean up get it only if they remain.
-fn end_target(process: u32, started_ticks: u64, mark: &str, within: Nanos) -> Result<(), Unavailable> {
+fn end_target(
+    what: &str,
+    process: u32,
+    started_ticks: u64,
+    mark: &str,
+    within: Nanos,
+) -> Result<(), Unavailable> {
     let root = HostRoot::live();
     let begin = Instant::now();
     let (grace, mut asked) = (Duration::from_nanos(within), Vec::new());
@@ -167,14 +175,14 @@ fn end_target(process: u32, started_ticks: u64, mark: &str, within: Nanos) -> Re
             asked.push(member.started());
             member.signal(signal).map_err(|error| {
                 Unavailable(format!(
-                    "process {} of the target cannot be stopped: {error}; run as the same user",
+                    "process {} of the {what} cannot be stopped: {error}; run as the same user",
                     member.process
                 ))
             })?;
         }
         if begin.elapsed() >= grace.saturating_add(KILL_MAX) {
             return Err(Unavailable(format!(
-                "process {} of the target does not exit after SIGKILL: it waits for a device; see the \
+                "process {} of the {what} does not exit after SIGKILL: it waits for a device; see the \
                 kernel's log (dmesg)",
                 members.first().map_or(process, |member| member.process)
             )));

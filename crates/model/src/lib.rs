@@ -23,6 +23,7 @@ pub mod load;
 pub mod metric;
 pub mod metrics;
 pub mod mix_price;
+pub mod neighbour;
 pub mod operation_io;
 pub mod problem;
 pub mod quantity;

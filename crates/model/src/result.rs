@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::cost::{Difference, OperationCost};
+use crate::neighbour::NeighbourRate;
 use crate::operation_io::ServerOperationIo;
 use crate::run::{Origin, WorkloadTraits};
 use crate::sensitivity::Sensitivity;
@@ -407,6 +408,9 @@ pub struct Configuration {
     /// Number of passes of an import: median over the trials.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub passes: Option<f64>,
+    /// The loads of a neighbour beside the system under test; empty without one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub neighbour: Vec<NeighbourRate>,
 }
 
 /// How long a phase of an import took.

@@ -25,7 +25,7 @@ use serde::{Deserialize, Serialize};
 use crate::{RecordError, check_format};
 
 /// The format identifier of a journal.
-const FORMAT: &str = "plimsoll.journal/1.2";
+const FORMAT: &str = "plimsoll.journal/1.3";
 
 /// The environment variable that names another state folder.
 pub const STATE_VARIABLE: &str = "PLIMSOLL_STATE_DIR";
@@ -818,7 +818,7 @@ mod tests {
     fn the_journal_of_an_older_program_is_read() {
         let folder = testkit::Scratch::new();
         let head =
-            String::from_utf8(line_of(&header()).unwrap()).unwrap().replace("journal/1.2", "journal/1.0");
+            String::from_utf8(line_of(&header()).unwrap()).unwrap().replace("journal/1.3", "journal/1.0");
         folder.file("a.jsonl", format!("{head}{{\"id\":1,\"factor\":\"host.cpus\",\"undo\":[\"a\"]}}\n"));
         let ours = reopened(folder.path());
         assert_eq!((seen(&ours), ours.read_made().unwrap().len()), (vec!["a".to_string()], 0));

@@ -2,6 +2,7 @@
 
 mod back_ends;
 mod dependencies;
+mod neighbour;
 mod paths;
 mod proof;
 mod storage;
@@ -75,7 +76,8 @@ pub(crate) fn of_trial(record: &RunRecord, result: &TrialResult, study_cpus: f64
     storage::doubts(&measured, result, &mut found);
     found.extend(paths::shared(&measured));
     found.extend(dependencies::without_traffic(result));
-    found.extend(neighbour(&measured));
+    found.extend(neighbour::missed(result));
+    found.extend(steal(&measured));
     found.extend(other_processes(&measured, study_cpus));
     found.extend(clock(record));
     missing_sources(record, &mut found);
@@ -406,7 +408,7 @@ fn few_samples(record: &RunRecord, result: &TrialResult) -> Option<Doubt> {
     Some(Doubt::new(DoubtKind::FewSamples, text, help))
 }
 
-fn neighbour(measured: &Measured) -> Option<Doubt> {
+fn steal(measured: &Measured) -> Option<Doubt> {
     let steal = measured.host_mean(metrics::CPU_STEAL_SHARE).filter(|steal| *steal > STEAL_SHARE)?;
     let text = format!("other virtual machines took {} of the CPU time (steal)", words::percent(steal));
     Some(Doubt::new(
@@ -416,7 +418,8 @@ fn neighbour(measured: &Measured) -> Option<Doubt> {
     ))
 }
 
-/// Processes that are neither the load generator nor watched, and used so much CPU time that others waited.
+/// Processes that are neither the load generator nor watched nor a stated neighbour, and used so much CPU time that others
+/// waited.
 fn other_processes(measured: &Measured, cpus: f64) -> Option<Doubt> {
     let busy = measured.host_mean(metrics::CPU_BUSY_SHARE)? * cpus;
     let waited = measured.host_mean(metrics::PRESSURE_CPU_SOME_SHARE)?;
@@ -426,7 +429,9 @@ fn other_processes(measured: &Measured, cpus: f64) -> Option<Doubt> {
         .filter_map(|(at, _)| measured.column(at))
         .sum();
     let launched = used_cpus(measured);
-    let others = busy - known - launched.unwrap_or(0.0);
+    let neighbour =
+        measured.fact_number(&format!("{}.{}", model::neighbour::FACTOR, model::neighbour::facts::CPUS));
+    let others = busy - known - launched.unwrap_or(0.0) - neighbour.unwrap_or(0.0);
     // If only Plimsoll is watched, the rest may be the system under test.
     let is_watched = !services(measured).is_empty() || measured.is_storage() || launched.is_some();
     (is_watched && others >= OTHERS_SHARE * cpus && waited >= OTHERS_SHARE).then(|| {

@@ -2,7 +2,7 @@
 
 use model::claim::SerialFlushes;
 use model::result::{OperationResult, TrialResult};
-use model::{Estimate, Evidence, metrics};
+use model::{Estimate, Evidence, metrics, neighbour};
 
 use crate::measured::Measured;
 
@@ -111,7 +111,8 @@ pub(crate) fn moved_factor(measured: &Measured, trial: &TrialResult) -> Option<f
     let devices = measured.devices();
     let read = measured.sum(metrics::DISK_READ_BYTES_PER_S, &devices);
     let written = measured.sum(metrics::DISK_WRITE_BYTES_PER_S, &devices);
-    let moved = read.unwrap_or(0.0) + written?;
+    let moved =
+        read.unwrap_or(0.0) + written? - of_neighbour(measured, "read") - of_neighbour(measured, "write");
     let load = trial.whole().map(|whole| whole.bytes_per_s).filter(|bytes| *bytes > 0.0)?;
     // A copy within a device transfers each byte twice.
     Some(moved / (load * measured.moves_of_a_byte()))
@@ -136,7 +137,22 @@ pub(crate) fn moved(
         return None;
     }
     let metric = format!("disk.{direction}_bytes_per_s");
-    Some((bytes_per_s, measured.sum(&metric, &measured.devices())))
+    let device = measured.sum(&metric, &measured.devices());
+    Some((bytes_per_s, device.map(|device| device - of_neighbour(measured, direction))))
+}
+
+/// Bytes per second that a stated neighbour transferred on the devices of the load.
+fn of_neighbour(measured: &Measured, direction: &str) -> f64 {
+    let device = measured.fact_text(&format!("{}.{}", neighbour::FACTOR, neighbour::facts::DEVICE));
+    let is_shared = device.is_some_and(|device| {
+        measured.devices().iter().any(|known| *known == device || measured.whole_disk(known) == device)
+    });
+    if !is_shared {
+        return 0.0;
+    }
+    let rates = neighbour::NeighbourRate::of_trial(&measured.record.run.facts);
+    let of_direction = rates.iter().filter(|rate| rate.load == format!("disk {direction}"));
+    of_direction.filter_map(neighbour::NeighbourRate::disk_bytes_per_s).sum()
 }
 
 /// The smaller share of the load's bytes that the device transferred, with its direction: `("read", 0.31)`.

@@ -67,6 +67,17 @@ pub(super) fn check_fact(workload: &str, name: &str, level: &Level) {
             "a proxy records no {name} like {level:?}"
         );
     }
+    if let Some(fact) = name.strip_prefix(model::neighbour::FACTOR).and_then(|rest| rest.strip_prefix('.')) {
+        use model::neighbour::facts::{ACHIEVED, CPUS, DEVICE, ERROR, PROCESS, STATED};
+        let is_known = match level {
+            Level::Text(_) => [DEVICE, ERROR].contains(&fact),
+            Level::Count(_) => fact == PROCESS,
+            Level::Number(_) => [CPUS, &format!("cpu.{STATED}"), &format!("cpu.{ACHIEVED}")].contains(&fact),
+            Level::BytesPerSecond(_) | Level::Rate(_) => fact.ends_with(STATED) || fact.ends_with(ACHIEVED),
+            _ => false,
+        };
+        return assert!(is_known, "a neighbour records no {name} like {level:?}");
+    }
     let fact = facts().into_iter().find(|(of, fact, _)| *of == workload && *fact == name);
     let (.., of_its_kind) = fact.unwrap_or_else(|| panic!("{workload} records no fact {name}"));
     assert_eq!(

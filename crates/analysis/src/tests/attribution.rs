@@ -388,6 +388,52 @@ fn each_fact_that_speaks_against_the_disk_is_a_doubt() {
     assert_eq!(doubts(&not_set), [DoubtKind::NotInForce]);
 }
 
+#[test]
+fn a_stated_neighbour_is_no_other_process_and_its_missed_rate_is_a_doubt() {
+    let cpus = f64::from(single(&Simulated::closed_disk(8, 0.1, 0.0)).host.cpus);
+    // The CPUs are busy, and the neighbour used all but this part of them.
+    let run = |unknown: f64, achieved: f64| {
+        let neighbour = cpus - unknown;
+        Simulated::closed_disk(8, 0.1, 0.0)
+            .counter("cpu.busy_share", "", &[1.0])
+            .counter("pressure.cpu_some_share", "", &[0.9])
+            .fact("host.neighbour.cpus", Level::Number(neighbour))
+            .fact("host.neighbour.cpu.stated", Level::Number(neighbour))
+            .fact("host.neighbour.cpu.achieved", Level::Number(achieved * neighbour))
+    };
+    assert_eq!(doubts(&run(0.2 * cpus, 1.0)), []);
+    assert_eq!(doubts(&run(0.6 * cpus, 1.0)), [DoubtKind::Neighbour], "an unintended process is found");
+    let missed = run(0.2 * cpus, 0.5);
+    assert_eq!(doubts(&missed), [DoubtKind::NotInForce]);
+    let document = of(&missed);
+    assert!(document.trials[0].doubts[0].text.contains("cpu achieved "), "{:?}", document.trials[0].doubts);
+    let rates = &document.configurations[0].neighbour;
+    assert_eq!((rates[0].load.as_str(), rates[0].share()), ("cpu", Some(0.5)));
+    let ended = run(0.2 * cpus, 1.0).fact("host.neighbour.error", text("its process ended with signal 9"));
+    assert_eq!(doubts(&ended), [DoubtKind::NotInForce]);
+    assert!(
+        of(&ended).trials[0].doubts[0]
+            .text
+            .contains("ended before the trial did: its process ended with signal 9")
+    );
+}
+
+#[test]
+fn what_a_neighbour_reads_is_not_what_the_load_read() {
+    let run = Simulated::closed_disk(8, 0.1, 0.0);
+    let load = run.rates[0] * run.bytes as f64;
+    // The page cache served half of the load, and a neighbour read as much on this disk, or on another one.
+    let beside = |device: &str| {
+        run.clone()
+            .counter("disk.read_bytes_per_s", "vda", &[load])
+            .fact("host.neighbour.device", text(device))
+            .fact("host.neighbour.disk read.stated", Level::BytesPerSecond(0.5 * load))
+            .fact("host.neighbour.disk read.achieved", Level::BytesPerSecond(0.5 * load))
+    };
+    assert_eq!(doubts(&beside("vda")), [DoubtKind::NotTheDevice]);
+    assert_eq!(doubts(&beside("vdb")), []);
+}
+
 /// 500 operations of 1.28 us per second are 0.00064 in flight, which is recorded as 0.001.
 #[test]
 fn a_concurrency_that_the_record_rounds_is_no_gap() {

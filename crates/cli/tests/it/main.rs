@@ -36,6 +36,7 @@ mod metadir_search;
 mod metadir_serve;
 mod metadir_watch;
 mod mistakes;
+mod neighbour;
 mod page;
 mod planted;
 mod program;

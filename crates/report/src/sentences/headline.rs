@@ -11,6 +11,7 @@ use model::{Claim, CopyResult, Ending, Finding, FindingKind, ResultDocument, Ver
 use super::dependencies::{is_of_delays, sensitivity, where_time_goes};
 use super::limit::{LimitSentences, limit_sentences};
 use super::limits::{limits_of_steps, next_sentence};
+use super::neighbour::{is_of_neighbours, neighbours};
 use super::storage::load_sweep;
 use super::{finding, findings_of, imports, limits_on, verdict, verdict_of_configuration};
 use crate::tables::{self, SIDE_BY_SIDE};
@@ -64,6 +65,7 @@ pub fn headline(document: &ResultDocument) -> Headline {
 fn answer_and_details(document: &ResultDocument, said: &mut Vec<usize>) -> (Option<String>, Vec<String>) {
     match () {
         () if is_of_delays(document) => sensitivity(document),
+        () if is_of_neighbours(document) => neighbours(document),
         () if is_swept(document) => swept(document, said),
         () if document.configurations.len() > 1 && document.comparison.is_empty() => listed(document),
         () if document.configurations.len() > 1 => compared(document),
@@ -363,7 +365,7 @@ fn name(document: &ResultDocument, at: usize) -> String {
 }
 
 /// The metrics by which configurations are compared, the first one first.
-fn deciding(document: &ResultDocument) -> Vec<&str> {
+pub(super) fn deciding(document: &ResultDocument) -> Vec<&str> {
     let names = tables::compared_metrics(document);
     let steps: Vec<&str> = names.iter().copied().filter(|name| name.ends_with(".rate_per_s")).collect();
     match () {
@@ -384,7 +386,7 @@ fn deciding(document: &ResultDocument) -> Vec<&str> {
     }
 }
 
-fn rows<'a>(document: &'a ResultDocument, metric: &str) -> Vec<&'a ComparisonRow> {
+pub(super) fn rows<'a>(document: &'a ResultDocument, metric: &str) -> Vec<&'a ComparisonRow> {
     document.comparison.iter().filter(|row| row.metric == metric).collect()
 }
 
@@ -465,7 +467,7 @@ fn amounts(document: &ResultDocument, row: &ComparisonRow) -> String {
 }
 
 /// `-26.6 %, 95 % interval -28.2 to -26.1 %, 5 pairs`.
-fn change(row: &ComparisonRow) -> String {
+pub(super) fn change(row: &ComparisonRow) -> String {
     let style = RatioStyle::for_ratios([row.ratio]);
     let unit = if style == RatioStyle::Percent { " %" } else { "" };
     let ends = row.low.zip(row.high);
@@ -521,7 +523,7 @@ fn of_pair(document: &ResultDocument, row: &ComparisonRow) -> String {
 }
 
 /// How many replicates would show a difference.
-fn settle(row: &ComparisonRow) -> String {
+pub(super) fn settle(row: &ComparisonRow) -> String {
     match (row.replicates_to_settle, row.replicates_to_show) {
         (Some(settle), Some(show)) => format!(
             " About {settle} replicates would settle it; about {show} would show a difference of 5 %."

@@ -11,6 +11,7 @@ mod imports;
 mod launches;
 mod limit;
 mod limits;
+mod neighbour;
 mod next_command;
 mod proof;
 mod service;
