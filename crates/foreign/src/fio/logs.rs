@@ -601,14 +601,16 @@ impl Course {
         let end_s = intervals.iter().map(|(of, _)| of.end_s).fold(0.0, f64::max);
         let last_begin_s = intervals.iter().map(|(of, _)| of.begin_s).fold(0.0, f64::max);
         let is_open = run.seconds - end_s > 0.25 * self.width_s;
-        let mut has_points = false;
+        let mut points = Vec::new();
         for total in &whole {
             let of = |(interval, _): &(Interval, _)| interval.operation == total.operation;
             let logged = intervals.iter().filter(|one| of(one));
             let (completed, bytes) = logged.fold((0_u64, 0_u64), |(completed, bytes), (interval, _)| {
                 (completed.saturating_add(interval.completed), bytes.saturating_add(interval.bytes))
             });
-            has_points |= total.response.p99.is_finite() && !run.histograms.contains_key(&total.operation);
+            if !run.histograms.contains_key(&total.operation) {
+                points.push((total.operation.clone(), total.response));
+            }
             let rest = (total.completed.saturating_sub(completed), total.bytes.saturating_sub(bytes));
             match intervals.iter_mut().rev().find(|one| of(one)) {
                 // What the logs do not have, as the last window is not logged, or is rounded.
@@ -644,11 +646,11 @@ impl Course {
         if has_times {
             // The operations of the logs are all, so that the bins of the whole run would be counted twice.
             run.histograms.retain(|operation, _| !known.contains(operation));
-        } else if has_points {
-            run.notes.push(
-                "the logs have means of windows, and the JSON has no bins: there are no percentiles; run fio with --output-format=json+"
-                    .into(),
-            );
+        } else {
+            // The percentiles of the whole run, as its JSON has no bins.
+            for (operation, times) in points {
+                run.set_percentiles(&operation, times);
+            }
         }
         for (interval, histogram) in intervals {
             run.interval_times.extend(histogram.map(|histogram| (run.intervals.len(), histogram)));

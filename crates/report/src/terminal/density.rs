@@ -27,6 +27,10 @@ fn shares(summary: &LatencySummary, from: f64, to: f64, width: usize) -> Vec<f64
     let place = |ms: f64| (ms / from).ln() / (to / from).ln() * width as f64;
     for (share, begin, end) in STRETCHES {
         let (Some(begin), Some(end)) = (summary.part(begin), summary.part(end)) else { continue };
+        // Another tool may not have computed it.
+        if !(begin.is_finite() && end.is_finite()) {
+            continue;
+        }
         let (begin, end) = (place(begin.max(from)), place(end.max(from)));
         if !(begin.is_finite() && end.is_finite()) {
             continue;
@@ -58,8 +62,11 @@ pub(super) fn lines(operations: &[&OperationResult], width: usize) -> Vec<String
         .iter()
         .copied()
         .filter(|operation| {
+            let has_median = operation.response_ms.p50.is_finite();
             // A hundred days is more than any operation takes, and keeps the axis in bounds.
-            operation.completed >= COMPLETED_MIN && (1e-9..1e10).contains(&operation.response_ms.max)
+            has_median
+                && operation.completed >= COMPLETED_MIN
+                && (1e-9..1e10).contains(&operation.response_ms.max)
         })
         .collect();
     let from = shown
@@ -134,6 +141,22 @@ mod tests {
             let sum: f64 = shares(&summary, min, to, width).iter().sum();
             proptest::prop_assert!((sum - 1.0).abs() < 1e-6, "{}", sum);
         }
+    }
+
+    #[test]
+    fn what_a_tool_did_not_compute_is_not_drawn() {
+        let absent = LatencySummary { min: 1.0, mean: 2.0, max: 8.0, ..LatencySummary::ABSENT };
+        assert_eq!(shares(&absent, 1.0, 8.0, 3), [0.0; 3]);
+        let median = LatencySummary { p50: 2.0, ..absent };
+        assert_eq!(shares(&median, 1.0, 8.0, 3), [0.5, 0.0, 0.0]);
+        let of = |name: &str, response_ms| OperationResult {
+            name: name.to_string().into(),
+            completed: 100,
+            response_ms,
+            ..OperationResult::default()
+        };
+        let lines = lines(&[&of("read", median), &of("all", absent)], 80);
+        assert!(lines.len() == 3 && lines[1].starts_with(" read"), "{lines:?}");
     }
 
     #[test]
