@@ -97,6 +97,9 @@ pub(super) fn comparison(document: &ResultDocument) -> String {
     out
 }
 
+/// Characters for which there is place beside a dot.
+const DOT_NAME_CHARS: usize = 44;
+
 fn dot(document: &ResultDocument, row: &ComparisonRow, few: bool) -> Dot {
     let at = document
         .configurations
@@ -108,8 +111,11 @@ fn dot(document: &ResultDocument, row: &ComparisonRow, few: bool) -> Dot {
     let style = RatioStyle::for_ratios([row.ratio]);
     let name = match (few, document.configurations.len()) {
         (true, 2) => metric,
-        (true, _) => format!("{metric}, {}", labels::row(document, &row.configuration)),
-        (false, _) => shortened(&row.configuration, 44),
+        (true, _) => {
+            let left = DOT_NAME_CHARS.saturating_sub(metric.chars().count() + 2);
+            format!("{metric}, {}", shortened(&labels::row(document, &row.configuration), left))
+        }
+        (false, _) => shortened(&row.configuration, DOT_NAME_CHARS),
     };
     Dot {
         name,

@@ -23,32 +23,64 @@ pub(super) fn is_of_neighbours(document: &ResultDocument) -> bool {
         && others.iter().all(is_neighbour)
 }
 
-/// The answer: the level that matters most, or the first one; then the other levels.
+/// The answer in short, and a sentence for each level.
 pub(super) fn neighbours(document: &ResultDocument) -> (Option<String>, Vec<String>) {
     let metrics = deciding(document);
-    let of = |configuration: &Configuration| {
+    let (mut answers, mut sentences) = (Vec::new(), Vec::new());
+    for configuration in document.configurations.iter().skip(1) {
         let label = &configuration.treatment.label;
         let of_metric =
             |name: &&str| rows(document, name).into_iter().find(|row| row.configuration == *label);
         let rows: Vec<&ComparisonRow> = metrics.iter().filter_map(of_metric).collect();
-        let worst = rows.iter().filter(|row| row.answer == Answer::Worse).map(|row| row.ratio.ln().abs());
-        let worst = worst.max_by(f64::total_cmp).unwrap_or(0.0);
-        Some((worst, level(document, configuration, &rows)?))
-    };
-    let mut levels: Vec<(f64, String)> = document.configurations.iter().skip(1).filter_map(of).collect();
-    if levels.is_empty() {
-        return (None, Vec::new());
+        let (Some(stated), Some(main)) = (stated(configuration), rows.first()) else { continue };
+        let is_changed = |row: &&ComparisonRow| matches!(row.answer, Answer::Better | Answer::Worse);
+        let answer = match main.answer {
+            _ if rows.iter().any(is_changed) => Matters::Yes,
+            Answer::Same if rows.iter().all(|row| row.answer == Answer::Same) => Matters::No,
+            _ => Matters::NotShown,
+        };
+        answers.push((answer, stated.clone()));
+        sentences.push(level(document, configuration, &stated, main, &rows));
     }
-    let worst = levels.iter().map(|(worst, _)| *worst).fold(0.0, f64::max);
-    let first = levels.iter().position(|(of, _)| *of == worst).unwrap_or(0);
-    let (_, answer) = levels.remove(first);
-    (Some(answer), levels.into_iter().map(|(_, text)| text).collect())
+    let short = [Matters::Yes, Matters::No, Matters::NotShown].into_iter().filter_map(|wanted| {
+        let of = answers.iter().filter(|(answer, _)| *answer == wanted);
+        let names: Vec<&str> = of.map(|(_, stated)| stated.as_str()).collect();
+        let (last, before) = names.split_last()?;
+        let names = match before {
+            [] => (*last).to_string(),
+            _ => format!("{} or {last}", before.join(", ")),
+        };
+        Some(match wanted {
+            Matters::Yes => format!("A neighbour with {names} matters."),
+            Matters::No => format!("A neighbour with {names} does not matter."),
+            Matters::NotShown => format!("It is not shown whether a neighbour with {names} matters."),
+        })
+    });
+    let short: Vec<String> = short.collect();
+    ((!short.is_empty()).then(|| short.join(" ")), sentences)
 }
 
-/// Whether one level matters; the rows of the metrics that decide, the first one first.
-fn level(document: &ResultDocument, of: &Configuration, rows: &[&ComparisonRow]) -> Option<String> {
-    let stated = of.treatment.changes.first().map(|change| labels::level(&change.level))?;
-    let main = rows.first()?;
+/// Whether a level matters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Matters {
+    Yes,
+    No,
+    NotShown,
+}
+
+/// The load of a level, such as `cpu 1`.
+fn stated(of: &Configuration) -> Option<String> {
+    of.treatment.changes.first().map(|change| labels::level(&change.level))
+}
+
+/// Whether one level matters, with figures; the rows of the metrics that decide, the first one first.
+fn level(
+    document: &ResultDocument,
+    of: &Configuration,
+    stated: &str,
+    main: &ComparisonRow,
+    rows: &[&ComparisonRow],
+) -> String {
     let is_changed = |row: &&&ComparisonRow| matches!(row.answer, Answer::Better | Answer::Worse);
     let changed: Vec<&ComparisonRow> = rows.iter().filter(is_changed).copied().collect();
     let is_unclear = |row: &&&ComparisonRow| row.answer == Answer::CantTell;
@@ -61,28 +93,23 @@ fn level(document: &ResultDocument, of: &Configuration, rows: &[&ComparisonRow])
     let text = match main.answer {
         _ if !changed.is_empty() => {
             let figures: Vec<String> = changed.into_iter().map(figures).collect();
-            format!("A neighbour with {stated} matters: {}.", figures.join("; "))
+            format!("With {stated}: {}.", figures.join("; "))
         }
         Answer::Same => {
             let unclear: Vec<&ComparisonRow> = rows.iter().filter(is_unclear).copied().collect();
             let head = match unclear.is_empty() {
-                true => format!("does not matter: {}", figures(main)),
-                false => format!("does not matter for {}: {}", noun(document, main), values(main)),
+                true => figures(main),
+                false => format!("no difference in {} that matters: {}", noun(document, main), values(main)),
             };
             let others = unclear.into_iter().map(|row| {
                 let noun = noun(document, row);
                 format!(" No difference in {noun} is shown: {}.{}{}", values(row), excluded(row), settle(row))
             });
-            format!("A neighbour with {stated} {head}.{}{}", excluded(main), others.collect::<String>())
+            format!("With {stated}: {head}.{}{}", excluded(main), others.collect::<String>())
         }
-        _ => format!(
-            "It is not shown whether a neighbour with {stated} matters: {}.{}{}",
-            figures(main),
-            excluded(main),
-            settle(main)
-        ),
+        _ => format!("With {stated}: {}.{}{}", figures(main), excluded(main), settle(main)),
     };
-    Some(format!("{text}{}", achieved(&of.neighbour)))
+    format!("{text}{}", achieved(&of.neighbour))
 }
 
 fn noun(document: &ResultDocument, row: &ComparisonRow) -> String {
@@ -171,17 +198,19 @@ mod tests {
         let disk = rate("disk read", Level::BytesPerSecond(5e7), Level::BytesPerSecond(4.98e7));
         let cpu = rate("cpu", Level::Number(1.0), Level::Number(0.52));
         let same = (Same, 0.999, 0.988, 1.008);
-        for (rate, answers, expected) in [
+        for (rate, answers, short, expected) in [
             (
                 &disk,
                 [same, (Same, 1.001, 0.99, 1.012)],
-                "A neighbour with disk read 50MB/s does not matter: throughput 40.0 k IOPS instead of 40.0 k IOPS (-0.1 %, 95 % \
+                "A neighbour with disk read 50MB/s does not matter.",
+                "With disk read 50MB/s: throughput 40.0 k IOPS instead of 40.0 k IOPS (-0.1 %, 95 % \
                  interval -1.2 to +0.8 %, 5 pairs). A reduction of more than 1.2 % is excluded. Achieved: disk read 49.8 MB/s (stated 50.0 MB/s).",
             ),
             (
                 &disk,
                 [same, (CantTell, 1.02, 0.95, 1.1)],
-                "A neighbour with disk read 50MB/s does not matter for throughput: 40.0 k IOPS instead of 40.0 k IOPS \
+                "It is not shown whether a neighbour with disk read 50MB/s matters.",
+                "With disk read 50MB/s: no difference in throughput that matters: 40.0 k IOPS instead of 40.0 k IOPS \
                  (-0.1 %, 95 % interval -1.2 to +0.8 %, 5 pairs). A reduction of more than 1.2 % is excluded. No difference in \
                  p99 response time is shown: 2.04 ms instead of 2.00 ms (+2 %, 95 % interval -5 to +10 %, 5 pairs). An \
                  increase of more than 10 % is excluded. About 24 replicates would settle it. Achieved: disk read 49.8 MB/s (stated 50.0 MB/s).",
@@ -189,24 +218,27 @@ mod tests {
             (
                 &cpu,
                 [(Worse, 0.5, 0.48, 0.52), (CantTell, 1.02, 0.95, 1.1)],
-                "A neighbour with cpu 1 matters: throughput 20.0 k IOPS instead of 40.0 k IOPS (-50.0 %, 95 % interval -52.0 to -48.0 \
+                "A neighbour with cpu 1 matters.",
+                "With cpu 1: throughput 20.0 k IOPS instead of 40.0 k IOPS (-50.0 %, 95 % interval -52.0 to -48.0 \
                  %, 5 pairs). Achieved: cpu only 0.520 CPUs, 52 % of the stated 1.00 CPUs.",
             ),
             (
                 &cpu,
                 [(CantTell, 0.98, 0.9, 1.05), (CantTell, 1.02, 0.95, 1.1)],
-                "It is not shown whether a neighbour with cpu 1 matters: throughput 39.2 k IOPS instead of 40.0 k IOPS (-2 %, 95 % \
+                "It is not shown whether a neighbour with cpu 1 matters.",
+                "With cpu 1: throughput 39.2 k IOPS instead of 40.0 k IOPS (-2 %, 95 % \
                  interval -10 to +5 %, 5 pairs). A reduction of more than 10 % is excluded. About 24 replicates would settle it. \
                  Achieved: cpu only 0.520 CPUs, 52 % of the stated 1.00 CPUs.",
             ),
         ] {
             let document = of(std::slice::from_ref(rate), &[answers]);
-            assert_eq!(headline(&document).answer.as_deref(), Some(expected));
+            let found = headline(&document);
+            assert_eq!((found.answer.as_deref(), found.details[0].as_str()), (Some(short), expected));
         }
     }
 
     #[test]
-    fn the_level_that_matters_most_comes_first_and_each_has_a_sentence() {
+    fn the_answer_is_short_and_each_level_has_its_figures() {
         let rate = |load: &str| rate(load, Level::Number(1.0), Level::Number(1.0));
         let same = (Answer::Same, 1.0, 0.99, 1.01);
         let worse = |ratio: f64| (Answer::Worse, ratio, ratio - 0.01, ratio + 0.01);
@@ -215,14 +247,13 @@ mod tests {
             &[[same, same], [worse(0.9), same], [same, (Answer::Worse, 1.5, 1.4, 1.6)]],
         );
         let found = headline(&document);
-        assert!(
-            found
-                .answer
-                .unwrap()
-                .starts_with("A neighbour with c 1 matters: p99 response time 3.00 ms instead of")
+        assert_eq!(
+            found.answer.as_deref(),
+            Some("A neighbour with b 1 or c 1 matters. A neighbour with a 1 does not matter.")
         );
+        assert!(found.details[2].starts_with("With c 1: p99 response time 3.00 ms instead of"));
         let details: Vec<&str> = found.details.iter().map(|text| text.split(':').next().unwrap()).collect();
-        assert_eq!(details[..2], ["A neighbour with a 1 does not matter", "A neighbour with b 1 matters"]);
+        assert_eq!(details[..3], ["With a 1", "With b 1", "With c 1"]);
         let mut other = document;
         other.configurations[0].neighbour = vec![rate("d")];
         assert!(!is_of_neighbours(&other), "the baseline has a neighbour too");
