@@ -164,6 +164,60 @@ impl ReadingTable {
             .find(|value| !metric.can_be(*value))
     }
 
+    /// For each column, the one by which its values are weighted; none if there is none.
+    pub fn weights(&self) -> Vec<Option<usize>> {
+        let of = |column: &Column| match column.metric.weight.is_empty() {
+            true => None,
+            false => self.find(&column.metric.weight, &column.instance),
+        };
+        self.columns.iter().map(of).collect()
+    }
+
+    /// Combines each two neighbouring samples from `from` on into one: its window is both windows, each value the mean,
+    /// weighted as [`ReadingTable::weights`] says. A value that one of them lacks is that of the other; an impossible one stays as it is.
+    pub fn halve(&mut self, from: usize, weights: &[Option<usize>]) {
+        let rows = self.end_s.len().saturating_sub(from);
+        let halves = rows.div_ceil(2);
+        let lengths: Vec<f64> =
+            (from..self.end_s.len()).map(|at| self.end_s[at] - self.begin_s[at]).collect();
+        // Those that weigh others come last, as these need their single values.
+        for is_weighted in [true, false] {
+            for (column, weighed_by) in
+                weights.iter().enumerate().filter(|(_, of)| of.is_some() == is_weighted)
+            {
+                let mut values = std::mem::take(&mut self.values[column]);
+                let metric = &self.columns[column].metric;
+                let weight = |at: usize| {
+                    let weight = lengths[at] * weighed_by.map_or(1.0, |other| self.values[other][from + at]);
+                    if weight > 0.0 && weight.is_finite() { weight } else { 0.0 }
+                };
+                for to in 0..halves {
+                    let (a, b) = (2 * to, 2 * to + 1);
+                    let one = values[from + a];
+                    let two = values.get(from + b).copied().unwrap_or(f64::NAN);
+                    values[from + to] = match (one.is_nan(), two.is_nan()) {
+                        (_, true) => one,
+                        (true, _) => two,
+                        _ if !metric.can_be(one) => one,
+                        _ if !metric.can_be(two) => two,
+                        _ => match (weight(a), weight(b)) {
+                            (0.0, 0.0) => one,
+                            (left, right) => (one * left + two * right) / (left + right),
+                        },
+                    };
+                }
+                values.truncate(from + halves);
+                self.values[column] = values;
+            }
+        }
+        for to in 0..halves {
+            self.begin_s[from + to] = self.begin_s[from + 2 * to];
+            self.end_s[from + to] = self.end_s[from + (2 * to + 1).min(rows - 1)];
+        }
+        self.begin_s.truncate(from + halves);
+        self.end_s.truncate(from + halves);
+    }
+
     /// The samples whose windows are between two times and have a length.
     pub fn measured(&self, begin_s: f64, end_s: f64) -> impl Iterator<Item = usize> + Clone {
         (0..self.end_s.len())
@@ -208,6 +262,45 @@ mod tests {
         assert!((table.mean(1, 0.0, 3.0).unwrap() - 0.004).abs() < 1e-12);
         assert_eq!(table.mean(1, 1.0, 2.0), None);
         assert_eq!(table.max(0, 0.0, 2.0), Some(100.0));
+    }
+
+    #[test]
+    fn halves_have_the_means_and_the_windows_of_both() {
+        let rate = MetricInfo::new("disk.reads_per_s", Unit::PerSecond, MetricKind::Rate, "");
+        let wait = MetricInfo::new("disk.read_s", Unit::Seconds, MetricKind::Mean, "")
+            .weighed_by("disk.reads_per_s");
+        let column = |metric| Column { metric, instance: "vda".into() };
+        let table = ReadingTable {
+            // In the order in which the weight would be combined first.
+            columns: vec![column(rate), column(wait)],
+            begin_s: vec![0.0, 1.0, 2.0, 3.0, 5.0],
+            end_s: vec![1.0, 2.0, 3.0, 5.0, 6.0],
+            values: vec![
+                vec![100.0, 300.0, f64::NAN, 20.0, 7.0],
+                vec![0.001, 0.005, f64::INFINITY, f64::NAN, 0.003],
+            ],
+        };
+        let mut half = table.clone();
+        half.halve(0, &table.weights());
+        assert_eq!((&half.begin_s[..], &half.end_s[..]), (&[0.0, 2.0, 5.0][..], &[2.0, 5.0, 6.0][..]));
+        assert_eq!(half.values[0], [200.0, 20.0, 7.0]);
+        assert_eq!(half.values[1], [0.004, f64::INFINITY, 0.003]);
+        assert_eq!(half.impossible(1, 0.0, 6.0), table.impossible(1, 0.0, 6.0));
+        // Where every value is there, the mean of the whole is the same.
+        for column in [0, 1] {
+            let both = [&table, &half].map(|table| table.mean(column, 0.0, 2.0).unwrap());
+            assert!((both[0] / both[1] - 1.0).abs() < 1e-12, "{both:?}");
+        }
+        let mut end = table.clone();
+        end.halve(3, &table.weights());
+        assert_eq!((end.end_s.len(), end.begin_s[3], end.end_s[3]), (4, 3.0, 6.0));
+        assert_eq!(
+            end.values[0][2..].iter().map(|value| value.to_string()).collect::<Vec<_>>(),
+            ["NaN", "15.666666666666666"]
+        );
+        let mut none = ReadingTable::default();
+        none.halve(0, &[]);
+        assert!(none.end_s.is_empty());
     }
 
     #[test]

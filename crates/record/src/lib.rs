@@ -37,7 +37,7 @@ pub use journal::{
 };
 pub use limits::OPERATIONS_MAX;
 pub use log_copy::{LogCopy, LogOf, copy_histogram_logs};
-pub use read::{PLAN_FORMAT, read, read_plan, read_trial};
+pub use read::{PLAN_FORMAT, read, read_every_sample, read_plan, read_trial};
 pub use trial::TrialWriter;
 
 use std::path::{Path, PathBuf};

@@ -67,6 +67,9 @@ const JSON_EXPANSION: u64 = 8;
 /// The cost of a reading in memory, including spare capacity of its column.
 pub(crate) const READING_COST: u64 = 10;
 
+/// The most readings of a trial in memory, 128 MiB: of a longer log, neighbouring samples are combined.
+pub(crate) const READINGS_MAX: usize = 16 << 20;
+
 /// The cost of an interval row in memory, without the name of its operation: the list doubles when it grows.
 pub(crate) const INTERVAL_COST: u64 = 512;
 
@@ -113,6 +116,11 @@ impl Budget {
         }
         self.taken = taken;
         true
+    }
+
+    /// Gives memory back.
+    pub(crate) fn give_back(&mut self, bytes: u64) {
+        self.taken = self.taken.saturating_sub(bytes);
     }
 
     /// Announces a JSON file of this size that is to be parsed.

@@ -7,13 +7,15 @@ use files::Directory;
 use model::run::RUN_FORMAT;
 use model::steps::{RequestSteps, STEPS_FORMAT, STEPS_MAX};
 use model::study::{HeatColumn, OperationHistograms, heat_row};
-use model::{Event, Host, MetricInfo, Phase, Plan, Run, RunRecord, SourceState, Study, TrialSteps};
+use model::{
+    Event, EventKind, Host, MetricInfo, Phase, Plan, Run, RunRecord, SourceState, Study, TrialSteps,
+};
 use serde::{Deserialize, de::DeserializeOwned};
 
 use crate::histogram_log::{Decoded, Decoder};
 use crate::limits::{
     Budget, COUNTED_MAX, ENTRIES_MAX, FACTS_BYTES_MAX, HEAT_COLUMNS_MAX, METRICS_BYTES_MAX, OPERATION_COST,
-    OPERATIONS_MAX, PLAN_BYTES_MAX, PLANNED_MAX, STEPS_BYTES_MAX, TRIALS_MAX, too_large,
+    OPERATIONS_MAX, PLAN_BYTES_MAX, PLANNED_MAX, READINGS_MAX, STEPS_BYTES_MAX, TRIALS_MAX, too_large,
 };
 use crate::lines::Lines;
 use crate::{RecordError, check_format, directory, interval_csv, readings_csv};
@@ -24,7 +26,19 @@ pub const PLAN_FORMAT: &str = "plimsoll.plan/1.0";
 /// Reads a whole run directory. Damaged files, other files than regular ones, and data beyond a limit are
 /// omitted and reported in [`Study::damage`]. Only a folder that is not a run directory, or has a newer major
 /// version, is an error.
+///
+/// Of a log with more than 16 million readings in a trial, such as one of many hours with a thousand counters, neighbouring
+/// samples are combined, which is an event of the trial.
 pub fn read(path: &Path) -> Result<Study, RecordError> {
+    read_up_to(path, READINGS_MAX)
+}
+
+/// The same with every sample, however many there are.
+pub fn read_every_sample(path: &Path) -> Result<Study, RecordError> {
+    read_up_to(path, usize::MAX)
+}
+
+fn read_up_to(path: &Path, readings_max: usize) -> Result<Study, RecordError> {
     let (folder, trials) = directory::open(path)?;
     let mut budget = Budget::new();
     let mut study = Study { directory: path.display().to_string(), ..Study::default() };
@@ -58,7 +72,7 @@ pub fn read(path: &Path) -> Result<Study, RecordError> {
                 continue;
             }
         };
-        match trial_of(&trial, &mut budget) {
+        match trial_of(&trial, &mut budget, readings_max) {
             Ok((record, damage)) => {
                 study.runs.push(record);
                 study.damage.extend(damage);
@@ -102,10 +116,14 @@ fn plan_of(folder: &Directory, budget: &mut Budget) -> Result<Option<Plan>, Reco
 /// Reads the folder of one trial, and its damage.
 pub fn read_trial(path: &Path) -> Result<(RunRecord, Vec<String>), RecordError> {
     let folder = Directory::open(path).map_err(RecordError::io("open", path))?;
-    trial_of(&folder, &mut Budget::new())
+    trial_of(&folder, &mut Budget::new(), READINGS_MAX)
 }
 
-fn trial_of(folder: &Directory, budget: &mut Budget) -> Result<(RunRecord, Vec<String>), RecordError> {
+fn trial_of(
+    folder: &Directory,
+    budget: &mut Budget,
+    readings_max: usize,
+) -> Result<(RunRecord, Vec<String>), RecordError> {
     let mut damage = Vec::new();
     let mut trial = TrialFolder { folder, budget, damage: &mut damage };
     let run = trial.run()?;
@@ -113,8 +131,20 @@ fn trial_of(folder: &Directory, budget: &mut Budget) -> Result<(RunRecord, Vec<S
     let described = folder.path().join("metrics.json");
     let metrics: Vec<MetricInfo> =
         read_json(folder, "metrics.json", METRICS_BYTES_MAX, trial.budget).ok().flatten().unwrap_or_default();
-    let readings = trial.lines("readings.csv", |lines, budget| readings_csv::read(lines, &metrics, budget));
-    let events = trial.lines("events.jsonl", read_events);
+    let read =
+        |lines: &mut Lines, budget: &mut Budget| readings_csv::read(lines, &metrics, budget, readings_max);
+    let readings_csv::Read { table: readings, samples } = trial.lines("readings.csv", read);
+    let mut events = trial.lines("events.jsonl", read_events);
+    if samples > 1 {
+        events.push(Event {
+            at_s: 0.0,
+            kind: EventKind::Source,
+            text: format!(
+                "the log of counters is long: each value in this report is the mean of {samples} samples; readings.csv has all"
+            ),
+            data: Default::default(),
+        });
+    }
     let steps = trial.steps();
     let mut record = RunRecord { run, intervals, histograms: Default::default(), readings, events, steps };
     for (name, log) in

@@ -96,9 +96,76 @@ fn six_digits(out: &mut String, value: f64) {
     out.push_str(std::str::from_utf8(&text[..places]).unwrap_or("0"));
 }
 
+/// What was read.
+#[derive(Debug, Default)]
+pub(crate) struct Read {
+    pub(crate) table: ReadingTable,
+    /// How many samples of the file each row is made of, but the last, which may have fewer.
+    pub(crate) samples: usize,
+}
+
+/// Combines samples as they are read, so that there are never more than a number of readings.
+struct Combining {
+    readings_max: usize,
+    /// How many samples a row is made of: a power of two.
+    samples: usize,
+    /// Rows that are made of so many; those after them are single samples.
+    complete: usize,
+    weights: Vec<Option<usize>>,
+}
+
+impl Combining {
+    /// After a sample was added.
+    fn added(&mut self, table: &mut ReadingTable, budget: &mut Budget) {
+        let before = table.end_s.len();
+        if before - self.complete < self.samples {
+            return;
+        }
+        self.end(table);
+        let is_full = table.end_s.len().saturating_mul(table.columns.len()) > self.readings_max;
+        if is_full && table.end_s.len().is_multiple_of(2) {
+            table.halve(0, &self.weights);
+            self.samples *= 2;
+            self.complete = table.end_s.len();
+            table.values.iter_mut().for_each(Vec::shrink_to_fit);
+        }
+        let less = before - table.end_s.len();
+        budget.give_back(READING_COST * (less * (table.columns.len() + 2)) as u64);
+    }
+
+    /// Combines the single samples.
+    fn end(&mut self, table: &mut ReadingTable) {
+        if self.weights.len() != table.columns.len() {
+            self.weights = table.weights();
+        }
+        while table.end_s.len() > self.complete + 1 && self.samples > 1 {
+            table.halve(self.complete, &self.weights);
+        }
+        self.complete = table.end_s.len();
+    }
+}
+
 /// Reads the table as far as it is valid; `lines` records damage of the file. A column without a metric
-/// description is kept with its name and without a meaning.
-pub(crate) fn read(lines: &mut Lines, metrics: &[MetricInfo], budget: &mut Budget) -> ReadingTable {
+/// description is kept with its name and without a meaning. Of more than `readings_max` readings, neighbouring samples are
+/// combined.
+pub(crate) fn read(
+    lines: &mut Lines,
+    metrics: &[MetricInfo],
+    budget: &mut Budget,
+    readings_max: usize,
+) -> Read {
+    let mut combining = Combining { readings_max, samples: 1, complete: 0, weights: Vec::new() };
+    let mut table = read_samples(lines, metrics, budget, &mut combining);
+    combining.end(&mut table);
+    Read { table, samples: combining.samples }
+}
+
+fn read_samples(
+    lines: &mut Lines,
+    metrics: &[MetricInfo],
+    budget: &mut Budget,
+    combining: &mut Combining,
+) -> ReadingTable {
     let described: HashMap<&str, &MetricInfo> =
         metrics.iter().map(|metric| (&*metric.name, metric)).collect();
     let mut table = ReadingTable::default();
@@ -146,6 +213,7 @@ pub(crate) fn read(lines: &mut Lines, metrics: &[MetricInfo], budget: &mut Budge
         if !read_row(&row, &places, &mut table, &mut values, budget, lines) {
             break;
         }
+        combining.added(&mut table, budget);
     }
     table
 }
@@ -212,7 +280,7 @@ mod tests {
 
     fn read(text: impl AsRef<[u8]>, metrics: &[MetricInfo]) -> (ReadingTable, bool) {
         let mut lines = Lines::new(Box::new(std::io::Cursor::new(text.as_ref().to_vec())));
-        let table = super::read(&mut lines, metrics, &mut Budget::new());
+        let table = super::read(&mut lines, metrics, &mut Budget::new(), usize::MAX).table;
         (table, lines.damage().is_none())
     }
 
@@ -223,6 +291,44 @@ mod tests {
         let mut sample = String::new();
         write_sample(&mut sample, begin_s, begin_s + 1.0, readings);
         text.extend(sample.into_bytes());
+    }
+
+    #[test]
+    fn neighbouring_samples_of_a_long_log_are_combined() {
+        let metric = MetricInfo::new("cpu.busy_share", Unit::Share, MetricKind::Rate, "");
+        let metrics = [metric];
+        for rows in [1, 2, 99, 100, 101, 250, 1001, 4096] {
+            let mut text = String::from("begin_s,end_s,cpu.busy_share{0},cpu.busy_share{1}\n");
+            for at in 0..rows {
+                let second = if at % 3 == 0 { String::new() } else { at.to_string() };
+                text.push_str(&format!("{at},{},{at},{second}\n", at + 1));
+            }
+            let read = |readings_max| {
+                let mut lines = Lines::new(Box::new(std::io::Cursor::new(text.clone().into_bytes())));
+                let read = super::read(&mut lines, &metrics, &mut Budget::new(), readings_max);
+                assert_eq!(lines.damage(), None);
+                read
+            };
+            let (whole, few) = (read(usize::MAX), read(200));
+            assert_eq!((whole.samples, whole.table.end_s.len()), (1, rows));
+            let table = &few.table;
+            assert!(
+                table.end_s.len() <= 102 && table.end_s.len() >= rows.min(50),
+                "{rows}: {}",
+                table.end_s.len()
+            );
+            // The windows follow each other, and all but the last have the same length.
+            let lengths: Vec<f64> =
+                table.begin_s.iter().zip(&table.end_s).map(|(begin, end)| end - begin).collect();
+            let end = rows as f64;
+            assert_eq!(lengths.iter().sum::<f64>(), end, "{rows}");
+            assert!(
+                lengths[..lengths.len() - 1].iter().all(|length| *length == few.samples as f64),
+                "{lengths:?}"
+            );
+            let means = [&whole.table, table].map(|table| table.mean(0, 0.0, end).unwrap());
+            assert!((means[0] - means[1]).abs() < 1e-9, "{rows}: {means:?}");
+        }
     }
 
     #[test]

@@ -104,7 +104,7 @@ pub(crate) fn export(matches: &ArgMatches) -> Result<Exit, Failure> {
         return Err(Failure::usage("error: --export-to sends OTLP\n  add --format otlp"));
     }
     let path = find(text(matches, "run"))?;
-    let mut study = record::read(&path).map_err(Failure::failed)?;
+    let mut study = record::read_every_sample(&path).map_err(Failure::failed)?;
     if let Some(trial) = matches.get_one::<String>("trial") {
         if format.basis == Basis::Result && name != "k6" {
             return Err(Failure::usage(format!(
