@@ -38,10 +38,15 @@ fn delimiter(first: &str) -> Option<(u8, usize)> {
         .into_iter()
         .map(|delimiter| {
             let cells = first.split(char::from(delimiter)).skip(1);
-            (delimiter, cells.filter(|cell| cell.trim_start_matches('"').starts_with(r"\\")).count())
+            (delimiter, cells.filter(|cell| is_path(cell.trim_start_matches('"'))).count())
         })
         .max_by_key(|(_, paths)| *paths)
         .filter(|(_, paths)| *paths > 0)
+}
+
+/// Whether a cell begins as `\\HOST\` does.
+fn is_path(cell: &str) -> bool {
+    cell.strip_prefix(r"\\").is_some_and(|rest| rest.find('\\').is_some_and(|at| at > 0))
 }
 
 fn open(from: Source, options: &Options) -> Result<Content, Fault> {
