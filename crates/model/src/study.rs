@@ -1,6 +1,6 @@
 //! A whole run directory in memory, for the analysis and the reports.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use hdrhistogram::Histogram;
 
@@ -166,9 +166,12 @@ impl ReadingTable {
 
     /// For each column, the one by which its values are weighted; none if there is none.
     pub fn weights(&self) -> Vec<Option<usize>> {
+        let name = |column: &Column| (column.metric.name.to_string(), column.instance.clone());
+        let places: HashMap<_, _> =
+            self.columns.iter().enumerate().rev().map(|(at, column)| (name(column), at)).collect();
         let of = |column: &Column| match column.metric.weight.is_empty() {
             true => None,
-            false => self.find(&column.metric.weight, &column.instance),
+            false => places.get(&(column.metric.weight.to_string(), column.instance.clone())).copied(),
         };
         self.columns.iter().map(of).collect()
     }

@@ -118,11 +118,6 @@ impl Budget {
         true
     }
 
-    /// Gives memory back.
-    pub(crate) fn give_back(&mut self, bytes: u64) {
-        self.taken = self.taken.saturating_sub(bytes);
-    }
-
     /// Announces a JSON file of this size that is to be parsed.
     pub(crate) fn take_json(&mut self, bytes: usize) -> bool {
         self.take((bytes as u64).saturating_mul(JSON_EXPANSION))

@@ -104,7 +104,8 @@ pub(crate) struct Read {
     pub(crate) samples: usize,
 }
 
-/// Combines samples as they are read, so that there are never more than a number of readings.
+/// Combines samples as they are read, so that there are never more than a number of readings. The budget counts all that
+/// are read: a small file may not expand without end.
 struct Combining {
     readings_max: usize,
     /// How many samples a row is made of: a power of two.
@@ -116,32 +117,35 @@ struct Combining {
 
 impl Combining {
     /// After a sample was added.
-    fn added(&mut self, table: &mut ReadingTable, budget: &mut Budget) {
-        let before = table.end_s.len();
-        if before - self.complete < self.samples {
+    fn added(&mut self, table: &mut ReadingTable) {
+        if table.end_s.len() - self.complete < self.samples {
             return;
         }
         self.end(table);
         let is_full = table.end_s.len().saturating_mul(table.columns.len()) > self.readings_max;
         if is_full && table.end_s.len().is_multiple_of(2) {
+            self.weigh(table);
             table.halve(0, &self.weights);
             self.samples *= 2;
             self.complete = table.end_s.len();
             table.values.iter_mut().for_each(Vec::shrink_to_fit);
         }
-        let less = before - table.end_s.len();
-        budget.give_back(READING_COST * (less * (table.columns.len() + 2)) as u64);
     }
 
     /// Combines the single samples.
     fn end(&mut self, table: &mut ReadingTable) {
-        if self.weights.len() != table.columns.len() {
-            self.weights = table.weights();
-        }
         while table.end_s.len() > self.complete + 1 && self.samples > 1 {
+            self.weigh(table);
             table.halve(self.complete, &self.weights);
         }
         self.complete = table.end_s.len();
+    }
+
+    /// There may be new columns.
+    fn weigh(&mut self, table: &ReadingTable) {
+        if self.weights.len() != table.columns.len() {
+            self.weights = table.weights();
+        }
     }
 }
 
@@ -213,7 +217,7 @@ fn read_samples(
         if !read_row(&row, &places, &mut table, &mut values, budget, lines) {
             break;
         }
-        combining.added(&mut table, budget);
+        combining.added(&mut table);
     }
     table
 }
