@@ -250,14 +250,18 @@ mod tests {
     use super::*;
     use crate::{MetricInfo, MetricKind, Unit};
 
-    #[test]
-    fn a_mean_weighs_by_the_metric_it_names() {
+    /// Reads per second, and their mean time.
+    fn weighed() -> Vec<Column> {
         let rate = MetricInfo::new("disk.reads_per_s", Unit::PerSecond, MetricKind::Rate, "");
         let wait = MetricInfo::new("disk.read_s", Unit::Seconds, MetricKind::Mean, "")
             .weighed_by("disk.reads_per_s");
-        let column = |metric| Column { metric, instance: "vda".into() };
+        [rate, wait].map(|metric| Column { metric, instance: "vda".into() }).to_vec()
+    }
+
+    #[test]
+    fn a_mean_weighs_by_the_metric_it_names() {
         let table = ReadingTable {
-            columns: vec![column(rate), column(wait)],
+            columns: weighed(),
             begin_s: vec![0.0, 1.0, 2.0],
             end_s: vec![1.0, 2.0, 3.0],
             values: vec![vec![100.0, 0.0, 300.0], vec![0.001, f64::NAN, 0.005]],
@@ -269,13 +273,9 @@ mod tests {
 
     #[test]
     fn halves_have_the_means_and_the_windows_of_both() {
-        let rate = MetricInfo::new("disk.reads_per_s", Unit::PerSecond, MetricKind::Rate, "");
-        let wait = MetricInfo::new("disk.read_s", Unit::Seconds, MetricKind::Mean, "")
-            .weighed_by("disk.reads_per_s");
-        let column = |metric| Column { metric, instance: "vda".into() };
         let table = ReadingTable {
             // In the order in which the weight would be combined first.
-            columns: vec![column(rate), column(wait)],
+            columns: weighed(),
             begin_s: vec![0.0, 1.0, 2.0, 3.0, 5.0],
             end_s: vec![1.0, 2.0, 3.0, 5.0, 6.0],
             values: vec![

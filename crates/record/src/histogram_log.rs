@@ -36,6 +36,13 @@ pub struct OperationIntervals<'a> {
     pub lag: &'a Histogram<u64>,
 }
 
+impl<'a> OperationIntervals<'a> {
+    /// Those of another tool, which has one time for each operation and no lag: `empty` has no value.
+    pub fn of_times(operation: &'a str, times: &'a Histogram<u64>, empty: &'a Histogram<u64>) -> Self {
+        OperationIntervals { operation, response: times, service: times, lag: empty }
+    }
+}
+
 /// Number of lines per tag to which a finished log is folded: an hour with one line per second becomes lines
 /// of twenty seconds.
 const LINES_AFTER_FOLDING: usize = 180;

@@ -125,7 +125,7 @@ mod tests {
                 service: LatencySummary::of(times),
             };
             let empty = model::study::new_histogram();
-            let of = OperationIntervals { operation: "read", response: times, service: times, lag: &empty };
+            let of = OperationIntervals::of_times("read", times, &empty);
             writer.interval(&[row], &[of]).unwrap();
         }
         writer.finish(&Run::begun(decision.trial, "null", Load::of_workload(None), started_unix_ns)).unwrap();

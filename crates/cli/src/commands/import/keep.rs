@@ -247,14 +247,8 @@ fn of_load(directory: &RunDirectory, name: &str, from: &LoadRun, trial: Trial) -
         let own = (place..)
             .zip(group)
             .filter_map(|(place, interval)| Some((&interval.operation, from.interval_times.get(&place)?)));
-        let times: Vec<OperationIntervals<'_>> = own
-            .map(|(operation, times)| OperationIntervals {
-                operation,
-                response: times,
-                service: times,
-                lag: &empty,
-            })
-            .collect();
+        let times: Vec<OperationIntervals<'_>> =
+            own.map(|(operation, times)| OperationIntervals::of_times(operation, times, &empty)).collect();
         writer.interval(group, &times).map_err(Failure::failed)?;
         place += group.len();
     }
@@ -263,12 +257,7 @@ fn of_load(directory: &RunDirectory, name: &str, from: &LoadRun, trial: Trial) -
         let times: Vec<OperationIntervals<'_>> = from
             .histograms
             .iter()
-            .map(|(operation, times)| OperationIntervals {
-                operation,
-                response: times,
-                service: times,
-                lag: &empty,
-            })
+            .map(|(operation, times)| OperationIntervals::of_times(operation, times, &empty))
             .collect();
         writer.histograms(first.phase, first.begin_s, last.end_s, &times).map_err(Failure::failed)?;
     }
