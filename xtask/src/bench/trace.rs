@@ -15,6 +15,9 @@ const HALF: Duration = Duration::from_millis(3500);
 /// Time until the programs of a trace are attached, which is about 30 ms.
 const ATTACHING: Duration = Duration::from_millis(500);
 
+/// Without it, `plimsoll trace` reads counters instead of the kernel.
+const TRACEPOINTS: &str = "/sys/kernel/tracing/events/block";
+
 /// Searches and modifications, as a directory with many writes has them.
 const MODIFICATIONS: &str = "\
 [[operation]]
@@ -47,6 +50,11 @@ struct Half {
 
 /// Rates and CPU times with a trace, relative to those without.
 pub(super) fn cost(repository: &Repository, rounds: usize) -> Result<Vec<Fault>, String> {
+    if !Path::new(TRACEPOINTS).exists() {
+        return Err(format!(
+            "{TRACEPOINTS} is not readable, so nothing would be traced: run `mount -t tracefs tracefs /sys/kernel/tracing` as root"
+        ));
+    }
     let program = plimsoll(repository)?;
     let mut faults = Vec::new();
     for (name, operations) in [("searches", SEARCHES), ("30 % modifications", MODIFICATIONS)] {
