@@ -6,9 +6,10 @@ use model::experiment::Proxies;
 use model::goal::METRIC_WORDS;
 use model::load::LIMIT;
 use model::problem::near_word;
-use model::{Change, Experiment, Problem, Problems, Search, Treatment};
+use model::{Change, Experiment, Problem, Problems, Search, Settings, Treatment};
 
 use crate::factor::Moment;
+use crate::machines::{MachineTrial, Machines};
 use crate::session::{Ready, Registry, factor_target, make_ready};
 use crate::source::HostRoot;
 use crate::target;
@@ -38,11 +39,16 @@ pub fn check(experiment: &Experiment, registry: &Registry, root: &HostRoot) -> P
             }
         };
         operations.extend(ready.workload.operations());
+        // Machines that drive the load check it themselves: see `check_on_machines`.
+        let drives = experiment.machines.load.is_empty();
         // Where a factor makes the place of the load's data, the trial checks this place.
-        if !has_own_place(experiment, registry, root, &ready) {
+        if drives && !has_own_place(experiment, registry, root, &ready) {
             problems.add(ready.workload.check());
         }
-        if !experiment.target.as_ref().is_some_and(target::is_started_by_us) && !may_use_a_proxy(experiment) {
+        if drives
+            && !experiment.target.as_ref().is_some_and(target::is_started_by_us)
+            && !may_use_a_proxy(experiment)
+        {
             problems.add(ready.workload.reach());
         }
         for (variation, level) in &ready.applied.factors {
@@ -68,6 +74,34 @@ pub fn check(experiment: &Experiment, registry: &Registry, root: &HostRoot) -> P
     }
     if all_known {
         problems.add(unknown_operations(experiment, &operations));
+    }
+    problems.all
+}
+
+/// Asks the machines of an experiment whether they can take part in every trial of it. Changes nothing.
+pub fn check_on_machines(
+    experiment: &Experiment,
+    registry: &Registry,
+    machines: &mut dyn Machines,
+) -> Problems {
+    let mut problems = ProblemCollector::of(experiment);
+    let proxies = Proxies::absent(&experiment.dependencies);
+    let mut checked: Vec<Settings> = Vec::new();
+    for treatment in &treatments(experiment) {
+        // What is wrong here is reported by `check`.
+        let Ok(ready) = make_ready(experiment, registry, treatment, &proxies) else { continue };
+        if checked.contains(&ready.settings) {
+            continue;
+        }
+        problems.add(machines.check(MachineTrial {
+            workload: &experiment.workload.kind,
+            settings: &ready.settings,
+            load: &ready.load,
+            shape: Some(&ready.shape),
+            seed: experiment.seed,
+            sample_every: experiment.sample_every,
+        }));
+        checked.push(ready.settings);
     }
     problems.all
 }
