@@ -8,9 +8,9 @@ use model::load::LIMIT;
 use model::problem::near_word;
 use model::{Change, Experiment, Problem, Problems, Search, Settings, Treatment};
 
-use crate::factor::Moment;
+use crate::factor::{FactorKind, FactorTarget, Moment};
 use crate::machines::{MachineTrial, Machines};
-use crate::session::{Ready, Registry, factor_target, make_ready};
+use crate::session::{HOST, Ready, Registry, factor_target, make_ready};
 use crate::source::HostRoot;
 use crate::target;
 
@@ -26,6 +26,11 @@ pub fn check(experiment: &Experiment, registry: &Registry, root: &HostRoot) -> P
     let proxies = Proxies::absent(&experiment.dependencies);
     if let Some(target) = &experiment.target {
         problems.add(target::check(&proxies.target(target), &experiment.folder, root));
+    }
+    if !experiment.machines.load.is_empty() && !experiment.dependencies_of_load().is_empty() {
+        let what = "the load would connect to the proxy of a dependency, which other machines cannot reach";
+        let help = "remove the dependency, or `machines.load` (`--on`)";
+        problems.add(Problem::new(what, help).into());
     }
     let mut operations = BTreeSet::new();
     let mut all_known = true;
@@ -60,6 +65,13 @@ pub fn check(experiment: &Experiment, registry: &Registry, root: &HostRoot) -> P
                 continue;
             };
             let target = factor_target(root, experiment, &*ready.workload, variation, Vec::new());
+            if !drives && is_of_load(&target, kind, experiment) {
+                let what = format!("{path} would be set on this machine, but other machines drive the load");
+                let help = "Plimsoll sets factors on its own machine only: run it on the machine of the factor, or remove `machines.load` (`--on`)";
+                let problem = Problem::new(what, help);
+                problems.add(Problem { line: variation.line, ..problem }.into());
+                continue;
+            }
             if (kind.moment)(&target) == Moment::BeforeData && variation.baseline.is_none() {
                 let what = format!("{path} has no baseline: a trial without it would write to another place");
                 let problem = Problem::new(what, "set `baseline` to the level to compare with");
@@ -104,6 +116,12 @@ pub fn check_on_machines(
         checked.push(ready.settings);
     }
     problems.all
+}
+
+/// Whether a factor acts on the load of this machine, and not on a system under test or a dependency.
+fn is_of_load(target: &FactorTarget, kind: &FactorKind, experiment: &Experiment) -> bool {
+    (kind.moment)(target) == Moment::BeforeData
+        || experiment.target.is_none() && kind.info.path.starts_with(HOST) && !kind.info.of_dependency
 }
 
 /// Whether a factor makes the place of the load's data for each trial.

@@ -669,7 +669,7 @@ impl Session<'_> {
 }
 
 /// Prefix of the factors of host resources, which are changed to prove which one is the limit.
-const HOST: &str = "host.";
+pub(crate) const HOST: &str = "host.";
 
 impl Session<'_> {
     /// Other offsets than in the previous trial: the same ones would be answered by a cache below.

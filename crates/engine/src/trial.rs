@@ -6,7 +6,7 @@ use std::thread::Thread;
 use std::time::Duration;
 
 use model::drain::DrainEnd;
-use model::steady::{Excursion, STEADY_RANGE, STEADY_ROUNDS_MAX, STEADY_SLOPE};
+use model::steady::{Excursion, STEADY_RANGE, STEADY_ROUNDS_MAX, STEADY_SLOPE, differ_by_chance};
 use model::{
     Doubt, DoubtKind, Ending, ErrorCount, EventKind, Interval, LatencySummary, Launch, Level, Load, Nanos,
     Phase, PhaseSpan, Run, SECOND, Shape, WarmUp, quantity,
@@ -22,6 +22,7 @@ use crate::lanes::{MachinePart, shares, waits_for_arrivals};
 use crate::pace::choose_spinning;
 use crate::sampler::{SampleRequest, Sampler};
 use crate::stream::Stream;
+use crate::warm_up::WarmUpRates;
 use crate::workload::{Lane, Workload};
 
 /// Timeout of the operations in flight at the end of the load.
@@ -228,7 +229,7 @@ impl Collector<'_> {
         let mut phase_begin = self.zero;
         // When the automatic warm-up ends, once that is decided.
         let mut warm_up_end = None;
-        let mut warm_up = crate::warm_up::WarmUpRates::new(self.load.warm_up_round);
+        let mut warm_up = WarmUpRates::new(self.load.warm_up_round);
         self.enter(run, phase, self.zero);
         if phase == Phase::Measure {
             self.begin_measured(self.zero);
@@ -261,7 +262,7 @@ impl Collector<'_> {
                     warm_up.add(completed, length_s);
                     let over = match phase_end {
                         Some(end) => now >= end,
-                        None => self.ends_warm_up(run, &warm_up.rates, now),
+                        None => self.ends_warm_up(run, &warm_up, now),
                     };
                     if over {
                         let begins = self.begin_measured(now);
@@ -299,9 +300,15 @@ impl Collector<'_> {
     }
 
     /// Whether an automatic warm-up is over: throughput is steady, or all rounds are used up.
-    fn ends_warm_up(&self, run: &mut Run, rates: &[f64], now: Nanos) -> bool {
+    fn ends_warm_up(
+        &self,
+        run: &mut Run,
+        WarmUpRates { rates, counts, .. }: &WarmUpRates,
+        now: Nanos,
+    ) -> bool {
         let excursion = Excursion::of_last(rates);
-        let is_steady = excursion.is_some_and(Excursion::is_steady);
+        let is_in_range = excursion.is_some_and(Excursion::is_steady);
+        let is_steady = is_in_range || differ_by_chance(counts);
         let is_last = now - self.zero >= Nanos::from(STEADY_ROUNDS_MAX) * self.load.warm_up_round;
         if !is_steady && !is_last {
             return false;
@@ -315,9 +322,13 @@ impl Collector<'_> {
                 STEADY_SLOPE * 100.0
             )
         });
+        let chance = match is_steady && !is_in_range {
+            true => "; so few operations in a round differ as much by chance",
+            false => "",
+        };
         let rounds = format!("{} rounds of {}", rates.len(), quantity::duration(self.load.warm_up_round));
         let text = match is_steady {
-            true => format!("throughput is steady after {rounds}{found}"),
+            true => format!("throughput is steady after {rounds}{found}{chance}"),
             false => format!("throughput was not steady after {rounds} of warm-up{found}"),
         };
         self.stream.event(self.seconds(now), EventKind::Steadiness, text.clone());
