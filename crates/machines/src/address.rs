@@ -53,7 +53,7 @@ impl Address {
         let host = destination.rsplit_once('@').map_or(destination, |(_, host)| host);
         // A word that begins with a dash would be an option of ssh.
         if !is_host(host) || destination.starts_with('-') || destination.contains(char::is_whitespace) {
-            return Err(wrong("its host is no name of one"));
+            return Err(wrong("its host is not a name"));
         }
         Ok(Address {
             name: name.unwrap_or(host).into(),

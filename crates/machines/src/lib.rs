@@ -3,6 +3,8 @@
 //!
 //! [`fleet`] has the state of all machines as a function of what arrives and of the time; [`hub`] connects it with the agents.
 
+#![forbid(unsafe_code)]
+
 pub mod address;
 pub mod agent;
 pub mod clock;
