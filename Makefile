@@ -28,7 +28,7 @@ demo: build
 	@$(PLIMSOLL) demo
 
 test:
-	@.ci/packages fio chromium nginx slapd bpftrace ldap-utils curl 389-ds-base samba samba-ad-provision samba-dsdb-modules postgresql tcpdump tshark \
+	@.ci/packages fio chromium nginx openssh-server openssh-client slapd bpftrace ldap-utils curl 389-ds-base samba samba-ad-provision samba-dsdb-modules postgresql tcpdump tshark \
 		xvfb xterm x11-utils openbox python3-venv iproute2 prometheus-node-exporter xfsprogs btrfs-progs
 	@.ci/scim-tester
 	@.ci/mlrsearch

@@ -22,6 +22,7 @@ static ARROWS: &[Row] = &[
     Row { name: "files", may_use: &[] },
     Row { name: "record", may_use: &["model", "files"] },
     Row { name: "engine", may_use: &["model", "record", "files"] },
+    Row { name: "machines", may_use: &["model", "record", "engine"] },
     Row { name: "workloads", may_use: &["model", "engine", "files", "tls", "ldap", "people"] },
     Row { name: "counters", may_use: &["model", "engine", "foreign", "tls"] },
     Row { name: "factors", may_use: &["model", "engine", "files", "delay"] },
@@ -39,6 +40,7 @@ static ARROWS: &[Row] = &[
             "workloads",
             "counters",
             "factors",
+            "machines",
             "analysis",
             "report",
             "metadir",
@@ -107,8 +109,19 @@ const fn deep_fence(package: &'static str, crates: &'static [&'static str]) -> F
     Fence { package, crates, deep: true }
 }
 
-const MEASURED: &[&str] =
-    &["model", "record", "engine", "analysis", "report", "workloads", "delay", "wire", "foreign", "export"];
+const MEASURED: &[&str] = &[
+    "model",
+    "record",
+    "engine",
+    "machines",
+    "analysis",
+    "report",
+    "workloads",
+    "delay",
+    "wire",
+    "foreign",
+    "export",
+];
 
 /// The fences. What is not named here is unfenced.
 static FENCES: &[Fence] = &[

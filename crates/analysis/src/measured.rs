@@ -240,7 +240,15 @@ impl<'a> Measured<'a> {
 
     /// The other hosts that have counters.
     pub(crate) fn hosts(&self) -> BTreeSet<&'a str> {
-        self.all_columns().map(|(_, column)| column.host()).filter(|host| !host.is_empty()).collect()
+        let generates = |host: &&str| self.machines().any(|machine| machine == *host);
+        let hosts = self.all_columns().map(|(_, column)| column.host()).filter(|host| !host.is_empty());
+        hosts.filter(|host| !generates(host)).collect()
+    }
+
+    /// The machines that drove the load, by the names of their counters.
+    pub(crate) fn machines(&self) -> impl Iterator<Item = &'a str> {
+        let machines: &'a [model::run::MachineRun] = &self.record.run.machines;
+        machines.iter().filter(|machine| machine.drives).map(|machine| machine.name.as_str())
     }
 
     /// The same phase with the counters of another host.

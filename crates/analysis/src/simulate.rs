@@ -316,6 +316,7 @@ impl Simulated {
                 },
                 sources: Vec::new(),
                 sampler: Default::default(),
+                machines: Vec::new(),
                 generator: model::run::GeneratorUse {
                     threads: self.threads,
                     cpu_s: self.generator.0 * available_s,
@@ -369,6 +370,7 @@ pub(crate) fn vary(factor: &str, baseline: Option<u64>, levels: &[u64]) -> Varia
 /// An experiment with the workload of the simulated runs.
 pub(crate) fn experiment(vary: Vec<Variation>, design: DesignKind, replicates: u32) -> Experiment {
     Experiment {
+        machines: Default::default(),
         name: "simulated".into(),
         goals: Vec::new(),
         max_failures: model::experiment::MAX_FAILURES,

@@ -7,7 +7,7 @@ use model::figure::PERCENTILE_MS;
 use model::result::{KindCounts, OperationResult, ResourceUse, TreatmentResult, TrialResult};
 use model::run::{GeneratorRole, Origin};
 use model::study::new_histogram;
-use model::{Interval, LatencySummary, Level, Operation, RunRecord, Treatment, metrics};
+use model::{Interval, LatencySummary, Level, Operation, Run, RunRecord, Treatment, metrics};
 
 use crate::facts::ISSUED_SHARE;
 use crate::measured::Measured;
@@ -69,7 +69,8 @@ pub(crate) fn summarize(record: &RunRecord, host_cpus: u32) -> TrialResult {
         derived: derived(&measured),
         cpu_us_per_operation: has_cost.then_some(cpu_us),
         generator_max_per_s: (has_cost && cpu_us > 0.0)
-            .then(|| f64::from(run.generator.threads.min(host_cpus.max(1))) * 1e6 / cpu_us),
+            .then(|| f64::from(generator_cpus(run, host_cpus)) * 1e6 / cpu_us),
+        machines: run.machines.clone(),
         resources: resources(&measured),
         copy: crate::facts::write_cache::of(&measured),
         facts: run.facts.clone(),
@@ -80,6 +81,18 @@ pub(crate) fn summarize(record: &RunRecord, host_cpus: u32) -> TrialResult {
     };
     trial.is_carried = measured.is_open() && trial.whole().is_some_and(completed_as_offered);
     trial
+}
+
+/// CPUs that the threads of the load generator can use at once, on all machines that drove the load.
+fn generator_cpus(run: &Run, host_cpus: u32) -> u32 {
+    let of_machines = run
+        .machines
+        .iter()
+        .filter_map(|machine| Some(machine.generator.as_ref()?.threads.min(machine.cpus.max(1))));
+    match of_machines.sum() {
+        0 => run.generator.threads.min(host_cpus.max(1)),
+        cpus => cpus,
+    }
 }
 
 /// The operations by kind, where others than the client counted them too.

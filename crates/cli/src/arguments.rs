@@ -126,6 +126,7 @@ fn build(asked: Option<&str>) -> Command {
     program
         .subcommand("metadir", || commands::metadir::arguments(json))
         .subcommand("watch", commands::watch::arguments)
+        .subcommand("agent", commands::agent::arguments)
         .subcommand("trace", commands::trace::arguments)
         .subcommand("doctor", commands::doctor::arguments)
         .subcommand("generate", commands::generate::arguments)
@@ -337,6 +338,7 @@ pub(crate) fn dispatch() -> Result<Exit, Failure> {
         "schema" => commands::experiment::schema(),
         "run" => commands::experiment::run(matches),
         "watch" => commands::watch::run(matches),
+        "agent" => commands::agent::run(matches),
         "trace" => commands::trace::run(matches),
         "doctor" => commands::doctor::run(matches),
         "generate" => commands::generate::run(matches),

@@ -1,15 +1,19 @@
 //! From an experiment to its result: check, execute, analyse, save, show. All measuring commands use it.
 
+use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 
 use engine::documents::DocumentError;
+use engine::machines::Machines;
 use engine::restore::SharedJournal;
 use engine::session::{self, Ended, Session};
 use engine::source::HostRoot;
 use export::push::Endpoint;
-use model::experiment::Dependency;
+use machines::address::Address;
+use machines::hub::{Hub, Member};
+use model::experiment::{Dependency, watched_url};
 use model::problem::Warning;
-use model::{Experiment, Problem, Problems, ResultDocument, Study};
+use model::{Ending, Experiment, Problem, Problems, ResultDocument, Secret, Study};
 use record::{Journal, RunDirectory};
 
 use crate::exit::Exit;
@@ -88,6 +92,7 @@ pub(crate) fn carry_out(
             ))
         })?;
     }
+    let hub = connect(experiment, options, words)?.map(RefCell::new);
     let live = Live::begin(options.live.as_deref())?;
     let host = counters::host(&root);
     let export_to = ExportTo::begin(options.export_to.clone(), experiment, &host.name)?;
@@ -123,6 +128,7 @@ pub(crate) fn carry_out(
         journal: &journal,
         interrupted,
         subscriber,
+        machines: hub.as_ref().map(|hub| hub as &RefCell<dyn Machines>),
     };
     let design = analysis::design(experiment);
     let ended = session.carry_out(&*design).map_err(Failure::failed);
@@ -136,6 +142,41 @@ pub(crate) fn carry_out(
     let document = analysis::result(&study);
     keep(&RunDirectory::open(&path).map_err(Failure::failed)?, &document, &study)?;
     Ok((document, study, ended))
+}
+
+/// Reaches the machines of an experiment, and lets them check it.
+fn connect(experiment: &Experiment, options: &Options, words: Words<'_>) -> Result<Option<Hub>, Failure> {
+    if experiment.machines.is_empty() {
+        return Ok(None);
+    }
+    let mut members = Vec::new();
+    for (text, drives) in experiment.machines.all() {
+        let address = Address::parse(text)
+            .map_err(|(what, help)| Failure::usage(Problems::from(Problem::new(what, help))))?;
+        let is_of_host = |entry: &&Secret| watched_url(entry.reveal()).is_none();
+        let entries = experiment.watch.iter().filter(is_of_host).map(|entry| entry.reveal().to_string());
+        // What is named besides the host belongs to the system under test.
+        let watch = match drives {
+            true => vec!["host".into(), "process:self".into()],
+            false => entries.collect(),
+        };
+        members.push(Member { address, drives, watch });
+    }
+    let mut say = |text: &str| {
+        if !options.quiet {
+            output::say(text);
+        }
+    };
+    let hub = Hub::connect(members, &experiment.name, &mut say, crate::interrupt::flag());
+    let mut hub = hub.map_err(|ending| match ending {
+        Ending::Interrupted => Failure { text: "interrupted".into(), exit: Exit::Interrupted },
+        Ending::Failed(why) => Failure::failed(why),
+        other => Failure::failed(other),
+    })?;
+    hub.describe().iter().for_each(|text| say(text));
+    let found = engine::check::check_on_machines(experiment, &REGISTRY, &mut hub);
+    Problems(found.0.into_iter().map(words).collect()).or(()).map_err(Failure::usage)?;
+    Ok(Some(hub))
 }
 
 /// What the user should know before the run: what is watched for counters of Performance Monitor, and dependencies whose

@@ -4,7 +4,7 @@
 
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Command};
-use model::experiment::{Variation, WorkloadInfo, WorkloadSpec, watched, watched_twice};
+use model::experiment::{MachineList, Variation, WorkloadInfo, WorkloadSpec, watched, watched_twice};
 use model::load::{LIMIT, LOAD_SETTINGS, MEASURE, WARM_UP, WARM_UP_ROUND};
 use model::{
     DesignKind, Experiment, Goal, Level, Problem, Problems, Secret, SettingInfo, SettingKind, SettingPath,
@@ -338,6 +338,8 @@ impl OneOff {
             .arg(Arg::new("grid").long("grid").action(ArgAction::SetTrue).help("Measure every combination of the levels, not one factor at a time").help_heading("Experiment"))
             .arg(Arg::new("replicates").long("replicates").value_name("N").help("Number of trials of each configuration [default: 1]").help_heading("Experiment"))
             .arg(Arg::new("seed").long("seed").value_name("N").help("Seed of the random order of trials and of the generated data [default: 1]").help_heading("Experiment"))
+            .arg(Arg::new("on").long("on").value_name("MACHINE").value_delimiter(',').action(ArgAction::Append).help("Machines that drive the load together, instead of this one: HOST, ssh://USER@HOST:PORT, or NAME=exec:COMMAND that starts `plimsoll agent`").help_heading("Experiment"))
+            .arg(Arg::new("watch_on").long("watch-on").value_name("MACHINE").value_delimiter(',').action(ArgAction::Append).help("Machines whose counters are read too").help_heading("Experiment"))
             .arg(Arg::new("watch").long("watch").value_name("WHAT").action(ArgAction::Append).help("Counters to read: host, process:NAME, cgroup:PATH, operation_io:NAME, a Performance Monitor counter by its path, or an exporter of another host by its URL [default: host and process:self]").help_heading("Experiment"))
             .arg(Arg::new("max_failures").long("max-failures").value_name("PERCENT").help("Maximum share of failed operations; more is a missed goal: exit code 99 [default: 1%]").help_heading("Experiment"))
             .arg(Arg::new("sample_every").long("sample-every").value_name("TIME").help("Sampling interval of the counters, 10ms to 1m [default: 1/20 of the measured time, 100ms to 1s]").help_heading("Experiment"));
@@ -476,6 +478,10 @@ impl OneOff {
         }
         if matches.get_flag("grid") {
             experiment.design = DesignKind::Grid;
+        }
+        experiment.machines = MachineList { load: texts(matches, "on"), watch: texts(matches, "watch_on") };
+        for (_, what, help) in experiment.machines.problems(crate::registry::REGISTRY.machine) {
+            problems.push(Problem::new(what, help));
         }
         let watch = texts(matches, "watch");
         if !watch.is_empty() {
@@ -709,6 +715,7 @@ pub(crate) fn plain_experiment(name: &str, workload: &str, settings: Settings, l
         limit: Vec::new(),
         smallest: None,
         dependencies: Vec::new(),
+        machines: MachineList::default(),
     }
 }
 

@@ -11,4 +11,5 @@ pub(crate) static REGISTRY: Registry = Registry {
     carry_out: factors::undo::carry_out,
     watched: counters::perfmon::watched,
     exporter: counters::scrape::check,
+    machine: machines::address::name_of,
 };

@@ -6,10 +6,11 @@ use model::experiment::Proxies;
 use model::goal::METRIC_WORDS;
 use model::load::LIMIT;
 use model::problem::near_word;
-use model::{Change, Experiment, Problem, Problems, Search, Treatment};
+use model::{Change, Experiment, Problem, Problems, Search, Settings, Treatment};
 
-use crate::factor::Moment;
-use crate::session::{Ready, Registry, factor_target, make_ready};
+use crate::factor::{FactorKind, FactorTarget, Moment};
+use crate::machines::{MachineTrial, Machines};
+use crate::session::{HOST, Ready, Registry, factor_target, make_ready};
 use crate::source::HostRoot;
 use crate::target;
 
@@ -26,6 +27,11 @@ pub fn check(experiment: &Experiment, registry: &Registry, root: &HostRoot) -> P
     if let Some(target) = &experiment.target {
         problems.add(target::check(&proxies.target(target), &experiment.folder, root));
     }
+    if !experiment.machines.load.is_empty() && !experiment.dependencies_of_load().is_empty() {
+        let what = "the load would connect to the proxy of a dependency, which other machines cannot reach";
+        let help = "remove the dependency, or `machines.load` (`--on`)";
+        problems.add(Problem::new(what, help).into());
+    }
     let mut operations = BTreeSet::new();
     let mut all_known = true;
     for treatment in &treatments(experiment) {
@@ -38,11 +44,16 @@ pub fn check(experiment: &Experiment, registry: &Registry, root: &HostRoot) -> P
             }
         };
         operations.extend(ready.workload.operations());
+        // Machines that drive the load check it themselves: see `check_on_machines`.
+        let drives = experiment.machines.load.is_empty();
         // Where a factor makes the place of the load's data, the trial checks this place.
-        if !has_own_place(experiment, registry, root, &ready) {
+        if drives && !has_own_place(experiment, registry, root, &ready) {
             problems.add(ready.workload.check());
         }
-        if !experiment.target.as_ref().is_some_and(target::is_started_by_us) && !may_use_a_proxy(experiment) {
+        if drives
+            && !experiment.target.as_ref().is_some_and(target::is_started_by_us)
+            && !may_use_a_proxy(experiment)
+        {
             problems.add(ready.workload.reach());
         }
         for (variation, level) in &ready.applied.factors {
@@ -54,6 +65,13 @@ pub fn check(experiment: &Experiment, registry: &Registry, root: &HostRoot) -> P
                 continue;
             };
             let target = factor_target(root, experiment, &*ready.workload, variation, Vec::new());
+            if !drives && is_of_load(&target, kind, experiment) {
+                let what = format!("{path} would be set on this machine, but other machines drive the load");
+                let help = "Plimsoll sets factors on its own machine only: run it on the machine of the factor, or remove `machines.load` (`--on`)";
+                let problem = Problem::new(what, help);
+                problems.add(Problem { line: variation.line, ..problem }.into());
+                continue;
+            }
             if (kind.moment)(&target) == Moment::BeforeData && variation.baseline.is_none() {
                 let what = format!("{path} has no baseline: a trial without it would write to another place");
                 let problem = Problem::new(what, "set `baseline` to the level to compare with");
@@ -70,6 +88,40 @@ pub fn check(experiment: &Experiment, registry: &Registry, root: &HostRoot) -> P
         problems.add(unknown_operations(experiment, &operations));
     }
     problems.all
+}
+
+/// Asks the machines of an experiment whether they can take part in every trial of it. Changes nothing.
+pub fn check_on_machines(
+    experiment: &Experiment,
+    registry: &Registry,
+    machines: &mut dyn Machines,
+) -> Problems {
+    let mut problems = ProblemCollector::of(experiment);
+    let proxies = Proxies::absent(&experiment.dependencies);
+    let mut checked: Vec<Settings> = Vec::new();
+    for treatment in &treatments(experiment) {
+        // What is wrong here is reported by `check`.
+        let Ok(ready) = make_ready(experiment, registry, treatment, &proxies) else { continue };
+        if checked.contains(&ready.settings) {
+            continue;
+        }
+        problems.add(machines.check(MachineTrial {
+            workload: &experiment.workload.kind,
+            settings: &ready.settings,
+            load: &ready.load,
+            shape: Some(&ready.shape),
+            seed: experiment.seed,
+            sample_every: experiment.sample_every,
+        }));
+        checked.push(ready.settings);
+    }
+    problems.all
+}
+
+/// Whether a factor acts on the load of this machine, and not on a system under test or a dependency.
+fn is_of_load(target: &FactorTarget, kind: &FactorKind, experiment: &Experiment) -> bool {
+    (kind.moment)(target) == Moment::BeforeData
+        || experiment.target.is_none() && kind.info.path.starts_with(HOST) && !kind.info.of_dependency
 }
 
 /// Whether a factor makes the place of the load's data for each trial.

@@ -155,6 +155,29 @@ impl Book {
         }
     }
 
+    /// Adds what another worker or machine did, and takes its messages and launches. Operations in flight stay with it.
+    pub fn add(&mut self, other: &mut Book) {
+        self.offered += other.offered;
+        self.issued += other.issued;
+        self.in_flight_ns += other.in_flight_ns;
+        self.spun_ns += other.spun_ns;
+        for (ours, theirs) in self.kinds.iter_mut().zip(&other.kinds) {
+            ours.add(theirs);
+        }
+        for (kind, code, count) in other.failures.drain(..) {
+            self.failed(kind, code, count);
+        }
+        self.remarks.append(&mut other.remarks);
+        self.launches.append(&mut other.launches);
+    }
+
+    fn failed(&mut self, kind: u16, code: u32, times: u64) {
+        match self.failures.iter_mut().find(|(known, of, _)| (*known, *of) == (kind, code)) {
+            Some((_, _, count)) => *count += times,
+            None => self.failures.push((kind, code, times)),
+        }
+    }
+
     /// Clears the book, except for operations in flight.
     pub fn reset(&mut self) {
         self.offered = 0;
@@ -209,10 +232,7 @@ impl Book {
             Outcome::Well => kind.bytes += u64::from(done.bytes),
             Outcome::Failed(code) => {
                 kind.failed += times;
-                match self.failures.iter_mut().find(|(kind, known, _)| (*kind, *known) == (done.kind, code)) {
-                    Some((_, _, count)) => *count += times,
-                    None => self.failures.push((done.kind, code, times)),
-                }
+                self.failed(done.kind, code, times);
             }
         }
     }

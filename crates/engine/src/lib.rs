@@ -1,7 +1,7 @@
-//! The engine: checks, sets, warms up, measures, restores. It has a single measuring loop and three ports.
+//! The engine: checks, sets, warms up, measures, restores. It has a single measuring loop and four ports.
 //!
-//! [`workload`] drives the load, [`source`] reads counters, [`factor`] changes settings. The adapters behind
-//! these ports are independent of each other.
+//! [`workload`] drives the load, [`source`] reads counters, [`factor`] changes settings, [`machines`] are other hosts that
+//! take part. The adapters behind these ports are independent of each other.
 
 pub mod arrivals;
 mod border;
@@ -9,6 +9,7 @@ pub mod cgroup;
 pub mod check;
 pub mod clock;
 mod cost;
+pub mod crew;
 mod dependencies;
 pub mod devices;
 pub mod documents;
@@ -17,9 +18,11 @@ pub mod drive;
 pub mod factor;
 pub mod lanes;
 pub mod loop_device;
+pub mod machines;
 pub mod mounts;
 pub mod pace;
 pub mod page_cache;
+pub mod part;
 pub mod process_stat;
 pub mod readiness;
 pub mod restore;

@@ -33,7 +33,7 @@ impl SharedJournal {
     }
 
     /// Where workloads of a kind record the files that they create.
-    pub(crate) fn announcements(&self, workload: &str) -> Arc<dyn Announce> {
+    pub fn announcements(&self, workload: &str) -> Arc<dyn Announce> {
         Arc::new(Announcements { journal: self.clone(), workload: workload.into() })
     }
 }
@@ -268,10 +268,7 @@ pub fn left_files(
 /// Removes, at the end of a run, recorded files that were not to be kept and that no workload removed, for
 /// example from an earlier process of the run. Files to be kept belong to the user from now on. Returns the
 /// reasons for remaining files.
-pub(crate) fn end_made(
-    journal: &SharedJournal,
-    kinds: &[&dyn WorkloadKind],
-) -> Result<Vec<String>, RecordError> {
+pub fn end_made(journal: &SharedJournal, kinds: &[&dyn WorkloadKind]) -> Result<Vec<String>, RecordError> {
     let mut journal = journal.lock();
     let mut left = Vec::new();
     for PendingMade { id, workload, made } in journal.read_made()?.into_iter().rev() {

@@ -93,7 +93,8 @@ impl Sampler {
         sampler
     }
 
-    fn add(&mut self, name: String, opened: Result<Box<dyn Source>, Unavailable>) {
+    /// Adds a source, or the reason why it is none.
+    pub(crate) fn add(&mut self, name: String, opened: Result<Box<dyn Source>, Unavailable>) {
         match opened {
             Ok(source) => {
                 self.open.push(Open { name, source, failures: 0, last_failure: String::new() });

@@ -8,7 +8,8 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use model::design::Next;
-use model::experiment::{CheckExporter, Proxies, WatchedFor};
+use model::experiment::{CheckExporter, NameOfMachine, Proxies, WatchedFor};
+use model::run::GeneratorUse;
 use model::{
     Decision, Design, Doubt, DoubtKind, Ending, EventKind, Experiment, Level, Load, PROOF_SHARE, Plan,
     Problem, Problems, Run, SECOND, Settable, SettingPath, Settings, Shape, Study, Treatment, Variation,
@@ -18,6 +19,7 @@ use record::{PLAN_FORMAT, RecordError, RunDirectory};
 
 use crate::dependencies::{start_proxies, steps, variation_of};
 use crate::factor::{Factor, FactorKind, FactorTarget, Moment};
+use crate::machines::{MachineTrial, Machines};
 use crate::restore::{AppliedChanges, CarryOut, SharedJournal, end_made};
 use crate::sampler::Sampler;
 use crate::shell;
@@ -46,6 +48,8 @@ pub struct Registry {
     pub watched: WatchedFor,
     /// Checks an entry of `watch` that names an exporter of another host.
     pub exporter: CheckExporter,
+    /// Reads what names a machine.
+    pub machine: NameOfMachine,
 }
 
 impl Registry {
@@ -67,6 +71,7 @@ impl Registry {
                 .collect(),
             watched: Some(self.watched),
             exporter: Some(self.exporter),
+            machine: Some(self.machine),
         }
     }
 
@@ -169,8 +174,10 @@ pub(crate) fn unvaried(path: &str) -> Variation {
 /// A configured treatment with its load.
 pub(crate) struct Ready<'a> {
     pub(crate) workload: Box<dyn Workload>,
-    load: Load,
-    shape: Shape,
+    /// The settings that it was configured with.
+    pub(crate) settings: Settings,
+    pub(crate) load: Load,
+    pub(crate) shape: Shape,
     pub(crate) applied: Applied<'a>,
 }
 
@@ -230,7 +237,7 @@ pub(crate) fn make_ready<'a>(
                     .or_set(&load::MEASURE, Level::Time(30 * SECOND)),
                 );
             }
-            problems.or(Ready { workload, load, shape, applied })
+            problems.or(Ready { workload, settings, load, shape, applied })
         }
         _ => Err(problems),
     }
@@ -288,6 +295,8 @@ pub struct Session<'a> {
     pub interrupted: &'a AtomicBool,
     /// Receives all events.
     pub subscriber: &'a dyn Subscriber,
+    /// Other machines that take part; none if there are none.
+    pub machines: Option<&'a RefCell<dyn Machines>>,
 }
 
 /// The state that outlives a trial.
@@ -339,6 +348,7 @@ impl Session<'_> {
         // After the clean-up, which may need the target.
         let mut left = lasting.target.as_mut().map(SystemUnderTest::stop).unwrap_or_default();
         left.extend(lasting.factors.undo());
+        left.extend(self.machines.iter().flat_map(|machines| machines.borrow_mut().end()));
         let not_removed = end_made(self.journal, self.registry.workloads)?;
         match (ended?, cleaned) {
             (Ended::Complete, Err(error)) => Ok(Ended::Failed(error.to_string())),
@@ -427,7 +437,7 @@ impl Session<'_> {
         lasting: &mut SessionState<'_>,
         run: &mut Run,
     ) -> Option<Ending> {
-        let Ready { mut workload, load, shape, applied } = ready;
+        let Ready { mut workload, settings, load, shape, applied } = ready;
         run.load = Load { shape: Some(shape.clone()), ..load.clone() };
         run.operations = workload.operations();
         run.operations_in_turn = workload.operations_in_turn();
@@ -492,7 +502,15 @@ impl Session<'_> {
         // A target that was started with the levels of this trial cannot be used for the next one.
         let ends_with_trial =
             restarts || self.experiment.target.as_ref().is_some_and(model::Target::restarts_each_trial);
-        let ending = self.measured_trial(&mut workload, (&load, &shape), late, stream, lasting, run);
+        let machine_trial = MachineTrial {
+            workload: &self.experiment.workload.kind,
+            settings: &settings,
+            load: &load,
+            shape: Some(&shape),
+            seed: self.seed_of(run),
+            sample_every: self.experiment.sample_every,
+        };
+        let ending = self.measured_trial(&mut workload, machine_trial, late, stream, lasting, run);
         before_start.facts(run);
         workload.release();
         if has_own_place {
@@ -519,7 +537,7 @@ impl Session<'_> {
     fn measured_trial(
         &self,
         workload: &mut Box<dyn Workload>,
-        (load, shape): (&Load, &Shape),
+        trial: MachineTrial<'_>,
         factors: Vec<&(Cow<'_, Variation>, Level)>,
         stream: &Stream<'_>,
         lasting: &mut SessionState<'_>,
@@ -541,11 +559,26 @@ impl Session<'_> {
             self.subscriber.happens(&RunEvent::Preparing(text));
             !self.interrupted.load(Ordering::Relaxed)
         };
-        // Other offsets than in the previous trial: the same ones would be answered by a cache below.
-        let seed = self.experiment.seed ^ mix(u64::from(run.trial.number));
-        workload.announce_to(&self.journal.announcements(&self.experiment.workload.kind));
-        let prepared = workload.prepare(seed, &mut say);
-        run.facts = workload.facts();
+        let mut machines = self.machines.map(RefCell::borrow_mut);
+        let others_drive = machines.as_ref().is_some_and(|machines| machines.drive());
+        let mut prepared = Ok(());
+        if !others_drive {
+            workload.announce_to(&self.journal.announcements(&self.experiment.workload.kind));
+            prepared = workload.prepare(trial.seed, &mut say);
+            run.facts = workload.facts();
+        }
+        if let (Some(machines), Ok(())) = (&mut machines, &prepared) {
+            let mut say = |text: &str| self.subscriber.happens(&RunEvent::Preparing(text));
+            let counts = |name: &String| !run.traits.derived.iter().any(|derived| derived == name);
+            let operations: Vec<_> = run.operations.iter().map(|name| (name.clone(), counts(name))).collect();
+            match machines.prepare(trial, &operations, &mut say, self.interrupted) {
+                Ok(facts) => run.facts.extend(facts),
+                Err(ending) => {
+                    run.machines = machines.finish();
+                    return Some(ending);
+                }
+            }
+        }
         run.facts.extend(target.as_ref().map(SystemUnderTest::facts).unwrap_or_default());
         // Checked first, because an interrupt makes the preparation fail.
         if self.interrupted.load(Ordering::Relaxed) {
@@ -574,7 +607,18 @@ impl Session<'_> {
             };
             run.factor_resources = run.settable.keys().filter_map(of_host).collect();
         }
-        let sampler = Sampler::open(self.registry.sources, &self.root, &watch);
+        let mut sampler = Sampler::open(self.registry.sources, &self.root, &watch);
+        let mut crew = None;
+        if let Some(machines) = &mut machines {
+            for (name, source) in machines.sources() {
+                sampler.add(name, Ok(source));
+            }
+            if others_drive {
+                crew = Some(machines.crew());
+            } else {
+                machines.crew().start();
+            }
+        }
         let observed = RefCell::new((&mut lasting.factors, &mut turning, Vec::new()));
         let on_measured = |begins: bool| {
             let (lasting, turning, traces) = &mut *observed.borrow_mut();
@@ -588,9 +632,10 @@ impl Session<'_> {
         measure(
             Measurement {
                 workload: &**workload,
-                load,
-                shape,
-                seed,
+                machines: crew,
+                load: trial.load,
+                shape: &run.load.shape.clone().unwrap_or_else(|| workload.default_shape()),
+                seed: trial.seed,
                 sampler,
                 sample_every: self.experiment.sample_every,
                 stream,
@@ -601,6 +646,12 @@ impl Session<'_> {
             run,
         );
         let (_, _, traces) = observed.into_inner();
+        if let Some(machines) = &mut machines {
+            run.machines = machines.finish();
+            if others_drive {
+                run.generator = GeneratorUse::of_machines(&run.machines, run.generator.wall_s);
+            }
+        }
         // A load that lost its server reports its own error; this is the cause.
         if run.ending != Ending::Interrupted
             && let Some(why) = target_ended()
@@ -618,9 +669,14 @@ impl Session<'_> {
 }
 
 /// Prefix of the factors of host resources, which are changed to prove which one is the limit.
-const HOST: &str = "host.";
+pub(crate) const HOST: &str = "host.";
 
 impl Session<'_> {
+    /// Other offsets than in the previous trial: the same ones would be answered by a cache below.
+    fn seed_of(&self, run: &Run) -> u64 {
+        self.experiment.seed ^ mix(u64::from(run.trial.number))
+    }
+
     /// How each resource can be changed now, although some factors may already be set. Changes nothing.
     fn settable(
         &self,

@@ -80,7 +80,7 @@ impl Doing {
 }
 
 /// The resource use of a launch until it was done.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Usage {
     /// The number of the launch in the trial, from 1.
     pub number: u64,

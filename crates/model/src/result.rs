@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::cost::{Difference, OperationCost};
 use crate::neighbour::NeighbourRate;
 use crate::operation_io::ServerOperationIo;
-use crate::run::{Origin, WorkloadTraits};
+use crate::run::{MachineRun, Origin, WorkloadTraits};
 use crate::sensitivity::Sensitivity;
 use crate::steps::RequestSteps;
 use crate::verdict::Closest;
@@ -189,6 +189,9 @@ pub struct TrialResult {
     /// each thread, as far as the host has them: the headroom of the generator.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub generator_max_per_s: Option<f64>,
+    /// The machines that took part, besides the one that coordinated.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub machines: Vec<MachineRun>,
     /// Resource use in the measured phase, the most saturated resource first.
     pub resources: Vec<ResourceUse>,
     /// What a copy moved, and what it showed of a write-back cache; none for other workloads.

@@ -268,6 +268,70 @@ pub struct GeneratorUse {
     pub wall_s: f64,
 }
 
+impl GeneratorUse {
+    /// The use of all machines that drove a part of the load, of which the measured phase had this length.
+    pub fn of_machines(machines: &[MachineRun], wall_s: f64) -> GeneratorUse {
+        let sum = |of: fn(&GeneratorUse) -> Option<f64>| {
+            let parts = machines.iter().filter_map(|machine| of(machine.generator.as_ref()?));
+            parts.fold(None, |sum: Option<f64>, part| Some(sum.unwrap_or(0.0) + part))
+        };
+        let known = |of: fn(&GeneratorUse) -> f64| {
+            machines.iter().filter_map(|machine| machine.generator.as_ref()).map(of).sum::<f64>()
+        };
+        GeneratorUse {
+            threads: machines.iter().filter_map(|machine| machine.generator).map(|of| of.threads).sum(),
+            cpu_s: known(|of| of.cpu_s),
+            spin_s: known(|of| of.spin_s),
+            user_s: sum(|of| of.user_s),
+            system_s: sum(|of| of.system_s),
+            run_wait_s: known(|of| of.run_wait_s),
+            throttled_s: sum(|of| of.throttled_s),
+            blocked_io_s: sum(|of| of.blocked_io_s),
+            wall_s,
+        }
+    }
+}
+
+/// What a machine did in a trial that several machines took part in.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct MachineRun {
+    /// Its name in the experiment: the host of its counters.
+    pub name: String,
+    /// The name that its host gives itself.
+    pub host: String,
+    /// CPUs online there.
+    pub cpus: u32,
+    /// Whether it drove a part of the load, and was not only watched.
+    pub drives: bool,
+    /// Operations that it completed in the measured phase.
+    #[serde(default)]
+    pub completed: u64,
+    /// The cost of driving its part of the load; none if it drove none, or the measured phase did not end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub generator: Option<GeneratorUse>,
+    /// Its time of day minus ours, seconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub clock_offset_s: Option<f64>,
+    /// The start of its load differs from the common start by at most this, as far as its clock is concerned.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub clock_uncertainty_s: Option<f64>,
+    /// How far its clock moved against ours during the trial, where that is more than the uncertainty; seconds.
+    #[serde(default)]
+    pub clock_drift_s: f64,
+    /// The latest that an interval of it was taken after its end, in the measured phase; seconds.
+    #[serde(default)]
+    pub interval_late_s: f64,
+    /// The cost of reading its counters.
+    #[serde(default)]
+    pub sampler: SamplerCost,
+    /// Its sources of counters, and whether they were readable.
+    #[serde(default)]
+    pub sources: Vec<SourceStatus>,
+    /// Why it was lost during the trial.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lost: Option<String>,
+}
+
 /// The clock of the operation times.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ClockInfo {
@@ -345,8 +409,11 @@ pub struct Run {
     pub sources: Vec<SourceStatus>,
     /// The cost of reading the counters.
     pub sampler: SamplerCost,
-    /// The cost of driving the load.
+    /// The cost of driving the load; the sum of all machines that did.
     pub generator: GeneratorUse,
+    /// The machines that took part, besides this one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub machines: Vec<MachineRun>,
     /// The clock.
     pub clock: ClockInfo,
     /// Failures by kind.
@@ -382,6 +449,7 @@ impl Run {
             sources: Vec::new(),
             sampler: SamplerCost::default(),
             generator: GeneratorUse::default(),
+            machines: Vec::new(),
             clock: ClockInfo::default(),
             errors: Vec::new(),
             doubts: Vec::new(),

@@ -44,9 +44,38 @@ impl Excursion {
     }
 }
 
-/// Whether the last five windows are steady. None where that cannot be judged.
-pub fn steady(windows: &[f64]) -> Option<bool> {
-    Excursion::of_last(windows).map(Excursion::is_steady)
+/// Limit of the dispersion of five counts: the quantile of 99.9 % of the chi-squared distribution with four degrees of freedom.
+const DISPERSION_MAX: f64 = 18.47;
+/// Limit of the trend of five counts in standard deviations: 99.9 % of the normal distribution, two-sided.
+const TREND_MAX: f64 = 3.29;
+
+/// Whether the last five counts differ no more than those of independent events at a constant rate do by chance in 999 of 1000
+/// cases: few operations per window never look steady. Fisher's index of dispersion, and the trend of Poisson counts
+/// (Cox and Lewis, The Statistical Analysis of Series of Events, 1966).
+pub fn differ_by_chance(counts: &[f64]) -> bool {
+    let Some(first) = counts.len().checked_sub(STEADY_WINDOWS) else { return false };
+    let last = &counts[first..];
+    let mean = last.iter().sum::<f64>() / last.len() as f64;
+    if !(mean > 0.0 && mean.is_finite()) {
+        return false;
+    }
+    let middle = (STEADY_WINDOWS - 1) as f64 / 2.0;
+    let (mut dispersion, mut trend, mut spread) = (0.0, 0.0, 0.0);
+    for (at, count) in last.iter().enumerate() {
+        let x = at as f64 - middle;
+        dispersion += (count - mean).powi(2) / mean;
+        trend += x * (count - mean);
+        spread += x * x;
+    }
+    dispersion <= DISPERSION_MAX && trend.abs() <= TREND_MAX * (mean * spread).sqrt()
+}
+
+/// Whether the last five windows are steady: by the rule, or as far as so few operations can show. `window_s` is their length.
+/// None where that cannot be judged.
+pub fn steady(rates_per_s: &[f64], window_s: f64) -> Option<bool> {
+    let excursion = Excursion::of_last(rates_per_s)?;
+    let counts: Vec<f64> = rates_per_s.iter().map(|rate| rate * window_s).collect();
+    Some(excursion.is_steady() || differ_by_chance(&counts))
 }
 
 #[cfg(test)]
@@ -69,7 +98,48 @@ mod tests {
             (vec![0.0; 5], None),
             (vec![f64::NAN; 5], None),
         ] {
-            assert_eq!(steady(&windows), expected, "{windows:?}");
+            // Of a million operations each, so that chance has no part in it.
+            assert_eq!(steady(&windows, 1e4), expected, "{windows:?}");
+        }
+    }
+
+    #[test]
+    fn few_operations_differ_by_chance() {
+        for (counts, expected) in [
+            // Of a load that was steady, two seconds each.
+            ([40.0, 36.0, 36.0, 36.0, 32.0], true),
+            ([76.0, 116.0, 120.0, 116.0, 112.0], true),
+            ([12.0, 20.0, 20.0, 16.0, 12.0], true),
+            // A trend, and a system that stood still.
+            ([10.0, 15.0, 20.0, 25.0, 30.0], false),
+            ([20.0, 22.0, 0.0, 19.0, 21.0], false),
+            // Twice the difference is no chance with ten times the operations.
+            ([400.0, 360.0, 360.0, 360.0, 320.0], true),
+            ([800.0, 600.0, 600.0, 600.0, 500.0], false),
+        ] {
+            assert_eq!(differ_by_chance(&counts), expected, "{counts:?}");
+            assert_eq!(steady(&counts, 1.0), Some(expected), "{counts:?}");
+        }
+        assert!(
+            !differ_by_chance(&[1.0; 4]) && !differ_by_chance(&[0.0; 5]) && !differ_by_chance(&[f64::NAN; 5])
+        );
+    }
+
+    #[test]
+    fn counts_of_random_events_are_steady_in_999_of_1000_cases() {
+        let mut random = crate::random::Random::new(1);
+        for mean in [5.0, 40.0, 300.0] {
+            let mut poisson = || {
+                let (mut count, mut time) = (0.0, -random.open_unit().ln());
+                while time < mean {
+                    (count, time) = (count + 1.0, time - random.open_unit().ln());
+                }
+                count
+            };
+            let refused =
+                (0..4000).filter(|_| !differ_by_chance(&std::array::from_fn::<f64, 5, _>(|_| poisson())));
+            let refused = refused.count();
+            assert!(refused <= 16, "{refused} of 4000 with {mean} events");
         }
     }
 }

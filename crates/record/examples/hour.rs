@@ -35,6 +35,7 @@ fn main() {
     };
     let trial = Trial { number: 1, treatment: Treatment::Baseline, replicate: 1 };
     let experiment = Experiment {
+        machines: Default::default(),
         name: "one hour".into(),
         goals: Vec::new(),
         max_failures: model::experiment::MAX_FAILURES,

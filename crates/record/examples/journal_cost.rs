@@ -19,6 +19,7 @@ const STEP: &str = "write `max 100000` into /sys/fs/cgroup/system.slice/plimsoll
 
 fn experiment() -> Experiment {
     Experiment {
+        machines: Default::default(),
         name: "cost".into(),
         goals: Vec::new(),
         max_failures: model::experiment::MAX_FAILURES,

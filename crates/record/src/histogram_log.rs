@@ -16,7 +16,7 @@ use hdrhistogram::Histogram;
 use hdrhistogram::serialization::interval_log::{
     IntervalLogIterator, IntervalLogWriterBuilder, LogEntry, Tag,
 };
-use hdrhistogram::serialization::{Deserializer, V2DeflateSerializer};
+use hdrhistogram::serialization::{Deserializer, Serializer as _, V2DeflateSerializer, V2Serializer};
 use model::Phase;
 
 use crate::RecordError;
@@ -213,6 +213,13 @@ fn operation_and_phase(tag: &str) -> Option<(&str, Phase)> {
     }
 }
 
+/// Appends a histogram in the V2 encoding, without compression.
+pub fn encode_histogram(out: &mut Vec<u8>, histogram: &Histogram<u64>) {
+    // Writing to memory does not fail, and no count of a run exceeds what the encoding has room for.
+    let encoded = V2Serializer::new().serialize(histogram, out);
+    debug_assert!(encoded.is_ok());
+}
+
 /// A decoded line of a log.
 pub(crate) enum Decoded {
     Line(Line),
@@ -221,10 +228,30 @@ pub(crate) enum Decoded {
     Unreadable,
 }
 
+/// Decodes histograms from an untrusted source.
+#[derive(Default)]
+pub struct HistogramDecoder(Deserializer);
+
+impl std::fmt::Debug for HistogramDecoder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("HistogramDecoder").finish_non_exhaustive()
+    }
+}
+
+impl HistogramDecoder {
+    /// Decodes a histogram in the V2 encoding. None if it is none of nanoseconds with at most three significant digits.
+    pub fn decode(&mut self, payload: &[u8]) -> Option<Histogram<u64>> {
+        if payload.len() as u64 > HISTOGRAM_BYTES_MAX || !is_plausible(payload) {
+            return None;
+        }
+        self.0.deserialize(&mut Cursor::new(payload)).ok()
+    }
+}
+
 /// Decodes lines of a log from an untrusted source.
 #[derive(Default)]
 pub(crate) struct Decoder {
-    deserializer: Deserializer,
+    decoder: HistogramDecoder,
     payload: Vec<u8>,
 }
 
@@ -261,17 +288,9 @@ impl Decoder {
         self.payload.clear();
         ZlibDecoder::new(compressed).take(HISTOGRAM_BYTES_MAX + 1).read_to_end(&mut self.payload).ok()?;
         let payload = std::mem::take(&mut self.payload);
-        let histogram = self.decompressed(&payload);
+        let histogram = self.decoder.decode(&payload);
         self.payload = payload;
         histogram
-    }
-
-    /// Decodes a histogram in the V2 encoding.
-    pub(crate) fn decompressed(&mut self, payload: &[u8]) -> Option<Histogram<u64>> {
-        if payload.len() as u64 > HISTOGRAM_BYTES_MAX || !is_plausible(payload) {
-            return None;
-        }
-        self.deserializer.deserialize(&mut Cursor::new(payload)).ok()
     }
 }
 

@@ -677,6 +677,7 @@ mod tests {
 
     fn experiment() -> Experiment {
         Experiment {
+            machines: Default::default(),
             name: "any".into(),
             goals: Vec::new(),
             max_failures: model::experiment::MAX_FAILURES,

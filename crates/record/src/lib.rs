@@ -30,7 +30,7 @@ mod row;
 mod trial;
 
 pub use directory::RunDirectory;
-pub use histogram_log::OperationIntervals;
+pub use histogram_log::{HistogramDecoder, OperationIntervals, encode_histogram};
 pub use journal::{
     Header, Journal, JournalPlace, JournalState, Made, Pending, PendingMade, STATE_VARIABLE, parse_pending,
     prepare_state_folder, state_folder,

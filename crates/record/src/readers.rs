@@ -4,7 +4,7 @@ use std::io::Cursor;
 
 use hdrhistogram::Histogram;
 
-use crate::histogram_log::{Decoded, Decoder};
+use crate::histogram_log::{Decoded, Decoder, HistogramDecoder};
 use crate::limits::Budget;
 use crate::lines::Lines;
 
@@ -24,7 +24,7 @@ pub fn histogram_log(bytes: &[u8], mut found: impl FnMut(&str, &Histogram<u64>))
 
 /// A histogram without compression and surrounding text, which a fuzzer rarely gets past.
 pub fn histogram(payload: &[u8]) -> Option<Histogram<u64>> {
-    Decoder::default().decompressed(payload)
+    HistogramDecoder::default().decode(payload)
 }
 
 /// The number of lines of a gzip file, the length of its longest line, and its damage.

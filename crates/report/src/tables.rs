@@ -3,6 +3,7 @@
 mod dependencies;
 mod derived;
 mod limit;
+mod machines;
 mod published;
 mod thresholds;
 
@@ -19,6 +20,7 @@ use model::{Goal, LatencySummary, Level, Missing, ResultDocument, Unit, Verdict}
 pub(crate) use self::dependencies::{sensitivity, steps};
 pub(crate) use self::derived::{derived, derived_means, server_part};
 pub(crate) use self::limit::{limit, loads, published_limits};
+pub(crate) use self::machines::machines;
 pub(crate) use self::published::{beside, published, published_changes, published_times};
 pub(crate) use self::thresholds::thresholds;
 use crate::labels;
@@ -184,10 +186,11 @@ pub(crate) fn amounts(trial: &TrialResult, traits: &WorkloadTraits) -> Table {
     table
 }
 
-/// What was seen of the system itself: phases of imports, counts of operations, and their I/O.
+/// The machines that took part, and what was seen of the system itself: phases of imports, counts of operations, and their
+/// I/O.
 pub(crate) fn of_the_system(document: &ResultDocument) -> impl Iterator<Item = Table> {
     let io = crate::operation_io::of_experiment(document);
-    phases(document).into_iter().chain(counts(document)).chain(io)
+    machines(document).into_iter().chain(phases(document)).chain(counts(document)).chain(io)
 }
 
 /// The operations of each trial as the client and others counted them; none where nobody else did.

@@ -9,6 +9,7 @@ pub mod postgres;
 pub mod samba;
 pub mod scratch;
 pub mod slapd;
+pub mod sshd;
 pub mod stub_directory;
 
 pub use certificates::{Authority, Bearer};
@@ -19,3 +20,4 @@ pub use postgres::Postgres;
 pub use samba::Samba;
 pub use scratch::Scratch;
 pub use slapd::Slapd;
+pub use sshd::Sshd;

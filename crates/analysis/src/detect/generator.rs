@@ -2,7 +2,7 @@
 
 use model::claim::{Lateness, Starvation};
 use model::result::{OperationResult, ResultDocument, TrialResult};
-use model::run::GeneratorRole;
+use model::run::{GeneratorRole, GeneratorUse, MachineRun};
 use model::{Claim, Detector, Estimate, Finding, FindingKind, Resource, ResourceClass, Study, metrics};
 
 use super::{Sign, gather};
@@ -22,16 +22,27 @@ const LAG_MS: f64 = 1.0;
 
 pub(super) fn detect(study: &Study, document: &ResultDocument) -> Vec<Finding> {
     gather(Detector::Generator, study, document, |measured, trial| {
-        sign(measured, trial).into_iter().collect()
+        let run = &measured.record.run;
+        let of_machine = |machine: &MachineRun| {
+            // The counters of a machine have its name.
+            let host = measured.machines().find(|host| *host == machine.name)?;
+            sign(&measured.on(host), machine.generator.as_ref()?, trial)
+        };
+        let of_machines: Vec<Sign> = run.machines.iter().filter_map(of_machine).collect();
+        match run.machines.iter().any(|machine| machine.drives) {
+            true => of_machines,
+            false => sign(measured, &run.generator, trial).into_iter().collect(),
+        }
     })
 }
 
-fn sign(measured: &Measured, trial: &TrialResult) -> Option<Sign> {
+/// The sign of the machine whose counters these are.
+fn sign(measured: &Measured, used: &GeneratorUse, trial: &TrialResult) -> Option<Sign> {
     // The threads of a copy do the measured work, see the `cpu` detector. Those of a command or of a
     // synchronization only start it, and their time between launches is not part of any operation. Started
     // processes are in the control group of Plimsoll, and limited with it.
     let drives = measured.record.run.traits.generator == GeneratorRole::Drives;
-    let shares = Shares::of(measured.record)?;
+    let shares = Shares::used(used)?;
     let Shares { ran, waited, .. } = shares;
     let whole = trial.whole()?;
     let busy = ran + waited;
@@ -46,7 +57,7 @@ fn sign(measured: &Measured, trial: &TrialResult) -> Option<Sign> {
     if late.is_some() {
         found.push(measured.evidence(trial, "lag_ms.p99", whole.lag_ms.p99));
     }
-    let of_group = group_limit(measured);
+    let of_group = group_limit(measured, used);
     if !drives && of_group.is_none() {
         return None;
     }
@@ -65,20 +76,19 @@ fn sign(measured: &Measured, trial: &TrialResult) -> Option<Sign> {
         () => FindingKind::RuledOut,
     };
     let claim = Claim::Generator {
-        threads: measured.record.run.generator.threads,
+        threads: used.threads,
         ran_share: ran,
         wait_share: waited,
         late: late.filter(|_| busy < BUSY_SHARE && shares.are_delayed()),
         starved_by,
     };
-    let about = Some(Resource::of_host(ResourceClass::LoadGenerator));
+    let about = Some(Resource::of_host(ResourceClass::LoadGenerator).on(measured.host()));
     Some(Sign::new(kind, about, claim, busy).with(found))
 }
 
 /// A limit of Plimsoll's own control group that was reached; none if there is none, or if the experiment set
 /// it.
-fn group_limit(measured: &Measured) -> Option<Starvation> {
-    let used = &measured.record.run.generator;
+fn group_limit(measured: &Measured, used: &GeneratorUse) -> Option<Starvation> {
     let by_time = used.throttled_s.filter(|_| used.wall_s > 0.0).map_or(0.0, |s| s / used.wall_s).min(1.0);
     let throttled = measured.mean(metrics::PROCESS_THROTTLED_SHARE, "self").unwrap_or(0.0).max(by_time);
     if throttled >= THROTTLED_SHARE {

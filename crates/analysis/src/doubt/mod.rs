@@ -309,7 +309,10 @@ pub(crate) fn fifths(measured: &Measured) -> Option<Vec<f64>> {
 fn unsteady(measured: &Measured) -> Option<Doubt> {
     let fifths = fifths(measured)?;
     // The phases of an import differ.
-    if steady(&fifths)? || are_a_series(measured) || measured.record.run.traits.grouped {
+    if steady(&fifths, measured.length_s() / 5.0)?
+        || are_a_series(measured)
+        || measured.record.run.traits.grouped
+    {
         return None;
     }
     let parts: Vec<String> = fifths.iter().map(|rate| words::number(*rate)).collect();

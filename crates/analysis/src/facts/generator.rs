@@ -1,6 +1,7 @@
 //! The activity of the load generator's threads.
 
 use model::RunRecord;
+use model::run::GeneratorUse;
 
 /// Limit of the share of the wall-clock time in which worker threads wait for a CPU.
 pub(crate) const RUN_WAIT_SHARE: f64 = 0.05;
@@ -18,9 +19,16 @@ pub(crate) struct Shares {
 }
 
 impl Shares {
-    /// None if they were not recorded.
+    /// Those of the busiest machine, if several drove the load; none if they were not recorded.
     pub(crate) fn of(record: &RunRecord) -> Option<Shares> {
-        let used = &record.run.generator;
+        let of_machines =
+            record.run.machines.iter().filter_map(|machine| Shares::used(machine.generator.as_ref()?));
+        let busiest = of_machines.max_by(|a, b| (a.ran + a.waited).total_cmp(&(b.ran + b.waited)));
+        busiest.or_else(|| Shares::used(&record.run.generator))
+    }
+
+    /// Those of one machine.
+    pub(crate) fn used(used: &GeneratorUse) -> Option<Shares> {
         let available_s = f64::from(used.threads) * used.wall_s;
         let shares = Shares {
             ran: used.cpu_s / available_s,

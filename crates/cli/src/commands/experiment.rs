@@ -171,6 +171,10 @@ pub(crate) fn check(matches: &ArgMatches) -> Result<Exit, Failure> {
     if Search::of(experiment).is_none() {
         out += &format!("\n{}", duration(experiment, trials.len()));
     }
+    if !experiment.machines.is_empty() {
+        let machines: Vec<&str> = experiment.machines.all().map(|(machine, _)| machine).collect();
+        out += &format!("\nnot reached now, but when it runs: {}\n", machines.join(", "));
+    }
     out += "\nall settings are valid on this host; nothing was changed";
     output::result(&out);
     Ok(Exit::Good)

@@ -1,5 +1,6 @@
 //! One module per command, or per family of commands that share a subject.
 
+pub(crate) mod agent;
 pub(crate) mod audit;
 pub(crate) mod delay;
 pub(crate) mod demo;

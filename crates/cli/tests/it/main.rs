@@ -27,6 +27,7 @@ mod killed;
 mod ldap;
 mod left_files;
 mod limit;
+mod machines;
 mod metadir;
 mod metadir_changes;
 mod metadir_check;

@@ -2,6 +2,7 @@
 
 mod dependency;
 mod figure;
+mod machines;
 mod range;
 mod read;
 mod schema;
@@ -10,6 +11,7 @@ mod write;
 
 pub use dependency::{Dependency, LISTEN, LISTEN_ANYWHERE, Proxies};
 pub use figure::FigureName;
+pub use machines::{MACHINE_SETTINGS, MachineList, NameOfMachine};
 pub use read::{TOP as TOP_SETTINGS, set, variation};
 pub use schema::schema;
 pub use target::{Origin, Readiness, TARGET_SETTINGS, Target};
@@ -65,6 +67,9 @@ pub struct Experiment {
     /// The system under test, if it is not the load's own process.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target: Option<Target>,
+    /// Other machines that take part.
+    #[serde(default, skip_serializing_if = "MachineList::is_empty")]
+    pub machines: MachineList,
     /// The dependencies of the system under test, in the order of the file.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub dependencies: Vec<Dependency>,
@@ -104,6 +109,7 @@ impl Experiment {
             prove: false,
             folder: PathBuf::new(),
             target: None,
+            machines: MachineList::default(),
             dependencies: Vec::new(),
             workload: WorkloadSpec { kind: workload.into(), settings: Settings::default() },
             load: Settings::default(),
@@ -223,6 +229,8 @@ pub struct Vocabulary {
     pub watched: Option<WatchedFor>,
     /// Checks an entry that names an exporter; the error is the problem and what to write.
     pub exporter: Option<CheckExporter>,
+    /// Reads what names a machine.
+    pub machine: Option<NameOfMachine>,
 }
 
 /// The URL in an entry of `watch` that names an exporter: `http://HOST:9100/metrics`, `NAME=https://HOST/metrics`, with

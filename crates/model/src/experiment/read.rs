@@ -13,6 +13,7 @@ use std::path::PathBuf;
 use toml::Spanned;
 use toml::de::{DeArray, DeTable, DeValue};
 
+use super::machines::{self, MACHINE_SETTINGS, MachineList};
 use super::target::{ENVIRONMENT, TARGET_SETTINGS};
 use super::{
     Dependency, Experiment, FactorInfo, FigureName, ParameterInfo, Proxies, Target, Variation, Vocabulary,
@@ -83,10 +84,13 @@ crate::settings! {
     );
 }
 
+/// The table of other machines.
+pub(super) const MACHINES: &str = "machines";
+
 /// The keys of one factor in `[vary]`.
 pub(super) const VARIATION_KEYS: [&str; 3] = ["baseline", "levels", "on"];
 
-const TABLES: [&str; 6] = ["target", DEPENDENCIES, "workload", "load", "vary", "published"];
+const TABLES: [&str; 7] = ["target", MACHINES, DEPENDENCIES, "workload", "load", "vary", "published"];
 
 impl Experiment {
     /// Parses an experiment file. `file` is its name in messages. All errors are reported together, each with
@@ -221,6 +225,7 @@ impl Reader<'_> {
         }
         let dependencies = self.dependencies(table);
         let target = self.target(table, &dependencies);
+        let machines = self.machines(table);
         let vary = self.vary(table, info, &dependencies);
         let published = self.published(table, info, &vary);
         let experiment = Experiment {
@@ -234,6 +239,7 @@ impl Reader<'_> {
             prove: top.get(&PROVE),
             folder: PathBuf::new(),
             target,
+            machines,
             dependencies,
             workload: workload?,
             load,
@@ -300,6 +306,22 @@ impl Reader<'_> {
             chosen = Some(WorkloadSpec { kind: name.to_string(), settings });
         }
         chosen
+    }
+
+    fn machines(&mut self, table: &DeTable<'_>) -> MachineList {
+        let Some(machines) = self.table(table, MACHINES) else { return MachineList::default() };
+        self.unknown_keys(machines, "[machines]", MACHINE_SETTINGS.iter().map(|info| info.name));
+        let settings = self.settings(machines, MACHINE_SETTINGS, "machines.", true);
+        let list = MachineList { load: settings.get(&machines::LOAD), watch: settings.get(&machines::WATCH) };
+        let Some(name_of) = self.vocabulary.machine else {
+            self.problem(span_of(table, MACHINES), "other machines are not supported", "");
+            return list;
+        };
+        for (text, what, help) in list.problems(name_of) {
+            let key = if list.load.contains(&text) { machines::LOAD.name } else { machines::WATCH.name };
+            self.problem(element_span(machines, key, &text), what, help);
+        }
+        list
     }
 
     fn target(&mut self, table: &DeTable<'_>, dependencies: &[Dependency]) -> Option<Target> {

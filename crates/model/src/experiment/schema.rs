@@ -3,7 +3,10 @@
 
 use serde_json::{Map, Value, json};
 
-use super::read::{CHANGES, DEPENDENCIES, DEPENDENCY_KEYS, FIGURES, LIMITS, PUBLISHED_KEYS, TIMES, TOP};
+use super::machines::MACHINE_SETTINGS;
+use super::read::{
+    CHANGES, DEPENDENCIES, DEPENDENCY_KEYS, FIGURES, LIMITS, MACHINES, PUBLISHED_KEYS, TIMES, TOP,
+};
 use super::target::{ENVIRONMENT, TARGET_SETTINGS};
 use super::{ParameterInfo, Vocabulary};
 use crate::load::LOAD_SETTINGS;
@@ -23,6 +26,15 @@ pub fn schema(vocabulary: &Vocabulary) -> Value {
         "target".into(),
         object("The system under test: started by Plimsoll, or already running.", target),
     );
+    if vocabulary.machine.is_some() {
+        top.insert(
+            MACHINES.into(),
+            object(
+                "Other machines that take part, reached by ssh or a command.",
+                properties(MACHINE_SETTINGS),
+            ),
+        );
+    }
     if vocabulary.dependency_factor().is_some() {
         top.insert(DEPENDENCIES.into(), dependencies());
     }

@@ -90,6 +90,10 @@ fn vocabulary() -> Vocabulary {
         metrics: Vec::new(),
         watched: None,
         exporter: None,
+        machine: Some(|text| match text.strip_prefix("ssh://").unwrap_or(text) {
+            "" => Err(("no host".into(), "write HOST".into())),
+            host => Ok(host.into()),
+        }),
     }
 }
 
@@ -104,6 +108,10 @@ sample_every = "100ms"
 replicates = 5
 seed = 42
 design = "grid"
+
+[machines]
+load = ["gen1", "ssh://gen2"]
+watch = ["db1"]
 
 [target]
 start = "serve --port 3389"
@@ -151,9 +159,9 @@ fn an_experiment_reads_and_is_written_back() {
     let experiment = parse(WHOLE).unwrap_or_else(|problems| panic!("{problems}"));
     assert_eq!(experiment.replicates, 5);
     assert_eq!(experiment.workload.settings.level("read_percent"), Some(&Level::Percent(70.0)));
-    assert_eq!(experiment.workload.settings.line("block_size"), 22);
+    assert_eq!(experiment.workload.settings.line("block_size"), 26);
     assert_eq!(experiment.workload.settings.level("outstanding"), Some(&Level::Count(1)));
-    assert_eq!((experiment.vary[0].factor.0.as_str(), experiment.vary[0].line), ("workload.block_size", 32));
+    assert_eq!((experiment.vary[0].factor.0.as_str(), experiment.vary[0].line), ("workload.block_size", 36));
     assert_eq!(experiment.vary[1].levels, [Level::Count(2)]);
     let delay = &experiment.vary[4];
     assert_eq!((&delay.baseline, &delay.on), (&Some(Level::Time(0)), &None));
@@ -514,4 +522,17 @@ fn two_exporters_of_one_name_are_a_mistake() {
     let problems = parse(&WHOLE.replace(r#"watch = ["host", "process:slapd"]"#, watch)).unwrap_err().0;
     assert_eq!(problems.len(), 1);
     assert_eq!((problems[0].line, problems[0].what.as_str()), (3, "two exporters have the name a"));
+}
+
+#[test]
+fn machines_have_names_of_their_own() {
+    let text =
+        "[workload.disk]\nfiles = \"f\"\n[machines]\nload = [\"a\",\n\"ssh://a\", \"\"]\nwacht = \"b\"\n";
+    let problems = parse(text).unwrap_err();
+    let found: Vec<(u32, &str)> =
+        problems.0.iter().map(|problem| (problem.line, problem.what.as_str())).collect();
+    assert_eq!(
+        found,
+        [(5, "two machines have the name a"), (5, "no host"), (6, "unknown key `wacht` in [machines]"),]
+    );
 }

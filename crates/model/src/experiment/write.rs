@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use toml_writer::ToTomlValue as _;
 
-use super::read::{CHANGES, DEPENDENCIES, DEPENDENCY_KEYS, FIGURES, LIMITS, PUBLISHED_KEYS, TIMES};
+use super::read::{CHANGES, DEPENDENCIES, DEPENDENCY_KEYS, FIGURES, LIMITS, MACHINES, PUBLISHED_KEYS, TIMES};
 use super::target::{ENVIRONMENT, TARGET_SETTINGS};
 use super::{Dependency, Experiment, FigureName, Vocabulary};
 use crate::load::LOAD_SETTINGS;
@@ -52,6 +52,15 @@ pub fn write(experiment: &Experiment, vocabulary: &Vocabulary) -> String {
                 .map(|(name, value)| format!("{} = {}", quoted(name), quoted(&value.to_string())))
                 .collect();
             let _ = writeln!(out, "{ENVIRONMENT} = {{ {} }}", variables.join(", "));
+        }
+    }
+    if !experiment.machines.is_empty() {
+        let _ = writeln!(out, "\n[{MACHINES}]");
+        for (key, texts) in [("load", &experiment.machines.load), ("watch", &experiment.machines.watch)] {
+            if !texts.is_empty() {
+                let texts: Vec<String> = texts.iter().map(|text| quoted(text)).collect();
+                let _ = writeln!(out, "{key} = [{}]", texts.join(", "));
+            }
         }
     }
     if !experiment.dependencies.is_empty() {

@@ -33,7 +33,7 @@ fn claim(finding: &Finding) -> String {
     let on_host = host.map_or(String::new(), |host| format!(" on {host}"));
     match &finding.claim {
         Claim::Generator { threads, ran_share, wait_share, late, starved_by } => {
-            generator(kind, *threads, [*ran_share, *wait_share], late.as_ref(), starved_by.as_ref())
+            generator(kind, *threads, &on_host, [*ran_share, *wait_share], late.as_ref(), starved_by.as_ref())
         }
         Claim::CpusUsed { process, used_cpus, allowed_cpus } => format!(
             "The CPUs were the limit: {} used {} of {} allowed CPUs.",
@@ -234,6 +234,7 @@ fn own(process: &str) -> &str {
 fn generator(
     kind: FindingKind,
     threads: u32,
+    on_host: &str,
     [ran, waited]: [f64; 2],
     late: Option<&Lateness>,
     starved_by: Option<&Starvation>,
@@ -271,10 +272,14 @@ fn generator(
         }
     };
     match kind {
-        FindingKind::Limits => format!("The load generator was the limit: {busy}{late}.{starved_by}"),
-        FindingKind::RuledOut => format!("The load generator was not the limit: {busy}{late}.{starved_by}"),
+        FindingKind::Limits => {
+            format!("The load generator{on_host} was the limit: {busy}{late}.{starved_by}")
+        }
+        FindingKind::RuledOut => {
+            format!("The load generator{on_host} was not the limit: {busy}{late}.{starved_by}")
+        }
         FindingKind::Observation => format!(
-            "The load generator was short of CPU: {busy}{late}.{starved_by} This may have reduced the load: reserve a CPU for it and measure again."
+            "The load generator{on_host} was short of CPU: {busy}{late}.{starved_by} This may have reduced the load: reserve a CPU for it and measure again."
         ),
     }
 }

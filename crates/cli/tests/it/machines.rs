@@ -1,0 +1,252 @@
+//! Loads that several machines drive: agents that a command or `ssh` starts.
+
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use testkit::{Nginx, Scratch, Sshd};
+
+use crate::program::{Place, command, run};
+
+/// What names machines that are processes of this host.
+fn agents(count: usize) -> Vec<String> {
+    let program = env!("CARGO_BIN_EXE_plimsoll");
+    (1..=count).map(|number| format!("gen{number}=exec:{program} agent")).collect()
+}
+
+fn on(count: usize) -> String {
+    agents(count).join(",")
+}
+
+fn json(place: &Place, path: &str) -> Value {
+    serde_json::from_str(&std::fs::read_to_string(place.path(path)).unwrap()).unwrap()
+}
+
+fn one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// The agents with this mark.
+fn agents_with(mark: &str) -> Vec<u32> {
+    // The command line of the coordinator has their command too, but not at its begin.
+    let begin = format!("^{} agent --temporary {mark}$", env!("CARGO_BIN_EXE_plimsoll"));
+    let listed = Command::new("pgrep").args(["-f", &begin]).output().unwrap();
+    String::from_utf8_lossy(&listed.stdout).lines().filter_map(|line| line.parse().ok()).collect()
+}
+
+fn wait_until(what: &str, is_so: impl Fn() -> bool) {
+    let begin = Instant::now();
+    while !is_so() {
+        assert!(begin.elapsed() < Duration::from_secs(20), "{what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn two_machines_drive_what_one_server_counts() {
+    let folder = Scratch::new();
+    folder.file("hello.txt", "hello\n");
+    let log = folder.path().join("access.log");
+    let server = format!("access_log {} ;", log.display());
+    let Some(nginx) = Nginx::start(folder, "", "", &server) else { return };
+    let place = Place::new("machines-http");
+    let url = format!("http://127.0.0.1:{}/hello.txt", nginx.port);
+    let arguments = [
+        "http",
+        &url,
+        "--on",
+        &on(2),
+        "--rate",
+        "400/s",
+        "--warm-up",
+        "1s",
+        "--duration",
+        "3s",
+        "--run-dir",
+        "r",
+    ];
+    let done = run(&place, &arguments);
+    assert!(done.measured(), "{}{}", done.out, done.err);
+    let served = std::fs::read_to_string(&log).unwrap().lines().count() as u64;
+    let ran = json(&place, "r/trials/001-baseline.r1/run.json");
+    let of_machines: Vec<u64> = ran["machines"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|machine| machine["completed"].as_u64().unwrap())
+        .collect();
+    // Half of the arrivals each, of 3 s.
+    assert!(
+        of_machines.len() == 2 && of_machines.iter().all(|count| count.abs_diff(600) <= 5),
+        "{of_machines:?}"
+    );
+    let intervals = std::fs::read_to_string(place.path("r/trials/001-baseline.r1/intervals.csv")).unwrap();
+    let titles: Vec<&str> = intervals.lines().next().unwrap().split(',').collect();
+    let column = |name: &str| titles.iter().position(|title| *title == name).unwrap();
+    let (phase, completed) = (column("phase"), column("completed"));
+    let of = |row: &str, at: usize| row.split(',').nth(at).unwrap().to_string();
+    let rows: Vec<&str> =
+        intervals.lines().skip(1).filter(|row| of(row, column("operation")) == "get").collect();
+    let sum = |only: Option<&str>| -> u64 {
+        let rows = rows.iter().filter(|row| only.is_none_or(|word| of(row, phase) == word));
+        rows.map(|row| of(row, completed).parse::<u64>().unwrap()).sum()
+    };
+    // The check of the load asks once from each machine.
+    assert!(served.abs_diff(sum(None)) <= 2, "{served} served, {} counted", sum(None));
+    assert_eq!(sum(Some("measure")), of_machines.iter().sum::<u64>());
+    let said = one_line(&done.err);
+    assert!(said.contains("machine gen1: ") && said.contains("machine gen2: "), "{said}");
+    // Counters have the name of their machine.
+    let readings = run(&place, &["export", "r", "--csv"]);
+    assert!(readings.code == 0 || readings.code == 2, "{}", readings.err);
+    let result = std::fs::read_to_string(place.path("r/trials/001-baseline.r1/metrics.json")).unwrap();
+    assert!(result.contains("cpu.busy_share"), "{result}");
+}
+
+#[test]
+fn a_closed_loop_has_its_users_once() {
+    let place = Place::new("machines-users");
+    let arguments = [
+        "null",
+        "--on",
+        &on(3),
+        "--concurrency",
+        "7",
+        "--think",
+        "10ms",
+        "--warm-up",
+        "500ms",
+        "--duration",
+        "2s",
+        "--run-dir",
+        "r",
+    ];
+    let done = run(&place, &arguments);
+    assert!(done.measured(), "{}{}", done.out, done.err);
+    let ran = json(&place, "r/trials/001-baseline.r1/run.json");
+    let completed: Vec<u64> = ran["machines"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|machine| machine["completed"].as_u64().unwrap())
+        .collect();
+    // 3, 2 and 2 users with an operation in some 10 ms each.
+    let share = |at: usize| completed[at] as f64 / completed.iter().sum::<u64>() as f64;
+    assert!((share(0) - 3.0 / 7.0).abs() < 0.1 && (share(2) - 2.0 / 7.0).abs() < 0.1, "{completed:?}");
+}
+
+#[test]
+fn a_killed_machine_voids_the_trial_and_is_named() {
+    let place = Place::new("machines-killed");
+    let mark = place.path("mark").display().to_string();
+    let program = env!("CARGO_BIN_EXE_plimsoll");
+    // The mark finds this agent among those of other tests.
+    let marked = format!("gen2=exec:{program} agent --temporary {mark}");
+    let both = format!("{},{marked}", agents(1)[0]);
+    let arguments =
+        ["null", "--on", &both, "--rate", "100/s", "--warm-up", "1s", "--duration", "60s", "--run-dir", "r"];
+    let run = command(&place, &arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    wait_until("the load has not begun", || place.path("r/trials/001-baseline.r1/intervals.csv").exists());
+    std::thread::sleep(Duration::from_secs(2));
+    let agents = agents_with(&mark);
+    assert!(!agents.is_empty());
+    let begin = Instant::now();
+    for agent in agents {
+        let _ = Command::new("kill").args(["-9", &agent.to_string()]).status();
+    }
+    let output = run.wait_with_output().unwrap();
+    let took = begin.elapsed();
+    let said = one_line(&(String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr)));
+    assert!(said.contains("machine gen2:") && said.contains("closed"), "{said}");
+    assert_ne!(output.status.code(), Some(0), "{said}");
+    assert!(took < Duration::from_secs(15), "{took:?}: {said}");
+    let ran = json(&place, "r/trials/001-baseline.r1/run.json");
+    assert!(ran["ending"]["failed"].as_str().unwrap().contains("gen2"), "{ran}");
+}
+
+#[test]
+fn a_killed_coordinator_leaves_no_agent_and_no_file() {
+    let place = Place::new("machines-alone");
+    let mark = place.path("mark").display().to_string();
+    let program = env!("CARGO_BIN_EXE_plimsoll");
+    let marked = |name: &str| format!("{name}=exec:{program} agent --temporary {mark}");
+    let both = format!("{},{}", marked("gen1"), marked("gen2"));
+    let file = place.path("load.bin").display().to_string();
+    let arguments = [
+        "disk",
+        &file,
+        "--size",
+        "8MiB",
+        "--page-cache",
+        "--on",
+        &both,
+        "--warm-up",
+        "1s",
+        "--duration",
+        "60s",
+        "--run-dir",
+        "r",
+    ];
+    let mut run = command(&place, &arguments).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    wait_until("the load has not begun", || place.path("r/trials/001-baseline.r1/intervals.csv").exists());
+    assert_eq!(agents_with(&mark).len(), 2);
+    run.kill().unwrap();
+    run.wait().unwrap();
+    wait_until("an agent still runs", || agents_with(&mark).is_empty());
+    assert!(!std::path::Path::new(&file).exists(), "the file of the load was left");
+}
+
+#[test]
+fn a_machine_that_cannot_be_reached_is_named_with_the_reason() {
+    let place = Place::new("machines-unreachable");
+    for (machine, why) in [
+        ("gen1=exec:false", "gen1: the connection was closed"),
+        ("gen1=exec:no-such-program-here", "no-such-program-here could not be started"),
+        ("gen1=exec:echo hello", "gen1: a message could not be understood"),
+        ("gen1=exec:sh -c 'echo no room >&2; exit 1'", "gen1: the connection was closed: no room"),
+        ("http://gen1", "http is no way to reach one"),
+        ("gen1,gen1", "two machines have the name gen1"),
+    ] {
+        let done = run(&place, &["null", "--on", machine, "--duration", "1s"]);
+        assert!(done.code == 2 || done.code == 1, "{machine}: {} {}{}", done.code, done.out, done.err);
+        let said = one_line(&done.err);
+        assert!(said.contains(why), "{machine}: {said}");
+    }
+}
+
+#[test]
+fn ssh_copies_the_program_and_leaves_nothing() {
+    let Some(sshd) = Sshd::start() else { return };
+    let place = Place::new("machines-ssh");
+    let temporary = place.path("tmp");
+    std::fs::create_dir_all(&temporary).unwrap();
+    let host = format!("ssh://127.0.0.1:{}", sshd.port);
+    let both = format!("gen1,b={host}");
+    let arguments = [
+        "null",
+        "--on",
+        &both,
+        "--rate",
+        "200/s",
+        "--warm-up",
+        "500ms",
+        "--duration",
+        "2s",
+        "--run-dir",
+        "r",
+    ];
+    let done = command(&place, &arguments).env("PATH", sshd.search_path()).output().unwrap();
+    let said = one_line(&(String::from_utf8_lossy(&done.stdout) + String::from_utf8_lossy(&done.stderr)));
+    assert!(matches!(done.status.code(), Some(0 | 97 | 98)), "{said}");
+    assert!(said.contains("copying the program"), "{said}");
+    let ran = json(&place, "r/trials/001-baseline.r1/run.json");
+    let completed: Vec<u64> =
+        ran["machines"].as_array().unwrap().iter().map(|of| of["completed"].as_u64().unwrap()).collect();
+    assert!(completed.iter().all(|count| count.abs_diff(200) <= 3), "{completed:?}");
+    let left: Vec<_> = std::fs::read_dir(std::env::temp_dir())
+        .unwrap()
+        .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
+        .filter(|name| name.starts_with("plimsoll-agent."))
+        .collect();
+    assert!(left.is_empty(), "{left:?}");
+}

@@ -1,0 +1,61 @@
+//! Port 4: other machines, which drive parts of the load and whose counters are read.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::AtomicBool;
+
+use model::run::MachineRun;
+use model::{Ending, Level, Load, Nanos, Problems, Settings, Shape};
+
+use crate::crew::Crew;
+use crate::source::Source;
+
+/// A trial that machines take part in.
+#[derive(Clone, Copy, Debug)]
+pub struct MachineTrial<'a> {
+    /// The kind of the workload.
+    pub workload: &'a str,
+    /// Its settings.
+    pub settings: &'a Settings,
+    /// The load of all machines.
+    pub load: &'a Load,
+    /// Its shape; none for the default of the workload.
+    pub shape: Option<&'a Shape>,
+    /// The seed.
+    pub seed: u64,
+    /// How often the counters are read.
+    pub sample_every: Nanos,
+}
+
+/// The machines of an experiment, while it runs.
+pub trait Machines {
+    /// Whether any of them drives load.
+    fn drive(&self) -> bool;
+
+    /// Asks every machine whether it can take part in such a trial. Changes nothing.
+    fn check(&mut self, trial: MachineTrial<'_>) -> Problems;
+
+    /// Prepares a trial on every machine: its data exists, and its workers wait for the start. `operations` are the names of
+    /// those of the load, each with whether it counts as throughput; `say` receives progress. Returns the facts that all machines report alike, and the others by machine.
+    ///
+    /// # Errors
+    /// How the trial ended.
+    fn prepare(
+        &mut self,
+        trial: MachineTrial<'_>,
+        operations: &[(String, bool)],
+        say: &mut dyn FnMut(&str),
+        interrupted: &AtomicBool,
+    ) -> Result<BTreeMap<String, Level>, Ending>;
+
+    /// The counters of each machine, with its name.
+    fn sources(&mut self) -> Vec<(String, Box<dyn Source>)>;
+
+    /// Drives the load of the prepared trial.
+    fn crew(&mut self) -> &mut dyn Crew;
+
+    /// Ends the trial on every machine. Returns what each of them did.
+    fn finish(&mut self) -> Vec<MachineRun>;
+
+    /// Ends the experiment on every machine. Returns what could not be removed or restored.
+    fn end(&mut self) -> Vec<String>;
+}

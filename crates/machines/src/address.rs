@@ -1,0 +1,144 @@
+//! Where a machine is, as the experiment states it.
+
+/// How a machine is reached.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reach {
+    /// By the `ssh` of the system: the arguments that name the host.
+    Ssh {
+        /// `user@host`, or a name of the configuration of ssh.
+        destination: String,
+        /// Another port.
+        port: Option<u16>,
+    },
+    /// By a command that starts an agent and connects its standard streams.
+    Command(Vec<String>),
+}
+
+/// A machine of an experiment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Address {
+    /// Its name in results.
+    pub name: String,
+    /// How it is reached.
+    pub reach: Reach,
+}
+
+/// What to write.
+const HELP: &str =
+    "write HOST, ssh://USER@HOST:PORT, NAME=ssh://HOST, or NAME=exec:COMMAND that starts `plimsoll agent`";
+
+impl Address {
+    /// Reads `HOST`, `ssh://USER@HOST:PORT` or `exec:COMMAND`, each with `NAME=` before it.
+    ///
+    /// # Errors
+    /// The problem and what to write.
+    pub fn parse(text: &str) -> Result<Address, (String, String)> {
+        let wrong = |why: &str| (format!("`{text}` is no machine: {why}"), HELP.to_string());
+        let (name, place) = match text.split_once('=') {
+            Some((name, place)) if is_name(name) => (Some(name), place),
+            _ => (None, text),
+        };
+        if let Some(command) = place.strip_prefix("exec:") {
+            let words = shlex::split(command).filter(|words| !words.is_empty());
+            let words = words.ok_or_else(|| wrong("the command is empty, or a quote is not closed"))?;
+            let name = name.ok_or_else(|| wrong("a command needs a name before it"))?;
+            return Ok(Address { name: name.into(), reach: Reach::Command(words) });
+        }
+        let authority = match place.split_once("://") {
+            Some(("ssh", authority)) => authority.trim_end_matches('/'),
+            Some((scheme, _)) => return Err(wrong(&format!("{scheme} is no way to reach one"))),
+            None => place,
+        };
+        let (destination, port) = split_port(authority).ok_or_else(|| wrong("its port is no number"))?;
+        let host = destination.rsplit_once('@').map_or(destination, |(_, host)| host);
+        // A word that begins with a dash would be an option of ssh.
+        if !is_host(host) || destination.starts_with('-') || destination.contains(char::is_whitespace) {
+            return Err(wrong("its host is not a name"));
+        }
+        Ok(Address {
+            name: name.unwrap_or(host).into(),
+            reach: Reach::Ssh { destination: destination.into(), port },
+        })
+    }
+}
+
+/// The name of a machine in results.
+///
+/// # Errors
+/// The problem and what to write.
+pub fn name_of(text: &str) -> Result<String, (String, String)> {
+    Address::parse(text).map(|address| address.name)
+}
+
+fn is_name(text: &str) -> bool {
+    !text.is_empty()
+        && !text.starts_with('-')
+        && text.chars().all(|c| c.is_alphanumeric() || matches!(c, '-' | '_' | '.'))
+}
+
+fn is_host(text: &str) -> bool {
+    let inside = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(text);
+    !inside.is_empty()
+        && !inside.starts_with('-')
+        && inside.chars().all(|c| c.is_alphanumeric() || matches!(c, '-' | '_' | '.' | ':' | '%'))
+}
+
+/// The host and the port of `HOST:PORT` or `[HOST]:PORT`. None for a port that is no number.
+fn split_port(authority: &str) -> Option<(&str, Option<u16>)> {
+    match authority.rsplit_once(':') {
+        // The colons of an IPv6 address without brackets.
+        Some((host, _)) if host.contains(':') && !host.ends_with(']') => Some((authority, None)),
+        Some((host, port)) => Some((host, Some(port.parse().ok()?))),
+        None => Some((authority, None)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn machines_are_hosts_addresses_or_commands() {
+        let ssh = |name: &str, destination: &str, port| Address {
+            name: name.into(),
+            reach: Reach::Ssh { destination: destination.into(), port },
+        };
+        for (text, expected) in [
+            ("gen1", ssh("gen1", "gen1", None)),
+            ("ssh://gen1", ssh("gen1", "gen1", None)),
+            (
+                "ssh://load@gen1.example.com:2222/",
+                ssh("gen1.example.com", "load@gen1.example.com", Some(2222)),
+            ),
+            ("a=ssh://root@[fe80::1]:22", ssh("a", "root@[fe80::1]", Some(22))),
+            ("::1", ssh("::1", "::1", None)),
+            ("b=gen2", ssh("b", "gen2", None)),
+        ] {
+            assert_eq!(Address::parse(text), Ok(expected), "{text}");
+        }
+        let command = Address::parse("a=exec:docker exec -i 'c 1' plimsoll agent").unwrap();
+        assert_eq!(command.name, "a");
+        assert_eq!(
+            command.reach,
+            Reach::Command(["docker", "exec", "-i", "c 1", "plimsoll", "agent"].map(String::from).to_vec())
+        );
+    }
+
+    #[test]
+    fn what_is_no_machine_is_refused_with_the_reason() {
+        for (text, why) in [
+            ("", "host"),
+            ("-oProxyCommand=x", "host"),
+            ("ssh://-oProxyCommand=x", "host"),
+            ("ssh://a b", "host"),
+            ("ssh://gen1:port", "port"),
+            ("http://gen1", "http"),
+            ("exec:true", "name"),
+            ("a=exec:", "empty"),
+            ("a=exec:'true", "quote"),
+        ] {
+            let (what, help) = Address::parse(text).unwrap_err();
+            assert!(what.contains(why) && help.contains("ssh://"), "{text}: {what}");
+        }
+    }
+}

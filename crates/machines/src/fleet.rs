@@ -1,0 +1,663 @@
+//! The state of all machines of an experiment, as a function of what arrives and of the time: no connection, no thread and
+//! no clock, so that it can be simulated.
+
+use std::collections::{BTreeMap, HashMap};
+
+use engine::drive::Book;
+use model::run::MachineRun;
+use model::{DoubtKind, Host, Level, MILLISECOND, Nanos, Phase, WarmUp};
+use record::HistogramDecoder;
+
+use crate::clock::{Exchanges, Offset, ours, theirs};
+use crate::frame::Frame;
+use crate::message::{FORMAT, FinishedHead, FromAgent, ToAgent, TrialPart, check_format, to_book};
+
+/// How often each machine is asked for an answer.
+pub const PING_EVERY: Nanos = 500 * MILLISECOND;
+
+/// How often [`Fleet::tick`] is called at least.
+pub const TICK: Nanos = 50 * MILLISECOND;
+
+/// A machine that does not answer for this long is lost.
+pub const LOST_AFTER: Nanos = 1_250 * MILLISECOND;
+
+/// An interval that arrives later than this after its end is lost, and its machine too.
+const LATE_MAX: Nanos = 1_250 * MILLISECOND;
+
+/// Exchanges of clocks before the first trial, one after another.
+const EXCHANGES_FIRST: u64 = 20;
+
+/// The time between the decision to start and the start, besides the longest round trip.
+const START_LEAD: Nanos = 200 * MILLISECOND;
+
+/// The time between the decision to begin the measured phase and its begin, at least.
+const MEASURE_LEAD: Nanos = 400 * MILLISECOND;
+
+/// What a machine is doing.
+#[derive(Clone, Debug, PartialEq)]
+pub enum State {
+    /// It is reached, or its program is copied.
+    Joining,
+    /// It answered.
+    Present,
+    /// It checks a trial.
+    Checking,
+    /// It prepares a trial.
+    Preparing,
+    /// It waits for the start.
+    Ready,
+    /// It drives its part of the load.
+    Running,
+    /// Its load has ended.
+    Finished,
+    /// It removes what it made.
+    Ending,
+    /// It has gone, as it should.
+    Ended,
+    /// It has gone, with the reason.
+    Lost(String),
+}
+
+/// One machine.
+#[derive(Debug)]
+pub struct Machine {
+    /// Its name in the experiment.
+    pub name: String,
+    /// What it is doing.
+    pub state: State,
+    /// Its host; none before it answered.
+    pub host: Option<Host>,
+    /// Its clock.
+    pub clock: Exchanges,
+    /// Facts about the present trial.
+    pub facts: BTreeMap<String, Level>,
+    /// The names of the operations of the present trial.
+    pub operations: Vec<String>,
+    /// How its part of the present trial ended.
+    pub finished: Option<FinishedHead>,
+    /// Problems of the last check.
+    pub problems: Vec<(String, String)>,
+    /// Operations completed in the present trial, in the measured phase.
+    pub completed: u64,
+    /// Whether it drives load, and is not only watched.
+    drives: bool,
+    /// Its time of day minus ours, ns, at the best exchange.
+    unix_offset: i64,
+    heard: Nanos,
+    pinged: Option<(u64, Nanos)>,
+    asked: Nanos,
+    pings: u64,
+    /// The end of its last interval, after the start of the load.
+    delivered: Nanos,
+    /// Codes of failures here, by those of the machine.
+    codes: HashMap<(u16, u32), u32>,
+}
+
+impl Machine {
+    fn is_gone(&self) -> bool {
+        matches!(self.state, State::Ended | State::Lost(_))
+    }
+
+    /// The offset of its clock.
+    pub fn offset(&self) -> Option<Offset> {
+        self.clock.offset()
+    }
+
+    /// Whether it drives load, and is not only watched.
+    pub fn drives(&self) -> bool {
+        self.drives
+    }
+
+    /// Its time of day minus ours, seconds.
+    pub fn clock_offset_s(&self) -> f64 {
+        self.unix_offset as f64 / 1e9
+    }
+
+    /// What it did in the present trial.
+    pub fn run(&self) -> MachineRun {
+        let finished = self.finished.as_ref();
+        let host = self.host.as_ref();
+        MachineRun {
+            name: self.name.clone(),
+            host: host.map_or(String::new(), |host| host.name.clone()),
+            cpus: host.map_or(0, |host| host.cpus),
+            drives: self.drives,
+            completed: self.completed,
+            generator: finished.and_then(|finished| finished.generator),
+            clock_offset_s: self.offset().map(|_| self.clock_offset_s()),
+            clock_uncertainty_s: self.clock.kept().map(|of| of.uncertainty as f64 / 1e9),
+            clock_drift_s: self.clock.drifted().map_or(0.0, |drift| drift as f64 / 1e9),
+            interval_late_s: finished.map_or(0.0, |finished| finished.late as f64 / 1e9),
+            sampler: finished.map(|finished| finished.sampler).unwrap_or_default(),
+            sources: finished.map(|finished| finished.sources.clone()).unwrap_or_default(),
+            lost: match &self.state {
+                State::Lost(why) => Some(why.clone()),
+                _ => None,
+            },
+        }
+    }
+}
+
+/// What happened that the coordinator has to pass on.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Notice {
+    /// Progress in words.
+    Preparing {
+        /// The index of the machine.
+        machine: usize,
+        /// One line.
+        text: String,
+    },
+    /// To be recorded. The time is on our clock.
+    Event {
+        /// The index of the machine.
+        machine: usize,
+        /// When.
+        at: Nanos,
+        /// Its kind.
+        kind: model::EventKind,
+        /// In words.
+        text: String,
+    },
+    /// New columns of its readings.
+    Columns {
+        /// The index of the machine.
+        machine: usize,
+        /// Metrics and instances.
+        columns: Vec<(model::MetricInfo, String)>,
+    },
+    /// Its counters were read. The times are on our clock.
+    Readings {
+        /// The index of the machine.
+        machine: usize,
+        /// The end of the window.
+        end: Nanos,
+        /// One value for each column.
+        values: Vec<f64>,
+    },
+}
+
+/// A failure of operations on any machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Failure {
+    kind: u16,
+    text: String,
+    doubt: DoubtKind,
+}
+
+/// The timing of the present trial.
+#[derive(Clone, Copy, Debug)]
+struct Timing {
+    zero: Nanos,
+    interval: Nanos,
+    /// After the start of the load.
+    measured_from: Option<Nanos>,
+}
+
+/// All machines.
+#[derive(Debug)]
+pub struct Fleet {
+    machines: Vec<Machine>,
+    outbox: Vec<(usize, ToAgent)>,
+    notices: Vec<Notice>,
+    timing: Option<Timing>,
+    /// Intervals that not all machines have delivered, and complete ones, by their end after the start.
+    merges: BTreeMap<Nanos, Book>,
+    failures: Vec<Failure>,
+    /// For each operation, whether it counts as throughput.
+    counted: Vec<bool>,
+    decoder: HistogramDecoder,
+    run: String,
+    /// The time of day at the zero of our clock.
+    unix_zero: u64,
+}
+
+impl Fleet {
+    /// Machines that are being reached: their names, and whether they drive load. `run` is a label of the run, `unix_zero` the
+    /// time of day at the zero of our clock.
+    pub fn new(
+        names: impl IntoIterator<Item = (String, bool)>,
+        run: &str,
+        unix_zero: u64,
+        now: Nanos,
+    ) -> Fleet {
+        let machine = |(name, drives)| Machine {
+            name,
+            state: State::Joining,
+            host: None,
+            clock: Exchanges::default(),
+            facts: BTreeMap::new(),
+            operations: Vec::new(),
+            finished: None,
+            problems: Vec::new(),
+            completed: 0,
+            drives,
+            unix_offset: 0,
+            heard: now,
+            pinged: None,
+            asked: now,
+            pings: 0,
+            delivered: 0,
+            codes: HashMap::new(),
+        };
+        Fleet {
+            machines: names.into_iter().map(machine).collect(),
+            outbox: Vec::new(),
+            notices: Vec::new(),
+            timing: None,
+            merges: BTreeMap::new(),
+            failures: Vec::new(),
+            counted: Vec::new(),
+            decoder: HistogramDecoder::default(),
+            run: run.into(),
+            unix_zero,
+        }
+    }
+
+    /// Begins anew with a machine that was lost. Returns whether it was.
+    pub fn rejoin(&mut self, now: Nanos, machine: usize) -> bool {
+        let of = &mut self.machines[machine];
+        if !matches!(of.state, State::Lost(_)) {
+            return false;
+        }
+        of.state = State::Joining;
+        of.host = None;
+        of.clock = Exchanges::default();
+        (of.heard, of.asked, of.pinged) = (now, now, None);
+        true
+    }
+
+    /// Whether no machine is in a trial any more.
+    pub fn is_settled(&self) -> bool {
+        !self.machines.iter().any(|machine| {
+            matches!(machine.state, State::Preparing | State::Ready | State::Running | State::Checking)
+        })
+    }
+
+    /// Whether all machines have gone.
+    pub fn has_ended(&self) -> bool {
+        self.machines.iter().all(Machine::is_gone)
+    }
+
+    /// The trial is over on all machines; one that is still in it is lost.
+    pub fn trial_over(&mut self) {
+        self.timing = None;
+        self.merges.clear();
+        for machine in &mut self.machines {
+            match machine.state {
+                State::Finished => machine.state = State::Present,
+                State::Preparing | State::Ready | State::Running => {
+                    machine.state = State::Lost("it did not end its part of a trial".into());
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// All machines.
+    pub fn machines(&self) -> &[Machine] {
+        &self.machines
+    }
+
+    /// Takes the messages to send, in order.
+    pub fn take_outbox(&mut self) -> Vec<(usize, ToAgent)> {
+        std::mem::take(&mut self.outbox)
+    }
+
+    /// Takes what is to be passed on.
+    pub fn take_notices(&mut self) -> Vec<Notice> {
+        std::mem::take(&mut self.notices)
+    }
+
+    /// Whether all machines are in this state.
+    pub fn all(&self, state: &State) -> bool {
+        self.machines.iter().all(|machine| machine.state == *state)
+    }
+
+    /// The first machine that is lost, and why.
+    pub fn lost(&self) -> Option<(&Machine, &str)> {
+        self.machines.iter().find_map(|machine| match &machine.state {
+            State::Lost(why) => Some((machine, why.as_str())),
+            _ => None,
+        })
+    }
+
+    /// Whether the clocks of all machines are known.
+    pub fn has_clocks(&self) -> bool {
+        self.machines.iter().all(|machine| machine.clock.count() >= EXCHANGES_FIRST)
+    }
+
+    /// A machine is connected.
+    pub fn connected(&mut self, now: Nanos, machine: usize) {
+        let name = self.machines[machine].name.clone();
+        self.machines[machine].heard = now;
+        self.send(machine, ToAgent::Hello { format: FORMAT.into(), name, run: self.run.clone() });
+    }
+
+    /// The connection of a machine has ended.
+    pub fn closed(&mut self, machine: usize, why: &str) {
+        let of = &mut self.machines[machine];
+        match of.state {
+            State::Ended | State::Lost(_) => {}
+            _ => of.state = State::Lost(why.into()),
+        }
+    }
+
+    /// Asks all machines to check a trial.
+    pub fn check(&mut self, parts: Vec<TrialPart>) {
+        self.ask(parts, State::Checking, |trial| ToAgent::Check { trial });
+    }
+
+    /// Asks all machines to prepare a trial. `counted` has for each operation whether it counts as throughput.
+    pub fn prepare(&mut self, parts: Vec<TrialPart>, counted: Vec<bool>) {
+        self.counted = counted;
+        self.timing = None;
+        self.merges.clear();
+        self.failures.clear();
+        for machine in &mut self.machines {
+            machine.facts.clear();
+            machine.finished = None;
+            machine.completed = 0;
+            machine.delivered = 0;
+            machine.codes.clear();
+        }
+        self.ask(parts, State::Preparing, |trial| ToAgent::Prepare { trial });
+    }
+
+    fn ask(&mut self, parts: Vec<TrialPart>, state: State, message: impl Fn(Box<TrialPart>) -> ToAgent) {
+        for (machine, part) in parts.into_iter().enumerate() {
+            if !self.machines[machine].is_gone() {
+                self.machines[machine].state = state.clone();
+                self.send(machine, message(Box::new(part)));
+            }
+        }
+    }
+
+    /// Starts the load of all machines at one time, which is returned. `interval` is the length of an interval.
+    pub fn start(&mut self, now: Nanos, interval: Nanos, warm_up: WarmUp) -> Nanos {
+        let offsets: Vec<Offset> = self
+            .machines
+            .iter()
+            .map(|machine| machine.offset().unwrap_or(Offset { offset: 0, uncertainty: 0 }))
+            .collect();
+        let slowest = offsets.iter().map(|of| of.uncertainty).max().unwrap_or(0);
+        let zero = now + START_LEAD + 4 * slowest;
+        for (machine, offset) in offsets.into_iter().enumerate() {
+            if self.machines[machine].state == State::Ready {
+                self.machines[machine].clock.keep();
+                self.machines[machine].state = State::Running;
+                self.send(machine, ToAgent::Start { at: theirs(zero, offset) });
+            }
+        }
+        let measured_from = match warm_up {
+            WarmUp::For(length) => Some(length),
+            WarmUp::Auto => None,
+        };
+        self.timing = Some(Timing { zero, interval, measured_from });
+        zero
+    }
+
+    /// Begins the measured phase at the end of an interval, soon after `now`. Returns when, on our clock.
+    /// `end` is the end of the interval after which it is to begin.
+    pub fn begin_measured(&mut self, end: Nanos, now: Nanos) -> Nanos {
+        let Some(mut timing) = self.timing else { return end };
+        if let Some(from) = timing.measured_from {
+            return timing.zero + from;
+        }
+        let passed = now.saturating_sub(timing.zero) + MEASURE_LEAD;
+        let from = passed.div_ceil(timing.interval) * timing.interval;
+        timing.measured_from = Some(from);
+        self.timing = Some(timing);
+        for machine in 0..self.machines.len() {
+            if let (State::Running, Some(offset)) =
+                (&self.machines[machine].state, self.machines[machine].clock.kept())
+            {
+                self.send(machine, ToAgent::MeasureFrom { at: theirs(timing.zero + from, offset) });
+            }
+        }
+        timing.zero + from
+    }
+
+    /// Ends the load of all machines.
+    pub fn stop(&mut self, abandon: bool) {
+        for machine in 0..self.machines.len() {
+            if matches!(self.machines[machine].state, State::Preparing | State::Ready | State::Running) {
+                self.send(machine, ToAgent::Stop { abandon });
+            }
+        }
+    }
+
+    /// Ends the experiment on all machines.
+    pub fn end(&mut self) {
+        for machine in 0..self.machines.len() {
+            if !self.machines[machine].is_gone() {
+                self.machines[machine].state = State::Ending;
+                self.send(machine, ToAgent::End);
+            }
+        }
+    }
+
+    /// Whether all machines have delivered the interval that ends at `until` on our clock, or have ended before it.
+    pub fn has_interval(&self, until: Nanos) -> bool {
+        let Some(timing) = self.timing else { return false };
+        let end = until.saturating_sub(timing.zero);
+        self.driving().all(|machine| machine.delivered >= end || machine.finished.is_some())
+    }
+
+    /// Whether there are intervals that end after `until` on our clock and were not taken.
+    pub fn has_after(&self, until: Nanos) -> bool {
+        let zero = self.timing.map_or(0, |timing| timing.zero);
+        self.merges.range(until.saturating_sub(zero) + 1..).next().is_some()
+    }
+
+    /// Whether the load of all machines has ended.
+    pub fn is_finished(&self) -> bool {
+        self.driving().all(|machine| machine.finished.is_some() || machine.is_gone())
+    }
+
+    fn driving(&self) -> impl Iterator<Item = &Machine> {
+        self.machines.iter().filter(|machine| machine.drives)
+    }
+
+    /// Adds what all machines did until `until` on our clock to `book`.
+    pub fn take(&mut self, until: Nanos, book: &mut Book) {
+        let Some(timing) = self.timing else { return };
+        let later = self.merges.split_off(&(until.saturating_sub(timing.zero) + 1));
+        for (_, mut merged) in std::mem::replace(&mut self.merges, later) {
+            book.add(&mut merged);
+        }
+    }
+
+    /// A description of a failure with this code.
+    pub fn describe_failure(&self, code: u32) -> (String, DoubtKind) {
+        match self.failures.get(code as usize) {
+            Some(failure) => (failure.text.clone(), failure.doubt),
+            None => (format!("failure {code}"), DoubtKind::Failures),
+        }
+    }
+
+    /// Time has passed: asks machines for answers, and finds those that do not answer or deliver.
+    pub fn tick(&mut self, now: Nanos) {
+        for machine in 0..self.machines.len() {
+            let of = &self.machines[machine];
+            if of.is_gone() || of.state == State::Joining {
+                continue;
+            }
+            let silent = now.saturating_sub(of.heard);
+            let is_asked = of.pinged.is_some_and(|(_, at)| now.saturating_sub(at) >= LOST_AFTER);
+            if silent >= LOST_AFTER && is_asked {
+                let why = format!("it did not answer for {:.1} s", silent as f64 / 1e9);
+                self.machines[machine].state = State::Lost(why);
+                continue;
+            }
+            if let (Some(timing), State::Running, true) = (self.timing, &of.state, of.drives) {
+                let due = timing.zero + of.delivered + timing.interval * 5 / 4;
+                if now > due + LATE_MAX {
+                    let late = (now - due) as f64 / 1e9;
+                    let why = format!("its figures are {late:.1} s late");
+                    self.machines[machine].state = State::Lost(why);
+                    continue;
+                }
+            }
+            let is_first = of.clock.count() < EXCHANGES_FIRST;
+            let every = if is_first { 0 } else { PING_EVERY };
+            if of.pinged.is_none() && now.saturating_sub(of.asked) >= every && of.host.is_some() {
+                self.ping(now, machine);
+            }
+        }
+    }
+
+    fn ping(&mut self, now: Nanos, machine: usize) {
+        let of = &mut self.machines[machine];
+        of.pings += 1;
+        of.asked = now;
+        of.pinged = Some((of.pings, now));
+        let number = of.pings;
+        self.send(machine, ToAgent::Ping { number });
+    }
+
+    fn send(&mut self, machine: usize, message: ToAgent) {
+        self.outbox.push((machine, message));
+    }
+
+    /// A message arrived.
+    pub fn received(&mut self, now: Nanos, machine: usize, frame: Frame<FromAgent>) {
+        if machine >= self.machines.len() || self.machines[machine].is_gone() {
+            return;
+        }
+        self.machines[machine].heard = now;
+        if let Err(why) = self.understand(now, machine, frame) {
+            self.machines[machine].state = State::Lost(why);
+        }
+    }
+
+    /// What a message means. The error is why the machine is lost.
+    fn understand(&mut self, now: Nanos, machine: usize, frame: Frame<FromAgent>) -> Result<(), String> {
+        let of = &mut self.machines[machine];
+        let zero = self.timing.map(|timing| timing.zero);
+        match frame.head {
+            FromAgent::Hello { format, host } => {
+                check_format(&format)?;
+                of.host = Some(*host);
+                if of.state == State::Joining {
+                    of.state = State::Present;
+                }
+                self.ping(now, machine);
+            }
+            FromAgent::Pong { number, at, unix_ns } => {
+                if let Some((_, sent)) = of.pinged.take_if(|(asked, _)| *asked == number) {
+                    if of.clock.add(sent, at, now) {
+                        let middle = self.unix_zero + sent + (now - sent) / 2;
+                        of.unix_offset = unix_ns.cast_signed().wrapping_sub(middle.cast_signed());
+                    }
+                    if of.clock.count() < EXCHANGES_FIRST {
+                        self.ping(now, machine);
+                    }
+                }
+            }
+            FromAgent::Checked { problems } => {
+                of.problems = problems;
+                expect(&mut of.state, &State::Checking, State::Present)?;
+            }
+            FromAgent::Preparing { text } => self.notices.push(Notice::Preparing { machine, text }),
+            FromAgent::Ready { facts, operations } => {
+                (of.facts, of.operations) = (facts, operations);
+                expect(&mut of.state, &State::Preparing, State::Ready)?;
+            }
+            FromAgent::Interval(head) => return self.interval(machine, *head, &frame.body),
+            FromAgent::Failure { kind, code, text, doubt } => {
+                let failure = Failure { kind, text, doubt };
+                let known = self.failures.iter().position(|known| *known == failure);
+                let index = known.unwrap_or(self.failures.len());
+                if known.is_none() {
+                    self.failures.push(failure);
+                }
+                of.codes.insert((kind, code), index as u32);
+            }
+            FromAgent::Columns { columns } => self.notices.push(Notice::Columns { machine, columns }),
+            FromAgent::Readings { begin: _, end } => {
+                let (chunks, rest) = frame.body.as_chunks::<8>();
+                if !rest.is_empty() {
+                    return Err("its counters are cut off".into());
+                }
+                let values = chunks.iter().map(|bytes| f64::from_le_bytes(*bytes)).collect();
+                let offset = of.offset().unwrap_or(Offset { offset: 0, uncertainty: 0 });
+                self.notices.push(Notice::Readings { machine, end: ours(end, offset), values });
+            }
+            FromAgent::Event { at, kind, text } => {
+                let offset = of.offset().unwrap_or(Offset { offset: 0, uncertainty: 0 });
+                let at = ours(at, offset).max(zero.unwrap_or(0));
+                self.notices.push(Notice::Event { machine, at, kind, text });
+            }
+            FromAgent::Finished(head) => {
+                // A trial may be called off before its start.
+                match of.state {
+                    State::Preparing | State::Ready | State::Running => of.state = State::Finished,
+                    _ => return Err("it ended a trial that it is not in".into()),
+                }
+                let failed = head.failed.clone();
+                of.finished = Some(*head);
+                if let Some((what, help)) = failed {
+                    return Err(in_line(&what, &help));
+                }
+            }
+            FromAgent::Failed { what, help } => return Err(in_line(&what, &help)),
+            FromAgent::Ended { left } => {
+                expect(&mut of.state, &State::Ending, State::Ended)?;
+                if !left.is_empty() {
+                    return Err(format!("it could not restore: {}", left.join("; ")));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds an interval of a machine to that of all.
+    fn interval(
+        &mut self,
+        machine: usize,
+        head: crate::message::IntervalHead,
+        body: &[u8],
+    ) -> Result<(), String> {
+        let Some(timing) = self.timing else { return Err("it drives load that was not started".into()) };
+        let (end, phase) = (head.end, head.phase);
+        let of = &mut self.machines[machine];
+        if of.state != State::Running || end < of.delivered {
+            return Err("its intervals are not in order".into());
+        }
+        let mut book = to_book(head, body, timing.zero, &mut self.decoder)
+            .filter(|book| book.kinds.len() == of.operations.len())
+            .ok_or("its figures could not be understood")?;
+        for (kind, code, _) in &mut book.failures {
+            *code = *of.codes.get(&(*kind, *code)).ok_or("it reported a failure without its description")?;
+        }
+        of.delivered = end;
+        if phase == Phase::Measure {
+            let counted = book.kinds.iter().zip(&self.counted).filter(|(_, counts)| **counts);
+            of.completed += counted.map(|(kind, _)| kind.completed).sum::<u64>();
+        }
+        let kinds = book.kinds.len();
+        let merged = self.merges.entry(end).or_insert_with(|| Book::new(kinds, 0));
+        if merged.kinds.len() != kinds {
+            return Err("it has other operations than the other machines".into());
+        }
+        merged.add(&mut book);
+        Ok(())
+    }
+}
+
+/// What went wrong on a machine, in one line.
+fn in_line(what: &str, help: &str) -> String {
+    if help.is_empty() { what.into() } else { format!("{what}; {help}") }
+}
+
+fn expect(state: &mut State, expected: &State, next: State) -> Result<(), String> {
+    if state != expected {
+        return Err(format!("it answered what it was not asked ({state:?})"));
+    }
+    *state = next;
+    Ok(())
+}
+
+#[cfg(test)]
+mod simulation;

@@ -1,0 +1,444 @@
+//! The coordinator's state under a simulated clock and network: delays, machines that die, freeze or are cut off at any
+//! moment, messages of different machines in any order.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use engine::drive::Book;
+use engine::lanes::MachinePart;
+use hdrhistogram::Histogram;
+use model::random::Random;
+use model::study::new_histogram;
+use model::{Host, Load, MILLISECOND, Nanos, Phase, SECOND, Settings, WarmUp};
+
+use super::*;
+use crate::message::{IntervalHead, of_book};
+
+/// The time that a trial may take in all, whatever happens.
+const LIMIT: Nanos = 60 * SECOND;
+
+/// What befalls a machine.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Fate {
+    None,
+    /// Its connection ends then.
+    Dies(Nanos),
+    /// It says nothing from then on, and its connection stays open.
+    Freezes(Nanos),
+    /// Its messages need this much longer from then on.
+    Lags(Nanos, Nanos),
+}
+
+/// Something that happens at a machine or at the coordinator.
+#[derive(Debug)]
+enum Happening {
+    /// A message reaches a machine.
+    ToAgent(ToAgent),
+    /// A message reaches the coordinator.
+    FromAgent(Box<Frame<FromAgent>>),
+    /// The connection of a machine is seen to be closed.
+    Closed,
+    /// A machine has prepared its trial.
+    Prepared,
+    /// An interval ends at a machine.
+    IntervalEnds,
+    /// A trial ends at a machine.
+    Finishes,
+}
+
+struct Event {
+    at: Nanos,
+    number: u64,
+    machine: usize,
+    what: Happening,
+}
+
+impl PartialEq for Event {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+impl Eq for Event {}
+impl PartialOrd for Event {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+impl Ord for Event {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        (self.at, self.number).cmp(&(other.at, other.number))
+    }
+}
+
+/// A simulated agent.
+struct Agent {
+    fate: Fate,
+    /// Its clock minus ours.
+    offset: i64,
+    /// When its next message can arrive at the earliest: a connection keeps the order.
+    arrives: Nanos,
+    zero: Nanos,
+    end: Nanos,
+    measured_from: Option<Nanos>,
+    is_running: bool,
+    /// Operations of the measured phase that it has sent.
+    sent: u64,
+    /// When its load really started, on our clock.
+    started: Option<Nanos>,
+}
+
+struct World {
+    now: Nanos,
+    random: Random,
+    queue: BinaryHeap<Reverse<Event>>,
+    number: u64,
+    fleet: Fleet,
+    agents: Vec<Agent>,
+    interval: Nanos,
+    measure: Nanos,
+    /// All response times of the measured phase, as one histogram, and those that the coordinator merged.
+    response: Histogram<u64>,
+    merged: Histogram<u64>,
+}
+
+/// How a simulated trial ended.
+#[derive(Debug, PartialEq)]
+enum End {
+    /// With the operations of the measured phase.
+    Completed(u64),
+    /// A machine was lost, at this time.
+    Lost(usize, Nanos),
+}
+
+impl World {
+    fn new(seed: u64, machines: usize, fate: impl Fn(usize, &mut Random) -> Fate) -> World {
+        let mut random = Random::stream(seed, 0);
+        let agents = (0..machines)
+            .map(|machine| Agent {
+                fate: fate(machine, &mut random),
+                offset: (random.below_u64(2_000_000_000).cast_signed()) - 500_000_000,
+                arrives: 0,
+                zero: 0,
+                end: 0,
+                measured_from: None,
+                is_running: false,
+                sent: 0,
+                started: None,
+            })
+            .collect();
+        let now = 10 * SECOND;
+        let names = (0..machines).map(|machine| (format!("m{machine}"), true));
+        World {
+            now,
+            random,
+            queue: BinaryHeap::new(),
+            number: 0,
+            fleet: Fleet::new(names, "simulated", 0, now),
+            agents,
+            interval: SECOND,
+            measure: 5 * SECOND,
+            response: new_histogram(),
+            merged: new_histogram(),
+        }
+    }
+
+    fn later(&mut self, after: Nanos, machine: usize, what: Happening) {
+        self.at(self.now + after, machine, what);
+    }
+
+    fn at(&mut self, at: Nanos, machine: usize, what: Happening) {
+        self.number += 1;
+        self.queue.push(Reverse(Event { at, number: self.number, machine, what }));
+    }
+
+    /// The time of one way through the network: mostly some 100 us, seldom 50 ms.
+    fn way(&mut self) -> Nanos {
+        let usual = 50_000 + self.random.below_u64(200_000);
+        if self.random.below_u64(50) == 0 { usual + self.random.below_u64(50_000_000) } else { usual }
+    }
+
+    fn is_cut_off(&self, machine: usize) -> bool {
+        match self.agents[machine].fate {
+            Fate::Dies(at) | Fate::Freezes(at) => self.now >= at,
+            _ => false,
+        }
+    }
+
+    /// A machine says something.
+    fn say(&mut self, machine: usize, head: FromAgent, body: Vec<u8>) {
+        if self.is_cut_off(machine) {
+            return;
+        }
+        let slower = match self.agents[machine].fate {
+            Fate::Lags(at, by) if self.now >= at => by,
+            _ => 0,
+        };
+        let at = (self.now + self.way() + slower).max(self.agents[machine].arrives + 1);
+        self.agents[machine].arrives = at;
+        self.at(at, machine, Happening::FromAgent(Box::new(Frame { head, body })));
+    }
+
+    fn theirs(&self, machine: usize, ours: Nanos) -> Nanos {
+        ours.saturating_add_signed(self.agents[machine].offset)
+    }
+
+    fn ours(&self, machine: usize, theirs: Nanos) -> Nanos {
+        theirs.saturating_add_signed(-self.agents[machine].offset)
+    }
+
+    fn deliver(&mut self) {
+        for (machine, message) in self.fleet.take_outbox() {
+            let way = self.way();
+            self.later(way, machine, Happening::ToAgent(message));
+        }
+        self.fleet.take_notices();
+    }
+
+    fn happens(&mut self, machine: usize, what: Happening) {
+        match what {
+            Happening::FromAgent(frame) => self.fleet.received(self.now, machine, *frame),
+            Happening::Closed => self.fleet.closed(machine, "the connection was closed"),
+            _ if self.is_cut_off(machine) => {}
+            Happening::ToAgent(message) => self.agent_receives(machine, message),
+            Happening::Prepared => {
+                let ready = FromAgent::Ready { facts: BTreeMap::new(), operations: vec!["get".into()] };
+                self.say(machine, ready, Vec::new());
+            }
+            Happening::IntervalEnds => self.interval_ends(machine),
+            Happening::Finishes => {
+                self.agents[machine].is_running = false;
+                self.say(machine, FromAgent::Finished(Box::default()), Vec::new());
+            }
+        }
+    }
+
+    fn agent_receives(&mut self, machine: usize, message: ToAgent) {
+        match message {
+            ToAgent::Hello { .. } => {
+                let hello = FromAgent::Hello { format: FORMAT.into(), host: Box::new(Host::default()) };
+                self.say(machine, hello, Vec::new());
+            }
+            ToAgent::Ping { number } => {
+                let at = self.theirs(machine, self.now);
+                self.say(machine, FromAgent::Pong { number, at, unix_ns: self.now }, Vec::new());
+            }
+            ToAgent::Prepare { .. } => {
+                let takes = self.random.below_u64(2 * SECOND);
+                self.later(takes, machine, Happening::Prepared);
+            }
+            ToAgent::Start { at } => {
+                let ours = self.ours(machine, at).max(self.now);
+                let agent = &mut self.agents[machine];
+                (agent.zero, agent.end, agent.is_running) = (at, 0, true);
+                agent.started = Some(ours);
+                let interval = self.interval;
+                self.at(ours + interval, machine, Happening::IntervalEnds);
+            }
+            ToAgent::MeasureFrom { at } => self.agents[machine].measured_from = Some(at),
+            ToAgent::Stop { .. } if self.agents[machine].is_running => {
+                self.later(MILLISECOND, machine, Happening::Finishes);
+            }
+            _ => {}
+        }
+    }
+
+    fn interval_ends(&mut self, machine: usize) {
+        if !self.agents[machine].is_running {
+            return;
+        }
+        let agent = &self.agents[machine];
+        let (zero, end) = (agent.zero, agent.zero + agent.end + self.interval);
+        let is_measured = agent.measured_from.is_some_and(|from| end > from);
+        let is_last = agent.measured_from.is_some_and(|from| end >= from + self.measure);
+        let mut book = Book::new(1, 0);
+        let count = self.random.below_u64(20);
+        for _ in 0..count {
+            let kind = &mut book.kinds[0];
+            kind.completed += 1;
+            let time = 1 + self.random.below_u64(1_000_000);
+            for histogram in [&mut kind.response, &mut kind.service, &mut kind.lag] {
+                histogram.record(time).unwrap();
+            }
+            if is_measured {
+                self.response.record(time).unwrap();
+            }
+        }
+        let phase = if is_measured { Phase::Measure } else { Phase::WarmUp };
+        let (head, body): (IntervalHead, Vec<u8>) = of_book(phase, end, zero, &mut book);
+        self.say(machine, FromAgent::Interval(Box::new(head)), body);
+        let agent = &mut self.agents[machine];
+        agent.end += self.interval;
+        agent.sent += if is_measured { count } else { 0 };
+        match is_last {
+            true => self.later(MILLISECOND, machine, Happening::Finishes),
+            false => {
+                let next = self.ours(machine, end) + self.interval;
+                self.at(next, machine, Happening::IntervalEnds);
+            }
+        }
+    }
+
+    /// Lets time pass until `is_done`; the first lost machine ends it.
+    fn until(&mut self, is_done: impl Fn(&Fleet) -> bool) -> Result<(), End> {
+        loop {
+            if let Some((machine, _)) = self.fleet.lost() {
+                let lost = self.fleet.machines().iter().position(|of| of.name == machine.name);
+                return Err(End::Lost(lost.unwrap_or_default(), self.now));
+            }
+            if is_done(&self.fleet) {
+                return Ok(());
+            }
+            assert!(self.now < LIMIT + 10 * SECOND, "it hangs: {:?}", self.fleet);
+            let tick = self.now + TICK;
+            while self.queue.peek().is_some_and(|Reverse(event)| event.at <= tick) {
+                let Some(Reverse(event)) = self.queue.pop() else { break };
+                self.now = event.at.max(self.now);
+                self.happens(event.machine, event.what);
+                self.deliver();
+            }
+            self.now = tick;
+            self.fleet.tick(self.now);
+            self.deliver();
+        }
+    }
+
+    /// A whole trial, as the engine carries it out.
+    fn trial(&mut self) -> Result<u64, End> {
+        for machine in 0..self.agents.len() {
+            if let Fate::Dies(at) = self.agents[machine].fate {
+                self.at(at + MILLISECOND, machine, Happening::Closed);
+            }
+            self.fleet.connected(self.now, machine);
+        }
+        self.deliver();
+        self.until(Fleet::has_clocks)?;
+        let of = self.agents.len() as u32;
+        let part = |index| TrialPart {
+            workload: "null".into(),
+            settings: Settings::default(),
+            secrets: Vec::new(),
+            load: Load::of_workload(None),
+            shape: None,
+            seed: 1,
+            part: Some(MachinePart { index, of }),
+            watch: Vec::new(),
+            sample_every: SECOND,
+        };
+        self.fleet.prepare((0..of).map(part).collect(), vec![true]);
+        self.deliver();
+        self.until(|fleet| fleet.all(&State::Ready))?;
+        let zero = self.fleet.start(self.now, self.interval, WarmUp::Auto);
+        self.deliver();
+        let mut begin = zero;
+        let mut measured = None;
+        let mut counted = 0;
+        loop {
+            let end = begin + self.interval;
+            self.until(|fleet| fleet.has_interval(end))?;
+            let mut book = Book::new(1, 0);
+            self.fleet.take(end, &mut book);
+            if measured.is_some_and(|from| end > from) {
+                counted += book.kinds[0].completed;
+                self.merged.add(&book.kinds[0].response).unwrap();
+            }
+            begin = end;
+            if measured.is_none() && end >= zero + 2 * self.interval {
+                measured = Some(self.fleet.begin_measured(end, self.now));
+                self.deliver();
+            }
+            if measured.is_some_and(|from| end >= from + self.measure) {
+                break;
+            }
+        }
+        self.fleet.stop(false);
+        self.deliver();
+        self.until(Fleet::is_finished)?;
+        Ok(counted)
+    }
+
+    fn carry_out(&mut self) -> End {
+        self.trial().map_or_else(|end| end, End::Completed)
+    }
+
+    /// The difference between the first and the last start.
+    fn skew(&self) -> Nanos {
+        let starts = || self.agents.iter().filter_map(|agent| agent.started);
+        starts().max().unwrap_or(0) - starts().min().unwrap_or(0)
+    }
+}
+
+#[test]
+fn all_that_was_done_is_counted_once() {
+    for seed in 0..100 {
+        let mut world = World::new(seed, 1 + seed as usize % 7, |_, _| Fate::None);
+        let end = world.carry_out();
+        let sent: u64 = world.agents.iter().map(|agent| agent.sent).sum();
+        let completed: u64 = world.fleet.machines().iter().map(|machine| machine.completed).sum();
+        assert_eq!((end, completed), (End::Completed(sent), sent), "seed {seed}");
+        assert!(world.merged == world.response, "seed {seed}: the histograms differ");
+    }
+}
+
+#[test]
+fn machines_start_together_within_the_uncertainty_of_their_clocks() {
+    for seed in 0..30 {
+        let mut world = World::new(seed, 50, |_, _| Fate::None);
+        world.carry_out();
+        let uncertainty = |machine: &Machine| machine.clock.kept().unwrap().uncertainty;
+        let most = world.fleet.machines().iter().map(uncertainty).max().unwrap();
+        assert!(world.skew() <= 2 * most, "seed {seed}: {} of {most}", world.skew());
+    }
+}
+
+/// Kills, freezes or slows one machine at any moment. The trial does not count unless all figures of that machine had arrived,
+/// and the loss is noticed within two seconds.
+#[test]
+fn a_lost_machine_is_noticed_in_time_and_never_missing_from_a_total() {
+    let mut lost = 0;
+    for seed in 0..600 {
+        let machines = 2 + seed as usize % 5;
+        let unlucky = seed as usize % machines;
+        let fate = |machine: usize, random: &mut Random| {
+            let at = 10 * SECOND + random.below_u64(12 * SECOND);
+            match (machine == unlucky, seed % 3) {
+                (false, _) => Fate::None,
+                (_, 0) => Fate::Dies(at),
+                (_, 1) => Fate::Freezes(at),
+                _ => Fate::Lags(at, 3 * SECOND),
+            }
+        };
+        let mut world = World::new(seed, machines, fate);
+        let befell = match world.agents[unlucky].fate {
+            Fate::Dies(at) | Fate::Freezes(at) | Fate::Lags(at, _) => at,
+            Fate::None => unreachable!(),
+        };
+        match world.carry_out() {
+            End::Lost(machine, at) => {
+                lost += 1;
+                assert_eq!(machine, unlucky, "seed {seed}");
+                let noticed = at.saturating_sub(befell);
+                assert!(noticed <= 2 * SECOND, "seed {seed}: {noticed} ns");
+            }
+            End::Completed(counted) => {
+                let sent: u64 = world.agents.iter().map(|agent| agent.sent).sum();
+                assert_eq!(counted, sent, "seed {seed}");
+            }
+        }
+    }
+    assert!(lost > 400, "only {lost} of 600 trials met a loss");
+}
+
+#[test]
+fn a_thousand_machines_take_part() {
+    let mut world = World::new(1, 1000, |_, _| Fate::None);
+    let end = world.carry_out();
+    let sent = world.agents.iter().map(|agent| agent.sent).sum();
+    assert_eq!(end, End::Completed(sent));
+
+    let fate = |machine, random: &mut Random| match machine % 100 {
+        7 => Fate::Dies(13 * SECOND + random.below_u64(5 * SECOND)),
+        _ => Fate::None,
+    };
+    let mut world = World::new(2, 1000, fate);
+    assert!(matches!(world.carry_out(), End::Lost(machine, _) if machine % 100 == 7));
+}

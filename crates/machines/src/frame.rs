@@ -1,0 +1,112 @@
+//! Messages as bytes: a length, a head in JSON, and a body of numbers.
+//!
+//! A frame is `LENGTH HEAD-LENGTH HEAD BODY`: two 32-bit little-endian numbers, of which the first counts everything after
+//! itself. See `docs/formats/machines.md`.
+
+use std::io::{Read, Write};
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+/// Limit of the length of a frame: the counters of the largest host and the histograms of the largest mix are far below.
+pub const FRAME_BYTES_MAX: usize = 32 << 20;
+
+/// A message and its body.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Frame<M> {
+    /// The message.
+    pub head: M,
+    /// Histograms or readings; empty for most messages.
+    pub body: Vec<u8>,
+}
+
+impl<M> From<M> for Frame<M> {
+    fn from(head: M) -> Self {
+        Frame { head, body: Vec::new() }
+    }
+}
+
+/// Why a frame could not be read.
+#[derive(Debug)]
+pub enum FrameError {
+    /// The other side closed the connection between two frames.
+    Closed,
+    /// It could not be read or written.
+    Io(std::io::Error),
+    /// It is no frame of this version.
+    Malformed(String),
+}
+
+impl std::fmt::Display for FrameError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            FrameError::Closed => f.write_str("the connection was closed"),
+            FrameError::Io(error) => write!(f, "the connection failed: {error}"),
+            FrameError::Malformed(what) => write!(f, "a message could not be understood: {what}"),
+        }
+    }
+}
+
+impl std::error::Error for FrameError {}
+
+/// The bytes of a frame.
+///
+/// # Errors
+/// When it is too long.
+pub fn encode<M: Serialize>(frame: &Frame<M>) -> Result<Vec<u8>, FrameError> {
+    let mut out = vec![0; 8];
+    serde_json::to_writer(&mut out, &frame.head).map_err(|error| FrameError::Malformed(error.to_string()))?;
+    let head = out.len() - 8;
+    out.extend_from_slice(&frame.body);
+    let length = out.len() - 4;
+    if length > FRAME_BYTES_MAX {
+        return Err(FrameError::Malformed(format!("{length} bytes are more than {FRAME_BYTES_MAX}")));
+    }
+    out[..4].copy_from_slice(&(length as u32).to_le_bytes());
+    out[4..8].copy_from_slice(&(head as u32).to_le_bytes());
+    Ok(out)
+}
+
+/// The frame in these bytes, which follow its length.
+///
+/// # Errors
+/// When it is no frame.
+pub fn decode<M: DeserializeOwned>(bytes: &[u8]) -> Result<Frame<M>, FrameError> {
+    let malformed = |what: &str| FrameError::Malformed(what.into());
+    let (head, rest) = bytes.split_first_chunk::<4>().ok_or_else(|| malformed("it is too short"))?;
+    let head = u32::from_le_bytes(*head) as usize;
+    let (head, body) = rest.split_at_checked(head).ok_or_else(|| malformed("its head is cut off"))?;
+    let head = serde_json::from_slice(head).map_err(|error| FrameError::Malformed(error.to_string()))?;
+    Ok(Frame { head, body: body.to_vec() })
+}
+
+/// Writes a frame.
+///
+/// # Errors
+/// When it is too long or cannot be written.
+pub fn write<M: Serialize>(to: &mut impl Write, frame: &Frame<M>) -> Result<(), FrameError> {
+    to.write_all(&encode(frame)?).and_then(|()| to.flush()).map_err(FrameError::Io)
+}
+
+/// Reads a frame.
+///
+/// # Errors
+/// When the connection ends or fails, or when what arrives is no frame.
+pub fn read<M: DeserializeOwned>(from: &mut impl Read) -> Result<Frame<M>, FrameError> {
+    let mut length = [0; 4];
+    match from.read(&mut length[..1]).map_err(FrameError::Io)? {
+        0 => return Err(FrameError::Closed),
+        _ => from.read_exact(&mut length[1..]).map_err(FrameError::Io)?,
+    }
+    let length = u32::from_le_bytes(length) as usize;
+    if length > FRAME_BYTES_MAX {
+        return Err(FrameError::Malformed(format!("{length} bytes are more than {FRAME_BYTES_MAX}")));
+    }
+    // Grows with what arrives, so that a stated length alone takes no memory.
+    let mut bytes = Vec::new();
+    let read = from.take(length as u64).read_to_end(&mut bytes).map_err(FrameError::Io)?;
+    if read < length {
+        return Err(FrameError::Malformed("it is cut off".into()));
+    }
+    decode(&bytes)
+}

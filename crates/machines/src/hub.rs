@@ -1,0 +1,566 @@
+//! The machines of a running experiment: their connections, and one thread that listens to all of them.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use engine::clock::{Clock, unix_ns};
+use engine::crew::{Crew, WakeReason, Watch};
+use engine::drive::Book;
+use engine::lanes::MachinePart;
+use engine::machines::{MachineTrial, Machines};
+use engine::source::{Source, Unavailable};
+use engine::workload::LoadError;
+use model::metric::instance_on;
+use model::run::{GeneratorUse, MachineRun};
+use model::{
+    ColumnId, DoubtKind, Ending, Level, MetricInfo, Nanos, Problem, Problems, Readings, SECOND, WarmUp,
+};
+
+use crate::address::Address;
+use crate::fleet::{Fleet, Machine, Notice, State, TICK};
+use crate::link::{Arrived, Link};
+use crate::message::TrialPart;
+use crate::program::Program;
+
+/// How long a machine may take to be reached, and to have the program copied.
+const JOIN_MAX: Nanos = 120 * SECOND;
+
+/// How long machines may take to end a trial that was called off, and an experiment.
+const END_MAX: Nanos = 35 * SECOND;
+
+/// How long a wait lasts until it looks for an interrupt.
+const LOOK_UP: Duration = Duration::from_millis(100);
+
+/// A machine of the experiment.
+#[derive(Clone, Debug)]
+pub struct Member {
+    /// Its name and how it is reached.
+    pub address: Address,
+    /// Whether it drives load, and is not only watched.
+    pub drives: bool,
+    /// What is watched there.
+    pub watch: Vec<String>,
+}
+
+/// The latest counters of a machine.
+#[derive(Debug, Default)]
+struct Latest {
+    /// Columns that the source does not have yet.
+    columns: Vec<(MetricInfo, String)>,
+    values: Option<(Nanos, Vec<f64>)>,
+    lost: Option<String>,
+}
+
+/// What the listening thread and the experiment share.
+struct Inner {
+    fleet: Fleet,
+    links: Vec<Option<Link>>,
+    latest: Vec<Arc<Mutex<Latest>>>,
+    /// Progress in words, and events to be recorded.
+    progress: Vec<String>,
+    events: Vec<String>,
+}
+
+struct Shared {
+    inner: Mutex<Inner>,
+    changed: Condvar,
+    ends: AtomicBool,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Shared {
+    /// Waits for a change, for at most `LOOK_UP`.
+    fn wait<'a>(&self, inner: MutexGuard<'a, Inner>) -> MutexGuard<'a, Inner> {
+        self.changed.wait_timeout(inner, LOOK_UP).unwrap_or_else(PoisonError::into_inner).0
+    }
+
+    /// Waits until `is_done`, a machine is lost, the time is up, or the user wants to stop.
+    fn wait_until<'a>(
+        &'a self,
+        at_most: Nanos,
+        interrupted: Option<&AtomicBool>,
+        say: &mut dyn FnMut(&str),
+        is_done: impl Fn(&Fleet) -> bool,
+    ) -> Result<MutexGuard<'a, Inner>, Ending> {
+        let deadline = Clock::get().now().saturating_add(at_most);
+        let mut inner = lock(&self.inner);
+        loop {
+            for text in std::mem::take(&mut inner.progress) {
+                say(&text);
+            }
+            if let Some((machine, why)) = inner.fleet.lost() {
+                return Err(Ending::Failed(lost(machine, why)));
+            }
+            if is_done(&inner.fleet) {
+                return Ok(inner);
+            }
+            if interrupted.is_some_and(|interrupted| interrupted.load(Ordering::Relaxed)) {
+                return Err(Ending::Interrupted);
+            }
+            if Clock::get().now() > deadline {
+                let waits = inner.fleet.machines().iter().find(|machine| !is_settled(machine));
+                let name = waits.map_or("a machine", |machine| machine.name.as_str());
+                return Err(Ending::Failed(format!("machine {name} did not get ready in time")));
+            }
+            inner = self.wait(inner);
+        }
+    }
+}
+
+impl Shared {
+    /// Waits until `is_done`, whatever becomes of single machines, or until the time is up.
+    fn settle(&self, is_done: impl Fn(&Fleet) -> bool) -> MutexGuard<'_, Inner> {
+        let deadline = Clock::get().now().saturating_add(END_MAX);
+        let mut inner = lock(&self.inner);
+        while !is_done(&inner.fleet) && Clock::get().now() < deadline {
+            inner = self.wait(inner);
+        }
+        inner
+    }
+}
+
+fn is_settled(machine: &Machine) -> bool {
+    matches!(machine.state, State::Present | State::Ready | State::Finished | State::Ended)
+}
+
+/// That a machine is lost, in words.
+fn lost(machine: &Machine, why: &str) -> String {
+    format!("machine {}: {why}", machine.name)
+}
+
+/// The machines of an experiment. Dropping it ends the agents.
+pub struct Hub {
+    members: Vec<Member>,
+    program: Arc<Program>,
+    shared: Arc<Shared>,
+    arrived: Sender<(usize, Arrived)>,
+    listener: Option<JoinHandle<()>>,
+    interval: Nanos,
+    warm_up: WarmUp,
+}
+
+impl Hub {
+    /// Reaches all machines, copies the program where it is missing, and compares the clocks. `run` is a label of the run;
+    /// `say` receives progress.
+    ///
+    /// # Errors
+    /// How it ended: a machine could not be reached, or the user stopped it.
+    pub fn connect(
+        members: Vec<Member>,
+        run: &str,
+        say: &mut dyn FnMut(&str),
+        interrupted: &AtomicBool,
+    ) -> Result<Hub, Ending> {
+        let failed = |why: String| Ending::Failed(why);
+        let program =
+            Program::this().map_err(|error| failed(format!("this program cannot be read: {error}")))?;
+        let clock = Clock::get();
+        let names = members.iter().map(|member| (member.address.name.clone(), member.drives));
+        let unix_zero = unix_ns().saturating_sub(clock.now());
+        let fleet = Fleet::new(names, run, unix_zero, clock.now());
+        let (arrived, inbox) = channel();
+        let inner = Inner {
+            fleet,
+            links: members.iter().map(|_| None).collect(),
+            latest: members.iter().map(|_| Arc::default()).collect(),
+            progress: Vec::new(),
+            events: Vec::new(),
+        };
+        let shared = Arc::new(Shared {
+            inner: Mutex::new(inner),
+            changed: Condvar::new(),
+            ends: AtomicBool::new(false),
+        });
+        let listener = std::thread::Builder::new().name("machines".into()).spawn({
+            let shared = shared.clone();
+            move || listen(&inbox, &shared)
+        });
+        let listener = listener.map_err(|error| failed(error.to_string()))?;
+        let hub = Hub {
+            members,
+            program: Arc::new(program),
+            shared,
+            arrived,
+            listener: Some(listener),
+            interval: SECOND,
+            warm_up: WarmUp::Auto,
+        };
+        hub.open_missing();
+        drop(hub.shared.wait_until(JOIN_MAX, Some(interrupted), say, Fleet::has_clocks)?);
+        Ok(hub)
+    }
+
+    /// Opens the connections that do not exist.
+    fn open_missing(&self) {
+        for (machine, member) in self.members.iter().enumerate() {
+            if lock(&self.shared.inner).links[machine].is_some() {
+                continue;
+            }
+            let opened = Link::open(&member.address, &self.program, machine, self.arrived.clone());
+            let mut inner = lock(&self.shared.inner);
+            match opened {
+                Ok(link) => inner.links[machine] = Some(link),
+                Err(why) => inner.fleet.closed(machine, &why),
+            }
+        }
+    }
+
+    /// Reaches the machines again that were lost in an earlier trial.
+    fn reconnect(&self, say: &mut dyn FnMut(&str), interrupted: &AtomicBool) -> Result<(), Ending> {
+        let mut closed = Vec::new();
+        {
+            let mut inner = lock(&self.shared.inner);
+            let now = Clock::get().now();
+            for machine in 0..self.members.len() {
+                if inner.fleet.rejoin(now, machine) {
+                    closed.extend(inner.links[machine].take());
+                    *lock(&inner.latest[machine]) = Latest::default();
+                }
+            }
+        }
+        if closed.is_empty() {
+            return Ok(());
+        }
+        drop(closed);
+        self.open_missing();
+        self.shared.wait_until(JOIN_MAX, Some(interrupted), say, Fleet::has_clocks).map(drop)
+    }
+
+    /// The parts of a trial.
+    fn parts(&self, trial: MachineTrial<'_>) -> Vec<TrialPart> {
+        let of = self.members.iter().filter(|member| member.drives).count() as u32;
+        let mut index = 0;
+        let part = |member: &Member| {
+            let part = member.drives.then_some(MachinePart { index, of });
+            index += u32::from(member.drives);
+            let part = TrialPart {
+                workload: trial.workload.into(),
+                settings: trial.settings.clone(),
+                secrets: Vec::new(),
+                load: trial.load.clone(),
+                shape: trial.shape.cloned(),
+                seed: trial.seed,
+                part,
+                watch: member.watch.clone(),
+                sample_every: trial.sample_every,
+            };
+            part.hide()
+        };
+        self.members.iter().map(part).collect()
+    }
+
+    /// The uncertainty of the clock of each machine, in the order of the experiment.
+    pub fn describe(&self) -> Vec<String> {
+        let inner = lock(&self.shared.inner);
+        let describe = |machine: &Machine| {
+            let host = machine.host.as_ref();
+            let of_host = host
+                .map_or(String::new(), |host| format!("{}, {} CPUs, {}", host.name, host.cpus, host.kernel));
+            let clock = machine.offset().map_or(String::new(), |offset| {
+                format!(
+                    ", clock {:+.1} ms (known to {:.3} ms)",
+                    machine.clock_offset_s() * 1e3,
+                    offset.uncertainty as f64 / 1e6
+                )
+            });
+            format!("machine {}: {of_host}{clock}", machine.name)
+        };
+        inner.fleet.machines().iter().map(describe).collect()
+    }
+}
+
+impl Drop for Hub {
+    fn drop(&mut self) {
+        let links = {
+            let mut inner = lock(&self.shared.inner);
+            inner.links.iter_mut().flatten().for_each(Link::close);
+            std::mem::take(&mut inner.links)
+        };
+        drop(links);
+        self.shared.ends.store(true, Ordering::Relaxed);
+        if let Some(listener) = self.listener.take() {
+            let _ = listener.join();
+        }
+    }
+}
+
+/// Listens to all machines until the experiment ends.
+fn listen(inbox: &Receiver<(usize, Arrived)>, shared: &Shared) {
+    let clock = Clock::get();
+    while !shared.ends.load(Ordering::Relaxed) {
+        let first = match inbox.recv_timeout(Duration::from_nanos(TICK)) {
+            Ok(first) => Some(first),
+            Err(RecvTimeoutError::Timeout) => None,
+            Err(RecvTimeoutError::Disconnected) => return,
+        };
+        let mut inner = lock(&shared.inner);
+        for (machine, arrived) in first.into_iter().chain(inbox.try_iter()) {
+            inner.arrived(machine, arrived);
+        }
+        inner.fleet.tick(clock.now());
+        inner.pass_on();
+        drop(inner);
+        shared.changed.notify_all();
+    }
+}
+
+impl Inner {
+    fn arrived(&mut self, machine: usize, arrived: Arrived) {
+        let now = Clock::get().now();
+        match arrived {
+            Arrived::Connecting(text) => {
+                let name = &self.fleet.machines()[machine].name;
+                self.progress.push(format!("machine {name}: {text}"));
+            }
+            Arrived::Connected => self.fleet.connected(now, machine),
+            Arrived::Message(at, frame) => self.fleet.received(at, machine, *frame),
+            Arrived::Closed(why) => self.fleet.closed(machine, &why),
+        }
+    }
+
+    /// Sends what is to be sent, and passes on what arrived.
+    fn pass_on(&mut self) {
+        for (machine, message) in self.fleet.take_outbox() {
+            let Some(link) = &mut self.links[machine] else { continue };
+            if let Err(error) = link.send(message) {
+                // Why the process ended arrives with its end, and says more.
+                if !matches!(error, crate::frame::FrameError::Closed) && !is_broken(&error) {
+                    self.fleet.closed(machine, &error.to_string());
+                }
+            }
+        }
+        for notice in self.fleet.take_notices() {
+            let name = |machine: usize| &self.fleet.machines()[machine].name;
+            match notice {
+                Notice::Preparing { machine, text } => {
+                    self.progress.push(format!("machine {}: {text}", name(machine)));
+                }
+                Notice::Event { machine, text, .. } => {
+                    self.events.push(format!("machine {}: {text}", name(machine)));
+                }
+                Notice::Columns { machine, columns } => {
+                    lock(&self.latest[machine]).columns.extend(columns);
+                }
+                Notice::Readings { machine, end, values } => {
+                    lock(&self.latest[machine]).values = Some((end, values));
+                }
+            }
+        }
+        for (machine, latest) in self.fleet.machines().iter().zip(&self.latest) {
+            if let State::Lost(why) = &machine.state {
+                lock(latest).lost.get_or_insert_with(|| why.clone());
+            }
+        }
+    }
+}
+
+/// Whether the other side has closed the pipe.
+fn is_broken(error: &crate::frame::FrameError) -> bool {
+    matches!(error, crate::frame::FrameError::Io(error) if error.kind() == std::io::ErrorKind::BrokenPipe)
+}
+
+impl Machines for Hub {
+    fn drive(&self) -> bool {
+        self.members.iter().any(|member| member.drives)
+    }
+
+    fn check(&mut self, trial: MachineTrial<'_>) -> Problems {
+        let mut problems = Problems::new();
+        lock(&self.shared.inner).fleet.check(self.parts(trial));
+        match self.shared.wait_until(JOIN_MAX, None, &mut |_| {}, |fleet| fleet.all(&State::Present)) {
+            Ok(inner) => {
+                for machine in inner.fleet.machines() {
+                    for (what, help) in &machine.problems {
+                        let what = format!("machine {}: {what}", machine.name);
+                        problems.push(Problem::new(what, help.clone()));
+                    }
+                }
+            }
+            Err(ending) => problems.push(Problem::new(ending.to_string(), "")),
+        }
+        problems
+    }
+
+    fn prepare(
+        &mut self,
+        trial: MachineTrial<'_>,
+        operations: &[(String, bool)],
+        say: &mut dyn FnMut(&str),
+        interrupted: &AtomicBool,
+    ) -> Result<BTreeMap<String, Level>, Ending> {
+        (self.interval, self.warm_up) = (trial.load.interval, trial.load.warm_up);
+        self.reconnect(say, interrupted)?;
+        let parts = self.parts(trial);
+        {
+            let mut inner = lock(&self.shared.inner);
+            inner.events.clear();
+            inner.fleet.prepare(parts, operations.iter().map(|(_, counts)| *counts).collect());
+            for latest in &inner.latest {
+                *lock(latest) = Latest::default();
+            }
+        }
+        let inner =
+            self.shared.wait_until(Nanos::MAX, Some(interrupted), say, |fleet| fleet.all(&State::Ready))?;
+        let drive = || inner.fleet.machines().iter().filter(|machine| machine.drives());
+        if let Some(machine) =
+            drive().find(|machine| !machine.operations.iter().eq(operations.iter().map(|(name, _)| name)))
+        {
+            return Err(Ending::Failed(format!("machine {}: its load has other operations", machine.name)));
+        }
+        // What all machines say alike is a fact about the load.
+        let mut facts = drive().next().map(|machine| machine.facts.clone()).unwrap_or_default();
+        for machine in drive() {
+            facts.retain(|name, level| machine.facts.get(name) == Some(level));
+        }
+        for machine in drive() {
+            for (name, level) in &machine.facts {
+                if !facts.contains_key(name) {
+                    facts.insert(format!("machine.{}.{name}", machine.name), level.clone());
+                }
+            }
+        }
+        Ok(facts)
+    }
+
+    fn sources(&mut self) -> Vec<(String, Box<dyn Source>)> {
+        let inner = lock(&self.shared.inner);
+        let source = |(machine, latest): (&Machine, &Arc<Mutex<Latest>>)| {
+            let name = machine.name.clone();
+            let source: Box<dyn Source> =
+                Box::new(Pushed { host: name.clone(), latest: latest.clone(), ids: Vec::new() });
+            (format!("machine {name}"), source)
+        };
+        inner.fleet.machines().iter().zip(&inner.latest).map(source).collect()
+    }
+
+    fn crew(&mut self) -> &mut dyn Crew {
+        self
+    }
+
+    fn finish(&mut self) -> Vec<MachineRun> {
+        let mut inner = lock(&self.shared.inner);
+        inner.fleet.stop(true);
+        drop(inner);
+        inner = self.shared.settle(Fleet::is_settled);
+        let runs = inner.fleet.machines().iter().map(Machine::run).collect();
+        inner.fleet.trial_over();
+        runs
+    }
+
+    fn end(&mut self) -> Vec<String> {
+        lock(&self.shared.inner).fleet.end();
+        let inner = self.shared.settle(Fleet::has_ended);
+        let left = inner.fleet.machines().iter().filter_map(|machine| match &machine.state {
+            State::Ended => None,
+            State::Lost(why) => Some(lost(machine, why)),
+            _ => Some(format!("machine {} did not end", machine.name)),
+        });
+        left.collect()
+    }
+}
+
+impl Crew for Hub {
+    fn wait_until_ready(&mut self, _interrupted: &AtomicBool) -> Result<(), Ending> {
+        let inner = lock(&self.shared.inner);
+        match inner.fleet.lost() {
+            Some((machine, why)) => Err(Ending::Failed(lost(machine, why))),
+            None => Ok(()),
+        }
+    }
+
+    fn start(&mut self) -> Nanos {
+        let mut inner = lock(&self.shared.inner);
+        let zero = inner.fleet.start(Clock::get().now(), self.interval, self.warm_up);
+        inner.pass_on();
+        zero
+    }
+
+    fn begin_measured(&mut self, now: Nanos) -> Nanos {
+        let mut inner = lock(&self.shared.inner);
+        let begins = inner.fleet.begin_measured(now, Clock::get().now());
+        inner.pass_on();
+        begins
+    }
+
+    fn wait(&mut self, _begin: Nanos, until: Nanos, _shortest: Nanos, watch: &Watch<'_>) -> WakeReason {
+        let mut inner = lock(&self.shared.inner);
+        loop {
+            if let Some((machine, why)) = inner.fleet.lost() {
+                let help = "its part of the load is missing from this trial, which does not count";
+                return WakeReason::Failed(LoadError::new(lost(machine, why), help));
+            }
+            if inner.fleet.has_interval(until) {
+                return match inner.fleet.is_finished() && !inner.fleet.has_after(until) {
+                    true => WakeReason::AllFinished,
+                    false => WakeReason::Time,
+                };
+            }
+            if let Some(reason) = watch.look() {
+                return reason;
+            }
+            inner = self.shared.wait(inner);
+        }
+    }
+
+    fn take(&mut self, until: Nanos, book: &mut Book) -> Nanos {
+        let mut inner = lock(&self.shared.inner);
+        inner.fleet.take(until, book);
+        book.remarks.append(&mut inner.events);
+        until
+    }
+
+    fn describe_failure(&self, _kind: u16, code: u32) -> (String, DoubtKind) {
+        lock(&self.shared.inner).fleet.describe_failure(code)
+    }
+
+    fn measured_use(&mut self, wall_s: f64) -> GeneratorUse {
+        // Each machine reports its use when its load has ended; `finish` has it.
+        GeneratorUse { wall_s, ..GeneratorUse::default() }
+    }
+
+    fn stop_issuing(&mut self) {
+        // At the end of the measured phase, all machines do so by themselves.
+        lock(&self.shared.inner).fleet.stop(false);
+    }
+
+    fn stop_waiting(&mut self) {
+        lock(&self.shared.inner).fleet.stop(true);
+    }
+
+    fn is_finished(&self) -> bool {
+        let inner = lock(&self.shared.inner);
+        inner.fleet.is_finished() && !inner.fleet.has_after(0)
+    }
+}
+
+/// The counters of a machine, which it sends.
+struct Pushed {
+    host: String,
+    latest: Arc<Mutex<Latest>>,
+    ids: Vec<ColumnId>,
+}
+
+impl Source for Pushed {
+    fn read(&mut self, _now: Nanos, out: &mut Readings) -> Result<(), Unavailable> {
+        let (columns, values, lost) = {
+            let mut latest = lock(&self.latest);
+            (std::mem::take(&mut latest.columns), latest.values.take(), latest.lost.clone())
+        };
+        for (metric, instance) in columns {
+            self.ids.push(out.column(&metric, &instance_on(&self.host, &instance)));
+        }
+        if let Some((_, values)) = values {
+            for (id, value) in self.ids.iter().zip(values).filter(|(_, value)| value.is_finite()) {
+                out.set(*id, value);
+            }
+        }
+        lost.map_or(Ok(()), |why| Err(Unavailable(why)))
+    }
+}

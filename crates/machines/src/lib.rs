@@ -1,0 +1,16 @@
+//! Load and counters of other machines. An agent is this program on another machine: it takes part in trials, and reads the
+//! counters of its host. A coordinator reaches agents by `ssh` or by a command.
+//!
+//! [`fleet`] has the state of all machines as a function of what arrives and of the time; [`hub`] connects it with the agents.
+
+#![forbid(unsafe_code)]
+
+pub mod address;
+pub mod agent;
+pub mod clock;
+pub mod fleet;
+pub mod frame;
+pub mod hub;
+pub mod link;
+pub mod message;
+pub mod program;

@@ -1,0 +1,222 @@
+//! Connections to agents: processes whose standard streams carry the messages.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::fd::{AsFd, OwnedFd};
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::mpsc::Sender;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use engine::clock::Clock;
+use model::Nanos;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use crate::address::{Address, Reach};
+use crate::frame::{self, Frame, FrameError};
+use crate::message::{FromAgent, ToAgent};
+use crate::program::Program;
+
+/// How long a message may wait for a machine to take it.
+const WRITE_MAX: Duration = Duration::from_secs(1);
+
+/// The last lines of the standard error that explain why a connection ended.
+const LINES_KEPT: usize = 4;
+
+/// What arrives from a machine.
+#[derive(Debug)]
+pub enum Arrived {
+    /// The agent has started.
+    Connected,
+    /// Progress before that, in words.
+    Connecting(String),
+    /// A message, and when it was read.
+    Message(Nanos, Box<Frame<FromAgent>>),
+    /// The connection has ended, with the reason.
+    Closed(String),
+}
+
+/// A connection to one agent. It ends when it is dropped, and the agent with it.
+pub struct Link {
+    to: Option<ChildStdin>,
+    child: Arc<Mutex<Child>>,
+}
+
+impl Link {
+    /// Starts the process that connects to a machine. What arrives goes to `arrived`, with the index of the machine.
+    ///
+    /// # Errors
+    /// When the process cannot be started.
+    pub fn open(
+        address: &Address,
+        program: &Arc<Program>,
+        machine: usize,
+        arrived: Sender<(usize, Arrived)>,
+    ) -> Result<Link, String> {
+        let mut command = match &address.reach {
+            Reach::Ssh { destination, port } => ssh(destination, *port, program),
+            Reach::Command(words) => {
+                let mut command = Command::new(&words[0]);
+                command.args(&words[1..]);
+                command
+            }
+        };
+        let copies = matches!(address.reach, Reach::Ssh { .. });
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let named = command.get_program().to_string_lossy().into_owned();
+        let mut child = command.spawn().map_err(|error| format!("{named} could not be started: {error}"))?;
+        let (Some(to), Some(from), Some(errors)) =
+            (child.stdin.take(), child.stdout.take(), child.stderr.take())
+        else {
+            return Err(format!("{named} has no standard streams"));
+        };
+        let lines = Arc::new(Mutex::new(Vec::new()));
+        let explained = std::thread::Builder::new().name(format!("errors-{machine}")).spawn({
+            let lines = lines.clone();
+            move || keep_lines(errors, &lines)
+        });
+        let explained = explained.map_err(|error| error.to_string())?;
+        let child = Arc::new(Mutex::new(child));
+        // Until the agent has started, the reader writes to it: the program, where it is missing.
+        let first = to.as_fd().try_clone_to_owned().map_err(|error| error.to_string())?;
+        let reader = std::thread::Builder::new().name(format!("machine-{machine}"));
+        let program = program.clone();
+        let of_reader = child.clone();
+        reader
+            .spawn(move || {
+                let why = listen(from, copies.then_some((first, &*program)), machine, &arrived);
+                // What the process wrote explains the end better than the end of its output.
+                let begin = Instant::now();
+                while !explained.is_finished() && begin.elapsed() < Duration::from_secs(1) {
+                    std::thread::sleep(Duration::from_millis(5));
+                }
+                let _ = of_reader.lock().unwrap_or_else(PoisonError::into_inner).try_wait();
+                let lines = lines.lock().unwrap_or_else(PoisonError::into_inner).join("; ");
+                let why = if lines.is_empty() { why } else { format!("{why}: {lines}") };
+                let _ = arrived.send((machine, Arrived::Closed(why)));
+            })
+            .map_err(|error| error.to_string())?;
+        rustix::io::ioctl_fionbio(&to, true).map_err(|error| error.to_string())?;
+        Ok(Link { to: Some(to), child })
+    }
+
+    /// Sends a message.
+    ///
+    /// # Errors
+    /// When the connection has ended, or does not take the message in time.
+    pub fn send(&mut self, message: ToAgent) -> Result<(), FrameError> {
+        let Some(to) = &mut self.to else { return Err(FrameError::Closed) };
+        let bytes = frame::encode(&Frame::from(message))?;
+        let mut rest = &bytes[..];
+        let deadline = Instant::now() + WRITE_MAX;
+        while !rest.is_empty() {
+            match to.write(rest) {
+                Ok(0) => return Err(FrameError::Closed),
+                Ok(written) => rest = &rest[written..],
+                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {
+                    let left = deadline.saturating_duration_since(Instant::now());
+                    let timeout = Timespec { tv_sec: 0, tv_nsec: i64::from(left.subsec_nanos()) };
+                    let mut polled = [PollFd::new(&*to, PollFlags::OUT)];
+                    if left.is_zero() || poll(&mut polled, Some(&timeout)) == Ok(0) {
+                        let why = std::io::Error::new(
+                            std::io::ErrorKind::TimedOut,
+                            "the machine does not take messages",
+                        );
+                        return Err(FrameError::Io(why));
+                    }
+                }
+                Err(error) => return Err(FrameError::Io(error)),
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends the connection: the agent sees the end of its input.
+    pub fn close(&mut self) {
+        self.to = None;
+    }
+}
+
+impl Drop for Link {
+    fn drop(&mut self) {
+        self.close();
+        let mut child = self.child.lock().unwrap_or_else(PoisonError::into_inner);
+        // An agent ends by itself when its input ends. One that hangs is left to its host.
+        let deadline = Instant::now() + Duration::from_secs(2);
+        while matches!(child.try_wait(), Ok(None)) {
+            if Instant::now() >= deadline {
+                let _ = child.kill();
+                let _ = child.wait();
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+}
+
+/// The command that connects to a host, and starts the program there.
+fn ssh(destination: &str, port: Option<u16>, program: &Program) -> Command {
+    let mut command = Command::new("ssh");
+    // Standard input carries messages, so that a question for a password would wait for ever.
+    command.args(["-T", "-o", "BatchMode=yes", "-o", "ConnectTimeout=15"]);
+    if let Some(port) = port {
+        command.args(["-p", &port.to_string()]);
+    }
+    command.arg("--").arg(destination).arg(program.remote_command());
+    command
+}
+
+/// Keeps the last lines.
+fn keep_lines(errors: impl Read, lines: &Mutex<Vec<String>>) {
+    let mut errors = BufReader::new(errors);
+    let mut line = Vec::new();
+    loop {
+        line.clear();
+        match (&mut errors).take(4096).read_until(b'\n', &mut line) {
+            Ok(0) | Err(_) => return,
+            Ok(_) => {
+                let text = String::from_utf8_lossy(&line).replace(|c: char| c.is_control(), " ");
+                let text = text.trim();
+                if !text.is_empty() {
+                    let mut lines = lines.lock().unwrap_or_else(PoisonError::into_inner);
+                    if lines.len() == LINES_KEPT {
+                        lines.remove(0);
+                    }
+                    lines.push(text.into());
+                }
+            }
+        }
+    }
+}
+
+/// Reads messages until the connection ends. Returns why it did.
+fn listen(
+    from: impl Read,
+    copy: Option<(OwnedFd, &Program)>,
+    machine: usize,
+    arrived: &Sender<(usize, Arrived)>,
+) -> String {
+    let mut from = BufReader::with_capacity(64 << 10, from);
+    if let Some((to, program)) = copy {
+        let mut say = |text: &str| {
+            let _ = arrived.send((machine, Arrived::Connecting(text.into())));
+        };
+        if let Err(why) = program.deliver(&mut from, to, &mut say) {
+            return why;
+        }
+    }
+    if arrived.send((machine, Arrived::Connected)).is_err() {
+        return "the run has ended".into();
+    }
+    loop {
+        match frame::read(&mut from) {
+            Ok(frame) => {
+                let at = Clock::get().now();
+                if arrived.send((machine, Arrived::Message(at, Box::new(frame)))).is_err() {
+                    return "the run has ended".into();
+                }
+            }
+            Err(error) => return error.to_string(),
+        }
+    }
+}

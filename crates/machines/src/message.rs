@@ -1,0 +1,340 @@
+//! What a coordinator and its agents say to each other. `docs/formats/machines.md` describes the format.
+
+use std::collections::BTreeMap;
+
+use engine::drive::{Book, CompletedLaunch, KindBook};
+use engine::lanes::MachinePart;
+use engine::part::PartEnd;
+use hdrhistogram::Histogram;
+use model::launch::Usage;
+use model::run::{ClockInfo, GeneratorUse, SamplerCost};
+use model::{
+    DoubtKind, EventKind, Host, Level, Load, MetricInfo, Nanos, Phase, Settings, Shape, SourceStatus,
+};
+use record::{HistogramDecoder, encode_histogram};
+use serde::{Deserialize, Serialize};
+
+/// The format of the messages: major.minor. Both sides need the same major version.
+pub const FORMAT: &str = "plimsoll.machines/1.0";
+
+/// Whether the other side speaks the same major version.
+///
+/// # Errors
+/// What it speaks, and what to do.
+pub fn check_format(found: &str) -> Result<(), String> {
+    let major = |format: &str| format.split('.').next().map(str::to_string);
+    match major(found) == major(FORMAT) {
+        true => Ok(()),
+        false => Err(format!("it speaks `{found}`, and this program `{FORMAT}`: use the same version")),
+    }
+}
+
+/// One trial, as far as a machine takes part in it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct TrialPart {
+    /// The kind of the workload.
+    pub workload: String,
+    /// Its settings, without secrets.
+    pub settings: Settings,
+    /// The texts of the settings with secret parts, in the order of [`Settings`].
+    pub secrets: Vec<String>,
+    /// The load of all machines.
+    pub load: Load,
+    /// Its shape; none for the default of the workload.
+    pub shape: Option<Shape>,
+    /// The seed of the trial.
+    pub seed: u64,
+    /// The part of this machine; none if it drives no load.
+    pub part: Option<MachinePart>,
+    /// What is watched.
+    pub watch: Vec<String>,
+    /// How often the counters are read.
+    pub sample_every: Nanos,
+}
+
+impl TrialPart {
+    /// Takes the secret texts out of the settings.
+    pub fn hide(mut self) -> TrialPart {
+        self.secrets = each_secret(&mut self.settings).map(|secret| secret.reveal().to_string()).collect();
+        self
+    }
+
+    /// Puts the secret texts back. What does not fit is left as it is, and is reported as missing by its check.
+    pub fn reveal(mut self) -> TrialPart {
+        for (secret, text) in each_secret(&mut self.settings).zip(std::mem::take(&mut self.secrets)) {
+            secret.change(|_| text);
+        }
+        self
+    }
+}
+
+fn each_secret(settings: &mut Settings) -> impl Iterator<Item = &mut model::Secret> {
+    settings.0.values_mut().flat_map(|setting| setting.level.secrets_mut())
+}
+
+/// A message of the coordinator. Times are on the clock of the agent.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "message")]
+pub enum ToAgent {
+    /// The first message.
+    Hello {
+        /// [`FORMAT`].
+        format: String,
+        /// The name of the machine in the experiment, for its messages.
+        name: String,
+        /// A label of the run, for the journal of the host.
+        run: String,
+    },
+    /// To be answered at once.
+    Ping {
+        /// Repeated in the answer.
+        number: u64,
+    },
+    /// Check whether the agent can take part in such a trial. Changes nothing.
+    Check {
+        /// The trial.
+        trial: Box<TrialPart>,
+    },
+    /// Prepare a trial.
+    Prepare {
+        /// The trial.
+        trial: Box<TrialPart>,
+    },
+    /// Start the load.
+    Start {
+        /// When.
+        at: Nanos,
+    },
+    /// The measured phase begins.
+    MeasureFrom {
+        /// When.
+        at: Nanos,
+    },
+    /// End the load now.
+    Stop {
+        /// Do not wait for operations in flight.
+        abandon: bool,
+    },
+    /// The experiment is over: remove what was made.
+    End,
+}
+
+/// A message of an agent. Times are on its clock.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "message")]
+pub enum FromAgent {
+    /// The answer to the first message.
+    Hello {
+        /// [`FORMAT`].
+        format: String,
+        /// The host.
+        host: Box<Host>,
+    },
+    /// The answer to a ping.
+    Pong {
+        /// Of the ping.
+        number: u64,
+        /// The time at the agent.
+        at: Nanos,
+        /// The time of day there: nanoseconds since 1970-01-01 UTC.
+        unix_ns: u64,
+    },
+    /// The answer to a check.
+    Checked {
+        /// What is wrong, and what to do.
+        problems: Vec<(String, String)>,
+    },
+    /// Progress in words.
+    Preparing {
+        /// One line.
+        text: String,
+    },
+    /// A trial is prepared, and its workers wait for the start.
+    Ready {
+        /// Facts about the system, and those of the workload.
+        facts: BTreeMap<String, Level>,
+        /// The names of its operations.
+        operations: Vec<String>,
+    },
+    /// An interval ended.
+    Interval(Box<IntervalHead>),
+    /// Operations failed in a new way.
+    Failure {
+        /// The index of the operation.
+        kind: u16,
+        /// The code, as in [`IntervalHead::failures`].
+        code: u32,
+        /// In words.
+        text: String,
+        /// The doubt that follows.
+        doubt: DoubtKind,
+    },
+    /// New columns of the readings, after those before.
+    Columns {
+        /// Metrics and instances.
+        columns: Vec<(MetricInfo, String)>,
+    },
+    /// The counters were read; the body has the values of all columns as 64-bit floating-point numbers.
+    Readings {
+        /// The window.
+        begin: Nanos,
+        /// Its end.
+        end: Nanos,
+    },
+    /// To be recorded.
+    Event {
+        /// When.
+        at: Nanos,
+        /// Its kind.
+        kind: EventKind,
+        /// In words.
+        text: String,
+    },
+    /// The load of this machine has ended.
+    Finished(Box<FinishedHead>),
+    /// Something that the coordinator asked for could not be done.
+    Failed {
+        /// What and why.
+        what: String,
+        /// What to do.
+        help: String,
+    },
+    /// What was made is removed.
+    Ended {
+        /// What could not be removed or restored.
+        left: Vec<String>,
+    },
+}
+
+/// What was done in an interval, without histograms.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct IntervalHead {
+    /// The phase.
+    pub phase: Phase,
+    /// The end of the interval, after the start of the load.
+    pub end: Nanos,
+    /// As in [`Book`].
+    pub offered: u64,
+    /// As in [`Book`].
+    pub issued: u64,
+    /// As in [`Book`].
+    pub in_flight_ns: u64,
+    /// As in [`Book`].
+    pub spun_ns: u64,
+    /// Completed, late, failed, bytes of each operation. The body has three histograms of each with completions.
+    pub kinds: Vec<[u64; 4]>,
+    /// As in [`Book`].
+    pub failures: Vec<(u16, u32, u64)>,
+    /// As in [`Book`].
+    pub remarks: Vec<String>,
+    /// Kind, when after the start of the load, time, whether it failed, use.
+    pub launches: Vec<LaunchHead>,
+}
+
+/// A completed launch of a command.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct LaunchHead {
+    kind: u16,
+    at: Nanos,
+    time: Nanos,
+    failed: bool,
+    usage: Usage,
+}
+
+/// How the part of a machine ended.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct FinishedHead {
+    /// Why the load could not go on: what and what to do.
+    pub failed: Option<(String, String)>,
+    /// The cost of driving the load.
+    pub generator: Option<GeneratorUse>,
+    /// The cost of reading the counters.
+    pub sampler: SamplerCost,
+    /// The sources of counters.
+    pub sources: Vec<SourceStatus>,
+    /// The clock.
+    pub clock: ClockInfo,
+    /// As in [`PartEnd`].
+    pub late: Nanos,
+    /// Facts.
+    pub facts: BTreeMap<String, Level>,
+}
+
+impl From<PartEnd> for FinishedHead {
+    fn from(end: PartEnd) -> Self {
+        let PartEnd { failed, generator, sampler, sources, clock, late, facts } = end;
+        let failed = failed.map(|error| (error.what, error.help));
+        FinishedHead { failed, generator, sampler, sources, clock, late, facts }
+    }
+}
+
+/// Takes a book apart. `zero` is the start of the load.
+pub fn of_book(phase: Phase, end: Nanos, zero: Nanos, book: &mut Book) -> (IntervalHead, Vec<u8>) {
+    let mut body = Vec::new();
+    for kind in book.kinds.iter().filter(|kind| kind.completed > 0) {
+        for histogram in [&kind.response, &kind.service, &kind.lag] {
+            put(&mut body, histogram);
+        }
+    }
+    let launch = |launch: CompletedLaunch| {
+        let CompletedLaunch { kind, at, time, failed, usage } = launch;
+        LaunchHead { kind, at: at.saturating_sub(zero), time, failed, usage }
+    };
+    let head = IntervalHead {
+        phase,
+        end: end.saturating_sub(zero),
+        offered: book.offered,
+        issued: book.issued,
+        in_flight_ns: book.in_flight_ns,
+        spun_ns: book.spun_ns,
+        kinds: book.kinds.iter().map(|kind| [kind.completed, kind.late, kind.failed, kind.bytes]).collect(),
+        failures: std::mem::take(&mut book.failures),
+        remarks: std::mem::take(&mut book.remarks),
+        launches: book.launches.drain(..).map(launch).collect(),
+    };
+    (head, body)
+}
+
+/// Puts a book together. `zero` is the start of the load on the clock of the reader. None if the body does not fit the head
+/// or a number is not possible.
+pub fn to_book(head: IntervalHead, body: &[u8], zero: Nanos, decoder: &mut HistogramDecoder) -> Option<Book> {
+    let mut book = Book::new(0, 0);
+    let mut rest = body;
+    for [completed, late, failed, bytes] in head.kinds {
+        let mut kind = KindBook { completed, late, failed, bytes, ..KindBook::default() };
+        if late > completed || failed > completed {
+            return None;
+        }
+        if completed > 0 {
+            for histogram in [&mut kind.response, &mut kind.service, &mut kind.lag] {
+                *histogram = get(&mut rest, decoder)?;
+            }
+        }
+        book.kinds.push(kind);
+    }
+    let launch = |launch: LaunchHead| {
+        let LaunchHead { kind, at, time, failed, usage } = launch;
+        CompletedLaunch { kind, at: zero.saturating_add(at), time, failed, usage }
+    };
+    (book.offered, book.issued) = (head.offered, head.issued);
+    (book.in_flight_ns, book.spun_ns) = (head.in_flight_ns, head.spun_ns);
+    (book.failures, book.remarks) = (head.failures, head.remarks);
+    book.launches = head.launches.into_iter().map(launch).collect();
+    rest.is_empty().then_some(book)
+}
+
+/// A histogram with its length before it.
+fn put(body: &mut Vec<u8>, histogram: &Histogram<u64>) {
+    let at = body.len();
+    body.extend([0; 4]);
+    encode_histogram(body, histogram);
+    let length = (body.len() - at - 4) as u32;
+    body[at..at + 4].copy_from_slice(&length.to_le_bytes());
+}
+
+fn get(rest: &mut &[u8], decoder: &mut HistogramDecoder) -> Option<Histogram<u64>> {
+    let (length, after) = rest.split_first_chunk::<4>()?;
+    let (payload, after) = after.split_at_checked(u32::from_le_bytes(*length) as usize)?;
+    *rest = after;
+    decoder.decode(payload)
+}

@@ -1,0 +1,62 @@
+//! `[machines]`: other machines that drive the load, or whose counters are read.
+
+use serde::{Deserialize, Serialize};
+
+crate::settings! {
+    /// The keys of the table.
+    pub static MACHINE_SETTINGS;
+
+    pub(super) static LOAD: crate::Key<Vec<String>> = crate::Key::texts(
+        "load",
+        "Machines that drive the load together, each its part: a host name, \"ssh://USER@HOST:PORT\", or \"NAME=exec:COMMAND\" that starts `plimsoll agent`. Default: this machine.",
+    );
+
+    pub(super) static WATCH: crate::Key<Vec<String>> = crate::Key::texts(
+        "watch",
+        "Machines whose counters are read, and that drive no load; written like those of `load`.",
+    );
+}
+
+/// The machines of an experiment, as written.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MachineList {
+    /// Those that drive the load; none if this one does.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub load: Vec<String>,
+    /// Those that are only watched.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub watch: Vec<String>,
+}
+
+impl MachineList {
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.load.is_empty() && self.watch.is_empty()
+    }
+
+    /// All of them, and whether each drives load.
+    pub fn all(&self) -> impl Iterator<Item = (&str, bool)> {
+        let load = self.load.iter().map(|text| (text.as_str(), true));
+        load.chain(self.watch.iter().map(|text| (text.as_str(), false)))
+    }
+
+    /// A machine that cannot be used, or whose name another one has: its text, the problem and what to write.
+    pub fn problems(&self, name_of: NameOfMachine) -> Vec<(String, String, String)> {
+        let mut names: Vec<String> = Vec::new();
+        let mut problems = Vec::new();
+        for (text, _) in self.all() {
+            match name_of(text) {
+                Err((what, help)) => problems.push((text.to_string(), what, help)),
+                Ok(name) if names.contains(&name) => {
+                    let what = format!("two machines have the name {name}");
+                    problems.push((text.to_string(), what, format!("give one of them another: NAME={text}")));
+                }
+                Ok(name) => names.push(name),
+            }
+        }
+        problems
+    }
+}
+
+/// The name of a machine in results, from what the experiment says of it. The error is the problem and what to write.
+pub type NameOfMachine = fn(&str) -> Result<String, (String, String)>;
