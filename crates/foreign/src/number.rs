@@ -11,8 +11,36 @@ pub(crate) fn decimal(cell: &[u8], has_comma: bool) -> Option<f64> {
             .collect();
         return decimal(&text, false);
     }
+    if let Some(value) = short(cell) {
+        return Some(value);
+    }
     let value: f64 = std::str::from_utf8(cell).ok()?.parse().ok()?;
     value.is_finite().then_some(value)
+}
+
+/// A number of at most 15 digits without sign and exponent, as almost all in a log are: its digits and the power of ten are exact,
+/// so that their quotient is the closest number (Clinger, How to Read Floating Point Numbers Accurately, 1990). None for others.
+fn short(cell: &[u8]) -> Option<f64> {
+    const POWERS: [f64; 16] =
+        [1.0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15];
+    if cell.len() > 16 {
+        return None;
+    }
+    let (mut digits, mut count, mut decimals) = (0_u64, 0_usize, None);
+    for byte in cell {
+        match byte {
+            b'0'..=b'9' => {
+                digits = 10 * digits + u64::from(byte - b'0');
+                count += 1;
+            }
+            b'.' if decimals.is_none() => decimals = Some(count),
+            _ => return None,
+        }
+    }
+    if !(1..=15).contains(&count) {
+        return None;
+    }
+    Some(digits as f64 / POWERS[count - decimals.unwrap_or(count)])
 }
 
 /// A duration such as `1.5ms`, `2.00m` or `1m30.5s` in milliseconds.
@@ -46,6 +74,14 @@ pub(crate) fn milliseconds(text: &str) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    proptest::proptest! {
+        #[test]
+        fn short_numbers_are_those_of_the_library(text in "[0-9]{0,9}[.]?[0-9]{0,8}|[0-9.+eE-]{0,8}") {
+            let expected = text.parse::<f64>().ok().filter(|value| value.is_finite());
+            proptest::prop_assert_eq!(decimal(text.as_bytes(), false), expected);
+        }
+    }
 
     #[test]
     fn durations_have_units() {

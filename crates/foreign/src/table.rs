@@ -72,6 +72,13 @@ impl<R: Read> Rows<R> {
         if let Some((line, bytes, cells)) = self.simple() {
             return Ok(Some(Row { line, bytes: &self.bytes[..bytes], ends: &self.ends[..cells] }));
         }
+        // A row that is cut by the end of the buffer may be whole after it is moved to its begin.
+        if 0 < self.begin && self.begin < self.end {
+            self.fill_up()?;
+            if let Some((line, bytes, cells)) = self.simple() {
+                return Ok(Some(Row { line, bytes: &self.bytes[..bytes], ends: &self.ends[..cells] }));
+            }
+        }
         let (mut bytes, mut cells) = (0, 0);
         let (mut line, mut has_begun) = (self.feeds + 1, false);
         loop {
@@ -168,14 +175,30 @@ impl<R: Read> Rows<R> {
     }
 
     fn fill(&mut self) -> Result<(), Fault> {
-        self.begin = 0;
-        self.end = loop {
-            match self.from.read(&mut self.buffer) {
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                other => break other.map_err(|error| Fault::of_file(&error))?,
-            }
-        };
+        (self.begin, self.end) = (0, 0);
+        self.read_more().map(drop)
+    }
+
+    /// Moves what is left to the begin of the buffer, and reads until it is full or the stream ends.
+    fn fill_up(&mut self) -> Result<(), Fault> {
+        self.buffer.copy_within(self.begin..self.end, 0);
+        (self.begin, self.end) = (0, self.end - self.begin);
+        while self.end < self.buffer.len() && self.read_more()? > 0 {}
         Ok(())
+    }
+
+    /// Reads once into the free part of the buffer; returns how much.
+    fn read_more(&mut self) -> Result<usize, Fault> {
+        loop {
+            match self.from.read(&mut self.buffer[self.end..]) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(Fault::of_file(&error)),
+                Ok(read) => {
+                    self.end += read;
+                    return Ok(read);
+                }
+            }
+        }
     }
 }
 

@@ -22,6 +22,7 @@ mod journal;
 mod limits;
 mod lines;
 mod log_copy;
+mod mirror;
 mod read;
 #[doc(hidden)]
 pub mod readers;
@@ -37,7 +38,8 @@ pub use journal::{
 };
 pub use limits::OPERATIONS_MAX;
 pub use log_copy::{LogCopy, LogOf, copy_histogram_logs};
-pub use read::{PLAN_FORMAT, read, read_every_sample, read_plan, read_trial};
+pub use mirror::WrittenReadings;
+pub use read::{PLAN_FORMAT, read, read_every_sample, read_plan, read_trial, read_with};
 pub use trial::TrialWriter;
 
 use std::path::{Path, PathBuf};

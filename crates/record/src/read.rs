@@ -1,5 +1,6 @@
 //! Reads a run directory into memory, as far as it is valid.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
 
@@ -18,6 +19,7 @@ use crate::limits::{
     OPERATIONS_MAX, PLAN_BYTES_MAX, PLANNED_MAX, READINGS_MAX, STEPS_BYTES_MAX, TRIALS_MAX, too_large,
 };
 use crate::lines::Lines;
+use crate::mirror::WrittenReadings;
 use crate::{RecordError, check_format, directory, interval_csv, readings_csv};
 
 /// The format identifier of `plan.json`.
@@ -30,15 +32,24 @@ pub const PLAN_FORMAT: &str = "plimsoll.plan/1.0";
 /// Of a log with more than 16 million readings in a trial, such as one of many hours with a thousand counters, neighbouring
 /// samples are combined, which is an event of the trial.
 pub fn read(path: &Path) -> Result<Study, RecordError> {
-    read_up_to(path, READINGS_MAX)
+    read_up_to(path, READINGS_MAX, &mut BTreeMap::new())
+}
+
+/// The same, with counters that were kept when they were written, by the id of their trial: they are not read.
+pub fn read_with(path: &Path, mut kept: BTreeMap<String, WrittenReadings>) -> Result<Study, RecordError> {
+    read_up_to(path, READINGS_MAX, &mut kept)
 }
 
 /// The same with every sample, however many there are.
 pub fn read_every_sample(path: &Path) -> Result<Study, RecordError> {
-    read_up_to(path, usize::MAX)
+    read_up_to(path, usize::MAX, &mut BTreeMap::new())
 }
 
-fn read_up_to(path: &Path, readings_max: usize) -> Result<Study, RecordError> {
+fn read_up_to(
+    path: &Path,
+    readings_max: usize,
+    kept: &mut BTreeMap<String, WrittenReadings>,
+) -> Result<Study, RecordError> {
     let (folder, trials) = directory::open(path)?;
     let mut budget = Budget::new();
     let mut study = Study { directory: path.display().to_string(), ..Study::default() };
@@ -72,7 +83,8 @@ fn read_up_to(path: &Path, readings_max: usize) -> Result<Study, RecordError> {
                 continue;
             }
         };
-        match trial_of(&trial, &mut budget, readings_max) {
+        let written = name.to_str().and_then(|name| kept.remove(name));
+        match trial_of(&trial, &mut budget, readings_max, written) {
             Ok((record, damage)) => {
                 study.runs.push(record);
                 study.damage.extend(damage);
@@ -116,13 +128,14 @@ fn plan_of(folder: &Directory, budget: &mut Budget) -> Result<Option<Plan>, Reco
 /// Reads the folder of one trial, and its damage.
 pub fn read_trial(path: &Path) -> Result<(RunRecord, Vec<String>), RecordError> {
     let folder = Directory::open(path).map_err(RecordError::io("open", path))?;
-    trial_of(&folder, &mut Budget::new(), READINGS_MAX)
+    trial_of(&folder, &mut Budget::new(), READINGS_MAX, None)
 }
 
 fn trial_of(
     folder: &Directory,
     budget: &mut Budget,
     readings_max: usize,
+    written: Option<WrittenReadings>,
 ) -> Result<(RunRecord, Vec<String>), RecordError> {
     let mut damage = Vec::new();
     let mut trial = TrialFolder { folder, budget, damage: &mut damage };
@@ -133,7 +146,10 @@ fn trial_of(
         read_json(folder, "metrics.json", METRICS_BYTES_MAX, trial.budget).ok().flatten().unwrap_or_default();
     let read =
         |lines: &mut Lines, budget: &mut Budget| readings_csv::read(lines, &metrics, budget, readings_max);
-    let readings_csv::Read { table: readings, samples } = trial.lines("readings.csv", read);
+    let readings_csv::Read { table: readings, samples } = match written {
+        Some(WrittenReadings(written)) => written,
+        None => trial.lines("readings.csv", read),
+    };
     let mut events = trial.lines("events.jsonl", read_events);
     if samples > 1 {
         events.push(Event {

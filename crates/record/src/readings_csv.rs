@@ -26,7 +26,7 @@ pub(crate) fn write_sample(out: &mut String, begin_s: f64, end_s: f64, readings:
         if !value.is_finite() {
             continue;
         }
-        if value.fract() == 0.0 && value.abs() < 9e15 {
+        if is_exact(*value) {
             integer(out, *value < 0.0, value.abs() as u64);
         } else {
             six_digits(out, *value);
@@ -58,24 +58,70 @@ fn integer(out: &mut String, is_negative: bool, mut rest: u64) {
     out.push_str(std::str::from_utf8(&text[begin..]).unwrap_or("0"));
 }
 
+/// The digits after the point with which six digits of a number are significant; none for a very large or small one.
+fn decimals(size: f64) -> Option<usize> {
+    let decimals = match size {
+        _ if size >= 1e5 => 0,
+        _ if size >= 1e4 => 1,
+        _ if size >= 1e3 => 2,
+        _ if size >= 1e2 => 3,
+        _ if size >= 1e1 => 4,
+        _ if size >= 1.0 => 5,
+        _ => 5 + POWERS.iter().skip(1).take(10).filter(|power| size * **power < 1.0).count() + 1,
+    };
+    (size < 1e15 && decimals < POWERS.len() && size >= 1e-10).then_some(decimals)
+}
+
+/// Whether a value is written exactly.
+fn is_exact(value: f64) -> bool {
+    // Without a call of the library, which is what its fraction is.
+    value.abs() < 9e15 && (value as i64) as f64 == value
+}
+
+/// The closest integer to a number of at most six digits and some more.
+fn closest(value: f64) -> u64 {
+    (value + 0.5) as u64
+}
+
+/// The value that is read where this one was written.
+pub(crate) fn recorded(value: f64) -> f64 {
+    if !value.is_finite() {
+        return f64::NAN;
+    }
+    if is_exact(value) {
+        // Zero has no sign.
+        return value + 0.0;
+    }
+    let size = value.abs();
+    let read = match decimals(size) {
+        // Both numbers are exact, so their quotient is the number that is closest to the text.
+        Some(decimals) => closest(size * POWERS[decimals]) as f64 / POWERS[decimals],
+        None => {
+            let mut text = String::new();
+            six_digits(&mut text, size);
+            reading(text.as_bytes()).unwrap_or(f64::NAN)
+        }
+    };
+    if value < 0.0 { -read } else { read }
+}
+
+/// The time that is read where this one was written.
+pub(crate) fn recorded_time(seconds: f64) -> f64 {
+    format!("{seconds:.3}").parse().unwrap_or(seconds)
+}
+
 /// Writes a number that is no integer with six significant digits, without zeros at its end.
 fn six_digits(out: &mut String, value: f64) {
     let size = value.abs();
-    // Digits after the point, so that six are significant.
-    let decimals = match size {
-        _ if size >= 1e5 => 0,
-        _ if size >= 1.0 => 6 - POWERS.iter().take(6).filter(|power| size >= **power).count(),
-        _ => 5 + POWERS.iter().skip(1).take(10).filter(|power| size * **power < 1.0).count() + 1,
-    };
-    if size >= 1e15 || decimals >= POWERS.len() || size < 1e-10 {
+    let Some(decimals) = decimals(size) else {
         let decimals = (5 - size.log10().floor() as i32).clamp(0, 15) as usize;
         let _ = write!(out, "{value:.decimals$}");
         if decimals > 0 {
             out.truncate(out.trim_end_matches('0').trim_end_matches('.').len());
         }
         return;
-    }
-    let digits = (size * POWERS[decimals]).round() as u64;
+    };
+    let digits = closest(size * POWERS[decimals]);
     let unit = POWERS[decimals] as u64;
     integer(out, value < 0.0, digits / unit);
     let mut rest = digits % unit;
@@ -106,18 +152,22 @@ pub(crate) struct Read {
 
 /// Combines samples as they are read, so that there are never more than a number of readings. The budget counts all that
 /// are read: a small file may not expand without end.
-struct Combining {
+pub(crate) struct Combining {
     readings_max: usize,
     /// How many samples a row is made of: a power of two.
-    samples: usize,
+    pub(crate) samples: usize,
     /// Rows that are made of so many; those after them are single samples.
     complete: usize,
     weights: Vec<Option<usize>>,
 }
 
 impl Combining {
+    pub(crate) fn new(readings_max: usize) -> Combining {
+        Combining { readings_max, samples: 1, complete: 0, weights: Vec::new() }
+    }
+
     /// After a sample was added.
-    fn added(&mut self, table: &mut ReadingTable) {
+    pub(crate) fn added(&mut self, table: &mut ReadingTable) {
         if table.end_s.len() - self.complete < self.samples {
             return;
         }
@@ -133,7 +183,7 @@ impl Combining {
     }
 
     /// Combines the single samples.
-    fn end(&mut self, table: &mut ReadingTable) {
+    pub(crate) fn end(&mut self, table: &mut ReadingTable) {
         while table.end_s.len() > self.complete + 1 && self.samples > 1 {
             self.weigh(table);
             table.halve(self.complete, &self.weights);
@@ -158,7 +208,7 @@ pub(crate) fn read(
     budget: &mut Budget,
     readings_max: usize,
 ) -> Read {
-    let mut combining = Combining { readings_max, samples: 1, complete: 0, weights: Vec::new() };
+    let mut combining = Combining::new(readings_max);
     let mut table = read_samples(lines, metrics, budget, &mut combining);
     combining.end(&mut table);
     Read { table, samples: combining.samples }
@@ -263,7 +313,7 @@ fn read_row(
 }
 
 /// Grows by a quarter instead of doubling: with thousands of columns, half of the memory would be unused.
-fn push(values: &mut Vec<f64>, value: f64) {
+pub(crate) fn push(values: &mut Vec<f64>, value: f64) {
     if values.len() == values.capacity() {
         values.reserve_exact(values.len() / 4 + 16);
     }

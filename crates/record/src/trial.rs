@@ -10,6 +10,7 @@ use model::{Event, Interval, MetricInfo, Phase, Readings, Run, TrialSteps};
 use crate::compress::compress;
 use crate::directory::{Durability, to_json, write_whole};
 use crate::histogram_log::{HistogramLog, OperationIntervals};
+use crate::mirror::{Mirror, WrittenReadings};
 use crate::{RecordError, interval_csv, readings_csv};
 
 /// Size above which `intervals.csv` is compressed after the trial; smaller files stay readable for users.
@@ -25,6 +26,7 @@ pub struct TrialWriter {
     readings: File,
     columns_written: usize,
     events: File,
+    mirror: Option<Mirror>,
 }
 
 /// Creates a file that replaces an existing one, or a link, and stays open for reading and writing.
@@ -50,8 +52,14 @@ impl TrialWriter {
             readings: create(&directory, "readings.csv", "")?,
             columns_written: 0,
             events: create(&directory, "events.jsonl", "")?,
+            mirror: None,
             directory,
         })
+    }
+
+    /// Keeps the samples of the counters in memory too, for [`TrialWriter::finish_with_readings`]. Called before the first one.
+    pub fn keep_readings(&mut self) {
+        self.mirror = Some(Mirror::new());
     }
 
     /// The path of the folder.
@@ -124,6 +132,9 @@ impl TrialWriter {
         let mut sample = String::new();
         readings_csv::write_sample(&mut sample, begin_s, end_s, readings);
         text.extend(sample.into_bytes());
+        if let Some(mirror) = &mut self.mirror {
+            mirror.sample(begin_s, end_s, readings);
+        }
         self.append("readings.csv", |writer| &mut writer.readings, &text)
     }
 
@@ -153,7 +164,14 @@ impl TrialWriter {
 
     /// Ends the trial: writes `run.json` for the last time, folds long histogram logs, compresses counters,
     /// and syncs all files. Every step is tried even if an earlier one fails; the first failure is returned.
-    pub fn finish(mut self, run: &Run) -> Result<(), RecordError> {
+    pub fn finish(self, run: &Run) -> Result<(), RecordError> {
+        self.finish_with_readings(run).map(drop)
+    }
+
+    /// The same, and returns the counters as reading them would give them; none if they were not kept, or if a limit was met
+    /// that reading them reports.
+    pub fn finish_with_readings(mut self, run: &Run) -> Result<Option<WrittenReadings>, RecordError> {
+        let readings = self.mirror.take().and_then(Mirror::finish);
         let mut outcome = self.write_run(run, Durability::Synced);
         for log in self.logs.take().into_iter().flatten() {
             outcome = outcome.and(log.finish(&self.directory, self.started_unix_ns));
@@ -165,7 +183,8 @@ impl TrialWriter {
         for (name, file) in [("intervals.csv", &self.intervals), ("events.jsonl", &self.events)] {
             outcome = outcome.and(file.sync_all().map_err(RecordError::io("sync", &self.file_path(name))));
         }
-        outcome.and(self.directory.sync().map_err(RecordError::io("sync", self.path())))
+        outcome.and(self.directory.sync().map_err(RecordError::io("sync", self.path())))?;
+        Ok(readings)
     }
 
     fn file_path(&self, name: &str) -> PathBuf {

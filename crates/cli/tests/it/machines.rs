@@ -169,12 +169,16 @@ fn a_killed_coordinator_leaves_no_agent_and_no_file() {
     let place = Place::new("machines-alone");
     let mark = place.path("mark").display().to_string();
     let program = env!("CARGO_BIN_EXE_plimsoll");
-    let marked = |name: &str| format!("{name}=exec:{program} agent --temporary {mark}");
+    // Each machine has a file of its own under this name.
+    let marked = |name: &str| {
+        let folder = place.path(name);
+        std::fs::create_dir_all(&folder).unwrap();
+        format!("{name}=exec:env -C {} {program} agent --temporary {mark}", folder.display())
+    };
     let both = format!("{},{}", marked("gen1"), marked("gen2"));
-    let file = place.path("load.bin").display().to_string();
     let arguments = [
         "disk",
-        &file,
+        "load.bin",
         "--size",
         "8MiB",
         "--page-cache",
@@ -193,7 +197,9 @@ fn a_killed_coordinator_leaves_no_agent_and_no_file() {
     run.kill().unwrap();
     run.wait().unwrap();
     wait_until("an agent still runs", || agents_with(&mark).is_empty());
-    assert!(!std::path::Path::new(&file).exists(), "the file of the load was left");
+    for name in ["gen1", "gen2"] {
+        assert!(!place.path(name).join("load.bin").exists(), "the file of the load was left");
+    }
 }
 
 #[test]

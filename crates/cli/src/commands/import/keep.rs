@@ -119,6 +119,8 @@ fn record_all(
         add_counters(&mut kept, logs, hosts)?;
     }
     let mut decisions = Vec::new();
+    // A long log is judged from memory: reading it back would take a third of the time of an import.
+    let mut written = BTreeMap::new();
     for mut kept in kept {
         if let (Origin::Watched, Some((begin, end))) = (kept.run.origin, kept.span) {
             let end_s = (end - begin) as f64 / 1e9;
@@ -133,11 +135,12 @@ fn record_all(
             .collect();
         kept.run.ending = Ending::Completed;
         decisions.push(Decision { trial: kept.run.trial.clone(), reason: "imported".into() });
-        kept.writer.finish(&kept.run).map_err(Failure::failed)?;
+        let readings = kept.writer.finish_with_readings(&kept.run).map_err(Failure::failed)?;
+        written.extend(readings.map(|readings| (kept.run.trial.id(), readings)));
     }
     let plan = Plan { format: PLAN_FORMAT.into(), experiment, decisions, enough: Some("imported".into()) };
     directory.write_plan(&plan).map_err(Failure::failed)?;
-    let study = record::read(directory.path()).map_err(Failure::failed)?;
+    let study = record::read_with(directory.path(), written).map_err(Failure::failed)?;
     Ok((directory, study))
 }
 
@@ -195,6 +198,7 @@ fn treatments(runs: &[&LoadRun]) -> (Vec<Trial>, Vec<Variation>) {
 /// The trial of a run of a load.
 fn of_load(directory: &RunDirectory, name: &str, from: &LoadRun, trial: Trial) -> Result<Kept, Failure> {
     let mut writer = directory.trial(&trial.id()).map_err(Failure::failed)?;
+    writer.keep_readings();
     let begin = from.began_unix_ns.unwrap_or(0);
     writer.start(u64::try_from(begin).unwrap_or(0)).map_err(Failure::failed)?;
     let measure = Some((from.seconds * 1e9) as u64);
@@ -275,7 +279,8 @@ fn event(at_s: f64, text: &str) -> Event {
 /// The trial of counters alone; its clock begins with the first sample.
 fn watched(directory: &RunDirectory) -> Result<Kept, Failure> {
     let trial = Trial { number: 1, treatment: Treatment::Baseline, replicate: 1 };
-    let writer = directory.trial(&trial.id()).map_err(Failure::failed)?;
+    let mut writer = directory.trial(&trial.id()).map_err(Failure::failed)?;
+    writer.keep_readings();
     let load = Load { warm_up: WarmUp::For(0), ..Load::of_workload(None) };
     let run = Run::begun(trial, Run::WATCHED, load, 0);
     Ok(Kept { writer, run, span: None, readings: Readings::new(), columns: Vec::new(), samples: 0 })
