@@ -304,6 +304,13 @@ impl Fleet {
         std::mem::take(&mut self.outbox)
     }
 
+    /// Puts back a message that could not be sent yet; one to a lost machine is dropped.
+    pub fn send_later(&mut self, machine: usize, message: ToAgent) {
+        if !self.machines[machine].is_gone() {
+            self.outbox.push((machine, message));
+        }
+    }
+
     /// Takes what is to be passed on.
     pub fn take_notices(&mut self) -> Vec<Notice> {
         std::mem::take(&mut self.notices)

@@ -22,7 +22,7 @@ use model::{
 
 use crate::address::Address;
 use crate::fleet::{Fleet, Machine, Notice, State, TICK};
-use crate::link::{Arrived, Link};
+use crate::link::{Arrived, FromLink, Link};
 use crate::message::TrialPart;
 use crate::program::Program;
 
@@ -59,6 +59,8 @@ struct Latest {
 struct Inner {
     fleet: Fleet,
     links: Vec<Option<Link>>,
+    /// The number of the present connection of each machine.
+    connections: Vec<u64>,
     latest: Vec<Arc<Mutex<Latest>>>,
     /// Progress in words, and events to be recorded.
     progress: Vec<String>,
@@ -140,7 +142,7 @@ pub struct Hub {
     members: Vec<Member>,
     program: Arc<Program>,
     shared: Arc<Shared>,
-    arrived: Sender<(usize, Arrived)>,
+    arrived: Sender<FromLink>,
     listener: Option<JoinHandle<()>>,
     interval: Nanos,
     warm_up: WarmUp,
@@ -169,6 +171,7 @@ impl Hub {
         let inner = Inner {
             fleet,
             links: members.iter().map(|_| None).collect(),
+            connections: vec![0; members.len()],
             latest: members.iter().map(|_| Arc::default()).collect(),
             progress: Vec::new(),
             events: Vec::new(),
@@ -200,10 +203,16 @@ impl Hub {
     /// Opens the connections that do not exist.
     fn open_missing(&self) {
         for (machine, member) in self.members.iter().enumerate() {
-            if lock(&self.shared.inner).links[machine].is_some() {
-                continue;
-            }
-            let opened = Link::open(&member.address, &self.program, machine, self.arrived.clone());
+            let connection = {
+                let mut inner = lock(&self.shared.inner);
+                if inner.links[machine].is_some() {
+                    continue;
+                }
+                inner.connections[machine] += 1;
+                inner.connections[machine]
+            };
+            let of = (machine, connection);
+            let opened = Link::open(&member.address, &self.program, of, self.arrived.clone());
             let mut inner = lock(&self.shared.inner);
             match opened {
                 Ok(link) => inner.links[machine] = Some(link),
@@ -278,21 +287,19 @@ impl Hub {
 
 impl Drop for Hub {
     fn drop(&mut self) {
-        let links = {
-            let mut inner = lock(&self.shared.inner);
-            inner.links.iter_mut().flatten().for_each(Link::close);
-            std::mem::take(&mut inner.links)
-        };
-        drop(links);
         self.shared.ends.store(true, Ordering::Relaxed);
         if let Some(listener) = self.listener.take() {
             let _ = listener.join();
         }
+        let mut inner = lock(&self.shared.inner);
+        // All at once, so that they end together.
+        inner.links.iter_mut().flatten().for_each(Link::close);
+        inner.links.clear();
     }
 }
 
 /// Listens to all machines until the experiment ends.
-fn listen(inbox: &Receiver<(usize, Arrived)>, shared: &Shared) {
+fn listen(inbox: &Receiver<FromLink>, shared: &Shared) {
     let clock = Clock::get();
     while !shared.ends.load(Ordering::Relaxed) {
         let first = match inbox.recv_timeout(Duration::from_nanos(TICK)) {
@@ -301,8 +308,11 @@ fn listen(inbox: &Receiver<(usize, Arrived)>, shared: &Shared) {
             Err(RecvTimeoutError::Disconnected) => return,
         };
         let mut inner = lock(&shared.inner);
-        for (machine, arrived) in first.into_iter().chain(inbox.try_iter()) {
-            inner.arrived(machine, arrived);
+        for ((machine, connection), arrived) in first.into_iter().chain(inbox.try_iter()) {
+            // The end of an earlier connection says nothing about the present one.
+            if inner.connections[machine] == connection {
+                inner.arrived(machine, arrived);
+            }
         }
         inner.fleet.tick(clock.now());
         inner.pass_on();
@@ -328,7 +338,11 @@ impl Inner {
     /// Sends what is to be sent, and passes on what arrived.
     fn pass_on(&mut self) {
         for (machine, message) in self.fleet.take_outbox() {
-            let Some(link) = &mut self.links[machine] else { continue };
+            let Some(link) = &mut self.links[machine] else {
+                // An agent may have started before its connection is entered here.
+                self.fleet.send_later(machine, message);
+                continue;
+            };
             if let Err(error) = link.send(message) {
                 // Why the process ended arrives with its end, and says more.
                 if !matches!(error, crate::frame::FrameError::Closed) && !is_broken(&error) {
@@ -353,9 +367,11 @@ impl Inner {
                 }
             }
         }
-        for (machine, latest) in self.fleet.machines().iter().zip(&self.latest) {
+        for ((machine, latest), link) in self.fleet.machines().iter().zip(&self.latest).zip(&mut self.links) {
             if let State::Lost(why) = &machine.state {
                 lock(latest).lost.get_or_insert_with(|| why.clone());
+                // It may be frozen, and would not end by itself.
+                link.iter_mut().for_each(Link::kill);
             }
         }
     }

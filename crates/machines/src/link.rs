@@ -35,6 +35,9 @@ pub enum Arrived {
     Closed(String),
 }
 
+/// What arrives, with the index of its machine and the number of its connection.
+pub type FromLink = ((usize, u64), Arrived);
+
 /// A connection to one agent. It ends when it is dropped, and the agent with it.
 pub struct Link {
     to: Option<ChildStdin>,
@@ -42,16 +45,18 @@ pub struct Link {
 }
 
 impl Link {
-    /// Starts the process that connects to a machine. What arrives goes to `arrived`, with the index of the machine.
+    /// Starts the process that connects to a machine. What arrives goes to `arrived`, with `of`: the index of the machine, and the
+    /// number of this connection.
     ///
     /// # Errors
     /// When the process cannot be started.
     pub fn open(
         address: &Address,
         program: &Arc<Program>,
-        machine: usize,
-        arrived: Sender<(usize, Arrived)>,
+        of: (usize, u64),
+        arrived: Sender<FromLink>,
     ) -> Result<Link, String> {
+        let (machine, _) = of;
         let mut command = match &address.reach {
             Reach::Ssh { destination, port } => ssh(destination, *port, program),
             Reach::Command(words) => {
@@ -83,7 +88,7 @@ impl Link {
         let of_reader = child.clone();
         reader
             .spawn(move || {
-                let why = listen(from, copies.then_some((first, &*program)), machine, &arrived);
+                let why = listen(from, copies.then_some((first, &*program)), of, &arrived);
                 // What the process wrote explains the end better than the end of its output.
                 let begin = Instant::now();
                 while !explained.is_finished() && begin.elapsed() < Duration::from_secs(1) {
@@ -92,7 +97,7 @@ impl Link {
                 let _ = of_reader.lock().unwrap_or_else(PoisonError::into_inner).try_wait();
                 let lines = lines.lock().unwrap_or_else(PoisonError::into_inner).join("; ");
                 let why = if lines.is_empty() { why } else { format!("{why}: {lines}") };
-                let _ = arrived.send((machine, Arrived::Closed(why)));
+                let _ = arrived.send((of, Arrived::Closed(why)));
             })
             .map_err(|error| error.to_string())?;
         rustix::io::ioctl_fionbio(&to, true).map_err(|error| error.to_string())?;
@@ -134,6 +139,14 @@ impl Link {
     /// Ends the connection: the agent sees the end of its input.
     pub fn close(&mut self) {
         self.to = None;
+    }
+
+    /// Ends the connection and the process that carries it.
+    pub fn kill(&mut self) {
+        if self.to.take().is_some() {
+            // It may have ended already.
+            let _ = self.child.lock().unwrap_or_else(PoisonError::into_inner).kill();
+        }
     }
 }
 
@@ -193,26 +206,26 @@ fn keep_lines(errors: impl Read, lines: &Mutex<Vec<String>>) {
 fn listen(
     from: impl Read,
     copy: Option<(OwnedFd, &Program)>,
-    machine: usize,
-    arrived: &Sender<(usize, Arrived)>,
+    of: (usize, u64),
+    arrived: &Sender<FromLink>,
 ) -> String {
     let mut from = BufReader::with_capacity(64 << 10, from);
     if let Some((to, program)) = copy {
         let mut say = |text: &str| {
-            let _ = arrived.send((machine, Arrived::Connecting(text.into())));
+            let _ = arrived.send((of, Arrived::Connecting(text.into())));
         };
         if let Err(why) = program.deliver(&mut from, to, &mut say) {
             return why;
         }
     }
-    if arrived.send((machine, Arrived::Connected)).is_err() {
+    if arrived.send((of, Arrived::Connected)).is_err() {
         return "the run has ended".into();
     }
     loop {
         match frame::read(&mut from) {
             Ok(frame) => {
                 let at = Clock::get().now();
-                if arrived.send((machine, Arrived::Message(at, Box::new(frame)))).is_err() {
+                if arrived.send((of, Arrived::Message(at, Box::new(frame)))).is_err() {
                     return "the run has ended".into();
                 }
             }

@@ -165,6 +165,62 @@ fn a_killed_machine_voids_the_trial_and_is_named() {
 }
 
 #[test]
+fn the_trial_after_a_loss_has_all_machines_again() {
+    let place = Place::new("machines-again");
+    let mark = place.path("mark").display().to_string();
+    let program = env!("CARGO_BIN_EXE_plimsoll");
+    let both = format!("{},gen2=exec:{program} agent --temporary {mark}", agents(1)[0]);
+    let arguments = [
+        "null",
+        "--on",
+        &both,
+        "--rate",
+        "100/s",
+        "--warm-up",
+        "500ms",
+        "--duration",
+        "2s",
+        "--replicates",
+        "3",
+        "--run-dir",
+        "r",
+    ];
+    let run = command(&place, &arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    wait_until("the second trial has not begun", || {
+        place.path("r/trials/002-baseline.r2/intervals.csv").exists()
+    });
+    std::thread::sleep(Duration::from_millis(500));
+    for agent in agents_with(&mark) {
+        let _ = Command::new("kill").args(["-9", &agent.to_string()]).status();
+    }
+    let output = run.wait_with_output().unwrap();
+    let said = one_line(&(String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr)));
+    let mut endings = Vec::new();
+    let mut trials: Vec<_> =
+        std::fs::read_dir(place.path("r/trials")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    trials.sort();
+    for trial in &trials {
+        let ran = json(&place, &format!("r/trials/{}/run.json", trial.display()));
+        let of_machines = ran["machines"].as_array().unwrap();
+        assert_eq!(of_machines.len(), 2, "{ran}");
+        match ran["ending"].as_str() {
+            Some(ending) => {
+                let counts = of_machines.iter().map(|of| of["completed"].as_u64().unwrap());
+                assert!(counts.clone().all(|count| count.abs_diff(100) <= 3), "{ran}");
+                endings.push(ending.to_string());
+            }
+            None => endings.push(ran["ending"]["failed"].as_str().unwrap().to_string()),
+        }
+    }
+    assert_eq!(endings[0], "completed", "{said}");
+    assert!(endings[1].contains("gen2"), "{endings:?}");
+    assert!(
+        endings.len() >= 3 && endings[2..].iter().all(|ending| ending == "completed"),
+        "{endings:?} {said}"
+    );
+}
+
+#[test]
 fn a_killed_coordinator_leaves_no_agent_and_no_file() {
     let place = Place::new("machines-alone");
     let mark = place.path("mark").display().to_string();
