@@ -20,6 +20,7 @@ pub fn vocabulary() -> Vocabulary {
         carry_out: factors::undo::carry_out,
         watched: counters::perfmon::watched,
         exporter: counters::scrape::check,
+        machine: machines::address::name_of,
     };
     registry.vocabulary()
 }

@@ -167,7 +167,7 @@ fn connect(experiment: &Experiment, options: &Options, words: Words<'_>) -> Resu
             output::say(text);
         }
     };
-    let hub = Hub::connect(members, &experiment.name, &mut say, crate::interrupt::flag());
+    let hub = Hub::connect(members, &experiment.name, REGISTRY.sources, &mut say, crate::interrupt::flag());
     let mut hub = hub.map_err(|ending| match ending {
         Ending::Interrupted => Failure { text: "interrupted".into(), exit: Exit::Interrupted },
         Ending::Failed(why) => Failure::failed(why),

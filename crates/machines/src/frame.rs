@@ -110,3 +110,49 @@ pub fn read<M: DeserializeOwned>(from: &mut impl Read) -> Result<Frame<M>, Frame
     }
     decode(&bytes)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::message::ToAgent;
+
+    #[test]
+    fn frames_are_read_as_they_were_written() {
+        let mut stream = Vec::new();
+        for number in [0, 7, u64::MAX] {
+            write(
+                &mut stream,
+                &Frame { head: ToAgent::Ping { number }, body: vec![1; number.min(9) as usize] },
+            )
+            .unwrap();
+        }
+        let mut rest = &stream[..];
+        for number in [0, 7, u64::MAX] {
+            let frame: Frame<ToAgent> = read(&mut rest).unwrap();
+            assert!(matches!(frame.head, ToAgent::Ping { number: found } if found == number));
+            assert_eq!(frame.body.len() as u64, number.min(9));
+        }
+        assert!(matches!(read::<ToAgent>(&mut rest), Err(FrameError::Closed)));
+        // Cut anywhere but between frames, a stream is malformed, and nothing is read of the frame.
+        let first = encode(&Frame::from(ToAgent::Ping { number: 0 })).unwrap().len();
+        for cut in 1..first {
+            let mut rest = &stream[..cut];
+            assert!(
+                matches!(read::<ToAgent>(&mut rest), Err(FrameError::Malformed(_) | FrameError::Io(_))),
+                "{cut}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_is_no_frame_takes_no_memory_and_is_refused() {
+        let long = (FRAME_BYTES_MAX as u32 + 1).to_le_bytes();
+        let claims = [&(FRAME_BYTES_MAX as u32).to_le_bytes()[..], b"short"].concat();
+        let head = [&20_u32.to_le_bytes()[..], &99_u32.to_le_bytes(), b"{}"].concat();
+        let unknown = [&17_u32.to_le_bytes()[..], &13_u32.to_le_bytes(), b"{\"message\":1}"].concat();
+        for bytes in [&long[..], &claims, &head, &unknown, b"hello, world"] {
+            let mut rest = bytes;
+            assert!(matches!(read::<ToAgent>(&mut rest), Err(FrameError::Malformed(_))), "{bytes:?}");
+        }
+    }
+}

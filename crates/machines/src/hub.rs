@@ -1,6 +1,6 @@
 //! The machines of a running experiment: their connections, and one thread that listens to all of them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -12,7 +12,7 @@ use engine::crew::{Crew, WakeReason, Watch};
 use engine::drive::Book;
 use engine::lanes::MachinePart;
 use engine::machines::{MachineTrial, Machines};
-use engine::source::{Source, Unavailable};
+use engine::source::{Source, SourceKind, Unavailable};
 use engine::workload::LoadError;
 use model::metric::instance_on;
 use model::run::{GeneratorUse, MachineRun};
@@ -62,6 +62,8 @@ struct Inner {
     /// The number of the present connection of each machine.
     connections: Vec<u64>,
     latest: Vec<Arc<Mutex<Latest>>>,
+    /// The metrics of this program.
+    metrics: HashMap<&'static str, &'static MetricInfo>,
     /// Progress in words, and events to be recorded.
     progress: Vec<String>,
     events: Vec<String>,
@@ -149,14 +151,15 @@ pub struct Hub {
 }
 
 impl Hub {
-    /// Reaches all machines, copies the program where it is missing, and compares the clocks. `run` is a label of the run;
-    /// `say` receives progress.
+    /// Reaches all machines, copies the program where it is missing, and compares the clocks. `run` is a label of the run,
+    /// `sources` are those of this program; `say` receives progress.
     ///
     /// # Errors
     /// How it ended: a machine could not be reached, or the user stopped it.
     pub fn connect(
         members: Vec<Member>,
         run: &str,
+        sources: &'static [SourceKind],
         say: &mut dyn FnMut(&str),
         interrupted: &AtomicBool,
     ) -> Result<Hub, Ending> {
@@ -173,6 +176,11 @@ impl Hub {
             links: members.iter().map(|_| None).collect(),
             connections: vec![0; members.len()],
             latest: members.iter().map(|_| Arc::default()).collect(),
+            metrics: sources
+                .iter()
+                .flat_map(|kind| kind.metrics)
+                .map(|metric| (metric.name.as_ref(), metric))
+                .collect(),
             progress: Vec::new(),
             events: Vec::new(),
         };
@@ -360,7 +368,12 @@ impl Inner {
                     self.events.push(format!("machine {}: {text}", name(machine)));
                 }
                 Notice::Columns { machine, columns } => {
-                    lock(&self.latest[machine]).columns.extend(columns);
+                    // The texts of two hundred times a hundred metrics would be 20 MB.
+                    let known = |(metric, instance): (MetricInfo, String)| {
+                        let ours = self.metrics.get(metric.name.as_ref()).filter(|ours| ***ours == metric);
+                        (ours.map_or(metric, |ours| (*ours).clone()), instance)
+                    };
+                    lock(&self.latest[machine]).columns.extend(columns.into_iter().map(known));
                 }
                 Notice::Readings { machine, end, values } => {
                     lock(&self.latest[machine]).values = Some((end, values));

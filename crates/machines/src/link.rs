@@ -1,8 +1,8 @@
 //! Connections to agents: processes whose standard streams carry the messages.
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufReader, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
-use std::process::{Child, ChildStdin, Command, Stdio};
+use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -21,6 +21,9 @@ const WRITE_MAX: Duration = Duration::from_secs(1);
 
 /// The last lines of the standard error that explain why a connection ended.
 const LINES_KEPT: usize = 4;
+
+/// Bytes of it that are kept.
+const SAID_MAX: usize = 2048;
 
 /// What arrives from a machine.
 #[derive(Debug)]
@@ -74,12 +77,7 @@ impl Link {
         else {
             return Err(format!("{named} has no standard streams"));
         };
-        let lines = Arc::new(Mutex::new(Vec::new()));
-        let explained = std::thread::Builder::new().name(format!("errors-{machine}")).spawn({
-            let lines = lines.clone();
-            move || keep_lines(errors, &lines)
-        });
-        let explained = explained.map_err(|error| error.to_string())?;
+        rustix::io::ioctl_fionbio(&errors, true).map_err(|error| error.to_string())?;
         let child = Arc::new(Mutex::new(child));
         // Until the agent has started, the reader writes to it: the program, where it is missing.
         let first = to.as_fd().try_clone_to_owned().map_err(|error| error.to_string())?;
@@ -88,14 +86,12 @@ impl Link {
         let of_reader = child.clone();
         reader
             .spawn(move || {
-                let why = listen(from, copies.then_some((first, &*program)), of, &arrived);
-                // What the process wrote explains the end better than the end of its output.
-                let begin = Instant::now();
-                while !explained.is_finished() && begin.elapsed() < Duration::from_secs(1) {
-                    std::thread::sleep(Duration::from_millis(5));
-                }
+                let streams = Streams { from, errors: Some(errors), said: Vec::new() };
+                let mut from = BufReader::with_capacity(16 << 10, streams);
+                let why = listen(&mut from, copies.then_some((first, &*program)), of, &arrived);
                 let _ = of_reader.lock().unwrap_or_else(PoisonError::into_inner).try_wait();
-                let lines = lines.lock().unwrap_or_else(PoisonError::into_inner).join("; ");
+                // What the process wrote explains the end better than the end of its output.
+                let lines = from.into_inner().last_lines();
                 let why = if lines.is_empty() { why } else { format!("{why}: {lines}") };
                 let _ = arrived.send((of, Arrived::Closed(why)));
             })
@@ -179,24 +175,75 @@ fn ssh(destination: &str, port: Option<u16>, program: &Program) -> Command {
     command
 }
 
-/// Keeps the last lines.
-fn keep_lines(errors: impl Read, lines: &Mutex<Vec<String>>) {
-    let mut errors = BufReader::new(errors);
-    let mut line = Vec::new();
-    loop {
-        line.clear();
-        match (&mut errors).take(4096).read_until(b'\n', &mut line) {
-            Ok(0) | Err(_) => return,
+/// The standard output of a process. While it is read, the last bytes of the standard error are kept.
+struct Streams {
+    from: ChildStdout,
+    /// None after its end.
+    errors: Option<ChildStderr>,
+    said: Vec<u8>,
+}
+
+impl Streams {
+    /// Waits until one of both can be read or has ended; returns which: the output, the errors.
+    fn wait(&self) -> std::io::Result<(bool, bool)> {
+        let mut polled = vec![PollFd::new(&self.from, PollFlags::IN)];
+        polled.extend(self.errors.as_ref().map(|errors| PollFd::new(errors, PollFlags::IN)));
+        match poll(&mut polled, None) {
             Ok(_) => {
-                let text = String::from_utf8_lossy(&line).replace(|c: char| c.is_control(), " ");
-                let text = text.trim();
-                if !text.is_empty() {
-                    let mut lines = lines.lock().unwrap_or_else(PoisonError::into_inner);
-                    if lines.len() == LINES_KEPT {
-                        lines.remove(0);
-                    }
-                    lines.push(text.into());
+                let is_ready = |at: usize| polled.get(at).is_some_and(|of| !of.revents().is_empty());
+                Ok((is_ready(0), is_ready(1)))
+            }
+            Err(rustix::io::Errno::INTR) => Ok((false, false)),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Keeps what is there of the standard error.
+    fn keep_errors(&mut self) {
+        let Some(errors) = &mut self.errors else { return };
+        let mut piece = [0; 1024];
+        loop {
+            match errors.read(&mut piece) {
+                Ok(0) => {
+                    self.errors = None;
+                    return;
                 }
+                Ok(read) => {
+                    self.said.extend_from_slice(&piece[..read]);
+                    let surplus = self.said.len().saturating_sub(SAID_MAX);
+                    self.said.drain(..surplus);
+                }
+                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+                Err(_) => return,
+            }
+        }
+    }
+
+    /// The last lines of the standard error, in one.
+    fn last_lines(mut self) -> String {
+        let deadline = Instant::now() + Duration::from_secs(1);
+        loop {
+            self.keep_errors();
+            if self.errors.is_none() || Instant::now() >= deadline {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        let text = String::from_utf8_lossy(&self.said).replace(|c: char| c.is_control() && c != '\n', " ");
+        let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+        lines[lines.len().saturating_sub(LINES_KEPT)..].join("; ")
+    }
+}
+
+impl Read for Streams {
+    fn read(&mut self, out: &mut [u8]) -> std::io::Result<usize> {
+        loop {
+            let (has_output, has_errors) = self.wait()?;
+            if has_errors {
+                self.keep_errors();
+            }
+            if has_output {
+                return self.from.read(out);
             }
         }
     }
@@ -204,17 +251,16 @@ fn keep_lines(errors: impl Read, lines: &Mutex<Vec<String>>) {
 
 /// Reads messages until the connection ends. Returns why it did.
 fn listen(
-    from: impl Read,
+    from: &mut BufReader<Streams>,
     copy: Option<(OwnedFd, &Program)>,
     of: (usize, u64),
     arrived: &Sender<FromLink>,
 ) -> String {
-    let mut from = BufReader::with_capacity(64 << 10, from);
     if let Some((to, program)) = copy {
         let mut say = |text: &str| {
             let _ = arrived.send((of, Arrived::Connecting(text.into())));
         };
-        if let Err(why) = program.deliver(&mut from, to, &mut say) {
+        if let Err(why) = program.deliver(from, to, &mut say) {
             return why;
         }
     }
@@ -222,7 +268,7 @@ fn listen(
         return "the run has ended".into();
     }
     loop {
-        match frame::read(&mut from) {
+        match frame::read(from) {
             Ok(frame) => {
                 let at = Clock::get().now();
                 if arrived.send((of, Arrived::Message(at, Box::new(frame)))).is_err() {

@@ -309,6 +309,11 @@ pub fn to_book(head: IntervalHead, body: &[u8], zero: Nanos, decoder: &mut Histo
             for histogram in [&mut kind.response, &mut kind.service, &mut kind.lag] {
                 *histogram = get(&mut rest, decoder)?;
             }
+            // Each operation has a response time; a part of one has no other.
+            let counts = [kind.response.len(), kind.service.len(), kind.lag.len()];
+            if counts[0] != completed || counts[1..].iter().any(|count| *count > completed) {
+                return None;
+            }
         }
         book.kinds.push(kind);
     }

@@ -28,8 +28,14 @@ impl Program {
     /// When it cannot be read.
     pub fn this() -> std::io::Result<Program> {
         let path = std::env::current_exe()?;
-        let hash = Sha256::digest(std::fs::read(&path)?);
-        let hash = hash.iter().map(|byte| format!("{byte:02x}")).collect();
+        let (mut file, mut hash, mut piece) = (std::fs::File::open(&path)?, Sha256::new(), vec![0; 64 << 10]);
+        loop {
+            match std::io::Read::read(&mut file, &mut piece)? {
+                0 => break,
+                read => hash.update(&piece[..read]),
+            }
+        }
+        let hash = hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
         Ok(Program { hash, path })
     }
 
