@@ -1,5 +1,6 @@
 //! Servers of which only the counters of an exporter are known: their host and its resource are named.
 
+use model::run::{GeneratorUse, MachineRun};
 use model::verdict::InconclusiveReason;
 use model::{Claim, DoubtKind, FindingKind, Goal, Shape, SourceState, SourceStatus, Verdict};
 
@@ -188,4 +189,56 @@ fn a_goal_can_be_a_counter_of_any_host() {
     assert!((met[1].0.unwrap() - 0.2).abs() < 1e-9 && met[1].1);
     // What was not read is not met.
     assert_eq!(met[2], (None, false));
+}
+
+/// A machine that drove its part of the load, whose threads ran this share of 10 s.
+fn machine(name: &str, busy: f64) -> MachineRun {
+    let generator = GeneratorUse { threads: 2, cpu_s: 20.0 * busy, wall_s: 10.0, ..GeneratorUse::default() };
+    let (name, host) = (name.to_string(), format!("{name}.example.com"));
+    MachineRun {
+        name,
+        host,
+        cpus: 2,
+        drives: true,
+        completed: 4000,
+        generator: Some(generator),
+        ..MachineRun::default()
+    }
+}
+
+#[test]
+fn machines_that_drive_the_load_are_generators_and_no_limits_of_the_system() {
+    for (busy, expected) in [([0.3, 0.2], ""), ([0.3, 0.98], "load generator of gen2")] {
+        // A busy machine that drives the load, and its disk, say nothing about the system.
+        let mut study = single(&served(&[
+            ("cpu.busy_share", "//gen1", 0.3),
+            ("cpu.busy_share", "//gen2", busy[1]),
+            ("pressure.cpu_some_share", "//gen2", 0.6),
+            ("disk.queue_length", "//gen2/vda", 14.0),
+            ("disk.utilization_share", "//gen2/vda", 1.0),
+        ]));
+        study.runs[0].run.machines = vec![machine("gen1", busy[0]), machine("gen2", busy[1])];
+        let document = result(&study);
+        assert_eq!(document.trials[0].machines.len(), 2);
+        match expected {
+            "" => {
+                assert!(!matches!(document.verdict, Verdict::GeneratorBound { .. }), "{:?}", document.verdict)
+            }
+            _ => {
+                let found = rests_on(&document);
+                assert_eq!(found.about.as_ref().unwrap().to_string(), expected);
+                assert!(matches!(found.claim, Claim::Generator { threads: 2, .. }), "{found:?}");
+            }
+        }
+        let ruled_out = with(&document, FindingKind::RuledOut);
+        assert!(ruled_out.iter().any(|name| name == "load generator of gen1"), "{ruled_out:?}");
+        let of_gen2 = |class: &str| {
+            document.findings.iter().any(|found| {
+                found.about.as_ref().is_some_and(|about| {
+                    about.to_string().starts_with(class) && about.host.as_deref() == Some("gen2")
+                })
+            })
+        };
+        assert!(!of_gen2("cpu") && !of_gen2("disk"), "{:?}", document.findings);
+    }
 }

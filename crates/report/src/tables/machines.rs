@@ -14,25 +14,23 @@ pub(crate) fn machines(document: &ResultDocument) -> Option<Table> {
         1 => "machines".to_string(),
         _ => format!("machines of trial {}", trial.trial),
     };
-    let titles =
-        ["machine", "?host", ">CPUs", ">operations", ">of all", ">threads busy", ">clock known to", "?lost"];
+    let mut titles =
+        vec!["machine", "?host", ">CPUs", ">operations", ">of all", ">threads busy", ">clock known to"];
+    let some_lost = trial.machines.iter().any(|machine| machine.lost.is_some());
+    titles.extend(some_lost.then_some("?lost"));
     let mut table = Table::new(&title, &titles);
     let all: u64 = trial.machines.iter().map(|machine| machine.completed).sum();
     let scale = Quantity::Count.scale([0.0]);
     for machine in &trial.machines {
-        table.row(row(machine, all, &scale));
+        let mut cells = row(machine, all, &scale);
+        cells.extend(some_lost.then(|| Cell::words(machine.lost.clone().unwrap_or_default())));
+        table.row(cells);
     }
     if trial.machines.iter().filter(|machine| machine.drives).count() > 1 {
-        table.row(vec![
-            Cell::words("all"),
-            Cell::default(),
-            Cell::default(),
-            Cell::number(all as f64, &scale),
-            Cell::default(),
-            Cell::default(),
-            Cell::default(),
-            Cell::default(),
-        ]);
+        let mut cells = vec![Cell::default(); titles.len()];
+        cells[0] = Cell::words("all");
+        cells[3] = Cell::number(all as f64, &scale);
+        table.row(cells);
     }
     Some(table)
 }
@@ -53,6 +51,5 @@ fn row(machine: &MachineRun, all: u64, scale: &Scale) -> Vec<Cell> {
         drives(if all > 0 { share(machine.completed as f64 / all as f64) } else { Cell::default() }),
         busy.map_or_else(Cell::default, share),
         known.map_or_else(Cell::default, |known| Cell::shown(known, time_ms(known))),
-        Cell::words(machine.lost.clone().unwrap_or_default()),
     ]
 }
