@@ -43,8 +43,6 @@ pub struct PartInterval<'a> {
     pub phase: Phase,
     /// When the interval ends, after the start of the load. Those of all machines end at the same times.
     pub end: Nanos,
-    /// How much later it was taken.
-    pub late: Nanos,
     /// What was done.
     pub book: &'a mut Book,
 }
@@ -243,7 +241,7 @@ fn drive(
         if phase == Phase::Measure {
             ended.late = ended.late.max(late);
         }
-        coordinator.interval(PartInterval { phase, end, late, book: &mut book });
+        coordinator.interval(PartInterval { phase, end, book: &mut book });
         book.reset();
         let is_measured = phase == Phase::Measure && phase_end == Some(end);
         if is_measured || is_finished {

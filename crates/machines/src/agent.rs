@@ -35,7 +35,7 @@ pub struct Setup {
     pub root: HostRoot,
     /// The host.
     pub host: Host,
-    /// A private folder for the journal and logs, which the agent removes.
+    /// The folder that its journal names as the run directory.
     pub folder: PathBuf,
 }
 
@@ -414,7 +414,7 @@ impl<W: Write + Send> Coordinator for Speaker<'_, W> {
     }
 
     fn interval(&self, interval: PartInterval<'_>) {
-        let PartInterval { phase, end, late: _, book } = interval;
+        let PartInterval { phase, end, book } = interval;
         for (kind, code, _) in &book.failures {
             if lock(&self.failures).insert((*kind, *code)) {
                 let Some(workload) = self.workload else { continue };

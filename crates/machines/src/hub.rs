@@ -116,9 +116,7 @@ impl Shared {
             inner = self.wait(inner);
         }
     }
-}
 
-impl Shared {
     /// Waits until `is_done`, whatever becomes of single machines, or until the time is up.
     fn settle(&self, is_done: impl Fn(&Fleet) -> bool) -> MutexGuard<'_, Inner> {
         let deadline = Clock::get().now().saturating_add(END_MAX);

@@ -2,6 +2,7 @@
 
 use std::io::{BufReader, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -70,6 +71,8 @@ impl Link {
         };
         let copies = matches!(address.reach, Reach::Ssh { .. });
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        // In a group of its own, so that Ctrl-C reaches only the coordinator, which ends the trial and then the agents.
+        command.process_group(0);
         let named = command.get_program().to_string_lossy().into_owned();
         let mut child = command.spawn().map_err(|error| format!("{named} could not be started: {error}"))?;
         let (Some(to), Some(from), Some(errors)) =
@@ -87,7 +90,7 @@ impl Link {
         reader
             .spawn(move || {
                 let streams = Streams { from, errors: Some(errors), said: Vec::new() };
-                let mut from = BufReader::with_capacity(16 << 10, streams);
+                let mut from = BufReader::with_capacity(4 << 10, streams);
                 let why = listen(&mut from, copies.then_some((first, &*program)), of, &arrived);
                 let _ = of_reader.lock().unwrap_or_else(PoisonError::into_inner).try_wait();
                 // What the process wrote explains the end better than the end of its output.

@@ -9,6 +9,7 @@ mod engines;
 mod http;
 mod keycloak;
 mod ldap;
+mod machines;
 mod own;
 mod rounds;
 mod trace;
@@ -132,6 +133,13 @@ static BENCHMARKS: &[Benchmark] = &[
         rounds: Some(24),
         is_on_demand: true,
         run: trace::cost,
+    },
+    Benchmark {
+        name: "machines",
+        about: "what the coordinator of 200 agents costs, and how soon a killed agent or coordinator is noticed",
+        rounds: Some(50),
+        is_on_demand: true,
+        run: machines::machines,
     },
     Benchmark {
         name: "counters",

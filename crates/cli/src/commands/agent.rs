@@ -39,19 +39,14 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<Exit, Failure> {
     record::prepare_state_folder().map_err(|why| {
         Failure::failed(format!("{why}\n  an agent makes no files without a journal to remove them"))
     })?;
-    let folder = make_folder().map_err(|error| {
-        Failure::failed(format!("no folder could be made in {}: {error}", std::env::temp_dir().display()))
-    })?;
+    let folder = folder_of_agents().map_err(Failure::failed)?;
     let root = HostRoot::live();
     let host = counters::host(&root);
-    let setup = Setup { registry: REGISTRY, root, host, folder: folder.clone() };
-    let served = serve(&setup, std::io::stdin(), std::io::stdout());
-    let removed = std::fs::remove_dir_all(&folder);
-    let left = served.map_err(Failure::failed)?;
+    let setup = Setup { registry: REGISTRY, root, host, folder };
+    let left = serve(&setup, std::io::stdin(), std::io::stdout()).map_err(Failure::failed)?;
     for text in &left {
         output::say(&format!("error: {text}"));
     }
-    removed.map_err(|error| Failure::failed(format!("{} was not removed: {error}", folder.display())))?;
     Ok(if left.is_empty() { Exit::Good } else { Exit::Failed })
 }
 
@@ -63,14 +58,14 @@ fn remove_own_folder(folder: &Path) {
     }
 }
 
-/// A new folder that only this user can read.
-fn make_folder() -> std::io::Result<PathBuf> {
-    let mut again = 0;
-    loop {
-        let path = std::env::temp_dir().join(format!("plimsoll-agent-{}-{again}", std::process::id()));
-        match std::fs::DirBuilder::new().mode(0o700).create(&path) {
-            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists && again < 100 => again += 1,
-            created => return created.map(|()| path),
+/// The folder that stands for the run directory in the journals of agents. It is empty, and there is one for all of them, so that a
+/// killed agent leaves none.
+fn folder_of_agents() -> Result<PathBuf, String> {
+    let folder = record::state_folder()?.join("agents");
+    match std::fs::DirBuilder::new().mode(0o700).create(&folder) {
+        Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => {
+            Err(format!("{} could not be made: {error}", folder.display()))
         }
+        _ => Ok(folder),
     }
 }
