@@ -25,8 +25,9 @@ help:
 build:
 	$(CARGO) build --locked --release --package plimsoll-cli
 
+# A machine that was busy, so that nothing is certain, is no failure of the demo: it says so itself.
 demo: build
-	@$(PLIMSOLL) demo
+	@$(PLIMSOLL) demo || { code=$$?; [ $$code -ge 97 ] && [ $$code -le 99 ]; }
 
 test:
 	@.ci/packages fio chromium nginx openssh-server openssh-client slapd bpftrace ldap-utils curl 389-ds-base samba samba-ad-provision samba-dsdb-modules postgresql tcpdump tshark \
