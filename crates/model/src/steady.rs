@@ -110,7 +110,7 @@ mod tests {
             ([40.0, 36.0, 36.0, 36.0, 32.0], true),
             ([76.0, 116.0, 120.0, 116.0, 112.0], true),
             ([12.0, 20.0, 20.0, 16.0, 12.0], true),
-            // A trend, and a system that stood still.
+            // A trend, and a system that did nothing for one window.
             ([10.0, 15.0, 20.0, 25.0, 30.0], false),
             ([20.0, 22.0, 0.0, 19.0, 21.0], false),
             // Twice the difference is no chance with ten times the operations.

@@ -22,6 +22,12 @@ fn json(place: &Place, path: &str) -> Value {
     serde_json::from_str(&std::fs::read_to_string(place.path(path)).unwrap()).unwrap()
 }
 
+/// The operations of the measured phase of each machine, in a `run.json`.
+fn completed_by_machine(ran: &Value) -> Vec<u64> {
+    let machines = ran["machines"].as_array().unwrap();
+    machines.iter().map(|machine| machine["completed"].as_u64().unwrap()).collect()
+}
+
 fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
@@ -69,12 +75,7 @@ fn two_machines_drive_what_one_server_counts() {
     assert!(done.measured(), "{}{}", done.out, done.err);
     let served = std::fs::read_to_string(&log).unwrap().lines().count() as u64;
     let ran = json(&place, "r/trials/001-baseline.r1/run.json");
-    let of_machines: Vec<u64> = ran["machines"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|machine| machine["completed"].as_u64().unwrap())
-        .collect();
+    let of_machines = completed_by_machine(&ran);
     // Half of the arrivals each, of 3 s.
     assert!(
         of_machines.len() == 2 && of_machines.iter().all(|count| count.abs_diff(600) <= 5),
@@ -124,12 +125,7 @@ fn a_closed_loop_has_its_users_once() {
     let done = run(&place, &arguments);
     assert!(done.measured(), "{}{}", done.out, done.err);
     let ran = json(&place, "r/trials/001-baseline.r1/run.json");
-    let completed: Vec<u64> = ran["machines"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|machine| machine["completed"].as_u64().unwrap())
-        .collect();
+    let completed = completed_by_machine(&ran);
     // 3, 2 and 2 users with an operation in some 10 ms each.
     let share = |at: usize| completed[at] as f64 / completed.iter().sum::<u64>() as f64;
     assert!((share(0) - 3.0 / 7.0).abs() < 0.1 && (share(2) - 2.0 / 7.0).abs() < 0.1, "{completed:?}");
@@ -201,12 +197,11 @@ fn the_trial_after_a_loss_has_all_machines_again() {
     trials.sort();
     for trial in &trials {
         let ran = json(&place, &format!("r/trials/{}/run.json", trial.display()));
-        let of_machines = ran["machines"].as_array().unwrap();
-        assert_eq!(of_machines.len(), 2, "{ran}");
+        let completed = completed_by_machine(&ran);
+        assert_eq!(completed.len(), 2, "{ran}");
         match ran["ending"].as_str() {
             Some(ending) => {
-                let counts = of_machines.iter().map(|of| of["completed"].as_u64().unwrap());
-                assert!(counts.clone().all(|count| count.abs_diff(100) <= 3), "{ran}");
+                assert!(completed.iter().all(|count| count.abs_diff(100) <= 3), "{ran}");
                 endings.push(ending.to_string());
             }
             None => endings.push(ran["ending"]["failed"].as_str().unwrap().to_string()),
@@ -302,8 +297,7 @@ fn ssh_copies_the_program_and_leaves_nothing() {
     assert!(matches!(done.status.code(), Some(0 | 97 | 98)), "{said}");
     assert!(said.contains("copying the program"), "{said}");
     let ran = json(&place, "r/trials/001-baseline.r1/run.json");
-    let completed: Vec<u64> =
-        ran["machines"].as_array().unwrap().iter().map(|of| of["completed"].as_u64().unwrap()).collect();
+    let completed = completed_by_machine(&ran);
     assert!(completed.iter().all(|count| count.abs_diff(200) <= 3), "{completed:?}");
     let left: Vec<_> = std::fs::read_dir(std::env::temp_dir())
         .unwrap()
