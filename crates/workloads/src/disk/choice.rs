@@ -496,15 +496,23 @@ impl Uncached {
     }
 
     /// Drops them from the page cache again. What was written stays until it is on the device.
+    ///
+    /// A block that the kernel still reads ahead cannot be dropped, so the advice is given again until it was read.
     fn restore(&self, ready: &Ready) {
-        for (file, offset, bytes) in &self.0 {
-            if let Some(file) = ready.files.get(*file as usize) {
-                let _ = rustix::fs::fadvise(
-                    &file.file,
-                    *offset,
-                    std::num::NonZeroU64::new(*bytes),
-                    Advice::DontNeed,
-                );
+        const ATTEMPTS: u32 = 20;
+        let mut left: Vec<_> = self.0.iter().collect();
+        for attempt in 0..ATTEMPTS {
+            if attempt > 0 {
+                std::thread::sleep(std::time::Duration::from_millis(1));
+            }
+            left.retain(|(file, offset, bytes)| {
+                let Some(file) = ready.files.get(*file as usize) else { return false };
+                let length = std::num::NonZeroU64::new(*bytes);
+                let _ = rustix::fs::fadvise(&file.file, *offset, length, Advice::DontNeed);
+                engine::page_cache::resident_bytes(&file.file, *offset, *bytes) > Some(0)
+            });
+            if left.is_empty() {
+                return;
             }
         }
     }
