@@ -43,6 +43,23 @@ impl<R: Read> Text<R> {
         }
     }
 
+    /// Reads UTF-8 where it is wanted. None if it must be decoded first; then the bytes wait for that.
+    fn read_directly(&mut self, out: &mut [u8]) -> io::Result<Option<usize>> {
+        if self.encoding != Some(Encoding::Utf8) || !self.raw.is_empty() || self.is_at_end || out.is_empty() {
+            return Ok(None);
+        }
+        let count = match self.from.read(out) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => return Ok(None),
+            other => other?,
+        };
+        if count == 0 || std::str::from_utf8(&out[..count]).is_ok() {
+            self.is_at_end = count == 0;
+            return Ok(Some(count));
+        }
+        self.raw.extend_from_slice(&out[..count]);
+        Ok(None)
+    }
+
     /// Decodes the next bytes; false at the end.
     fn fill(&mut self) -> io::Result<bool> {
         self.text.clear();
@@ -81,8 +98,13 @@ impl<R: Read> Text<R> {
 
 impl<R: Read> Read for Text<R> {
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
-        if self.taken == self.text.len() && !self.fill()? {
-            return Ok(0);
+        if self.taken == self.text.len() {
+            if let Some(count) = self.read_directly(out)? {
+                return Ok(count);
+            }
+            if !self.fill()? {
+                return Ok(0);
+            }
         }
         let there = &self.text[self.taken..];
         let count = there.len().min(out.len());

@@ -18,29 +18,32 @@ pub(crate) fn decimal(cell: &[u8], has_comma: bool) -> Option<f64> {
     value.is_finite().then_some(value)
 }
 
-/// A number of at most 15 digits without sign and exponent, as almost all in a log are: its digits and the power of ten are exact,
-/// so that their quotient is the closest number (Clinger, How to Read Floating Point Numbers Accurately, 1990). None for others.
+/// A number without sign and exponent, as almost all in a log are: where its digits are an integer of up to 2^53, both they and the
+/// power of ten are exact, so that their quotient is the closest number (Clinger, How to Read Floating Point Numbers Accurately,
+/// 1990). None for others.
 fn short(cell: &[u8]) -> Option<f64> {
-    const POWERS: [f64; 16] =
-        [1.0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15];
-    if cell.len() > 16 {
+    const POWERS: [f64; 20] = [
+        1.0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16, 1e17,
+        1e18, 1e19,
+    ];
+    // 19 digits are less than 2^64.
+    if cell.len() > 20 {
         return None;
     }
-    let (mut digits, mut count, mut decimals) = (0_u64, 0_usize, None);
-    for byte in cell {
+    let (mut digits, mut point) = (0_u64, None);
+    for (at, byte) in cell.iter().enumerate() {
         match byte {
-            b'0'..=b'9' => {
-                digits = 10 * digits + u64::from(byte - b'0');
-                count += 1;
-            }
-            b'.' if decimals.is_none() => decimals = Some(count),
+            b'0'..=b'9' => digits = digits.wrapping_mul(10).wrapping_add(u64::from(byte - b'0')),
+            b'.' if point.is_none() => point = Some(at),
             _ => return None,
         }
     }
-    if !(1..=15).contains(&count) {
+    let count = cell.len() - usize::from(point.is_some());
+    if !(1..=19).contains(&count) || digits > 1 << 53 {
         return None;
     }
-    Some(digits as f64 / POWERS[count - decimals.unwrap_or(count)])
+    let decimals = point.map_or(0, |at| cell.len() - 1 - at);
+    Some(digits as f64 / POWERS[decimals])
 }
 
 /// A duration such as `1.5ms`, `2.00m` or `1m30.5s` in milliseconds.
@@ -77,7 +80,7 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn short_numbers_are_those_of_the_library(text in "[0-9]{0,9}[.]?[0-9]{0,8}|[0-9.+eE-]{0,8}") {
+        fn short_numbers_are_those_of_the_library(text in "[0-9]{0,9}[.]?[0-9]{0,8}|0[.]0{0,8}[0-9]{0,17}|[0-9]{12,20}|[0-9.+eE-]{0,8}") {
             let expected = text.parse::<f64>().ok().filter(|value| value.is_finite());
             proptest::prop_assert_eq!(decimal(text.as_bytes(), false), expected);
         }

@@ -2,10 +2,10 @@
 
 use std::collections::HashMap;
 
-use model::{Column, MetricInfo, ReadingTable, Readings};
+use model::{Column, MetricInfo, ReadingTable};
 
 use crate::limits::{Budget, COLUMNS_MAX, READING_COST, READINGS_MAX};
-use crate::readings_csv::{Combining, Read, push, recorded, recorded_time};
+use crate::readings_csv::{Combining, Read, push, recorded_time};
 
 /// The counters of a trial that were written.
 #[derive(Debug)]
@@ -48,9 +48,14 @@ impl Mirror {
         }
     }
 
-    /// Adds a sample as it is written.
-    pub(crate) fn sample(&mut self, begin_s: f64, end_s: f64, readings: &Readings) {
-        let columns = readings.columns();
+    /// Adds a sample with the values that were recorded.
+    pub(crate) fn sample(
+        &mut self,
+        begin_s: f64,
+        end_s: f64,
+        columns: &[Column],
+        recorded: impl Iterator<Item = f64>,
+    ) {
         let known = self.table.columns.len();
         if columns.len() != known {
             self.add_waiting();
@@ -69,7 +74,7 @@ impl Mirror {
         }
         push(&mut self.table.begin_s, recorded_time(begin_s));
         push(&mut self.table.end_s, recorded_time(end_s));
-        self.waiting.extend(readings.values().iter().map(|value| recorded(*value)));
+        self.waiting.extend(recorded);
         self.samples_waiting += 1;
         let is_long = self.table.end_s.len() * columns.len() > self.readings_max;
         if self.samples_waiting == TOGETHER || is_long || self.combining.samples > 1 {
@@ -104,7 +109,7 @@ impl Mirror {
 
 #[cfg(test)]
 mod tests {
-    use model::{MetricKind, Unit};
+    use model::{MetricKind, Readings, Unit};
     use proptest::prelude::*;
 
     use super::*;
@@ -116,6 +121,7 @@ mod tests {
         prop_oneof![
             Just(f64::NAN),
             Just(0.0),
+            Just(1234.5678),
             any::<u32>().prop_map(f64::from),
             (0.0..100.0),
             (-1e7..1e7),
@@ -136,7 +142,7 @@ mod tests {
                 MetricInfo::new("disk.reads_per_s", Unit::PerSecond, MetricKind::Rate, ""),
             ];
             let mut readings = Readings::new();
-            let mut mirror = Mirror::up_to(readings_max);
+            let (mut mirror, mut written) = (Mirror::up_to(readings_max), readings_csv::SampleText::default());
             let (mut text, mut titled, mut width) = (Vec::new(), 0, 0);
             for (begin_s, values) in rows {
                 readings.clear();
@@ -150,10 +156,8 @@ mod tests {
                     readings_csv::write_titles(&mut text, readings.columns()).unwrap();
                     titled = width;
                 }
-                let mut sample = String::new();
-                readings_csv::write_sample(&mut sample, begin_s, begin_s + 1.1, &readings);
-                text.extend(sample.into_bytes());
-                mirror.sample(begin_s, begin_s + 1.1, &readings);
+                text.extend_from_slice(written.row(begin_s, begin_s + 1.1, &readings));
+                mirror.sample(begin_s, begin_s + 1.1, readings.columns(), written.recorded());
             }
             let mut lines = Lines::new(Box::new(std::io::Cursor::new(text)));
             let read = readings_csv::read(&mut lines, &metrics, &mut Budget::new(), readings_max);

@@ -3,7 +3,7 @@
 //! means not measured.
 
 use std::collections::HashMap;
-use std::fmt::Write as _;
+use std::io::Write as _;
 
 use model::{Column, MetricInfo, ReadingTable, Readings};
 
@@ -17,45 +17,99 @@ pub(crate) fn write_titles(out: &mut Vec<u8>, columns: &[Column]) -> csv::Result
     row::write(out, times.into_iter().chain(columns.iter().map(Column::title)))
 }
 
-/// Writes one sample: only numbers, so no cell is quoted. Integers are written exactly, other numbers with
-/// six significant digits.
-pub(crate) fn write_sample(out: &mut String, begin_s: f64, end_s: f64, readings: &Readings) {
-    let _ = write!(out, "{begin_s:.3},{end_s:.3}");
-    for value in readings.values() {
-        out.push(',');
-        if !value.is_finite() {
-            continue;
+/// Writes samples: only numbers, so no cell is quoted. Integers are written exactly, other numbers with six significant digits.
+///
+/// Most counters of a large host have the value of the sample before, whose text is copied.
+#[derive(Debug, Default)]
+pub(crate) struct SampleText {
+    text: Vec<u8>,
+    before: Vec<u8>,
+    /// Where the times end in `text`.
+    times_end: usize,
+    values: Vec<Written>,
+}
+
+/// A value that was written.
+#[derive(Debug)]
+struct Written {
+    value: f64,
+    /// What is read where it was written.
+    recorded: f64,
+    /// Where it ends in the text of its sample.
+    end: usize,
+}
+
+impl SampleText {
+    /// The row of a sample.
+    pub(crate) fn row(&mut self, begin_s: f64, end_s: f64, readings: &Readings) -> &[u8] {
+        std::mem::swap(&mut self.text, &mut self.before);
+        let text = &mut self.text;
+        text.clear();
+        let _ = write!(text, "{begin_s:.3},{end_s:.3}");
+        let mut before_end = std::mem::replace(&mut self.times_end, text.len());
+        self.values.truncate(readings.values().len());
+        for (at, value) in readings.values().iter().copied().enumerate() {
+            text.push(b',');
+            match self.values.get_mut(at) {
+                Some(last) if last.value.to_bits() == value.to_bits() => {
+                    text.extend_from_slice(&self.before[before_end + 1..last.end]);
+                    before_end = std::mem::replace(&mut last.end, text.len());
+                }
+                Some(last) => {
+                    before_end = last.end;
+                    *last = Written { value, recorded: write_value(text, value), end: text.len() };
+                }
+                None => {
+                    let recorded = write_value(text, value);
+                    self.values.push(Written { value, recorded, end: text.len() });
+                }
+            }
         }
-        if is_exact(*value) {
-            integer(out, *value < 0.0, value.abs() as u64);
-        } else {
-            six_digits(out, *value);
-        }
+        text.push(b'\n');
+        text
     }
-    out.push('\n');
+
+    /// The values of the last row as reading them back gives them; NaN for those that are absent.
+    pub(crate) fn recorded(&self) -> impl Iterator<Item = f64> {
+        self.values.iter().map(|written| written.recorded)
+    }
 }
 
 /// Powers of ten, up to which a number with its digits is below 2^53.
 const POWERS: [f64; 16] =
     [1.0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15];
 
-/// Writes an integer. There are thousands in each sample, so that the general way is too slow.
-fn integer(out: &mut String, is_negative: bool, mut rest: u64) {
-    let mut text = [b'0'; 21];
+/// Writes digits of which so many are after the point, without zeros at its end. There are thousands of numbers in each sample, so
+/// that the general way is too slow.
+fn write_digits(out: &mut Vec<u8>, is_negative: bool, mut digits: u64, mut places: usize) {
+    while places > 0 && digits.is_multiple_of(10) {
+        digits /= 10;
+        places -= 1;
+    }
+    let mut text = [b'0'; 40];
     let mut begin = text.len();
-    loop {
+    let mut put = |sign: u8| {
         begin -= 1;
-        text[begin] = b'0' + (rest % 10) as u8;
-        rest /= 10;
-        if rest == 0 {
+        text[begin] = sign;
+    };
+    for _ in 0..places {
+        put(b'0' + (digits % 10) as u8);
+        digits /= 10;
+    }
+    if places > 0 {
+        put(b'.');
+    }
+    loop {
+        put(b'0' + (digits % 10) as u8);
+        digits /= 10;
+        if digits == 0 {
             break;
         }
     }
     if is_negative {
-        begin -= 1;
-        text[begin] = b'-';
+        put(b'-');
     }
-    out.push_str(std::str::from_utf8(&text[begin..]).unwrap_or("0"));
+    out.extend_from_slice(&text[begin..]);
 }
 
 /// The digits after the point with which six digits of a number are significant; none for a very large or small one.
@@ -83,63 +137,41 @@ fn closest(value: f64) -> u64 {
     (value + 0.5) as u64
 }
 
-/// The value that is read where this one was written.
-pub(crate) fn recorded(value: f64) -> f64 {
+/// Writes a value, nothing if it is absent, and returns what is read where it was written.
+fn write_value(out: &mut Vec<u8>, value: f64) -> f64 {
     if !value.is_finite() {
         return f64::NAN;
     }
+    let (is_negative, size) = (value < 0.0, value.abs());
     if is_exact(value) {
+        write_digits(out, is_negative, size as u64, 0);
         // Zero has no sign.
         return value + 0.0;
     }
-    let size = value.abs();
     let read = match decimals(size) {
-        // Both numbers are exact, so their quotient is the number that is closest to the text.
-        Some(decimals) => closest(size * POWERS[decimals]) as f64 / POWERS[decimals],
+        Some(decimals) => {
+            let digits = closest(size * POWERS[decimals]);
+            write_digits(out, is_negative, digits, decimals);
+            // Both numbers are exact, so their quotient is the number that is closest to the text.
+            digits as f64 / POWERS[decimals]
+        }
         None => {
-            let mut text = String::new();
-            six_digits(&mut text, size);
+            let decimals = (5 - size.log10().floor() as i32).clamp(0, 15) as usize;
+            let text = format!("{size:.decimals$}");
+            let text = match decimals {
+                0 => &text,
+                _ => text.trim_end_matches('0').trim_end_matches('.'),
+            };
+            let _ = write!(out, "{}{text}", if is_negative { "-" } else { "" });
             reading(text.as_bytes()).unwrap_or(f64::NAN)
         }
     };
-    if value < 0.0 { -read } else { read }
+    if is_negative { -read } else { read }
 }
 
 /// The time that is read where this one was written.
 pub(crate) fn recorded_time(seconds: f64) -> f64 {
     format!("{seconds:.3}").parse().unwrap_or(seconds)
-}
-
-/// Writes a number that is no integer with six significant digits, without zeros at its end.
-fn six_digits(out: &mut String, value: f64) {
-    let size = value.abs();
-    let Some(decimals) = decimals(size) else {
-        let decimals = (5 - size.log10().floor() as i32).clamp(0, 15) as usize;
-        let _ = write!(out, "{value:.decimals$}");
-        if decimals > 0 {
-            out.truncate(out.trim_end_matches('0').trim_end_matches('.').len());
-        }
-        return;
-    };
-    let digits = closest(size * POWERS[decimals]);
-    let unit = POWERS[decimals] as u64;
-    integer(out, value < 0.0, digits / unit);
-    let mut rest = digits % unit;
-    if rest == 0 {
-        return;
-    }
-    let mut places = decimals;
-    while rest.is_multiple_of(10) {
-        rest /= 10;
-        places -= 1;
-    }
-    let mut text = [b'0'; 16];
-    for place in text[..places].iter_mut().rev() {
-        *place = b'0' + (rest % 10) as u8;
-        rest /= 10;
-    }
-    out.push('.');
-    out.push_str(std::str::from_utf8(&text[..places]).unwrap_or("0"));
 }
 
 /// What was read.
@@ -342,9 +374,7 @@ mod tests {
         if titles {
             write_titles(text, readings.columns()).unwrap();
         }
-        let mut sample = String::new();
-        write_sample(&mut sample, begin_s, begin_s + 1.0, readings);
-        text.extend(sample.into_bytes());
+        text.extend_from_slice(SampleText::default().row(begin_s, begin_s + 1.0, readings));
     }
 
     #[test]
@@ -446,27 +476,36 @@ mod tests {
             (-0.000_000_04, "-0.00000004"),
             (1.5e14 + 0.5, "150000000000001"),
         ] {
-            let mut text = String::new();
-            six_digits(&mut text, value);
-            assert_eq!(text, expected, "{value}");
+            assert_eq!(written(value), expected);
         }
+    }
+
+    fn written(value: f64) -> String {
+        let mut text = Vec::new();
+        write_value(&mut text, value);
+        String::from_utf8(text).unwrap()
     }
 
     #[test]
     fn integers_are_exact() {
-        let mut text = String::new();
-        for (is_negative, value) in [(false, 0), (true, 1), (false, u64::MAX), (true, u64::MAX)] {
-            integer(&mut text, is_negative, value);
-            text.push(' ');
+        for (value, expected) in [
+            (0.0, "0"),
+            (-0.0, "0"),
+            (-1.0, "-1"),
+            (8_999_999_999_999_999.0, "8999999999999999"),
+            (-1e15, "-1000000000000000"),
+            (1e21, "1000000000000000000000"),
+            (f64::NAN, ""),
+            (f64::INFINITY, ""),
+        ] {
+            assert_eq!(written(value), expected);
         }
-        assert_eq!(text, "0 -1 18446744073709551615 -18446744073709551615 ");
     }
 
     proptest::proptest! {
         #[test]
         fn small_numbers_survive(value in -1.0f64..1.0) {
-            let mut text = String::new();
-            six_digits(&mut text, value);
+            let text = written(value);
             let read: f64 = text.parse().unwrap();
             proptest::prop_assert!((read - value).abs() <= value.abs() * 1e-5 + 1e-15, "{} {}", text, value);
         }

@@ -11,10 +11,13 @@ use crate::compress::compress;
 use crate::directory::{Durability, to_json, write_whole};
 use crate::histogram_log::{HistogramLog, OperationIntervals};
 use crate::mirror::{Mirror, WrittenReadings};
-use crate::{RecordError, interval_csv, readings_csv};
+use crate::readings_csv::{self, SampleText};
+use crate::{RecordError, interval_csv};
 
 /// Size above which `intervals.csv` is compressed after the trial; smaller files stay readable for users.
 const INTERVALS_PLAIN_MAX: u64 = 256 * 1024;
+
+const READINGS: &str = "readings.csv";
 
 /// Writes the folder of one trial. Each call writes to its file before it returns, with one write per file,
 /// so a kill loses only the data that was not passed yet.
@@ -24,6 +27,7 @@ pub struct TrialWriter {
     intervals: File,
     logs: Option<[HistogramLog; 3]>,
     readings: File,
+    samples: SampleText,
     columns_written: usize,
     events: File,
     mirror: Option<Mirror>,
@@ -49,7 +53,8 @@ impl TrialWriter {
             started_unix_ns: 0,
             intervals: create(&directory, "intervals.csv", interval_csv::HEADER)?,
             logs: None,
-            readings: create(&directory, "readings.csv", "")?,
+            readings: create(&directory, READINGS, "")?,
+            samples: SampleText::default(),
             columns_written: 0,
             events: create(&directory, "events.jsonl", "")?,
             mirror: None,
@@ -57,8 +62,10 @@ impl TrialWriter {
         })
     }
 
-    /// Keeps the samples of the counters in memory too, for [`TrialWriter::finish_with_readings`]. Called before the first one.
-    pub fn keep_readings(&mut self) {
+    /// The samples of the counters are those of another tool: they are kept in memory too, for
+    /// [`TrialWriter::finish_with_readings`], and are not compressed, as that takes a third of the time of an import whose log
+    /// is larger. Called before the first one.
+    pub fn import_readings(&mut self) {
         self.mirror = Some(Mirror::new());
     }
 
@@ -115,7 +122,6 @@ impl TrialWriter {
 
     /// Appends one sample of the counters.
     pub fn readings(&mut self, begin_s: f64, end_s: f64, readings: &Readings) -> Result<(), RecordError> {
-        let mut text = Vec::new();
         if readings.columns().len() != self.columns_written {
             let mut metrics: Vec<&MetricInfo> = Vec::new();
             for column in readings.columns() {
@@ -125,17 +131,17 @@ impl TrialWriter {
             }
             let described = to_json(&self.file_path("metrics.json"), &metrics)?;
             write_whole(&self.directory, "metrics.json", &described, Durability::Written)?;
-            readings_csv::write_titles(&mut text, readings.columns())
-                .map_err(|error| RecordError::malformed(&self.file_path("readings.csv"), error))?;
+            let mut titles = Vec::new();
+            readings_csv::write_titles(&mut titles, readings.columns())
+                .map_err(|error| RecordError::malformed(&self.file_path(READINGS), error))?;
+            self.append(READINGS, |writer| &mut writer.readings, &titles)?;
             self.columns_written = readings.columns().len();
         }
-        let mut sample = String::new();
-        readings_csv::write_sample(&mut sample, begin_s, end_s, readings);
-        text.extend(sample.into_bytes());
+        let written = self.readings.write_all(self.samples.row(begin_s, end_s, readings));
         if let Some(mirror) = &mut self.mirror {
-            mirror.sample(begin_s, end_s, readings);
+            mirror.sample(begin_s, end_s, readings.columns(), self.samples.recorded());
         }
-        self.append("readings.csv", |writer| &mut writer.readings, &text)
+        written.map_err(RecordError::io("write", &self.file_path(READINGS)))
     }
 
     /// Appends one event.
@@ -170,21 +176,27 @@ impl TrialWriter {
 
     /// The same, and returns the counters as reading them would give them; none if they were not kept, or if a limit was met
     /// that reading them reports.
-    pub fn finish_with_readings(mut self, run: &Run) -> Result<Option<WrittenReadings>, RecordError> {
-        let readings = self.mirror.take().and_then(Mirror::finish);
+    pub fn finish_with_readings(self, run: &Run) -> Result<Option<WrittenReadings>, RecordError> {
         let mut outcome = self.write_run(run, Durability::Synced);
-        for log in self.logs.take().into_iter().flatten() {
-            outcome = outcome.and(log.finish(&self.directory, self.started_unix_ns));
+        let TrialWriter {
+            directory, started_unix_ns, mut intervals, logs, mut readings, events, mirror, ..
+        } = self;
+        for log in logs.into_iter().flatten() {
+            outcome = outcome.and(log.finish(&directory, started_unix_ns));
         }
-        outcome = outcome.and(compress(&self.directory, "readings.csv", &mut self.readings));
-        if self.intervals.metadata().is_ok_and(|data| data.len() > INTERVALS_PLAIN_MAX) {
-            outcome = outcome.and(compress(&self.directory, "intervals.csv", &mut self.intervals));
+        let at = |name: &str| directory.path().join(name);
+        outcome = outcome.and(match mirror {
+            Some(_) => readings.sync_all().map_err(RecordError::io("sync", &at(READINGS))),
+            None => compress(&directory, READINGS, &mut readings),
+        });
+        if intervals.metadata().is_ok_and(|data| data.len() > INTERVALS_PLAIN_MAX) {
+            outcome = outcome.and(compress(&directory, "intervals.csv", &mut intervals));
         }
-        for (name, file) in [("intervals.csv", &self.intervals), ("events.jsonl", &self.events)] {
-            outcome = outcome.and(file.sync_all().map_err(RecordError::io("sync", &self.file_path(name))));
+        for (name, file) in [("intervals.csv", &intervals), ("events.jsonl", &events)] {
+            outcome = outcome.and(file.sync_all().map_err(RecordError::io("sync", &at(name))));
         }
-        outcome.and(self.directory.sync().map_err(RecordError::io("sync", self.path())))?;
-        Ok(readings)
+        outcome.and(directory.sync().map_err(RecordError::io("sync", directory.path())))?;
+        Ok(mirror.and_then(Mirror::finish))
     }
 
     fn file_path(&self, name: &str) -> PathBuf {

@@ -152,10 +152,15 @@ fn recorded(run_dir: &Path) -> Vec<Reading> {
     for entry in fs::read_dir(run_dir.join("trials")).unwrap() {
         let folder = entry.unwrap();
         let trial = folder.file_name().into_string().unwrap();
-        let zipped = folder.path().join("readings.csv.gz");
-        let output = Command::new("gzip").arg("-dc").arg(zipped).output().unwrap();
+        // That of an import is not compressed.
+        let plain = fs::read_to_string(folder.path().join("readings.csv"));
+        let text = plain.unwrap_or_else(|_| {
+            let zipped = folder.path().join("readings.csv.gz");
+            let output = Command::new("gzip").arg("-dc").arg(zipped).output().unwrap();
+            String::from_utf8(output.stdout).unwrap()
+        });
         let mut titles: Vec<String> = Vec::new();
-        for line in String::from_utf8(output.stdout).unwrap().lines() {
+        for line in text.lines() {
             let cells = cells(line);
             if line.starts_with("begin_s") {
                 titles = cells;

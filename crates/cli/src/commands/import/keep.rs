@@ -198,7 +198,7 @@ fn treatments(runs: &[&LoadRun]) -> (Vec<Trial>, Vec<Variation>) {
 /// The trial of a run of a load.
 fn of_load(directory: &RunDirectory, name: &str, from: &LoadRun, trial: Trial) -> Result<Kept, Failure> {
     let mut writer = directory.trial(&trial.id()).map_err(Failure::failed)?;
-    writer.keep_readings();
+    writer.import_readings();
     let begin = from.began_unix_ns.unwrap_or(0);
     writer.start(u64::try_from(begin).unwrap_or(0)).map_err(Failure::failed)?;
     let measure = Some((from.seconds * 1e9) as u64);
@@ -280,7 +280,7 @@ fn event(at_s: f64, text: &str) -> Event {
 fn watched(directory: &RunDirectory) -> Result<Kept, Failure> {
     let trial = Trial { number: 1, treatment: Treatment::Baseline, replicate: 1 };
     let mut writer = directory.trial(&trial.id()).map_err(Failure::failed)?;
-    writer.keep_readings();
+    writer.import_readings();
     let load = Load { warm_up: WarmUp::For(0), ..Load::of_workload(None) };
     let run = Run::begun(trial, Run::WATCHED, load, 0);
     Ok(Kept { writer, run, span: None, readings: Readings::new(), columns: Vec::new(), samples: 0 })
