@@ -48,6 +48,7 @@ fn running() -> Fleet {
         part: None,
         watch: Vec::new(),
         sample_every: 1,
+        target: None,
     };
     for machine in 0..2 {
         fleet.connected(0, machine);

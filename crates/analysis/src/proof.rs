@@ -464,7 +464,16 @@ pub(crate) fn result(study: &Study, trials: &[TrialResult]) -> Option<ProofResul
     let left = 1.0 - elasticities.iter().map(|e| e.value).sum::<f64>();
     let residual =
         (!elasticities.is_empty()).then_some(Estimate { value: left, low: left - half, high: left + half });
-    Some(ProofResult { share: PROOF_SHARE, not_varied: not_varied.collect(), rows, residual, observed: None })
+    let target = study.plan.as_ref().and_then(|plan| plan.experiment.target.as_ref());
+    let host = target.and_then(model::Target::machine).unwrap_or_default().to_string();
+    Some(ProofResult {
+        share: PROOF_SHARE,
+        host,
+        not_varied: not_varied.collect(),
+        rows,
+        residual,
+        observed: None,
+    })
 }
 
 /// The conclusion about a resource from its reduction and its increase.
@@ -533,7 +542,7 @@ pub(crate) fn weigh(verdict: Verdict, document: &ResultDocument) -> Verdict {
     };
     let (limits, at_corner) = (with(Conclusion::Limits), with(Conclusion::AtCorner));
     let seen = verdict.resource().cloned();
-    let named = seen.as_ref().and_then(Resource::of_factor);
+    let named = seen.as_ref().and_then(|resource| resource.of_factor(&proof.host));
     let proved = |limit, finding| Verdict::Bottleneck { limit, finding, proved: true };
     let of_flushes =
         |seen: &Resource| seen.class == ResourceClass::Disk && seen.detail == Some(Detail::Flushes);
@@ -600,7 +609,8 @@ fn best_name(
     document: &ResultDocument,
     proved: HostResource,
 ) -> (Resource, Option<usize>) {
-    let is_it = |resource: &Resource| resource.of_factor() == Some(proved);
+    let host = document.proof.as_ref().map_or("", |proof| proof.host.as_str());
+    let is_it = |resource: &Resource| resource.of_factor(host) == Some(proved);
     if let (Verdict::Bottleneck { finding, .. }, Some(resource)) = (verdict, verdict.resource())
         && is_it(resource)
     {
@@ -618,6 +628,6 @@ fn best_name(
             HostResource::Disk => ResourceClass::Disk,
             HostResource::Network => ResourceClass::Network,
         };
-        (Resource::of_host(class), None)
+        (Resource::of_host(class).on(host), None)
     })
 }

@@ -92,7 +92,7 @@ pub(crate) fn carry_out(
             ))
         })?;
     }
-    let hub = connect(experiment, options, words)?.map(RefCell::new);
+    let hub = connect(experiment, &root, options, words)?.map(RefCell::new);
     let live = Live::begin(options.live.as_deref())?;
     let host = counters::host(&root);
     let export_to = ExportTo::begin(options.export_to.clone(), experiment, &host.name)?;
@@ -145,7 +145,12 @@ pub(crate) fn carry_out(
 }
 
 /// Reaches the machines of an experiment, and lets them check it.
-fn connect(experiment: &Experiment, options: &Options, words: Words<'_>) -> Result<Option<Hub>, Failure> {
+fn connect(
+    experiment: &Experiment,
+    root: &HostRoot,
+    options: &Options,
+    words: Words<'_>,
+) -> Result<Option<Hub>, Failure> {
     if experiment.machines.is_empty() {
         return Ok(None);
     }
@@ -167,14 +172,16 @@ fn connect(experiment: &Experiment, options: &Options, words: Words<'_>) -> Resu
             output::say(text);
         }
     };
-    let hub = Hub::connect(members, &experiment.name, REGISTRY.sources, &mut say, crate::interrupt::flag());
+    let divides = experiment.machines.divides_on_loss;
+    let interrupted = crate::interrupt::flag();
+    let hub = Hub::connect(members, divides, &experiment.name, REGISTRY.sources, &mut say, interrupted);
     let mut hub = hub.map_err(|ending| match ending {
         Ending::Interrupted => Failure { text: "interrupted".into(), exit: Exit::Interrupted },
         Ending::Failed(why) => Failure::failed(why),
         other => Failure::failed(other),
     })?;
     hub.describe().iter().for_each(|text| say(text));
-    let found = engine::check::check_on_machines(experiment, &REGISTRY, &mut hub);
+    let found = engine::check::check_on_machines(experiment, &REGISTRY, root, &mut hub);
     Problems(found.0.into_iter().map(words).collect()).or(()).map_err(Failure::usage)?;
     Ok(Some(hub))
 }

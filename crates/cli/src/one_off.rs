@@ -479,7 +479,11 @@ impl OneOff {
         if matches.get_flag("grid") {
             experiment.design = DesignKind::Grid;
         }
-        experiment.machines = MachineList { load: texts(matches, "on"), watch: texts(matches, "watch_on") };
+        experiment.machines = MachineList {
+            load: texts(matches, "on"),
+            watch: texts(matches, "watch_on"),
+            divides_on_loss: false,
+        };
         for (_, what, help) in experiment.machines.problems(crate::registry::REGISTRY.machine) {
             problems.push(Problem::new(what, help));
         }

@@ -9,6 +9,7 @@ use model::problem::near_word;
 use model::{Change, Experiment, Problem, Problems, Search, Settings, Treatment};
 
 use crate::factor::{FactorKind, FactorTarget, Moment};
+use crate::factor_changes::open;
 use crate::machines::{MachineTrial, Machines};
 use crate::session::{HOST, Ready, Registry, factor_target, make_ready};
 use crate::source::HostRoot;
@@ -65,6 +66,17 @@ pub fn check(experiment: &Experiment, registry: &Registry, root: &HostRoot) -> P
                 continue;
             };
             let target = factor_target(root, experiment, &*ready.workload, variation, Vec::new());
+            if let Some(machine) = machine_of(experiment, kind) {
+                let moment = (kind.moment)(&target);
+                if !matches!(moment, Moment::Prepared | Moment::Beside) {
+                    let what = format!("{path} cannot be set on machine {machine}");
+                    let help = "it needs the data of the load, or a target that Plimsoll starts: both are only on this machine";
+                    let problem = Problem::new(what, help);
+                    problems.add(Problem { line: variation.line, ..problem }.into());
+                }
+                // The machine checks the level: see `check_on_machines`.
+                continue;
+            }
             if !drives && is_of_load(&target, kind, experiment) {
                 let what = format!("{path} would be set on this machine, but other machines drive the load");
                 let help = "Plimsoll sets factors on its own machine only: run it on the machine of the factor, or remove `machines.load` (`--on`)";
@@ -94,6 +106,7 @@ pub fn check(experiment: &Experiment, registry: &Registry, root: &HostRoot) -> P
 pub fn check_on_machines(
     experiment: &Experiment,
     registry: &Registry,
+    root: &HostRoot,
     machines: &mut dyn Machines,
 ) -> Problems {
     let mut problems = ProblemCollector::of(experiment);
@@ -102,6 +115,19 @@ pub fn check_on_machines(
     for treatment in &treatments(experiment) {
         // What is wrong here is reported by `check`.
         let Ok(ready) = make_ready(experiment, registry, treatment, &proxies) else { continue };
+        for (variation, level) in &ready.applied.factors {
+            let path = &variation.factor.0;
+            let Some(kind) = registry.factor(path) else { continue };
+            if machine_of(experiment, kind).is_none() {
+                continue;
+            }
+            let target = factor_target(root, experiment, &*ready.workload, variation, Vec::new());
+            let opened = open(experiment, kind, &target, Some(machines));
+            if let Err(why) = opened.and_then(|factor| factor.check(level)) {
+                let problem = Problem::new(format!("{path} cannot be set to {level}: {why}"), "");
+                problems.add(Problem { line: variation.line, ..problem }.into());
+            }
+        }
         if checked.contains(&ready.settings) {
             continue;
         }
@@ -112,10 +138,16 @@ pub fn check_on_machines(
             shape: Some(&ready.shape),
             seed: experiment.seed,
             sample_every: experiment.sample_every,
+            target: experiment.target.as_ref(),
         }));
         checked.push(ready.settings);
     }
     problems.all
+}
+
+/// The machine where a factor is set; none for this one.
+pub(crate) fn machine_of<'a>(experiment: &'a Experiment, kind: &FactorKind) -> Option<&'a str> {
+    experiment.target.as_ref()?.machine().filter(|_| !kind.info.of_dependency)
 }
 
 /// Whether a factor acts on the load of this machine, and not on a system under test or a dependency.

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::Scope;
 use std::time::Duration;
@@ -116,6 +116,8 @@ pub(crate) struct Common {
     pub(crate) measured: MeasuredTime,
     stop: Stop,
     books: Vec<Mutex<Book>>,
+    /// How long after the start the last thread began.
+    start_late: AtomicU64,
 }
 
 impl Common {
@@ -128,7 +130,8 @@ impl Common {
     ) -> Common {
         let clock = Clock::get();
         let books = shares.iter().map(|_| Mutex::new(Book::new(operations, clock.now()))).collect();
-        Common { clock, shares, lanes, spread, may_spin, measured, stop: Stop::default(), books }
+        let (stop, start_late) = (Stop::default(), AtomicU64::new(0));
+        Common { clock, shares, lanes, spread, may_spin, measured, stop, books, start_late }
     }
 }
 
@@ -200,6 +203,11 @@ impl<'a> Threads<'a> {
         for start in &self.go {
             let _ = start.send(zero);
         }
+    }
+
+    /// How long after the start the last thread began.
+    pub(crate) fn start_late(&self) -> Nanos {
+        self.common.start_late.load(Ordering::Relaxed)
     }
 
     /// The measured phase begins at `at`, which is now or soon.
@@ -356,6 +364,8 @@ fn work(
     let _ = send.send(WorkerMessage::Ready(current_thread()));
     // Without a start signal, another worker could not be created.
     let Ok(zero) = started.recv() else { return Ok(()) };
+    std::thread::sleep(Duration::from_nanos(zero.saturating_sub(common.clock.now())));
+    common.start_late.fetch_max(common.clock.now().saturating_sub(zero), Ordering::Relaxed);
     let begin = zero.saturating_add(lane.delay);
     // The Poisson arrivals of two lanes must differ.
     let seed = share.seed ^ u64::from(share.lane) << 32;

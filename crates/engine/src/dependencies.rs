@@ -8,7 +8,8 @@ use model::steps::{RequestSteps, STEPS_FORMAT};
 use model::{ExchangeTrace, Experiment, Level, TrialSteps, Variation};
 
 use crate::factor::FactorTarget;
-use crate::session::{FactorChanges, Session, unvaried};
+use crate::factor_changes::FactorChanges;
+use crate::session::{Session, unvaried};
 
 /// The fact of a workload that says which address it connects to.
 const OF_LOAD: &str = "address";

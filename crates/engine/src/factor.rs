@@ -100,6 +100,14 @@ pub trait Factor: Send {
         Err(Unavailable("it cannot be reduced by a share".into()))
     }
 
+    /// Undoes what is journaled elsewhere: on the machine of its target. Called before the undo steps of this host.
+    ///
+    /// # Errors
+    /// What could not be undone.
+    fn restore(&mut self) -> Result<(), Unavailable> {
+        Ok(())
+    }
+
     /// What it observed since the level was set, for the record: facts of the trial. Called after the measurement.
     fn facts(&mut self) -> BTreeMap<String, Level> {
         BTreeMap::new()

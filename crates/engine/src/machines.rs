@@ -4,10 +4,12 @@ use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
 
 use model::run::MachineRun;
-use model::{Ending, Level, Load, Nanos, Problems, Settings, Shape};
+use model::{Ending, Level, Load, Nanos, Problems, Settings, Shape, Target};
+use serde::{Deserialize, Serialize};
 
 use crate::crew::Crew;
-use crate::source::Source;
+use crate::factor::Factor;
+use crate::source::{Source, Unavailable};
 
 /// A trial that machines take part in.
 #[derive(Clone, Copy, Debug)]
@@ -24,6 +26,21 @@ pub struct MachineTrial<'a> {
     pub seed: u64,
     /// How often the counters are read.
     pub sample_every: Nanos,
+    /// The system under test, which may run on one of the machines.
+    pub target: Option<&'a Target>,
+}
+
+/// A factor of a system under test that runs on a machine.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct MachineFactor {
+    /// Its path, such as `host.cpus`.
+    pub path: String,
+    /// The object of the factor on that machine, if it needs one.
+    pub on: Option<String>,
+    /// Its other parameters.
+    pub parameters: BTreeMap<String, String>,
+    /// The system under test, which is already running there.
+    pub target: Target,
 }
 
 /// The machines of an experiment, while it runs.
@@ -49,6 +66,12 @@ pub trait Machines {
 
     /// The counters of each machine, with its name.
     fn sources(&mut self) -> Vec<(String, Box<dyn Source>)>;
+
+    /// A factor on a machine. It is opened, journaled and undone there; an error says what the machine answered.
+    ///
+    /// # Errors
+    /// When there is no such machine.
+    fn factor(&mut self, machine: &str, factor: MachineFactor) -> Result<Box<dyn Factor>, Unavailable>;
 
     /// Drives the load of the prepared trial.
     fn crew(&mut self) -> &mut dyn Crew;

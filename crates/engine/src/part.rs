@@ -4,19 +4,20 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use model::run::{ClockInfo, GeneratorUse, SamplerCost};
-use model::{EventKind, Load, MILLISECOND, Nanos, Phase, Readings, SourceStatus, WarmUp};
+use model::{Load, MILLISECOND, Nanos, Phase, Readings, SourceStatus, WarmUp};
+use serde::{Deserialize, Serialize};
 
 use crate::arrivals::MeasuredTime;
 use crate::clock::Clock;
-use crate::crew::{Common, Crew, Threads, WakeReason, Watch};
+use crate::crew::{Common, Crew, LOOK_UP, Threads, WakeReason, Watch};
 use crate::drive::Book;
 use crate::lanes::{MachinePart, shares};
 use crate::sampler::{SampleRequest, Sampler};
 use crate::trial::{COOL_DOWN_MAX, interval_end, spins, spread};
 use crate::workload::{LoadError, Workload};
 
-/// How long the load waits at most between two looks at the coordinator.
-const LOOK_UP: Nanos = 20 * MILLISECOND;
+/// How long before the end of a window of the coordinator one of this host ends.
+const SAMPLE_LEAD: Nanos = 100 * MILLISECOND;
 
 /// The inputs of a part of a trial.
 pub struct Part<'a> {
@@ -67,15 +68,15 @@ pub trait Coordinator: Sync {
     /// An interval ended.
     fn interval(&self, interval: PartInterval<'_>);
 
-    /// The counters of this host were read: the window of the sample.
-    fn readings(&self, begin: Nanos, end: Nanos, readings: &Readings);
+    /// The counters of this host were read: the end of their window.
+    fn readings(&self, end: Nanos, readings: &Readings);
 
     /// Something to be recorded.
-    fn event(&self, at: Nanos, kind: EventKind, text: String);
+    fn event(&self, text: String);
 }
 
 /// How a part of a trial ended.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct PartEnd {
     /// Why the load could not go on.
     pub failed: Option<LoadError>,
@@ -89,6 +90,8 @@ pub struct PartEnd {
     pub clock: ClockInfo,
     /// The latest that an interval was taken after its end, in the measured phase.
     pub late: Nanos,
+    /// How long after the start the last of its threads began.
+    pub start_late: Nanos,
     /// Facts about the load.
     pub facts: std::collections::BTreeMap<String, model::Level>,
 }
@@ -96,7 +99,7 @@ pub struct PartEnd {
 /// Drives one part of a load. Intervals, phases and the end are at times that the start and the load determine, so that
 /// they are the same on all machines; the coordinator decides only the end of an automatic warm-up.
 pub fn drive_part(part: Part<'_>, coordinator: &dyn Coordinator) -> PartEnd {
-    let Part { workload, load, shape, seed, part, mut sampler, sample_every } = part;
+    let Part { workload, load, shape, seed, part, sampler, sample_every } = part;
     let clock = Clock::get();
     let checkpoint = clock.checkpoint();
     let mut end = PartEnd::default();
@@ -124,14 +127,7 @@ pub fn drive_part(part: Part<'_>, coordinator: &dyn Coordinator) -> PartEnd {
         threads.start_at(zero);
         let sampling = std::thread::Builder::new().name("sampler".into()).spawn_scoped(scope, {
             let request = &request;
-            move || {
-                let wait = zero.saturating_sub(clock.now());
-                std::thread::sleep(Duration::from_nanos(wait));
-                let mut keep = |begin, end, readings: &Readings| coordinator.readings(begin, end, readings);
-                let mut tell = |at, kind, text| coordinator.event(at, kind, text);
-                sampler.run(clock, sample_every, request, &mut keep, &mut tell);
-                sampler
-            }
+            move || sample(sampler, zero, sample_every, request, coordinator)
         });
         let wake = || {
             request.now.store(true, Ordering::Relaxed);
@@ -140,6 +136,7 @@ pub fn drive_part(part: Part<'_>, coordinator: &dyn Coordinator) -> PartEnd {
             }
         };
         drive(&mut threads, load, zero, operations, coordinator, &wake, &mut end);
+        end.start_late = threads.start_late();
         request.stop.store(true, Ordering::Relaxed);
         let sampling = sampling.ok()?;
         sampling.thread().unpark();
@@ -155,23 +152,21 @@ pub fn drive_part(part: Part<'_>, coordinator: &dyn Coordinator) -> PartEnd {
 }
 
 /// Reads the counters of this host, from the start of a trial until it is stopped.
-pub fn watch_part(mut sampler: Sampler, sample_every: Nanos, coordinator: &dyn Coordinator) -> PartEnd {
+pub fn watch_part(sampler: Sampler, sample_every: Nanos, coordinator: &dyn Coordinator) -> PartEnd {
     let clock = Clock::get();
     let checkpoint = clock.checkpoint();
     let mut end = PartEnd::default();
-    if let Err(error) = coordinator.ready() {
-        end.failed = Some(error);
-        return end;
-    }
+    let zero = match coordinator.ready() {
+        Ok(zero) => zero,
+        Err(error) => {
+            end.failed = Some(error);
+            return end;
+        }
+    };
     let request = SampleRequest::default();
     let sampler = std::thread::scope(|scope| {
         let request = &request;
-        let sampling = scope.spawn(move || {
-            let mut keep = |begin, end, readings: &Readings| coordinator.readings(begin, end, readings);
-            let mut tell = |at, kind, text| coordinator.event(at, kind, text);
-            sampler.run(clock, sample_every, request, &mut keep, &mut tell);
-            sampler
-        });
+        let sampling = scope.spawn(move || sample(sampler, zero, sample_every, request, coordinator));
         while !coordinator.stops() {
             std::thread::sleep(Duration::from_nanos(LOOK_UP));
         }
@@ -185,6 +180,24 @@ pub fn watch_part(mut sampler: Sampler, sample_every: Nanos, coordinator: &dyn C
     }
     end.clock = clock.info(checkpoint);
     end
+}
+
+/// Reads the counters until that is stopped. The windows end somewhat before those of the coordinator, so that the values are there
+/// when it records its own, and not only for its next sample.
+fn sample(
+    mut sampler: Sampler,
+    zero: Nanos,
+    every: Nanos,
+    request: &SampleRequest,
+    coordinator: &dyn Coordinator,
+) -> Sampler {
+    let clock = Clock::get();
+    let lead = (every / 4).min(SAMPLE_LEAD);
+    std::thread::sleep(Duration::from_nanos(zero.saturating_sub(lead).saturating_sub(clock.now())));
+    let mut keep = |_, end, readings: &Readings| coordinator.readings(end, readings);
+    let mut tell = |_, _, text| coordinator.event(text);
+    sampler.run(clock, every, request, &mut keep, &mut tell);
+    sampler
 }
 
 /// From the start of the load to its end.

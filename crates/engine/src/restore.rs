@@ -55,9 +55,9 @@ impl Announce for Announcements {
 /// Executes one undo step; provided by `factors`.
 pub type CarryOut = fn(&Undo) -> Result<(), Unavailable>;
 
-/// A change in effect. Dropping it undoes it, however the trial ended.
-pub(crate) struct AppliedChanges<'a> {
-    journal: &'a SharedJournal,
+/// Changes in effect. Dropping them undoes them, however the trial ended.
+pub struct AppliedChanges {
+    journal: SharedJournal,
     carry_out: CarryOut,
     /// Journal numbers and undo steps, in the order of the changes.
     made: Vec<(u64, Vec<Undo>)>,
@@ -65,18 +65,17 @@ pub(crate) struct AppliedChanges<'a> {
     failures: Vec<String>,
 }
 
-impl<'a> AppliedChanges<'a> {
-    pub(crate) fn new(journal: &'a SharedJournal, carry_out: CarryOut) -> Self {
-        AppliedChanges { journal, carry_out, made: Vec::new(), failures: Vec::new() }
+impl AppliedChanges {
+    /// None yet; they will be in this journal.
+    pub fn new(journal: &SharedJournal, carry_out: CarryOut) -> Self {
+        AppliedChanges { journal: journal.clone(), carry_out, made: Vec::new(), failures: Vec::new() }
     }
 
     /// Journals and syncs the undo steps of a factor, before it is set to this level.
-    pub(crate) fn announce(
-        &mut self,
-        path: &str,
-        factor: &dyn Factor,
-        level: &model::Level,
-    ) -> Result<(), String> {
+    ///
+    /// # Errors
+    /// When the journal cannot be written: the factor must not be set then.
+    pub fn announce(&mut self, path: &str, factor: &dyn Factor, level: &model::Level) -> Result<(), String> {
         self.announce_steps(path, factor.undo(level).map_err(|why| why.0)?)
     }
 
@@ -90,8 +89,8 @@ impl<'a> AppliedChanges<'a> {
         Ok(())
     }
 
-    /// Undoes everything, latest change first. Failed steps remain in the journal for `plimsoll restore`.
-    pub(crate) fn undo(&mut self) -> Vec<String> {
+    /// Undoes everything, latest change first. Failed steps remain in the journal for `plimsoll restore`. Returns what failed.
+    pub fn undo(&mut self) -> Vec<String> {
         while let Some((id, steps)) = self.made.pop() {
             match undo_all(&steps, self.carry_out) {
                 Ok(()) => {
@@ -106,7 +105,7 @@ impl<'a> AppliedChanges<'a> {
     }
 }
 
-impl Drop for AppliedChanges<'_> {
+impl Drop for AppliedChanges {
     fn drop(&mut self) {
         self.undo();
     }

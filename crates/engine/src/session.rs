@@ -11,21 +11,21 @@ use model::design::Next;
 use model::experiment::{CheckExporter, NameOfMachine, Proxies, WatchedFor};
 use model::run::GeneratorUse;
 use model::{
-    Decision, Design, Doubt, DoubtKind, Ending, EventKind, Experiment, Level, Load, PROOF_SHARE, Plan,
-    Problem, Problems, Run, SECOND, Settable, SettingPath, Settings, Shape, Study, Treatment, Variation,
-    Vocabulary, WarmUp, load,
+    Decision, Design, Ending, EventKind, Experiment, Level, Load, PROOF_SHARE, Plan, Problem, Problems, Run,
+    SECOND, Settable, SettingPath, Settings, Shape, Study, Treatment, Variation, Vocabulary, WarmUp, load,
 };
 use record::{PLAN_FORMAT, RecordError, RunDirectory};
 
 use crate::dependencies::{start_proxies, steps, variation_of};
 use crate::factor::{Factor, FactorKind, FactorTarget, Moment};
+use crate::factor_changes::{FactorChanges, OtherMachines, as_machines, open};
 use crate::machines::{MachineTrial, Machines};
-use crate::restore::{AppliedChanges, CarryOut, SharedJournal, end_made};
+use crate::restore::{CarryOut, SharedJournal, end_made};
 use crate::sampler::Sampler;
 use crate::shell;
 use crate::source::{EXPORTER, HostRoot, SourceKind, Unavailable};
 use crate::stream::{RunEvent, Stream, Subscriber};
-use crate::target::{self, Absent, SystemUnderTest, add_target};
+use crate::target::{self, Absent, SystemUnderTest, add_target, watched_on};
 use crate::trial::{Measurement, measure};
 use crate::workload::{Workload, WorkloadKind};
 use model::random::mix;
@@ -300,7 +300,7 @@ pub struct Session<'a> {
 }
 
 /// The state that outlives a trial.
-struct SessionState<'a> {
+pub(crate) struct SessionState<'a> {
     /// Kept until the end, so that later trials can use the files of earlier ones. Their data for a single
     /// trial is released.
     workloads: Vec<Box<dyn Workload>>,
@@ -310,7 +310,7 @@ struct SessionState<'a> {
     /// Where to connect to instead of to the dependencies.
     proxies: &'a Proxies,
     /// Changes that could not be undone: they would affect the next trial.
-    not_restored: Vec<String>,
+    pub(crate) not_restored: Vec<String>,
 }
 
 impl Session<'_> {
@@ -472,7 +472,7 @@ impl Session<'_> {
         let has_own_place = !below.is_empty();
         for (variation, level) in at(Moment::Lasting) {
             let on = on(variation, &*workload);
-            if let Err(why) = lasting.factors.set_level(variation, level, &on, stream, run) {
+            if let Err(why) = lasting.factors.set_level(variation, level, &on, None, stream, run) {
                 return Some(Ending::Failed(why));
             }
         }
@@ -488,7 +488,7 @@ impl Session<'_> {
         let mut before_start = FactorChanges::new(self);
         for (variation, level) in below.into_iter().chain(stopped) {
             let on = on(variation, &*workload);
-            if let Err(why) = before_start.set_level(variation, level, &on, stream, run) {
+            if let Err(why) = before_start.set_level(variation, level, &on, None, stream, run) {
                 return Some(before_start.give_up(why, lasting));
             }
         }
@@ -509,6 +509,7 @@ impl Session<'_> {
             shape: Some(&shape),
             seed: self.seed_of(run),
             sample_every: self.experiment.sample_every,
+            target: self.experiment.target.as_ref(),
         };
         let ending = self.measured_trial(&mut workload, machine_trial, late, stream, lasting, run);
         before_start.facts(run);
@@ -554,6 +555,9 @@ impl Session<'_> {
             }
             add_target(&mut watch, target.watch());
         }
+        if self.experiment.target.as_ref().is_some_and(|target| target.machine().is_some()) {
+            watched_on("", None, &mut watch);
+        }
         let target = &lasting.target;
         let mut say = |text: &str| {
             self.subscriber.happens(&RunEvent::Preparing(text));
@@ -593,14 +597,16 @@ impl Session<'_> {
         for (variation, level) in factors {
             let processes = target.as_ref().map(SystemUnderTest::processes).unwrap_or_default();
             let on = factor_target(&self.root, self.experiment, &**workload, variation, processes);
-            if let Err(why) = turning.set_level(variation, level, &on, stream, run) {
+            let others = as_machines(&mut machines);
+            if let Err(why) = turning.set_level(variation, level, &on, others, stream, run) {
                 let why = target_ended().unwrap_or(why);
                 return Some(turning.give_up(why, lasting));
             }
         }
         if self.experiment.prove && run.trial.treatment == Treatment::Baseline {
             let processes = target.as_ref().map(SystemUnderTest::processes).unwrap_or_default();
-            run.settable = self.settable(&**workload, &processes, &turning.factors);
+            let others = as_machines(&mut machines);
+            run.settable = self.settable(&**workload, &processes, &turning.factors, others);
             let of_host = |path: &String| {
                 let kind = self.registry.factors.iter().find(|kind| kind.info.path == path)?;
                 Some((path.clone(), kind.info.resource?))
@@ -683,6 +689,7 @@ impl Session<'_> {
         workload: &dyn Workload,
         processes: &[u32],
         applied: &[(String, Box<dyn Factor>)],
+        mut machines: OtherMachines<'_>,
     ) -> BTreeMap<String, Settable> {
         let mut found = BTreeMap::new();
         for kind in self.registry.factors {
@@ -697,7 +704,10 @@ impl Session<'_> {
             let of_applied = applied.iter().find(|(applied, _)| applied == path);
             let settable = match of_applied {
                 Some((_, factor)) => settable(&**factor),
-                None => (kind.open)(&on).and_then(|factor| settable(&*factor)),
+                None => {
+                    let machines = machines.as_mut().map(|machines| &mut **machines as _);
+                    open(self.experiment, kind, &on, machines).and_then(|factor| settable(&*factor))
+                }
             };
             found.insert(path.to_string(), settable.unwrap_or_else(|why| Settable::No(why.0)));
         }
@@ -715,90 +725,8 @@ fn settable(factor: &dyn Factor) -> Result<Settable, Unavailable> {
     }
 }
 
-/// Factors that are set together and undone together.
-pub(crate) struct FactorChanges<'a> {
-    session: &'a Session<'a>,
-    pub(crate) applied: AppliedChanges<'a>,
-    /// The factors by path.
-    pub(crate) factors: Vec<(String, Box<dyn Factor>)>,
-}
-
-impl<'a> FactorChanges<'a> {
-    fn new(session: &'a Session<'a>) -> FactorChanges<'a> {
-        let applied = AppliedChanges::new(session.journal, session.registry.carry_out);
-        FactorChanges { session, applied, factors: Vec::new() }
-    }
-
-    /// Sets a level and records the effective one. A factor that is in force already gets the new level.
-    fn set_level(
-        &mut self,
-        variation: &Variation,
-        level: &Level,
-        on: &FactorTarget,
-        stream: &Stream<'_>,
-        run: &mut Run,
-    ) -> Result<(), String> {
-        let path = &variation.factor.0;
-        run.asked.insert(path.clone(), level.clone());
-        let set = |why: String| format!("{path}={level}: {why}");
-        let kind = self.session.registry.factor(path).ok_or_else(|| set("there is no such factor".into()))?;
-        let known = self.factors.iter().position(|(known, _)| known == path);
-        let mut factor = match known {
-            Some(at) => self.factors.swap_remove(at).1,
-            None => (kind.open)(on).map_err(|why| set(why.0))?,
-        };
-        factor.check(level).map_err(|why| set(why.0))?;
-        self.applied.announce(path, &*factor, level).map_err(set)?;
-        let settling = factor.set(level).map_err(|why| set(why.0))?;
-        std::thread::sleep(std::time::Duration::from_nanos(settling));
-        let in_force = factor.read().map_err(|why| set(why.0))?;
-        let remark = factor.remark();
-        let remark = if remark.is_empty() { remark } else { format!(": {remark}") };
-        stream.event(0.0, EventKind::Setting, format!("{path} = {in_force}{remark}"));
-        if in_force != *level {
-            run.doubts.push(Doubt::new(
-                DoubtKind::NotInForce,
-                format!("{path} was set to {level}, but {in_force} is in force"),
-                "another program controls this setting: find and stop it",
-            ));
-        }
-        run.in_force.insert(path.clone(), in_force);
-        self.factors.push((path.clone(), factor));
-        Ok(())
-    }
-
-    /// Adds what the factors observed to the facts of a trial.
-    fn facts(&mut self, run: &mut Run) {
-        for (path, factor) in &mut self.factors {
-            let facts = factor.facts().into_iter();
-            run.facts.extend(facts.map(|(name, level)| (format!("{path}.{name}"), level)));
-        }
-    }
-
-    /// Undoes everything after a factor could not be set, and returns the reason with the remaining changes.
-    fn give_up(mut self, why: String, lasting: &mut SessionState<'_>) -> Ending {
-        let left = self.undo();
-        lasting.not_restored.extend(left.iter().cloned());
-        Ending::Failed([vec![why], left].concat().join("; "))
-    }
-
-    /// Undoes everything. Returns what could not be undone.
-    fn undo(&mut self) -> Vec<String> {
-        self.factors.clear();
-        self.applied.undo()
-    }
-
-    /// Undoes everything at the end of a trial.
-    fn end(mut self, stream: &Stream<'_>, run: &Run, lasting: &mut SessionState<'_>) {
-        for left in self.undo() {
-            stream.event(end_of(run), EventKind::Setting, format!("could not be restored: {left}"));
-            lasting.not_restored.push(left);
-        }
-    }
-}
-
 /// The end of the last phase of a run.
-fn end_of(run: &Run) -> f64 {
+pub(crate) fn end_of(run: &Run) -> f64 {
     run.phases.last().map_or(0.0, |span| span.end_s)
 }
 

@@ -63,23 +63,25 @@ pub(crate) struct SystemUnderTest<'a> {
     journal: &'a SharedJournal,
     carry_out: CarryOut,
     group: FactorKind,
-    state: State<'a>,
+    state: State,
 }
 
-enum State<'a> {
+enum State {
     /// Not running, or not searched for yet.
     Absent,
     /// Started by Plimsoll.
-    Started(Started<'a>),
+    Started(Started),
     /// Already running: process ids with their start times.
     Attached(Vec<(u32, u64)>),
+    /// Already running on another machine, whose agent finds it.
+    Elsewhere,
 }
 
-struct Started<'a> {
+struct Started {
     child: RefCell<Child>,
     process: u32,
     /// The undo step that ends it.
-    way_back: AppliedChanges<'a>,
+    way_back: AppliedChanges,
     /// The offset in the log where the output of this start begins.
     log_from: u64,
     /// The time until it was ready.
@@ -120,8 +122,10 @@ impl<'a> SystemUnderTest<'a> {
                 self.start(line, say, interrupted)
             }
             Some(origin) => {
-                let found = find(&origin).map_err(Absent::Failed)?;
-                self.state = State::Attached(found);
+                self.state = match self.target.machine() {
+                    Some(_) => State::Elsewhere,
+                    None => State::Attached(find(&origin).map_err(Absent::Failed)?),
+                };
                 let mut probe = Probe::open(self.target, None).map_err(Absent::Failed)?;
                 self.wait_until_ready(&mut probe, interrupted).map(|_| ())
             }
@@ -242,7 +246,7 @@ impl<'a> SystemUnderTest<'a> {
     /// How it ended; none if it runs, or was never started.
     pub(crate) fn ended(&self) -> Option<String> {
         match &self.state {
-            State::Absent => None,
+            State::Absent | State::Elsewhere => None,
             State::Started(started) => {
                 let status = started.child.borrow_mut().try_wait().ok()??;
                 let hint = if status.success() { ", where it must stay in the foreground," } else { "" };
@@ -269,7 +273,7 @@ impl<'a> SystemUnderTest<'a> {
     /// The processes of the target; their descendants belong to it too.
     pub(crate) fn processes(&self) -> Vec<u32> {
         match &self.state {
-            State::Absent => Vec::new(),
+            State::Absent | State::Elsewhere => Vec::new(),
             State::Started(started) => group_members(self.root, started.process),
             State::Attached(processes) => processes.iter().map(|(process, _)| *process).collect(),
         }
@@ -292,6 +296,7 @@ impl<'a> SystemUnderTest<'a> {
                 None
             }
             (State::Absent, _) => None,
+            (State::Elsewhere, _) => return watch,
         };
         let group = group.or_else(|| {
             let first = self.processes().first().copied()?;
@@ -308,6 +313,10 @@ impl<'a> SystemUnderTest<'a> {
         let fact = |name: &str, level: Level| (format!("target.{name}"), level);
         match &self.state {
             State::Absent => Vec::new(),
+            State::Elsewhere => {
+                let machine = self.target.machine().unwrap_or_default();
+                vec![fact("machine", Level::Text(machine.into()))]
+            }
             State::Started(started) => {
                 let line = self.target.settings.text(&START).unwrap_or_default();
                 let group = match &started.group {
@@ -392,7 +401,7 @@ pub(crate) fn check(target: &Target, folder: &Path, root: &HostRoot) -> Problems
                 }
             }
         }
-        Some(origin) if root.is_live() => {
+        Some(origin) if root.is_live() && target.machine().is_none() => {
             if let Err(what) = find(&origin) {
                 problem(None, what, "start it first, or let [target] start it");
             }
@@ -471,7 +480,7 @@ fn enclose(
     group: &FactorKind,
     root: &HostRoot,
     process: u32,
-    way_back: &mut AppliedChanges<'_>,
+    way_back: &mut AppliedChanges,
 ) -> Result<String, String> {
     let wanted = Level::Flag(true);
     let mut factor = (group.open)(&FactorTarget::of(root.clone(), vec![process])).map_err(|why| why.0)?;
@@ -479,6 +488,29 @@ fn enclose(
     way_back.announce("target's cgroup", &*factor, &wanted)?;
     factor.set(&wanted).map_err(|why| why.0)?;
     factor.read().map(|path| path.to_string()).map_err(|why| why.0)
+}
+
+/// The processes of a system under test that is already running on this host, whose agent is asked by another one.
+///
+/// # Errors
+/// When there is none.
+pub fn running(target: &Target) -> Result<Vec<u32>, String> {
+    let origin = target.origin().ok_or("[target] has neither `process` nor `pid`")?;
+    Ok(find(&origin)?.into_iter().map(|(process, _)| process).collect())
+}
+
+/// What is watched on another machine. The entries of the target, such as `operation_io:target`, are only for that on which it runs.
+pub fn watched_on(machine: &str, target: Option<&Target>, watch: &mut Vec<String>) {
+    let here = target.filter(|target| target.machine() == Some(machine));
+    let entry = match here.and_then(Target::origin) {
+        Some(Origin::Process(name)) => Some(format!("process:target={name}")),
+        Some(Origin::Pid(process)) => Some(format!("process:target={process}")),
+        Some(Origin::Start(_)) | None => None,
+    };
+    match entry {
+        Some(entry) => add_target(watch, vec![entry]),
+        None => watch.retain(|entry| !entry.ends_with(":target")),
+    }
 }
 
 /// The topmost processes of a running target, with their start times.

@@ -12,6 +12,7 @@ use model::launch::Usage;
 use model::run::WorkloadTraits;
 use model::{DoubtKind, Level, Nanos, Problems, Settings, Shape};
 pub use record::{Made, OPERATIONS_MAX};
+use serde::{Deserialize, Serialize};
 
 /// A kind of workload: one static value per folder of the `workloads` crate, registered in its `KINDS`.
 pub trait WorkloadKind: Sync {
@@ -385,7 +386,7 @@ pub struct Share {
 }
 
 /// Why load could not be driven, and what to do.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LoadError {
     /// The error and its place, as a sentence fragment.
     pub what: String,

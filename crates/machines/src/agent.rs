@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::io::{Read, Write};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -14,11 +14,13 @@ use engine::restore::{SharedJournal, end_made};
 use engine::sampler::Sampler;
 use engine::session::Registry;
 use engine::source::HostRoot;
+use engine::target;
 use engine::workload::{LoadError, Workload};
-use model::{EventKind, Experiment, Host, MILLISECOND, Nanos, Problem, Problems, Readings, SECOND};
+use model::{Experiment, Host, MILLISECOND, Nanos, Problem, Problems, Readings, SECOND};
 use record::Journal;
 
 use crate::frame::{self, Frame, FrameError};
+use crate::host_factors::{self, Job};
 use crate::message::{FORMAT, FromAgent, ToAgent, TrialPart, check_format, of_book};
 
 /// A coordinator that says nothing for this long is gone: the load must not go on without it.
@@ -101,16 +103,26 @@ where
         changed: Condvar::new(),
         heard: AtomicU64::new(clock.now()),
     };
+    let journal = HostJournal { setup, begun: Mutex::default() };
     let (arrived, inbox) = channel();
     std::thread::scope(|scope| {
-        let shared = &shared;
+        let (shared, journal) = (&shared, &journal);
         // It ends when the coordinator closes the stream; after the experiment, nothing waits for it.
         let (stream, chunks) = channel();
         std::thread::spawn(move || forward(input, &stream));
-        scope.spawn(move || listen(&chunks, shared, &arrived));
-        let mut agent = Agent { setup, shared, workloads: Vec::new(), journal: None };
+        let (jobs, of_factors) = channel();
+        let to_factors = jobs.clone();
+        scope.spawn(move || listen(&chunks, shared, &arrived, &to_factors));
+        let factors = scope.spawn(move || {
+            let answer = |number, answer| shared.send(FromAgent::Factor { number, answer }, Vec::new());
+            host_factors::serve(setup, journal, &of_factors, &answer)
+        });
+        let mut agent = Agent { setup, shared, workloads: Vec::new(), journal };
         let result = agent.serve(&inbox);
-        let left = agent.clean_up();
+        // Its end is the end of what it receives.
+        let _ = jobs.send(Job::End);
+        let mut left = factors.join().unwrap_or_else(|_| vec!["a factor could not be undone".into()]);
+        left.extend(agent.clean_up(&left));
         shared.give_up();
         match result {
             Ok(is_asked) => {
@@ -127,7 +139,7 @@ where
 type Arrived = Result<Frame<ToAgent>, FrameError>;
 
 /// Reads frames with the time of their arrival, on a thread that nothing waits for.
-fn forward(mut input: impl Read, to: &std::sync::mpsc::Sender<(Nanos, Arrived)>) {
+fn forward(mut input: impl Read, to: &Sender<(Nanos, Arrived)>) {
     loop {
         let frame = frame::read(&mut input);
         let is_last = frame.is_err();
@@ -141,7 +153,8 @@ fn forward(mut input: impl Read, to: &std::sync::mpsc::Sender<(Nanos, Arrived)>)
 fn listen<W: Write>(
     from: &Receiver<(Nanos, Arrived)>,
     shared: &Shared<W>,
-    to: &std::sync::mpsc::Sender<Arrived>,
+    to: &Sender<Arrived>,
+    to_factors: &Sender<Job>,
 ) {
     loop {
         match from.recv_timeout(Duration::from_nanos(SECOND / 10)) {
@@ -151,6 +164,11 @@ fn listen<W: Write>(
                     ToAgent::Ping { number } => {
                         let unix_ns = unix_ns();
                         shared.send(FromAgent::Pong { number, at: Clock::get().now(), unix_ns }, Vec::new());
+                    }
+                    ToAgent::Factor { number, factor, ask } => {
+                        if to_factors.send(Job::Ask(number, factor, ask)).is_err() {
+                            return;
+                        }
                     }
                     ToAgent::Start { at } => shared.say(|said| said.start = Some(at)),
                     ToAgent::MeasureFrom { at } => shared.say(|said| said.measured_from = Some(at)),
@@ -189,7 +207,29 @@ struct Agent<'a, W> {
     shared: &'a Shared<W>,
     /// Kept until the end, so that later trials can use the files of earlier ones.
     workloads: Vec<Box<dyn Workload>>,
-    journal: Option<SharedJournal>,
+    journal: &'a HostJournal<'a>,
+}
+
+/// The journal of this host, which is begun when something is to be recorded in it.
+pub(crate) struct HostJournal<'a> {
+    setup: &'a Setup,
+    begun: Mutex<Option<SharedJournal>>,
+}
+
+impl HostJournal<'_> {
+    /// The journal.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub(crate) fn get(&self) -> Result<SharedJournal, String> {
+        let mut begun = lock(&self.begun);
+        if let Some(journal) = &*begun {
+            return Ok(journal.clone());
+        }
+        let experiment = Experiment::recorded("agent", "agent");
+        let journal = Journal::begin(&self.setup.folder, &experiment).map_err(|error| error.to_string())?;
+        Ok(begun.insert(SharedJournal::new(journal)).clone())
+    }
 }
 
 impl<W: Write + Send> Agent<'_, W> {
@@ -224,6 +264,7 @@ impl<W: Write + Send> Agent<'_, W> {
                 ToAgent::End => return Ok(true),
                 // Taken by the listener.
                 ToAgent::Ping { .. }
+                | ToAgent::Factor { .. }
                 | ToAgent::Start { .. }
                 | ToAgent::MeasureFrom { .. }
                 | ToAgent::Stop { .. } => {}
@@ -233,7 +274,7 @@ impl<W: Write + Send> Agent<'_, W> {
     }
 
     fn fail(&self, what: impl Into<String>, help: impl Into<String>) {
-        self.shared.send(FromAgent::Failed { what: what.into(), help: help.into() }, Vec::new());
+        self.shared.send(FromAgent::Failed(LoadError::new(what, help)), Vec::new());
     }
 
     fn configure(&self, trial: &TrialPart) -> Result<Box<dyn Workload>, Problems> {
@@ -248,6 +289,9 @@ impl<W: Write + Send> Agent<'_, W> {
     }
 
     fn check(&self, trial: TrialPart) -> Vec<(String, String)> {
+        if let Some(Err(why)) = trial.target.as_ref().map(target::running) {
+            return vec![(why, "start the system under test on that machine first".into())];
+        }
         if trial.part.is_none() {
             return Vec::new();
         }
@@ -269,6 +313,9 @@ impl<W: Write + Send> Agent<'_, W> {
         self.shared.say(|said| *said = Said::default());
         if self.shared.is_silent() {
             return self.shared.give_up();
+        }
+        if let Some(Err(why)) = trial.target.as_ref().map(target::running) {
+            return self.fail(why, "the system under test has ended on that machine");
         }
         let sampler = Sampler::open(self.setup.registry.sources, &self.setup.root, &trial.watch);
         let Some(part) = trial.part else {
@@ -305,7 +352,8 @@ impl<W: Write + Send> Agent<'_, W> {
         let mut workload =
             self.configure(trial).map_err(|problems| LoadError::new(problems.to_string(), ""))?;
         let journal = self
-            .journal(&trial.workload)
+            .journal
+            .get()
             .map_err(|why| LoadError::new(why, "Plimsoll makes no files without a journal to remove them"))?;
         workload.announce_to(&journal.announcements(&trial.workload));
         let mut say = |text: &str| {
@@ -327,31 +375,22 @@ impl<W: Write + Send> Agent<'_, W> {
         if lock(&self.shared.said).stop {
             end.failed = None;
         }
-        self.shared.send(FromAgent::Finished(Box::new(end.into())), Vec::new());
+        self.shared.send(FromAgent::Finished(Box::new(end)), Vec::new());
     }
 
-    /// The journal of this host, which is begun with the first trial.
-    fn journal(&mut self, workload: &str) -> Result<SharedJournal, String> {
-        if let Some(journal) = &self.journal {
-            return Ok(journal.clone());
-        }
-        let experiment = Experiment::recorded("agent", workload);
-        let journal = Journal::begin(&self.setup.folder, &experiment).map_err(|error| error.to_string())?;
-        Ok(self.journal.insert(SharedJournal::new(journal)).clone())
-    }
-
-    /// Removes what was made, also when the coordinator has gone.
-    fn clean_up(&mut self) -> Vec<String> {
+    /// Removes what was made, also when the coordinator has gone. `not_undone` is what of the factors is left: it stays in the
+    /// journal.
+    fn clean_up(&mut self, not_undone: &[String]) -> Vec<String> {
         let mut left = Vec::new();
         for mut workload in self.workloads.drain(..).rev() {
             left.extend(workload.clean_up().err().map(|error| error.in_line()));
         }
-        if let Some(journal) = self.journal.take() {
+        if let Some(journal) = lock(&self.journal.begun).take() {
             match end_made(&journal, self.setup.registry.workloads) {
                 Ok(not_removed) => left.extend(not_removed),
                 Err(error) => left.push(error.to_string()),
             }
-            if left.is_empty() {
+            if left.is_empty() && not_undone.is_empty() {
                 left.extend(journal.complete().err().map(|error| error.to_string()));
             }
         }
@@ -426,7 +465,7 @@ impl<W: Write + Send> Coordinator for Speaker<'_, W> {
         self.shared.send(FromAgent::Interval(Box::new(head)), body);
     }
 
-    fn readings(&self, begin: Nanos, end: Nanos, readings: &Readings) {
+    fn readings(&self, end: Nanos, readings: &Readings) {
         let mut known = lock(&self.columns);
         let columns = readings.columns().get(*known..).unwrap_or_default();
         if !columns.is_empty() {
@@ -436,10 +475,10 @@ impl<W: Write + Send> Coordinator for Speaker<'_, W> {
             self.shared.send(FromAgent::Columns { columns }, Vec::new());
         }
         let body = readings.values().iter().flat_map(|value| value.to_le_bytes()).collect();
-        self.shared.send(FromAgent::Readings { begin, end }, body);
+        self.shared.send(FromAgent::Readings { end }, body);
     }
 
-    fn event(&self, at: Nanos, kind: EventKind, text: String) {
-        self.shared.send(FromAgent::Event { at, kind, text }, Vec::new());
+    fn event(&self, text: String) {
+        self.shared.send(FromAgent::Event { text }, Vec::new());
     }
 }

@@ -4,19 +4,21 @@
 use std::collections::{BTreeMap, HashMap};
 
 use engine::drive::Book;
+use engine::machines::MachineFactor;
+use engine::part::PartEnd;
 use model::run::MachineRun;
 use model::{DoubtKind, Host, Level, MILLISECOND, Nanos, Phase, WarmUp};
 use record::HistogramDecoder;
 
 use crate::clock::{Exchanges, Offset, ours, theirs};
 use crate::frame::Frame;
-use crate::message::{FORMAT, FinishedHead, FromAgent, ToAgent, TrialPart, check_format, to_book};
+use crate::message::{FORMAT, FactorAnswer, FactorAsk, FromAgent, ToAgent, TrialPart, check_format, to_book};
 
 /// How often each machine is asked for an answer.
 pub const PING_EVERY: Nanos = 500 * MILLISECOND;
 
 /// How often [`Fleet::tick`] is called at least.
-pub const TICK: Nanos = 50 * MILLISECOND;
+pub const TICK: Nanos = 100 * MILLISECOND;
 
 /// A machine that does not answer for this long is lost.
 pub const LOST_AFTER: Nanos = 1_250 * MILLISECOND;
@@ -56,6 +58,8 @@ pub enum State {
     Ended,
     /// It has gone, with the reason.
     Lost(String),
+    /// It was lost, and takes part no more.
+    LeftOut,
 }
 
 /// One machine.
@@ -74,7 +78,10 @@ pub struct Machine {
     /// The names of the operations of the present trial.
     pub operations: Vec<String>,
     /// How its part of the present trial ended.
-    pub finished: Option<FinishedHead>,
+    pub finished: Option<PartEnd>,
+    /// Answers about its factors that were not taken yet, by the number of the question.
+    answers: HashMap<u64, Result<FactorAnswer, String>>,
+    asked_factors: u64,
     /// Problems of the last check.
     pub problems: Vec<(String, String)>,
     /// Operations completed in the present trial, in the measured phase.
@@ -95,17 +102,17 @@ pub struct Machine {
 
 impl Machine {
     fn is_gone(&self) -> bool {
-        matches!(self.state, State::Ended | State::Lost(_))
+        matches!(self.state, State::Ended | State::Lost(_) | State::LeftOut)
+    }
+
+    /// Whether it takes part no more, although the experiment goes on.
+    pub fn is_left_out(&self) -> bool {
+        self.state == State::LeftOut
     }
 
     /// The offset of its clock.
     pub fn offset(&self) -> Option<Offset> {
         self.clock.offset()
-    }
-
-    /// Whether it drives load, and is not only watched.
-    pub fn drives(&self) -> bool {
-        self.drives
     }
 
     /// Its time of day minus ours, seconds.
@@ -128,6 +135,8 @@ impl Machine {
             clock_uncertainty_s: self.clock.kept().map(|of| of.uncertainty as f64 / 1e9),
             clock_drift_s: self.clock.drifted().map_or(0.0, |drift| drift as f64 / 1e9),
             interval_late_s: finished.map_or(0.0, |finished| finished.late as f64 / 1e9),
+            start_late_s: finished.map_or(0.0, |finished| finished.start_late as f64 / 1e9),
+            readings_age_s: 0.0,
             sampler: finished.map(|finished| finished.sampler).unwrap_or_default(),
             sources: finished.map(|finished| finished.sources.clone()).unwrap_or_default(),
             lost: match &self.state {
@@ -148,14 +157,10 @@ pub enum Notice {
         /// One line.
         text: String,
     },
-    /// To be recorded. The time is on our clock.
+    /// To be recorded.
     Event {
         /// The index of the machine.
         machine: usize,
-        /// When.
-        at: Nanos,
-        /// Its kind.
-        kind: model::EventKind,
         /// In words.
         text: String,
     },
@@ -166,11 +171,11 @@ pub enum Notice {
         /// Metrics and instances.
         columns: Vec<(model::MetricInfo, String)>,
     },
-    /// Its counters were read. The times are on our clock.
+    /// Its counters were read.
     Readings {
         /// The index of the machine.
         machine: usize,
-        /// The end of the window.
+        /// The end of their window on our clock.
         end: Nanos,
         /// One value for each column.
         values: Vec<f64>,
@@ -229,6 +234,8 @@ impl Fleet {
             facts: BTreeMap::new(),
             operations: Vec::new(),
             finished: None,
+            answers: HashMap::new(),
+            asked_factors: 0,
             problems: Vec::new(),
             completed: 0,
             drives,
@@ -263,8 +270,17 @@ impl Fleet {
         of.state = State::Joining;
         of.host = None;
         of.clock = Exchanges::default();
+        of.answers.clear();
         (of.heard, of.asked, of.pinged) = (now, now, None);
         true
+    }
+
+    /// Goes on without a machine that was lost. Returns why it was; none if it was not.
+    pub fn leave_out(&mut self, machine: usize) -> Option<String> {
+        let State::Lost(why) = &self.machines[machine].state else { return None };
+        let why = why.clone();
+        self.machines[machine].state = State::LeftOut;
+        Some(why)
     }
 
     /// Whether no machine is in a trial any more.
@@ -318,7 +334,7 @@ impl Fleet {
 
     /// Whether all machines are in this state.
     pub fn all(&self, state: &State) -> bool {
-        self.machines.iter().all(|machine| machine.state == *state)
+        self.machines.iter().all(|machine| machine.state == *state || machine.is_left_out())
     }
 
     /// The first machine that is lost, and why.
@@ -331,7 +347,7 @@ impl Fleet {
 
     /// Whether the clocks of all machines are known.
     pub fn has_clocks(&self) -> bool {
-        self.machines.iter().all(|machine| machine.clock.count() >= EXCHANGES_FIRST)
+        self.machines.iter().all(|machine| machine.clock.count() >= EXCHANGES_FIRST || machine.is_left_out())
     }
 
     /// A machine is connected.
@@ -345,7 +361,7 @@ impl Fleet {
     pub fn closed(&mut self, machine: usize, why: &str) {
         let of = &mut self.machines[machine];
         match of.state {
-            State::Ended | State::Lost(_) => {}
+            State::Ended | State::Lost(_) | State::LeftOut => {}
             _ => of.state = State::Lost(why.into()),
         }
     }
@@ -434,6 +450,20 @@ impl Fleet {
         }
     }
 
+    /// Asks a machine about a factor. Returns the number of the question.
+    pub fn ask_factor(&mut self, machine: usize, factor: MachineFactor, ask: FactorAsk) -> u64 {
+        let of = &mut self.machines[machine];
+        of.asked_factors += 1;
+        let number = of.asked_factors;
+        self.send(machine, ToAgent::Factor { number, factor: Box::new(factor), ask });
+        number
+    }
+
+    /// Takes the answer, once it is there.
+    pub fn take_answer(&mut self, machine: usize, number: u64) -> Option<Result<FactorAnswer, String>> {
+        self.machines[machine].answers.remove(&number)
+    }
+
     /// Ends the experiment on all machines.
     pub fn end(&mut self) {
         for machine in 0..self.machines.len() {
@@ -462,8 +492,9 @@ impl Fleet {
         self.driving().all(|machine| machine.finished.is_some() || machine.is_gone())
     }
 
-    fn driving(&self) -> impl Iterator<Item = &Machine> {
-        self.machines.iter().filter(|machine| machine.drives)
+    /// Those that drive load and take part.
+    pub fn driving(&self) -> impl Iterator<Item = &Machine> {
+        self.machines.iter().filter(|machine| machine.drives && !machine.is_left_out())
     }
 
     /// Adds what all machines did until `until` on our clock to `book`.
@@ -541,7 +572,6 @@ impl Fleet {
     /// What a message means. The error is why the machine is lost.
     fn understand(&mut self, now: Nanos, machine: usize, frame: Frame<FromAgent>) -> Result<(), String> {
         let of = &mut self.machines[machine];
-        let zero = self.timing.map(|timing| timing.zero);
         match frame.head {
             FromAgent::Hello { format, host } => {
                 check_format(&format)?;
@@ -582,7 +612,7 @@ impl Fleet {
                 of.codes.insert((kind, code), index as u32);
             }
             FromAgent::Columns { columns } => self.notices.push(Notice::Columns { machine, columns }),
-            FromAgent::Readings { begin: _, end } => {
+            FromAgent::Readings { end } => {
                 let (chunks, rest) = frame.body.as_chunks::<8>();
                 if !rest.is_empty() {
                     return Err("its counters are cut off".into());
@@ -591,11 +621,7 @@ impl Fleet {
                 let offset = of.offset().unwrap_or(Offset { offset: 0, uncertainty: 0 });
                 self.notices.push(Notice::Readings { machine, end: ours(end, offset), values });
             }
-            FromAgent::Event { at, kind, text } => {
-                let offset = of.offset().unwrap_or(Offset { offset: 0, uncertainty: 0 });
-                let at = ours(at, offset).max(zero.unwrap_or(0));
-                self.notices.push(Notice::Event { machine, at, kind, text });
-            }
+            FromAgent::Event { text } => self.notices.push(Notice::Event { machine, text }),
             FromAgent::Finished(head) => {
                 // A trial may be called off before its start.
                 match of.state {
@@ -604,11 +630,17 @@ impl Fleet {
                 }
                 let failed = head.failed.clone();
                 of.finished = Some(*head);
-                if let Some((what, help)) = failed {
-                    return Err(in_line(&what, &help));
+                if let Some(error) = failed {
+                    return Err(error.in_line());
                 }
             }
-            FromAgent::Failed { what, help } => return Err(in_line(&what, &help)),
+            FromAgent::Factor { number, answer } => {
+                if number > of.asked_factors {
+                    return Err("it answered about a factor that it was not asked".into());
+                }
+                of.answers.insert(number, answer);
+            }
+            FromAgent::Failed(error) => return Err(error.in_line()),
             FromAgent::Ended { left } => {
                 expect(&mut of.state, &State::Ending, State::Ended)?;
                 if !left.is_empty() {
@@ -651,11 +683,6 @@ impl Fleet {
         merged.add(&mut book);
         Ok(())
     }
-}
-
-/// What went wrong on a machine, in one line.
-fn in_line(what: &str, help: &str) -> String {
-    if help.is_empty() { what.into() } else { format!("{what}; {help}") }
 }
 
 fn expect(state: &mut State, expected: &State, next: State) -> Result<(), String> {

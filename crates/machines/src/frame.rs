@@ -111,6 +111,50 @@ pub fn read<M: DeserializeOwned>(from: &mut impl Read) -> Result<Frame<M>, Frame
     decode(&bytes)
 }
 
+/// Frames of a stream that arrives in pieces.
+#[derive(Debug, Default)]
+pub struct Pieces {
+    bytes: Vec<u8>,
+    /// Bytes of frames that were taken.
+    taken: usize,
+}
+
+impl Pieces {
+    /// Adds what arrived.
+    pub fn add(&mut self, piece: &[u8]) {
+        if self.taken > 0 {
+            self.bytes.drain(..self.taken);
+            self.taken = 0;
+        }
+        self.bytes.extend_from_slice(piece);
+    }
+
+    /// Whether nothing waits for its rest.
+    pub fn is_empty(&self) -> bool {
+        self.taken == self.bytes.len()
+    }
+
+    /// Takes the next frame, if it has arrived whole.
+    ///
+    /// # Errors
+    /// When it is no frame.
+    pub fn take<M: DeserializeOwned>(&mut self) -> Result<Option<Frame<M>>, FrameError> {
+        let Some((length, rest)) = self.bytes[self.taken..].split_first_chunk::<4>() else { return Ok(None) };
+        let length = u32::from_le_bytes(*length) as usize;
+        if length > FRAME_BYTES_MAX {
+            return Err(FrameError::Malformed(format!("{length} bytes are more than {FRAME_BYTES_MAX}")));
+        }
+        let Some(frame) = rest.get(..length) else { return Ok(None) };
+        let frame = decode(frame)?;
+        self.taken += 4 + length;
+        if self.is_empty() {
+            // Hundreds of machines keep no memory for their largest frame.
+            *self = Pieces::default();
+        }
+        Ok(Some(frame))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -145,6 +189,27 @@ mod tests {
     }
 
     #[test]
+    fn pieces_of_a_stream_are_the_frames_that_were_written() {
+        let mut stream = Vec::new();
+        let frame = |number| Frame { head: ToAgent::Ping { number }, body: vec![7; number as usize % 5] };
+        for number in 0..9 {
+            write(&mut stream, &frame(number)).unwrap();
+        }
+        for size in 1..stream.len() {
+            let (mut pieces, mut found) = (Pieces::default(), Vec::new());
+            for piece in stream.chunks(size) {
+                pieces.add(piece);
+                while let Some(frame) = pieces.take::<ToAgent>().unwrap() {
+                    let ToAgent::Ping { number } = frame.head else { panic!("{frame:?}") };
+                    found.push((number, frame.body.len() as u64));
+                }
+            }
+            assert_eq!(found, (0..9).map(|number| (number, number % 5)).collect::<Vec<_>>(), "{size}");
+            assert!(pieces.is_empty());
+        }
+    }
+
+    #[test]
     fn what_is_no_frame_takes_no_memory_and_is_refused() {
         let long = (FRAME_BYTES_MAX as u32 + 1).to_le_bytes();
         let claims = [&(FRAME_BYTES_MAX as u32).to_le_bytes()[..], b"short"].concat();
@@ -153,6 +218,11 @@ mod tests {
         for bytes in [&long[..], &claims, &head, &unknown, b"hello, world"] {
             let mut rest = bytes;
             assert!(matches!(read::<ToAgent>(&mut rest), Err(FrameError::Malformed(_))), "{bytes:?}");
+            let mut pieces = Pieces::default();
+            pieces.add(bytes);
+            let found = pieces.take::<ToAgent>();
+            assert!(matches!(found, Err(FrameError::Malformed(_)) | Ok(None)), "{bytes:?}");
+            assert!(!pieces.is_empty(), "{bytes:?}");
         }
     }
 }

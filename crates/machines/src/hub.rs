@@ -1,8 +1,9 @@
 //! The machines of a running experiment: their connections, and one thread that listens to all of them.
 
 use std::collections::{BTreeMap, HashMap};
+use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -10,24 +11,33 @@ use std::time::Duration;
 use engine::clock::{Clock, unix_ns};
 use engine::crew::{Crew, WakeReason, Watch};
 use engine::drive::Book;
+use engine::factor::Factor;
 use engine::lanes::MachinePart;
-use engine::machines::{MachineTrial, Machines};
+use engine::machines::{MachineFactor, MachineTrial, Machines};
 use engine::source::{Source, SourceKind, Unavailable};
+use engine::target;
 use engine::workload::LoadError;
 use model::metric::instance_on;
 use model::run::{GeneratorUse, MachineRun};
 use model::{
     ColumnId, DoubtKind, Ending, Level, MetricInfo, Nanos, Problem, Problems, Readings, SECOND, WarmUp,
 };
+use rustix::buffer::spare_capacity;
+use rustix::event::{EventfdFlags, Timespec, epoll, eventfd};
 
 use crate::address::Address;
 use crate::fleet::{Fleet, Machine, Notice, State, TICK};
-use crate::link::{Arrived, FromLink, Link};
-use crate::message::TrialPart;
+use crate::frame::Frame;
+use crate::link::{Arrived, FromLink, Inbox, Incoming, Link};
+use crate::message::{FactorAnswer, FactorAsk, FromAgent, TrialPart};
 use crate::program::Program;
+use crate::remote_factor::RemoteFactor;
 
 /// How long a machine may take to be reached, and to have the program copied.
 const JOIN_MAX: Nanos = 120 * SECOND;
+
+/// How long a machine may take to set or undo a level: such a command has a limit of its own.
+const ANSWER_MAX: Nanos = 300 * SECOND;
 
 /// How long machines may take to end a trial that was called off, and an experiment.
 const END_MAX: Nanos = 35 * SECOND;
@@ -51,7 +61,10 @@ pub struct Member {
 struct Latest {
     /// Columns that the source does not have yet.
     columns: Vec<(MetricInfo, String)>,
+    /// The end of their window, and the values.
     values: Option<(Nanos, Vec<f64>)>,
+    /// The largest age that they had when they were recorded.
+    age_max: Nanos,
     lost: Option<String>,
 }
 
@@ -69,7 +82,7 @@ struct Inner {
     events: Vec<String>,
 }
 
-struct Shared {
+pub(crate) struct Shared {
     inner: Mutex<Inner>,
     changed: Condvar,
     ends: AtomicBool,
@@ -117,6 +130,36 @@ impl Shared {
         }
     }
 
+    /// Asks a machine about a factor, and waits for its answer.
+    ///
+    /// # Errors
+    /// What the machine answered, or why it did not.
+    pub(crate) fn ask(
+        &self,
+        machine: usize,
+        factor: &MachineFactor,
+        ask: FactorAsk,
+    ) -> Result<FactorAnswer, Unavailable> {
+        let deadline = Clock::get().now().saturating_add(ANSWER_MAX);
+        let mut inner = lock(&self.inner);
+        let number = inner.fleet.ask_factor(machine, factor.clone(), ask);
+        inner.pass_on();
+        loop {
+            let of = &inner.fleet.machines()[machine];
+            let name = format!("machine {}", of.name);
+            if let State::Lost(why) = &of.state {
+                return Err(Unavailable(format!("{name}: {why}")));
+            }
+            if let Some(answer) = inner.fleet.take_answer(machine, number) {
+                return answer.map_err(|why| Unavailable(format!("{name}: {why}")));
+            }
+            if Clock::get().now() > deadline {
+                return Err(Unavailable(format!("{name} did not answer in time")));
+            }
+            inner = self.wait(inner);
+        }
+    }
+
     /// Waits until `is_done`, whatever becomes of single machines, or until the time is up.
     fn settle(&self, is_done: impl Fn(&Fleet) -> bool) -> MutexGuard<'_, Inner> {
         let deadline = Clock::get().now().saturating_add(END_MAX);
@@ -129,7 +172,7 @@ impl Shared {
 }
 
 fn is_settled(machine: &Machine) -> bool {
-    matches!(machine.state, State::Present | State::Ready | State::Finished | State::Ended)
+    matches!(machine.state, State::Present | State::Ready | State::Finished | State::Ended | State::LeftOut)
 }
 
 /// That a machine is lost, in words.
@@ -142,20 +185,24 @@ pub struct Hub {
     members: Vec<Member>,
     program: Arc<Program>,
     shared: Arc<Shared>,
-    arrived: Sender<FromLink>,
+    arrived: Inbox,
     listener: Option<JoinHandle<()>>,
     interval: Nanos,
     warm_up: WarmUp,
+    /// Whether the load of a lost machine is divided among the others in further trials.
+    divides: bool,
 }
 
 impl Hub {
     /// Reaches all machines, copies the program where it is missing, and compares the clocks. `run` is a label of the run,
-    /// `sources` are those of this program; `say` receives progress.
+    /// `sources` are those of this program; `say` receives progress. With `divides`, further trials divide the load of a lost machine
+    /// among the others.
     ///
     /// # Errors
     /// How it ended: a machine could not be reached, or the user stopped it.
     pub fn connect(
         members: Vec<Member>,
+        divides: bool,
         run: &str,
         sources: &'static [SourceKind],
         say: &mut dyn FnMut(&str),
@@ -168,7 +215,12 @@ impl Hub {
         let names = members.iter().map(|member| (member.address.name.clone(), member.drives));
         let unix_zero = unix_ns().saturating_sub(clock.now());
         let fleet = Fleet::new(names, run, unix_zero, clock.now());
-        let (arrived, inbox) = channel();
+        let (to, inbox) = channel();
+        let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK);
+        let wake = Arc::new(wake.map_err(|error| failed(error.to_string()))?);
+        let arrived = Inbox::new(to, wake.clone());
+        let listener = Listener::new(members.len(), inbox, wake, arrived.clone());
+        let listener = listener.map_err(|error| failed(error.to_string()))?;
         let inner = Inner {
             fleet,
             links: members.iter().map(|_| None).collect(),
@@ -189,7 +241,7 @@ impl Hub {
         });
         let listener = std::thread::Builder::new().name("machines".into()).spawn({
             let shared = shared.clone();
-            move || listen(&inbox, &shared)
+            move || listener.listen(&shared)
         });
         let listener = listener.map_err(|error| failed(error.to_string()))?;
         let hub = Hub {
@@ -200,6 +252,7 @@ impl Hub {
             listener: Some(listener),
             interval: SECOND,
             warm_up: WarmUp::Auto,
+            divides,
         };
         hub.open_missing();
         drop(hub.shared.wait_until(JOIN_MAX, Some(interrupted), say, Fleet::has_clocks)?);
@@ -211,14 +264,14 @@ impl Hub {
         for (machine, member) in self.members.iter().enumerate() {
             let connection = {
                 let mut inner = lock(&self.shared.inner);
-                if inner.links[machine].is_some() {
+                if inner.links[machine].is_some() || inner.fleet.machines()[machine].is_left_out() {
                     continue;
                 }
                 inner.connections[machine] += 1;
                 inner.connections[machine]
             };
             let of = (machine, connection);
-            let opened = Link::open(&member.address, &self.program, of, self.arrived.clone());
+            let opened = Link::open(&member.address, &self.program, of, &self.arrived);
             let mut inner = lock(&self.shared.inner);
             match opened {
                 Ok(link) => inner.links[machine] = Some(link),
@@ -227,34 +280,54 @@ impl Hub {
         }
     }
 
-    /// Reaches the machines again that were lost in an earlier trial.
-    fn reconnect(&self, say: &mut dyn FnMut(&str), interrupted: &AtomicBool) -> Result<(), Ending> {
-        let mut closed = Vec::new();
+    /// Reaches the machines again that were lost in an earlier trial, or goes on without them. Returns which, in words.
+    fn reconnect(&self, say: &mut dyn FnMut(&str), interrupted: &AtomicBool) -> Result<Vec<String>, Ending> {
+        let (mut closed, mut gone, mut left_out) = (Vec::new(), Vec::new(), Vec::new());
         {
             let mut inner = lock(&self.shared.inner);
             let now = Clock::get().now();
-            for machine in 0..self.members.len() {
+            for (machine, member) in self.members.iter().enumerate() {
+                if self.divides
+                    && member.drives
+                    && let Some(why) = inner.fleet.leave_out(machine)
+                {
+                    let name = &member.address.name;
+                    left_out.push(format!(
+                        "machine {name} is left out from here on ({why}): its part is divided among the others"
+                    ));
+                    gone.extend(inner.links[machine].take());
+                }
                 if inner.fleet.rejoin(now, machine) {
                     closed.extend(inner.links[machine].take());
                     *lock(&inner.latest[machine]) = Latest::default();
                 }
             }
         }
+        // Outside the lock, as it waits for the end of a process.
+        drop(gone);
+        if self.drive() && lock(&self.shared.inner).fleet.driving().next().is_none() {
+            return Err(Ending::Failed("no machine is left to drive the load".into()));
+        }
         if closed.is_empty() {
-            return Ok(());
+            return Ok(left_out);
         }
         drop(closed);
         self.open_missing();
-        self.shared.wait_until(JOIN_MAX, Some(interrupted), say, Fleet::has_clocks).map(drop)
+        self.shared.wait_until(JOIN_MAX, Some(interrupted), say, Fleet::has_clocks).map(|_| left_out)
     }
 
     /// The parts of a trial.
     fn parts(&self, trial: MachineTrial<'_>) -> Vec<TrialPart> {
-        let of = self.members.iter().filter(|member| member.drives).count() as u32;
+        let inner = lock(&self.shared.inner);
+        let of = inner.fleet.driving().count() as u32;
         let mut index = 0;
-        let part = |member: &Member| {
-            let part = member.drives.then_some(MachinePart { index, of });
-            index += u32::from(member.drives);
+        let part = |(member, machine): (&Member, &Machine)| {
+            let drives = member.drives && !machine.is_left_out();
+            let part = drives.then_some(MachinePart { index, of });
+            index += u32::from(drives);
+            let name = member.address.name.as_str();
+            let mut watch = member.watch.clone();
+            target::watched_on(name, trial.target, &mut watch);
             let part = TrialPart {
                 workload: trial.workload.into(),
                 settings: trial.settings.clone(),
@@ -263,12 +336,19 @@ impl Hub {
                 shape: trial.shape.cloned(),
                 seed: trial.seed,
                 part,
-                watch: member.watch.clone(),
+                watch,
                 sample_every: trial.sample_every,
+                target: trial.target.filter(|target| target.machine() == Some(name)).cloned(),
             };
             part.hide()
         };
-        self.members.iter().map(part).collect()
+        self.members.iter().zip(inner.fleet.machines()).map(part).collect()
+    }
+
+    fn stop(&self, abandon: bool) {
+        let mut inner = lock(&self.shared.inner);
+        inner.fleet.stop(abandon);
+        inner.pass_on();
     }
 
     /// The uncertainty of the clock of each machine, in the order of the experiment.
@@ -304,40 +384,130 @@ impl Drop for Hub {
     }
 }
 
-/// Listens to all machines until the experiment ends.
-fn listen(inbox: &Receiver<FromLink>, shared: &Shared) {
-    let clock = Clock::get();
-    while !shared.ends.load(Ordering::Relaxed) {
-        let first = match inbox.recv_timeout(Duration::from_nanos(TICK)) {
-            Ok(first) => Some(first),
-            Err(RecvTimeoutError::Timeout) => None,
-            Err(RecvTimeoutError::Disconnected) => return,
-        };
-        let mut inner = lock(&shared.inner);
-        for ((machine, connection), arrived) in first.into_iter().chain(inbox.try_iter()) {
-            // The end of an earlier connection says nothing about the present one.
-            if inner.connections[machine] == connection {
-                inner.arrived(machine, arrived);
+/// The thread that listens to all machines.
+struct Listener {
+    epoll: OwnedFd,
+    wake: Arc<OwnedFd>,
+    inbox: Receiver<FromLink>,
+    arrived: Inbox,
+    /// What each machine sends, with the number of its connection.
+    incoming: Vec<Option<(u64, Box<Incoming>)>>,
+    buffer: Vec<u8>,
+}
+
+/// Marks the event that something is in the inbox. The events of a machine have twice its index, and one more for its standard error.
+const WAKE: u64 = u64::MAX;
+
+impl Listener {
+    fn new(
+        machines: usize,
+        inbox: Receiver<FromLink>,
+        wake: Arc<OwnedFd>,
+        arrived: Inbox,
+    ) -> std::io::Result<Listener> {
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        epoll::add(&epoll, &*wake, epoll::EventData::new_u64(WAKE), epoll::EventFlags::IN)?;
+        let incoming = (0..machines).map(|_| None).collect();
+        Ok(Listener { epoll, wake, inbox, arrived, incoming, buffer: vec![0; 64 << 10] })
+    }
+
+    /// Listens until the experiment ends.
+    fn listen(mut self, shared: &Shared) {
+        let clock = Clock::get();
+        let tick = Timespec { tv_sec: 0, tv_nsec: TICK as i64 };
+        let mut events = Vec::with_capacity(256);
+        let mut happened = Vec::new();
+        while !shared.ends.load(Ordering::Relaxed) {
+            events.clear();
+            // An interrupted wait finds nothing, as one whose time is over.
+            let _ = epoll::wait(&self.epoll, spare_capacity(&mut events), Some(&tick));
+            for event in &events {
+                match event.data.u64() {
+                    WAKE => _ = rustix::io::read(&self.wake, &mut [0_u8; 8]),
+                    of => self.read((of / 2) as usize, of % 2 == 1, &mut happened),
+                }
+            }
+            while let Ok((of, found)) = self.inbox.try_recv() {
+                match found {
+                    Arrived::Connecting(text) => happened.push((of, Happened::Connecting(text))),
+                    Arrived::Closed(why) => happened.push((of, Happened::Closed(why))),
+                    Arrived::Connected(incoming) => {
+                        happened.push((of, Happened::Connected));
+                        self.enter(of, incoming, &mut happened);
+                    }
+                }
+            }
+            let mut inner = lock(&shared.inner);
+            let is_news = !happened.is_empty();
+            for ((machine, connection), happened) in happened.drain(..) {
+                // The end of an earlier connection says nothing about the present one.
+                if inner.connections[machine] == connection {
+                    inner.arrived(machine, happened);
+                }
+            }
+            inner.fleet.tick(clock.now());
+            inner.pass_on();
+            drop(inner);
+            // Who waits looks up from time to time anyway.
+            if is_news {
+                shared.changed.notify_all();
             }
         }
-        inner.fleet.tick(clock.now());
-        inner.pass_on();
-        drop(inner);
-        shared.changed.notify_all();
+    }
+
+    /// A machine is connected.
+    fn enter(&mut self, of: (usize, u64), incoming: Box<Incoming>, happened: &mut Vec<FromMachine>) {
+        let (messages, errors) = incoming.descriptors();
+        let event = |which| epoll::EventData::new_u64(2 * of.0 as u64 + which);
+        let mut added = epoll::add(&self.epoll, messages, event(0), epoll::EventFlags::IN);
+        if let Some(errors) = errors {
+            added = added.and(epoll::add(&self.epoll, errors, event(1), epoll::EventFlags::IN));
+        }
+        if let Err(error) = added {
+            return happened.push((of, Happened::Closed(error.to_string())));
+        }
+        self.incoming[of.0] = Some((of.1, incoming));
+        // What arrived with the end of the greeting.
+        self.read(of.0, false, happened);
+    }
+
+    /// Takes what has arrived from a machine: of its standard error, or messages.
+    fn read(&mut self, machine: usize, is_error: bool, happened: &mut Vec<FromMachine>) {
+        let Some((connection, incoming)) = &mut self.incoming[machine] else { return };
+        let of = (machine, *connection);
+        if is_error {
+            return incoming.read_errors();
+        }
+        let mut take = |at, frame| happened.push((of, Happened::Message(at, frame)));
+        if let Err(why) = incoming.read(&mut self.buffer, &mut take)
+            && let Some((_, incoming)) = self.incoming[machine].take()
+        {
+            incoming.end(&self.epoll, why, of, &self.arrived);
+        }
     }
 }
 
+/// What happened on a connection, with the index of its machine and its number.
+type FromMachine = ((usize, u64), Happened);
+
+enum Happened {
+    Connecting(String),
+    Connected,
+    Message(Nanos, Box<Frame<FromAgent>>),
+    Closed(String),
+}
+
 impl Inner {
-    fn arrived(&mut self, machine: usize, arrived: Arrived) {
+    fn arrived(&mut self, machine: usize, happened: Happened) {
         let now = Clock::get().now();
-        match arrived {
-            Arrived::Connecting(text) => {
+        match happened {
+            Happened::Connecting(text) => {
                 let name = &self.fleet.machines()[machine].name;
                 self.progress.push(format!("machine {name}: {text}"));
             }
-            Arrived::Connected => self.fleet.connected(now, machine),
-            Arrived::Message(at, frame) => self.fleet.received(at, machine, *frame),
-            Arrived::Closed(why) => self.fleet.closed(machine, &why),
+            Happened::Connected => self.fleet.connected(now, machine),
+            Happened::Message(at, frame) => self.fleet.received(at, machine, *frame),
+            Happened::Closed(why) => self.fleet.closed(machine, &why),
         }
     }
 
@@ -362,7 +532,7 @@ impl Inner {
                 Notice::Preparing { machine, text } => {
                     self.progress.push(format!("machine {}: {text}", name(machine)));
                 }
-                Notice::Event { machine, text, .. } => {
+                Notice::Event { machine, text } => {
                     self.events.push(format!("machine {}: {text}", name(machine)));
                 }
                 Notice::Columns { machine, columns } => {
@@ -400,7 +570,11 @@ impl Machines for Hub {
 
     fn check(&mut self, trial: MachineTrial<'_>) -> Problems {
         let mut problems = Problems::new();
-        lock(&self.shared.inner).fleet.check(self.parts(trial));
+        let parts = self.parts(trial);
+        let mut inner = lock(&self.shared.inner);
+        inner.fleet.check(parts);
+        inner.pass_on();
+        drop(inner);
         match self.shared.wait_until(JOIN_MAX, None, &mut |_| {}, |fleet| fleet.all(&State::Present)) {
             Ok(inner) => {
                 for machine in inner.fleet.machines() {
@@ -423,19 +597,20 @@ impl Machines for Hub {
         interrupted: &AtomicBool,
     ) -> Result<BTreeMap<String, Level>, Ending> {
         (self.interval, self.warm_up) = (trial.load.interval, trial.load.warm_up);
-        self.reconnect(say, interrupted)?;
+        let left_out = self.reconnect(say, interrupted)?;
         let parts = self.parts(trial);
         {
             let mut inner = lock(&self.shared.inner);
-            inner.events.clear();
+            inner.events = left_out;
             inner.fleet.prepare(parts, operations.iter().map(|(_, counts)| *counts).collect());
+            inner.pass_on();
             for latest in &inner.latest {
                 *lock(latest) = Latest::default();
             }
         }
         let inner =
             self.shared.wait_until(Nanos::MAX, Some(interrupted), say, |fleet| fleet.all(&State::Ready))?;
-        let drive = || inner.fleet.machines().iter().filter(|machine| machine.drives());
+        let drive = || inner.fleet.driving();
         if let Some(machine) =
             drive().find(|machine| !machine.operations.iter().eq(operations.iter().map(|(name, _)| name)))
         {
@@ -464,7 +639,20 @@ impl Machines for Hub {
                 Box::new(Pushed { host: name.clone(), latest: latest.clone(), ids: Vec::new() });
             (format!("machine {name}"), source)
         };
-        inner.fleet.machines().iter().zip(&inner.latest).map(source).collect()
+        let present = inner.fleet.machines().iter().zip(&inner.latest).filter(|(of, _)| !of.is_left_out());
+        present.map(source).collect()
+    }
+
+    fn factor(&mut self, machine: &str, factor: MachineFactor) -> Result<Box<dyn Factor>, Unavailable> {
+        let place = self.members.iter().position(|member| member.address.name == machine);
+        let place = place.ok_or_else(|| Unavailable(format!("there is no machine {machine}")))?;
+        Ok(Box::new(RemoteFactor {
+            shared: self.shared.clone(),
+            machine: place,
+            name: machine.into(),
+            factor,
+            remark: String::new(),
+        }))
     }
 
     fn crew(&mut self) -> &mut dyn Crew {
@@ -472,20 +660,27 @@ impl Machines for Hub {
     }
 
     fn finish(&mut self) -> Vec<MachineRun> {
-        let mut inner = lock(&self.shared.inner);
-        inner.fleet.stop(true);
-        drop(inner);
-        inner = self.shared.settle(Fleet::is_settled);
-        let runs = inner.fleet.machines().iter().map(Machine::run).collect();
+        self.stop(true);
+        let mut inner = self.shared.settle(Fleet::is_settled);
+        let machines = inner.fleet.machines().iter().zip(&inner.latest);
+        let run = |(machine, latest): (&Machine, &Arc<Mutex<Latest>>)| MachineRun {
+            readings_age_s: lock(latest).age_max as f64 / 1e9,
+            ..machine.run()
+        };
+        let runs = machines.filter(|(machine, _)| !machine.is_left_out()).map(run).collect();
         inner.fleet.trial_over();
         runs
     }
 
     fn end(&mut self) -> Vec<String> {
-        lock(&self.shared.inner).fleet.end();
+        {
+            let mut inner = lock(&self.shared.inner);
+            inner.fleet.end();
+            inner.pass_on();
+        }
         let inner = self.shared.settle(Fleet::has_ended);
         let left = inner.fleet.machines().iter().filter_map(|machine| match &machine.state {
-            State::Ended => None,
+            State::Ended | State::LeftOut => None,
             State::Lost(why) => Some(lost(machine, why)),
             _ => Some(format!("machine {} did not end", machine.name)),
         });
@@ -520,7 +715,7 @@ impl Crew for Hub {
         let mut inner = lock(&self.shared.inner);
         loop {
             if let Some((machine, why)) = inner.fleet.lost() {
-                let help = "its part of the load is missing from this trial, which does not count";
+                let help = "its part of the load is missing from this trial, which does not count; if its agent was killed, `plimsoll restore` on that machine removes what it left";
                 return WakeReason::Failed(LoadError::new(lost(machine, why), help));
             }
             if inner.fleet.has_interval(until) {
@@ -554,11 +749,11 @@ impl Crew for Hub {
 
     fn stop_issuing(&mut self) {
         // At the end of the measured phase, all machines do so by themselves.
-        lock(&self.shared.inner).fleet.stop(false);
+        self.stop(false);
     }
 
     fn stop_waiting(&mut self) {
-        lock(&self.shared.inner).fleet.stop(true);
+        self.stop(true);
     }
 
     fn is_finished(&self) -> bool {
@@ -575,9 +770,11 @@ struct Pushed {
 }
 
 impl Source for Pushed {
-    fn read(&mut self, _now: Nanos, out: &mut Readings) -> Result<(), Unavailable> {
+    fn read(&mut self, now: Nanos, out: &mut Readings) -> Result<(), Unavailable> {
         let (columns, values, lost) = {
             let mut latest = lock(&self.latest);
+            let age = latest.values.as_ref().map_or(0, |(end, _)| now.saturating_sub(*end));
+            latest.age_max = latest.age_max.max(age);
             (std::mem::take(&mut latest.columns), latest.values.take(), latest.lost.clone())
         };
         for (metric, instance) in columns {

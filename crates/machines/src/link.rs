@@ -1,7 +1,7 @@
 //! Connections to agents: processes whose standard streams carry the messages.
 
-use std::io::{BufReader, Read, Write};
-use std::os::fd::{AsFd, OwnedFd};
+use std::io::{BufReader, ErrorKind, Read, Write};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::mpsc::Sender;
@@ -13,7 +13,7 @@ use model::Nanos;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::address::{Address, Reach};
-use crate::frame::{self, Frame, FrameError};
+use crate::frame::{self, Frame, FrameError, Pieces};
 use crate::message::{FromAgent, ToAgent};
 use crate::program::Program;
 
@@ -29,18 +29,36 @@ const SAID_MAX: usize = 2048;
 /// What arrives from a machine.
 #[derive(Debug)]
 pub enum Arrived {
-    /// The agent has started.
-    Connected,
+    /// The agent has started: what it sends.
+    Connected(Box<Incoming>),
     /// Progress before that, in words.
     Connecting(String),
-    /// A message, and when it was read.
-    Message(Nanos, Box<Frame<FromAgent>>),
     /// The connection has ended, with the reason.
     Closed(String),
 }
 
 /// What arrives, with the index of its machine and the number of its connection.
 pub type FromLink = ((usize, u64), Arrived);
+
+/// Where threads leave what they found out about a connection. The listener wakes up for it.
+#[derive(Clone, Debug)]
+pub struct Inbox {
+    to: Sender<FromLink>,
+    wake: Arc<OwnedFd>,
+}
+
+impl Inbox {
+    /// What is sent arrives at the receiver of `to`, whose thread waits for the event descriptor `wake` too.
+    pub fn new(to: Sender<FromLink>, wake: Arc<OwnedFd>) -> Inbox {
+        Inbox { to, wake }
+    }
+
+    fn send(&self, what: FromLink) {
+        // Without a receiver, the experiment is over.
+        let _ = self.to.send(what);
+        let _ = rustix::io::write(&self.wake, &1_u64.to_ne_bytes());
+    }
+}
 
 /// A connection to one agent. It ends when it is dropped, and the agent with it.
 pub struct Link {
@@ -58,7 +76,7 @@ impl Link {
         address: &Address,
         program: &Arc<Program>,
         of: (usize, u64),
-        arrived: Sender<FromLink>,
+        arrived: &Inbox,
     ) -> Result<Link, String> {
         let (machine, _) = of;
         let mut command = match &address.reach {
@@ -80,25 +98,22 @@ impl Link {
         else {
             return Err(format!("{named} has no standard streams"));
         };
+        // One thread listens to all machines.
+        rustix::io::ioctl_fionbio(&from, true).map_err(|error| error.to_string())?;
         rustix::io::ioctl_fionbio(&errors, true).map_err(|error| error.to_string())?;
         let child = Arc::new(Mutex::new(child));
-        // Until the agent has started, the reader writes to it: the program, where it is missing.
-        let first = to.as_fd().try_clone_to_owned().map_err(|error| error.to_string())?;
-        let reader = std::thread::Builder::new().name(format!("machine-{machine}"));
-        let program = program.clone();
-        let of_reader = child.clone();
-        reader
-            .spawn(move || {
-                let streams = Streams { from, errors: Some(errors), said: Vec::new() };
-                let mut from = BufReader::with_capacity(4 << 10, streams);
-                let why = listen(&mut from, copies.then_some((first, &*program)), of, &arrived);
-                let _ = of_reader.lock().unwrap_or_else(PoisonError::into_inner).try_wait();
-                // What the process wrote explains the end better than the end of its output.
-                let lines = from.into_inner().last_lines();
-                let why = if lines.is_empty() { why } else { format!("{why}: {lines}") };
-                let _ = arrived.send((of, Arrived::Closed(why)));
-            })
-            .map_err(|error| error.to_string())?;
+        let streams = Streams { from, errors: Some(errors), said: Vec::new() };
+        let incoming = Incoming { streams, pieces: Pieces::default(), child: child.clone() };
+        if copies {
+            // Until the agent has started, a thread writes to it: the program, where it is missing.
+            let first = to.as_fd().try_clone_to_owned().map_err(|error| error.to_string())?;
+            let (program, arrived) = (program.clone(), arrived.clone());
+            let thread = std::thread::Builder::new().name(format!("machine-{machine}"));
+            let joining = thread.spawn(move || incoming.join(&program, first, of, &arrived));
+            joining.map_err(|error| error.to_string())?;
+        } else {
+            arrived.send((of, Arrived::Connected(Box::new(incoming))));
+        }
         rustix::io::ioctl_fionbio(&to, true).map_err(|error| error.to_string())?;
         Ok(Link { to: Some(to), child })
     }
@@ -116,16 +131,14 @@ impl Link {
             match to.write(rest) {
                 Ok(0) => return Err(FrameError::Closed),
                 Ok(written) => rest = &rest[written..],
-                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
-                Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
                     let left = deadline.saturating_duration_since(Instant::now());
                     let timeout = Timespec { tv_sec: 0, tv_nsec: i64::from(left.subsec_nanos()) };
                     let mut polled = [PollFd::new(&*to, PollFlags::OUT)];
                     if left.is_zero() || poll(&mut polled, Some(&timeout)) == Ok(0) {
-                        let why = std::io::Error::new(
-                            std::io::ErrorKind::TimedOut,
-                            "the machine does not take messages",
-                        );
+                        let why =
+                            std::io::Error::new(ErrorKind::TimedOut, "the machine does not take messages");
                         return Err(FrameError::Io(why));
                     }
                 }
@@ -179,6 +192,7 @@ fn ssh(destination: &str, port: Option<u16>, program: &Program) -> Command {
 }
 
 /// The standard output of a process. While it is read, the last bytes of the standard error are kept.
+#[derive(Debug)]
 struct Streams {
     from: ChildStdout,
     /// None after its end.
@@ -216,7 +230,7 @@ impl Streams {
                     let surplus = self.said.len().saturating_sub(SAID_MAX);
                     self.said.drain(..surplus);
                 }
-                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(_) => return,
             }
         }
@@ -246,39 +260,94 @@ impl Read for Streams {
                 self.keep_errors();
             }
             if has_output {
-                return self.from.read(out);
+                match self.from.read(out) {
+                    Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+                    result => return result,
+                }
             }
         }
     }
 }
 
-/// Reads messages until the connection ends. Returns why it did.
-fn listen(
-    from: &mut BufReader<Streams>,
-    copy: Option<(OwnedFd, &Program)>,
-    of: (usize, u64),
-    arrived: &Sender<FromLink>,
-) -> String {
-    if let Some((to, program)) = copy {
-        let mut say = |text: &str| {
-            let _ = arrived.send((of, Arrived::Connecting(text.into())));
-        };
-        if let Err(why) = program.deliver(from, to, &mut say) {
-            return why;
+/// What an agent sends.
+#[derive(Debug)]
+pub struct Incoming {
+    streams: Streams,
+    pieces: Pieces,
+    child: Arc<Mutex<Child>>,
+}
+
+impl Incoming {
+    /// The descriptors to wait for: the messages, and the standard error until its end.
+    pub(crate) fn descriptors(&self) -> (BorrowedFd<'_>, Option<BorrowedFd<'_>>) {
+        (self.streams.from.as_fd(), self.streams.errors.as_ref().map(AsFd::as_fd))
+    }
+
+    /// Speaks with the shell of the host until the agent has started.
+    fn join(mut self, program: &Program, to: OwnedFd, of: (usize, u64), arrived: &Inbox) {
+        let mut say = |text: &str| arrived.send((of, Arrived::Connecting(text.into())));
+        let mut from = BufReader::with_capacity(4 << 10, self.streams);
+        let delivered = program.deliver(&mut from, to, &mut say);
+        self.pieces.add(from.buffer());
+        self.streams = from.into_inner();
+        match delivered {
+            Ok(()) => arrived.send((of, Arrived::Connected(Box::new(self)))),
+            Err(why) => arrived.send((of, Arrived::Closed(self.explain(why)))),
         }
     }
-    if arrived.send((of, Arrived::Connected)).is_err() {
-        return "the run has ended".into();
-    }
-    loop {
-        match frame::read(from) {
-            Ok(frame) => {
-                let at = Clock::get().now();
-                if arrived.send((of, Arrived::Message(at, Box::new(frame)))).is_err() {
-                    return "the run has ended".into();
-                }
+
+    /// Takes what has arrived, without waiting. `buffer` is for what is read; each message goes to `take` with the time of its arrival.
+    ///
+    /// # Errors
+    /// Why the connection has ended.
+    pub(crate) fn read(
+        &mut self,
+        buffer: &mut [u8],
+        take: &mut dyn FnMut(Nanos, Box<Frame<FromAgent>>),
+    ) -> Result<(), String> {
+        self.take_whole(take)?;
+        match self.streams.from.read(buffer) {
+            Ok(0) if self.pieces.is_empty() => Err(FrameError::Closed.to_string()),
+            Ok(0) => Err(FrameError::Malformed("it is cut off".into()).to_string()),
+            Ok(read) => {
+                self.pieces.add(&buffer[..read]);
+                self.take_whole(take)
             }
-            Err(error) => return error.to_string(),
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => Ok(()),
+            Err(error) => Err(FrameError::Io(error).to_string()),
         }
+    }
+
+    fn take_whole(&mut self, take: &mut dyn FnMut(Nanos, Box<Frame<FromAgent>>)) -> Result<(), String> {
+        let now = Clock::get().now();
+        while let Some(frame) = self.pieces.take().map_err(|error| error.to_string())? {
+            take(now, Box::new(frame));
+        }
+        Ok(())
+    }
+
+    /// Takes what has arrived of the standard error.
+    pub(crate) fn read_errors(&mut self) {
+        self.streams.keep_errors();
+    }
+
+    /// Says that the connection has ended, and what its process wrote about it. That is waited for on a thread.
+    pub(crate) fn end(self, epoll: &OwnedFd, why: String, of: (usize, u64), arrived: &Inbox) {
+        // They stay open until the end is explained, and would be reported again and again.
+        let (messages, errors) = self.descriptors();
+        for descriptor in [Some(messages), errors].into_iter().flatten() {
+            let _ = rustix::event::epoll::delete(epoll, descriptor);
+        }
+        let arrived = arrived.clone();
+        let thread = std::thread::Builder::new().name(format!("machine-{}", of.0));
+        // Without another thread, there is no memory left, and the run ends for that reason.
+        let _ = thread.spawn(move || arrived.send((of, Arrived::Closed(self.explain(why)))));
+    }
+
+    /// What the process wrote explains the end better than the end of its output.
+    fn explain(self, why: String) -> String {
+        let _ = self.child.lock().unwrap_or_else(PoisonError::into_inner).try_wait();
+        let lines = self.streams.last_lines();
+        if lines.is_empty() { why } else { format!("{why}: {lines}") }
     }
 }

@@ -4,18 +4,17 @@ use std::collections::BTreeMap;
 
 use engine::drive::{Book, CompletedLaunch, KindBook};
 use engine::lanes::MachinePart;
+use engine::machines::MachineFactor;
 use engine::part::PartEnd;
+use engine::workload::LoadError;
 use hdrhistogram::Histogram;
 use model::launch::Usage;
-use model::run::{ClockInfo, GeneratorUse, SamplerCost};
-use model::{
-    DoubtKind, EventKind, Host, Level, Load, MetricInfo, Nanos, Phase, Settings, Shape, SourceStatus,
-};
+use model::{DoubtKind, Host, Level, Load, MetricInfo, Nanos, Phase, Settings, Shape, Target};
 use record::{HistogramDecoder, encode_histogram};
 use serde::{Deserialize, Serialize};
 
 /// The format of the messages: major.minor. Both sides need the same major version.
-pub const FORMAT: &str = "plimsoll.machines/1.0";
+pub const FORMAT: &str = "plimsoll.machines/1.1";
 
 /// Whether the other side speaks the same major version.
 ///
@@ -50,6 +49,9 @@ pub struct TrialPart {
     pub watch: Vec<String>,
     /// How often the counters are read.
     pub sample_every: Nanos,
+    /// The system under test, if it runs on this machine.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub target: Option<Target>,
 }
 
 impl TrialPart {
@@ -115,8 +117,54 @@ pub enum ToAgent {
         /// Do not wait for operations in flight.
         abandon: bool,
     },
-    /// The experiment is over: remove what was made.
+    /// Do something with a factor.
+    Factor {
+        /// Repeated in the answer.
+        number: u64,
+        /// The factor.
+        factor: Box<MachineFactor>,
+        /// What to do.
+        ask: FactorAsk,
+    },
+    /// The experiment is over: remove what was made, and undo what was set.
     End,
+}
+
+/// What an agent is to do with a factor. A level that is set is in the journal of its host first.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FactorAsk {
+    /// Check whether a level can be set. Changes nothing.
+    Check(Level),
+    /// Read the level in force.
+    Read,
+    /// Find the level that is a share of the present one. Changes nothing.
+    Scaled(f64),
+    /// Set a level.
+    Set(Level),
+    /// What it observed since.
+    Facts,
+    /// Undo it.
+    Restore,
+}
+
+/// What an agent answers.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FactorAnswer {
+    /// It is so, or it is done.
+    Done,
+    /// The level.
+    Level(Level),
+    /// A level is set.
+    Set {
+        /// The time until it takes effect.
+        settling: Nanos,
+        /// How it was set, in words.
+        remark: String,
+    },
+    /// Facts.
+    Facts(BTreeMap<String, Level>),
 }
 
 /// A message of an agent. Times are on its clock.
@@ -176,28 +224,24 @@ pub enum FromAgent {
     },
     /// The counters were read; the body has the values of all columns as 64-bit floating-point numbers.
     Readings {
-        /// The window.
-        begin: Nanos,
-        /// Its end.
+        /// The end of their window.
         end: Nanos,
     },
     /// To be recorded.
     Event {
-        /// When.
-        at: Nanos,
-        /// Its kind.
-        kind: EventKind,
         /// In words.
         text: String,
     },
     /// The load of this machine has ended.
-    Finished(Box<FinishedHead>),
+    Finished(Box<PartEnd>),
     /// Something that the coordinator asked for could not be done.
-    Failed {
-        /// What and why.
-        what: String,
-        /// What to do.
-        help: String,
+    Failed(LoadError),
+    /// The answer about a factor; the error says why it was not done.
+    Factor {
+        /// Of the question.
+        number: u64,
+        /// The answer.
+        answer: Result<FactorAnswer, String>,
     },
     /// What was made is removed.
     Ended {
@@ -239,33 +283,6 @@ pub struct LaunchHead {
     time: Nanos,
     failed: bool,
     usage: Usage,
-}
-
-/// How the part of a machine ended.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub struct FinishedHead {
-    /// Why the load could not go on: what and what to do.
-    pub failed: Option<(String, String)>,
-    /// The cost of driving the load.
-    pub generator: Option<GeneratorUse>,
-    /// The cost of reading the counters.
-    pub sampler: SamplerCost,
-    /// The sources of counters.
-    pub sources: Vec<SourceStatus>,
-    /// The clock.
-    pub clock: ClockInfo,
-    /// As in [`PartEnd`].
-    pub late: Nanos,
-    /// Facts.
-    pub facts: BTreeMap<String, Level>,
-}
-
-impl From<PartEnd> for FinishedHead {
-    fn from(end: PartEnd) -> Self {
-        let PartEnd { failed, generator, sampler, sources, clock, late, facts } = end;
-        let failed = failed.map(|error| (error.what, error.help));
-        FinishedHead { failed, generator, sampler, sources, clock, late, facts }
-    }
 }
 
 /// Takes a book apart. `zero` is the start of the load.

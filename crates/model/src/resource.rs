@@ -191,9 +191,9 @@ impl Resource {
         Resource { host: (!host.is_empty()).then(|| host.into()), ..self }
     }
 
-    /// The resource of the host of the load that a factor can change; none for one of another host.
-    pub fn of_factor(&self) -> Option<HostResource> {
-        self.class.of_host().filter(|_| self.host.is_none())
+    /// The resource that a factor on this host can change, empty for the host of the load; none for one of another host.
+    pub fn of_factor(&self, host: &str) -> Option<HostResource> {
+        self.class.of_host().filter(|_| self.host.as_deref().unwrap_or_default() == host)
     }
 
     /// Adds the use.
@@ -247,7 +247,13 @@ mod tests {
         assert_eq!(IoLimit.of_host(), Some(HostResource::Disk));
         assert_eq!(Memory.of_host(), Some(HostResource::Memory));
         assert_eq!(Downstream.of_host(), None);
-        assert_eq!(Resource::disk("sda").of_factor(), Some(HostResource::Disk));
-        assert_eq!(Resource::disk("sda").on("db1").of_factor(), None);
+        for (host, of, expected) in [
+            ("", "", Some(HostResource::Disk)),
+            ("db1", "", None),
+            ("db1", "db1", Some(HostResource::Disk)),
+            ("", "db1", None),
+        ] {
+            assert_eq!(Resource::disk("sda").on(host).of_factor(of), expected, "{host} {of}");
+        }
     }
 }

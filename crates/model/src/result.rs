@@ -693,6 +693,9 @@ pub struct ProofResult {
     /// The remaining share of a reduced resource. For an increased resource, the original amount is this
     /// share of the new one.
     pub share: f64,
+    /// The host of the resources; empty for that of the load.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub host: String,
     /// Each changed resource; an increased resource has a second row.
     pub rows: Vec<ProofRow>,
     /// Resources that could not be changed, with the reasons.

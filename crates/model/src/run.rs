@@ -321,6 +321,12 @@ pub struct MachineRun {
     /// The latest that an interval of it was taken after its end, in the measured phase; seconds.
     #[serde(default)]
     pub interval_late_s: f64,
+    /// How long after the common start, on its clock, the last of its threads began; seconds.
+    #[serde(default)]
+    pub start_late_s: f64,
+    /// The largest age of its counters when they were recorded, seconds.
+    #[serde(default)]
+    pub readings_age_s: f64,
     /// The cost of reading its counters.
     #[serde(default)]
     pub sampler: SamplerCost,

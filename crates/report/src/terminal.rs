@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use model::result::TrialResult;
 use model::run::Origin;
 use model::run::WorkloadTraits;
-use model::{Ending, FindingKind, Resource, ResultDocument, Verdict};
+use model::{Ending, FindingKind, Level, Resource, ResultDocument, Verdict};
 
 use crate::sentences::{self, Headline};
 use crate::text::{Quantity, plural, rate_word};
@@ -467,8 +467,13 @@ pub(crate) fn no_proof(document: &ResultDocument) -> String {
         return "Not confirmed by experiment: another tool measured. Measure it with Plimsoll and --prove."
             .into();
     }
-    if document.verdict.resource().is_some_and(|resource| resource.host.is_some()) {
-        return "Not confirmed by experiment: Plimsoll cannot change resources of another host.".into();
+    let host = document.verdict.resource().and_then(|resource| resource.host.as_deref());
+    let is_of_target = |host: &str| {
+        let machine = document.trials.first().and_then(|trial| trial.facts.get("target.machine"));
+        matches!(machine, Some(Level::Text(name)) if name == host)
+    };
+    if host.is_some_and(|host| !is_of_target(host)) {
+        return "Not confirmed by experiment: Plimsoll changes resources of another host only if `machine` in [target] names it.".into();
     }
     if document.limit.is_some() {
         return "Not confirmed by experiment: measure this load without a search and with --prove.".into();

@@ -51,6 +51,13 @@ impl Nginx {
     }
 }
 
+impl Nginx {
+    /// Its process, which is the only one.
+    pub fn process(&self) -> u32 {
+        self.process.id()
+    }
+}
+
 fn start(configuration: &Path) -> Child {
     let path = std::env::var("PATH").unwrap_or_default() + ":/usr/sbin";
     let mut command = Command::new("nginx");

@@ -266,6 +266,7 @@ fn proof(resource: HostResource, factor: &str, answer: ProofAnswer) -> ProofResu
     };
     ProofResult {
         share: model::PROOF_SHARE,
+        host: String::new(),
         rows: vec![row],
         not_varied: Vec::new(),
         residual: None,

@@ -216,6 +216,62 @@ fn the_trial_after_a_loss_has_all_machines_again() {
 }
 
 #[test]
+fn the_load_of_a_lost_machine_is_divided_where_that_is_wanted() {
+    let place = Place::new("machines-divided");
+    let mark = place.path("mark").display().to_string();
+    let program = env!("CARGO_BIN_EXE_plimsoll");
+    let text = format!(
+        r#"
+name = "A machine is lost"
+replicates = 3
+[workload.null]
+[load]
+open = "100/s"
+warm_up = "500ms"
+measure = "2s"
+[machines]
+load = ["{}", "gen2=exec:{program} agent --temporary {mark}"]
+on_loss = "divide"
+"#,
+        agents(1)[0]
+    );
+    std::fs::write(place.path("lost.toml"), text).unwrap();
+    let run = command(&place, &["run", "lost.toml", "--run-dir", "r"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    wait_until("the second trial has not begun", || {
+        place.path("r/trials/002-baseline.r2/intervals.csv").exists()
+    });
+    std::thread::sleep(Duration::from_millis(500));
+    for agent in agents_with(&mark) {
+        let _ = Command::new("kill").args(["-9", &agent.to_string()]).status();
+    }
+    let output = run.wait_with_output().unwrap();
+    let said = one_line(&(String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr)));
+    let mut trials: Vec<_> =
+        std::fs::read_dir(place.path("r/trials")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    trials.sort();
+    assert!(trials.len() >= 3, "{trials:?}");
+    for (at, trial) in trials.iter().enumerate() {
+        let ran = json(&place, &format!("r/trials/{}/run.json", trial.display()));
+        let completed = completed_by_machine(&ran);
+        match at {
+            0 => assert_eq!(completed.len(), 2, "{ran}"),
+            1 => assert!(ran["ending"]["failed"].as_str().unwrap().contains("gen2"), "{ran}"),
+            // The whole load, by one machine.
+            _ => assert!(completed.len() == 1 && completed[0].abs_diff(200) <= 3, "{ran}"),
+        }
+        if at == 2 {
+            let events = place.path(&format!("r/trials/{}/events.jsonl", trial.display()));
+            let events = std::fs::read_to_string(events).unwrap();
+            assert!(events.contains("machine gen2 is left out from here on"), "{events} {said}");
+        }
+    }
+}
+
+#[test]
 fn a_killed_coordinator_leaves_no_agent_and_no_file() {
     let place = Place::new("machines-alone");
     let mark = place.path("mark").display().to_string();

@@ -323,6 +323,7 @@ impl World {
             part: Some(MachinePart { index, of }),
             watch: Vec::new(),
             sample_every: SECOND,
+            target: None,
         };
         self.fleet.prepare((0..of).map(part).collect(), vec![true]);
         self.deliver();

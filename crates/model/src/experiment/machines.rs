@@ -15,6 +15,21 @@ crate::settings! {
         "watch",
         "Machines whose counters are read, and that drive no load; written like those of `load`.",
     );
+
+    pub(super) static ON_LOSS: crate::Key<OnLoss> = crate::Key::choice(
+        "on_loss",
+        "What follows when a machine that drives load is lost: its trial does not count in any case.",
+    );
+}
+
+crate::choice! {
+    /// What follows the loss of a machine that drives load.
+    pub enum OnLoss {
+        /// The next trial reaches it again.
+        Reconnect = "reconnect",
+        /// Further trials divide the load among the other machines.
+        Divide = "divide",
+    }
 }
 
 /// The machines of an experiment, as written.
@@ -26,6 +41,9 @@ pub struct MachineList {
     /// Those that are only watched.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub watch: Vec<String>,
+    /// Whether the load of a lost machine is divided among the others in further trials. Otherwise it is reached again.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub divides_on_loss: bool,
 }
 
 impl MachineList {
@@ -38,6 +56,11 @@ impl MachineList {
     pub fn all(&self) -> impl Iterator<Item = (&str, bool)> {
         let load = self.load.iter().map(|text| (text.as_str(), true));
         load.chain(self.watch.iter().map(|text| (text.as_str(), false)))
+    }
+
+    /// The entry of a machine that is only watched, by its name.
+    pub fn watched(&self, name: &str, name_of: NameOfMachine) -> Option<&str> {
+        self.watch.iter().map(String::as_str).find(|text| name_of(text).is_ok_and(|found| found == name))
     }
 
     /// A machine that cannot be used, or whose name another one has: its text, the problem and what to write.

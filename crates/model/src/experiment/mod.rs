@@ -11,7 +11,7 @@ mod write;
 
 pub use dependency::{Dependency, LISTEN, LISTEN_ANYWHERE, Proxies};
 pub use figure::FigureName;
-pub use machines::{MACHINE_SETTINGS, MachineList, NameOfMachine};
+pub use machines::{MACHINE_SETTINGS, MachineList, NameOfMachine, OnLoss};
 pub use read::{TOP as TOP_SETTINGS, set, variation};
 pub use schema::schema;
 pub use target::{Origin, Readiness, TARGET_SETTINGS, Target};

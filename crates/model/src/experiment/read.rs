@@ -13,8 +13,8 @@ use std::path::PathBuf;
 use toml::Spanned;
 use toml::de::{DeArray, DeTable, DeValue};
 
-use super::machines::{self, MACHINE_SETTINGS, MachineList};
-use super::target::{ENVIRONMENT, TARGET_SETTINGS};
+use super::machines::{self, MACHINE_SETTINGS, MachineList, OnLoss};
+use super::target::{ENVIRONMENT, MACHINE, TARGET_SETTINGS};
 use super::{
     Dependency, Experiment, FactorInfo, FigureName, ParameterInfo, Proxies, Target, Variation, Vocabulary,
     WorkloadInfo, WorkloadSpec, range,
@@ -226,6 +226,7 @@ impl Reader<'_> {
         let dependencies = self.dependencies(table);
         let target = self.target(table, &dependencies);
         let machines = self.machines(table);
+        self.machine_of_target(table, target.as_ref(), &machines);
         let vary = self.vary(table, info, &dependencies);
         let published = self.published(table, info, &vary);
         let experiment = Experiment {
@@ -312,7 +313,11 @@ impl Reader<'_> {
         let Some(machines) = self.table(table, MACHINES) else { return MachineList::default() };
         self.unknown_keys(machines, "[machines]", MACHINE_SETTINGS.iter().map(|info| info.name));
         let settings = self.settings(machines, MACHINE_SETTINGS, "machines.", true);
-        let list = MachineList { load: settings.get(&machines::LOAD), watch: settings.get(&machines::WATCH) };
+        let list = MachineList {
+            load: settings.get(&machines::LOAD),
+            watch: settings.get(&machines::WATCH),
+            divides_on_loss: settings.get(&machines::ON_LOSS) == OnLoss::Divide,
+        };
         let Some(name_of) = self.vocabulary.machine else {
             self.problem(span_of(table, MACHINES), "other machines are not supported", "");
             return list;
@@ -322,6 +327,18 @@ impl Reader<'_> {
             self.problem(element_span(machines, key, &text), what, help);
         }
         list
+    }
+
+    /// A system under test on another machine needs one that is watched.
+    fn machine_of_target(&mut self, table: &DeTable<'_>, target: Option<&Target>, machines: &MachineList) {
+        let Some((name, name_of)) = target.and_then(Target::machine).zip(self.vocabulary.machine) else {
+            return;
+        };
+        if machines.watched(name, name_of).is_none() {
+            let at = self.table(table, "target").map_or(0..0, |table| span_of(table, MACHINE.name));
+            let what = format!("[target] names the machine `{name}`, which `machines.watch` has not");
+            self.problem(at, what, format!("add it: [machines] watch = [\"{name}\"]"));
+        }
     }
 
     fn target(&mut self, table: &DeTable<'_>, dependencies: &[Dependency]) -> Option<Target> {

@@ -30,6 +30,11 @@ crate::settings! {
         "Instead of `start`: id of a process that is already running. It is never stopped.",
     );
 
+    pub static MACHINE: Key<Option<String>> = Key::text(
+        "machine", "",
+        "Name of the machine of `machines.watch` where it is already running: factors are set there. Default: this machine.",
+    );
+
     pub static READY: Key<Option<String>> = Key::text(
         "ready", "",
         "Test of readiness: \"tcp://HOST:PORT\" accepts a connection, \"http://HOST:PORT/PATH\" is served, or \"line:REGEX\" matches a line of its output.",
@@ -116,6 +121,11 @@ impl Target {
         }
     }
 
+    /// The name of the machine that it runs on; none for this one.
+    pub fn machine(&self) -> Option<&str> {
+        self.settings.text(&MACHINE)
+    }
+
     /// How readiness is detected; none if it is not checked, or if the text is invalid.
     pub fn readiness(&self) -> Option<Readiness<'_>> {
         let text = self.settings.text(&READY)?;
@@ -168,6 +178,13 @@ impl Target {
                 format!("`{}` and `{}` exclude each other", first.name, second.name),
                 "keep one of them",
             ),
+        }
+        if is_started && settings.given(&MACHINE) {
+            problem(
+                Some(&MACHINE),
+                "`machine` and `start` exclude each other".into(),
+                "start the system on that machine yourself, and name it with process = \"NAME\" or pid",
+            );
         }
         if is_started {
             if !settings.given(&READY) {

@@ -112,6 +112,7 @@ design = "grid"
 [machines]
 load = ["gen1", "ssh://gen2"]
 watch = ["db1"]
+on_loss = "divide"
 
 [target]
 start = "serve --port 3389"

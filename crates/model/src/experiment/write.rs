@@ -7,9 +7,9 @@ use toml_writer::ToTomlValue as _;
 
 use super::read::{CHANGES, DEPENDENCIES, DEPENDENCY_KEYS, FIGURES, LIMITS, MACHINES, PUBLISHED_KEYS, TIMES};
 use super::target::{ENVIRONMENT, TARGET_SETTINGS};
-use super::{Dependency, Experiment, FigureName, Vocabulary};
+use super::{Dependency, Experiment, FigureName, OnLoss, Vocabulary};
 use crate::load::LOAD_SETTINGS;
-use crate::{DesignKind, Level, SettingInfo, Settings, quantity};
+use crate::{Choice as _, DesignKind, Level, SettingInfo, Settings, quantity};
 
 /// The TOML text of an experiment. Only differences from the defaults are written; parsing it gives the same
 /// experiment.
@@ -61,6 +61,9 @@ pub fn write(experiment: &Experiment, vocabulary: &Vocabulary) -> String {
                 let texts: Vec<String> = texts.iter().map(|text| quoted(text)).collect();
                 let _ = writeln!(out, "{key} = [{}]", texts.join(", "));
             }
+        }
+        if experiment.machines.divides_on_loss {
+            let _ = writeln!(out, "on_loss = {}", quoted(OnLoss::Divide.word()));
         }
     }
     if !experiment.dependencies.is_empty() {

@@ -15,7 +15,7 @@ pub(crate) fn machines(document: &ResultDocument) -> Option<Table> {
         _ => format!("machines of trial {}", trial.trial),
     };
     let mut titles =
-        vec!["machine", "?host", ">CPUs", ">operations", ">of all", ">threads busy", ">clock known to"];
+        vec!["machine", "?host", ">CPUs", ">operations", ">of all", ">threads busy", ">start within"];
     let some_lost = trial.machines.iter().any(|machine| machine.lost.is_some());
     titles.extend(some_lost.then_some("?lost"));
     let mut table = Table::new(&title, &titles);
@@ -42,7 +42,8 @@ fn row(machine: &MachineRun, all: u64, scale: &Scale) -> Vec<Cell> {
         let busy = used.cpu_s / (f64::from(used.threads) * used.wall_s);
         busy.is_finite().then_some(busy)
     });
-    let known = machine.clock_uncertainty_s.map(|known| known * 1e3);
+    // As far as its clock is known, and its threads began late.
+    let within = machine.clock_uncertainty_s.map(|known| (known + machine.start_late_s) * 1e3);
     vec![
         Cell::words(machine.name.clone()),
         Cell::words(machine.host.clone()),
@@ -50,6 +51,6 @@ fn row(machine: &MachineRun, all: u64, scale: &Scale) -> Vec<Cell> {
         drives(Cell::number(machine.completed as f64, scale)),
         drives(if all > 0 { share(machine.completed as f64 / all as f64) } else { Cell::default() }),
         busy.map_or_else(Cell::default, share),
-        known.map_or_else(Cell::default, |known| Cell::shown(known, time_ms(known))),
+        within.map_or_else(Cell::default, |within| drives(Cell::shown(within, time_ms(within)))),
     ]
 }

@@ -179,6 +179,7 @@ fn a_proof_names_each_change_and_what_throughput_did() {
     ] {
         document.proof = Some(ProofResult {
             share: 0.7,
+            host: String::new(),
             rows: vec![row],
             not_varied: Vec::new(),
             residual: None,
@@ -193,6 +194,7 @@ fn a_proof_names_each_change_and_what_throughput_did() {
     let not_varied = NotVaried { factor: "host.memory".into(), why: "it is unlimited".into() };
     document.proof = Some(ProofResult {
         share: 0.7,
+        host: String::new(),
         rows: Vec::new(),
         not_varied: vec![not_varied],
         residual: None,
