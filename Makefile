@@ -31,7 +31,7 @@ demo: build
 
 test:
 	@.ci/packages fio chromium nginx openssh-server openssh-client slapd bpftrace ldap-utils curl 389-ds-base samba samba-ad-provision samba-dsdb-modules postgresql tcpdump tshark \
-		xvfb xterm x11-utils openbox python3-venv iproute2 prometheus-node-exporter xfsprogs btrfs-progs
+		xvfb xterm x11-utils openbox python3-venv iproute2 prometheus-node-exporter xfsprogs btrfs-progs nats-server
 	@.ci/scim-tester
 	@.ci/mlrsearch
 	@.ci/readers

@@ -161,6 +161,7 @@ impl Hub {
         say: &mut dyn FnMut(&str),
         interrupted: &AtomicBool,
     ) -> Result<Hub, Ending> {
+        let members = crate::nats::bus::expand(members, say, interrupted)?;
         let failed = |why: String| Ending::Failed(why);
         let program =
             Program::this().map_err(|error| failed(format!("this program cannot be read: {error}")))?;
@@ -320,6 +321,7 @@ fn listen(inbox: &Receiver<FromLink>, shared: &Shared) {
                 inner.arrived(machine, arrived);
             }
         }
+        inner.excuse(clock.now());
         inner.fleet.tick(clock.now());
         inner.pass_on();
         drop(inner);
@@ -328,6 +330,15 @@ fn listen(inbox: &Receiver<FromLink>, shared: &Shared) {
 }
 
 impl Inner {
+    /// Nothing is late from machines whose connection is interrupted for a moment.
+    fn excuse(&mut self, now: Nanos) {
+        for (machine, link) in self.links.iter().enumerate() {
+            if link.as_ref().is_some_and(Link::is_away) {
+                self.fleet.excuse(now, machine);
+            }
+        }
+    }
+
     fn arrived(&mut self, machine: usize, arrived: Arrived) {
         let now = Clock::get().now();
         match arrived {
@@ -400,6 +411,9 @@ impl Machines for Hub {
 
     fn check(&mut self, trial: MachineTrial<'_>) -> Problems {
         let mut problems = Problems::new();
+        if let Some(what) = crate::nats::bus::unencrypted_secret(&self.members, trial.settings) {
+            return Problem::new(what, crate::nats::bus::ENCRYPT).into();
+        }
         lock(&self.shared.inner).fleet.check(self.parts(trial));
         match self.shared.wait_until(JOIN_MAX, None, &mut |_| {}, |fleet| fleet.all(&State::Present)) {
             Ok(inner) => {
@@ -422,6 +436,9 @@ impl Machines for Hub {
         say: &mut dyn FnMut(&str),
         interrupted: &AtomicBool,
     ) -> Result<BTreeMap<String, Level>, Ending> {
+        if let Some(what) = crate::nats::bus::unencrypted_secret(&self.members, trial.settings) {
+            return Err(Ending::Failed(format!("{what}; {}", crate::nats::bus::ENCRYPT)));
+        }
         (self.interval, self.warm_up) = (trial.load.interval, trial.load.warm_up);
         self.reconnect(say, interrupted)?;
         let parts = self.parts(trial);
@@ -446,6 +463,7 @@ impl Machines for Hub {
         for machine in drive() {
             facts.retain(|name, level| machine.facts.get(name) == Some(level));
         }
+        facts.extend(crate::nats::bus::facts(&self.members));
         for machine in drive() {
             for (name, level) in &machine.facts {
                 if !facts.contains_key(name) {

@@ -15,6 +15,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use crate::address::{Address, Reach};
 use crate::frame::{self, Frame, FrameError};
 use crate::message::{FromAgent, ToAgent};
+use crate::nats::bus::{Pipes, Slot};
 use crate::program::Program;
 
 /// How long a message may wait for a machine to take it.
@@ -45,7 +46,9 @@ pub type FromLink = ((usize, u64), Arrived);
 /// A connection to one agent. It ends when it is dropped, and the agent with it.
 pub struct Link {
     to: Option<ChildStdin>,
-    child: Arc<Mutex<Child>>,
+    /// None for an agent on a NATS server, which pipes stand for.
+    child: Option<Arc<Mutex<Child>>>,
+    slot: Option<Slot>,
 }
 
 impl Link {
@@ -68,6 +71,8 @@ impl Link {
                 command.args(&words[1..]);
                 command
             }
+            Reach::Agent(slot) => return Link::to_agent(slot, of, arrived),
+            Reach::Fleet(_) => return Err("a fleet is no machine".into()),
         };
         let copies = matches!(address.reach, Reach::Ssh { .. });
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -100,7 +105,36 @@ impl Link {
             })
             .map_err(|error| error.to_string())?;
         rustix::io::ioctl_fionbio(&to, true).map_err(|error| error.to_string())?;
-        Ok(Link { to: Some(to), child })
+        Ok(Link { to: Some(to), child: Some(child), slot: None })
+    }
+
+    /// Begins a session with an agent on a NATS server.
+    fn to_agent(slot: &Slot, of: (usize, u64), arrived: Sender<FromLink>) -> Result<Link, String> {
+        let failed = |error: std::io::Error| error.to_string();
+        let Pipes { input, output, errors } = slot.open().map_err(failed)?;
+        rustix::io::ioctl_fionbio(&errors, true).map_err(|error| error.to_string())?;
+        rustix::io::ioctl_fionbio(&input, true).map_err(|error| error.to_string())?;
+        let streams = Streams {
+            from: ChildStdout::from(output),
+            errors: Some(ChildStderr::from(errors)),
+            said: Vec::new(),
+        };
+        let reader = std::thread::Builder::new().name(format!("machine-{}", of.0));
+        reader
+            .spawn(move || {
+                let mut from = BufReader::with_capacity(4 << 10, streams);
+                let why = listen(&mut from, None, of, &arrived);
+                let lines = from.into_inner().last_lines();
+                let why = if lines.is_empty() { why } else { format!("{why}: {lines}") };
+                let _ = arrived.send((of, Arrived::Closed(why)));
+            })
+            .map_err(failed)?;
+        Ok(Link { to: Some(ChildStdin::from(input)), child: None, slot: Some(slot.clone()) })
+    }
+
+    /// Whether the connection to the server that the agent is reached through is interrupted for a moment.
+    pub fn is_away(&self) -> bool {
+        self.slot.as_ref().is_some_and(Slot::is_away)
     }
 
     /// Sends a message.
@@ -142,9 +176,9 @@ impl Link {
 
     /// Ends the connection and the process that carries it.
     pub fn kill(&mut self) {
-        if self.to.take().is_some() {
+        if let (Some(_), Some(child)) = (self.to.take(), &self.child) {
             // It may have ended already.
-            let _ = self.child.lock().unwrap_or_else(PoisonError::into_inner).kill();
+            let _ = child.lock().unwrap_or_else(PoisonError::into_inner).kill();
         }
     }
 }
@@ -152,7 +186,8 @@ impl Link {
 impl Drop for Link {
     fn drop(&mut self) {
         self.close();
-        let mut child = self.child.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(child) = &self.child else { return };
+        let mut child = child.lock().unwrap_or_else(PoisonError::into_inner);
         // An agent ends by itself when its input ends. One that hangs is left to its host.
         let deadline = Instant::now() + Duration::from_secs(2);
         while matches!(child.try_wait(), Ok(None)) {

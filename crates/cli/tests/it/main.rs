@@ -28,6 +28,7 @@ mod ldap;
 mod left_files;
 mod limit;
 mod machines;
+mod machines_nats;
 mod metadir;
 mod metadir_changes;
 mod metadir_check;
