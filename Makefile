@@ -35,6 +35,7 @@ test:
 	@.ci/scim-tester
 	@.ci/mlrsearch
 	@.ci/readers
+	@.ci/kubernetes-validate
 	@.ci/step "formatting" $(CARGO) fmt --all --check
 	@.ci/step "lints" $(CARGO) clippy --quiet --locked --workspace --all-targets -- -D warnings
 	@.ci/step "tests" .ci/tests $(CARGO) test --locked --workspace --no-fail-fast

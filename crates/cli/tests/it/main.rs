@@ -28,6 +28,7 @@ mod ldap;
 mod left_files;
 mod limit;
 mod machines;
+mod machines_kubernetes;
 mod machines_nats;
 mod metadir;
 mod metadir_changes;
