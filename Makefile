@@ -31,10 +31,11 @@ demo: build
 
 test:
 	@.ci/packages fio chromium nginx openssh-server openssh-client slapd bpftrace ldap-utils curl 389-ds-base samba samba-ad-provision samba-dsdb-modules postgresql tcpdump tshark \
-		xvfb xterm x11-utils openbox python3-venv iproute2 prometheus-node-exporter xfsprogs btrfs-progs
+		xvfb xterm x11-utils openbox python3-venv iproute2 prometheus-node-exporter xfsprogs btrfs-progs nats-server
 	@.ci/scim-tester
 	@.ci/mlrsearch
 	@.ci/readers
+	@.ci/kubernetes-validate
 	@.ci/step "formatting" $(CARGO) fmt --all --check
 	@.ci/step "lints" $(CARGO) clippy --quiet --locked --workspace --all-targets -- -D warnings
 	@.ci/step "tests" .ci/tests $(CARGO) test --locked --workspace --no-fail-fast

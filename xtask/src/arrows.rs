@@ -22,7 +22,7 @@ static ARROWS: &[Row] = &[
     Row { name: "files", may_use: &[] },
     Row { name: "record", may_use: &["model", "files"] },
     Row { name: "engine", may_use: &["model", "record", "files"] },
-    Row { name: "machines", may_use: &["model", "record", "engine"] },
+    Row { name: "machines", may_use: &["model", "record", "engine", "files", "tls"] },
     Row { name: "workloads", may_use: &["model", "engine", "files", "tls", "ldap", "people"] },
     Row { name: "counters", may_use: &["model", "engine", "foreign", "tls"] },
     Row { name: "factors", may_use: &["model", "engine", "files", "delay"] },
@@ -139,7 +139,18 @@ static FENCES: &[Fence] = &[
     // TLS.
     deep_fence(
         "rustls",
-        &["tls", "ldap", "metadir", "connectors", "workloads", "counters", "broker", "recorder", "export"],
+        &[
+            "tls",
+            "ldap",
+            "metadir",
+            "connectors",
+            "workloads",
+            "counters",
+            "broker",
+            "recorder",
+            "export",
+            "machines",
+        ],
     ),
     // Also for the certificates of test servers.
     deep_fence(
@@ -155,8 +166,11 @@ static FENCES: &[Fence] = &[
             "testkit",
             "recorder",
             "export",
+            "machines",
         ],
     ),
+    // Agents on a NATS server.
+    deep_fence("async-nats", &["machines"]),
     // The terminal, its arguments and its signals.
     deep_fence("ratatui", &["cli"]),
     deep_fence("crossterm", &["cli"]),
@@ -178,7 +192,10 @@ static FENCES: &[Fence] = &[
     deep_fence("rusqlite", &["metadir", "connectors", "scim"]),
     deep_fence("postgres", &["metadir", "connectors", "broker"]),
     // Of the workloads only the traits of streams, for h2.
-    deep_fence("tokio", &["metadir", "connectors", "scim", "monitor", "workloads", "broker", "recorder"]),
+    deep_fence(
+        "tokio",
+        &["metadir", "connectors", "scim", "monitor", "workloads", "broker", "recorder", "machines"],
+    ),
     // Metrics of a long-lived process.
     deep_fence("prometheus-client", &["monitor"]),
     deep_fence("cel", &["metadir"]),
@@ -192,7 +209,7 @@ static FENCES: &[Fence] = &[
 ];
 
 /// The most third-party packages the program may be built from.
-const PACKAGES_MAX: usize = 230;
+const PACKAGES_MAX: usize = 270;
 
 /// Checks the repository.
 pub(crate) fn check(repository: &Repository) -> Result<Vec<Fault>, String> {

@@ -127,6 +127,7 @@ fn build(asked: Option<&str>) -> Command {
         .subcommand("metadir", || commands::metadir::arguments(json))
         .subcommand("watch", commands::watch::arguments)
         .subcommand("agent", commands::agent::arguments)
+        .subcommand("machines", commands::machines::arguments)
         .subcommand("trace", commands::trace::arguments)
         .subcommand("doctor", commands::doctor::arguments)
         .subcommand("generate", commands::generate::arguments)
@@ -339,6 +340,7 @@ pub(crate) fn dispatch() -> Result<Exit, Failure> {
         "run" => commands::experiment::run(matches),
         "watch" => commands::watch::run(matches),
         "agent" => commands::agent::run(matches),
+        "machines" => commands::machines::run(matches),
         "trace" => commands::trace::run(matches),
         "doctor" => commands::doctor::run(matches),
         "generate" => commands::generate::run(matches),

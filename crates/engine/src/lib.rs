@@ -3,6 +3,7 @@
 //! [`workload`] drives the load, [`source`] reads counters, [`factor`] changes settings, [`machines`] are other hosts that
 //! take part. The adapters behind these ports are independent of each other.
 
+pub mod allowed;
 pub mod arrivals;
 mod border;
 pub mod cgroup;

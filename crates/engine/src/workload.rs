@@ -6,6 +6,7 @@ use std::io::ErrorKind;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use crate::allowed::{Allowed, refusals};
 use files::Named;
 use model::experiment::WorkloadInfo;
 use model::launch::Usage;
@@ -130,6 +131,14 @@ pub trait Workload: Send + Sync {
     /// Its files, which determine the device that a factor changes.
     fn files(&self) -> Vec<PathBuf> {
         Vec::new()
+    }
+
+    /// Limits what the load reaches, on an agent that was started with limits; returns what of it is refused. Called before
+    /// `check`, `reach` and `prepare`. Names of hosts are compared with the limits when they are resolved.
+    ///
+    /// The default is that of a load that starts commands, which can reach anything.
+    fn limit_to(&mut self, allowed: &Arc<Allowed>) -> Problems {
+        refusals([allowed.commands()])
     }
 
     /// Checks permissions and requirements. Changes nothing.

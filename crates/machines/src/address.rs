@@ -1,5 +1,8 @@
 //! Where a machine is, as the experiment states it.
 
+use crate::nats::Place;
+use crate::nats::bus::Slot;
+
 /// How a machine is reached.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reach {
@@ -12,6 +15,10 @@ pub enum Reach {
     },
     /// By a command that starts an agent and connects its standard streams.
     Command(Vec<String>),
+    /// As agents that wait for work on a NATS server; one entry of an experiment stands for all of them.
+    Fleet(Place),
+    /// As one of these agents.
+    Agent(Slot),
 }
 
 /// A machine of an experiment.
@@ -24,11 +31,10 @@ pub struct Address {
 }
 
 /// What to write.
-const HELP: &str =
-    "write HOST, ssh://USER@HOST:PORT, NAME=ssh://HOST, or NAME=exec:COMMAND that starts `plimsoll agent`";
+const HELP: &str = "write HOST, ssh://USER@HOST:PORT, NAME=exec:COMMAND that starts `plimsoll agent`, or nats://HOST/FLEET?agents=N";
 
 impl Address {
-    /// Reads `HOST`, `ssh://USER@HOST:PORT` or `exec:COMMAND`, each with `NAME=` before it.
+    /// Reads `HOST`, `ssh://USER@HOST:PORT`, `exec:COMMAND` or `nats://HOST:PORT/FLEET`, each with `NAME=` before it.
     ///
     /// # Errors
     /// The problem and what to write.
@@ -43,6 +49,12 @@ impl Address {
             let words = words.ok_or_else(|| wrong("the command is empty, or a quote is not closed"))?;
             let name = name.ok_or_else(|| wrong("a command needs a name before it"))?;
             return Ok(Address { name: name.into(), reach: Reach::Command(words) });
+        }
+        if let Some((scheme @ ("nats" | "tls"), rest)) = place.split_once("://") {
+            // Without the text, which may have a password.
+            let wrong = |why: String| (format!("an address of NATS is no machine: {why}"), HELP.to_string());
+            let place = Place::parse(rest, scheme == "tls").map_err(wrong)?;
+            return Ok(Address { name: name.unwrap_or(&place.fleet).into(), reach: Reach::Fleet(place) });
         }
         let authority = match place.split_once("://") {
             Some(("ssh", authority)) => authority.trim_end_matches('/'),
@@ -70,13 +82,13 @@ pub fn name_of(text: &str) -> Result<String, (String, String)> {
     Address::parse(text).map(|address| address.name)
 }
 
-fn is_name(text: &str) -> bool {
+pub(crate) fn is_name(text: &str) -> bool {
     !text.is_empty()
         && !text.starts_with('-')
         && text.chars().all(|c| c.is_alphanumeric() || matches!(c, '-' | '_' | '.'))
 }
 
-fn is_host(text: &str) -> bool {
+pub(crate) fn is_host(text: &str) -> bool {
     let inside = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(text);
     !inside.is_empty()
         && !inside.starts_with('-')
@@ -84,7 +96,7 @@ fn is_host(text: &str) -> bool {
 }
 
 /// The host and the port of `HOST:PORT` or `[HOST]:PORT`. None for a port that is no number.
-fn split_port(authority: &str) -> Option<(&str, Option<u16>)> {
+pub(crate) fn split_port(authority: &str) -> Option<(&str, Option<u16>)> {
     match authority.rsplit_once(':') {
         // The colons of an IPv6 address without brackets.
         Some((host, _)) if host.contains(':') && !host.ends_with(']') => Some((authority, None)),
@@ -116,6 +128,9 @@ mod tests {
         ] {
             assert_eq!(Address::parse(text), Ok(expected), "{text}");
         }
+        let fleet = Address::parse("nats://n1:4333/load?agents=3").unwrap();
+        assert_eq!((fleet.name.as_str(), Address::parse("a=tls://n1").unwrap().name.as_str()), ("load", "a"));
+        assert!(matches!(fleet.reach, Reach::Fleet(Place { port: 4333, agents: Some(3), tls: false, .. })));
         let command = Address::parse("a=exec:docker exec -i 'c 1' plimsoll agent").unwrap();
         assert_eq!(command.name, "a");
         assert_eq!(
@@ -136,6 +151,8 @@ mod tests {
             ("exec:true", "name"),
             ("a=exec:", "empty"),
             ("a=exec:'true", "quote"),
+            ("nats://n1/a.b", "fleet"),
+            ("nats://token@n1", "NATS_TOKEN"),
         ] {
             let (what, help) = Address::parse(text).unwrap_err();
             assert!(what.contains(why) && help.contains("ssh://"), "{text}: {what}");

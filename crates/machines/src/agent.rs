@@ -5,9 +5,10 @@ use std::io::{Read, Write};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use engine::allowed::Allowed;
 use engine::clock::{Clock, unix_ns};
 use engine::part::{Coordinator, Part, PartEnd, PartInterval, drive_part, watch_part};
 use engine::restore::{SharedJournal, end_made};
@@ -16,6 +17,7 @@ use engine::session::Registry;
 use engine::source::HostRoot;
 use engine::target;
 use engine::workload::{LoadError, Workload};
+use model::experiment::watched_url;
 use model::{Experiment, Host, MILLISECOND, Nanos, Problem, Problems, Readings, SECOND};
 use record::Journal;
 
@@ -39,6 +41,8 @@ pub struct Setup {
     pub host: Host,
     /// The folder that its journal names as the run directory.
     pub folder: PathBuf,
+    /// What loads may reach; none if everything.
+    pub limits: Option<Arc<Allowed>>,
 }
 
 /// What the coordinator has said about the present trial.
@@ -280,7 +284,12 @@ impl<W: Write + Send> Agent<'_, W> {
     fn configure(&self, trial: &TrialPart) -> Result<Box<dyn Workload>, Problems> {
         let known = self.setup.registry.workloads.iter().find(|kind| kind.info().name == trial.workload);
         match known {
-            Some(kind) => kind.configure(&trial.settings),
+            Some(kind) => {
+                let mut workload = kind.configure(&trial.settings)?;
+                let refused =
+                    self.setup.limits.as_ref().map_or_else(Problems::new, |limits| workload.limit_to(limits));
+                refused.or(workload)
+            }
             None => {
                 Err(Problem::new(format!("there is no workload `{}` in this version", trial.workload), "")
                     .into())
@@ -291,6 +300,11 @@ impl<W: Write + Send> Agent<'_, W> {
     fn check(&self, trial: TrialPart) -> Vec<(String, String)> {
         if let Some(Err(why)) = trial.target.as_ref().map(target::running) {
             return vec![(why, "start the system under test on that machine first".into())];
+        }
+        // No coordinator asks for this: it reads exporters itself.
+        let is_url = |entry: &String| watched_url(entry).is_some();
+        if self.setup.limits.is_some() && trial.watch.iter().any(is_url) {
+            return vec![("this agent reads counters of its own host only".into(), String::new())];
         }
         if trial.part.is_none() {
             return Vec::new();
@@ -317,7 +331,9 @@ impl<W: Write + Send> Agent<'_, W> {
         if let Some(Err(why)) = trial.target.as_ref().map(target::running) {
             return self.fail(why, "the system under test has ended on that machine");
         }
-        let sampler = Sampler::open(self.setup.registry.sources, &self.setup.root, &trial.watch);
+        let is_read = |entry: &&String| self.setup.limits.is_none() || watched_url(entry).is_none();
+        let watch: Vec<String> = trial.watch.iter().filter(is_read).cloned().collect();
+        let sampler = Sampler::open(self.setup.registry.sources, &self.setup.root, &watch);
         let Some(part) = trial.part else {
             let end = watch_part(sampler, trial.sample_every, &Speaker::new(self.shared, None));
             return self.finished(end);

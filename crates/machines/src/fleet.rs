@@ -93,6 +93,8 @@ pub struct Machine {
     heard: Nanos,
     pinged: Option<(u64, Nanos)>,
     asked: Nanos,
+    /// Nothing is late before this time.
+    excused: Nanos,
     pings: u64,
     /// The end of its last interval, after the start of the load.
     delivered: Nanos,
@@ -243,6 +245,7 @@ impl Fleet {
             heard: now,
             pinged: None,
             asked: now,
+            excused: 0,
             pings: 0,
             delivered: 0,
             codes: HashMap::new(),
@@ -364,6 +367,12 @@ impl Fleet {
             State::Ended | State::Lost(_) | State::LeftOut => {}
             _ => of.state = State::Lost(why.into()),
         }
+    }
+
+    /// The connection to a machine is known to be interrupted: until it is back, its silence says nothing about the machine.
+    pub fn excuse(&mut self, now: Nanos, machine: usize) {
+        let of = &mut self.machines[machine];
+        (of.heard, of.excused) = (now, now);
     }
 
     /// Asks all machines to check a trial.
@@ -529,7 +538,7 @@ impl Fleet {
                 continue;
             }
             if let (Some(timing), State::Running, true) = (self.timing, &of.state, of.drives) {
-                let due = timing.zero + of.delivered + timing.interval * 5 / 4;
+                let due = (timing.zero + of.delivered + timing.interval * 5 / 4).max(of.excused);
                 if now > due + LATE_MAX {
                     let late = (now - due) as f64 / 1e9;
                     let why = format!("its figures are {late:.1} s late");

@@ -83,6 +83,9 @@ impl HostFactors<'_> {
     fn open(&self, of: &MachineFactor) -> Result<Box<dyn Factor>, String> {
         let kind = self.setup.registry.factors.iter().find(|kind| kind.info.covers(&of.path));
         let kind = kind.ok_or_else(|| format!("there is no factor `{}` in this version", of.path))?;
+        if let Some(limits) = &self.setup.limits {
+            limits.factors().map_err(|refused| refused.in_line())?;
+        }
         let processes = target::running(&of.target)?;
         let target = FactorTarget {
             on: of.on.clone(),

@@ -208,6 +208,7 @@ impl Hub {
         say: &mut dyn FnMut(&str),
         interrupted: &AtomicBool,
     ) -> Result<Hub, Ending> {
+        let members = crate::nats::bus::expand(members, say, interrupted)?;
         let failed = |why: String| Ending::Failed(why);
         let program =
             Program::this().map_err(|error| failed(format!("this program cannot be read: {error}")))?;
@@ -445,6 +446,7 @@ impl Listener {
                     inner.arrived(machine, happened);
                 }
             }
+            inner.excuse(clock.now());
             inner.fleet.tick(clock.now());
             inner.pass_on();
             drop(inner);
@@ -498,6 +500,15 @@ enum Happened {
 }
 
 impl Inner {
+    /// Nothing is late from machines whose connection is interrupted for a moment.
+    fn excuse(&mut self, now: Nanos) {
+        for (machine, link) in self.links.iter().enumerate() {
+            if link.as_ref().is_some_and(Link::is_away) {
+                self.fleet.excuse(now, machine);
+            }
+        }
+    }
+
     fn arrived(&mut self, machine: usize, happened: Happened) {
         let now = Clock::get().now();
         match happened {
@@ -570,6 +581,9 @@ impl Machines for Hub {
 
     fn check(&mut self, trial: MachineTrial<'_>) -> Problems {
         let mut problems = Problems::new();
+        if let Some(what) = crate::nats::bus::unencrypted_secret(&self.members, trial.settings) {
+            return Problem::new(what, crate::nats::bus::ENCRYPT).into();
+        }
         let parts = self.parts(trial);
         let mut inner = lock(&self.shared.inner);
         inner.fleet.check(parts);
@@ -596,6 +610,9 @@ impl Machines for Hub {
         say: &mut dyn FnMut(&str),
         interrupted: &AtomicBool,
     ) -> Result<BTreeMap<String, Level>, Ending> {
+        if let Some(what) = crate::nats::bus::unencrypted_secret(&self.members, trial.settings) {
+            return Err(Ending::Failed(format!("{what}; {}", crate::nats::bus::ENCRYPT)));
+        }
         (self.interval, self.warm_up) = (trial.load.interval, trial.load.warm_up);
         let left_out = self.reconnect(say, interrupted)?;
         let parts = self.parts(trial);
@@ -621,6 +638,7 @@ impl Machines for Hub {
         for machine in drive() {
             facts.retain(|name, level| machine.facts.get(name) == Some(level));
         }
+        facts.extend(crate::nats::bus::facts(&self.members));
         for machine in drive() {
             for (name, level) in &machine.facts {
                 if !facts.contains_key(name) {

@@ -1,5 +1,5 @@
 //! Load and counters of other machines. An agent is this program on another machine: it takes part in trials, and reads the
-//! counters of its host. A coordinator reaches agents by `ssh` or by a command.
+//! counters of its host. A coordinator reaches agents by `ssh`, by a command or on a NATS server.
 //!
 //! [`fleet`] has the state of all machines as a function of what arrives and of the time; [`hub`] connects it with the agents.
 
@@ -14,5 +14,6 @@ mod host_factors;
 pub mod hub;
 pub mod link;
 pub mod message;
+pub mod nats;
 pub mod program;
 mod remote_factor;

@@ -15,6 +15,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use crate::address::{Address, Reach};
 use crate::frame::{self, Frame, FrameError, Pieces};
 use crate::message::{FromAgent, ToAgent};
+use crate::nats::bus::{Pipes, Slot};
 use crate::program::Program;
 
 /// How long a message may wait for a machine to take it.
@@ -63,7 +64,9 @@ impl Inbox {
 /// A connection to one agent. It ends when it is dropped, and the agent with it.
 pub struct Link {
     to: Option<ChildStdin>,
-    child: Arc<Mutex<Child>>,
+    /// None for an agent on a NATS server, which pipes stand for.
+    child: Option<Arc<Mutex<Child>>>,
+    slot: Option<Slot>,
 }
 
 impl Link {
@@ -86,6 +89,8 @@ impl Link {
                 command.args(&words[1..]);
                 command
             }
+            Reach::Agent(slot) => return Link::to_agent(slot, of, arrived),
+            Reach::Fleet(_) => return Err("a fleet is no machine".into()),
         };
         let copies = matches!(address.reach, Reach::Ssh { .. });
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -103,7 +108,7 @@ impl Link {
         rustix::io::ioctl_fionbio(&errors, true).map_err(|error| error.to_string())?;
         let child = Arc::new(Mutex::new(child));
         let streams = Streams { from, errors: Some(errors), said: Vec::new() };
-        let incoming = Incoming { streams, pieces: Pieces::default(), child: child.clone() };
+        let incoming = Incoming { streams, pieces: Pieces::default(), child: Some(child.clone()) };
         if copies {
             // Until the agent has started, a thread writes to it: the program, where it is missing.
             let first = to.as_fd().try_clone_to_owned().map_err(|error| error.to_string())?;
@@ -115,7 +120,26 @@ impl Link {
             arrived.send((of, Arrived::Connected(Box::new(incoming))));
         }
         rustix::io::ioctl_fionbio(&to, true).map_err(|error| error.to_string())?;
-        Ok(Link { to: Some(to), child })
+        Ok(Link { to: Some(to), child: Some(child), slot: None })
+    }
+
+    /// Begins a session with an agent on a NATS server.
+    fn to_agent(slot: &Slot, of: (usize, u64), arrived: &Inbox) -> Result<Link, String> {
+        let failed = |error: std::io::Error| error.to_string();
+        let Pipes { input, output, errors } = slot.open().map_err(failed)?;
+        for pipe in [&input, &output, &errors] {
+            rustix::io::ioctl_fionbio(pipe, true).map_err(|error| error.to_string())?;
+        }
+        let (from, errors) = (ChildStdout::from(output), Some(ChildStderr::from(errors)));
+        let streams = Streams { from, errors, said: Vec::new() };
+        let incoming = Incoming { streams, pieces: Pieces::default(), child: None };
+        arrived.send((of, Arrived::Connected(Box::new(incoming))));
+        Ok(Link { to: Some(ChildStdin::from(input)), child: None, slot: Some(slot.clone()) })
+    }
+
+    /// Whether the connection to the server that the agent is reached through is interrupted for a moment.
+    pub fn is_away(&self) -> bool {
+        self.slot.as_ref().is_some_and(Slot::is_away)
     }
 
     /// Sends a message.
@@ -155,9 +179,9 @@ impl Link {
 
     /// Ends the connection and the process that carries it.
     pub fn kill(&mut self) {
-        if self.to.take().is_some() {
+        if let (Some(_), Some(child)) = (self.to.take(), &self.child) {
             // It may have ended already.
-            let _ = self.child.lock().unwrap_or_else(PoisonError::into_inner).kill();
+            let _ = child.lock().unwrap_or_else(PoisonError::into_inner).kill();
         }
     }
 }
@@ -165,7 +189,8 @@ impl Link {
 impl Drop for Link {
     fn drop(&mut self) {
         self.close();
-        let mut child = self.child.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(child) = &self.child else { return };
+        let mut child = child.lock().unwrap_or_else(PoisonError::into_inner);
         // An agent ends by itself when its input ends. One that hangs is left to its host.
         let deadline = Instant::now() + Duration::from_secs(2);
         while matches!(child.try_wait(), Ok(None)) {
@@ -274,7 +299,8 @@ impl Read for Streams {
 pub struct Incoming {
     streams: Streams,
     pieces: Pieces,
-    child: Arc<Mutex<Child>>,
+    /// None for an agent on a NATS server.
+    child: Option<Arc<Mutex<Child>>>,
 }
 
 impl Incoming {
@@ -346,7 +372,9 @@ impl Incoming {
 
     /// What the process wrote explains the end better than the end of its output.
     fn explain(self, why: String) -> String {
-        let _ = self.child.lock().unwrap_or_else(PoisonError::into_inner).try_wait();
+        if let Some(child) = &self.child {
+            let _ = child.lock().unwrap_or_else(PoisonError::into_inner).try_wait();
+        }
         let lines = self.streams.last_lines();
         if lines.is_empty() { why } else { format!("{why}: {lines}") }
     }

@@ -21,7 +21,10 @@ pub const FORMAT: &str = "plimsoll.machines/1.1";
 /// # Errors
 /// What it speaks, and what to do.
 pub fn check_format(found: &str) -> Result<(), String> {
-    let major = |format: &str| format.split('.').next().map(str::to_string);
+    let major = |format: &str| {
+        let (name, version) = format.split_once('/')?;
+        Some((name.to_string(), version.split('.').next()?.to_string()))
+    };
     match major(found) == major(FORMAT) {
         true => Ok(()),
         false => Err(format!("it speaks `{found}`, and this program `{FORMAT}`: use the same version")),
@@ -359,4 +362,24 @@ fn get(rest: &mut &[u8], decoder: &mut HistogramDecoder) -> Option<Histogram<u64
     let (payload, after) = after.split_at_checked(u32::from_le_bytes(*length) as usize)?;
     *rest = after;
     decoder.decode(payload)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_sides_need_the_same_major_version() {
+        for (found, expected) in [
+            (FORMAT, true),
+            ("plimsoll.machines/1.7", true),
+            ("plimsoll.machines/2.0", false),
+            ("plimsoll.machines/10.0", false),
+            ("plimsoll.run/1.0", false),
+            ("plimsoll.machines", false),
+            ("", false),
+        ] {
+            assert_eq!(check_format(found).is_ok(), expected, "{found}");
+        }
+    }
 }

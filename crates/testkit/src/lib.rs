@@ -3,6 +3,7 @@
 
 pub mod certificates;
 pub mod dirsrv;
+pub mod nats;
 pub mod need;
 pub mod nginx;
 pub mod postgres;
@@ -14,6 +15,7 @@ pub mod stub_directory;
 
 pub use certificates::{Authority, Bearer};
 pub use dirsrv::Dirsrv;
+pub use nats::NatsServer;
 pub use need::{Need, lacks, partly_lacks};
 pub use nginx::Nginx;
 pub use postgres::Postgres;

@@ -13,6 +13,7 @@ pub(crate) mod fio;
 pub(crate) mod generate;
 pub(crate) mod http;
 pub(crate) mod import;
+pub(crate) mod machines;
 pub(crate) mod manual;
 pub(crate) mod metadir;
 mod metadir_changes;

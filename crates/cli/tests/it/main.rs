@@ -29,6 +29,8 @@ mod left_files;
 mod limit;
 mod machines;
 mod machines_factors;
+mod machines_kubernetes;
+mod machines_nats;
 mod metadir;
 mod metadir_changes;
 mod metadir_check;

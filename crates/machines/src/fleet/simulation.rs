@@ -443,3 +443,25 @@ fn a_thousand_machines_take_part() {
     let mut world = World::new(2, 1000, fate);
     assert!(matches!(world.carry_out(), End::Lost(machine, _) if machine % 100 == 7));
 }
+
+#[test]
+fn a_machine_is_not_lost_while_its_connection_is_known_to_be_interrupted() {
+    let mut fleet = Fleet::new([("a".to_string(), true)], "run", 0, 0);
+    fleet.connected(0, 0);
+    let hello = FromAgent::Hello { format: FORMAT.into(), host: Box::new(Host::default()) };
+    fleet.received(0, 0, Frame::from(hello));
+    // It has been asked, and does not answer.
+    let mut now = 0;
+    while now < 4 * SECOND {
+        now += TICK;
+        fleet.excuse(now, 0);
+        fleet.tick(now);
+        assert_eq!(fleet.machines()[0].state, State::Present, "{now}");
+    }
+    let back = now;
+    while fleet.lost().is_none() {
+        now += TICK;
+        fleet.tick(now);
+    }
+    assert!(now - back <= LOST_AFTER + TICK, "{}", now - back);
+}

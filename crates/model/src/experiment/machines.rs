@@ -8,7 +8,7 @@ crate::settings! {
 
     pub(super) static LOAD: crate::Key<Vec<String>> = crate::Key::texts(
         "load",
-        "Machines that drive the load together, each its part: a host name, \"ssh://USER@HOST:PORT\", or \"NAME=exec:COMMAND\" that starts `plimsoll agent`. Default: this machine.",
+        "Machines that drive the load together, each its part: a host name, \"ssh://USER@HOST:PORT\", \"NAME=exec:COMMAND\" that starts `plimsoll agent`, or \"nats://HOST/FLEET?agents=N\". Default: this machine.",
     );
 
     pub(super) static WATCH: crate::Key<Vec<String>> = crate::Key::texts(

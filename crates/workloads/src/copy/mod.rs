@@ -18,6 +18,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use engine::allowed::{Allowed, refusals};
 use engine::workload::{
     Announce, Drain, LoadError, Made, Remains, Share, Unannounced, Worker, Workload, WorkloadKind, find,
 };
@@ -141,6 +142,10 @@ impl Workload for Copy {
             Source::Generated { .. } => None,
         };
         source.into_iter().chain([self.settings.destination.clone()]).collect()
+    }
+
+    fn limit_to(&mut self, allowed: &Arc<Allowed>) -> Problems {
+        refusals(self.files().iter().map(|file| allowed.file(file)))
     }
 
     fn check(&self) -> Problems {

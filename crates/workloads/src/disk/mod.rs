@@ -54,6 +54,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
+use engine::allowed::{Allowed, refusals};
 use engine::workload::{
     Announce, Lane, LoadError, Made, Remains, Share, Unannounced, Worker, Workload, WorkloadKind,
 };
@@ -304,6 +305,10 @@ impl Workload for Disk {
         survey::check(
             &self.parts.iter().map(|part| (part.job.name.as_str(), &part.job.plan)).collect::<Vec<_>>(),
         )
+    }
+
+    fn limit_to(&mut self, allowed: &Arc<Allowed>) -> Problems {
+        refusals(self.files().iter().map(|file| allowed.file(file)))
     }
 
     fn announce_to(&mut self, announcements: &Arc<dyn Announce>) {

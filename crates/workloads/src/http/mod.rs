@@ -25,8 +25,9 @@ mod worker;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
+use engine::allowed::Allowed;
 use engine::workload::{LoadError, Share, Worker, Workload, WorkloadKind};
 use model::experiment::WorkloadInfo;
 use model::run::{OperationUnit, WorkloadTraits};
@@ -229,6 +230,11 @@ impl Workload for Http {
     }
 
     fn check(&self) -> Problems {
+        Problems::new()
+    }
+
+    fn limit_to(&mut self, allowed: &Arc<Allowed>) -> Problems {
+        self.plan.permission.limits = Some(Arc::clone(allowed));
         Problems::new()
     }
 

@@ -12,6 +12,7 @@ use super::from::{self, Format};
 use super::http2;
 use super::scenario::{Note, Scenario};
 use super::url::{Origin, Url};
+use crate::network::host::Permission;
 use crate::network::tls::{TlsKeys, TlsPlan};
 
 model::choice! {
@@ -217,8 +218,8 @@ pub(super) struct HttpPlan {
     pub(super) expected: Vec<RangeInclusive<u16>>,
     pub(super) threads: u32,
     pub(super) tls: TlsPlan,
-    /// Hosts that may be loaded although they are on the Internet.
-    pub(super) may_load: Vec<String>,
+    /// What the load may reach.
+    pub(super) permission: Permission,
     /// Names in the field Server-Timing.
     pub(super) server_timing: Vec<String>,
     /// The line of `url` in the experiment file.
@@ -356,7 +357,7 @@ impl HttpPlan {
             expected,
             threads,
             tls,
-            may_load: settings.get(&YES_I_MAY_LOAD),
+            permission: Permission { may_load: settings.get(&YES_I_MAY_LOAD), limits: None },
             server_timing,
             url_line,
         })

@@ -65,7 +65,7 @@ fn find(plan: &HttpPlan, origin: &Origin) -> Result<(Server, bool), LoadError> {
     };
     let tls = origin.is_tls.then(|| TlsClient::new(origin.host_name(), &plan.tls, protocols)).transpose()?;
     let authority = origin.host_and_port();
-    let mut addresses = host::resolve(&authority, origin.host_name(), &plan.may_load)?;
+    let mut addresses = host::resolve(&authority, origin.host_name(), &plan.permission)?;
     let patience = Duration::from_nanos(*timeout).min(PATIENCE);
     let stream = host::try_connect(&authority, &mut addresses, patience)?;
     let wants_http2 = plan.version == HttpVersion::Two;

@@ -20,9 +20,10 @@ mod worker;
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use engine::allowed::{Allowed, refusals};
 use engine::workload::{LoadError, Share, Worker, Workload, WorkloadKind};
 use ldap::ResultCode;
 use ldap::session::{Security, Server};
@@ -331,7 +332,7 @@ fn find(plan: &LdapPlan) -> Result<Target, LoadError> {
         Security::None => None,
         Security::StartTls | Security::Tls => Some(TlsClient::new(&server.host, &plan.tls, &[])?),
     };
-    let mut addresses = host::resolve(&authority, &server.host, &plan.may_load)?;
+    let mut addresses = host::resolve(&authority, &server.host, &plan.permission)?;
     host::try_connect(&authority, &mut addresses, patience)?;
     if let (Security::Tls, Some(tls), Some(address)) = (server.security, &tls, addresses.first()) {
         tls.try_handshake(address, patience)?;
@@ -386,6 +387,12 @@ impl Workload for LdapLoad {
         Problems::new()
     }
 
+    fn limit_to(&mut self, allowed: &Arc<Allowed>) -> Problems {
+        self.plan.permission.limits = Some(Arc::clone(allowed));
+        // A socket of this host is a file.
+        refusals(self.plan.server.socket.iter().map(|path| allowed.file(path)))
+    }
+
     fn reach(&self) -> Problems {
         let mut problems = Problems::new();
         if let Err(error) = find(&self.plan) {
@@ -398,11 +405,11 @@ impl Workload for LdapLoad {
         self.target = find(&self.plan)?;
         if let Some(settings) = &self.without_base {
             let base = server::naming_context(&self.plan)?;
-            let read = LdapPlan::read(settings, &base);
-            self.plan = read.map_err(|problems| {
+            let read = LdapPlan::read(settings, &base).map_err(|problems| {
                 let first = problems.0.into_iter().next().unwrap_or_default();
                 LoadError::new(first.what, first.help)
             })?;
+            self.plan = LdapPlan { permission: self.plan.permission.clone(), ..read };
             self.base = Some(base);
         }
         self.seen = Observations::default();

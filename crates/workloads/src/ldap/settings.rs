@@ -11,6 +11,7 @@ use model::{Choice, Key, Nanos, Problem, Problems, Secret, SecretParts, SettingI
 
 use super::requests::{self, Mix, Requests};
 use super::{RequestPart, operations};
+use crate::network::host::Permission;
 use crate::network::tls::{TlsKeys, TlsPlan};
 use crate::template;
 use crate::template::data::{DATA_BYTES_MAX, DataSet, Order};
@@ -241,7 +242,8 @@ pub(super) struct LdapPlan {
     pub(super) expected: Vec<u32>,
     pub(super) threads: u32,
     pub(super) tls: TlsPlan,
-    pub(super) may_load: Vec<String>,
+    /// What the load may reach.
+    pub(super) permission: Permission,
     /// The line of `url` in the experiment file.
     pub(super) url_line: u32,
 }
@@ -290,7 +292,7 @@ impl LdapPlan {
             expected,
             threads,
             tls,
-            may_load: settings.get(&YES_I_MAY_LOAD),
+            permission: Permission { may_load: settings.get(&YES_I_MAY_LOAD), limits: None },
             url_line: settings.line(URL.name),
         })
     }

@@ -2,8 +2,10 @@
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs};
+use std::sync::Arc;
 use std::time::Duration;
 
+use engine::allowed::Allowed;
 use engine::workload::LoadError;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
@@ -12,12 +14,21 @@ use super::errno_words;
 /// How long an address may take to accept, before the load.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
 
+/// What a load may reach.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Permission {
+    /// Hosts that may be loaded although they are on the Internet.
+    pub(crate) may_load: Vec<String>,
+    /// The limits of the agent that drives the load.
+    pub(crate) limits: Option<Arc<Allowed>>,
+}
+
 /// The addresses of `HOST:PORT`, each once. `host` is the name without the port and without brackets; it must be in a
-/// private network, or one of the hosts that the user may load.
+/// private network, or one of the hosts that the user may load, and within the limits of the agent.
 pub(crate) fn resolve(
     authority: &str,
     host: &str,
-    may_load: &[String],
+    permission: &Permission,
 ) -> Result<Vec<SocketAddr>, LoadError> {
     let help = "check the host name and the DNS settings of this machine";
     let resolved = authority
@@ -32,7 +43,10 @@ pub(crate) fn resolve(
     if addresses.is_empty() {
         return Err(LoadError::new(format!("{authority} has no address"), help));
     }
-    permit(host, &addresses, may_load)?;
+    permit(host, &addresses, &permission.may_load)?;
+    if let Some(limits) = &permission.limits {
+        limits.host(host, &addresses)?;
+    }
     Ok(addresses)
 }
 

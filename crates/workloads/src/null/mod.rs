@@ -4,8 +4,10 @@
 //! throughput and response time are known in advance: N in flight and a service time of S give N/S operations per second.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 use std::time::Duration;
 
+use engine::allowed::Allowed;
 use engine::clock::Clock;
 use engine::workload::{
     Admission, Completion, Done, LoadError, Operation, Outcome, Share, Worker, Workload, WorkloadKind,
@@ -114,6 +116,10 @@ impl Workload for Null {
     }
 
     fn check(&self) -> Problems {
+        Problems::new()
+    }
+
+    fn limit_to(&mut self, _allowed: &Arc<Allowed>) -> Problems {
         Problems::new()
     }
 

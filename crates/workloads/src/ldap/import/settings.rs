@@ -8,6 +8,7 @@ use people::ATTRIBUTES;
 
 use super::super::requests::{Mix, Requests};
 use super::super::settings::{self, BindMethod, LdapPlan};
+use crate::network::host::Permission;
 
 model::choice! {
     /// What imports the entries.
@@ -366,7 +367,7 @@ fn online(given: &Settings, problems: &mut Problems) -> Option<LdapPlan> {
         expected: vec![0],
         threads: 1,
         tls,
-        may_load: given.get(&YES_I_MAY_LOAD),
+        permission: Permission { may_load: given.get(&YES_I_MAY_LOAD), limits: None },
         url_line: given.line(URL.name),
     })
 }
