@@ -152,7 +152,7 @@ fn a_killed_agent_voids_the_trial_and_a_free_one_takes_its_place() {
     let Some(server) = NatsServer::start(Scratch::new(), TOKEN) else { return };
     let place = Place::new("nats-killed");
     let fleet = format!("nats://127.0.0.1:{}/load", server.port);
-    let mut agents = ["a1", "a2", "a3"].map(|name| agent(&place, name, &fleet, &[]));
+    let mut agents = ["a1", "a2"].map(|name| agent(&place, name, &fleet, &[]));
     let on = format!("{fleet}?agents=2");
     let arguments = ["null", "--on", &on, "--replicates", "3"].into_iter().chain(SHORT).collect::<Vec<_>>();
     let run = with_token(&place, &arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
@@ -160,6 +160,7 @@ fn a_killed_agent_voids_the_trial_and_a_free_one_takes_its_place() {
         place.path("r/trials/002-baseline.r2/intervals.csv").exists()
     });
     agents[1].0.kill().unwrap();
+    let _free = agent(&place, "a3", &fleet, &[]);
     let output = run.wait_with_output().unwrap();
     let said = one_line(&(String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr)));
     let mut trials: Vec<_> =

@@ -34,6 +34,9 @@ const OFFERS_WAIT: Duration = Duration::from_secs(1);
 const JOIN_MAX: Duration = Duration::from_secs(60);
 const REJOIN_MAX: Duration = Duration::from_secs(30);
 
+/// How long further answers are awaited when enough agents have answered, so that the first by name take part.
+const MORE_WAIT: Duration = Duration::from_millis(100);
+
 /// Most answers that are read.
 const OFFERS_MAX: usize = 10_000;
 
@@ -317,7 +320,7 @@ struct Offers {
 }
 
 impl Shared {
-    /// Who is there. Returns early when `enough` are free.
+    /// Who is there. Returns soon after `enough` are free.
     async fn offers(&self, enough: Option<u32>) -> Result<Offers, String> {
         let failed = |error: &dyn std::fmt::Display| format!("{}: {error}", self.place.server());
         let inbox = self.client.new_inbox();
@@ -326,7 +329,7 @@ impl Shared {
         let asked = self.client.publish_with_reply(self.place.offer(), inbox, question).await;
         asked.map_err(|error| failed(&error))?;
         let (mut usable, mut foreign): (Vec<Offer>, usize) = (Vec::new(), 0);
-        let deadline = tokio::time::Instant::now() + OFFERS_WAIT;
+        let mut deadline = tokio::time::Instant::now() + OFFERS_WAIT;
         while let Ok(Some(message)) = tokio::time::timeout_at(deadline, answers.next()).await {
             // The server says by an empty message that nobody listens.
             if message.payload.is_empty() {
@@ -338,7 +341,10 @@ impl Shared {
                 _ => foreign += 1,
             }
             let free = usable.iter().filter(|offer| offer.busy.is_none()).count();
-            if enough.is_some_and(|enough| free >= enough as usize) || usable.len() + foreign >= OFFERS_MAX {
+            if enough.is_some_and(|enough| free >= enough as usize) {
+                deadline = deadline.min(tokio::time::Instant::now() + MORE_WAIT);
+            }
+            if usable.len() + foreign >= OFFERS_MAX {
                 break;
             }
         }
