@@ -21,6 +21,7 @@ help:
 	@echo "make bench-delay  the delay proxy against a direct connection and toxiproxy"
 	@echo "make calibrate  how often the verdict is right: planted limits, and the metadirectory with SQLite, slapd, PostgreSQL"
 	@echo "make build    the program, optimized"
+	@echo "make package  a static executable, a Debian package, a container, checksums, a bill of materials: in target/package"
 
 build:
 	$(CARGO) build --locked --release --package plimsoll-cli
@@ -54,6 +55,10 @@ check:
 	@.ci/step "arrows" $(CARGO) xtask arrows
 	@.ci/step "tidy" $(CARGO) xtask tidy
 	@.ci/skipped
+
+package:
+	@.ci/packages musl-tools lintian
+	@.ci/step "package" $(CARGO) xtask package
 
 calibrate:
 	@.ci/packages iproute2 slapd postgresql
@@ -96,4 +101,4 @@ bench-keycloak:
 	@command -v mvn >/dev/null 2>&1 || .ci/packages maven
 	$(CARGO) xtask bench keycloak
 
-.PHONY: help build demo test check calibrate bench bench-metadir bench-http bench-ldap bench-wire bench-machines bench-delay bench-keycloak
+.PHONY: help build demo test check package calibrate bench bench-metadir bench-http bench-ldap bench-wire bench-machines bench-delay bench-keycloak

@@ -200,6 +200,8 @@ static FENCES: &[Fence] = &[
     deep_fence("prometheus-client", &["monitor"]),
     deep_fence("cel", &["metadir"]),
     deep_fence("blake3", &["factors", "metadir", "connectors"]),
+    // Tests of the container's profile.
+    deep_fence("seccompiler", &["testkit"]),
     // Weighed and left out: each costs minutes to compile on two cores; Parquet is written without them (ADR 0043).
     deep_fence("sqlx", &[]),
     deep_fence("reqwest", &[]),

@@ -16,6 +16,7 @@ mod lies;
 mod manual;
 mod metadata;
 mod modules;
+mod package;
 mod program;
 mod tidy;
 
@@ -66,6 +67,11 @@ static CHORES: &[Task] = &[
         name: "fio-examples",
         about: "which of fio's example jobs in a folder run, and why the others are refused; --run drives a scratch file",
         run: fio_examples::run,
+    },
+    Task {
+        name: "package",
+        about: "the static executable, the Debian package, the container, the bill of materials and checksums",
+        run: package::run,
     },
     Task { name: "bench", about: "measure against the peers; arguments select by name", run: bench::run },
 ];

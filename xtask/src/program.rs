@@ -22,9 +22,19 @@ pub(crate) fn target(repository: &Repository) -> PathBuf {
 
 /// Runs cargo in the repository.
 pub(crate) fn cargo(repository: &Repository, arguments: &[&str]) -> Result<(), String> {
+    cargo_with(repository, arguments, &[])
+}
+
+/// The same with variables of the environment.
+pub(crate) fn cargo_with(
+    repository: &Repository,
+    arguments: &[&str],
+    environment: &[(String, String)],
+) -> Result<(), String> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(cargo);
     command.args(arguments).current_dir(repository.root());
+    command.envs(environment.iter().map(|(name, value)| (name, value)));
     // What `cargo run` says of the chore: build scripts that look at these would run again, and what depends on them be built anew.
     for (name, _) in std::env::vars_os() {
         if name

@@ -369,6 +369,11 @@ impl<'a> Measured<'a> {
         })
     }
 
+    /// All facts by name.
+    pub(crate) fn facts(&self) -> &'a BTreeMap<String, Level> {
+        &self.record.run.facts
+    }
+
     /// A fact of the workload.
     pub(crate) fn fact(&self, name: &str) -> Option<&'a Level> {
         self.record.run.facts.get(name)

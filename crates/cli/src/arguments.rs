@@ -242,7 +242,19 @@ fn build(asked: Option<&str>) -> Command {
         .subcommand("man", || 
             Command::new("man")
                 .about("Print the manual page of the program or of one command")
-                .arg(Arg::new("command").value_name("COMMAND").help("The command")),
+                .arg(
+                    Arg::new("command")
+                        .value_name("COMMAND")
+                        .num_args(0..)
+                        .help("The command, with its subcommand: metadir run"),
+                )
+                .arg(
+                    Arg::new("output-dir")
+                        .long("output-dir")
+                        .value_name("DIR")
+                        .conflicts_with("command")
+                        .help("Write the pages of all commands into this directory, which must exist"),
+                ),
         )
         .command
 }

@@ -46,8 +46,8 @@ impl LoopDevice {
     /// # Errors
     /// When there is no free device, or the kernel does not permit it.
     pub fn attach(image: &File) -> io::Result<LoopDevice> {
-        const GET_FREE: libc::c_ulong = 0x4c82;
-        const CONFIGURE: libc::c_ulong = 0x4c0a;
+        const GET_FREE: libc::Ioctl = 0x4c82;
+        const CONFIGURE: libc::Ioctl = 0x4c0a;
         const AUTOMATIC_CLEAR: u32 = 4;
         const DIRECT_IO: u32 = 16;
         let control = OpenOptions::new().read(true).write(true).open(CONTROL)?;

@@ -162,7 +162,15 @@ fn refused(text: String) -> io::Error {
 /// When it cannot be opened with these flags, or `/proc` is not mounted.
 pub fn reopen(file: impl AsFd, flags: OFlags) -> io::Result<File> {
     let path = format!("/proc/self/fd/{}", file.as_fd().as_raw_fd());
-    Ok(File::from(rustix::fs::open(path, flags | OFlags::CLOEXEC, Mode::empty())?))
+    match rustix::fs::open(path, flags | OFlags::CLOEXEC, Mode::empty()) {
+        Ok(file) => Ok(File::from(file)),
+        // The descriptor is open, so its name in /proc is missing only together with /proc.
+        Err(Errno::NOENT) => {
+            let why = "/proc is not mounted, without which an open file cannot be opened again: mount -t proc proc /proc";
+            Err(io::Error::new(io::ErrorKind::Unsupported, why))
+        }
+        Err(error) => Err(error.into()),
+    }
 }
 
 #[cfg(test)]

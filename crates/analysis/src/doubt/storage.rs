@@ -212,15 +212,32 @@ fn zeros(measured: &Measured, result: &TrialResult) -> Option<Doubt> {
 }
 
 fn back_end(measured: &Measured) -> Option<Doubt> {
-    measured.fact_text("back_end").filter(|back_end| !matches!(*back_end, "io_uring" | "none"))?;
+    let machines = refused_on(measured);
+    let is_alike =
+        measured.fact_text("back_end").is_some_and(|back_end| !matches!(back_end, "io_uring" | "none"));
     // If system calls were chosen because they are faster, they are no reason for a doubt.
-    if measured.fact_text("back_end.basis").is_some_and(|basis| basis != "refused") {
+    let basis = measured.fact_text("back_end.basis");
+    if machines.is_empty() && (!is_alike || basis.is_some_and(|basis| basis != "refused")) {
         return None;
     }
-    let why = measured.fact_text("back_end.reason").filter(|why| !why.is_empty());
-    let text = format!(
-        "the load used system calls, not io_uring{}: one operation in flight per thread",
-        why.map(|why| format!(" ({why})")).unwrap_or_default()
-    );
+    let (place, reason) = match machines.as_slice() {
+        [] => (String::new(), measured.fact_text("back_end.reason")),
+        [(_, reason), ..] => {
+            let names: Vec<&str> = machines.iter().map(|(name, _)| *name).collect();
+            (format!(" on {}", names.join(", ")), *reason)
+        }
+    };
+    let why = reason.filter(|why| !why.is_empty()).map(|why| format!(" ({why})")).unwrap_or_default();
+    let text =
+        format!("the load{place} used system calls, not io_uring{why}: one operation in flight per thread");
     Some(Doubt::new(DoubtKind::BackEnd, text, ""))
+}
+
+/// Machines whose kernel refuses io_uring, where that of others does not, each with the reason.
+fn refused_on<'a>(measured: &Measured<'a>) -> Vec<(&'a str, Option<&'a str>)> {
+    let machine = |name: &'a String| name.strip_prefix("machine.")?.strip_suffix(".back_end.basis");
+    let facts = measured.facts();
+    let refused = facts.iter().filter(|(_, level)| **level == Level::Text("refused".into()));
+    let named = refused.filter_map(|(name, _)| machine(name));
+    named.map(|name| (name, measured.fact_text(&format!("machine.{name}.back_end.reason")))).collect()
 }

@@ -8,12 +8,14 @@ use model::load::LOAD_SETTINGS;
 use model::{HostResource, Level, MetricInfo, SettingPath};
 
 /// The facts of simulated workloads: workload, name, and a level of the same kind.
-fn facts() -> [(&'static str, &'static str, Level); 21] {
+fn facts() -> [(&'static str, &'static str, Level); 25] {
     let text = || Level::Text(String::new());
     [
         ("disk", "cache", text()),
         ("disk", "devices", Level::List(Vec::new())),
         ("disk", "back_end", text()),
+        ("disk", "back_end.basis", text()),
+        ("disk", "back_end.reason", text()),
         ("disk", "write_cache", text()),
         ("disk", "compressible", Level::Percent(0.0)),
         ("disk", "extents.hole_bytes", Level::Bytes(0)),
@@ -23,6 +25,8 @@ fn facts() -> [(&'static str, &'static str, Level); 21] {
         ("disk", "resident_share.before", Level::Number(0.0)),
         ("copy", "cache", text()),
         ("copy", "back_end", text()),
+        ("copy", "back_end.basis", text()),
+        ("copy", "back_end.reason", text()),
         ("copy", "sync", text()),
         ("copy", "source.device", text()),
         ("copy", "destination.device", text()),
@@ -52,6 +56,9 @@ pub(super) fn check_operation(of: &str, operation: &str) {
 }
 
 pub(super) fn check_fact(workload: &str, name: &str, level: &Level) {
+    // What the machines of a load do not say alike.
+    let of_machine = name.strip_prefix("machine.").and_then(|rest| rest.split_once('.'));
+    let name = of_machine.map_or(name, |(_, name)| name);
     let is_of_proxy = |fact: &str| {
         let path = name.strip_suffix(fact).and_then(|path| path.strip_suffix('.'));
         path.is_some_and(|path| {

@@ -370,6 +370,12 @@ fn each_fact_that_speaks_against_the_disk_is_a_doubt() {
         (clean.clone().fact("write_cache", text("write back")), vec![]),
         (clean.clone().fact("compressible", Level::Percent(50.0)), vec![DoubtKind::Compressible]),
         (clean.clone().fact("back_end", text("system-calls")), vec![DoubtKind::BackEnd]),
+        (
+            clean.clone().fact("back_end", text("system-calls")).fact("back_end.basis", text("compared")),
+            vec![],
+        ),
+        (clean.clone().fact("machine.gen2.back_end.basis", text("refused")), vec![DoubtKind::BackEnd]),
+        (clean.clone().fact("machine.gen2.back_end.basis", text("rule")), vec![]),
         (clean.clone().fact("back_end", text("none")), vec![DoubtKind::NotTheDevice]),
         (clean.clone().counter("cpu.steal_share", "", &[0.06]), vec![DoubtKind::Neighbour]),
         (Simulated { in_flight: 10.0, ..clean.clone() }, vec![DoubtKind::LittlesLaw]),

@@ -1,8 +1,9 @@
 //! `completions`, `man` and `manual`: generated from the program's arguments and tables.
 
 use std::fmt::Write as _;
+use std::path::Path;
 
-use clap::ArgMatches;
+use clap::{ArgMatches, Command};
 
 use crate::arguments::command;
 use crate::carry_out::Failure;
@@ -20,29 +21,59 @@ pub(crate) fn completions(matches: &ArgMatches) -> Result<Exit, Failure> {
     Ok(Exit::Good)
 }
 
-/// `plimsoll man [COMMAND]`.
+/// `plimsoll man [COMMAND]...`.
 pub(crate) fn man(matches: &ArgMatches) -> Result<Exit, Failure> {
     let mut program = command();
     program.build();
-    let page = match matches.get_one::<String>("command") {
-        None => {
-            let codes: Vec<String> =
-                TABLE.iter().map(|(exit, about)| format!("  {:>3}  {about}", *exit as u8)).collect();
-            clap_mangen::Man::new(program.after_help(format!("Exit codes:\n{}", codes.join("\n"))))
-        }
-        Some(name) => {
-            let names: Vec<&str> = program.get_subcommands().map(|command| command.get_name()).collect();
-            let found = program.find_subcommand(name).cloned().ok_or_else(|| {
-                let help = model::problem::did_you_mean(name, names);
-                Failure::usage(format!("error: there is no command `{name}`\n  {help}"))
-            })?;
-            clap_mangen::Man::new(found)
-        }
+    if let Some(folder) = matches.get_one::<String>("output-dir") {
+        return write_pages(program, Path::new(folder));
+    }
+    let mut found = &program;
+    for name in matches.get_many::<String>("command").into_iter().flatten() {
+        found = found.find_subcommand(name).ok_or_else(|| {
+            let names: Vec<&str> = found.get_subcommands().map(Command::get_name).collect();
+            let help = model::problem::did_you_mean(name, names);
+            Failure::usage(format!("error: there is no command `{name}`\n  {help}"))
+        })?;
+    }
+    output::verbatim(&String::from_utf8_lossy(&page(found.clone())?));
+    Ok(Exit::Good)
+}
+
+/// Writes the page of the program and of every command into an existing folder.
+fn write_pages(program: Command, folder: &Path) -> Result<Exit, Failure> {
+    let mut commands = vec![program];
+    let mut written = 0;
+    while let Some(command) = commands.pop() {
+        let has_page = |command: &&Command| !command.is_hide_set() && command.get_name() != "help";
+        commands.extend(command.get_subcommands().filter(has_page).cloned());
+        let name = command.get_display_name().unwrap_or_else(|| command.get_name());
+        let path = folder.join(format!("{name}.1"));
+        let text = page(command)?;
+        std::fs::write(&path, text)
+            .map_err(|error| Failure::failed(format!("write {}: {error}", path.display())))?;
+        written += 1;
+    }
+    output::result(&format!("{written} pages in {}\n", folder.display()));
+    Ok(Exit::Good)
+}
+
+/// The page of a command; that of the program has the exit codes.
+fn page(command: Command) -> Result<Vec<u8>, Failure> {
+    let is_program = command.get_display_name().is_none_or(|name| name == command.get_name());
+    let command = if is_program {
+        let codes: Vec<String> =
+            TABLE.iter().map(|(exit, about)| format!("  {:>3}  {about}", *exit as u8)).collect();
+        command.after_help(format!("Exit codes:\n{}", codes.join("\n")))
+    } else {
+        command
     };
     let mut text = Vec::new();
+    let page = clap_mangen::Man::new(command)
+        .source(concat!("plimsoll ", env!("CARGO_PKG_VERSION")))
+        .manual("Plimsoll");
     page.render(&mut text).map_err(Failure::failed)?;
-    output::verbatim(&String::from_utf8_lossy(&text));
-    Ok(Exit::Good)
+    Ok(text)
 }
 
 /// `plimsoll manual`: the whole reference as one Markdown page.

@@ -202,7 +202,18 @@ impl Workload for Copy {
     fn facts(&self) -> BTreeMap<String, Level> {
         let mut facts = self.settings.facts();
         let back_end = if self.rings() { "io_uring" } else { "system-calls" };
-        facts.insert("back_end".into(), Level::Text(back_end.into()));
+        let (basis, reason) = match (self.settings.back_end, ring::permitted()) {
+            (BackEnd::Auto, Ok(())) => ("rule", "the kernel permits it".into()),
+            (BackEnd::Auto, Err(why)) => ("refused", format!("the kernel refuses io_uring ({why})")),
+            _ => ("requested", "the experiment requests it".into()),
+        };
+        for (name, text) in [
+            ("back_end", back_end.to_string()),
+            ("back_end.basis", basis.into()),
+            ("back_end.reason", reason),
+        ] {
+            facts.insert(name.into(), Level::Text(text));
+        }
         if let Some(progress) = &self.progress {
             facts.extend(progress.facts());
         }

@@ -321,7 +321,8 @@ pub(super) struct Unbacked {
 /// The extents of a range, from the file system (FIEMAP); none where it does not report them.
 pub(super) fn unbacked(file: &File, from: u64, length: u64) -> Option<Unbacked> {
     const EXTENTS: usize = 128;
-    const FS_IOC_FIEMAP: libc::c_ulong = 0xc020_660b;
+    // C libraries differ in its type.
+    const FS_IOC_FIEMAP: libc::Ioctl = 0xc020_660b_u32 as libc::Ioctl;
     const FIEMAP_FLAG_SYNC: u32 = 1;
     const LAST: u32 = 1;
     const UNWRITTEN: u32 = 0x800;
