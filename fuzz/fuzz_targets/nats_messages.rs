@@ -19,14 +19,19 @@ fuzz_target!(|bytes: &[u8]| {
         }
         b'c' => {
             if let Some(claim) = read::<Claim>(rest).filter(|claim| claim.check().is_ok()) {
-                assert!(!claim.session.contains(['.', '*', '>', ' ']) && !claim.coordinator.contains('\u{1b}'));
+                assert!(
+                    !claim.session.contains(['.', '*', '>', ' ']) && !claim.coordinator.contains('\u{1b}')
+                );
             }
         }
         b'a' => {
             let _ = read::<Answer>(rest);
         }
         b'n' => {
-            if let Ok(place) = std::str::from_utf8(rest).map_err(|_| String::new()).and_then(|text| Place::parse(text, false)) {
+            if let Ok(place) = std::str::from_utf8(rest)
+                .map_err(|_| String::new())
+                .and_then(|text| Place::parse(text, false))
+            {
                 assert!(!place.host.contains('@') && !place.fleet.contains(['.', '*', '>', ' ']));
             }
         }
