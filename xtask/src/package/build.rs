@@ -27,8 +27,9 @@ pub(super) fn executable(package: &Package) -> Result<PathBuf, String> {
     rust.extend(FLAGS.iter().map(ToString::to_string));
     let environment = [
         ("CARGO_ENCODED_RUSTFLAGS".to_string(), rust.join("\x1f")),
+        // The headers are to be those of musl too.
+        cfg("CC", "musl-gcc"),
         cfg("CFLAGS", &renamed("-ffile-prefix-map=").join(" ")),
-        ("SOURCE_DATE_EPOCH".to_string(), package.epoch.to_string()),
     ];
     let arguments =
         ["build", "--locked", "--profile", "dist", "--target", target, "--package", "plimsoll-cli"];

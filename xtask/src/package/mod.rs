@@ -40,11 +40,15 @@ struct Package<'a> {
     folder: PathBuf,
 }
 
-/// Builds all of it.
-pub(crate) fn run(repository: &Repository, _: &[String]) -> Result<Vec<Fault>, String> {
+/// Builds all of it; with `--executable FILE`, from an executable that was built before.
+pub(crate) fn run(repository: &Repository, arguments: &[String]) -> Result<Vec<Fault>, String> {
     let package = Package::new(repository)?;
+    let built = match arguments {
+        [] => build::executable(&package)?,
+        [flag, path] if flag == "--executable" => PathBuf::from(path),
+        _ => return Err("usage: cargo xtask package [--executable FILE]".into()),
+    };
     replace_folder(&package.folder)?;
-    let built = build::executable(&package)?;
     let executable =
         package.folder.join(format!("{NAME}-{}-linux-{}", package.version, std::env::consts::ARCH));
     build::strip(&built, &executable)?;
