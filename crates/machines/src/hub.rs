@@ -283,7 +283,7 @@ impl Hub {
 
     /// Reaches the machines again that were lost in an earlier trial, or goes on without them. Returns which, in words.
     fn reconnect(&self, say: &mut dyn FnMut(&str), interrupted: &AtomicBool) -> Result<Vec<String>, Ending> {
-        let (mut closed, mut gone, mut left_out) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut closed, mut left_out, mut any_again) = (Vec::new(), Vec::new(), false);
         {
             let mut inner = lock(&self.shared.inner);
             let now = Clock::get().now();
@@ -296,23 +296,23 @@ impl Hub {
                     left_out.push(format!(
                         "machine {name} is left out from here on ({why}): its part is divided among the others"
                     ));
-                    gone.extend(inner.links[machine].take());
+                    closed.extend(inner.links[machine].take());
                 }
                 if inner.fleet.rejoin(now, machine) {
+                    any_again = true;
                     closed.extend(inner.links[machine].take());
                     *lock(&inner.latest[machine]) = Latest::default();
                 }
             }
         }
-        // Outside the lock, as it waits for the end of a process.
-        drop(gone);
+        // Outside the lock, as it waits for the end of processes.
+        drop(closed);
         if self.drive() && lock(&self.shared.inner).fleet.driving().next().is_none() {
             return Err(Ending::Failed("no machine is left to drive the load".into()));
         }
-        if closed.is_empty() {
+        if !any_again {
             return Ok(left_out);
         }
-        drop(closed);
         self.open_missing();
         self.shared.wait_until(JOIN_MAX, Some(interrupted), say, Fleet::has_clocks).map(|_| left_out)
     }

@@ -210,12 +210,23 @@ fn a_device_is_overwritten_only_when_named_and_unused_and_is_erased() {
     // Claimed by another program.
     let claim = rustix::fs::open(
         &device.0,
-        rustix::fs::OFlags::RDWR | rustix::fs::OFlags::EXCL,
+        rustix::fs::OFlags::RDWR | rustix::fs::OFlags::EXCL | rustix::fs::OFlags::CLOEXEC,
         rustix::fs::Mode::empty(),
     );
     let why = open(&second).unwrap().check(&text("ext4")).unwrap_err().0;
     assert!(why.contains("another program or mount namespace has it"), "{why}");
     drop(claim);
+    // A process that another test starts has it until it executes its program.
+    let is_claimed = || {
+        let checked = open(&second).unwrap().check(&text("ext4"));
+        checked.is_err_and(|why| why.0.contains("another program or mount namespace has it"))
+    };
+    for _ in 0..100 {
+        if !is_claimed() {
+            break;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
     let check = |parameters: &[(&str, &str)], level: &str| {
         open(&target(&folder, parameters)).and_then(|factor| factor.check(&text(level))).unwrap_err().0
     };

@@ -160,9 +160,9 @@ fn an_experiment_reads_and_is_written_back() {
     let experiment = parse(WHOLE).unwrap_or_else(|problems| panic!("{problems}"));
     assert_eq!(experiment.replicates, 5);
     assert_eq!(experiment.workload.settings.level("read_percent"), Some(&Level::Percent(70.0)));
-    assert_eq!(experiment.workload.settings.line("block_size"), 26);
+    assert_eq!(experiment.workload.settings.line("block_size"), 27);
     assert_eq!(experiment.workload.settings.level("outstanding"), Some(&Level::Count(1)));
-    assert_eq!((experiment.vary[0].factor.0.as_str(), experiment.vary[0].line), ("workload.block_size", 36));
+    assert_eq!((experiment.vary[0].factor.0.as_str(), experiment.vary[0].line), ("workload.block_size", 37));
     assert_eq!(experiment.vary[1].levels, [Level::Count(2)]);
     let delay = &experiment.vary[4];
     assert_eq!((&delay.baseline, &delay.on), (&Some(Level::Time(0)), &None));
