@@ -26,6 +26,7 @@ pub(crate) fn check(repository: &Repository) -> Result<Vec<Fault>, String> {
             let help = "look at it, then accept it with `cargo insta review` or remove it";
             faults.push(Fault::new(&name, "is a snapshot nobody has judged", help));
         }
+        faults.extend(top_folder(&name));
         // What is not text is nobody's prose.
         let Ok(text) = std::fs::read_to_string(&path) else { continue };
         faults.extend(shared::check(&name, &text));
@@ -43,6 +44,39 @@ pub(crate) fn check(repository: &Repository) -> Result<Vec<Fault>, String> {
     }
     faults.sort();
     Ok(faults)
+}
+
+/// What the top folder has. Commands that are tried there leave files, which are easily committed with the others.
+const TOP_FOLDER: [&str; 22] = [
+    ".cargo",
+    ".ci",
+    ".gitignore",
+    "ARCHITECTURE.md",
+    "CHANGELOG.md",
+    "CONTRIBUTING.md",
+    "Cargo.lock",
+    "Cargo.toml",
+    "LICENSE-APACHE",
+    "LICENSE-MIT",
+    "Makefile",
+    "README.md",
+    "SECURITY.md",
+    "clippy.toml",
+    "crates",
+    "deny.toml",
+    "docs",
+    "examples",
+    "fuzz",
+    "packaging",
+    "rustfmt.toml",
+    "xtask",
+];
+
+fn top_folder(name: &str) -> Option<Fault> {
+    let first = name.split('/').next().unwrap_or_default();
+    let is_known = TOP_FOLDER.contains(&first);
+    let help = "remove it, or add it to the list in xtask/src/tidy/mod.rs";
+    (!is_known).then(|| Fault::new(name, "is in the top folder, where it does not belong", help))
 }
 
 /// The licence each of our manifests must state.
@@ -66,6 +100,15 @@ fn manifests(metadata: &Metadata) -> Vec<Fault> {
 mod tests {
     use super::*;
     use serde_json::json;
+
+    #[test]
+    fn a_file_that_was_left_in_the_top_folder_is_reported() {
+        for (name, is_left) in
+            [("Cargo.toml", false), ("crates/a/page.html", false), ("page.html", true), ("run/a", true)]
+        {
+            assert_eq!(top_folder(name).is_some(), is_left, "{name}");
+        }
+    }
 
     #[test]
     fn a_manifest_without_the_licence_is_reported() {
