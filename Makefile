@@ -17,6 +17,7 @@ help:
 	@echo "make bench-http  the HTTP engine against wrk, oha, ab, vegeta, k6 and h2load"
 	@echo "make bench-ldap  the LDAP load against searchrate and the crate ldap3"
 	@echo "make bench-wire  the analysis of a capture against tshark"
+	@echo "make bench-gate      false alarms and misses of plimsoll gate"
 	@echo "make bench-machines  the coordinator of many agents, and kills"
 	@echo "make bench-delay  the delay proxy against a direct connection and toxiproxy"
 	@echo "make calibrate  how often the verdict is right: planted limits, and the metadirectory with SQLite, slapd, PostgreSQL"
@@ -85,6 +86,9 @@ bench-ldap:
 	$(CARGO) xtask bench ldap trace
 	$(CARGO) bench --locked --package plimsoll-people --bench ldif
 
+bench-gate:
+	$(CARGO) xtask bench gate
+
 bench-machines:
 	$(CARGO) xtask bench machines
 
@@ -101,4 +105,4 @@ bench-keycloak:
 	@command -v mvn >/dev/null 2>&1 || .ci/packages maven
 	$(CARGO) xtask bench keycloak
 
-.PHONY: help build demo test check package calibrate bench bench-metadir bench-http bench-ldap bench-wire bench-machines bench-delay bench-keycloak
+.PHONY: help build demo test check package calibrate bench bench-metadir bench-http bench-ldap bench-wire bench-gate bench-machines bench-delay bench-keycloak

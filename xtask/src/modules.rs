@@ -46,6 +46,8 @@ static ORDERS: &[Order] = &[
             "verdict",
             "proof",
             // What to measure next; other questions.
+            "rounds",
+            "gate",
             "design",
             "operation_io",
             "sizing",

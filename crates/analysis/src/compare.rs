@@ -67,6 +67,7 @@ pub fn compare(sides: &[Side]) -> ResultDocument {
         findings: Vec::new(),
         doubts: Vec::new(),
         verdict: verdict(sides, &documents),
+        gate: None,
         goal: None,
     };
     let changes: Vec<Vec<Change>> =

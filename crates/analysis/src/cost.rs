@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use model::cost::{CostKind, CostOwner, CostPart, Difference, DifferencePart, OperationCost};
 use model::result::{OperationResult, TrialResult};
 use model::run::Transfer;
-use model::{Estimate, Operation, Study, metrics};
+use model::{Estimate, Operation, RunRecord, Study, metrics};
 
 use crate::configuration::Group;
 use crate::facts::launches::{Launches, Spent};
@@ -120,6 +120,21 @@ fn of_trial(measured: &Measured, trial: &TrialResult) -> Vec<(Operation, Sample)
             (step.name.clone(), sample)
         })
         .collect()
+}
+
+/// CPU seconds of the system under test per operation in a trial; none without counters of it. Without an operation, that of
+/// all together, or of the launches after the first one.
+pub(crate) fn cpu_s(record: &RunRecord, trial: &TrialResult, operation: Option<&str>) -> Option<f64> {
+    let samples = of_trial(&Measured::of(record), trial);
+    let (_, sample) = match operation {
+        Some(name) => samples.iter().find(|(of, _)| of.is(name)),
+        None => samples.iter().find(|(of, _)| *of == Operation::All).or(samples.last()),
+    }?;
+    let is_cpu = |kind: CostKind, of: &CostOwner| {
+        matches!(kind, CostKind::UserCpu | CostKind::SystemCpu) && *of != CostOwner::Generator
+    };
+    let parts = sample.parts.iter().filter(|((kind, of), _)| is_cpu(*kind, of));
+    parts.map(|(_, each)| *each).reduce(|sum, each| sum + each)
 }
 
 /// The device requests of each operation in a mix, if its kind of request is known. Its CPU time is unknown,

@@ -3,8 +3,9 @@
 use model::experiment::FigureName;
 use model::metric::split_instance;
 use model::result::{GoalLine, GoalResult, OperationResult, ResultDocument, TrialResult};
-use model::{Experiment, Goal, Operation, Study, goal::GoalMetric};
+use model::{Experiment, Goal, Operation, RunRecord, Study, goal::GoalMetric};
 
+use crate::cost;
 use crate::measured::Measured;
 
 /// Each goal in each trial; none if no goal was stated and failures are within the limit. A trial that was
@@ -21,7 +22,10 @@ pub(crate) fn judge(experiment: &Experiment, study: &Study, document: &ResultDoc
         .map(|(_, trial)| trial);
     let line = |goal: &Goal, trial: &TrialResult| {
         let value = match &goal.metric {
-            GoalMetric::Counter(name) => counter(study, trial, name),
+            GoalMetric::Counter(name) => record_of(study, trial).and_then(|of| counter_of(of, name)),
+            GoalMetric::CpuPerOperation => record_of(study, trial)
+                .and_then(|of| cost::cpu_s(of, trial, goal.operation.as_deref()))
+                .map(|seconds| seconds * 1e3),
             _ => value(goal, trial),
         };
         GoalLine {
@@ -47,9 +51,12 @@ pub(crate) fn judge(experiment: &Experiment, study: &Study, document: &ResultDoc
     })
 }
 
-/// The mean of a counter in a trial; without an instance, that of the host.
-fn counter(study: &Study, trial: &TrialResult, name: &FigureName) -> Option<f64> {
-    let record = study.runs.iter().find(|record| record.run.trial.id() == trial.trial)?;
+fn record_of<'a>(study: &'a Study, trial: &TrialResult) -> Option<&'a RunRecord> {
+    study.runs.iter().find(|record| record.run.trial.id() == trial.trial)
+}
+
+/// The mean of a counter in the measured phase of a run; without an instance, that of the host.
+pub(crate) fn counter_of(record: &RunRecord, name: &FigureName) -> Option<f64> {
     let measured = Measured::of(record);
     match &name.instance {
         Some(instance) => {

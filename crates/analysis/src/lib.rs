@@ -21,6 +21,7 @@ mod design;
 mod detect;
 mod doubt;
 mod facts;
+mod gate;
 mod goal;
 pub mod law;
 mod limit;
@@ -30,6 +31,7 @@ mod plan;
 mod proof;
 mod published;
 pub mod random;
+mod rounds;
 mod sensitivity;
 #[cfg(test)]
 mod simulate;
@@ -128,6 +130,7 @@ fn judged(study: &Study) -> ResultDocument {
         doubts: Vec::new(),
         verdict: Verdict::Inconclusive { reason: InconclusiveReason::NothingCompleted, lacks: Vec::new() },
         thresholds: Vec::new(),
+        gate: None,
         goal: None,
     };
     let recorded = document.trials.first().map(|trial| trial.load.clone());
@@ -221,6 +224,7 @@ fn judged(study: &Study) -> ResultDocument {
         verdict::take_over(study, &mut document);
     }
     document.goal = plan.and_then(|plan| goal::judge(plan, study, &document));
+    document.gate = gate::result(study, &document.trials);
     clean::clean(&mut document);
     document
 }

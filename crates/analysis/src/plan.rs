@@ -9,17 +9,9 @@ pub(crate) fn plan_of(study: &Study) -> Option<&Experiment> {
     study.plan.as_ref().map(|plan| &plan.experiment)
 }
 
-/// The level of a factor in the baseline, if the experiment states it in its variation or in the settings of
-/// the workload or the load.
+/// The level of a factor in the baseline, if the experiment states it in its variation or in its settings.
 pub(crate) fn baseline_level<'a>(experiment: &'a Experiment, variation: &'a Variation) -> Option<&'a Level> {
-    variation.baseline.as_ref().or_else(|| {
-        let settings = match variation.factor.area() {
-            "workload" => &experiment.workload.settings,
-            "load" => &experiment.load,
-            _ => return None,
-        };
-        settings.level(variation.factor.name())
-    })
+    variation.baseline.as_ref().or_else(|| experiment.level(&variation.factor))
 }
 
 /// The level of one factor where only it may be changed; none if others are.

@@ -385,6 +385,7 @@ pub(crate) fn experiment(vary: Vec<Variation>, design: DesignKind, replicates: u
         load: Settings::default(),
         vary,
         design,
+        gate: None,
         show: Vec::new(),
         published: Vec::new(),
         limit: Vec::new(),

@@ -124,6 +124,7 @@ fn build(asked: Option<&str>) -> Command {
         }
     }
     program
+        .subcommand("gate", commands::gate::arguments)
         .subcommand("metadir", || commands::metadir::arguments(json))
         .subcommand("watch", commands::watch::arguments)
         .subcommand("agent", commands::agent::arguments)
@@ -350,6 +351,7 @@ pub(crate) fn dispatch() -> Result<Exit, Failure> {
         "check" => commands::experiment::check(matches),
         "schema" => commands::experiment::schema(),
         "run" => commands::experiment::run(matches),
+        "gate" => commands::gate::run(matches),
         "watch" => commands::watch::run(matches),
         "agent" => commands::agent::run(matches),
         "machines" => commands::machines::run(matches),

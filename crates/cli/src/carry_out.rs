@@ -209,7 +209,8 @@ pub(crate) fn notes(experiment: &Experiment) -> Vec<String> {
 
 /// Whether a factor of the host is set, or a target started or limited.
 fn changes_the_host(experiment: &Experiment) -> bool {
-    let is_of_host = |path: &model::SettingPath| !matches!(path.area(), "workload" | "load");
+    let is_of_host =
+        |path: &model::SettingPath| !matches!(path.area(), "workload" | "load") && !path.is_of_target();
     experiment.prove
         || experiment.target.is_some()
         || experiment.vary.iter().any(|variation| is_of_host(&variation.factor))

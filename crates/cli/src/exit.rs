@@ -2,7 +2,7 @@
 
 use model::limit::{LimitAnswer, LimitResult};
 use model::result::TrialResult;
-use model::{DoubtKind, ResultDocument, Verdict};
+use model::{DoubtKind, GateAnswer, GateResult, ResultDocument, Verdict};
 
 /// How the program ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,6 +54,9 @@ impl Exit {
         if let Some(found) = &document.limit {
             return Exit::of_search(document, found);
         }
+        if let Some(gate) = &document.gate {
+            return Exit::of_gate(document, gate);
+        }
         match (&document.goal, &document.verdict) {
             (_, Verdict::GeneratorBound { .. }) => Exit::GeneratorBound,
             (Some(goal), _) if !goal.met => Exit::GoalMissed,
@@ -80,6 +83,23 @@ impl Exit {
             _ if answers.clone().any(|answer| *answer == LimitAnswer::AlwaysMissed) => Exit::GoalMissed,
             _ if answers.clone().count() > 0 && answers.all(is_good) => Exit::Good,
             _ => Exit::Inconclusive,
+        }
+    }
+}
+
+impl Exit {
+    /// The exit code of a gate.
+    fn of_gate(document: &ResultDocument, gate: &GateResult) -> Exit {
+        let is_missed = document.goal.as_ref().is_some_and(|goal| !goal.met);
+        // One of the versions never ran to its end.
+        let is_broken = gate.metrics.iter().all(|line| line.pairs == 0);
+        match gate.answer {
+            _ if matches!(document.verdict, Verdict::GeneratorBound { .. }) => Exit::GeneratorBound,
+            _ if is_missed => Exit::GoalMissed,
+            _ if is_broken => Exit::Failed,
+            GateAnswer::Slower => Exit::GoalMissed,
+            GateAnswer::CantTell => Exit::Inconclusive,
+            GateAnswer::Passed => Exit::Good,
         }
     }
 }

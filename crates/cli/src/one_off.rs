@@ -714,6 +714,7 @@ pub(crate) fn plain_experiment(name: &str, workload: &str, settings: Settings, l
         load,
         vary: Vec::new(),
         design: DesignKind::OneFactorAtATime,
+        gate: None,
         show: Vec::new(),
         published: Vec::new(),
         limit: Vec::new(),

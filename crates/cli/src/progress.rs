@@ -11,6 +11,9 @@ use report::text::{Quantity, visible_line};
 /// How often a line is written where it cannot be redrawn.
 const LINE_EVERY: Duration = Duration::from_secs(10);
 
+/// Trials of which each has a line where it cannot be redrawn. A gate may have 200.
+const LISTED_TRIALS: u32 = 40;
+
 /// Shows the progress of an experiment.
 pub(crate) struct Progress {
     quiet: bool,
@@ -91,7 +94,7 @@ impl Subscriber for Progress {
                 state.trial =
                     format!("[{}{of}] {} r{}", trial.number, trial.treatment.label(), trial.replicate);
                 let text = state.trial.clone();
-                self.draw(state, &text, true);
+                self.draw(state, &text, trial.number <= LISTED_TRIALS);
             }
             RunEvent::Preparing(what) => {
                 let text = format!("{} · {what}", state.trial);

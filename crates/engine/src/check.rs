@@ -22,7 +22,7 @@ const LISTED_MAX: usize = 12;
 /// without any change.
 pub fn check(experiment: &Experiment, registry: &Registry, root: &HostRoot) -> Problems {
     let mut problems = ProblemCollector::of(experiment);
-    problems.add(model::limit::contradictions(experiment));
+    problems.add(contradictions_of_design(experiment));
     // The proxies of dependencies do not run yet.
     let proxies = Proxies::absent(&experiment.dependencies);
     if let Some(target) = &experiment.target {
@@ -45,6 +45,9 @@ pub fn check(experiment: &Experiment, registry: &Registry, root: &HostRoot) -> P
             }
         };
         operations.extend(ready.workload.operations());
+        if let Some(target) = &ready.applied.target {
+            problems.add(target::check(&proxies.target(target), &experiment.folder, root));
+        }
         // Machines that drive the load check it themselves: see `check_on_machines`.
         let drives = experiment.machines.load.is_empty();
         // Where a factor makes the place of the load's data, the trial checks this place.
@@ -196,9 +199,9 @@ pub fn contradictions(experiment: &Experiment, registry: &Registry, known: &Prob
         })
     };
     let mut problems = ProblemCollector::of(experiment);
-    let mut of_search = model::limit::contradictions(experiment);
-    of_search.0.retain(|problem| !is_known(problem));
-    problems.add(of_search);
+    let mut of_design = contradictions_of_design(experiment);
+    of_design.0.retain(|problem| !is_known(problem));
+    problems.add(of_design);
     let proxies = Proxies::absent(&experiment.dependencies);
     for treatment in &treatments(experiment) {
         if let Err(mut found) = make_ready(experiment, registry, treatment, &proxies) {
@@ -207,6 +210,14 @@ pub fn contradictions(experiment: &Experiment, registry: &Registry, known: &Prob
         }
     }
     problems.all
+}
+
+/// The contradictions between what is asked and what is varied.
+fn contradictions_of_design(experiment: &Experiment) -> Problems {
+    let mut problems = model::limit::contradictions(experiment);
+    problems.extend(model::gate::contradictions(experiment));
+    problems.extend(model::gate::contradictions_of_target(experiment));
+    problems
 }
 
 /// The baseline, and each level separately. Of a search, also its smallest and its largest load.

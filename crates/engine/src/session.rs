@@ -12,7 +12,8 @@ use model::experiment::{CheckExporter, NameOfMachine, Proxies, WatchedFor};
 use model::run::GeneratorUse;
 use model::{
     Decision, Design, Ending, EventKind, Experiment, Level, Load, PROOF_SHARE, Plan, Problem, Problems, Run,
-    SECOND, Settable, SettingPath, Settings, Shape, Study, Treatment, Variation, Vocabulary, WarmUp, load,
+    SECOND, Settable, SettingPath, Settings, Shape, Study, Target, Treatment, Variation, Vocabulary, WarmUp,
+    load,
 };
 use record::{PLAN_FORMAT, RecordError, RunDirectory};
 
@@ -97,6 +98,8 @@ pub(crate) struct Applied<'a> {
     /// As written: with the addresses of dependencies, not of their proxies.
     workload: Settings,
     load: Settings,
+    /// The system under test; none without one.
+    pub(crate) target: Option<Cow<'a, Target>>,
     /// Factors to set with their levels, in the order of the experiment.
     pub(crate) factors: Vec<(Cow<'a, Variation>, Level)>,
 }
@@ -107,6 +110,7 @@ fn apply<'a>(experiment: &'a Experiment, treatment: &Treatment, proxies: &Proxie
     let mut applied = Applied {
         workload: experiment.workload.settings.clone(),
         load: experiment.load.clone(),
+        target: experiment.target.as_ref().map(Cow::Borrowed),
         factors: Vec::new(),
     };
     let probed = match treatment {
@@ -127,6 +131,10 @@ fn apply<'a>(experiment: &'a Experiment, treatment: &Treatment, proxies: &Proxie
         match variation.factor.area() {
             "workload" => applied.workload.set(variation.factor.name(), level.clone()),
             "load" => applied.load.set(variation.factor.name(), level.clone()),
+            _ if variation.factor.is_of_target() => {
+                let with = |target: Cow<'_, Target>| target.with(variation.factor.name(), level.clone());
+                applied.target = applied.target.map(with).map(Cow::Owned);
+            }
             _ => {
                 let variation = match experiment.dependency(&variation.factor.0) {
                     Some(dependency) => Cow::Owned(variation_of(dependency)),
@@ -157,6 +165,17 @@ fn apply<'a>(experiment: &'a Experiment, treatment: &Treatment, proxies: &Proxie
         applied.factors.push((Cow::Owned(unvaried(&change.factor.0)), change.level.clone()));
     }
     applied
+}
+
+/// The varied settings of the target with their levels in a trial.
+fn varied_of_target(experiment: &Experiment, target: &Target) -> Vec<(String, Level)> {
+    let varied = experiment.vary.iter().filter(|variation| variation.factor.is_of_target());
+    varied
+        .filter_map(|variation| {
+            let level = target.settings.level(variation.factor.name())?;
+            Some((variation.factor.0.clone(), level.clone()))
+        })
+        .collect()
 }
 
 /// A factor that the experiment does not vary.
@@ -323,8 +342,8 @@ impl Session<'_> {
             Err(why) => return Ok(Ended::Failed(why)),
         };
         shell::set_variables(proxies.variables());
-        let connected = self.experiment.target.as_ref().map(|target| proxies.target(target));
-        let target = connected.as_ref().map(|target| {
+        let target = self.experiment.target.as_ref().map(|target| {
+            let target = proxies.target(target);
             let log = self.directory.path().join("target.log");
             let carry_out = self.registry.carry_out;
             let group = self.registry.target_group;
@@ -451,6 +470,11 @@ impl Session<'_> {
         for (name, setting) in &applied.load.0 {
             run.asked.insert(format!("load.{name}"), setting.level.clone());
         }
+        if self.experiment.varies_target()
+            && let Some(target) = &applied.target
+        {
+            run.asked.extend(varied_of_target(self.experiment, target));
+        }
         stream.run(run);
         for (setting, name, written, address) in lasting.proxies.replaced(&applied.workload) {
             let text =
@@ -476,13 +500,16 @@ impl Session<'_> {
                 return Some(Ending::Failed(why));
             }
         }
-        let restarts = has_own_place || !stopped.is_empty();
+        let restarts = has_own_place || !stopped.is_empty() || self.experiment.varies_target();
         if let Some(target) = &mut lasting.target
             && restarts
         {
             let left = target.stop();
             if !left.is_empty() {
                 return Some(Ending::Failed(format!("the target was not stopped: {}", left.join("; "))));
+            }
+            if let Some(wanted) = &applied.target {
+                target.become_target(lasting.proxies.target(wanted));
             }
         }
         let mut before_start = FactorChanges::new(self);

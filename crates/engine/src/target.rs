@@ -54,7 +54,9 @@ pub(crate) enum Absent {
 
 /// The system under test of a session.
 pub(crate) struct SystemUnderTest<'a> {
-    target: &'a Target,
+    target: Target,
+    /// The folder of the experiment.
+    experiment: PathBuf,
     /// Its working directory.
     folder: PathBuf,
     /// The file of its output.
@@ -92,16 +94,33 @@ struct Started {
 
 impl<'a> SystemUnderTest<'a> {
     pub(crate) fn new(
-        target: &'a Target,
-        folder: &Path,
+        target: Target,
+        experiment: &Path,
         log: PathBuf,
         root: &'a HostRoot,
         journal: &'a SharedJournal,
         carry_out: CarryOut,
         group: FactorKind,
     ) -> Self {
-        let folder = directory(target, folder);
-        SystemUnderTest { target, folder, log, root, journal, carry_out, group, state: State::Absent }
+        let folder = directory(&target, experiment);
+        let experiment = experiment.to_path_buf();
+        SystemUnderTest {
+            target,
+            experiment,
+            folder,
+            log,
+            root,
+            journal,
+            carry_out,
+            group,
+            state: State::Absent,
+        }
+    }
+
+    /// Changes what is started next; the target does not run.
+    pub(crate) fn become_target(&mut self, target: Target) {
+        self.folder = directory(&target, &self.experiment);
+        self.target = target;
     }
 
     /// Ensures that the target runs and is ready. `say` receives progress.
@@ -110,7 +129,8 @@ impl<'a> SystemUnderTest<'a> {
         say: &mut dyn FnMut(&str),
         interrupted: &AtomicBool,
     ) -> Result<(), Absent> {
-        match self.target.origin() {
+        let target = self.target.clone();
+        match target.origin() {
             Some(Origin::Start(line)) => {
                 // A target that ended between two trials does not fail the next trial.
                 if self.ended().is_some() {
@@ -126,7 +146,7 @@ impl<'a> SystemUnderTest<'a> {
                     Some(_) => State::Elsewhere,
                     None => State::Attached(find(&origin).map_err(Absent::Failed)?),
                 };
-                let mut probe = Probe::open(self.target, None).map_err(Absent::Failed)?;
+                let mut probe = Probe::open(&self.target, None).map_err(Absent::Failed)?;
                 self.wait_until_ready(&mut probe, interrupted).map(|_| ())
             }
             None => Err(Absent::Failed("[target] has none of `start`, `process` and `pid`".into())),
@@ -140,10 +160,10 @@ impl<'a> SystemUnderTest<'a> {
         interrupted: &AtomicBool,
     ) -> Result<(), Absent> {
         let failed = |what: String| Absent::Failed(what);
-        let words = command_words(self.target, line).map_err(failed)?;
+        let words = command_words(&self.target, line).map_err(failed)?;
         let (log, log_from) = open_log(&self.log)
             .map_err(|error| Absent::Failed(format!("{} cannot be written: {error}", self.log.display())))?;
-        let mut probe = Probe::open(self.target, Some((&self.log, log_from))).map_err(failed)?;
+        let mut probe = Probe::open(&self.target, Some((&self.log, log_from))).map_err(failed)?;
         if probe.is_taken() {
             return Err(Absent::Failed(format!(
                 "{} accepts connections before the target is started: stop the program that listens there, or use another port",

@@ -22,6 +22,8 @@ pub enum GoalMetric {
     Throughput,
     /// Bytes per second.
     BytesPerSecond,
+    /// CPU time of the system under test per operation, in milliseconds: of a launch, or of the target's processes.
+    CpuPerOperation,
     /// Failed operations as a share of the completed ones, 0 to 1.
     Failed,
     /// The mean of a counter over the measured time, in its unit.
@@ -48,10 +50,12 @@ pub struct Goal {
     pub place: Place,
 }
 
-const METRICS: [&str; 6] = ["response.p95", "service.mean", "lag.max", "throughput", "bytes_per_s", "failed"];
+const METRICS: [&str; 7] =
+    ["response.p95", "service.mean", "lag.max", "throughput", "bytes_per_s", "cpu_per_operation", "failed"];
 
 /// The first words of metrics.
-pub const METRIC_WORDS: [&str; 6] = ["response", "service", "lag", "throughput", "bytes_per_s", "failed"];
+pub const METRIC_WORDS: [&str; 7] =
+    ["response", "service", "lag", "throughput", "bytes_per_s", "cpu_per_operation", "failed"];
 
 /// Whether these words are a metric of all operations, perhaps with an unknown statistic.
 fn is_metric(words: &[&str]) -> bool {
@@ -72,6 +76,73 @@ fn counter(text: &str) -> Option<FigureName> {
     let name = FigureName::from(text.to_string());
     let is_of_exporter = name.instance.as_ref().is_some_and(|of| !split_instance(of).0.is_empty());
     (is_of_exporter || crate::metrics::ALL.contains(&name.metric.as_str())).then_some(name)
+}
+
+impl GoalMetric {
+    /// Parses a metric with the operation that may precede it. `operations` and `has_further` as in [`Goal::parse_among`].
+    ///
+    /// # Errors
+    /// What to write instead.
+    pub fn parse_among(
+        text: &str,
+        operations: &[&str],
+        has_further: bool,
+    ) -> Result<(Option<String>, GoalMetric), String> {
+        if let Some(name) = counter(text.trim()) {
+            return Ok((None, GoalMetric::Counter(name)));
+        }
+        let mut words: Vec<&str> = text.trim().split('.').map(str::trim).collect();
+        let is_further = |first: &str| has_further && words.len() > 1 && is_name(first) && !is_metric(&words);
+        let operation = match words.first() {
+            Some(first) if operations.contains(first) || is_further(first) => {
+                Some(words.remove(0).to_string())
+            }
+            _ => None,
+        };
+        let latency = |part: &str| {
+            if LatencySummary::PARTS.contains(&part) {
+                Ok(part.to_string())
+            } else {
+                Err(format!("unknown part `{part}`: {}", did_you_mean(part, LatencySummary::PARTS)))
+            }
+        };
+        let metric = match words.as_slice() {
+            ["response", part] => GoalMetric::Response(latency(part)?),
+            // `read.p99` means the response time, which is what users experience.
+            [part] if LatencySummary::PARTS.contains(part) => GoalMetric::Response((*part).to_string()),
+            ["service", part] => GoalMetric::Service(latency(part)?),
+            ["lag", part] => GoalMetric::Lag(latency(part)?),
+            ["throughput"] => GoalMetric::Throughput,
+            ["bytes_per_s"] => GoalMetric::BytesPerSecond,
+            ["cpu_per_operation"] => GoalMetric::CpuPerOperation,
+            ["failed"] => GoalMetric::Failed,
+            other => {
+                let name = other.join(".");
+                // After the name of an operation, only a metric can follow.
+                let operations = if operation.is_some() { &[] } else { operations };
+                let known = METRICS.iter().copied().chain(operations.iter().copied());
+                return Err(format!("unknown metric `{name}`: {}", did_you_mean(&name, known)));
+            }
+        };
+        Ok((operation, metric))
+    }
+
+    /// The value of an operation, in the unit of the metric: milliseconds, per second, or a share. None for what the
+    /// counters have, or if no operation completed.
+    pub fn value(&self, operation: &OperationResult) -> Option<f64> {
+        if operation.completed == 0 {
+            return None;
+        }
+        match self {
+            GoalMetric::Response(part) => operation.response_ms.part(part),
+            GoalMetric::Service(part) => operation.service_ms.part(part),
+            GoalMetric::Lag(part) => operation.lag_ms.part(part),
+            GoalMetric::Throughput => Some(operation.rate_per_s),
+            GoalMetric::BytesPerSecond => Some(operation.bytes_per_s),
+            GoalMetric::Failed => Some(operation.failed as f64 / operation.completed as f64),
+            GoalMetric::Counter(_) | GoalMetric::CpuPerOperation => None,
+        }
+    }
 }
 
 impl Goal {
@@ -109,63 +180,22 @@ impl Goal {
         let at_most = text[at..].starts_with('<');
         let inclusive = text[at + 1..].starts_with('=');
         let limit_text = text[at + 1 + usize::from(inclusive)..].trim();
-        if let Some(name) = counter(text[..at].trim()) {
-            let limit = name.value(limit_text)?;
-            let metric = GoalMetric::Counter(name);
-            let text = text.trim().to_string();
-            return Ok(Goal {
-                text,
-                operation: None,
-                metric,
-                at_most,
-                inclusive,
-                limit,
-                place: Place::default(),
-            });
-        }
-        let mut words: Vec<&str> = text[..at].trim().split('.').map(str::trim).collect();
-        let is_further = |first: &str| has_further && words.len() > 1 && is_name(first) && !is_metric(&words);
-        let operation = match words.first() {
-            Some(first) if operations.contains(first) || is_further(first) => {
-                Some(words.remove(0).to_string())
+        let (operation, metric) = GoalMetric::parse_among(&text[..at], operations, has_further)?;
+        let words = |error: quantity::QuantityError| error.0;
+        let limit = match &metric {
+            GoalMetric::Response(_)
+            | GoalMetric::Service(_)
+            | GoalMetric::Lag(_)
+            | GoalMetric::CpuPerOperation => {
+                quantity::parse_duration(limit_text).map(|ns| ns as f64 / 1e6).map_err(words)
             }
-            _ => None,
-        };
-        let latency = |part: &str| {
-            if LatencySummary::PARTS.contains(&part) {
-                Ok(part.to_string())
-            } else {
-                Err(format!("unknown part `{part}`: {}", did_you_mean(part, LatencySummary::PARTS)))
+            GoalMetric::Counter(name) => name.value(limit_text),
+            GoalMetric::Throughput => quantity::parse_rate(limit_text).map_err(words),
+            GoalMetric::BytesPerSecond => quantity::parse_bytes_per_s(limit_text).map_err(words),
+            GoalMetric::Failed => {
+                quantity::parse_percent(limit_text).map(|percent| percent / 100.0).map_err(words)
             }
-        };
-        let metric = match words.as_slice() {
-            ["response", part] => GoalMetric::Response(latency(part)?),
-            // `read.p99` means the response time, which is what users experience.
-            [part] if LatencySummary::PARTS.contains(part) => GoalMetric::Response((*part).to_string()),
-            ["service", part] => GoalMetric::Service(latency(part)?),
-            ["lag", part] => GoalMetric::Lag(latency(part)?),
-            ["throughput"] => GoalMetric::Throughput,
-            ["bytes_per_s"] => GoalMetric::BytesPerSecond,
-            ["failed"] => GoalMetric::Failed,
-            other => {
-                let name = other.join(".");
-                // After the name of an operation, only a metric can follow.
-                let operations = if operation.is_some() { &[] } else { operations };
-                let known = METRICS.iter().copied().chain(operations.iter().copied());
-                return Err(format!("unknown metric `{name}` in a goal: {}", did_you_mean(&name, known)));
-            }
-        };
-        let limit = match metric {
-            GoalMetric::Response(_) | GoalMetric::Service(_) | GoalMetric::Lag(_) => {
-                quantity::parse_duration(limit_text).map(|ns| ns as f64 / 1e6)
-            }
-            // Read above.
-            GoalMetric::Counter(_) => return Err(format!("`{text}` is not a goal")),
-            GoalMetric::Throughput => quantity::parse_rate(limit_text),
-            GoalMetric::BytesPerSecond => quantity::parse_bytes_per_s(limit_text),
-            GoalMetric::Failed => quantity::parse_percent(limit_text).map(|percent| percent / 100.0),
-        }
-        .map_err(|error| error.0)?;
+        }?;
         let text = text.trim().to_string();
         Ok(Goal { text, operation, metric, at_most, inclusive, limit, place: Place::default() })
     }
@@ -173,17 +203,9 @@ impl Goal {
     /// The value of the metric, in the unit of the limit; none for another operation, or if no operation
     /// completed.
     pub fn value(&self, operation: &OperationResult) -> Option<f64> {
-        if self.operation.as_ref().is_some_and(|name| !operation.name.is(name)) || operation.completed == 0 {
-            return None;
-        }
-        match &self.metric {
-            GoalMetric::Response(part) => operation.response_ms.part(part),
-            GoalMetric::Service(part) => operation.service_ms.part(part),
-            GoalMetric::Lag(part) => operation.lag_ms.part(part),
-            GoalMetric::Throughput => Some(operation.rate_per_s),
-            GoalMetric::BytesPerSecond => Some(operation.bytes_per_s),
-            GoalMetric::Failed => Some(operation.failed as f64 / operation.completed as f64),
-            GoalMetric::Counter(_) => None,
+        match self.operation.as_ref().is_some_and(|name| !operation.name.is(name)) {
+            true => None,
+            false => self.metric.value(operation),
         }
     }
 
@@ -254,10 +276,10 @@ mod tests {
             assert_eq!((goal.operation.as_deref(), goal.metric), (operation, metric), "{text}");
         }
         for (text, expected) in [
-            ("buy:login.respnse.p95 <= 1s", "unknown metric `respnse.p95` in a goal"),
+            ("buy:login.respnse.p95 <= 1s", "unknown metric `respnse.p95`"),
             ("response.p98 <= 1s", "unknown part `p98`"),
-            ("buy login.p95 <= 1s", "unknown metric `buy login.p95` in a goal"),
-            ("throughpt > 60/s", "unknown metric `throughpt` in a goal"),
+            ("buy login.p95 <= 1s", "unknown metric `buy login.p95`"),
+            ("throughpt > 60/s", "unknown metric `throughpt`"),
         ] {
             let error = Goal::parse_among(text, &[], true).unwrap_err();
             assert!(error.starts_with(expected), "{error}");
@@ -268,7 +290,7 @@ mod tests {
     #[test]
     fn an_unknown_metric_is_an_error() {
         for (text, expected) in [
-            ("respnse.p95 <= 1s", "unknown metric `respnse.p95` in a goal: did you mean `response.p95`?"),
+            ("respnse.p95 <= 1s", "unknown metric `respnse.p95`: did you mean `response.p95`?"),
             ("response.p98 <= 1s", "unknown part `p98`: did you mean `p90`?"),
             ("throughput > 60", "`60` is not a rate"),
             ("fast", "`fast` is not a goal"),

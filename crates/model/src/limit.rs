@@ -304,7 +304,7 @@ fn contradictions_of_smallest(experiment: &Experiment, factor: &SettingPath) -> 
 fn is_met_by_more(goal: &Goal) -> bool {
     match goal.metric {
         GoalMetric::Throughput | GoalMetric::BytesPerSecond => !goal.at_most,
-        GoalMetric::Counter(_) => false,
+        GoalMetric::Counter(_) | GoalMetric::CpuPerOperation => false,
         _ => goal.at_most,
     }
 }

@@ -86,6 +86,9 @@ pub struct ResultDocument {
     /// Thresholds of counters that administrators know, for the baseline: a second opinion, which decides nothing.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub thresholds: Vec<ThresholdResult>,
+    /// Whether the one change makes the system slower; none without a gate.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gate: Option<crate::GateResult>,
     /// Whether the goals were met; none without goals.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub goal: Option<GoalResult>,

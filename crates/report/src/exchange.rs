@@ -170,6 +170,9 @@ pub fn markdown(document: &ResultDocument) -> String {
         }
         out.push('\n');
     }
+    if let Some(gate) = tables::gate(document) {
+        out.push_str(&markdown_gate(&gate));
+    }
     if let Some(launches) = launches::table(document) {
         out.push_str(&markdown_table(&launches));
     }
@@ -206,6 +209,30 @@ pub fn markdown(document: &ResultDocument) -> String {
     for doubted in all_doubts(document) {
         out.push_str(&format!("- doubt: {}\n", markdown_text(&doubted.sentence(document))));
     }
+    out
+}
+
+fn markdown_gate(gate: &Table) -> String {
+    format!("{}{}\n\n", markdown_table(gate), markdown_text(&gate.note))
+}
+
+/// The result of a gate for the summary of a CI job or a pull request: the answer and its table; everything else can be
+/// unfolded. Without a gate, as [`markdown`].
+pub fn gate_summary(document: &ResultDocument) -> String {
+    let (Some(gate), Some(table)) = (&document.gate, tables::gate(document)) else {
+        return markdown(document);
+    };
+    let headline = sentences::headline(document);
+    let mut out =
+        format!("### {}: {}\n\n", markdown_text(&document.experiment), sentences::gate_word(gate.answer));
+    for text in headline.answer.iter().chain(&headline.details) {
+        out.push_str(&format!("{}\n\n", markdown_text(text)));
+    }
+    out.push_str(&markdown_gate(&table));
+    out.push_str(&format!(
+        "<details><summary>All figures</summary>\n\n{}\n</details>\n\n",
+        markdown(document)
+    ));
     out
 }
 

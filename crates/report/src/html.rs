@@ -179,6 +179,9 @@ fn answer(document: &ResultDocument) -> String {
         true => paragraphs(&details[FIRST_LINES..]),
         false => String::new(),
     };
+    if let Some(gate) = tables::gate(document) {
+        out.push_str(&table(&gate, Origin::Result));
+    }
     if let Some(launches) = launches::table(document) {
         out.push_str(&table(&launches, Origin::Result));
     }

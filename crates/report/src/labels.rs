@@ -290,10 +290,20 @@ fn change(change: &Change) -> String {
     format!("{} {}", setting(&change.factor.0), shortened(&level(&change.level), 32))
 }
 
+/// The name of a version that a gate compares: two builds differ in nothing but their directory.
+fn version(document: &ResultDocument, at: usize) -> Option<&'static str> {
+    let is_version = |each: &Configuration| matches!(each.treatment.levels.as_slice(), [only] if only.factor.name() == "directory");
+    let are_versions = document.gate.is_some() && document.configurations.iter().all(is_version);
+    ["base", "head"].get(at).copied().filter(|_| are_versions)
+}
+
 /// A configuration by its varied settings and their levels: `block_size 64KiB`, `users 10,000, commit_objects 10`. Other
 /// configurations have the name of their run, or are the baseline.
 pub(crate) fn configuration(document: &ResultDocument, at: usize) -> String {
     let Some(configuration) = document.configurations.get(at) else { return letter(at) };
+    if let Some(name) = version(document, at) {
+        return name.into();
+    }
     let treatment = &configuration.treatment;
     let is_named = treatment.is_side || treatment.label.starts_with("confirmation");
     // If one of several settings changes at a time, the others have their baseline level.
@@ -323,6 +333,9 @@ const HEAD_MAX: usize = 24;
 
 /// The only varied setting; none if there are several, or if separate runs are compared.
 fn only_setting(document: &ResultDocument) -> Option<&str> {
+    if version(document, 0).is_some() {
+        return None;
+    }
     let mut paths = document.configurations.iter().map(|each| match each.treatment.levels.as_slice() {
         [only] if !each.treatment.is_side => Some(only.factor.0.as_str()),
         _ => None,

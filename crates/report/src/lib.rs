@@ -40,7 +40,7 @@ mod wire;
 
 pub use audit::{audit, audit_json};
 pub use copy_time::{copy_time, copy_time_json};
-pub use exchange::{csv, csv_text, junit, markdown, steps_csv};
+pub use exchange::{csv, csv_text, gate_summary, junit, markdown, steps_csv};
 pub use explanation::explanation;
 pub use html::html;
 pub use import_time::{import_time, import_time_json};

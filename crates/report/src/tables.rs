@@ -2,6 +2,7 @@
 
 mod dependencies;
 mod derived;
+mod gate;
 mod limit;
 mod machines;
 mod published;
@@ -19,6 +20,7 @@ use model::{Goal, LatencySummary, Level, Missing, ResultDocument, Unit, Verdict}
 
 pub(crate) use self::dependencies::{sensitivity, steps};
 pub(crate) use self::derived::{derived, derived_means, server_part};
+pub(crate) use self::gate::gate;
 pub(crate) use self::limit::{limit, loads, published_limits};
 pub(crate) use self::machines::machines;
 pub(crate) use self::published::{beside, published, published_changes, published_times};
@@ -671,7 +673,12 @@ fn goal_quantity(goal: &str, trial: Option<&TrialResult>, traits: &WorkloadTrait
         .filter(|name| !["response", "service", "lag", "throughput", "bytes_per_s"].contains(name))
         .collect();
     match Goal::parse(goal, &names).map(|goal| goal.metric) {
-        Ok(GoalMetric::Response(_) | GoalMetric::Service(_) | GoalMetric::Lag(_)) => Quantity::Milliseconds,
+        Ok(
+            GoalMetric::Response(_)
+            | GoalMetric::Service(_)
+            | GoalMetric::Lag(_)
+            | GoalMetric::CpuPerOperation,
+        ) => Quantity::Milliseconds,
         Ok(GoalMetric::Throughput) => Quantity::Rate(rate_word(traits)),
         Ok(GoalMetric::BytesPerSecond) => Quantity::BytesPerSecond,
         Ok(GoalMetric::Failed) => Quantity::Share,

@@ -427,6 +427,10 @@ fn ending(page: &mut Page, document: &ResultDocument, verbose: bool) {
         page.gap();
         page.table(&table);
     }
+    if let Some(table) = tables::gate(document) {
+        page.title(&table.title);
+        page.table(&table);
+    }
     page.gap();
     verdict(page, document, &headline);
     // Runs compared with each other have no directory of their own to go on with.

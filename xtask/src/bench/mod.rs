@@ -6,6 +6,7 @@
 mod before;
 mod disk;
 mod engines;
+mod gate;
 mod http;
 mod keycloak;
 mod ldap;
@@ -140,6 +141,13 @@ static BENCHMARKS: &[Benchmark] = &[
         rounds: Some(50),
         is_on_demand: true,
         run: machines::machines,
+    },
+    Benchmark {
+        name: "gate",
+        about: "how often `plimsoll gate` fails for equal versions, and finds one that is 2 % slower",
+        rounds: Some(200),
+        is_on_demand: true,
+        run: gate::gates,
     },
     Benchmark {
         name: "counters",

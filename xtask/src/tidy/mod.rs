@@ -47,7 +47,7 @@ pub(crate) fn check(repository: &Repository) -> Result<Vec<Fault>, String> {
 }
 
 /// What the top folder has. Commands that are tried there leave files, which are easily committed with the others.
-const TOP_FOLDER: [&str; 22] = [
+const TOP_FOLDER: [&str; 23] = [
     ".cargo",
     ".ci",
     ".gitignore",
@@ -61,6 +61,7 @@ const TOP_FOLDER: [&str; 22] = [
     "Makefile",
     "README.md",
     "SECURITY.md",
+    "action.yml",
     "clippy.toml",
     "crates",
     "deny.toml",

@@ -135,7 +135,7 @@ fn compare(measured: &[Measured], operation: &str, goal: &Goal) -> (LoadClass, b
         }
         GoalMetric::BytesPerSecond => at_least(measured, operation, goal, |one| one.bytes as f64),
         // No search has such a goal.
-        GoalMetric::Counter(_) => (LoadClass::Unclear, false),
+        GoalMetric::Counter(_) | GoalMetric::CpuPerOperation => (LoadClass::Unclear, false),
     }
 }
 

@@ -12,7 +12,7 @@ mod series;
 
 pub use change::change_points;
 pub use correlated::{mean_ratio, steady_mean};
-pub use distribution::{normal_cdf, student_t_cdf, student_t_quantile};
+pub use distribution::{normal_cdf, normal_quantile, student_t_cdf, student_t_quantile};
 pub use rank::{mann_whitney_p, median_interval, shift_interval, signed_rank_critical, signed_rank_interval};
 pub use ratio::{
     Ratio, paired_ratio, replicates_to_settle, replicates_to_show, t_interval, unpaired_ratio, welch_interval,

@@ -3,14 +3,12 @@
 
 use model::Estimate;
 
-use super::{median_of_sorted, normal_cdf, sorted};
+use super::{median_of_sorted, normal_cdf, normal_quantile, sorted};
 
 /// Above this many pairs the normal approximation of the signed ranks is used.
 const EXACT_PAIRS: usize = 60;
 /// Above this total number of values in both groups, the normal approximation of the rank sum is used.
 const EXACT_VALUES: usize = 60;
-/// The normal quantile of 0.975.
-const Z_95: f64 = 1.959_963_984_540_054;
 
 /// The largest value of Wilcoxon's signed-rank statistic for `pairs` pairs that is significant at `1 -
 /// confidence`, two-sided; none if even zero is not.
@@ -47,7 +45,8 @@ pub fn signed_rank_interval(differences: &[f64], confidence: f64) -> Option<Esti
     } else {
         let count = n as f64;
         let deviation = (count * (count + 1.0) * (2.0 * count + 1.0) / 24.0).sqrt();
-        (count * (count + 1.0) / 4.0 - Z_95 * deviation).floor() as usize
+        let z = normal_quantile(0.5 + 0.5 * confidence);
+        (count * (count + 1.0) / 4.0 - z * deviation).floor() as usize
     };
     let means: Vec<f64> = (0..n)
         .flat_map(|i| (i..n).map(move |j| (i, j)))
@@ -100,7 +99,8 @@ pub fn shift_interval(a: &[f64], b: &[f64], confidence: f64) -> Option<Estimate>
         within.checked_sub(1)?
     } else {
         let (n, m) = (n as f64, m as f64);
-        (n * m / 2.0 - Z_95 * (n * m * (n + m + 1.0) / 12.0).sqrt()).max(0.0).floor() as usize
+        let z = normal_quantile(0.5 + 0.5 * confidence);
+        (n * m / 2.0 - z * (n * m * (n + m + 1.0) / 12.0).sqrt()).max(0.0).floor() as usize
     };
     let differences: Vec<f64> = b.iter().flat_map(|b| a.iter().map(move |a| b - a)).collect();
     between(&sorted(&differences), cut)

@@ -57,24 +57,42 @@ pub(crate) fn init(matches: &ArgMatches) -> Result<Exit, Failure> {
     Ok(Exit::Good)
 }
 
-/// An experiment file, with `--set` applied.
-struct Written {
-    experiment: Experiment,
+/// An experiment file, with the flags applied.
+pub(super) struct Written {
+    pub(super) experiment: Experiment,
     file: String,
     /// As it was read.
     source: String,
     /// As it is kept.
-    text: String,
+    pub(super) text: String,
 }
 
 impl Written {
     /// A problem with its line in the file.
-    fn place(&self, problem: Problem) -> Problem {
+    pub(super) fn place(&self, problem: Problem) -> Problem {
         problem.in_file(&self.file, &self.source)
     }
 }
 
+/// What the flags of a command change in an experiment file.
+pub(super) type Change<'a> = &'a dyn Fn(&mut Experiment, &model::Vocabulary) -> Result<(), Box<Problem>>;
+
 fn read(file: &str, matches: &ArgMatches) -> Result<Written, Failure> {
+    let smallest = matches.get_one::<String>("smallest");
+    let prove = matches.get_flag("prove");
+    let change: Change<'_> = &|experiment, vocabulary| {
+        experiment.prove |= prove;
+        smallest.map_or(Ok(()), |text| set_smallest(experiment, text, vocabulary))
+    };
+    read_changed(file, matches, (prove || smallest.is_some()).then_some(change))
+}
+
+/// Reads an experiment file, with `--set` and a change applied.
+pub(super) fn read_changed(
+    file: &str,
+    matches: &ArgMatches,
+    change: Option<Change<'_>>,
+) -> Result<Written, Failure> {
     let source = files::read_named_text(file.as_ref(), super::NAMED_TEXT_BYTES_MAX)
         .map_err(|error| Failure::usage(format!("error: {file} cannot be read: {error}")))?;
     let vocabulary = REGISTRY.vocabulary();
@@ -90,9 +108,8 @@ fn read(file: &str, matches: &ArgMatches) -> Result<Written, Failure> {
             problems.push(*problem);
         }
     }
-    let smallest = matches.get_one::<String>("smallest");
-    if let Some(text) = smallest
-        && let Err(problem) = set_smallest(&mut experiment, text, &vocabulary)
+    if let Some(change) = change
+        && let Err(problem) = change(&mut experiment, &vocabulary)
     {
         problems.push(*problem);
     }
@@ -102,12 +119,10 @@ fn read(file: &str, matches: &ArgMatches) -> Result<Written, Failure> {
         problems.sort();
         return Err(Failure::usage(problems));
     }
-    let prove = matches.get_flag("prove");
-    experiment.prove |= prove;
-    // The record contains the executed experiment: with --set it differs from the file.
+    // The record contains the executed experiment: with flags it differs from the file.
     // Secrets that are written in the file are not recorded.
     let written_out = secrets::is_written_out(&mut experiment);
-    let text = match assignments.is_empty() && !prove && smallest.is_none() && !written_out {
+    let text = match assignments.is_empty() && change.is_none() && !written_out {
         true => source.clone(),
         false => model::experiment::write(&experiment, &vocabulary),
     };
@@ -147,9 +162,10 @@ pub(crate) fn check(matches: &ArgMatches) -> Result<Exit, Failure> {
         output::verbatim(&serde_json::to_string_pretty(&document).map_err(Failure::failed)?);
         return Ok(Exit::Good);
     }
-    let mut out = match Search::of(experiment) {
-        Some(search) => format!("{}: {}\n", experiment.name, of_search(experiment, &search)),
-        None => format!("{}: {} trials\n\n", experiment.name, trials.len()),
+    let mut out = match (Search::of(experiment), &experiment.gate) {
+        (Some(search), _) => format!("{}: {}\n", experiment.name, of_search(experiment, &search)),
+        (None, Some(gate)) => format!("{}: {}\n", experiment.name, of_gate(gate)),
+        (None, None) => format!("{}: {} trials\n\n", experiment.name, trials.len()),
     };
     for trial in &trials {
         out +=
@@ -216,6 +232,19 @@ fn of_search(experiment: &Experiment, search: &Search) -> String {
         quantity::duration(search.short),
         quantity::duration(search.full),
         analysis::SEARCH_TRIALS_MAX,
+    )
+}
+
+/// What a gate compares, in how many rounds.
+fn of_gate(gate: &model::Gate) -> String {
+    let metrics: Vec<&str> = gate.metrics.iter().map(|metric| metric.text.as_str()).collect();
+    let slowdown = report::text::percent(gate.slowdown);
+    format!(
+        "gate on {}\n\n  {} to {} rounds, each with one trial of both configurations in random order:\n  \
+         until a slowdown of {slowdown} would be found four times in five",
+        metrics.join(", "),
+        model::gate::ROUNDS_MIN,
+        gate.rounds_max
     )
 }
 

@@ -10,6 +10,7 @@ pub(crate) mod exec;
 pub(crate) mod experiment;
 pub(crate) mod export;
 pub(crate) mod fio;
+pub(crate) mod gate;
 pub(crate) mod generate;
 pub(crate) mod http;
 pub(crate) mod import;

@@ -16,6 +16,7 @@ mod export_to;
 mod exporters;
 mod filesystem;
 mod fio;
+mod gate;
 mod generate;
 mod hostile;
 mod http;

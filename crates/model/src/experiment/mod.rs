@@ -27,8 +27,8 @@ use crate::problem::near_word;
 use crate::run::WorkloadTraits;
 use crate::secret::authority_bytes;
 use crate::{
-    DesignKind, Goal, HostResource, Level, Nanos, Secret, SecretParts, SettingInfo, SettingKind, SettingPath,
-    Settings,
+    DesignKind, Gate, Goal, HostResource, Level, Nanos, Secret, SecretParts, SettingInfo, SettingKind,
+    SettingPath, Settings,
 };
 
 /// The default limit of the share of failed operations.
@@ -87,6 +87,9 @@ pub struct Experiment {
     pub vary: Vec<Variation>,
     /// How treatments are derived from the factors.
     pub design: DesignKind,
+    /// The gate: whether the one change of `vary` makes the system slower.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gate: Option<Gate>,
     /// Figures for the table of configurations.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub show: Vec<FigureName>,
@@ -117,9 +120,35 @@ impl Experiment {
             smallest: None,
             vary: Vec::new(),
             design: DesignKind::OneFactorAtATime,
+            gate: None,
             show: Vec::new(),
             published: Vec::new(),
         }
+    }
+}
+
+impl Experiment {
+    /// The level of a setting of the workload, the load or the target, as the experiment states it; none for a factor.
+    pub fn level(&self, path: &SettingPath) -> Option<&Level> {
+        let settings = match path.area() {
+            "workload" => &self.workload.settings,
+            "load" => &self.load,
+            "target" => &self.target.as_ref()?.settings,
+            _ => return None,
+        };
+        settings.level(path.name())
+    }
+
+    /// Whether a setting of the target is varied: it is started for each trial then.
+    pub fn varies_target(&self) -> bool {
+        self.vary.iter().any(|variation| variation.factor.is_of_target())
+    }
+}
+
+impl SettingPath {
+    /// Whether it is a setting of the target, such as `target.directory`, and not a factor, such as `target.config`.
+    pub fn is_of_target(&self) -> bool {
+        self.area() == "target" && target::varied().any(|info| info.name == self.name())
     }
 }
 

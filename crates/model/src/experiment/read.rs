@@ -19,6 +19,7 @@ use super::{
     Dependency, Experiment, FactorInfo, FigureName, ParameterInfo, Proxies, Target, Variation, Vocabulary,
     WorkloadInfo, WorkloadSpec, range,
 };
+use crate::gate::{GATE_SETTINGS, Gate};
 use crate::load::{LIMIT, LOAD_SETTINGS};
 use crate::problem::{Place, Problem, Problems, did_you_mean, near_word};
 use crate::setting::Setting;
@@ -90,7 +91,10 @@ pub(super) const MACHINES: &str = "machines";
 /// The keys of one factor in `[vary]`.
 pub(super) const VARIATION_KEYS: [&str; 3] = ["baseline", "levels", "on"];
 
-const TABLES: [&str; 7] = ["target", MACHINES, DEPENDENCIES, "workload", "load", "vary", "published"];
+/// The table of a gate.
+pub(super) const GATE: &str = "gate";
+
+const TABLES: [&str; 8] = ["target", MACHINES, DEPENDENCIES, "workload", "load", "vary", GATE, "published"];
 
 impl Experiment {
     /// Parses an experiment file. `file` is its name in messages. All errors are reported together, each with
@@ -228,6 +232,7 @@ impl Reader<'_> {
         let machines = self.machines(table);
         self.machine_of_target(table, target.as_ref(), &machines);
         let vary = self.vary(table, info, &dependencies);
+        let gate = self.gate(table, &load, info, has_further);
         let published = self.published(table, info, &vary);
         let experiment = Experiment {
             name: top.get(&NAME).unwrap_or_else(|| "experiment".into()),
@@ -248,6 +253,7 @@ impl Reader<'_> {
             smallest: top.get(&SMALLEST).map(SettingPath),
             vary,
             design: top.get(&DESIGN),
+            gate,
             show,
             published,
         };
@@ -327,6 +333,23 @@ impl Reader<'_> {
             self.problem(element_span(machines, key, &text), what, help);
         }
         list
+    }
+
+    fn gate(
+        &mut self,
+        table: &DeTable<'_>,
+        load: &Settings,
+        info: Option<WorkloadInfo>,
+        has_further: bool,
+    ) -> Option<Gate> {
+        let gate = self.table(table, GATE)?;
+        self.unknown_keys(gate, "[gate]", GATE_SETTINGS.iter().map(|info| info.name));
+        let settings = self.settings(gate, GATE_SETTINGS, "gate.", true);
+        let (read, problems) = Gate::read(&settings, load, info, has_further);
+        for (key, text, what, help) in problems {
+            self.problem(element_span(gate, key, &text), what, help);
+        }
+        Some(read)
     }
 
     /// A system under test on another machine needs one that is watched.
@@ -476,9 +499,16 @@ impl Reader<'_> {
         if let Some(&FactorInfo { kind, needs_on, parameters, .. }) = self.vocabulary.factor(path) {
             return Some(Varied { kind, needs_on, parameters });
         }
-        let tables = [("workload", info.map_or(&[][..], |info| info.settings)), ("load", LOAD_SETTINGS)];
+        let tables = [
+            ("workload", info.map_or(&[][..], |info| info.settings)),
+            ("load", LOAD_SETTINGS),
+            ("target", TARGET_SETTINGS),
+        ];
+        let is_fixed = |area: &str, setting: &SettingInfo| {
+            area == "target" && !SettingPath(format!("{area}.{}", setting.name)).is_of_target()
+        };
         for (area, table) in tables {
-            for setting in table {
+            for setting in table.iter().filter(|setting| !is_fixed(area, setting)) {
                 let candidate = format!("{area}.{}", setting.name);
                 if candidate == path {
                     return Some(Varied { kind: setting.kind, needs_on: false, parameters: &[] });
@@ -710,11 +740,9 @@ pub fn variation(
         return Err(wrong(format!("`{path}` needs `on`"), "write it in an experiment file"));
     }
     let factor = SettingPath(path);
-    let baseline = match factor.area() {
-        _ if dependency.is_some() => Some(Level::Time(0)),
-        "workload" => experiment.workload.settings.level(factor.name()).cloned(),
-        "load" => experiment.load.level(factor.name()).cloned(),
-        _ => None,
+    let baseline = match dependency.is_some() {
+        true => Some(Level::Time(0)),
+        false => experiment.level(&factor).cloned(),
     };
     let mut parsed = Vec::new();
     let listed = match range::levels(levels, &kind) {

@@ -5,10 +5,11 @@ use serde_json::{Map, Value, json};
 
 use super::machines::MACHINE_SETTINGS;
 use super::read::{
-    CHANGES, DEPENDENCIES, DEPENDENCY_KEYS, FIGURES, LIMITS, MACHINES, PUBLISHED_KEYS, TIMES, TOP,
+    CHANGES, DEPENDENCIES, DEPENDENCY_KEYS, FIGURES, GATE, LIMITS, MACHINES, PUBLISHED_KEYS, TIMES, TOP,
 };
 use super::target::{ENVIRONMENT, TARGET_SETTINGS};
 use super::{ParameterInfo, Vocabulary};
+use crate::gate::GATE_SETTINGS;
 use crate::load::LOAD_SETTINGS;
 use crate::{SettingInfo, SettingKind};
 
@@ -76,6 +77,9 @@ pub fn schema(vocabulary: &Vocabulary) -> Value {
     for info in LOAD_SETTINGS {
         vary.insert(format!("load.{}", info.name), factor(info.about, info.kind, &[], false));
     }
+    for info in super::target::varied() {
+        vary.insert(format!("target.{}", info.name), factor(info.about, info.kind, &[], false));
+    }
     for workload in &vocabulary.workloads {
         for info in workload.settings {
             vary.insert(format!("workload.{}", info.name), factor(info.about, info.kind, &[], false));
@@ -86,6 +90,13 @@ pub fn schema(vocabulary: &Vocabulary) -> Value {
         varied["patternProperties"] = Value::Object(named);
     }
     top.insert("vary".into(), varied);
+    top.insert(
+        GATE.into(),
+        object(
+            "A gate: whether the one change in [vary] makes the system slower.",
+            properties(GATE_SETTINGS),
+        ),
+    );
     let rates = json!({ "description": "Operations per second by the level of the factor.", "type": "object", "additionalProperties": { "type": "number" } });
     let mut published: Map<String, Value> = [
         ("name", "Title of the measurement."),

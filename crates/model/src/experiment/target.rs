@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Key, Nanos, Problem, Problems, Secret, SettingInfo, Settings};
+use crate::{Key, Level, Nanos, Problem, Problems, Secret, SettingInfo, Settings};
 
 crate::settings! {
     /// The keys of `[target]`, except the table `environment`.
@@ -71,6 +71,11 @@ crate::choice! {
         /// For each trial.
         EachTrial = "each-trial",
     }
+}
+
+/// The settings of a target that may be varied: it is started for each trial then.
+pub(super) fn varied() -> impl Iterator<Item = &'static SettingInfo> {
+    TARGET_SETTINGS.iter().filter(|info| [START.name, DIRECTORY.name].contains(&info.name))
 }
 
 /// The table of environment variables inside `[target]`.
@@ -152,6 +157,13 @@ impl Target {
     /// Whether it is restarted for each trial.
     pub fn restarts_each_trial(&self) -> bool {
         self.settings.get(&RESTART) == Restart::EachTrial
+    }
+
+    /// The target with one setting changed.
+    pub fn with(&self, setting: &str, level: Level) -> Target {
+        let mut target = self.clone();
+        target.settings.set(setting, level);
+        target
     }
 
     /// Reports all contradictions.

@@ -5,9 +5,12 @@ use std::fmt::Write as _;
 
 use toml_writer::ToTomlValue as _;
 
-use super::read::{CHANGES, DEPENDENCIES, DEPENDENCY_KEYS, FIGURES, LIMITS, MACHINES, PUBLISHED_KEYS, TIMES};
+use super::read::{
+    CHANGES, DEPENDENCIES, DEPENDENCY_KEYS, FIGURES, GATE, LIMITS, MACHINES, PUBLISHED_KEYS, TIMES,
+};
 use super::target::{ENVIRONMENT, TARGET_SETTINGS};
 use super::{Dependency, Experiment, FigureName, OnLoss, Vocabulary};
+use crate::gate::{METRIC, ROUNDS_MAX, SLOWDOWN};
 use crate::load::LOAD_SETTINGS;
 use crate::{Choice as _, DesignKind, Level, SettingInfo, Settings, quantity};
 
@@ -106,6 +109,13 @@ pub fn write(experiment: &Experiment, vocabulary: &Vocabulary) -> String {
             }
             let _ = writeln!(out, "{} = {{ {} }}", quoted(&variation.factor.0), parts.join(", "));
         }
+    }
+    if let Some(gate) = &experiment.gate {
+        let metrics: Vec<String> = gate.metrics.iter().map(|metric| quoted(&metric.text)).collect();
+        let _ = writeln!(out, "\n[{GATE}]\n{} = [{}]", METRIC.name, metrics.join(", "));
+        let percent = Level::Percent((gate.slowdown * 1e6).round() / 1e4);
+        let _ = writeln!(out, "{} = {}", SLOWDOWN.name, value(&percent));
+        let _ = writeln!(out, "{} = {}", ROUNDS_MAX.name, gate.rounds_max);
     }
     for published in &experiment.published {
         let _ = writeln!(out, "\n[[published]]");

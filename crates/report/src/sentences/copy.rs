@@ -1,9 +1,12 @@
 //! What a copy says of a write-back cache.
 
 use model::drain::DrainEnd;
-use model::{CachePlace, DrainResult, Estimate, WriteCache};
+use model::result::Configuration;
+use model::{CachePlace, Claim, CopyResult, DrainResult, Estimate, ResultDocument, WriteCache};
 
-use crate::text::{Quantity, percent, time_s};
+use super::finding;
+use crate::labels;
+use crate::text::{Quantity, percent, sentence_start, time_s};
 
 /// Share of a drain with writes of the device below which it is said that the kernel waited.
 const WRITING_SHARE: f64 = 0.8;
@@ -100,4 +103,38 @@ pub(super) fn cache_costs(costs: &Costs<'_>) -> String {
         label(costs.without),
         rate(costs.without_bytes_per_s)
     )
+}
+
+/// What copies show of write-back caches: the cache of the only configuration, or of each, and what one costs.
+pub(super) fn caches(document: &ResultDocument, said: &mut Vec<usize>) -> Vec<String> {
+    let mut texts = Vec::new();
+    for (at, of) in document.findings.iter().enumerate() {
+        match &of.claim {
+            Claim::CacheCosts { .. } => texts.insert(0, finding(of)),
+            Claim::WriteCache { .. } if document.configurations.len() <= 1 => texts.push(finding(of)),
+            Claim::WriteCache { .. } => texts.extend(caches_by_configuration(document)),
+            _ => continue,
+        }
+        said.push(at);
+    }
+    texts
+}
+
+/// The cache of each configuration that has one, in its replicate with the median rate past it.
+fn caches_by_configuration(document: &ResultDocument) -> Vec<String> {
+    let of = |configuration: &Configuration| {
+        let trials = document.trials.iter().filter(|trial| configuration.trials.contains(&trial.trial));
+        let mut copies: Vec<&CopyResult> = trials
+            .filter_map(|trial| trial.copy.as_ref().filter(|copy| copy.shown_cache().is_some()))
+            .collect();
+        let past = |copy: &CopyResult| {
+            copy.cache.and_then(|cache| cache.past_bytes_per_s).map_or(0.0, |of| of.value)
+        };
+        copies.sort_by(|a, b| past(a).total_cmp(&past(b)));
+        let copy = copies.get(copies.len() / 2)?;
+        let text = write_cache(copy.cache.as_ref()?, copy.drain.as_ref());
+        let label = &configuration.treatment.label;
+        Some(format!("{}: {text}", sentence_start(&labels::labelled(document, label))))
+    };
+    document.configurations.iter().filter_map(of).collect()
 }

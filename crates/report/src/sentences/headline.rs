@@ -6,9 +6,11 @@ use model::result::{
 };
 use model::run::{OperationUnit, WorkloadTraits};
 use model::verdict::InconclusiveReason;
-use model::{Claim, CopyResult, Ending, Finding, FindingKind, ResultDocument, Verdict};
+use model::{Claim, Ending, Finding, FindingKind, ResultDocument, Verdict};
 
+use super::copy::caches;
 use super::dependencies::{is_of_delays, sensitivity, where_time_goes};
+use super::gate::gate_sentences;
 use super::limit::{LimitSentences, limit_sentences};
 use super::limits::{limits_of_steps, next_sentence};
 use super::neighbour::{is_of_neighbours, neighbours};
@@ -63,48 +65,15 @@ pub fn headline(document: &ResultDocument) -> Headline {
 
 /// The throughput, the better configuration, or the peak, with more figures.
 fn answer_and_details(document: &ResultDocument, said: &mut Vec<usize>) -> (Option<String>, Vec<String>) {
-    match () {
-        () if is_of_delays(document) => sensitivity(document),
-        () if is_of_neighbours(document) => neighbours(document),
-        () if is_swept(document) => swept(document, said),
-        () if document.configurations.len() > 1 && document.comparison.is_empty() => listed(document),
-        () if document.configurations.len() > 1 => compared(document),
-        () => (document.trials.first().and_then(|trial| measured(document, trial)), Vec::new()),
+    match &document.gate {
+        Some(gate) => gate_sentences(document, gate),
+        _ if is_of_delays(document) => sensitivity(document),
+        _ if is_of_neighbours(document) => neighbours(document),
+        _ if is_swept(document) => swept(document, said),
+        _ if document.configurations.len() > 1 && document.comparison.is_empty() => listed(document),
+        _ if document.configurations.len() > 1 => compared(document),
+        _ => (document.trials.first().and_then(|trial| measured(document, trial)), Vec::new()),
     }
-}
-
-/// What copies show of write-back caches: the cache of the only configuration, or of each, and what one costs.
-fn caches(document: &ResultDocument, said: &mut Vec<usize>) -> Vec<String> {
-    let mut texts = Vec::new();
-    for (at, of) in document.findings.iter().enumerate() {
-        match &of.claim {
-            Claim::CacheCosts { .. } => texts.insert(0, finding(of)),
-            Claim::WriteCache { .. } if document.configurations.len() <= 1 => texts.push(finding(of)),
-            Claim::WriteCache { .. } => texts.extend(caches_by_configuration(document)),
-            _ => continue,
-        }
-        said.push(at);
-    }
-    texts
-}
-
-/// The cache of each configuration that has one, in its replicate with the median rate past it.
-fn caches_by_configuration(document: &ResultDocument) -> Vec<String> {
-    let of = |configuration: &Configuration| {
-        let trials = document.trials.iter().filter(|trial| configuration.trials.contains(&trial.trial));
-        let mut copies: Vec<&CopyResult> = trials
-            .filter_map(|trial| trial.copy.as_ref().filter(|copy| copy.shown_cache().is_some()))
-            .collect();
-        let past = |copy: &CopyResult| {
-            copy.cache.and_then(|cache| cache.past_bytes_per_s).map_or(0.0, |of| of.value)
-        };
-        copies.sort_by(|a, b| past(a).total_cmp(&past(b)));
-        let copy = copies.get(copies.len() / 2)?;
-        let text = super::copy::write_cache(copy.cache.as_ref()?, copy.drain.as_ref());
-        let label = &configuration.treatment.label;
-        Some(format!("{}: {text}", sentence_start(&labels::labelled(document, label))))
-    };
-    document.configurations.iter().filter_map(of).collect()
 }
 
 impl Headline {

@@ -110,7 +110,7 @@ fn too_close(found: &LimitResult, of: &GoalLimit) -> Option<String> {
 fn smallest_sentence(found: &LimitResult, of: &GoalLimit) -> String {
     let (goal, setting) = (&of.goal, labels::setting(&found.setting));
     let at = |bound: &LimitBound| {
-        let value = bound.value.map(|value| format!(" ({})", goal_value(of, value)));
+        let value = bound.value.map(|value| format!(" ({})", goal_value(&of.metric, value)));
         format!("{}{}", load_number(found, bound.load), value.unwrap_or_default())
     };
     match (&of.answer, &of.meets, &of.misses) {
@@ -255,13 +255,16 @@ fn law_sentence(found: &LimitResult, law: &LimitLaw) -> String {
     )
 }
 
-/// A value of a goal's metric.
-pub(crate) fn goal_value(goal: &GoalLimit, value: f64) -> String {
-    match &goal.metric {
+/// A value of the metric of a goal or a gate.
+pub(crate) fn goal_value(metric: &GoalMetric, value: f64) -> String {
+    match metric {
         GoalMetric::Failed => percent(value),
         GoalMetric::Throughput => Quantity::Rate("/s").show(value),
         GoalMetric::BytesPerSecond => Quantity::BytesPerSecond.show(value),
-        GoalMetric::Response(_) | GoalMetric::Service(_) | GoalMetric::Lag(_) => time_ms(value),
+        GoalMetric::Response(_)
+        | GoalMetric::Service(_)
+        | GoalMetric::Lag(_)
+        | GoalMetric::CpuPerOperation => time_ms(value),
         GoalMetric::Counter(name) => Quantity::of(name.unit()).show(value),
     }
 }

@@ -6,6 +6,7 @@ mod copy;
 mod dependencies;
 mod evidence;
 mod finding;
+mod gate;
 mod headline;
 mod imports;
 mod launches;
@@ -25,6 +26,7 @@ pub(crate) use dependencies::{basis, main_rows, operation_word, sensitivity, ste
 pub(crate) use evidence::value;
 pub use evidence::{evidence, measure};
 pub use finding::finding;
+pub(crate) use gate::{gate_word, interval, signed};
 pub(crate) use headline::is_swept;
 pub use headline::{Headline, headline};
 pub(crate) use limit::{goal_sentence, goal_value, is_rate, load_number, load_unit};

@@ -2,7 +2,7 @@
 
 use model::run::{OperationUnit, Origin};
 use model::verdict::InconclusiveReason;
-use model::{Claim, Ending, Missing, ResultDocument, Verdict};
+use model::{Claim, Ending, GateAnswer, Missing, ResultDocument, Verdict};
 
 use super::headline::is_swept;
 use crate::tables;
@@ -49,6 +49,22 @@ pub fn next_command(document: &ResultDocument) -> Option<NextCommand> {
     let is_interrupted = drives && document.trials.iter().any(|trial| trial.ending == Ending::Interrupted);
     if document.limit.is_some() && !is_interrupted {
         return next(format!("plimsoll explain {run}"), "to see the evidence at the limit");
+    }
+    if let Some(gate) = document.gate.as_ref().filter(|_| !is_interrupted) {
+        let needed = gate.metrics.iter().filter_map(|line| line.rounds_needed).max();
+        return match (gate.answer, needed) {
+            (GateAnswer::CantTell, Some(_)) if gate.metrics.iter().all(|line| line.metric.is_elapsed()) => {
+                next(
+                    "plimsoll gate ... --metric cpu_per_operation".into(),
+                    "CPU time has less noise than elapsed time",
+                )
+            }
+            (GateAnswer::CantTell, Some(_)) => {
+                next("plimsoll doctor".into(), "to see how noisy this machine is")
+            }
+            (GateAnswer::Passed, _) => None,
+            _ => next(format!("plimsoll explain {run}"), "to see what each version spends its time on"),
+        };
     }
     // What another tool measured cannot be run again here.
     if document.origin == Origin::Imported {

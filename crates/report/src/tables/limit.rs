@@ -48,7 +48,9 @@ pub(crate) fn limit(document: &ResultDocument) -> Option<Table> {
             ];
             let there = goal.meets.as_ref();
             let value = there.and_then(|bound| bound.value);
-            row.push(value.map_or(Cell::words("-"), |value| Cell::shown(value, goal_value(goal, value))));
+            row.push(
+                value.map_or(Cell::words("-"), |value| Cell::shown(value, goal_value(&goal.metric, value))),
+            );
             let rate = throughput(document).quantity;
             row.push(there.map_or(Cell::words("-"), |bound| {
                 Cell::shown(bound.rate_per_s, rate.show(bound.rate_per_s))

@@ -31,6 +31,11 @@ model::settings! {
         "Give the command to /bin/sh instead, for pipes and variables. The shell's own start is then timed too.",
     );
 
+    static DIRECTORY: Key<Option<String>> = Key::text(
+        "directory", "",
+        "Working directory of the command and of `prepare`; a program with a relative path is found there. Default: that of Plimsoll.",
+    );
+
     static REPEAT: Key<u64> = Key::count(
         "repeat", 1..=1_000_000, "10",
         "How often it is launched.",
@@ -97,6 +102,7 @@ model::settings! {
 pub(super) struct CommandSettings {
     command: Vec<String>,
     shell: bool,
+    directory: Option<PathBuf>,
     pub(super) repeat: u64,
     pub(super) warmup: u64,
     pub(super) until: Until,
@@ -222,6 +228,7 @@ impl CommandSettings {
         problems.or(CommandSettings {
             command,
             shell,
+            directory: settings.text(&DIRECTORY).map(PathBuf::from),
             repeat: settings.get(&REPEAT),
             warmup: settings.get(&WARMUP),
             until,
@@ -266,13 +273,34 @@ impl CommandSettings {
             Some((program, arguments)) if !self.shell => {
                 let mut command = Command::new(program);
                 command.args(arguments);
-                command
+                self.in_directory(command)
             }
-            _ => {
-                let mut command = Command::new(SHELL);
-                command.args(["-c", &self.command.join(" ")]);
-                command
+            _ => self.in_shell(&self.command.join(" ")),
+        }
+    }
+
+    /// A command line for the shell, ready to be run.
+    pub(super) fn in_shell(&self, line: &str) -> Command {
+        let mut command = Command::new(SHELL);
+        command.args(["-c", line]);
+        self.in_directory(command)
+    }
+
+    fn in_directory(&self, mut command: Command) -> Command {
+        if let Some(directory) = &self.directory {
+            command.current_dir(directory);
+        }
+        command
+    }
+
+    /// Whether the shell, or a launch, would find the program.
+    fn is_found(&self, program: &str) -> bool {
+        match &self.directory {
+            // Joined with an absolute path, this path remains.
+            Some(directory) if program.contains('/') => {
+                directory.join(program).to_str().is_some_and(is_program)
             }
+            _ => is_program(program),
         }
     }
 
@@ -280,8 +308,17 @@ impl CommandSettings {
     pub(super) fn check(&self) -> Problems {
         let mut problems = Problems::new();
         let program = self.command.first().map_or("", String::as_str);
-        if !self.shell && !is_program(program) {
-            let found = format!("there is no program `{program}`");
+        if let Some(directory) = self.directory.as_ref().filter(|directory| !directory.is_dir()) {
+            let what = format!("there is no directory `{}`", directory.display());
+            problems.add(
+                &[&DIRECTORY],
+                what,
+                "relative paths begin in the directory where Plimsoll is started",
+            );
+        } else if !self.shell && !self.is_found(program) {
+            let place = self.directory.as_ref().filter(|_| program.contains('/'));
+            let place = place.map_or(String::new(), |directory| format!(" in `{}`", directory.display()));
+            let found = format!("there is no program `{program}`{place}");
             problems.push(match program.contains(' ') {
                 true => Problem::new(found, "write each argument by itself")
                     .about(&[&COMMAND])

@@ -171,8 +171,8 @@ impl<'a> CommandWorker<'a> {
             Stage::Unprepared => match &self.settings.prepare {
                 None => Stage::Vacating(now.saturating_add(self.settings.stop).saturating_add(SECOND)),
                 Some(script) => {
-                    let mut command = Command::new(SHELL);
-                    command.args(["-c", script]).stdout(Stdio::null()).stderr(Stdio::null());
+                    let mut command = self.settings.in_shell(script);
+                    command.stdout(Stdio::null()).stderr(Stdio::null());
                     let group = Group::launch(&mut command).map_err(|error| {
                         LoadError::new(
                             format!("the command to prepare a launch cannot be started: {error}"),

@@ -121,6 +121,7 @@ fn document() -> ResultDocument {
         findings,
         proof: None,
         doubts: Vec::new(),
+        gate: None,
         goal: None,
     }
 }
