@@ -23,5 +23,5 @@ gate() {
         -- awk -f count.awk
 }
 gate --base-commit main~2 --head-commit renamed --run-dir ../renamed
-gate --base-commit renamed --run-dir ../counted
+gate --base-commit renamed --run-dir ../counted || echo "exit code $?"
 cat ../summary.md

@@ -527,3 +527,47 @@ fn an_agent_ends_by_a_signal_or_when_nobody_comes() {
     assert!(Command::new("kill").arg(id).status().unwrap().success());
     assert_eq!(waiting.0.wait().unwrap().code(), Some(0));
 }
+
+/// The permissions that the handbook states for the two sides.
+const PERMISSIONS: &str = r#"
+authorization { users: [
+  { user: agent, password: of-agents, permissions: {
+    publish: ["_INBOX.>", "plimsoll.load.up.>"]
+    subscribe: ["plimsoll.load.offer", "plimsoll.load.agent.>", "plimsoll.load.down.>"] } }
+  { user: coordinator, password: of-coordinators, permissions: {
+    publish: ["plimsoll.load.offer", "plimsoll.load.agent.>", "plimsoll.load.down.>", "$JS.API.>"]
+    subscribe: ["_INBOX.>", "plimsoll.load.up.>"] } }
+] }
+"#;
+
+#[test]
+fn the_stated_permissions_are_enough_and_agents_cannot_aim_others() {
+    let agents = [("NATS_USER", "agent"), ("NATS_PASSWORD", "of-agents")];
+    let coordinators = [("NATS_USER", "coordinator"), ("NATS_PASSWORD", "of-coordinators")];
+    for stream in [JETSTREAM, ""] {
+        let Some(server) = NatsServer::start(Scratch::new(), &format!("{PERMISSIONS}{stream}")) else {
+            return;
+        };
+        let place = Place::new("nats-permissions");
+        let fleet = format!("nats://127.0.0.1:{}/load", server.port);
+        let _agents = ["a1", "a2"].map(|name| start(&place, name, &fleet, &["--allow", "*"], &agents));
+        let coordinate = |on: &str, variables: [(&'static str, &'static str); 2]| {
+            let mut command = command(&place, &["null", "--on", on]);
+            command.args(SHORT).envs(variables);
+            finished(command)
+        };
+        // With the credentials of an agent nobody is offered work.
+        let (code, said) = coordinate(&fleet, agents);
+        assert_eq!(code, 1, "{said}");
+        let (code, said) = coordinate(&format!("{fleet}?agents=2"), coordinators);
+        assert!(has_measured(code), "{said}");
+        let ran = json(&place, "r/trials/001-baseline.r1/run.json");
+        assert_eq!(completed_by_machine(&ran).len(), 2, "{ran}");
+        assert_eq!(
+            ran["facts"]["nats.load.jetstream"]["flag"],
+            Value::Bool(!stream.is_empty()),
+            "{}",
+            ran["facts"]
+        );
+    }
+}
