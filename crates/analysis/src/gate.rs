@@ -165,8 +165,8 @@ fn line(gate: &Gate, metric: &GateMetric, pairs: &[(f64, f64)]) -> GateLine {
         let half = 0.5 * (of.high - of.low);
         (half * (1.0 + normal_quantile(POWER) / normal_quantile(1.0 - alarm))).exp_m1()
     });
-    let is_excluded = signed_rank_interval(&logs, 2.0 * EXCLUDED_BY - 1.0)
-        .is_some_and(|of| of.high < gate.slowdown.ln_1p());
+    let at_most = signed_rank_interval(&logs, 2.0 * EXCLUDED_BY - 1.0).map(|of| of.high.exp_m1());
+    let is_excluded = at_most.is_some_and(|at_most| at_most < gate.slowdown);
     let answer = match (interval, finds) {
         (Some(of), _) if of.low > 0.0 && estimate.exp_m1() >= RELEVANT_SHARE * gate.slowdown => {
             GateAnswer::Slower
@@ -186,6 +186,7 @@ fn line(gate: &Gate, metric: &GateMetric, pairs: &[(f64, f64)]) -> GateLine {
         slowdown: estimate.exp_m1(),
         low: interval.map(|of| of.low.exp_m1()),
         high: interval.map(|of| of.high.exp_m1()),
+        at_most,
         finds,
         pairs: pairs.len() as u32,
         rounds_needed,

@@ -274,6 +274,9 @@ pub struct GateLine {
     /// Upper end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub high: Option<f64>,
+    /// A larger slowdown is excluded with a confidence of 95 %; none for too few pairs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at_most: Option<f64>,
     /// The slowdown that these pairs find four times in five; none for too few pairs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub finds: Option<f64>,

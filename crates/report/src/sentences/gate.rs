@@ -44,7 +44,10 @@ fn line_sentence(gate: &GateResult, line: &GateLine, name: &str) -> String {
         GateAnswer::Passed => {
             let power = match line.finds.is_some_and(|finds| finds <= gate.slowdown) {
                 true => format!("{rounds} find one of {finds} four times in five"),
-                false => format!("the interval of {rounds} excludes it"),
+                false => format!(
+                    "in {rounds}, at most {} with a confidence of 95 %",
+                    line.at_most.map_or(String::new(), signed)
+                ),
             };
             format!(
                 "{} is not slower by {} or more: {what} {by} ({interval}), {values}; {power}.",
@@ -107,6 +110,7 @@ mod tests {
             slowdown,
             low: Some(low),
             high: Some(high),
+            at_most: Some(0.8 * high),
             finds: Some(finds),
             pairs: 24,
             rounds_needed: needed,
@@ -118,9 +122,10 @@ mod tests {
     fn each_answer_says_what_was_found_and_what_would_have_been() {
         let slower = line(GateAnswer::Slower, [0.031, 0.012, 0.05], 0.018, None);
         let passed = line(GateAnswer::Passed, [0.003, -0.009, 0.015], 0.018, None);
-        let excluded = line(GateAnswer::Passed, [-0.2, -0.3, -0.08], 0.14, Some(1100));
+        let excluded = line(GateAnswer::Passed, [-0.02, -0.1, 0.024], 0.04, Some(100));
         let unclear = line(GateAnswer::CantTell, [0.0, -0.03, 0.03], 0.041, Some(100));
-        let none = GateLine { low: None, high: None, finds: None, pairs: 0, ..unclear.clone() };
+        let none =
+            GateLine { low: None, high: None, at_most: None, finds: None, pairs: 0, ..unclear.clone() };
         let mut document = recorded::run("queue-depth").document;
         document.gate = Some(GateResult {
             answer: GateAnswer::Slower,

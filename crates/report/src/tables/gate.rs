@@ -11,10 +11,11 @@ pub(crate) fn gate(document: &ResultDocument) -> Option<Table> {
     let gate = document.gate.as_ref()?;
     let alarm = gate.false_alarm / gate.metrics.len().max(1) as f64;
     let interval = format!(">{} interval", percent_of_interval(alarm));
-    let heads = ["metric", ">base", ">head", ">slower by", &interval, "?>finds", "?>rounds", "answer"];
+    let heads =
+        ["metric", ">base", ">head", ">slower by", &interval, "?>at most", "?>finds", "?>rounds", "answer"];
     let mut table = Table::new(format!("Gate: a slowdown of {} or more", percent(gate.slowdown)), &heads);
     table.note = format!(
-        "Slower by: more time per operation. Finds: the slowdown that these rounds show four times in five. A gate fails by chance in {} of 1000 runs.",
+        "Slower by: more time per operation; at most: with a confidence of 95 %. Finds: the slowdown that these rounds show four times in five. A gate fails by chance in {} of 1000 runs.",
         (gate.false_alarm * 1000.0).round()
     );
     for line in &gate.metrics {
@@ -32,6 +33,7 @@ pub(crate) fn gate(document: &ResultDocument) -> Option<Table> {
                 _ => Cell::shown(line.slowdown, signed(line.slowdown)),
             },
             Cell::words(interval.map_or("-".into(), |(low, high)| sentences::interval(low, high))),
+            line.at_most.map_or(Cell::words("-"), |most| Cell::shown(most, signed(most))),
             line.finds.map_or(Cell::words("-"), |finds| Cell::shown(finds, percent(finds))),
             Cell::shown(f64::from(line.pairs), line.pairs.to_string()),
             Cell::words(gate_word(line.answer)),
