@@ -110,7 +110,8 @@ pub(crate) fn carry_out(
         }
     };
     let path = directory.path().to_path_buf();
-    engine::documents::keep(&directory, experiment, &REGISTRY).map_err(|error| match error {
+    let kept = hub.as_ref().and_then(|hub| hub.borrow().inputs());
+    engine::documents::keep(&directory, experiment, &REGISTRY, kept.as_ref()).map_err(|error| match error {
         DocumentError::Record(error) => Failure::failed(error),
         DocumentError::Changed(file) => Failure::usage(format!(
             "error: the scenario has changed since this run began\n  make it again as it is in {}, or start a new run",

@@ -97,6 +97,7 @@ impl Subscriber for Progress {
                 let text = format!("{} · {what}", state.trial);
                 self.draw(state, &text, false);
             }
+            RunEvent::Note(text) => self.keep(state, text),
             RunEvent::Phase { phase, length_s, at_s } => {
                 let word = phase.word().replace('_', "-");
                 state.phase = PhaseState { word, begin_s: *at_s, length_s: *length_s };

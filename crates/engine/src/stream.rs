@@ -18,6 +18,8 @@ pub enum RunEvent<'a> {
     },
     /// Progress before the clock starts, in words.
     Preparing(&'a str),
+    /// Something that the user should know, in words.
+    Note(&'a str),
     /// The clock of the trial starts: nanoseconds since 1970-01-01 UTC.
     Started(u64),
     /// A phase begins.
