@@ -35,6 +35,8 @@ use crate::program::Program;
 use crate::received::sha256;
 use crate::remote_factor::RemoteFactor;
 
+pub mod survey;
+
 /// How long a machine may take to be reached, and to have the program copied.
 const JOIN_MAX: Nanos = 120 * SECOND;
 
