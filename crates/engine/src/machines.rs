@@ -52,6 +52,9 @@ pub trait Machines {
     /// Whether any of them drives load.
     fn drive(&self) -> bool;
 
+    /// How many machines take part, and how many the experiment has: a lost one may be left out.
+    fn taking_part(&self) -> (usize, usize);
+
     /// The files of the load, which are sent to the machines that drive it; none if this host does.
     fn inputs(&self) -> Option<Arc<KeptInputs>>;
 

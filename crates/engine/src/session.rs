@@ -594,7 +594,13 @@ impl Session<'_> {
             let counts = |name: &String| !run.traits.derived.iter().any(|derived| derived == name);
             let operations: Vec<_> = run.operations.iter().map(|name| (name.clone(), counts(name))).collect();
             match machines.prepare(trial, &operations, &mut say, self.interrupted) {
-                Ok(facts) => run.facts.extend(facts),
+                Ok(facts) => {
+                    run.facts.extend(facts);
+                    let (part, all) = machines.taking_part();
+                    if part < all {
+                        self.subscriber.happens(&RunEvent::Machines(part, all));
+                    }
+                }
                 Err(ending) => {
                     run.machines = machines.finish();
                     return Some(ending);

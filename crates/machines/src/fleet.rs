@@ -39,6 +39,9 @@ const START_LEAD: Nanos = 200 * MILLISECOND;
 /// The time between the decision to begin the measured phase and its begin, at least.
 const MEASURE_LEAD: Nanos = 400 * MILLISECOND;
 
+/// The most machines that are named where others wait for them.
+const NAMED_MAX: usize = 3;
+
 /// What a machine is doing.
 #[derive(Clone, Debug, PartialEq)]
 pub enum State {
@@ -371,6 +374,31 @@ impl Fleet {
             State::Lost(why) => Some((machine, why.as_str())),
             _ => None,
         })
+    }
+
+    /// Which of several machines the others wait for, in a few words; empty if none.
+    pub fn waiting(&self) -> String {
+        let machines = || self.machines.iter().filter(|machine| !machine.is_left_out());
+        let all = machines().count();
+        let of = |state: &State| -> Vec<&str> {
+            machines()
+                .filter(|machine| machine.state == *state)
+                .map(|machine| machine.name.as_str())
+                .collect()
+        };
+        let (word, open) = match (of(&State::Joining), of(&State::Preparing)) {
+            (joining, _) if !joining.is_empty() => ("reached", joining),
+            (_, preparing) => ("ready", preparing),
+        };
+        if all < 2 || open.is_empty() {
+            return String::new();
+        }
+        let named = open[..open.len().min(NAMED_MAX)].join(", ");
+        let more = match open.len().saturating_sub(NAMED_MAX) {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        format!("{} of {all} machines {word}, waiting for {named}{more}", all - open.len())
     }
 
     /// Whether the clocks of all machines are known.

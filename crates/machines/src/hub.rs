@@ -83,6 +83,8 @@ struct Inner {
     metrics: HashMap<&'static str, &'static MetricInfo>,
     /// Progress in words, and events to be recorded.
     progress: Vec<String>,
+    /// Whether a trial was prepared.
+    has_trials: bool,
     events: Vec<String>,
 }
 
@@ -112,10 +114,23 @@ impl Shared {
     ) -> Result<MutexGuard<'a, Inner>, Ending> {
         let deadline = Clock::get().now().saturating_add(at_most);
         let mut inner = lock(&self.inner);
+        let mut waiting = String::new();
         loop {
-            for text in std::mem::take(&mut inner.progress) {
-                say(&text);
+            // Before the first trial, each machine is named anyway.
+            let now = if inner.has_trials { inner.fleet.waiting() } else { String::new() };
+            let mut news = std::mem::take(&mut inner.progress);
+            if now != waiting && !now.is_empty() {
+                news.push(String::new());
             }
+            for text in news {
+                let count = now.split(',').next().unwrap_or_default();
+                match (count, &*text) {
+                    ("", text) => say(text),
+                    (_, "") => say(&now),
+                    (count, text) => say(&format!("{count} · {text}")),
+                }
+            }
+            waiting = now;
             if let Some((machine, why)) = inner.fleet.lost() {
                 return Err(Ending::Failed(lost(machine, why)));
             }
@@ -253,6 +268,7 @@ impl Hub {
                 .map(|metric| (metric.name.as_ref(), metric))
                 .collect(),
             progress: Vec::new(),
+            has_trials: false,
             events: Vec::new(),
         };
         let shared = Arc::new(Shared {
@@ -626,6 +642,12 @@ impl Machines for Hub {
         self.members.iter().any(|member| member.drives)
     }
 
+    fn taking_part(&self) -> (usize, usize) {
+        let inner = lock(&self.shared.inner);
+        let machines = inner.fleet.machines();
+        (machines.iter().filter(|machine| !machine.is_left_out()).count(), machines.len())
+    }
+
     fn inputs(&self) -> Option<Arc<KeptInputs>> {
         self.drive().then(|| self.kept.clone())
     }
@@ -667,6 +689,7 @@ impl Machines for Hub {
         interrupted: &AtomicBool,
     ) -> Result<BTreeMap<String, Level>, Ending> {
         (self.interval, self.warm_up) = (trial.load.interval, trial.load.warm_up);
+        lock(&self.shared.inner).has_trials = true;
         let left_out = self.reconnect(say, interrupted)?;
         let inputs = self.offer(trial).map_err(|(what, help)| Ending::Failed(format!("{what}; {help}")))?;
         let parts = self.parts(trial, &inputs);

@@ -254,6 +254,7 @@ on_loss = "divide"
         std::fs::read_dir(place.path("r/trials")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     trials.sort();
     assert!(trials.len() >= 3, "{trials:?}");
+    assert!(said.contains("· 1 of 2 machines"), "{said}");
     for (at, trial) in trials.iter().enumerate() {
         let ran = json(&place, &format!("r/trials/{}/run.json", trial.display()));
         let completed = completed_by_machine(&ran);

@@ -481,6 +481,24 @@ fn a_thousand_machines_take_part() {
 }
 
 #[test]
+fn the_machines_that_others_wait_for_are_named() {
+    let names = |count: usize| (1..=count).map(|number| (format!("gen{number}"), true));
+    assert_eq!(Fleet::new(names(1), "run", 0, 0).waiting(), "");
+    let mut fleet = Fleet::new(names(5), "run", 0, 0);
+    assert_eq!(fleet.waiting(), "0 of 5 machines reached, waiting for gen1, gen2, gen3 and 2 more");
+    for (machine, state) in [State::Ready, State::Ready, State::Preparing, State::LeftOut, State::Preparing]
+        .into_iter()
+        .enumerate()
+    {
+        fleet.machines[machine].state = state;
+    }
+    assert_eq!(fleet.waiting(), "2 of 4 machines ready, waiting for gen3, gen5");
+    fleet.machines[2].state = State::Ready;
+    fleet.machines[4].state = State::Ready;
+    assert_eq!(fleet.waiting(), "");
+}
+
+#[test]
 fn a_machine_gets_only_pieces_of_files_of_the_run() {
     let file = Arc::new(vec![7; 100_000]);
     for (sha256, offset, bytes, expected) in [
