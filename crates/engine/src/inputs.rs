@@ -33,8 +33,8 @@ pub struct Input {
     pub name: String,
     /// Its content.
     pub content: Arc<Vec<u8>>,
-    /// Whether all of it is a secret.
-    pub is_secret: bool,
+    /// Whether it is or has a secret; none if that is not known.
+    pub is_secret: Option<bool>,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -67,7 +67,7 @@ impl Inputs {
             Source::Host => files::read(path, bytes_max).map(Arc::new),
             Source::Kept(kept, used) => {
                 lock(used).insert(name.to_string());
-                kept.file(&name, path, bytes_max, false)
+                kept.file(&name, path, bytes_max)
             }
             Source::Sent(sent) => content(find(sent, &name)?).map(Arc::new),
         }
@@ -91,12 +91,25 @@ impl Inputs {
             Source::Host => Ok(path.to_path_buf()),
             Source::Kept(kept, used) => {
                 lock(used).insert(name.to_string());
-                kept.file(&name, path, INPUT_BYTES_MAX, is_secret)?;
+                kept.file(&name, path, INPUT_BYTES_MAX)?;
+                if is_secret {
+                    self.set_secret(path, true);
+                }
                 Ok(path.to_path_buf())
             }
             Source::Sent(sent) => {
                 Ok(PathBuf::from(format!("/proc/self/fd/{}", find(sent, &name)?.as_raw_fd())))
             }
+        }
+    }
+
+    /// States whether a file that was read has secrets.
+    pub fn set_secret(&self, path: &Path, is_secret: bool) {
+        if let Source::Kept(kept, _) = &self.0
+            && let Some(file) = lock(&kept.0).files.get_mut(&*path.to_string_lossy())
+        {
+            // A file may be read for several purposes.
+            file.is_secret = Some(is_secret || file.is_secret == Some(true));
         }
     }
 
@@ -171,7 +184,7 @@ struct State {
 #[derive(Debug)]
 struct KeptFile {
     content: Arc<Vec<u8>>,
-    is_secret: bool,
+    is_secret: Option<bool>,
     /// Where it is, and what tells it from another one; none for a text.
     place: Option<(PathBuf, Option<Stamp>)>,
 }
@@ -184,10 +197,9 @@ fn stamp(metadata: &Metadata) -> Stamp {
 }
 
 impl KeptInputs {
-    fn file(&self, name: &str, path: &Path, bytes_max: u64, is_secret: bool) -> io::Result<Arc<Vec<u8>>> {
+    fn file(&self, name: &str, path: &Path, bytes_max: u64) -> io::Result<Arc<Vec<u8>>> {
         let mut state = lock(&self.0);
-        if let Some(known) = state.files.get_mut(name) {
-            known.is_secret |= is_secret;
+        if let Some(known) = state.files.get(name) {
             return Ok(known.content.clone());
         }
         let file = files::open_regular(path)?;
@@ -204,7 +216,7 @@ impl KeptInputs {
             return Err(too_large());
         }
         let place = Some((path.to_path_buf(), Some(stamp(&metadata))));
-        Ok(state.keep(name, content, is_secret, place))
+        Ok(state.keep(name, content, None, place))
     }
 
     fn text(&self, name: &str, read: impl FnOnce() -> io::Result<String>) -> io::Result<Arc<Vec<u8>>> {
@@ -216,7 +228,7 @@ impl KeptInputs {
         if state.bytes + text.len() as u64 > INPUT_BYTES_MAX {
             return Err(too_large());
         }
-        Ok(state.keep(name, text, true, None))
+        Ok(state.keep(name, text, Some(true), None))
     }
 
     /// The paths of files that have changed since they were read, or since the last call.
@@ -239,7 +251,7 @@ impl State {
         &mut self,
         name: &str,
         content: Vec<u8>,
-        is_secret: bool,
+        is_secret: Option<bool>,
         place: Option<(PathBuf, Option<Stamp>)>,
     ) -> Arc<Vec<u8>> {
         self.bytes += content.len() as u64;
@@ -291,7 +303,7 @@ mod tests {
         assert!(inputs.read(&folder.join("missing"), 100).is_err());
         assert!(inputs.variable("PLIMSOLL_TEST_NOT_SET").is_err());
         let used: Vec<_> = inputs.used().into_iter().map(|input| (input.name, input.is_secret)).collect();
-        assert_eq!(used, [(data.display().to_string(), false), (key.display().to_string(), true)]);
+        assert_eq!(used, [(data.display().to_string(), None), (key.display().to_string(), Some(true))]);
         assert!(Inputs::host().used().is_empty());
     }
 

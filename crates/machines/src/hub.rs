@@ -360,7 +360,10 @@ impl Hub {
     /// Why they cannot be sent, and what to do.
     fn offer(&mut self, trial: MachineTrial<'_>) -> Result<Vec<InputHead>, (String, &'static str)> {
         let inputs = trial.inputs.used();
-        if let Some(what) = crate::nats::bus::unencrypted_secret(&self.members, trial.settings, &inputs) {
+        // Each is read through once.
+        let is_new = |input: &&Input| input.is_secret == Some(true) || !self.hashes.contains_key(&input.name);
+        let new: Vec<&Input> = inputs.iter().filter(is_new).collect();
+        if let Some(what) = crate::nats::bus::unencrypted_secret(&self.members, trial.settings, &new) {
             return Err((what, crate::nats::bus::ENCRYPT));
         }
         let mut inner = lock(&self.shared.inner);

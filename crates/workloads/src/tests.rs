@@ -87,6 +87,7 @@ fn a_load_is_configured_from_what_was_sent() {
             &["ca", "key", "own"][..],
         ),
         ("http", &[("from", "s/shop.toml")], &["${file:s/key}", "s/../body", "s/shop.toml", "s/users.csv"]),
+        ("http", &[("from", "s/own.toml")], &["s/own.toml"]),
         ("http", &[("from", "load.ubr"), ("wcat_settings", "settings.ubr")], &["load.ubr", "settings.ubr"]),
         (
             "ldap",
@@ -122,13 +123,18 @@ fn a_load_is_configured_from_what_was_sent() {
         folder.file(
             "s/shop.toml",
             "base = \"http://a\"\nheader = [\"X: ${file:key}\"]\n[data.users]\nfile = \"users.csv\"\n\
-             [[transaction]]\nname = \"t\"\n[[transaction.request]]\nmethod = \"POST\"\nurl = \"/${users.name}\"\nbody_file = \"../body\"\n",
+             [[transaction]]\nname = \"t\"\n[[transaction.request]]\nmethod = \"POST\"\nurl = \"/${users.name}\"\nbody_file = \"../body\"\nextract.token = { regex = \"(.*)\" }\n",
         );
         folder.file(
             "load.ubr",
             "scenario { transaction { id = \"t\"; weight = 1; request { url = \"/\"; } } }\n",
         );
         folder.file("settings.ubr", "settings { server = \"a\"; clients = 1; virtualclients = 1; }\n");
+        folder.file(
+            "s/own.toml",
+            "base = \"http://a\"\nheader = [\"Authorization: Bearer hunter2\"]\n[[transaction]]\nname = \"t\"\n\
+             [[transaction.request]]\nurl = \"/\"\n",
+        );
         for name in ["ca", "own", "key", "body"] {
             folder.file(name, "text");
         }
@@ -154,7 +160,11 @@ fn a_load_is_configured_from_what_was_sent() {
         let names: Vec<String> = used.iter().map(|input| input.name.replace(&prefix, "")).collect();
         assert_eq!(names, files, "{kind} {pairs:?}");
         for (input, name) in used.iter().zip(&names) {
-            assert_eq!(input.is_secret, name.contains("key"), "{name}");
+            let expected = match name.as_str() {
+                "s/shop.toml" | "load.ubr" => Some(false),
+                name => (name == "s/own.toml" || name.contains("key")).then_some(true),
+            };
+            assert_eq!(input.is_secret, expected, "{name}");
         }
         let elsewhere = testkit::Scratch::new();
         let sent = used.into_iter().enumerate().map(|(number, input)| {

@@ -5,7 +5,7 @@ use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use testkit::certificates::{Authority, Bearer};
-use testkit::{NatsServer, Nginx, Scratch};
+use testkit::{NatsServer, Need, Nginx, Scratch, lacks};
 
 use crate::program::{Place, command};
 
@@ -245,4 +245,51 @@ fn files_reach_limited_agents_over_nats_and_secrets_only_over_tls() {
     assert!(has_measured(code), "{code} {said}");
     let served = served(&shop);
     assert!(served.len() > 400 && served.iter().all(|(_, rest)| rest == "- - 77"), "{served:?}");
+}
+
+/// An agent of an earlier version: it knows no files.
+const OLD_AGENT: &str = r#"
+import json, struct, sys, time
+def send(head):
+    head = json.dumps(head).encode()
+    sys.stdout.buffer.write(struct.pack("<II", 4 + len(head), len(head)) + head)
+    sys.stdout.buffer.flush()
+while True:
+    length = sys.stdin.buffer.read(4)
+    if len(length) < 4:
+        break
+    frame = sys.stdin.buffer.read(struct.unpack("<I", length)[0])
+    head = json.loads(frame[4:4 + struct.unpack("<I", frame[:4])[0]])
+    if head["message"] == "hello":
+        host = {"format": "plimsoll.host/1.0", "plimsoll": "0.0.9", "name": "old", "os": "", "kernel": "", "cpu_model": "",
+                "cpus": 1, "memory_bytes": 1, "hypervisor": "", "disks": {}}
+        send({"message": "hello", "format": "plimsoll.machines/1.1", "host": host})
+    elif head["message"] == "ping":
+        send({"message": "pong", "number": head["number"], "at": time.monotonic_ns(), "unix_ns": time.time_ns()})
+    elif head["message"] == "check":
+        send({"message": "checked", "problems": []})
+    elif head["message"] == "end":
+        send({"message": "ended", "left": []})
+"#;
+
+#[test]
+fn an_agent_of_an_earlier_version_is_sent_no_files() {
+    if lacks(Need::Program("python3")) {
+        return;
+    }
+    let place = Place::new("files-old");
+    scenario(&place, 9);
+    std::fs::write(place.path("agent.py"), OLD_AGENT).unwrap();
+    let on = format!("gen1=exec:python3 {}", place.path("agent.py").display());
+    let (code, said) =
+        finished(&place, &["http", "--from", "shop/shop.toml", "--on", &on, "--duration", "1s"]);
+    let expected = "machine gen1: its plimsoll does not take files of a load install this version";
+    assert!(code == 2 && said.contains(expected), "{code} {said}");
+    // Without files, it takes part.
+    let text = format!(
+        "name = \"Old\"\n[workload.null]\n[load]\nclosed = 1\nmeasure = \"1s\"\n[machines]\nload = [{on:?}]\n"
+    );
+    std::fs::write(place.path("old.toml"), text).unwrap();
+    let (code, said) = finished(&place, &["check", "old.toml"]);
+    assert!(code == 0 && said.contains("plimsoll 0.0.9 (this program is"), "{code} {said}");
 }

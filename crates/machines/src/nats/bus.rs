@@ -100,7 +100,7 @@ pub(crate) const ENCRYPT: &str = "secrets travel only inside SSH or TLS: write t
 pub(crate) fn unencrypted_secret(
     members: &[Member],
     settings: &Settings,
-    inputs: &[Input],
+    inputs: &[&Input],
 ) -> Option<String> {
     let is_plain =
         |member: &&Member| matches!(&member.address.reach, Reach::Agent(slot) if !slot.is_encrypted());
@@ -118,14 +118,17 @@ pub(crate) fn unencrypted_secret(
     ))
 }
 
-/// Whether a file is a secret, or seems to have one: a value after a name such as `password`, or a column with such a name.
+/// Whether a file is a secret or has one. If its reader does not know, it may have a private key, or a value or a column with a name
+/// such as `password`.
 fn may_have_secret(input: &Input) -> bool {
     let hides = |text: &str| SecretParts::Pairs.hide(text) != text;
     let text = String::from_utf8_lossy(&input.content);
     let columns = text.lines().next().unwrap_or_default().split(',');
-    input.is_secret
-        || hides(&text)
-        || columns.map(|name| name.trim_matches(['"', ' '])).any(|name| hides(&format!("{name}: x")))
+    input.is_secret.unwrap_or_else(|| {
+        text.contains("PRIVATE KEY")
+            || hides(&text)
+            || columns.map(|name| name.trim_matches(['"', ' '])).any(|name| hides(&format!("{name}: x")))
+    })
 }
 
 /// Whether a stream keeps what the agents of each fleet send.

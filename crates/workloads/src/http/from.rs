@@ -147,10 +147,14 @@ fn read_scenario(name: &str, options: &ImportOptions, inputs: &Inputs) -> Result
             let in_file = |problem: Problem| if problem.line > 0 { placed(name, problem) } else { problem };
             Problems(problems.0.into_iter().map(in_file).collect())
         })?;
+    let file = ScenarioFile::parse(&text, name)?;
+    let without_secrets = file.write_without_secrets();
+    // A recorded session has more than what becomes a scenario, such as cookies of responses.
+    inputs.set_secret(path, Format::of(path) == Format::Har || file.write() != without_secrets);
     let text = format!(
         "# The scenario of {}, as it was read. *** is in the place of secrets.\n\n{}",
         name.escape_debug(),
-        ScenarioFile::parse(&text, name)?.write_without_secrets()
+        without_secrets
     );
     Ok(ReadScenario { scenario, notes, text })
 }
