@@ -2,6 +2,8 @@
 //! drive load.
 #![no_main]
 
+use std::sync::Arc;
+
 use engine::drive::Book;
 use libfuzzer_sys::fuzz_target;
 use machines::fleet::{Fleet, Machine};
@@ -49,12 +51,15 @@ fn running() -> Fleet {
         watch: Vec::new(),
         sample_every: 1,
         target: None,
+        inputs: Some(Vec::new()),
     };
     for machine in 0..2 {
         fleet.connected(0, machine);
         let hello = FromAgent::Hello { format: FORMAT.into(), host: Box::default() };
         fleet.received(0, machine, Frame::from(hello));
     }
+    // Short, so that messages that ask for it are found.
+    fleet.offer("f", &Arc::new(vec![7; 100]));
     fleet.prepare(vec![part(), part()], vec![true]);
     for machine in 0..2 {
         let ready = FromAgent::Ready { facts: Default::default(), operations: vec!["nothing".into()] };

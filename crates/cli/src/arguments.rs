@@ -99,6 +99,12 @@ fn build(asked: Option<&str>) -> Command {
                 .arg(set_argument())
                 .arg(prove())
                 .arg(smallest())
+                .arg(
+                    Arg::new("offline")
+                        .long("offline")
+                        .action(ArgAction::SetTrue)
+                        .help("Do not reach the machines of the experiment"),
+                )
                 .arg(json()),
         )
         .subcommand("schema", || Command::new("schema").about("Print the JSON Schema of experiment files, for editors"))

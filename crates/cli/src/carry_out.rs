@@ -10,6 +10,7 @@ use engine::session::{self, Ended, Session};
 use engine::source::HostRoot;
 use export::push::Endpoint;
 use machines::address::Address;
+use machines::hub::survey::Surveyed;
 use machines::hub::{Hub, Member};
 use model::experiment::{Dependency, watched_url};
 use model::problem::Warning;
@@ -110,7 +111,8 @@ pub(crate) fn carry_out(
         }
     };
     let path = directory.path().to_path_buf();
-    engine::documents::keep(&directory, experiment, &REGISTRY).map_err(|error| match error {
+    let kept = hub.as_ref().and_then(|hub| hub.borrow().inputs());
+    engine::documents::keep(&directory, experiment, &REGISTRY, kept.as_ref()).map_err(|error| match error {
         DocumentError::Record(error) => Failure::failed(error),
         DocumentError::Changed(file) => Failure::usage(format!(
             "error: the scenario has changed since this run began\n  make it again as it is in {}, or start a new run",
@@ -154,6 +156,32 @@ fn connect(
     if experiment.machines.is_empty() {
         return Ok(None);
     }
+    let members = members(experiment)?;
+    let mut say = |text: &str| {
+        if !options.quiet {
+            output::say(text);
+        }
+    };
+    let divides = experiment.machines.divides_on_loss;
+    let interrupted = crate::interrupt::flag();
+    let hub = Hub::connect(members, divides, &experiment.name, REGISTRY.sources, &mut say, interrupted);
+    let mut hub = hub.map_err(not_reached)?;
+    hub.describe().iter().for_each(|text| say(text));
+    let found = engine::check::check_on_machines(experiment, &REGISTRY, root, &mut hub);
+    Problems(found.0.into_iter().map(words).collect()).or(()).map_err(Failure::usage)?;
+    Ok(Some(hub))
+}
+
+fn not_reached(ending: Ending) -> Failure {
+    match ending {
+        Ending::Interrupted => Failure { text: "interrupted".into(), exit: Exit::Interrupted },
+        Ending::Failed(why) => Failure::failed(why),
+        other => Failure::failed(other),
+    }
+}
+
+/// The machines of an experiment.
+fn members(experiment: &Experiment) -> Result<Vec<Member>, Failure> {
     let mut members = Vec::new();
     for (text, drives) in experiment.machines.all() {
         let address = Address::parse(text)
@@ -167,23 +195,37 @@ fn connect(
         };
         members.push(Member { address, drives, watch });
     }
-    let mut say = |text: &str| {
-        if !options.quiet {
-            output::say(text);
-        }
-    };
-    let divides = experiment.machines.divides_on_loss;
+    Ok(members)
+}
+
+/// Reaches the machines of an experiment and lets them check it, without a run. Returns what is there, and all problems.
+pub(crate) fn survey(
+    experiment: &Experiment,
+    root: &HostRoot,
+    words: Words<'_>,
+) -> Result<(Vec<Surveyed>, Problems), Failure> {
+    let members = members(experiment)?;
     let interrupted = crate::interrupt::flag();
-    let hub = Hub::connect(members, divides, &experiment.name, REGISTRY.sources, &mut say, interrupted);
-    let mut hub = hub.map_err(|ending| match ending {
-        Ending::Interrupted => Failure { text: "interrupted".into(), exit: Exit::Interrupted },
-        Ending::Failed(why) => Failure::failed(why),
-        other => Failure::failed(other),
-    })?;
-    hub.describe().iter().for_each(|text| say(text));
+    let name = &experiment.name;
+    let reached = Hub::survey(members, name, REGISTRY.sources, &mut output::say, interrupted);
+    let (mut hub, mut problems) = reached.map_err(not_reached)?;
+    let surveyed = hub.surveyed();
+    for machine in &surveyed {
+        if let Err(why) = &machine.found {
+            let help = "correct `[machines]`, or start the machine; --offline checks without the machines";
+            problems.push(Problem::new(format!("machine {}: {why}", machine.name), help));
+        }
+    }
     let found = engine::check::check_on_machines(experiment, &REGISTRY, root, &mut hub);
-    Problems(found.0.into_iter().map(words).collect()).or(()).map_err(Failure::usage)?;
-    Ok(Some(hub))
+    let left = hub.end().into_iter().map(|left| Problem::new(left, ""));
+    let mut all = Problems::new();
+    // A machine that is not reached cannot check or end anything either.
+    for problem in problems.0.into_iter().chain(found.0).chain(left) {
+        if all.0.iter().all(|known: &Problem| known.what != problem.what) {
+            all.push(problem);
+        }
+    }
+    Ok((surveyed, Problems(all.0.into_iter().map(words).collect())))
 }
 
 /// What the user should know before the run: what is watched for counters of Performance Monitor, and dependencies whose
@@ -231,6 +273,15 @@ const TRIALS_MAX: u64 = 10_000;
 
 /// Checks whether it can run on this host, without changing anything.
 pub(crate) fn check(experiment: &Experiment, root: &HostRoot, words: Words<'_>) -> Result<(), Failure> {
+    problems(experiment, root, words)?.or(()).map_err(Failure::usage)
+}
+
+/// What is wrong with it on this host.
+pub(crate) fn problems(
+    experiment: &Experiment,
+    root: &HostRoot,
+    words: Words<'_>,
+) -> Result<Problems, Failure> {
     let trials = analysis::trial_count(experiment);
     if trials > TRIALS_MAX {
         let help = "vary fewer levels, or use one factor at a time instead of a grid";
@@ -246,7 +297,7 @@ pub(crate) fn check(experiment: &Experiment, root: &HostRoot, words: Words<'_>) 
             problems.push(problem);
         }
     }
-    problems.or(()).map_err(Failure::usage)
+    Ok(problems)
 }
 
 /// The problems of an incomplete experiment, and the contradictions in the rest of it.

@@ -24,6 +24,8 @@ pub(crate) struct Progress {
 #[derive(Default)]
 struct State {
     trial: String,
+    /// How many machines take part, if fewer than the experiment has.
+    machines: String,
     phase: PhaseState,
     last_line: Option<Instant>,
     drawn: bool,
@@ -93,6 +95,7 @@ impl Subscriber for Progress {
                 let trial = &decision.trial;
                 state.trial =
                     format!("[{}{of}] {} r{}", trial.number, trial.treatment.label(), trial.replicate);
+                state.machines.clear();
                 let text = state.trial.clone();
                 self.draw(state, &text, trial.number <= LISTED_TRIALS);
             }
@@ -100,6 +103,12 @@ impl Subscriber for Progress {
                 let text = format!("{} · {what}", state.trial);
                 self.draw(state, &text, false);
             }
+            RunEvent::Machines(part, all) => {
+                state.machines = format!(" · {part} of {all} machines");
+                let text = format!("{}{}", state.trial, state.machines);
+                self.draw(state, &text, true);
+            }
+            RunEvent::Note(text) => self.keep(state, text),
             RunEvent::Phase { phase, length_s, at_s } => {
                 let word = phase.word().replace('_', "-");
                 state.phase = PhaseState { word, begin_s: *at_s, length_s: *length_s };
@@ -110,7 +119,8 @@ impl Subscriber for Progress {
                 if rows.first().is_none_or(|first| first.phase == Phase::CoolDown) {
                     return;
                 }
-                let text = format!("{} · {}", state.trial, interval_line(&rows, &state.phase));
+                let text =
+                    format!("{} · {}{}", state.trial, interval_line(&rows, &state.phase), state.machines);
                 self.draw(state, &text, false);
             }
             RunEvent::Draining { since_s, at_most_s, writes } => {

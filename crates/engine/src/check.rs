@@ -36,7 +36,7 @@ pub fn check(experiment: &Experiment, registry: &Registry, root: &HostRoot) -> P
     let mut operations = BTreeSet::new();
     let mut all_known = true;
     for treatment in &treatments(experiment) {
-        let ready = match make_ready(experiment, registry, treatment, &proxies) {
+        let ready = match make_ready(experiment, registry, treatment, &proxies, None) {
             Ok(ready) => ready,
             Err(found) => {
                 problems.add(found);
@@ -114,10 +114,17 @@ pub fn check_on_machines(
 ) -> Problems {
     let mut problems = ProblemCollector::of(experiment);
     let proxies = Proxies::absent(&experiment.dependencies);
+    let kept = machines.inputs();
     let mut checked: Vec<Settings> = Vec::new();
     for treatment in &treatments(experiment) {
-        // What is wrong here is reported by `check`.
-        let Ok(ready) = make_ready(experiment, registry, treatment, &proxies) else { continue };
+        let ready = match make_ready(experiment, registry, treatment, &proxies, kept.as_ref()) {
+            Ok(ready) => ready,
+            // What is wrong without machines is reported by `check`; files may be too large to be sent.
+            Err(found) => {
+                problems.add(found);
+                continue;
+            }
+        };
         for (variation, level) in &ready.applied.factors {
             let path = &variation.factor.0;
             let Some(kind) = registry.factor(path) else { continue };
@@ -142,6 +149,7 @@ pub fn check_on_machines(
             seed: experiment.seed,
             sample_every: experiment.sample_every,
             target: experiment.target.as_ref(),
+            inputs: &ready.inputs,
         }));
         checked.push(ready.settings);
     }
@@ -204,7 +212,7 @@ pub fn contradictions(experiment: &Experiment, registry: &Registry, known: &Prob
     problems.add(of_design);
     let proxies = Proxies::absent(&experiment.dependencies);
     for treatment in &treatments(experiment) {
-        if let Err(mut found) = make_ready(experiment, registry, treatment, &proxies) {
+        if let Err(mut found) = make_ready(experiment, registry, treatment, &proxies, None) {
             found.0.retain(|problem| !is_known(problem));
             problems.add(found);
         }

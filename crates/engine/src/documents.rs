@@ -2,12 +2,14 @@
 //! explained when their files have changed.
 
 use std::fmt;
+use std::sync::Arc;
 
 use model::Experiment;
 use model::experiment::Proxies;
 use record::{RecordError, RunDirectory};
 
 use crate::check::treatments;
+use crate::inputs::KeptInputs;
 use crate::session::{Registry, make_ready};
 
 /// Why the texts are not kept.
@@ -28,7 +30,8 @@ impl fmt::Display for DocumentError {
     }
 }
 
-/// Writes the texts of all treatments into a run directory, or compares them with those that are there.
+/// Writes the texts of all treatments into a run directory, or compares them with those that are there. With `kept`, they are those
+/// of the files that are sent to machines.
 ///
 /// # Errors
 /// When a text is there that differs, or the directory cannot be read or written.
@@ -36,8 +39,9 @@ pub fn keep(
     directory: &RunDirectory,
     experiment: &Experiment,
     registry: &Registry,
+    kept: Option<&Arc<KeptInputs>>,
 ) -> Result<(), DocumentError> {
-    for (name, text) in of_treatments(experiment, registry) {
+    for (name, text) in of_treatments(experiment, registry, kept) {
         match directory.read_text(&name).map_err(DocumentError::Record)? {
             Some(kept) if kept == text => {}
             Some(_) => return Err(DocumentError::Changed(name)),
@@ -48,13 +52,17 @@ pub fn keep(
 }
 
 /// The texts of all treatments: `scenario.toml`, and `scenario-2.toml` for a second one that differs.
-fn of_treatments(experiment: &Experiment, registry: &Registry) -> Vec<(String, String)> {
+fn of_treatments(
+    experiment: &Experiment,
+    registry: &Registry,
+    kept: Option<&Arc<KeptInputs>>,
+) -> Vec<(String, String)> {
     let mut all: Vec<(&str, String, String)> = Vec::new();
     // The addresses of proxies differ between runs.
     let proxies = Proxies::absent(&experiment.dependencies);
     for treatment in &treatments(experiment) {
         // What cannot be configured has been reported by the check.
-        let Ok(ready) = make_ready(experiment, registry, treatment, &proxies) else { continue };
+        let Ok(ready) = make_ready(experiment, registry, treatment, &proxies, kept) else { continue };
         for (name, text) in ready.workload.documents() {
             if all.iter().any(|(known, _, kept)| *known == name && *kept == text) {
                 continue;

@@ -18,6 +18,7 @@ mod drain;
 pub mod drive;
 pub mod factor;
 mod factor_changes;
+pub mod inputs;
 pub mod lanes;
 pub mod loop_device;
 pub mod machines;

@@ -1,6 +1,7 @@
 //! Port 4: other machines, which drive parts of the load and whose counters are read.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use model::run::MachineRun;
@@ -9,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::crew::Crew;
 use crate::factor::Factor;
+use crate::inputs::{Inputs, KeptInputs};
 use crate::source::{Source, Unavailable};
 
 /// A trial that machines take part in.
@@ -28,6 +30,8 @@ pub struct MachineTrial<'a> {
     pub sample_every: Nanos,
     /// The system under test, which may run on one of the machines.
     pub target: Option<&'a Target>,
+    /// The files that the load reads.
+    pub inputs: &'a Inputs,
 }
 
 /// A factor of a system under test that runs on a machine.
@@ -47,6 +51,12 @@ pub struct MachineFactor {
 pub trait Machines {
     /// Whether any of them drives load.
     fn drive(&self) -> bool;
+
+    /// How many machines take part, and how many the experiment has: a lost one may be left out.
+    fn taking_part(&self) -> (usize, usize);
+
+    /// The files of the load, which are sent to the machines that drive it; none if this host does.
+    fn inputs(&self) -> Option<Arc<KeptInputs>>;
 
     /// Asks every machine whether it can take part in such a trial. Changes nothing.
     fn check(&mut self, trial: MachineTrial<'_>) -> Problems;

@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use model::design::Next;
@@ -20,6 +21,7 @@ use record::{PLAN_FORMAT, RecordError, RunDirectory};
 use crate::dependencies::{start_proxies, steps, variation_of};
 use crate::factor::{Factor, FactorKind, FactorTarget, Moment};
 use crate::factor_changes::{FactorChanges, OtherMachines, as_machines, open};
+use crate::inputs::{Inputs, KeptInputs};
 use crate::machines::{MachineTrial, Machines};
 use crate::restore::{CarryOut, SharedJournal, end_made};
 use crate::sampler::Sampler;
@@ -198,13 +200,17 @@ pub(crate) struct Ready<'a> {
     pub(crate) load: Load,
     pub(crate) shape: Shape,
     pub(crate) applied: Applied<'a>,
+    /// The files that it read.
+    pub(crate) inputs: Inputs,
 }
 
+/// Configures a treatment. Its files are read as the run keeps them, if it does.
 pub(crate) fn make_ready<'a>(
     experiment: &'a Experiment,
     registry: &Registry,
     treatment: &Treatment,
     proxies: &Proxies,
+    kept: Option<&Arc<KeptInputs>>,
 ) -> Result<Ready<'a>, Problems> {
     let applied = apply(experiment, treatment, proxies);
     let settings = proxies.load(&applied.workload);
@@ -216,7 +222,8 @@ pub(crate) fn make_ready<'a>(
     })?;
     let mut problems = Problems::new();
     let load = Load::read(&applied.load).map_err(|found| problems.extend(found)).ok();
-    let workload = kind.configure(&settings).map_err(|found| problems.extend(found)).ok();
+    let inputs = Inputs::of_run(kept);
+    let workload = kind.configure_with(&settings, &inputs).map_err(|found| problems.extend(found)).ok();
     if let Some(shape) = load.as_ref().and_then(|load| load.shape.as_ref()) {
         problems.extend(kind.check_load(&settings, shape));
     }
@@ -256,7 +263,7 @@ pub(crate) fn make_ready<'a>(
                     .or_set(&load::MEASURE, Level::Time(30 * SECOND)),
                 );
             }
-            problems.or(Ready { workload, settings, load, shape, applied })
+            problems.or(Ready { workload, settings, load, shape, applied, inputs })
         }
         _ => Err(problems),
     }
@@ -431,7 +438,17 @@ impl Session<'_> {
         let load = Load::of_workload(None);
         let kind = &self.experiment.workload.kind;
         let mut run = Run::begun(trial.clone(), kind, load, crate::clock::unix_ns());
-        let ending = match make_ready(self.experiment, &self.registry, &trial.treatment, lasting.proxies) {
+        let kept = self.machines.and_then(|machines| machines.borrow().inputs());
+        if let Some(kept) = &kept {
+            for name in kept.changed() {
+                let text = format!("{name} has changed: the run uses what it read at its start");
+                self.subscriber.happens(&RunEvent::Note(&text));
+                stream.event(0.0, EventKind::Setting, text);
+            }
+        }
+        let Session { experiment, registry, .. } = self;
+        let ending = match make_ready(experiment, registry, &trial.treatment, lasting.proxies, kept.as_ref())
+        {
             Ok(ready) => self.ready_trial(ready, &stream, lasting, &mut run),
             Err(problems) => Some(Ending::Failed(problems.to_string())),
         };
@@ -456,7 +473,7 @@ impl Session<'_> {
         lasting: &mut SessionState<'_>,
         run: &mut Run,
     ) -> Option<Ending> {
-        let Ready { mut workload, settings, load, shape, applied } = ready;
+        let Ready { mut workload, settings, load, shape, applied, inputs } = ready;
         run.load = Load { shape: Some(shape.clone()), ..load.clone() };
         run.operations = workload.operations();
         run.operations_in_turn = workload.operations_in_turn();
@@ -537,6 +554,7 @@ impl Session<'_> {
             seed: self.seed_of(run),
             sample_every: self.experiment.sample_every,
             target: self.experiment.target.as_ref(),
+            inputs: &inputs,
         };
         let ending = self.measured_trial(&mut workload, machine_trial, late, stream, lasting, run);
         before_start.facts(run);
@@ -603,7 +621,13 @@ impl Session<'_> {
             let counts = |name: &String| !run.traits.derived.iter().any(|derived| derived == name);
             let operations: Vec<_> = run.operations.iter().map(|name| (name.clone(), counts(name))).collect();
             match machines.prepare(trial, &operations, &mut say, self.interrupted) {
-                Ok(facts) => run.facts.extend(facts),
+                Ok(facts) => {
+                    run.facts.extend(facts);
+                    let (part, all) = machines.taking_part();
+                    if part < all {
+                        self.subscriber.happens(&RunEvent::Machines(part, all));
+                    }
+                }
                 Err(ending) => {
                     run.machines = machines.finish();
                     return Some(ending);

@@ -18,6 +18,10 @@ pub enum RunEvent<'a> {
     },
     /// Progress before the clock starts, in words.
     Preparing(&'a str),
+    /// The trial begins with fewer machines than the experiment has: how many, and of how many.
+    Machines(usize, usize),
+    /// Something that the user should know, in words.
+    Note(&'a str),
     /// The clock of the trial starts: nanoseconds since 1970-01-01 UTC.
     Started(u64),
     /// A phase begins.

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::allowed::{Allowed, refusals};
+use crate::inputs::Inputs;
 use files::Named;
 use model::experiment::WorkloadInfo;
 use model::launch::Usage;
@@ -22,6 +23,12 @@ pub trait WorkloadKind: Sync {
 
     /// Creates a workload from its settings, or reports all contradictions among them. Changes nothing.
     fn configure(&self, settings: &Settings) -> Result<Box<dyn Workload>, Problems>;
+
+    /// The same, with the files that it reads from `inputs`. For a workload that reads files which are sent to machines; the
+    /// default is that of one that reads none.
+    fn configure_with(&self, settings: &Settings, _inputs: &Inputs) -> Result<Box<dyn Workload>, Problems> {
+        self.configure(settings)
+    }
 
     /// The contradictions between its settings and a load in the experiment. Changes nothing.
     fn check_load(&self, _settings: &Settings, _shape: &Shape) -> Problems {

@@ -1,6 +1,6 @@
 //! The agent: takes part in the trials of a coordinator, which speaks to it over a stream.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::io::{Read, Write};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use engine::allowed::Allowed;
 use engine::clock::{Clock, unix_ns};
+use engine::inputs::Inputs;
 use engine::part::{Coordinator, Part, PartEnd, PartInterval, drive_part, watch_part};
 use engine::restore::{SharedJournal, end_made};
 use engine::sampler::Sampler;
@@ -24,6 +25,7 @@ use record::Journal;
 use crate::frame::{self, Frame, FrameError};
 use crate::host_factors::{self, Job};
 use crate::message::{FORMAT, FromAgent, ToAgent, TrialPart, check_format, of_book};
+use crate::received::{Arriving, Received};
 
 /// A coordinator that says nothing for this long is gone: the load must not go on without it.
 const SILENCE_MAX: Nanos = 5 * SECOND;
@@ -121,8 +123,9 @@ where
             let answer = |number, answer| shared.send(FromAgent::Factor { number, answer }, Vec::new());
             host_factors::serve(setup, journal, &of_factors, &answer)
         });
-        let mut agent = Agent { setup, shared, workloads: Vec::new(), journal };
-        let result = agent.serve(&inbox);
+        let (received, pending) = (Received::default(), VecDeque::new());
+        let mut agent = Agent { setup, shared, inbox, pending, received, workloads: Vec::new(), journal };
+        let result = agent.serve();
         // Its end is the end of what it receives.
         let _ = jobs.send(Job::End);
         let mut left = factors.join().unwrap_or_else(|_| vec!["a factor could not be undone".into()]);
@@ -209,6 +212,11 @@ fn listen<W: Write>(
 struct Agent<'a, W> {
     setup: &'a Setup,
     shared: &'a Shared<W>,
+    inbox: Receiver<Arrived>,
+    /// Taken from the inbox while a file was waited for.
+    pending: VecDeque<Arrived>,
+    /// The files of the load.
+    received: Received,
     /// Kept until the end, so that later trials can use the files of earlier ones.
     workloads: Vec<Box<dyn Workload>>,
     journal: &'a HostJournal<'a>,
@@ -238,9 +246,9 @@ impl HostJournal<'_> {
 
 impl<W: Write + Send> Agent<'_, W> {
     /// Answers one message after another. Returns whether the coordinator ended the experiment, and did not just go.
-    fn serve(&mut self, inbox: &Receiver<Arrived>) -> Result<bool, String> {
+    fn serve(&mut self) -> Result<bool, String> {
         let mut is_greeted = false;
-        while let Ok(arrived) = inbox.recv() {
+        while let Some(arrived) = self.pending.pop_front().or_else(|| self.inbox.recv().ok()) {
             let frame = match arrived {
                 Ok(frame) => frame,
                 Err(FrameError::Closed) if is_greeted => return Ok(false),
@@ -266,8 +274,9 @@ impl<W: Write + Send> Agent<'_, W> {
                 }
                 ToAgent::Prepare { trial } => self.trial(trial.reveal()),
                 ToAgent::End => return Ok(true),
-                // Taken by the listener.
-                ToAgent::Ping { .. }
+                // A piece of a file that is not waited for any more; the others are taken by the listener.
+                ToAgent::File { .. }
+                | ToAgent::Ping { .. }
                 | ToAgent::Factor { .. }
                 | ToAgent::Start { .. }
                 | ToAgent::MeasureFrom { .. }
@@ -281,11 +290,50 @@ impl<W: Write + Send> Agent<'_, W> {
         self.shared.send(FromAgent::Failed(LoadError::new(what, help)), Vec::new());
     }
 
-    fn configure(&self, trial: &TrialPart) -> Result<Box<dyn Workload>, Problems> {
+    /// The files of a trial. Those that are not here yet are asked for.
+    fn receive(&mut self, trial: &TrialPart) -> Result<Inputs, LoadError> {
+        let Some(heads) = &trial.inputs else {
+            // A coordinator of an earlier version, whose load reads the files of this host.
+            return Ok(match self.setup.limits.is_some() {
+                true => Inputs::sent(BTreeMap::new()),
+                false => Inputs::host(),
+            });
+        };
+        let missing = self.received.missing(heads)?;
+        let bytes: u64 = missing.iter().map(|head| head.bytes).sum();
+        if bytes > 1_000_000 {
+            let text = format!("receiving {} MB of files", bytes / 1_000_000);
+            self.shared.send(FromAgent::Preparing { text }, Vec::new());
+        }
+        for head in missing {
+            let mut arriving = Arriving::begin(head)?;
+            while !arriving.is_whole() {
+                while let Some((sha256, offset, bytes)) = arriving.ask() {
+                    self.shared.send(FromAgent::Want { sha256, offset, bytes }, Vec::new());
+                }
+                match self.inbox.recv_timeout(Duration::from_nanos(SECOND / 10)) {
+                    Ok(Ok(Frame { head: ToAgent::File { sha256, offset }, body })) => {
+                        arriving.take(&sha256, offset, &body)?;
+                    }
+                    Err(RecvTimeoutError::Timeout) if !lock(&self.shared.said).stop => {}
+                    other => {
+                        self.pending.extend(other.ok());
+                        return Err(LoadError::new("the coordinator called the trial off", ""));
+                    }
+                }
+            }
+            self.received.add(arriving)?;
+        }
+        Ok(Inputs::sent(self.received.named(heads)))
+    }
+
+    fn configure(&mut self, trial: &TrialPart) -> Result<Box<dyn Workload>, Problems> {
+        let inputs =
+            self.receive(trial).map_err(|error| Problems::from(Problem::new(error.what, error.help)))?;
         let known = self.setup.registry.workloads.iter().find(|kind| kind.info().name == trial.workload);
         match known {
             Some(kind) => {
-                let mut workload = kind.configure(&trial.settings)?;
+                let mut workload = kind.configure_with(&trial.settings, &inputs)?;
                 let refused =
                     self.setup.limits.as_ref().map_or_else(Problems::new, |limits| workload.limit_to(limits));
                 refused.or(workload)
@@ -297,7 +345,7 @@ impl<W: Write + Send> Agent<'_, W> {
         }
     }
 
-    fn check(&self, trial: TrialPart) -> Vec<(String, String)> {
+    fn check(&mut self, trial: TrialPart) -> Vec<(String, String)> {
         if let Some(Err(why)) = trial.target.as_ref().map(target::running) {
             return vec![(why, "start the system under test on that machine first".into())];
         }
@@ -309,6 +357,7 @@ impl<W: Write + Send> Agent<'_, W> {
         if trial.part.is_none() {
             return Vec::new();
         }
+        self.shared.say(|said| *said = Said::default());
         let problems = match self.configure(&trial) {
             Ok(workload) => {
                 let mut problems = workload.check();

@@ -2,6 +2,7 @@
 //! no clock, so that it can be simulated.
 
 use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 
 use engine::drive::Book;
 use engine::machines::MachineFactor;
@@ -12,7 +13,10 @@ use record::HistogramDecoder;
 
 use crate::clock::{Exchanges, Offset, ours, theirs};
 use crate::frame::Frame;
-use crate::message::{FORMAT, FactorAnswer, FactorAsk, FromAgent, ToAgent, TrialPart, check_format, to_book};
+use crate::message::{
+    FILE_PIECE_BYTES_MAX, FORMAT, FactorAnswer, FactorAsk, FromAgent, ToAgent, TrialPart, check_format,
+    takes_files, to_book,
+};
 
 /// How often each machine is asked for an answer.
 pub const PING_EVERY: Nanos = 500 * MILLISECOND;
@@ -34,6 +38,9 @@ const START_LEAD: Nanos = 200 * MILLISECOND;
 
 /// The time between the decision to begin the measured phase and its begin, at least.
 const MEASURE_LEAD: Nanos = 400 * MILLISECOND;
+
+/// The most machines that are named where others wait for them.
+const NAMED_MAX: usize = 3;
 
 /// What a machine is doing.
 #[derive(Clone, Debug, PartialEq)]
@@ -86,6 +93,8 @@ pub struct Machine {
     pub problems: Vec<(String, String)>,
     /// Operations completed in the present trial, in the measured phase.
     pub completed: u64,
+    /// Whether it can be sent files.
+    takes_files: bool,
     /// Whether it drives load, and is not only watched.
     drives: bool,
     /// Its time of day minus ours, ns, at the best exchange.
@@ -107,9 +116,24 @@ impl Machine {
         matches!(self.state, State::Ended | State::Lost(_) | State::LeftOut)
     }
 
+    /// Whether it can be sent files.
+    pub fn takes_files(&self) -> bool {
+        self.takes_files
+    }
+
     /// Whether it takes part no more, although the experiment goes on.
     pub fn is_left_out(&self) -> bool {
         self.state == State::LeftOut
+    }
+
+    /// Whether it has gone, and should not have.
+    pub fn is_lost(&self) -> bool {
+        matches!(self.state, State::Lost(_))
+    }
+
+    /// Whether its clock is known as well as a trial needs it.
+    pub fn has_clock(&self) -> bool {
+        self.clock.count() >= EXCHANGES_FIRST
     }
 
     /// The offset of its clock.
@@ -205,7 +229,9 @@ struct Timing {
 #[derive(Debug)]
 pub struct Fleet {
     machines: Vec<Machine>,
-    outbox: Vec<(usize, ToAgent)>,
+    outbox: Vec<(usize, Frame<ToAgent>)>,
+    /// Files that machines may ask for, by their SHA-256.
+    files: HashMap<String, Arc<Vec<u8>>>,
     notices: Vec<Notice>,
     timing: Option<Timing>,
     /// Intervals that not all machines have delivered, and complete ones, by their end after the start.
@@ -240,6 +266,7 @@ impl Fleet {
             asked_factors: 0,
             problems: Vec::new(),
             completed: 0,
+            takes_files: false,
             drives,
             unix_offset: 0,
             heard: now,
@@ -253,6 +280,7 @@ impl Fleet {
         Fleet {
             machines: names.into_iter().map(machine).collect(),
             outbox: Vec::new(),
+            files: HashMap::new(),
             notices: Vec::new(),
             timing: None,
             merges: BTreeMap::new(),
@@ -319,12 +347,12 @@ impl Fleet {
     }
 
     /// Takes the messages to send, in order.
-    pub fn take_outbox(&mut self) -> Vec<(usize, ToAgent)> {
+    pub fn take_outbox(&mut self) -> Vec<(usize, Frame<ToAgent>)> {
         std::mem::take(&mut self.outbox)
     }
 
     /// Puts back a message that could not be sent yet; one to a lost machine is dropped.
-    pub fn send_later(&mut self, machine: usize, message: ToAgent) {
+    pub fn send_later(&mut self, machine: usize, message: Frame<ToAgent>) {
         if !self.machines[machine].is_gone() {
             self.outbox.push((machine, message));
         }
@@ -348,9 +376,34 @@ impl Fleet {
         })
     }
 
+    /// Which of several machines the others wait for, in a few words; empty if none.
+    pub fn waiting(&self) -> String {
+        let machines = || self.machines.iter().filter(|machine| !machine.is_left_out());
+        let all = machines().count();
+        let of = |state: &State| -> Vec<&str> {
+            machines()
+                .filter(|machine| machine.state == *state)
+                .map(|machine| machine.name.as_str())
+                .collect()
+        };
+        let (word, open) = match (of(&State::Joining), of(&State::Preparing)) {
+            (joining, _) if !joining.is_empty() => ("reached", joining),
+            (_, preparing) => ("ready", preparing),
+        };
+        if all < 2 || open.is_empty() {
+            return String::new();
+        }
+        let named = open[..open.len().min(NAMED_MAX)].join(", ");
+        let more = match open.len().saturating_sub(NAMED_MAX) {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        format!("{} of {all} machines {word}, waiting for {named}{more}", all - open.len())
+    }
+
     /// Whether the clocks of all machines are known.
     pub fn has_clocks(&self) -> bool {
-        self.machines.iter().all(|machine| machine.clock.count() >= EXCHANGES_FIRST || machine.is_left_out())
+        self.machines.iter().all(|machine| machine.has_clock() || machine.is_left_out())
     }
 
     /// A machine is connected.
@@ -375,8 +428,16 @@ impl Fleet {
         (of.heard, of.excused) = (now, now);
     }
 
+    /// Offers a file, by its SHA-256.
+    pub fn offer(&mut self, sha256: &str, content: &Arc<Vec<u8>>) {
+        self.files.entry(sha256.into()).or_insert_with(|| content.clone());
+    }
+
     /// Asks all machines to check a trial.
     pub fn check(&mut self, parts: Vec<TrialPart>) {
+        for machine in &mut self.machines {
+            machine.problems.clear();
+        }
         self.ask(parts, State::Checking, |trial| ToAgent::Check { trial });
     }
 
@@ -564,7 +625,7 @@ impl Fleet {
     }
 
     fn send(&mut self, machine: usize, message: ToAgent) {
-        self.outbox.push((machine, message));
+        self.outbox.push((machine, message.into()));
     }
 
     /// A message arrived.
@@ -584,6 +645,7 @@ impl Fleet {
         match frame.head {
             FromAgent::Hello { format, host } => {
                 check_format(&format)?;
+                of.takes_files = takes_files(&format);
                 of.host = Some(*host);
                 if of.state == State::Joining {
                     of.state = State::Present;
@@ -604,6 +666,13 @@ impl Fleet {
             FromAgent::Checked { problems } => {
                 of.problems = problems;
                 expect(&mut of.state, &State::Checking, State::Present)?;
+            }
+            FromAgent::Want { sha256, offset, bytes } => {
+                let file = self.files.get(&sha256).ok_or("it requested a file that is not of this run")?;
+                let end = offset.saturating_add(bytes.min(FILE_PIECE_BYTES_MAX));
+                let piece = file.get(offset as usize..end as usize);
+                let body = piece.ok_or("it requested a piece that its file does not have")?.to_vec();
+                self.outbox.push((machine, Frame { head: ToAgent::File { sha256, offset }, body }));
             }
             FromAgent::Preparing { text } => self.notices.push(Notice::Preparing { machine, text }),
             FromAgent::Ready { facts, operations } => {

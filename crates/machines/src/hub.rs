@@ -12,6 +12,7 @@ use engine::clock::{Clock, unix_ns};
 use engine::crew::{Crew, WakeReason, Watch};
 use engine::drive::Book;
 use engine::factor::Factor;
+use engine::inputs::{Input, KeptInputs};
 use engine::lanes::MachinePart;
 use engine::machines::{MachineFactor, MachineTrial, Machines};
 use engine::source::{Source, SourceKind, Unavailable};
@@ -29,9 +30,12 @@ use crate::address::Address;
 use crate::fleet::{Fleet, Machine, Notice, State, TICK};
 use crate::frame::Frame;
 use crate::link::{Arrived, FromLink, Inbox, Incoming, Link};
-use crate::message::{FactorAnswer, FactorAsk, FromAgent, TrialPart};
+use crate::message::{FactorAnswer, FactorAsk, FromAgent, InputHead, TrialPart};
 use crate::program::Program;
+use crate::received::sha256;
 use crate::remote_factor::RemoteFactor;
+
+pub mod survey;
 
 /// How long a machine may take to be reached, and to have the program copied.
 const JOIN_MAX: Nanos = 120 * SECOND;
@@ -79,6 +83,8 @@ struct Inner {
     metrics: HashMap<&'static str, &'static MetricInfo>,
     /// Progress in words, and events to be recorded.
     progress: Vec<String>,
+    /// Whether a trial was prepared.
+    has_trials: bool,
     events: Vec<String>,
 }
 
@@ -108,10 +114,23 @@ impl Shared {
     ) -> Result<MutexGuard<'a, Inner>, Ending> {
         let deadline = Clock::get().now().saturating_add(at_most);
         let mut inner = lock(&self.inner);
+        let mut waiting = String::new();
         loop {
-            for text in std::mem::take(&mut inner.progress) {
-                say(&text);
+            // Before the first trial, each machine is named anyway.
+            let now = if inner.has_trials { inner.fleet.waiting() } else { String::new() };
+            let mut news = std::mem::take(&mut inner.progress);
+            if now != waiting && !now.is_empty() {
+                news.push(String::new());
             }
+            for text in news {
+                let count = now.split(',').next().unwrap_or_default();
+                match (count, &*text) {
+                    ("", text) => say(text),
+                    (_, "") => say(&now),
+                    (count, text) => say(&format!("{count} · {text}")),
+                }
+            }
+            waiting = now;
             if let Some((machine, why)) = inner.fleet.lost() {
                 return Err(Ending::Failed(lost(machine, why)));
             }
@@ -161,8 +180,8 @@ impl Shared {
     }
 
     /// Waits until `is_done`, whatever becomes of single machines, or until the time is up.
-    fn settle(&self, is_done: impl Fn(&Fleet) -> bool) -> MutexGuard<'_, Inner> {
-        let deadline = Clock::get().now().saturating_add(END_MAX);
+    fn settle(&self, at_most: Nanos, is_done: impl Fn(&Fleet) -> bool) -> MutexGuard<'_, Inner> {
+        let deadline = Clock::get().now().saturating_add(at_most);
         let mut inner = lock(&self.inner);
         while !is_done(&inner.fleet) && Clock::get().now() < deadline {
             inner = self.wait(inner);
@@ -191,6 +210,10 @@ pub struct Hub {
     warm_up: WarmUp,
     /// Whether the load of a lost machine is divided among the others in further trials.
     divides: bool,
+    /// The files of the load, as the run read them first.
+    kept: Arc<KeptInputs>,
+    /// The SHA-256 of each, by its name.
+    hashes: HashMap<String, String>,
 }
 
 impl Hub {
@@ -209,6 +232,18 @@ impl Hub {
         interrupted: &AtomicBool,
     ) -> Result<Hub, Ending> {
         let members = crate::nats::bus::expand(members, say, interrupted)?;
+        let hub = Hub::open(members, divides, run, sources)?;
+        drop(hub.shared.wait_until(JOIN_MAX, Some(interrupted), say, Fleet::has_clocks)?);
+        Ok(hub)
+    }
+
+    /// Begins to reach all machines.
+    fn open(
+        members: Vec<Member>,
+        divides: bool,
+        run: &str,
+        sources: &'static [SourceKind],
+    ) -> Result<Hub, Ending> {
         let failed = |why: String| Ending::Failed(why);
         let program =
             Program::this().map_err(|error| failed(format!("this program cannot be read: {error}")))?;
@@ -233,6 +268,7 @@ impl Hub {
                 .map(|metric| (metric.name.as_ref(), metric))
                 .collect(),
             progress: Vec::new(),
+            has_trials: false,
             events: Vec::new(),
         };
         let shared = Arc::new(Shared {
@@ -254,9 +290,10 @@ impl Hub {
             interval: SECOND,
             warm_up: WarmUp::Auto,
             divides,
+            kept: Arc::default(),
+            hashes: HashMap::new(),
         };
         hub.open_missing();
-        drop(hub.shared.wait_until(JOIN_MAX, Some(interrupted), say, Fleet::has_clocks)?);
         Ok(hub)
     }
 
@@ -317,8 +354,36 @@ impl Hub {
         self.shared.wait_until(JOIN_MAX, Some(interrupted), say, Fleet::has_clocks).map(|_| left_out)
     }
 
-    /// The parts of a trial.
-    fn parts(&self, trial: MachineTrial<'_>) -> Vec<TrialPart> {
+    /// Offers the files of a trial to the machines.
+    ///
+    /// # Errors
+    /// Why they cannot be sent, and what to do.
+    fn offer(&mut self, trial: MachineTrial<'_>) -> Result<Vec<InputHead>, (String, &'static str)> {
+        let inputs = trial.inputs.used();
+        // Each is read through once.
+        let is_new = |input: &&Input| input.is_secret == Some(true) || !self.hashes.contains_key(&input.name);
+        let new: Vec<&Input> = inputs.iter().filter(is_new).collect();
+        if let Some(what) = crate::nats::bus::unencrypted_secret(&self.members, trial.settings, &new) {
+            return Err((what, crate::nats::bus::ENCRYPT));
+        }
+        let mut inner = lock(&self.shared.inner);
+        let is_old = |machine: &&Machine| machine.state == State::Present && !machine.takes_files();
+        if !inputs.is_empty()
+            && let Some(machine) = inner.fleet.driving().find(is_old)
+        {
+            let what = format!("machine {}: its plimsoll does not take files of a load", machine.name);
+            return Err((what, "install this version of plimsoll there"));
+        }
+        let mut head = |Input { name, content, .. }: Input| {
+            let hash = self.hashes.entry(name.clone()).or_insert_with(|| sha256(&content)).clone();
+            inner.fleet.offer(&hash, &content);
+            InputHead { name, sha256: hash, bytes: content.len() as u64 }
+        };
+        Ok(inputs.into_iter().map(&mut head).collect())
+    }
+
+    /// The parts of a trial, which reads these files.
+    fn parts(&self, trial: MachineTrial<'_>, inputs: &[InputHead]) -> Vec<TrialPart> {
         let inner = lock(&self.shared.inner);
         let of = inner.fleet.driving().count() as u32;
         let mut index = 0;
@@ -340,6 +405,7 @@ impl Hub {
                 watch,
                 sample_every: trial.sample_every,
                 target: trial.target.filter(|target| target.machine() == Some(name)).cloned(),
+                inputs: drives.then(|| inputs.to_vec()),
             };
             part.hide()
         };
@@ -530,7 +596,7 @@ impl Inner {
                 self.fleet.send_later(machine, message);
                 continue;
             };
-            if let Err(error) = link.send(message) {
+            if let Err(error) = link.send(&message) {
                 // Why the process ended arrives with its end, and says more.
                 if !matches!(error, crate::frame::FrameError::Closed) && !is_broken(&error) {
                     self.fleet.closed(machine, &error.to_string());
@@ -579,26 +645,41 @@ impl Machines for Hub {
         self.members.iter().any(|member| member.drives)
     }
 
+    fn taking_part(&self) -> (usize, usize) {
+        let inner = lock(&self.shared.inner);
+        let machines = inner.fleet.machines();
+        (machines.iter().filter(|machine| !machine.is_left_out()).count(), machines.len())
+    }
+
+    fn inputs(&self) -> Option<Arc<KeptInputs>> {
+        self.drive().then(|| self.kept.clone())
+    }
+
     fn check(&mut self, trial: MachineTrial<'_>) -> Problems {
         let mut problems = Problems::new();
-        if let Some(what) = crate::nats::bus::unencrypted_secret(&self.members, trial.settings) {
-            return Problem::new(what, crate::nats::bus::ENCRYPT).into();
-        }
-        let parts = self.parts(trial);
+        let inputs = match self.offer(trial) {
+            Ok(inputs) => inputs,
+            Err((what, help)) => return Problem::new(what, help).into(),
+        };
+        // At 1 MB/s at least.
+        let at_most = JOIN_MAX + inputs.iter().map(|head| head.bytes * 1000).sum::<Nanos>();
+        let parts = self.parts(trial, &inputs);
         let mut inner = lock(&self.shared.inner);
         inner.fleet.check(parts);
         inner.pass_on();
         drop(inner);
-        match self.shared.wait_until(JOIN_MAX, None, &mut |_| {}, |fleet| fleet.all(&State::Present)) {
-            Ok(inner) => {
-                for machine in inner.fleet.machines() {
-                    for (what, help) in &machine.problems {
-                        let what = format!("machine {}: {what}", machine.name);
-                        problems.push(Problem::new(what, help.clone()));
-                    }
+        let inner = self.shared.settle(at_most, Fleet::is_settled);
+        for machine in inner.fleet.machines() {
+            match &machine.state {
+                State::Lost(why) => problems.push(Problem::new(lost(machine, why), "")),
+                State::Checking => {
+                    problems.push(Problem::new(lost(machine, "it did not check the load in time"), ""));
                 }
+                _ => {}
             }
-            Err(ending) => problems.push(Problem::new(ending.to_string(), "")),
+            for (what, help) in &machine.problems {
+                problems.push(Problem::new(lost(machine, what), help.clone()));
+            }
         }
         problems
     }
@@ -610,12 +691,11 @@ impl Machines for Hub {
         say: &mut dyn FnMut(&str),
         interrupted: &AtomicBool,
     ) -> Result<BTreeMap<String, Level>, Ending> {
-        if let Some(what) = crate::nats::bus::unencrypted_secret(&self.members, trial.settings) {
-            return Err(Ending::Failed(format!("{what}; {}", crate::nats::bus::ENCRYPT)));
-        }
         (self.interval, self.warm_up) = (trial.load.interval, trial.load.warm_up);
+        lock(&self.shared.inner).has_trials = true;
         let left_out = self.reconnect(say, interrupted)?;
-        let parts = self.parts(trial);
+        let inputs = self.offer(trial).map_err(|(what, help)| Ending::Failed(format!("{what}; {help}")))?;
+        let parts = self.parts(trial, &inputs);
         {
             let mut inner = lock(&self.shared.inner);
             inner.events = left_out;
@@ -679,7 +759,7 @@ impl Machines for Hub {
 
     fn finish(&mut self) -> Vec<MachineRun> {
         self.stop(true);
-        let mut inner = self.shared.settle(Fleet::is_settled);
+        let mut inner = self.shared.settle(END_MAX, Fleet::is_settled);
         let machines = inner.fleet.machines().iter().zip(&inner.latest);
         let run = |(machine, latest): (&Machine, &Arc<Mutex<Latest>>)| MachineRun {
             readings_age_s: lock(latest).age_max as f64 / 1e9,
@@ -696,7 +776,7 @@ impl Machines for Hub {
             inner.fleet.end();
             inner.pass_on();
         }
-        let inner = self.shared.settle(Fleet::has_ended);
+        let inner = self.shared.settle(END_MAX, Fleet::has_ended);
         let left = inner.fleet.machines().iter().filter_map(|machine| match &machine.state {
             State::Ended | State::LeftOut => None,
             State::Lost(why) => Some(lost(machine, why)),

@@ -16,4 +16,5 @@ pub mod link;
 pub mod message;
 pub mod nats;
 pub mod program;
+mod received;
 mod remote_factor;

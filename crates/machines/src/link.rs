@@ -146,9 +146,9 @@ impl Link {
     ///
     /// # Errors
     /// When the connection has ended, or does not take the message in time.
-    pub fn send(&mut self, message: ToAgent) -> Result<(), FrameError> {
+    pub fn send(&mut self, message: &Frame<ToAgent>) -> Result<(), FrameError> {
         let Some(to) = &mut self.to else { return Err(FrameError::Closed) };
-        let bytes = frame::encode(&Frame::from(message))?;
+        let bytes = frame::encode(message)?;
         let mut rest = &bytes[..];
         let deadline = Instant::now() + WRITE_MAX;
         while !rest.is_empty() {

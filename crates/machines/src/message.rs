@@ -14,7 +14,13 @@ use record::{HistogramDecoder, encode_histogram};
 use serde::{Deserialize, Serialize};
 
 /// The format of the messages: major.minor. Both sides need the same major version.
-pub const FORMAT: &str = "plimsoll.machines/1.1";
+pub const FORMAT: &str = "plimsoll.machines/1.2";
+
+/// Since this minor version, agents take files.
+const FILES_SINCE: u32 = 2;
+
+/// The most bytes of a file in one message.
+pub const FILE_PIECE_BYTES_MAX: u64 = 64 << 10;
 
 /// Whether the other side speaks the same major version.
 ///
@@ -29,6 +35,23 @@ pub fn check_format(found: &str) -> Result<(), String> {
         true => Ok(()),
         false => Err(format!("it speaks `{found}`, and this program `{FORMAT}`: use the same version")),
     }
+}
+
+/// Whether an agent that speaks this format takes files.
+pub fn takes_files(format: &str) -> bool {
+    let minor = format.rsplit_once('.').and_then(|(_, minor)| minor.parse::<u32>().ok());
+    minor.is_some_and(|minor| minor >= FILES_SINCE)
+}
+
+/// A file that a machine needs for a trial.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct InputHead {
+    /// Its path as the load names it; `${file:PATH}` or `${env:NAME}` for a text that one of its files refers to.
+    pub name: String,
+    /// SHA-256 in hexadecimal.
+    pub sha256: String,
+    /// Its length.
+    pub bytes: u64,
 }
 
 /// One trial, as far as a machine takes part in it.
@@ -55,6 +78,9 @@ pub struct TrialPart {
     /// The system under test, if it runs on this machine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target: Option<Target>,
+    /// The files that the load reads; none from a coordinator that sends none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub inputs: Option<Vec<InputHead>>,
 }
 
 impl TrialPart {
@@ -129,6 +155,13 @@ pub enum ToAgent {
         /// What to do.
         ask: FactorAsk,
     },
+    /// A piece of a file is the body.
+    File {
+        /// Of the file.
+        sha256: String,
+        /// Where the piece begins.
+        offset: u64,
+    },
     /// The experiment is over: remove what was made, and undo what was set.
     End,
 }
@@ -194,6 +227,15 @@ pub enum FromAgent {
     Checked {
         /// What is wrong, and what to do.
         problems: Vec<(String, String)>,
+    },
+    /// Send a piece of a file.
+    Want {
+        /// Of the file.
+        sha256: String,
+        /// Where the piece begins.
+        offset: u64,
+        /// Its length, at most [`FILE_PIECE_BYTES_MAX`].
+        bytes: u64,
     },
     /// Progress in words.
     Preparing {
@@ -380,6 +422,19 @@ mod tests {
             ("", false),
         ] {
             assert_eq!(check_format(found).is_ok(), expected, "{found}");
+        }
+    }
+
+    #[test]
+    fn agents_take_files_since_a_minor_version() {
+        for (format, expected) in [
+            (FORMAT, true),
+            ("plimsoll.machines/1.0", false),
+            ("plimsoll.machines/1.1", false),
+            ("plimsoll.machines/1.10", true),
+            ("plimsoll.machines/1", false),
+        ] {
+            assert_eq!(takes_files(format), expected, "{format}");
         }
     }
 }

@@ -35,8 +35,7 @@ impl Program {
                 read => hash.update(&piece[..read]),
             }
         }
-        let hash = hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
-        Ok(Program { hash, path })
+        Ok(Program { hash: crate::received::hexadecimal(&hash.finalize()), path })
     }
 
     /// The command for the shell of the host: starts the installed program if it is the same, otherwise asks for it, puts it

@@ -1,10 +1,14 @@
 //! What holds of every setting of every kind.
 
 use std::collections::BTreeSet;
+use std::fs::File;
+use std::sync::Arc;
 
+use engine::inputs::Inputs;
 use model::{Level, SettingInfo, SettingKind, quantity};
 
 use crate::KINDS;
+use crate::testing::settings_of;
 
 fn every_setting() -> Vec<(String, &'static SettingInfo)> {
     let settings = |info: model::experiment::WorkloadInfo| {
@@ -70,5 +74,110 @@ fn a_block_size_is_a_number_and_a_mix_is_not() {
     }
     for wrong in ["", "4", "4KiB 8KiB", "uniform"] {
         assert!(kind.parse(wrong).is_err(), "{wrong}");
+    }
+}
+
+/// What each kind reads is sent to machines: it can be configured there without the files.
+#[test]
+fn a_load_is_configured_from_what_was_sent() {
+    for (kind, pairs, files) in [
+        (
+            "http",
+            &[("url", "https://a/"), ("ca", "ca"), ("client_certificate", "own"), ("client_key", "key")][..],
+            &["ca", "key", "own"][..],
+        ),
+        ("http", &[("from", "s/shop.toml")], &["${file:s/key}", "s/../body", "s/shop.toml", "s/users.csv"]),
+        ("http", &[("from", "s/own.toml")], &["s/own.toml"]),
+        ("http", &[("from", "load.ubr"), ("wcat_settings", "settings.ubr")], &["load.ubr", "settings.ubr"]),
+        (
+            "ldap",
+            &[
+                ("url", "ldap://a"),
+                ("operation", "mixed"),
+                ("from", "s/operations.toml"),
+                ("data", "users=s/users.csv"),
+            ],
+            &["${file:s/key}", "s/change.ldif", "s/operations.toml", "s/users.csv"],
+        ),
+        (
+            "ldap_import",
+            &[("tool", "ldapadd"), ("url", "ldaps://a"), ("entries", "5"), ("ca", "ca")],
+            &["ca"],
+        ),
+    ] {
+        let folder = testkit::Scratch::new();
+        std::fs::create_dir(folder.join("s")).unwrap();
+        folder.file("s/key", "k\n");
+        std::fs::set_permissions(folder.join("s/key"), std::os::unix::fs::PermissionsExt::from_mode(0o600))
+            .unwrap();
+        folder.file("s/users.csv", "name\nann\n");
+        folder.file("s/change.ldif", "dn: cn=a\nchangetype: modify\nreplace: sn\nsn: b\n-\n");
+        folder.file(
+            "s/operations.toml",
+            format!(
+                "[[operation]]\noperation = \"bind\"\ndn = \"cn=${{users.name}}\"\ndn_password = \"${{file:key}}\"\n\
+                 [[operation]]\noperation = \"modify\"\nldif = \"{}\"\n",
+                folder.join("s/change.ldif").display()
+            ),
+        );
+        folder.file(
+            "s/shop.toml",
+            "base = \"http://a\"\nheader = [\"X: ${file:key}\"]\n[data.users]\nfile = \"users.csv\"\n\
+             [[transaction]]\nname = \"t\"\n[[transaction.request]]\nmethod = \"POST\"\nurl = \"/${users.name}\"\nbody_file = \"../body\"\nextract.token = { regex = \"(.*)\" }\n",
+        );
+        folder.file(
+            "load.ubr",
+            "scenario { transaction { id = \"t\"; weight = 1; request { url = \"/\"; } } }\n",
+        );
+        folder.file("settings.ubr", "settings { server = \"a\"; clients = 1; virtualclients = 1; }\n");
+        folder.file(
+            "s/own.toml",
+            "base = \"http://a\"\nheader = [\"Authorization: Bearer hunter2\"]\n[[transaction]]\nname = \"t\"\n\
+             [[transaction.request]]\nurl = \"/\"\n",
+        );
+        for name in ["ca", "own", "key", "body"] {
+            folder.file(name, "text");
+        }
+        let info = KINDS.iter().find(|known| known.info().name == kind).unwrap();
+        let at = |path: &str| match path.split_once('=') {
+            Some((name, file)) => format!("{name}={}", folder.join(file).display()),
+            None => folder.join(path).display().to_string(),
+        };
+        let is_file = |name: &str| {
+            ["ca", "client_certificate", "client_key", "from", "wcat_settings", "data"].contains(&name)
+        };
+        let owned: Vec<(&str, String)> = pairs
+            .iter()
+            .map(|(name, text)| (*name, if is_file(name) { at(text) } else { text.to_string() }))
+            .collect();
+        let given: Vec<(&str, &str)> = owned.iter().map(|(name, text)| (*name, text.as_str())).collect();
+        let settings = settings_of(info.info().settings, &given);
+        let inputs = Inputs::of_run(Some(&Arc::default()));
+        let configured = info.configure_with(&settings, &inputs);
+        assert!(configured.is_ok(), "{kind} {pairs:?}: {}", configured.err().unwrap());
+        let used = inputs.used();
+        let prefix = format!("{}/", folder.path().display());
+        let names: Vec<String> = used.iter().map(|input| input.name.replace(&prefix, "")).collect();
+        assert_eq!(names, files, "{kind} {pairs:?}");
+        for (input, name) in used.iter().zip(&names) {
+            let expected = match name.as_str() {
+                "s/shop.toml" | "load.ubr" => Some(false),
+                name => (name == "s/own.toml" || name.contains("key")).then_some(true),
+            };
+            assert_eq!(input.is_secret, expected, "{name}");
+        }
+        let elsewhere = testkit::Scratch::new();
+        let sent = used.into_iter().enumerate().map(|(number, input)| {
+            let path = elsewhere.file(&number.to_string(), input.content.as_slice());
+            (input.name, Arc::new(File::open(path).unwrap()))
+        });
+        let sent = Inputs::sent(sent.collect());
+        drop(folder);
+        let configured = info.configure_with(&settings, &sent);
+        assert!(configured.is_ok(), "{kind} {pairs:?}: {}", configured.err().unwrap());
+        assert!(
+            info.configure_with(&settings, &Inputs::sent(Default::default())).is_err(),
+            "{kind} {pairs:?}"
+        );
     }
 }

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use clap::ArgMatches;
 use engine::source::HostRoot;
+use machines::hub::survey::{Found, Surveyed};
 use model::experiment::Dependency;
 use model::limit::Axis;
 use model::{Experiment, Load, Problem, Search, WarmUp, quantity};
@@ -152,13 +153,30 @@ pub(crate) fn check(matches: &ArgMatches) -> Result<Exit, Failure> {
     let experiment = &written.experiment;
     let words = |problem| written.place(problem);
     let complete = carry_out::with_secrets(experiment, PromptPolicy::NotNow, &words)?;
-    carry_out::check(&complete, &HostRoot::live(), &words)?;
+    let root = HostRoot::live();
+    let mut problems = carry_out::problems(&complete, &root, &words)?;
+    let mut machines = Vec::new();
+    if !experiment.machines.is_empty() && !matches.get_flag("offline") {
+        let (surveyed, found) = carry_out::survey(&complete, &root, &words)?;
+        for problem in found.0 {
+            if !problems.0.contains(&problem) {
+                problems.push(problem);
+            }
+        }
+        machines = surveyed;
+    }
+    if !problems.is_empty() {
+        machines.iter().for_each(|machine| output::say(&of_machine(machine)));
+        return Err(Failure::usage(problems));
+    }
     // The rounds of a proof depend on what is measured.
     let planned = Experiment { prove: false, ..experiment.clone() };
     let trials = analysis::design(&planned).planned().unwrap_or_default();
     if matches.get_flag("json") {
-        let document =
-            serde_json::json!({ "format": "plimsoll.check/1", "experiment": experiment, "trials": trials });
+        let machines: Vec<_> = machines.iter().filter_map(machine_as_json).collect();
+        let document = serde_json::json!({
+            "format": "plimsoll.check/1", "experiment": experiment, "trials": trials, "machines": machines,
+        });
         output::verbatim(&serde_json::to_string_pretty(&document).map_err(Failure::failed)?);
         return Ok(Exit::Good);
     }
@@ -187,13 +205,44 @@ pub(crate) fn check(matches: &ArgMatches) -> Result<Exit, Failure> {
     if Search::of(experiment).is_none() {
         out += &format!("\n{}", duration(experiment, trials.len()));
     }
-    if !experiment.machines.is_empty() {
+    if !experiment.machines.is_empty() && matches.get_flag("offline") {
         let machines: Vec<&str> = experiment.machines.all().map(|(machine, _)| machine).collect();
-        out += &format!("\nnot reached now, but when it runs: {}\n", machines.join(", "));
+        out += &format!("\nnot reached, because of --offline: {}\n", machines.join(", "));
     }
-    out += "\nall settings are valid on this host; nothing was changed";
+    for (at, machine) in machines.iter().enumerate() {
+        out += &format!("{}{}\n", if at == 0 { "\n" } else { "" }, of_machine(machine));
+    }
+    out += match machines.is_empty() {
+        true => "\nall settings are valid on this host; nothing was changed",
+        false => "\nall settings are valid on this host and on the machines; nothing was changed",
+    };
     output::result(&out);
     Ok(Exit::Good)
+}
+
+/// "machine gen1: reached, plimsoll 1.2.0, 8 processors, clock +0.8 ms (known to 0.040 ms)".
+fn of_machine(machine: &Surveyed) -> String {
+    let Surveyed { name, found } = machine;
+    match found {
+        Ok(Found { host, version, cpus, clock_s: (offset, uncertainty) }) => {
+            let own = env!("CARGO_PKG_VERSION");
+            let differs = if version == own { String::new() } else { format!(" (this program is {own})") };
+            format!(
+                "machine {name}: reached, host {host}, plimsoll {version}{differs}, {cpus} processors, clock {:+.1} ms (known to {:.3} ms)",
+                offset * 1e3,
+                uncertainty * 1e3
+            )
+        }
+        Err(_) => format!("machine {name}: not reached"),
+    }
+}
+
+fn machine_as_json(machine: &Surveyed) -> Option<serde_json::Value> {
+    let Found { host, version, cpus, clock_s: (offset, uncertainty) } = machine.found.as_ref().ok()?;
+    Some(serde_json::json!({
+        "name": machine.name, "host": host, "plimsoll": version, "cpus": cpus,
+        "clock_offset_s": offset, "clock_uncertainty_s": uncertainty,
+    }))
 }
 
 /// A dependency, its proxy, and what connects to it.

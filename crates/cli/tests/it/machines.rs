@@ -254,6 +254,7 @@ on_loss = "divide"
         std::fs::read_dir(place.path("r/trials")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     trials.sort();
     assert!(trials.len() >= 3, "{trials:?}");
+    assert!(said.contains("· 1 of 2 machines"), "{said}");
     for (at, trial) in trials.iter().enumerate() {
         let ran = json(&place, &format!("r/trials/{}/run.json", trial.display()));
         let completed = completed_by_machine(&ran);
@@ -361,4 +362,83 @@ fn ssh_copies_the_program_and_leaves_nothing() {
         .filter(|name| name.starts_with("plimsoll-agent."))
         .collect();
     assert!(left.is_empty(), "{left:?}");
+}
+
+#[test]
+fn a_check_reaches_the_machines_and_names_all_that_is_wrong() {
+    let place = Place::new("machines-check");
+    let program = env!("CARGO_BIN_EXE_plimsoll");
+    let file = |load: &[&str], more: &str| {
+        let load: Vec<String> = load.iter().map(|machine| format!("{machine:?}")).collect();
+        let text = format!(
+            "name = \"Several machines\"\n{more}[load]\nclosed = 4\nmeasure = \"2s\"\n[machines]\nload = [{}]\n",
+            load.join(", ")
+        );
+        std::fs::write(place.path("machines.toml"), text).unwrap();
+    };
+    let good = agents(2);
+    let both: Vec<&str> = good.iter().map(String::as_str).collect();
+    file(&both, "[workload.null]\n");
+    let done = run(&place, &["check", "machines.toml"]);
+    assert_eq!(done.code, 0, "{}{}", done.out, done.err);
+    let said = one_line(&done.out);
+    for part in
+        ["machine gen1: reached, host ", "machine gen2: reached, host ", "processors, clock ", "(known to "]
+    {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+    let document: Value =
+        serde_json::from_str(&run(&place, &["check", "machines.toml", "--json"]).out).unwrap();
+    assert_eq!(document["machines"][1]["name"], "gen2");
+    assert!(document["machines"][1]["clock_uncertainty_s"].as_f64().unwrap() > 0.0, "{document}");
+
+    // One that answers and refuses the load, one that ends, one that says nothing.
+    let limited = format!("gen1=exec:{program} agent --allow 10.0.0.0/8");
+    file(
+        &[&limited, "gen2=exec:sh -c 'echo no room >&2; exit 1'", "gen3=exec:sleep 600"],
+        "[workload.http]\nurl = \"http://127.0.0.1:9/\"\n",
+    );
+    let done = run(&place, &["check", "machines.toml"]);
+    let said = one_line(&done.err);
+    assert_eq!(done.code, 2, "{said}");
+    for part in [
+        "machine gen1: reached",
+        "machine gen2: not reached",
+        "machine gen1: this agent may load 10.0.0.0/8, and refuses 127.0.0.1",
+        "machine gen2: the connection was closed: no room",
+        "machine gen3: it was not reached within 20 s",
+        "--offline",
+        "3 mistakes",
+    ] {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+
+    let done = run(&place, &["check", "machines.toml", "--offline"]);
+    assert!(done.code == 0 && done.out.contains("not reached, because of --offline: gen1="), "{}", done.out);
+}
+
+#[test]
+fn a_check_of_a_factor_asks_the_machine_of_the_target() {
+    let place = Place::new("machines-check-factor");
+    let text = format!(
+        r#"
+name = "A factor on a machine"
+[workload.null]
+[load]
+closed = 1
+measure = "1s"
+[target]
+process = "no-such-process-here"
+machine = "gen1"
+[machines]
+watch = ["{}"]
+[vary]
+"host.cpus" = {{ baseline = 1, levels = [2] }}
+"#,
+        agents(1)[0]
+    );
+    std::fs::write(place.path("factor.toml"), text).unwrap();
+    let done = run(&place, &["check", "factor.toml"]);
+    let said = one_line(&done.err);
+    assert!(done.code == 2 && said.contains("host.cpus cannot be set to 2: machine gen1: "), "{said}");
 }

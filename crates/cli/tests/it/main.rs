@@ -30,6 +30,7 @@ mod left_files;
 mod limit;
 mod machines;
 mod machines_factors;
+mod machines_files;
 mod machines_kubernetes;
 mod machines_nats;
 mod manual;

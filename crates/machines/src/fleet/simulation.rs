@@ -12,7 +12,8 @@ use model::study::new_histogram;
 use model::{Host, Load, MILLISECOND, Nanos, Phase, SECOND, Settings, WarmUp};
 
 use super::*;
-use crate::message::{IntervalHead, of_book};
+use crate::message::{InputHead, IntervalHead, of_book};
+use crate::received::{Arriving, sha256};
 
 /// The time that a trial may take in all, whatever happens.
 const LIMIT: Nanos = 60 * SECOND;
@@ -33,7 +34,7 @@ enum Fate {
 #[derive(Debug)]
 enum Happening {
     /// A message reaches a machine.
-    ToAgent(ToAgent),
+    ToAgent(Box<Frame<ToAgent>>),
     /// A message reaches the coordinator.
     FromAgent(Box<Frame<FromAgent>>),
     /// The connection of a machine is seen to be closed.
@@ -77,10 +78,16 @@ struct Agent {
     offset: i64,
     /// When its next message can arrive at the earliest: a connection keeps the order.
     arrives: Nanos,
+    /// When the next message can reach it at the earliest.
+    receives: Nanos,
     zero: Nanos,
     end: Nanos,
     measured_from: Option<Nanos>,
     is_running: bool,
+    /// The file of the trial, while it arrives.
+    file: Option<Arriving>,
+    /// Whether it has the file of the trial.
+    has_file: bool,
     /// Operations of the measured phase that it has sent.
     sent: u64,
     /// When its load really started, on our clock.
@@ -96,6 +103,8 @@ struct World {
     agents: Vec<Agent>,
     interval: Nanos,
     measure: Nanos,
+    /// What the load reads.
+    file: Arc<Vec<u8>>,
     /// All response times of the measured phase, as one histogram, and those that the coordinator merged.
     response: Histogram<u64>,
     merged: Histogram<u64>,
@@ -118,10 +127,13 @@ impl World {
                 fate: fate(machine, &mut random),
                 offset: (random.below_u64(2_000_000_000).cast_signed()) - 500_000_000,
                 arrives: 0,
+                receives: 0,
                 zero: 0,
                 end: 0,
                 measured_from: None,
                 is_running: false,
+                file: None,
+                has_file: false,
                 sent: 0,
                 started: None,
             })
@@ -137,6 +149,7 @@ impl World {
             agents,
             interval: SECOND,
             measure: 5 * SECOND,
+            file: Arc::new((0..seed * 7919 % 700_000).map(|at| (at % 251) as u8).collect()),
             response: new_histogram(),
             merged: new_histogram(),
         }
@@ -188,8 +201,9 @@ impl World {
 
     fn deliver(&mut self) {
         for (machine, message) in self.fleet.take_outbox() {
-            let way = self.way();
-            self.later(way, machine, Happening::ToAgent(message));
+            let at = (self.now + self.way()).max(self.agents[machine].receives + 1);
+            self.agents[machine].receives = at;
+            self.at(at, machine, Happening::ToAgent(Box::new(message)));
         }
         self.fleet.take_notices();
     }
@@ -199,7 +213,7 @@ impl World {
             Happening::FromAgent(frame) => self.fleet.received(self.now, machine, *frame),
             Happening::Closed => self.fleet.closed(machine, "the connection was closed"),
             _ if self.is_cut_off(machine) => {}
-            Happening::ToAgent(message) => self.agent_receives(machine, message),
+            Happening::ToAgent(message) => self.agent_receives(machine, *message),
             Happening::Prepared => {
                 let ready = FromAgent::Ready { facts: BTreeMap::new(), operations: vec!["get".into()] };
                 self.say(machine, ready, Vec::new());
@@ -212,8 +226,20 @@ impl World {
         }
     }
 
-    fn agent_receives(&mut self, machine: usize, message: ToAgent) {
-        match message {
+    /// A machine asks for what is missing of its file, or prepares the trial.
+    fn ask(&mut self, machine: usize) {
+        while let Some((sha256, offset, bytes)) = self.agents[machine].file.as_mut().and_then(Arriving::ask) {
+            self.say(machine, FromAgent::Want { sha256, offset, bytes }, Vec::new());
+        }
+        if self.agents[machine].file.take_if(|file| file.is_whole()).is_some() {
+            self.agents[machine].has_file = true;
+            let takes = self.random.below_u64(2 * SECOND);
+            self.later(takes, machine, Happening::Prepared);
+        }
+    }
+
+    fn agent_receives(&mut self, machine: usize, message: Frame<ToAgent>) {
+        match message.head {
             ToAgent::Hello { .. } => {
                 let hello = FromAgent::Hello { format: FORMAT.into(), host: Box::new(Host::default()) };
                 self.say(machine, hello, Vec::new());
@@ -222,9 +248,14 @@ impl World {
                 let at = self.theirs(machine, self.now);
                 self.say(machine, FromAgent::Pong { number, at, unix_ns: self.now }, Vec::new());
             }
-            ToAgent::Prepare { .. } => {
-                let takes = self.random.below_u64(2 * SECOND);
-                self.later(takes, machine, Happening::Prepared);
+            ToAgent::Prepare { trial } => {
+                let head = trial.inputs.unwrap().remove(0);
+                self.agents[machine].file = Some(Arriving::begin(head).unwrap());
+                self.ask(machine);
+            }
+            ToAgent::File { sha256, offset } => {
+                self.agents[machine].file.as_mut().unwrap().take(&sha256, offset, &message.body).unwrap();
+                self.ask(machine);
             }
             ToAgent::Start { at } => {
                 let ours = self.ours(machine, at).max(self.now);
@@ -313,6 +344,8 @@ impl World {
         self.deliver();
         self.until(Fleet::has_clocks)?;
         let of = self.agents.len() as u32;
+        let head =
+            InputHead { name: "users.csv".into(), sha256: sha256(&self.file), bytes: self.file.len() as u64 };
         let part = |index| TrialPart {
             workload: "null".into(),
             settings: Settings::default(),
@@ -324,7 +357,9 @@ impl World {
             watch: Vec::new(),
             sample_every: SECOND,
             target: None,
+            inputs: Some(vec![head.clone()]),
         };
+        self.fleet.offer(&head.sha256, &self.file);
         self.fleet.prepare((0..of).map(part).collect(), vec![true]);
         self.deliver();
         self.until(|fleet| fleet.all(&State::Ready))?;
@@ -377,6 +412,7 @@ fn all_that_was_done_is_counted_once() {
         let completed: u64 = world.fleet.machines().iter().map(|machine| machine.completed).sum();
         assert_eq!((end, completed), (End::Completed(sent), sent), "seed {seed}");
         assert!(world.merged == world.response, "seed {seed}: the histograms differ");
+        assert!(world.agents.iter().all(|agent| agent.has_file), "seed {seed}");
     }
 }
 
@@ -442,6 +478,47 @@ fn a_thousand_machines_take_part() {
     };
     let mut world = World::new(2, 1000, fate);
     assert!(matches!(world.carry_out(), End::Lost(machine, _) if machine % 100 == 7));
+}
+
+#[test]
+fn the_machines_that_others_wait_for_are_named() {
+    let names = |count: usize| (1..=count).map(|number| (format!("gen{number}"), true));
+    assert_eq!(Fleet::new(names(1), "run", 0, 0).waiting(), "");
+    let mut fleet = Fleet::new(names(5), "run", 0, 0);
+    assert_eq!(fleet.waiting(), "0 of 5 machines reached, waiting for gen1, gen2, gen3 and 2 more");
+    for (machine, state) in [State::Ready, State::Ready, State::Preparing, State::LeftOut, State::Preparing]
+        .into_iter()
+        .enumerate()
+    {
+        fleet.machines[machine].state = state;
+    }
+    assert_eq!(fleet.waiting(), "2 of 4 machines ready, waiting for gen3, gen5");
+    fleet.machines[2].state = State::Ready;
+    fleet.machines[4].state = State::Ready;
+    assert_eq!(fleet.waiting(), "");
+}
+
+#[test]
+fn a_machine_gets_only_pieces_of_files_of_the_run() {
+    let file = Arc::new(vec![7; 100_000]);
+    for (sha256, offset, bytes, expected) in [
+        ("known", 0, 65_536, Some(65_536)),
+        ("known", 65_536, 34_464, Some(34_464)),
+        ("known", 0, u64::MAX, Some(65_536)),
+        ("known", 65_536, 65_536, None),
+        ("known", u64::MAX, 1, None),
+        ("other", 0, 1, None),
+    ] {
+        let mut fleet = Fleet::new([("a".to_string(), true)], "run", 0, 0);
+        fleet.offer("known", &file);
+        fleet.received(0, 0, Frame::from(FromAgent::Want { sha256: sha256.into(), offset, bytes }));
+        let sent: Option<usize> = fleet.take_outbox().pop().map(|(_, frame)| frame.body.len());
+        assert_eq!(
+            (sent, fleet.lost().is_none()),
+            (expected, expected.is_some()),
+            "{sha256} {offset} {bytes}"
+        );
+    }
 }
 
 #[test]

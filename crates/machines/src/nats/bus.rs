@@ -13,8 +13,9 @@ use async_nats::jetstream::stream::{Config, StorageType, Stream};
 use async_nats::jetstream::{self, Context};
 use async_nats::{Client, RequestErrorKind};
 use engine::clock::Clock;
+use engine::inputs::Input;
 use futures_util::StreamExt;
-use model::{Ending, Level, Nanos, SECOND, Setting, Settings};
+use model::{Ending, Level, Nanos, SECOND, SecretParts, Setting, Settings};
 use tokio::net::unix::pipe::{Receiver, Sender};
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
@@ -95,8 +96,12 @@ pub(crate) fn expand(
 /// What to do about a secret that would be readable on the way.
 pub(crate) const ENCRYPT: &str = "secrets travel only inside SSH or TLS: write tls:// instead of nats://, and give the server a certificate";
 
-/// That settings have a secret, and that a machine would receive it over a connection without TLS.
-pub(crate) fn unencrypted_secret(members: &[Member], settings: &Settings) -> Option<String> {
+/// That settings or files have a secret, and that a machine would receive it over a connection without TLS.
+pub(crate) fn unencrypted_secret(
+    members: &[Member],
+    settings: &Settings,
+    inputs: &[&Input],
+) -> Option<String> {
     let is_plain =
         |member: &&Member| matches!(&member.address.reach, Reach::Agent(slot) if !slot.is_encrypted());
     let member = members.iter().find(is_plain)?;
@@ -104,11 +109,26 @@ pub(crate) fn unencrypted_secret(members: &[Member], settings: &Settings) -> Opt
         let mut level = setting.level.clone();
         level.secrets_mut().iter().any(|secret| secret.to_string() != secret.reveal())
     };
-    let (name, _) = settings.0.iter().find(|(_, setting)| has_secret(setting))?;
+    let of_settings = settings.0.iter().find(|(_, setting)| has_secret(setting)).map(|(name, _)| name);
+    let of_files = || inputs.iter().find(|input| may_have_secret(input)).map(|input| &input.name);
+    let name = of_settings.or_else(of_files)?;
     Some(format!(
         "`{name}` has a secret, and machine {} is reached over NATS without TLS",
         member.address.name
     ))
+}
+
+/// Whether a file is a secret or has one. If its reader does not know, it may have a private key, or a value or a column with a name
+/// such as `password`.
+fn may_have_secret(input: &Input) -> bool {
+    let hides = |text: &str| SecretParts::Pairs.hide(text) != text;
+    let text = String::from_utf8_lossy(&input.content);
+    let columns = text.lines().next().unwrap_or_default().split(',');
+    input.is_secret.unwrap_or_else(|| {
+        text.contains("PRIVATE KEY")
+            || hides(&text)
+            || columns.map(|name| name.trim_matches(['"', ' '])).any(|name| hides(&format!("{name}: x")))
+    })
 }
 
 /// Whether a stream keeps what the agents of each fleet send.

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use engine::inputs::Inputs;
 use model::{Nanos, Placeholder, Problem, Problems, SettingInfo, Settings};
 
 use super::scenario::recording::RecordingOptions;
@@ -117,9 +118,9 @@ pub(super) fn misplaced(settings: &Settings) -> Problems {
 }
 
 /// The scenario in a file, or the mistakes in it. They have the lines of that file in their texts.
-pub(super) fn scenario(settings: &Settings) -> (Option<Arc<ReadScenario>>, Problems) {
+pub(super) fn scenario(settings: &Settings, inputs: &Inputs) -> (Option<Arc<ReadScenario>>, Problems) {
     let Some(name) = settings.get(&FROM) else { return (None, Problems::new()) };
-    match read_scenario(&name, &ImportOptions::of(settings)) {
+    match read_scenario(&name, &ImportOptions::of(settings), inputs) {
         Ok(read) => (Some(Arc::new(read)), Problems::new()),
         Err(problems) => {
             let line = settings.line(FROM.name);
@@ -129,26 +130,31 @@ pub(super) fn scenario(settings: &Settings) -> (Option<Arc<ReadScenario>>, Probl
     }
 }
 
-fn read_scenario(name: &str, options: &ImportOptions) -> Result<ReadScenario, Problems> {
+fn read_scenario(name: &str, options: &ImportOptions, inputs: &Inputs) -> Result<ReadScenario, Problems> {
     let path = Path::new(name);
     let folder = path.parent().unwrap_or(Path::new(""));
-    let text = read_file(path)?;
+    let text = read_file(path, inputs)?;
     let (text, notes) = match Format::of(path) {
         Format::Scenario => (text, Vec::new()),
         _ => {
-            let import = import_text(path, &text, options)?.import;
+            let import = import_text(path, &text, options, inputs)?.import;
             (import.file.write(), import.notes)
         }
     };
-    let mut find_secret = |placeholder: Placeholder<'_>| template::find_secret(&placeholder, folder);
-    let scenario = Scenario::parse(&text, name, folder, &mut find_secret).map_err(|problems| {
-        let in_file = |problem: Problem| if problem.line > 0 { placed(name, problem) } else { problem };
-        Problems(problems.0.into_iter().map(in_file).collect())
-    })?;
+    let mut find_secret = |placeholder: Placeholder<'_>| template::find_secret(&placeholder, folder, inputs);
+    let scenario =
+        Scenario::parse_with(&text, name, folder, &mut find_secret, inputs).map_err(|problems| {
+            let in_file = |problem: Problem| if problem.line > 0 { placed(name, problem) } else { problem };
+            Problems(problems.0.into_iter().map(in_file).collect())
+        })?;
+    let file = ScenarioFile::parse(&text, name)?;
+    let without_secrets = file.write_without_secrets();
+    // A recorded session has more than what becomes a scenario, such as cookies of responses.
+    inputs.set_secret(path, Format::of(path) == Format::Har || file.write() != without_secrets);
     let text = format!(
         "# The scenario of {}, as it was read. *** is in the place of secrets.\n\n{}",
         name.escape_debug(),
-        ScenarioFile::parse(&text, name)?.write_without_secrets()
+        without_secrets
     );
     Ok(ReadScenario { scenario, notes, text })
 }
@@ -165,7 +171,8 @@ pub fn import(settings: &Settings) -> Result<Imported, Problems> {
     }
     problems.or(())?;
     let path = Path::new(&name);
-    import_text(path, &read_file(path)?, &ImportOptions::of(settings))
+    let inputs = Inputs::host();
+    import_text(path, &read_file(path, &inputs)?, &ImportOptions::of(settings), &inputs)
 }
 
 /// The load of a scenario of WCAT; none if `from` names none.
@@ -179,7 +186,12 @@ pub fn load_of(settings: &Settings) -> Result<Option<WcatLoad>, Problems> {
     }
 }
 
-fn import_text(path: &Path, text: &str, options: &ImportOptions) -> Result<Imported, Problems> {
+fn import_text(
+    path: &Path,
+    text: &str,
+    options: &ImportOptions,
+    inputs: &Inputs,
+) -> Result<Imported, Problems> {
     let name = path.display().to_string();
     let in_file = |problem: Problem| Problems::from(placed(&name, problem));
     match Format::of(path) {
@@ -189,7 +201,7 @@ fn import_text(path: &Path, text: &str, options: &ImportOptions) -> Result<Impor
         }
         Format::Wcat => {
             let settings = match &options.wcat_settings {
-                Some(file) => wcat::read_settings(&read_file(file)?)
+                Some(file) => wcat::read_settings(&read_file(file, inputs)?)
                     .map_err(|problem| Problems::from(placed(&file.display().to_string(), problem)))?,
                 None => WcatSettings::default(),
             };
@@ -230,8 +242,8 @@ fn import_wcat(text: &str, options: &ImportOptions, settings: WcatSettings) -> R
     Ok(Imported { import, load })
 }
 
-fn read_file(path: &Path) -> Result<String, Problems> {
-    files::read_text(path, scenario::FILE_BYTES_MAX).map_err(|error| {
+fn read_file(path: &Path, inputs: &Inputs) -> Result<String, Problems> {
+    inputs.read_text(path, scenario::FILE_BYTES_MAX).map_err(|error| {
         Problem::new(format!("the scenario {} cannot be read: {error}", path.display()), "").into()
     })
 }

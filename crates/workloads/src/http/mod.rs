@@ -28,6 +28,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use engine::allowed::Allowed;
+use engine::inputs::Inputs;
 use engine::workload::{LoadError, Share, Worker, Workload, WorkloadKind};
 use model::experiment::WorkloadInfo;
 use model::run::{OperationUnit, WorkloadTraits};
@@ -55,7 +56,7 @@ pub struct HttpKind;
 
 /// The TCP port of this host that the requests go to; none where they go elsewhere.
 pub fn local_port(settings: &Settings) -> Option<u16> {
-    let origin = HttpPlan::read(settings).ok()?.origin;
+    let origin = HttpPlan::read(settings, &Inputs::host()).ok()?.origin;
     host::is_this_host(origin.host_name()).then_some(origin.port)
 }
 
@@ -107,7 +108,11 @@ impl WorkloadKind for HttpKind {
     }
 
     fn configure(&self, settings: &Settings) -> Result<Box<dyn Workload>, Problems> {
-        let plan = HttpPlan::read(settings)?;
+        self.configure_with(settings, &Inputs::host())
+    }
+
+    fn configure_with(&self, settings: &Settings, inputs: &Inputs) -> Result<Box<dyn Workload>, Problems> {
+        let plan = HttpPlan::read(settings, inputs)?;
         Ok(Box::new(Http { plan, servers: Servers::default(), seen: Observations::default() }))
     }
 }

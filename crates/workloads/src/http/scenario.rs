@@ -32,6 +32,7 @@ use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
+use engine::inputs::Inputs;
 use model::{Nanos, Problems};
 
 pub use super::url::Origin;
@@ -153,7 +154,18 @@ impl Scenario {
         folder: &Path,
         find_secret: &mut FindSecret<'_>,
     ) -> Result<Scenario, Problems> {
-        compile::compile(text, file, folder, find_secret)
+        Scenario::parse_with(text, file, folder, find_secret, &Inputs::host())
+    }
+
+    /// The same, with the files that it names from `inputs`.
+    pub(super) fn parse_with(
+        text: &str,
+        file: &str,
+        folder: &Path,
+        find_secret: &mut FindSecret<'_>,
+        inputs: &Inputs,
+    ) -> Result<Scenario, Problems> {
+        compile::compile(text, file, (folder, inputs), find_secret)
     }
 
     /// The names of its operations: `TRANSACTION:REQUEST` for each request, and `TRANSACTION` for a transaction as a

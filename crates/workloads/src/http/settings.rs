@@ -4,6 +4,7 @@ use std::ops::RangeInclusive;
 use std::path::Path;
 use std::sync::Arc;
 
+use engine::inputs::Inputs;
 use engine::workload::OPERATIONS_MAX;
 use model::{Choice, Key, Nanos, Problems, Secret, SecretParts, SettingInfo, Settings};
 
@@ -228,12 +229,12 @@ pub(super) struct HttpPlan {
 
 impl HttpPlan {
     /// Reads the settings; reports all mistakes.
-    pub(super) fn read(settings: &Settings) -> Result<HttpPlan, Problems> {
+    pub(super) fn read(settings: &Settings, inputs: &Inputs) -> Result<HttpPlan, Problems> {
         let mut problems = Problems::new();
         let mut problem = |setting: &SettingInfo, what: String, help: &str| {
             problems.add(&[setting], what, help);
         };
-        let (scenario, of_scenario) = from::scenario(settings);
+        let (scenario, of_scenario) = from::scenario(settings, inputs);
         if scenario.is_some() {
             // A scenario of WCAT may leave its server open.
             let takes_url = Format::of(Path::new(&settings.get(&FROM).unwrap_or_default())) == Format::Wcat;
@@ -295,7 +296,8 @@ impl HttpPlan {
         let keys = TlsKeys { authorities: &CA, certificate: &CLIENT_CERTIFICATE, key: &CLIENT_KEY };
         let help = "write an https URL, or leave the certificates out";
         let plain = origin.filter(|origin| !origin.is_tls).map(|origin| (origin.host_and_port(), help));
-        let tls = TlsPlan::read(settings, &keys, settings.get(&TLS_RESUMPTION), plain, &mut problems);
+        let tls =
+            TlsPlan::read((settings, inputs), &keys, settings.get(&TLS_RESUMPTION), plain, &mut problems);
         let mut problem = |setting: &SettingInfo, what: String, help: &str| {
             problems.add(&[setting], what, help);
         };
@@ -459,7 +461,7 @@ mod tests {
     use model::Level;
 
     fn read(pairs: &[(&str, &str)]) -> Result<HttpPlan, Problems> {
-        HttpPlan::read(&settings_of(SETTINGS, pairs))
+        HttpPlan::read(&settings_of(SETTINGS, pairs), &Inputs::host())
     }
 
     #[test]
@@ -519,7 +521,7 @@ mod tests {
         );
         let headers = ["none", "a b: c", "Content-Length: 3", "Accept: x\r\ny"];
         settings.set("header", Level::List(headers.map(|text| Level::Text(text.into())).into()));
-        let problems = HttpPlan::read(&settings).unwrap_err();
+        let problems = HttpPlan::read(&settings, &Inputs::host()).unwrap_err();
         let whats: Vec<&str> = problems.0.iter().map(|problem| problem.what.as_str()).collect();
         assert_eq!(
             whats,

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use engine::inputs::Inputs;
 use engine::workload::{Admission, Completion, Done, Operation, Outcome, Share, Workload, WorkloadKind};
 use model::{Level, MILLISECOND};
 use testkit::{Authority, Bearer, Nginx};
@@ -364,7 +365,8 @@ fn a_server_that_is_gone_is_a_failure_of_each_operation() {
 #[test]
 fn an_address_that_refuses_is_followed_by_one_that_does_not() {
     let server = Server::start();
-    let plan = super::HttpPlan::read(&settings_of(SETTINGS, &[("url", &server.url("/"))])).unwrap();
+    let plan =
+        super::HttpPlan::read(&settings_of(SETTINGS, &[("url", &server.url("/"))]), &Inputs::host()).unwrap();
     let gone = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let addresses = vec![gone, server.address];
     let all = vec![super::target::Server { addresses, tls: None }];

@@ -24,6 +24,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use engine::allowed::{Allowed, refusals};
+use engine::inputs::Inputs;
 use engine::workload::{LoadError, Share, Worker, Workload, WorkloadKind};
 use ldap::ResultCode;
 use ldap::session::{Security, Server};
@@ -137,9 +138,13 @@ impl WorkloadKind for LdapKind {
     }
 
     fn configure(&self, settings: &Settings) -> Result<Box<dyn Workload>, Problems> {
-        let plan = LdapPlan::read(settings, "")?;
+        self.configure_with(settings, &Inputs::host())
+    }
+
+    fn configure_with(&self, settings: &Settings, inputs: &Inputs) -> Result<Box<dyn Workload>, Problems> {
+        let plan = LdapPlan::read(settings, "", inputs)?;
         let has_no_base = plan.mix.all.iter().any(|requests| requests.has_no_base);
-        let without_base = has_no_base.then(|| settings.clone());
+        let without_base = has_no_base.then(|| (settings.clone(), inputs.clone()));
         Ok(Box::new(LdapLoad { without_base, ..LdapLoad::new(plan) }))
     }
 }
@@ -253,7 +258,7 @@ impl Tally {
 struct LdapLoad {
     plan: LdapPlan,
     /// The settings, if a search has no base: then it is that of the server.
-    without_base: Option<Settings>,
+    without_base: Option<(Settings, Inputs)>,
     /// That base.
     base: Option<String>,
     /// Set by `prepare`.
@@ -403,9 +408,9 @@ impl Workload for LdapLoad {
 
     fn prepare(&mut self, _seed: u64, _say: &mut dyn FnMut(&str) -> bool) -> Result<(), LoadError> {
         self.target = find(&self.plan)?;
-        if let Some(settings) = &self.without_base {
+        if let Some((settings, inputs)) = &self.without_base {
             let base = server::naming_context(&self.plan)?;
-            let read = LdapPlan::read(settings, &base).map_err(|problems| {
+            let read = LdapPlan::read(settings, &base, inputs).map_err(|problems| {
                 let first = problems.0.into_iter().next().unwrap_or_default();
                 LoadError::new(first.what, first.help)
             })?;

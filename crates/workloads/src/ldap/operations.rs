@@ -3,6 +3,7 @@
 use std::ops::Range;
 use std::path::Path;
 
+use engine::inputs::Inputs;
 use model::problem::did_you_mean;
 use model::{Level, Secret, SecretParts, SettingInfo, SettingKind, Settings};
 use toml::Spanned;
@@ -29,8 +30,12 @@ pub(super) struct Written {
 pub(super) type FileMistake = (u64, String, String);
 
 /// The operations of a file, and its text without passwords.
-pub(super) fn read(text: &str, folder: &Path) -> Result<(Vec<Written>, String), Vec<FileMistake>> {
-    let mut reader = Reader { text, folder, mistakes: Vec::new(), passwords: Vec::new() };
+pub(super) fn read(
+    text: &str,
+    folder: &Path,
+    inputs: &Inputs,
+) -> Result<(Vec<Written>, String), Vec<FileMistake>> {
+    let mut reader = Reader { text, folder, inputs, mistakes: Vec::new(), passwords: Vec::new() };
     let table = match DeTable::parse(text) {
         Ok(table) => table,
         Err(error) => {
@@ -52,6 +57,7 @@ pub(super) fn read(text: &str, folder: &Path) -> Result<(Vec<Written>, String), 
 struct Reader<'a> {
     text: &'a str,
     folder: &'a Path,
+    inputs: &'a Inputs,
     mistakes: Vec<FileMistake>,
     /// Where the file has passwords, in order.
     passwords: Vec<Range<usize>>,
@@ -168,8 +174,8 @@ impl Reader<'_> {
         if !secret.to_string().contains("${") {
             self.passwords.push(span.clone());
         }
-        let folder = self.folder;
-        match secret.resolve(|placeholder| template::find_secret(&placeholder, folder)) {
+        let (folder, inputs) = (self.folder, self.inputs);
+        match secret.resolve(|placeholder| template::find_secret(&placeholder, folder, inputs)) {
             Ok(()) => Some(Level::Secret(secret)),
             Err((what, help)) => {
                 self.wrong(span, what, help);

@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use engine::inputs::Inputs;
 use engine::workload::OPERATIONS_MAX;
 use ldap::ResultCode;
 use ldap::message::Scope;
@@ -251,17 +252,17 @@ pub(super) struct LdapPlan {
 impl LdapPlan {
     /// Reads the settings; reports all mistakes.
     /// Searches without a base begin at this one.
-    pub(super) fn read(settings: &Settings, base: &str) -> Result<LdapPlan, Problems> {
+    pub(super) fn read(settings: &Settings, base: &str, inputs: &Inputs) -> Result<LdapPlan, Problems> {
         let mut problems = Problems::new();
         let server = server(settings, &mut problems);
         let identity = identity(settings, &mut problems);
         let kind = settings.get(&OPERATION);
-        let data = Arc::new(data(settings, &mut problems));
+        let data = Arc::new(data(settings, inputs, &mut problems));
         let mix = match kind {
-            Kind::Mixed => mixed(settings, base, &data, &mut problems),
+            Kind::Mixed => mixed((settings, inputs), base, &data, &mut problems),
             kind => {
                 misplaced(settings, kind, &mut problems);
-                request(settings, kind, base, &data, &mut problems).map(Mix::single)
+                request((settings, inputs), kind, base, &data, &mut problems).map(Mix::single)
             }
         };
         let expected = expected(settings, &mut problems);
@@ -279,7 +280,7 @@ impl LdapPlan {
             let what = format!("a connection takes one {} at a time", kind.word());
             problems.add(&[&*DEPTH], what, "leave `depth` out, and use more connections");
         }
-        let tls = tls(settings, server.as_ref(), &mut problems);
+        let tls = tls((settings, inputs), server.as_ref(), &mut problems);
         problems.or(())?;
         let (Some(server), Some(mix)) = (server, mix) else { return Err(Problems::new()) };
         Ok(LdapPlan {
@@ -358,7 +359,12 @@ pub(super) fn identity(settings: &Settings, problems: &mut Problems) -> Identity
 }
 
 /// The operations of the file `from`.
-fn mixed(settings: &Settings, base: &str, data: &Arc<Vec<DataSet>>, problems: &mut Problems) -> Option<Mix> {
+fn mixed(
+    (settings, inputs): (&Settings, &Inputs),
+    base: &str,
+    data: &Arc<Vec<DataSet>>,
+    problems: &mut Problems,
+) -> Option<Mix> {
     let Some(path) = settings.get(&FROM) else {
         problems.add(
             &[&*FROM, &OPERATION],
@@ -372,9 +378,10 @@ fn mixed(settings: &Settings, base: &str, data: &Arc<Vec<DataSet>>, problems: &m
         problems.add(&[setting, &FROM], what, "write it in the file, for an operation");
     }
     let folder = Path::new(&path).parent().unwrap_or(Path::new(""));
-    let read = files::read_text(Path::new(&path), operations::FILE_BYTES_MAX)
+    let read = inputs
+        .read_text(Path::new(&path), operations::FILE_BYTES_MAX)
         .map_err(|error| vec![(0, error.to_string(), String::new())])
-        .and_then(|text| operations::read(&text, folder));
+        .and_then(|text| operations::read(&text, folder, inputs));
     let (written, text) = match read {
         Ok(read) => read,
         Err(mistakes) => {
@@ -396,7 +403,7 @@ fn mixed(settings: &Settings, base: &str, data: &Arc<Vec<DataSet>>, problems: &m
             }
             kind => {
                 misplaced(&operation.settings, kind, &mut found);
-                request(&operation.settings, kind, base, data, &mut found)
+                request((&operation.settings, inputs), kind, base, data, &mut found)
             }
         };
         if let Some(mut requests) = compiled {
@@ -466,7 +473,7 @@ fn misplaced(settings: &Settings, kind: Kind, problems: &mut Problems) {
 }
 
 /// Reads the data files.
-fn data(settings: &Settings, problems: &mut Problems) -> Vec<DataSet> {
+fn data(settings: &Settings, inputs: &Inputs, problems: &mut Problems) -> Vec<DataSet> {
     let mut sets = Vec::new();
     let order = settings.get(&DATA_ORDER);
     for text in settings.get(&DATA) {
@@ -478,7 +485,8 @@ fn data(settings: &Settings, problems: &mut Problems) -> Vec<DataSet> {
             );
             continue;
         };
-        let read = files::read(Path::new(path), DATA_BYTES_MAX)
+        let read = inputs
+            .read(Path::new(path), DATA_BYTES_MAX)
             .map_err(|error| (0, error.to_string(), String::new()));
         match read.and_then(|content| DataSet::read(name, &content, order, None)) {
             Ok(set) => sets.push(set),
@@ -492,7 +500,7 @@ fn data(settings: &Settings, problems: &mut Problems) -> Vec<DataSet> {
 }
 
 fn request(
-    settings: &Settings,
+    (settings, inputs): (&Settings, &Inputs),
     kind: Kind,
     base: &str,
     data: &Arc<Vec<DataSet>>,
@@ -553,7 +561,8 @@ fn request(
             writer.bind(&dn, &password).map_err(of_setting(&[("dn", &DN), ("dn_password", &DN_PASSWORD)]))
         }
         (kind, Some(path)) => {
-            let read = files::read_text(Path::new(&path), requests::LDIF_BYTES_MAX)
+            let read = inputs
+                .read_text(Path::new(&path), requests::LDIF_BYTES_MAX)
                 .map_err(|error| vec![requests::Mistake::new("ldif", format!("{path}: {error}"), "")]);
             read.and_then(|text| writer.ldif(&text, &path, kind)).map_err(of_setting(&[("ldif", &LDIF)]))
         }
@@ -632,7 +641,11 @@ fn expected(settings: &Settings, problems: &mut Problems) -> Vec<u32> {
     expected
 }
 
-pub(super) fn tls(settings: &Settings, server: Option<&Server>, problems: &mut Problems) -> TlsPlan {
+pub(super) fn tls(
+    settings: (&Settings, &Inputs),
+    server: Option<&Server>,
+    problems: &mut Problems,
+) -> TlsPlan {
     let keys = TlsKeys { authorities: &CA, certificate: &CLIENT_CERTIFICATE, key: &CLIENT_KEY };
     let help = "write ldaps://, set `start_tls`, or leave the certificates out";
     let plain = server.filter(|server| server.security == Security::None);

@@ -3,10 +3,11 @@
 use std::io::{self, Read as _, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::os::fd::OwnedFd;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use engine::inputs::Inputs;
 use engine::workload::LoadError;
 use model::{Key, Problems, Settings};
 use rustix::io::Errno;
@@ -23,6 +24,8 @@ pub(crate) struct TlsPlan {
     pub(crate) certificate: Option<PathBuf>,
     pub(crate) key: Option<PathBuf>,
     pub(crate) resumes: bool,
+    /// Paths that the user did not write, with those that the user wrote.
+    named: Vec<(String, String)>,
 }
 
 /// The settings of the files of TLS: of the authorities, the client certificate and its key.
@@ -35,16 +38,31 @@ pub(crate) struct TlsKeys {
 impl TlsPlan {
     /// Reads the settings. `plain` is a server that is reached without TLS, with the advice.
     pub(crate) fn read(
-        settings: &Settings,
+        (settings, inputs): (&Settings, &Inputs),
         keys: &TlsKeys,
         resumes: bool,
         plain: Option<(String, &str)>,
         problems: &mut Problems,
     ) -> TlsPlan {
-        let file = |key: &Key<Option<String>>| settings.get(key).map(PathBuf::from);
-        let (authorities, certificate, key) =
-            (file(keys.authorities), file(keys.certificate), file(keys.key));
-        match (&certificate, &key) {
+        let mut named = Vec::new();
+        let mut file = |key: &'static Key<Option<String>>, is_secret| {
+            let written = settings.get(key)?;
+            match inputs.path(Path::new(&written), is_secret) {
+                Ok(path) => {
+                    let read = path.display().to_string();
+                    named.extend((read != written).then_some((read, written)));
+                    Some(path)
+                }
+                Err(error) => {
+                    problems.add(&[key], format!("{written} cannot be read: {error}"), "");
+                    None
+                }
+            }
+        };
+        let authorities = file(keys.authorities, false);
+        let certificate = file(keys.certificate, false);
+        let key = file(keys.key, true);
+        match (settings.get(keys.certificate), settings.get(keys.key)) {
             (Some(_), None) => problems.add(
                 &[keys.certificate],
                 "the client certificate has no key",
@@ -61,7 +79,7 @@ impl TlsPlan {
             let setting = if authorities.is_some() { keys.authorities } else { keys.certificate };
             problems.add(&[setting], format!("{server} is reached without TLS"), help);
         }
-        TlsPlan { authorities, certificate, key, resumes }
+        TlsPlan { authorities, certificate, key, resumes, named }
     }
 }
 
@@ -76,7 +94,10 @@ impl TlsClient {
     /// Reads the files. The server may choose among these protocols (RFC 7301). `host` is a name or an address without
     /// brackets.
     pub(crate) fn new(host: &str, plan: &TlsPlan, protocols: &[&[u8]]) -> Result<TlsClient, LoadError> {
-        let wrong = |why: String| LoadError::new(why, "");
+        let wrong = |why: String| {
+            let named = plan.named.iter().fold(why, |why, (read, written)| why.replace(read, written));
+            LoadError::new(named, "")
+        };
         let trust = plan.authorities.clone().map_or(Trust::System, Trust::File);
         let own = plan.certificate.clone().zip(plan.key.clone());
         let own = own.map(|(certificate, key)| ClientCertificate { certificate, key });

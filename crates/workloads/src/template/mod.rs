@@ -7,6 +7,7 @@ mod zipf;
 use std::collections::BTreeSet;
 use std::path::Path;
 
+use engine::inputs::Inputs;
 use model::Placeholder;
 use model::problem::did_you_mean;
 use model::random::Random;
@@ -641,13 +642,17 @@ fn integer(written: &str, function: &str, arguments: &str) -> Result<Part, Templ
 }
 
 /// The secret of a placeholder in a file in this folder; otherwise the error and the advice.
-pub(crate) fn find_secret(placeholder: &Placeholder<'_>, folder: &Path) -> Result<String, (String, String)> {
+pub(crate) fn find_secret(
+    placeholder: &Placeholder<'_>,
+    folder: &Path,
+    inputs: &Inputs,
+) -> Result<String, (String, String)> {
     match placeholder {
-        Placeholder::Environment(name) => std::env::var(name).map_err(|_| {
+        Placeholder::Environment(name) => inputs.variable(name).map_err(|_| {
             (format!("the environment variable {name} is not set"), format!("export {name} before the run"))
         }),
         Placeholder::File(path) => {
-            files::secret::read_line(&folder.join(path)).map_err(|error| (error.to_string(), String::new()))
+            inputs.secret(&folder.join(path)).map_err(|error| (error.to_string(), String::new()))
         }
         Placeholder::Dependency(name) => Err((
             format!("`${{dependency:{name}}}` is replaced in the experiment file, not in this one"),

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use base64::Engine as _;
+use engine::inputs::Inputs;
 use model::random::Random;
 use model::{Problem, Problems};
 
@@ -33,7 +34,7 @@ const AGENT: &str = concat!("User-Agent: plimsoll/", env!("CARGO_PKG_VERSION"), 
 pub(super) fn compile(
     text: &str,
     file: &str,
-    folder: &Path,
+    (folder, inputs): (&Path, &Inputs),
     find_secret: &mut FindSecret<'_>,
 ) -> Result<Scenario, Problems> {
     let mut reader = Reader::default();
@@ -42,6 +43,7 @@ pub(super) fn compile(
         reader,
         text,
         folder,
+        inputs,
         find_secret,
         data: Vec::new(),
         variables: Vec::new(),
@@ -97,6 +99,8 @@ struct Compiler<'a, 'b> {
     reader: Reader,
     text: &'a str,
     folder: &'a Path,
+    /// Where its files are.
+    inputs: &'a Inputs,
     find_secret: &'a mut FindSecret<'b>,
     data: Vec<DataSet>,
     variables: Vec<Variable>,
@@ -173,7 +177,7 @@ impl Compiler<'_, '_> {
     fn read_data(&mut self, name: &str, data: &file::DataFile) {
         let path = self.folder.join(&data.file.text);
         let shown = &data.file.text;
-        let read = match files::read(&path, DATA_BYTES_MAX) {
+        let read = match self.inputs.read(&path, DATA_BYTES_MAX) {
             Ok(content) => {
                 DataSet::read(name, &content, data.order, data.at_end).map_err(|(line, what, help)| {
                     let place = if line == 0 { String::new() } else { format!(" line {line}:") };
@@ -632,8 +636,8 @@ impl Compiler<'_, '_> {
         if let Some(known) = self.files.get(&path.text) {
             return known.clone();
         }
-        let content = match files::read(&self.folder.join(&path.text), FILE_BYTES_MAX) {
-            Ok(content) => Some(content.into()),
+        let content = match self.inputs.read(&self.folder.join(&path.text), FILE_BYTES_MAX) {
+            Ok(content) => Some(content.as_slice().into()),
             Err(error) => {
                 let what = format!("`{}` cannot be read: {error}", path.text.escape_debug());
                 self.wrong(path.span(), what, "write a path relative to the folder of this file");

@@ -17,6 +17,7 @@ use std::io::Write as _;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use engine::inputs::Inputs;
 use engine::workload::{
     Announce, LoadError, Made, Remains, Share, Unannounced, Worker, Workload, WorkloadKind,
 };
@@ -86,7 +87,11 @@ impl WorkloadKind for ImportKind {
     }
 
     fn configure(&self, settings: &Settings) -> Result<Box<dyn Workload>, Problems> {
-        let plan = ImportPlan::read(settings)?;
+        self.configure_with(settings, &Inputs::host())
+    }
+
+    fn configure_with(&self, settings: &Settings, inputs: &Inputs) -> Result<Box<dyn Workload>, Problems> {
+        let plan = ImportPlan::read(settings, inputs)?;
         let (online, way) = match plan.way {
             Way::Online(ref online) => {
                 let plan = LdapPlan::clone(online);

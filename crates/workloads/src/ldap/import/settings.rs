@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use engine::inputs::Inputs;
 use model::{Choice, Key, Nanos, Problems, Secret, SecretParts, SettingInfo, Settings};
 use people::ATTRIBUTES;
 
@@ -212,7 +213,7 @@ pub(super) struct ImportPlan {
 
 impl ImportPlan {
     /// Reads the settings; reports all mistakes.
-    pub(super) fn read(settings: &Settings) -> Result<ImportPlan, Problems> {
+    pub(super) fn read(settings: &Settings, inputs: &Inputs) -> Result<ImportPlan, Problems> {
         let mut problems = Problems::new();
         let tool = settings.get(&TOOL);
         misplaced(settings, tool, &mut problems);
@@ -252,7 +253,7 @@ impl ImportPlan {
             problems.add(&[&*COMMAND], what, "write {ldif} where the command has the file");
         }
         let way = match tool {
-            Tool::Ldapadd => online(settings, &mut problems).map(|plan| Way::Online(Box::new(plan))),
+            Tool::Ldapadd => online(settings, inputs, &mut problems).map(|plan| Way::Online(Box::new(plan))),
             _ => Some(Way::Offline(OfflinePlan {
                 tool,
                 schema: words(&settings.get(&SCHEMA)),
@@ -349,14 +350,14 @@ fn indexes(list: &[String], problems: &mut Problems) -> Vec<Index> {
     indexes
 }
 
-fn online(given: &Settings, problems: &mut Problems) -> Option<LdapPlan> {
+fn online(given: &Settings, inputs: &Inputs, problems: &mut Problems) -> Option<LdapPlan> {
     let server = settings::server(given, problems);
     let identity = settings::identity(given, problems);
     let timeout = given.get(&ADD_TIMEOUT);
     if timeout == 0 {
         problems.add(&[&*ADD_TIMEOUT], "the timeout must be greater than 0", "such as \"60s\"");
     }
-    let tls = settings::tls(given, server.as_ref(), problems);
+    let tls = settings::tls((given, inputs), server.as_ref(), problems);
     Some(LdapPlan {
         server: server?,
         identity,
