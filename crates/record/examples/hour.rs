@@ -50,6 +50,7 @@ fn main() {
         load: Default::default(),
         vary: Vec::new(),
         design: Default::default(),
+        gate: None,
         show: Vec::new(),
         published: Vec::new(),
         limit: Vec::new(),

@@ -34,6 +34,7 @@ fn experiment() -> Experiment {
         load: Settings::default(),
         vary: Vec::new(),
         design: DesignKind::OneFactorAtATime,
+        gate: None,
         show: Vec::new(),
         published: Vec::new(),
         limit: Vec::new(),

@@ -692,6 +692,7 @@ mod tests {
             load: Settings::default(),
             vary: Vec::new(),
             design: DesignKind::OneFactorAtATime,
+            gate: None,
             show: Vec::new(),
             published: Vec::new(),
             limit: Vec::new(),

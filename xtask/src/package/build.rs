@@ -37,8 +37,10 @@ pub(super) fn executable(package: &Package) -> Result<PathBuf, String> {
     Ok(program::target(package.repository).join(target).join("dist").join(NAME))
 }
 
-/// Addresses that the start of the program adds to its own are stored in a bitmap, not in 24 bytes each.
-const FLAGS: &[&str] = &["-Clink-arg=-Wl,-z,pack-relative-relocs"];
+/// The linker that comes with rustc merges functions with the same code, of which generic code has many. Addresses that the
+/// start of the program adds to its own are stored in a bitmap, not in 24 bytes each.
+const FLAGS: &[&str] =
+    &["-Clinker=rust-lld", "-Clink-arg=--icf=all", "-Clink-arg=-z", "-Clink-arg=pack-relative-relocs"];
 
 /// Copies it without its symbols. Cargo ignores `strip` in a profile that has a table for the package of the program.
 pub(super) fn strip(built: &Path, executable: &Path) -> Result<(), String> {
