@@ -127,3 +127,26 @@ fn other_commands_work_under_the_profile() {
         assert!(!is_refused, "{words:?}: {}{}", done.out, done.err);
     }
 }
+
+#[test]
+fn an_agent_receives_files_under_the_profile() {
+    if lacks(Need::IoUring) {
+        return;
+    }
+    let place = Place::new("seccomp-agent");
+    let base = format!("http://{}", crate::http::serve());
+    let scenario = format!(
+        "base = \"{base}\"\n[data.users]\nfile = \"users.csv\"\n[[transaction]]\nname = \"order\"\n\
+         [[transaction.request]]\nurl = \"/?user=${{url(users.name)}}\"\n"
+    );
+    std::fs::write(place.path("shop.toml"), scenario).unwrap();
+    std::fs::write(place.path("users.csv"), "name\nann\nbob\n").unwrap();
+    std::fs::create_dir(place.path("elsewhere")).unwrap();
+    let on = format!("gen1=exec:env -C elsewhere {} agent", env!("CARGO_BIN_EXE_plimsoll"));
+    let done = run(
+        &place,
+        &[],
+        &["http", "--from", "shop.toml", "--on", &on, "--rate", "100/s", "--duration", "1s"],
+    );
+    assert!(done.measured(), "{}: {}{}", done.code, done.out, done.err);
+}
