@@ -117,6 +117,7 @@ fn other_commands_work_under_the_profile() {
         "metadir run full".into(),
         "metadir status".into(),
         "generate people --count 100 --output people.csv".into(),
+        "exec --directory / --repeat 2 -- ./bin/true".into(),
     ] {
         let words = line(&words);
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
@@ -137,7 +138,7 @@ fn an_agent_receives_files_under_the_profile() {
     let base = format!("http://{}", crate::http::serve());
     let scenario = format!(
         "base = \"{base}\"\n[data.users]\nfile = \"users.csv\"\n[[transaction]]\nname = \"order\"\n\
-         [[transaction.request]]\nurl = \"/?user=${{url(users.name)}}\"\n"
+         [[transaction.request]]\nurl = \"/\"\nheader = [\"X-User: ${{users.name}}\"]\n"
     );
     std::fs::write(place.path("shop.toml"), scenario).unwrap();
     std::fs::write(place.path("users.csv"), "name\nann\nbob\n").unwrap();
