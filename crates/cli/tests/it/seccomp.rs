@@ -147,7 +147,19 @@ fn an_agent_receives_files_under_the_profile() {
     let done = run(
         &place,
         &[],
-        &["http", "--from", "shop.toml", "--on", &on, "--rate", "100/s", "--duration", "1s"],
+        &[
+            "http",
+            "--from",
+            "shop.toml",
+            "--on",
+            &on,
+            "--rate",
+            "100/s",
+            "--warm-up",
+            "0s",
+            "--duration",
+            "1s",
+        ],
     );
     assert!(done.measured(), "{}: {}{}", done.code, done.out, done.err);
 }
