@@ -160,7 +160,12 @@ fn end_target(
     let (grace, mut asked) = (Duration::from_nanos(within), Vec::new());
     loop {
         let members = target_members(&root, process, started_ticks, mark);
-        if members.is_empty() {
+        // One that is ending has no variables any more, but its memory may still be in use.
+        let is_ending = |&(process, started_ticks): &(u32, u64)| {
+            let stat = Stat::of(&root, process);
+            stat.is_some_and(|stat| stat.is_alive && stat.started_ticks == started_ticks)
+        };
+        if members.is_empty() && !asked.iter().any(is_ending) {
             return Ok(());
         }
         let late = begin.elapsed() >= grace;

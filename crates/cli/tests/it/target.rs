@@ -114,8 +114,8 @@ fn a_target_inherits_its_standard_streams_only() {
 fn a_target_is_started_once_and_anew_for_another_configuration() {
     for (name, restart) in [("target-once", ""), ("target-each", "restart = \"each-trial\"")] {
         let place = place(name, restart);
-        let Finished { code, err, .. } = run(&place, &["run", "e.toml", "--run-dir", "r", "--quiet"]);
-        assert_eq!(code, 0, "{err}");
+        let done = run(&place, &["run", "e.toml", "--run-dir", "r", "--quiet"]);
+        assert!(done.measured(), "{}{}", done.code, done.err);
         let log = text(&place, "r/target.log");
         let ups: Vec<&str> = log.lines().collect();
         assert_eq!(ups.iter().filter(|line| **line == "up with 16 and one two").count(), 1, "{log}");
