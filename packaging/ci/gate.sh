@@ -10,11 +10,12 @@
 #   GATE_METRIC        metrics, separated by blanks, such as "cpu_per_operation response.p95"
 #   GATE_SLOWDOWN      smallest slowdown that matters; default 2%
 #   GATE_ROUNDS_MAX    most rounds
-#   GATE_INCONCLUSIVE  "pass" (default) or "fail": what "too much noise to tell" does to the job
+#   GATE_INCONCLUSIVE  "pass" (default) or "fail": what "can't tell" does to the job
 #   GATE_SUMMARY       file that the summary is appended to; default: that of GitHub or Gitea, otherwise gate.md
 #   GATE_RUN_DIR       folder of the record; default gate-run
 #
-# Exit code: 0 not slower, 99 slower, 98 too much noise and GATE_INCONCLUSIVE=fail, others as `plimsoll`.
+# Exit code: 0 not slower, 99 slower; with GATE_INCONCLUSIVE=fail also 98 too much noise, and 97 the load generator was the
+# limit; others as `plimsoll`.
 set -eu
 
 plimsoll=${PLIMSOLL:-plimsoll}
@@ -62,8 +63,8 @@ notice() {
 }
 case $outcome in
 99) notice error "plimsoll gate: the change is slower than $base, or misses a goal" ;;
-98)
-    notice warning "plimsoll gate: too much noise to tell whether the change is slower than $base"
+97 | 98)
+    notice warning "plimsoll gate: too much noise, or too slow a load generator, to tell whether the change is slower than $base"
     [ "${GATE_INCONCLUSIVE:-pass}" = fail ] || outcome=0
     ;;
 esac

@@ -93,8 +93,12 @@ impl Exit {
         let is_missed = document.goal.as_ref().is_some_and(|goal| !goal.met);
         // One of the versions never ran to its end.
         let is_broken = gate.metrics.iter().all(|line| line.pairs == 0);
+        // Whoever waited for whom, CPU time is that of the system.
+        let is_elapsed = gate.metrics.iter().any(|line| line.metric.is_elapsed());
         match gate.answer {
-            _ if matches!(document.verdict, Verdict::GeneratorBound { .. }) => Exit::GeneratorBound,
+            _ if is_elapsed && matches!(document.verdict, Verdict::GeneratorBound { .. }) => {
+                Exit::GeneratorBound
+            }
             _ if is_missed => Exit::GoalMissed,
             _ if is_broken => Exit::Failed,
             GateAnswer::Slower => Exit::GoalMissed,

@@ -253,7 +253,7 @@ fn a_ci_job_compares_with_the_target_branch() {
     assert!(text.contains("::error::plimsoll gate: the change is slower than origin/main"), "{text}");
     assert!(fs::read_to_string(folder.join("summary.md")).unwrap().contains("response.min"), "{text}");
     // A difference of a thousandth cannot be found in 12 rounds.
-    for (inconclusive, expected) in [("pass", 0), ("fail", 98)] {
+    for (inconclusive, expected) in [("pass", &[0][..]), ("fail", &[97, 98])] {
         let (code, text) = job(&[
             ("GATE_BASE", "equal~1"),
             ("GATE_COMMAND", "sleep 0.0$(($$ % 9))"),
@@ -262,8 +262,8 @@ fn a_ci_job_compares_with_the_target_branch() {
             ("GATE_INCONCLUSIVE", inconclusive),
             ("GATE_RUN_DIR", inconclusive),
         ]);
-        assert_eq!(code, Some(expected), "{text}");
-        assert!(text.contains("too much noise to tell"), "{text}");
+        assert!(code.is_some_and(|code| expected.contains(&code)), "{code:?}: {text}");
+        assert!(text.contains("plimsoll gate: too much noise"), "{text}");
     }
     assert!(folder.join("gate.md").exists());
     assert_eq!(job(&[]).0, Some(2));

@@ -142,7 +142,11 @@ fn a_file_that_changes_during_a_run_is_used_as_it_was_read_first() {
         .spawn()
         .unwrap();
     let begin = Instant::now();
-    while !place.path("r/trials/001-baseline.r1/intervals.csv").exists() {
+    let has_begun = || {
+        let events = std::fs::read_to_string(place.path("r/trials/001-baseline.r1/events.jsonl"));
+        events.is_ok_and(|events| events.contains("warm-up begins"))
+    };
+    while !has_begun() {
         assert!(begin.elapsed() < Duration::from_secs(60), "the first trial has not begun");
         std::thread::sleep(Duration::from_millis(20));
     }
