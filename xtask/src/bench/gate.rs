@@ -75,7 +75,7 @@ pub(super) fn gates(repository: &Repository, rounds: usize) -> Result<Vec<Fault>
             );
             let is_met = match head {
                 "same" => answers.slower <= ALARMS_MAX.max(answers.all() * ALARMS_MAX / ALARMS_OF),
-                // What cannot be told is no answer: a machine with less noise has to decide.
+                // "Can't tell" is no answer: it needs a machine with less noise.
                 _ => answers.slower as f64 >= FOUND_SHARE * (answers.slower + answers.passed) as f64,
             };
             if !is_met {

@@ -48,17 +48,9 @@ fn repository(place: &Place) -> PathBuf {
 
 /// Runs the program in a folder of a place.
 fn run_in(folder: &Path, place: &Place, arguments: &[&str]) -> Finished {
-    let output = command(place, arguments)
-        .current_dir(folder)
-        .env("TMPDIR", place.path("tmp"))
-        .env_remove("GITHUB_STEP_SUMMARY")
-        .output()
-        .unwrap();
-    Finished {
-        code: output.status.code().unwrap_or(-1),
-        out: String::from_utf8(output.stdout).unwrap(),
-        err: String::from_utf8(output.stderr).unwrap(),
-    }
+    let mut command = command(place, arguments);
+    command.current_dir(folder).env("TMPDIR", place.path("tmp")).env_remove("GITHUB_STEP_SUMMARY");
+    Finished::of(command)
 }
 
 fn gate_of(out: &str) -> Value {

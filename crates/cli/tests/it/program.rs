@@ -35,6 +35,16 @@ pub(crate) struct Finished {
 }
 
 impl Finished {
+    /// Runs a command to its end.
+    pub(crate) fn of(mut command: Command) -> Finished {
+        let output = command.output().unwrap();
+        Finished {
+            code: output.status.code().unwrap_or(-1),
+            out: String::from_utf8(output.stdout).unwrap(),
+            err: String::from_utf8(output.stderr).unwrap(),
+        }
+    }
+
     /// Whether it measured: a machine that is busy with other tests may make the generator the limit, or the verdict
     /// inconclusive.
     pub(crate) fn measured(&self) -> bool {
@@ -57,10 +67,5 @@ pub(crate) fn command(place: &Place, arguments: &[&str]) -> Command {
 
 /// Runs the program to its end.
 pub(crate) fn run(place: &Place, arguments: &[&str]) -> Finished {
-    let output = command(place, arguments).output().unwrap();
-    Finished {
-        code: output.status.code().unwrap_or(-1),
-        out: String::from_utf8(output.stdout).unwrap(),
-        err: String::from_utf8(output.stderr).unwrap(),
-    }
+    Finished::of(command(place, arguments))
 }

@@ -20,7 +20,8 @@ fn seccomp() -> &'static Path {
 /// Runs the program under the profile, without what `flags` remove from it.
 fn run(place: &Place, flags: &[&str], arguments: &[&str]) -> Finished {
     let profile = concat!(env!("CARGO_MANIFEST_DIR"), "/../../packaging/container/seccomp.json");
-    let output = Command::new(seccomp())
+    let mut command = Command::new(seccomp());
+    command
         .arg(profile)
         .args(flags)
         .arg(env!("CARGO_BIN_EXE_plimsoll"))
@@ -28,14 +29,8 @@ fn run(place: &Place, flags: &[&str], arguments: &[&str]) -> Finished {
         .current_dir(place.path(""))
         .env("NO_COLOR", "1")
         .env("PLIMSOLL_STATE_DIR", place.path("state"))
-        .stdin(Stdio::null())
-        .output()
-        .unwrap();
-    Finished {
-        code: output.status.code().unwrap_or(-1),
-        out: String::from_utf8(output.stdout).unwrap(),
-        err: String::from_utf8(output.stderr).unwrap(),
-    }
+        .stdin(Stdio::null());
+    Finished::of(command)
 }
 
 /// What a load on the disk records of its back end, and the kinds of its doubts.
