@@ -138,6 +138,12 @@ fn judged(study: &Study) -> ResultDocument {
     document.load = load.unwrap_or_default();
     for (record, trial) in study.runs.iter().zip(&mut document.trials) {
         trial.doubts = doubt::of_trial(record, trial, f64::from(study.host.cpus));
+        // A gate judges many pairs of trials, not the percentiles of one.
+        if plan.is_some_and(|plan| plan.gate.is_some())
+            && trial.whole().is_some_and(|whole| whole.completed > 0)
+        {
+            trial.doubts.retain(|doubt| doubt.kind != DoubtKind::FewSamples);
+        }
         // A finished experiment has nothing to resume: this trial was repeated.
         if study.plan.as_ref().is_some_and(|plan| plan.enough.is_some()) {
             let cut_short = trial.doubts.iter_mut().filter(|doubt| doubt.kind == DoubtKind::CutShort);

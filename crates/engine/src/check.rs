@@ -224,7 +224,7 @@ pub fn contradictions(experiment: &Experiment, registry: &Registry, known: &Prob
 fn contradictions_of_design(experiment: &Experiment) -> Problems {
     let mut problems = model::limit::contradictions(experiment);
     problems.extend(model::gate::contradictions(experiment));
-    problems.extend(model::gate::contradictions_of_target(experiment));
+    problems.extend(model::experiment::target::contradictions(experiment));
     problems
 }
 

@@ -6,7 +6,6 @@
 use serde::{Deserialize, Serialize};
 
 use crate::experiment::WorkloadInfo;
-use crate::experiment::target::START;
 use crate::goal::GoalMetric;
 use crate::load::{OPEN, RAMP};
 use crate::result::OperationResult;
@@ -208,18 +207,6 @@ pub fn contradictions(experiment: &Experiment) -> Problems {
             "the throughput of an open load is what it offers, whatever the system needs for it".into(),
             help,
         );
-    }
-    problems
-}
-
-/// The target of an experiment that varies its settings has to be started by Plimsoll.
-pub fn contradictions_of_target(experiment: &Experiment) -> Problems {
-    let mut problems = Problems::new();
-    let is_started = experiment.target.as_ref().and_then(|target| target.settings.text(&START)).is_some();
-    for variation in experiment.vary.iter().filter(|of| of.factor.is_of_target() && !is_started) {
-        let what = format!("`{}` is varied, but Plimsoll starts no target", variation.factor);
-        let help = "add [target] with `start` and `ready`";
-        problems.push(Problem { line: variation.line, ..Problem::new(what, help) });
     }
     problems
 }

@@ -101,7 +101,9 @@ fn evidence_text(evidence: &Evidence) -> String {
 /// What the verdict could not take into account.
 pub(crate) fn unseen(document: &ResultDocument) -> Vec<String> {
     let mut lines: Vec<String> = match &document.verdict {
-        Verdict::Inconclusive { lacks, .. } => lacks.iter().map(sentences::missing).collect(),
+        Verdict::Inconclusive { lacks, .. } => {
+            lacks.iter().map(|lack| sentences::missing(document, lack)).collect()
+        }
         _ => Vec::new(),
     };
     for doubt in all_doubts(document).into_iter().map(|doubted| doubted.doubt) {

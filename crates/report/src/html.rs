@@ -137,7 +137,8 @@ fn header(document: &ResultDocument, name: &str, headline: &Headline) -> String 
         row("Proof", sentence(&proof));
     }
     if let Verdict::Inconclusive { lacks, .. } = &document.verdict {
-        row("To do", lines(&lacks.iter().map(sentences::missing).collect::<Vec<_>>(), "limits"));
+        let to_do: Vec<_> = lacks.iter().map(|lack| sentences::missing(document, lack)).collect();
+        row("To do", lines(&to_do, "limits"));
     }
     if let Some(goal) = &document.goal {
         let missed: Vec<String> = goal

@@ -96,7 +96,7 @@ fn add_verdict(value: &mut Value, verdict: &Verdict, document: &ResultDocument) 
         value["resource"] = resource.into();
     }
     if let Verdict::Inconclusive { reason, lacks } = verdict {
-        value["missing"] = lacks.iter().map(sentences::missing).collect();
+        value["missing"] = lacks.iter().map(|lack| sentences::missing(document, lack)).collect();
         if let InconclusiveReason::Sides { sides } = reason {
             for (side, shown) in sides.iter().zip(items(value, "/reason/sides/sides")) {
                 add_verdict(&mut shown["verdict"], &side.verdict, document);

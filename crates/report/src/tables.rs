@@ -776,7 +776,7 @@ pub(crate) fn limits(document: &ResultDocument) -> Option<Table> {
     lacks.sort();
     lacks.dedup();
     if !lacks.is_empty() {
-        let lacks: Vec<String> = lacks.into_iter().map(sentences::missing).collect();
+        let lacks: Vec<String> = lacks.into_iter().map(|lack| sentences::missing(document, lack)).collect();
         table.note = format!("For configurations without a clear limit: {}", lacks.join(" "));
     }
     (!table.rows.is_empty()).then_some(table)

@@ -479,8 +479,8 @@ pub(crate) fn no_proof(document: &ResultDocument) -> String {
     if host.is_some_and(|host| !is_of_target(host)) {
         return "Not confirmed by experiment: Plimsoll changes resources of another host only if `machine` in [target] names it.".into();
     }
-    if document.limit.is_some() {
-        return "Not confirmed by experiment: measure this load without a search and with --prove.".into();
+    if document.limit.is_some() || document.gate.is_some() {
+        return format!("Not confirmed by experiment. {}.", sentences::run_with_proof(document));
     }
     match tables::why_no_proof(document) {
         Some(why) => format!("Not confirmed by experiment. {why}"),
@@ -517,7 +517,7 @@ pub(crate) fn verdict(page: &mut Page, document: &ResultDocument, headline: &Hea
         }
         Verdict::Inconclusive { lacks, .. } => {
             for missing in lacks {
-                page.labelled("TO DO", &sentences::missing(missing));
+                page.labelled("TO DO", &sentences::missing(document, missing));
             }
         }
         Verdict::NotSaturated { .. } | Verdict::GeneratorBound { .. } => {}

@@ -97,6 +97,10 @@ fn a_commit_that_is_slower_fails_and_an_equal_one_passes() {
     // The answer is a function of the record.
     let shown = run_in(&folder, &place, &["show", "../slower", "--json"]);
     assert_eq!(gate_of(&shown.out), answer);
+    // Five launches of a trial are enough for a gate, which refuses a proof.
+    let page = run_in(&folder, &place, &["show", "../slower"]).out;
+    assert!(page.contains("is slower"), "{page}");
+    assert!(!page.contains("too few samples") && !page.contains("Run with --prove"), "{page}");
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Key, Level, Nanos, Problem, Problems, Secret, SettingInfo, Settings};
+use crate::{Experiment, Key, Level, Nanos, Problem, Problems, Secret, SettingInfo, Settings};
 
 crate::settings! {
     /// The keys of `[target]`, except the table `environment`.
@@ -237,4 +237,16 @@ impl Target {
         }
         problems
     }
+}
+
+/// The contradictions between the target and what is varied: settings of the target need one that Plimsoll starts.
+pub fn contradictions(experiment: &Experiment) -> Problems {
+    let mut problems = Problems::new();
+    let is_started = experiment.target.as_ref().and_then(|target| target.settings.text(&START)).is_some();
+    for variation in experiment.vary.iter().filter(|of| of.factor.is_of_target() && !is_started) {
+        let what = format!("`{}` is varied, but Plimsoll starts no target", variation.factor);
+        let help = "add [target] with `start` and `ready`";
+        problems.push(Problem { line: variation.line, ..Problem::new(what, help) });
+    }
+    problems
 }

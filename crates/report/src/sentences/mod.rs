@@ -34,8 +34,8 @@ pub use limits::closest;
 pub(crate) use limits::{claim_of, closest_words, limit_words, resource_words, use_words};
 pub use next_command::{NextCommand, next_command};
 pub use proof::{proof, proof_in_short};
-pub(crate) use verdict::{findings_of, limiting};
-pub use verdict::{limits_on, missing, verdict, verdict_of, verdict_of_configuration, verdict_of_step};
+pub(crate) use verdict::{findings_of, limiting, missing, run_with_proof};
+pub use verdict::{limits_on, verdict, verdict_of, verdict_of_configuration, verdict_of_step};
 
 use model::quantity;
 

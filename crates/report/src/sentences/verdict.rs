@@ -230,14 +230,27 @@ fn unclear(reason: &InconclusiveReason, judged: Judged<'_>) -> String {
     }
 }
 
+/// How to run an experiment once more with a proof: neither a search nor a gate has one.
+pub(crate) fn run_with_proof(document: &ResultDocument) -> &'static str {
+    if document.gate.is_some() {
+        return "Measure one of the versions without [gate] and with --prove";
+    }
+    match document.limit.is_some() {
+        true => "Measure this load without a search and with --prove",
+        false => "Run with --prove",
+    }
+}
+
 /// What to do to get a verdict, as a sentence.
-pub fn missing(missing: &Missing) -> String {
+pub(crate) fn missing(document: &ResultDocument, missing: &Missing) -> String {
     match missing {
         Missing::CompletedTrial => "Run at least one trial to its end.".into(),
         Missing::Intervals => "Measure again: no trial recorded an interval with operations.".into(),
         Missing::Success => "Measure again with operations that succeed.".into(),
         Missing::FewerFailures => "Measure again with at most 1 % failed operations.".into(),
-        Missing::OneChangedAlone => "Run with --prove: it changes each saturated resource alone.".into(),
+        Missing::OneChangedAlone => {
+            format!("{}: it changes each saturated resource alone.", run_with_proof(document))
+        }
         Missing::Source(source) => format!("Make the counters of {source} readable."),
         Missing::ImportedCounters => {
             "Import the counters of the system with the result: `plimsoll import RESULT COUNTERS`.".into()
@@ -259,7 +272,9 @@ pub fn missing(missing: &Missing) -> String {
              exporter: --watch http://HOST:9100/metrics."
                 .into()
         }
-        Missing::Proof => "Run with --prove: it changes each resource to find the limit.".into(),
+        Missing::Proof => {
+            format!("{}: it changes each resource to find the limit.", run_with_proof(document))
+        }
         Missing::OtherLoads(setting) => {
             format!("Measure other loads to see where throughput stops growing: --vary {setting}=1,4,16,64.")
         }

@@ -1,6 +1,7 @@
 //! Verdicts, what was missing for them, and proofs.
 
 use super::*;
+use crate::recorded;
 
 /// The result of a stored run with some findings more, to say verdicts about.
 fn document() -> ResultDocument {
@@ -129,7 +130,11 @@ fn what_was_missing() {
         Missing::Looks,
         Missing::OtherFactor,
     ];
-    insta::assert_snapshot!(all.iter().map(missing).collect::<Vec<_>>().join("\n"));
+    let plain = recorded::run("disk").document;
+    let mut lines: Vec<String> = all.iter().map(|lack| missing(&plain, lack)).collect();
+    // A search has no proof.
+    lines.push(missing(&recorded::run("limit").document, &Missing::Proof));
+    insta::assert_snapshot!(lines.join("\n"));
 }
 
 #[test]
