@@ -116,7 +116,7 @@ pub(crate) struct Common {
     pub(crate) measured: MeasuredTime,
     stop: Stop,
     books: Vec<Mutex<Book>>,
-    /// How long after the start the last thread began.
+    /// The largest delay of the first operation of a thread, of those that have ended.
     start_late: AtomicU64,
 }
 
@@ -205,7 +205,7 @@ impl<'a> Threads<'a> {
         }
     }
 
-    /// How long after the start the last thread began.
+    /// The largest delay of the first operation of a thread, of those that have ended.
     pub(crate) fn start_late(&self) -> Nanos {
         self.common.start_late.load(Ordering::Relaxed)
     }
@@ -364,8 +364,6 @@ fn work(
     let _ = send.send(WorkerMessage::Ready(current_thread()));
     // Without a start signal, another worker could not be created.
     let Ok(zero) = started.recv() else { return Ok(()) };
-    std::thread::sleep(Duration::from_nanos(zero.saturating_sub(common.clock.now())));
-    common.start_late.fetch_max(common.clock.now().saturating_sub(zero), Ordering::Relaxed);
     let begin = zero.saturating_add(lane.delay);
     // The Poisson arrivals of two lanes must differ.
     let seed = share.seed ^ u64::from(share.lane) << 32;
@@ -374,5 +372,8 @@ fn work(
     lock(book).counted_to = zero;
     let numbers = Numbers { first: u64::from(share.index), step: u64::from(share.of) };
     let mut pace = Pace::new(&common.clock, spins);
-    drive(&mut *worker, &mut arrivals, &mut pace, &common.stop, book, numbers, share.in_flight_max)
+    let late =
+        drive(&mut *worker, &mut arrivals, &mut pace, &common.stop, book, numbers, share.in_flight_max)?;
+    common.start_late.fetch_max(late, Ordering::Relaxed);
+    Ok(())
 }

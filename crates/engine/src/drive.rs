@@ -311,7 +311,8 @@ pub struct Numbers {
     pub step: u64,
 }
 
-/// Drives one worker until it is stopped or has no more work, and waits for operations in flight.
+/// Drives one worker until it is stopped or has no more work, and waits for operations in flight. Returns how late it was with its
+/// first operation. The load may begin later than now: what the loop needs exists then.
 ///
 /// `in_flight_max` limits the operations in flight; the load itself may have a lower limit.
 pub fn drive<W: Worker + ?Sized, T: Time>(
@@ -322,7 +323,7 @@ pub fn drive<W: Worker + ?Sized, T: Time>(
     book: &Mutex<Book>,
     numbers: Numbers,
     in_flight_max: u32,
-) -> Result<(), LoadError> {
+) -> Result<Nanos, LoadError> {
     let launches = worker.usages().is_some();
     let has_parts = worker.parts().is_some();
     let now = pace.now();
@@ -338,6 +339,7 @@ pub fn drive<W: Worker + ?Sized, T: Time>(
         continuing: BinaryHeap::new(),
         number: numbers.first,
         exhausted: false,
+        first_late: None,
         issue_from: 0,
         prepared: false,
         launches,
@@ -381,7 +383,7 @@ pub fn drive<W: Worker + ?Sized, T: Time>(
     }
     driver.worker.remarks(&mut remarks);
     lock(book).remarks.append(&mut remarks);
-    Ok(())
+    Ok(driver.first_late.unwrap_or(0))
 }
 
 /// The state of a driven worker.
@@ -400,6 +402,8 @@ struct Driver<'d, 'a, 'p, W: Worker + ?Sized, T: Time> {
     /// The number of the next new operation.
     number: u64,
     exhausted: bool,
+    /// How late it was with the first operation.
+    first_late: Option<Nanos>,
     /// After a long turn of issuing, completions come first until then.
     issue_from: Nanos,
     /// Whether the worker prepared for the operation that is due in a closed loop.
@@ -461,6 +465,9 @@ impl<W: Worker + ?Sized, T: Time> Driver<'_, '_, '_, W, T> {
     fn issue(&mut self) -> bool {
         if self.now < self.issue_from {
             return false;
+        }
+        if self.first_late.is_none() {
+            self.first_late = self.next().and_then(|due| self.now.checked_sub(due));
         }
         let turn = self.now;
         let turn_end = turn.saturating_add(ISSUE_TURN);

@@ -90,7 +90,7 @@ pub struct PartEnd {
     pub clock: ClockInfo,
     /// The latest that an interval was taken after its end, in the measured phase.
     pub late: Nanos,
-    /// How long after the start the last of its threads began.
+    /// The largest delay of the first operation of a thread.
     pub start_late: Nanos,
     /// Facts about the load.
     pub facts: std::collections::BTreeMap<String, model::Level>,

@@ -321,7 +321,7 @@ pub struct MachineRun {
     /// The latest that an interval of it was taken after its end, in the measured phase; seconds.
     #[serde(default)]
     pub interval_late_s: f64,
-    /// How long after the common start, on its clock, the last of its threads began; seconds.
+    /// The largest delay of the first operation of one of its threads, on its clock; seconds.
     #[serde(default)]
     pub start_late_s: f64,
     /// The largest age of its counters when they were recorded, seconds.

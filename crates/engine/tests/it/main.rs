@@ -166,6 +166,27 @@ fn an_overloaded_open_loop_confesses() {
 }
 
 #[test]
+fn how_late_the_first_operation_of_a_later_load_was() {
+    let begin = SECOND;
+    let arrivals = Shape::Open { rate_per_s: Profile::Constant(100.0), arrivals: Process::Constant };
+    // The arrivals of the third worker of ten begin 20 ms after those of the first.
+    for (shape, first) in [(Shape::closed(3), begin), (arrivals, begin + 20_000_000)] {
+        for late in [0, 70_000] {
+            let clock = SimulatedClock::oversleeping(&[late]);
+            let measured = MeasuredTime::new(2 * SECOND);
+            let mut queue = SimulatedQueue::new(&clock, 3, 2_000_000, 2 * SECOND);
+            let mut arrivals = Arrivals::new(&shape, 2, 10, 42, begin, &measured);
+            let book = Mutex::new(Book::new(2, begin));
+            let numbers = Numbers { first: 2, step: 10 };
+            let mut pace = Pace::new(&clock, false);
+            let seen = drive(&mut queue, &mut arrivals, &mut pace, &Stop::default(), &book, numbers, 3);
+            assert_eq!(seen.unwrap(), late, "{shape:?}");
+            assert_eq!(queue.issued.first(), Some(&(first + late)), "{shape:?}");
+        }
+    }
+}
+
+#[test]
 fn opening_connections_does_not_delay_completions() {
     let clock = SimulatedClock::default();
     let measured = MeasuredTime::new(SECOND);

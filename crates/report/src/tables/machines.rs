@@ -42,7 +42,7 @@ fn row(machine: &MachineRun, all: u64, scale: &Scale) -> Vec<Cell> {
         let busy = used.cpu_s / (f64::from(used.threads) * used.wall_s);
         busy.is_finite().then_some(busy)
     });
-    // As far as its clock is known, and its threads began late.
+    // As far as its clock is known, and its first operations were late.
     let within = machine.clock_uncertainty_s.map(|known| (known + machine.start_late_s) * 1e3);
     vec![
         Cell::words(machine.name.clone()),
