@@ -21,8 +21,8 @@ use crate::sampler::WINDOW_MIN;
 use crate::threads::{ThreadUse, ask_for_short_turns, current_thread, leave_shared_descriptors, thread_use};
 use crate::workload::{Lane, LoadError, Share, Workload};
 
-/// The interval at which a waiting collector checks for an interrupt.
-pub(crate) const LOOK_UP: Nanos = 100 * MILLISECOND;
+/// The interval at which a waiting collector checks for an interrupt. Each time, it may take the CPU from the load.
+pub(crate) const LOOK_UP: Nanos = 250 * MILLISECOND;
 
 /// Why the wait for the end of an interval ended.
 #[derive(Debug)]

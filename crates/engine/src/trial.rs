@@ -15,7 +15,7 @@ use record::OperationIntervals;
 
 use crate::arrivals::MeasuredTime;
 use crate::clock::{Clock, unix_ns};
-use crate::crew::{Common, Crew, LOOK_UP, Threads, WakeReason, Watch};
+use crate::crew::{Common, Crew, Threads, WakeReason, Watch};
 use crate::drain::DrainWatch;
 use crate::drive::{Book, CompletedLaunch, KindBook};
 use crate::lanes::{MachinePart, shares, waits_for_arrivals};
@@ -24,6 +24,9 @@ use crate::sampler::{SampleRequest, Sampler};
 use crate::stream::Stream;
 use crate::warm_up::WarmUpRates;
 use crate::workload::{Lane, Workload};
+
+/// The interval at which it is checked whether caches are drained.
+const DRAIN_LOOK: Nanos = 100 * MILLISECOND;
 
 /// Timeout of the operations in flight at the end of the load.
 pub(crate) const COOL_DOWN_MAX: Nanos = 30 * SECOND;
@@ -398,7 +401,7 @@ impl Collector<'_> {
                 self.stream.event(self.seconds(now), EventKind::Phase, end.sentence());
                 return end;
             }
-            std::thread::sleep(Duration::from_nanos(LOOK_UP.min(at_most - since)));
+            std::thread::sleep(Duration::from_nanos(DRAIN_LOOK.min(at_most - since)));
             drain.look(self.workload);
         }
     }

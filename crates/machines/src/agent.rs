@@ -87,8 +87,14 @@ impl<W: Write> Shared<W> {
         self.say(|said| (said.stop, said.abandon) = (true, true));
     }
 
+    /// How long the coordinator may still be silent.
+    fn patience(&self) -> Nanos {
+        let end = self.heard.load(Ordering::Relaxed) + SILENCE_MAX;
+        end.saturating_sub(Clock::get().now())
+    }
+
     fn is_silent(&self) -> bool {
-        Clock::get().now().saturating_sub(self.heard.load(Ordering::Relaxed)) > SILENCE_MAX
+        self.patience() == 0
     }
 }
 
@@ -164,7 +170,7 @@ fn listen<W: Write>(
     to_factors: &Sender<Job>,
 ) {
     loop {
-        match from.recv_timeout(Duration::from_nanos(SECOND / 10)) {
+        match from.recv_timeout(Duration::from_nanos(shared.patience())) {
             Ok((at, Ok(frame))) => {
                 shared.heard.store(at, Ordering::Relaxed);
                 match frame.head {

@@ -21,9 +21,6 @@ use crate::message::{
 /// How often each machine is asked for an answer.
 pub const PING_EVERY: Nanos = 500 * MILLISECOND;
 
-/// How often [`Fleet::tick`] is called at least.
-pub const TICK: Nanos = 100 * MILLISECOND;
-
 /// A machine that does not answer for this long is lost.
 pub const LOST_AFTER: Nanos = 1_250 * MILLISECOND;
 
@@ -37,7 +34,7 @@ const EXCHANGES_FIRST: u64 = 20;
 const START_LEAD: Nanos = 200 * MILLISECOND;
 
 /// The time between the decision to begin the measured phase and its begin, at least.
-const MEASURE_LEAD: Nanos = 400 * MILLISECOND;
+const MEASURE_LEAD: Nanos = 600 * MILLISECOND;
 
 /// The most machines that are named where others wait for them.
 const NAMED_MAX: usize = 3;
@@ -134,6 +131,17 @@ impl Machine {
     /// Whether its clock is known as well as a trial needs it.
     pub fn has_clock(&self) -> bool {
         self.clock.count() >= EXCHANGES_FIRST
+    }
+
+    /// When it is lost unless it has answered by then; none if it was not asked.
+    fn answer_due(&self) -> Option<Nanos> {
+        self.pinged.map(|(_, at)| at.max(self.heard) + LOST_AFTER)
+    }
+
+    /// When it is to be asked again.
+    fn ping_due(&self) -> Option<Nanos> {
+        let every = if self.has_clock() { PING_EVERY } else { 0 };
+        (self.pinged.is_none() && self.host.is_some()).then_some(self.asked + every)
     }
 
     /// The offset of its clock.
@@ -591,28 +599,37 @@ impl Fleet {
             if of.is_gone() || of.state == State::Joining {
                 continue;
             }
-            let silent = now.saturating_sub(of.heard);
-            let is_asked = of.pinged.is_some_and(|(_, at)| now.saturating_sub(at) >= LOST_AFTER);
-            if silent >= LOST_AFTER && is_asked {
+            if of.answer_due().is_some_and(|due| now >= due) {
+                let silent = now.saturating_sub(of.heard);
                 let why = format!("it did not answer for {:.1} s", silent as f64 / 1e9);
                 self.machines[machine].state = State::Lost(why);
                 continue;
             }
-            if let (Some(timing), State::Running, true) = (self.timing, &of.state, of.drives) {
-                let due = (timing.zero + of.delivered + timing.interval * 5 / 4).max(of.excused);
-                if now > due + LATE_MAX {
-                    let late = (now - due) as f64 / 1e9;
-                    let why = format!("its figures are {late:.1} s late");
-                    self.machines[machine].state = State::Lost(why);
-                    continue;
-                }
+            if let Some(due) = self.figures_due(of).filter(|due| now >= due + LATE_MAX) {
+                let why = format!("its figures are {:.1} s late", (now - due) as f64 / 1e9);
+                self.machines[machine].state = State::Lost(why);
+                continue;
             }
-            let is_first = of.clock.count() < EXCHANGES_FIRST;
-            let every = if is_first { 0 } else { PING_EVERY };
-            if of.pinged.is_none() && now.saturating_sub(of.asked) >= every && of.host.is_some() {
+            if of.ping_due().is_some_and(|due| now >= due) {
                 self.ping(now, machine);
             }
         }
+    }
+
+    /// When [`Fleet::tick`] has something to do, unless something else happens before; at the latest after [`PING_EVERY`].
+    pub fn next_tick(&self, now: Nanos) -> Nanos {
+        let present = self.machines.iter().filter(|of| !of.is_gone() && of.state != State::Joining);
+        let due = present.flat_map(|of| {
+            let figures = self.figures_due(of).map(|due| due + LATE_MAX);
+            [of.answer_due(), of.ping_due(), figures].into_iter().flatten()
+        });
+        due.min().unwrap_or(Nanos::MAX).min(now + PING_EVERY)
+    }
+
+    /// When the figures of the next interval of a machine are due; none while it has no load.
+    fn figures_due(&self, of: &Machine) -> Option<Nanos> {
+        let timing = self.timing.filter(|_| of.state == State::Running && of.drives)?;
+        Some((timing.zero + of.delivered + timing.interval * 5 / 4).max(of.excused))
     }
 
     fn ping(&mut self, now: Nanos, machine: usize) {

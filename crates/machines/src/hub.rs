@@ -27,7 +27,7 @@ use rustix::buffer::spare_capacity;
 use rustix::event::{EventfdFlags, Timespec, epoll, eventfd};
 
 use crate::address::Address;
-use crate::fleet::{Fleet, Machine, Notice, State, TICK};
+use crate::fleet::{Fleet, Machine, Notice, PING_EVERY, State};
 use crate::frame::Frame;
 use crate::link::{Arrived, FromLink, Inbox, Incoming, Link};
 use crate::message::{FactorAnswer, FactorAsk, FromAgent, InputHead, TrialPart};
@@ -47,7 +47,10 @@ const ANSWER_MAX: Nanos = 300 * SECOND;
 const END_MAX: Nanos = 35 * SECOND;
 
 /// How long a wait lasts until it looks for an interrupt.
-const LOOK_UP: Duration = Duration::from_millis(100);
+const LOOK_UP: Duration = Duration::from_millis(250);
+
+/// How often a connection that is interrupted is looked at.
+const AWAY_LOOK: Nanos = 100 * MILLISECOND;
 
 /// A machine of the experiment.
 #[derive(Clone, Debug)]
@@ -481,13 +484,14 @@ impl Listener {
     /// Listens until the experiment ends.
     fn listen(mut self, shared: &Shared) {
         let clock = Clock::get();
-        let tick = Timespec { tv_sec: 0, tv_nsec: TICK as i64 };
+        let mut pause = 0;
         let mut events = Vec::with_capacity(256);
         let mut happened = Vec::new();
         while !shared.ends.load(Ordering::Relaxed) {
             events.clear();
             // An interrupted wait finds nothing, as one whose time is over.
-            let _ = epoll::wait(&self.epoll, spare_capacity(&mut events), Some(&tick));
+            let pause_at_most = Timespec { tv_sec: 0, tv_nsec: pause as i64 };
+            let _ = epoll::wait(&self.epoll, spare_capacity(&mut events), Some(&pause_at_most));
             for event in &events {
                 match event.data.u64() {
                     WAKE => _ = rustix::io::read(&self.wake, &mut [0_u8; 8]),
@@ -512,12 +516,15 @@ impl Listener {
                     inner.arrived(machine, happened);
                 }
             }
-            inner.excuse(clock.now());
-            inner.fleet.tick(clock.now());
+            let now = clock.now();
+            let is_away = inner.excuse(now);
+            inner.fleet.tick(now);
             inner.pass_on();
+            let pause_max = if is_away { AWAY_LOOK } else { PING_EVERY };
+            pause = inner.fleet.next_tick(now).saturating_sub(clock.now()).min(pause_max);
+            let is_lost = inner.fleet.lost().is_some();
             drop(inner);
-            // Who waits looks up from time to time anyway.
-            if is_news {
+            if is_news || is_lost {
                 shared.changed.notify_all();
             }
         }
@@ -567,12 +574,11 @@ enum Happened {
 
 impl Inner {
     /// Nothing is late from machines whose connection is interrupted for a moment.
-    fn excuse(&mut self, now: Nanos) {
-        for (machine, link) in self.links.iter().enumerate() {
-            if link.as_ref().is_some_and(Link::is_away) {
-                self.fleet.excuse(now, machine);
-            }
-        }
+    /// Returns whether there is one.
+    fn excuse(&mut self, now: Nanos) -> bool {
+        let is_away = |link: &Option<Link>| link.as_ref().is_some_and(Link::is_away);
+        let away = (0..self.links.len()).filter(|machine| is_away(&self.links[*machine]));
+        away.inspect(|machine| self.fleet.excuse(now, *machine)).count() > 0
     }
 
     fn arrived(&mut self, machine: usize, happened: Happened) {

@@ -15,6 +15,9 @@ use super::*;
 use crate::message::{InputHead, IntervalHead, of_book};
 use crate::received::{Arriving, sha256};
 
+/// The longest time without a look at the state.
+const TICK: Nanos = 100 * MILLISECOND;
+
 /// The time that a trial may take in all, whatever happens.
 const LIMIT: Nanos = 60 * SECOND;
 
@@ -320,7 +323,7 @@ impl World {
                 return Ok(());
             }
             assert!(self.now < LIMIT + 10 * SECOND, "it hangs: {:?}", self.fleet);
-            let tick = self.now + TICK;
+            let tick = self.fleet.next_tick(self.now).clamp(self.now + MILLISECOND, self.now + TICK);
             while self.queue.peek().is_some_and(|Reverse(event)| event.at <= tick) {
                 let Some(Reverse(event)) = self.queue.pop() else { break };
                 self.now = event.at.max(self.now);
