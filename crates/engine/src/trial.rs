@@ -26,7 +26,7 @@ use crate::warm_up::WarmUpRates;
 use crate::workload::{Lane, Workload};
 
 /// The interval at which it is checked whether caches are drained.
-const DRAIN_LOOK: Nanos = 100 * MILLISECOND;
+const DRAIN_LOOK: Nanos = SECOND / 10;
 
 /// Timeout of the operations in flight at the end of the load.
 pub(crate) const COOL_DOWN_MAX: Nanos = 30 * SECOND;

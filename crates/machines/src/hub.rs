@@ -50,7 +50,7 @@ const END_MAX: Nanos = 35 * SECOND;
 const LOOK_UP: Duration = Duration::from_millis(250);
 
 /// How often a connection that is interrupted is looked at.
-const AWAY_LOOK: Nanos = 100 * MILLISECOND;
+const AWAY_LOOK: Nanos = SECOND / 10;
 
 /// A machine of the experiment.
 #[derive(Clone, Debug)]

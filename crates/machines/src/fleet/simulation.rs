@@ -222,9 +222,11 @@ impl World {
                 self.say(machine, ready, Vec::new());
             }
             Happening::IntervalEnds => self.interval_ends(machine),
+            // It may be stopped at the end of its last interval.
             Happening::Finishes => {
-                self.agents[machine].is_running = false;
-                self.say(machine, FromAgent::Finished(Box::default()), Vec::new());
+                if std::mem::take(&mut self.agents[machine].is_running) {
+                    self.say(machine, FromAgent::Finished(Box::default()), Vec::new());
+                }
             }
         }
     }
@@ -413,7 +415,8 @@ fn all_that_was_done_is_counted_once() {
         let end = world.carry_out();
         let sent: u64 = world.agents.iter().map(|agent| agent.sent).sum();
         let completed: u64 = world.fleet.machines().iter().map(|machine| machine.completed).sum();
-        assert_eq!((end, completed), (End::Completed(sent), sent), "seed {seed}");
+        let lost = world.fleet.lost().map(|(machine, why)| (machine.name.clone(), why.to_string()));
+        assert_eq!((end, completed), (End::Completed(sent), sent), "seed {seed} {lost:?}");
         assert!(world.merged == world.response, "seed {seed}: the histograms differ");
         assert!(world.agents.iter().all(|agent| agent.has_file), "seed {seed}");
     }
