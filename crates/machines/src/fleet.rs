@@ -8,7 +8,7 @@ use engine::drive::Book;
 use engine::machines::MachineFactor;
 use engine::part::PartEnd;
 use model::run::MachineRun;
-use model::{DoubtKind, Host, Level, MILLISECOND, Nanos, Phase, WarmUp};
+use model::{DoubtKind, Host, Level, MILLISECOND, Nanos, Phase, SECOND, WarmUp};
 use record::HistogramDecoder;
 
 use crate::clock::{Exchanges, Offset, ours, theirs};
@@ -18,8 +18,11 @@ use crate::message::{
     takes_files, to_book,
 };
 
-/// How often each machine is asked for an answer.
+/// A machine from which nothing came for this long is asked for an answer.
 pub const PING_EVERY: Nanos = 500 * MILLISECOND;
+
+/// It is asked this often in any case: the answers have its clock.
+const CLOCK_EVERY: Nanos = 2 * SECOND;
 
 /// A machine that does not answer for this long is lost.
 pub const LOST_AFTER: Nanos = 1_250 * MILLISECOND;
@@ -140,8 +143,11 @@ impl Machine {
 
     /// When it is to be asked again.
     fn ping_due(&self) -> Option<Nanos> {
-        let every = if self.has_clock() { PING_EVERY } else { 0 };
-        (self.pinged.is_none() && self.host.is_some()).then_some(self.asked + every)
+        let due = match self.has_clock() {
+            true => (self.heard.max(self.asked) + PING_EVERY).min(self.asked + CLOCK_EVERY),
+            false => self.asked,
+        };
+        (self.pinged.is_none() && self.host.is_some()).then_some(due)
     }
 
     /// The offset of its clock.
