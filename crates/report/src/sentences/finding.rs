@@ -84,11 +84,14 @@ fn claim(finding: &Finding) -> String {
                 FindingKind::RuledOut => "was not the limit",
                 FindingKind::Observation => "was in use",
             };
+            let in_flight = match things(*in_flight).as_str() {
+                "1" => "1 operation".to_string(),
+                number => format!("{number} operations"),
+            };
             format!(
-                "{} {was}: {busy}average queue {}{transfer}, with {} operations of the load in flight.{waited}",
+                "{} {was}: {busy}average queue {}{transfer}, with {in_flight} of the load in flight.{waited}",
                 capitalized(&about),
-                things(*queue),
-                things(*in_flight)
+                things(*queue)
             )
         }
         Claim::Service(claim) => service::service(claim),

@@ -550,7 +550,7 @@ fn findings_about_other_hosts_name_them() {
     let host = |class| on(Resource::of_host(class));
     let disk = |queue, busy_share, waited_share| Claim::HostDisk {
         queue,
-        in_flight: 16.0,
+        in_flight: if queue > 1.0 { 16.0 } else { 1.0 },
         transfer_ms: Some(0.84),
         busy_share,
         waited_share,
