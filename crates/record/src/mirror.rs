@@ -48,14 +48,15 @@ impl Mirror {
         }
     }
 
-    /// Adds a sample with the values that were recorded.
+    /// Adds a sample with the values that were recorded. `bytes` is its size in the file: more of them allow more memory.
     pub(crate) fn sample(
         &mut self,
-        begin_s: f64,
-        end_s: f64,
+        (begin_s, end_s): (f64, f64),
+        bytes: u64,
         columns: &[Column],
         recorded: impl Iterator<Item = f64>,
     ) {
+        self.budget.open(bytes);
         let known = self.table.columns.len();
         if columns.len() != known {
             self.add_waiting();
@@ -156,8 +157,11 @@ mod tests {
                     readings_csv::write_titles(&mut text, readings.columns()).unwrap();
                     titled = width;
                 }
-                text.extend_from_slice(written.row(begin_s, begin_s + 1.1, &readings));
-                mirror.sample(begin_s, begin_s + 1.1, readings.columns(), written.recorded());
+                let window = (begin_s, begin_s + 1.1);
+                let row = written.row(window.0, window.1, &readings);
+                text.extend_from_slice(row);
+                let bytes = row.len() as u64;
+                mirror.sample(window, bytes, readings.columns(), written.recorded());
             }
             let mut lines = Lines::new(Box::new(std::io::Cursor::new(text)));
             let read = readings_csv::read(&mut lines, &metrics, &mut Budget::new(), readings_max);

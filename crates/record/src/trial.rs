@@ -137,9 +137,11 @@ impl TrialWriter {
             self.append(READINGS, |writer| &mut writer.readings, &titles)?;
             self.columns_written = readings.columns().len();
         }
-        let written = self.readings.write_all(self.samples.row(begin_s, end_s, readings));
+        let row = self.samples.row(begin_s, end_s, readings);
+        let bytes = row.len() as u64;
+        let written = self.readings.write_all(row);
         if let Some(mirror) = &mut self.mirror {
-            mirror.sample(begin_s, end_s, readings.columns(), self.samples.recorded());
+            mirror.sample((begin_s, end_s), bytes, readings.columns(), self.samples.recorded());
         }
         written.map_err(RecordError::io("write", &self.file_path(READINGS)))
     }
