@@ -28,7 +28,7 @@ use crate::message::{FORMAT, FromAgent, ToAgent, TrialPart, check_format, of_boo
 use crate::received::{Arriving, Received};
 
 /// A coordinator that says nothing for this long is gone: the load must not go on without it.
-const SILENCE_MAX: Nanos = 5 * SECOND;
+const SILENCE_MAX: Nanos = 5_500 * MILLISECOND;
 
 /// A start that arrives later than this after its time is refused.
 const LATE_START_MAX: Nanos = MILLISECOND;

@@ -21,8 +21,8 @@ use crate::message::{
 /// A machine from which nothing came for this long is asked for an answer.
 pub const PING_EVERY: Nanos = 500 * MILLISECOND;
 
-/// It is asked this often in any case: the answers have its clock.
-const CLOCK_EVERY: Nanos = 2 * SECOND;
+/// It is asked this often in any case: the answers have its clock, and it learns that the coordinator is there.
+const ASKED_EVERY: Nanos = SECOND;
 
 /// A machine that does not answer for this long is lost.
 pub const LOST_AFTER: Nanos = 1_250 * MILLISECOND;
@@ -144,7 +144,7 @@ impl Machine {
     /// When it is to be asked again.
     fn ping_due(&self) -> Option<Nanos> {
         let due = match self.has_clock() {
-            true => (self.heard.max(self.asked) + PING_EVERY).min(self.asked + CLOCK_EVERY),
+            true => (self.heard.max(self.asked) + PING_EVERY).min(self.asked + ASKED_EVERY),
             false => self.asked,
         };
         (self.pinged.is_none() && self.host.is_some()).then_some(due)

@@ -27,7 +27,7 @@ use rustix::buffer::spare_capacity;
 use rustix::event::{EventfdFlags, Timespec, epoll, eventfd};
 
 use crate::address::Address;
-use crate::fleet::{Fleet, Machine, Notice, PING_EVERY, State};
+use crate::fleet::{Fleet, Machine, Notice, State};
 use crate::frame::Frame;
 use crate::link::{Arrived, FromLink, Inbox, Incoming, Link};
 use crate::message::{FactorAnswer, FactorAsk, FromAgent, InputHead, TrialPart};
@@ -520,7 +520,7 @@ impl Listener {
             let is_away = inner.excuse(now);
             inner.fleet.tick(now);
             inner.pass_on();
-            let pause_max = if is_away { AWAY_LOOK } else { PING_EVERY };
+            let pause_max = if is_away { AWAY_LOOK } else { Nanos::MAX };
             pause = inner.fleet.next_tick(now).saturating_sub(clock.now()).min(pause_max);
             let is_lost = inner.fleet.lost().is_some();
             drop(inner);
@@ -576,9 +576,14 @@ impl Inner {
     /// Nothing is late from machines whose connection is interrupted for a moment.
     /// Returns whether there is one.
     fn excuse(&mut self, now: Nanos) -> bool {
-        let is_away = |link: &Option<Link>| link.as_ref().is_some_and(Link::is_away);
-        let away = (0..self.links.len()).filter(|machine| is_away(&self.links[*machine]));
-        away.inspect(|machine| self.fleet.excuse(now, *machine)).count() > 0
+        let mut is_any_away = false;
+        for (machine, link) in self.links.iter().enumerate() {
+            if link.as_ref().is_some_and(Link::is_away) {
+                self.fleet.excuse(now, machine);
+                is_any_away = true;
+            }
+        }
+        is_any_away
     }
 
     fn arrived(&mut self, machine: usize, happened: Happened) {
