@@ -51,6 +51,16 @@ fn row(
     treatment: &[&TrialResult],
     pairing: Pairing,
 ) -> Option<ComparisonRow> {
+    // A proof adds trials of the baseline that no other is paired with, perhaps hours later: the medians are those of the pairs
+    // then, as the ratio is. With the one at the end of a design, they are those that a table shows.
+    let (paired_baseline, paired_treatment): (Vec<_>, Vec<_>) = match pairing {
+        Pairing::Rounds => partners(baseline, treatment).unzip(),
+        Pairing::None => (Vec::new(), Vec::new()),
+    };
+    let (baseline, treatment) = match paired_baseline.len() {
+        2.. if baseline.len() > paired_baseline.len() + 1 => (&*paired_baseline, &*paired_treatment),
+        _ => (baseline, treatment),
+    };
     let medians_of = |trials: &[&TrialResult]| {
         median(&trials.iter().filter_map(|trial| metric(trial, name)).collect::<Vec<_>>())
     };
@@ -141,13 +151,20 @@ fn pairs(
         let before = median(&baseline.iter().filter_map(|other| value(other)).collect::<Vec<_>>());
         return before.zip(value(one)).into_iter().collect();
     }
-    treatment
-        .iter()
-        .filter_map(|trial| {
-            let other = baseline.iter().find(|other| other.replicate == trial.replicate)?;
-            Some((value(other)?, value(trial)?))
-        })
+    partners(baseline, treatment)
+        .filter_map(|(before, trial)| Some((value(before)?, value(trial)?)))
         .collect()
+}
+
+/// The trials with the same replicate number, baseline first.
+fn partners<'a>(
+    baseline: &[&'a TrialResult],
+    treatment: &[&'a TrialResult],
+) -> impl Iterator<Item = (&'a TrialResult, &'a TrialResult)> {
+    treatment.iter().filter_map(|trial| {
+        let before = baseline.iter().find(|before| before.replicate == trial.replicate)?;
+        Some((*before, *trial))
+    })
 }
 
 /// The failed share with half a failure and one operation added, so that a ratio exists even without

@@ -132,6 +132,33 @@ fn nothing_is_confirmed_that_does_not_limit() {
     assert!(rejected >= rounds as usize, "at least half are rejected: {rejected} of {}", 2 * rounds);
 }
 
+/// The proof has pairs of its own, so that the baseline has more trials than the swept levels have partners.
+#[test]
+fn medians_beside_a_proof_are_those_of_the_pairs() {
+    let swept = vary("load.closed", Some(USERS.into()), &[4]);
+    let proving = Experiment { prove: true, ..experiment(vec![swept], DesignKind::OneFactorAtATime, 2) };
+    let mut trials = 0;
+    let study = carry_out(proving, |treatment| {
+        trials += 1;
+        let users = level(treatment, "load.closed", USERS.into()) as u32;
+        // After the sweep, the system becomes four times as fast.
+        let rate = if trials <= 5 { 25.0 } else { 100.0 } * level(treatment, CPU, 2.0);
+        let response_ms = f64::from(users) / rate * 1e3;
+        let mut run = Simulated::of(Shape::closed(users.into()), rate, response_ms).http();
+        run.settable = [settable(CPU, 2.0, false)].into();
+        run
+    });
+    let document = result(&study);
+    let rows = document.comparison.iter().filter(|row| row.configuration == "load.closed=4");
+    let response = rows.clone().find(|row| row.metric.contains("response")).unwrap();
+    assert_eq!(response.pairs, 2);
+    assert!((response.ratio - 0.25).abs() < 0.05, "{response:?}");
+    for row in rows.filter(|row| row.pairs == 2) {
+        assert!((row.treatment / row.baseline / row.ratio - 1.0).abs() < 0.01, "{row:?}");
+    }
+    assert!(trials > 9, "{trials}");
+}
+
 /// With the recorded runs, the proof continues in the same way.
 #[test]
 fn an_interrupted_proof_goes_on() {
