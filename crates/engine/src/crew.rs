@@ -1,9 +1,9 @@
 //! Who drives the load of a trial: the worker threads of this process, or other machines.
 
 use std::collections::HashMap;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex, Weak};
 use std::thread::Scope;
 use std::time::Duration;
 
@@ -27,7 +27,7 @@ pub(crate) const LOOK_UP: Nanos = 250 * MILLISECOND;
 /// Why the wait for the end of an interval ended.
 #[derive(Debug)]
 pub enum WakeReason {
-    /// The interval is over.
+    /// The interval is over, or a [`Waker`] was used.
     Time,
     /// A step of consecutive operations ended or begins, so the interval ends earlier.
     Border,
@@ -45,6 +45,8 @@ pub struct Watch<'a> {
     pub interrupted: &'a AtomicBool,
     /// How the system under test ended; none while it runs.
     pub target_ended: &'a dyn Fn() -> Option<String>,
+    /// How often to look for that.
+    pub look_up: Nanos,
 }
 
 impl Watch<'_> {
@@ -103,6 +105,20 @@ enum WorkerMessage {
     Border,
     /// A thread is about to end.
     Finished { thread: u32, used: Option<ThreadUse>, outcome: Result<(), LoadError> },
+    /// Something else is to be looked at.
+    Wake,
+}
+
+/// Ends the wait of a collector for its threads.
+pub(crate) struct Waker(Weak<Sender<WorkerMessage>>);
+
+impl Waker {
+    pub(crate) fn wake(&self) {
+        if let Some(send) = self.0.upgrade() {
+            // The collector no longer receives only when it does not wait.
+            let _ = send.send(WorkerMessage::Wake);
+        }
+    }
 }
 
 /// What the worker threads of one load share.
@@ -140,6 +156,8 @@ pub(crate) struct Threads<'a> {
     common: &'a Common,
     workload: &'a dyn Workload,
     messages: Receiver<WorkerMessage>,
+    /// The other end belongs to the workers alone, because its end shows that all have ended.
+    send: Weak<Sender<WorkerMessage>>,
     /// Empty books to exchange for full ones.
     spare: Vec<Book>,
     /// CPU time that the workers spent spinning so far.
@@ -163,6 +181,7 @@ impl<'a> Threads<'a> {
         'a: 'scope,
     {
         let (send, messages) = channel::<WorkerMessage>();
+        let send = Arc::new(send);
         let mut go: Vec<Sender<Nanos>> = Vec::new();
         let workers = common.shares.len();
         for (index, (share, book)) in common.shares.iter().zip(&common.books).enumerate() {
@@ -188,6 +207,7 @@ impl<'a> Threads<'a> {
             common,
             workload,
             messages,
+            send: Arc::downgrade(&send),
             spare: (0..workers).map(|_| Book::new(kinds, 0)).collect(),
             spun_ns: 0,
             go,
@@ -203,6 +223,11 @@ impl<'a> Threads<'a> {
         for start in &self.go {
             let _ = start.send(zero);
         }
+    }
+
+    /// What ends a wait from another thread.
+    pub(crate) fn waker(&self) -> Waker {
+        Waker(self.send.clone())
     }
 
     /// The largest delay of the first operation of a thread, of those that have ended.
@@ -237,7 +262,7 @@ impl Crew for Threads<'_> {
                     return Err(Ending::Failed("a worker thread ended before the load began".into()));
                 }
                 // No worker has started yet.
-                Ok(WorkerMessage::Border) => {}
+                Ok(WorkerMessage::Border | WorkerMessage::Wake) => {}
                 Err(RecvTimeoutError::Timeout) if interrupted.load(Ordering::Relaxed) => {
                     return Err(Ending::Interrupted);
                 }
@@ -270,7 +295,7 @@ impl Crew for Threads<'_> {
             if now >= until {
                 return WakeReason::Time;
             }
-            match self.messages.recv_timeout(Duration::from_nanos((until - now).min(LOOK_UP))) {
+            match self.messages.recv_timeout(Duration::from_nanos((until - now).min(watch.look_up))) {
                 Ok(WorkerMessage::Finished { thread, used, outcome }) => {
                     self.running -= 1;
                     self.last_uses.extend(used.map(|used| (thread, used)));
@@ -284,6 +309,7 @@ impl Crew for Threads<'_> {
                         return WakeReason::Border;
                     }
                 }
+                Ok(WorkerMessage::Wake) => return WakeReason::Time,
                 Ok(WorkerMessage::Ready(_)) | Err(RecvTimeoutError::Timeout) => {}
                 // All senders are gone although not every worker reported: one panicked.
                 Err(RecvTimeoutError::Disconnected) => {
@@ -340,7 +366,7 @@ fn work(
     common: &Common,
     share: &Share,
     book: &Mutex<Book>,
-    send: &Sender<WorkerMessage>,
+    send: &Arc<Sender<WorkerMessage>>,
     started: &Receiver<Nanos>,
 ) -> Result<(), LoadError> {
     if workload.has_own_descriptors() {

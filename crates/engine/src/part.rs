@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::arrivals::MeasuredTime;
 use crate::clock::Clock;
-use crate::crew::{Common, Crew, LOOK_UP, Threads, WakeReason, Watch};
+use crate::crew::{Common, Crew, Threads, WakeReason, Watch};
 use crate::drive::Book;
 use crate::lanes::{MachinePart, shares};
 use crate::sampler::{SampleRequest, Sampler};
@@ -64,6 +64,9 @@ pub trait Coordinator: Sync {
 
     /// Whether operations in flight are abandoned.
     fn abandons(&self) -> bool;
+
+    /// `wake` is to be called when one of these answers has changed.
+    fn wake_on_change(&self, wake: Box<dyn Fn() + Send + Sync>);
 
     /// An interval ended.
     fn interval(&self, interval: PartInterval<'_>);
@@ -167,8 +170,10 @@ pub fn watch_part(sampler: Sampler, sample_every: Nanos, coordinator: &dyn Coord
     let sampler = std::thread::scope(|scope| {
         let request = &request;
         let sampling = scope.spawn(move || sample(sampler, zero, sample_every, request, coordinator));
+        let this = std::thread::current();
+        coordinator.wake_on_change(Box::new(move || this.unpark()));
         while !coordinator.stops() {
-            std::thread::sleep(Duration::from_nanos(LOOK_UP));
+            std::thread::park();
         }
         request.stop.store(true, Ordering::Relaxed);
         sampling.thread().unpark();
@@ -196,7 +201,7 @@ fn sample(
     std::thread::sleep(Duration::from_nanos(zero.saturating_sub(lead).saturating_sub(clock.now())));
     let mut keep = |_, end, readings: &Readings| coordinator.readings(end, readings);
     let mut tell = |_, _, text| coordinator.event(text);
-    sampler.run(clock, every, request, &mut keep, &mut tell);
+    sampler.run(clock, (every, lead), request, &mut keep, &mut tell);
     sampler
 }
 
@@ -220,7 +225,11 @@ fn drive(
     let mut begin = zero;
     let mut deadline = Nanos::MAX;
     let never = AtomicBool::new(false);
-    let watch = Watch { interrupted: &never, target_ended: &|| None };
+    let watch = Watch { interrupted: &never, target_ended: &|| None, look_up: Nanos::MAX };
+    let waker = threads.waker();
+    coordinator.wake_on_change(Box::new(move || waker.wake()));
+    // It may have changed before that.
+    threads.waker().wake();
     loop {
         if phase == Phase::WarmUp && measured_from == Some(begin) {
             phase = Phase::Measure;
@@ -229,7 +238,8 @@ fn drive(
         }
         let phase_end = phase_end(phase, measured_from, load);
         let until = interval_end(begin, phase_end, load.interval);
-        let woke = threads.wait(begin, until.min(clock.now() + LOOK_UP), Nanos::MAX, &watch);
+        let wait_end = if clock.now() < deadline { until.min(deadline) } else { until };
+        let woke = threads.wait(begin, wait_end, Nanos::MAX, &watch);
         let now = clock.now();
         if phase != Phase::CoolDown && coordinator.stops() {
             end_measured(threads, phase, (measured_from, now), ended);

@@ -25,6 +25,35 @@ fn later(sample: u64, every: Nanos) -> Nanos {
     ((sample as f64 * std::f64::consts::GOLDEN_RATIO).fract() * every.min(PERIOD) as f64) as Nanos
 }
 
+/// When samples are taken.
+struct Schedule {
+    /// The regular time of the last one.
+    beat: Nanos,
+    every: Nanos,
+    /// How long before the samples of others the regular ones are taken.
+    lead: Nanos,
+}
+
+impl Schedule {
+    /// The time of the next sample, after so many.
+    fn next(&mut self, now: Nanos, samples: u64) -> Nanos {
+        self.beat += self.every;
+        // After a long stall the schedule restarts: a burst of samples would be meaningless.
+        if self.beat + self.every < now {
+            self.beat = now;
+        }
+        self.beat + later(samples, self.every)
+    }
+
+    /// The time of a sample that is requested now, because a phase begins. The regular ones follow from it.
+    fn begin_anew(&mut self, now: Nanos, last_read: Nanos) -> Nanos {
+        // A window of a few milliseconds would be shorter than the resolution of the counters.
+        let due = now.max(last_read + WINDOW_MIN);
+        self.beat = due.saturating_sub(self.lead);
+        due
+    }
+}
+
 /// Requests to the sampling thread.
 #[derive(Debug, Default)]
 pub(crate) struct SampleRequest {
@@ -168,12 +197,12 @@ impl Sampler {
     pub(crate) fn run(
         &mut self,
         clock: Clock,
-        every: Nanos,
+        (every, lead): (Nanos, Nanos),
         request: &SampleRequest,
         keep: &mut dyn FnMut(Nanos, Nanos, &Readings),
         tell: &mut dyn FnMut(Nanos, EventKind, String),
     ) {
-        let mut beat = clock.now();
+        let mut schedule = Schedule { beat: clock.now(), every, lead };
         loop {
             let (begin, end, failures) = self.sample(clock);
             for (source, why) in failures {
@@ -182,19 +211,12 @@ impl Sampler {
             if end > begin {
                 keep(begin, end, &self.readings);
             }
-            beat += every;
-            // After a long stall the schedule restarts: a burst of samples would be meaningless.
-            if beat + every < clock.now() {
-                beat = clock.now();
-            }
-            let mut due = beat + later(self.cost.samples, every);
+            let mut due = schedule.next(clock.now(), self.cost.samples);
             let mut is_requested = false;
             while clock.now() < due {
                 if request.now.swap(false, Ordering::Relaxed) {
                     is_requested = true;
-                    // A window of a few milliseconds would be shorter than the resolution of the counters.
-                    due = clock.now().max(self.last_read + WINDOW_MIN);
-                    beat = due;
+                    due = schedule.begin_anew(clock.now(), self.last_read);
                     continue;
                 }
                 if request.stop.load(Ordering::Relaxed) && !is_requested {
@@ -219,6 +241,26 @@ fn thread_cpu_s() -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn samples_of_other_machines_are_taken_before_ours_in_each_phase() {
+        const MS: Nanos = model::MILLISECOND;
+        let mut ours = Schedule { beat: 5_000 * MS, every: 1_000 * MS, lead: 0 };
+        let mut theirs = Schedule { beat: 4_900 * MS, every: 1_000 * MS, lead: 100 * MS };
+        let is_before = |ours: &mut Schedule, theirs: &mut Schedule, sample| {
+            let (ours, theirs) = (ours.next(5_000 * MS, sample), theirs.next(5_000 * MS, sample));
+            assert_eq!(ours - theirs, 100 * MS);
+            ours
+        };
+        assert!((6_000 * MS..6_100 * MS).contains(&is_before(&mut ours, &mut theirs, 1)));
+        // The border of a phase is the same for all.
+        assert_eq!(ours.begin_anew(6_500 * MS, 6_000 * MS), 6_500 * MS);
+        assert_eq!(theirs.begin_anew(6_500 * MS, 6_495 * MS), 6_515 * MS);
+        theirs.begin_anew(6_500 * MS, 6_000 * MS);
+        assert!((7_500 * MS..7_600 * MS).contains(&is_before(&mut ours, &mut theirs, 2)));
+        // After a stall, no burst.
+        assert!(ours.next(20_000 * MS, 3) >= 20_000 * MS);
+    }
 
     struct Silent;
 

@@ -15,7 +15,7 @@ use record::OperationIntervals;
 
 use crate::arrivals::MeasuredTime;
 use crate::clock::{Clock, unix_ns};
-use crate::crew::{Common, Crew, Threads, WakeReason, Watch};
+use crate::crew::{Common, Crew, LOOK_UP, Threads, WakeReason, Watch};
 use crate::drain::DrainWatch;
 use crate::drive::{Book, CompletedLaunch, KindBook};
 use crate::lanes::{MachinePart, shares, waits_for_arrivals};
@@ -141,7 +141,7 @@ pub(crate) fn measure(measurement: Measurement<'_>, run: &mut Run) {
                     }
                 };
                 let mut send = |at, kind, text| stream.event(seconds(at), kind, text);
-                sampler.run(clock, sample_every, request, &mut keep, &mut send);
+                sampler.run(clock, (sample_every, 0), request, &mut keep, &mut send);
                 sampler
             }
         });
@@ -433,7 +433,7 @@ impl Collector<'_> {
 
     /// Waits until the interval that ends at `until` is over, or for an earlier event.
     fn wait(&mut self, until: Nanos, interrupted: &AtomicBool) -> WakeReason {
-        let watch = Watch { interrupted, target_ended: self.target_ended };
+        let watch = Watch { interrupted, target_ended: self.target_ended, look_up: LOOK_UP };
         let shortest = self.load.interval / 10;
         let woke = self.crew.wait(self.begin, until, shortest, &watch);
         if matches!(woke, WakeReason::Border) {

@@ -61,6 +61,8 @@ struct Shared<W> {
     out: Mutex<W>,
     said: Mutex<Said>,
     changed: Condvar,
+    /// Who else is told that it has changed.
+    wake: Mutex<Option<Box<dyn Fn() + Send + Sync>>>,
     heard: AtomicU64,
 }
 
@@ -81,6 +83,9 @@ impl<W: Write> Shared<W> {
     fn say(&self, said: impl FnOnce(&mut Said)) {
         said(&mut lock(&self.said));
         self.changed.notify_all();
+        if let Some(wake) = &*lock(&self.wake) {
+            wake();
+        }
     }
 
     fn give_up(&self) {
@@ -113,6 +118,7 @@ where
         out: Mutex::new(output),
         said: Mutex::default(),
         changed: Condvar::new(),
+        wake: Mutex::default(),
         heard: AtomicU64::new(clock.now()),
     };
     let journal = HostJournal { setup, begun: Mutex::default() };
@@ -521,6 +527,10 @@ impl<W: Write + Send> Coordinator for Speaker<'_, W> {
 
     fn abandons(&self) -> bool {
         lock(&self.shared.said).abandon
+    }
+
+    fn wake_on_change(&self, wake: Box<dyn Fn() + Send + Sync>) {
+        *lock(&self.shared.wake) = Some(wake);
     }
 
     fn interval(&self, interval: PartInterval<'_>) {
