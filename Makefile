@@ -18,7 +18,7 @@ help:
 	@echo "make bench-ldap  the LDAP load against searchrate and the crate ldap3"
 	@echo "make bench-wire  the analysis of a capture against tshark"
 	@echo "make bench-gate      false alarms and misses of plimsoll gate"
-	@echo "make bench-machines  the coordinator of many agents, and kills"
+	@echo "make bench-machines  agents beside a server, their coordinator, SSH, and kills"
 	@echo "make bench-delay  the delay proxy against a direct connection and toxiproxy"
 	@echo "make calibrate  how often the verdict is right: planted limits, and the metadirectory with SQLite, slapd, PostgreSQL"
 	@echo "make build    the program, optimized"

@@ -186,7 +186,7 @@ static FENCES: &[Fence] = &[
     fence("roxmltree", &["workloads", "connectors", "broker", "foreign"]),
     fence("csv", &["record", "workloads", "connectors"]),
     fence("flate2", &["record"]),
-    fence("base64", &["record", "ldap", "workloads", "counters", "report"]),
+    fence("base64", &["record", "ldap", "workloads", "counters", "report", "testkit"]),
     fence("hdrhistogram", MEASURED),
     // The metadirectory: its store, its expressions, its hashes.
     deep_fence("rusqlite", &["metadir", "connectors", "scim"]),

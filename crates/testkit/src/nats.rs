@@ -6,6 +6,10 @@ use std::net::{TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use nkeys::KeyPair;
+
 use crate::{Need, Scratch, lacks};
 
 /// A running server, ended when dropped.
@@ -23,8 +27,43 @@ pub const JETSTREAM: &str = "jetstream { store_dir: STORE }";
 
 /// The seed and the public key of a new user.
 pub fn nkey() -> (String, String) {
-    let pair = nkeys::KeyPair::new_user();
+    let pair = KeyPair::new_user();
     (pair.seed().unwrap(), pair.public_key())
+}
+
+/// The configuration of a server whose users have JWTs, as `nsc` makes it, and the credentials file of one of them.
+pub fn jwt_accounts() -> (String, String) {
+    let (operator, account, user) = (KeyPair::new_operator(), KeyPair::new_account(), KeyPair::new_user());
+    let unlimited = r#""subs":-1,"data":-1,"payload":-1"#;
+    let limits = format!(r#"{{{unlimited},"imports":-1,"exports":-1,"wildcards":true,"conn":-1,"leaf":-1}}"#);
+    let of_operator = jwt(&operator, &operator, r#""type":"operator""#);
+    let of_account = jwt(&operator, &account, &format!(r#""type":"account","limits":{limits}"#));
+    let of_user = jwt(&account, &user, &format!(r#""type":"user",{unlimited}"#));
+    let configuration = format!(
+        "operator: {of_operator}\nresolver: MEMORY\nresolver_preload: {{ {}: {of_account} }}\n",
+        account.public_key()
+    );
+    let credentials = format!(
+        "-----BEGIN NATS USER JWT-----\n{of_user}\n------END NATS USER JWT------\n\n\
+         -----BEGIN USER NKEY SEED-----\n{}\n------END USER NKEY SEED------\n",
+        user.seed().unwrap()
+    );
+    (configuration, credentials)
+}
+
+/// A token of the second version of NATS: what `issuer` claims about `subject`, signed by it.
+fn jwt(issuer: &KeyPair, subject: &KeyPair, claims: &str) -> String {
+    let (by, of) = (issuer.public_key(), subject.public_key());
+    let claims = format!(
+        r#"{{"jti":"{of}","iat":1700000000,"iss":"{by}","sub":"{of}","name":"test","nats":{{{claims},"version":2}}}}"#
+    );
+    let signed = format!(
+        "{}.{}",
+        URL_SAFE_NO_PAD.encode(r#"{"typ":"JWT","alg":"ed25519-nkey"}"#),
+        URL_SAFE_NO_PAD.encode(claims)
+    );
+    let signature = issuer.sign(signed.as_bytes()).unwrap();
+    format!("{signed}.{}", URL_SAFE_NO_PAD.encode(signature))
 }
 
 impl NatsServer {

@@ -137,7 +137,7 @@ static BENCHMARKS: &[Benchmark] = &[
     },
     Benchmark {
         name: "machines",
-        about: "what the coordinator of 200 agents costs, and how soon a killed agent or coordinator is noticed",
+        about: "what many agents count beside a server, what their coordinator and SSH cost, and how soon a kill is noticed",
         rounds: Some(50),
         is_on_demand: true,
         run: machines::machines,

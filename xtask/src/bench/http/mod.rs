@@ -1,7 +1,7 @@
 //! The HTTP engine against other load generators: the same nginx, the same page, interleaved rounds, medians of the ratios
 //! of each round.
 
-mod server;
+pub(super) mod server;
 mod tools;
 
 use std::time::{Duration, Instant};
@@ -10,7 +10,7 @@ use super::rounds::{self, middle};
 use crate::fault::Fault;
 use crate::files::Repository;
 use crate::program::{Folder, cargo, median, plimsoll, target};
-use server::{Protocol, Server};
+use server::{Log, Protocol, Server};
 pub(super) use tools::generator_cpu;
 use tools::{Load, Sample, Tool, Tools};
 
@@ -106,7 +106,7 @@ pub(super) fn closed_loop(repository: &Repository, count: usize) -> Result<Vec<F
     cargo(repository, &["build", "--release", "--locked", "-p", "plimsoll-testkit", "--bin", "bare_loop"])?;
     let wanted = [Tool::Plimsoll, Tool::BareLoop, Tool::Wrk, Tool::Oha, Tool::Ab, Tool::Vegeta, Tool::K6];
     let mut bench = Bench::new(repository, &wanted)?;
-    let server = Server::start(&bench.tools.folder, Protocol::Http)?;
+    let server = Server::start(&bench.tools.folder, Protocol::Http, Log::Nothing)?;
     for connections in [32, 256] {
         println!("64-byte page, {connections} connections, one thread, {count} rounds of {SECONDS} s");
         let rounds = bench.rounds(Load::Closed { connections }, &server, count)?;
@@ -134,7 +134,7 @@ pub(super) fn closed_loop(repository: &Repository, count: usize) -> Result<Vec<F
 /// The same over TLS.
 pub(super) fn tls(repository: &Repository, count: usize) -> Result<Vec<Fault>, String> {
     let mut bench = Bench::new(repository, &[Tool::Plimsoll, Tool::Wrk, Tool::Oha])?;
-    let server = Server::start(&bench.tools.folder, Protocol::Https)?;
+    let server = Server::start(&bench.tools.folder, Protocol::Https, Log::Nothing)?;
     println!("64-byte page over TLS, 32 connections, {count} rounds of {SECONDS} s");
     let rounds = bench.rounds(Load::Closed { connections: 32 }, &server, count)?;
     bench.table(&rounds);
@@ -146,7 +146,7 @@ pub(super) fn tls(repository: &Repository, count: usize) -> Result<Vec<Fault>, S
 /// HTTP/2 over TLS.
 pub(super) fn http2(repository: &Repository, count: usize) -> Result<Vec<Fault>, String> {
     let mut bench = Bench::new(repository, &[Tool::Plimsoll, Tool::H2load])?;
-    let server = Server::start(&bench.tools.folder, Protocol::Http2)?;
+    let server = Server::start(&bench.tools.folder, Protocol::Http2, Log::Nothing)?;
     println!("64-byte page over HTTP/2 and TLS, 32 connections of 8 streams, {count} rounds of {SECONDS} s");
     let rounds = bench.rounds(Load::Streams { connections: 32, streams: 8 }, &server, count)?;
     bench.table(&rounds);
@@ -158,7 +158,7 @@ pub(super) fn http2(repository: &Repository, count: usize) -> Result<Vec<Fault>,
 /// An open loop while the server is stopped for a second.
 pub(super) fn stall(repository: &Repository, count: usize) -> Result<Vec<Fault>, String> {
     let mut bench = Bench::new(repository, &[Tool::Plimsoll, Tool::Oha, Tool::Vegeta, Tool::K6])?;
-    let server = Server::start(&bench.tools.folder, Protocol::Http)?;
+    let server = Server::start(&bench.tools.folder, Protocol::Http, Log::Nothing)?;
     let load = Load::Open { rate_per_s: STALL_RATE_PER_S };
     println!(
         "{STALL_RATE_PER_S}/s for {STALL_RUN_S} s; the server is stopped for {} s. p99 and maximum beside the truth computed from the stall",
@@ -228,7 +228,7 @@ fn connections_permitted() -> u32 {
 /// Memory of many open connections.
 pub(super) fn connections(repository: &Repository, count: usize) -> Result<Vec<Fault>, String> {
     let mut bench = Bench::new(repository, &[Tool::Plimsoll, Tool::Wrk, Tool::Oha])?;
-    let server = Server::start(&bench.tools.folder, Protocol::Http)?;
+    let server = Server::start(&bench.tools.folder, Protocol::Http, Log::Nothing)?;
     let connections = connections_permitted();
     println!("{connections} open connections, {count} rounds of {SECONDS} s");
     let rounds = bench.rounds(Load::Closed { connections }, &server, count)?;

@@ -9,7 +9,7 @@ use crate::program::cpu_us;
 
 /// What the server speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Protocol {
+pub(in crate::bench) enum Protocol {
     Http,
     /// HTTP/1.1 over TLS.
     Https,
@@ -17,17 +17,26 @@ pub(super) enum Protocol {
     Http2,
 }
 
+/// What the server logs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::bench) enum Log {
+    Nothing,
+    /// A line for each request.
+    Requests,
+}
+
 /// Stopped in the end.
-pub(super) struct Server {
+pub(in crate::bench) struct Server {
     child: Child,
-    pub(super) url: String,
+    log: PathBuf,
+    pub(in crate::bench) url: String,
     /// The certificate of the authority; none without TLS.
-    pub(super) authority: Option<PathBuf>,
+    pub(in crate::bench) authority: Option<PathBuf>,
 }
 
 impl Server {
     /// Serves 64 bytes at `url`.
-    pub(super) fn start(folder: &Path, protocol: Protocol) -> Result<Server, String> {
+    pub(in crate::bench) fn start(folder: &Path, protocol: Protocol, log: Log) -> Result<Server, String> {
         let text = |error: std::io::Error| error.to_string();
         std::fs::write(folder.join("tiny"), [b'x'; 64]).map_err(text)?;
         // Free a moment ago.
@@ -49,10 +58,16 @@ impl Server {
             Protocol::Https => "ssl",
             Protocol::Http2 => "ssl http2",
         };
+        let file = folder.join("access.log");
+        let access = match log {
+            Log::Nothing => "off".into(),
+            Log::Requests => file.display().to_string(),
+        };
+        let log = file;
         let configuration = format!(
             "daemon off; master_process off; pid {place}/pid; error_log stderr crit; worker_rlimit_nofile 65536;
              events {{ worker_connections 32768; }}
-             http {{ access_log off; keepalive_requests 1000000000; keepalive_timeout 3600; client_body_temp_path {place}/b;
+             http {{ access_log {access}; keepalive_requests 1000000000; keepalive_timeout 3600; client_body_temp_path {place}/b;
                proxy_temp_path {place}/p; fastcgi_temp_path {place}/f; uwsgi_temp_path {place}/u; scgi_temp_path {place}/s;
                server {{ listen 127.0.0.1:{port} {words} backlog=32768; {secure} root {place}; }} }}"
         );
@@ -65,7 +80,7 @@ impl Server {
             .spawn()
             .map_err(|error| format!("nginx: {error}; apt-get install nginx"))?;
         let scheme = if authority.is_some() { "https" } else { "http" };
-        let server = Server { child, url: format!("{scheme}://127.0.0.1:{port}/tiny"), authority };
+        let server = Server { child, log, url: format!("{scheme}://127.0.0.1:{port}/tiny"), authority };
         // A server without a master does not set its affinity itself.
         let pid = server.child.id().to_string();
         let _ = Command::new("taskset").args(["-pc", "0", &pid]).stdout(Stdio::null()).status();
@@ -79,12 +94,23 @@ impl Server {
     }
 
     /// User and system time so far, microseconds.
-    pub(super) fn cpu_us(&self) -> Result<f64, String> {
+    pub(in crate::bench) fn cpu_us(&self) -> Result<f64, String> {
         cpu_us(&self.child.id().to_string(), 13)
     }
 
+    /// The requests that it has logged. All responses have arrived, so that all are in the file.
+    pub(in crate::bench) fn logged(&self) -> Result<u64, String> {
+        let text = std::fs::read(&self.log).map_err(|error| format!("{}: {error}", self.log.display()))?;
+        Ok(text.iter().filter(|byte| **byte == b'\n').count() as u64)
+    }
+
+    /// Forgets them. The server appends to the file.
+    pub(in crate::bench) fn clear_log(&self) -> Result<(), String> {
+        std::fs::File::create(&self.log).map(drop).map_err(|error| error.to_string())
+    }
+
     /// Stops it with a signal, or lets it go on.
-    pub(super) fn signal(&self, signal: &str) -> Result<(), String> {
+    pub(in crate::bench) fn signal(&self, signal: &str) -> Result<(), String> {
         let status = Command::new("kill").args([signal, &self.child.id().to_string()]).status();
         match status {
             Ok(status) if status.success() => Ok(()),
@@ -100,7 +126,7 @@ impl Drop for Server {
     }
 }
 
-pub(super) fn nginx() -> Command {
+pub(in crate::bench) fn nginx() -> Command {
     let mut command = Command::new("nginx");
     let path = std::env::var("PATH").unwrap_or_default();
     // Debian keeps it where only root looks.

@@ -1,4 +1,8 @@
-//! Several machines, here processes of one: what the coordinator of many agents costs, and how soon a loss is noticed.
+//! Several machines, here processes of one: what they count beside what a server served, what the coordinator of many agents
+//! costs, how soon a loss is noticed, and what SSH costs.
+
+mod counts;
+mod ssh;
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -17,12 +21,14 @@ const NOTICED: f64 = 2.0;
 
 const TASK: &str = "cargo xtask bench machines";
 
-/// The cost of the coordinator, then kills of agents and of coordinators at different moments.
+/// The counts, the cost of the coordinator, kills of agents and of coordinators at different moments, and pairs over SSH.
 pub(super) fn machines(repository: &Repository, rounds: usize) -> Result<Vec<Fault>, String> {
     let program = plimsoll(repository)?;
     let folder = Folder::new(repository, "machines")?;
-    let mut faults = coordinator(&program, &folder.0)?;
+    let mut faults = counts::counts(&program, &folder.0)?;
+    faults.extend(coordinator(&program, &folder.0)?);
     faults.extend(kills(&program, &folder.0, rounds)?);
+    faults.extend(ssh::ssh(repository, &program, &folder.0, rounds)?);
     Ok(faults)
 }
 
@@ -43,6 +49,12 @@ fn start(program: &Path, folder: &Path, on: &str, rate: usize, seconds: u64) -> 
         .map_err(|error| format!("{}: {error}", program.display()))
 }
 
+/// What names so many agents on this host.
+fn agents_on(program: &Path, count: usize) -> String {
+    let agent = |number| format!("a{number}=exec:{} agent", program.display());
+    (1..=count).map(agent).collect::<Vec<_>>().join(",")
+}
+
 fn printed(folder: &Path) -> String {
     std::fs::read_to_string(folder.join("printed")).unwrap_or_default()
 }
@@ -50,9 +62,7 @@ fn printed(folder: &Path) -> String {
 /// The CPU time and the memory of a coordinator whose agents all run.
 fn coordinator(program: &Path, folder: &Path) -> Result<Vec<Fault>, String> {
     let folder = own(folder, "many")?;
-    let agent = |number| format!("a{number}=exec:{} agent", program.display());
-    let on: Vec<String> = (0..AGENTS).map(agent).collect();
-    let mut run = Ended(start(program, &folder, &on.join(","), 10 * AGENTS, 25)?);
+    let mut run = Ended(start(program, &folder, &agents_on(program, AGENTS), 10 * AGENTS, 25)?);
     let intervals = folder.join("run/trials/001-baseline.r1/intervals.csv");
     let begin = Instant::now();
     // Its head is shorter.
