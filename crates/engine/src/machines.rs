@@ -1,6 +1,6 @@
 //! Port 4: other machines, which drive parts of the load and whose counters are read.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -12,6 +12,7 @@ use crate::crew::Crew;
 use crate::factor::Factor;
 use crate::inputs::{Inputs, KeptInputs};
 use crate::source::{Source, Unavailable};
+use crate::workload::Combined;
 
 /// A trial that machines take part in.
 #[derive(Clone, Copy, Debug)]
@@ -45,6 +46,55 @@ pub struct MachineFactor {
     pub parameters: BTreeMap<String, String>,
     /// The system under test, which is already running there.
     pub target: Target,
+}
+
+/// The facts of the load that each of these machines, by their names, has a part of. A fact of a single machine is
+/// `machine.NAME.FACT`.
+pub fn combine_facts(
+    machines: &[(String, BTreeMap<String, Level>)],
+    combined: &dyn Fn(&str) -> Combined,
+) -> BTreeMap<String, Level> {
+    let mut facts = BTreeMap::new();
+    let names: BTreeSet<&String> = machines.iter().flat_map(|(_, facts)| facts.keys()).collect();
+    for name in names {
+        let levels = || machines.iter().filter_map(|(_, facts)| facts.get(name));
+        match combine(levels, machines.len(), combined(name)) {
+            Some(level) => _ = facts.insert(name.clone(), level),
+            None => {
+                let of_each = machines.iter().filter_map(|(machine, facts)| {
+                    Some((format!("machine.{machine}.{name}"), facts.get(name)?.clone()))
+                });
+                facts.extend(of_each);
+            }
+        }
+    }
+    facts
+}
+
+/// One level of those that some of the machines have.
+fn combine<'a, I>(levels: impl Fn() -> I, machines: usize, combined: Combined) -> Option<Level>
+where
+    I: Iterator<Item = &'a Level>,
+{
+    let first = levels().next()?;
+    let counts = || levels().map(|level| if let Level::Count(count) = level { Some(*count) } else { None });
+    let bytes = || levels().map(|level| if let Level::Bytes(bytes) = level { Some(*bytes) } else { None });
+    let one = |values: Vec<u64>| match combined {
+        Combined::Equal => None,
+        Combined::Sum => Some(values.iter().sum()),
+        Combined::Min => values.into_iter().min(),
+        Combined::Max => values.into_iter().max(),
+    };
+    match combined {
+        Combined::Equal => {
+            let is_equal = levels().count() == machines && levels().all(|level| level == first);
+            is_equal.then(|| first.clone())
+        }
+        _ => {
+            let count = counts().collect::<Option<Vec<u64>>>().and_then(one).map(Level::Count);
+            count.or_else(|| bytes().collect::<Option<Vec<u64>>>().and_then(one).map(Level::Bytes))
+        }
+    }
 }
 
 /// The machines of an experiment, while it runs.
@@ -89,6 +139,53 @@ pub trait Machines {
     /// Ends the trial on every machine. Returns what each of them did.
     fn finish(&mut self) -> Vec<MachineRun>;
 
+    /// After [`Machines::finish`], the facts that each machine found with its part of the load; none if it did not end it.
+    fn facts(&self) -> Vec<(String, BTreeMap<String, Level>)>;
+
     /// Ends the experiment on every machine. Returns what could not be removed or restored.
     fn end(&mut self) -> Vec<String>;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn facts_of_machines_are_those_of_the_load_where_they_can_be() {
+        let facts = |opened: u64, least: u64, more: &[(&str, Level)]| {
+            let all = [("connections.opened", Level::Count(opened)), ("entries_min", Level::Bytes(least))];
+            all.iter().chain(more).map(|(name, level)| (name.to_string(), level.clone())).collect()
+        };
+        let text = |text: &str| Level::Text(text.into());
+        let machines: Vec<(String, BTreeMap<String, Level>)> = vec![
+            ("a".into(), facts(3, 7, &[("server", text("nginx")), ("address", text("10.0.0.1"))])),
+            (
+                "b".into(),
+                facts(
+                    4,
+                    5,
+                    &[("server", text("nginx")), ("address", text("10.0.0.2")), ("busy", Level::Count(2))],
+                ),
+            ),
+            ("c".into(), facts(0, 6, &[("server", text("nginx")), ("address", text("10.0.0.2"))])),
+        ];
+        let combined = |name: &str| match name {
+            "connections.opened" | "busy" => Combined::Sum,
+            "entries_min" => Combined::Min,
+            _ => Combined::Equal,
+        };
+        let expected = [
+            ("busy", Level::Count(2)),
+            ("connections.opened", Level::Count(7)),
+            ("entries_min", Level::Bytes(5)),
+            ("machine.a.address", text("10.0.0.1")),
+            ("machine.b.address", text("10.0.0.2")),
+            ("machine.c.address", text("10.0.0.2")),
+            ("server", text("nginx")),
+        ];
+        let expected = expected.map(|(name, level)| (name.to_string(), level));
+        assert_eq!(combine_facts(&machines, &combined), BTreeMap::from(expected));
+        // What is no count is one of each machine.
+        assert!(combine_facts(&machines, &|_| Combined::Max).contains_key("machine.a.server"));
+    }
 }

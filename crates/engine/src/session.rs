@@ -22,7 +22,7 @@ use crate::dependencies::{start_proxies, steps, variation_of};
 use crate::factor::{Factor, FactorKind, FactorTarget, Moment};
 use crate::factor_changes::{FactorChanges, OtherMachines, as_machines, open};
 use crate::inputs::{Inputs, KeptInputs};
-use crate::machines::{MachineTrial, Machines};
+use crate::machines::{MachineTrial, Machines, combine_facts};
 use crate::restore::{CarryOut, SharedJournal, end_made};
 use crate::sampler::Sampler;
 use crate::shell;
@@ -706,6 +706,12 @@ impl Session<'_> {
         if let Some(machines) = &mut machines {
             run.machines = machines.finish();
             if others_drive {
+                let ended = machines.facts();
+                // What was known before the load may have changed.
+                for name in ended.iter().flat_map(|(_, facts)| facts.keys()) {
+                    run.facts.remove(name);
+                }
+                run.facts.extend(combine_facts(&ended, &|fact| workload.combined(fact)));
                 run.generator = GeneratorUse::of_machines(&run.machines, run.generator.wall_s);
             }
         }

@@ -16,6 +16,19 @@ use model::{DoubtKind, Level, Nanos, Problems, Settings, Shape};
 pub use record::{Made, OPERATIONS_MAX};
 use serde::{Deserialize, Serialize};
 
+/// How a fact that several machines know is one of the whole load.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Combined {
+    /// It is a fact of the load if it is equal on all of them, and otherwise one of each machine.
+    Equal,
+    /// Counts are added. A machine without it has counted none.
+    Sum,
+    /// The smallest.
+    Min,
+    /// The largest.
+    Max,
+}
+
 /// A kind of workload: one static value per folder of the `workloads` crate, registered in its `KINDS`.
 pub trait WorkloadKind: Sync {
     /// Its name, description, settings and operations.
@@ -178,6 +191,11 @@ pub trait Workload: Send + Sync {
     /// after the measurement; the later facts override the earlier ones.
     fn facts(&self) -> BTreeMap<String, Level> {
         BTreeMap::new()
+    }
+
+    /// How such a fact of several machines that share the load is one of the whole load.
+    fn combined(&self, _fact: &str) -> Combined {
+        Combined::Equal
     }
 
     /// A description of the code of a failed operation.

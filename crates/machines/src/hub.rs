@@ -14,10 +14,10 @@ use engine::drive::Book;
 use engine::factor::Factor;
 use engine::inputs::{Input, KeptInputs};
 use engine::lanes::MachinePart;
-use engine::machines::{MachineFactor, MachineTrial, Machines};
+use engine::machines::{MachineFactor, MachineTrial, Machines, combine_facts};
 use engine::source::{Source, SourceKind, Unavailable};
 use engine::target;
-use engine::workload::LoadError;
+use engine::workload::{Combined, LoadError};
 use model::metric::instance_on;
 use model::run::{GeneratorUse, MachineRun};
 use model::{
@@ -606,19 +606,10 @@ impl Machines for Hub {
         {
             return Err(Ending::Failed(format!("machine {}: its load has other operations", machine.name)));
         }
-        // What all machines say alike is a fact about the load.
-        let mut facts = drive().next().map(|machine| machine.facts.clone()).unwrap_or_default();
-        for machine in drive() {
-            facts.retain(|name, level| machine.facts.get(name) == Some(level));
-        }
+        // Nothing has been counted yet.
+        let of_machines = drive().map(|machine| (machine.name.clone(), machine.facts.clone()));
+        let mut facts = combine_facts(&of_machines.collect::<Vec<_>>(), &|_| Combined::Equal);
         facts.extend(crate::nats::bus::facts(&self.members));
-        for machine in drive() {
-            for (name, level) in &machine.facts {
-                if !facts.contains_key(name) {
-                    facts.insert(format!("machine.{}.{name}", machine.name), level.clone());
-                }
-            }
-        }
         Ok(facts)
     }
 
@@ -661,6 +652,15 @@ impl Machines for Hub {
         let runs = machines.filter(|(machine, _)| !machine.is_left_out()).map(run).collect();
         inner.fleet.trial_over();
         runs
+    }
+
+    fn facts(&self) -> Vec<(String, BTreeMap<String, Level>)> {
+        let inner = lock(&self.shared.inner);
+        let ended = inner.fleet.driving().filter_map(|machine| {
+            let finished = machine.finished.as_ref().filter(|finished| finished.failed.is_none())?;
+            Some((machine.name.clone(), finished.facts.clone()))
+        });
+        ended.collect()
     }
 
     fn end(&mut self) -> Vec<String> {

@@ -95,6 +95,10 @@ fn two_machines_drive_what_one_server_counts() {
     // The check of the load asks once from each machine.
     assert!(served.abs_diff(sum(None)) <= 2, "{served} served, {} counted", sum(None));
     assert_eq!(sum(Some("measure")), of_machines.iter().sum::<u64>());
+    // What the load found is that of both machines.
+    let found = |fact: &str| ran["facts"][fact]["count"].as_u64().unwrap_or_default();
+    assert_eq!(found("responses.status.200"), sum(None), "{}", ran["facts"]);
+    assert!(found("connections.opened") >= 2, "{}", ran["facts"]);
     let said = one_line(&done.err);
     assert!(said.contains("machine gen1: ") && said.contains("machine gen2: "), "{said}");
     // Counters have the name of their machine.

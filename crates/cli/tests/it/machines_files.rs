@@ -5,7 +5,8 @@ use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use testkit::certificates::{Authority, Bearer};
-use testkit::{NatsServer, Need, Nginx, Scratch, lacks};
+use testkit::slapd::{SUFFIX, SlapdOptions, organization};
+use testkit::{NatsServer, Need, Nginx, Scratch, Slapd, Sshd, lacks};
 
 use crate::program::{Place, command};
 
@@ -120,6 +121,73 @@ fn machines_drive_a_scenario_whose_files_they_do_not_have() {
     }
 }
 
+#[test]
+fn files_reach_machines_over_ssh() {
+    let Some(sshd) = Sshd::start() else { return };
+    let Some(shop) = shop() else { return };
+    let place = Place::new("files-ssh");
+    scenario(&place, shop.port);
+    // In the home directory there, the path of the scenario names nothing.
+    let arguments: Vec<&str> =
+        ["http", "--from", "shop/shop.toml", "--on", "gen1,gen2"].into_iter().chain(SHORT).collect();
+    let output = command(&place, &arguments)
+        .env("SHOP_REGION", "region-9")
+        .env("PATH", sshd.search_path())
+        .output()
+        .unwrap();
+    assert!(has_measured(output.status.code().unwrap()), "{}", String::from_utf8_lossy(&output.stderr));
+    let served = served(&shop);
+    assert!(served.len() > 400, "{}", served.len());
+    assert!(served.iter().all(|(_, rest)| rest == "key-7 region-9 77"), "{served:?}");
+    let users: BTreeSet<&str> = served.iter().map(|(user, _)| user.as_str()).collect();
+    assert_eq!(users.len(), served.len());
+}
+
+#[test]
+fn machines_drive_the_operations_of_a_directory_load_whose_files_they_do_not_have() {
+    let person = |number: usize| {
+        format!(
+            "dn: uid=u{number},{SUFFIX}\nobjectClass: inetOrgPerson\nuid: u{number}\ncn: a\nsn: a\n\
+             userPassword: s3cr3t-word\n\n"
+        )
+    };
+    let ldif = organization(&[]) + &(0..8).map(person).collect::<String>();
+    let Some(slapd) = Slapd::start(&SlapdOptions { ldif, ..SlapdOptions::default() }) else { return };
+    let place = Place::new("files-ldap");
+    std::fs::create_dir_all(place.path("load")).unwrap();
+    let operations = format!(
+        "[[operation]]\nbase = \"{SUFFIX}\"\nfilter = \"(uid=${{users.uid}})\"\n\n\
+         [[operation]]\noperation = \"bind\"\ndn = \"uid=${{users.uid}},{SUFFIX}\"\n\
+         dn_password = \"${{file:password}}\"\n"
+    );
+    std::fs::write(place.path("load/operations.toml"), operations).unwrap();
+    let rows: String = (0..8).map(|number| format!("u{number}\n")).collect();
+    std::fs::write(place.path("load/users.csv"), format!("uid\n{rows}")).unwrap();
+    std::fs::write(place.path("load/password"), "s3cr3t-word\n").unwrap();
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o600);
+    std::fs::set_permissions(place.path("load/password"), mode).unwrap();
+    let (url, on) = (slapd.url(), agents(&place, 2));
+    let what = ["--from", "load/operations.toml", "--data", "users=load/users.csv", "--on", &on, "--json"];
+    let arguments: Vec<&str> = ["ldap", "mixed", &url].into_iter().chain(what).chain(SHORT).collect();
+    let output = command(&place, &arguments).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(has_measured(output.status.code().unwrap()), "{said}");
+    let document: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let operations = document["trials"][0]["operations"].as_array().unwrap();
+    for name in ["search", "bind"] {
+        let operation = operations.iter().find(|operation| operation["name"] == name).unwrap();
+        assert_eq!(operation["failed"], 0, "{operation}");
+        assert!(operation["completed"].as_u64().unwrap() > 100, "{operation}");
+    }
+    // Each search found its person: the rows arrived too.
+    let entries = &document["trials"][0]["facts"]["search.entries_min"];
+    assert_eq!(entries.as_u64().or(entries["count"].as_u64()), Some(1), "{}", document["trials"][0]["facts"]);
+    for entry in walk(&place.path("r")) {
+        let content = String::from_utf8_lossy(&std::fs::read(&entry).unwrap()).into_owned();
+        assert!(!content.contains("s3cr3t-word"), "{}", entry.display());
+    }
+}
+
 fn walk(folder: &std::path::Path) -> Vec<std::path::PathBuf> {
     let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
     entries.flat_map(|path| if path.is_dir() { walk(&path) } else { vec![path] }).collect()
@@ -219,21 +287,47 @@ fn files_that_are_too_large_to_be_sent_are_refused_before_the_load() {
 fn files_reach_limited_agents_over_nats_and_secrets_only_over_tls() {
     let Some(shop) = shop() else { return };
     let token = "authorization { token: \"s3cret-token\" }\n";
+    let folder = Scratch::new();
+    let authority = Authority::new(&folder, "authority");
+    let (certificate, key) = authority.sign(&folder, "server", &["127.0.0.1"], Bearer::Server);
+    let tls = format!(
+        "{token}tls {{ cert_file: {:?}, key_file: {:?} }}\n",
+        certificate.display().to_string(),
+        key.display().to_string()
+    );
+    let Some(encrypted) = NatsServer::start(Scratch::new(), &tls) else { return };
     let Some(server) = NatsServer::start(Scratch::new(), token) else { return };
     let place = Place::new("files-nats");
     scenario(&place, shop.port);
     let fleet = format!("nats://127.0.0.1:{}/load?agents=1", server.port);
     let elsewhere = Place::new("files-nats-agent");
-    let mut agent = command(&elsewhere, &["agent", "--nats", &fleet, "--name", "a1", "--allow", "127.0.0.1"])
-        .env("NATS_TOKEN", "s3cret-token")
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
+    let agent = |elsewhere: &Place, fleet: &str| {
+        command(elsewhere, &["agent", "--nats", fleet, "--name", "a1", "--allow", "127.0.0.1"])
+            .env("NATS_TOKEN", "s3cret-token")
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap()
+    };
+    let mut agent_in_the_clear = agent(&elsewhere, &fleet);
     let arguments: Vec<&str> =
         ["http", "--from", "shop/shop.toml", "--on", &fleet].into_iter().chain(SHORT).collect();
     let (code, said) = finished(&place, &arguments);
     assert!(code == 2 && said.contains("secrets travel only inside SSH or TLS"), "{code} {said}");
+    // With TLS, they are sent.
+    let ca = authority.file.display();
+    let over_tls = format!("tls://127.0.0.1:{}/load?agents=1&ca={ca}", encrypted.port);
+    let mut agent_over_tls = agent(&elsewhere, &over_tls);
+    let arguments_over_tls: Vec<&str> =
+        ["http", "--from", "shop/shop.toml", "--on", &over_tls].into_iter().chain(SHORT).collect();
+    let (code, said) = finished(&place, &arguments_over_tls);
+    let _ = agent_over_tls.kill();
+    let _ = agent_over_tls.wait();
+    assert!(has_measured(code), "{code} {said}");
+    let with_secrets = served(&shop);
+    assert!(with_secrets.len() > 400, "{}", with_secrets.len());
+    assert!(with_secrets.iter().all(|(_, rest)| rest == "key-7 region-9 77"), "{with_secrets:?}");
+    std::fs::remove_dir_all(place.path("r")).unwrap();
     // Without the secrets, but with a column of passwords.
     let text = std::fs::read_to_string(place.path("shop/shop.toml")).unwrap();
     let text: Vec<&str> = text.lines().filter(|line| !line.starts_with("header")).collect();
@@ -244,10 +338,10 @@ fn files_reach_limited_agents_over_nats_and_secrets_only_over_tls() {
     assert!(code == 2 && said.contains("`shop/data/users.csv` has a secret"), "{code} {said}");
     std::fs::write(place.path("shop/data/users.csv"), users).unwrap();
     let (code, said) = finished(&place, &arguments);
-    let _ = agent.kill();
-    let _ = agent.wait();
+    let _ = agent_in_the_clear.kill();
+    let _ = agent_in_the_clear.wait();
     assert!(has_measured(code), "{code} {said}");
-    let served = served(&shop);
+    let served = &served(&shop)[with_secrets.len()..];
     assert!(served.len() > 400 && served.iter().all(|(_, rest)| rest == "- - 77"), "{served:?}");
 }
 

@@ -215,7 +215,7 @@ struct Login<'a> {
 }
 
 #[test]
-fn tokens_users_nkeys_and_certificates_let_in_and_nothing_else_does() {
+fn tokens_users_nkeys_jwts_and_certificates_let_in_and_nothing_else_does() {
     let folder = Scratch::new();
     let authority = Authority::new(&folder, "authority");
     let other = Authority::new(&folder, "other");
@@ -224,7 +224,11 @@ fn tokens_users_nkeys_and_certificates_let_in_and_nothing_else_does() {
     let (nkey_seed, nkey) = testkit::nats::nkey();
     let seed = folder.file("nkey", format!("{nkey_seed}\n"));
     let token = folder.file("token", "s3cret-token\n");
-    for file in [&seed, &token] {
+    let (accounts, credentials) = testkit::nats::jwt_accounts();
+    let (_, of_other_account) = testkit::nats::jwt_accounts();
+    let creds = folder.file("creds", credentials);
+    let other_creds = folder.file("other-creds", of_other_account);
+    for file in [&seed, &token, &creds, &other_creds] {
         std::fs::set_permissions(file, std::fs::Permissions::from_mode(0o600)).unwrap();
     }
     let tls = |more: &str| {
@@ -250,6 +254,7 @@ fn tokens_users_nkeys_and_certificates_let_in_and_nothing_else_does() {
         login(TOKEN, format!("token-file={}", token.display()), &[]),
         login(users, String::new(), &[("NATS_USER", "me"), ("NATS_PASSWORD", "pass-word")]),
         login(&nkeys, format!("nkey={}", seed.display()), &[]),
+        login(&accounts, format!("creds={}", creds.display()), &[]),
         over_tls(login(&format!("{TOKEN}{}", tls("")), ca(&authority), &[("NATS_TOKEN", "s3cret-token")])),
         over_tls(login(&tls(", verify: true"), certificates, &[])),
     ];
@@ -276,6 +281,10 @@ fn tokens_users_nkeys_and_certificates_let_in_and_nothing_else_does() {
             "the server refuses the user or the password",
         ),
         (login(&nkeys, String::new(), &[("NATS_TOKEN", "wrong-secret")]), "the server refuses the token"),
+        (
+            login(&accounts, format!("creds={}", other_creds.display()), &[]),
+            "the server refuses the credentials",
+        ),
         (login("", String::new(), &[("NATS_TOKEN", "wrong-secret")]), "the server lets in anyone"),
         (
             over_tls(login(&format!("{TOKEN}{}", tls("")), ca(&other), &[("NATS_TOKEN", "s3cret-token")])),

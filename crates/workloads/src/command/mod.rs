@@ -22,7 +22,7 @@ use std::fs::File;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use engine::clock::Clock;
-use engine::workload::{Admission, LoadError, Operation, Share, Worker, Workload, WorkloadKind};
+use engine::workload::{Admission, Combined, LoadError, Operation, Share, Worker, Workload, WorkloadKind};
 use model::experiment::WorkloadInfo;
 use model::random::Random;
 use model::run::{GeneratorRole, OperationUnit, WorkloadTraits};
@@ -199,6 +199,10 @@ impl Workload for CommandLoad {
             facts.insert("resolution".into(), Level::Time(resolution));
         }
         facts
+    }
+
+    fn combined(&self, fact: &str) -> Combined {
+        if fact == "launches" { Combined::Sum } else { Combined::Equal }
     }
 
     fn describe_failure(&self, code: u32) -> String {

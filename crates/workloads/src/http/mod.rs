@@ -29,7 +29,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use engine::allowed::Allowed;
 use engine::inputs::Inputs;
-use engine::workload::{LoadError, Share, Worker, Workload, WorkloadKind};
+use engine::workload::{Combined, LoadError, Share, Worker, Workload, WorkloadKind};
 use model::experiment::WorkloadInfo;
 use model::run::{OperationUnit, WorkloadTraits};
 use model::{Level, Nanos, Problem, Problems, Settings, Shape};
@@ -317,6 +317,21 @@ impl Workload for Http {
 
     fn documents(&self) -> Vec<(&'static str, String)> {
         self.plan.scenario.iter().map(|read| ("scenario.toml", read.text.clone())).collect()
+    }
+
+    fn combined(&self, fact: &str) -> Combined {
+        match fact {
+            "connections.opened"
+            | "connections.go_away"
+            | "connections.lost_idle"
+            | "requests.retried"
+            | "tls.handshakes"
+            | "tls.handshakes_resumed" => Combined::Sum,
+            "responses.body_bytes_min" => Combined::Min,
+            "responses.body_bytes_max" => Combined::Max,
+            _ if fact.starts_with("responses.status.") => Combined::Sum,
+            _ => Combined::Equal,
+        }
     }
 
     fn describe_failure(&self, code: u32) -> String {

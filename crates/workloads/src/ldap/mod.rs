@@ -25,7 +25,7 @@ use std::time::Duration;
 
 use engine::allowed::{Allowed, refusals};
 use engine::inputs::Inputs;
-use engine::workload::{LoadError, Share, Worker, Workload, WorkloadKind};
+use engine::workload::{Combined, LoadError, Share, Worker, Workload, WorkloadKind};
 use ldap::ResultCode;
 use ldap::session::{Security, Server};
 use model::experiment::WorkloadInfo;
@@ -485,6 +485,22 @@ impl Workload for LdapLoad {
 
     fn documents(&self) -> Vec<(&'static str, String)> {
         self.plan.mix.text.iter().map(|text| ("operations.toml", text.clone())).collect()
+    }
+
+    fn combined(&self, fact: &str) -> Combined {
+        match fact {
+            "search.entries_min" => Combined::Min,
+            "search.entries_max" => Combined::Max,
+            "search.entries" | "search.references" | "responses.unexpected" | "tls.handshakes" => {
+                Combined::Sum
+            }
+            _ => match fact.split_once('.') {
+                Some(("connections" | "results" | "client", _)) => Combined::Sum,
+                // The server counts the operations of all machines; the last one to ask has them all.
+                Some(("server", _)) => Combined::Max,
+                _ => Combined::Equal,
+            },
+        }
     }
 
     fn describe_failure(&self, code: u32) -> String {

@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use engine::inputs::Inputs;
 use engine::workload::{
-    Announce, LoadError, Made, Remains, Share, Unannounced, Worker, Workload, WorkloadKind,
+    Announce, Combined, LoadError, Made, Remains, Share, Unannounced, Worker, Workload, WorkloadKind,
 };
 use files::PRIVATE_FILE;
 use files::private::OwnFolder;
@@ -273,6 +273,10 @@ impl Workload for ImportLoad {
             set("entries.left_out", Level::Count(progress.left_out));
         }
         facts
+    }
+
+    fn combined(&self, fact: &str) -> Combined {
+        self.online.as_ref().map_or(Combined::Equal, |online| online.combined(fact))
     }
 
     fn describe_failure(&self, code: u32) -> String {
