@@ -57,8 +57,8 @@ pub fn combine_facts(
     let mut facts = BTreeMap::new();
     let names: BTreeSet<&String> = machines.iter().flat_map(|(_, facts)| facts.keys()).collect();
     for name in names {
-        let levels = || machines.iter().filter_map(|(_, facts)| facts.get(name));
-        match combine(levels, machines.len(), combined(name)) {
+        let levels: Vec<&Level> = machines.iter().filter_map(|(_, facts)| facts.get(name)).collect();
+        match combine(&levels, machines.len(), combined(name)) {
             Some(level) => _ = facts.insert(name.clone(), level),
             None => {
                 let of_each = machines.iter().filter_map(|(machine, facts)| {
@@ -72,29 +72,24 @@ pub fn combine_facts(
 }
 
 /// One level of those that some of the machines have.
-fn combine<'a, I>(levels: impl Fn() -> I, machines: usize, combined: Combined) -> Option<Level>
-where
-    I: Iterator<Item = &'a Level>,
-{
-    let first = levels().next()?;
-    let counts = || levels().map(|level| if let Level::Count(count) = level { Some(*count) } else { None });
-    let bytes = || levels().map(|level| if let Level::Bytes(bytes) = level { Some(*bytes) } else { None });
+fn combine(levels: &[&Level], machines: usize, combined: Combined) -> Option<Level> {
     let one = |values: Vec<u64>| match combined {
         Combined::Equal => None,
-        Combined::Sum => Some(values.iter().sum()),
+        Combined::Sum => Some(values.iter().fold(0_u64, |sum, value| sum.saturating_add(*value))),
         Combined::Min => values.into_iter().min(),
         Combined::Max => values.into_iter().max(),
     };
-    match combined {
-        Combined::Equal => {
-            let is_equal = levels().count() == machines && levels().all(|level| level == first);
-            is_equal.then(|| first.clone())
-        }
-        _ => {
-            let count = counts().collect::<Option<Vec<u64>>>().and_then(one).map(Level::Count);
-            count.or_else(|| bytes().collect::<Option<Vec<u64>>>().and_then(one).map(Level::Bytes))
-        }
+    let all = |amount: fn(&Level) -> Option<u64>| {
+        levels.iter().map(|level| amount(level)).collect::<Option<Vec<u64>>>().and_then(one)
+    };
+    if combined == Combined::Equal {
+        let first = *levels.first()?;
+        let is_equal = levels.len() == machines && levels.iter().all(|level| *level == first);
+        return is_equal.then(|| first.clone());
     }
+    let count = all(|level| if let Level::Count(count) = level { Some(*count) } else { None });
+    let bytes = || all(|level| if let Level::Bytes(bytes) = level { Some(*bytes) } else { None });
+    count.map(Level::Count).or_else(|| bytes().map(Level::Bytes))
 }
 
 /// The machines of an experiment, while it runs.
@@ -185,7 +180,7 @@ mod tests {
         ];
         let expected = expected.map(|(name, level)| (name.to_string(), level));
         assert_eq!(combine_facts(&machines, &combined), BTreeMap::from(expected));
-        // What is no count is one of each machine.
+        // What is no amount is one of each machine.
         assert!(combine_facts(&machines, &|_| Combined::Max).contains_key("machine.a.server"));
     }
 }

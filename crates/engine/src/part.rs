@@ -1,7 +1,6 @@
 //! The part of a load that this process drives for a coordinator on another machine.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 use model::run::{ClockInfo, GeneratorUse, SamplerCost};
 use model::{Load, MILLISECOND, Nanos, Phase, Readings, SourceStatus, WarmUp};
@@ -12,7 +11,7 @@ use crate::clock::Clock;
 use crate::crew::{Common, Crew, Threads, WakeReason, Watch};
 use crate::drive::Book;
 use crate::lanes::{MachinePart, shares};
-use crate::sampler::{SampleRequest, Sampler};
+use crate::sampler::{SampleRequest, Sampler, Schedule};
 use crate::trial::{COOL_DOWN_MAX, interval_end, spins, spread};
 use crate::workload::{LoadError, Workload};
 
@@ -198,10 +197,11 @@ fn sample(
 ) -> Sampler {
     let clock = Clock::get();
     let lead = (every / 4).min(SAMPLE_LEAD);
-    std::thread::sleep(Duration::from_nanos(zero.saturating_sub(lead).saturating_sub(clock.now())));
+    // The first one is taken now, so that it is done when the load begins.
+    let schedule = Schedule { beat: zero.saturating_sub(lead), every, lead };
     let mut keep = |_, end, readings: &Readings| coordinator.readings(end, readings);
     let mut tell = |_, _, text| coordinator.event(text);
-    sampler.run(clock, (every, lead), request, &mut keep, &mut tell);
+    sampler.run(clock, schedule, request, &mut keep, &mut tell);
     sampler
 }
 

@@ -26,12 +26,12 @@ fn later(sample: u64, every: Nanos) -> Nanos {
 }
 
 /// When samples are taken.
-struct Schedule {
+pub(crate) struct Schedule {
     /// The regular time of the last one.
-    beat: Nanos,
-    every: Nanos,
+    pub(crate) beat: Nanos,
+    pub(crate) every: Nanos,
     /// How long before the samples of others the regular ones are taken.
-    lead: Nanos,
+    pub(crate) lead: Nanos,
 }
 
 impl Schedule {
@@ -192,17 +192,16 @@ impl Sampler {
         self.cost
     }
 
-    /// Samples at the interval `every` until it is stopped. The interval does not drift, but each sample is
+    /// Samples now and by `schedule` until it is stopped. The interval does not drift, but each sample is
     /// delayed by up to 100 ms. Passes each sample with its window on the run's clock to `keep`.
     pub(crate) fn run(
         &mut self,
         clock: Clock,
-        (every, lead): (Nanos, Nanos),
+        mut schedule: Schedule,
         request: &SampleRequest,
         keep: &mut dyn FnMut(Nanos, Nanos, &Readings),
         tell: &mut dyn FnMut(Nanos, EventKind, String),
     ) {
-        let mut schedule = Schedule { beat: clock.now(), every, lead };
         loop {
             let (begin, end, failures) = self.sample(clock);
             for (source, why) in failures {

@@ -20,7 +20,7 @@ use crate::drain::DrainWatch;
 use crate::drive::{Book, CompletedLaunch, KindBook};
 use crate::lanes::{MachinePart, shares, waits_for_arrivals};
 use crate::pace::choose_spinning;
-use crate::sampler::{SampleRequest, Sampler};
+use crate::sampler::{SampleRequest, Sampler, Schedule};
 use crate::stream::Stream;
 use crate::warm_up::WarmUpRates;
 use crate::workload::{Lane, Workload};
@@ -141,7 +141,8 @@ pub(crate) fn measure(measurement: Measurement<'_>, run: &mut Run) {
                     }
                 };
                 let mut send = |at, kind, text| stream.event(seconds(at), kind, text);
-                sampler.run(clock, (sample_every, 0), request, &mut keep, &mut send);
+                let schedule = Schedule { beat: clock.now(), every: sample_every, lead: 0 };
+                sampler.run(clock, schedule, request, &mut keep, &mut send);
                 sampler
             }
         });
