@@ -61,7 +61,10 @@ impl Serving {
     fn end(mut self) -> String {
         self.signal("-TERM");
         assert_eq!(self.child.wait().unwrap().code(), Some(0), "{}", self.said.join("\n"));
-        self.said.extend(self.lines.try_iter());
+        // The reader may still have lines of the process that has ended.
+        while let Ok(line) = self.lines.recv_timeout(PATIENCE) {
+            self.said.push(line);
+        }
         self.said.join("\n")
     }
 

@@ -58,12 +58,11 @@ impl Server {
             Protocol::Https => "ssl",
             Protocol::Http2 => "ssl http2",
         };
-        let file = folder.join("access.log");
+        let log_file = folder.join("access.log");
         let access = match log {
             Log::Nothing => "off".into(),
-            Log::Requests => file.display().to_string(),
+            Log::Requests => log_file.display().to_string(),
         };
-        let log = file;
         let configuration = format!(
             "daemon off; master_process off; pid {place}/pid; error_log stderr crit; worker_rlimit_nofile 65536;
              events {{ worker_connections 32768; }}
@@ -80,7 +79,7 @@ impl Server {
             .spawn()
             .map_err(|error| format!("nginx: {error}; apt-get install nginx"))?;
         let scheme = if authority.is_some() { "https" } else { "http" };
-        let server = Server { child, log, url: format!("{scheme}://127.0.0.1:{port}/tiny"), authority };
+        let server = Server { child, log: log_file, url: format!("{scheme}://127.0.0.1:{port}/tiny"), authority };
         // A server without a master does not set its affinity itself.
         let pid = server.child.id().to_string();
         let _ = Command::new("taskset").args(["-pc", "0", &pid]).stdout(Stdio::null()).status();
