@@ -79,7 +79,8 @@ impl Server {
             .spawn()
             .map_err(|error| format!("nginx: {error}; apt-get install nginx"))?;
         let scheme = if authority.is_some() { "https" } else { "http" };
-        let server = Server { child, log: log_file, url: format!("{scheme}://127.0.0.1:{port}/tiny"), authority };
+        let server =
+            Server { child, log: log_file, url: format!("{scheme}://127.0.0.1:{port}/tiny"), authority };
         // A server without a master does not set its affinity itself.
         let pid = server.child.id().to_string();
         let _ = Command::new("taskset").args(["-pc", "0", &pid]).stdout(Stdio::null()).status();
