@@ -61,7 +61,7 @@ struct Shared<W> {
     out: Mutex<W>,
     said: Mutex<Said>,
     changed: Condvar,
-    /// Who else is told that it has changed.
+    /// Called when it has changed.
     wake: Mutex<Option<Box<dyn Fn() + Send + Sync>>>,
     heard: AtomicU64,
 }

@@ -3,6 +3,7 @@
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
@@ -24,6 +25,12 @@ pub struct NatsServer {
 
 /// What a configuration has for JetStream.
 pub const JETSTREAM: &str = "jetstream { store_dir: STORE }";
+
+/// What a configuration has for TLS with this certificate and its key, and `more` words.
+pub fn tls(certificate: &Path, key: &Path, more: &str) -> String {
+    let quoted = |file: &Path| format!("{:?}", file.display().to_string());
+    format!("tls {{ cert_file: {}, key_file: {}{more} }}\n", quoted(certificate), quoted(key))
+}
 
 /// The seed and the public key of a new user.
 pub fn nkey() -> (String, String) {

@@ -290,11 +290,7 @@ fn files_reach_limited_agents_over_nats_and_secrets_only_over_tls() {
     let folder = Scratch::new();
     let authority = Authority::new(&folder, "authority");
     let (certificate, key) = authority.sign(&folder, "server", &["127.0.0.1"], Bearer::Server);
-    let tls = format!(
-        "{token}tls {{ cert_file: {:?}, key_file: {:?} }}\n",
-        certificate.display().to_string(),
-        key.display().to_string()
-    );
+    let tls = format!("{token}{}", testkit::nats::tls(&certificate, &key, ""));
     let Some(encrypted) = NatsServer::start(Scratch::new(), &tls) else { return };
     let Some(server) = NatsServer::start(Scratch::new(), token) else { return };
     let place = Place::new("files-nats");

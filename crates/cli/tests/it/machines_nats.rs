@@ -231,14 +231,8 @@ fn tokens_users_nkeys_jwts_and_certificates_let_in_and_nothing_else_does() {
     for file in [&seed, &token, &creds, &other_creds] {
         std::fs::set_permissions(file, std::fs::Permissions::from_mode(0o600)).unwrap();
     }
-    let tls = |more: &str| {
-        format!(
-            "tls {{ cert_file: {:?}, key_file: {:?}, ca_file: {:?}{more} }}\n",
-            certificate.display().to_string(),
-            key.display().to_string(),
-            authority.file.display().to_string()
-        )
-    };
+    let ca_file = format!(", ca_file: {:?}", authority.file.display().to_string());
+    let tls = |more: &str| testkit::nats::tls(&certificate, &key, &format!("{ca_file}{more}"));
     let login = |configuration: &str, query: String, variables: &[(&'static str, &'static str)]| Login {
         configuration: configuration.into(),
         scheme: "nats",
@@ -388,11 +382,7 @@ fn secrets_are_sent_only_over_tls() {
     let folder = Scratch::new();
     let authority = Authority::new(&folder, "authority");
     let (certificate, key) = authority.sign(&folder, "server", &["127.0.0.1"], Bearer::Server);
-    let tls = format!(
-        "tls {{ cert_file: {:?}, key_file: {:?} }}\n",
-        certificate.display().to_string(),
-        key.display().to_string()
-    );
+    let tls = testkit::nats::tls(&certificate, &key, "");
     let page = Scratch::new();
     page.file("hello.txt", "hello\n");
     let Some(nginx) = Nginx::start(page, "", "", "") else { return };
