@@ -169,15 +169,20 @@ fn of_mix(measured: &Measured, trial: &TrialResult, spans: &[(f64, f64)]) -> Vec
             Transfer::Flush => (metrics::DISK_FLUSH_S, &[(CostKind::Flushes, metrics::DISK_FLUSHES_PER_S)]),
         };
         let mut parts = BTreeMap::new();
-        for disk in measured.devices() {
+        let disks = measured
+            .of_files()
+            .into_iter()
+            .flat_map(|of| of.devices().into_iter().map(move |disk| (of, disk)));
+        for (measured, disk) in disks {
+            let device = || CostOwner::Device(measured.instance(disk));
             let mean = |metric: &str| measured.mean_over(metric, disk, spans);
             for (kind, metric) in counts {
                 if let Some(per_s) = mean(metric) {
-                    parts.insert((*kind, CostOwner::Device(disk.to_string())), per_s / operation.rate_per_s);
+                    parts.insert((*kind, device()), per_s / operation.rate_per_s);
                 }
             }
             if let Some((each_s, per_s)) = mean(each_s).zip(mean(counts[0].1)) {
-                let at_device = (CostKind::AtDevice, CostOwner::Device(disk.to_string()));
+                let at_device = (CostKind::AtDevice, device());
                 parts.insert(at_device, each_s * per_s / operation.rate_per_s);
             }
         }
@@ -205,8 +210,8 @@ fn of_launches(measured: &Measured, trial: &TrialResult) -> Vec<(Operation, Samp
 
 /// The resource use in these spans of time per operation, for `rate_per_s` operations per second. `in_flight` is the number of
 /// operations in flight; none if an engine has an unknown number of them.
-fn of_spans(
-    measured: &Measured,
+fn of_spans<'a>(
+    measured: &Measured<'a>,
     spans: &[(f64, f64)],
     rate_per_s: f64,
     in_flight: Option<f64>,
@@ -257,9 +262,12 @@ fn of_spans(
             add(kind, process(), Some(threads));
         }
     }
-    for disk in measured.instances(metrics::DISK_QUEUE_LENGTH) {
+    let on_host = |of: Measured<'a>| -> Vec<(Measured<'a>, &'a str)> {
+        of.instances(metrics::DISK_QUEUE_LENGTH).map(|disk| (of, disk)).collect()
+    };
+    for (measured, disk) in measured.of_files().into_iter().flat_map(on_host) {
         let mean = |metric: &str| measured.mean_over(metric, disk, spans);
-        let device = || CostOwner::Device(disk.to_string());
+        let device = || CostOwner::Device(measured.instance(disk));
         let moved = mean(metrics::DISK_TRANSFERS_PER_S).unwrap_or(0.0)
             + mean(metrics::DISK_FLUSHES_PER_S).unwrap_or(0.0);
         if !(moved > 0.0) {

@@ -238,9 +238,10 @@ impl<'a> Measured<'a> {
         self.all_columns().filter(move |(_, column)| column.host() == host)
     }
 
-    /// The other hosts that have counters.
+    /// The other hosts that have counters. Machines that drive the load are of the load generator, unless the load is on their
+    /// own disks.
     pub(crate) fn hosts(&self) -> BTreeSet<&'a str> {
-        let generates = |host: &&str| self.machines().any(|machine| machine == *host);
+        let generates = |host: &&str| !self.is_storage() && self.machines().any(|machine| machine == *host);
         let hosts = self.all_columns().map(|(_, column)| column.host()).filter(|host| !host.is_empty());
         hosts.filter(|host| !generates(host)).collect()
     }
@@ -249,6 +250,40 @@ impl<'a> Measured<'a> {
     pub(crate) fn machines(&self) -> impl Iterator<Item = &'a str> {
         let machines: &'a [model::run::MachineRun] = &self.record.run.machines;
         machines.iter().filter(|machine| machine.drives).map(|machine| machine.name.as_str())
+    }
+
+    /// The same phase with the counters of each host that has files of the load: the machines that drove it, otherwise the
+    /// present one.
+    pub(crate) fn of_files(&self) -> Vec<Measured<'a>> {
+        match self.machines().next() {
+            Some(_) if self.is_storage() => self.machines().map(|machine| self.on(machine)).collect(),
+            _ => vec![*self],
+        }
+    }
+
+    /// The share of the operations of the load that its host issued.
+    pub(crate) fn share_of_load(&self) -> f64 {
+        let completed = |host: Option<&str>| -> u64 {
+            let machines = self.record.run.machines.iter().filter(|machine| machine.drives);
+            machines
+                .filter(|machine| host.is_none_or(|host| machine.name == host))
+                .map(|of| of.completed)
+                .sum()
+        };
+        match completed(None) {
+            all if all > 0 && self.drives() => completed(Some(self.host)) as f64 / all as f64,
+            _ => self.share_of_users(),
+        }
+    }
+
+    /// The share of the load that its host was given: the users, connections and rate are divided evenly.
+    pub(crate) fn share_of_users(&self) -> f64 {
+        if self.drives() { 1.0 / self.machines().count() as f64 } else { 1.0 }
+    }
+
+    /// Whether its host is a machine that drives the load.
+    fn drives(&self) -> bool {
+        self.machines().any(|machine| machine == self.host)
     }
 
     /// The same phase with the counters of another host.
@@ -369,14 +404,11 @@ impl<'a> Measured<'a> {
         })
     }
 
-    /// All facts by name.
-    pub(crate) fn facts(&self) -> &'a BTreeMap<String, Level> {
-        &self.record.run.facts
-    }
-
-    /// A fact of the workload.
+    /// A fact of the workload: that of its host, where machines differ.
     pub(crate) fn fact(&self, name: &str) -> Option<&'a Level> {
-        self.record.run.facts.get(name)
+        let facts = &self.record.run.facts;
+        let of_machine = || facts.get(&format!("machine.{}.{name}", self.host));
+        facts.get(name).or_else(|| (!self.host.is_empty()).then(of_machine)?)
     }
 
     /// A fact with a text value.

@@ -1,6 +1,7 @@
 //! The numbers of one trial in the measured phase.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 
 use hdrhistogram::Histogram;
 use model::figure::PERCENTILE_MS;
@@ -318,7 +319,11 @@ pub(crate) fn lacks_histograms(record: &RunRecord) -> bool {
 
 /// Resource use over the measured phase, most saturated first.
 fn resources(measured: &Measured) -> Vec<ResourceUse> {
-    let devices = measured.devices();
+    let of_files = measured.of_files();
+    let devices: BTreeSet<String> = of_files
+        .iter()
+        .flat_map(|measured| measured.devices().into_iter().map(|disk| measured.instance(disk)))
+        .collect();
     let table = &measured.record.readings;
     let mut uses: Vec<ResourceUse> = measured
         .all_columns()
@@ -339,7 +344,7 @@ fn resources(measured: &Measured) -> Vec<ResourceUse> {
         })
         // A host may have many disks, most of them idle, which give no information.
         .filter(|used| {
-            !used.metric.starts_with("disk.") || devices.contains(&used.instance.as_str()) || used.max > 0.0
+            !used.metric.starts_with("disk.") || devices.contains(&used.instance) || used.max > 0.0
         })
         .collect();
     let saturation = |used: &ResourceUse| match used.saturated_at > 0.0 {

@@ -416,12 +416,13 @@ fn inconclusive(
         if document.origin == Origin::Imported {
             continue;
         }
-        if measured.is_storage() && measured.devices().is_empty() {
-            lacks.insert(Missing::Device);
-        } else if measured.is_storage()
-            && measured.sum(metrics::DISK_QUEUE_LENGTH, &measured.devices()).is_none()
-        {
-            lacks.insert(Missing::DeviceQueue);
+        let of_files = if measured.is_storage() { measured.of_files() } else { Vec::new() };
+        for measured in of_files {
+            if measured.devices().is_empty() {
+                lacks.insert(Missing::Device);
+            } else if measured.sum(metrics::DISK_QUEUE_LENGTH, &measured.devices()).is_none() {
+                lacks.insert(Missing::DeviceQueue);
+            }
         }
     }
     let mut ruled_out: Vec<Resource> = document

@@ -56,12 +56,15 @@ pub(super) fn detect(study: &Study, document: &ResultDocument) -> Vec<Finding> {
 }
 
 fn signs(measured: &Measured, trial: &TrialResult) -> Vec<Sign> {
-    let others = measured.hosts().into_iter().filter_map(|host| disk_of(&measured.on(host), trial));
-    if !measured.is_storage() {
-        return others.collect();
+    let of_files = if measured.is_storage() { measured.of_files() } else { Vec::new() };
+    let has_no_files = |host: &&str| !of_files.iter().any(|of| of.host() == *host);
+    let others = measured.hosts().into_iter().filter(has_no_files);
+    let others = others.filter_map(|host| disk_of(&measured.on(host), trial));
+    let mut signs: Vec<Sign> = Vec::new();
+    for measured in &of_files {
+        signs.extend(shared(measured, trial));
+        signs.extend(limit_reached(measured, trial).or_else(|| device(measured, trial)));
     }
-    let mut signs: Vec<Sign> = shared(measured, trial).into_iter().collect();
-    signs.extend(limit_reached(measured, trial).or_else(|| device(measured, trial)));
     signs.extend(others);
     signs
 }
@@ -107,7 +110,7 @@ fn disk_of(measured: &Measured, trial: &TrialResult) -> Option<Sign> {
 fn device(measured: &Measured, trial: &TrialResult) -> Option<Sign> {
     let device = Device::of(measured)?;
     let whole = trial.whole().filter(|whole| whole.completed > 0)?;
-    let in_flight = trial.in_flight();
+    let in_flight = trial.in_flight() * measured.share_of_users();
     let at_device = device.queue / in_flight;
     let kept_up = whole.offered.is_none_or(|offered| whole.completed as f64 >= ISSUED_SHARE * offered as f64);
     let pressing = measured.is_closed() || (measured.is_open() && !kept_up);
@@ -151,7 +154,7 @@ fn device(measured: &Measured, trial: &TrialResult) -> Option<Sign> {
         }
         () => return None,
     };
-    Some(Sign::new(kind, Some(Resource::disk(&device.name)), claim, strength).with(found))
+    Some(Sign::new(kind, Some(Resource::disk(&device.name).on(measured.host())), claim, strength).with(found))
 }
 
 /// Share of the time in which operations waited for flushes; none if it is not most of the time, or not
@@ -243,6 +246,10 @@ fn bound_over_sizes(curve: &Curve) -> Option<(DeviceBound, Vec<Evidence>)> {
 
 /// An I/O limit of the experiment that was reached.
 fn limit_reached(measured: &Measured, trial: &TrialResult) -> Option<Sign> {
+    // It is set on the host of the experiment, not on machines.
+    if !measured.host().is_empty() {
+        return None;
+    }
     let reached = Reached::by_load(measured, trial)?;
     let about = Resource {
         class: ResourceClass::IoLimit,
@@ -269,7 +276,8 @@ fn shared(measured: &Measured, trial: &TrialResult) -> Option<Sign> {
         high: SHARED_FACTOR,
     });
     let claim = Claim::DeviceShared { factor };
-    Some(Sign::new(FindingKind::Observation, Some(Resource::disk(&devices)), claim, factor).with([found]))
+    let about = Resource::disk(&devices).on(measured.host());
+    Some(Sign::new(FindingKind::Observation, Some(about), claim, factor).with([found]))
 }
 
 /// The gain and the cost of larger blocks.

@@ -217,7 +217,10 @@ fn own_lag(measured: &Measured, result: &TrialResult) -> Option<Doubt> {
         words::ms(response),
         words::ms(service)
     );
-    let help = "use the service times, reserve a CPU for the load generator, or remove `--no-spin`";
+    let help = match measured.record.run.load.spin {
+        Some(false) => "use the service times, reserve a CPU for the load generator, or remove `--no-spin`",
+        _ => "use the service times, or reserve a CPU for the load generator",
+    };
     Some(Doubt::new(DoubtKind::OwnLag, text, help))
 }
 

@@ -13,8 +13,26 @@ const DEVICE_SHARE: f64 = 0.95;
 /// Ratio of the first to the second access of a block above which a cache below the file system is active.
 const HIDDEN_CACHE_FACTOR: f64 = 1.5;
 
-/// Adds the reasons why the result may not be the speed of a disk.
+/// Adds the reasons why the result may not be the speed of a disk. Those of machines that drive the load name them.
 pub(crate) fn doubts(measured: &Measured, result: &TrialResult, found: &mut Vec<Doubt>) {
+    let mut on_hosts: Vec<(Doubt, Vec<&str>)> = Vec::new();
+    for of_host in measured.of_files() {
+        let mut doubts = Vec::new();
+        doubts_of_host(&of_host, result, &mut doubts);
+        for doubt in doubts {
+            match on_hosts.iter_mut().find(|(known, _)| known.text == doubt.text) {
+                Some((_, hosts)) => hosts.push(of_host.host()),
+                None => on_hosts.push((doubt, vec![of_host.host()])),
+            }
+        }
+    }
+    found.extend(on_hosts.into_iter().map(|(doubt, hosts)| match hosts.as_slice() {
+        [""] => doubt,
+        hosts => Doubt { text: format!("on {}: {}", hosts.join(", "), doubt.text), ..doubt },
+    }));
+}
+
+fn doubts_of_host(measured: &Measured, result: &TrialResult, found: &mut Vec<Doubt>) {
     found.extend(no_io(measured));
     // Without a preparation, the facts of its files are unknown.
     if !measured.is_storage() || measured.fact("preparation").is_some() {
@@ -78,6 +96,10 @@ fn not_the_device(measured: &Measured, result: &TrialResult) -> Option<Doubt> {
         );
     }
     if devices.is_empty() {
+        // Then it is known what answers instead.
+        if measured.fact("devices.memory").is_some() {
+            return None;
+        }
         let what = match page_cache {
             true => "this run measured the page cache and memory, as in tmpfs",
             false => {
@@ -212,32 +234,14 @@ fn zeros(measured: &Measured, result: &TrialResult) -> Option<Doubt> {
 }
 
 fn back_end(measured: &Measured) -> Option<Doubt> {
-    let machines = refused_on(measured);
-    let is_alike =
-        measured.fact_text("back_end").is_some_and(|back_end| !matches!(back_end, "io_uring" | "none"));
+    let back_end = measured.fact_text("back_end")?;
     // If system calls were chosen because they are faster, they are no reason for a doubt.
-    let basis = measured.fact_text("back_end.basis");
-    if machines.is_empty() && (!is_alike || basis.is_some_and(|basis| basis != "refused")) {
+    let is_chosen = measured.fact_text("back_end.basis").is_some_and(|basis| basis != "refused");
+    if matches!(back_end, "io_uring" | "none") || is_chosen {
         return None;
     }
-    let (place, reason) = match machines.as_slice() {
-        [] => (String::new(), measured.fact_text("back_end.reason")),
-        [(_, reason), ..] => {
-            let names: Vec<&str> = machines.iter().map(|(name, _)| *name).collect();
-            (format!(" on {}", names.join(", ")), *reason)
-        }
-    };
-    let why = reason.filter(|why| !why.is_empty()).map(|why| format!(" ({why})")).unwrap_or_default();
-    let text =
-        format!("the load{place} used system calls, not io_uring{why}: one operation in flight per thread");
+    let reason = measured.fact_text("back_end.reason").filter(|reason| !reason.is_empty());
+    let why = reason.map(|reason| format!(" ({reason})")).unwrap_or_default();
+    let text = format!("the load used system calls, not io_uring{why}: one operation in flight per thread");
     Some(Doubt::new(DoubtKind::BackEnd, text, ""))
-}
-
-/// Machines whose kernel refuses io_uring, where that of others does not, each with the reason.
-fn refused_on<'a>(measured: &Measured<'a>) -> Vec<(&'a str, Option<&'a str>)> {
-    let machine = |name: &'a String| name.strip_prefix("machine.")?.strip_suffix(".back_end.basis");
-    let facts = measured.facts();
-    let refused = facts.iter().filter(|(_, level)| **level == Level::Text("refused".into()));
-    let named = refused.filter_map(|(name, _)| machine(name));
-    named.map(|name| (name, measured.fact_text(&format!("machine.{name}.back_end.reason")))).collect()
 }

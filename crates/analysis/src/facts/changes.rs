@@ -183,6 +183,9 @@ fn joined(windows: &[Stretch]) -> Option<Stretch> {
 /// most of the time, and what was read did not become slower.
 pub(crate) fn cause(measured: &Measured, before: &Stretch, after: &Stretch) -> (ChangeCause, Vec<Sample>) {
     let mut found = Vec::new();
+    // The files of a load on several machines change at different times.
+    let of_files = measured.of_files();
+    let [measured] = of_files.as_slice() else { return (ChangeCause::NotShown, found) };
     let between = |metric: &str, instance: &str, stretch: &Stretch| {
         measured.mean_between(metric, instance, stretch.begin_s, stretch.end_s)
     };

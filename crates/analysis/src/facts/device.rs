@@ -113,7 +113,8 @@ pub(crate) fn moved_factor(measured: &Measured, trial: &TrialResult) -> Option<f
     let written = measured.sum(metrics::DISK_WRITE_BYTES_PER_S, &devices);
     let moved =
         read.unwrap_or(0.0) + written? - of_neighbour(measured, "read") - of_neighbour(measured, "write");
-    let load = trial.whole().map(|whole| whole.bytes_per_s).filter(|bytes| *bytes > 0.0)?;
+    let load = trial.whole().map(|whole| whole.bytes_per_s * measured.share_of_load());
+    let load = load.filter(|bytes| *bytes > 0.0)?;
     // A copy within a device transfers each byte twice.
     Some(moved / (load * measured.moves_of_a_byte()))
 }
@@ -124,7 +125,7 @@ pub(crate) fn in_direction(trial: &TrialResult, writes: bool) -> impl Iterator<I
     trial.operations.iter().filter(|operation| names.contains(&operation.name.as_str()))
 }
 
-/// Bytes per second of the load, and bytes per second of the device: reads, then writes. None for a direction
+/// Bytes per second of the load on this host, and bytes per second of the device: reads, then writes. None for a direction
 /// that the load does not use.
 pub(crate) fn moved(
     measured: &Measured,
@@ -132,7 +133,8 @@ pub(crate) fn moved(
     direction: &str,
 ) -> Option<(f64, Option<f64>)> {
     let operations = in_direction(result, direction == "write");
-    let bytes_per_s: f64 = operations.map(|operation| operation.bytes_per_s).sum();
+    let bytes_per_s =
+        measured.share_of_load() * operations.map(|operation| operation.bytes_per_s).sum::<f64>();
     if !(bytes_per_s > 0.0) {
         return None;
     }

@@ -17,6 +17,8 @@ const SLACK_S: f64 = 0.02;
 
 /// None for other workloads, and without a copied byte.
 pub(crate) fn of(measured: &Measured) -> Option<CopyResult> {
+    let of_files = measured.of_files();
+    let [measured] = of_files.as_slice() else { return None };
     if !measured.is_copy() {
         return None;
     }

@@ -374,8 +374,6 @@ fn each_fact_that_speaks_against_the_disk_is_a_doubt() {
             clean.clone().fact("back_end", text("system-calls")).fact("back_end.basis", text("compared")),
             vec![],
         ),
-        (clean.clone().fact("machine.gen2.back_end.basis", text("refused")), vec![DoubtKind::BackEnd]),
-        (clean.clone().fact("machine.gen2.back_end.basis", text("rule")), vec![]),
         (clean.clone().fact("back_end", text("none")), vec![DoubtKind::NotTheDevice]),
         (clean.clone().counter("cpu.steal_share", "", &[0.06]), vec![DoubtKind::Neighbour]),
         (Simulated { in_flight: 10.0, ..clean.clone() }, vec![DoubtKind::LittlesLaw]),

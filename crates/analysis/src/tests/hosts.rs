@@ -2,7 +2,7 @@
 
 use model::run::{GeneratorUse, MachineRun};
 use model::verdict::InconclusiveReason;
-use model::{Claim, DoubtKind, FindingKind, Goal, Shape, SourceState, SourceStatus, Verdict};
+use model::{Claim, DoubtKind, FindingKind, Goal, Level, Shape, SourceState, SourceStatus, Verdict};
 
 use super::read::{about, limit, rests_on, unclear, with};
 use crate::result;
@@ -240,5 +240,89 @@ fn machines_that_drive_the_load_are_generators_and_no_limits_of_the_system() {
             })
         };
         assert!(!of_gen2("cpu") && !of_gen2("disk"), "{:?}", document.findings);
+    }
+}
+
+/// A closed loop of 8 users on the disk of each of two machines, whose coordinator's disk of the same name is idle.
+fn on_disks() -> Simulated {
+    let one = Simulated::closed_disk(8, 0.1, 0.0);
+    let mut run = Simulated::of(Shape::closed(16), 2.0 * one.rates[0], one.response_ms);
+    run.in_flight = 16.0;
+    for (metric, instance, values) in &one.counters {
+        if *instance == "vda" {
+            run = run.counter(metric, "//gen1/vda", values).counter(metric, "//gen2/vda", values);
+        }
+    }
+    let idle = [("disk.queue_length", 0.0), ("disk.utilization_share", 0.0), ("disk.read_bytes_per_s", 0.0)];
+    let busy = ["//gen1", "//gen2"].map(|host| ("cpu.busy_share", host));
+    let run = idle.iter().fold(run, |run, (metric, value)| run.counter(metric, "vda", &[*value]));
+    busy.iter().fold(run, |run, (metric, host)| run.counter(metric, host, &[0.3]))
+}
+
+#[test]
+fn a_load_on_the_disks_of_machines_is_judged_by_their_own_counters() {
+    let text = |text: &str| Level::Text(text.into());
+    let judged = |run: &Simulated| {
+        let mut study = single(run);
+        study.runs[0].run.machines = vec![machine("gen1", 0.3), machine("gen2", 0.3)];
+        result(&study)
+    };
+    let document = judged(&on_disks());
+    let limits = with(&document, FindingKind::Limits);
+    assert_eq!(limits, ["disk vda of gen1", "disk vda of gen2"], "{:?}", document.findings);
+    let found = document.findings.iter().find(|finding| finding.kind == FindingKind::Limits);
+    let Some(Claim::Device(claim)) = found.map(|found| &found.claim) else {
+        panic!("{:?}", document.findings)
+    };
+    assert!((claim.in_flight - 8.0).abs() < 1e-9, "{claim:?}");
+    let ruled_out = with(&document, FindingKind::RuledOut);
+    assert!(ruled_out.contains(&"cpu of gen1".into()), "{ruled_out:?}");
+    assert!(!ruled_out.iter().any(|about| about.starts_with("disk")), "{ruled_out:?}");
+    assert_eq!(document.trials[0].doubts, []);
+    // One machine has the whole load.
+    let one = Simulated::closed_disk(8, 0.1, 0.0);
+    let mut study = single(&one.counters.iter().fold(one.clone(), |run, (metric, instance, values)| {
+        if *instance == "vda" {
+            run.counter(metric, "//gen1/vda", values).counter(metric, "vda", &[0.0])
+        } else {
+            run
+        }
+    }));
+    study.runs[0].run.machines = vec![machine("gen1", 0.3)];
+    let document = result(&study);
+    assert_eq!(limit(&document), "disk vda of gen1");
+    assert_eq!(document.trials[0].doubts, []);
+
+    let different = |run: Simulated, fact: &str, of: [Level; 2]| {
+        let mut run = run;
+        run.facts.remove(fact);
+        let [first, second] = of;
+        run.fact(&format!("machine.gen1.{fact}"), first).fact(&format!("machine.gen2.{fact}"), second)
+    };
+    let cached = different(on_disks(), "cache", [text("direct"), text("page-cache")])
+        .counter("disk.read_bytes_per_s", "//gen2/vda", &[1e5])
+        .counter("disk.queue_length", "//gen2/vda", &[0.01])
+        .counter("disk.utilization_share", "//gen2/vda", &[0.01]);
+    let refused = different(on_disks(), "back_end", [text("io_uring"), text("system-calls")]);
+    let refused = different(refused, "back_end.basis", [text("rule"), text("refused")]);
+    let memory = Level::List(Vec::new());
+    let tmpfs = different(on_disks(), "devices", [Level::List(vec![text("vda")]), memory]);
+    let holes = on_disks().fact("extents.hole_bytes", Level::Bytes(4096));
+    for (run, kind, expected, limits) in [
+        (cached, DoubtKind::NotTheDevice, "on gen2: vda transferred 0.2 %", &["disk vda of gen1"][..]),
+        (
+            refused,
+            DoubtKind::BackEnd,
+            "on gen2: the load used system calls, not io_uring",
+            &["disk vda of gen1", "disk vda of gen2"],
+        ),
+        (tmpfs, DoubtKind::NotTheDevice, "on gen2: no block device was found", &["disk vda of gen1"]),
+        (holes, DoubtKind::Holes, "on gen1, gen2: 4.00 KiB", &["disk vda of gen1", "disk vda of gen2"]),
+    ] {
+        let document = judged(&run);
+        let doubts = &document.trials[0].doubts;
+        assert!(doubts.iter().all(|doubt| doubt.kind == kind), "{doubts:?}");
+        assert!(doubts.iter().any(|doubt| doubt.text.starts_with(expected)), "{expected}: {doubts:?}");
+        assert_eq!(with(&document, FindingKind::Limits), limits, "{expected}: {:?}", document.findings);
     }
 }

@@ -315,6 +315,56 @@ fn a_killed_coordinator_leaves_no_agent_and_no_file() {
 }
 
 #[test]
+fn a_load_on_the_disks_of_machines_is_judged_on_each() {
+    let place = Place::new("machines-disks");
+    let program = env!("CARGO_BIN_EXE_plimsoll");
+    let on: Vec<String> = ["db1", "db2"]
+        .iter()
+        .map(|name| {
+            let folder = place.path(name);
+            std::fs::create_dir_all(&folder).unwrap();
+            format!("{name}=exec:env -C {} {program} agent", folder.display())
+        })
+        .collect();
+    let on = on.join(",");
+    let done = run(
+        &place,
+        &[
+            "disk",
+            "load.bin",
+            "--size",
+            "8MiB",
+            "--page-cache",
+            "--concurrency",
+            "4",
+            "--on",
+            &on,
+            "--warm-up",
+            "500ms",
+            "--duration",
+            "2s",
+            "--json",
+        ],
+    );
+    assert!(done.measured(), "{}{}", done.out, done.err);
+    let document: Value = serde_json::from_str(&done.out).unwrap();
+    let trial = &document["trials"][0];
+    let doubts: Vec<&str> = trial["doubts"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|doubt| doubt["kind"] == "not_the_device")
+        .map(|doubt| doubt["text"].as_str().unwrap())
+        .collect();
+    // A file of 8 MiB that was just written is in the page cache of its machine.
+    for machine in ["db1", "db2"] {
+        let of_machine = |doubt: &&str| doubt.split(':').next().is_some_and(|hosts| hosts.contains(machine));
+        assert!(doubts.iter().any(of_machine), "{machine}: {trial}");
+    }
+    assert!(doubts.iter().all(|doubt| doubt.starts_with("on db")), "{doubts:?}");
+}
+
+#[test]
 fn a_machine_that_cannot_be_reached_is_named_with_the_reason() {
     let place = Place::new("machines-unreachable");
     for (machine, why) in [
