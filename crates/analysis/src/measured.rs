@@ -276,9 +276,17 @@ impl<'a> Measured<'a> {
         }
     }
 
-    /// The share of the load that its host was given: the users, connections and rate are divided evenly.
+    /// The share of the load that its host was given: users are dealt out in turn, and a rate is divided evenly.
     pub(crate) fn share_of_users(&self) -> f64 {
-        if self.drives() { 1.0 / self.machines().count() as f64 } else { 1.0 }
+        let Some(index) = self.machines().position(|machine| machine == self.host) else { return 1.0 };
+        let machines = self.machines().count();
+        match &self.record.run.load.shape {
+            Some(Shape::Closed { users, .. }) if users.largest() >= 1.0 => {
+                let users = users.largest().ceil() as usize;
+                (users.saturating_add(machines - 1 - index) / machines) as f64 / users as f64
+            }
+            _ => 1.0 / machines as f64,
+        }
     }
 
     /// Whether its host is a machine that drives the load.

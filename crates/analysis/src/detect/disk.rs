@@ -110,7 +110,9 @@ fn disk_of(measured: &Measured, trial: &TrialResult) -> Option<Sign> {
 fn device(measured: &Measured, trial: &TrialResult) -> Option<Sign> {
     let device = Device::of(measured)?;
     let whole = trial.whole().filter(|whole| whole.completed > 0)?;
-    let in_flight = trial.in_flight() * measured.share_of_users();
+    // A machine may have none of a few users.
+    let in_flight =
+        Some(trial.in_flight() * measured.share_of_users()).filter(|in_flight| *in_flight > 0.0)?;
     let at_device = device.queue / in_flight;
     let kept_up = whole.offered.is_none_or(|offered| whole.completed as f64 >= ISSUED_SHARE * offered as f64);
     let pressing = measured.is_closed() || (measured.is_open() && !kept_up);

@@ -292,6 +292,20 @@ fn a_load_on_the_disks_of_machines_is_judged_by_their_own_counters() {
     let document = result(&study);
     assert_eq!(limit(&document), "disk vda of gen1");
     assert_eq!(document.trials[0].doubts, []);
+    // The second machine has no user, and what its disk does is of others.
+    let idle =
+        one.counters.iter().fold(Simulated::closed_disk(1, 0.1, 0.0), |run, (metric, _, _)| match *metric {
+            disk if disk.starts_with("disk.") => {
+                let of_one =
+                    run.counters.iter().find(|(name, of, _)| *name == disk && *of == "vda").map(|of| of.2[0]);
+                run.counter(disk, "//gen1/vda", &[of_one.unwrap()]).counter(disk, "//gen2/vda", &[1.0])
+            }
+            _ => run,
+        });
+    let mut study = single(&idle);
+    study.runs[0].run.machines =
+        vec![machine("gen1", 0.3), MachineRun { completed: 0, ..machine("gen2", 0.0) }];
+    assert_eq!(limit(&result(&study)), "disk vda of gen1");
 
     let different = |run: Simulated, fact: &str, of: [Level; 2]| {
         let mut run = run;
