@@ -99,7 +99,8 @@ fn of_trial(measured: &Measured, trial: &TrialResult) -> Vec<(Operation, Sample)
         ]);
         parts.retain(|_, each| each.is_finite());
         // Where other machines drive a load, and no process here serves it, the disks of this host have no part in it.
-        let is_elsewhere = measured.machines().next().is_some() && services(measured).is_empty();
+        let is_elsewhere =
+            measured.machines().next().is_some() && services(measured).is_empty() && !measured.is_storage();
         parts.retain(|(_, owner), _| !is_elsewhere || !matches!(owner, CostOwner::Device(_)));
         let sample = Sample { rate_per_s: whole.rate_per_s, time_s: whole.response_ms.mean / 1e3, parts };
         let mut samples = vec![(Operation::All, sample)];

@@ -44,11 +44,11 @@ pub(crate) fn kind_name(kind: CostKind) -> &'static str {
     }
 }
 
-pub(crate) fn payer_name(payer: &CostOwner) -> &str {
+pub(crate) fn payer_name(payer: &CostOwner) -> String {
     match payer {
-        CostOwner::Process(name) | CostOwner::Device(name) => name,
-        CostOwner::Host => "host",
-        CostOwner::Generator => "load generator",
+        CostOwner::Process(name) | CostOwner::Device(name) => labels::instance(name),
+        CostOwner::Host => "host".into(),
+        CostOwner::Generator => "load generator".into(),
     }
 }
 
@@ -129,12 +129,12 @@ fn of_operation(document: &ResultDocument, operation: &Operation) -> Option<Tabl
     heads.extend(names.iter().map(String::as_str));
     let title = format!("cost of one {}", operation_name(document, operation));
     let mut table = Table::new(title, &heads);
-    let mut row = |payer: &str, name: &str, cells: Vec<Cell>| {
+    let mut row = |payer: String, name: &str, cells: Vec<Cell>| {
         table.row([Cell::words(payer), Cell::words(name)].into_iter().chain(cells).collect());
     };
     let time =
         |cost: &OperationCost| Cell::shown(cost.time_s.value, Quantity::Seconds.show(cost.time_s.value));
-    row("", "time", columns.iter().map(|(_, cost)| time(cost)).collect());
+    row(String::new(), "time", columns.iter().map(|(_, cost)| time(cost)).collect());
     for (kind, payer) in keys {
         let of = |cost: &OperationCost| -> Cell {
             let part = cost.parts.iter().find(|part| part.kind == kind && part.of == *payer);

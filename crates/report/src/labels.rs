@@ -194,6 +194,13 @@ static COUNTERS: &[(&str, &str)] = &[
     (m::VOLUME_WRITES_PER_S, "writes of volume {}"),
 ];
 
+/// An instance in words: `vda`, or `vda of db1` on another host.
+pub(crate) fn instance(instance: &str) -> String {
+    let (host, own) = split_instance(instance);
+    let parts: Vec<&str> = [own, host].into_iter().filter(|part| !part.is_empty()).collect();
+    parts.join(" of ")
+}
+
 /// The label of a counter: `CPU 0 busy`, `queue of vda`, `time some task waited for I/O`. An unknown counter
 /// keeps its own name, without the unit.
 pub(crate) fn counter(metric: &str, instance: &str) -> String {

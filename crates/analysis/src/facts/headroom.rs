@@ -109,7 +109,9 @@ fn uses(measured: &Measured) -> Vec<Closest> {
     }
     // A device that serves requests concurrently is busy before it is saturated: this is an upper bound.
     let busy = metrics::DISK_UTILIZATION_SHARE;
-    for disk in measured.instances(busy) {
+    let has_files = |of: &Measured| of.host() == measured.host();
+    let own = measured.instances(busy).filter(|_| measured.of_files().iter().any(has_files));
+    for disk in own {
         let resource = Resource::disk(disk).with(mostly(measured, disk));
         add(busy, disk, measured.mean(busy, disk), resource);
     }

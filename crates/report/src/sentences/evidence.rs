@@ -1,6 +1,5 @@
 //! Evidence in words: an observed value and its threshold.
 
-use model::metric::split_instance;
 use model::{Comparison, Estimate, Evidence};
 
 use super::{of_series, ratio};
@@ -87,11 +86,7 @@ pub fn measure(evidence: &Evidence) -> String {
     };
     match PHRASES.binary_search_by_key(&metric, |(name, _)| *name) {
         Ok(at) if instance.is_empty() => PHRASES[at].1.to_string(),
-        Ok(at) => {
-            let (host, own) = split_instance(instance);
-            let parts: Vec<&str> = [own, host].into_iter().filter(|part| !part.is_empty()).collect();
-            format!("{}, {}", PHRASES[at].1, parts.join(" of "))
-        }
+        Ok(at) => format!("{}, {}", PHRASES[at].1, labels::instance(instance)),
         Err(_) => evidence.metric.clone(),
     }
 }

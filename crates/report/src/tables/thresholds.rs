@@ -3,6 +3,7 @@
 use model::ResultDocument;
 use model::result::{Severity, ThresholdResult};
 
+use crate::labels::instance;
 use crate::table::{Cell, Table};
 use crate::text::Quantity;
 
@@ -18,7 +19,7 @@ pub(crate) fn thresholds(document: &ResultDocument) -> Option<Table> {
     for row in &document.thresholds {
         table.row(vec![
             Cell::words(row.counter.clone()),
-            Cell::words(row.instance.clone()),
+            Cell::words(instance(&row.instance)),
             value(row, row.value),
             value(row, row.warning),
             row.critical.map_or_else(Cell::default, |critical| value(row, critical)),
