@@ -78,7 +78,10 @@ fn coordinator(program: &Path, folder: &Path) -> Result<Vec<Fault>, String> {
     let (before, begin) = (cpu_us(&process, 13)?, Instant::now());
     std::thread::sleep(MEASURED);
     let share = 100.0 * (cpu_us(&process, 13)? - before) / begin.elapsed().as_micros() as f64;
-    let memory = peak_mib(&process).ok_or("the run ended early")? * 1024.0 * 1024.0 / 1e6;
+    let memory = peak_mib(&process).ok_or_else(|| format!("the run ended early: {}", printed(&folder)))?
+        * 1024.0
+        * 1024.0
+        / 1e6;
     println!("{AGENTS} agents, figures and counters once per second, ready after {ready_s:.1} s");
     println!("  {:<40} {share:.2} %    at most 5", "coordinator, of a core");
     println!("  {:<40} {memory:.1} MB  at most 100", "coordinator, memory");
