@@ -263,15 +263,10 @@ impl<'a> Measured<'a> {
 
     /// The share of the operations of the load that its host issued.
     pub(crate) fn share_of_load(&self) -> f64 {
-        let completed = |host: Option<&str>| -> u64 {
-            let machines = self.record.run.machines.iter().filter(|machine| machine.drives);
-            machines
-                .filter(|machine| host.is_none_or(|host| machine.name == host))
-                .map(|of| of.completed)
-                .sum()
-        };
-        match completed(None) {
-            all if all > 0 && self.drives() => completed(Some(self.host)) as f64 / all as f64,
+        let machines = || self.record.run.machines.iter().filter(|machine| machine.drives);
+        let all: u64 = machines().map(|machine| machine.completed).sum();
+        match machines().find(|machine| machine.name == self.host) {
+            Some(machine) if all > 0 => machine.completed as f64 / all as f64,
             _ => self.share_of_users(),
         }
     }
@@ -287,11 +282,6 @@ impl<'a> Measured<'a> {
             }
             _ => 1.0 / machines as f64,
         }
-    }
-
-    /// Whether its host is a machine that drives the load.
-    fn drives(&self) -> bool {
-        self.machines().any(|machine| machine == self.host)
     }
 
     /// The same phase with the counters of another host.

@@ -319,6 +319,10 @@ fn a_load_on_the_disks_of_machines_is_judged_by_their_own_counters() {
         .counter("disk.utilization_share", "//gen2/vda", &[0.01]);
     let refused = different(on_disks(), "back_end", [text("io_uring"), text("system-calls")]);
     let refused = different(refused, "back_end.basis", [text("rule"), text("refused")]);
+    // Where system calls were chosen because they are faster, there is nothing to doubt.
+    let chosen = different(on_disks(), "back_end", [text("io_uring"), text("system-calls")]);
+    let chosen = different(chosen, "back_end.basis", [text("rule"), text("compared")]);
+    assert_eq!(judged(&chosen).trials[0].doubts, []);
     let memory = Level::List(Vec::new());
     let tmpfs = different(on_disks(), "devices", [Level::List(vec![text("vda")]), memory]);
     let holes = on_disks().fact("extents.hole_bytes", Level::Bytes(4096));
