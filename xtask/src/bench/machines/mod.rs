@@ -19,6 +19,9 @@ const MEASURED: Duration = Duration::from_secs(15);
 /// A loss is noticed within this time.
 const NOTICED: f64 = 2.0;
 
+/// Pairs over SSH for each round: one differs from the next by some 4 %, and a difference of 1 % is to be seen.
+const SSH_PAIRS: usize = 3;
+
 const TASK: &str = "cargo xtask bench machines";
 
 /// The counts, the cost of the coordinator, kills of agents and of coordinators at different moments, and pairs over SSH.
@@ -28,7 +31,7 @@ pub(super) fn machines(repository: &Repository, rounds: usize) -> Result<Vec<Fau
     let mut faults = counts::counts(&program, &folder.0)?;
     faults.extend(coordinator(&program, &folder.0)?);
     faults.extend(kills(&program, &folder.0, rounds)?);
-    faults.extend(ssh::ssh(repository, &program, &folder.0, rounds)?);
+    faults.extend(ssh::ssh(repository, &program, &folder.0, SSH_PAIRS * rounds)?);
     Ok(faults)
 }
 
