@@ -46,10 +46,11 @@ pub(super) fn ssh(
         BufReader::new(printed).read_line(&mut path).map_err(|error| error.to_string())?;
     }
     let mut busy_s = 0.0;
-    let mut measure = |name: String, is_local: bool| -> Result<(f64, f64), String> {
+    let mut measure = |pair: usize, is_local: bool| -> Result<(f64, f64), String> {
+        let name = if is_local { "local" } else { "ssh" };
         let load = format!(
             "http --from users.toml --concurrency 16 --threads 1 --warm-up {WARM_UP_S}s --duration {MEASURED_S}s \
-             --interval 1s --sample-every 1s --json --run-dir {name}"
+             --interval 1s --sample-every 1s --json --run-dir {name}{pair}"
         );
         let mut command = Command::new("chrt");
         command.args(["-i", "0", "taskset", "-c", "0"]);
@@ -73,13 +74,10 @@ pub(super) fn ssh(
     };
     let (mut rates, mut tails) = (Vec::new(), Vec::new());
     for pair in 0..pairs {
-        let (over_ssh, local) = if pair % 2 == 0 {
-            let first = measure(format!("ssh{pair}"), false)?;
-            (first, measure(format!("local{pair}"), true)?)
-        } else {
-            let first = measure(format!("local{pair}"), true)?;
-            (measure(format!("ssh{pair}"), false)?, first)
-        };
+        let is_local_first = pair % 2 == 1;
+        let first = measure(pair, is_local_first)?;
+        let second = measure(pair, !is_local_first)?;
+        let (over_ssh, local) = if is_local_first { (second, first) } else { (first, second) };
         rates.push((over_ssh.0 / local.0).ln());
         tails.push((over_ssh.1 / local.1).ln());
     }
