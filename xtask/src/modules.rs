@@ -48,6 +48,7 @@ static ORDERS: &[Order] = &[
             // What to measure next; other questions.
             "rounds",
             "gate",
+            "early",
             "design",
             "operation_io",
             "sizing",

@@ -109,7 +109,7 @@ fn clean_operation(operation: &mut OperationResult, unknown: fn(&mut f64)) {
     }
     unknown(&mut operation.concurrency);
     for summary in [&mut operation.response_ms, &mut operation.service_ms, &mut operation.lag_ms] {
-        let LatencySummary { min, mean, p50, p90, p95, p99, p999, max } = summary;
+        let LatencySummary { min, mean, p50, p90, p95, p99, p999, max, at_least: _ } = summary;
         [min, mean, p50, p90, p95, p99, p999, max].into_iter().for_each(unknown);
     }
 }

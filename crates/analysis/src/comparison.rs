@@ -6,7 +6,7 @@
 
 use model::result::{Answer, ComparisonRow, TrialResult};
 
-use crate::configuration::{FAILED_SHARE, metric, metrics};
+use crate::configuration::{FAILED_SHARE, is_bound, metric, metrics};
 use crate::statistics::{
     Ratio, median, paired_ratio, replicates_to_settle, replicates_to_show, unpaired_ratio,
 };
@@ -82,7 +82,14 @@ fn row(
         }
     };
     // Without pairs, the ratio of the medians is used, unless the divisor is zero.
+    let is_bound = baseline.iter().chain(treatment).any(|trial| is_bound(trial, name));
     let ratio = match ratio {
+        Some(ratio) if is_bound => Ratio {
+            interval: None,
+            spread: None,
+            method: "a value is only a bound, because operations are censored",
+            ..ratio
+        },
         Some(ratio) => ratio,
         None if baseline_median > 0.0 => Ratio {
             value: treatment_median / baseline_median,
@@ -170,8 +177,10 @@ fn partners<'a>(
 /// The failed share with half a failure and one operation added, so that a ratio exists even without
 /// failures.
 fn failed_share(trial: &TrialResult) -> Option<f64> {
-    let whole = trial.whole().filter(|whole| whole.completed > 0)?;
-    Some((whole.failed as f64 + 0.5) / (whole.completed as f64 + 1.0))
+    let whole = trial.whole().filter(|whole| whole.judged() > 0)?;
+    let (least, _) = whole.failed_share()?;
+    let judged = whole.judged() as f64;
+    Some((least * judged + 0.5) / (judged + 1.0))
 }
 
 #[cfg(test)]

@@ -58,6 +58,15 @@ pub fn metrics(trials: &[&TrialResult]) -> Vec<(String, bool)> {
     in_turn.into_iter().chain(others).collect()
 }
 
+/// Whether a metric of [`metrics`] is only a bound of the true value in a trial, because operations are censored.
+pub(crate) fn is_bound(trial: &TrialResult, name: &str) -> bool {
+    let Some(whole) = trial.whole() else { return false };
+    match name.strip_prefix("response_ms.") {
+        Some(part) => whole.response_ms.at_least.has(part),
+        None => name == FAILED_SHARE && whole.censored > 0,
+    }
+}
+
 /// One metric of [`metrics`] in a trial; none if the trial does not have it.
 pub fn metric(trial: &TrialResult, name: &str) -> Option<f64> {
     if let Some(operation) = name.strip_suffix(".rate_per_s") {
@@ -66,8 +75,8 @@ pub fn metric(trial: &TrialResult, name: &str) -> Option<f64> {
     }
     let whole = trial.whole().filter(|_| trial.measured_s > 0.0)?;
     if let Some(part) = name.strip_prefix("response_ms.") {
-        let beyond = whole.completed as f64 * 0.001;
-        let enough = whole.completed > 0 && (part != "p999" || beyond >= SAMPLES_BEYOND);
+        let beyond = whole.judged() as f64 * 0.001;
+        let enough = whole.judged() > 0 && (part != "p999" || beyond >= SAMPLES_BEYOND);
         return whole.response_ms.part(part).filter(|_| enough);
     }
     match name {
@@ -76,7 +85,7 @@ pub fn metric(trial: &TrialResult, name: &str) -> Option<f64> {
         // How long a load takes that ends by itself.
         "elapsed_s" => trial.copy.as_ref().map(|_| trial.measured_s),
         "cpu_us_per_operation" => trial.cpu_us_per_operation,
-        FAILED_SHARE => (whole.completed > 0).then(|| whole.failed as f64 / whole.completed as f64),
+        FAILED_SHARE => whole.failed_share().map(|(least, _)| least),
         "consumed_share" => consumed_share(trial),
         "mount_s" => match fact(trial, "mount_time")? {
             Level::Time(time) => Some(*time as f64 / model::SECOND as f64),

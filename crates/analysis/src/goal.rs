@@ -21,18 +21,30 @@ pub(crate) fn judge(experiment: &Experiment, study: &Study, document: &ResultDoc
         .filter(|(at, trial)| !document.trials[at + 1..].iter().any(|later| same(trial, later)))
         .map(|(_, trial)| trial);
     let line = |goal: &Goal, trial: &TrialResult| {
-        let value = match &goal.metric {
-            GoalMetric::Counter(name) => record_of(study, trial).and_then(|of| counter_of(of, name)),
+        let exact = |value: f64| (value, value);
+        let range = match &goal.metric {
+            GoalMetric::Counter(name) => {
+                record_of(study, trial).and_then(|of| counter_of(of, name)).map(exact)
+            }
             GoalMetric::CpuPerOperation => record_of(study, trial)
                 .and_then(|of| cost::cpu_s(of, trial, goal.operation.as_deref()))
-                .map(|seconds| seconds * 1e3),
-            _ => value(goal, trial),
+                .map(|seconds| exact(seconds * 1e3)),
+            _ => range(goal, trial),
         };
+        // With censored operations, the smallest and the largest possible value may decide differently.
+        let (best, worst) = match (range, goal.at_most) {
+            (Some((low, high)), true) => (Some(low), Some(high)),
+            (Some((low, high)), false) => (Some(high), Some(low)),
+            (None, _) => (None, None),
+        };
+        let met = worst.is_some_and(|value| goal.met_by(value));
         GoalLine {
             goal: goal.text.clone(),
             trial: trial.trial.clone(),
-            value,
-            met: value.is_some_and(|value| goal.met_by(value)),
+            value: range.map(|range| range.0),
+            met,
+            is_bound: best != worst,
+            undecided: !met && best.is_some_and(|value| goal.met_by(value)),
         }
     };
     let stated = &experiment.goals;
@@ -67,21 +79,27 @@ pub(crate) fn counter_of(record: &RunRecord, name: &FigureName) -> Option<f64> {
     }
 }
 
-/// The value of a goal's metric. A goal without an operation applies to every operation: for times and
-/// failures the worst value counts, for throughput the total.
+/// The value of a goal's metric, as in [`range`]; a lower bound with censored operations.
 pub(crate) fn value(goal: &Goal, trial: &TrialResult) -> Option<f64> {
+    range(goal, trial).map(|range| range.0)
+}
+
+/// The smallest and the largest value that a goal's metric may have. A goal without an operation applies to every operation:
+/// for times and failures the worst value counts, for throughput the total.
+fn range(goal: &Goal, trial: &TrialResult) -> Option<(f64, f64)> {
     let whole = trial.whole()?;
     if goal.operation.is_none() && matches!(goal.metric, GoalMetric::Throughput | GoalMetric::BytesPerSecond)
     {
-        return goal.value(whole);
+        return goal.range(whole);
     }
     let several = trial.operations.len() > 1;
     let single = |operation: &&OperationResult| !several || operation.name != Operation::All;
     // A derived operation counts only where it is named.
     let derived = trial.derived.iter().filter(|_| goal.operation.is_some());
     let values =
-        trial.operations.iter().filter(single).chain(derived).filter_map(|operation| goal.value(operation));
+        trial.operations.iter().filter(single).chain(derived).filter_map(|operation| goal.range(operation));
+    let worse = |a: f64, b: f64| if goal.at_most { a.max(b) } else { a.min(b) };
     values
-        .filter(|value| value.is_finite())
-        .reduce(|worst, value| if goal.at_most { worst.max(value) } else { worst.min(value) })
+        .filter(|(low, _)| low.is_finite())
+        .reduce(|worst, value| (worse(worst.0, value.0), worse(worst.1, value.1)))
 }

@@ -20,6 +20,7 @@ mod curve;
 mod design;
 mod detect;
 mod doubt;
+mod early;
 mod facts;
 mod gate;
 mod goal;
@@ -47,6 +48,7 @@ pub use compare::{Side, compare};
 pub use comparison::SMALLEST_CHANGE;
 pub use configuration::{METRICS, metric, metrics};
 pub use design::{configuration_count, design, trial_count};
+pub use early::EarlyEnd;
 pub use limit::TRIALS_MAX as SEARCH_TRIALS_MAX;
 pub use verdict::judge;
 

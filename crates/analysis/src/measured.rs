@@ -175,6 +175,19 @@ impl<'a> Measured<'a> {
         self.record.intervals.iter().filter(move |interval| is_measured(interval) && is_its_own(interval))
     }
 
+    /// The time that the operations in flight at the end of the phase were in flight until then, minus that of those in flight
+    /// at its begin, seconds. None in records without it.
+    pub(crate) fn in_flight_at_edges(&self) -> Option<f64> {
+        let derived = &self.record.run.traits.derived;
+        let own = || self.record.intervals.iter().filter(|of| !derived.iter().any(|name| *name == of.operation));
+        let at_end_of = |end_s: f64, phase: Phase| -> Option<f64> {
+            let ends = own().filter(|of| of.phase == phase && (of.end_s - end_s).abs() < 1e-6);
+            ends.map(|of| of.due.map(|due| due.in_flight_s)).sum()
+        };
+        let at_end_s = at_end_of(self.end_s, Phase::Measure)?;
+        Some(at_end_s - at_end_of(self.begin_s, Phase::WarmUp)?)
+    }
+
     /// The intervals of operations that are derived from others: parts of them, or several of them together.
     pub(crate) fn derived_intervals(&self) -> impl Iterator<Item = &'a Interval> + use<'a> {
         let derived = &self.record.run.traits.derived;

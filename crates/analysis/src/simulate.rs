@@ -255,6 +255,7 @@ impl Simulated {
                     false => LatencySummary::of(&within(begin_s(at), begin_s(at + 1))),
                 };
                 Interval {
+                    due: None,
                     begin_s: begin_s(at),
                     end_s: begin_s(at + 1),
                     phase: Phase::Measure,

@@ -8,7 +8,10 @@ use model::figure::PERCENTILE_MS;
 use model::result::{KindCounts, OperationResult, ResourceUse, TreatmentResult, TrialResult};
 use model::run::{GeneratorRole, Origin};
 use model::study::new_histogram;
-use model::{Interval, LatencySummary, Level, Operation, Run, RunRecord, Treatment, metrics};
+use model::{
+    Due, Interval, LatencySummary, Level, Operation, OperationHistograms, Phase, Run, RunRecord, Times, Treatment,
+    metrics,
+};
 
 use crate::facts::ISSUED_SHARE;
 use crate::measured::Measured;
@@ -155,7 +158,7 @@ fn operations(measured: &Measured) -> Vec<OperationResult> {
     // single one.
     let in_turn = run.operations_in_turn;
     let idle = |operation: &OperationResult| {
-        (in_turn || operation.offered.unwrap_or(0) == 0) && operation.completed == 0
+        (in_turn || operation.offered.unwrap_or(0) == 0) && operation.completed == 0 && operation.judged() == 0
     };
     if !operations.iter().all(idle) {
         operations.retain(|operation| !idle(operation));
@@ -180,7 +183,7 @@ fn derived(measured: &Measured) -> Vec<OperationResult> {
             measured.derived_intervals().filter(|interval| interval.operation == *name).collect();
         sum(measured, Operation::from(name.to_string()), &[name], &intervals)
     };
-    names.map(of_name).filter(|operation| operation.completed > 0).collect()
+    names.map(of_name).filter(|operation| operation.completed > 0 || operation.judged() > 0).collect()
 }
 
 /// The numbers of a trial for one step, over the time in which it was active.
@@ -239,11 +242,36 @@ fn sum(measured: &Measured, name: Operation, names: &[&str], intervals: &[&Inter
         Origin::Imported => of_tool(measured, sum.name.as_str(), intervals, of),
         _ => bound(intervals, of),
     };
-    sum.response_ms = merged(histograms.iter().map(|h| &h.response))
-        .unwrap_or_else(|| without(|interval| &interval.response));
-    sum.service_ms = merged(histograms.iter().map(|h| &h.service))
-        .unwrap_or_else(|| without(|interval| &interval.service));
-    sum.lag_ms = merged(histograms.iter().map(|h| &h.lag)).unwrap_or_default();
+    sum.due = due(measured, names);
+    sum.censored = sum.due.map_or(0, |due| due.censored);
+    let of_times = |own: fn(&OperationHistograms) -> &Histogram<u64>, censored: fn(&Times) -> &Histogram<u64>| {
+        merged(histograms.iter().map(|of| (own(of), of.censored.as_deref().map(censored))))
+    };
+    // Where no operation was due in the measured time, those that completed in it have no time of it.
+    let unknown = |summary: LatencySummary| match sum.due {
+        Some(due) if due.ended == 0 && sum.completed > 0 => LatencySummary::ABSENT,
+        _ => summary,
+    };
+    sum.response_ms = of_times(|of| &of.response, |of| &of.response)
+        .unwrap_or_else(|| unknown(without(|interval| &interval.response)));
+    sum.service_ms = of_times(|of| &of.service, |of| &of.service)
+        .unwrap_or_else(|| unknown(without(|interval| &interval.service)));
+    sum.lag_ms = of_times(|of| &of.lag, |of| &of.lag).unwrap_or_default();
+    sum
+}
+
+/// What became of the operations `names` that were due in the measured phase, in it and after it. None in records without
+/// these counts.
+pub(crate) fn due(measured: &Measured, names: &[&str]) -> Option<Due> {
+    let record = measured.record;
+    let is_of_it = |interval: &&Interval| {
+        matches!(interval.phase, Phase::Measure | Phase::CoolDown)
+            && names.contains(&interval.operation.as_str())
+    };
+    let mut sum: Option<Due> = None;
+    for due in record.intervals.iter().filter(is_of_it).filter_map(|interval| interval.due) {
+        sum.get_or_insert_default().add(&Due { in_flight_s: 0.0, ..due });
+    }
     sum
 }
 
@@ -252,15 +280,24 @@ fn both(a: Option<u64>, b: Option<u64>) -> Option<u64> {
     a.into_iter().chain(b).reduce(u64::saturating_add)
 }
 
-/// The combined summary of several histograms; none if they are empty.
-fn merged<'a>(histograms: impl Iterator<Item = &'a Histogram<u64>>) -> Option<LatencySummary> {
-    let filled: Vec<&Histogram<u64>> = histograms.filter(|histogram| !histogram.is_empty()).collect();
-    if let [only] = filled.as_slice() {
-        return Some(LatencySummary::of(only));
+/// The combined summary of several histograms, each with that of its censored operations; none if they are empty.
+fn merged<'a>(
+    histograms: impl Iterator<Item = (&'a Histogram<u64>, Option<&'a Histogram<u64>>)>,
+) -> Option<LatencySummary> {
+    let filled = |histogram: &&Histogram<u64>| !histogram.is_empty();
+    let (ended, censored): (Vec<_>, Vec<_>) = histograms.unzip();
+    let ended: Vec<&Histogram<u64>> = ended.into_iter().filter(filled).collect();
+    let censored: Vec<&Histogram<u64>> = censored.into_iter().flatten().filter(filled).collect();
+    let sum = |all: &[&Histogram<u64>]| {
+        let mut sum = new_histogram();
+        all.iter().try_for_each(|histogram| sum.add(*histogram)).ok().map(|()| sum)
+    };
+    match (ended.as_slice(), censored.is_empty()) {
+        ([], true) => None,
+        ([only], true) => Some(LatencySummary::of(only)),
+        (_, true) => Some(LatencySummary::of(&sum(&ended)?)),
+        _ => Some(LatencySummary::of_censored(&sum(&ended)?, &sum(&censored)?)),
     }
-    let mut sum = new_histogram();
-    filled.iter().try_for_each(|histogram| sum.add(*histogram)).ok()?;
-    (!sum.is_empty()).then(|| LatencySummary::of(&sum))
 }
 
 /// A summary from the intervals alone, if the histograms are lost. The smallest, the mean and the largest
@@ -312,7 +349,7 @@ fn of_tool(
 /// Whether percentiles had to be taken from the intervals.
 pub(crate) fn lacks_histograms(record: &RunRecord) -> bool {
     Measured::of(record).intervals().any(|interval| {
-        interval.completed > 0
+        interval.timed() > 0
             && record.histograms.get(&interval.operation).is_none_or(|h| h.response.is_empty())
     })
 }

@@ -17,6 +17,7 @@ use model::problem::Warning;
 use model::{Ending, Experiment, Problem, Problems, ResultDocument, Secret, Study};
 use record::{Journal, RunDirectory};
 
+use crate::early::Early;
 use crate::exit::Exit;
 use crate::export_to::ExportTo;
 use crate::live::{Live, Subscribers};
@@ -121,7 +122,8 @@ pub(crate) fn carry_out(
     })?;
     let journal = SharedJournal::new(journal);
     let progress = Progress::new(options.quiet);
-    let subscriber = &Subscribers(&[&progress, &live, &export_to]);
+    let early = Early::of(experiment);
+    let subscriber = &Subscribers(&[&progress, &live, &export_to, &early]);
     let session = Session {
         experiment,
         registry: REGISTRY,
@@ -129,6 +131,7 @@ pub(crate) fn carry_out(
         directory,
         journal: &journal,
         interrupted,
+        answers: &crate::interrupt::ANSWERS,
         subscriber,
         machines: hub.as_ref().map(|hub| hub as &RefCell<dyn Machines>),
     };

@@ -1,7 +1,7 @@
 //! All exit codes, which are a public interface.
 
 use model::limit::{LimitAnswer, LimitResult};
-use model::result::TrialResult;
+use model::result::{GoalResult, TrialResult};
 use model::{DoubtKind, GateAnswer, GateResult, ResultDocument, Verdict};
 
 /// How the program ends.
@@ -32,7 +32,7 @@ pub(crate) const TABLE: [(Exit, &str); 7] = [
     (Exit::GeneratorBound, "the load generator was the bottleneck, not the system"),
     (
         Exit::Inconclusive,
-        "inconclusive: too noisy, too short or too few trials to decide; `audit`: reasons to doubt the result",
+        "inconclusive: too noisy, too short or too few trials to decide, or censored operations decide a goal; `audit`: reasons to doubt the result",
     ),
     (Exit::GoalMissed, "a goal or gate was missed; `audit`: figures contradict each other"),
     (Exit::Interrupted, "interrupted; the record is kept"),
@@ -59,6 +59,7 @@ impl Exit {
         }
         match (&document.goal, &document.verdict) {
             (_, Verdict::GeneratorBound { .. }) => Exit::GeneratorBound,
+            (Some(goal), _) if goal.is_undecided() => Exit::Inconclusive,
             (Some(goal), _) if !goal.met => Exit::GoalMissed,
             (Some(goal), _) if goal.stated => Exit::Good,
             (_, Verdict::Inconclusive { .. }) if is_disturbed(document) => Exit::Inconclusive,
@@ -90,7 +91,8 @@ impl Exit {
 impl Exit {
     /// The exit code of a gate.
     fn of_gate(document: &ResultDocument, gate: &GateResult) -> Exit {
-        let is_missed = document.goal.as_ref().is_some_and(|goal| !goal.met);
+        let is_missed = document.goal.as_ref().is_some_and(|goal| !goal.met && !goal.is_undecided());
+        let is_undecided = document.goal.as_ref().is_some_and(GoalResult::is_undecided);
         // One of the versions never ran to its end.
         let is_broken = gate.metrics.iter().all(|line| line.pairs == 0);
         // Whoever waited for whom, CPU time is that of the system.
@@ -103,6 +105,7 @@ impl Exit {
             _ if is_broken => Exit::Failed,
             GateAnswer::Slower => Exit::GoalMissed,
             GateAnswer::CantTell => Exit::Inconclusive,
+            GateAnswer::Passed if is_undecided => Exit::Inconclusive,
             GateAnswer::Passed => Exit::Good,
         }
     }
@@ -111,11 +114,13 @@ impl Exit {
 /// Whether the trials were too noisy, too short or too damaged to find the limit. An undisturbed measurement without
 /// a limit is a result.
 fn is_disturbed(document: &ResultDocument) -> bool {
-    use DoubtKind::{CutShort, Damaged, LittlesLaw, Neighbour, NotIssued, Short, Unsteady};
+    use DoubtKind::{
+        Backlog, Censored, CutShort, Damaged, LittlesLaw, Neighbour, NotIssued, Short, Unsteady,
+    };
     let by_itself = document.traits.ends_by_itself;
     let disturbs = |kind| match kind {
         // Work that ends by itself is as long as it is, and nothing but itself drives it.
-        Short | LittlesLaw | NotIssued => !by_itself,
+        Short | LittlesLaw | NotIssued | Censored | Backlog => !by_itself,
         kind => matches!(kind, CutShort | Damaged | Neighbour | Unsteady),
     };
     document.trials.iter().flat_map(|trial| &trial.doubts).any(|doubt| disturbs(doubt.kind))

@@ -85,6 +85,10 @@ impl Subscriber for Subscribers<'_> {
         self.0.iter().for_each(|each| each.happens(happening));
     }
 
+    fn ends(&self) -> Option<String> {
+        self.0.iter().find_map(|each| each.ends())
+    }
+
     fn remarks(&self) -> Vec<String> {
         self.0.iter().flat_map(|each| each.remarks()).collect()
     }

@@ -4,6 +4,7 @@
 mod arguments;
 mod carry_out;
 mod commands;
+mod early;
 mod exit;
 mod export_to;
 mod foreign_flags;

@@ -5,7 +5,7 @@
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use model::experiment::{MachineList, Variation, WorkloadInfo, WorkloadSpec, watched, watched_twice};
-use model::load::{LIMIT, LOAD_SETTINGS, MEASURE, WARM_UP, WARM_UP_ROUND};
+use model::load::{END_EARLY, LIMIT, LOAD_SETTINGS, MEASURE, WARM_UP, WARM_UP_ROUND};
 use model::{
     DesignKind, Experiment, Goal, Level, Problem, Problems, Secret, SettingInfo, SettingKind, SettingPath,
     Settings, Vocabulary,
@@ -332,6 +332,7 @@ impl OneOff {
         }
         command = command
             .arg(Arg::new("load.spin").long("no-spin").action(ArgAction::SetTrue).help("Do not busy-wait before each arrival; operations then start tens of microseconds late").help_heading("Load"))
+            .arg(Arg::new("load.end_early").long("end-early").action(ArgAction::SetTrue).help("End before the time when every operation fails from the start, or when a goal can no longer be met").help_heading("Load"))
             .arg(Arg::new("goal").long("goal").value_name("GOAL").action(ArgAction::Append).help("A goal, such as 'response.p99 <= 20ms'; if it is missed, the exit code is 99").help_heading("Experiment"))
             .arg(Arg::new("vary").long("vary").value_name("SETTING=LEVEL,...").action(ArgAction::Append).help("Vary one setting over these levels; the level of its flag is the baseline. Several settings form a grid with --grid").help_heading("Experiment"))
             .arg(Arg::new("smallest").long("smallest").value_name("SETTING=FROM..TO").help("Search for the smallest level of a setting that meets --goal, such as threads=1..64 or connections=1,2,4,8").help_heading("Experiment"))
@@ -450,10 +451,25 @@ impl OneOff {
                 }
                 continue;
             }
+            if setting.name == END_EARLY.name {
+                if matches.get_flag(&id) {
+                    experiment.load.set(setting.name, Level::Flag(true));
+                }
+                continue;
+            }
             let flag = self.flag_of(setting.name);
             if let Some(level) = level_of(matches, &id, &flag, setting, &mut problems) {
                 experiment.load.set(setting.name, level);
             }
+        }
+        // A number of operations is not cut short by the default of the duration.
+        let has_end = ["http", "ldap"].contains(&self.command)
+            && info.settings.iter().any(|setting| setting.name == "operations" && matches.contains_id(setting.name));
+        if has_end
+            && !matches.contains_id("load.measure")
+            && let Ok(until_done) = MEASURE.parse("until-done")
+        {
+            experiment.load.set(MEASURE.name, until_done);
         }
         let stated = experiment.load.given(&WARM_UP) || experiment.load.given(&WARM_UP_ROUND);
         if self.command == "disk" && matches.get_flag("precondition") && !stated {

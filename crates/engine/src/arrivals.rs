@@ -13,17 +13,47 @@ use model::random::Random;
 pub struct MeasuredTime {
     begin: AtomicU64,
     length: Nanos,
+    /// When it ended before its length was over.
+    ended: AtomicU64,
 }
 
 impl MeasuredTime {
     /// A measured time that has not begun. The profile of the load spans `length`.
     pub fn new(length: Nanos) -> Self {
-        MeasuredTime { begin: AtomicU64::new(Nanos::MAX), length: length.max(1) }
+        let (begin, ended) = (AtomicU64::new(Nanos::MAX), AtomicU64::new(Nanos::MAX));
+        MeasuredTime { begin, length: length.max(1), ended }
     }
 
     /// The measured phase begins.
     pub fn begin(&self, at: Nanos) {
         self.begin.store(at, Ordering::Relaxed);
+    }
+
+    /// The measured phase ends at `at`, if not earlier.
+    pub fn end(&self, at: Nanos) {
+        self.ended.fetch_min(at, Ordering::Relaxed);
+    }
+
+    /// Whether an operation that was due at `at` was due in the measured time, as far as that has begun.
+    #[inline]
+    pub fn has(&self, at: Nanos) -> bool {
+        at >= self.begin.load(Ordering::Relaxed) && at < self.over_at()
+    }
+
+    /// When it is or was over; the largest time while it has not begun, or has no end yet.
+    #[inline]
+    pub fn over_at(&self) -> Nanos {
+        let begin = self.begin.load(Ordering::Relaxed);
+        match begin.saturating_add(self.length) {
+            Nanos::MAX if begin == Nanos::MAX => Nanos::MAX,
+            over => over.min(self.ended.load(Ordering::Relaxed)),
+        }
+    }
+
+    /// When it was over, for a load that has ended; none if it did not begin.
+    pub(crate) fn over(&self) -> Option<Nanos> {
+        let over = self.over_at();
+        (over != Nanos::MAX && over > self.begin.load(Ordering::Relaxed)).then_some(over)
     }
 
     /// The elapsed share of the measured time at `at`, 0 to 1.
@@ -86,6 +116,14 @@ impl<'a> Arrivals<'a> {
         self
     }
 
+    /// The measured time that the arrivals follow.
+    pub(crate) fn measured(&self) -> &'a MeasuredTime {
+        match self {
+            Arrivals::Closed(users) => users.measured,
+            Arrivals::Open { next, .. } => next.measured,
+        }
+    }
+
     /// When the next operation is due; `None` while every user waits for a response. An open loop always has
     /// a next one.
     #[inline]
@@ -122,6 +160,27 @@ impl<'a> Arrivals<'a> {
     pub fn done(&mut self, at: Nanos, user: Option<u32>) {
         if let (Arrivals::Closed(users), Some(user)) = (self, user) {
             users.wait(at + users.think, user);
+        }
+    }
+
+    /// Whether an operation was due before `over` and is not issued.
+    pub(crate) fn has_due_before(&mut self, over: Nanos) -> bool {
+        match self {
+            Arrivals::Closed(users) => users.ready.front().is_some_and(|(at, _)| *at < over),
+            Arrivals::Open { next, .. } => next.at < over,
+        }
+    }
+
+    /// Takes an operation that was due before `over` and is not issued: when it was due.
+    pub(crate) fn take_due_before(&mut self, over: Nanos) -> Option<Nanos> {
+        self.has_due_before(over).then_some(())?;
+        match self {
+            Arrivals::Closed(users) => users.ready.pop_front().map(|(at, _)| at),
+            Arrivals::Open { next, .. } => {
+                let at = next.at;
+                next.advance();
+                Some(at)
+            }
         }
     }
 

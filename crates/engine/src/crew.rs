@@ -8,7 +8,7 @@ use std::thread::Scope;
 use std::time::Duration;
 
 use model::run::GeneratorUse;
-use model::{DoubtKind, Ending, MILLISECOND, Nanos};
+use model::{DoubtKind, Ending, Load, MILLISECOND, Nanos, WarmUp};
 
 use crate::arrivals::{Arrivals, MeasuredTime};
 use crate::border::Bordered;
@@ -87,8 +87,8 @@ pub trait Crew {
     /// The cost of driving the load since the measured phase began, `wall_s` seconds ago.
     fn measured_use(&mut self, wall_s: f64) -> GeneratorUse;
 
-    /// Issues no more operations.
-    fn stop_issuing(&mut self);
+    /// Ends the load: issues no more operations, but for those that were due in the measured phase, which ended at `at`.
+    fn stop_issuing(&mut self, at: Nanos);
 
     /// Does not wait for operations in flight any more.
     fn stop_waiting(&mut self);
@@ -129,6 +129,8 @@ pub(crate) struct Common {
     /// Users who come together begin within this time.
     spread: Nanos,
     may_spin: bool,
+    /// The length of the warm-up, if that is known before.
+    warm_up: Option<Nanos>,
     pub(crate) measured: MeasuredTime,
     stop: Stop,
     books: Vec<Mutex<Book>>,
@@ -142,12 +144,17 @@ impl Common {
         lanes: Vec<Lane>,
         operations: usize,
         (spread, may_spin): (Nanos, bool),
-        measured: MeasuredTime,
+        load: &Load,
     ) -> Common {
+        let measured = MeasuredTime::new(load.measure.unwrap_or(Nanos::MAX));
+        let warm_up = match load.warm_up {
+            WarmUp::For(length) => Some(length),
+            WarmUp::Auto => None,
+        };
         let clock = Clock::get();
         let books = shares.iter().map(|_| Mutex::new(Book::new(operations, clock.now()))).collect();
         let (stop, start_late) = (Stop::default(), AtomicU64::new(0));
-        Common { clock, shares, lanes, spread, may_spin, measured, stop, books, start_late }
+        Common { clock, shares, lanes, spread, may_spin, warm_up, measured, stop, books, start_late }
     }
 }
 
@@ -220,6 +227,10 @@ impl<'a> Threads<'a> {
 
     /// Starts the load at a time that may be later than now.
     pub(crate) fn start_at(&mut self, zero: Nanos) {
+        // Known to the workers before their first operation.
+        if let Some(length) = self.common.warm_up {
+            self.common.measured.begin(zero.saturating_add(length));
+        }
         for start in &self.go {
             let _ = start.send(zero);
         }
@@ -237,7 +248,9 @@ impl<'a> Threads<'a> {
 
     /// The measured phase begins at `at`, which is now or soon.
     pub(crate) fn measure_from(&mut self, at: Nanos) {
-        self.common.measured.begin(at);
+        if self.common.warm_up.is_none() {
+            self.common.measured.begin(at);
+        }
         self.before = Costs::now(&self.threads, &self.last_uses, self.spun_ns);
     }
 }
@@ -329,7 +342,9 @@ impl Crew for Threads<'_> {
             {
                 let mut book = lock(book);
                 book.count_to(end);
+                book.in_flight_age_ns = book.age_in_flight();
                 (spare.in_flight, spare.counted_to) = (book.in_flight, book.counted_to);
+                spare.in_flight_issued = book.in_flight_issued;
                 std::mem::swap(&mut *book, spare);
             }
             self.spun_ns += spare.spun_ns;
@@ -347,7 +362,8 @@ impl Crew for Threads<'_> {
         Costs::now(&self.threads, &self.last_uses, self.spun_ns).since(&self.before, wall_s)
     }
 
-    fn stop_issuing(&mut self) {
+    fn stop_issuing(&mut self, at: Nanos) {
+        self.common.measured.end(at);
         self.common.stop.issuing.store(true, Ordering::Relaxed);
     }
 

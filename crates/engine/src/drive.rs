@@ -4,17 +4,17 @@
 //! *done*. Lag is intended to issued, service time issued to done, response time intended to done; all three
 //! are always recorded.
 
+use std::borrow::Cow;
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BinaryHeap, HashMap};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use hdrhistogram::Histogram;
 use model::launch::Usage;
-use model::study::new_histogram;
-use model::{MILLISECOND, Nanos};
+use model::{MILLISECOND, Nanos, Times};
 
-use crate::arrivals::Arrivals;
+use crate::arrivals::{Arrivals, MeasuredTime};
 use crate::clock::Time;
 use crate::pace::Pace;
 use crate::workload::{Admission, Completion, Done, LoadError, Operation, Outcome, Then, Worker};
@@ -48,6 +48,14 @@ pub struct Book {
     pub in_flight_ns: u64,
     /// Operations in flight at `counted_to`.
     pub in_flight: u64,
+    /// The sum of the times at which these were issued, modulo 2^64.
+    pub in_flight_issued: u64,
+    /// How long they were in flight until then, all together; set when the book is taken.
+    pub in_flight_age_ns: u64,
+    /// Operations that were due in the measured time while as many as may be in flight were.
+    pub held: u64,
+    /// Operations that were due in the measured time and were never handed to the system.
+    pub unsent: u64,
     /// The time up to which time in flight is counted.
     pub counted_to: Nanos,
     /// CPU time spent spinning for arrivals.
@@ -70,7 +78,7 @@ pub struct CompletedLaunch {
 }
 
 /// The results of one operation of a worker.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct KindBook {
     /// Completed operations, successful or failed.
     pub completed: u64,
@@ -80,61 +88,95 @@ pub struct KindBook {
     pub failed: u64,
     /// Bytes of successful operations.
     pub bytes: u64,
-    /// Response times (intended to done), nanoseconds.
-    pub response: Histogram<u64>,
-    /// Service times (issued to done), nanoseconds.
-    pub service: Histogram<u64>,
-    /// Lags (intended to issued), nanoseconds.
-    pub lag: Histogram<u64>,
-}
-
-impl Default for KindBook {
-    fn default() -> Self {
-        KindBook {
-            completed: 0,
-            late: 0,
-            failed: 0,
-            bytes: 0,
-            response: new_histogram(),
-            service: new_histogram(),
-            lag: new_histogram(),
-        }
-    }
+    /// Those of the failed operations that were due in the measured time.
+    pub due_failed: u64,
+    /// The times of the completed operations that were due in the measured time.
+    pub due: Times,
+    /// The times of the other completed operations.
+    pub other: Option<Box<Times>>,
+    /// The operations that were due in the measured time and were given up: the time that each had, and the service time as
+    /// far as it was handed to the system. They are not among the completed ones.
+    pub censored: Option<Box<Times>>,
 }
 
 impl KindBook {
     /// Adds the results of another worker or an earlier interval.
     pub fn add(&mut self, other: &KindBook) {
-        if other.completed == 0 {
+        if other.is_empty() {
             return;
+        }
+        if let Some(censored) = other.censored.as_deref() {
+            self.censored.get_or_insert_default().add(censored);
         }
         self.completed += other.completed;
         self.late += other.late;
         self.failed += other.failed;
         self.bytes += other.bytes;
-        for (ours, theirs) in [
-            (&mut self.response, &other.response),
-            (&mut self.service, &other.service),
-            (&mut self.lag, &other.lag),
-        ] {
-            // Only a histogram with a fixed size can fail, and these grow.
-            let added = ours.add(theirs);
-            debug_assert!(added.is_ok());
+        self.due_failed += other.due_failed;
+        // An empty histogram is not searched for what it has.
+        if !other.due.is_empty() {
+            self.due.add(&other.due);
+        }
+        if let Some(times) = other.other.as_deref().filter(|times| !times.is_empty()) {
+            self.other.get_or_insert_default().add(times);
         }
     }
 
+    /// Takes the operations that were due in the measured time, as those of a later interval: here, they only completed. None
+    /// if there are none.
+    pub(crate) fn take_due(&mut self) -> Option<KindBook> {
+        if self.due.is_empty() {
+            return None;
+        }
+        let early = KindBook {
+            due: self.due.clone(),
+            due_failed: std::mem::take(&mut self.due_failed),
+            ..KindBook::default()
+        };
+        self.times_of(false).add(&early.due);
+        self.due.reset();
+        Some(early)
+    }
+
+    /// The times of all completed operations.
+    pub fn times(&self) -> Cow<'_, Times> {
+        match self.other.as_deref().filter(|times| !times.is_empty()) {
+            None => Cow::Borrowed(&self.due),
+            Some(other) if self.due.is_empty() => Cow::Borrowed(other),
+            Some(other) => {
+                let mut all = other.clone();
+                all.add(&self.due);
+                Cow::Owned(all)
+            }
+        }
+    }
+
+    /// The times of the operations that were due in the measured time, or of the others.
+    #[inline]
+    fn times_of(&mut self, is_due: bool) -> &mut Times {
+        if is_due { &mut self.due } else { self.other.get_or_insert_default() }
+    }
+
+    /// Whether no operation of this kind ended or was given up. With many jobs, a worker executes only one: other operations
+    /// cost nothing.
+    pub fn is_empty(&self) -> bool {
+        self.completed == 0 && self.censored.is_none() && self.due.is_empty()
+    }
+
     fn reset(&mut self) {
-        // With many jobs, a worker executes only one: other operations cost nothing.
-        if self.completed == 0 {
+        if self.is_empty() {
             return;
         }
+        self.censored = None;
         self.completed = 0;
         self.late = 0;
         self.failed = 0;
         self.bytes = 0;
-        self.response.reset();
-        self.service.reset();
-        self.lag.reset();
+        self.due_failed = 0;
+        self.due.reset();
+        if let Some(other) = &mut self.other {
+            other.reset();
+        }
     }
 }
 
@@ -150,15 +192,23 @@ impl Book {
             launches: Vec::new(),
             in_flight_ns: 0,
             in_flight: 0,
+            in_flight_issued: 0,
+            in_flight_age_ns: 0,
+            held: 0,
+            unsent: 0,
             counted_to: now,
             spun_ns: 0,
         }
     }
 
-    /// Adds what another worker or machine did, and takes its messages and launches. Operations in flight stay with it.
+    /// Adds what another worker or machine did, and takes its messages and launches. It goes on with its operations in flight.
     pub fn add(&mut self, other: &mut Book) {
         self.offered += other.offered;
         self.issued += other.issued;
+        self.held += other.held;
+        self.unsent += other.unsent;
+        self.in_flight += other.in_flight;
+        self.in_flight_age_ns += other.in_flight_age_ns;
         self.in_flight_ns += other.in_flight_ns;
         self.spun_ns += other.spun_ns;
         for (ours, theirs) in self.kinds.iter_mut().zip(&other.kinds) {
@@ -178,11 +228,15 @@ impl Book {
         }
     }
 
-    /// Clears the book, except for operations in flight.
+    /// Clears the book.
     pub fn reset(&mut self) {
+        (self.in_flight, self.in_flight_issued) = (0, 0);
         self.offered = 0;
         self.issued = 0;
+        self.held = 0;
+        self.unsent = 0;
         self.in_flight_ns = 0;
+        self.in_flight_age_ns = 0;
         self.spun_ns = 0;
         self.failures.clear();
         self.remarks.clear();
@@ -197,18 +251,24 @@ impl Book {
         self.counted_to = now.max(self.counted_to);
     }
 
+    /// How long the operations in flight at `counted_to` were in flight until then, all together.
+    pub(crate) fn age_in_flight(&self) -> u64 {
+        self.in_flight.wrapping_mul(self.counted_to).wrapping_sub(self.in_flight_issued)
+    }
+
     /// An operation in flight was completed then; perhaps the collector has counted up to a later instant.
     #[inline]
-    fn completed(&mut self, at: Nanos) {
+    fn completed(&mut self, at: Nanos, issued: Nanos) {
         self.count_to(at);
         self.in_flight_ns = self.in_flight_ns.saturating_sub(self.counted_to - at);
         self.in_flight = self.in_flight.saturating_sub(1);
+        self.in_flight_issued = self.in_flight_issued.wrapping_sub(issued);
     }
 
     #[inline]
-    fn record(&mut self, slot: &Slot, done: Done, at: Nanos) {
+    fn record(&mut self, slot: &Slot, done: Done, at: Nanos, measured: &MeasuredTime) {
         if let Then::EndOf(whole) = done.then {
-            self.record_whole(slot, whole, done.outcome, at);
+            self.record_whole(slot, whole, done.outcome, at, measured);
         }
         let Some(kind) = self.kinds.get_mut(usize::from(done.kind)) else {
             debug_assert!(false, "the completion of an operation that the workload did not declare");
@@ -223,15 +283,18 @@ impl Book {
             return;
         }
         kind.completed += times;
+        let is_due = measured.has(slot.intended);
         let lag = slot.issued.saturating_sub(slot.intended);
         kind.late += if lag > LATE { times } else { 0 };
-        count(&mut kind.response, at.saturating_sub(slot.intended), times);
-        count(&mut kind.service, at.saturating_sub(slot.issued), times);
-        count(&mut kind.lag, lag, times);
+        let of = kind.times_of(is_due);
+        count(&mut of.response, at.saturating_sub(slot.intended), times);
+        count(&mut of.service, at.saturating_sub(slot.issued), times);
+        count(&mut of.lag, lag, times);
         match done.outcome {
             Outcome::Well => kind.bytes += u64::from(done.bytes),
             Outcome::Failed(code) => {
                 kind.failed += times;
+                kind.due_failed += if is_due { times } else { 0 };
                 self.failed(done.kind, code, times);
             }
         }
@@ -239,23 +302,63 @@ impl Book {
 }
 
 impl Book {
-    /// Records an operation whose last step is done.
-    fn record_whole(&mut self, slot: &Slot, kind: u16, outcome: Outcome, at: Nanos) {
+    /// Records an operation whose last step is done. It was due when its first step was.
+    fn record_whole(
+        &mut self,
+        slot: &Slot,
+        kind: u16,
+        outcome: Outcome,
+        at: Nanos,
+        measured: &MeasuredTime,
+    ) {
         let Some(kind) = self.kinds.get_mut(usize::from(kind)) else {
             debug_assert!(false, "the end of an operation that the workload did not declare");
             return;
         };
         let response = slot.response_before + at.saturating_sub(slot.intended);
         let service = slot.service_before + at.saturating_sub(slot.issued);
+        let is_due = measured.has(slot.begin());
         kind.completed += 1;
         kind.failed += u64::from(outcome != Outcome::Well);
-        count(&mut kind.response, response, 1);
-        count(&mut kind.service, service, 1);
-        count(&mut kind.lag, response.saturating_sub(service), 1);
+        kind.due_failed += u64::from(is_due && outcome != Outcome::Well);
+        let of = kind.times_of(is_due);
+        count(&mut of.response, response, 1);
+        count(&mut of.service, service, 1);
+        count(&mut of.lag, response.saturating_sub(service), 1);
+    }
+
+    /// Records an operation that was due in the measured time and is given up: when it was issued, if it was, and when it is
+    /// given up. Its true times are at least these.
+    fn censor(&mut self, kind: Option<u16>, intended: Nanos, issued: Option<Nanos>, at: Nanos) {
+        self.unsent += u64::from(issued.is_none());
+        // A worker that does not know the kind has only one, or the first one stands for all.
+        let Some(kind) = self.kinds.get_mut(usize::from(kind.unwrap_or(0))) else {
+            debug_assert!(false, "an operation in flight that the workload did not declare");
+            return;
+        };
+        let of = kind.censored.get_or_insert_default();
+        count(&mut of.response, at.saturating_sub(intended), 1);
+        match issued {
+            Some(issued) => {
+                count(&mut of.service, at.saturating_sub(issued), 1);
+                // Its lag is known.
+                count(&mut kind.due.lag, issued.saturating_sub(intended), 1);
+            }
+            None => count(&mut of.lag, at.saturating_sub(intended), 1),
+        }
+    }
+
+    /// The same of an operation of several steps that began in the measured time.
+    fn censor_whole(&mut self, kind: u16, response: Nanos, service: Nanos) {
+        if let Some(kind) = self.kinds.get_mut(usize::from(kind)) {
+            let of = kind.censored.get_or_insert_default();
+            count(&mut of.response, response, 1);
+            count(&mut of.service, service, 1);
+        }
     }
 
     /// Records the parts of the operations that were completed last.
-    fn take_parts<W: Worker + ?Sized>(&mut self, worker: &mut W) {
+    fn take_parts<W: Worker + ?Sized>(&mut self, worker: &mut W, measured: &MeasuredTime) {
         for part in worker.parts().into_iter().flat_map(|parts| parts.drain(..)) {
             let Some(kind) = self.kinds.get_mut(usize::from(part.kind)) else {
                 debug_assert!(false, "a part that the workload did not declare");
@@ -263,7 +366,8 @@ impl Book {
             };
             // It has no intended time of its own, so its time is not divided.
             kind.completed += 1;
-            count(&mut kind.response, part.end.saturating_sub(part.begin), 1);
+            let of = kind.times_of(measured.has(part.begin));
+            count(&mut of.response, part.end.saturating_sub(part.begin), 1);
         }
     }
 }
@@ -288,9 +392,23 @@ struct Slot {
     number: u64,
     step: u32,
     user: Option<u32>,
+    /// When the first step was intended.
+    first_intended: Nanos,
     /// The response and the service time of the steps before.
     response_before: Nanos,
     service_before: Nanos,
+}
+
+impl Slot {
+    /// When the operation was intended, whatever its present step.
+    fn begin(&self) -> Nanos {
+        if self.step == 0 { self.intended } else { self.first_intended }
+    }
+
+    /// The operation, or its present step.
+    fn operation(&self, ticket: u32) -> Operation {
+        Operation { ticket, number: self.number, step: self.step, user: self.user }
+    }
 }
 
 /// Requests to stop.
@@ -327,8 +445,11 @@ pub fn drive<W: Worker + ?Sized, T: Time>(
     let launches = worker.usages().is_some();
     let has_parts = worker.parts().is_some();
     let now = pace.now();
+    let measured = arrivals.measured();
     let mut driver = Driver {
         worker,
+        measured,
+        is_open: matches!(arrivals, Arrivals::Open { .. }),
         arrivals,
         pace,
         stop,
@@ -341,54 +462,34 @@ pub fn drive<W: Worker + ?Sized, T: Time>(
         exhausted: false,
         first_late: None,
         issue_from: 0,
+        full_until: None,
         prepared: false,
         launches,
         has_parts,
+        end: None,
         now,
     };
-    let mut done: Vec<Completion> = Vec::with_capacity(in_flight_max as usize);
-    let mut remarks_due: Nanos = 0;
-    let mut remarks: Vec<String> = Vec::new();
-    loop {
-        let stopping = stop.issuing.load(Ordering::Relaxed);
-        if stopping {
-            driver.abandon();
-        }
-        let blocked = !stopping && driver.issue();
-        let in_flight = driver.in_flight();
-        let continues = in_flight > 0 || !driver.continuing.is_empty();
-        if !continues && driver.exhausted || in_flight == 0 && stop.issuing.load(Ordering::Relaxed) {
-            break;
-        }
-        if stop.waiting.load(Ordering::Relaxed) {
-            break;
-        }
-        // A worker with capacity wakes for the next arrival, one without for a completion.
-        let look_up = driver.now + LOOK_UP;
-        let due = if stopping || blocked { None } else { driver.next() };
-        let waited_for = if in_flight > 0 || blocked { Some(&mut *driver.worker) } else { None };
-        match due {
-            Some(due) => driver.pace.wait_for_arrival(due, look_up, waited_for, &mut done)?,
-            None => driver.pace.wait(look_up, waited_for, &mut done)?,
-        }
-        driver.now = driver.pace.now();
-        if done.is_empty() {
-            driver.issue_from = 0;
-        }
-        if driver.now >= remarks_due {
-            driver.worker.remarks(&mut remarks);
-            remarks_due = driver.now + 10 * LOOK_UP;
-        }
-        driver.record(&mut done, stopping, &mut remarks);
-    }
-    driver.worker.remarks(&mut remarks);
-    lock(book).remarks.append(&mut remarks);
+    let outcome = driver.drive();
+    driver.give_up();
+    outcome?;
     Ok(driver.first_late.unwrap_or(0))
+}
+
+/// The end of the load, for one worker.
+struct End {
+    /// When the measured time was over; 0 if it did not begin. What was due earlier is issued as far as the worker takes it.
+    over: Nanos,
+    /// How long that goes on.
+    issue_until: Nanos,
+    /// When the rest was given up; none while it is not.
+    given_up: Option<Nanos>,
 }
 
 /// The state of a driven worker.
 struct Driver<'d, 'a, 'p, W: Worker + ?Sized, T: Time> {
     worker: &'d mut W,
+    measured: &'a MeasuredTime,
+    is_open: bool,
     arrivals: &'d mut Arrivals<'a>,
     pace: &'d mut Pace<'p, T>,
     stop: &'d Stop,
@@ -406,17 +507,131 @@ struct Driver<'d, 'a, 'p, W: Worker + ?Sized, T: Time> {
     first_late: Option<Nanos>,
     /// After a long turn of issuing, completions come first until then.
     issue_from: Nanos,
+    /// When it had no capacity for another operation, the last time.
+    full_until: Option<Nanos>,
     /// Whether the worker prepared for the operation that is due in a closed loop.
     prepared: bool,
     /// Whether the worker launches commands, and whether it reports parts of operations.
     launches: bool,
     has_parts: bool,
+    /// None while the load goes on.
+    end: Option<End>,
     now: Nanos,
 }
 
 impl<W: Worker + ?Sized, T: Time> Driver<'_, '_, '_, W, T> {
+    /// The loop, until there is nothing to wait for, or nobody waits any more.
+    fn drive(&mut self) -> Result<(), LoadError> {
+        let mut done: Vec<Completion> = Vec::with_capacity(self.slots.len());
+        let mut remarks_due: Nanos = 0;
+        let mut remarks: Vec<String> = Vec::new();
+        loop {
+            if self.end.is_none() && self.stop.issuing.load(Ordering::Relaxed) {
+                self.end();
+            }
+            let blocked = self.issue();
+            let in_flight = self.in_flight();
+            let issues_no_more = self.issues_no_more(blocked);
+            if in_flight == 0 && self.continuing.is_empty() && (self.exhausted || issues_no_more) {
+                break;
+            }
+            if self.stop.waiting.load(Ordering::Relaxed) {
+                break;
+            }
+            // A worker with capacity wakes for the next arrival, one without for a completion.
+            let look_up = self.now + LOOK_UP;
+            let due = if blocked { None } else { self.next() };
+            let waited_for = if in_flight > 0 || blocked { Some(&mut *self.worker) } else { None };
+            match due {
+                Some(due) => self.pace.wait_for_arrival(due, look_up, waited_for, &mut done)?,
+                None => self.pace.wait(look_up, waited_for, &mut done)?,
+            }
+            self.now = self.pace.now();
+            if done.is_empty() {
+                self.issue_from = 0;
+            }
+            if self.now >= remarks_due {
+                self.worker.remarks(&mut remarks);
+                remarks_due = self.now + 10 * LOOK_UP;
+            }
+            self.record(&mut done, &mut remarks);
+        }
+        self.worker.remarks(&mut remarks);
+        lock(self.book).remarks.append(&mut remarks);
+        Ok(())
+    }
+
     fn in_flight(&self) -> usize {
         self.slots.len() - self.free.len() - self.continuing.len()
+    }
+
+    /// The load ends. Operations whose steps belong to a whole that began in the measured time go on, those of others do not.
+    fn end(&mut self) {
+        let over = self.measured.over().unwrap_or(0);
+        self.end = Some(End { over, issue_until: self.now + LOOK_UP, given_up: None });
+        let going_on = std::mem::take(&mut self.continuing);
+        for Reverse((due, ticket)) in going_on {
+            let slot = self.slots[ticket as usize];
+            let goes_on = self.measured.has(slot.begin()) && self.worker.whole_of(slot.operation(ticket)).is_some();
+            match goes_on || due < over {
+                true => self.continuing.push(Reverse((due, ticket))),
+                false => self.free.push(ticket),
+            }
+        }
+    }
+
+    /// Whether the load has ended and no operation that was due before is left to be issued. A worker that is `blocked` takes no
+    /// more of them.
+    fn issues_no_more(&mut self, blocked: bool) -> bool {
+        let Some(end) = &mut self.end else { return false };
+        let is_full = blocked || self.free.is_empty();
+        if end.given_up.is_none() && (is_full || self.now >= end.issue_until || !self.arrivals.has_due_before(end.over)) {
+            end.given_up = Some(self.now);
+        }
+        end.given_up.is_some()
+    }
+
+    /// Gives up what is in flight or was not issued: its time is not known.
+    fn give_up(&mut self) {
+        // While the load goes on, a worker that ends has no more work, or failed.
+        let now = self.pace.now();
+        let over = self.end.as_ref().map_or(0, |end| end.over);
+        let unsent_at = self.end.as_ref().and_then(|end| end.given_up).unwrap_or(now);
+        let mut is_free = vec![false; self.slots.len()];
+        self.free.iter().for_each(|ticket| is_free[*ticket as usize] = true);
+        let waiting: HashMap<u32, Nanos> = self.continuing.drain().map(|Reverse((due, ticket))| (ticket, due)).collect();
+        let mut book = lock(self.book);
+        for (ticket, slot) in (0..).zip(&self.slots).filter(|(ticket, _)| !is_free[*ticket as usize]) {
+            let due = waiting.get(&ticket).copied();
+            let operation = slot.operation(ticket);
+            let (intended, issued) = match due {
+                Some(due) => (due, None),
+                None => (slot.intended, Some(slot.issued)),
+            };
+            let at = if issued.is_some() { now } else { unsent_at.max(intended) };
+            if self.measured.has(intended) && intended < now {
+                book.censor(self.worker.kind_of(operation, issued.is_some()), intended, issued, at);
+            }
+            let whole = self.worker.whole_of(operation).filter(|_| self.measured.has(slot.begin()));
+            if let Some(whole) = whole {
+                let since = |begin: Nanos| if issued.is_some() { now.saturating_sub(begin) } else { 0 };
+                book.censor_whole(
+                    whole,
+                    slot.response_before + since(slot.intended),
+                    slot.service_before + since(slot.issued),
+                );
+            }
+        }
+        if over > 0 && !self.exhausted {
+            while let Some(intended) = self.arrivals.take_due_before(over) {
+                let operation = Operation { ticket: u32::MAX, number: self.number, step: 0, user: None };
+                if self.measured.has(intended) {
+                    book.held += u64::from(self.is_open && self.full_until >= Some(intended));
+                    book.censor(self.worker.kind_of(operation, false), intended, None, unsent_at);
+                }
+                self.number += self.numbers.step;
+            }
+        }
     }
 
     /// When the next step or new operation is due, as far as a ticket is free for it.
@@ -424,7 +639,14 @@ impl<W: Worker + ?Sized, T: Time> Driver<'_, '_, '_, W, T> {
         let step = self.continuing.peek().map(|Reverse((due, _))| *due);
         let takes_new = !self.exhausted && !self.free.is_empty();
         let new = if takes_new { self.arrivals.next(self.now) } else { None };
+        let new = new.filter(|due| self.takes(*due));
         step.into_iter().chain(new).min()
+    }
+
+    /// Whether an operation that is or was due then is issued: always, until the load ends.
+    #[inline]
+    fn takes(&self, due: Nanos) -> bool {
+        self.end.as_ref().is_none_or(|end| due < end.over && end.given_up.is_none())
     }
 
     /// The next operation or step that is due, with its times up to now.
@@ -439,8 +661,14 @@ impl<W: Worker + ?Sized, T: Time> Driver<'_, '_, '_, W, T> {
         if self.exhausted {
             return None;
         }
-        let ticket = *self.free.last()?;
+        let Some(ticket) = self.free.last().copied() else {
+            self.full_until = Some(self.now);
+            return None;
+        };
         let intended = self.arrivals.next(self.now).filter(|intended| *intended <= self.now)?;
+        if !self.takes(intended) {
+            return None;
+        }
         let (number, user, issued) = (self.number, self.arrivals.user(), self.pace.now());
         let mut slot = Slot { intended, issued, number, user, ..Slot::default() };
         if std::mem::take(&mut self.prepared) {
@@ -475,18 +703,20 @@ impl<W: Worker + ?Sized, T: Time> Driver<'_, '_, '_, W, T> {
         // Of these, the steps that are not new operations.
         let mut steps = 0;
         // For the operations issued now: the latest instant, and the sum of all instants.
-        let (mut issued_last, mut issued_sum) = (self.now, 0);
+        let (mut issued_last, mut issued_sum) = (self.now, 0_u64);
+        // Of the new operations, those that had to wait for capacity.
+        let mut held = 0;
         let mut blocked = false;
         while let Some((ticket, slot)) = self.due() {
-            let operation = Operation { ticket, number: slot.number, step: slot.step, user: slot.user };
-            match self.worker.submit(operation) {
+            match self.worker.submit(slot.operation(ticket)) {
                 Admission::Accepted => {
                     self.taken(&slot);
                     self.slots[ticket as usize] = slot;
                     issued += 1;
                     steps += u64::from(slot.step > 0);
+                    held += u64::from(self.is_held(&slot));
                     issued_last = slot.issued;
-                    issued_sum += slot.issued;
+                    issued_sum = issued_sum.wrapping_add(slot.issued);
                     if slot.issued > turn_end {
                         let now = self.pace.now();
                         self.issue_from = now.saturating_add(now.saturating_sub(turn));
@@ -502,6 +732,7 @@ impl<W: Worker + ?Sized, T: Time> Driver<'_, '_, '_, W, T> {
                     }
                 }
                 Admission::Busy => {
+                    self.full_until = Some(self.now);
                     blocked = true;
                     break;
                 }
@@ -527,12 +758,20 @@ impl<W: Worker + ?Sized, T: Time> Driver<'_, '_, '_, W, T> {
             book.count_to(issued_last);
             // Operations that were issued earlier are in flight since then, even if the collector counted up
             // to a later instant.
-            book.in_flight_ns += issued * book.counted_to - issued_sum;
+            book.in_flight_ns += (issued * book.counted_to).wrapping_sub(issued_sum);
             book.issued += issued;
             book.offered += offered;
+            book.held += held;
             book.in_flight = in_flight;
+            book.in_flight_issued = book.in_flight_issued.wrapping_add(issued_sum);
         }
         blocked
+    }
+
+    /// Whether a new operation of an open loop waited for others in flight before it was issued.
+    #[inline]
+    fn is_held(&self, slot: &Slot) -> bool {
+        self.full_until >= Some(slot.intended) && slot.step == 0 && self.is_open && self.measured.has(slot.intended)
     }
 
     /// Records an operation that was completed inside its submission.
@@ -540,15 +779,16 @@ impl<W: Worker + ?Sized, T: Time> Driver<'_, '_, '_, W, T> {
         let now = self.now;
         let mut book = lock(self.book);
         book.issued += 1;
+        book.held += u64::from(self.is_held(&slot));
         book.offered += self.arrivals.take_offered(now) + u64::from(slot.step > 0);
         book.count_to(slot.issued);
         book.in_flight_ns += book.counted_to - slot.issued;
         book.in_flight += 1;
         book.count_to(now);
         book.in_flight -= 1;
-        book.record(&slot, done, now);
+        book.record(&slot, done, now, self.measured);
         if self.has_parts {
-            book.take_parts(self.worker);
+            book.take_parts(self.worker, self.measured);
         }
         drop(book);
         self.slots[ticket as usize] = slot;
@@ -565,6 +805,7 @@ impl<W: Worker + ?Sized, T: Time> Driver<'_, '_, '_, W, T> {
                 self.arrivals.done(self.now, slot.user);
             }
             Then::Next(think) => {
+                slot.first_intended = slot.begin();
                 slot.step += 1;
                 slot.response_before += self.now.saturating_sub(slot.intended);
                 slot.service_before += self.now.saturating_sub(slot.issued);
@@ -573,24 +814,18 @@ impl<W: Worker + ?Sized, T: Time> Driver<'_, '_, '_, W, T> {
         }
     }
 
-    /// Gives up the operations whose next steps were not issued yet.
-    fn abandon(&mut self) {
-        let tickets = self.continuing.drain().map(|Reverse((_, ticket))| ticket);
-        self.free.extend(tickets);
-    }
-
     /// Records completions.
-    fn record(&mut self, done: &mut Vec<Completion>, stopping: bool, remarks: &mut Vec<String>) {
+    fn record(&mut self, done: &mut Vec<Completion>, remarks: &mut Vec<String>) {
         let now = self.now;
         let mut book = lock(self.book);
-        if !stopping && !self.exhausted {
+        if self.end.is_none() && !self.exhausted {
             book.offered += self.arrivals.take_offered(now);
         }
         for completion in &*done {
             let at = if completion.at == 0 { now } else { completion.at.min(now) };
-            book.completed(at);
             let slot = &self.slots[completion.ticket as usize];
-            book.record(slot, completion.done, at);
+            book.completed(at, slot.issued);
+            book.record(slot, completion.done, at, self.measured);
             if self.launches
                 && let Some(usage) = take_usage(self.worker, completion.ticket)
             {
@@ -604,7 +839,7 @@ impl<W: Worker + ?Sized, T: Time> Driver<'_, '_, '_, W, T> {
             }
         }
         if self.has_parts {
-            book.take_parts(self.worker);
+            book.take_parts(self.worker, self.measured);
         }
         book.count_to(now);
         book.in_flight = (self.in_flight() - done.len()) as u64;

@@ -6,7 +6,6 @@ use model::run::{ClockInfo, GeneratorUse, SamplerCost};
 use model::{Load, MILLISECOND, Nanos, Phase, Readings, SourceStatus, WarmUp};
 use serde::{Deserialize, Serialize};
 
-use crate::arrivals::MeasuredTime;
 use crate::clock::Clock;
 use crate::crew::{Common, Crew, Threads, WakeReason, Watch};
 use crate::drive::Book;
@@ -108,9 +107,8 @@ pub fn drive_part(part: Part<'_>, coordinator: &dyn Coordinator) -> PartEnd {
     let lanes = workload.lanes(shape);
     let shares = shares(&lanes, seed, part);
     let may_spin = spins(load, &lanes, shares.len() as u32, &mut end.facts);
-    let measured = MeasuredTime::new(load.measure.unwrap_or(Nanos::MAX));
     let operations = workload.operations().len();
-    let common = Common::new(shares, lanes, operations, (spread(load, workload), may_spin), measured);
+    let common = Common::new(shares, lanes, operations, (spread(load, workload), may_spin), load);
     let request = SampleRequest::default();
     let sampler = std::thread::scope(|scope| {
         let mut threads = Threads::begin(scope, workload, &common);
@@ -243,7 +241,7 @@ fn drive(
         let now = clock.now();
         if phase != Phase::CoolDown && coordinator.stops() {
             end_measured(threads, phase, (measured_from, now), ended);
-            threads.stop_issuing();
+            threads.stop_issuing(now);
             (phase, deadline) = (Phase::CoolDown, now + COOL_DOWN_MAX);
         }
         if measured_from.is_none() {
@@ -271,7 +269,7 @@ fn drive(
             end_measured(threads, phase, (measured_from, end), ended);
         }
         if is_measured {
-            threads.stop_issuing();
+            threads.stop_issuing(end);
             wake_sampler();
             (phase, deadline) = (Phase::CoolDown, now + COOL_DOWN_MAX);
         }

@@ -242,6 +242,15 @@ pub(crate) fn make_ready<'a>(
                     .about(&[&load::LIMIT]),
                 );
             }
+            if load.end_early && (!experiment.vary.is_empty() || !experiment.limit.is_empty()) {
+                problems.push(
+                    Problem::new(
+                        "`end_early` has no place in an experiment with comparisons: trials of different lengths would be compared",
+                        "remove `end_early`",
+                    )
+                    .about(&[&load::END_EARLY]),
+                );
+            }
             if workload.ends_by_itself() {
                 // Work that ends by itself has no warm-up by default, and is measured to its end.
                 if load.warm_up == WarmUp::Auto {
@@ -319,10 +328,28 @@ pub struct Session<'a> {
     pub journal: &'a SharedJournal,
     /// Set when the user wants to stop.
     pub interrupted: &'a AtomicBool,
+    /// The wait for operations in flight, which the user may end.
+    pub answers: &'a AnswerWait,
     /// Receives all events.
     pub subscriber: &'a dyn Subscriber,
     /// Other machines that take part; none if there are none.
     pub machines: Option<&'a RefCell<dyn Machines>>,
+}
+
+/// The wait for the operations that are in flight when a load has ended.
+#[derive(Debug, Default)]
+pub struct AnswerWait {
+    /// Whether nothing but this wait goes on.
+    pub waits: AtomicBool,
+    /// Set when the user wants to wait no longer: what has not ended is censored.
+    pub ended: AtomicBool,
+}
+
+impl AnswerWait {
+    /// No wait goes on.
+    pub const fn new() -> Self {
+        AnswerWait { waits: AtomicBool::new(false), ended: AtomicBool::new(false) }
+    }
 }
 
 /// The state that outlives a trial.
@@ -697,6 +724,7 @@ impl Session<'_> {
                 sample_every: self.experiment.sample_every,
                 stream,
                 interrupted: self.interrupted,
+                answers: self.answers,
                 target_ended: &target_ended,
                 on_measured: &on_measured,
             },

@@ -72,6 +72,12 @@ pub trait Subscriber: Sync {
     /// Called for each event.
     fn happens(&self, happening: &RunEvent<'_>);
 
+    /// Why the trial can end now, because nothing more can be learned from it. Asked at the end of each interval, after it was
+    /// received.
+    fn ends(&self) -> Option<String> {
+        None
+    }
+
     /// Called once at the end of a trial, before its record is complete: sentences that the record should have about what
     /// became of its events.
     fn remarks(&self) -> Vec<String> {
@@ -125,6 +131,15 @@ impl<'a> Stream<'a> {
     pub(crate) fn phase(&self, phase: Phase, at_s: f64, length_s: Option<f64>) {
         self.event(at_s, EventKind::Phase, format!("{} begins", phase.word().replace('_', "-")));
         self.subscriber.happens(&RunEvent::Phase { phase, at_s, length_s });
+    }
+
+    /// Why the trial can end now.
+    pub(crate) fn ends(&self) -> Option<String> {
+        self.subscriber.ends()
+    }
+
+    pub(crate) fn note(&self, text: &str) {
+        self.subscriber.happens(&RunEvent::Note(text));
     }
 
     pub(crate) fn draining(&self, since_s: f64, at_most_s: f64, writes: Option<(f64, f64)>) {

@@ -1,15 +1,17 @@
 //! Executes one trial: prepares, warms up, measures, cools down, and records each interval.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::Thread;
 use std::time::Duration;
 
 use model::drain::DrainEnd;
+use model::run::ENDED_EARLY;
 use model::steady::{Excursion, STEADY_RANGE, STEADY_ROUNDS_MAX, STEADY_SLOPE, differ_by_chance};
 use model::{
-    Doubt, DoubtKind, Ending, ErrorCount, EventKind, Interval, LatencySummary, Launch, Level, Load, Nanos,
-    Phase, PhaseSpan, Run, SECOND, Shape, WarmUp, quantity,
+    Doubt, DoubtKind, Due, Ending, ErrorCount, EventKind, Interval, LatencySummary, Launch, Level, Load, Nanos,
+    Phase, PhaseSpan, Run, SECOND, Shape, Times, WarmUp, quantity,
 };
 use record::OperationIntervals;
 
@@ -21,6 +23,7 @@ use crate::drive::{Book, CompletedLaunch, KindBook};
 use crate::lanes::{MachinePart, shares, waits_for_arrivals};
 use crate::pace::choose_spinning;
 use crate::sampler::{SampleRequest, Sampler, Schedule};
+use crate::session::AnswerWait;
 use crate::stream::Stream;
 use crate::warm_up::WarmUpRates;
 use crate::workload::{Lane, Workload};
@@ -30,6 +33,22 @@ const DRAIN_LOOK: Nanos = SECOND / 10;
 
 /// Timeout of the operations in flight at the end of the load.
 pub(crate) const COOL_DOWN_MAX: Nanos = 30 * SECOND;
+
+/// The shortest measured time of a trial that ends early.
+const ENDS_EARLY_AFTER: Nanos = SECOND;
+
+/// How long workers that do not wait any more may take to end.
+const ABANDON_MAX: Nanos = 10 * SECOND;
+
+static NEVER: AtomicBool = AtomicBool::new(false);
+
+/// What is said while nothing but the wait for operations in flight goes on.
+fn waiting_for(in_flight: u64, is_interrupted: bool) -> String {
+    let operations = if in_flight == 1 { "operation" } else { "operations" };
+    let again = if is_interrupted { "Ctrl-C again" } else { "Ctrl-C twice" };
+    let most_s = COOL_DOWN_MAX / SECOND;
+    format!("waiting for {in_flight} {operations} in flight, at most {most_s} s: {again} ends the wait, with the result")
+}
 
 /// Limit of a workload's messages that are recorded as events; more would hide other events.
 const REMARKS_MAX: usize = 500;
@@ -50,6 +69,7 @@ pub(crate) struct Measurement<'a> {
     pub(crate) sample_every: Nanos,
     pub(crate) stream: &'a Stream<'a>,
     pub(crate) interrupted: &'a AtomicBool,
+    pub(crate) answers: &'a AnswerWait,
     /// How the system under test ended; if it did, the trial ends too.
     pub(crate) target_ended: &'a dyn Fn() -> Option<String>,
     /// Called with true when the measured time begins, and with false when it ends.
@@ -68,18 +88,18 @@ pub(crate) fn measure(measurement: Measurement<'_>, run: &mut Run) {
         sample_every,
         stream,
         interrupted,
+        answers,
         target_ended,
         on_measured,
     } = measurement;
     let clock = Clock::get();
     let checkpoint = clock.checkpoint();
     let operations = workload.operations();
-    let measured = || MeasuredTime::new(load.measure.unwrap_or(Nanos::MAX));
     let lanes = workload.lanes(shape);
     let shares = if machines.is_some() { Vec::new() } else { shares(&lanes, seed, MachinePart::WHOLE) };
     let may_spin = spins(load, &lanes, shares.len() as u32, &mut run.facts);
     let spread = spread(load, workload);
-    let common = Common::new(shares, lanes, operations.len(), (spread, may_spin), measured());
+    let common = Common::new(shares, lanes, operations.len(), (spread, may_spin), load);
     let request = SampleRequest::default();
 
     let drain = workload.drain().filter(|_| machines.is_none());
@@ -107,7 +127,9 @@ pub(crate) fn measure(measurement: Measurement<'_>, run: &mut Run) {
             operations: &operations,
             crew,
             total: Book::new(operations.len(), 0),
-            measured: measured(),
+            measured: MeasuredTime::new(load.measure.unwrap_or(Nanos::MAX)),
+            early: Vec::new(),
+            in_flight: 0,
             stream,
             zero: 0,
             begin: 0,
@@ -118,6 +140,7 @@ pub(crate) fn measure(measurement: Measurement<'_>, run: &mut Run) {
             target_ended,
             on_measured,
             workload,
+            answers,
         };
         if let Err(ending) = collector.crew.wait_until_ready(interrupted) {
             run.ending = ending;
@@ -204,6 +227,10 @@ struct Collector<'a> {
     crew: &'a mut dyn Crew,
     total: Book,
     measured: MeasuredTime,
+    /// The operations of an interval of the warm-up that were due in the measured phase, by kind: they are of the next one.
+    early: Vec<(usize, KindBook)>,
+    /// Operations in flight at the end of the last interval.
+    in_flight: u64,
     stream: &'a Stream<'a>,
     /// The zero of the trial's clock, on the run's clock.
     zero: Nanos,
@@ -217,6 +244,7 @@ struct Collector<'a> {
     target_ended: &'a dyn Fn() -> Option<String>,
     on_measured: &'a dyn Fn(bool),
     workload: &'a dyn Workload,
+    answers: &'a AnswerWait,
 }
 
 impl Collector<'_> {
@@ -261,11 +289,14 @@ impl Collector<'_> {
                 }
                 WakeReason::Time | WakeReason::Border => {}
             }
+            let ends = if self.load.end_early { self.stream.ends() } else { None };
             match phase {
                 Phase::WarmUp => {
                     warm_up.add(completed, length_s);
                     let over = match phase_end {
                         Some(end) => now >= end,
+                        // What ends the trial is to be in the measured time.
+                        None if ends.is_some() && warm_up_end.is_none() => true,
                         None => self.ends_warm_up(run, &warm_up, now),
                     };
                     if over {
@@ -281,6 +312,11 @@ impl Collector<'_> {
                     if phase_end.is_some_and(|end| now >= end) {
                         break Ending::Completed;
                     }
+                    if let Some(why) = ends.filter(|_| now - phase_begin >= ENDS_EARLY_AFTER) {
+                        self.stream.event(self.seconds(now), EventKind::Ended, format!("ended early: {why}"));
+                        run.facts.insert(ENDED_EARLY.into(), Level::Text(why));
+                        break Ending::Completed;
+                    }
                 }
             }
         };
@@ -289,9 +325,11 @@ impl Collector<'_> {
             (self.on_measured)(false);
             run.generator = self.crew.measured_use((now - phase_begin) as f64 / 1e9);
         }
-        self.crew.stop_issuing();
+        self.crew.stop_issuing(now);
         self.enter(run, Phase::CoolDown, now);
-        self.cool_down();
+        self.answers.waits.store(true, Ordering::Relaxed);
+        self.cool_down(interrupted);
+        self.answers.waits.store(false, Ordering::Relaxed);
         if let Some(drain) = drain.filter(|_| run.ending == Ending::Completed) {
             let end = self.drain(drain, interrupted);
             run.facts.extend(drain.facts(end).to_facts());
@@ -353,23 +391,41 @@ impl Collector<'_> {
         begins
     }
 
-    fn cool_down(&mut self) {
-        let deadline = self.clock.now() + COOL_DOWN_MAX;
-        let never = AtomicBool::new(false);
+    /// Waits for the operations in flight, until the limit of that wait or until the user wants no more of it.
+    fn cool_down(&mut self, interrupted: &AtomicBool) {
+        let begin = self.clock.now();
+        let mut deadline = begin + COOL_DOWN_MAX;
+        let mut is_abandoned = false;
+        let mut is_said = false;
         while !self.crew.is_finished() {
             let until = (self.begin + self.load.interval).min(deadline);
-            let woke = self.wait(until, &never);
+            let woke = self.wait(until, if is_abandoned { &NEVER } else { &self.answers.ended });
             self.collect(Phase::CoolDown, until);
             let now = self.clock.now();
-            if now >= deadline {
-                self.crew.stop_waiting();
-                let text =
-                    format!("operations still in flight were abandoned after {} s", COOL_DOWN_MAX / SECOND);
-                self.stream.event(self.seconds(now), EventKind::Ended, text);
-                break;
+            let waited_s = now.saturating_sub(begin) / SECOND;
+            match woke {
+                WakeReason::AllFinished => break,
+                _ if is_abandoned && now >= deadline => break,
+                _ if is_abandoned => {}
+                WakeReason::Interrupted => {
+                    is_abandoned = true;
+                    let text = format!("the user ended the wait for operations in flight after {waited_s} s");
+                    self.stream.event(self.seconds(now), EventKind::Ended, text);
+                }
+                _ if now >= deadline => {
+                    is_abandoned = true;
+                    let text = format!("operations still in flight were abandoned after {waited_s} s");
+                    self.stream.event(self.seconds(now), EventKind::Ended, text);
+                }
+                _ if !is_said && self.in_flight > 0 => {
+                    is_said = true;
+                    self.stream.note(&waiting_for(self.in_flight, interrupted.load(Ordering::Relaxed)));
+                }
+                _ => {}
             }
-            if matches!(woke, WakeReason::AllFinished) {
-                break;
+            if is_abandoned && deadline != Nanos::MAX {
+                self.crew.stop_waiting();
+                deadline = now + ABANDON_MAX;
             }
         }
     }
@@ -452,20 +508,30 @@ impl Collector<'_> {
         let (offered, issued, in_flight_ns) =
             (self.total.offered, self.total.issued, self.total.in_flight_ns);
         let at_s = self.seconds(end);
-        let share = self.measured.share(end.saturating_sub(1));
+        let measured_share = self.measured.share(end.saturating_sub(1));
         // Parts and wholes of other operations were neither offered nor issued themselves.
         let own = |at: usize, count: u64| if self.derived[at] { 0 } else { count };
         let completed: Vec<u64> =
             self.total.kinds.iter().enumerate().map(|(at, kind)| own(at, kind.completed)).collect();
-        let busy: Vec<f64> = self
-            .total
-            .kinds
-            .iter()
-            .zip(&completed)
-            .map(|(kind, completed)| kind.service.mean() * *completed as f64)
-            .collect();
+        for (at, early) in self.early.drain(..) {
+            self.total.kinds[at].add(&early);
+        }
+        // The measured phase begins at its time, and an interval of the warm-up may end somewhat later.
+        if phase == Phase::WarmUp {
+            let early = self.total.kinds.iter_mut().enumerate().filter_map(|(at, kind)| {
+                let early = kind.take_due();
+                early.map(|early| (at, early))
+            });
+            self.early = early.collect();
+        }
+        let all: Vec<Cow<'_, Times>> = self.total.kinds.iter().map(KindBook::times).collect();
+        let busy: Vec<f64> =
+            all.iter().zip(&completed).map(|(times, completed)| times.service.mean() * *completed as f64).collect();
         let busy_sum: f64 = busy.iter().sum();
+        let share = |at: usize| if busy_sum > 0.0 { busy[at] / busy_sum } else { f64::from(u8::from(at == 0)) };
         let (offered, issued) = (apportion(offered, &completed), apportion(issued, &completed));
+        let (held, unsent) = (apportion(self.total.held, &completed), apportion(self.total.unsent, &completed));
+        self.in_flight = self.total.in_flight;
         let known = |at: usize, counts: &[u64], kind: &KindBook| match self.derived[at] {
             true => kind.completed,
             false => counts[at],
@@ -479,7 +545,7 @@ impl Collector<'_> {
                 begin_s: self.seconds(begin),
                 end_s: at_s,
                 phase,
-                load: self.shape.profile().at(share),
+                load: self.shape.profile().at(measured_share),
                 operation: self.operations[at].clone(),
                 offered: Some(known(at, &offered, kind)),
                 issued: Some(known(at, &issued, kind)),
@@ -487,10 +553,17 @@ impl Collector<'_> {
                 late: Some(kind.late),
                 failed: kind.failed,
                 bytes: kind.bytes,
-                concurrency: in_flight_ns as f64 / length_ns
-                    * if busy_sum > 0.0 { busy[at] / busy_sum } else { f64::from(u8::from(at == 0)) },
-                response: LatencySummary::of(&kind.response),
-                service: LatencySummary::of(&kind.service),
+                concurrency: in_flight_ns as f64 / length_ns * share(at),
+                response: LatencySummary::of(&all[at].response),
+                service: LatencySummary::of(&all[at].service),
+                due: Some(Due {
+                    ended: kind.due.response.len(),
+                    failed: kind.due_failed,
+                    censored: kind.censored.as_ref().map_or(0, |censored| censored.response.len()),
+                    unsent: own(at, unsent[at]),
+                    held: own(at, held[at]),
+                    in_flight_s: self.total.in_flight_age_ns as f64 / 1e9 * share(at),
+                }),
             })
             .collect();
         let histograms: Vec<OperationIntervals<'_>> = self
@@ -498,11 +571,10 @@ impl Collector<'_> {
             .kinds
             .iter()
             .zip(self.operations)
-            .map(|(kind, operation)| OperationIntervals {
-                operation,
-                response: &kind.response,
-                service: &kind.service,
-                lag: &kind.lag,
+            .zip(&all)
+            .map(|((kind, operation), all)| {
+                let Times { response, service, lag } = if phase == Phase::WarmUp { all } else { &kind.due };
+                OperationIntervals { operation, response, service, lag, censored: kind.censored.as_deref() }
             })
             .collect();
         self.stream.interval(&rows, &self.derived, &histograms);

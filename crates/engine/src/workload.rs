@@ -272,6 +272,18 @@ pub trait Worker {
         None
     }
 
+    /// The kind of an operation that has not completed, as in [`Done::kind`]: one that was accepted, or one that was never
+    /// submitted, whose ticket means nothing. None if only its completion shows it.
+    fn kind_of(&self, _operation: Operation, _accepted: bool) -> Option<u16> {
+        None
+    }
+
+    /// The kind of the whole that an operation in progress is a step of, if it is to end with [`Then::EndOf`]. It is then
+    /// continued after the end of the load, so that its time is known.
+    fn whole_of(&self, _operation: Operation) -> Option<u16> {
+        None
+    }
+
     /// The messages of this worker since the last call, which are recorded as events: a pass ended, a line
     /// appeared. Called about once per interval; must be cheap.
     fn remarks(&mut self, _out: &mut Vec<String>) {}

@@ -74,6 +74,7 @@ impl LoadRun {
     /// Adds an operation that is known over the whole run only. `seconds` must be set before.
     pub(crate) fn add_whole(&mut self, operation: &str, of: Whole) {
         self.intervals.push(Interval {
+            due: None,
             begin_s: 0.0,
             end_s: self.seconds,
             phase: Phase::Measure,

@@ -197,6 +197,7 @@ impl Requests {
                 };
                 let of_all = of.times.mean() * of.times.len() as f64 / total;
                 run.intervals.push(Interval {
+                    due: None,
                     begin_s,
                     end_s: end_s.max(begin_s),
                     phase: Phase::Measure,

@@ -269,6 +269,7 @@ impl Written {
             f64::NAN
         };
         LatencySummary {
+            at_least: model::Statistics::NONE,
             min: known(self.min_ms),
             mean: known(self.mean_ms),
             p50: at(0.5),

@@ -15,7 +15,7 @@ use crate::clock::{Exchanges, Offset, ours, theirs};
 use crate::frame::Frame;
 use crate::message::{
     FILE_PIECE_BYTES_MAX, FORMAT, FactorAnswer, FactorAsk, FromAgent, ToAgent, TrialPart, check_format,
-    takes_files, to_book,
+    to_book,
 };
 
 /// A machine from which nothing came for this long is asked for an answer.
@@ -93,8 +93,6 @@ pub struct Machine {
     pub problems: Vec<(String, String)>,
     /// Operations completed in the present trial, in the measured phase.
     pub completed: u64,
-    /// Whether it can be sent files.
-    takes_files: bool,
     /// Whether it drives load, and is not only watched.
     drives: bool,
     /// Its time of day minus ours, ns, at the best exchange.
@@ -114,11 +112,6 @@ pub struct Machine {
 impl Machine {
     fn is_gone(&self) -> bool {
         matches!(self.state, State::Ended | State::Lost(_) | State::LeftOut)
-    }
-
-    /// Whether it can be sent files.
-    pub fn takes_files(&self) -> bool {
-        self.takes_files
     }
 
     /// Whether it takes part no more, although the experiment goes on.
@@ -280,7 +273,6 @@ impl Fleet {
             asked_factors: 0,
             problems: Vec::new(),
             completed: 0,
-            takes_files: false,
             drives,
             unix_offset: 0,
             heard: now,
@@ -668,7 +660,6 @@ impl Fleet {
         match frame.head {
             FromAgent::Hello { format, host } => {
                 check_format(&format)?;
-                of.takes_files = takes_files(&format);
                 of.host = Some(*host);
                 if of.state == State::Joining {
                     of.state = State::Present;

@@ -9,15 +9,12 @@ use engine::part::PartEnd;
 use engine::workload::LoadError;
 use hdrhistogram::Histogram;
 use model::launch::Usage;
-use model::{DoubtKind, Host, Level, Load, MetricInfo, Nanos, Phase, Settings, Shape, Target};
+use model::{DoubtKind, Host, Level, Load, MetricInfo, Nanos, Phase, Settings, Shape, Target, Times};
 use record::{HistogramDecoder, encode_histogram};
 use serde::{Deserialize, Serialize};
 
 /// The format of the messages: major.minor. Both sides need the same major version.
-pub const FORMAT: &str = "plimsoll.machines/1.2";
-
-/// Since this minor version, agents take files.
-const FILES_SINCE: u32 = 2;
+pub const FORMAT: &str = "plimsoll.machines/2.0";
 
 /// The most bytes of a file in one message.
 pub const FILE_PIECE_BYTES_MAX: u64 = 64 << 10;
@@ -35,12 +32,6 @@ pub fn check_format(found: &str) -> Result<(), String> {
         true => Ok(()),
         false => Err(format!("it speaks `{found}`, and this program `{FORMAT}`: use the same version")),
     }
-}
-
-/// Whether an agent that speaks this format takes files.
-pub fn takes_files(format: &str) -> bool {
-    let minor = format.rsplit_once('.').and_then(|(_, minor)| minor.parse::<u32>().ok());
-    minor.is_some_and(|minor| minor >= FILES_SINCE)
 }
 
 /// A file that a machine needs for a trial.
@@ -310,8 +301,17 @@ pub struct IntervalHead {
     pub in_flight_ns: u64,
     /// As in [`Book`].
     pub spun_ns: u64,
-    /// Completed, late, failed, bytes of each operation. The body has three histograms of each with completions.
-    pub kinds: Vec<[u64; 4]>,
+    /// As in [`Book`].
+    pub held: u64,
+    /// As in [`Book`].
+    pub unsent: u64,
+    /// As in [`Book`].
+    pub in_flight: u64,
+    /// As in [`Book`].
+    pub in_flight_age_ns: u64,
+    /// Completed, late, failed, bytes of each operation, the failed ones that were due in the measured time, and 1 for each of
+    /// the sets of times that it has: due, other, censored. The body has the three histograms of each set.
+    pub kinds: Vec<[u64; 8]>,
     /// As in [`Book`].
     pub failures: Vec<(u16, u32, u64)>,
     /// As in [`Book`].
@@ -333,11 +333,14 @@ pub struct LaunchHead {
 /// Takes a book apart. `zero` is the start of the load.
 pub fn of_book(phase: Phase, end: Nanos, zero: Nanos, book: &mut Book) -> (IntervalHead, Vec<u8>) {
     let mut body = Vec::new();
-    for kind in book.kinds.iter().filter(|kind| kind.completed > 0) {
-        for histogram in [&kind.response, &kind.service, &kind.lag] {
-            put(&mut body, histogram);
-        }
-    }
+    let kind_of = |kind: &KindBook| {
+        let sets = [Some(&kind.due), kind.other.as_deref(), kind.censored.as_deref()];
+        let sets = sets.map(|times| times.filter(|times| !times.is_empty()));
+        sets.iter().flatten().flat_map(|times| times.each()).for_each(|histogram| put(&mut body, histogram));
+        let [due, other, censored] = sets.map(|times| u64::from(times.is_some()));
+        [kind.completed, kind.late, kind.failed, kind.bytes, kind.due_failed, due, other, censored]
+    };
+    let kinds = book.kinds.iter().map(kind_of).collect();
     let launch = |launch: CompletedLaunch| {
         let CompletedLaunch { kind, at, time, failed, usage } = launch;
         LaunchHead { kind, at: at.saturating_sub(zero), time, failed, usage }
@@ -349,7 +352,11 @@ pub fn of_book(phase: Phase, end: Nanos, zero: Nanos, book: &mut Book) -> (Inter
         issued: book.issued,
         in_flight_ns: book.in_flight_ns,
         spun_ns: book.spun_ns,
-        kinds: book.kinds.iter().map(|kind| [kind.completed, kind.late, kind.failed, kind.bytes]).collect(),
+        held: book.held,
+        unsent: book.unsent,
+        in_flight: book.in_flight,
+        in_flight_age_ns: book.in_flight_age_ns,
+        kinds,
         failures: std::mem::take(&mut book.failures),
         remarks: std::mem::take(&mut book.remarks),
         launches: book.launches.drain(..).map(launch).collect(),
@@ -362,28 +369,41 @@ pub fn of_book(phase: Phase, end: Nanos, zero: Nanos, book: &mut Book) -> (Inter
 pub fn to_book(head: IntervalHead, body: &[u8], zero: Nanos, decoder: &mut HistogramDecoder) -> Option<Book> {
     let mut book = Book::new(0, 0);
     let mut rest = body;
-    for [completed, late, failed, bytes] in head.kinds {
-        let mut kind = KindBook { completed, late, failed, bytes, ..KindBook::default() };
-        if late > completed || failed > completed {
+    for [completed, late, failed, bytes, due_failed, sets @ ..] in head.kinds {
+        if late > completed || failed > completed || due_failed > failed {
             return None;
         }
-        if completed > 0 {
-            for histogram in [&mut kind.response, &mut kind.service, &mut kind.lag] {
-                *histogram = get(&mut rest, decoder)?;
+        let mut times = sets.map(|is_there| match is_there {
+            0 => Some(None),
+            _ => {
+                let mut times = Times::default();
+                for histogram in times.each_mut() {
+                    *histogram = get(&mut rest, decoder)?;
+                }
+                Some(Some(times))
             }
-            // Each operation has a response time; a part of one has no other.
-            let counts = [kind.response.len(), kind.service.len(), kind.lag.len()];
-            if counts[0] != completed || counts[1..].iter().any(|count| *count > completed) {
-                return None;
-            }
+        });
+        let [due, other, censored] = times.each_mut().map(Option::take);
+        let (due, other, censored) = (due?.unwrap_or_default(), other?.map(Box::new), censored?.map(Box::new));
+        // Each operation has a response time; a part of one has no other. The lag of a censored one is known if it was issued.
+        let other_ended = other.as_ref().map_or(0, |times| times.response.len());
+        let censored_count = censored.as_ref().map_or(0, |times| times.response.len());
+        let ended = due.response.len();
+        if ended.checked_add(other_ended) != Some(completed)
+            || due.service.len() > ended
+            || due.lag.len() > ended.saturating_add(censored_count)
+        {
+            return None;
         }
-        book.kinds.push(kind);
+        book.kinds.push(KindBook { completed, late, failed, bytes, due_failed, due, other, censored });
     }
     let launch = |launch: LaunchHead| {
         let LaunchHead { kind, at, time, failed, usage } = launch;
         CompletedLaunch { kind, at: zero.saturating_add(at), time, failed, usage }
     };
     (book.offered, book.issued) = (head.offered, head.issued);
+    (book.held, book.unsent) = (head.held, head.unsent);
+    (book.in_flight, book.in_flight_age_ns) = (head.in_flight, head.in_flight_age_ns);
     (book.in_flight_ns, book.spun_ns) = (head.in_flight_ns, head.spun_ns);
     (book.failures, book.remarks) = (head.failures, head.remarks);
     book.launches = head.launches.into_iter().map(launch).collect();
@@ -414,27 +434,14 @@ mod tests {
     fn both_sides_need_the_same_major_version() {
         for (found, expected) in [
             (FORMAT, true),
-            ("plimsoll.machines/1.7", true),
-            ("plimsoll.machines/2.0", false),
-            ("plimsoll.machines/10.0", false),
+            ("plimsoll.machines/2.7", true),
+            ("plimsoll.machines/1.2", false),
+            ("plimsoll.machines/20.0", false),
             ("plimsoll.run/1.0", false),
             ("plimsoll.machines", false),
             ("", false),
         ] {
             assert_eq!(check_format(found).is_ok(), expected, "{found}");
-        }
-    }
-
-    #[test]
-    fn agents_take_files_since_a_minor_version() {
-        for (format, expected) in [
-            (FORMAT, true),
-            ("plimsoll.machines/1.0", false),
-            ("plimsoll.machines/1.1", false),
-            ("plimsoll.machines/1.10", true),
-            ("plimsoll.machines/1", false),
-        ] {
-            assert_eq!(takes_files(format), expected, "{format}");
         }
     }
 }

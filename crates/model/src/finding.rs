@@ -217,6 +217,10 @@ pub enum DoubtKind {
     LittlesLaw,
     /// Fewer operations were issued than offered.
     NotIssued,
+    /// Operations that were due in the measured time had not ended when the wait for them was over.
+    Censored,
+    /// Far more operations ended after the measured time than were in flight in it on average.
+    Backlog,
     /// The generator lacked CPU time.
     Generator,
     /// Reads or writes did not reach the device.

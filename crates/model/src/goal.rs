@@ -130,16 +130,23 @@ impl GoalMetric {
     /// The value of an operation, in the unit of the metric: milliseconds, per second, or a share. None for what the
     /// counters have, or if no operation completed.
     pub fn value(&self, operation: &OperationResult) -> Option<f64> {
-        if operation.completed == 0 {
-            return None;
-        }
+        self.range(operation).map(|range| range.0)
+    }
+
+    /// The smallest and the largest value that an operation may have: they differ where censored operations leave it open.
+    pub fn range(&self, operation: &OperationResult) -> Option<(f64, f64)> {
+        let of_times = |times: &LatencySummary, part: &str| {
+            let value = times.part(part).filter(|_| operation.judged() > 0)?;
+            Some((value, if times.at_least.has(part) { f64::INFINITY } else { value }))
+        };
+        let of_rate = |rate: f64| (operation.completed > 0 || operation.judged() > 0).then_some((rate, rate));
         match self {
-            GoalMetric::Response(part) => operation.response_ms.part(part),
-            GoalMetric::Service(part) => operation.service_ms.part(part),
-            GoalMetric::Lag(part) => operation.lag_ms.part(part),
-            GoalMetric::Throughput => Some(operation.rate_per_s),
-            GoalMetric::BytesPerSecond => Some(operation.bytes_per_s),
-            GoalMetric::Failed => Some(operation.failed as f64 / operation.completed as f64),
+            GoalMetric::Response(part) => of_times(&operation.response_ms, part),
+            GoalMetric::Service(part) => of_times(&operation.service_ms, part),
+            GoalMetric::Lag(part) => of_times(&operation.lag_ms, part),
+            GoalMetric::Throughput => of_rate(operation.rate_per_s),
+            GoalMetric::BytesPerSecond => of_rate(operation.bytes_per_s),
+            GoalMetric::Failed => operation.failed_share(),
             GoalMetric::Counter(_) | GoalMetric::CpuPerOperation => None,
         }
     }
@@ -206,6 +213,15 @@ impl Goal {
         match self.operation.as_ref().is_some_and(|name| !operation.name.is(name)) {
             true => None,
             false => self.metric.value(operation),
+        }
+    }
+
+    /// The smallest and the largest value of the metric that an operation may have, as in [`GoalMetric::range`]; none for
+    /// another operation.
+    pub fn range(&self, operation: &OperationResult) -> Option<(f64, f64)> {
+        match self.operation.as_ref().is_some_and(|name| !operation.name.is(name)) {
+            true => None,
+            false => self.metric.range(operation),
         }
     }
 

@@ -43,6 +43,47 @@ impl Phase {
     }
 }
 
+/// Some of the statistics of a summary, by name.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "Vec<String>", into = "Vec<String>")]
+pub struct Statistics(u8);
+
+impl Statistics {
+    /// None of them.
+    pub const NONE: Statistics = Statistics(0);
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.0 == 0
+    }
+
+    /// Whether the one with this name, as in [`LatencySummary::PARTS`], is among them.
+    pub fn has(self, name: &str) -> bool {
+        LatencySummary::PARTS.iter().position(|part| *part == name).is_some_and(|at| self.0 & 1 << at != 0)
+    }
+
+    /// Adds the one with this name.
+    pub fn add(&mut self, name: &str) {
+        if let Some(at) = LatencySummary::PARTS.iter().position(|part| *part == name) {
+            self.0 |= 1 << at;
+        }
+    }
+}
+
+impl From<Vec<String>> for Statistics {
+    fn from(names: Vec<String>) -> Self {
+        let mut statistics = Statistics::default();
+        names.iter().for_each(|name| statistics.add(name));
+        statistics
+    }
+}
+
+impl From<Statistics> for Vec<String> {
+    fn from(statistics: Statistics) -> Self {
+        LatencySummary::PARTS.into_iter().filter(|name| statistics.has(name)).map(String::from).collect()
+    }
+}
+
 /// Times in milliseconds. All zero when nothing completed. NaN (`null` in JSON) where a foreign result does not have the
 /// statistic.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -71,6 +112,10 @@ pub struct LatencySummary {
     /// Longest.
     #[serde(with = "absent")]
     pub max: f64,
+    /// The statistics of which only a lower bound is known, because operations are censored: they took longer than they were
+    /// observed. The true value is at least the stated one.
+    #[serde(default, skip_serializing_if = "Statistics::is_empty")]
+    pub at_least: Statistics,
 }
 
 /// A number that may be absent: NaN in memory, `null` in JSON.
@@ -127,8 +172,42 @@ impl LatencySummary {
             p99: at(0.99),
             p999: at(0.999),
             max: ms(histogram.max()),
+            at_least: Statistics::default(),
         }
     }
+
+    /// The summary of operations of which some are censored: `ended` has the times of those that ended, `censored` the time
+    /// that each of the others had, both in nanoseconds. A statistic is exact where no time that the censored operations can
+    /// still have changes it (type I right censoring; Kalbfleisch and Prentice, The Statistical Analysis of Failure Time
+    /// Data, 2002, section 1.4). Otherwise it is a lower bound, and named in `at_least`.
+    pub fn of_censored(ended: &Histogram<u64>, censored: &Histogram<u64>) -> Self {
+        if censored.is_empty() {
+            return LatencySummary::of(ended);
+        }
+        let mut all = ended.clone();
+        // Only a histogram with a fixed size can fail, and these grow.
+        let added = all.add(censored);
+        debug_assert!(added.is_ok());
+        let mut summary = LatencySummary::of(&all);
+        summary.at_least.add("mean");
+        summary.at_least.add("max");
+        if ended.is_empty() || censored.min() < ended.min() {
+            summary.at_least.add("min");
+        }
+        for (name, share) in LatencySummary::SHARES {
+            // Even if no censored operation had ended yet, as many operations are this fast.
+            let rank = (share * all.len() as f64).ceil();
+            let value = all.value_at_quantile(share);
+            if (ended.count_between(0, value) as f64) < rank {
+                summary.at_least.add(name);
+            }
+        }
+        summary
+    }
+
+    /// The percentiles: the name, and the share of the operations that are as fast.
+    pub const SHARES: [(&'static str, f64); 5] =
+        [("p50", 0.5), ("p90", 0.9), ("p95", 0.95), ("p99", 0.99), ("p999", 0.999)];
 
     /// Times of which nothing is known.
     pub const ABSENT: LatencySummary = LatencySummary {
@@ -140,6 +219,7 @@ impl LatencySummary {
         p99: f64::NAN,
         p999: f64::NAN,
         max: f64::NAN,
+        at_least: Statistics::NONE,
     };
 
     /// The statistic with this name: `p95`, `mean`, ...
@@ -195,9 +275,56 @@ pub struct Interval {
     pub response: LatencySummary,
     /// Service time: from the actual start to completion.
     pub service: LatencySummary,
+    /// What became of the operations that were due in the measured time; none in a foreign result and in records of
+    /// older versions, where the times are those of the operations that completed in it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub due: Option<Due>,
+}
+
+/// Operations that were due in the measured time, whether they ended in it or later. The distribution of the times and the
+/// goals are about these; throughput is about those that completed in the measured time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Due {
+    /// Those that ended in this interval: as many have a time.
+    pub ended: u64,
+    /// Those of them that failed.
+    pub failed: u64,
+    /// Those that had not ended when the wait for them was over. Only an interval after the measured time has any.
+    pub censored: u64,
+    /// Those of them that were never handed to the system.
+    pub unsent: u64,
+    /// Operations that were due while all operations that may be in flight were, and were issued later or never: they waited
+    /// for the system, not for the load generator.
+    pub held: u64,
+    /// The time that the operations in flight at the end of the interval were in flight until then, all together: seconds.
+    pub in_flight_s: f64,
+}
+
+impl Due {
+    /// Adds the operations of another interval or operation. `in_flight_s` is added too: it is a sum over operations.
+    pub fn add(&mut self, other: &Due) {
+        for (ours, theirs) in [
+            (&mut self.ended, other.ended),
+            (&mut self.failed, other.failed),
+            (&mut self.censored, other.censored),
+            (&mut self.unsent, other.unsent),
+            (&mut self.held, other.held),
+        ] {
+            *ours = ours.saturating_add(theirs);
+        }
+        self.in_flight_s += other.in_flight_s;
+    }
 }
 
 impl Interval {
+    /// Number of operations whose times the histograms of this interval have.
+    pub fn timed(&self) -> u64 {
+        match (&self.due, self.phase) {
+            (Some(due), Phase::Measure | Phase::CoolDown) => due.ended,
+            _ => self.completed,
+        }
+    }
+
     /// Length in seconds.
     pub fn length_s(&self) -> f64 {
         self.end_s - self.begin_s

@@ -51,7 +51,7 @@ pub use finding::{Comparison, Detector, Doubt, DoubtKind, Estimate, Evidence, Fi
 pub use gate::{Gate, GateAnswer, GateResult};
 pub use goal::Goal;
 pub use import_time::{EntriesGoal, ImportTime, ImportTimeDocument};
-pub use interval::{Event, EventKind, Interval, LatencySummary, Phase};
+pub use interval::{Due, Event, EventKind, Interval, LatencySummary, Phase, Statistics};
 pub use io_limits::IoLimits;
 pub use launch::Launch;
 pub use limit::{LimitResult, Search};
@@ -66,7 +66,7 @@ pub use secret::{Placeholder, Secret, SecretParts};
 pub use setting::{Choice, Key, Level, Setting, SettingInfo, SettingKind, SettingPath, Settings};
 pub use sizing::{SizeGoal, SizingDocument};
 pub use steps::{ExchangeTrace, TrialSteps};
-pub use study::{HeatColumn, OperationHistograms, ReadingTable, RunRecord, Study};
+pub use study::{HeatColumn, OperationHistograms, ReadingTable, RunRecord, Study, Times};
 pub use verdict::{Missing, Verdict};
 pub use write_cache::{CachePlace, CopyResult, DrainResult, WriteCache};
 

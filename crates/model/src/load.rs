@@ -80,6 +80,11 @@ crate::settings! {
         "Requested width of the answer: the difference between the smallest load that misses the goal and the largest that meets it, as a share of the former. 0.5% to 50%.",
     );
 
+    pub static END_EARLY: Key<bool> = Key::flag(
+        "end_early", "false",
+        "End a trial before its time when every operation fails from the start, or when a goal can no longer be met. Not in an experiment that compares configurations.",
+    );
+
     pub static SPIN: Key<Option<bool>> = Key::flag(
         "spin", "",
         "Busy-wait for the last microseconds before each arrival, so that operations start on time. Default: true if there are more CPUs than worker threads.",
@@ -248,6 +253,9 @@ pub struct Load {
     pub measure: Option<Nanos>,
     /// Length of one recorded interval.
     pub interval: Nanos,
+    /// Whether a trial ends when nothing more can be learned from it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub end_early: bool,
     /// Whether worker threads spin before an arrival; none if this depends on the CPUs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub spin: Option<bool>,
@@ -262,6 +270,7 @@ impl Load {
             warm_up_round: WARM_UP_ROUND_DEFAULT,
             measure,
             interval: SECOND,
+            end_early: false,
             spin: None,
         }
     }
@@ -362,8 +371,8 @@ impl Load {
             );
         }
         crate::limit::check(settings, &mut problems);
-        let spin = settings.get(&SPIN);
-        problems.or(Load { shape, warm_up, warm_up_round, measure, interval, spin })
+        let (end_early, spin) = (settings.get(&END_EARLY), settings.get(&SPIN));
+        problems.or(Load { shape, warm_up, warm_up_round, measure, interval, end_early, spin })
     }
 
     /// The settings of a load that measures for `measure` after a fixed warm-up.

@@ -266,7 +266,7 @@ impl TrialResult {
 
     /// Whether operations completed and all of them failed.
     pub fn failed_wholly(&self) -> bool {
-        self.whole().is_some_and(|whole| whole.completed > 0 && whole.failed >= whole.completed)
+        self.whole().is_some_and(OperationResult::failed_wholly)
     }
 }
 
@@ -352,6 +352,42 @@ pub struct OperationResult {
     pub service_ms: LatencySummary,
     /// Lag: from the intended start to the actual start.
     pub lag_ms: LatencySummary,
+    /// What became of the operations that were due in the measured time; none in a foreign result and in documents of older
+    /// versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub due: Option<crate::interval::Due>,
+    /// Operations that were due in the measured time and had not ended when the wait for them was over.
+    #[serde(default)]
+    pub censored: u64,
+}
+
+impl OperationResult {
+    /// Number of operations that have a time.
+    pub fn timed(&self) -> u64 {
+        self.due.map_or(self.completed, |due| due.ended)
+    }
+
+    /// Number of operations that the distribution and the goals are about, censored ones included.
+    pub fn judged(&self) -> u64 {
+        self.timed().saturating_add(self.censored)
+    }
+
+    /// The smallest and the largest share of them that may have failed; none if there are none.
+    pub fn failed_share(&self) -> Option<(f64, f64)> {
+        let judged = self.judged();
+        let failed = self.due.map_or(self.failed, |due| due.failed);
+        let share = |failed: u64| failed as f64 / judged as f64;
+        (judged > 0).then(|| (share(failed), share(failed.saturating_add(self.censored))))
+    }
+
+    /// Whether operations ended and all of them failed.
+    pub fn failed_wholly(&self) -> bool {
+        let all = |ended: u64, failed: u64| ended > 0 && failed >= ended;
+        match self.due {
+            Some(due) if due.ended > 0 => all(due.ended, due.failed),
+            _ => all(self.completed, self.failed),
+        }
+    }
 }
 
 /// The use of a resource.
@@ -805,6 +841,13 @@ pub struct GoalResult {
     pub goals: Vec<GoalLine>,
 }
 
+impl GoalResult {
+    /// Whether no goal was missed, and censored operations decide at least one.
+    pub fn is_undecided(&self) -> bool {
+        !self.met && self.goals.iter().all(|line| line.met || line.undecided)
+    }
+}
+
 /// One goal in one trial.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct GoalLine {
@@ -816,4 +859,10 @@ pub struct GoalLine {
     pub value: Option<f64>,
     /// Whether the goal was met; false without a value.
     pub met: bool,
+    /// Whether `value` is a bound that the true value can only be worse than, because operations are censored.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_bound: bool,
+    /// Whether the goal is neither met nor missed: the censored operations decide it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub undecided: bool,
 }

@@ -8,7 +8,10 @@ use serde::{Deserialize, Serialize};
 use crate::{Doubt, DoubtKind, HostResource, Level, Load, Phase, Trial};
 
 /// The format identifier of `run.json`.
-pub const RUN_FORMAT: &str = "plimsoll.run/1.0";
+pub const RUN_FORMAT: &str = "plimsoll.run/1.1";
+
+/// The fact that says why a trial ended before its time.
+pub const ENDED_EARLY: &str = "load.ended_early";
 
 /// How a trial ended.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -48,15 +48,67 @@ impl RunRecord {
     }
 }
 
-/// The latency histograms of one operation, in nanoseconds.
+/// Response times, service times and lags of operations, in nanoseconds.
+#[derive(Clone, Debug)]
+pub struct Times {
+    /// Response times: from the intended start to completion.
+    pub response: Histogram<u64>,
+    /// Service times: from the actual start to completion.
+    pub service: Histogram<u64>,
+    /// Lags: from the intended to the actual start.
+    pub lag: Histogram<u64>,
+}
+
+impl Default for Times {
+    fn default() -> Self {
+        Times { response: new_histogram(), service: new_histogram(), lag: new_histogram() }
+    }
+}
+
+impl Times {
+    /// The three of them: response, service, lag.
+    pub fn each(&self) -> [&Histogram<u64>; 3] {
+        [&self.response, &self.service, &self.lag]
+    }
+
+    /// The same, to change.
+    pub fn each_mut(&mut self) -> [&mut Histogram<u64>; 3] {
+        [&mut self.response, &mut self.service, &mut self.lag]
+    }
+
+    /// Whether they have no time.
+    pub fn is_empty(&self) -> bool {
+        self.each().iter().all(|histogram| histogram.is_empty())
+    }
+
+    /// Removes all times.
+    pub fn reset(&mut self) {
+        self.each_mut().into_iter().for_each(Histogram::reset);
+    }
+
+    /// Adds those of others.
+    pub fn add(&mut self, others: &Times) {
+        for (ours, theirs) in self.each_mut().into_iter().zip(others.each()) {
+            // Only a histogram with a fixed size can fail, and these grow.
+            let added = ours.add(theirs);
+            debug_assert!(added.is_ok());
+        }
+    }
+}
+
+/// The latency histograms of one operation, in nanoseconds: of the operations that were due in the measured phase, or that
+/// completed in it in records of older versions.
 #[derive(Clone, Debug)]
 pub struct OperationHistograms {
-    /// Response time (from the intended start to completion), measured phase.
+    /// Response time: from the intended start to completion.
     pub response: Histogram<u64>,
-    /// Service time (from the actual start to completion), measured phase.
+    /// Service time: from the actual start to completion.
     pub service: Histogram<u64>,
-    /// Lag (from the intended to the actual start), measured phase.
+    /// Lag: from the intended to the actual start.
     pub lag: Histogram<u64>,
+    /// The times that censored operations had until the wait for them was over; those of operations that were never handed
+    /// to the system have no service time. None without censored operations.
+    pub censored: Option<Box<Times>>,
     /// Response times over time, including the warm-up: for the heatmap.
     pub heat: Vec<HeatColumn>,
 }
@@ -67,6 +119,7 @@ impl Default for OperationHistograms {
             response: new_histogram(),
             service: new_histogram(),
             lag: new_histogram(),
+            censored: None,
             heat: Vec::new(),
         }
     }

@@ -99,6 +99,7 @@ fn main() {
         };
         let summary = LatencySummary::of(&response);
         let row = Interval {
+            due: None,
             begin_s,
             end_s,
             phase: Phase::Measure,

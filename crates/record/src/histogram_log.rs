@@ -1,7 +1,8 @@
 //! `response.hlog`, `service.hlog`, `lag.hlog`: the HdrHistogram log format, version 1.3, with V2 compressed
 //! payloads, which common viewers can read. Each line has one interval and operation; values are nanoseconds.
 //! The tag is the name of the operation in the measured phase, and `name@phase` in other phases, so that
-//! viewers separate them.
+//! viewers separate them. The logs have the operations that were due in the measured phase; `response-censored.hlog` and
+//! the like have, of those that never ended, the times that they had.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -17,7 +18,7 @@ use hdrhistogram::serialization::interval_log::{
     IntervalLogIterator, IntervalLogWriterBuilder, LogEntry, Tag,
 };
 use hdrhistogram::serialization::{Deserializer, Serializer as _, V2DeflateSerializer, V2Serializer};
-use model::Phase;
+use model::{Phase, Times};
 
 use crate::RecordError;
 use crate::limits::{Budget, COUNTED_MAX, HISTOGRAM_BYTES_MAX};
@@ -28,18 +29,21 @@ use crate::lines::Lines;
 pub struct OperationIntervals<'a> {
     /// Name of the operation.
     pub operation: &'a str,
-    /// Response time: from the intended start to completion.
+    /// Response time: from the intended start to completion. In the measured phase and after it, of the operations that were
+    /// due in that phase.
     pub response: &'a Histogram<u64>,
     /// Service time: from the actual start to completion.
     pub service: &'a Histogram<u64>,
     /// Lag: from the intended start to the actual start.
     pub lag: &'a Histogram<u64>,
+    /// The times that censored operations had.
+    pub censored: Option<&'a Times>,
 }
 
 impl<'a> OperationIntervals<'a> {
     /// Those of another tool, which has one time for each operation and no lag: `empty` has no value.
     pub fn of_times(operation: &'a str, times: &'a Histogram<u64>, empty: &'a Histogram<u64>) -> Self {
-        OperationIntervals { operation, response: times, service: times, lag: empty }
+        OperationIntervals { operation, response: times, service: times, lag: empty, censored: None }
     }
 }
 

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use model::{Interval, LatencySummary, Phase};
+use model::{Due, Interval, LatencySummary, Phase};
 
 use crate::limits::{Budget, INTERVAL_COST, OPERATIONS_MAX};
 use crate::lines::Lines;
@@ -11,7 +11,8 @@ use crate::row::{self, Row, number};
 
 pub(crate) const HEADER: &str = "begin_s,end_s,phase,load,operation,offered,issued,completed,late,failed,bytes,concurrency,\
 response_min_ms,response_mean_ms,response_p50_ms,response_p90_ms,response_p95_ms,response_p99_ms,response_p999_ms,response_max_ms,\
-service_min_ms,service_mean_ms,service_p50_ms,service_p90_ms,service_p95_ms,service_p99_ms,service_p999_ms,service_max_ms\n";
+service_min_ms,service_mean_ms,service_p50_ms,service_p90_ms,service_p95_ms,service_p99_ms,service_p999_ms,service_max_ms,\
+due_ended,due_failed,censored,unsent,held,in_flight_s\n";
 
 /// Appends one row.
 pub(crate) fn write(out: &mut Vec<u8>, interval: &Interval) -> csv::Result<()> {
@@ -42,6 +43,13 @@ pub(crate) fn write(out: &mut Vec<u8>, interval: &Interval) -> csv::Result<()> {
             summary.part(part).filter(|value| is_known && known(*value)).map(|value| format!("{value:.6}"))
         };
         cells.extend(LatencySummary::PARTS.map(|name| part(name).unwrap_or_default()));
+    }
+    match &interval.due {
+        Some(Due { ended, failed, censored, unsent, held, in_flight_s }) => {
+            cells.extend([ended, failed, censored, unsent, held].map(ToString::to_string));
+            cells.push(format!("{in_flight_s:.6}"));
+        }
+        None => cells.extend([const { String::new() }; 6]),
     }
     row::write(out, cells)
 }
@@ -100,9 +108,27 @@ fn interval_of(row: &Row) -> Option<Interval> {
             };
         }
         let [min, mean, p50, p90, p95, p99, p999, max] = values;
-        Some(LatencySummary { min, mean, p50, p90, p95, p99, p999, max })
+        Some(LatencySummary { min, mean, p50, p90, p95, p99, p999, max, ..LatencySummary::default() })
     };
     let (response, service) = (summary()?, summary()?);
+    // Records of older versions end here.
+    let due = match cells.next() {
+        None => None,
+        Some(ended) => {
+            let rest: [&[u8]; 5] = std::array::from_fn(|_| cells.next().unwrap_or_default());
+            match ended.is_empty() {
+                true => None,
+                false => Some(Due {
+                    ended: number(ended)?,
+                    failed: number(rest[0])?,
+                    censored: number(rest[1])?,
+                    unsent: number(rest[2])?,
+                    held: number(rest[3])?,
+                    in_flight_s: number(rest[4])?,
+                }),
+            }
+        }
+    };
     Some(Interval {
         begin_s,
         end_s,
@@ -118,6 +144,7 @@ fn interval_of(row: &Row) -> Option<Interval> {
         concurrency,
         response,
         service,
+        due,
     })
 }
 
@@ -138,6 +165,7 @@ mod tests {
                 p99: 2.5,
                 p999: 9.0,
                 max: 12.25,
+                ..LatencySummary::default()
             }
         };
         Interval {
@@ -155,6 +183,14 @@ mod tests {
             concurrency: 31.5,
             response: summary,
             service: summary,
+            due: (completed > 0).then_some(Due {
+                ended: 990,
+                failed: 1,
+                censored: 7,
+                unsent: 2,
+                held: 3,
+                in_flight_s: 12.5,
+            }),
         }
     }
 

@@ -109,6 +109,7 @@ mod tests {
         writer.start(started_unix_ns).unwrap();
         for (phase, begin_s) in [(Phase::WarmUp, 0.0), (Phase::Measure, 1.0)] {
             let row = Interval {
+                due: None,
                 begin_s,
                 end_s: begin_s + 1.0,
                 phase,

@@ -13,6 +13,7 @@ use model::{
 };
 use serde::{Deserialize, de::DeserializeOwned};
 
+use crate::trial::{CENSORED_LOGS, LOGS};
 use crate::histogram_log::{Decoded, Decoder};
 use crate::limits::{
     Budget, COUNTED_MAX, ENTRIES_MAX, FACTS_BYTES_MAX, HEAT_COLUMNS_MAX, METRICS_BYTES_MAX, OPERATION_COST,
@@ -163,10 +164,11 @@ fn trial_of(
     }
     let steps = trial.steps();
     let mut record = RunRecord { run, intervals, histograms: Default::default(), readings, events, steps };
-    for (name, log) in
-        [("response.hlog", Log::Response), ("service.hlog", Log::Service), ("lag.hlog", Log::Lag)]
-    {
-        trial.lines(name, |lines, budget| read_histograms(lines, budget, log, &mut record));
+    for (names, is_censored) in [(LOGS, false), (CENSORED_LOGS, true)] {
+        for (at, name) in names.into_iter().enumerate() {
+            let log = Log { at, is_censored };
+            trial.lines(name, |lines, budget| read_histograms(lines, budget, log, &mut record));
+        }
     }
     // The first sample has no predecessor for rates and is not stored.
     let samples = record.run.sampler.samples.saturating_sub(1);
@@ -288,16 +290,18 @@ fn read_events(lines: &mut Lines, budget: &mut Budget) -> Vec<Event> {
     events
 }
 
-/// Which of the three logs.
+/// A log of times: its place among response, service and lag, and whether it is of censored operations.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Log {
-    Response,
-    Service,
-    Lag,
+struct Log {
+    at: usize,
+    is_censored: bool,
 }
 
 fn read_histograms(lines: &mut Lines, budget: &mut Budget, log: Log, record: &mut RunRecord) {
     let mut decoder = Decoder::default();
+    // In records of older versions, what ended later was left out.
+    let has_due = record.intervals.iter().any(|interval| interval.due.is_some());
+    let response = Log { at: 0, is_censored: false };
     while let Some(raw) = lines.next(budget) {
         let line = match decoder.decode(raw) {
             Decoded::Line(line) => line,
@@ -317,7 +321,7 @@ fn read_histograms(lines: &mut Lines, budget: &mut Budget, log: Log, record: &mu
             }
         }
         let of: &mut OperationHistograms = record.histograms.entry(line.operation).or_default();
-        if log == Log::Response {
+        if log == response {
             let column = heat_column(line.begin_s, line.end_s, &line.histogram);
             if !budget.take((size_of::<HeatColumn>() + 16 * column.cells.len()) as u64) {
                 return lines.full();
@@ -327,11 +331,21 @@ fn read_histograms(lines: &mut Lines, budget: &mut Budget, log: Log, record: &mu
                 halve(&mut of.heat);
             }
         }
-        if line.phase == Phase::Measure {
-            let total = match log {
-                Log::Response => &mut of.response,
-                Log::Service => &mut of.service,
-                Log::Lag => &mut of.lag,
+        if line.phase == Phase::Measure || has_due && line.phase == Phase::CoolDown {
+            if log.is_censored && of.censored.is_none() {
+                if !budget.take(OPERATION_COST) {
+                    return lines.full();
+                }
+                of.censored = Some(Box::default());
+            }
+            let [response, service, lag] = match &mut of.censored {
+                Some(censored) if log.is_censored => censored.each_mut(),
+                _ => [&mut of.response, &mut of.service, &mut of.lag],
+            };
+            let total = match log.at {
+                0 => response,
+                1 => service,
+                _ => lag,
             };
             let counted = total.len().saturating_add(line.histogram.len());
             if counted > COUNTED_MAX || total.add(&line.histogram).is_err() {

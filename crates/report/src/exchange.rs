@@ -46,6 +46,7 @@ pub fn csv(document: &ResultDocument) -> String {
             out.push_str(&format!(",{kind}_{part}"));
         }
     }
+    out.push_str(",censored");
     out.push('\n');
     for trial in &document.trials {
         for operation in trial.operations.iter().chain(&trial.derived) {
@@ -98,13 +99,14 @@ fn csv_row(
             );
             for summary in [operation.response_ms, operation.service_ms, operation.lag_ms] {
                 // What nothing completed has no time, and 0 would be one.
-                let summary = Some(summary).filter(|_| operation.completed > 0);
+                let summary = Some(summary).filter(|_| operation.completed > 0 || operation.judged() > 0);
                 fields.extend(LatencySummary::PARTS.map(|part| {
                     summary.and_then(|summary| summary.part(part)).map_or(String::new(), number)
                 }));
             }
+            fields.push(operation.censored.to_string());
         }
-        None => fields.extend(vec![String::new(); 10 + 3 * LatencySummary::PARTS.len()]),
+        None => fields.extend(vec![String::new(); 11 + 3 * LatencySummary::PARTS.len()]),
     }
     out.push_str(&fields.join(","));
     out.push('\n');
@@ -332,7 +334,10 @@ pub fn junit(document: &ResultDocument) -> String {
     for goal in document.goal.iter().flat_map(|goal| &goal.goals) {
         let value = goal.value.filter(|value| value.is_finite());
         let value = value.map_or("nothing completed".to_string(), |value| format!("value {value}"));
-        let missed = (!goal.met).then(|| ("failure", format!("{}: missed, {value}", goal.goal)));
+        let missed = (!goal.met).then(|| match goal.undecided {
+            true => ("error", format!("{}: undecided, {value} at least", goal.goal)),
+            false => ("failure", format!("{}: missed, {value}", goal.goal)),
+        });
         case(&goal.trial, &goal.goal, missed);
     }
     format!(

@@ -149,6 +149,9 @@ fn header(document: &ResultDocument, name: &str, headline: &Headline) -> String 
             .collect();
         let text = match (goal.met, missed.len()) {
             (true, _) => "Met in every trial.".to_string(),
+            _ if goal.is_undecided() => {
+                format!("Undecided, because operations that were due had not ended: {}.", missed.join("; "))
+            }
             (false, 0..=3) => format!("Missed: {}.", missed.join("; ")),
             (false, count) => format!("Missed: {count} of {}.", plural(goal.goals.len(), "condition")),
         };

@@ -31,6 +31,14 @@ impl Cell {
         Cell::shown(value, scale.number(value))
     }
 
+    /// The cell, marked as a lower bound if it is one.
+    pub fn bounded(self, is_bound: bool) -> Self {
+        match (is_bound, self.0.as_slice()) {
+            (true, [Piece::Number { value, text }]) => Cell::shown(*value, format!(">= {text}")),
+            _ => self,
+        }
+    }
+
     /// A number shown as `text`. One that is not finite is words: there is nothing to hold it against.
     pub fn shown(value: f64, text: impl Into<String>) -> Self {
         match value.is_finite() {

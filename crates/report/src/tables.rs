@@ -164,6 +164,9 @@ pub(crate) fn amounts(trial: &TrialResult, traits: &WorkloadTraits) -> Table {
     let done = if is_copy { "blocks" } else { "completed" };
     line(done, Quantity::Count, |operation| operation.completed as f64);
     line("failed", Quantity::Count, |operation| operation.failed as f64);
+    if operations.iter().any(|operation| operation.censored > 0) {
+        line("censored", Quantity::Count, |operation| operation.censored as f64);
+    }
     // Which step an object will be counted in is known only when it is done, and so is which launch is the first.
     let is_behind =
         |operation: &OperationResult| operation.late > Some(0) || operation.issued < operation.offered;
@@ -302,7 +305,7 @@ const LEAST_PHASE_S: f64 = 0.001;
 
 /// Response, service and, where there was any, lag of each operation.
 pub(crate) fn latencies(trial: &TrialResult, traits: &WorkloadTraits, with_lag: bool) -> Table {
-    let worth = |operation: &&OperationResult| operation.completed > 0;
+    let worth = |operation: &&OperationResult| operation.completed > 0 || operation.judged() > 0;
     let kinds = |operation: &OperationResult| {
         let mut kinds = vec![("response", operation.response_ms), ("service", operation.service_ms)];
         if with_lag || operation.lag_ms.p99 * 20.0 > operation.response_ms.p99.max(1e-9) {
@@ -333,7 +336,11 @@ pub(crate) fn latencies(trial: &TrialResult, traits: &WorkloadTraits, with_lag: 
         };
         let kind = if own.unit == scale.unit { kind.to_string() } else { format!("{kind}, {}", own.unit) };
         let mut cells = vec![Cell::words(if *name == last { "" } else { name }), Cell::words(kind)];
-        cells.extend(parts(summary).map(|value| Cell::number(value, &own)));
+        let cell = |part| {
+            let value = summary.part(part).unwrap_or(f64::NAN);
+            Cell::number(value, &own).bounded(summary.at_least.has(part))
+        };
+        cells.extend(LatencySummary::PARTS.map(cell));
         table.row(cells);
         last = name;
     }
@@ -695,14 +702,19 @@ pub(crate) fn goals(document: &ResultDocument) -> Option<Table> {
         let trial = document.trials.iter().find(|trial| trial.trial == line.trial);
         let quantity = goal_quantity(&line.goal, trial, &document.traits);
         let value = match line.value {
-            Some(value) => Cell::shown(value, quantity.show(value)),
+            Some(value) => Cell::shown(value, quantity.show(value)).bounded(line.is_bound),
             None => Cell::words("nothing completed"),
+        };
+        let answer = match (line.met, line.undecided) {
+            (true, _) => "met",
+            (false, true) => "undecided",
+            (false, false) => "missed",
         };
         table.row(vec![
             Cell::words(line.goal.clone()),
             Cell::words(line.trial.clone()),
             value,
-            Cell::words(if line.met { "met" } else { "missed" }),
+            Cell::words(answer),
         ]);
     }
     Some(table)
@@ -863,17 +875,17 @@ pub(crate) fn trials(document: &ResultDocument) -> Table {
     ];
     let mut table = Table::new("", &heads.each_ref().map(String::as_str));
     // What did not complete has no response time.
-    let time = |of: &OperationResult, ms: f64| match of.completed {
-        0 => Cell::words("-"),
-        _ => Cell::number(ms, &times),
+    let time = |of: &OperationResult, part: &str| match (of.judged(), of.response_ms.part(part)) {
+        (1.., Some(ms)) => Cell::number(ms, &times).bounded(of.response_ms.at_least.has(part)),
+        _ => Cell::words("-"),
     };
     for (trial, whole) in document.trials.iter().zip(&whole) {
         let mut cells = vec![Cell::words(trial.trial.clone())];
         match whole {
             Some(operation) => cells.extend([
                 Cell::number(operation.rate_per_s, &rate),
-                time(operation, operation.response_ms.p50),
-                time(operation, operation.response_ms.p99),
+                time(operation, "p50"),
+                time(operation, "p99"),
                 Cell::number(operation.failed as f64, &Quantity::Count.scale([0.0])),
             ]),
             None => cells.extend([const { "-" }; 4].map(Cell::words)),

@@ -493,9 +493,13 @@ pub(crate) fn no_proof(document: &ResultDocument) -> String {
 pub(crate) fn verdict(page: &mut Page, document: &ResultDocument, headline: &Headline) {
     if let Some(goal) = &document.goal {
         let missed = goal.goals.iter().filter(|line| !line.met).count();
+        let of = plural(goal.goals.len(), "condition");
         let text = match goal.met {
             true => "met in every trial.".to_string(),
-            false => format!("missed: {} of {}.", missed, plural(goal.goals.len(), "condition")),
+            false if goal.is_undecided() => {
+                format!("undecided: {missed} of {of}, because operations that were due had not ended.")
+            }
+            false => format!("missed: {missed} of {of}."),
         };
         page.labelled("GOAL", &text);
     }

@@ -181,6 +181,8 @@ fn counts(kind: DoubtKind) -> bool {
         DoubtKind::Unsteady
         | DoubtKind::LittlesLaw
         | DoubtKind::NotIssued
+        | DoubtKind::Censored
+        | DoubtKind::Backlog
         | DoubtKind::Generator
         | DoubtKind::NotTheDevice
         | DoubtKind::Holes

@@ -124,9 +124,15 @@ fn lateness(measured: &Measured, whole: &OperationResult) -> Option<Lateness> {
     if !measured.is_open() {
         return None;
     }
-    let issued = whole.issued? as f64 / whole.offered? as f64;
-    if issued < ISSUED_SHARE {
-        return Some(Lateness::Issued(issued));
+    // What waited for operations in flight waited for the system: no answer is not a short generator.
+    let held = whole.due.map_or(0, |due| due.held);
+    let (issued, offered) = (whole.issued?, whole.offered?);
+    let share = issued.saturating_add(held) as f64 / offered as f64;
+    if share < ISSUED_SHARE {
+        return Some(Lateness::Issued(issued as f64 / offered as f64));
+    }
+    if held as f64 > (1.0 - ISSUED_SHARE) * whole.judged() as f64 {
+        return None;
     }
     let (lag_p99_ms, response_p99_ms) = (whole.lag_ms.p99, whole.response_ms.p99);
     (lag_p99_ms > LAG_MS && lag_p99_ms > LAG_SHARE * response_p99_ms)

@@ -10,7 +10,7 @@ mod time;
 
 pub(crate) use back_ends::back_ends;
 use model::result::{KindCounts, ResultDocument, TrialResult};
-use model::run::Origin;
+use model::run::{ENDED_EARLY, Origin};
 use model::steady::{STEADY_WINDOWS, steady};
 use model::{
     Doubt, DoubtKind, Ending, Event, EventKind, Level, Operation, Run, RunRecord, SourceState, Study,
@@ -63,9 +63,11 @@ pub(crate) fn of_trial(record: &RunRecord, result: &TrialResult, study_cpus: f64
     found.extend(time::jumps(&measured));
     found.extend(short(&measured));
     found.extend(not_issued(result));
+    found.extend(censored(result));
+    found.extend(backlog(&measured, result));
     found.extend(own_lag(&measured, result));
     found.extend(generator(record, study_cpus));
-    found.extend(littles_law(result));
+    found.extend(littles_law(&measured, result));
     // A cache that was full explains why: the result has both rates.
     if result.copy.as_ref().and_then(|copy| copy.shown_cache()?.full_at_s).is_none() {
         found.extend(unsteady(&measured));
@@ -127,7 +129,11 @@ fn ended_early(measured: &Measured, result: &TrialResult) -> Option<Doubt> {
             if by_itself || result.measured_s >= 0.9 * asked_s {
                 return None;
             }
-            (format!("{measured_for} of the {} requested", words::seconds(asked_s)), "")
+            let why = match run.facts.get(ENDED_EARLY) {
+                Some(Level::Text(why)) => format!(": {why}"),
+                _ => String::new(),
+            };
+            (format!("{measured_for} of the {} requested{why}", words::seconds(asked_s)), "")
         }
         Ending::Running => (format!("the run was killed: {measured_for}"), go_on),
         Ending::Interrupted => (format!("the run was interrupted: {measured_for}"), go_on),
@@ -202,6 +208,9 @@ fn short(measured: &Measured) -> Option<Doubt> {
 /// one in flight waits for the system: this share equals the share of the time that a worker is busy.
 fn own_lag(measured: &Measured, result: &TrialResult) -> Option<Doubt> {
     let whole = result.whole().filter(|whole| measured.is_open() && whole.completed > 0)?;
+    if whole.due.is_some_and(|due| due.held > 0) || whole.censored > 0 {
+        return None;
+    }
     let busy_share = whole.concurrency / f64::from(measured.record.run.generator.threads.max(1));
     let parts = [("p50", 0.5), ("p90", 0.1), ("p99", 0.01), ("p999", 0.001)];
     let moved = parts.iter().find_map(|(part, beyond)| {
@@ -228,6 +237,17 @@ fn not_issued(result: &TrialResult) -> Option<Doubt> {
     let whole = result.whole()?;
     let (offered, issued) = (whole.offered.filter(|offered| *offered > 0)?, whole.issued?);
     let share = issued as f64 / offered as f64;
+    let held = result.operations.iter().filter(|of| of.name != Operation::All);
+    let held: u64 = held.filter_map(|of| of.due).map(|due| due.held).sum();
+    if share < ISSUED_SHARE && issued.saturating_add(held) as f64 >= ISSUED_SHARE * offered as f64 {
+        let text = format!(
+            "{} of {} due operations were not sent in time: as many operations as may be in flight were waiting for the system",
+            words::whole(offered - issued.min(offered)),
+            words::whole(offered)
+        );
+        let help = "the system did not answer fast enough for this rate: lower the rate, or find what limits the system";
+        return Some(Doubt::new(DoubtKind::NotIssued, text, help));
+    }
     (share < ISSUED_SHARE).then(|| {
         let text = format!(
             "the load generator issued only {} of {} due operations ({})",
@@ -255,29 +275,79 @@ fn generator(record: &RunRecord, cpus: f64) -> Option<Doubt> {
     })
 }
 
+/// Operations that were due in the measured time and never ended.
+fn censored(result: &TrialResult) -> Option<Doubt> {
+    let whole = result.whole().filter(|whole| whole.censored > 0)?;
+    let unsent = match whole.due.map_or(0, |due| due.unsent) {
+        0 => String::new(),
+        unsent => format!(", and {} of them could not be sent", words::whole(unsent)),
+    };
+    let text = format!(
+        "{} of {} operations that were due in the measured time had not ended when the wait for them was over{unsent}: \
+        times with >= are lower bounds",
+        words::whole(whole.censored),
+        words::whole(whole.judged())
+    );
+    let help = "look at the system at the end of the measured time; measure longer, or with a lower load";
+    Some(Doubt::new(DoubtKind::Censored, text, help))
+}
+
+/// Operations that ended after the measured time. As many as are in flight on average do so in any load.
+fn backlog(measured: &Measured, result: &TrialResult) -> Option<Doubt> {
+    let whole = result.whole().filter(|whole| whole.due.is_some() && whole.censored == 0)?;
+    let names: Vec<&str> = result.operations.iter().map(|of| of.name.as_str()).collect();
+    let later = |interval: &&model::Interval| {
+        interval.phase == model::Phase::CoolDown && names.contains(&interval.operation.as_str())
+    };
+    let later = measured.record.intervals.iter().filter(later).filter_map(|interval| interval.due);
+    let (ended, failed) = later.fold((0_u64, 0_u64), |sum, due| (sum.0 + due.ended, sum.1 + due.failed));
+    let usual = result.in_flight().max(0.0);
+    let is_more = ended as f64 > 2.0 * usual + 3.0 * usual.sqrt() + 2.0;
+    (is_more && ended as f64 > BACKLOG_SHARE * whole.judged() as f64).then(|| {
+        let failures = match failed {
+            0 => String::new(),
+            failed => format!(" ({} failed)", words::whole(failed)),
+        };
+        let text = format!(
+            "{} of {} operations that were due in the measured time ended after it{failures}: they are in the response \
+            times, but not in the throughput",
+            words::whole(ended),
+            words::whole(whole.judged())
+        );
+        let help = "the system fell behind at the end: look at it there, and measure longer";
+        Doubt::new(DoubtKind::Backlog, text, help)
+    })
+}
+
+/// Share of the operations that must end after the measured time to be reported.
+const BACKLOG_SHARE: f64 = 0.01;
+
 /// Concurrency equals throughput times service time, for any distributions (Little, Operations Research 9,
-/// 1961). Operations across the ends of the measured time cause an error of about one service time divided by
-/// its length.
-fn littles_law(result: &TrialResult) -> Option<Doubt> {
-    let whole = result.whole().filter(|whole| whole.completed > 0 && whole.concurrency > 0.0)?;
-    let named = result.operations.iter().filter(|operation| operation.name != Operation::All);
-    let (completed, busy_ms) = named.fold((0.0, 0.0), |(count, time), operation| {
-        let completed = operation.completed as f64;
-        (count + completed, time + completed * operation.service_ms.mean)
+/// 1961). Over a window it is exact if the time counts that the operations in flight at its begin and its end
+/// were in flight then; records of older versions do not have it, which causes an error of about one service
+/// time divided by the length of the window.
+fn littles_law(measured: &Measured, result: &TrialResult) -> Option<Doubt> {
+    let whole = result.whole().filter(|whole| whole.concurrency > 0.0)?;
+    let intervals = || measured.intervals().filter(|interval| !interval.concurrency.is_nan());
+    let (completed, busy_s) = intervals().fold((0.0, 0.0), |(count, time), interval| {
+        let completed = interval.completed as f64;
+        (count + completed, time + completed * interval.service.mean / 1e3)
     });
+    let edges_s = measured.in_flight_at_edges();
+    if completed == 0.0 && edges_s.is_none() {
+        return None;
+    }
     let in_flight = result.in_flight();
-    let per_s = completed / result.measured_s;
-    let service_s = busy_ms / completed / 1e3;
-    let product = per_s * service_s;
+    let product = (busy_s + edges_s.unwrap_or(0.0)) / result.measured_s;
     let gap = (product - in_flight).abs() / in_flight;
-    let allowed = LITTLES_LAW_GAP + whole.service_ms.max / 1e3 / result.measured_s;
+    let edges = if edges_s.is_some() { 0.0 } else { whole.service_ms.max / 1e3 / result.measured_s };
     let is_recorded = (product - in_flight).abs() > CONCURRENCY_STEP;
-    (service_s > 0.0 && gap > allowed && is_recorded).then(|| {
+    (busy_s + edges_s.unwrap_or(0.0) > 0.0 && gap > LITTLES_LAW_GAP + edges && is_recorded).then(|| {
         let text = format!(
             "{} operations were in flight, but {} times {} is {} (Little's law)",
             words::number(in_flight),
-            words::per_s(per_s),
-            words::ms(service_s * 1e3),
+            words::per_s(completed / result.measured_s),
+            words::ms(product * result.measured_s / completed.max(1.0) * 1e3),
             words::number(product)
         );
         Doubt::new(

@@ -8,9 +8,10 @@
 use hdrhistogram::Histogram;
 use model::goal::GoalMetric;
 use model::limit::{LoadClass, MissReason};
-use model::{Estimate, Goal, Interval, LatencySummary, OperationHistograms, RunRecord};
+use model::{Due, Estimate, Goal, Interval, LatencySummary, OperationHistograms, RunRecord};
 
 use crate::measured::Measured;
+use crate::trial;
 use crate::statistics::{CONFIDENCE, steady_mean, t_interval};
 
 /// Number of batches of a full-length trial, if they are not longer than a second.
@@ -217,24 +218,27 @@ fn by_part(
         "p999" => share_beyond(0.001, of),
         "mean" => {
             let mut whole = Batch::default();
-            for histogram in histograms(measured, operation, of) {
+            let censored = censored(measured, operation, of);
+            for histogram in histograms(measured, operation, of).chain(censored) {
                 whole.operations += histogram.len() as f64;
                 whole.sum += histogram.mean() / 1e6 * histogram.len() as f64;
             }
             let value = whole.sum / whole.operations;
             let sum = |one: &Interval| of.summary(one).map(|summary| summary.mean * one.completed as f64);
-            decide(value, interval_of(value, &batches(measured, operation, sum)), goal.limit, goal.inclusive)
+            let interval = interval_of(value, &batches(measured, operation, sum));
+            not_by_bounds(decide(value, interval, goal.limit, goal.inclusive), measured, operation, of)
         }
         // Extremes have no interval: what was observed counts.
         part => {
             let extremes = histograms(measured, operation, of)
                 .filter_map(|histogram| LatencySummary::of(histogram).part(part));
             let extreme = if part == "min" { f64::min } else { f64::max };
-            match extremes.reduce(extreme).map(|value| goal.met_by(value)) {
+            let decided = match extremes.reduce(extreme).map(|value| goal.met_by(value)) {
                 Some(true) => (LoadClass::Meets, true),
                 Some(false) => (LoadClass::Misses, false),
                 None => (LoadClass::Unclear, false),
-            }
+            };
+            not_by_bounds(decided, measured, operation, of)
         }
     }
 }
@@ -248,7 +252,37 @@ fn histograms<'a>(
     found.map(move |histograms| of.histogram(histograms)).filter(|histogram| !histogram.is_empty())
 }
 
-/// The share of the operations beyond the limit, with its interval.
+/// The histograms of the censored operations.
+fn censored<'a>(
+    measured: &'a [Measured<'a>],
+    operation: &'a str,
+    of: Of,
+) -> impl Iterator<Item = &'a Histogram<u64>> {
+    let found = measured.iter().filter_map(move |one| one.record.histograms.get(operation)?.censored.as_deref());
+    let times = found.map(move |times| match of {
+        Of::Response => &times.response,
+        Of::Service => &times.service,
+        Of::Lag => &times.lag,
+    });
+    times.filter(|histogram| !histogram.is_empty())
+}
+
+/// A goal that lower bounds meet is not met: the true values are larger.
+fn not_by_bounds(
+    decided: (LoadClass, bool),
+    measured: &[Measured],
+    operation: &str,
+    of: Of,
+) -> (LoadClass, bool) {
+    match decided {
+        (LoadClass::Misses, _) => decided,
+        _ if censored(measured, operation, of).next().is_some() => (LoadClass::Unclear, false),
+        _ => decided,
+    }
+}
+
+/// The share of the operations beyond the limit, with its interval. Censored operations count as beyond: whatever their
+/// true times are, the share is not larger.
 fn beyond(measured: &[Measured], operation: &str, goal: &Goal, of: Of) -> (f64, Option<Estimate>) {
     let limit_ns = (goal.limit * 1e6).round().max(0.0) as u64;
     let limit_ns = if goal.inclusive { limit_ns } else { limit_ns.saturating_sub(1) };
@@ -256,6 +290,10 @@ fn beyond(measured: &[Measured], operation: &str, goal: &Goal, of: Of) -> (f64, 
     for histogram in histograms(measured, operation, of) {
         operations = operations.saturating_add(histogram.len());
         over = over.saturating_add(histogram.len().saturating_sub(histogram.count_between(0, limit_ns)));
+    }
+    for histogram in censored(measured, operation, of) {
+        operations = operations.saturating_add(histogram.len());
+        over = over.saturating_add(histogram.len());
     }
     let share = over as f64 / operations as f64;
     (share, of_share(share, operations as f64, &batches_beyond(measured, operation, goal, of)))
@@ -287,6 +325,13 @@ fn failed(measured: &[Measured], operation: &str) -> (f64, Option<Estimate>) {
     let batches = batches(measured, operation, |one| Some(one.failed as f64));
     let operations: f64 = batches.iter().map(|batch| batch.operations).sum();
     let share = batches.iter().map(|batch| batch.sum).sum::<f64>() / operations;
+    // Those that ended after the measured time count too, and censored operations as failed.
+    let of_due = measured.iter().map(|one| trial::due(one, &[operation])).collect::<Option<Vec<Due>>>();
+    let share = of_due.map_or(share, |due| {
+        let sum = |of: fn(&Due) -> u64| due.iter().map(|due| of(due) as f64).sum::<f64>();
+        let judged = sum(|due| due.ended) + sum(|due| due.censored);
+        if judged > 0.0 { (sum(|due| due.failed) + sum(|due| due.censored)) / judged } else { share }
+    });
     (share, of_share(share, operations, &batches))
 }
 
@@ -390,6 +435,7 @@ mod tests {
         p99: 20.0,
         p999: 40.0,
         max: 50.0,
+        at_least: model::Statistics::NONE,
     };
 
     #[test]
@@ -418,6 +464,7 @@ mod tests {
             p99: 5.0,
             p999: 5.0,
             max: 5.0,
+            ..LatencySummary::default()
         };
         assert_eq!((share_beyond(&same, 5.0), share_beyond(&same, 4.9)), (0.0, 1.0));
         assert_eq!(share_beyond(&LatencySummary::default(), 1.0), 0.0);

@@ -293,7 +293,7 @@ fn replicate(study: &Study, record: &RunRecord, trial: &TrialResult, goal: &Size
     let whole = trial.whole()?;
     let response_ms = match &goal.response {
         Some(goal) => crate::goal::value(goal, trial),
-        None => whole.response_ms.part(SHOWN_PART),
+        None => whole.response_ms.part(SHOWN_PART).filter(|_| !whole.response_ms.at_least.has(SHOWN_PART)),
     };
     let measured = Measured::of(record);
     let spans = [(measured.begin_s, measured.end_s)];

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use model::run::GeneratorUse;
 use model::verdict::InconclusiveReason;
-use model::{
+use model::{Due, 
     Change, Column, DesignKind, Ending, Goal, Interval, LatencySummary, Level, MetricInfo, MetricKind,
     Missing, OperationHistograms, Phase, Profile, ReadingTable, RunRecord, SettingPath, Shape, SizeGoal,
     SourceState, SourceStatus, Study, Treatment, Trial, Unit,
@@ -137,7 +137,7 @@ impl Chaos {
         Interval {
             begin_s: self.pick(&[plain, plain, plain, plain, f64::NAN, -1e300]),
             end_s: self.pick(&[plain + 1.0, plain + 1.0, plain + 1.0, plain, f64::INFINITY]),
-            phase: self.pick(&[Phase::Measure, Phase::Measure, Phase::Measure, Phase::WarmUp]),
+            phase: self.pick(&[Phase::Measure, Phase::Measure, Phase::WarmUp, Phase::CoolDown]),
             load: self.number(),
             operation: self.pick(&["read", "write", "all", ""]).into(),
             offered: Some(self.count()),
@@ -149,6 +149,14 @@ impl Chaos {
             concurrency: self.number(),
             response: self.summary(),
             service: self.summary(),
+            due: (self.0.unit() < 0.5).then(|| Due {
+                ended: self.count(),
+                failed: self.count(),
+                censored: self.count(),
+                unsent: self.count(),
+                held: self.count(),
+                in_flight_s: self.number(),
+            }),
         }
     }
 

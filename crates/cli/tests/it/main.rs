@@ -23,6 +23,7 @@ mod http;
 mod http_record;
 mod import;
 mod import_mim;
+mod in_flight;
 mod kill;
 mod killed;
 mod ldap;

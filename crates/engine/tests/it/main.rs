@@ -6,6 +6,7 @@
 extern crate plimsoll_engine as engine;
 
 mod queue;
+mod tails;
 
 use std::sync::Mutex;
 
@@ -62,9 +63,9 @@ fn an_open_queue_answers_as_theory_says() {
         let book = simulate(&shape, 1, 1_000_000, 400 * SECOND, 4096);
         let kind = only(&book);
         close(kind.completed as f64, 400_000.0 * rho, 0.02, "throughput");
-        close(kind.response.mean(), 1e6 / (1.0 - rho), 0.06, "response time");
+        close(kind.times().response.mean(), 1e6 / (1.0 - rho), 0.06, "response time");
         // Nothing delayed the arrivals, so response and service time are equal and nothing was late.
-        close(kind.service.mean(), kind.response.mean(), 0.001, "service time");
+        close(kind.times().service.mean(), kind.times().response.mean(), 0.001, "service time");
         assert_eq!(kind.late, 0);
         // All operations except those due at the end of the work.
         assert!(book.offered.abs_diff(book.issued) <= 1);
@@ -76,7 +77,7 @@ fn several_servers_wait_as_erlang_says() {
     // M/M/4 at a = 3: Erlang C = 0.5094, R = S + C S / (c - a).
     let shape = Shape::Open { rate_per_s: Profile::Constant(3000.0), arrivals: Process::Poisson };
     let book = simulate(&shape, 4, 1_000_000, 200 * SECOND, 4096);
-    close(only(&book).response.mean(), 1e6 * (1.0 + 0.509_4 / (4.0 - 3.0)), 0.06, "response time");
+    close(only(&book).times().response.mean(), 1e6 * (1.0 + 0.509_4 / (4.0 - 3.0)), 0.06, "response time");
 }
 
 #[test]
@@ -85,11 +86,11 @@ fn a_closed_loop_obeys_littles_law() {
     let book = simulate(&shape, 1, 1_000_000, 100 * SECOND, 4);
     let kind = only(&book);
     close(kind.completed as f64, 100_000.0, 0.02, "throughput");
-    close(kind.response.mean(), 4e6, 0.02, "response time");
+    close(kind.times().response.mean(), 4e6, 0.02, "response time");
     // The concurrency from summed time in flight, compared with X times S.
     let length = 100.0 * SECOND as f64;
     let in_flight = book.in_flight_ns as f64 / length;
-    close(kind.completed as f64 / length * kind.service.mean(), in_flight, 0.005, "concurrency");
+    close(kind.completed as f64 / length * kind.times().service.mean(), in_flight, 0.005, "concurrency");
     // An operation is due when it is issued.
     assert_eq!(book.offered, book.issued);
 }
@@ -101,7 +102,7 @@ fn think_time_is_no_response_time() {
     let book = simulate(&shape, 1, 1_000_000, 100 * SECOND, 10);
     let kind = only(&book);
     let x = kind.completed as f64 / (100.0 * SECOND as f64);
-    close(10.0 / x, kind.response.mean() + 20e6, 0.02, "R + Z");
+    close(10.0 / x, kind.times().response.mean() + 20e6, 0.02, "R + Z");
 }
 
 #[test]
@@ -113,11 +114,11 @@ fn an_operation_of_several_steps_is_measured_step_by_step_and_as_a_whole() {
     let book = simulate_steps(&shape, 1, 1_000_000, length, 10, (3, think));
     let whole = &book.kinds[3];
     let steps = &book.kinds[..3];
-    let response: f64 = steps.iter().map(|kind| kind.response.mean()).sum();
+    let response: f64 = steps.iter().map(|kind| kind.times().response.mean()).sum();
     close(users / (whole.completed as f64 / length as f64), response + 2.0 * think as f64, 0.02, "3 R + 2 Z");
-    close(whole.response.mean(), response, 0.01, "the whole is the sum of its steps without think times");
-    let service: f64 = steps.iter().map(|kind| kind.service.mean()).sum();
-    close(whole.service.mean(), service, 0.01, "service time of the whole");
+    close(whole.times().response.mean(), response, 0.01, "the whole is the sum of its steps without think times");
+    let service: f64 = steps.iter().map(|kind| kind.times().service.mean()).sum();
+    close(whole.times().service.mean(), service, 0.01, "service time of the whole");
     // Every operation that began was completed, also after the end of the work.
     for kind in steps {
         assert_eq!(kind.completed, whole.completed);
@@ -141,8 +142,8 @@ fn a_step_that_follows_at_once_is_due_when_the_step_before_is_done() {
     let book = simulate_steps(&shape, 1, 1_000_000, 400 * SECOND, 4096, (2, 0));
     let whole = &book.kinds[2];
     close(whole.completed as f64, 100_000.0, 0.02, "throughput of whole operations");
-    let steps = book.kinds[0].response.mean() + book.kinds[1].response.mean();
-    close(whole.response.mean(), steps, 0.005, "the whole and its steps");
+    let steps = book.kinds[0].times().response.mean() + book.kinds[1].times().response.mean();
+    close(whole.times().response.mean(), steps, 0.005, "the whole and its steps");
     // A step joins the queue again when the step before ends: each request sees the M/M/1 queue of all
     // requests, R = S / (1 - rho).
     close(steps / 2.0, 1e6 / (1.0 - 0.5), 0.06, "response time of a step");
@@ -160,9 +161,9 @@ fn an_overloaded_open_loop_confesses() {
     close(book.issued as f64, 20_000.0, 0.03, "issued");
     assert!(kind.late > kind.completed * 9 / 10);
     // Response time counts from the intended start: the mean arrival waited for half of the backlog.
-    assert!(kind.response.mean() > 4e9, "{}", kind.response.mean());
-    close(kind.service.mean(), 8e6, 0.05, "service time");
-    close(kind.lag.mean() + kind.service.mean(), kind.response.mean(), 0.01, "lag and service make response");
+    assert!(kind.times().response.mean() > 4e9, "{}", kind.times().response.mean());
+    close(kind.times().service.mean(), 8e6, 0.05, "service time");
+    close(kind.times().lag.mean() + kind.times().service.mean(), kind.times().response.mean(), 0.01, "lag and service make response");
 }
 
 #[test]
@@ -238,9 +239,9 @@ fn operations_that_complete_together_share_the_time() {
     assert_eq!((kind.completed, kind.failed, kind.late), (1004, 0, 0));
     // The empty batch still counts as offered and issued.
     assert_eq!((book.offered, book.issued), (1005, 1005));
-    let total = kind.service.mean() * kind.completed as f64;
+    let total = kind.times().service.mean() * kind.completed as f64;
     close(total, 9_000_000.0, 0.001, "the time of all together");
-    assert_eq!(kind.response.count_between(3_900, 4_100), 1000);
+    assert_eq!(kind.times().response.count_between(3_900, 4_100), 1000);
     assert_eq!(book.in_flight_ns, 14_000_000);
 }
 
@@ -256,7 +257,7 @@ fn operations_that_are_reported_together_have_times_of_their_own() {
     let numbers = Numbers { first: 0, step: 1 };
     drive(&mut worker, &mut arrivals, &mut pace, &Stop::default(), &book, numbers, 3).unwrap();
     let book = book.into_inner().unwrap();
-    let service = &only(&book).service;
+    let service = &only(&book).times().service;
     assert_eq!(only(&book).completed, 30);
     for after in [1_000_000, 2_000_000, 3_000_000] {
         assert_eq!(service.count_between(after * 99 / 100, after * 101 / 100), 10, "{after} ns");
@@ -349,8 +350,8 @@ fn completions_are_seen_while_the_thread_spins() {
     let kind = only(&paced.book);
     let spun = paced.spun as f64 / paced.length as f64;
     assert!((0.15..0.26).contains(&spun), "{spun}");
-    close(kind.service.mean(), 200_000.0, 0.05, "service time");
-    assert_eq!(kind.lag.value_at_quantile(0.98), 0);
+    close(kind.times().service.mean(), 200_000.0, 0.05, "service time");
+    assert_eq!(kind.times().lag.value_at_quantile(0.98), 0);
     let late = paced.completions.iter().filter(|late| **late > 1_000).count() as f64;
     assert!(late / (paced.completions.len() as f64) < 0.06, "{late}");
 }

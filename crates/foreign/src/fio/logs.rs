@@ -540,6 +540,7 @@ impl Course {
                 };
                 let operation = OPERATIONS.get(usize::from(*direction)).copied().unwrap_or("trim");
                 let interval = Interval {
+                    due: None,
                     begin_s,
                     end_s: until_s,
                     phase: Phase::Measure,

@@ -292,7 +292,7 @@ impl World {
             let kind = &mut book.kinds[0];
             kind.completed += 1;
             let time = 1 + self.random.below_u64(1_000_000);
-            for histogram in [&mut kind.response, &mut kind.service, &mut kind.lag] {
+            for histogram in kind.due.each_mut() {
                 histogram.record(time).unwrap();
             }
             if is_measured {
@@ -380,7 +380,7 @@ impl World {
             self.fleet.take(end, &mut book);
             if measured.is_some_and(|from| end > from) {
                 counted += book.kinds[0].completed;
-                self.merged.add(&book.kinds[0].response).unwrap();
+                self.merged.add(&book.kinds[0].due.response).unwrap();
             }
             begin = end;
             if measured.is_none() && end >= zero + 2 * self.interval {

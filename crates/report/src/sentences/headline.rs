@@ -114,9 +114,14 @@ pub(crate) fn is_swept(document: &ResultDocument) -> bool {
 fn tail(operation: &OperationResult) -> String {
     let summary = &operation.response_ms;
     let reached = [("p99", summary.p99, 0.01), ("p90", summary.p90, 0.1)];
-    let found = reached.into_iter().find(|(_, _, beyond)| operation.completed as f64 * beyond >= 10.0);
+    let found = reached.into_iter().find(|(_, _, beyond)| operation.judged() as f64 * beyond >= 10.0);
     let (name, value, _) = found.unwrap_or(("p50", summary.p50, 0.5));
-    format!("{name} {}", time_ms(value))
+    format!("{name} {}{}", bound(operation, name), time_ms(value))
+}
+
+/// What stands before a response time of which only a lower bound is known.
+fn bound(operation: &OperationResult, part: &str) -> &'static str {
+    if operation.response_ms.at_least.has(part) { ">= " } else { "" }
 }
 
 /// `71.1 k IOPS (291 MB/s)`.
@@ -135,6 +140,11 @@ fn measured(document: &ResultDocument, trial: &TrialResult) -> Option<String> {
     if whole.completed == 0 {
         return Some(match trial.ending {
             Ending::Interrupted => "Interrupted before an operation was measured.".into(),
+            _ if whole.judged() > 0 => format!(
+                "No operation completed in the measured time: of {} that were due, {} ended later, the others not while they were waited for.",
+                whole.judged(),
+                whole.timed()
+            ),
             _ => "No operation completed.".into(),
         });
     }
@@ -172,7 +182,8 @@ fn measured(document: &ResultDocument, trial: &TrialResult) -> Option<String> {
     }
     let load = under_load(&trial.load, traits);
     let carried = throughput(document, whole.rate_per_s, whole.bytes_per_s);
-    let times = format!("mean {}, {}", time_ms(whole.response_ms.mean), tail(whole));
+    let mean = format!("{}{}", bound(whole, "mean"), time_ms(whole.response_ms.mean));
+    let times = format!("mean {mean}, {}", tail(whole));
     Some(format!("{carried}{load}: {times}.{failed}"))
 }
 

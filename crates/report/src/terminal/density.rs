@@ -136,6 +136,7 @@ mod tests {
                 min, mean: min,
                 p50: next(steps[0]), p90: next(steps[1]), p95: next(steps[2]),
                 p99: next(steps[3]), p999: next(steps[4]), max: next(steps[5]),
+                at_least: model::Statistics::NONE,
             };
             let to = summary.max * 1.0001;
             let sum: f64 = shares(&summary, min, to, width).iter().sum();

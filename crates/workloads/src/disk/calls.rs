@@ -146,6 +146,10 @@ impl Worker for CallWorker<'_> {
         }
     }
 
+    fn kind_of(&self, operation: Operation, _accepted: bool) -> Option<u16> {
+        Some(self.stream.kind_of(operation.number))
+    }
+
     fn reap(&mut self, until: Nanos, done: &mut Vec<Completion>) -> Result<(), LoadError> {
         if let Some((Operation { ticket, number, .. }, step)) =
             self.queue.as_mut().and_then(VecDeque::pop_front)

@@ -384,6 +384,14 @@ impl Worker for RingWorker<'_> {
         Admission::Accepted
     }
 
+    fn kind_of(&self, operation: Operation, accepted: bool) -> Option<u16> {
+        let flight = self.flights.get(operation.ticket as usize).filter(|_| accepted);
+        Some(match flight {
+            Some(Flight::Sync(_)) => self.stream.kinds.sync,
+            _ => self.stream.kind_of(operation.number),
+        })
+    }
+
     fn reap(&mut self, until: Nanos, done: &mut Vec<Completion>) -> Result<(), LoadError> {
         if self.error.is_some() {
             return self.error.take().map_or(Ok(()), Err);

@@ -265,14 +265,23 @@ impl<'a> Stream<'a> {
         }
     }
 
-    /// A transfer is over; `block` is what was read or written.
-    #[inline]
-    pub(super) fn settle(&mut self, place: &Place, block: &[u8]) -> Done {
-        let kind = match (place.trim, place.write) {
+    fn kind(&self, place: &Place) -> u16 {
+        match (place.trim, place.write) {
             (true, _) => self.kinds.trim,
             (false, true) => self.kinds.write,
             (false, false) => self.kinds.read,
-        };
+        }
+    }
+
+    /// The kind of the transfer with this number, as far as no synchronization takes its place.
+    pub(super) fn kind_of(&self, number: u64) -> u16 {
+        self.kind(&self.pattern.place(number.wrapping_sub(self.syncs * self.workers), 0))
+    }
+
+    /// A transfer is over; `block` is what was read or written.
+    #[inline]
+    pub(super) fn settle(&mut self, place: &Place, block: &[u8]) -> Done {
+        let kind = self.kind(place);
         let outcome = match self.ready.ledger {
             Some(_) => self.verify(place, block),
             None if !self.expect.is_empty() && !place.write && !is_repeated(&self.expect, block) => {

@@ -85,6 +85,9 @@ impl<'a> Load<'a> {
         operation: Operation,
         is_redirect: bool,
     ) -> std::result::Result<Exchange, Admission> {
+        if operation.step == 0 && self.plan.operations.is_some_and(|all| operation.number >= all) {
+            return Err(Admission::Exhausted);
+        }
         let mut exchange = self.exchange(operation, is_redirect)?;
         exchange.keep.fields |= !self.plan.server_timing.is_empty();
         Ok(exchange)
@@ -103,6 +106,19 @@ impl<'a> Load<'a> {
             Some(done) => Admission::Completed(done),
             None => Admission::Exhausted,
         })
+    }
+
+    /// As [`engine::workload::Worker::kind_of`].
+    pub(super) fn kind_of(&self, operation: Operation, accepted: bool) -> Option<u16> {
+        match &self.users {
+            Some(users) => users.kind_of(operation, accepted || operation.step > 0),
+            None => Some(0),
+        }
+    }
+
+    /// As [`engine::workload::Worker::whole_of`].
+    pub(super) fn whole_of(&self, operation: Operation) -> Option<u16> {
+        self.users.as_ref()?.whole_of(operation)
     }
 
     /// How long an exchange may take.

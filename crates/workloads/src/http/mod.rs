@@ -220,6 +220,10 @@ impl Workload for Http {
         self.plan.scenario.as_ref().map_or(0, |read| read.scenario.think())
     }
 
+    fn ends_by_itself(&self) -> bool {
+        self.plan.operations.is_some()
+    }
+
     fn default_shape(&self) -> Shape {
         Shape::closed(u64::from(self.plan.connections.unwrap_or(self.plan.threads)))
     }

@@ -129,6 +129,11 @@ model::settings! {
         "Timeout of an operation: if it takes longer, it has failed and its connection is closed (HTTP/2: its stream).",
     );
 
+    static TOTAL: Key<Option<u64>> = Key::count(
+        "operations", 1..=1_000_000_000_000, "",
+        "Stop after this many operations in total, warm-up included; of a scenario, transactions. None runs for the measured time.",
+    );
+
     static EXPECT_STATUS: Key<String> = Key::text(
         "expect_status", "200..399",
         "Status codes that count as success, such as \"200..299,304\"; with any other status the operation has failed.",
@@ -216,6 +221,8 @@ pub(super) struct HttpPlan {
     pub(super) streams: u32,
     pub(super) connections: Option<u32>,
     pub(super) timeout: Nanos,
+    /// Number of operations after which the load ends.
+    pub(super) operations: Option<u64>,
     pub(super) expected: Vec<RangeInclusive<u16>>,
     pub(super) threads: u32,
     pub(super) tls: TlsPlan,
@@ -356,6 +363,7 @@ impl HttpPlan {
             streams: if keep_alive { settings.get(&STREAMS) } else { 1 },
             connections,
             timeout,
+            operations: settings.get(&TOTAL),
             expected,
             threads,
             tls,

@@ -61,6 +61,23 @@ impl<'a> Users<'a> {
         place
     }
 
+    /// The kind of an operation, or of a step of one in progress.
+    pub(super) fn kind_of(&self, operation: Operation, is_in_progress: bool) -> Option<u16> {
+        match is_in_progress {
+            true => self.present(operation)?.operation_of(self.scenario, operation.step),
+            false => Session::first_operation(self.scenario, self.seed, operation.number),
+        }
+    }
+
+    /// The kind of the whole that an operation in progress is a step of.
+    pub(super) fn whole_of(&self, operation: Operation) -> Option<u16> {
+        self.present(operation)?.whole(self.scenario)
+    }
+
+    fn present(&self, operation: Operation) -> Option<&Session> {
+        self.sessions.get(operation.user.unwrap_or(operation.ticket) as usize)
+    }
+
     /// Writes the next request of an operation.
     ///
     /// # Errors

@@ -597,6 +597,14 @@ impl Worker for HttpWorker<'_> {
         Some(&mut self.load.parts)
     }
 
+    fn kind_of(&self, operation: Operation, accepted: bool) -> Option<u16> {
+        self.load.kind_of(operation, accepted)
+    }
+
+    fn whole_of(&self, operation: Operation) -> Option<u16> {
+        self.load.whole_of(operation)
+    }
+
     /// Returns the completions of one turn, each with its time. They are received before the next requests are sent: to send
     /// takes much longer than to receive, and the responses that wait meanwhile would seem slower than they are.
     fn reap(&mut self, until: Nanos, done: &mut Vec<Completion>) -> std::result::Result<(), LoadError> {

@@ -376,6 +376,10 @@ impl Workload for LdapLoad {
             .extend(self.operations().into_iter().skip(self.plan.mix.all.len()).map(Cow::Owned));
     }
 
+    fn ends_by_itself(&self) -> bool {
+        self.plan.operations.is_some()
+    }
+
     fn default_shape(&self) -> Shape {
         let connections = self.plan.connections.unwrap_or(self.plan.threads);
         Shape::closed(u64::from(connections) * u64::from(self.plan.depth.unwrap_or(1)))

@@ -491,8 +491,13 @@ impl<'a> Writer<'a> {
 
     /// Chooses an operation by weight: a function of the seed and its number. Returns its index.
     pub(super) fn choose(&mut self, number: u64) -> usize {
-        self.present = self.mix.choose(self.seed, number);
+        self.present = self.chosen(number);
         self.present
+    }
+
+    /// The operation with this number.
+    pub(super) fn chosen(&self, number: u64) -> usize {
+        self.mix.choose(self.seed, number)
     }
 
     /// Chooses the values of the chosen operation: a function of the seed and its number.

@@ -176,6 +176,11 @@ model::settings! {
         "Timeout of an operation: if it takes longer, it has failed, and is abandoned.",
     );
 
+    static TOTAL: Key<Option<u64>> = Key::count(
+        "operations", 1..=1_000_000_000_000, "",
+        "Stop after this many operations in total, warm-up included. None runs for the measured time.",
+    );
+
     static EXPECT_RESULT: Key<Vec<String>> = Key::texts(
         "expect_result",
         "Result codes that count as success besides success, compareTrue and compareFalse, such as \"noSuchObject\" or \"32\".",
@@ -239,6 +244,8 @@ pub(super) struct LdapPlan {
     pub(super) connections: Option<u32>,
     pub(super) depth: Option<u32>,
     pub(super) timeout: Nanos,
+    /// Number of operations after which the load ends.
+    pub(super) operations: Option<u64>,
     /// Numbers of result codes that count as success.
     pub(super) expected: Vec<u32>,
     pub(super) threads: u32,
@@ -290,6 +297,7 @@ impl LdapPlan {
             connections,
             depth,
             timeout,
+            operations: settings.get(&TOTAL),
             expected,
             threads,
             tls,

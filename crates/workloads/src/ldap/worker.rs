@@ -519,6 +519,9 @@ impl Worker for LdapWorker<'_> {
         if self.error.is_some() {
             return Admission::Busy;
         }
+        if self.plan.operations.is_some_and(|all| operation.number >= all) {
+            return Admission::Exhausted;
+        }
         let now = self.clock.now();
         let at = self.writer.choose(operation.number);
         let pool = Pool::of(self.plan.mix.all.get(at).map_or(Kind::Search, |requests| requests.kind));
@@ -551,6 +554,10 @@ impl Worker for LdapWorker<'_> {
 
     fn parts(&mut self) -> Option<&mut Vec<Part>> {
         Some(&mut self.parts)
+    }
+
+    fn kind_of(&self, operation: Operation, _accepted: bool) -> Option<u16> {
+        u16::try_from(self.writer.chosen(operation.number)).ok()
     }
 
     fn reap(&mut self, until: Nanos, done: &mut Vec<Completion>) -> Result<(), LoadError> {

@@ -133,6 +133,14 @@ impl Worker for Http2Worker<'_> {
         Some(&mut self.load.parts)
     }
 
+    fn kind_of(&self, operation: Operation, accepted: bool) -> Option<u16> {
+        self.load.kind_of(operation, accepted)
+    }
+
+    fn whole_of(&self, operation: Operation) -> Option<u16> {
+        self.load.whole_of(operation)
+    }
+
     /// Returns the completions of one read together: they came at the same time.
     fn reap(&mut self, until: Nanos, done: &mut Vec<Completion>) -> Result<(), LoadError> {
         let mut waited = false;

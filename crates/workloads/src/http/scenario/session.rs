@@ -279,9 +279,7 @@ impl Session {
     fn begin(&mut self, scenario: &Scenario, number: u64) -> Result<(), Unplanned> {
         self.number = number;
         self.redirects = 0;
-        let chosen = Random::stream(self.seed ^ CHOICE, number).below_u64(scenario.weight);
-        self.transaction =
-            scenario.transactions.partition_point(|transaction| transaction.weight_to <= chosen);
+        self.transaction = chosen(scenario, self.seed, number);
         self.rows.clear();
         self.rows.resize(scenario.data.len(), 0);
         let used =
@@ -295,6 +293,22 @@ impl Session {
             }
         }
         Ok(())
+    }
+
+    /// Index of the operation that a step of the present transaction is.
+    pub fn operation_of(&self, scenario: &Scenario, step: u32) -> Option<u16> {
+        Some(self.transaction(scenario)?.requests.get(step as usize)?.operation)
+    }
+
+    /// Index of the operation that the present transaction is as a whole; none if it has no operation of its own.
+    pub fn whole(&self, scenario: &Scenario) -> Option<u16> {
+        self.transaction(scenario)?.whole
+    }
+
+    /// Index of the operation that the one with this number begins with.
+    pub fn first_operation(scenario: &Scenario, seed: u64, number: u64) -> Option<u16> {
+        let transaction = scenario.transactions.get(chosen(scenario, seed, number))?;
+        Some(transaction.requests.first()?.operation)
     }
 
     fn transaction<'a>(&self, scenario: &'a Scenario) -> Option<&'a Transaction> {
@@ -482,6 +496,12 @@ impl Session {
         let think = transaction.requests.get(self.step as usize).and_then(|request| request.think);
         Then::Next(think.map_or(0, |think| think.draw(&mut self.random(THINK))))
     }
+}
+
+/// The transaction of an operation.
+fn chosen(scenario: &Scenario, seed: u64, number: u64) -> usize {
+    let chosen = Random::stream(seed ^ CHOICE, number).below_u64(scenario.weight);
+    scenario.transactions.partition_point(|transaction| transaction.weight_to <= chosen)
 }
 
 /// The origin of a request; renders its target, unless it is a literal.

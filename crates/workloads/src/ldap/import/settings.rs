@@ -364,6 +364,7 @@ fn online(given: &Settings, inputs: &Inputs, problems: &mut Problems) -> Option<
         mix: Arc::new(Mix::single(Requests::of_records("entry", None))),
         connections: Some(given.get(&CONNECTIONS)),
         depth: Some(1),
+        operations: None,
         timeout,
         expected: vec![0],
         threads: 1,

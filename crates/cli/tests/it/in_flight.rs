@@ -1,0 +1,174 @@
+//! Operations that are in flight when the measured time ends: they are in the times and the goals, and what never ends is
+//! censored.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::process::{Child, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::program::{Finished, Place, command, run};
+
+/// A server that answers this many requests, and the others only after this time; none for never.
+fn freezing(answered: u64, frozen: Option<Duration>) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let count = Arc::new(AtomicU64::new(0));
+    let answer = move |stream: TcpStream, count: &AtomicU64| {
+        let mut reader = BufReader::new(stream.try_clone().unwrap());
+        let mut stream = stream;
+        let mut line = String::new();
+        while matches!(reader.read_line(&mut line), Ok(1..)) {
+            if line == "\r\n" {
+                if count.fetch_add(1, Ordering::Relaxed) >= answered {
+                    std::thread::sleep(frozen.unwrap_or(Duration::from_secs(600)));
+                }
+                let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi");
+            }
+            line.clear();
+        }
+    };
+    std::thread::spawn(move || {
+        for stream in listener.incoming().map_while(Result::ok) {
+            let count = Arc::clone(&count);
+            std::thread::spawn(move || answer(stream, &count));
+        }
+    });
+    format!("http://{address}/")
+}
+
+/// Reads a stream line by line until a line has these words. Returns what was read.
+fn read_until(stream: &mut impl BufRead, words: &str) -> String {
+    let mut all = String::new();
+    while !all.contains(words) {
+        let mut line = String::new();
+        assert!(stream.read_line(&mut line).unwrap() > 0, "it ended without `{words}`: {all}");
+        all.push_str(&line);
+    }
+    all
+}
+
+fn interrupt(child: &Child) {
+    let pid = rustix::process::Pid::from_child(child);
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+}
+
+/// Runs a load, and ends its wait for operations in flight as a user does. Returns what it printed as JSON, too.
+fn impatient(place: &Place, arguments: &[&str]) -> (Finished, Value) {
+    let mut command = command(place, arguments);
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut error = BufReader::new(child.stderr.take().unwrap());
+    let mut err = read_until(&mut error, "in flight, at most 30 s: Ctrl-C twice ends the wait, with the result");
+    interrupt(&child);
+    err += &read_until(&mut error, "Ctrl-C again ends the wait, with the result");
+    interrupt(&child);
+    error.read_to_string(&mut err).unwrap();
+    let output = child.wait_with_output().unwrap();
+    let out = String::from_utf8(output.stdout).unwrap();
+    let document = serde_json::from_str(&out).unwrap();
+    (Finished { code: output.status.code().unwrap_or(-1), out, err }, document)
+}
+
+fn first(document: &Value) -> &Value {
+    &document["trials"][0]["operations"][0]
+}
+
+fn texts(document: &Value) -> String {
+    format!("{}{}{}", document["trials"][0]["doubts"], document["doubts"], document["verdict"])
+}
+
+#[test]
+fn a_server_that_stalls_at_the_end_misses_its_goal() {
+    let place = Place::new("stalls-at-the-end");
+    let url = freezing(75, Some(Duration::from_secs(2)));
+    let load = ["--rate", "50/s", "--duration", "3s", "--warm-up", "0s", "--timeout", "20s", "--json"];
+    let goals = ["--goal", "response.p95 <= 300ms", "--run-dir", "r"];
+    let done = run(&place, &[&["http", &url][..], &load, &goals].concat());
+    let document: Value = serde_json::from_str(&done.out).unwrap();
+    let get = first(&document);
+    assert_eq!(done.code, 99, "{get} {}", done.err);
+    // All that were due have a time, and those that were answered later are no throughput.
+    let [completed, ended] = [&get["completed"], &get["due"]["ended"]].map(|count| count.as_u64().unwrap());
+    assert_eq!((ended, &get["censored"]), (150, &Value::from(0)), "{get}");
+    assert!(completed < 100, "{get}");
+    assert!(get["response_ms"]["p95"].as_f64().unwrap() > 1000.0, "{get}");
+    let texts = texts(&document);
+    assert!(!texts.contains("please report"), "{texts}");
+    assert!(texts.contains("that were due in the measured time ended after it"), "{texts}");
+    // The record says the same.
+    let shown = run(&place, &["show", "r", "--json"]);
+    assert_eq!(serde_json::from_str::<Value>(&shown.out).unwrap(), document);
+}
+
+#[test]
+fn what_is_not_answered_is_censored_and_decides_no_goal() {
+    let place = Place::new("censored");
+    let url = freezing(75, None);
+    let load = ["--rate", "50/s", "--duration", "3s", "--warm-up", "0s", "--timeout", "100s", "--json"];
+    let goals = ["--goal", "response.p95 <= 60s", "--run-dir", "r"];
+    let (done, document) = impatient(&place, &[&["http", &url][..], &load, &goals].concat());
+    let get = first(&document);
+    assert_eq!(done.code, 98, "{get} {}", done.err);
+    let [ended, censored] = [&get["due"]["ended"], &get["censored"]].map(|count| count.as_u64().unwrap());
+    assert_eq!((ended, censored), (75, 75), "{get}");
+    // The faster half is known.
+    let bounds: Vec<&str> =
+        get["response_ms"]["at_least"].as_array().unwrap().iter().map(|part| part.as_str().unwrap()).collect();
+    assert_eq!(bounds, ["mean", "p90", "p95", "p99", "p999", "max"], "{get}");
+    let goal = &document["goal"]["goals"][0];
+    assert_eq!((&goal["met"], &goal["undecided"]), (&Value::from(false), &Value::from(true)), "{goal}");
+    assert!(!texts(&document).contains("please report"), "{}", texts(&document));
+    let shown = run(&place, &["show", "r"]);
+    assert!(shown.out.contains("undecided") && shown.out.contains(">= "), "{}", shown.out);
+    // No bound meets a goal, and one can miss it.
+    let goals = ["--goal", "response.p95 <= 300ms", "--run-dir", "missed"];
+    let url = freezing(75, None);
+    let (done, document) = impatient(&place, &[&["http", &url][..], &load, &goals].concat());
+    assert_eq!(done.code, 99, "{}", first(&document));
+}
+
+#[test]
+fn a_frozen_server_is_no_slow_load_generator() {
+    let place = Place::new("frozen");
+    let url = freezing(0, None);
+    let load = ["--rate", "500/s", "--duration", "2s", "--warm-up", "0s", "--timeout", "100s", "--threads", "1", "--json"];
+    let (done, document) = impatient(&place, &[&["http", &url][..], &load, &["--run-dir", "r"]].concat());
+    let get = first(&document);
+    // 256 are in flight, and the others were due.
+    assert_eq!((&get["issued"], &get["censored"]), (&Value::from(256), &Value::from(1000)), "{get}");
+    assert_eq!((&get["due"]["unsent"], &get["due"]["held"]), (&Value::from(744), &Value::from(744)), "{get}");
+    assert_ne!(document["verdict"]["kind"], "generator_bound", "{}", document["verdict"]);
+    assert!(![0, 97].contains(&done.code), "{} {}", done.code, done.err);
+    assert!(texts(&document).contains("as many operations as may be in flight"), "{}", texts(&document));
+}
+
+#[test]
+fn a_load_ends_after_a_number_of_operations() {
+    let place = Place::new("operations");
+    let url = freezing(u64::MAX, None);
+    for load in [vec!["--concurrency", "5", "--threads", "2"], vec!["--rate", "1000/s"]] {
+        let done = run(&place, &[&["http", &url, "--operations", "303", "--json"][..], &load].concat());
+        let document: Value = serde_json::from_str(&done.out).unwrap();
+        assert_eq!(first(&document)["completed"], 303, "{}", done.err);
+        assert_eq!(first(&document)["due"]["ended"], 303, "{}", done.err);
+    }
+}
+
+#[test]
+fn a_trial_of_which_nothing_is_to_be_learned_ends_early() {
+    let place = Place::new("end-early");
+    let url = format!("http://{}/busy", crate::http::serve());
+    let load = ["--rate", "100/s", "--duration", "600s", "--end-early", "--json", "--run-dir", "r"];
+    let done = run(&place, &[&["http", &url][..], &load].concat());
+    let document: Value = serde_json::from_str(&done.out).unwrap();
+    assert_eq!(done.code, 99, "{}", done.err);
+    assert!(texts(&document).contains("every operation failed from the start"), "{}", texts(&document));
+    assert_eq!(document["trials"][0]["ending"], "completed");
+    // Trials of different lengths are not compared.
+    let refused = run(&place, &["http", &url, "--end-early", "--vary", "concurrency=1,2", "--duration", "1s"]);
+    assert_eq!(refused.code, 2, "{}", refused.err);
+    assert!(refused.err.contains("`end_early` has no place in an experiment with comparisons"), "{}", refused.err);
+}
