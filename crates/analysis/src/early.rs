@@ -108,8 +108,8 @@ impl EarlyEnd {
         if self.elapsed_s < SHORTEST_S {
             return None;
         }
-        let are_many = self.failed >= FAILED_MIN
-            || self.failed >= FEW_FAILED_MIN && self.elapsed_s >= FEW_FAILED_S;
+        let are_many =
+            self.failed >= FAILED_MIN || self.failed >= FEW_FAILED_MIN && self.elapsed_s >= FEW_FAILED_S;
         if are_many && self.failed == self.ended {
             return Some("every operation failed from the start".into());
         }
@@ -131,7 +131,8 @@ impl EarlyEnd {
         if !goal.at_most {
             return false;
         }
-        let of_goal = self.operations.iter().filter(|(name, _)| goal.operation.as_ref().is_none_or(|of| of == *name));
+        let of_goal =
+            self.operations.iter().filter(|(name, _)| goal.operation.as_ref().is_none_or(|of| of == *name));
         of_goal.map(|(_, seen)| seen).any(|seen| match &goal.metric {
             GoalMetric::Response(part) => is_beyond(&seen.response, part, goal, all),
             GoalMetric::Service(part) => is_beyond(&seen.service, part, goal, all),

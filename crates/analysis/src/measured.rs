@@ -179,7 +179,8 @@ impl<'a> Measured<'a> {
     /// at its begin, seconds. None in records without it.
     pub(crate) fn in_flight_at_edges(&self) -> Option<f64> {
         let derived = &self.record.run.traits.derived;
-        let own = || self.record.intervals.iter().filter(|of| !derived.iter().any(|name| *name == of.operation));
+        let own =
+            || self.record.intervals.iter().filter(|of| !derived.iter().any(|name| *name == of.operation));
         let at_end_of = |end_s: f64, phase: Phase| -> Option<f64> {
             let ends = own().filter(|of| of.phase == phase && (of.end_s - end_s).abs() < 1e-6);
             ends.map(|of| of.due.map(|due| due.in_flight_s)).sum()

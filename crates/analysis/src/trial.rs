@@ -9,8 +9,8 @@ use model::result::{KindCounts, OperationResult, ResourceUse, TreatmentResult, T
 use model::run::{GeneratorRole, Origin};
 use model::study::new_histogram;
 use model::{
-    Due, Interval, LatencySummary, Level, Operation, OperationHistograms, Phase, Run, RunRecord, Times, Treatment,
-    metrics,
+    Due, Interval, LatencySummary, Level, Operation, OperationHistograms, Phase, Run, RunRecord, Times,
+    Treatment, metrics,
 };
 
 use crate::facts::ISSUED_SHARE;
@@ -158,7 +158,9 @@ fn operations(measured: &Measured) -> Vec<OperationResult> {
     // single one.
     let in_turn = run.operations_in_turn;
     let idle = |operation: &OperationResult| {
-        (in_turn || operation.offered.unwrap_or(0) == 0) && operation.completed == 0 && operation.judged() == 0
+        (in_turn || operation.offered.unwrap_or(0) == 0)
+            && operation.completed == 0
+            && operation.judged() == 0
     };
     if !operations.iter().all(idle) {
         operations.retain(|operation| !idle(operation));
@@ -244,7 +246,8 @@ fn sum(measured: &Measured, name: Operation, names: &[&str], intervals: &[&Inter
     };
     sum.due = due(measured, names);
     sum.censored = sum.due.map_or(0, |due| due.censored);
-    let of_times = |own: fn(&OperationHistograms) -> &Histogram<u64>, censored: fn(&Times) -> &Histogram<u64>| {
+    let of_times = |own: fn(&OperationHistograms) -> &Histogram<u64>,
+                    censored: fn(&Times) -> &Histogram<u64>| {
         merged(histograms.iter().map(|of| (own(of), of.censored.as_deref().map(censored))))
     };
     // Where no operation was due in the measured time, those that completed in it have no time of it.

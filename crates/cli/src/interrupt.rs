@@ -25,7 +25,9 @@ pub(crate) fn flag() -> &'static AtomicBool {
             std::thread::Builder::new().name("signals".into()).spawn(receive)
         });
         if let Err(error) = handled {
-            output::say(&format!("warning: signals cannot be handled, Ctrl-C ends the program at once: {error}"));
+            output::say(&format!(
+                "warning: signals cannot be handled, Ctrl-C ends the program at once: {error}"
+            ));
         }
     });
     &INTERRUPTED

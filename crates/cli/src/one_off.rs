@@ -464,7 +464,10 @@ impl OneOff {
         }
         // A number of operations is not cut short by the default of the duration.
         let has_end = ["http", "ldap"].contains(&self.command)
-            && info.settings.iter().any(|setting| setting.name == "operations" && matches.contains_id(setting.name));
+            && info
+                .settings
+                .iter()
+                .any(|setting| setting.name == "operations" && matches.contains_id(setting.name));
         if has_end
             && !matches.contains_id("load.measure")
             && let Ok(until_done) = MEASURE.parse("until-done")

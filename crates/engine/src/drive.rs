@@ -303,14 +303,7 @@ impl Book {
 
 impl Book {
     /// Records an operation whose last step is done. It was due when its first step was.
-    fn record_whole(
-        &mut self,
-        slot: &Slot,
-        kind: u16,
-        outcome: Outcome,
-        at: Nanos,
-        measured: &MeasuredTime,
-    ) {
+    fn record_whole(&mut self, slot: &Slot, kind: u16, outcome: Outcome, at: Nanos, measured: &MeasuredTime) {
         let Some(kind) = self.kinds.get_mut(usize::from(kind)) else {
             debug_assert!(false, "the end of an operation that the workload did not declare");
             return;
@@ -572,7 +565,8 @@ impl<W: Worker + ?Sized, T: Time> Driver<'_, '_, '_, W, T> {
         let going_on = std::mem::take(&mut self.continuing);
         for Reverse((due, ticket)) in going_on {
             let slot = self.slots[ticket as usize];
-            let goes_on = self.measured.has(slot.begin()) && self.worker.whole_of(slot.operation(ticket)).is_some();
+            let goes_on =
+                self.measured.has(slot.begin()) && self.worker.whole_of(slot.operation(ticket)).is_some();
             match goes_on || due < over {
                 true => self.continuing.push(Reverse((due, ticket))),
                 false => self.free.push(ticket),
@@ -585,7 +579,9 @@ impl<W: Worker + ?Sized, T: Time> Driver<'_, '_, '_, W, T> {
     fn issues_no_more(&mut self, blocked: bool) -> bool {
         let Some(end) = &mut self.end else { return false };
         let is_full = blocked || self.free.is_empty();
-        if end.given_up.is_none() && (is_full || self.now >= end.issue_until || !self.arrivals.has_due_before(end.over)) {
+        if end.given_up.is_none()
+            && (is_full || self.now >= end.issue_until || !self.arrivals.has_due_before(end.over))
+        {
             end.given_up = Some(self.now);
         }
         end.given_up.is_some()
@@ -599,7 +595,8 @@ impl<W: Worker + ?Sized, T: Time> Driver<'_, '_, '_, W, T> {
         let unsent_at = self.end.as_ref().and_then(|end| end.given_up).unwrap_or(now);
         let mut is_free = vec![false; self.slots.len()];
         self.free.iter().for_each(|ticket| is_free[*ticket as usize] = true);
-        let waiting: HashMap<u32, Nanos> = self.continuing.drain().map(|Reverse((due, ticket))| (ticket, due)).collect();
+        let waiting: HashMap<u32, Nanos> =
+            self.continuing.drain().map(|Reverse((due, ticket))| (ticket, due)).collect();
         let mut book = lock(self.book);
         for (ticket, slot) in (0..).zip(&self.slots).filter(|(ticket, _)| !is_free[*ticket as usize]) {
             let due = waiting.get(&ticket).copied();
@@ -771,7 +768,10 @@ impl<W: Worker + ?Sized, T: Time> Driver<'_, '_, '_, W, T> {
     /// Whether a new operation of an open loop waited for others in flight before it was issued.
     #[inline]
     fn is_held(&self, slot: &Slot) -> bool {
-        self.full_until >= Some(slot.intended) && slot.step == 0 && self.is_open && self.measured.has(slot.intended)
+        self.full_until >= Some(slot.intended)
+            && slot.step == 0
+            && self.is_open
+            && self.measured.has(slot.intended)
     }
 
     /// Records an operation that was completed inside its submission.

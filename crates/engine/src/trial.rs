@@ -10,8 +10,8 @@ use model::drain::DrainEnd;
 use model::run::ENDED_EARLY;
 use model::steady::{Excursion, STEADY_RANGE, STEADY_ROUNDS_MAX, STEADY_SLOPE, differ_by_chance};
 use model::{
-    Doubt, DoubtKind, Due, Ending, ErrorCount, EventKind, Interval, LatencySummary, Launch, Level, Load, Nanos,
-    Phase, PhaseSpan, Run, SECOND, Shape, Times, WarmUp, quantity,
+    Doubt, DoubtKind, Due, Ending, ErrorCount, EventKind, Interval, LatencySummary, Launch, Level, Load,
+    Nanos, Phase, PhaseSpan, Run, SECOND, Shape, Times, WarmUp, quantity,
 };
 use record::OperationIntervals;
 
@@ -47,7 +47,9 @@ fn waiting_for(in_flight: u64, is_interrupted: bool) -> String {
     let operations = if in_flight == 1 { "operation" } else { "operations" };
     let again = if is_interrupted { "Ctrl-C again" } else { "Ctrl-C twice" };
     let most_s = COOL_DOWN_MAX / SECOND;
-    format!("waiting for {in_flight} {operations} in flight, at most {most_s} s: {again} ends the wait, with the result")
+    format!(
+        "waiting for {in_flight} {operations} in flight, at most {most_s} s: {again} ends the wait, with the result"
+    )
 }
 
 /// Limit of a workload's messages that are recorded as events; more would hide other events.
@@ -525,12 +527,17 @@ impl Collector<'_> {
             self.early = early.collect();
         }
         let all: Vec<Cow<'_, Times>> = self.total.kinds.iter().map(KindBook::times).collect();
-        let busy: Vec<f64> =
-            all.iter().zip(&completed).map(|(times, completed)| times.service.mean() * *completed as f64).collect();
+        let busy: Vec<f64> = all
+            .iter()
+            .zip(&completed)
+            .map(|(times, completed)| times.service.mean() * *completed as f64)
+            .collect();
         let busy_sum: f64 = busy.iter().sum();
-        let share = |at: usize| if busy_sum > 0.0 { busy[at] / busy_sum } else { f64::from(u8::from(at == 0)) };
+        let share =
+            |at: usize| if busy_sum > 0.0 { busy[at] / busy_sum } else { f64::from(u8::from(at == 0)) };
         let (offered, issued) = (apportion(offered, &completed), apportion(issued, &completed));
-        let (held, unsent) = (apportion(self.total.held, &completed), apportion(self.total.unsent, &completed));
+        let (held, unsent) =
+            (apportion(self.total.held, &completed), apportion(self.total.unsent, &completed));
         self.in_flight = self.total.in_flight;
         let known = |at: usize, counts: &[u64], kind: &KindBook| match self.derived[at] {
             true => kind.completed,

@@ -384,7 +384,8 @@ pub fn to_book(head: IntervalHead, body: &[u8], zero: Nanos, decoder: &mut Histo
             }
         });
         let [due, other, censored] = times.each_mut().map(Option::take);
-        let (due, other, censored) = (due?.unwrap_or_default(), other?.map(Box::new), censored?.map(Box::new));
+        let (due, other, censored) =
+            (due?.unwrap_or_default(), other?.map(Box::new), censored?.map(Box::new));
         // Each operation has a response time; a part of one has no other. The lag of a censored one is known if it was issued.
         let other_ended = other.as_ref().map_or(0, |times| times.response.len());
         let censored_count = censored.as_ref().map_or(0, |times| times.response.len());

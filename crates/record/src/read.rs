@@ -13,7 +13,6 @@ use model::{
 };
 use serde::{Deserialize, de::DeserializeOwned};
 
-use crate::trial::{CENSORED_LOGS, LOGS};
 use crate::histogram_log::{Decoded, Decoder};
 use crate::limits::{
     Budget, COUNTED_MAX, ENTRIES_MAX, FACTS_BYTES_MAX, HEAT_COLUMNS_MAX, METRICS_BYTES_MAX, OPERATION_COST,
@@ -21,6 +20,7 @@ use crate::limits::{
 };
 use crate::lines::Lines;
 use crate::mirror::WrittenReadings;
+use crate::trial::{CENSORED_LOGS, LOGS};
 use crate::{RecordError, check_format, directory, interval_csv, readings_csv};
 
 /// The format identifier of `plan.json`.

@@ -33,7 +33,12 @@ fn append<'a>(
     of: impl Iterator<Item = (&'a str, [&'a Histogram<u64>; 3])> + Clone,
 ) -> Result<(), RecordError> {
     for (at, log) in logs.iter_mut().enumerate() {
-        log.append(phase, begin_s, end_s, of.clone().map(|(operation, histograms)| (operation, histograms[at])))?;
+        log.append(
+            phase,
+            begin_s,
+            end_s,
+            of.clone().map(|(operation, histograms)| (operation, histograms[at])),
+        )?;
     }
     Ok(())
 }
@@ -135,7 +140,11 @@ impl TrialWriter {
     ) -> Result<(), RecordError> {
         let span = (phase, begin_s, end_s);
         if let Some(logs) = &mut self.logs {
-            append(logs, span, histograms.iter().map(|of| (of.operation, [of.response, of.service, of.lag])))?;
+            append(
+                logs,
+                span,
+                histograms.iter().map(|of| (of.operation, [of.response, of.service, of.lag])),
+            )?;
         }
         if histograms.iter().any(|of| of.censored.is_some()) {
             if self.censored.is_none() {

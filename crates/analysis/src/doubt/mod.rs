@@ -432,14 +432,22 @@ fn counts_differ(result: &TrialResult) -> Option<Doubt> {
 }
 
 fn failures(record: &RunRecord, result: &TrialResult) -> Option<Doubt> {
-    let whole = result.whole().filter(|whole| whole.failed > 0)?;
-    let share = whole.failed as f64 / whole.completed.max(1) as f64;
+    let whole = result.whole()?;
+    // Those that failed while they were waited for count too.
+    let (failed, of) = match whole.due {
+        Some(due) if due.failed > whole.failed => (due.failed, due.ended),
+        _ => (whole.failed, whole.completed),
+    };
+    if failed == 0 {
+        return None;
+    }
+    let share = failed as f64 / of.max(1) as f64;
     let most = record.run.errors.iter().max_by_key(|error| error.count);
     let why = most.map(|error| format!(", most often: {}", error.text)).unwrap_or_default();
     let text = format!(
         "{} of {} operations failed ({}){why}",
-        words::whole(whole.failed),
-        words::whole(whole.completed),
+        words::whole(failed),
+        words::whole(of),
         words::percent(share)
     );
     // One damaged block counts more than any number of other failures.
@@ -459,25 +467,26 @@ fn failures(record: &RunRecord, result: &TrialResult) -> Option<Doubt> {
 
 fn few_samples(record: &RunRecord, result: &TrialResult) -> Option<Doubt> {
     let whole = result.whole()?;
+    let count = whole.completed.max(whole.judged());
     // One launch has one time, which is no percentile of anything.
-    if whole.completed == 1 && record.run.traits.operations_apart {
+    if count == 1 && record.run.traits.operations_apart {
         return None;
     }
     // Without response times there are no percentiles.
-    if whole.completed > 0 && record.run.traits.grouped {
+    if count > 0 && record.run.traits.grouped {
         return None;
     }
     // The number of launches is fixed, however long they take.
-    let help = if whole.completed == 0 { "" } else { for_more(&record.run, "measure longer") };
-    let beyond = |share: f64| whole.completed as f64 * share;
+    let help = if count == 0 { "" } else { for_more(&record.run, "measure longer") };
+    let beyond = |share: f64| count as f64 * share;
     let weakest = [("p50", 0.5), ("p90", 0.1), ("p95", 0.05), ("p99", 0.01), ("p99.9", 0.001)]
         .into_iter()
         .find(|(_, share)| beyond(*share) < SAMPLES_BEYOND)?;
-    let text = match whole.completed {
+    let text = match count {
         0 => "no operation completed".to_string(),
-        completed => format!(
+        count => format!(
             "{}: too few samples for {} and above",
-            words::count(completed as usize, "operation"),
+            words::count(count as usize, "operation"),
             weakest.0
         ),
     };

@@ -11,8 +11,8 @@ use model::limit::{LoadClass, MissReason};
 use model::{Due, Estimate, Goal, Interval, LatencySummary, OperationHistograms, RunRecord};
 
 use crate::measured::Measured;
-use crate::trial;
 use crate::statistics::{CONFIDENCE, steady_mean, t_interval};
+use crate::trial;
 
 /// Number of batches of a full-length trial, if they are not longer than a second.
 const BATCHES: f64 = 10.0;
@@ -258,7 +258,8 @@ fn censored<'a>(
     operation: &'a str,
     of: Of,
 ) -> impl Iterator<Item = &'a Histogram<u64>> {
-    let found = measured.iter().filter_map(move |one| one.record.histograms.get(operation)?.censored.as_deref());
+    let found =
+        measured.iter().filter_map(move |one| one.record.histograms.get(operation)?.censored.as_deref());
     let times = found.map(move |times| match of {
         Of::Response => &times.response,
         Of::Service => &times.service,

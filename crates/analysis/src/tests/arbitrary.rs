@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use model::run::GeneratorUse;
 use model::verdict::InconclusiveReason;
-use model::{Due, 
-    Change, Column, DesignKind, Ending, Goal, Interval, LatencySummary, Level, MetricInfo, MetricKind,
+use model::{
+    Change, Column, DesignKind, Due, Ending, Goal, Interval, LatencySummary, Level, MetricInfo, MetricKind,
     Missing, OperationHistograms, Phase, Profile, ReadingTable, RunRecord, SettingPath, Shape, SizeGoal,
     SourceState, SourceStatus, Study, Treatment, Trial, Unit,
 };

@@ -116,7 +116,12 @@ fn an_operation_of_several_steps_is_measured_step_by_step_and_as_a_whole() {
     let steps = &book.kinds[..3];
     let response: f64 = steps.iter().map(|kind| kind.times().response.mean()).sum();
     close(users / (whole.completed as f64 / length as f64), response + 2.0 * think as f64, 0.02, "3 R + 2 Z");
-    close(whole.times().response.mean(), response, 0.01, "the whole is the sum of its steps without think times");
+    close(
+        whole.times().response.mean(),
+        response,
+        0.01,
+        "the whole is the sum of its steps without think times",
+    );
     let service: f64 = steps.iter().map(|kind| kind.times().service.mean()).sum();
     close(whole.times().service.mean(), service, 0.01, "service time of the whole");
     // Every operation that began was completed, also after the end of the work.
@@ -163,7 +168,12 @@ fn an_overloaded_open_loop_confesses() {
     // Response time counts from the intended start: the mean arrival waited for half of the backlog.
     assert!(kind.times().response.mean() > 4e9, "{}", kind.times().response.mean());
     close(kind.times().service.mean(), 8e6, 0.05, "service time");
-    close(kind.times().lag.mean() + kind.times().service.mean(), kind.times().response.mean(), 0.01, "lag and service make response");
+    close(
+        kind.times().lag.mean() + kind.times().service.mean(),
+        kind.times().response.mean(),
+        0.01,
+        "lag and service make response",
+    );
 }
 
 #[test]

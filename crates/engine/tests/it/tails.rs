@@ -98,13 +98,16 @@ impl Worker for Delays<'_> {
             Some(Reverse((at, _))) if *at <= until.max(self.clock.now()) => {
                 self.clock.sleep_until(*at);
                 let now = self.clock.now();
-                while let Some(Reverse((at, ticket))) = self.in_flight.peek().copied().filter(|first| first.0.0 <= now) {
+                while let Some(Reverse((at, ticket))) =
+                    self.in_flight.peek().copied().filter(|first| first.0.0 <= now)
+                {
                     self.in_flight.pop();
                     let operations = self.operations.get_mut();
                     let place = operations.iter().position(|(of, _)| *of == ticket).unwrap();
                     let (_, operation) = operations.swap_remove(place);
                     let outcome = if operation.number % 10 == 9 { Outcome::Failed(1) } else { Outcome::Well };
-                    let completion = Completion::new(ticket, Done::new(kind_of(operation.number), outcome, 0));
+                    let completion =
+                        Completion::new(ticket, Done::new(kind_of(operation.number), outcome, 0));
                     done.push(Completion { at, ..completion });
                 }
             }
@@ -138,7 +141,8 @@ impl Load {
         let measured = MeasuredTime::new(MEASURED);
         measured.begin(self.warm_up);
         let load_until = self.warm_up + MEASURED;
-        let ending = EndingClock { clock: &clock, stop: &stop, load_until, wait_until: load_until + self.wait };
+        let ending =
+            EndingClock { clock: &clock, stop: &stop, load_until, wait_until: load_until + self.wait };
         let mut system = Delays {
             clock: &clock,
             tail: self.tail,
@@ -200,7 +204,9 @@ fn no_reported_time_is_better_than_that_of_the_load_run_to_completion() {
                 let (seen_ms, true_ms) = (seen.part(part).unwrap(), truth.part(part).unwrap());
                 let is_equal = (seen_ms / true_ms - 1.0).abs() <= 0.002;
                 match seen.at_least.has(part) {
-                    true => assert!(seen_ms <= true_ms * 1.002, "{seed} {tail:?} {part}: {seen_ms} {true_ms}"),
+                    true => {
+                        assert!(seen_ms <= true_ms * 1.002, "{seed} {tail:?} {part}: {seen_ms} {true_ms}")
+                    }
                     false => assert!(is_equal, "{seed} {tail:?} {part}: {seen_ms} {true_ms}"),
                 }
                 match seen.at_least.has(part) {
@@ -235,7 +241,10 @@ fn a_backlog_is_in_the_times_and_not_in_the_throughput() {
         all
     });
     // Half of them waited for the end of the stall, 1 to 2 s.
-    assert!((198..=204).contains(&all.response.count_between(SECOND - 20 * MILLISECOND, 2 * SECOND + MILLISECOND)));
+    assert!(
+        (198..=204)
+            .contains(&all.response.count_between(SECOND - 20 * MILLISECOND, 2 * SECOND + MILLISECOND))
+    );
     let failed: u64 = book.kinds.iter().map(|kind| kind.due_failed).sum();
     assert_eq!(failed, 40);
 }
