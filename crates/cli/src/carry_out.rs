@@ -15,8 +15,9 @@ use machines::hub::{Hub, Member};
 use model::experiment::{Dependency, watched_url};
 use model::problem::Warning;
 use model::{Ending, Experiment, Problem, Problems, ResultDocument, Secret, Study};
-use record::{Journal, RunDirectory};
+use record::{Journal, RecordError, RunDirectory};
 
+use crate::commands;
 use crate::early::Early;
 use crate::exit::Exit;
 use crate::export_to::ExportTo;
@@ -94,6 +95,8 @@ pub(crate) fn carry_out(
             ))
         })?;
     }
+    commands::restore::remove_unfinished();
+    commands::restore::warn_of_changes();
     let hub = connect(experiment, &root, options, words)?.map(RefCell::new);
     let live = Live::begin(options.live.as_deref())?;
     let host = counters::host(&root);
@@ -102,11 +105,7 @@ pub(crate) fn carry_out(
     let (directory, journal) = match resume {
         Some(resume) => (RunDirectory::open(resume.directory).map_err(Failure::failed)?, resume.journal),
         None => {
-            let path = match &options.run_dir {
-                Some(path) => path.clone(),
-                None => new_run_path(&experiment.name),
-            };
-            let directory = session::begin(&path, text, experiment, &host).map_err(Failure::failed)?;
+            let directory = begin(options, text, experiment, &host)?;
             let journal = Journal::begin(directory.path(), experiment).map_err(Failure::failed)?;
             (directory, journal)
         }
@@ -147,6 +146,23 @@ pub(crate) fn carry_out(
     let document = analysis::result(&study);
     keep(&RunDirectory::open(&path).map_err(Failure::failed)?, &document, &study)?;
     Ok((document, study, ended))
+}
+
+/// Creates the run directory.
+fn begin(
+    options: &Options,
+    text: &str,
+    experiment: &Experiment,
+    host: &model::Host,
+) -> Result<RunDirectory, Failure> {
+    loop {
+        let path = options.run_dir.clone().unwrap_or_else(|| new_run_path(&experiment.name));
+        match session::begin(&path, text, experiment, host) {
+            // Another run of the same second created it since; the next path is another one.
+            Err(RecordError::Taken { .. }) if options.run_dir.is_none() => {}
+            begun => return begun.map_err(Failure::failed),
+        }
+    }
 }
 
 /// Reaches the machines of an experiment, and lets them check it.

@@ -29,6 +29,9 @@ fn main() -> ExitCode {
         let arguments: Vec<String> = arguments.filter_map(|argument| argument.into_string().ok()).collect();
         return factors::neighbour::run(&arguments);
     }
+    if let Ok(state) = record::state_folder() {
+        files::unfinished::record_in(state);
+    }
     match arguments::dispatch() {
         Ok(exit) => exit.into(),
         Err(failure) => {

@@ -55,6 +55,9 @@ impl Announce for Announcements {
 /// Executes one undo step; provided by `factors`.
 pub type CarryOut = fn(&Undo) -> Result<(), Unavailable>;
 
+/// Why an undo step has nothing left to undo, and none if it has; provided by `factors`. Changes nothing.
+pub type NothingLeft = fn(&Undo) -> Option<String>;
+
 /// Changes in effect. Dropping them undoes them, however the trial ended.
 pub struct AppliedChanges {
     journal: SharedJournal,
@@ -135,6 +138,8 @@ pub enum Outcome {
     Undone,
     /// It would be undone.
     Planned,
+    /// Nothing of it was left.
+    NothingLeft,
     /// The host was rebooted since, which undid it.
     EndedWithTheBoot,
     /// It was made on this other host.
@@ -151,9 +156,20 @@ pub struct Restored {
     /// The factor.
     pub factor: String,
     /// The undo steps, in order.
-    pub steps: Vec<Undo>,
+    pub steps: Vec<StepOutcome>,
     /// The outcome.
     pub outcome: Outcome,
+}
+
+/// An undo step and what became of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum StepOutcome {
+    /// It was executed, or would be, or failed: see the outcome of the change.
+    Step(Undo),
+    /// It had nothing to undo, for this reason.
+    NothingLeft(String),
+    /// The reboot undid it.
+    EndedWithTheBoot(Undo),
 }
 
 /// Undoes the changes that a killed run left, latest first. It is idempotent.
@@ -164,34 +180,62 @@ pub fn restore(
     journal: &mut Journal,
     how: Restoring,
     carry_out: CarryOut,
+    nothing_left: NothingLeft,
 ) -> Result<Vec<Restored>, RecordError> {
     let pending: Vec<Pending<Vec<Undo>>> = journal.read_pending()?;
     let place = journal.place();
     let mut restored = Vec::new();
-    for Pending { id, factor, undo: steps } in pending {
-        let due: Vec<Undo> = match place {
-            JournalPlace::EarlierBoot => {
-                steps.iter().filter(|step| !step.ends_with_the_boot()).cloned().collect()
-            }
-            _ => steps.clone(),
+    for Pending { id, factor, undo } in pending {
+        if let JournalPlace::OtherHost(host) = &place {
+            let steps = undo.into_iter().map(StepOutcome::Step).collect();
+            restored.push(Restored { factor, steps, outcome: Outcome::OtherHost(host.clone()) });
+            continue;
+        }
+        let (mut steps, mut failures) = (Vec::new(), Vec::new());
+        for step in undo {
+            steps.push(if place == JournalPlace::EarlierBoot && step.ends_with_the_boot() {
+                StepOutcome::EndedWithTheBoot(step)
+            } else if let Some(why) = nothing_left(&step) {
+                StepOutcome::NothingLeft(why)
+            } else {
+                if how != Restoring::DryRun
+                    && let Err(why) = carry_out(&step)
+                {
+                    failures.push(why.0);
+                }
+                StepOutcome::Step(step)
+            });
+        }
+        let has_steps = steps.iter().any(|step| matches!(step, StepOutcome::Step(_)));
+        let is_of_boot = |step: &StepOutcome| matches!(step, StepOutcome::EndedWithTheBoot(_));
+        let outcome = match how {
+            _ if !has_steps && steps.iter().any(is_of_boot) => Outcome::EndedWithTheBoot,
+            _ if !has_steps => Outcome::NothingLeft,
+            Restoring::DryRun => Outcome::Planned,
+            _ if failures.is_empty() => Outcome::Undone,
+            Restoring::Discard => Outcome::Discarded(failures.join("; ")),
+            Restoring::Undo => Outcome::Failed(failures.join("; ")),
         };
-        let outcome = match (&place, how) {
-            (JournalPlace::OtherHost(host), _) => Outcome::OtherHost(host.clone()),
-            (_, Restoring::DryRun) if due.is_empty() => Outcome::EndedWithTheBoot,
-            (_, Restoring::DryRun) => Outcome::Planned,
-            (_, Restoring::Undo | Restoring::Discard) => match undo_all(&due, carry_out) {
-                Ok(()) if due.is_empty() => Outcome::EndedWithTheBoot,
-                Ok(()) => Outcome::Undone,
-                Err(why) if how == Restoring::Discard => Outcome::Discarded(why),
-                Err(why) => Outcome::Failed(why),
-            },
-        };
-        if how != Restoring::DryRun && !matches!(outcome, Outcome::Failed(_) | Outcome::OtherHost(_)) {
+        if how != Restoring::DryRun && !matches!(outcome, Outcome::Failed(_)) {
             journal.cross_off(id)?;
         }
         restored.push(Restored { factor, steps, outcome });
     }
     Ok(restored)
+}
+
+/// The changes of a killed run that are still there, by their factors. Changes nothing.
+///
+/// # Errors
+/// When the journal cannot be read.
+pub fn still_changed(
+    journal: &mut Journal,
+    carry_out: CarryOut,
+    nothing_left: NothingLeft,
+) -> Result<Vec<String>, RecordError> {
+    let planned = restore(journal, Restoring::DryRun, carry_out, nothing_left)?;
+    let is_there = |restored: &Restored| restored.outcome == Outcome::Planned;
+    Ok(planned.into_iter().filter(is_there).map(|restored| restored.factor).collect())
 }
 
 /// How to handle the files that a run left.

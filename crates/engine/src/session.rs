@@ -23,7 +23,7 @@ use crate::factor::{Factor, FactorKind, FactorTarget, Moment};
 use crate::factor_changes::{FactorChanges, OtherMachines, as_machines, open};
 use crate::inputs::{Inputs, KeptInputs};
 use crate::machines::{MachineTrial, Machines, combine_facts};
-use crate::restore::{CarryOut, SharedJournal, end_made};
+use crate::restore::{CarryOut, NothingLeft, SharedJournal, end_made};
 use crate::sampler::Sampler;
 use crate::shell;
 use crate::source::{EXPORTER, HostRoot, SourceKind, Unavailable};
@@ -47,6 +47,8 @@ pub struct Registry {
     pub target_group: FactorKind,
     /// Executes an undo step.
     pub carry_out: CarryOut,
+    /// Finds out that an undo step has nothing left to undo.
+    pub nothing_left: NothingLeft,
     /// Finds what is watched for a counter of Performance Monitor.
     pub watched: WatchedFor,
     /// Checks an entry of `watch` that names an exporter of another host.

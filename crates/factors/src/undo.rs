@@ -51,6 +51,57 @@ pub fn carry_out(step: &Undo) -> Result<(), Unavailable> {
     }
 }
 
+/// Why there is nothing left to undo by a step; none if there is. Changes nothing.
+pub fn nothing_left(step: &Undo) -> Option<String> {
+    let root = HostRoot::live();
+    let (is_over, why) = match step {
+        Undo::WriteControl { path, .. } => {
+            (is_missing(path), format!("{} does not exist any more", path.display()))
+        }
+        Undo::RestoreValue { path, key, before, file_before, .. } => {
+            if is_missing(path) {
+                return Some(format!("{} does not exist any more", path.display()));
+            }
+            let is_as_before = file::read(path).is_ok_and(|text| fingerprint(&text) == *file_before);
+            let key = if key.is_empty() { "the value" } else { key };
+            (is_as_before, format!("{key} in {} is `{before}` already", path.display()))
+        }
+        Undo::RemoveCgroup { path, .. } => {
+            (is_missing(path), format!("{} does not exist any more", path.display()))
+        }
+        Undo::Affinity { process, started_ticks, .. } => {
+            let stat = Stat::of(&root, *process);
+            let is_it = stat.is_some_and(|stat| stat.is_alive && stat.started_ticks == *started_ticks);
+            (!is_it, format!("process {process} has ended"))
+        }
+        Undo::EndTarget { process, started_ticks, mark, .. } => (
+            target_members(&root, *process, *started_ticks, mark).is_empty(),
+            format!("process {process} and its child processes have ended"),
+        ),
+        Undo::EndNeighbour { mark } => {
+            (target_members(&root, 0, 0, mark).is_empty(), "the process of the neighbour has ended".into())
+        }
+        Undo::Unmount { point, uuid } => (
+            !filesystem::is_mounted(point, uuid),
+            format!("the file system {uuid} is not mounted at {}", point.display()),
+        ),
+        Undo::EraseFileSystem { device, uuid } => (
+            !filesystem::is_on(device, uuid),
+            format!("{} does not have the file system {uuid}", device.display()),
+        ),
+        Undo::RemoveFolder { path, made_as, modified_unix_s } => (
+            !filesystem::has_folder(path, made_as, *modified_unix_s),
+            format!("the directory {} is gone, or was used", path.display()),
+        ),
+        Undo::Command { .. } => (false, String::new()),
+    };
+    is_over.then_some(why)
+}
+
+fn is_missing(path: &Path) -> bool {
+    matches!(path.try_exists(), Ok(false))
+}
+
 /// If a control file does not exist any more, there is nothing to restore.
 fn write_control(path: &Path, text: &str) -> Result<(), Unavailable> {
     let file = match fs::OpenOptions::new().write(true).truncate(true).open(path) {
@@ -69,7 +120,7 @@ fn restore_value(
     (before, written): (&str, &str),
     (file_before, file_written): (&str, &str),
 ) -> Result<(), Unavailable> {
-    if matches!(path.try_exists(), Ok(false)) {
+    if is_missing(path) {
         return Ok(());
     }
     let text = file::read(path)?;

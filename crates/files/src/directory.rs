@@ -9,6 +9,7 @@ use std::path::{Component, Path, PathBuf};
 use rustix::fs::{AtFlags, FileType, Gid, Mode, OFlags, Uid};
 use rustix::io::Errno;
 
+use crate::unfinished::Entry;
 use crate::{Identity, random_name};
 
 /// Limit of the attempts to find an unused random name.
@@ -83,6 +84,15 @@ impl Directory {
             Ok(()) | Err(Errno::EXIST) => self.open_folder(name),
             Err(error) => Err(error.into()),
         }
+    }
+
+    /// Creates a direct subfolder.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::AlreadyExists`] when the name exists.
+    pub fn create_folder(&self, name: impl AsRef<OsStr>, mode: u32) -> io::Result<Directory> {
+        rustix::fs::mkdirat(&self.descriptor, one_name(name.as_ref())?, Mode::from_raw_mode(mode))?;
+        self.open_folder(name)
     }
 
     /// Its path when it was opened; for messages.
@@ -167,8 +177,8 @@ impl Directory {
     /// When no file can be created here.
     pub fn replacement(&self, name: impl AsRef<OsStr>, mode: u32) -> io::Result<Replacement<'_>> {
         let name = one_name(name.as_ref())?.to_os_string();
-        let (fresh, file) = self.fresh(mode)?;
-        Ok(Replacement { directory: Folder::Borrowed(self), name, fresh, file, done: false })
+        let (fresh, file, entry) = self.fresh(mode)?;
+        Ok(Replacement { directory: Folder::Borrowed(self), name, fresh, file, done: false, _entry: entry })
     }
 
     /// Begins a file that replaces `name` and keeps its mode, its group and, as far as the kernel permits,
@@ -190,8 +200,9 @@ impl Directory {
         let user = rustix::process::geteuid().as_raw();
         let is_open_to_all = rustix::fs::fstat(&self.descriptor)?.st_mode & 0o002 != 0;
         let old = old.filter(|old| !is_open_to_all || old.st_uid == user);
-        let (fresh, file) = self.fresh(if old.is_some() { 0o600 } else { mode })?;
-        let successor = Replacement { directory: Folder::Owned(self), name, fresh, file, done: false };
+        let (fresh, file, entry) = self.fresh(if old.is_some() { 0o600 } else { mode })?;
+        let directory = Folder::Owned(self);
+        let successor = Replacement { directory, name, fresh, file, done: false, _entry: entry };
         if let Some(old) = old {
             let (owner, group) = (Uid::from_raw(old.st_uid), Gid::from_raw(old.st_gid));
             let mut mode = old.st_mode & 0o777;
@@ -206,12 +217,13 @@ impl Directory {
         Ok(successor)
     }
 
-    /// A new file with an unpredictable name.
-    fn fresh(&self, mode: u32) -> io::Result<(String, File)> {
+    /// A new file with an unpredictable name, entered before it exists.
+    fn fresh(&self, mode: u32) -> io::Result<(String, File, Option<Entry>)> {
         for _ in 0..NAMES_MAX {
             let fresh = format!(".plimsoll-{}.new", random_name()?);
+            let entry = Entry::begin(self, &fresh);
             match self.create_new(&fresh, mode) {
-                Ok(file) => return Ok((fresh, file)),
+                Ok(file) => return Ok((fresh, file, entry)),
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                 Err(error) => return Err(error),
             }
@@ -329,6 +341,8 @@ pub struct Replacement<'a> {
     fresh: String,
     file: File,
     done: bool,
+    /// Dropped after the file is complete or removed.
+    _entry: Option<Entry>,
 }
 
 impl Replacement<'_> {

@@ -9,8 +9,8 @@
 //! - reads regular files only, without blocking on a FIFO, and no more bytes than the caller allows;
 //! - removes only what this process created, known by device and inode.
 //!
-//! [`Output`] is the file that a user named to write to. [`secret`] reads files that hold passwords, and
-//! [`private`] makes folders that nobody else may enter.
+//! [`Output`] is the file that a user named to write to. [`secret`] reads files that hold passwords,
+//! [`private`] makes folders that nobody else may enter, and [`unfinished`] removes what killed processes left.
 #![forbid(unsafe_code)]
 
 mod directory;
@@ -18,6 +18,7 @@ mod named;
 mod output;
 pub mod private;
 pub mod secret;
+pub mod unfinished;
 
 pub use directory::{
     Directory, Replacement, create_new, open_regular, read, read_named_text, read_text, replace,

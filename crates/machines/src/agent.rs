@@ -251,7 +251,8 @@ impl HostJournal<'_> {
             return Ok(journal.clone());
         }
         let experiment = Experiment::recorded("agent", "agent");
-        let journal = Journal::begin(&self.setup.folder, &experiment).map_err(|error| error.to_string())?;
+        let journal =
+            Journal::begin_for_agent(&self.setup.folder, &experiment).map_err(|error| error.to_string())?;
         Ok(begun.insert(SharedJournal::new(journal)).clone())
     }
 }

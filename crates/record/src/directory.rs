@@ -53,18 +53,21 @@ pub struct RunDirectory {
 
 impl RunDirectory {
     /// Creates a new run directory. An existing folder must be empty. Only the owner can read what is
-    /// created.
+    /// created. Of several processes that create the same one, only the first succeeds.
+    ///
+    /// # Errors
+    /// [`RecordError::Taken`] when it is not empty; and when it cannot be written.
     pub fn create(path: &Path, experiment_text: &str, host: &Host) -> Result<RunDirectory, RecordError> {
         let folder = make(path).map_err(RecordError::io("create", path))?;
+        let taken = || RecordError::Taken { path: path.to_path_buf() };
         if !folder.names().map_err(RecordError::io("read", path))?.is_empty() {
-            return Err(RecordError::malformed(
-                path,
-                "the folder is not empty; name another one with --run-dir",
-            ));
+            return Err(taken());
         }
-        let trials = folder
-            .make_folder("trials", PRIVATE_FOLDER)
-            .map_err(RecordError::io("create", &path.join("trials")))?;
+        // Only one process creates this folder, and nothing is written before.
+        let trials = folder.create_folder("trials", PRIVATE_FOLDER).map_err(|error| match error.kind() {
+            ErrorKind::AlreadyExists => taken(),
+            _ => RecordError::io("create", &path.join("trials"))(error),
+        })?;
         let directory =
             RunDirectory { path: path.to_path_buf(), folder: Arc::new(folder), trials: Arc::new(trials) };
         directory.write_text("README.txt", README)?;
@@ -193,6 +196,29 @@ pub(crate) fn write_whole(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn of_several_that_create_one_directory_one_succeeds() {
+        let scratch = testkit::Scratch::new();
+        for exists in [false, true] {
+            let path = scratch.join(if exists { "empty" } else { "new" });
+            if exists {
+                std::fs::create_dir(&path).unwrap();
+            }
+            let begin = std::sync::Barrier::new(8);
+            let create = || {
+                begin.wait();
+                RunDirectory::create(&path, "", &Host::default())
+            };
+            let results: Vec<_> = std::thread::scope(|scope| {
+                let threads: Vec<_> = (0..8).map(|_| scope.spawn(create)).collect();
+                threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+            });
+            assert_eq!(results.iter().filter(|result| result.is_ok()).count(), 1);
+            let is_taken = |result: &Result<_, _>| matches!(result, Err(RecordError::Taken { .. }));
+            assert_eq!(results.iter().filter(|result| is_taken(result)).count(), 7, "{results:?}");
+        }
+    }
 
     proptest::proptest! {
         #[test]

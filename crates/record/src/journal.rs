@@ -10,9 +10,13 @@
 //! or `~/.local/state/plimsoll` for other users, `$PLIMSOLL_STATE_DIR` if it is set.
 //! `docs/formats/journal.md` describes the files.
 
+mod bond;
+mod find;
+mod process;
+
 use std::ffi::OsString;
 use std::fs::File;
-use std::io::{Seek, SeekFrom, Write};
+use std::io::Write;
 use std::os::fd::AsFd;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -23,9 +27,11 @@ use rustix::fs::FlockOperation;
 use serde::{Deserialize, Serialize};
 
 use crate::{RecordError, check_format};
+use bond::Bond;
+pub use find::{Bound, Elsewhere, FoundJournal, elsewhere};
 
 /// The format identifier of a journal.
-const FORMAT: &str = "plimsoll.journal/1.3";
+const FORMAT: &str = "plimsoll.journal/1.4";
 
 /// The environment variable that names another state folder.
 pub const STATE_VARIABLE: &str = "PLIMSOLL_STATE_DIR";
@@ -45,7 +51,21 @@ pub struct Header {
     format: String,
     /// The machine id of the host, or its name if it has none.
     pub host: String,
-    /// The boot id of the kernel at the start of the run.
+    /// The random identity that the run directory has too; none in a journal before version 1.4, and in that of
+    /// an agent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    identity: Option<String>,
+    /// Where and by which process the run is executed: that of the last `resumed` line, if there is one.
+    #[serde(flatten)]
+    pub execution: Execution,
+    /// The experiment, without secret texts.
+    pub experiment: Experiment,
+}
+
+/// Where and by which process a run is executed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Execution {
+    /// The boot id of the kernel.
     pub boot: String,
     /// The absolute path of the run directory.
     pub run: PathBuf,
@@ -53,10 +73,38 @@ pub struct Header {
     device: u64,
     /// Inode of the run directory.
     inode: u64,
-    /// The process that executes the run.
+    /// The process.
     pub process: u32,
-    /// The experiment, without secret texts.
-    pub experiment: Experiment,
+    /// Its start in clock ticks since boot; none before version 1.4.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    started_ticks: Option<u64>,
+}
+
+impl Execution {
+    /// That of this process.
+    fn here(run: PathBuf, directory: Identity) -> Execution {
+        let process = std::process::id();
+        Execution {
+            boot: boot(),
+            run,
+            device: directory.device,
+            inode: directory.inode,
+            process,
+            started_ticks: process::started_ticks(process),
+        }
+    }
+
+    fn directory(&self) -> Identity {
+        Identity { device: self.device, inode: self.inode }
+    }
+
+    /// Whether its process still exists on this host.
+    fn is_alive(&self) -> bool {
+        let started = process::started_ticks(self.process);
+        self.boot == boot()
+            && started.is_some()
+            && self.started_ticks.is_none_or(|ticks| started == Some(ticks))
+    }
 }
 
 /// One line of a journal: a planned host change with its undo step, or a file that was created and not
@@ -74,6 +122,9 @@ struct Line<U> {
     workload: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     made: Option<Made>,
+    /// The run was resumed by another process.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    resumed: Option<Execution>,
 }
 
 /// The content of a line.
@@ -81,22 +132,25 @@ struct Line<U> {
 enum Entry<U> {
     Change { factor: String, undo: U },
     Made { workload: String, made: Made },
+    Resumed(Execution),
 }
 
 impl<U> Line<U> {
     fn of(id: u64, entry: Entry<U>) -> Line<U> {
-        let none = Line { id, factor: None, undo: None, workload: None, made: None };
+        let none = Line { id, factor: None, undo: None, workload: None, made: None, resumed: None };
         match entry {
             Entry::Change { factor, undo } => Line { factor: Some(factor), undo: Some(undo), ..none },
             Entry::Made { workload, made } => Line { workload: Some(workload), made: Some(made), ..none },
+            Entry::Resumed(execution) => Line { resumed: Some(execution), ..none },
         }
     }
 
     /// The content of the line; none if this version does not support it.
     fn entry(self) -> Option<Entry<U>> {
-        match (self.factor, self.undo, self.workload, self.made) {
-            (Some(factor), Some(undo), None, None) => Some(Entry::Change { factor, undo }),
-            (None, None, Some(workload), Some(made)) => Some(Entry::Made { workload, made }),
+        match (self.factor, self.undo, self.workload, self.made, self.resumed) {
+            (Some(factor), Some(undo), None, None, None) => Some(Entry::Change { factor, undo }),
+            (None, None, Some(workload), Some(made), None) => Some(Entry::Made { workload, made }),
+            (None, None, None, None, Some(execution)) => Some(Entry::Resumed(execution)),
             _ => None,
         }
     }
@@ -195,6 +249,8 @@ struct Open {
     name: OsString,
     file: File,
     header: Header,
+    /// The run directory that has the identity of the journal, while this process executes the run.
+    directory: Option<Directory>,
     next_id: u64,
     /// The pending lines: number, offset, and length in bytes without the line end.
     lines: Vec<(u64, u64, usize)>,
@@ -208,6 +264,9 @@ pub enum JournalState {
     Left(Journal),
     /// The run is active: its directory and its process.
     Running(PathBuf, u32),
+    /// The process of the run with this directory is gone, or not visible from here, and another one has the
+    /// journal: for example another `plimsoll restore`.
+    Held(PathBuf),
     /// It cannot be read, and why.
     Damaged(String),
 }
@@ -248,29 +307,67 @@ pub fn prepare_state_folder() -> Result<(), String> {
 }
 
 impl Journal {
-    /// Begins the journal of a run. Without a private folder, the journal refuses to record host changes, so
-    /// nothing is changed that could not be undone.
+    /// Begins the journal of a run, and writes its identity into the run directory. Without a private folder,
+    /// the journal refuses to record host changes, so nothing is changed that could not be undone.
     ///
     /// # Errors
-    /// When the folder exists, but the journal cannot be written.
+    /// When the folder exists, but the journal or the identity cannot be written.
     pub fn begin(run: &Path, experiment: &Experiment) -> Result<Journal, RecordError> {
-        let folder = match open_folder() {
-            Ok(folder) => folder,
-            Err(why) => return Ok(Journal(State::Unavailable(why))),
-        };
-        remove_forsaken(&folder);
+        let Some((folder, directory)) = Journal::folders(run)? else { return Journal::unavailable() };
+        let state = folder.path().parent().unwrap_or(folder.path()).to_path_buf();
+        let bond = Bond::new(host(), state).map_err(RecordError::io("name", run))?;
+        let mut begun = Journal::write_new(folder, &directory, Some(bond.identity.clone()), experiment)?;
+        // After the journal: a directory with an identity has a journal, unless its run is complete.
+        if let Err(error) = bond.write(&directory) {
+            begun.complete()?;
+            return Err(error);
+        }
+        if let State::Open(open) = &mut begun.0 {
+            open.directory = Some(directory);
+        }
+        Ok(begun)
+    }
+
+    /// Begins the journal of an agent, which has no run directory: `folder` stands for it, and is shared by all
+    /// agents.
+    ///
+    /// # Errors
+    /// As [`Journal::begin`].
+    pub fn begin_for_agent(folder: &Path, experiment: &Experiment) -> Result<Journal, RecordError> {
+        match Journal::folders(folder)? {
+            Some((journals, directory)) => Journal::write_new(journals, &directory, None, experiment),
+            None => Journal::unavailable(),
+        }
+    }
+
+    fn unavailable() -> Result<Journal, RecordError> {
+        Ok(Journal(State::Unavailable(open_folder().err().unwrap_or_default())))
+    }
+
+    /// The folder of journals, and a run directory; none without a private folder.
+    fn folders(run: &Path) -> Result<Option<(Directory, Directory)>, RecordError> {
+        let Ok(folder) = open_folder() else { return Ok(None) };
+        find::remove_forsaken(&folder);
+        // Without links and `..`, so that the path has a meaning when directories in it are gone.
+        let run = std::fs::canonicalize(run).map_err(RecordError::io("find", run))?;
+        let directory = Directory::open(&run).map_err(RecordError::io("open", &run))?;
+        Ok(Some((folder, directory)))
+    }
+
+    fn write_new(
+        folder: Directory,
+        directory: &Directory,
+        identity: Option<String>,
+        experiment: &Experiment,
+    ) -> Result<Journal, RecordError> {
         let failed = |action: &'static str| RecordError::io(action, folder.path());
-        let run = std::path::absolute(run).map_err(RecordError::io("find", run))?;
-        let identity =
-            Directory::open(&run).and_then(|run| run.identity()).map_err(RecordError::io("open", &run))?;
+        let run = directory.path().to_path_buf();
+        let inode = directory.identity().map_err(RecordError::io("open", &run))?;
         let header = Header {
             format: FORMAT.into(),
             host: host(),
-            boot: boot(),
-            run,
-            device: identity.device,
-            inode: identity.inode,
-            process: std::process::id(),
+            identity,
+            execution: Execution::here(run, inode),
             experiment: experiment.clone(),
         };
         let name = OsString::from(format!("{}{ENDING}", files::random_name().map_err(failed("name"))?));
@@ -290,84 +387,11 @@ impl Journal {
             name,
             file,
             header,
+            directory: None,
             next_id: 1,
             lines: Vec::new(),
             end,
         }))))
-    }
-
-    /// All journals of this user, oldest run directory first.
-    ///
-    /// # Errors
-    /// Why the folder cannot be read.
-    pub fn all() -> Result<Vec<JournalState>, String> {
-        let folder = open_folder()?;
-        let path = folder.path().to_path_buf();
-        let described = |error: std::io::Error| format!("{}: {error}", path.display());
-        let mut found = Vec::new();
-        for name in folder.names().map_err(described)? {
-            if !name.to_string_lossy().ends_with(ENDING) {
-                continue;
-            }
-            // A descriptor for each journal, because they outlive this loop.
-            let folder = open_folder()?;
-            found.push(match Journal::reopen(folder, &name) {
-                Ok(found) => found,
-                // Its run ended a moment ago.
-                Err(RecordError::Io { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => {
-                    continue;
-                }
-                Err(error) => JournalState::Damaged(error.to_string()),
-            });
-        }
-        found.sort_by(|a, b| a.run().cmp(&b.run()));
-        Ok(found)
-    }
-
-    /// The journal of a run directory; none if this user has none for it.
-    ///
-    /// # Errors
-    /// As [`Journal::all`].
-    pub fn of(run: &Path) -> Result<Option<JournalState>, String> {
-        let identity = Directory::open(run).and_then(|run| run.identity()).ok();
-        let absolute = std::path::absolute(run).unwrap_or_else(|_| run.to_path_buf());
-        let is_it = |found: &JournalState| match found {
-            JournalState::Left(journal) => match (&journal.0, identity) {
-                (State::Open(open), Some(identity)) => open.identity() == identity,
-                // The run directory may be deleted although its host changes are not undone.
-                (State::Open(open), None) => open.header.run == absolute,
-                (State::Unavailable(_), _) => false,
-            },
-            JournalState::Running(run, _) => {
-                *run == absolute || std::fs::canonicalize(run).ok() == std::fs::canonicalize(&absolute).ok()
-            }
-            JournalState::Damaged(_) => false,
-        };
-        Ok(Journal::all()?.into_iter().find(is_it))
-    }
-
-    fn reopen(folder: Directory, name: &std::ffi::OsStr) -> Result<JournalState, RecordError> {
-        let path = folder.path().join(name);
-        let mut file = folder.open_file_to_write(name).map_err(RecordError::io("open", &path))?;
-        let locked = match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => true,
-            Err(rustix::io::Errno::WOULDBLOCK) => false,
-            Err(error) => return Err(RecordError::io("lock", &path)(error.into())),
-        };
-        let bytes = folder.read(name, BYTES_MAX).map_err(RecordError::io("read", &path))?;
-        let (header, lines) = parse::<serde::de::IgnoredAny>(&path, &bytes)?;
-        if !locked {
-            return Ok(JournalState::Running(header.run, header.process));
-        }
-        let next_id = lines.iter().map(|line| line.id).max().unwrap_or(0).saturating_add(1);
-        let lines = lines.into_iter().map(|line| (line.id, line.at, line.bytes)).collect();
-        let end = file.seek(SeekFrom::End(0)).map_err(RecordError::io("read", &path))?;
-        // A line that was truncated by a kill must not affect the next one.
-        let mut open = Open { folder, name: name.to_os_string(), file, header, next_id, lines, end };
-        if bytes.last() != Some(&b'\n') {
-            open.append(b"\n")?;
-        }
-        Ok(JournalState::Left(Journal(State::Open(Box::new(open)))))
     }
 
     /// The header; none without a folder.
@@ -433,18 +457,20 @@ impl Journal {
         let State::Open(open) = &self.0 else { return Ok(Vec::new()) };
         let made = |line: PositionedEntry<serde::de::IgnoredAny>| match line.entry {
             Entry::Made { workload, made } => Some(PendingMade { id: line.id, workload, made }),
-            Entry::Change { .. } => None,
+            Entry::Change { .. } | Entry::Resumed(_) => None,
         };
         Ok(open.read()?.into_iter().filter_map(made).collect())
     }
 
-    /// Ends the journal of a complete run. The file is removed, unless undo steps are pending.
+    /// Ends the journal of a complete run. The file and the identity in the run directory are removed, unless
+    /// undo steps are pending.
     ///
     /// # Errors
     /// When it cannot be removed.
     pub fn complete(&mut self) -> Result<(), RecordError> {
         match &self.0 {
             State::Open(open) if open.lines.is_empty() => {
+                open.directory.iter().for_each(Bond::remove);
                 open.folder.remove(&open.name).map_err(RecordError::io("remove", &open.path()))
             }
             _ => Ok(()),
@@ -454,7 +480,7 @@ impl Journal {
     /// Whether this journal is from this host and its present boot.
     pub fn place(&self) -> JournalPlace {
         match &self.0 {
-            State::Open(open) if open.header.boot == boot() => JournalPlace::ThisBoot,
+            State::Open(open) if open.header.execution.boot == boot() => JournalPlace::ThisBoot,
             State::Open(open) if open.header.host == host() => JournalPlace::EarlierBoot,
             State::Open(open) => JournalPlace::OtherHost(open.header.host.clone()),
             State::Unavailable(_) => JournalPlace::ThisBoot,
@@ -464,18 +490,49 @@ impl Journal {
     /// The experiment of an unfinished run, if its directory is the one that this user began.
     ///
     /// # Errors
-    /// Why it is not: another folder replaced it, or others may have written to it.
+    /// Why it is not: it is a copy, another folder replaced it, others may have written to it, or the run
+    /// changes another host.
     pub fn experiment(&self, run: &Path) -> Result<Experiment, String> {
         let State::Open(open) = &self.0 else { return Err("it has no journal".into()) };
+        let Header { identity, execution, experiment, .. } = &open.header;
+        if let JournalPlace::OtherHost(host) = self.place() {
+            return Err(format!("it was begun on the host {host}"));
+        }
         let directory = Directory::open(run).map_err(|error| error.to_string())?;
         let status = rustix::fs::fstat(&directory).map_err(|error| error.to_string())?;
-        if directory.identity().ok() != Some(open.identity()) {
+        let inode = directory.identity().map_err(|error| error.to_string())?;
+        let has_identity =
+            |directory: &Directory| Bond::read(directory).map(|bond| bond.identity) == *identity;
+        if !has_identity(&directory) || (identity.is_none() && inode != execution.directory()) {
             return Err("it is not the folder that the run began in".into());
+        }
+        // A copy has the identity too. It is the run if the original is gone, as after a move to another disk.
+        let original = Directory::open(&execution.run).ok().filter(has_identity);
+        if original.is_some_and(|original| original.identity().ok() != Some(inode)) {
+            return Err(format!("it is a copy of {}, which can be resumed", execution.run.display()));
         }
         if status.st_uid != rustix::process::geteuid().as_raw() || status.st_mode & 0o022 != 0 {
             return Err("other users may have written to it".into());
         }
-        Ok(open.header.experiment.clone())
+        Ok(experiment.clone())
+    }
+
+    /// Records that this process goes on with the run, in this directory.
+    ///
+    /// # Errors
+    /// When the directory cannot be opened, or the journal cannot be written.
+    pub fn resume(&mut self, run: &Path) -> Result<(), RecordError> {
+        let State::Open(open) = &mut self.0 else { return Ok(()) };
+        let run = std::fs::canonicalize(run).map_err(RecordError::io("find", run))?;
+        let directory = Directory::open(&run).map_err(RecordError::io("open", &run))?;
+        let inode = directory.identity().map_err(RecordError::io("open", &run))?;
+        let execution = Execution::here(run, inode);
+        open.announce::<()>(Entry::Resumed(execution.clone()))?;
+        // It is no change that could be pending.
+        open.lines.pop();
+        open.header.execution = execution;
+        open.directory = Some(directory);
+        Ok(())
     }
 
     fn open(&mut self, why_needed: &str) -> Result<&mut Open, RecordError> {
@@ -497,30 +554,15 @@ pub enum JournalPlace {
     OtherHost(String),
 }
 
-impl JournalState {
-    /// The run directory; none if it is unknown.
-    pub fn run(&self) -> Option<&Path> {
-        match self {
-            JournalState::Left(journal) => journal.header().map(|header| header.run.as_path()),
-            JournalState::Running(run, _) => Some(run),
-            JournalState::Damaged(_) => None,
-        }
-    }
-}
-
 impl Open {
     fn path(&self) -> PathBuf {
         self.folder.path().join(&self.name)
     }
 
-    fn identity(&self) -> Identity {
-        Identity { device: self.header.device, inode: self.header.inode }
-    }
-
     fn read<U: for<'de> Deserialize<'de>>(&self) -> Result<Vec<PositionedEntry<U>>, RecordError> {
         let path = self.path();
         let bytes = self.folder.read(&self.name, BYTES_MAX).map_err(RecordError::io("read", &path))?;
-        Ok(parse::<U>(&path, &bytes)?.1)
+        Ok(parse::<U>(&path, &bytes)?.entries)
     }
 
     /// Writes a line, syncs it and returns its number.
@@ -551,24 +593,6 @@ impl Open {
     }
 }
 
-/// Removes obsolete journals: those without pending steps whose run directory does not exist any more.
-fn remove_forsaken(folder: &Directory) {
-    for name in folder.names().unwrap_or_default() {
-        let is_gone = |open: &Open| {
-            let there = Directory::open(&open.header.run).and_then(|run| run.identity());
-            open.lines.is_empty() && there.ok() != Some(open.identity())
-        };
-        let again = || Directory::open(folder.path()).map_err(RecordError::io("open", folder.path()));
-        if name.to_string_lossy().ends_with(ENDING)
-            && let Ok(Ok(JournalState::Left(journal))) = again().map(|folder| Journal::reopen(folder, &name))
-            && let State::Open(open) = &journal.0
-            && is_gone(open)
-        {
-            let _ = folder.remove(&name);
-        }
-    }
-}
-
 /// A valid line and its position.
 struct PositionedEntry<U> {
     id: u64,
@@ -582,20 +606,27 @@ impl<U> PositionedEntry<U> {
     fn pending(self) -> Option<Pending<U>> {
         match self.entry {
             Entry::Change { factor, undo } => Some(Pending { id: self.id, factor, undo }),
-            Entry::Made { .. } => None,
+            Entry::Made { .. } | Entry::Resumed(_) => None,
         }
     }
+}
+
+/// The content of a journal.
+struct Parsed<U> {
+    /// With the execution of the last process that resumed the run.
+    header: Header,
+    /// The pending lines.
+    entries: Vec<PositionedEntry<U>>,
+    /// The largest number of a line.
+    last_id: u64,
 }
 
 /// Parses the header and the pending entries. A last line without a line end announced a change that was not
 /// made, because the line is synced first. A line that begins with a blank is being overwritten because its
 /// change was undone.
-fn parse<U: for<'de> Deserialize<'de>>(
-    path: &Path,
-    bytes: &[u8],
-) -> Result<(Header, Vec<PositionedEntry<U>>), RecordError> {
-    let mut header = None;
-    let mut found = Vec::new();
+fn parse<U: for<'de> Deserialize<'de>>(path: &Path, bytes: &[u8]) -> Result<Parsed<U>, RecordError> {
+    let mut header: Option<Header> = None;
+    let (mut entries, mut last_id) = (Vec::new(), 0);
     let mut at = 0_u64;
     for (index, line) in bytes.split_inclusive(|byte| *byte == b'\n').enumerate() {
         let begin = at;
@@ -604,14 +635,14 @@ fn parse<U: for<'de> Deserialize<'de>>(
             Some(line) => (line, true),
             None => (line, false),
         };
-        if header.is_none() {
+        let Some(header) = &mut header else {
             let value: serde_json::Value =
                 serde_json::from_slice(line).map_err(|error| RecordError::malformed(path, error))?;
             check_format(path, value["format"].as_str().unwrap_or_default(), FORMAT)?;
             let read = serde_json::from_value::<Header>(value);
             header = Some(read.map_err(|error| RecordError::malformed(path, error))?);
             continue;
-        }
+        };
         if line.is_empty() || line.starts_with(b" ") {
             continue;
         }
@@ -621,10 +652,14 @@ fn parse<U: for<'de> Deserialize<'de>>(
         match serde_json::from_slice::<Line<U>>(line) {
             Ok(line_read) => {
                 let id = line_read.id;
+                last_id = last_id.max(id);
                 match line_read.entry() {
-                    Some(entry) => found.push(PositionedEntry { id, entry, at: begin, bytes: line.len() }),
+                    // A line without its end is not synced, and its process did nothing yet.
+                    Some(Entry::Resumed(_)) if !is_whole => {}
+                    Some(Entry::Resumed(execution)) => header.execution = execution,
+                    Some(entry) => entries.push(PositionedEntry { id, entry, at: begin, bytes: line.len() }),
                     None if !is_whole => {}
-                    None => return unknown(&"it is neither a change nor a created file"),
+                    None => return unknown(&"it is no change, no created file and no resumption"),
                 }
             }
             Err(_) if !is_whole => {}
@@ -636,7 +671,7 @@ fn parse<U: for<'de> Deserialize<'de>>(
         }
     }
     match header {
-        Some(header) => Ok((header, found)),
+        Some(header) => Ok(Parsed { header, entries, last_id }),
         None => Err(RecordError::malformed(path, "it is empty")),
     }
 }
@@ -652,8 +687,8 @@ fn line_of(value: &impl Serialize) -> Result<Vec<u8>, serde_json::Error> {
 /// # Errors
 /// When the header is missing or has another version, or a step is not supported.
 pub fn parse_pending<U: for<'de> Deserialize<'de>>(bytes: &[u8]) -> Result<Vec<Pending<U>>, RecordError> {
-    let (_, lines) = parse::<U>(Path::new("journal"), bytes)?;
-    Ok(lines.into_iter().filter_map(PositionedEntry::pending).collect())
+    let parsed = parse::<U>(Path::new("journal"), bytes)?;
+    Ok(parsed.entries.into_iter().filter_map(PositionedEntry::pending).collect())
 }
 
 fn boot() -> String {
@@ -670,200 +705,4 @@ fn host() -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use model::experiment::WorkloadSpec;
-    use model::{DesignKind, Settings};
-
-    fn experiment() -> Experiment {
-        Experiment {
-            machines: Default::default(),
-            name: "any".into(),
-            goals: Vec::new(),
-            max_failures: model::experiment::MAX_FAILURES,
-            watch: Vec::new(),
-            sample_every: 1,
-            replicates: 1,
-            seed: 1,
-            prove: false,
-            folder: PathBuf::new(),
-            target: None,
-            workload: WorkloadSpec { kind: "null".into(), settings: Settings::default() },
-            load: Settings::default(),
-            vary: Vec::new(),
-            design: DesignKind::OneFactorAtATime,
-            gate: None,
-            show: Vec::new(),
-            published: Vec::new(),
-            limit: Vec::new(),
-            smallest: None,
-            dependencies: Vec::new(),
-        }
-    }
-
-    fn header() -> Header {
-        Header {
-            format: FORMAT.into(),
-            host: host(),
-            boot: boot(),
-            run: "/nowhere".into(),
-            device: 0,
-            inode: 0,
-            process: 1,
-            experiment: experiment(),
-        }
-    }
-
-    fn journal(folder: &Path) -> Journal {
-        let folder = Directory::open(folder).unwrap();
-        let mut file = folder.create_new("a.jsonl", PRIVATE_FILE).unwrap();
-        let text = line_of(&header()).unwrap();
-        file.write_all(&text).unwrap();
-        let end = text.len() as u64;
-        let (name, header) = ("a.jsonl".into(), header());
-        Journal(State::Open(Box::new(Open {
-            folder,
-            name,
-            file,
-            header,
-            next_id: 1,
-            lines: Vec::new(),
-            end,
-        })))
-    }
-
-    fn reopened(folder: &Path) -> Journal {
-        match Journal::reopen(Directory::open(folder).unwrap(), "a.jsonl".as_ref()).unwrap() {
-            JournalState::Left(journal) => journal,
-            other => panic!("{other:?}"),
-        }
-    }
-
-    fn seen(journal: &Journal) -> Vec<String> {
-        journal.read_pending::<Vec<String>>().unwrap().into_iter().map(|line| line.undo[0].clone()).collect()
-    }
-
-    #[test]
-    fn what_was_not_undone_is_pending_latest_first_and_nothing_stays_of_what_was() {
-        let folder = testkit::Scratch::new();
-        let mut ours = journal(folder.path());
-        let first = ours.pending("host.cpus", &vec!["a secret"]).unwrap();
-        ours.pending("host.disk.io_limit", &vec!["b"]).unwrap();
-        let third = ours.pending("host.cpus", &vec!["c"]).unwrap();
-        ours.cross_off(first).unwrap();
-        assert!(!folder.text("a.jsonl").contains("secret"));
-        drop(ours);
-        // A kill while a line is written.
-        let mut file = std::fs::OpenOptions::new().append(true).open(folder.join("a.jsonl")).unwrap();
-        file.write_all(b"{\"id\":9,\"fac").unwrap();
-        // The next line is intact, and its number is new.
-        let mut ours = reopened(folder.path());
-        assert_eq!(seen(&ours), ["c", "b"]);
-        ours.cross_off(third).unwrap();
-        assert!(ours.pending("x", &vec!["d"]).unwrap() > third);
-        assert_eq!(seen(&ours), ["d", "b"]);
-        drop(ours);
-        // A kill while a line is overwritten.
-        let text = folder.text("a.jsonl");
-        let at = text.find("{\"id\":2").unwrap();
-        folder.file("a.jsonl", format!("{}    {}", &text[..at], &text[at + 4..]));
-        assert_eq!(seen(&reopened(folder.path())), ["d"]);
-    }
-
-    #[test]
-    fn what_was_made_is_known_until_it_is_crossed_off_and_once_for_each_path() {
-        let folder = testkit::Scratch::new();
-        let file = |name: &str| {
-            let path = folder.file(name, "x");
-            Made::new(&path, File::open(&path).unwrap(), 8, false).unwrap()
-        };
-        let mut ours = journal(folder.path());
-        let first = file("f.bin");
-        ours.announce_made("disk", &first).unwrap();
-        ours.announce_made("disk", &file("g.bin")).unwrap();
-        let change = ours.pending("host.cpus", &vec!["a"]).unwrap();
-        std::fs::rename(&first.path, folder.join("moved")).unwrap();
-        let second = file("f.bin");
-        ours.announce_made("disk", &second).unwrap();
-        drop(ours);
-        let mut ours = reopened(folder.path());
-        let made = ours.read_made().unwrap();
-        let paths: Vec<_> = made.iter().map(|line| line.made.path.file_name().unwrap()).collect();
-        assert_eq!(paths, ["g.bin", "f.bin"]);
-        assert_eq!((&made[1].made, made[1].workload.as_str()), (&second, "disk"));
-        let metadata = |path: &Path| std::fs::metadata(path).unwrap();
-        assert!(second.is(&metadata(&second.path)) && !second.is(&metadata(&folder.join("moved"))));
-        // Each kind of line is read only as itself.
-        assert_eq!(seen(&ours), ["a"]);
-        ours.cross_off(change).unwrap();
-        made.iter().for_each(|line| ours.cross_off(line.id).unwrap());
-        assert!(ours.read_made().unwrap().is_empty() && !folder.text("a.jsonl").contains("g.bin"));
-        ours.complete().unwrap();
-        assert!(!folder.join("a.jsonl").exists());
-    }
-
-    #[test]
-    fn a_file_that_has_the_inode_of_one_that_was_made_is_another_one() {
-        let folder = testkit::Scratch::new();
-        let path = folder.file("f", "x");
-        let made = Made::new(&path, File::open(&path).unwrap(), 1, false).unwrap();
-        let metadata = std::fs::metadata(&path).unwrap();
-        assert!(made.is(&metadata));
-        let Some(born) = made.born_unix_ns else { return };
-        assert!(!Made { born_unix_ns: Some(born - 1), ..made.clone() }.is(&metadata));
-        // Another mount may have another number; if no creation time is known, the number decides.
-        assert!(Made { device: made.device + 1, ..made.clone() }.is(&metadata));
-        assert!(!Made { device: made.device + 1, born_unix_ns: None, ..made }.is(&metadata));
-    }
-
-    #[test]
-    fn the_journal_of_an_older_program_is_read() {
-        let folder = testkit::Scratch::new();
-        let head =
-            String::from_utf8(line_of(&header()).unwrap()).unwrap().replace("journal/1.3", "journal/1.0");
-        folder.file("a.jsonl", format!("{head}{{\"id\":1,\"factor\":\"host.cpus\",\"undo\":[\"a\"]}}\n"));
-        let ours = reopened(folder.path());
-        assert_eq!((seen(&ours), ours.read_made().unwrap().len()), (vec!["a".to_string()], 0));
-    }
-
-    #[test]
-    fn a_journal_that_is_held_belongs_to_a_running_run() {
-        let folder = testkit::Scratch::new();
-        let ours = journal(folder.path());
-        let State::Open(open) = &ours.0 else { panic!() };
-        rustix::fs::flock(&open.file, FlockOperation::NonBlockingLockExclusive).unwrap();
-        let found = Journal::reopen(Directory::open(folder.path()).unwrap(), "a.jsonl".as_ref()).unwrap();
-        assert!(matches!(found, JournalState::Running(_, 1)));
-    }
-
-    #[test]
-    fn an_unknown_step_and_a_foreign_header_are_errors_and_not_passed_over() {
-        let head = String::from_utf8(line_of(&header()).unwrap()).unwrap();
-        let pending = |text: &str| parse_pending::<Vec<u32>>(text.as_bytes());
-        assert_eq!(pending(&format!("{head}{{\"id\":1,\"factor\":\"x\",\"undo\":[7]}}\n")).unwrap().len(), 1);
-        assert!(pending(&format!("{head}{{\"id\":1,\"factor\":\"x\",\"undo\":[\"?\"]}}\n")).is_err());
-        assert!(pending(&format!("{head}{{\"id\":1,\"factor\":\"x\"}}\n")).is_err());
-        assert!(pending(&format!("{head}{{\"id\":1,\"unknown\":[7]}}\n")).is_err());
-        assert!(pending(&head.replace("journal/1", "journal/2")).is_err());
-        assert!(pending("").is_err() && pending("{}\n").is_err());
-    }
-
-    #[test]
-    fn without_a_folder_nothing_may_be_changed() {
-        let mut journal = Journal(State::Unavailable("no home".into()));
-        let error = journal.pending("host.cpus", &1).unwrap_err().to_string();
-        assert!(error.contains("no home") && error.contains("changes nothing"), "{error}");
-        let made = Made { path: "/f".into(), device: 1, inode: 1, born_unix_ns: None, bytes: 1, keep: false };
-        journal.announce_made("disk", &made).unwrap();
-        journal.complete().unwrap();
-    }
-
-    #[test]
-    fn it_is_readable_by_its_owner_alone() {
-        use std::os::unix::fs::PermissionsExt;
-        let folder = testkit::Scratch::new();
-        let _ours = journal(folder.path());
-        let mode = std::fs::metadata(folder.join("a.jsonl")).unwrap().permissions().mode();
-        assert_eq!(mode & 0o777, 0o600);
-    }
-}
+mod tests;

@@ -33,8 +33,8 @@ mod trial;
 pub use directory::RunDirectory;
 pub use histogram_log::{HistogramDecoder, OperationIntervals, encode_histogram};
 pub use journal::{
-    Header, Journal, JournalPlace, JournalState, Made, Pending, PendingMade, STATE_VARIABLE, parse_pending,
-    prepare_state_folder, state_folder,
+    Bound, Elsewhere, Execution, FoundJournal, Header, Journal, JournalPlace, JournalState, Made, Pending,
+    PendingMade, STATE_VARIABLE, elsewhere, parse_pending, prepare_state_folder, state_folder,
 };
 pub use limits::OPERATIONS_MAX;
 pub use log_copy::{LogCopy, LogOf, copy_histogram_logs};
@@ -74,6 +74,12 @@ pub enum RecordError {
         path: PathBuf,
         /// The error.
         what: String,
+    },
+    /// A new run directory has content: that of another run, perhaps of one that began just now.
+    #[error("{}: the folder is not empty, so another run may be using it; name another one with --run-dir", path.display())]
+    Taken {
+        /// The folder.
+        path: PathBuf,
     },
     /// There is no private folder for a journal.
     #[error("{why}")]

@@ -324,9 +324,7 @@ pub(crate) fn schema() -> Result<Exit, Failure> {
 pub(crate) fn run(matches: &ArgMatches) -> Result<Exit, Failure> {
     if let Some(directory) = matches.get_one::<String>("resume") {
         let path = Path::new(directory);
-        let journal = super::restore::before_resuming(path)?;
-        // From the journal, not from the run directory: only commands that this user wrote are started.
-        let mut experiment = journal.experiment(path).map_err(|why| super::restore::not_ours(path, &why))?;
+        let (journal, mut experiment) = super::restore::before_resuming(path)?;
         set_secrets(&mut experiment, &texts(matches, "set"))?;
         let resume = Resume { directory: path, journal };
         return carry_out_and_show(&experiment, "", &options(matches)?, Some(resume), &|problem| problem);

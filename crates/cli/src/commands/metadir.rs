@@ -661,6 +661,7 @@ fn status(matches: &ArgMatches) -> Result<Exit, Failure> {
 
 /// Opens a metadirectory to run steps. If another process uses it, the failure says what that process does.
 pub(crate) fn open_to_run(config: Config, path: &str) -> Result<Metadirectory, Failure> {
+    super::restore::remove_unfinished();
     match Metadirectory::open(interruptible(config)) {
         Err(StepError::Store(StoreError::Busy)) => {
             let config = read(path)?;

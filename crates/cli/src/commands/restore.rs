@@ -3,10 +3,14 @@
 use std::path::Path;
 
 use clap::ArgMatches;
-use engine::restore::{FileRemains, LeftFile, Outcome, Removing, Restored, Restoring, left_files, restore};
+use engine::restore::{
+    FileRemains, LeftFile, Outcome, Removing, Restored, Restoring, StepOutcome, left_files, restore,
+    still_changed,
+};
 use engine::workload::Remains;
-use model::quantity;
-use record::{Journal, JournalState};
+use files::unfinished::Unfinished;
+use model::{Experiment, quantity};
+use record::{Bound, Elsewhere, FoundJournal, Journal, JournalState};
 
 use crate::carry_out::Failure;
 use crate::exit::Exit;
@@ -28,15 +32,24 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<Exit, Failure> {
     };
     let directory = matches.get_one::<String>("dir").map(Path::new);
     let journals = match directory {
-        Some(directory) => Journal::of(directory).map_err(Failure::failed)?.into_iter().collect(),
-        None => Journal::all().map_err(Failure::failed)?,
+        Some(directory) => Journal::of(directory).map_err(Failure::failed)?,
+        None => {
+            let all = Journal::all().map_err(Failure::failed)?.into_iter();
+            all.map(|journal| FoundJournal { journal, bound: Bound::ByIdentity }).collect()
+        }
     };
-    let (mut seen, mut failed) = (0, false);
-    for found in journals {
-        match found {
+    let (mut seen, mut failed) = show_unfinished(how == Restoring::DryRun);
+    let is_found = !journals.is_empty();
+    for FoundJournal { journal, bound } in journals {
+        let of = match bound {
+            Bound::ByIdentity => "",
+            Bound::ByPath => " (an earlier run, whose directory is not there any more)",
+        };
+        match journal {
             JournalState::Left(mut journal) => {
-                let run = name_of(&journal);
-                let restored = restore(&mut journal, how, REGISTRY.carry_out).map_err(Failure::failed)?;
+                let run = name_of(&journal) + of;
+                let restored = restore(&mut journal, how, REGISTRY.carry_out, REGISTRY.nothing_left);
+                let restored = restored.map_err(Failure::failed)?;
                 seen += restored.len();
                 failed |= show(&run, &restored);
                 let left = left_files(&mut journal, REGISTRY.workloads, removing).map_err(Failure::failed)?;
@@ -47,6 +60,11 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<Exit, Failure> {
                 seen += 1;
                 output::result(&format!("{}: process {process} is still running it", run.display()));
             }
+            JournalState::Held(run) => {
+                seen += 1;
+                failed = true;
+                output::say(&format!("error: {}: {HELD}", run.display()));
+            }
             JournalState::Damaged(why) => {
                 seen += 1;
                 failed = true;
@@ -56,13 +74,63 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<Exit, Failure> {
     }
     let foreign = directory.is_some_and(show_foreign);
     if seen == 0 && !foreign {
-        output::result("nothing to restore");
+        let unknown = directory.filter(|_| !is_found).and_then(|run| Some((run, record::elsewhere(run)?)));
+        match unknown {
+            None => output::result("nothing to restore"),
+            Some((run, Elsewhere::NoDirectory)) => output::result(&format!(
+                "nothing to restore: {} does not exist, and no unfinished run of this user began there",
+                run.display()
+            )),
+            Some((run, elsewhere)) => {
+                failed = true;
+                output::say(&format!("error: {}: {}", run.display(), where_it_is(&elsewhere)));
+            }
+        }
     }
     Ok(if failed { Exit::Failed } else { Exit::Good })
 }
 
+/// A journal that is locked, but not by its run.
+const HELD: &str =
+    "its journal is in use by another process, perhaps another `plimsoll restore`: repeat the command";
+
+/// Why a run is not restored here, and what to do.
+fn where_it_is(elsewhere: &Elsewhere) -> String {
+    match elsewhere {
+        Elsewhere::User(user) => {
+            format!("it belongs to user {user}, who has its journal: run `plimsoll restore` as this user")
+        }
+        Elsewhere::Host(host) => {
+            format!("the run is one of the host {host}, which has its journal: run `plimsoll restore` there")
+        }
+        Elsewhere::State(state) => format!(
+            "its journal is in another state folder: set {}={}",
+            record::STATE_VARIABLE,
+            state.display()
+        ),
+        Elsewhere::NoDirectory => "it does not exist".into(),
+    }
+}
+
 fn name_of(journal: &Journal) -> String {
-    journal.header().map(|header| header.run.display().to_string()).unwrap_or_default()
+    journal.header().map(|header| header.execution.run.display().to_string()).unwrap_or_default()
+}
+
+/// Warns before a measurement if killed runs have left changes on this host, which would be measured too.
+pub(crate) fn warn_of_changes() {
+    // A folder that cannot be read is reported where a journal is needed.
+    for mut journal in Journal::left().unwrap_or_default() {
+        let run = name_of(&journal);
+        match still_changed(&mut journal, REGISTRY.carry_out, REGISTRY.nothing_left) {
+            Ok(changed) if changed.is_empty() => {}
+            Ok(changed) => output::say(&format!(
+                "warning: {run} was killed and has left changes on this host: {}\n  they can affect this \
+                 measurement; `plimsoll restore` undoes them",
+                changed.join(", ")
+            )),
+            Err(error) => output::say(&format!("warning: {error}")),
+        }
+    }
 }
 
 /// Shows each remaining change of a run with its steps; true if one could not be undone.
@@ -72,6 +140,7 @@ fn show(run: &str, restored: &[Restored]) -> bool {
             Outcome::Undone if factor == "target" => format!("{factor} ended"),
             Outcome::Undone => format!("{factor} restored"),
             Outcome::Planned => format!("{factor} would be restored"),
+            Outcome::NothingLeft => format!("{factor}: nothing is left to restore"),
             Outcome::EndedWithTheBoot => {
                 format!("{factor}: the host was rebooted since; the change no longer exists")
             }
@@ -86,7 +155,11 @@ fn show(run: &str, restored: &[Restored]) -> bool {
         };
         output::result(&format!("{run}: {what}"));
         for step in steps {
-            output::result(&format!("    {step}"));
+            output::result(&match step {
+                StepOutcome::Step(step) => format!("    {step}"),
+                StepOutcome::NothingLeft(why) => format!("    {why}"),
+                StepOutcome::EndedWithTheBoot(step) => format!("    the reboot did it: {step}"),
+            });
         }
     }
     restored.iter().any(|restored| matches!(restored.outcome, Outcome::Failed(_)))
@@ -141,6 +214,38 @@ fn show_files(run: &str, left: &[LeftFile], removing: Removing) -> bool {
     failed
 }
 
+/// Removes the unfinished files of killed processes, or with `dry_run` only reports them. Returns how many there
+/// were, and whether one could not be removed.
+fn show_unfinished(dry_run: bool) -> (usize, bool) {
+    let (mut seen, mut failed) = (0, false);
+    for Unfinished { path, bytes, outcome } in files::unfinished::remove_left(dry_run) {
+        seen += 1;
+        let file = format!("{}, {}", path.display(), quantity::bytes(bytes));
+        match outcome {
+            Ok(()) if dry_run => output::result(&format!("{file} would be removed: {UNFINISHED}")),
+            Ok(()) => output::result(&format!("{file} was removed: {UNFINISHED}")),
+            Err(error) => {
+                failed = true;
+                output::say(&format!("error: {file} is not removed: {error}; {UNFINISHED}"));
+            }
+        }
+    }
+    (seen, failed)
+}
+
+const UNFINISHED: &str = "a process that was killed had not completed it";
+
+/// Removes the unfinished files of killed processes before a run, and says so.
+pub(crate) fn remove_unfinished() {
+    for Unfinished { path, bytes, outcome } in files::unfinished::remove_left(false) {
+        let file = format!("{}, {}", path.display(), quantity::bytes(bytes));
+        output::say(&match outcome {
+            Ok(()) => format!("{file} was removed: {UNFINISHED}"),
+            Err(error) => format!("warning: {file} is not removed: {error}; {UNFINISHED}"),
+        });
+    }
+}
+
 /// The file for undo steps of old run directories, which a run directory of unknown origin may contain.
 const FOREIGN: &str = "restore.jsonl";
 
@@ -181,22 +286,40 @@ fn show_foreign(directory: &Path) -> bool {
     true
 }
 
-/// Before a run is resumed: undoes what its killed predecessor left, and returns its journal.
-pub(crate) fn before_resuming(directory: &Path) -> Result<Journal, Failure> {
+/// Before a run is resumed: undoes what its killed predecessor left. Returns its journal and its experiment.
+pub(crate) fn before_resuming(directory: &Path) -> Result<(Journal, Experiment), Failure> {
     let found = Journal::of(directory).map_err(Failure::failed)?;
-    let mut journal = match found {
-        Some(JournalState::Left(journal)) => journal,
-        Some(JournalState::Running(_, process)) => {
+    let mut found = found.into_iter().filter(|found| found.bound == Bound::ByIdentity);
+    let mut journal = match (found.next().map(|found| found.journal), found.next()) {
+        (Some(_), Some(_)) => {
+            let why = "several journals of an earlier version of Plimsoll may be of this run";
+            return Err(not_ours(directory, why));
+        }
+        (Some(JournalState::Left(journal)), None) => journal,
+        (Some(JournalState::Running(_, process)), None) => {
             return Err(Failure::failed(format!("process {process} is still running this experiment")));
         }
-        Some(JournalState::Damaged(why)) => return Err(Failure::failed(why)),
-        None => return Err(not_ours(directory, "it is not an unfinished run of this user on this host")),
+        (Some(JournalState::Held(_)), None) => return Err(Failure::failed(HELD)),
+        (Some(JournalState::Damaged(why)), None) => return Err(Failure::failed(why)),
+        (None, _) => {
+            let why = match record::elsewhere(directory) {
+                Some(Elsewhere::NoDirectory) | None => {
+                    "it is not an unfinished run of this user on this host".into()
+                }
+                Some(elsewhere) => where_it_is(&elsewhere),
+            };
+            return Err(not_ours(directory, &why));
+        }
     };
-    let restored = restore(&mut journal, Restoring::Undo, REGISTRY.carry_out).map_err(Failure::failed)?;
-    match show(&name_of(&journal), &restored) {
-        true => Err(Failure::failed("the host was not restored completely; see above")),
-        false => Ok(journal),
+    // From the journal, not from the run directory: only commands that this user wrote are started.
+    let experiment = journal.experiment(directory).map_err(|why| not_ours(directory, &why))?;
+    let restored = restore(&mut journal, Restoring::Undo, REGISTRY.carry_out, REGISTRY.nothing_left);
+    let restored = restored.map_err(Failure::failed)?;
+    if show(&name_of(&journal), &restored) {
+        return Err(Failure::failed("the host was not restored completely; see above"));
     }
+    journal.resume(directory).map_err(Failure::failed)?;
+    Ok((journal, experiment))
 }
 
 /// Why a run directory is not resumed: its author would choose the programs that are started.

@@ -41,7 +41,7 @@ impl Store {
 }
 
 /// How often it is killed.
-fn kills(few: u32) -> u32 {
+pub(crate) fn kills(few: u32) -> u32 {
     std::env::var("PLIMSOLL_KILLS").ok().and_then(|kills| kills.parse().ok()).unwrap_or(few)
 }
 

@@ -274,3 +274,84 @@ fn a_folder_of_a_synchronization_that_was_killed_goes_with_its_mark_only() {
     assert!(refused.code == 1 && refused.err.contains("marker file is missing"), "{}", refused.err);
     assert!(place.path("work/ready").exists());
 }
+
+#[test]
+fn the_next_run_of_several_trials_uses_the_file_and_removes_it() {
+    let place = killed("left-trials", WRITES, Moment::Measuring);
+    let short = "disk f.bin --size 8MiB --read-percent 50 --verify --vary host.cpus=1,2 --duration 200ms \
+                 --warm-up 0s --quiet --run-dir next";
+    let next = run(&place, &short.split_whitespace().collect::<Vec<_>>());
+    assert!(next.measured(), "{}", next.err);
+    assert!(!next.err.contains("error"), "{}", next.err);
+    assert!(!place.path("f.bin").exists());
+    assert_eq!(restore(&place, &[]).out, NOTHING);
+}
+
+/// The unfinished files in a folder.
+fn unfinished(folder: &Path) -> Vec<std::path::PathBuf> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
+    let is_new = |path: &std::path::PathBuf| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        name.starts_with(".plimsoll-") && name.ends_with(".new")
+    };
+    entries.filter(is_new).collect()
+}
+
+/// A metadirectory whose export, to a file in another folder, was stopped in the middle.
+fn stopped_export(name: &str) -> (Place, Child, std::path::PathBuf) {
+    let place = Place::new(name);
+    crate::metadir::staff_and_phones(&place);
+    std::fs::create_dir(place.path("outside")).unwrap();
+    std::os::unix::fs::symlink("outside", place.path("books")).unwrap();
+    let text = std::fs::read_to_string(place.path("metadirectory.toml")).unwrap();
+    let text = text.replace("\"phones.csv\"", "\"books/phones.csv\"").replace("\"full\" ", "\"off\" ");
+    std::fs::write(place.path("metadirectory.toml"), text).unwrap();
+    std::fs::write(place.path("staff.csv"), crate::metadir::staff(4000, |_| "Oslo")).unwrap();
+    for _ in 0..20 {
+        let mut command = command(&place, &["metadir", "run", "full"]);
+        let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        let process = rustix::process::Pid::from_child(&child);
+        while child.try_wait().unwrap().is_none() {
+            if let Some(path) = unfinished(&place.path("outside")).pop() {
+                rustix::process::kill_process(process, rustix::process::Signal::STOP).unwrap();
+                // It may have completed the file before it stopped.
+                std::thread::sleep(Duration::from_millis(50));
+                if path.exists() {
+                    return (place, child, std::fs::canonicalize(path).unwrap());
+                }
+                rustix::process::kill_process(process, rustix::process::Signal::CONT).unwrap();
+            }
+        }
+        std::fs::remove_file(place.path("metadirectory.db")).unwrap();
+        let _ = std::fs::remove_file(place.path("outside/phones.csv"));
+    }
+    panic!("no export was met");
+}
+
+#[test]
+fn an_unfinished_export_of_a_killed_run_is_named_and_removed_and_one_of_a_living_run_is_not() {
+    let (place, mut child, path) = stopped_export("left-export");
+    assert_eq!(restore(&place, &[]).out, NOTHING);
+    assert!(path.exists(), "its process is alive");
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let named = path.display().to_string();
+    let planned = restore(&place, &["--dry-run"]);
+    assert!(planned.out.contains(&named) && planned.out.contains("would be removed"), "{}", planned.out);
+    assert!(path.exists());
+    let removed = restore(&place, &[]);
+    assert_eq!(removed.code, 0, "{}", removed.err);
+    assert!(removed.out.contains(&named) && removed.out.contains(" was removed"), "{}", removed.out);
+    assert!(!path.exists());
+    assert_eq!(restore(&place, &[]).out, NOTHING);
+    let (place, mut child, path) = stopped_export("left-export-next");
+    child.kill().unwrap();
+    child.wait().unwrap();
+    // The target of the next run is in another folder.
+    let text = std::fs::read_to_string(place.path("metadirectory.toml")).unwrap();
+    std::fs::write(place.path("metadirectory.toml"), text.replace("books/phones.csv", "phones.csv")).unwrap();
+    let next = run(&place, &["metadir", "run", "staff", "full-import"]);
+    assert_eq!(next.code, 0, "{}", next.err);
+    assert!(next.err.contains(&path.display().to_string()), "{}", next.err);
+    assert!(!path.exists());
+}

@@ -25,6 +25,7 @@ mod import;
 mod import_mim;
 mod in_flight;
 mod kill;
+mod kill_statements;
 mod killed;
 mod ldap;
 mod left_files;

@@ -274,3 +274,158 @@ fn after_a_reboot_values_are_restored_and_processes_are_left_alone() {
     rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
     assert_eq!(run(&place, &["restore"]).out, "nothing to restore\n");
 }
+
+#[test]
+fn a_run_is_restored_wherever_its_directory_is_and_from_its_path_when_it_is_gone() {
+    let restored = |place: &Place, directory: &str| {
+        let done = run(place, &["restore", directory]);
+        assert_eq!(done.code, 0, "{directory}: {}{}", done.out, done.err);
+        assert!(done.out.contains("target.config restored"), "{directory}: {}", done.out);
+        assert_eq!(text(place, "server.ini"), CONFIGURATION);
+        assert_eq!(run(place, &["restore"]).out, "nothing to restore\n");
+    };
+    let place = killed("restore-moved");
+    std::fs::create_dir(place.path("elsewhere")).unwrap();
+    std::fs::rename(place.path("r"), place.path("elsewhere/kept")).unwrap();
+    // A directory in its place is not this run, and restores what began there all the same.
+    std::fs::create_dir(place.path("r")).unwrap();
+    let planned = run(&place, &["restore", "r", "--dry-run"]);
+    assert!(planned.out.contains("an earlier run, whose directory is not there any more"), "{}", planned.out);
+    restored(&place, "elsewhere/kept");
+    let place = killed("restore-gone");
+    std::fs::remove_dir_all(place.path("r")).unwrap();
+    let other = run(&place, &["restore", "other"]);
+    assert!(other.out.starts_with("nothing to restore: other does not exist"), "{}", other.out);
+    std::fs::create_dir(place.path("below")).unwrap();
+    restored(&place, "below/../r");
+}
+
+#[test]
+fn runs_that_were_killed_in_one_place_are_restored_together_the_latest_first() {
+    let place = killed("restore-twice");
+    std::fs::remove_dir_all(place.path("r")).unwrap();
+    std::fs::remove_file(place.path("mark")).unwrap();
+    // The second run takes the changed value for the original one, and changes it again.
+    let other = text(&place, "e.toml").replace("levels = [16]", "levels = [160]");
+    std::fs::write(place.path("e.toml"), other).unwrap();
+    let mut command = command(&place, &["run", "e.toml", "--run-dir", "r", "--quiet"]);
+    let child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    wait_for("the value was not changed", || {
+        text(&place, "server.ini").contains("160") || !text(&place, "mark").is_empty()
+    });
+    rustix::process::kill_process(rustix::process::Pid::from_child(&child), rustix::process::Signal::KILL)
+        .unwrap();
+    let ended = child.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&ended.stderr);
+    assert!(said.contains("was killed and has left changes on this host: target"), "{said}");
+    let done = run(&place, &["restore", "r"]);
+    assert_eq!(done.code, 0, "{}{}", done.out, done.err);
+    assert_eq!(text(&place, "server.ini"), CONFIGURATION, "{}", done.out);
+    assert_eq!(run(&place, &["restore"]).out, "nothing to restore\n");
+}
+
+#[test]
+fn what_cannot_be_known_here_is_not_called_restored() {
+    let place = killed("restore-elsewhere");
+    // Another state folder, as of another user or another service.
+    let mut other = command(&place, &["restore", "r"]);
+    other.env("PLIMSOLL_STATE_DIR", place.path("other"));
+    let done = crate::program::Finished::of(other);
+    assert_eq!((done.code, done.out.as_str()), (1, ""), "{}", done.err);
+    assert!(
+        done.err.contains(&format!("PLIMSOLL_STATE_DIR={}", place.path("state").display())),
+        "{}",
+        done.err
+    );
+    if !testkit::partly_lacks(testkit::Need::Root) {
+        let mut other = command(&place, &["restore", "r"]);
+        other.env("PLIMSOLL_STATE_DIR", place.path("other"));
+        std::os::unix::fs::chown(place.path("r"), Some(65534), None).unwrap();
+        let done = crate::program::Finished::of(other);
+        std::os::unix::fs::chown(place.path("r"), Some(0), None).unwrap();
+        assert_eq!(done.code, 1, "{}", done.out);
+        assert!(done.err.contains("it belongs to user 65534"), "{}", done.err);
+    }
+    let unfinished = text(&place, "r/unfinished.json");
+    let mut of_another: serde_json::Value = serde_json::from_str(&unfinished).unwrap();
+    of_another["host"] = "db7".into();
+    of_another["identity"] = "0".into();
+    std::fs::create_dir(place.path("copied")).unwrap();
+    std::fs::write(place.path("copied/unfinished.json"), of_another.to_string()).unwrap();
+    let done = run(&place, &["restore", "copied"]);
+    assert!(
+        done.code == 1 && done.err.contains("the run is one of the host db7"),
+        "{}{}",
+        done.out,
+        done.err
+    );
+    // A journal that cannot be read may be that of any run.
+    let journal = std::fs::read_dir(place.path("state/runs")).unwrap().next().unwrap().unwrap().path();
+    let whole = std::fs::read(&journal).unwrap();
+    std::fs::write(&journal, &whole[..20]).unwrap();
+    let done = run(&place, &["restore", "r"]);
+    assert!(done.code == 1 && done.err.contains(".jsonl"), "{}{}", done.out, done.err);
+    std::fs::write(&journal, whole).unwrap();
+    assert_eq!(run(&place, &["restore", "r"]).code, 0);
+    assert_eq!(text(&place, "server.ini"), CONFIGURATION);
+}
+
+#[test]
+fn what_is_gone_is_not_called_restored_or_ended() {
+    let place = killed("restore-over");
+    let journal = std::fs::read_dir(place.path("state/runs")).unwrap().next().unwrap().unwrap().path();
+    let lines = std::fs::read_to_string(journal).unwrap();
+    let (_, after) = lines.split_once("\"end_target\":{\"process\":").unwrap();
+    let process: i32 = after.split(',').next().unwrap().parse().unwrap();
+    let target = rustix::process::Pid::from_raw(process).unwrap();
+    rustix::process::kill_process(target, rustix::process::Signal::KILL).unwrap();
+    let is_alive = || {
+        let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
+        stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with(['Z', 'X']))
+    };
+    wait_for("the target did not end", || !is_alive());
+    std::fs::write(place.path("server.ini"), CONFIGURATION).unwrap();
+    for arguments in [&["restore", "r", "--dry-run"][..], &["restore", "r"][..]] {
+        let done = run(&place, arguments);
+        assert_eq!(done.code, 0, "{}", done.err);
+        assert!(!done.out.contains(" restored") && !done.out.contains("target ended"), "{}", done.out);
+        assert!(done.out.contains("target: nothing is left to restore"), "{}", done.out);
+        assert!(
+            done.out.contains(&format!("process {process} and its child processes have ended"))
+                && done.out.contains("is `8` already"),
+            "{}",
+            done.out
+        );
+    }
+    assert_eq!(run(&place, &["restore", "r"]).out, "nothing to restore\n");
+}
+
+#[test]
+fn of_runs_that_begin_at_once_in_one_directory_one_runs() {
+    let place = Place::new("restore-at-once");
+    std::fs::write(place.path("n.toml"), "[workload.null]\n[load]\nmeasure = \"300ms\"\nwarm_up = \"0s\"\n")
+        .unwrap();
+    for exists in [false, true] {
+        if exists {
+            std::fs::create_dir(place.path("r")).unwrap();
+        }
+        let children: Vec<Child> = (0..3)
+            .map(|_| {
+                let mut command = command(&place, &["run", "n.toml", "--run-dir", "r", "--quiet"]);
+                command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+            })
+            .collect();
+        let ended: Vec<_> = children.into_iter().map(|child| child.wait_with_output().unwrap()).collect();
+        let refused = ended.iter().filter(|ended| {
+            let error = String::from_utf8_lossy(&ended.stderr);
+            ended.status.code() == Some(1) && error.contains("another run may be using it")
+        });
+        assert_eq!(refused.count(), 2, "{ended:?}");
+        assert_eq!(std::fs::read_dir(place.path("r/trials")).unwrap().count(), 1);
+        let shown = run(&place, &["show", "r"]);
+        assert!(shown.measured(), "{}", shown.err);
+        assert!(!place.path("r/unfinished.json").exists(), "it is complete");
+        std::fs::remove_dir_all(place.path("r")).unwrap();
+    }
+    assert_eq!(std::fs::read_dir(place.path("state/runs")).unwrap().count(), 0);
+}

@@ -13,10 +13,10 @@ use model::experiment::{FactorInfo, ParameterInfo};
 use model::{Level, Nanos, SettingKind};
 
 use level::Spec;
-pub(crate) use mount::{remove, remove_folder};
+pub(crate) use mount::{has_folder, is_mounted, remove, remove_folder};
 pub(crate) use superblock::Kind;
 use volume::{IMAGES, OVERWRITE, SIZE};
-pub(crate) use volume::{Recipe, Volume, erase};
+pub(crate) use volume::{Recipe, Volume, erase, is_on};
 
 /// The parameters with what is below a file system.
 pub(crate) const PARAMETERS: &[ParameterInfo] = &[

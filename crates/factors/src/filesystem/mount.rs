@@ -202,16 +202,36 @@ impl NewFolder {
 
 /// Removes a directory that was made with this time of modification and was not used since.
 pub(crate) fn remove_folder(path: &Path, made_as: &Path, modified_unix_s: i64) -> Result<(), Unavailable> {
-    // Without its own time it has a name that nothing else has, and is empty.
-    for (path, is_complete) in [(path, true), (made_as, false)] {
-        let Ok(found) = fs::symlink_metadata(path) else { continue };
-        let is_as_made = found.mtime() == modified_unix_s && found.mtime_nsec() == 0;
-        if found.is_dir() && (is_as_made || !is_complete) {
-            rustix::fs::rmdir(path)
-                .map_err(|error| Unavailable(format!("{} cannot be removed: {error}", path.display())))?;
-        }
+    for path in folders_as_made(path, made_as, modified_unix_s) {
+        rustix::fs::rmdir(path)
+            .map_err(|error| Unavailable(format!("{} cannot be removed: {error}", path.display())))?;
     }
     Ok(())
+}
+
+/// Whether [`remove_folder`] has something to remove.
+pub(crate) fn has_folder(path: &Path, made_as: &Path, modified_unix_s: i64) -> bool {
+    folders_as_made(path, made_as, modified_unix_s).next().is_some()
+}
+
+/// The directory under its name and under that until it was complete, as far as it is as it was made.
+fn folders_as_made<'a>(
+    path: &'a Path,
+    made_as: &'a Path,
+    modified_unix_s: i64,
+) -> impl Iterator<Item = &'a Path> {
+    // Without its own time it has a name that nothing else has, and is empty.
+    [(path, true), (made_as, false)].into_iter().filter_map(move |(path, is_complete)| {
+        let found = fs::symlink_metadata(path).ok()?;
+        let is_as_made = found.mtime() == modified_unix_s && found.mtime_nsec() == 0;
+        (found.is_dir() && (is_as_made || !is_complete)).then_some(path)
+    })
+}
+
+/// Whether the file system with this UUID is mounted at a directory, as far as that is known.
+pub(crate) fn is_mounted(point: &Path, uuid: &str) -> bool {
+    let is_it = |mount: Mount| mount.point == point && has_uuid(&mount, uuid).unwrap_or(true);
+    mounts(&HostRoot::live()).map_or(true, |all| all.into_iter().any(is_it))
 }
 
 /// Unmounts the file system with this UUID from a directory. Another file system there stays.

@@ -576,6 +576,14 @@ fn check_device(device: &Path) -> Result<u64, Unavailable> {
     Ok(sectors.trim().parse::<u64>().unwrap_or(0) * 512)
 }
 
+/// Whether a block device has the file system with this UUID, as far as that is known.
+pub(crate) fn is_on(device: &Path, uuid: &str) -> bool {
+    match superblock::read(device) {
+        Ok(found) => found.is_some_and(|found| found.uuid == uuid),
+        Err(_) => device.exists(),
+    }
+}
+
 /// Erases the file system with this UUID from a device. Any other content stays.
 pub(crate) fn erase(device: &Path, uuid: &str) -> Result<(), Unavailable> {
     let begin = Instant::now();

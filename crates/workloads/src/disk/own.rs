@@ -128,7 +128,9 @@ impl OwnFile {
             };
         }
         if !self.own.is_made_here {
-            if !self.is_written {
+            // An earlier trial of this process may have removed it.
+            let is_there = self.place.directory.identity_of(&self.place.name).ok() == Some(self.own.identity);
+            if !self.is_written || !is_there {
                 return Ok(());
             }
             if !is_proved(file, &beside) {

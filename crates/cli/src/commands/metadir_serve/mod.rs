@@ -366,6 +366,7 @@ impl Service {
         let began = Instant::now();
         let state =
             ScheduleState { began_unix_s: Some(now_unix_s()), ended_unix_s: None, ..planned.state.clone() };
+        super::restore::remove_unfinished();
         let opened = self.file.config().map_err(|failure| failure.text).and_then(|config| {
             let found = config.runs.iter().find(|run| run.name == planned.run).cloned();
             let run = found.ok_or_else(|| format!("there is no run {:?}", planned.run))?;
