@@ -54,6 +54,22 @@ interval = "100ms"
 GROUPS
 "#;
 
+/// A file system that is made for each trial.
+const VOLUME: &str = r#"
+name = "Killed file system"
+[workload.disk]
+files = "volume/f.bin"
+size = "8MiB"
+read_percent = "50%"
+[load]
+warm_up = "100ms"
+measure = "700ms"
+interval = "100ms"
+[vary]
+"host.filesystem" = { on = "volume", size = "64MiB", baseline = "ext4 journal=none", levels = ["ext4"] }
+"host.cpus" = { baseline = 1, levels = [2] }
+"#;
+
 /// What is on the host, as far as the killed runs can have changed it.
 #[derive(Debug)]
 struct Host {
@@ -65,6 +81,10 @@ struct Host {
     configuration: String,
     unfinished: BTreeSet<PathBuf>,
     has_file: bool,
+    /// The place of the file system.
+    volume: PathBuf,
+    has_volume: bool,
+    is_mounted: bool,
 }
 
 fn is_alive(process: u32) -> bool {
@@ -72,7 +92,7 @@ fn is_alive(process: u32) -> bool {
     stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with(['Z', 'X']))
 }
 
-/// The files below a folder with a name that ends so, or all.
+/// Everything below a folder.
 fn below(folder: &Path, found: &mut impl FnMut(&Path)) {
     for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
         found(&entry.path());
@@ -116,7 +136,11 @@ impl Host {
                 has_neighbour |= arguments.contains("plimsoll") && arguments.contains("neighbour");
             }
         }
+        let volume = std::fs::canonicalize(place.path("")).unwrap().join("volume");
         Host {
+            has_volume: volume.exists(),
+            is_mounted: is_mounted(&volume),
+            volume,
             groups,
             marked,
             has_neighbour,
@@ -131,6 +155,23 @@ impl Host {
             && self.marked.is_empty()
             && self.unfinished.is_empty()
             && self.configuration == CONFIGURATION
+            && !self.has_volume
+    }
+}
+
+fn is_mounted(point: &Path) -> bool {
+    let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap();
+    mounts.lines().any(|line| line.split(' ').nth(1) == point.to_str())
+}
+
+/// Ends what a failed test leaves, so that its folder can be removed.
+struct Unmount(PathBuf);
+
+impl Drop for Unmount {
+    fn drop(&mut self) {
+        if is_mounted(&self.0) {
+            let _ = std::process::Command::new("umount").arg(&self.0).status();
+        }
     }
 }
 
@@ -145,8 +186,13 @@ fn step_is_true(step: &str, before: &Host, after: &Host) -> Option<bool> {
     if let Some(group) = between(step, "move the processes of ", " to ") {
         return Some(before.groups.contains(Path::new(group)) && !Path::new(group).exists());
     }
-    if let Some(group) = step.strip_suffix(" does not exist any more") {
-        return Some(!before.groups.contains(Path::new(group)));
+    // A group, or a control file in one.
+    let had = |path: &str| Path::new(path).ancestors().any(|group| before.groups.contains(group));
+    if let Some(path) = step.strip_suffix(" does not exist any more") {
+        return Some(!had(path));
+    }
+    if step.starts_with("write `") {
+        return Some(had(step.rsplit_once("` to ")?.1));
     }
     if let Some(of) = between(step, "let process ", " and its descendants use CPUs ") {
         // It was alive, and has ended since only because it was a target.
@@ -165,6 +211,19 @@ fn step_is_true(step: &str, before: &Host, after: &Host) -> Option<bool> {
     }
     if step == "stop the process of the neighbour" {
         return Some(before.has_neighbour && !after.has_neighbour);
+    }
+    if step.starts_with("unmount the file system ") {
+        let is_here = Path::new(step.rsplit_once(" from ")?.1) == before.volume;
+        return Some(is_here && before.is_mounted && !after.is_mounted);
+    }
+    if step.starts_with("the file system ") {
+        return Some(step.contains(" is not mounted at ") && !before.is_mounted);
+    }
+    if let Some(folder) = step.strip_prefix("remove the directory ") {
+        return Some(Path::new(folder) == before.volume && before.has_volume && !after.has_volume);
+    }
+    if step.starts_with("the directory ") {
+        return Some(step.ends_with(" is gone, or was used") && !before.has_volume);
     }
     if step.starts_with("set threads in ") {
         let value = |text: &str| step.contains(text);
@@ -186,8 +245,8 @@ fn wrong_statements(out: &str, before: &Host, after: &Host) -> Vec<String> {
     let mut is_done = None;
     for line in out.lines() {
         let is_true = if let Some(step) = line.strip_prefix("    ") {
-            let is_over =
-                step.ends_with(" ended") || step.ends_with(" any more") || step.ends_with(" already");
+            let over = [" ended", " any more", " already", " is gone, or was used"];
+            let is_over = over.iter().any(|end| step.ends_with(end)) || step.contains(" is not mounted at ");
             (is_done != Some(false) || is_over) && step_is_true(step, before, after) == Some(true)
         } else if line == "nothing to restore" {
             before.is_restored()
@@ -249,19 +308,22 @@ fn commands(place: &Place, url: &str) -> Vec<Killed> {
     std::fs::write(place.path("disk.toml"), DISK.replace("IO_LIMIT", io_limit)).unwrap();
     std::fs::write(place.path("target.toml"), TARGET.replace("GROUPS", &groups)).unwrap();
     std::fs::write(place.path("server.ini"), CONFIGURATION).unwrap();
+    std::fs::write(place.path("volume.toml"), VOLUME).unwrap();
+    let has_volume = has(Need::LoopDevice) && has(Need::Mount) && has(Need::Program("mkfs.ext4"));
     let words = |text: String| text.split(' ').map(String::from).collect::<Vec<_>>();
     let short = "--vary host.cpus=1,2 --warm-up 0s --interval 100ms";
-    [
+    let all = [
+        if has_volume { "run volume.toml" } else { "run disk.toml" }.to_string(),
         "run disk.toml".to_string(),
+        "run target.toml".to_string(),
         "run target.toml".to_string(),
         format!("disk f.bin --size 8MiB --write --duration 700ms {short}"),
         format!("http {url} --duration 700ms {short}"),
         format!("null --duration 700ms {short}"),
         "exec --repeat 30 --vary host.cpus=1,2 -- sleep 0.03".to_string(),
         "gate --base base --head head --rounds-max 20 --repeat 2 -- sleep 0.05".to_string(),
-    ]
-    .map(|text| Killed { arguments: words(text) })
-    .into()
+    ];
+    all.map(|text| Killed { arguments: words(text) }).into()
 }
 
 impl Killed {
@@ -306,6 +368,7 @@ fn killed_at_a_random_moment_every_host_is_restored_and_every_statement_is_true(
     for folder in ["base", "head"] {
         std::fs::create_dir(place.path(folder)).unwrap();
     }
+    let _unmount = Unmount(place.path("volume"));
     let commands = commands(&place, &format!("http://{}/", serve()));
     // A fixed sequence, so that a failure can be met again.
     let mut random = 12_345_u64;
@@ -315,7 +378,7 @@ fn killed_at_a_random_moment_every_host_is_restored_and_every_statement_is_true(
     };
     let (mut round, mut measured, mut unrestored) = (0, 0, 0);
     let mut killed = BTreeSet::new();
-    let mut counts: BTreeMap<&str, u32> = BTreeMap::new();
+    let mut counts: BTreeMap<String, u32> = BTreeMap::new();
     let kills = kills(50);
     while killed.len() < kills as usize {
         round += 1;
@@ -337,7 +400,8 @@ fn killed_at_a_random_moment_every_host_is_restored_and_every_statement_is_true(
         child.wait().unwrap();
         if was_running {
             killed.insert(child.id());
-            *counts.entry(command.arguments[0].as_str()).or_default() += 1;
+            let name = command.arguments.iter().take(2).cloned().collect::<Vec<_>>().join(" ");
+            *counts.entry(name).or_default() += 1;
             measured += u32::from(record_opens(&place, &directory, killed_unix_s, round));
         }
         let is_there = place.path(&directory).exists();

@@ -277,14 +277,20 @@ fn a_folder_of_a_synchronization_that_was_killed_goes_with_its_mark_only() {
 
 #[test]
 fn the_next_run_of_several_trials_uses_the_file_and_removes_it() {
-    let place = killed("left-trials", WRITES, Moment::Measuring);
-    let short = "disk f.bin --size 8MiB --read-percent 50 --verify --vary host.cpus=1,2 --duration 200ms \
-                 --warm-up 0s --quiet --run-dir next";
-    let next = run(&place, &short.split_whitespace().collect::<Vec<_>>());
-    assert!(next.measured(), "{}", next.err);
-    assert!(!next.err.contains("error"), "{}", next.err);
-    assert!(!place.path("f.bin").exists());
-    assert_eq!(restore(&place, &[]).out, NOTHING);
+    // Also one that writes what is not recognized as Plimsoll's.
+    for (name, writes) in
+        [("left-trials", "--read-percent 50 --verify"), ("left-content", "--write --content 0xab")]
+    {
+        let place = killed(name, WRITES, Moment::Measuring);
+        let short = format!(
+            "disk f.bin --size 8MiB {writes} --vary host.cpus=1,2 --duration 200ms --warm-up 0s --quiet --run-dir next"
+        );
+        let next = run(&place, &short.split_whitespace().collect::<Vec<_>>());
+        assert!(next.measured(), "{}", next.err);
+        assert!(!next.err.contains("error"), "{}", next.err);
+        assert!(!place.path("f.bin").exists());
+        assert_eq!(restore(&place, &[]).out, NOTHING);
+    }
 }
 
 /// The unfinished files in a folder.

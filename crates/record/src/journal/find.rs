@@ -72,7 +72,7 @@ pub fn elsewhere(run: &Path) -> Option<Elsewhere> {
         Ok(Some(bond)) if bond.host != host() => Some(Elsewhere::Host(bond.host)),
         // What this user cannot read may be a run.
         Ok(Some(_)) | Err(_) if user != rustix::process::geteuid().as_raw() => Some(Elsewhere::User(user)),
-        Ok(Some(bond)) if Some(&bond.state) != state_folder().ok().as_ref() => {
+        Ok(Some(bond)) if state_folder().is_ok_and(|here| resolved(&here) != resolved(&bond.state)) => {
             Some(Elsewhere::State(bond.state))
         }
         _ => None,

@@ -133,7 +133,8 @@ impl OwnFile {
             if !self.is_written || !is_there {
                 return Ok(());
             }
-            if !is_proved(file, &beside) {
+            // What this process wrote since it found the file may be unlike what Plimsoll writes otherwise.
+            if self.own.is_recognizable() && !is_proved(file, &beside) {
                 return Err(LoadError::new(
                     format!(
                         "`{}` was left by an earlier run and is not removed: it may hold data of others",
@@ -188,7 +189,7 @@ pub(super) fn remains(made: &Made, remove: bool) -> Remains {
     // A kill may come between the making of a file and its mark.
     let is_empty = metadata.len() == 0 && metadata.nlink() == 1;
     if !is_empty && !is_proved(&file, &beside) {
-        return Remains::NotRemovable("it holds data that Plimsoll did not write".into());
+        return Remains::NotRemovable("it holds data that is not recognized as written by Plimsoll".into());
     }
     let bytes = Some(metadata.len());
     if !remove {
