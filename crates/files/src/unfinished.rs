@@ -103,12 +103,13 @@ pub struct Unfinished {
 }
 
 /// Removes the unfinished files of killed processes that are entered in the state folder of this process, or with
-/// `dry_run` only finds them. Those of running processes stay.
-pub fn remove_left(dry_run: bool) -> Vec<Unfinished> {
-    STATE.get().map(|state| remove_left_in(state, dry_run)).unwrap_or_default()
+/// `dry_run` only finds them. Those of running processes stay. A file that is not in its place is looked for in the
+/// folder `moved`, which may be one of its folders under another name.
+pub fn remove_left(dry_run: bool, moved: Option<&Path>) -> Vec<Unfinished> {
+    STATE.get().map(|state| remove_left_in(state, dry_run, moved)).unwrap_or_default()
 }
 
-fn remove_left_in(state: &Path, dry_run: bool) -> Vec<Unfinished> {
+fn remove_left_in(state: &Path, dry_run: bool, moved: Option<&Path>) -> Vec<Unfinished> {
     let (Ok(folder), true) = (open_folder(state), state.join(FOLDER).join(LOCK).exists()) else {
         return Vec::new();
     };
@@ -117,7 +118,12 @@ fn remove_left_in(state: &Path, dry_run: bool) -> Vec<Unfinished> {
     for (name, file) in entries {
         let bytes = folder.read(&name, BYTES_MAX).unwrap_or_default();
         let path = PathBuf::from(OsString::from_vec(bytes));
-        let unfinished = remove(path, dry_run);
+        let unfinished = match remove(path.clone(), dry_run) {
+            Ok(None) | Err(_) if let Some(found) = moved.and_then(|folder| find_moved(folder, &path)) => {
+                remove(found, dry_run)
+            }
+            unfinished => unfinished,
+        };
         let is_over = match &unfinished {
             Ok(Some(unfinished)) => !dry_run && unfinished.outcome.is_ok(),
             Ok(None) => true,
@@ -129,6 +135,20 @@ fn remove_left_in(state: &Path, dry_run: bool) -> Vec<Unfinished> {
         found.extend(unfinished.ok().flatten());
     }
     found
+}
+
+/// A file below a folder that was moved: with the end of its earlier path.
+fn find_moved(folder: &Path, path: &Path) -> Option<PathBuf> {
+    let folder = std::fs::canonicalize(folder).ok()?;
+    let mut parts = path.components();
+    // The first is the root.
+    while parts.next().is_some() {
+        let here = folder.join(parts.as_path());
+        if parts.as_path().file_name().is_some() && std::fs::symlink_metadata(&here).is_ok() {
+            return Some(here);
+        }
+    }
+    None
 }
 
 /// The entries of processes that are gone, locked: no other process removes the same files.
@@ -203,7 +223,7 @@ mod tests {
         std::fs::remove_file(&gone).unwrap();
         std::fs::rename(scratch.join("hidden"), scratch.join("unmounted")).unwrap();
         let removed = |dry_run| {
-            let all = remove_left_in(&state, dry_run);
+            let all = remove_left_in(&state, dry_run, None);
             all.into_iter().map(|found| (found.path, found.bytes, found.outcome.is_ok())).collect::<Vec<_>>()
         };
         assert_eq!(removed(true), [(left.clone(), 8, true)]);
@@ -211,6 +231,9 @@ mod tests {
         assert_eq!(removed(false), [(left.clone(), 8, true)]);
         assert!(!left.exists() && running.exists() && completed.exists());
         assert_eq!(removed(false), []);
+        let elsewhere = remove_left_in(&state, true, Some(&scratch.join("unmounted")));
+        let unmounted = std::fs::canonicalize(scratch.join("unmounted")).unwrap();
+        assert_eq!(elsewhere[0].path, unmounted.join(".plimsoll-hidden.new"));
         // Its folder is there again.
         std::fs::rename(scratch.join("unmounted"), scratch.join("hidden")).unwrap();
         assert_eq!(removed(false), [(hidden, 8, true)]);

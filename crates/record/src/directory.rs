@@ -23,6 +23,7 @@ This folder is the record of one experiment, written by Plimsoll.
   result.json       every number and sentence shown anywhere
   report.html       the report for a browser, in one file
   target.log        output of the system under test, if Plimsoll started it
+  unfinished.json   where the journal is, while the run is not complete
   trials/*/         one folder per trial:
     run.json          settings requested and in force, phases, sources, outcome
     intervals.csv     per interval and operation: offered issued completed late failed, response times

@@ -38,7 +38,7 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<Exit, Failure> {
             all.map(|journal| FoundJournal { journal, bound: Bound::ByIdentity }).collect()
         }
     };
-    let (mut seen, mut failed) = show_unfinished(how == Restoring::DryRun);
+    let (mut seen, mut failed) = show_unfinished(how == Restoring::DryRun, directory);
     let is_found = !journals.is_empty();
     for FoundJournal { journal, bound } in journals {
         let of = match bound {
@@ -216,9 +216,9 @@ fn show_files(run: &str, left: &[LeftFile], removing: Removing) -> bool {
 
 /// Removes the unfinished files of killed processes, or with `dry_run` only reports them. Returns how many there
 /// were, and whether one could not be removed.
-fn show_unfinished(dry_run: bool) -> (usize, bool) {
+fn show_unfinished(dry_run: bool, directory: Option<&Path>) -> (usize, bool) {
     let (mut seen, mut failed) = (0, false);
-    for Unfinished { path, bytes, outcome } in files::unfinished::remove_left(dry_run) {
+    for Unfinished { path, bytes, outcome } in files::unfinished::remove_left(dry_run, directory) {
         seen += 1;
         let file = format!("{}, {}", path.display(), quantity::bytes(bytes));
         match outcome {
@@ -237,7 +237,7 @@ const UNFINISHED: &str = "a process that was killed had not completed it";
 
 /// Removes the unfinished files of killed processes before a run, and says so.
 pub(crate) fn remove_unfinished() {
-    for Unfinished { path, bytes, outcome } in files::unfinished::remove_left(false) {
+    for Unfinished { path, bytes, outcome } in files::unfinished::remove_left(false, None) {
         let file = format!("{}, {}", path.display(), quantity::bytes(bytes));
         output::say(&match outcome {
             Ok(()) => format!("{file} was removed: {UNFINISHED}"),
