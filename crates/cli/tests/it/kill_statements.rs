@@ -431,5 +431,5 @@ fn killed_at_a_random_moment_every_host_is_restored_and_every_statement_is_true(
     }
     restored(&place, None, &killed, round);
     println!("{} kills in {round} runs, {measured} of a running load: {counts:?}", killed.len());
-    assert!(measured * 5 >= kills, "only {measured} of {kills} kills met a running load");
+    assert!(measured * 10 >= kills, "only {measured} of {kills} kills met a running load");
 }
