@@ -95,9 +95,11 @@ fn nothing_is_left_of_a_neighbour_after_a_kill() {
     // By itself, before anybody restores anything.
     wait_for("the neighbour is left", || neighbours(process).is_empty());
     let restored = run(&place, &["restore"]);
-    assert!(restored.out.contains("stop the process of the neighbour"), "{}{}", restored.out, restored.err);
+    let ended = "the process of the neighbour has ended";
+    assert!(restored.out.contains(ended), "{}{}", restored.out, restored.err);
+    assert!(!restored.out.contains(" restored"), "{}", restored.out);
     let again = run(&place, &["restore"]);
-    assert!(!again.out.contains("stop the process"), "{}", again.out);
+    assert!(!again.out.contains(ended), "{}", again.out);
     let files: Vec<String> = std::fs::read_dir(place.path("."))
         .unwrap()
         .map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned())
