@@ -73,6 +73,11 @@ fn impatient(place: &Place, arguments: &[&str]) -> (Finished, Value) {
     (Finished { code: output.status.code().unwrap_or(-1), out, err }, document)
 }
 
+/// The code, or that of a load generator which other work leaves no CPU.
+fn expected(code: i32, document: &Value) -> i32 {
+    if document["verdict"]["kind"] == "generator_bound" { 97 } else { code }
+}
+
 fn first(document: &Value) -> &Value {
     &document["trials"][0]["operations"][0]
 }
@@ -90,7 +95,7 @@ fn a_server_that_stalls_at_the_end_misses_its_goal() {
     let done = run(&place, &[&["http", &url][..], &load, &goals].concat());
     let document: Value = serde_json::from_str(&done.out).unwrap();
     let get = first(&document);
-    assert_eq!(done.code, 99, "{get} {}", done.err);
+    assert_eq!(done.code, expected(99, &document), "{get} {}", done.err);
     // All that were due have a time, and those that were answered later are no throughput.
     let [completed, ended] = [&get["completed"], &get["due"]["ended"]].map(|count| count.as_u64().unwrap());
     assert_eq!((ended, &get["censored"]), (150, &Value::from(0)), "{get}");
@@ -131,13 +136,13 @@ fn what_is_not_answered_is_censored_and_decides_no_goal() {
     // No bound meets a goal, and one can miss it.
     let goals = ["--goal", "response.p95 <= 300ms", "--run-dir", "missed"];
     let url = freezing(75, None);
-    let (_, document) = impatient(&place, &[&["http", &url][..], &load, &goals].concat());
-    let goal = &document["goal"]["goals"][0];
+    let (_, missed) = impatient(&place, &[&["http", &url][..], &load, &goals].concat());
+    let goal = &missed["goal"]["goals"][0];
     assert_eq!((&goal["met"], &goal["undecided"]), (&Value::from(false), &Value::Null), "{goal}");
     // Nothing is left to do in either run: their answers decide the exit codes.
-    for (directory, expected) in [("r", 98), ("missed", 99)] {
+    for (directory, code, document) in [("r", 98, &document), ("missed", 99, &missed)] {
         let resumed = run(&place, &["run", "--resume", directory, "--quiet"]);
-        assert_eq!(resumed.code, expected, "{}", resumed.err);
+        assert_eq!(resumed.code, expected(code, document), "{}", resumed.err);
     }
 }
 
@@ -195,7 +200,7 @@ fn a_trial_of_which_nothing_is_to_be_learned_ends_early() {
         run(&place, &["http", &url, "--end-early", "--vary", "concurrency=1,2", "--duration", "1s"]);
     assert_eq!(refused.code, 2, "{}", refused.err);
     assert!(
-        refused.err.contains("`end_early` has no place in an experiment with comparisons"),
+        refused.err.contains("--end-early has no place in an experiment with comparisons"),
         "{}",
         refused.err
     );
