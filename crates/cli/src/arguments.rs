@@ -288,7 +288,7 @@ fn set_argument() -> Arg {
         .help("Override one setting of the file")
 }
 
-/// A usage error. Its text may contain hostile file names. Help is printed and ends the program.
+/// A usage error, whose text may contain hostile file names; or help, which is printed and ends the command.
 fn usage(error: clap::Error) -> Failure {
     let is_hidden =
         |argument: std::ffi::OsString| argument.to_string_lossy().contains(report::text::is_hidden);
@@ -297,8 +297,16 @@ fn usage(error: clap::Error) -> Failure {
     {
         return Failure::usage(text);
     }
-    if !error.use_stderr() || !std::env::args_os().any(is_hidden) {
-        error.exit();
+    if !error.use_stderr() {
+        let text = error.render();
+        crate::output::page(&match crate::output::terminal(false).color {
+            true => text.ansi().to_string(),
+            false => text.to_string(),
+        });
+        return Failure::ended(Exit::Good);
+    }
+    if !std::env::args_os().any(is_hidden) && error.print().is_ok() {
+        return Failure::ended(Exit::Usage);
     }
     // Without colours, because colour codes in an argument could not be distinguished from ours.
     Failure::usage(error.to_string().trim_end())

@@ -23,7 +23,7 @@ use crate::exit::Exit;
 use crate::export_to::ExportTo;
 use crate::live::{Live, Subscribers};
 use crate::output;
-use crate::progress::Progress;
+use crate::progress::{Progress, TERMINAL_CLOSED};
 use crate::registry::REGISTRY;
 use crate::secrets::{self, PromptPolicy};
 
@@ -45,7 +45,7 @@ pub(crate) struct Options {
 /// A printable error with its exit code.
 #[derive(Debug)]
 pub(crate) struct Failure {
-    /// What, where, why and what to do.
+    /// What, where, why and what to do; empty if it was said.
     pub(crate) text: String,
     /// The exit code.
     pub(crate) exit: Exit,
@@ -55,6 +55,11 @@ impl Failure {
     /// Wrong usage or file.
     pub(crate) fn usage(error: impl std::fmt::Display) -> Failure {
         Failure { text: error.to_string(), exit: Exit::Usage }
+    }
+
+    /// The command ends early, and has said why if there is more to say than what the end of the program says.
+    pub(crate) fn ended(exit: Exit) -> Failure {
+        Failure { text: String::new(), exit }
     }
 
     /// It could not be done.
@@ -110,6 +115,7 @@ pub(crate) fn carry_out(
             (directory, journal)
         }
     };
+    crate::hang_up::outlive();
     let path = directory.path().to_path_buf();
     let kept = hub.as_ref().and_then(|hub| hub.borrow().inputs());
     engine::documents::keep(&directory, experiment, &REGISTRY, kept.as_ref()).map_err(|error| match error {
@@ -138,6 +144,7 @@ pub(crate) fn carry_out(
     let ended = session.carry_out(&*design).map_err(Failure::failed);
     progress.clear();
     export_to.end(options.quiet);
+    live.end();
     let ended = ended?;
     if ended == Ended::Complete {
         journal.complete().map_err(Failure::failed)?;
@@ -145,6 +152,7 @@ pub(crate) fn carry_out(
     let study = record::read(&path).map_err(Failure::failed)?;
     let document = analysis::result(&study);
     keep(&RunDirectory::open(&path).map_err(Failure::failed)?, &document, &study)?;
+    output::prints_record(&document.run);
     Ok((document, study, ended))
 }
 
@@ -351,8 +359,8 @@ pub(crate) fn carry_out_and_show(
     resume: Option<Resume<'_>>,
     words: Words<'_>,
 ) -> Result<Exit, Failure> {
-    let (document, _, ended) = carry_out(experiment, text, options, resume, words)?;
-    show(&document, options.json, false);
+    let (document, study, ended) = carry_out(experiment, text, options, resume, words)?;
+    show(&document, &study, options.json, false);
     Ok(exit_of(&document, &ended))
 }
 
@@ -371,8 +379,17 @@ pub(crate) fn exit_of(document: &ResultDocument, ended: &Ended) -> Exit {
     }
 }
 
+/// Prints the result of a run as tables or as JSON.
+pub(crate) fn show(document: &ResultDocument, study: &Study, json: bool, verbose: bool) {
+    print(document, json, verbose);
+    let closed = study.runs.iter().find(|of| of.events.iter().any(|event| event.text == TERMINAL_CLOSED));
+    if let Some(of) = closed.filter(|_| !json) {
+        output::result(&format!("\nnote: {}: {TERMINAL_CLOSED}", of.run.trial.id()));
+    }
+}
+
 /// Prints a result as tables or as JSON.
-pub(crate) fn show(document: &ResultDocument, json: bool, verbose: bool) {
+pub(crate) fn print(document: &ResultDocument, json: bool, verbose: bool) {
     match json {
         true => output::json(&report::json(document)),
         false => output::page(&report::terminal(document, output::terminal(verbose))),

@@ -10,7 +10,7 @@ use model::{DoubtKind, GateAnswer, GateResult, ResultDocument, Verdict};
 pub(crate) enum Exit {
     /// Completed, and every goal is met.
     Good = 0,
-    /// Failed to run: also when every operation failed, or other data was read back than was written.
+    /// Failed to run: also when every operation failed, other data was read back than was written, or the output was lost.
     Failed = 1,
     /// Usage, or an invalid file.
     Usage = 2,
@@ -27,7 +27,10 @@ pub(crate) enum Exit {
 /// Every code with its meaning, for the manual.
 pub(crate) const TABLE: [(Exit, &str); 7] = [
     (Exit::Good, "completed, and every goal is met"),
-    (Exit::Failed, "failed to run, every operation failed, or data read back differs from the data written"),
+    (
+        Exit::Failed,
+        "failed to run, every operation failed, data read back differs from the data written, or the output could not be written",
+    ),
     (Exit::Usage, "wrong usage or an invalid file; nothing ran"),
     (Exit::GeneratorBound, "the load generator was the bottleneck, not the system"),
     (

@@ -164,7 +164,7 @@ impl Subscriber for ExportTo {
             && let Some(why) = push.trouble()
         {
             state.has_warned = true;
-            crate::output::say(&format!("warning: --export-to {}: {why}", push.shown()));
+            crate::output::say_at_once(&format!("warning: --export-to {}: {why}", push.shown()));
         }
     }
 

@@ -1,16 +1,16 @@
 //! Termination signals: the first ends the experiment cleanly, a second one during the wait for operations in flight ends that
 //! wait with the result, and any other one ends the program.
 
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use engine::session::AnswerWait;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use crate::output;
 
-static INTERRUPTED: AtomicBool = AtomicBool::new(false);
+static INTERRUPTED: OnceLock<Arc<AtomicBool>> = OnceLock::new();
 
 /// The wait for operations in flight at the end of a load.
 pub(crate) static ANSWERS: AnswerWait = AnswerWait::new();
@@ -18,10 +18,14 @@ pub(crate) static ANSWERS: AnswerWait = AnswerWait::new();
 /// A flag that is set when the user wants to stop. What was changed on the host when the program ends at once, with code 130,
 /// is undone by `plimsoll restore`.
 pub(crate) fn flag() -> &'static AtomicBool {
-    static HANDLED: OnceLock<()> = OnceLock::new();
-    HANDLED.get_or_init(|| {
-        let handled = Signals::new([SIGINT, SIGTERM, SIGHUP]).and_then(|mut signals| {
-            let receive = move || signals.forever().for_each(|_| receive(&INTERRUPTED, &ANSWERS));
+    INTERRUPTED.get_or_init(|| {
+        let flag = Arc::new(AtomicBool::new(false));
+        if let Err(error) = crate::hang_up::interrupts(&flag) {
+            output::say(&format!("warning: SIGHUP cannot be handled: {error}"));
+        }
+        let handled = Signals::new([SIGINT, SIGTERM]).and_then(|mut signals| {
+            let flag = Arc::clone(&flag);
+            let receive = move || signals.forever().for_each(|_| receive(&flag, &ANSWERS));
             std::thread::Builder::new().name("signals".into()).spawn(receive)
         });
         if let Err(error) = handled {
@@ -29,8 +33,8 @@ pub(crate) fn flag() -> &'static AtomicBool {
                 "warning: signals cannot be handled, Ctrl-C ends the program at once: {error}"
             ));
         }
-    });
-    &INTERRUPTED
+        flag
+    })
 }
 
 fn receive(interrupted: &AtomicBool, answers: &AnswerWait) {

@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -10,13 +10,20 @@ use engine::stream::{RunEvent, Subscriber};
 use model::Interval;
 
 use crate::carry_out::Failure;
+use crate::output;
 
 /// The columns. Times of operations in milliseconds.
 const HEAD: &str = "unix_s,trial,phase,elapsed_s,operation,load,rate_per_s,bytes_per_s,failed,in_flight,response_mean_ms,\
                     response_p50_ms,response_p99_ms,response_max_ms\n";
 
-/// The file, and the trial that runs.
-pub(crate) struct Live(Mutex<Option<(File, String)>>);
+/// The file with its path, and the trial that runs.
+pub(crate) struct Live(Mutex<Option<Open>>);
+
+struct Open {
+    path: PathBuf,
+    file: File,
+    trial: String,
+}
 
 impl Live {
     /// Opens the file and writes the head; nothing is written without a path.
@@ -35,29 +42,47 @@ impl Live {
             )));
         }
         file.write_all(HEAD.as_bytes()).map_err(failed)?;
-        Ok(Live(Mutex::new(Some((file, String::new())))))
+        Ok(Live(Mutex::new(Some(Open { path: path.into(), file, trial: String::new() }))))
+    }
+
+    /// Completes the file.
+    pub(crate) fn end(self) {
+        let state = self.0.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+        if let Some(open) = state
+            && let Err(error) = files::settle(&open.file)
+        {
+            open.fail(&error);
+        }
+    }
+}
+
+impl Open {
+    /// The run goes on, because the record has the same figures; the end of the program is an error.
+    fn fail(&self, error: &std::io::Error) {
+        output::lose(format!("--live: {} is not complete: {error}", self.path.display()));
     }
 }
 
 impl Subscriber for Live {
-    /// A write error, for instance on a full disk, ends the file: the record has the same figures.
+    /// A write error, for instance on a full disk, ends the file.
     fn happens(&self, happening: &RunEvent<'_>) {
         let mut state = self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        let Some((file, trial)) = state.as_mut() else { return };
+        let Some(open) = state.as_mut() else { return };
         let written = match happening {
             RunEvent::Trial { decision, .. } => {
-                *trial = decision.trial.id();
+                open.trial = decision.trial.id();
                 Ok(())
             }
             RunEvent::Interval { rows, .. } => {
                 let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
-                let lines: String = rows.iter().map(|row| line(now, trial, row)).collect();
-                file.write_all(lines.as_bytes())
+                let lines: String = rows.iter().map(|row| line(now, &open.trial, row)).collect();
+                open.file.write_all(lines.as_bytes())
             }
             _ => Ok(()),
         };
         if let Err(error) = written {
-            crate::output::say(&format!("warning: --live: no more lines are written: {error}"));
+            output::say_at_once(&format!("warning: --live: no more lines are written: {error}"));
+            open.fail(&error);
             *state = None;
         }
     }

@@ -8,6 +8,7 @@ mod early;
 mod exit;
 mod export_to;
 mod foreign_flags;
+mod hang_up;
 mod interrupt;
 mod live;
 mod one_off;
@@ -32,11 +33,12 @@ fn main() -> ExitCode {
     if let Ok(state) = record::state_folder() {
         files::unfinished::record_in(state);
     }
-    match arguments::dispatch() {
-        Ok(exit) => exit.into(),
-        Err(failure) => {
+    output::begin();
+    let exit = arguments::dispatch().unwrap_or_else(|failure| {
+        if !failure.text.is_empty() {
             output::say(&failure.text);
-            failure.exit.into()
         }
-    }
+        failure.exit
+    });
+    output::end(exit).into()
 }

@@ -1,12 +1,16 @@
 //! Progress on standard error: one line that is redrawn on a terminal, otherwise a line at intervals.
 
-use std::io::{IsTerminal, Write};
+use std::io::IsTerminal;
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use engine::stream::{RunEvent, Subscriber};
 use model::{Ending, EventKind, Interval, Phase};
 use report::text::{Quantity, visible_line};
+
+use crate::hang_up::Terminal;
+use crate::output;
 
 /// How often a line is written where it cannot be redrawn.
 const LINE_EVERY: Duration = Duration::from_secs(10);
@@ -14,10 +18,17 @@ const LINE_EVERY: Duration = Duration::from_secs(10);
 /// Trials of which each has a line where it cannot be redrawn. A gate may have 200.
 const LISTED_TRIALS: u32 = 40;
 
+/// The remark in the record of a run that went on without its terminal.
+pub(crate) const TERMINAL_CLOSED: &str =
+    "the terminal was closed (hangup) before the end of this trial; the run went on without it";
+
 /// Shows the progress of an experiment.
 pub(crate) struct Progress {
     quiet: bool,
     redraw: bool,
+    terminal: Terminal,
+    /// Whether the record says that the terminal was closed.
+    has_remarked: AtomicBool,
     state: Mutex<State>,
 }
 
@@ -46,39 +57,42 @@ impl Progress {
     pub(crate) fn new(quiet: bool) -> Self {
         let redraw =
             std::io::stderr().is_terminal() && std::env::var_os("TERM").is_none_or(|term| term != "dumb");
-        Progress { quiet, redraw, state: Mutex::new(State::default()) }
+        Progress {
+            quiet,
+            redraw,
+            terminal: Terminal::of_process(),
+            has_remarked: AtomicBool::new(false),
+            state: Mutex::new(State::default()),
+        }
     }
 
     /// Removes the line that was being redrawn.
     pub(crate) fn clear(&self) {
         let mut state = self.state.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         if state.drawn {
-            let _ = write!(std::io::stderr().lock(), "\r\x1b[2K");
+            output::redraw("");
             state.drawn = false;
         }
     }
 
     fn draw(&self, state: &mut State, text: &str, important: bool) {
-        let mut err = std::io::stderr().lock();
         if self.redraw {
-            let width = usize::from(crate::output::width()).saturating_sub(1);
-            let shown: String = visible_line(text).chars().take(width).collect();
-            let _ = write!(err, "\r\x1b[2K{shown}");
-            let _ = err.flush();
+            let width = usize::from(output::width()).saturating_sub(1);
+            output::redraw(&visible_line(text).chars().take(width).collect::<String>());
             state.drawn = true;
         } else if important || state.last_line.is_none_or(|last| last.elapsed() >= LINE_EVERY) {
-            let _ = writeln!(err, "{}", visible_line(text));
+            // A reader that has stopped gets the next line.
+            let _ = output::draw(&format!("{}\n", visible_line(text)));
             state.last_line = Some(Instant::now());
         }
     }
 
     /// A line that stays.
     fn keep(&self, state: &mut State, text: &str) {
-        let err = std::io::stderr();
-        let start = if state.drawn { "\r\x1b[2K" } else { "" };
-        let text = crate::output::folded(&visible_line(text), &err);
-        let _ = writeln!(err.lock(), "{start}{text}");
-        state.drawn = false;
+        if std::mem::take(&mut state.drawn) {
+            output::redraw("");
+        }
+        output::say_at_once(&visible_line(text));
     }
 }
 
@@ -144,6 +158,12 @@ impl Subscriber for Progress {
             },
             RunEvent::Started(_) | RunEvent::Readings { .. } | RunEvent::Event(_) => {}
         }
+    }
+
+    /// A run goes on without its terminal, and its record says so in the trial in which it was closed.
+    fn remarks(&self) -> Vec<String> {
+        let is_new = self.terminal.is_closed() && !self.has_remarked.swap(true, Ordering::Relaxed);
+        is_new.then(|| TERMINAL_CLOSED.to_string()).into_iter().collect()
     }
 }
 

@@ -129,6 +129,9 @@ fn prompt(words: &str) -> std::io::Result<String> {
     let read = terminal.read(&mut line);
     rustix::termios::tcsetattr(&terminal, OptionalActions::Flush, &before)?;
     let line = &line[..read?];
+    if line.is_empty() {
+        return Err(std::io::Error::other("the input has ended"));
+    }
     if line.contains(&CTRL_C) {
         return Err(std::io::Error::other("interrupted"));
     }

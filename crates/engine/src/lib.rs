@@ -34,6 +34,7 @@ pub mod session;
 pub mod shell;
 pub mod single;
 pub mod source;
+pub mod standard_output;
 pub mod stream;
 pub mod system_call;
 pub mod target;

@@ -24,7 +24,7 @@ pub use directory::{
     Directory, Replacement, create_new, open_regular, read, read_named_text, read_text, replace,
 };
 pub use named::{Named, locate, locate_exactly, reopen};
-pub use output::{Output, SHARED_FILE};
+pub use output::{Output, SHARED_FILE, settle};
 
 /// Mode of a file with possibly sensitive content: only its owner may read and write it.
 pub const PRIVATE_FILE: u32 = 0o600;

@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, Write};
+use std::os::fd::AsFd;
 use std::path::Path;
 
 use rustix::fs::{FileType, Mode, OFlags};
@@ -81,11 +82,14 @@ impl Output {
     /// Moves the output to its place. If it is dropped before, the old file is unchanged.
     ///
     /// # Errors
-    /// When it cannot be renamed.
+    /// When it could not be written, as by [`settle`], or cannot be renamed.
     pub fn finish(self) -> io::Result<()> {
         match self.0 {
-            Target::Replaced(replacement) => replacement.finish(),
-            Target::Written(_) => Ok(()),
+            Target::Replaced(mut replacement) => {
+                settle(&*replacement.file())?;
+                replacement.finish()
+            }
+            Target::Written(file) => settle(file),
         }
     }
 
@@ -121,6 +125,24 @@ impl Write for Output {
     }
 }
 
+/// Types of file systems that may report that a write failed only when the file is closed or synced: NFS, SMB, Ceph, 9P, AFS,
+/// and those of FUSE (linux/magic.h).
+const LATE: [u32; 8] =
+    [0x6969, 0x517b, 0xff53_4d42, 0xfe53_4d42, 0x00c3_6400, 0x0102_1997, 0x5346_414f, 0x6573_5546];
+
+/// Asks a file system that reports errors late whether everything was written. Others have reported it with the writes, and
+/// are not asked, because syncing waits for the disk.
+///
+/// # Errors
+/// When something was not written, for instance because a quota or the disk of a server is full.
+pub fn settle(file: impl AsFd) -> io::Result<()> {
+    let is_late = rustix::fs::fstatfs(&file).is_ok_and(|found| LATE.contains(&(found.f_type as u32)));
+    if is_late && is_regular(&file).unwrap_or(false) {
+        rustix::fs::fsync(file)?;
+    }
+    Ok(())
+}
+
 /// Opens a name of an open descriptor, such as `/dev/stdout` and `/dev/fd/63`, which may have no path. It is
 /// opened for appending, because it may be a file that a shell writes to.
 fn standard_stream(path: &Path) -> io::Result<Option<File>> {
@@ -135,7 +157,7 @@ fn standard_stream(path: &Path) -> io::Result<Option<File>> {
 }
 
 /// Whether it is a regular file.
-fn is_regular(found: &impl std::os::fd::AsFd) -> io::Result<bool> {
+fn is_regular(found: &impl AsFd) -> io::Result<bool> {
     match FileType::from_raw_mode(rustix::fs::fstat(found)?.st_mode) {
         FileType::RegularFile => Ok(true),
         FileType::CharacterDevice | FileType::Fifo => Ok(false),

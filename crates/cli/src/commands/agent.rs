@@ -121,7 +121,7 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<Exit, Failure> {
     if let Some(place) = place {
         return wait(matches, &setup, &place);
     }
-    let left = serve(&setup, std::io::stdin(), std::io::stdout()).map_err(Failure::failed)?;
+    let left = serve(&setup, std::io::stdin(), output::Standard).map_err(Failure::failed)?;
     for text in &left {
         output::say(&format!("error: {text}"));
     }

@@ -49,7 +49,7 @@ pub(crate) fn run(
 ) -> Result<Exit, Failure> {
     let text = model::experiment::write(experiment, &REGISTRY.vocabulary());
     let (document, study, ended) = carry_out(experiment, &text, options, None, words)?;
-    show(&document, options.json, false);
+    show(&document, &study, options.json, false);
     let written = [
         ("export-json", report::hyperfine_json(&document, &study)),
         ("export-markdown", report::hyperfine_markdown(&document)),

@@ -1,8 +1,6 @@
 //! `generate`: synthetic people as data for directories and databases.
 
-use std::fs::File;
 use std::io::{ErrorKind, IsTerminal, Write};
-use std::os::fd::AsFd;
 use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -17,7 +15,7 @@ use report::text::Quantity;
 use super::text;
 use crate::carry_out::Failure;
 use crate::exit::Exit;
-use crate::output;
+use crate::output::{self, Standard};
 
 /// How often the line of progress is drawn.
 const DRAW_EVERY: Duration = Duration::from_millis(200);
@@ -132,8 +130,8 @@ fn people(matches: &ArgMatches) -> Result<Exit, Failure> {
     let outcome = outcome.and_then(|done| files.finish(&done).map(|()| done));
     job.clear();
     match outcome {
-        // The reader of the pipe has closed it.
-        Err((_, error)) if error.kind() == ErrorKind::BrokenPipe => Ok(Exit::Good),
+        // The reader of the pipe has closed it, or the end of the program says why it was lost.
+        Err((_, error)) if error.kind() == ErrorKind::BrokenPipe || !output::is_open() => Ok(Exit::Good),
         Err((what, error)) => {
             let what = match what {
                 Part::Groups if groups_path.is_some() => groups_path,
@@ -200,22 +198,21 @@ enum People {
 enum Destination {
     /// The file that the user named.
     Named(files::Output),
-    /// Standard output without the buffer that looks for lines.
-    StandardOutput(File),
+    Standard(Standard),
 }
 
 impl Destination {
-    fn file(&mut self) -> &mut File {
+    fn writer(&mut self) -> &mut dyn Write {
         match self {
             Destination::Named(output) => output.file(),
-            Destination::StandardOutput(file) => file,
+            Destination::Standard(standard) => standard,
         }
     }
 
     fn finish(self) -> std::io::Result<()> {
         match self {
             Destination::Named(output) => output.finish(),
-            Destination::StandardOutput(_) => Ok(()),
+            Destination::Standard(_) => Ok(()),
         }
     }
 }
@@ -223,7 +220,7 @@ impl Destination {
 impl People {
     fn writer(&mut self) -> &mut dyn Write {
         match self {
-            People::Text(destination) => destination.file(),
+            People::Text(destination) => destination.writer(),
             People::Database(script) => script,
         }
     }
@@ -243,10 +240,7 @@ fn open_people(path: Option<&String>, is_database: bool) -> Result<People, Failu
 fn open(path: Option<&String>) -> Result<Destination, Failure> {
     match path {
         Some(path) => files::Output::create(Path::new(path), files::SHARED_FILE).map(Destination::Named),
-        None => std::io::stdout()
-            .as_fd()
-            .try_clone_to_owned()
-            .map(|stdout| Destination::StandardOutput(File::from(stdout))),
+        None => Ok(Destination::Standard(Standard)),
     }
     .map_err(|error| Failure::failed(format!("{} could not be opened for writing: {error}", place(path))))
 }
@@ -299,7 +293,7 @@ struct Job {
 impl Job {
     fn begin(matches: &ArgMatches, population: &Population, path: Option<&String>) -> Job {
         // The progress line would appear within the output.
-        let among = path.is_none() && std::io::stdout().is_terminal();
+        let among = path.is_none() && output::is_terminal();
         let show = std::io::stderr().is_terminal() && !among && !matches.get_flag("quiet");
         Job { begun: Instant::now(), drawn: None, show, count: population.numbers_end() }
     }
@@ -329,7 +323,7 @@ impl Job {
                 !interrupted.load(Ordering::Relaxed)
             };
             let writer = match &mut files.groups {
-                Some(destination) => destination.file(),
+                Some(destination) => destination.writer(),
                 None => files.people.writer(),
             };
             let mut sink = Sink::new(writer, &mut go_on);

@@ -50,8 +50,8 @@ fn write_pages(program: Command, folder: &Path) -> Result<Exit, Failure> {
         let name = command.get_display_name().unwrap_or_else(|| command.get_name());
         let path = folder.join(format!("{name}.1"));
         let text = page(command)?;
-        std::fs::write(&path, text)
-            .map_err(|error| Failure::failed(format!("write {}: {error}", path.display())))?;
+        files::Output::write_file(&path, &text)
+            .map_err(|error| Failure::failed(format!("{} cannot be written: {error}", path.display())))?;
         written += 1;
     }
     output::result(&format!("{written} pages in {}\n", folder.display()));

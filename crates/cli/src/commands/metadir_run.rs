@@ -320,17 +320,16 @@ impl Progress {
         let rate = done as f64 / self.begin.elapsed().as_secs_f64();
         let thousands = model::quantity::thousands;
         let line = format!("{}: {} objects, {}/s", self.title, thousands(done as f64), thousands(rate));
-        let mut err = std::io::stderr().lock();
-        let _ = match self.redraw {
-            true => write!(err, "\r\x1b[2K{line}"),
-            false => writeln!(err, "{line}"),
-        };
-        let _ = err.flush();
+        match self.redraw {
+            true => output::redraw(&line),
+            // A reader that has stopped gets the next line.
+            false => drop(output::draw(&format!("{line}\n"))),
+        }
     }
 
     pub(crate) fn clear(&self) {
         if self.redraw && self.shown.is_some() {
-            let _ = write!(std::io::stderr().lock(), "\r\x1b[2K");
+            output::redraw("");
         }
     }
 }

@@ -1,7 +1,7 @@
 //! `plimsoll metadir search` and `show`: find objects, and show one whole.
 
 use std::collections::VecDeque;
-use std::io::{IsTerminal as _, Write as _};
+use std::io::IsTerminal as _;
 use std::time::{Duration, Instant};
 
 use clap::{Arg, ArgAction, ArgMatches, Command};
@@ -102,7 +102,7 @@ struct Printer {
 impl Printer {
     fn clear(&mut self) {
         if std::mem::take(&mut self.has_progress) {
-            let _ = write!(std::io::stderr().lock(), "\r\x1b[2K");
+            output::redraw("");
         }
     }
 }
@@ -133,7 +133,7 @@ impl SearchSink for Printer {
             .map(|(name, values)| format!("\n    {name}: {}", values.join(", ")))
             .collect();
         output::result(&format!("{place}{values}{linked}"));
-        true
+        output::is_open()
     }
 
     fn read(&mut self, count: u64) -> bool {
@@ -141,9 +141,7 @@ impl SearchSink for Printer {
             self.shown = Instant::now();
             self.has_progress = true;
             let count = model::quantity::thousands(count as f64);
-            let mut err = std::io::stderr().lock();
-            let _ = write!(err, "\r\x1b[2K{count} objects read, {} found", self.found);
-            let _ = err.flush();
+            output::redraw(&format!("{count} objects read, {} found", self.found));
         }
         true
     }

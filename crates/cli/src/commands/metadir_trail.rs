@@ -126,7 +126,7 @@ pub(crate) fn errors(matches: &ArgMatches) -> Result<Exit, Failure> {
             (false, true) => output::verbatim(&csv_line(&known)),
             (false, false) => output::result(&error_text(&known)),
         }
-        true
+        output::is_open()
     };
     directory.errors(agent, &mut each).map_err(Failure::failed)?;
     match (is_json, is_csv) {
@@ -248,7 +248,7 @@ pub(crate) fn pending(matches: &ArgMatches) -> Result<Exit, Failure> {
             true => all.push(pending_json(&change)),
             false => output::result(&pending_text(&change)),
         }
-        true
+        output::is_open()
     };
     let is_known = directory.pending(agent, key, &mut each).map_err(Failure::failed)?;
     if let (false, Some(key)) = (is_known, key) {
@@ -395,7 +395,7 @@ pub(crate) fn audit(matches: &ArgMatches) -> Result<Exit, Failure> {
             true => output::json(&audited_json(&change).to_string()),
             false => output::result(&audited_text(&change)),
         }
-        true
+        output::is_open()
     };
     directory.audit(filter, &mut each).map_err(Failure::failed)?;
     if count == 0 && !is_json {

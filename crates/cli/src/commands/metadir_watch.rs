@@ -1,7 +1,7 @@
 //! `plimsoll metadir run --watch`: all steps of a run on a terminal, with rates, counters and errors.
 
 use std::collections::VecDeque;
-use std::io::{IsTerminal as _, Write as _};
+use std::io::IsTerminal as _;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
@@ -149,21 +149,21 @@ impl Screen {
             rustix::termios::tcsetattr(std::io::stdin(), OptionalActions::Now, &silent)?;
         }
         let screen = Screen { before };
-        std::io::stderr().lock().write_all(ENTER.as_bytes())?;
+        crate::output::draw(ENTER)?;
         Ok(screen)
     }
 
     /// Draws all lines anew, in one write: nothing is assumed about what the terminal shows.
     fn draw(&mut self, lines: &[String]) -> std::io::Result<()> {
         let text = format!("\x1b[H{}\x1b[K\x1b[J", lines.join("\x1b[K\r\n"));
-        std::io::stderr().lock().write_all(text.as_bytes())
+        crate::output::draw(&text)
     }
 }
 
 impl Drop for Screen {
     fn drop(&mut self) {
         // Nothing else can be done where the terminal is gone.
-        let _ = std::io::stderr().lock().write_all(LEAVE.as_bytes());
+        let _ = crate::output::draw(LEAVE);
         if let Some(before) = &self.before {
             let _ = rustix::termios::tcsetattr(std::io::stdin(), OptionalActions::Now, before);
         }

@@ -53,7 +53,7 @@ pub(super) fn run(
     let (document, study, ended) =
         carry_out(experiment, &text, options, None, &|problem| tool.in_flags(problem))?;
     match options.json {
-        true => show(&document, true, false),
+        true => show(&document, &study, true, false),
         false => {
             output::verbatim(&report(&study));
             for doubt in document.trials.iter().flat_map(|trial| &trial.doubts) {

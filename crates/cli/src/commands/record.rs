@@ -139,8 +139,8 @@ pub(crate) fn runs(matches: &ArgMatches) -> Result<Exit, Failure> {
 
 /// `plimsoll show`.
 pub(crate) fn show(matches: &ArgMatches) -> Result<Exit, Failure> {
-    let (_, _, document) = load(text(matches, "run"))?;
-    carry_out::show(&document, matches.get_flag("json"), matches.get_flag("verbose"));
+    let (_, study, document) = load(text(matches, "run"))?;
+    carry_out::show(&document, &study, matches.get_flag("json"), matches.get_flag("verbose"));
     // A missed goal affects only the exit code of the measuring command.
     Ok(Exit::Good)
 }
@@ -166,7 +166,7 @@ pub(crate) fn report(matches: &ArgMatches) -> Result<Exit, Failure> {
         }
         None => carry_out::keep(&RunDirectory::open(&path).map_err(Failure::failed)?, &document, &study)?,
     }
-    carry_out::show(&document, false, false);
+    carry_out::show(&document, &study, false, false);
     Ok(Exit::Good)
 }
 
@@ -186,7 +186,7 @@ pub(crate) fn compare(matches: &ArgMatches) -> Result<Exit, Failure> {
         [a.label, b.label] = names;
     }
     let document = analysis::compare(&[a.as_side(), b.as_side()]);
-    carry_out::show(&document, matches.get_flag("json"), false);
+    carry_out::print(&document, matches.get_flag("json"), false);
     Ok(Exit::Good)
 }
 

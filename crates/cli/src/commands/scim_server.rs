@@ -78,7 +78,7 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<Exit, Failure> {
     options.token = token(matches)?;
     let server = Server::start(options).map_err(refused)?;
     output::result(&format!("listening on {}", server.url()));
-    while !interrupted.load(Ordering::Relaxed) {
+    while !interrupted.load(Ordering::Relaxed) && !output::is_lost() {
         std::thread::sleep(LOOK_EVERY);
     }
     drop(server);

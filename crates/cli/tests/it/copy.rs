@@ -19,11 +19,11 @@ fn slow_disk() -> &'static Path {
 }
 
 /// A mounted slow file system, and a disk on it; unmounted when dropped.
-struct Slow(Child);
+pub(crate) struct Slow(Child);
 
 impl Slow {
     /// `words` as on its command line; none where this machine cannot mount it.
-    fn start(place: &Place, words: &[&str]) -> Option<Slow> {
+    pub(crate) fn start(place: &Place, words: &[&str]) -> Option<Slow> {
         let needs = [Need::Root, Need::LoopDevice, Need::Mount, Need::Program("mkfs.ext4")];
         if needs.into_iter().any(lacks) || !Path::new("/dev/fuse").exists() {
             return None;

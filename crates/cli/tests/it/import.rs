@@ -5,7 +5,7 @@ use std::fs;
 use crate::{Place, run};
 
 /// One run of SQLIO.
-fn sqlio(block_kib: u64, rate_per_s: f64) -> String {
+pub(crate) fn sqlio(block_kib: u64, rate_per_s: f64) -> String {
     format!(
         "sqlio v1.5.SG\r\nusing system counter for latency timings, 2143535 counts per second\r\n\
          parameter file used: param.txt\r\n\tfile d:\\test.dat with 1 thread (0) using mask 0x0 (0)\r\n\

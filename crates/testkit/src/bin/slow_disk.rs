@@ -4,10 +4,16 @@
 //! `slow_disk --folder DIR --rate-mb 50` mounts a FUSE file system at `DIR/share` whose files take 50 MB/s. `--burst-mb 200`
 //! puts a cache in front: 200 MB are taken at once, and leave it at the rate. With `--disk-mb 1000` it also makes a loop
 //! device of that size on it, with an ext4 at `DIR/disk`: a block device with counters, behind the page cache, of which it may
-//! fill only so much with `--dirty-mb 100`. Prints `ready` when all is mounted, and takes everything down when its standard
+//! fill only so much with `--dirty-mb 100`. With `--full at-sync` the file system takes every write and reports that it is full
+//! when a file is synced, as a file system of a network may. Prints `ready` when all is mounted, and takes everything down when its standard
 //! input ends. Needs root.
 #![forbid(unsafe_code)]
-#![expect(clippy::print_stdout, clippy::print_stderr, reason = "a program's own output")]
+#![expect(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    clippy::disallowed_methods,
+    reason = "a program's own output"
+)]
 
 use std::collections::BTreeMap;
 use std::fs::{self, OpenOptions};
@@ -51,6 +57,7 @@ const MAX_PAGES: u32 = 1 << 22;
 const SETS_SIZE: u32 = 1 << 3;
 
 const NOT_FOUND: i32 = 2;
+const NO_SPACE: i32 = 28;
 const NOT_SUPPORTED: i32 = 38;
 
 #[derive(Debug, Default)]
@@ -60,6 +67,7 @@ struct Options {
     burst_bytes: u64,
     disk_bytes: u64,
     dirty_bytes: u64,
+    is_full: bool,
 }
 
 fn options() -> Result<Options, String> {
@@ -75,13 +83,15 @@ fn options() -> Result<Options, String> {
             "--burst-mb" => options.burst_bytes = megabytes()?,
             "--disk-mb" => options.disk_bytes = megabytes()?,
             "--dirty-mb" => options.dirty_bytes = megabytes()?,
+            "--full" => options.is_full = value == "at-sync",
             _ => return Err(format!("unknown: {word}")),
         }
     }
     match options.rate_bytes_per_s > 0 && options.folder.is_dir() {
         true => Ok(options),
         false => {
-            Err("usage: slow_disk --folder DIR --rate-mb N [--burst-mb N] [--disk-mb N [--dirty-mb N]]"
+            Err("usage: slow_disk --folder DIR --rate-mb N [--burst-mb N] [--disk-mb N [--dirty-mb N]] \
+                 [--full at-sync]"
                 .into())
         }
     }
@@ -189,6 +199,7 @@ struct Files {
     next: u64,
     rate_bytes_per_s: f64,
     burst_bytes: f64,
+    is_full: bool,
     /// Bytes that are accepted and not yet on the medium.
     held_bytes: f64,
     held_at: Instant,
@@ -201,6 +212,7 @@ impl Files {
             next: ROOT + 1,
             rate_bytes_per_s: options.rate_bytes_per_s as f64,
             burst_bytes: options.burst_bytes as f64,
+            is_full: options.is_full,
             held_bytes: 0.0,
             held_at: Instant::now(),
         }
@@ -329,6 +341,7 @@ impl Files {
                 out.resize(80, 0);
                 Ok(out)
             }
+            FSYNC if self.is_full => Err(NO_SPACE),
             READDIR | RELEASE | RELEASEDIR | FLUSH | FSYNC => Ok(Vec::new()),
             _ => Err(NOT_SUPPORTED),
         }

@@ -163,7 +163,7 @@ fn serve(matches: &ArgMatches) -> Result<Exit, Failure> {
     })?;
     let is_json = matches.get_flag("json");
     announce(&proxy, control, is_json);
-    while !interrupted.load(Ordering::Relaxed) {
+    while !interrupted.load(Ordering::Relaxed) && !output::is_lost() {
         proxy.messages().iter().for_each(|message| output::say(message));
         if !proxy.is_running() {
             return Err(Failure::failed(
@@ -179,7 +179,12 @@ fn serve(matches: &ArgMatches) -> Result<Exit, Failure> {
         true => output::json(&serde_json::json!({"event": "ended", "snapshot": snapshot}).to_string()),
         false => output::result(&text::snapshot(&snapshot)),
     }
-    Ok(Exit::Good)
+    match snapshot["exchange_log"]["lost"].as_u64() {
+        Some(lost) if lost > 0 => Err(Failure::failed(format!(
+            "--exchanges: {lost} exchanges are not in the file, because the disk was too slow or full"
+        ))),
+        _ => Ok(Exit::Good),
+    }
 }
 
 fn announce(proxy: &Proxy, control: Option<&Path>, is_json: bool) {

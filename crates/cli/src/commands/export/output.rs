@@ -6,6 +6,8 @@ use std::path::PathBuf;
 use report::text::visible;
 
 use crate::carry_out::Failure;
+use crate::exit::Exit;
+use crate::output::Standard;
 
 /// How hidden characters of foreign texts are made harmless.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,7 +27,7 @@ pub(super) struct Output {
 }
 
 enum To {
-    Standard(BufWriter<io::StdoutLock<'static>>),
+    Standard(BufWriter<Standard>),
     File(PathBuf, BufWriter<std::fs::File>, files::Output),
 }
 
@@ -34,7 +36,7 @@ const BUFFER: usize = 64 << 10;
 impl Output {
     pub(super) fn open(file: Option<PathBuf>, filter: Filter) -> Result<Output, Failure> {
         let to = match file {
-            None => To::Standard(BufWriter::with_capacity(BUFFER, io::stdout().lock())),
+            None => To::Standard(BufWriter::with_capacity(BUFFER, Standard)),
             Some(path) => {
                 let failed = |error: io::Error| unwritable(&path, &error);
                 let mut output = files::Output::create(&path, files::SHARED_FILE).map_err(failed)?;
@@ -45,11 +47,10 @@ impl Output {
         Ok(Output { to, filter, line: Vec::new() })
     }
 
-    /// The failure for an error of a write. A closed pipe ends the program quietly, as people expect.
+    /// The failure for an error of a write. That of standard output is kept for the end of the program.
     pub(super) fn failed(&self, error: &io::Error) -> Failure {
         match &self.to {
-            To::Standard(_) if error.kind() == io::ErrorKind::BrokenPipe => std::process::exit(0),
-            To::Standard(_) => Failure::failed(format!("standard output cannot be written: {error}")),
+            To::Standard(_) => Failure::ended(Exit::Good),
             To::File(path, ..) => unwritable(path, error),
         }
     }

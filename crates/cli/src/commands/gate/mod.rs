@@ -177,10 +177,11 @@ fn measure(
 ) -> Result<Exit, Failure> {
     // Before minutes of measurement, not after them.
     let mut summary = summary.map(|path| Ok((path, open(path)?))).transpose()?;
-    let (document, _, ended) = carry_out(experiment, text, options, None, words)?;
-    show(&document, options.json, false);
+    let (document, study, ended) = carry_out(experiment, text, options, None, words)?;
+    show(&document, &study, options.json, false);
     if let Some((path, file)) = &mut summary {
         file.write_all(report::gate_summary(&document).as_bytes())
+            .and_then(|()| files::settle(&*file))
             .map_err(|error| cannot_write(path, &error))?;
     }
     Ok(exit_of(&document, &ended))

@@ -96,33 +96,32 @@ pub(super) fn run(info: &WorkloadInfo, matches: &ArgMatches, list: &str) -> Resu
         requests.push(start(probe, target, sender.clone()).map_err(Failure::failed)?);
     }
     drop(sender);
+    let is_over = || interrupted.load(Ordering::Relaxed) || !output::is_open();
     let begin = Instant::now();
     let mut pending = 0;
     let mut counts = (0, 0);
     let mut pass = 0;
-    while (plan.passes == 0 || pass < plan.passes) && !interrupted.load(Ordering::Relaxed) {
+    while (plan.passes == 0 || pass < plan.passes) && !is_over() {
         for request in &requests {
             pending += u64::from(request.send(()).is_ok());
             // In turn; a server that does not answer does not hold up the others.
             let until = Instant::now() + PATIENCE;
             let before = pending;
-            while pending >= before && Instant::now() < until && !interrupted.load(Ordering::Relaxed) {
+            while pending >= before && Instant::now() < until && !is_over() {
                 lines.take(&answers, LOOK_EVERY, &mut pending, &mut counts)?;
             }
         }
         pass += 1;
         let next = begin + plan.every * u32::try_from(pass).unwrap_or(u32::MAX);
-        while (plan.passes == 0 || pass < plan.passes)
-            && Instant::now() < next
-            && !interrupted.load(Ordering::Relaxed)
-        {
+        while (plan.passes == 0 || pass < plan.passes) && Instant::now() < next && !is_over() {
             let left = next.saturating_duration_since(Instant::now());
             lines.take(&answers, LOOK_EVERY.min(left), &mut pending, &mut counts)?;
         }
     }
-    while pending > 0 && !interrupted.load(Ordering::Relaxed) {
+    while pending > 0 && !is_over() {
         lines.take(&answers, LOOK_EVERY, &mut pending, &mut counts)?;
     }
+    lines.end()?;
     let (answered, failed) = counts;
     if failed > 0 {
         output::say(&format!("{failed} of {} requests failed", answered + failed));
@@ -193,6 +192,12 @@ impl Lines {
         };
         output::verbatim(HEADER);
         Ok(Lines { file })
+    }
+
+    /// Completes the file.
+    fn end(&self) -> Result<(), Failure> {
+        let settled = self.file.as_ref().map_or(Ok(()), files::settle);
+        settled.map_err(|error| Failure::failed(format!("the output cannot be written: {error}")))
     }
 
     /// Waits for an answer, and writes its line.

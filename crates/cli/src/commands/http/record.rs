@@ -102,7 +102,7 @@ pub(super) fn run(info: &WorkloadInfo, matches: &ArgMatches) -> Result<Exit, Fai
     };
     let recorder = Recorder::start(options, Box::new(sink)).map_err(|error| refused(&error))?;
     output::result(&format!("recording {target} at http://{}; end with Ctrl-C", recorder.address()));
-    while !interrupted.load(Ordering::Relaxed) {
+    while !interrupted.load(Ordering::Relaxed) && !output::is_lost() {
         std::thread::sleep(LOOK_EVERY);
     }
     drop(recorder);

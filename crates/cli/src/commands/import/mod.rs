@@ -167,7 +167,8 @@ pub(crate) fn import(matches: &ArgMatches) -> Result<Exit, Failure> {
     let mut hosts = Hosts::of(&loads, &logs, &again)?;
     hosts.notes.append(&mut notes);
     let document = keep::write(&path, &loads, &mut logs, &hosts)?;
-    carry_out::show(&document, matches.get_flag("json"), false);
+    output::prints_record(&document.run);
+    carry_out::print(&document, matches.get_flag("json"), false);
     Ok(Exit::Good)
 }
 

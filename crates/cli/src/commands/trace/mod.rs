@@ -3,7 +3,6 @@
 mod counting;
 mod server;
 
-use std::io::Write as _;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -157,9 +156,9 @@ fn measure(
         let found =
             TraceInterval { end_s: (now - begin).as_secs_f64(), seconds: (now - last).as_secs_f64(), rows };
         last = now;
-        let is_read = print(&found, intervals.len(), printer);
+        print(&found, intervals.len(), printer);
         intervals.push(found);
-        if is_over || !is_read {
+        if is_over || !output::is_open() {
             break;
         }
     }
@@ -180,15 +179,15 @@ fn wait(due: Instant, counting: &Counting, interrupted: &AtomicBool) -> bool {
     }
 }
 
-/// Prints an interval; false if nobody reads it any more.
-fn print(interval: &TraceInterval, number: usize, printer: Printer) -> bool {
+/// Prints an interval.
+fn print(interval: &TraceInterval, number: usize, printer: Printer) {
     let mut lines = Vec::new();
     match (printer.csv, printer.json) {
         (true, _) => {
             lines.extend((number == 0).then(report::trace_csv_heads));
             lines.push(report::trace_csv(interval));
         }
-        (_, true) => return true,
+        (_, true) => return,
         _ => {
             lines.extend(
                 number.is_multiple_of(LINES_PER_HEAD).then(|| report::trace_heads(interval, printer.detail)),
@@ -196,8 +195,7 @@ fn print(interval: &TraceInterval, number: usize, printer: Printer) -> bool {
             lines.push(report::trace_line(interval, printer.detail));
         }
     }
-    let mut out = std::io::stdout().lock();
-    writeln!(out, "{}", lines.join("\n")).and_then(|()| out.flush()).is_ok()
+    output::page(&lines.join("\n"));
 }
 
 /// Prints the summary and the price.

@@ -82,7 +82,11 @@ impl Keeper {
 
     /// Keeps that a source could not be read.
     pub(crate) fn unread(&mut self, at_s: f64, source: &str, why: &str) -> Result<(), Failure> {
-        let text = format!("source {source} could not be read: {why}");
+        self.remark(at_s, format!("source {source} could not be read: {why}"))
+    }
+
+    /// Keeps an event of watching itself.
+    pub(crate) fn remark(&mut self, at_s: f64, text: String) -> Result<(), Failure> {
         let event = Event { at_s, kind: EventKind::Source, text, data: BTreeMap::new() };
         self.writer.event(&event).map_err(Failure::failed)
     }

@@ -1,31 +1,57 @@
 //! The terminal while it is watched: samples and keys in, pictures out, and the terminal as it was in the end.
 
+use std::mem::ManuallyDrop;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
 use engine::source::HostRoot;
 use model::quantity;
+use ratatui::DefaultTerminal;
 use ratatui::buffer::Buffer;
 use ratatui::crossterm::event::{self, Event};
 use report::text::{Quantity, is_hidden};
 
-use super::Feed;
 use super::board::Board;
 use super::draw::{Surroundings, draw};
 use super::rows;
 use super::screen::{KeyOutcome, Screen};
+use super::{Feed, TERMINAL_CLOSED};
 use crate::carry_out::Failure;
 use crate::output;
 
 /// Pictures a second at most, however often the counters are read.
 const DRAW_EVERY: Duration = Duration::from_millis(100);
 
-/// Gives the terminal back, also when something fails between.
-struct Restored;
+/// The terminal, which is given back, also when something fails between.
+struct Restored(ManuallyDrop<DefaultTerminal>);
 
 impl Drop for Restored {
     fn drop(&mut self) {
-        ratatui::restore();
+        // Of a terminal that is gone, nothing can be restored. Its own drop would panic, because it reports that.
+        let _ = self.0.show_cursor();
+        let _ = ratatui::try_restore();
     }
+}
+
+/// The keys, and other events of the terminal, from a thread of its own: crossterm reads a terminal that was closed again
+/// and again, without an end.
+fn events() -> std::io::Result<Receiver<Event>> {
+    let (sender, events) = channel();
+    std::thread::Builder::new().name("keys".into()).spawn(move || {
+        while let Ok(event) = event::read()
+            && sender.send(event).is_ok()
+        {}
+    })?;
+    Ok(events)
+}
+
+/// Gives the thread that reads keys an input that never has any, instead of a terminal that was closed.
+fn end_keys() -> std::io::Result<()> {
+    let (never, sender) = std::io::pipe()?;
+    rustix::stdio::dup2_stdin(&never)?;
+    // It stays open: its end would be the end of the input.
+    std::mem::forget(sender);
+    Ok(())
 }
 
 /// Shows the counters until the user has seen enough. A panic, too, leaves the terminal as it was: `try_init` sees to it.
@@ -35,14 +61,19 @@ pub(super) fn run(feed: &mut Feed) -> Result<(), Failure> {
         format!("{} · {} CPUs · {}", host.name, host.cpus, Quantity::Bytes.show(host.memory_bytes as f64));
     let color = output::terminal(false).color;
     let cannot = |error: std::io::Error| Failure::failed(format!("the terminal cannot be used: {error}"));
-    let mut terminal = ratatui::try_init().map_err(cannot)?;
-    let _restored = Restored;
+    let mut terminal = Restored(ManuallyDrop::new(ratatui::try_init().map_err(cannot)?));
     let mut screen = Screen::new();
     let mut board = Board::new(|volume| counters::volume::disk_below(&HostRoot::live(), volume));
     board.add(0.0, 0.0, feed.sampler.readings());
     let mut drawn: Option<Instant> = None;
     let mut changed = true;
+    let events = events().map_err(cannot)?;
     while !feed.is_over() {
+        if feed.terminal.is_closed() {
+            drop(terminal);
+            end_keys().map_err(cannot)?;
+            return feed.end_unseen(TERMINAL_CLOSED);
+        }
         if changed && drawn.is_none_or(|at| at.elapsed() >= DRAW_EVERY) {
             let around = Surroundings {
                 host: &host,
@@ -56,24 +87,26 @@ pub(super) fn run(feed: &mut Feed) -> Result<(), Failure> {
                 hosts: rows::side_by_side(feed.sampler.readings()).unwrap_or_default(),
                 color,
             };
-            terminal
-                .draw(|frame| {
-                    draw(frame, &mut screen, &board, &around);
-                    make_visible(frame.buffer_mut());
-                })
-                .map_err(cannot)?;
+            let written = terminal.0.draw(|frame| {
+                draw(frame, &mut screen, &board, &around);
+                make_visible(frame.buffer_mut());
+            });
+            match written {
+                Err(_) if feed.terminal.is_closed() => continue,
+                written => drop(written.map_err(cannot)?),
+            }
             (drawn, changed) = (Some(Instant::now()), false);
         }
         // Wakes for the next sample, a picture that was put off, or a signal.
         let wait = feed.wait().min(DRAW_EVERY);
-        if event::poll(wait).map_err(cannot)? {
-            match event::read().map_err(cannot)? {
-                Event::Key(key) if screen.key(key, &board) == KeyOutcome::Quit => return Ok(()),
-                _ => {}
-            }
-            changed = true;
+        match events.recv_timeout(wait) {
+            Ok(Event::Key(key)) if screen.key(key, &board) == KeyOutcome::Quit => return Ok(()),
             // A key is answered at once.
-            drawn = None;
+            Ok(_) => (drawn, changed) = (None, true),
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => {
+                return Err(cannot(std::io::Error::other("its keys cannot be read")));
+            }
         }
         if feed.wait().is_zero() && !feed.is_over() {
             let (begin_s, end_s) = feed.sample()?;

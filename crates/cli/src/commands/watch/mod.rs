@@ -8,7 +8,7 @@ mod live;
 mod rows;
 mod screen;
 
-use std::io::{IsTerminal, Write};
+use std::io::IsTerminal;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -23,6 +23,7 @@ use model::{Ending, MILLISECOND, Nanos, Readings, SECOND, Secret, SecretParts, q
 
 use crate::carry_out::Failure;
 use crate::exit::Exit;
+use crate::hang_up::Terminal;
 use crate::output;
 use crate::registry::REGISTRY;
 use crate::secrets;
@@ -118,10 +119,15 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<Exit, Failure> {
         keeper: keeper.transpose()?,
         interrupted: crate::interrupt::flag(),
         says_unread: false,
+        terminal: Terminal::of_process(),
+        unseen: None,
     };
+    if feed.goes_on_unseen() {
+        crate::hang_up::outlive();
+    }
     let json = matches.get_flag("json");
     let on_terminal = !json
-        && std::io::stdout().is_terminal()
+        && output::is_terminal()
         && std::io::stdin().is_terminal()
         && std::env::var_os("TERM").is_none_or(|term| term != "dumb");
     feed.says_unread = !on_terminal;
@@ -205,6 +211,9 @@ fn print_list(filter: &str, json: bool) -> Result<Exit, Failure> {
     Ok(Exit::Good)
 }
 
+/// Why nobody sees the samples any more.
+const TERMINAL_CLOSED: &str = "the terminal was closed (hangup)";
+
 /// Samples at a steady beat, kept as they come.
 struct Feed {
     sampler: Sampler,
@@ -218,6 +227,9 @@ struct Feed {
     interrupted: &'static AtomicBool,
     /// Whether a source that cannot be read is said where it happens, because no screen shows it.
     says_unread: bool,
+    terminal: Terminal,
+    /// From when on nobody sees the samples, seconds since watching began, and why.
+    unseen: Option<(f64, &'static str)>,
 }
 
 impl Feed {
@@ -231,6 +243,29 @@ impl Feed {
         // The last sample may be due right at the end: it is still taken.
         self.interrupted.load(Ordering::Relaxed)
             || self.end.is_some_and(|end| self.due > end + self.every / 2)
+    }
+
+    /// Whether watching goes on when nobody sees it any more: there is a record, and an end.
+    fn goes_on_unseen(&self) -> bool {
+        self.keeper.is_some() && self.end.is_some()
+    }
+
+    /// Nobody sees the samples any more. Takes those that are left if there is a record of them.
+    fn end_unseen(&mut self, why: &'static str) -> Result<(), Failure> {
+        self.unseen = Some((self.seconds(self.clock.now()), why));
+        while self.goes_on_unseen() && !self.is_over() {
+            if self.is_due() {
+                self.sample()?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a sample is due; waits for it in pieces, so that a signal is noticed soon.
+    fn is_due(&self) -> bool {
+        let wait = self.wait();
+        std::thread::sleep(wait.min(Duration::from_millis(100)));
+        wait.is_zero()
     }
 
     /// How long until the next sample.
@@ -265,8 +300,16 @@ impl Feed {
 
     /// Ends the record.
     fn finish(self) -> Result<Exit, Failure> {
-        let cut_short = self.end.is_some() && self.interrupted.load(Ordering::Relaxed);
-        if let Some(keeper) = self.keeper {
+        let now_s = self.seconds(self.clock.now());
+        let unseen = self.unseen.or(self.terminal.is_closed().then_some((now_s, TERMINAL_CLOSED)));
+        let went_on = self.goes_on_unseen();
+        let is_interrupted = self.interrupted.load(Ordering::Relaxed) || unseen.is_some() && !went_on;
+        let cut_short = self.end.is_some() && is_interrupted;
+        if let Some(mut keeper) = self.keeper {
+            if let Some((at_s, why)) = unseen {
+                let then = if went_on { "watching went on" } else { "watching ended" };
+                keeper.remark(at_s, format!("{why}; {then}"))?;
+            }
             let ending = if cut_short { Ending::Interrupted } else { Ending::Completed };
             let path = keeper.finish(&self.sampler, ending)?;
             output::say(&format!("kept in {}\nnext: plimsoll report {}", path.display(), path.display()));
@@ -285,35 +328,32 @@ fn print_samples(feed: &mut Feed, json: bool) -> Result<(), Failure> {
     feed.sampler.limits().iter().for_each(|limit| output::say(&format!("left out: {limit}")));
     let mut rows = rows::Rows::default();
     while !feed.is_over() {
-        let wait = feed.wait();
-        if !wait.is_zero() {
-            // In pieces, so that a signal is noticed soon.
-            std::thread::sleep(wait.min(Duration::from_millis(100)));
+        if !feed.is_due() {
             continue;
         }
         let (begin_s, end_s) = feed.sample()?;
-        let text = sample_text(&mut rows, json, begin_s, end_s, feed.sampler.readings());
-        if writeln!(std::io::stdout().lock(), "{text}").is_err() {
-            // `| head` has read enough.
+        print_sample(&mut rows, json, begin_s, end_s, feed.sampler.readings());
+        if output::is_lost() {
+            return feed.end_unseen("standard output could not be written");
+        }
+        // `| head` has read enough.
+        if !output::is_open() {
             return Ok(());
         }
     }
     Ok(())
 }
 
-fn sample_text(rows: &mut rows::Rows, json: bool, begin_s: f64, end_s: f64, readings: &Readings) -> String {
+fn print_sample(rows: &mut rows::Rows, json: bool, begin_s: f64, end_s: f64, readings: &Readings) {
     let now = jiff::Timestamp::now();
     match json {
-        true => report::escaped_json(&rows::json(
+        true => output::json(&rows::json(
             &now.strftime("%Y-%m-%dT%H:%M:%S%.3fZ").to_string(),
             begin_s,
             end_s,
             readings,
         )),
-        // Names of devices and processes are foreign text.
-        false => {
-            report::text::visible(&rows.row(&now.strftime("%H:%M:%S").to_string(), readings)).into_owned()
-        }
+        false => output::verbatim(&rows.row(&now.strftime("%H:%M:%S").to_string(), readings)),
     }
 }
 

@@ -61,6 +61,7 @@ pub(super) fn analyse(
             while !has_ended.load(Ordering::Relaxed)
                 && !is_over()
                 && !interrupt::flag().load(Ordering::Relaxed)
+                && output::is_open()
             {
                 std::thread::sleep(POLL);
             }

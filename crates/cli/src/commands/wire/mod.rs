@@ -100,6 +100,8 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<Exit, Failure> {
         }
         lines
     });
+    // The page of --html has the whole capture.
+    let ends_with_output = lines.is_some() && !matches.contains_id("html");
     let each = |operation: &Operation, begin_ns: u64| {
         let Some(lines) = &mut lines else { return };
         let document = operation.document(begin_ns);
@@ -114,10 +116,13 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<Exit, Failure> {
     };
     let mut document = match matches.get_one::<String>("live") {
         Some(interface) => live::analyse(interface, duration(matches, "for")?, settings, each)?,
-        None => of_file(text(matches, "file"), settings, each)?,
+        None => of_file(text(matches, "file"), ends_with_output, settings, each)?,
     };
     if let Some(lines) = &mut lines {
         lines.flush();
+    }
+    if ends_with_output && !output::is_open() {
+        return Ok(Exit::Good);
     }
     if let Some(client) = &client {
         document.against = Some(client.compare(&document));
@@ -147,8 +152,24 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<Exit, Failure> {
     }
 }
 
+/// The packets of a file, while somebody reads the list of their operations.
+struct Wanted<R> {
+    packets: R,
+    ends_with_output: bool,
+}
+
+impl<R: Read> Read for Wanted<R> {
+    fn read(&mut self, bytes: &mut [u8]) -> std::io::Result<usize> {
+        match self.ends_with_output && !output::is_open() {
+            true => Ok(0),
+            false => self.packets.read(bytes),
+        }
+    }
+}
+
 fn of_file(
     name: &str,
+    ends_with_output: bool,
     settings: Settings,
     each: impl FnMut(&Operation, u64),
 ) -> Result<WireDocument, Failure> {
@@ -163,7 +184,7 @@ fn of_file(
             (Box::new(file), path)
         }
     };
-    Analysis::of(from, source, settings, each)
+    Analysis::of(Wanted { packets: from, ends_with_output }, source, settings, each)
         .map_err(|error| Failure::usage(format!("error: {source}: {}", error.what)))
 }
 
