@@ -21,9 +21,10 @@ use crate::commands;
 use crate::early::Early;
 use crate::exit::Exit;
 use crate::export_to::ExportTo;
+use crate::hang_up;
 use crate::live::{Live, Subscribers};
 use crate::output;
-use crate::progress::{Progress, TERMINAL_CLOSED};
+use crate::progress::Progress;
 use crate::registry::REGISTRY;
 use crate::secrets::{self, PromptPolicy};
 
@@ -115,7 +116,7 @@ pub(crate) fn carry_out(
             (directory, journal)
         }
     };
-    crate::hang_up::outlive();
+    hang_up::outlive();
     let path = directory.path().to_path_buf();
     let kept = hub.as_ref().and_then(|hub| hub.borrow().inputs());
     engine::documents::keep(&directory, experiment, &REGISTRY, kept.as_ref()).map_err(|error| match error {
@@ -382,9 +383,11 @@ pub(crate) fn exit_of(document: &ResultDocument, ended: &Ended) -> Exit {
 /// Prints the result of a run as tables or as JSON.
 pub(crate) fn show(document: &ResultDocument, study: &Study, json: bool, verbose: bool) {
     print(document, json, verbose);
-    let closed = study.runs.iter().find(|of| of.events.iter().any(|event| event.text == TERMINAL_CLOSED));
-    if let Some(of) = closed.filter(|_| !json) {
-        output::result(&format!("\nnote: {}: {TERMINAL_CLOSED}", of.run.trial.id()));
+    for of in study.runs.iter().filter(|_| !json) {
+        for event in of.events.iter().filter(|event| event.text.starts_with(hang_up::CLOSED)) {
+            let text = report::text::visible_line(&event.text);
+            output::result(&format!("\nnote: {}: {text}", of.run.trial.id()));
+        }
     }
 }
 

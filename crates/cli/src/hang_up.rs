@@ -10,6 +10,9 @@ use signal_hook::consts::SIGHUP;
 
 use crate::output;
 
+/// How the sentences begin that a record has about it.
+pub(crate) const CLOSED: &str = "the terminal was closed (hangup)";
+
 /// Set by SIGHUP.
 static RECEIVED: LazyLock<Arc<AtomicBool>> = LazyLock::new(Arc::default);
 

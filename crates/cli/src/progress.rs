@@ -9,7 +9,7 @@ use engine::stream::{RunEvent, Subscriber};
 use model::{Ending, EventKind, Interval, Phase};
 use report::text::{Quantity, visible_line};
 
-use crate::hang_up::Terminal;
+use crate::hang_up::{CLOSED, Terminal};
 use crate::output;
 
 /// How often a line is written where it cannot be redrawn.
@@ -17,10 +17,6 @@ const LINE_EVERY: Duration = Duration::from_secs(10);
 
 /// Trials of which each has a line where it cannot be redrawn. A gate may have 200.
 const LISTED_TRIALS: u32 = 40;
-
-/// The remark in the record of a run that went on without its terminal.
-pub(crate) const TERMINAL_CLOSED: &str =
-    "the terminal was closed (hangup) before the end of this trial; the run went on without it";
 
 /// Shows the progress of an experiment.
 pub(crate) struct Progress {
@@ -163,7 +159,10 @@ impl Subscriber for Progress {
     /// A run goes on without its terminal, and its record says so in the trial in which it was closed.
     fn remarks(&self) -> Vec<String> {
         let is_new = self.terminal.is_closed() && !self.has_remarked.swap(true, Ordering::Relaxed);
-        is_new.then(|| TERMINAL_CLOSED.to_string()).into_iter().collect()
+        is_new
+            .then(|| format!("{CLOSED} before the end of this trial; the run went on"))
+            .into_iter()
+            .collect()
     }
 }
 

@@ -6,7 +6,7 @@
 //! First each source alone, many samples back to back; then all of them at 10 Hz and at 1 Hz for twenty seconds each, as
 //! in a run. Processor time is that of the reading thread, the kernel's part included.
 
-#![allow(clippy::print_stdout, clippy::disallowed_methods, reason = "an example prints")]
+#![allow(clippy::print_stdout, reason = "an example prints")]
 #![allow(clippy::unwrap_used, reason = "an example may stop at the first surprise")]
 
 use std::io::{Read, Write};

@@ -6,12 +6,7 @@
 //! About one of twelve values changes from one second to the next, as on a host that was sampled for five
 //! minutes.
 
-#![allow(
-    clippy::expect_used,
-    clippy::print_stderr,
-    clippy::disallowed_methods,
-    reason = "an example program"
-)]
+#![allow(clippy::expect_used, clippy::print_stderr, reason = "an example program")]
 
 use hdrhistogram::Histogram;
 use model::{

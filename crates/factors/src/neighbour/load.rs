@@ -4,8 +4,6 @@
 //! Plimsoll, however that ended. Its protocol is one line each: it writes `ready` or `failed WHY`, reads `begin` and `end`,
 //! and answers `end` with `report SECONDS CPU_SECONDS AMOUNT...`, an amount for each load in the order of the level.
 
-#![expect(clippy::disallowed_methods, reason = "a process of its own, whose output is a protocol")]
-
 use std::fs::File;
 use std::io::{self, BufRead, Read, Write};
 use std::net::{TcpListener, TcpStream, ToSocketAddrs};

@@ -27,7 +27,6 @@ pub(super) fn command() -> Command {
 
 #[test]
 #[ignore = "is the process of a neighbour of the other tests"]
-#[expect(clippy::disallowed_methods, reason = "the process has no other end")]
 fn the_process_of_a_neighbour() {
     let arguments: Vec<String> = std::env::args().skip(ARGUMENTS.len()).collect();
     // Started by hand without a level.

@@ -2,12 +2,7 @@
 //!
 //! It prints a line `NAME VALUE` for each property, and `ready` as the last.
 #![forbid(unsafe_code)]
-#![expect(
-    clippy::print_stdout,
-    clippy::print_stderr,
-    clippy::disallowed_methods,
-    reason = "a program's own output"
-)]
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "a program's own output")]
 
 use std::io::{Read, Write};
 use std::process::{Command, ExitCode, Stdio};

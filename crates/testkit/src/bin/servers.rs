@@ -4,12 +4,7 @@
 //! `servers --ldif people.ldif --setting shared_buffers=1GB` prints a line `NAME VALUE` for each property, and
 //! `ready` as the last.
 #![forbid(unsafe_code)]
-#![expect(
-    clippy::print_stdout,
-    clippy::print_stderr,
-    clippy::disallowed_methods,
-    reason = "a program's own output"
-)]
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "a program's own output")]
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpListener};

@@ -8,12 +8,7 @@
 //! when a file is synced, as a file system of a network may. Prints `ready` when all is mounted, and takes everything down when its standard
 //! input ends. Needs root.
 #![forbid(unsafe_code)]
-#![expect(
-    clippy::print_stdout,
-    clippy::print_stderr,
-    clippy::disallowed_methods,
-    reason = "a program's own output"
-)]
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "a program's own output")]
 
 use std::collections::BTreeMap;
 use std::fs::{self, OpenOptions};

@@ -11,12 +11,13 @@ use ratatui::buffer::Buffer;
 use ratatui::crossterm::event::{self, Event};
 use report::text::{Quantity, is_hidden};
 
+use super::Feed;
 use super::board::Board;
 use super::draw::{Surroundings, draw};
 use super::rows;
 use super::screen::{KeyOutcome, Screen};
-use super::{Feed, TERMINAL_CLOSED};
 use crate::carry_out::Failure;
+use crate::hang_up::CLOSED;
 use crate::output;
 
 /// Pictures a second at most, however often the counters are read.
@@ -72,7 +73,7 @@ pub(super) fn run(feed: &mut Feed) -> Result<(), Failure> {
         if feed.terminal.is_closed() {
             drop(terminal);
             end_keys().map_err(cannot)?;
-            return feed.end_unseen(TERMINAL_CLOSED);
+            return feed.end_unseen(CLOSED);
         }
         if changed && drawn.is_none_or(|at| at.elapsed() >= DRAW_EVERY) {
             let around = Surroundings {
@@ -91,9 +92,11 @@ pub(super) fn run(feed: &mut Feed) -> Result<(), Failure> {
                 draw(frame, &mut screen, &board, &around);
                 make_visible(frame.buffer_mut());
             });
-            match written {
-                Err(_) if feed.terminal.is_closed() => continue,
-                written => drop(written.map_err(cannot)?),
+            if let Err(error) = written {
+                match feed.terminal.is_closed() {
+                    true => continue,
+                    false => return Err(cannot(error)),
+                }
             }
             (drawn, changed) = (Some(Instant::now()), false);
         }

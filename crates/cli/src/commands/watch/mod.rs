@@ -23,7 +23,7 @@ use model::{Ending, MILLISECOND, Nanos, Readings, SECOND, Secret, SecretParts, q
 
 use crate::carry_out::Failure;
 use crate::exit::Exit;
-use crate::hang_up::Terminal;
+use crate::hang_up::{self, CLOSED, Terminal};
 use crate::output;
 use crate::registry::REGISTRY;
 use crate::secrets;
@@ -123,7 +123,7 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<Exit, Failure> {
         unseen: None,
     };
     if feed.goes_on_unseen() {
-        crate::hang_up::outlive();
+        hang_up::outlive();
     }
     let json = matches.get_flag("json");
     let on_terminal = !json
@@ -210,9 +210,6 @@ fn print_list(filter: &str, json: bool) -> Result<Exit, Failure> {
     }
     Ok(Exit::Good)
 }
-
-/// Why nobody sees the samples any more.
-const TERMINAL_CLOSED: &str = "the terminal was closed (hangup)";
 
 /// Samples at a steady beat, kept as they come.
 struct Feed {
@@ -301,7 +298,7 @@ impl Feed {
     /// Ends the record.
     fn finish(self) -> Result<Exit, Failure> {
         let now_s = self.seconds(self.clock.now());
-        let unseen = self.unseen.or(self.terminal.is_closed().then_some((now_s, TERMINAL_CLOSED)));
+        let unseen = self.unseen.or(self.terminal.is_closed().then_some((now_s, CLOSED)));
         let went_on = self.goes_on_unseen();
         let is_interrupted = self.interrupted.load(Ordering::Relaxed) || unseen.is_some() && !went_on;
         let cut_short = self.end.is_some() && is_interrupted;

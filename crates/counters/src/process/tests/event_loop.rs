@@ -19,7 +19,6 @@ const SERVES: &str = "PLIMSOLL_TEST_SERVES";
 /// Not a test: the process that the test below watches, which ends with its standard input.
 #[test]
 #[ignore = "the process that another test watches"]
-#[expect(clippy::disallowed_methods, reason = "the process has no other end")]
 fn a_process_with_an_event_loop() {
     let Some(peer) = std::env::var_os(PEER) else { return };
     let peer: SocketAddr = peer.to_str().unwrap().parse().unwrap();

@@ -22,7 +22,6 @@ fn synced_file(path: impl AsRef<std::path::Path>) -> std::path::PathBuf {
 #[test]
 #[ignore = "the process that another test watches"]
 #[expect(clippy::disallowed_methods, reason = "a thread that flushes needs a file")]
-#[expect(clippy::disallowed_methods, reason = "the process has no other end")]
 fn a_process_of_stages() {
     let Some(path) = std::env::var_os(FILE) else { return };
     let spawn = |name: &str, work: Box<dyn FnMut() + Send>| {
