@@ -40,6 +40,7 @@ pub mod steady;
 pub mod steps;
 pub mod study;
 pub mod verdict;
+pub mod windows;
 pub mod wire;
 pub mod write_cache;
 

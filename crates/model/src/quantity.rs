@@ -134,6 +134,24 @@ pub fn bytes(value: u64) -> String {
     format!("{value}B")
 }
 
+/// A size of decimal units, of which a user may have meant binary ones: `64KB`, and the `64KiB` beside it. None for a size
+/// of whole KiB, or of no whole kB.
+pub fn decimal_size(value: u64) -> Option<(String, u64, String)> {
+    const UNITS: [(u64, &str, u64, &str); 4] = [
+        (1_000_000_000_000, "TB", 1 << 40, "TiB"),
+        (1_000_000_000, "GB", 1 << 30, "GiB"),
+        (1_000_000, "MB", 1 << 20, "MiB"),
+        (1_000, "KB", 1 << 10, "KiB"),
+    ];
+    if value.is_multiple_of(1024) {
+        return None;
+    }
+    let (size, unit, binary_size, binary) =
+        UNITS.into_iter().find(|(size, ..)| value >= *size && value.is_multiple_of(*size))?;
+    let count = value / size;
+    Some((format!("{count}{unit}"), count.checked_mul(binary_size)?, format!("{count}{binary}")))
+}
+
 /// The shortest exact notation of a duration: `30s`, `1500ms`, `250us`.
 pub fn duration(value: Nanos) -> String {
     for (unit, size) in
@@ -232,6 +250,24 @@ mod tests {
             (86_400.0 * 36_500.0, "36,500 days"),
         ] {
             assert_eq!(long_time(seconds), text);
+        }
+    }
+
+    #[test]
+    fn decimal_sizes_are_known_and_their_binary_neighbours() {
+        let found =
+            |value| decimal_size(value).map(|(written, bytes, binary)| format!("{written} {bytes} {binary}"));
+        for (value, expected) in [
+            (64_000, Some("64KB 65536 64KiB")),
+            (1_000_000_000, Some("1GB 1073741824 1GiB")),
+            (1_500_000, Some("1500KB 1536000 1500KiB")),
+            (64 << 10, None),
+            (512_000, None),
+            (4096, None),
+            (700, None),
+            (0, None),
+        ] {
+            assert_eq!(found(value).as_deref(), expected, "{value}");
         }
     }
 

@@ -206,8 +206,9 @@ impl SettingKind {
             SettingKind::MemoryLimit => quantity::parse_bytes(text)
                 .map(Level::Bytes)
                 .map_err(|_| format!("`{text}` is not {}", self.expectation())),
-            SettingKind::Percent => match text.parse::<f64>() {
-                Ok(value) if (0.0..=100.0).contains(&value) => Ok(Level::Percent(value)),
+            // A fraction could be a share of 1 or of 100.
+            SettingKind::Percent => match text.parse::<u32>() {
+                Ok(value) if value <= 100 => Ok(Level::Percent(f64::from(value))),
                 _ => quantity::parse_percent(text).map(Level::Percent).map_err(quantity),
             },
             SettingKind::Choice(words) => {
@@ -235,6 +236,13 @@ impl SettingKind {
             SettingKind::Time | SettingKind::TimeOr(_) => Some(format!("{text}s")),
             SettingKind::Rate => Some(format!("{text}/s")),
             SettingKind::Bytes | SettingKind::Sizes => Some(format!("{text}B or {text}KiB")),
+            SettingKind::Percent if text.parse::<u32>().is_err() => match text.parse::<f64>() {
+                Ok(share) if share <= 1.0 => {
+                    Some(format!("{}% for a share of {text}, or {text}%", (share * 1e8).round() / 1e6))
+                }
+                Ok(share) if share <= 100.0 => Some(format!("{text}%")),
+                _ => None,
+            },
             _ => None,
         }
     }
