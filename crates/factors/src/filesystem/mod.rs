@@ -15,7 +15,7 @@ use model::{Level, Nanos, SettingKind};
 use level::Spec;
 pub(crate) use mount::{has_folder, is_mounted, remove, remove_folder};
 pub(crate) use superblock::Kind;
-use volume::{IMAGES, OVERWRITE, SIZE};
+use volume::{IMAGES, OVERWRITE, OVERWRITE_SIGNATURE, SIZE};
 pub(crate) use volume::{Recipe, Volume, erase, is_on};
 
 /// The parameters with what is below a file system.
@@ -30,6 +30,11 @@ pub(crate) const PARAMETERS: &[ParameterInfo] = &[
         name: OVERWRITE,
         needed: false,
         about: "Block devices to use instead of loop files, separated by commas. What they hold is lost.",
+    },
+    ParameterInfo {
+        name: OVERWRITE_SIGNATURE,
+        needed: false,
+        about: "\"yes\": overwrite also devices that hold something recognized, such as a file system or a partition table. Default: \"no\".",
     },
 ];
 

@@ -194,7 +194,7 @@ fn a_device_is_overwritten_only_when_named_and_unused_and_is_erased() {
         ..target(&folder, &[("overwrite", name)])
     };
     let why = open(&second).unwrap().check(&text("ext4")).unwrap_err().0;
-    assert!(why.contains(&format!("{name} is in use: is mounted at")), "{why}");
+    assert!(why.contains(&format!("{name} is in use: it is mounted on")), "{why}");
     assert_ne!(image()[1024..2048], [0; 1024]);
     drop(factor);
     undo.execute();
@@ -237,7 +237,17 @@ fn a_device_is_overwritten_only_when_named_and_unused_and_is_erased() {
         (&[("overwrite", "vdb")], "ext4", "`vdb` is not the path of a device"),
         (&[("overwrite", "/dev/a' b")], "ext4", "is not the path of a device"),
         (&[("overwrite", &format!("{name},{name}"))], "ext4", "it needs 1 devices"),
-        (&[("overwrite", name)], "xfs", "xfs needs at least 300MiB, and there are 64MiB"),
+        (
+            &[("overwrite", name)],
+            "ext4",
+            "holds a file system (ext4), and making a file system destroys that",
+        ),
+        (
+            &[("overwrite", name), ("overwrite_signature", "yes")],
+            "xfs",
+            "xfs needs at least 300MiB, and there are 64MiB",
+        ),
+        (&[("overwrite", name), ("overwrite_signature", "on")], "ext4", "`on` is neither yes nor no"),
         (&[("size", "8MiB")], "ext4", "ext4 needs at least 16MiB"),
         (&[("size", "17000000TiB")], "ext4", "size"),
         (&[("size", "900TiB")], "ext4", "are needed: lower `size`"),

@@ -14,9 +14,11 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use engine::factor::{FactorTarget, Undo};
+use engine::in_use::{self, Storage};
 use engine::loop_device::{CONTROL, LoopDevice};
 use engine::mounts::mounts;
 use engine::shell;
+use engine::signature;
 use engine::source::{HostRoot, Unavailable};
 use model::{Level, quantity};
 use rustix::fs::{Access, Advice, FallocateFlags, Mode, OFlags, StatVfs, statvfs};
@@ -30,6 +32,8 @@ use super::superblock::{self, Kind, Superblock};
 pub(crate) const SIZE: &str = "size";
 /// The parameter with the block devices that are overwritten instead.
 pub(crate) const OVERWRITE: &str = "overwrite";
+/// The parameter that permits to overwrite devices that hold something recognized.
+pub(crate) const OVERWRITE_SIGNATURE: &str = "overwrite_signature";
 /// The parameter with the directory whose file system holds the loop files.
 pub(crate) const IMAGES: &str = "image_directory";
 
@@ -66,6 +70,7 @@ pub(crate) struct Volume {
     /// Where it is mounted.
     point: PathBuf,
     below: Below,
+    is_signature_permitted: bool,
     uuid: String,
     number: u64,
     /// Files of the load.
@@ -175,6 +180,13 @@ impl Volume {
                 Below::Files { bytes: bytes.next_multiple_of(4096), directory }
             }
         };
+        let is_signature_permitted = match given(OVERWRITE_SIGNATURE).map(String::as_str) {
+            None | Some("no") => false,
+            Some("yes") => true,
+            Some(other) => {
+                return Err(Unavailable(format!("{OVERWRITE_SIGNATURE}: `{other}` is neither yes nor no")));
+            }
+        };
         let mut random = [0; 24];
         rustix::rand::getrandom(&mut random, rustix::rand::GetRandomFlags::empty())
             .map_err(|error| Unavailable(format!("there are no random numbers: {error}")))?;
@@ -186,6 +198,7 @@ impl Volume {
         Ok(Volume {
             point,
             below,
+            is_signature_permitted,
             uuid: superblock::written(uuid),
             number: u64::from_le_bytes([a, b, c, d, e, f, g, h]),
             files: target.files.clone(),
@@ -210,7 +223,7 @@ impl Volume {
                     )));
                 }
                 for (at, device) in devices.iter().enumerate() {
-                    let bytes = check_device(device)?;
+                    let bytes = check_device(device, self.is_signature_permitted)?;
                     let same = |other: &&PathBuf| number(other).ok() == number(device).ok();
                     if let Some(other) = devices[..at].iter().find(same) {
                         return Err(Unavailable(format!(
@@ -280,7 +293,7 @@ impl Volume {
             }
             Below::Devices(devices) => {
                 let bytes: Result<Vec<u64>, Unavailable> =
-                    devices.iter().map(|device| check_device(device)).collect();
+                    devices.iter().map(|device| check_device(device, self.is_signature_permitted)).collect();
                 (devices.clone(), bytes?.into_iter().sum())
             }
         };
@@ -539,8 +552,9 @@ fn number(device: &Path) -> Result<u64, Unavailable> {
     }
 }
 
-/// Whether a device may be overwritten: nothing uses it. Returns its size.
-fn check_device(device: &Path) -> Result<u64, Unavailable> {
+/// Whether a device may be overwritten: nothing uses it, and it holds nothing recognized, unless that is permitted. Returns its
+/// size.
+fn check_device(device: &Path, is_signature_permitted: bool) -> Result<u64, Unavailable> {
     let text = device.to_string_lossy();
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "/_-.:@+".contains(c);
     if !text.starts_with('/') || !text.chars().all(is_plain) {
@@ -549,22 +563,9 @@ fn check_device(device: &Path) -> Result<u64, Unavailable> {
     let number = number(device)?;
     let name = format!("{}:{}", rustix::fs::major(number), rustix::fs::minor(number));
     let folder = fs::canonicalize(format!("/sys/dev/block/{name}")).map_err(|error| wrong(device, &error))?;
-    let used = |by: String| Err(Unavailable(format!("{text} is in use: {by}; it is not overwritten")));
-    let mut parts = vec![(String::new(), folder.clone())];
-    let entries = fs::read_dir(&folder).map_err(|error| wrong(device, &error))?.flatten();
-    for entry in entries.filter(|entry| entry.path().join("partition").exists()) {
-        parts.push((format!("its partition {} ", entry.file_name().to_string_lossy()), entry.path()));
-    }
-    let mounts = mounts(&HostRoot::live())?;
-    for (which, folder) in &parts {
-        let number = fs::read_to_string(folder.join("dev")).unwrap_or_default();
-        if let Some(mount) = mounts.iter().find(|mount| mount.device == number.trim()) {
-            return used(format!("{which}is mounted at {}", mount.point.display()));
-        }
-        let holder = fs::read_dir(folder.join("holders")).ok().and_then(|mut all| all.next()?.ok());
-        if let Some(holder) = holder {
-            return used(format!("{which}is part of {}", holder.file_name().to_string_lossy()));
-        }
+    let used = |why: String| Err(Unavailable(format!("{text} is in use: {why}; it is not overwritten")));
+    if let Some(why) = in_use::by_kernel(&HostRoot::live(), Storage::Device(number)) {
+        return used(format!("it {why}"));
     }
     // The kernel knows all users: swap space, other mount namespaces, other programs.
     match rustix::fs::open(device, OFlags::RDWR | OFlags::EXCL | OFlags::CLOEXEC, Mode::empty()) {
@@ -573,7 +574,16 @@ fn check_device(device: &Path) -> Result<u64, Unavailable> {
         Err(error) => return Err(wrong(device, &error.into())),
     }
     let sectors = fs::read_to_string(folder.join("size")).unwrap_or_default();
-    Ok(sectors.trim().parse::<u64>().unwrap_or(0) * 512)
+    let bytes = sectors.trim().parse::<u64>().unwrap_or(0) * 512;
+    let file = File::open(device).map_err(|error| wrong(device, &error))?;
+    let held = signature::find(&file, bytes).map_err(|error| wrong(device, &error))?;
+    if !held.is_empty() && !is_signature_permitted {
+        return Err(Unavailable(format!(
+            "{text} holds {}, and making a file system destroys that: take another device, or write {OVERWRITE_SIGNATURE} = \"yes\"",
+            signature::in_words(&held)
+        )));
+    }
+    Ok(bytes)
 }
 
 /// Whether a block device has the file system with this UUID, as far as that is known.
