@@ -1,7 +1,11 @@
 //! The command line: all commands, and their dispatch.
 
-use clap::{Arg, ArgAction, Command};
+use std::ffi::OsString;
+
+use clap::{Arg, ArgAction, ArgMatches, Command};
 use model::experiment::WorkloadInfo;
+use model::windows::windows_path;
+use model::{Problem, Problems};
 
 use crate::carry_out::Failure;
 use crate::commands;
@@ -338,8 +342,61 @@ fn has_flags_behind_command_lines(matches: &clap::ArgMatches) -> bool {
 }
 
 /// Reads the arguments and carries out the command.
+/// The arguments without the name of fio's program in front of its job file: `--fio fio job.fio`, as people paste it. Options
+/// of fio that follow it are refused, with the job file that has them.
+fn without_program_of_fio(mut arguments: Vec<OsString>) -> Result<Vec<OsString>, Failure> {
+    let Some(at) = arguments.iter().position(|argument| argument == "--fio").map(|at| at + 1) else {
+        return Ok(arguments);
+    };
+    let is_program = |word: &OsString| {
+        workloads::disk::pasted::program_name(&word.to_string_lossy()) == "fio"
+            && (!std::path::Path::new(word).is_file() || word.to_string_lossy().contains('/'))
+    };
+    if arguments.get(at).is_some_and(is_program) {
+        arguments.remove(at);
+    }
+    match arguments.get(at) {
+        Some(word) if word.to_string_lossy().starts_with("--") => {
+            let words: Vec<String> =
+                arguments[at..].iter().map(|word| word.to_string_lossy().into_owned()).collect();
+            Err(Failure::usage(format!(
+                "error: `--fio` reads a job file, not fio's options\n  write them into a file, such as job.fio, and `--fio job.fio`:\n{}",
+                workloads::disk::fio::job_file_of(&words)
+            )))
+        }
+        _ => Ok(arguments),
+    }
+}
+
+/// Refuses paths of Windows in the places of files and folders, unless there is a file with this very name: a command that
+/// writes would make one in the working directory.
+fn refuse_windows_paths(command: &Command, matches: &ArgMatches) -> Result<(), Failure> {
+    let mut problems = Problems::new();
+    let is_path = |arg: &&Arg| {
+        let names = arg.get_value_names().unwrap_or_default();
+        names.first().is_some_and(|name| matches!(name.as_str(), "FILE" | "DIR" | "FOLDER" | "PATH"))
+    };
+    for arg in command.get_arguments().filter(is_path) {
+        let values = matches.try_get_raw(arg.get_id().as_str()).ok().flatten().into_iter().flatten();
+        for value in values.filter(|value| !std::path::Path::new(value).exists()) {
+            if let Some((what, help)) = windows_path(&value.to_string_lossy()) {
+                problems.push(Problem::new(what, help));
+            }
+        }
+    }
+    if let Some((name, matches)) = matches.subcommand()
+        && let Some(command) = command.find_subcommand(name)
+    {
+        refuse_windows_paths(command, matches)?;
+    }
+    problems.or(()).map_err(Failure::usage)
+}
+
 pub(crate) fn dispatch() -> Result<Exit, Failure> {
-    let matches = command_of_arguments().try_get_matches().map_err(usage)?;
+    let mut program = command_of_arguments();
+    let arguments = without_program_of_fio(std::env::args_os().collect())?;
+    let matches = program.try_get_matches_from_mut(arguments).map_err(usage)?;
+    refuse_windows_paths(&program, &matches)?;
     let Some((name, matches)) = matches.subcommand() else {
         crate::output::result(START);
         return Ok(Exit::Good);

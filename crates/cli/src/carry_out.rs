@@ -14,7 +14,10 @@ use machines::hub::survey::Surveyed;
 use machines::hub::{Hub, Member};
 use model::experiment::{Dependency, watched_url};
 use model::problem::Warning;
-use model::{Ending, Experiment, Problem, Problems, ResultDocument, Secret, Study};
+use model::{
+    Ending, Experiment, Level, Problem, Problems, ResultDocument, Secret, SettingKind, SettingPath, Study,
+    quantity,
+};
 use record::{Journal, RecordError, RunDirectory};
 
 use crate::commands;
@@ -91,6 +94,7 @@ pub(crate) fn carry_out(
     let root = HostRoot::live();
     let experiment = &with_secrets(experiment, PromptPolicy::Allowed, words)?;
     check(experiment, &root, words)?;
+    decimal_sizes(experiment, words).iter().for_each(|note| output::say(note));
     if !options.quiet {
         notes(experiment).iter().for_each(|note| output::say(note));
     }
@@ -275,6 +279,38 @@ pub(crate) fn notes(experiment: &Experiment) -> Vec<String> {
         Warning(&Problem::new(what, help)).to_string()
     });
     notes.chain(unused).collect()
+}
+
+/// Notes about sizes in decimal units: "64KB" is seldom meant as 64,000 bytes.
+fn decimal_sizes(experiment: &Experiment, words: Words<'_>) -> Vec<String> {
+    let workload = &experiment.workload;
+    let kinds = REGISTRY.workloads.iter().map(|kind| kind.info());
+    let Some(info) = kinds.into_iter().find(|info| info.name == workload.kind) else { return Vec::new() };
+    let mut notes = Vec::new();
+    for setting in info.settings {
+        let of_path = |path: &SettingPath| path.area() == "workload" && path.name() == setting.name;
+        let varied = experiment.vary.iter().filter(|variation| of_path(&variation.factor));
+        let levels = varied.flat_map(|variation| &variation.levels);
+        let given = workload.settings.level(setting.name).filter(|_| workload.settings.given(setting));
+        for (written, bytes, binary) in given.into_iter().chain(levels).flat_map(|level| match level {
+            Level::Bytes(bytes) => quantity::decimal_size(*bytes).into_iter().collect(),
+            Level::Text(text) if setting.kind == SettingKind::Sizes => {
+                let sizes = text.split(',').filter_map(|part| part.split_whitespace().next());
+                sizes
+                    .filter_map(|size| quantity::decimal_size(quantity::parse_bytes(size).ok()?))
+                    .collect::<Vec<_>>()
+            }
+            _ => Vec::new(),
+        }) {
+            let unit = written.trim_start_matches(|letter: char| letter.is_ascii_digit());
+            let what = format!("`{}` of {written} counts 1 {unit} as a power of 1000", setting.name);
+            let help = format!("write {binary} for {} bytes", quantity::thousands(bytes as f64));
+            let problem = words(Problem::new(what, help).about(&[setting]));
+            notes.push(format!("note: {}\n  {}", problem.what, problem.help));
+        }
+    }
+    notes.dedup();
+    notes
 }
 
 /// Whether a factor of the host is set, or a target started or limited.

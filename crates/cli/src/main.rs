@@ -13,6 +13,7 @@ mod interrupt;
 mod live;
 mod one_off;
 mod output;
+mod overwriting;
 mod progress;
 mod registry;
 mod secrets;

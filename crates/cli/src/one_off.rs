@@ -697,7 +697,7 @@ fn all_that_follows(name: &'static str, value: &'static str) -> Arg {
 
 /// Rejects flags that duplicate the flags or the report of another tool.
 fn refuse_beside(info: &WorkloadInfo, matches: &ArgMatches, flag: &str, tool: &str) -> Result<(), Failure> {
-    let beside = ["overwrite", "keep", "verify", "back_end"];
+    let beside = ["overwrite", "overwrite_signature", "keep", "verify", "back_end"];
     let given = |id: &str| matches.value_source(id) == Some(clap::parser::ValueSource::CommandLine);
     let settings = info.settings.iter().map(|info| info.name).filter(|name| !beside.contains(name));
     let mut flags: Vec<String> =
@@ -749,6 +749,7 @@ pub(crate) fn run_experiment(
     options: &Options,
     words: Words<'_>,
 ) -> Result<Exit, Failure> {
+    let experiment = &crate::overwriting::confirmed(experiment)?;
     let text = model::experiment::write(experiment, &crate::registry::REGISTRY.vocabulary());
     carry_out_and_show(experiment, &text, options, None, words)
 }

@@ -43,7 +43,9 @@ pub(crate) fn run(
     let mut experiment = plain_experiment("diskspd", "disk", diskspd.settings(), diskspd.load());
     experiment.seed = diskspd.seed;
     put(&mut experiment)?;
-    other_tool::run(&experiment, options, &TOOL, |study| report(&diskspd, &numbers(&diskspd, study)))
+    other_tool::run(&experiment, options, (&TOOL, diskspd.pauses), |study| {
+        report(&diskspd, &numbers(&diskspd, study))
+    })
 }
 
 /// The numbers of the only run.

@@ -1,6 +1,10 @@
 //! What the command lines of other tools share: an experiment like any other, and the other tool's report of it.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
 use model::{Experiment, Level, Problem, Study};
+use workloads::disk::pasted::Pauses;
 
 use crate::carry_out::{Failure, Options, carry_out, exit_of, show};
 use crate::exit::Exit;
@@ -31,6 +35,7 @@ impl Tool {
                 let target = shlex::try_quote(&target).unwrap_or_default();
                 Some(format!("--overwrite {target} in front of {}", self.flag))
             }
+            ("overwrite_signature", _) => Some(format!("--overwrite-signature in front of {}", self.flag)),
             ("cache", Level::Text(word)) if word == "page-cache" => Some(self.page_cache.into()),
             _ => None,
         });
@@ -46,9 +51,14 @@ impl Tool {
 pub(super) fn run(
     experiment: &Experiment,
     options: &Options,
-    tool: &Tool,
+    (tool, pauses): (&Tool, Pauses),
     report: impl FnOnce(&Study) -> String,
 ) -> Result<Exit, Failure> {
+    let experiment = &crate::overwriting::confirmed(experiment)?;
+    let interrupted = crate::interrupt::flag();
+    if !wait(pauses.before_s, interrupted) {
+        return Ok(Exit::Interrupted);
+    }
     let text = model::experiment::write(experiment, &REGISTRY.vocabulary());
     let (document, study, ended) =
         carry_out(experiment, &text, options, None, &|problem| tool.in_flags(problem))?;
@@ -65,5 +75,20 @@ pub(super) fn run(
             output::say(&format!("record: {}", document.run));
         }
     }
+    wait(pauses.after_s, interrupted);
     Ok(exit_of(&document, &ended))
+}
+
+/// Waits for a pause that stands beside the run; false when it was interrupted.
+fn wait(seconds: u64, interrupted: &AtomicBool) -> bool {
+    let until = Instant::now() + Duration::from_secs(seconds);
+    loop {
+        if interrupted.load(Ordering::Relaxed) {
+            return false;
+        }
+        match until.checked_duration_since(Instant::now()) {
+            None | Some(Duration::ZERO) => return true,
+            Some(left) => std::thread::sleep(left.min(Duration::from_millis(100))),
+        }
+    }
 }

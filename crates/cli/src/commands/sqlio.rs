@@ -32,13 +32,15 @@ pub(crate) fn run(
 ) -> Result<Exit, Failure> {
     let read = |file: &str| files::read_named_text(file.as_ref(), super::NAMED_TEXT_BYTES_MAX);
     let mut sqlio = parse(flags, &read).map_err(Failure::usage)?;
-    sqlio.find_sizes(|file| super::fio::size_of(file.as_ref()));
+    sqlio.find_sizes(|file| super::fio::size_of(file.as_ref())).map_err(Failure::usage)?;
     for note in &sqlio.notes {
         output::say(&format!("note: {note}"));
     }
     let mut experiment = plain_experiment("sqlio", "disk", sqlio.settings(), sqlio.load());
     put(&mut experiment)?;
-    other_tool::run(&experiment, options, &TOOL, |study| report(&sqlio, &numbers(&sqlio, study)))
+    other_tool::run(&experiment, options, (&TOOL, sqlio.pauses), |study| {
+        report(&sqlio, &numbers(&sqlio, study))
+    })
 }
 
 /// SQLIO counts every operation of its run together.

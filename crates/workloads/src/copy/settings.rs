@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use engine::devices::below;
 use engine::source::HostRoot;
 use engine::workload::Drain;
+use model::windows::windows_path;
 use model::{Choice, Key, Level, Nanos, Problem, Problems, Profile, Settings, Shape, quantity};
 
 use super::plan::Storage;
@@ -211,6 +212,21 @@ impl CopySettings {
                 "there is no destination to copy to",
                 "name a file or a folder, such as \"/data/copy.bin\"",
             );
+        }
+        let named = [
+            (
+                &SOURCE,
+                match &source {
+                    Some(Source::Path(path)) => path.to_str(),
+                    _ => None,
+                },
+            ),
+            (&DESTINATION, destination.as_deref().and_then(|path| path.to_str())),
+        ];
+        for (setting, path) in named {
+            if let Some((what, help)) = path.and_then(windows_path) {
+                problems.add(&[setting], what, help);
+            }
         }
         let direct = settings.get(&CACHE) == Cache::Direct;
         let block = settings.get(&BLOCK_SIZE);

@@ -61,6 +61,16 @@ impl DiskPlan {
                 "use one block size, or \"uniform\"",
             );
         }
+        if self.direct && self.cached_pages == CachedPages::Read {
+            problems.push(
+                Problem::new(
+                    "direct I/O does not use pages that were read into the page cache",
+                    "remove `cached_pages`",
+                )
+                .about(&[&CACHED_PAGES, &CACHE])
+                .or_set(&CACHE, Cache::PageCache.level()),
+            );
+        }
         if self.back_end == BackEndChoice::Nothing && self.verify {
             problems.push(
                 Problem::new(

@@ -15,6 +15,7 @@ use model::{Choice, Level, Load, Problems, SECOND, Settings, load};
 pub use numbers::{CpuUse, DiskspdNumbers, StreamNumbers, Transfers};
 
 use super::jobs;
+use super::pasted::{self, Pauses};
 use super::settings::{self, Access, Cache, SETTINGS};
 
 /// Most streams whose figures are kept apart: [`jobs`] counts up to 60 names, and 4096 streams times operations.
@@ -157,14 +158,17 @@ pub struct DiskspdRun {
     pub profile_only: bool,
     /// `-Rxml`
     pub xml: bool,
+    /// Pauses that were pasted with the line.
+    pub pauses: Pauses,
     /// What was accepted and has another effect here, or none, in sentences.
     pub notes: Vec<String>,
 }
 
-/// Reads a command line, without the program's name. `size_of` gives the bytes of a file or block device that exists. All
+/// Reads a command line, with or without the program's name. `size_of` gives the bytes of a file or block device that exists. All
 /// problems at once, each with what to write instead.
 pub fn parse(arguments: &[String], size_of: &dyn Fn(&str) -> Option<u64>) -> Result<DiskspdRun, Problems> {
-    keys::Keys::read(arguments).into_run(arguments, size_of)
+    let pasted = pasted::read(arguments, pasted::Tool { name: "diskspd", program: "diskspd" });
+    keys::Keys::read(&pasted.words).into_run(pasted, size_of)
 }
 
 /// What the command line states, as diskspd prints it.

@@ -5,6 +5,7 @@
 
 mod arithmetic;
 mod content;
+mod defaults;
 mod engines;
 mod files;
 mod options;
@@ -79,6 +80,34 @@ pub fn parse(text: &str, file_name: &str, surroundings: &Surroundings<'_>) -> Re
         notes.push(FioNote { text, unless: None });
     }
     reader.problems.or(FioFile { steps, notes })
+}
+
+/// The lines of a job file with the options of a command line: `--name=a --rw=read` as `[a]` and `rw=read`.
+pub fn job_file_of(words: &[String]) -> String {
+    let mut lines = Vec::new();
+    let mut words = words.iter().peekable();
+    while let Some(word) = words.next() {
+        let Some(option) = word.strip_prefix("--") else { continue };
+        let (name, value) = match option.split_once('=') {
+            Some((name, value)) => (name, Some(value.to_string())),
+            None => (option, words.next_if(|next| !next.starts_with('-')).cloned()),
+        };
+        // What fio prints, and how.
+        if matches!(name, "output" | "output-format" | "minimal" | "eta" | "status-interval" | "append-terse")
+        {
+            continue;
+        }
+        lines.push(match (name, value) {
+            ("name", Some(value)) => format!("  [{value}]"),
+            (name, Some(value)) => format!("  {name}={value}"),
+            (name, None) => format!("  {name}"),
+        });
+    }
+    // What stands in front of the first name holds for every job.
+    if lines.first().is_some_and(|line| !line.starts_with("  [")) {
+        lines.insert(0, "  [global]".into());
+    }
+    lines.join("\n")
 }
 
 impl Reader<'_> {

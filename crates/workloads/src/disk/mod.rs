@@ -29,6 +29,7 @@ pub mod jobs;
 mod mark;
 mod nothing;
 mod own;
+pub mod pasted;
 mod pattern;
 mod prepare;
 mod probe;
@@ -69,8 +70,9 @@ use jobs::Job;
 use prepare::{Kept, Ready};
 pub use probe::{Storage, probe_io_uring, probe_storage};
 pub use profile::{PROFILES, Profile};
-use settings::BackEndChoice;
-pub use settings::{JOBS, OUTSTANDING, OVERWRITE, PATTERN, SETTINGS};
+use settings::{BackEndChoice, CachedPages};
+pub use settings::{JOBS, OUTSTANDING, OVERWRITE, OVERWRITE_SIGNATURE, PATTERN, SETTINGS};
+pub use survey::held_by_overwritten;
 use zones::Zones;
 
 /// The kind.
@@ -349,6 +351,9 @@ impl Workload for Disk {
         };
         self.driven.store(true, Ordering::Relaxed);
         let plan = &part.job.plan;
+        if matches!(plan.cached_pages, CachedPages::Drop | CachedPages::DropEachPass) {
+            ready.files.iter().for_each(prepare::ReadyFile::drop_cached_pages);
+        }
         let back_end =
             part.choose(&jobs::part(&part.job.shape(&self.default_shape()), 0, plan.lanes)).back_end;
         if let BackEnd::IoUring(_) = back_end {

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -23,9 +24,9 @@ use super::own::OwnFile;
 use super::pattern::Place;
 use super::random::{Draws, mix};
 use super::sample::{self, Sample};
-use super::settings::{Access, BackEndChoice, DiskPlan, SIZE_DEFAULT};
+use super::settings::{Access, BackEndChoice, CachedPages, DiskPlan, SIZE_DEFAULT};
 use super::sprandom::Course;
-use super::survey::{Region, region};
+use super::survey::{Region, refused_overwriting, region};
 use super::target::{Kind, Target};
 use super::zones::Zones;
 
@@ -215,6 +216,13 @@ pub(super) fn prepare(
                 "it was not created by Plimsoll, or is in use; see `plimsoll check`",
             ));
         }
+        if writes
+            && !is_own
+            && let Some(refusal) = target.refuse_overwriting(plan.overwrite_signature)
+        {
+            let problem = refused_overwriting(&target, refusal);
+            return Err(LoadError::new(problem.what, problem.help));
+        }
         let (base, claim) = open_base(path, &target, writes || (is_own && is_adopted))?;
         if is_own {
             let is_temporary = !plan.keep && target.mark.is_none_or(|mark| mark.temporary);
@@ -260,6 +268,9 @@ pub(super) fn prepare(
             own.mark(unit, plan.writes())?;
         }
         let file = open(plan, &base).map_err(|error| failed("open", path, &error))?;
+        if plan.cached_pages == CachedPages::Read {
+            read_whole(plan, path, &file, region.bytes, say)?;
+        }
         let target = target.with_open(&file).map_err(|error| failed("look at", path, &error))?;
         // One that did not exist has an identity only now.
         let key = key.or_else(|| Some((false, Identity::of(&file).ok()?)));
@@ -338,9 +349,14 @@ fn open(plan: &DiskPlan, base: &File) -> std::io::Result<File> {
         flags |= OFlags::DSYNC;
     }
     let file = files::reopen(base, flags)?;
-    if !plan.direct && plan.access == Access::Random {
-        // Reading ahead of random reads would fill the cache with blocks that were not requested. Advice may be refused.
-        let _ = rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::Random);
+    if !plan.direct {
+        // Reading ahead of random reads would fill the cache with blocks that were not requested, and sequential ones gain
+        // from more of it: fio gives the same advice. It may be refused.
+        let advice = match plan.access {
+            Access::Random => rustix::fs::Advice::Random,
+            Access::Sequential => rustix::fs::Advice::Sequential,
+        };
+        let _ = rustix::fs::fadvise(&file, 0, None, advice);
     }
     Ok(file)
 }
@@ -416,6 +432,49 @@ fn fill(
         }
     }
     buffered.sync_all().map_err(|error| failed("flush", path, &error))
+}
+
+impl ReadyFile {
+    /// Removes its pages from the page cache as far as they are written back; of others it starts that. As fio does, and with
+    /// the same result: pages that are being written back stay.
+    pub(super) fn drop_cached_pages(&self) {
+        // `_IO(0x12, 97)` of linux/fs.h; needs the right to flush any device.
+        const BLKFLSBUF: libc::Ioctl = 0x1261;
+        if self.target.kind == Kind::BlockDevice {
+            // SAFETY: the call takes a descriptor and no memory.
+            unsafe { libc::ioctl(self.file.as_raw_fd(), BLKFLSBUF, 0) };
+        }
+        let _ = rustix::fs::fadvise(&self.file, 0, None, rustix::fs::Advice::DontNeed);
+    }
+}
+
+/// Reads what is used of a file into the page cache.
+fn read_whole(
+    plan: &DiskPlan,
+    path: &Path,
+    file: &File,
+    bytes: u64,
+    say: &mut dyn FnMut(&str) -> bool,
+) -> Result<(), LoadError> {
+    const CHUNK: u64 = 1 << 20;
+    let mut buffer = vec![0; CHUNK as usize];
+    let mut at = 0;
+    let mut reported = Instant::now();
+    while at < bytes {
+        let length = CHUNK.min(bytes - at);
+        let part = &mut buffer[..length as usize];
+        file.read_exact_at(part, plan.offset + at)
+            .map_err(|error| transfer_failed(false, path, plan.offset + at, length as u32, &error))?;
+        at += length;
+        if reported.elapsed() > PROGRESS_EVERY {
+            reported = Instant::now();
+            let done = quantity::bytes(at >> 20 << 20);
+            if !say(&format!("reading {}: {done} of {}", path.display(), quantity::bytes(bytes))) {
+                return Err(LoadError::new(format!("stopped while reading `{}`", path.display()), ""));
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Reads some random blocks twice. A cache below the operating system shows as a second pass much faster than the first.

@@ -103,6 +103,11 @@ model::settings! {
         "Whether to bypass the operating system's cache (O_DIRECT) or to go through it.",
     );
 
+    pub(super) static CACHED_PAGES: Key<CachedPages> = Key::choice(
+        "cached_pages",
+        "What the page cache holds of the files when the load begins: what it happens to hold, nothing (drop), nothing then and again after each pass over the files (drop-each-pass), or all of them (read).",
+    );
+
     pub(super) static WRITE_THROUGH: Key<bool> = Key::flag(
         "write_through", "false",
         "A write is done when the data is on stable storage (O_DSYNC), not when the device has taken it.",
@@ -228,6 +233,11 @@ model::settings! {
         "Files or devices that may be written although Plimsoll did not create them, named exactly as among the files to drive. What they hold is lost.",
     );
 
+    pub static OVERWRITE_SIGNATURE: Key<bool> = Key::flag(
+        "overwrite_signature", "false",
+        "Overwrite also those of `overwrite` that hold something recognized: a file system, a partition table, encrypted data, swap space, or a member of a volume group, pool or RAID.",
+    );
+
     pub(super) static BACK_END: Key<BackEndChoice> = Key::choice(
         "back_end",
         "How operations are issued: io_uring, or one preadv/pwritev at a time; auto takes the faster one; none issues nothing and shows what the load generator costs. With one operation in flight per thread through the page cache that is system calls; else both are tried briefly before the clock starts.",
@@ -294,6 +304,16 @@ model::choice! {
 }
 
 model::choice! {
+    /// What the page cache holds of the files.
+    pub(super) enum CachedPages {
+        Keep = "keep",
+        Drop = "drop",
+        DropEachPass = "drop-each-pass",
+        Read = "read",
+    }
+}
+
+model::choice! {
     /// How operations are issued.
     pub(super) enum BackEndChoice {
         Auto = "auto",
@@ -326,6 +346,7 @@ pub(super) struct DiskPlan {
     pub(super) operations: Option<u64>,
     pub(super) outstanding: u32,
     pub(super) direct: bool,
+    pub(super) cached_pages: CachedPages,
     pub(super) write_through: bool,
     pub(super) fsync_every: u64,
     pub(super) distribution: Distribution,
@@ -356,6 +377,8 @@ pub(super) struct DiskPlan {
     pub(super) duplicates: Option<Duplicates>,
     pub(super) verify: bool,
     pub(super) overwrite: Vec<PathBuf>,
+    /// Whether also those of `overwrite` are written that hold something recognized.
+    pub(super) overwrite_signature: bool,
     pub(super) back_end: BackEndChoice,
     pub(super) keep: bool,
     /// Whether it is one of several loads at the same time.
@@ -383,6 +406,14 @@ impl DiskPlan {
                     format!("`{}` is named twice", file.display()),
                     "name each file once",
                 );
+            }
+        }
+        let like = settings.get(&COMPRESSIBLE_LIKE);
+        let named = files.iter().map(|file| (&FILES.info, file.to_string_lossy()));
+        let named = named.chain(like.iter().map(|file| (&COMPRESSIBLE_LIKE.info, file.as_str().into())));
+        for (setting, path) in named {
+            if let Some((what, help)) = model::windows::windows_path(&path) {
+                problems.add(&[setting], what, help);
             }
         }
         let overwrite: Vec<PathBuf> = settings.get(&OVERWRITE).into_iter().map(PathBuf::from).collect();
@@ -462,6 +493,7 @@ impl DiskPlan {
             operations: settings.get(&OPERATIONS),
             outstanding: settings.get(&OUTSTANDING),
             direct: settings.get(&CACHE) == Cache::Direct,
+            cached_pages: settings.get(&CACHED_PAGES),
             write_through: settings.get(&WRITE_THROUGH),
             fsync_every: settings.get(&FSYNC_EVERY),
             distribution,
@@ -477,7 +509,7 @@ impl DiskPlan {
             trim_before: settings.get(&TRIM_BEFORE),
             align: settings.get(&ALIGN),
             compressible_percent: settings.get(&COMPRESSIBLE),
-            compressible_like: settings.get(&COMPRESSIBLE_LIKE).map(PathBuf::from),
+            compressible_like: like.map(PathBuf::from),
             precondition: settings.get(&PRECONDITION),
             sprandom,
             writes: settings.get(&WRITES),
@@ -487,6 +519,7 @@ impl DiskPlan {
             duplicates,
             verify: settings.get(&VERIFY),
             overwrite,
+            overwrite_signature: settings.get(&OVERWRITE_SIGNATURE),
             back_end: settings.get(&BACK_END),
             keep: settings.get(&KEEP),
             is_job: false,
@@ -564,6 +597,14 @@ impl DiskPlan {
             && self.compressible_percent <= 90.0
             && self.unit().is_multiple_of(8)
             && self.smallest_block() >= 64
+    }
+
+    /// Bytes of an operation on average.
+    pub(super) fn mean_block(&self) -> u64 {
+        let mean = |blocks: &[BlockShare]| blocks.iter().map(|of| of.bytes as f64 * of.share).sum::<f64>();
+        let reads = mean(&self.blocks);
+        let writes = if self.write_blocks.is_empty() { reads } else { mean(&self.write_blocks) };
+        ((reads * self.read_share + writes * (1.0 - self.read_share)) as u64).max(1)
     }
 
     /// The largest block of the mix.

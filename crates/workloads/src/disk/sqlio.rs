@@ -5,13 +5,15 @@ mod report;
 
 use std::io;
 
+use model::windows::windows_path;
 use model::{Choice, Level, Load, Problem, Problems, SECOND, Settings, quantity};
 
 pub use report::{SqlioNumbers, report};
 
 use super::jobs;
+use super::pasted::{self, Pauses, refuse_target};
 use super::settings::{self, Access, Cache, SETTINGS, SIZE_DEFAULT};
-use super::typed::{Wrong, number, plain, unsupported, windows_path, with_odd_letter, words};
+use super::typed::{Wrong, number, plain, unsupported, with_odd_letter, words};
 
 /// Flags as `--help` of SQLIO lists them, for near words.
 const FLAGS: &str = "-k -t -s -d -R -f -p -a -o -b -i -m -L -U -B -S -v -64 -F";
@@ -115,16 +117,19 @@ pub struct SqlioRun {
     pub files: Vec<SqlioFile>,
     /// `-F`
     pub parameter_file: Option<String>,
+    /// Pauses that were pasted with the line.
+    pub pauses: Pauses,
     /// What was accepted and has no effect, in sentences.
     pub notes: Vec<String>,
 }
 
-/// Reads a command line, without the program's name. `read_file` gives the text of the parameter file. All problems at
+/// Reads a command line, with or without the program's name. `read_file` gives the text of the parameter file. All problems at
 /// once, each with what to write instead.
 pub fn parse(
     arguments: &[String],
     read_file: &dyn Fn(&str) -> io::Result<String>,
 ) -> Result<SqlioRun, Problems> {
+    let pasted = pasted::read(arguments, pasted::Tool { name: "SQLIO", program: "sqlio" });
     let mut run = SqlioRun {
         kind: SqlioKind::Read,
         threads: 1,
@@ -138,11 +143,12 @@ pub fn parse(
         buffering: SqlioBuffering::None,
         files: Vec::new(),
         parameter_file: None,
-        notes: Vec::new(),
+        pauses: pasted.pauses,
+        notes: pasted.notes,
     };
-    let mut problems = Problems::new();
+    let mut problems = pasted.problems;
     let mut after_all = AfterAll::default();
-    for argument in &words(arguments) {
+    for argument in &words(&pasted.words) {
         let Some(flag) = argument.strip_prefix('-').filter(|flag| !flag.is_empty()) else {
             run.files.push(SqlioFile::named(argument));
             continue;
@@ -275,7 +281,13 @@ impl SqlioRun {
                 );
             }
             ('o', count) => self.outstanding = Some(number(count, 1, 1024)?),
-            ('b', count) => self.block_kib = number(count, 1, 65_536)?,
+            ('b', size) => {
+                let count = size.trim_end_matches(['b', 'B', 'i']).trim_end_matches(['k', 'K']);
+                self.block_kib = number(count, 1, 65_536)?;
+                if count != size {
+                    return self.note(format!("-b{size}: SQLIO counts blocks in KiB; {count} KiB are used"));
+                }
+            }
             ('i', count) => {
                 self.ios_per_run = number(count, 1, 1 << 32)?;
                 return self
@@ -386,10 +398,20 @@ impl SqlioRun {
 
     /// Compares the files with what the run needs of them. `size_of` gives the bytes of a file that exists. Each file that
     /// is made gets a note, as SQLIO's report has no word for it.
-    pub fn find_sizes(&mut self, size_of: impl Fn(&str) -> Option<u64>) {
+    ///
+    /// # Errors
+    /// Words of the command line that name no file, and do not look like one to make.
+    pub fn find_sizes(&mut self, size_of: impl Fn(&str) -> Option<u64>) -> Result<(), Problems> {
+        let mut problems = Problems::new();
         for file in &mut self.files {
             let present = size_of(&file.path);
             file.made = present.is_none();
+            if let Some((what, help)) =
+                refuse_target(&file.path).filter(|_| file.made && file.threads.is_none())
+            {
+                problems.push(Problem::new(what, help));
+                continue;
+            }
             let stated = file.size_mb.map(|size| size.saturating_mul(1 << 20));
             let needed = stated.or(file.made.then_some(SIZE_DEFAULT));
             let present = present.unwrap_or(0);
@@ -401,6 +423,7 @@ impl SqlioRun {
                 self.notes.push(format!("`{path}` does not exist: it is made with {size}, and kept"));
             }
         }
+        problems.or(())
     }
 
     /// The settings of the disk workload.

@@ -17,9 +17,9 @@ use super::failure::failed;
 use super::flow::Turn;
 use super::grammar::Duplicates;
 use super::pattern::{Pattern, Place};
-use super::prepare::{Ready, next_generation};
+use super::prepare::{Ready, ReadyFile, next_generation};
 use super::random::{Draws, mix, threshold};
-use super::settings::{DiskPlan, Writes};
+use super::settings::{CachedPages, DiskPlan, Writes};
 use super::target::Kind;
 use super::zones::ZoneUse;
 
@@ -113,7 +113,7 @@ pub(super) enum Step {
     Sync(u32),
     /// Every place tried is in use by another operation.
     Taken,
-    /// Other jobs of its flow come first.
+    /// Other jobs of its flow come first, or the cached pages of a pass were dropped.
     Held,
     /// All operations that the load was to have are issued.
     Over,
@@ -140,6 +140,8 @@ pub(super) struct Stream<'a> {
     writes: Writes,
     zone_use: ZoneUse,
     turn: Option<Turn>,
+    /// After so many operations of this worker the cached pages are dropped, and how many are left until then.
+    pass: Option<(u64, u64)>,
     fsync_every: u64,
     writes_since_sync: u64,
     syncs: u64,
@@ -168,6 +170,7 @@ impl<'a> Stream<'a> {
             writes: plan.writes,
             zone_use: ZoneUse::new(plan, sizes.first().copied().unwrap_or(0)),
             turn: ready.flow.as_ref().map(|(flow, weight)| Turn::new(flow, share.lane, *weight)),
+            pass: operations_of_pass(plan, &sizes, u64::from(share.of)).map(|count| (count, count)),
             fsync_every: plan.fsync_every,
             writes_since_sync: 0,
             syncs: 0,
@@ -192,6 +195,11 @@ impl<'a> Stream<'a> {
                 turn.leave();
             }
             return Step::Over;
+        }
+        if let Some((count, left @ 0)) = &mut self.pass {
+            *left = *count;
+            self.ready.files.iter().for_each(ReadyFile::drop_cached_pages);
+            return Step::Held;
         }
         if self.turn.as_ref().is_some_and(|turn| !turn.take()) {
             return Step::Held;
@@ -235,6 +243,9 @@ impl<'a> Stream<'a> {
                 }
                 place = self.pattern.place(number, attempt);
             }
+        }
+        if let Some((_, left)) = &mut self.pass {
+            *left -= 1;
         }
         if place.write {
             self.writes_since_sync += 1;
@@ -355,6 +366,12 @@ impl<'a> Stream<'a> {
     pub(super) fn remarks(&mut self, out: &mut Vec<String>) {
         out.append(&mut self.remarks);
     }
+}
+
+/// Operations of one of several workers in a pass over the files, where a pass begins without cached pages.
+fn operations_of_pass(plan: &DiskPlan, sizes: &[u64], workers: u64) -> Option<u64> {
+    let blocks = sizes.iter().sum::<u64>() / plan.mean_block();
+    (plan.cached_pages == CachedPages::DropEachPass).then(|| (blocks / workers.max(1)).max(1))
 }
 
 /// A discard on a device, a hole in a file.

@@ -5,7 +5,7 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-use model::{Choice, Level, Problem, Problems, SettingInfo, quantity};
+use model::{Choice, Level, Problem, Problems, SettingInfo, Settings, quantity};
 use rustix::fs::{Access as AccessMode, OFlags, access, fstatvfs};
 
 use super::backing;
@@ -13,10 +13,10 @@ use super::ring;
 use super::sample;
 use super::settings::{
     ALIGN, ATOMIC, BACK_END, BLOCK_SIZE, BackEndChoice, CACHE, COMPRESSIBLE_LIKE, Cache, DiskPlan, FILES,
-    OFFSET, OUTSTANDING, OVERWRITE, SIZE, SIZE_DEFAULT, STRIDE, THREADS, VERIFIED_BLOCKS_MAX, VERIFY, WRITES,
-    Writes,
+    OFFSET, OUTSTANDING, OVERWRITE, OVERWRITE_SIGNATURE, SIZE, SIZE_DEFAULT, STRIDE, THREADS,
+    VERIFIED_BLOCKS_MAX, VERIFY, WRITES, Writes,
 };
-use super::target::{self, DirectAlignment, Kind, Place, Target};
+use super::target::{self, DirectAlignment, Kind, Other, Place, Refusal, Target};
 
 /// What has to be written of a target before the clock starts, and what of it is then used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,13 +55,21 @@ pub(super) fn region(plan: &DiskPlan, target: &Target) -> Result<Region, Box<Pro
         ));
     }
     match target.kind {
-        Kind::Other => Err(Box::new(
-            Problem::new(
-                format!("`{name}` is neither a file nor a block device"),
-                "name a file inside it, such as plimsoll.dat",
-            )
-            .about(&[&FILES]),
-        )),
+        Kind::Other(what) => {
+            let help = match what {
+                Other::Directory => "name a file inside it, such as plimsoll.dat",
+                Other::CharacterDevice => {
+                    "name a file on a disk or a block device (`lsblk` lists them); the cost of the load generator alone is shown without I/O"
+                }
+                Other::Other => "name a file on a disk, or a block device (`lsblk` lists them)",
+            };
+            let mut problem =
+                Problem::new(format!("`{name}` is {}, and no storage", what.words()), help).about(&[&FILES]);
+            if what == Other::CharacterDevice {
+                problem = problem.or_set(&BACK_END, BackEndChoice::Nothing.level());
+            }
+            Err(Box::new(problem))
+        }
         Kind::Missing => {
             let bytes = plan.size.unwrap_or(SIZE_DEFAULT).max(plan.largest_block());
             let end = (plan.offset + bytes).next_multiple_of(FILE_STEP);
@@ -120,7 +128,7 @@ pub(super) fn region(plan: &DiskPlan, target: &Target) -> Result<Region, Box<Pro
                 return Err(Box::new(
                     Problem::new(
                         format!("`{name}` has {}: not one block", quantity::bytes(bytes)),
-                        "take a larger one, or remove it and let Plimsoll create it",
+                        "name a larger file, or one that does not exist: Plimsoll creates it",
                     )
                     .about(&[&FILES]),
                 ));
@@ -333,7 +341,7 @@ fn check_access(plan: &DiskPlan, target: &Target, region: Region, problems: &mut
         problems.push(
             Problem::new(
                 format!("writing to `{name}` would destroy data in use: it {why}"),
-                "take a device that nothing uses; Plimsoll never writes to one that is in use",
+                "take one that nothing uses; Plimsoll never writes to one that is in use",
             )
             .about(&[&FILES]),
         );
@@ -350,6 +358,54 @@ fn check_access(plan: &DiskPlan, target: &Target, region: Region, problems: &mut
             .about(&[&FILES])
             .or_set(&OVERWRITE, Level::Text(name.to_string())),
         );
+    } else if plan.overwrite.contains(&target.path)
+        && let Some(refusal) = target.refuse_overwriting(plan.overwrite_signature)
+    {
+        problems.push(refused_overwriting(target, refusal));
+    }
+}
+
+/// Files and devices that these settings overwrite although they hold something recognized, and what that is. Empty where the
+/// settings permit it, or contradict each other.
+pub fn held_by_overwritten(settings: &Settings) -> Vec<(String, String)> {
+    let mut held = Vec::new();
+    for job in super::jobs::read(settings).unwrap_or_default() {
+        let plan = &job.plan;
+        if plan.overwrite_signature || plan.back_end == BackEndChoice::Nothing {
+            continue;
+        }
+        for path in plan.files.iter().filter(|path| plan.overwrite.contains(path)) {
+            let Ok(target) = Target::inspect(path) else { continue };
+            let writes = plan.writes()
+                || region(plan, &target).is_ok_and(|region| region.write_to > region.write_from);
+            if writes
+                && !target.is_own()
+                && target.in_use().is_none()
+                && let Some(what) = target.holds()
+            {
+                held.push((path.display().to_string(), what));
+            }
+        }
+    }
+    held.dedup();
+    held
+}
+
+/// The problem of a target that `overwrite` names and that is not overwritten.
+pub(super) fn refused_overwriting(target: &Target, refusal: Refusal) -> Problem {
+    let name = target.path.display();
+    match refusal {
+        Refusal::InUse(why) => Problem::new(
+            format!("writing to `{name}` would destroy data in use: it {why}"),
+            "end what uses it, or take another one; Plimsoll never writes to one that is in use",
+        )
+        .about(&[&FILES]),
+        Refusal::Holds(what) => Problem::new(
+            format!("`{name}` holds {what}, and writing to it destroys that"),
+            "take another one if that is needed",
+        )
+        .about(&[&OVERWRITE])
+        .or_set(&OVERWRITE_SIGNATURE, Level::Flag(true)),
     }
 }
 

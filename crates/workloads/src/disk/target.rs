@@ -4,12 +4,12 @@ use std::ffi::OsString;
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use engine::devices::{disk_of, disks_of_mount, mount_of};
-use engine::mounts::mounts;
+use engine::in_use::{self, Storage};
+use engine::signature;
 use engine::source::HostRoot;
 use files::{Directory, Identity, Named};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, StatxFlags, openat, statx};
@@ -25,8 +25,27 @@ pub(super) enum Kind {
     Missing,
     File,
     BlockDevice,
-    /// A directory, a socket, a character device.
+    Other(Other),
+}
+
+/// What is neither a file nor a block device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Other {
+    Directory,
+    /// Such as `/dev/null`.
+    CharacterDevice,
+    /// A pipe or a socket.
     Other,
+}
+
+impl Other {
+    pub(super) fn words(self) -> &'static str {
+        match self {
+            Other::Directory => "a folder",
+            Other::CharacterDevice => "a character device",
+            Other::Other => "a pipe or a socket",
+        }
+    }
 }
 
 /// Memory and offset alignment of direct I/O, in bytes.
@@ -98,7 +117,9 @@ impl Target {
         let (kind, size, device) = match FileType::from_raw_mode(status.st_mode) {
             FileType::RegularFile => (Kind::File, u64::try_from(status.st_size).unwrap_or(0), status.st_dev),
             FileType::BlockDevice => (Kind::BlockDevice, device_bytes(status.st_rdev), status.st_rdev),
-            _ => (Kind::Other, 0, status.st_dev),
+            FileType::Directory => (Kind::Other(Other::Directory), 0, status.st_dev),
+            FileType::CharacterDevice => (Kind::Other(Other::CharacterDevice), 0, status.st_dev),
+            _ => (Kind::Other(Other::Other), 0, status.st_dev),
         };
         // One that may not be read has no mark that is known; that it may not be read is reported elsewhere.
         let mark = (kind == Kind::File)
@@ -199,52 +220,59 @@ impl Target {
             && self.disks().iter().filter_map(model).any(|model| model == "host-managed")
     }
 
-    /// Why writing to this device would harm something in use; none when it would not, or when it is no device.
+    /// Why writing to this file or device would harm something in use; none when it would not.
     pub(super) fn in_use(&self) -> Option<String> {
-        if self.kind != Kind::BlockDevice {
-            return None;
-        }
         // The mount table is that of this process, and a container has one of its own: only the kernel knows all users.
         let is_claimed = || {
-            let found = self.found.as_deref()?;
+            let found = self.found.as_deref().filter(|_| self.kind == Kind::BlockDevice)?;
             claim::is_claimed_elsewhere(found, self.device)
                 .then(|| "is mounted in another mount namespace, or claimed by another program".to_string())
         };
         self.known_use().or_else(is_claimed)
     }
 
-    /// What this process can see of its use, in words. What it cannot see, [`Target::claim`] finds out.
+    /// What this process can see of its use, in words. What it cannot see of a device, [`Target::claim`] finds out.
     pub(super) fn known_use(&self) -> Option<String> {
-        if self.kind != Kind::BlockDevice {
-            return None;
-        }
-        let name = |device: u64| format!("{}:{}", rustix::fs::major(device), rustix::fs::minor(device));
-        let folder = std::fs::canonicalize(format!("/sys/dev/block/{}", name(self.device))).ok()?;
-        let mut numbers = vec![(String::new(), name(self.device))];
-        for entry in std::fs::read_dir(&folder).into_iter().flatten().flatten() {
-            if entry.path().join("partition").exists()
-                && let Ok(number) = std::fs::read_to_string(entry.path().join("dev"))
-            {
-                let partition = entry.file_name().to_string_lossy().into_owned();
-                numbers.push((format!("its partition {partition} "), number.trim().to_string()));
-            }
-        }
-        let mounts = mounts(&HostRoot::live()).unwrap_or_default();
-        for (which, number) in &numbers {
-            if let Some(mount) = mounts.iter().find(|mount| mount.device == *number) {
-                return Some(format!("{which}is mounted on {}", mount.point.display()));
-            }
-            let holders = format!("/sys/dev/block/{number}/holders");
-            if let Some(Ok(holder)) = std::fs::read_dir(holders).ok().and_then(|mut all| all.next()) {
-                return Some(format!("{which}is part of {}", holder.file_name().to_string_lossy()));
-            }
-        }
-        let swaps = std::fs::read_to_string("/proc/swaps").unwrap_or_default();
-        let swapping = swaps.lines().skip(1).filter_map(|line| line.split_whitespace().next()).any(|swap| {
-            std::fs::metadata(swap).is_ok_and(|metadata| numbers.iter().any(|n| n.1 == name(metadata.rdev())))
-        });
-        swapping.then(|| "is used as swap space".to_string())
+        in_use::by_kernel(&HostRoot::live(), self.storage()?)
     }
+
+    /// Which other process may write it at this moment, in words. Processes of Plimsoll do not count.
+    pub(super) fn writer(&self) -> Option<String> {
+        in_use::by_process(self.found.as_deref()?, self.storage()?, &self.path)
+    }
+
+    fn storage(&self) -> Option<Storage> {
+        match self.kind {
+            Kind::BlockDevice => Some(Storage::Device(self.device)),
+            Kind::File => Some(Storage::File(Identity::of(self.found.as_deref()?).ok()?)),
+            _ => None,
+        }
+    }
+
+    /// What it holds that is recognized, in words; none where nothing is, or all of it is Plimsoll's.
+    pub(super) fn holds(&self) -> Option<String> {
+        let file = self.open(OFlags::RDONLY).ok()?;
+        let found = signature::find(&file, self.size).ok().filter(|found| !found.is_empty())?;
+        let is_of_plimsoll = mark::is_recognized(&file, self.size).unwrap_or(false);
+        (!is_of_plimsoll).then(|| signature::in_words(&found))
+    }
+
+    /// Why it may not be overwritten as `overwrite` permits; none where it may.
+    pub(super) fn refuse_overwriting(&self, is_signature_permitted: bool) -> Option<Refusal> {
+        if let Some(why) = self.writer() {
+            return Some(Refusal::InUse(why));
+        }
+        self.holds().filter(|_| !is_signature_permitted).map(Refusal::Holds)
+    }
+}
+
+/// Why something is not overwritten.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Refusal {
+    /// What uses it.
+    InUse(String),
+    /// What it holds.
+    Holds(String),
 }
 
 /// The directory that holds `path`.
@@ -389,7 +417,7 @@ pub(super) fn unbacked(file: &File, from: u64, length: u64) -> Option<Unbacked> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::unix::fs::FileExt;
+    use std::os::unix::fs::{FileExt, MetadataExt};
 
     #[test]
     fn a_sparse_file_is_all_hole_and_a_written_one_is_not() {

@@ -67,28 +67,6 @@ pub(super) fn with_odd_letter(help: String, word: &str) -> String {
     }
 }
 
-/// What to do with a path of Windows: `C:\data`, `D:`, `\\server\share`, `\\.\PhysicalDrive1` or `#1`. None for another.
-pub(super) fn windows_path(path: &str) -> Option<Wrong> {
-    let lower = path.to_ascii_lowercase();
-    let number = path.strip_prefix('#').or(lower.strip_prefix("\\\\.\\physicaldrive"));
-    if number.is_some_and(|number| number.bytes().all(|digit| digit.is_ascii_digit()) && !number.is_empty()) {
-        return Some((
-            format!("`{path}` is a disk of Windows"),
-            "name the block device, such as /dev/sdb (`lsblk` lists them)".into(),
-        ));
-    }
-    let mut letters = path.chars();
-    let is_drive = letters.next().is_some_and(|letter| letter.is_ascii_alphabetic())
-        && letters.next() == Some(':')
-        && letters.next().is_none_or(|letter| letter == '\\' || letter == '/');
-    (is_drive || path.starts_with("\\\\")).then(|| {
-        (
-            format!("`{path}` is a path of Windows"),
-            "name a file of this system, such as /data/testfile.dat".into(),
-        )
-    })
-}
-
 /// A whole number between two others.
 pub(super) fn number(text: &str, min: u64, max: u64) -> Result<u64, Wrong> {
     match text.parse::<u64>() {
@@ -141,23 +119,5 @@ mod tests {
             with_odd_letter("write -t2".into(), "-t\u{2014}2"),
             "it contains an em dash (U+2014): type the flag again; write -t2"
         );
-    }
-
-    #[test]
-    fn paths_of_windows_are_recognized() {
-        for (path, expected) in [
-            ("E:\\testfile.dat", "a path of Windows"),
-            ("e:", "a path of Windows"),
-            ("C:/x", "a path of Windows"),
-            ("\\\\server\\share\\f.dat", "a path of Windows"),
-            ("\\\\.\\PhysicalDrive1", "a disk of Windows"),
-            ("#1", "a disk of Windows"),
-        ] {
-            let (what, _) = windows_path(path).unwrap();
-            assert!(what.ends_with(expected), "{path}: {what}");
-        }
-        for path in ["d:e/f", "#", "#notes", "/data/f", "C"] {
-            assert_eq!(windows_path(path), None, "{path}");
-        }
     }
 }

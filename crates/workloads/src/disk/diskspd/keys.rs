@@ -1,8 +1,9 @@
 //! The keys of diskspd's command line, each by itself. What they mean together is found out in `run`.
 
+use model::windows::windows_path;
 use model::{Problem, Problems};
 
-use super::super::typed::{Wrong, number, unsupported, windows_path, with_odd_letter, words};
+use super::super::typed::{Wrong, number, unsupported, with_odd_letter, words};
 use super::{DiskspdBuffer, DiskspdDistribution, DiskspdRate};
 
 /// The keys of diskspd 2.2, for an error.
@@ -19,6 +20,22 @@ const BLOCK_DEFAULT: u64 = 64 << 10;
 
 /// Largest block of one operation.
 const BLOCK_MAX: u64 = 64 << 20;
+
+/// `b64KB` or `c1GiB` as `b64K` and `c1G`, and the unit that is meant; none for another key.
+fn kilobytes(key: &str) -> Option<(String, &'static str)> {
+    let short = key.strip_suffix(['b', 'B'])?;
+    let short = short.strip_suffix('i').unwrap_or(short);
+    let unit = match short.chars().last()?.to_ascii_lowercase() {
+        'k' => "KiB",
+        'm' => "MiB",
+        'g' => "GiB",
+        't' => "TiB",
+        _ => return None,
+    };
+    let is_size =
+        short.len() >= 3 && short[..short.len() - 1].ends_with(|letter: char| letter.is_ascii_digit());
+    is_size.then(|| (short.to_string(), unit))
+}
 
 /// What the keys state; what is not stated is none.
 #[derive(Debug, Default)]
@@ -90,6 +107,13 @@ impl Keys {
                 keys.targets.push(word.clone());
                 continue;
             };
+            if let Some((plain, binary)) = kilobytes(key) {
+                let read = keys.key(&plain);
+                keys.notes.push(format!("-{key}: diskspd counts in {binary}; -{plain} is used"));
+                if read.is_ok() {
+                    continue;
+                }
+            }
             if let Err((what, help)) = keys.key(key) {
                 let help = with_odd_letter(help, word);
                 keys.problems.push(Problem::new(format!("`{word}`: {what}"), help));

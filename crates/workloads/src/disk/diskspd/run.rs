@@ -2,6 +2,7 @@
 
 use model::{Problem, Problems, quantity};
 
+use super::super::pasted::{Pasted, refuse_target};
 use super::keys::Keys;
 use super::{
     DiskspdAccess, DiskspdBuffer, DiskspdDistribution, DiskspdRun, DiskspdTarget, DiskspdThreads,
@@ -15,10 +16,12 @@ impl Keys {
     /// The run that the keys describe.
     pub(super) fn into_run(
         mut self,
-        arguments: &[String],
+        pasted: Pasted,
         size_of: &dyn Fn(&str) -> Option<u64>,
     ) -> Result<DiskspdRun, Problems> {
-        let mut problems = std::mem::take(&mut self.problems);
+        let mut problems = pasted.problems;
+        problems.extend(std::mem::take(&mut self.problems));
+        self.notes.splice(..0, pasted.notes);
         for (what, help) in self.contradictions() {
             problems.push(Problem::new(what, help));
         }
@@ -33,7 +36,7 @@ impl Keys {
         };
         self.note_differences(access, targets.len());
         let run = DiskspdRun {
-            command_line: arguments.join(" "),
+            command_line: pasted.words.join(" "),
             targets,
             block_bytes: block,
             base: self.base.unwrap_or(0),
@@ -63,6 +66,7 @@ impl Keys {
             verbose: self.verbose,
             profile_only: self.profile_only,
             xml: self.xml,
+            pauses: pasted.pauses,
             notes: self.notes,
         };
         if problems.is_empty() {
@@ -183,11 +187,17 @@ impl Keys {
                     ));
                     create
                 }
+                (Some(create), None) => {
+                    if let Some((what, help)) = refuse_target(&path) {
+                        problems.push(Problem::new(what, help));
+                    }
+                    create
+                }
                 (Some(create), _) => create,
                 (None, Some(present)) => present,
                 (None, None) if self.profile_only => i64::MAX as u64,
                 (None, None) => {
-                    if super::super::typed::windows_path(&path).is_none() {
+                    if model::windows::windows_path(&path).is_none() {
                         problems.push(Problem::new(
                             format!("`{path}` is no file or block device that exists"),
                             "add -c<size>, such as -c1G: the file is then created and kept",

@@ -4,7 +4,7 @@ use model::Level;
 
 use super::super::settings;
 use super::engines::Engine;
-use super::sections::{Job, Options, Reader, Written};
+use super::sections::{At, Job, Options, Reader, Written};
 use super::translate::Draft;
 use super::value;
 
@@ -148,8 +148,9 @@ impl Reader<'_> {
 
     /// In which order the files of a job take turns.
     fn service(&mut self, options: &Options, draft: &Draft) {
-        let Some(written) = options.get("file_service_type") else { return };
-        let order = written.value.split(':').next().unwrap_or_default();
+        let written = options.get("file_service_type");
+        let value = written.map_or("roundrobin", |written| written.value.as_str());
+        let order = value.split(':').next().unwrap_or_default();
         let is_random = draft
             .settings
             .iter()
@@ -160,8 +161,8 @@ impl Reader<'_> {
                 self.note("file_service_type: a random operation goes to any of the files");
             }
             _ => self.problem(
-                written.at,
-                format!("file_service_type={} is not supported", written.value),
+                written.map_or(At::default(), |written| written.at),
+                format!("file_service_type={value} is not supported"),
                 "remove it: files take turns, block after block",
             ),
         }

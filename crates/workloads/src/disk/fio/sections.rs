@@ -7,6 +7,7 @@ use std::path::Path;
 use model::problem::{Problem, Problems};
 
 use super::arithmetic;
+use super::defaults::{is_default, is_off};
 use super::options::{Effect, effect, known_names};
 
 /// How deep files may include others.
@@ -242,6 +243,16 @@ impl<'a> Reader<'a> {
             None => (line, "1"),
         };
         let canonical = match effect(name) {
+            // As if it were not written; in a job it takes the place of what holds for all.
+            Some((canonical, what))
+                if is_default(canonical, value) || (what != Effect::Used && is_off(canonical, value)) =>
+            {
+                match self.jobs.last_mut().filter(|_| !self.in_global) {
+                    Some(job) => drop(job.options.remove(canonical)),
+                    None => drop(self.global.remove(canonical)),
+                }
+                return;
+            }
             Some((canonical, Effect::Used)) => canonical,
             Some((_, Effect::None)) => return,
             Some((_, Effect::Without)) => {

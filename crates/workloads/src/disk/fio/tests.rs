@@ -59,7 +59,7 @@ fn a_usual_job_file_becomes_a_disk_load() {
     let notes = read(text).unwrap().notes;
     assert_eq!(
         notes.iter().map(|note| note.text.as_str()).collect::<Vec<_>>(),
-        ["no effect here: group_reporting"]
+        ["file_service_type: a random operation goes to any of the files", "no effect here: group_reporting"]
     );
     let load = Load::read(&step.load).unwrap();
     assert_eq!(load.measure, Some(120 * SECOND));
@@ -222,7 +222,7 @@ fn jobs_with_a_flow_have_weights_and_a_latency_target_is_a_goal() {
     let step = only("[global]\nfilename=/f\nruntime=1\n[a]\nflow=1\n[b]\nflow=8\nflow_id=3\n");
     let jobs = jobs_of(&step);
     assert!(jobs[0].contains("weight=1") && jobs[1].contains("weight=8; weight_group=3"), "{jobs:?}");
-    let text = "[a]\nrw=randread\nioengine=libaio\niodepth=6\nlatency_target=20ms\nlatency_window=2s\nlatency_percentile=99.9\n";
+    let text = "[a]\nrw=randread\nioengine=libaio\ndirect=1\niodepth=6\nlatency_target=20ms\nlatency_window=2s\nlatency_percentile=99.9\n";
     let step = only(text);
     assert_eq!(step.goals, ["response.p999 <= 20ms"]);
     assert_eq!(shape(&step), "steps of 1, 2, 4, 6 in flight");
@@ -452,4 +452,51 @@ proptest::proptest! {
             }
         }
     }
+}
+
+#[test]
+fn the_page_cache_is_as_fio_leaves_it() {
+    for (options, expected) in [
+        ("", "drop-each-pass"),
+        ("invalidate=1", "drop-each-pass"),
+        ("invalidate=0", "keep"),
+        ("pre_read=1", "read"),
+        ("pre_read=1\ninvalidate=1", "read"),
+        // Nothing is cached.
+        ("direct=1", "keep"),
+        ("ioengine=libaio\nbuffered=0", "keep"),
+    ] {
+        let step = only(&format!("[j]\nsize=1m\nruntime=1\n{options}\n"));
+        assert_eq!(level(&step.workload, "cached_pages"), expected, "{options}");
+    }
+}
+
+#[test]
+fn an_engine_of_one_operation_at_a_time_stays_one() {
+    for (options, back_end, outstanding) in [
+        ("direct=1", "system-calls", "1"),
+        ("ioengine=pvsync\ndirect=1\niodepth=8", "system-calls", "1"),
+        ("ioengine=libaio\ndirect=1\niodepth=8", "auto", "8"),
+        // The kernel carries out one operation at a time through the page cache.
+        ("ioengine=libaio\niodepth=8", "auto", "1"),
+        ("ioengine=io_uring\niodepth=8", "auto", "8"),
+        // Arrivals do not wait.
+        ("direct=1\nrate_iops=100", "auto", "1"),
+    ] {
+        let step = only(&format!("[j]\nsize=1m\nruntime=1\n{options}\n"));
+        assert_eq!(level(&step.workload, "back_end"), back_end, "{options}");
+        assert_eq!(level(&step.workload, "outstanding"), outstanding, "{options}");
+    }
+}
+
+#[test]
+fn a_rate_of_0_is_no_limit() {
+    for option in ["rate_iops=0", "rate=0", "rate_iops=0,0\nrw=randrw", "rate=0m\nrate_iops=0"] {
+        let text = format!("[j]\nsize=1m\nruntime=1\ntime_based\n{option}\n");
+        let step = only(&text);
+        assert_eq!(step.load.level("open"), None, "{option}");
+        assert!(!read(&text).unwrap().notes.iter().any(|note| note.text.contains("open load")), "{option}");
+    }
+    let both = "[j]\nsize=1m\nrw=randrw\nrate_iops=0,100\n";
+    assert!(read(both).unwrap_err().to_string().contains("is no value of rate_iops"));
 }

@@ -2,7 +2,7 @@
 
 use model::{Choice, Level, Nanos};
 
-use super::super::settings::{self, Access, BackEndChoice, Cache, Directions, Passes, Streams};
+use super::super::settings::{self, Access, BackEndChoice, Cache, CachedPages, Directions, Passes, Streams};
 use super::engines::{Engine, engine, engine_names};
 use super::sections::{At, Job, Options, Reader};
 use super::value::{self, Size};
@@ -190,6 +190,11 @@ impl Reader<'_> {
             block = data;
         }
         let mut outstanding = self.count(options, "iodepth", 1024).unwrap_or(1);
+        let is_libaio = options.get("ioengine").is_some_and(|written| written.value == "libaio");
+        if is_libaio && outstanding > 1 && !self.is_direct(options) {
+            self.note("iodepth: has no effect with libaio through the page cache, where the kernel carries out one operation at a time; 1 is used");
+            outstanding = 1;
+        }
         if !engine.is_asynchronous() && outstanding > 1 {
             self.note("iodepth: has no effect with an engine that issues one operation at a time, as in fio; 1 is used");
             outstanding = 1;
@@ -203,6 +208,7 @@ impl Reader<'_> {
             draft.in_flight *= copies;
         }
         self.cache(options, engine, &mut draft);
+        self.note_files_in_full(options, order, &draft);
         self.spread(options, order, &mut draft);
         self.priorities(options, order, &mut draft);
         self.zones(options, order, &mut draft);
@@ -500,6 +506,34 @@ impl Reader<'_> {
         found.unwrap_or(Engine::Asynchronous)
     }
 
+    /// Whether the job asks for direct I/O.
+    fn is_direct(&mut self, options: &Options) -> bool {
+        self.flag(options, "direct") || (options.contains_key("buffered") && !self.flag(options, "buffered"))
+    }
+
+    /// fio only reserves the space of a file that it makes for writes, unless `overwrite` is set.
+    fn note_files_in_full(&mut self, options: &Options, order: Order, draft: &Draft) {
+        if !order.writes_only() || self.flag(options, "overwrite") {
+            return;
+        }
+        let wanted = match draft.level(settings::SIZE.name) {
+            Some(Level::Bytes(bytes)) => *bytes,
+            _ => 1,
+        };
+        let files = draft.copies.iter().flatten().filter(|(name, _)| *name == settings::FILES.name);
+        let mut names = files.flat_map(|(_, level)| match level {
+            Level::List(names) => names.clone(),
+            _ => Vec::new(),
+        });
+        if let Some(name) = names
+            .find(|name| (self.surroundings.size_of)(&name.to_string()).is_none_or(|bytes| bytes < wanted))
+        {
+            self.note(format!(
+                "fallocate, overwrite: `{name}` is written in full before the clock starts; fio reserves its space, and the first pass fills it"
+            ));
+        }
+    }
+
     fn cache(&mut self, options: &Options, engine: Engine, draft: &mut Draft) {
         let direct = self.flag(options, "direct");
         let buffered = self.flag(options, "buffered");
@@ -519,6 +553,20 @@ impl Reader<'_> {
             );
         }
         draft.set(settings::CACHE.name, if is_direct { Cache::Direct } else { Cache::PageCache }.level());
+        let invalidates = self.value(options, "invalidate", value::flag, "write 0 or 1").unwrap_or(true);
+        let reads_before = self.flag(options, "pre_read");
+        if !is_direct && engine != Engine::Nothing {
+            // fio opens its files anew for each pass, without pages unless told otherwise.
+            let pages = match (reads_before, invalidates) {
+                (true, _) => CachedPages::Read,
+                (false, true) => CachedPages::DropEachPass,
+                (false, false) => CachedPages::Keep,
+            };
+            draft.set(settings::CACHED_PAGES.name, pages.level());
+        }
+        if is_direct && engine == Engine::Synchronous {
+            draft.set(settings::BACK_END.name, BackEndChoice::SystemCalls.level());
+        }
         if self.value(options, "sync", value::sync, "write none, sync or dsync").unwrap_or(false) {
             draft.set(settings::WRITE_THROUGH.name, Level::Flag(true));
         }
@@ -645,6 +693,10 @@ impl Reader<'_> {
                     _ => parts[at].parse::<f64>().ok(),
                 };
                 let sum = one(first)? + second.map_or(Some(0.0), one)?;
+                // No limit.
+                if sum == 0.0 {
+                    return Some(0.0);
+                }
                 // fio limits each direction; together they keep the mix only when they have its proportion.
                 let share = second.map_or(100.0, |_| order.reads);
                 let is_of_mix = second.is_none() || (one(first)? / sum - share / 100.0).abs() < 0.01;
@@ -654,7 +706,7 @@ impl Reader<'_> {
                 None => "one number above 0",
                 Some(_) => "two numbers, for reads and writes, in the proportion of rwmixread",
             };
-            if let Some(value) = self.value(options, name, read, expected) {
+            if let Some(value) = self.value(options, name, read, expected).filter(|rate| *rate > 0.0) {
                 if rate.is_some() {
                     self.problem(at(name), "`rate` and `rate_iops` both set the rate", "keep one of them");
                 }
@@ -665,6 +717,11 @@ impl Reader<'_> {
         draft.latency = self.latency(options, rate);
         let process = |text: &str| ["linear", "poisson"].into_iter().find(|word| *word == text);
         let process = self.value(options, "rate_process", process, "write linear or poisson");
+        if rate.is_some() && draft.level(settings::BACK_END.name) == Some(&BackEndChoice::SystemCalls.level())
+        {
+            // Arrivals do not wait for operations in flight.
+            draft.settings.retain(|(name, _)| name != settings::BACK_END.name);
+        }
         if rate.is_none() {
             self.has_no_effect(options, "rate_process", "without rate_iops");
         }

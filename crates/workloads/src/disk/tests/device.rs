@@ -9,24 +9,24 @@ use testkit::{Need, Scratch};
 
 use super::{disk, drive, failed};
 
-const BYTES: usize = 8 << 20;
+pub(super) const BYTES: usize = 8 << 20;
 
 /// A loop device over a file; detached when dropped.
-struct Loop {
-    device: PathBuf,
-    image: PathBuf,
+pub(super) struct Loop {
+    pub(super) device: PathBuf,
+    pub(super) image: PathBuf,
 }
 
 impl Loop {
     /// `None` where it cannot be made, which is recorded as a skip.
-    fn new(folder: &Scratch) -> Option<Loop> {
+    pub(super) fn new(folder: &Scratch) -> Option<Loop> {
         if testkit::lacks(Need::LoopDevice) {
             return None;
         }
         Some(Loop::over(folder.file("image", vec![0; BYTES])))
     }
 
-    fn over(image: PathBuf) -> Loop {
+    pub(super) fn over(image: PathBuf) -> Loop {
         let made = Command::new("losetup").args(["--find", "--show"]).arg(&image).output().unwrap();
         assert!(made.status.success(), "{made:?}");
         let device = PathBuf::from(String::from_utf8_lossy(&made.stdout).trim());
@@ -34,7 +34,7 @@ impl Loop {
     }
 
     /// What the device holds.
-    fn content(&self) -> Vec<u8> {
+    pub(super) fn content(&self) -> Vec<u8> {
         fs::read(&self.image).unwrap()
     }
 

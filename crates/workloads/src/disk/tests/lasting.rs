@@ -72,3 +72,51 @@ fn a_trial_that_is_over_holds_no_files_and_no_ledger() {
     drop(trials);
     assert_eq!(descriptors(&folder.0), 0);
 }
+
+/// Bytes of the file in the page cache.
+fn cached(path: &std::path::Path) -> u64 {
+    let file = std::fs::File::open(path).unwrap();
+    engine::page_cache::resident_bytes(&file, 0, 1 << 20).unwrap_or(0)
+}
+
+#[test]
+fn cached_pages_are_dropped_at_the_start_and_with_each_pass() {
+    let folder = testkit::Scratch::inside(std::path::Path::new(env!("CARGO_MANIFEST_DIR")));
+    if testkit::lacks(testkit::Need::BlockDevice(folder.path())) {
+        return;
+    }
+    let path = folder.file("data.bin", vec![1; 1 << 20]);
+    std::fs::File::open(&path).unwrap().sync_all().unwrap();
+    // A pass has 256 blocks.
+    for (pages, operations, is_cached) in [
+        ("keep", 1, true),
+        ("read", 1, true),
+        ("drop", 1, false),
+        ("drop", 257, true),
+        ("drop-each-pass", 1, false),
+        ("drop-each-pass", 256, true),
+        ("drop-each-pass", 257, false),
+        ("drop-each-pass", 513, false),
+    ] {
+        if pages == "read" {
+            let file = std::fs::File::open(&path).unwrap();
+            rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed).unwrap();
+            assert!(cached(&path) < 1 << 19);
+        } else {
+            std::fs::read(&path).unwrap();
+        }
+        let run = {
+            let mut run = super::disk(
+                &path,
+                &[("cached_pages", pages), ("access", "random"), ("distribution", "shuffle")],
+            );
+            run.prepare(1, &mut |_| true).unwrap();
+            run
+        };
+        assert_eq!(super::failed(&super::drive(run.as_ref(), 0, operations, 1).0), 0);
+        assert_eq!(cached(&path) > 1 << 19, is_cached, "{pages}, {operations}: {}", cached(&path));
+    }
+    let direct = super::settings(&[("files", "f"), ("cached_pages", "read")]);
+    let problems = super::super::settings::DiskPlan::read(&direct).map(|_| ()).unwrap_err();
+    assert!(problems.to_string().contains("direct I/O does not use pages"), "{problems}");
+}
