@@ -61,7 +61,7 @@ pub(super) fn region(plan: &DiskPlan, target: &Target) -> Result<Region, Box<Pro
                 Other::CharacterDevice => {
                     "name a file on a disk or a block device (`lsblk` lists them); the cost of the load generator alone is shown without I/O"
                 }
-                Other::Other => "name a file on a disk, or a block device (`lsblk` lists them)",
+                Other::PipeOrSocket => "name a file on a disk, or a block device (`lsblk` lists them)",
             };
             let mut problem =
                 Problem::new(format!("`{name}` is {}, and no storage", what.words()), help).about(&[&FILES]);

@@ -35,7 +35,7 @@ pub(super) enum Other {
     /// Such as `/dev/null`.
     CharacterDevice,
     /// A pipe or a socket.
-    Other,
+    PipeOrSocket,
 }
 
 impl Other {
@@ -43,7 +43,7 @@ impl Other {
         match self {
             Other::Directory => "a folder",
             Other::CharacterDevice => "a character device",
-            Other::Other => "a pipe or a socket",
+            Other::PipeOrSocket => "a pipe or a socket",
         }
     }
 }
@@ -119,7 +119,7 @@ impl Target {
             FileType::BlockDevice => (Kind::BlockDevice, device_bytes(status.st_rdev), status.st_rdev),
             FileType::Directory => (Kind::Other(Other::Directory), 0, status.st_dev),
             FileType::CharacterDevice => (Kind::Other(Other::CharacterDevice), 0, status.st_dev),
-            _ => (Kind::Other(Other::Other), 0, status.st_dev),
+            _ => (Kind::Other(Other::PipeOrSocket), 0, status.st_dev),
         };
         // One that may not be read has no mark that is known; that it may not be read is reported elsewhere.
         let mark = (kind == Kind::File)
