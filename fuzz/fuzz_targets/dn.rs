@@ -1,21 +1,4 @@
 //! A distinguished name.
 #![no_main]
 
-use ldap::Dn;
-use libfuzzer_sys::fuzz_target;
-
-fuzz_target!(|text: &str| {
-    match Dn::parse(text) {
-        Ok(name) => {
-            let written = name.to_string();
-            assert_eq!(Dn::parse(&written).as_ref(), Ok(&name), "{written}");
-            let normalized = Dn::parse(&name.normalized()).expect("a normalized name is a name");
-            assert!(normalized.same(&name) && normalized.key() == name.key());
-            if let Some(parent) = name.parent() {
-                assert!(name.is_within(&parent) && name.key().starts_with(&parent.key()));
-                assert_eq!(name.moved(&parent, &parent), Some(name));
-            }
-        }
-        Err(error) => assert!(error.at <= text.len() && !error.what.is_empty()),
-    }
-});
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| plimsoll_fuzz::readers::dn::run(bytes));

@@ -2,33 +2,4 @@
 //! planned.
 #![no_main]
 
-use std::sync::LazyLock;
-
-use libfuzzer_sys::fuzz_target;
-use model::experiment::write;
-use model::{Experiment, Load, Vocabulary};
-
-static VOCABULARY: LazyLock<Vocabulary> = LazyLock::new(plimsoll_fuzz::vocabulary);
-
-fuzz_target!(|text: &str| {
-    let experiment = match Experiment::parse(text, "experiment.toml", &VOCABULARY) {
-        Ok(experiment) => experiment,
-        Err(problems) => {
-            assert!(!problems.is_empty(), "refused without a reason");
-            assert!(!problems.to_string().is_empty());
-            return;
-        }
-    };
-    if let Some(shape) = Load::read(&experiment.load).ok().and_then(|load| load.shape) {
-        shape.describe();
-    }
-    if let Some(kind) = workloads::KINDS.iter().find(|kind| kind.info().name == experiment.workload.kind) {
-        // Looks at settings only; nothing is opened before `check`.
-        let _ = kind.configure(&experiment.workload.settings);
-    }
-    analysis::trial_count(&experiment);
-    let written = write(&experiment, &VOCABULARY);
-    let again = Experiment::parse(&written, "written.toml", &VOCABULARY)
-        .unwrap_or_else(|problems| panic!("what was written is refused: {problems}\n{written}"));
-    assert_eq!(write(&again, &VOCABULARY), written, "another experiment after it was written and read");
-});
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| plimsoll_fuzz::readers::experiment::run(bytes));

@@ -1,17 +1,4 @@
 //! A journal: what is read as pending was announced there.
 #![no_main]
 
-use engine::factor::Undo;
-use libfuzzer_sys::fuzz_target;
-use record::parse_pending;
-
-fuzz_target!(|bytes: &[u8]| {
-    // Reads only: carrying out an undo is no business of a fuzzer.
-    if let Ok(pending) = parse_pending::<Vec<Undo>>(bytes) {
-        assert!(pending.len() < bytes.split(|byte| *byte == b'\n').count());
-        for step in pending.iter().flat_map(|line| &line.undo) {
-            let _ = (step.to_string(), step.ends_with_the_boot());
-        }
-    }
-    let _ = parse_pending::<serde_json::Value>(bytes);
-});
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| plimsoll_fuzz::readers::journal::run(bytes));

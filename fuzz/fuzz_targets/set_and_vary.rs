@@ -1,41 +1,4 @@
 //! `--set` and `--vary` of the command line, a line each: set on an experiment of any workload, then written and read.
 #![no_main]
 
-use std::sync::LazyLock;
-
-use libfuzzer_sys::fuzz_target;
-use model::experiment::{set, variation, write};
-use model::{Experiment, Load, Vocabulary};
-
-static VOCABULARY: LazyLock<Vocabulary> = LazyLock::new(plimsoll_fuzz::vocabulary);
-
-/// One plain experiment per workload.
-static PLAIN: LazyLock<Vec<Experiment>> = LazyLock::new(|| {
-    let texts = [
-        "[workload.disk]\nfiles = [\"/data/a\"]\n",
-        "[workload.copy]\nfrom = \"/data/a\"\nto = \"/data/b\"\n",
-        "[workload.command]\nrun = \"true\"\n",
-        "[workload.null]\n",
-    ];
-    texts.iter().filter_map(|text| Experiment::parse(text, "plain", &VOCABULARY).ok()).collect()
-});
-
-fuzz_target!(|text: &str| {
-    for plain in PLAIN.iter() {
-        let mut experiment = plain.clone();
-        for line in text.lines().take(16) {
-            let _ = set(&mut experiment, line, &VOCABULARY);
-            if let Ok(variation) = variation(line, &experiment, &VOCABULARY) {
-                assert!(!variation.levels.is_empty());
-                experiment.vary.push(variation);
-            }
-        }
-        let _ = Load::read(&experiment.load);
-        if let Some(kind) = workloads::KINDS.iter().find(|kind| kind.info().name == experiment.workload.kind)
-        {
-            let _ = kind.configure(&experiment.workload.settings);
-        }
-        // What was set one by one may contradict itself; reading the file says so rather than failing.
-        let _ = Experiment::parse(&write(&experiment, &VOCABULARY), "written.toml", &VOCABULARY);
-    }
-});
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| plimsoll_fuzz::readers::set_and_vary::run(bytes));

@@ -163,7 +163,8 @@ mod tests {
                 // The same counter is there already.
                 column("b.busy_share", Unit::Share, "x"),
                 column(r"Web\Gets", Unit::Count, "_Total"),
-            ],
+            ]
+            .into(),
             begin_s: vec![0.0, 1.0, 5.0],
             end_s: vec![1.0, 2.0, 6.0],
             values: vec![vec![0.25, f64::NAN, 1.0], vec![0.5, f64::INFINITY, 0.0], vec![7.0, 8.5, -1.0]],

@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use crate::checked::{BEGIN_UNIX_NS, COUNTER_MAX, RUN_NS_MAX};
+use crate::lines::counted;
 use crate::{Content, DateOrder, Fault};
 
 /// Whose names the counters have.
@@ -73,10 +75,24 @@ pub trait CounterLog {
     fn notes(&self) -> Vec<Fault>;
 }
 
-/// A log of which the first sample was read, so that its columns are known.
-struct Ahead<L> {
-    log: L,
+/// A log whose values were checked: each is a number that a counter can have, or absent.
+///
+/// A reader makes one by [`CheckedLog::of`] or [`ahead`]; there is no other way to [`Content::Counters`].
+pub struct CheckedLog {
+    log: Box<dyn CounterLog>,
+    /// The first sample, if it was read so that its columns are known.
     first: Option<Sample>,
+    /// The end of the first sample, nanoseconds since 1970.
+    begin_unix_ns: Option<i64>,
+    /// Values that were left out, and samples.
+    impossible: u64,
+    out_of_time: u64,
+}
+
+impl CheckedLog {
+    pub(crate) fn of(log: impl CounterLog + 'static) -> CheckedLog {
+        CheckedLog { log: Box::new(log), first: None, begin_unix_ns: None, impossible: 0, out_of_time: 0 }
+    }
 }
 
 /// Reads the first sample of a log. `none` says why it has none.
@@ -86,24 +102,36 @@ pub(crate) fn ahead<L: CounterLog + 'static>(
 ) -> Result<Content, Fault> {
     let mut first = Sample::default();
     match log.next(&mut first)? {
-        true => Ok(Content::Counters(Box::new(Ahead { log, first: Some(first) }))),
+        true => Ok(Content::Counters(CheckedLog { first: Some(first), ..CheckedLog::of(log) })),
         false => Err(none(&log)),
     }
 }
 
-impl<L: CounterLog> CounterLog for Ahead<L> {
+impl CounterLog for CheckedLog {
     fn family(&self) -> CounterFamily {
         self.log.family()
     }
 
     fn next(&mut self, sample: &mut Sample) -> Result<bool, Fault> {
-        match self.first.take() {
-            Some(first) => {
-                *sample = first;
-                Ok(true)
+        loop {
+            match self.first.take() {
+                Some(first) => *sample = first,
+                None if !self.log.next(sample)? => return Ok(false),
+                None => {}
             }
-            None => self.log.next(sample),
+            let end_ns = sample.end_unix_ns;
+            let since_ns = end_ns.saturating_sub(*self.begin_unix_ns.get_or_insert(end_ns));
+            if BEGIN_UNIX_NS.contains(&end_ns) && since_ns <= RUN_NS_MAX {
+                break;
+            }
+            self.out_of_time += 1;
         }
+        sample.begin_unix_ns = sample.begin_unix_ns.max(0);
+        for value in sample.values.iter_mut().filter(|value| !is_absent_or_possible(**value)) {
+            *value = f64::NAN;
+            self.impossible += 1;
+        }
+        Ok(true)
     }
 
     fn columns(&self) -> (&[CounterColumn], usize) {
@@ -119,8 +147,22 @@ impl<L: CounterLog> CounterLog for Ahead<L> {
     }
 
     fn notes(&self) -> Vec<Fault> {
-        self.log.notes()
+        let mut notes = self.log.notes();
+        if self.impossible > 0 {
+            let values = counted(self.impossible, "value");
+            notes.push(Fault::at(0, format!("left out: {values} larger than {COUNTER_MAX:e}"), ""));
+        }
+        if self.out_of_time > 0 {
+            let samples = counted(self.out_of_time, "sample");
+            let what = format!("left out: {samples} not in 1970 to 2200, or more than ten years after the first");
+            notes.push(Fault::at(0, what, "see that the times of the log are right"));
+        }
+        notes
     }
+}
+
+fn is_absent_or_possible(value: f64) -> bool {
+    value.is_nan() || value.abs() <= COUNTER_MAX
 }
 
 /// The most columns of a log.

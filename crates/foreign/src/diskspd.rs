@@ -232,9 +232,8 @@ impl Outcome {
             let times = part.times();
             let whole = Whole { completed, failed: 0, bytes: part.bytes, times, concurrency: f64::NAN };
             run.add_whole(operation, whole);
-            if let Some(ms) = part.deviation_ms.filter(|ms| *ms >= 0.0) {
-                let name = format!("diskspd.{operation}.latency_stddev");
-                run.facts.insert(name, Level::Time((ms * 1e6).round() as u64));
+            if let Some(ns) = part.deviation_ms.and_then(|ms| crate::number::count(ms * 1e6)) {
+                run.facts.insert(format!("diskspd.{operation}.latency_stddev"), Level::Time(ns));
             }
         }
         if run.intervals.is_empty() {

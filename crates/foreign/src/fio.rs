@@ -21,7 +21,7 @@ use self::options::JobOptions;
 pub(crate) use self::others::FORMAT as OTHERS;
 use self::times::{Times, TotalTimes};
 use crate::load::Whole;
-use crate::{Content, Fault, Format, LoadRun, Options, Source};
+use crate::{Content, Fault, Format, LoadRun, Options, Source, number};
 
 pub(crate) static FORMAT: Format = Format {
     name: "fio",
@@ -46,8 +46,9 @@ fn number_of(value: &Value) -> Option<f64> {
     value.as_f64().filter(|value| value.is_finite() && *value >= 0.0)
 }
 
+/// A count; the largest for one that is too large, which no run can have.
 fn count_of(value: &Value) -> Option<u64> {
-    value.as_u64().or_else(|| number_of(value).map(|value| value as u64))
+    value.as_u64().or_else(|| number_of(value).map(|value| number::count(value).unwrap_or(u64::MAX)))
 }
 
 fn open(from: Source, _: &Options) -> Result<Content, Fault> {
@@ -96,7 +97,7 @@ fn open(from: Source, _: &Options) -> Result<Content, Fault> {
         (None, false) => Err(faults.swap_remove(0)),
         (Some(first), _) => {
             first.notes.extend(faults.iter().map(|fault| format!("left out: {fault}")));
-            Ok(Content::Load(runs))
+            Content::load(runs)
         }
     }
 }
@@ -187,7 +188,8 @@ fn runs_of(document: &Document) -> Result<Vec<LoadRun>, Fault> {
     // Groups run one after another, so that the begin of each follows from the end of the last.
     let mut end_ms = ended_ms(root).and_then(|ms| i64::try_from(ms).ok());
     for run in runs.iter_mut().rev() {
-        let begin_ms = end_ms.and_then(|end| end.checked_sub((1e3 * run.seconds) as i64));
+        let took_ms = number::nanoseconds(run.seconds).map(|ns| ns / 1_000_000);
+        let begin_ms = end_ms.zip(took_ms).and_then(|(end, took)| end.checked_sub(took));
         let begin_ns = begin_ms.and_then(|begin| begin.checked_mul(1_000_000)).filter(|begin| *begin > 0);
         if let (None, Some(begin_ns)) = (run.began_unix_ns, begin_ns) {
             run.began_unix_ns = Some(begin_ns);
@@ -309,7 +311,7 @@ impl Group {
             let runtime_ms = number("runtime").filter(|ms| *ms > 0.0).or_else(of_job).unwrap_or(0.0);
             let completed = count("total_ios").unwrap_or_else(|| {
                 self.notes.push(format!("job {name}: {operation}: operations are computed from their rate"));
-                (number("iops").unwrap_or(0.0) * runtime_ms / 1e3).round() as u64
+                number::count(number("iops").unwrap_or(0.0) * runtime_ms / 1e3).unwrap_or(u64::MAX)
             });
             let bytes = count("io_bytes").unwrap_or(0);
             let bytes = if of.get("io_kbytes").is_some() { bytes } else { bytes.saturating_mul(1024) };
@@ -424,7 +426,9 @@ impl Group {
             run.notes.push(format!("jobs ran for {shortest} s to {longest} s; rates are over the longest"));
         }
         let threads = self.first_thread
-            ..self.first_thread.saturating_add(self.copies.max(self.jobs).min(100_000) as u32);
+            ..self.first_thread.saturating_add(
+                u32::try_from(self.copies.max(self.jobs)).unwrap_or(u32::MAX).min(100_000),
+            );
         run.fio_logs =
             self.prefixes.iter().flat_map(|of| threads.clone().map(|at| (of.clone(), at))).collect();
         (run.fio_period_ms, run.fio_logs_maximum) = (self.period_ms, self.logs_maximum);
@@ -460,8 +464,8 @@ impl Group {
             let (times, _) = self.syncs.times.finish("sync", &mut Vec::new());
             run.facts.insert("fio.sync.completed".into(), Level::Count(self.syncs.completed));
             for (name, ms) in [("mean", times.mean), ("p99", times.p99), ("max", times.max)] {
-                if ms.is_finite() {
-                    run.facts.insert(format!("fio.sync.{name}"), Level::Time((ms * 1e6).round() as u64));
+                if let Some(ns) = number::count(ms * 1e6) {
+                    run.facts.insert(format!("fio.sync.{name}"), Level::Time(ns));
                 }
             }
         }

@@ -43,7 +43,7 @@ fn open(mut from: Source, _: &Options) -> Result<Content, Fault> {
         [0] => binary::read(whole)?,
         _ => text(whole)?,
     };
-    Ok(Content::Load(vec![run]))
+    Content::load(vec![run])
 }
 
 /// The record of a run.
@@ -151,7 +151,7 @@ impl Log {
 
     fn finish(self) -> Result<LoadRun, Fault> {
         let version = if self.version.is_empty() { "of unknown version" } else { &self.version };
-        let Some(mut run) = self.requests.finish("gatling", "http") else {
+        let Some(mut run) = self.requests.finish("gatling", "http")? else {
             return Err(match self.unread.count {
                 0 => Fault::at(0, "the log has no requests", "was the simulation stopped too early?"),
                 _ => Fault::at(
@@ -163,7 +163,7 @@ impl Log {
         };
         run.version = self.version;
         run.label = self.description.trim().to_string();
-        run.notes = self.notes;
+        run.notes.extend(self.notes);
         self.unread.note(&mut run.notes);
         if self.unmatched > 0 {
             run.notes.push(format!("left out: {} without an end", counted(self.unmatched, "request")));

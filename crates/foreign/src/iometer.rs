@@ -60,7 +60,7 @@ fn open(from: Source, options: &Options) -> Result<Content, Fault> {
         (None, false) => Err(faults.swap_remove(0)),
         (Some(first), _) => {
             first.notes.extend(faults.iter().map(|fault| format!("left out: {fault}")));
-            Ok(Content::Load(runs))
+            Content::load(runs)
         }
     }
 }
@@ -163,7 +163,8 @@ impl Reader {
         let end_ns = crate::date::unix_ns(stamp.as_bytes(), DateOrder::MonthFirst);
         let end_ns = end_ns.map(|ns| ns.saturating_add(self.utc_offset_ns));
         for run in self.runs.iter_mut().skip(self.without_time) {
-            run.began_unix_ns = end_ns.and_then(|end| end.checked_sub((run.seconds * 1e9) as i64));
+            let took_ns = crate::number::nanoseconds(run.seconds);
+            run.began_unix_ns = end_ns.zip(took_ns).and_then(|(end, took)| end.checked_sub(took));
             if run.began_unix_ns.is_some() {
                 run.notes
                     .push("the begin is computed from the time stamp after the run and the run time".into());
@@ -239,7 +240,8 @@ impl Reader {
                     let binary = ["MiBps (Binary)", "MBps (Binary)", "MBps"];
                     let rate = binary.iter().find_map(|unit| number(&format!("{part} {unit}")));
                     run.notes.push(format!("{operation}: bytes are computed from the rate"));
-                    (rate.unwrap_or(0.0) * 1_048_576.0 * run.seconds) as u64
+                    let bytes = rate.unwrap_or(0.0) * 1_048_576.0 * run.seconds;
+                    crate::number::count(bytes).unwrap_or(u64::MAX)
                 });
             // Without an operation, Iometer writes 0.
             let time = |which: &str| {
@@ -304,13 +306,13 @@ fn access_of(line: &str) -> Option<Access> {
         line.split(',').map(|cell| crate::number::decimal(cell.as_bytes(), false).filter(|of| *of >= 0.0));
     let mut next = || cells.next().flatten();
     Some(Access {
-        bytes: next()? as u64,
+        bytes: crate::number::count(next()?)?,
         share: next()?,
         read_percent: next().filter(|percent| *percent <= 100.0)?,
         random_percent: next().filter(|percent| *percent <= 100.0)?,
         delay_ms: next().unwrap_or(0.0),
         burst: next().unwrap_or(1.0),
-        align_bytes: next().unwrap_or(0.0) as u64,
+        align_bytes: crate::number::count(next().unwrap_or(0.0))?,
     })
 }
 
@@ -344,8 +346,9 @@ fn apply(lines: &[Access], run: &mut LoadRun) {
         }
         None => run.notes.push("the share of random operations differs by size".into()),
     }
-    if let Some(align) = same(|of| of.align_bytes as f64).filter(|align| *align > 0.0) {
-        run.set("align", Level::Bytes(align as u64));
+    let align = same(|of| of.align_bytes as f64).and_then(crate::number::count);
+    if let Some(align) = align.filter(|align| *align > 0) {
+        run.set("align", Level::Bytes(align));
     }
     if lines.iter().any(|of| of.delay_ms > 0.0) {
         run.notes.push("the access specification has delays between bursts of operations".into());

@@ -65,7 +65,7 @@ pub(crate) fn scaled(value: &Value, path: &[&str], factor: f64) -> f64 {
 
 /// A count at a path of names; large ones may be written as a number with a point or exponent.
 pub(crate) fn count(value: &Value, path: &[&str]) -> Option<u64> {
-    number(value, path).filter(|number| *number >= 0.0).map(|number| number.round() as u64)
+    number(value, path).and_then(crate::number::count)
 }
 
 #[cfg(test)]

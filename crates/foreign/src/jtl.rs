@@ -74,7 +74,7 @@ fn open(from: Source, options: &Options) -> Result<Content, Fault> {
             csv(Rows::new(whole, delimiter), columns, order(&shown, delimiter, options)?, options)?
         }
     };
-    samples.finish().map(|run| Content::Load(vec![run]))
+    samples.finish().and_then(|run| Content::load(vec![run]))
 }
 
 /// The order of day and month in the first rows.
@@ -322,7 +322,7 @@ impl Samples {
         if !are_inside {
             requests.merge(self.controllers);
         }
-        let Some(mut run) = requests.finish("jmeter", "http") else {
+        let Some(mut run) = requests.finish("jmeter", "http")? else {
             let line = self.unread.first_line;
             return Err(match (self.sums, self.unread.count) {
                 (1.., _) => Fault::at(
@@ -338,7 +338,7 @@ impl Samples {
                 ),
             });
         };
-        run.notes = self.notes;
+        run.notes.extend(self.notes);
         self.unread.note(&mut run.notes);
         let mut note = |is: bool, text: String| {
             if is {

@@ -7,7 +7,7 @@ mod summary;
 
 use model::{Level, Shape};
 
-use crate::{Content, Fault, Format, LoadRun, Options, Source, input, json};
+use crate::{Content, Fault, Format, LoadRun, Options, Source, input, json, number};
 
 pub(crate) static FORMAT: Format = Format {
     name: "k6",
@@ -28,7 +28,7 @@ fn open(from: Source, _: &Options) -> Result<Content, Fault> {
         () if points::is_lines(&shown) => points::lines(whole)?,
         () => summary::run(&json::document(whole)?)?,
     };
-    Ok(Content::Load(vec![run]))
+    Content::load(vec![run])
 }
 
 /// What k6 says about its virtual users and iterations.
@@ -48,17 +48,17 @@ impl Users {
             ("k6.iterations", self.iterations),
             ("k6.dropped_iterations", self.dropped),
         ] {
-            if let Some(value) = value.filter(|value| *value >= 0.0) {
-                run.facts.insert(name.into(), Level::Count(value.round() as u64));
+            if let Some(value) = value.and_then(number::count) {
+                run.facts.insert(name.into(), Level::Count(value));
             }
         }
-        match (self.dropped, self.most) {
+        match (self.dropped, self.most.and_then(number::count)) {
             (Some(_), _) => run.notes.push(
                 "an arrival-rate executor dropped iterations: the load is an open loop whose rate k6 does not report"
                     .into(),
             ),
-            (None, Some(users)) if users >= 1.0 => {
-                run.shape = Some(Shape::closed(users.round() as u64));
+            (None, Some(users @ 1..)) => {
+                run.shape = Some(Shape::closed(users));
                 run.notes.push(
                     "k6 does not report its executor and sleep times: users are the largest number of VUs, \
                      and an arrival-rate executor is an open loop"

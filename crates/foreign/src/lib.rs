@@ -3,12 +3,18 @@
 //! A file is recognized by its content ([`FORMATS`]). It has either runs of a load ([`LoadRun`]) or counters over time
 //! ([`CounterLog`]), which are read one sample after another in constant memory. What a tool does not report is absent,
 //! never zero. Files are those of others: every reader expects damaged, truncated and foreign ones, and says where and what.
+//!
+//! A number of a file becomes an integer through [`number`] only, and a run reaches others only as a [`Checked`] one.
 #![forbid(unsafe_code)]
+#![cfg_attr(not(test), warn(clippy::cast_possible_truncation, clippy::cast_sign_loss))]
 
 mod blg;
+mod checked;
 mod counters;
 mod date;
 mod diskspd;
+#[cfg(test)]
+mod extremes;
 mod figures;
 mod fio;
 mod gatling;
@@ -43,7 +49,8 @@ use std::io::{self, Read};
 
 use model::figure::Figures;
 
-pub use counters::{CounterColumn, CounterFamily, CounterLog, Sample};
+pub use checked::Checked;
+pub use counters::{CheckedLog, CounterColumn, CounterFamily, CounterLog, Sample};
 pub use date::DateOrder;
 pub use fio::{FioLog, is_fio_log_name, join_fio_logs};
 pub use load::LoadRun;
@@ -97,10 +104,10 @@ pub struct Options {
 
 /// What a file has.
 pub enum Content {
-    /// Runs of a load.
-    Load(Vec<LoadRun>),
+    /// Runs of a load, by [`Content::load`].
+    Load(Vec<Checked<LoadRun>>),
     /// Counters.
-    Counters(Box<dyn CounterLog>),
+    Counters(CheckedLog),
     /// The course of a load that fio logged: [`join_fio_logs`].
     FioLog(Box<FioLog>),
     /// Figures that a report states, without a run to record.

@@ -153,7 +153,7 @@ impl Runs {
     /// All of them.
     pub(crate) fn finish(self, tool: &str) -> Result<Content, Fault> {
         match (self.found.is_empty(), self.fault) {
-            (false, _) => Ok(Content::Load(self.found)),
+            (false, _) => Content::load(self.found),
             (true, Some(fault)) => Err(fault),
             (true, None) => {
                 Err(Fault::at(0, format!("the file has no run of {tool}"), "was it stopped too early?"))

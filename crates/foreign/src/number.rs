@@ -71,7 +71,22 @@ pub(crate) fn milliseconds(text: &str) -> Option<f64> {
         sum += amount * factor / divisor;
         rest = &rest[end + unit.len()..];
     }
-    Some(sum)
+    sum.is_finite().then_some(sum)
+}
+
+/// The count that is closest to a number; none for what no count is: a negative number, one above 2^63, and no number.
+///
+/// The only place of the crate where a number becomes an integer: elsewhere the lints of [`crate`] refuse it.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the number is checked before")]
+pub(crate) fn count(value: f64) -> Option<u64> {
+    // 2^63 is the largest power of two that both an `i64` and an `f64` bound.
+    let rounded = value.round();
+    (0.0..9_223_372_036_854_775_808.0).contains(&rounded).then_some(rounded as u64)
+}
+
+/// Nanoseconds of a number of seconds; none beyond 292 years, and for negative ones.
+pub(crate) fn nanoseconds(seconds: f64) -> Option<i64> {
+    count(seconds * 1e9).and_then(|ns| i64::try_from(ns).ok())
 }
 
 #[cfg(test)]
@@ -84,6 +99,25 @@ mod tests {
             let expected = text.parse::<f64>().ok().filter(|value| value.is_finite());
             proptest::prop_assert_eq!(decimal(text.as_bytes(), false), expected);
         }
+    }
+
+    #[test]
+    fn only_what_is_a_count_becomes_one() {
+        for (value, expected) in [
+            (0.0, Some(0)),
+            (-0.4, Some(0)),
+            (2.5, Some(3)),
+            (1e15, Some(1_000_000_000_000_000)),
+            (-1.0, None),
+            (9_223_372_036_854_775_808.0, None),
+            (1e308, None),
+            (f64::NAN, None),
+            (f64::INFINITY, None),
+            (f64::NEG_INFINITY, None),
+        ] {
+            assert_eq!(count(value), expected, "{value}");
+        }
+        assert_eq!([1.5, -1.0, 1e300].map(nanoseconds), [Some(1_500_000_000), None, None]);
     }
 
     #[test]

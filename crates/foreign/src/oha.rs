@@ -21,7 +21,7 @@ pub(crate) static FORMAT: Format = Format {
 const AT_THE_END: &str = "aborted due to deadline";
 
 fn open(from: Source, _: &Options) -> Result<Content, Fault> {
-    Ok(Content::Load(vec![run(&json::document(from)?)?]))
+    Content::load(vec![run(&json::document(from)?)?])
 }
 
 /// Names with a count each.

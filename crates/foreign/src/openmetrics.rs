@@ -165,8 +165,10 @@ impl ExporterLog {
             }
             let known = &mut self.series[point.series];
             known.in_snapshot = self.number;
-            if known.is_clock && value > 0.0 && value < 1e10 {
-                self.clock_ns = Some((value * 1e9) as i64);
+            if known.is_clock
+                && let Some(clock_ns) = crate::number::nanoseconds(value).filter(|ns| *ns > 0)
+            {
+                self.clock_ns = Some(clock_ns);
             }
             self.snapshot.push((point.series, value));
             self.read_host(point.series, line);

@@ -7,7 +7,7 @@ mod names;
 
 use std::collections::HashSet;
 
-use crate::counters::{COLUMNS_MAX, CounterColumn, CounterFamily, CounterLog, Notes, Sample};
+use crate::counters::{COLUMNS_MAX, CheckedLog, CounterColumn, CounterFamily, CounterLog, Notes, Sample};
 use crate::date::{self, DateOrder};
 use crate::input::{Text, peek};
 use crate::number::decimal;
@@ -108,7 +108,7 @@ fn open(from: Source, options: &Options) -> Result<Content, Fault> {
     let first = log.rows.next()?.map(|row| Titles::of(row));
     let Some(titles) = first else { return Err(Fault::at(1, "the file has no rows", "")) };
     log.begin(titles)?;
-    Ok(Content::Counters(Box::new(log)))
+    Ok(Content::Counters(CheckedLog::of(log)))
 }
 
 /// The first row.
@@ -200,7 +200,7 @@ impl PerfmonLog {
 fn zone(cell: &str) -> Option<i64> {
     let (_, minutes) = cell.trim_end().strip_suffix(')')?.rsplit_once('(')?;
     let minutes: i64 = minutes.trim().parse().ok()?;
-    (-24 * 60..=24 * 60).contains(&minutes).then_some(60 * minutes)
+    (-24 * 60..=24 * 60).contains(&minutes).then(|| 60 * minutes)
 }
 
 /// The column of a path with its host.

@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use hdrhistogram::Histogram;
 use model::{Interval, LatencySummary, Phase, SecretParts};
 
-use crate::LoadRun;
+use crate::checked::{BEGIN_UNIX_NS, BYTES_MAX, RESPONSE_NS_MAX};
+use crate::lines::counted;
+use crate::{Fault, LoadRun};
 
 /// The most operations with different names; the others are together.
 const OPERATIONS_MAX: usize = 200;
@@ -16,9 +18,6 @@ const NAME_BYTES_MAX: usize = 512;
 
 /// The most intervals; when a log is longer, they become ten times as wide.
 const INTERVALS_MAX: usize = 5_000;
-
-/// Times of longer requests count as this long: a day.
-const LONGEST_NS: u64 = 86_400_000_000_000;
 
 /// One request.
 #[derive(Clone, Copy, Debug)]
@@ -65,6 +64,8 @@ pub(crate) struct Requests {
     first_ns: Option<i64>,
     last_ns: i64,
     in_flight_ns: f64,
+    /// Requests whose numbers cannot be.
+    impossible: u64,
 }
 
 impl Default for Requests {
@@ -75,13 +76,21 @@ impl Default for Requests {
             first_ns: None,
             last_ns: i64::MIN,
             in_flight_ns: 0.0,
+            impossible: 0,
         }
     }
 }
 
 impl Requests {
-    /// Adds a request. It counts in the interval in which it ended.
+    /// Adds a request. It counts in the interval in which it ended. One whose numbers cannot be is counted apart.
     pub(crate) fn add(&mut self, request: &Request<'_>) {
+        let is_possible = request.took_ns <= RESPONSE_NS_MAX
+            && request.bytes <= BYTES_MAX
+            && BEGIN_UNIX_NS.contains(&request.begin_unix_ns);
+        if !is_possible {
+            self.impossible += 1;
+            return;
+        }
         let end_ns = request.begin_unix_ns.saturating_add(i64::try_from(request.took_ns).unwrap_or(i64::MAX));
         self.first_ns =
             Some(self.first_ns.map_or(request.begin_unix_ns, |first| first.min(request.begin_unix_ns)));
@@ -101,7 +110,7 @@ impl Requests {
         }
         let Some(of) = self.operations.get_mut(name) else { return };
         // The histogram grows as needed, so that all values fit.
-        let _ = of.times.record(request.took_ns.clamp(1, LONGEST_NS));
+        let _ = of.times.record(request.took_ns.max(1));
         let part = Part {
             completed: 1,
             failed: u64::from(request.has_failed),
@@ -149,16 +158,34 @@ impl Requests {
         self.first_ns = self.first_ns.into_iter().chain(other.first_ns).min();
         self.last_ns = self.last_ns.max(other.last_ns);
         self.in_flight_ns += other.in_flight_ns;
+        self.impossible += other.impossible;
     }
 
     /// The run; none without requests.
-    pub(crate) fn finish(self, tool: &'static str, workload: &'static str) -> Option<LoadRun> {
-        let first_ns = self.first_ns?;
+    ///
+    /// # Errors
+    /// If the numbers of all requests cannot be.
+    pub(crate) fn finish(
+        self,
+        tool: &'static str,
+        workload: &'static str,
+    ) -> Result<Option<LoadRun>, Fault> {
+        const POSSIBLE: &str = "longer than a day, not in 1970 to 2200, or of more than an exbibyte";
+        let impossible = counted(self.impossible, "request");
+        let Some(first_ns) = self.first_ns else {
+            return match self.impossible {
+                0 => Ok(None),
+                _ => Err(Fault::at(0, format!("{impossible} cannot be: {POSSIBLE}"), "the file is damaged")),
+            };
+        };
         let seconds = |ns: i64| ns.saturating_sub(first_ns) as f64 / 1e9;
         let whole_s = seconds(self.last_ns).max(1e-9);
         let mut run =
             LoadRun { tool, workload, began_unix_ns: Some(first_ns), seconds: whole_s, ..LoadRun::default() };
         run.set_scripted();
+        if self.impossible > 0 {
+            run.notes.push(format!("left out: {impossible} that cannot be: {POSSIBLE}"));
+        }
         if tool != "k6" {
             run.set_time_step_ms(1.0);
         }
@@ -216,7 +243,7 @@ impl Requests {
             }
         }
         run.histograms = self.operations.into_iter().map(|(name, of)| (name, of.times)).collect();
-        Some(run)
+        Ok(Some(run))
     }
 }
 
@@ -237,7 +264,7 @@ mod tests {
                 bytes: 10,
             });
         }
-        let run = requests.finish("jmeter", "http").unwrap();
+        let run = requests.finish("jmeter", "http").unwrap().unwrap();
         assert_eq!(run.began_unix_ns, Some(1_000 * second));
         assert!((run.seconds - 4.609).abs() < 1e-9, "{}", run.seconds);
         assert_eq!(run.intervals.len(), 5);
@@ -260,7 +287,7 @@ mod tests {
         let second = 1_000_000_000;
         let request = |operation, at: i64| Request {
             operation,
-            begin_unix_ns: at * second,
+            begin_unix_ns: (1 + at) * second,
             took_ns: 500_000_000,
             has_failed: false,
             bytes: 1,
@@ -274,9 +301,9 @@ mod tests {
         }
         other.add(&request("http://u:secret@h/?token=secret", -1));
         one.merge(other);
-        let run = one.finish("jmeter", "http").unwrap();
+        let run = one.finish("jmeter", "http").unwrap().unwrap();
         assert_eq!(run.intervals.iter().map(|of| of.completed).sum::<u64>(), 60_021);
-        assert_eq!(run.began_unix_ns, Some(-second));
+        assert_eq!(run.began_unix_ns, Some(0));
         assert_eq!(run.histograms["a"].len(), 60_020);
         assert!(run.histograms.keys().all(|name| !name.contains("secret")), "{:?}", run.histograms.keys());
     }
@@ -301,9 +328,9 @@ mod tests {
             has_failed: false,
             bytes: 0,
         });
-        let run = requests.finish("jmeter", "http").unwrap();
+        let run = requests.finish("jmeter", "http").unwrap().unwrap();
         assert_eq!(run.histograms.len(), OPERATIONS_MAX + 1);
         assert_eq!(run.intervals.iter().map(|of| of.completed).sum::<u64>(), 30_001);
-        assert!(Requests::default().finish("jmeter", "http").is_none());
+        assert!(Requests::default().finish("jmeter", "http").unwrap().is_none());
     }
 }

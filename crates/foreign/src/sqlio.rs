@@ -8,6 +8,7 @@ use std::io::{BufRead as _, BufReader, Read as _};
 use model::{LatencySummary, Level, Shape};
 
 use crate::input::Text;
+use crate::number;
 use crate::load::Whole;
 use crate::{Content, Fault, Format, LoadRun, Options, Source};
 
@@ -65,7 +66,7 @@ fn open(from: Source, _: &Options) -> Result<Content, Fault> {
         (true, None) => {
             Err(Fault::at(0, "no run of SQLIO has throughput metrics", "was it stopped too early?"))
         }
-        (false, _) => Ok(Content::Load(runs)),
+        (false, _) => Content::load(runs),
     }
 }
 
@@ -193,14 +194,16 @@ impl Written {
         let rate_per_s = self.rate_per_s.ok_or("IOs/sec")?;
         let seconds = self.seconds.filter(|seconds| *seconds > 0.0).ok_or("line with its seconds")?;
         let operation = if self.is_write.unwrap_or(false) { "write" } else { "read" };
-        let completed = (rate_per_s * seconds).round() as u64;
+        let completed =
+            number::count(rate_per_s * seconds).ok_or("IOs/sec from which operations can be computed")?;
         let bytes = match (self.block_bytes, self.mib_per_s) {
             (Some(block), _) => completed.saturating_mul(block),
-            (None, Some(mib_per_s)) => (mib_per_s * 1048576.0 * seconds) as u64,
+            (None, Some(mib_per_s)) => number::count(mib_per_s * 1048576.0 * seconds)
+                .ok_or("MBs/sec from which bytes can be computed")?,
             (None, None) => 0,
         };
         let times = self.times();
-        let in_flight = self.threads.map(|threads| threads * self.outstanding);
+        let in_flight = self.threads.map(|threads| threads.saturating_mul(self.outstanding));
         let mut found = LoadRun {
             tool: "sqlio",
             version: self.version.clone(),

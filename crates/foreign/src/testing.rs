@@ -11,7 +11,7 @@ fn content(format: &str, bytes: &[u8], options: &Options) -> Result<Content, Fau
 /// The log of counters in a file, which must be of this format.
 pub(crate) fn log(format: &str, bytes: &[u8], options: &Options) -> Result<Box<dyn CounterLog>, Fault> {
     match content(format, bytes, options)? {
-        Content::Counters(log) => Ok(log),
+        Content::Counters(log) => Ok(Box::new(log)),
         Content::Load(_) => panic!("a load"),
         Content::FioLog(_) | Content::Figures(_) => panic!("logs or figures"),
     }
@@ -27,7 +27,7 @@ pub(crate) fn run(format: &str, bytes: &[u8], options: &Options) -> Result<LoadR
 /// The runs in a file, which must be of this format.
 pub(crate) fn runs(format: &str, bytes: &[u8], options: &Options) -> Result<Vec<LoadRun>, Fault> {
     match content(format, bytes, options)? {
-        Content::Load(runs) => Ok(runs),
+        Content::Load(runs) => Ok(runs.iter().map(|run| (**run).clone()).collect()),
         Content::Counters(_) => panic!("counters"),
         Content::FioLog(_) | Content::Figures(_) => panic!("logs or figures"),
     }

@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::input::{self, Lines};
 use crate::lines;
 use crate::load::{Whole, of_percentiles};
-use crate::number::milliseconds;
+use crate::number::{count, milliseconds};
 use crate::{Content, Fault, Format, LoadRun, Options, Source, json};
 
 pub(crate) static FORMAT: Format = Format {
@@ -70,7 +70,7 @@ fn open(from: Source, _: &Options) -> Result<Content, Fault> {
     let (head, whole) = input::peek(from)?;
     let is_json = is_json(&input::decoded(&head));
     let written = if is_json { of_json(whole)? } else { of_text(whole)? };
-    Ok(Content::Load(vec![written.finished()?]))
+    Content::load(vec![written.finished()?])
 }
 
 /// What was read of a report. Times are milliseconds.
@@ -244,10 +244,12 @@ impl Written {
         let by_status = self.statuses.iter().fold(0_u64, |sum, (_, count)| sum.saturating_add(*count));
         let failed = if by_status == completed && !self.statuses.is_empty() {
             let is_good = |status: &str| status.parse().is_ok_and(|status: u16| (200..400).contains(&status));
-            self.statuses.iter().filter(|(status, _)| !is_good(status)).map(|(_, count)| count).sum()
+            let failed = self.statuses.iter().filter(|(status, _)| !is_good(status));
+            failed.fold(0_u64, |sum, (_, count)| sum.saturating_add(*count))
         } else if let Some(success) = self.success {
             run.notes.push("failed requests are from the share of successful ones".into());
-            completed - ((completed as f64 * success.clamp(0.0, 1.0)).round() as u64).min(completed)
+            let successful = count(completed as f64 * success.clamp(0.0, 1.0)).unwrap_or(completed);
+            completed.saturating_sub(successful)
         } else {
             run.notes.push("the report does not say which requests failed: all count as successful".into());
             0
@@ -293,16 +295,9 @@ fn of_buckets(buckets: &[Bucket], total: u64) -> LatencySummary {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::open as open_any;
 
     fn read(text: &str) -> Result<LoadRun, Fault> {
-        match open_any(Box::new(std::io::Cursor::new(text.as_bytes().to_vec())), &Options::default())? {
-            (format, Content::Load(mut runs)) => {
-                assert_eq!(format.name, "vegeta");
-                Ok(runs.remove(0))
-            }
-            _ => panic!("counters"),
-        }
+        crate::testing::run("vegeta", text.as_bytes(), &Options::default())
     }
 
     const JSON: &str = r#"{"latencies":{"total":1479628377,"mean":29592567,"50th":42530201,"90th":46737314,"95th":48745695,"99th":48848598,"max":48848598,"min":632378},"buckets":{"0":13,"1000000":4,"5000000":33},"bytes_in":{"total":25000,"mean":500},"bytes_out":{"total":0,"mean":0},"earliest":"2020-09-13T12:26:40.5Z","latest":"2020-09-13T12:26:41.48Z","end":"2020-09-13T12:26:41.5Z","duration":980000000,"wait":20000000,"requests":50,"rate":51.02,"throughput":48.79,"success":0.9,"status_codes":{"0":2,"200":45,"500":3},"errors":["500 Internal Server Error"]}"#;

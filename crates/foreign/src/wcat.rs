@@ -5,6 +5,7 @@
 use model::{Level, Shape};
 use roxmltree::{Document, Node, ParsingOptions};
 
+use crate::number::count;
 use crate::load::{Whole, of_percentiles};
 use crate::tags::Tags;
 use crate::{Content, Fault, Format, LoadRun, Options, Source, lines};
@@ -59,7 +60,7 @@ fn open(from: Source, _: &Options) -> Result<Content, Fault> {
     let document = Document::parse_with_options(&text, options).map_err(|error| {
         Fault::at(u64::from(error.pos().row), format!("the XML is damaged: {error}"), "run the test again")
     })?;
-    Ok(Content::Load(vec![run(&document)?]))
+    Content::load(vec![run(&document)?])
 }
 
 /// The items of a table.
@@ -113,14 +114,16 @@ fn run<'a>(document: &'a Document<'a>) -> Result<LoadRun, Fault> {
     let virtual_clients = first("header", "collection", "virtualclients").filter(|count| *count >= 1.0);
     let clients = first("header", "collection", "clients").filter(|count| *count >= 1.0);
     if let Some(virtual_clients) = virtual_clients {
-        let users = virtual_clients * clients.unwrap_or(1.0);
-        run.shape = Some(Shape::closed(users.round() as u64));
-        run.set("connections", Level::Count(users.round() as u64));
-        run.facts.insert("wcat.virtual_clients".into(), Level::Count(virtual_clients.round() as u64));
+        if let Some(users) = count(virtual_clients * clients.unwrap_or(1.0)) {
+            run.shape = Some(Shape::closed(users));
+            run.set("connections", Level::Count(users));
+        }
+        let facts = [("wcat.virtual_clients", Some(virtual_clients)), ("wcat.clients", clients)];
+        run.facts.extend(
+            facts.into_iter().filter_map(|(name, value)| Some((name.into(), Level::Count(count(value?)?)))),
+        );
         match clients {
-            Some(clients) => {
-                _ = run.facts.insert("wcat.clients".into(), Level::Count(clients.round() as u64))
-            }
+            Some(_) => {}
             None => run.notes.push("the log does not have the number of clients: one is assumed".into()),
         }
     }
@@ -144,12 +147,14 @@ fn run<'a>(document: &'a Document<'a>) -> Result<LoadRun, Fault> {
         run.notes.push(format!("the log has {} histograms; the first one is read", histograms.len()));
     }
     run.notes.push("bytes of WCAT are not read".into());
-    let completed = requests.round() as u64;
+    let impossible = |what: &str| Fault::at(0, format!("the number of {what} is none that can be"), "");
+    let completed = count(requests).ok_or_else(|| impossible("requests"))?;
+    let failed = count(failed.unwrap_or(0.0)).ok_or_else(|| impossible("errors"))?;
     run.add_whole(
         "request",
         Whole {
             completed,
-            failed: (failed.unwrap_or(0.0).round() as u64).min(completed),
+            failed: failed.min(completed),
             bytes: 0,
             times,
             concurrency: f64::NAN,
@@ -161,16 +166,9 @@ fn run<'a>(document: &'a Document<'a>) -> Result<LoadRun, Fault> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::open as open_any;
 
     fn read(text: &str) -> Result<LoadRun, Fault> {
-        match open_any(Box::new(std::io::Cursor::new(text.as_bytes().to_vec())), &Options::default())? {
-            (format, Content::Load(mut runs)) => {
-                assert_eq!(format.name, "wcat");
-                Ok(runs.remove(0))
-            }
-            _ => panic!("counters"),
-        }
+        crate::testing::run("wcat", text.as_bytes(), &Options::default())
     }
 
     const TEXT: &str = "<?xml version=\"1.0\"?>\n<?xml-stylesheet type=\"text/xsl\" href=\"report.xsl\"?>\n\

@@ -8,7 +8,8 @@ use model::{LatencySummary, Level, Process, Profile, Secret, SecretParts, Shape}
 
 use crate::input::Lines;
 use crate::load::{Runs, Whole, of_percentiles};
-use crate::number::milliseconds;
+use crate::checked::RESPONSE_NS_MAX;
+use crate::number::{count, milliseconds};
 use crate::{Content, Fault, Format, LoadRun, Options, Source};
 
 pub(crate) static FORMAT: Format = Format {
@@ -245,7 +246,7 @@ impl Written {
             Whole {
                 completed,
                 failed: self.bad_status.min(completed),
-                bytes: self.bytes.unwrap_or(0.0).round() as u64,
+                bytes: count(self.bytes.unwrap_or(0.0)).ok_or("number of bytes that can be")?,
                 times,
                 concurrency: f64::NAN,
             },
@@ -273,12 +274,12 @@ impl Written {
         let mut histogram = model::study::new_histogram();
         let mut before = 0;
         for (ms, _, total) in &self.spectrum {
-            let count = total.checked_sub(before)?;
+            let operations = total.checked_sub(before)?;
             before = *total;
-            if count > 0 {
+            if operations > 0 {
                 // A day is longer than any request.
-                let ns = (ms * 1e6).clamp(1.0, 8.64e13) as u64;
-                histogram.record_n(ns, count).ok()?;
+                let ns = count(ms * 1e6).filter(|ns| *ns <= RESPONSE_NS_MAX)?.max(1);
+                histogram.record_n(ns, operations).ok()?;
             }
         }
         (!histogram.is_empty()).then_some(histogram)

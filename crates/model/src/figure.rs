@@ -12,6 +12,9 @@ use crate::quantity::{long_time, thousands, three_figures};
 /// How much more than its digits a figure behind `about` allows, as a share of it.
 const ABOUT_SHARE: f64 = 0.03;
 
+/// The largest figure in its base unit. Products and quotients of smaller ones are finite.
+const FIGURE_MAX: f64 = 1e21;
+
 /// The begin of the names of facts with figures that another tool printed: `stated.rate`.
 pub const STATED: &str = "stated.";
 /// The fact with the step of the times of another tool, milliseconds, if it is coarse.
@@ -369,7 +372,7 @@ impl Figure {
         let digits = Span::new((value - below * step - about).max(0.0), value + above * step + about);
         let span = Span::new(digits.low * small, digits.high * large);
         let of_unit = Span::new(digits.low * small, digits.high * small);
-        if !span.high.is_finite() {
+        if !(span.high <= FIGURE_MAX) {
             return Err(wrong("it is too large"));
         }
         let unit = name.to_lowercase();

@@ -1,6 +1,8 @@
 //! A whole run directory in memory, for the analysis and the reports.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
+use std::ops::{Deref, DerefMut};
+use std::sync::OnceLock;
 
 use hdrhistogram::Histogram;
 
@@ -161,11 +163,88 @@ pub fn heat_row_ns(row: u16) -> f64 {
 /// which takes a moment.
 const WINDOW_SLACK_S: f64 = 0.02;
 
+/// The descriptions of columns, which are found by metric and instance in the time of a binary search: a host with thousands of
+/// devices has as many columns, and each is looked up with each of the others that belong to it.
+#[derive(Clone, Debug, Default)]
+pub struct Columns {
+    list: Vec<Column>,
+    /// The places of the columns in the order of their names; made when a column is looked up first.
+    by_name: OnceLock<Vec<u32>>,
+}
+
+impl Columns {
+    /// Adds a column.
+    pub fn push(&mut self, column: Column) {
+        self.by_name.take();
+        self.list.push(column);
+    }
+
+    /// All of them.
+    pub fn as_slice(&self) -> &[Column] {
+        &self.list
+    }
+
+    /// The first column of a metric and instance.
+    fn find(&self, metric: &str, instance: &str) -> Option<usize> {
+        let key = |place: &u32| {
+            #[cfg(test)]
+            tests::COMPARED.with(|count| count.set(count.get() + 1));
+            let column = &self.list[*place as usize];
+            (&*column.metric.name, column.instance.as_str())
+        };
+        let by_name = self.by_name.get_or_init(|| {
+            let mut places: Vec<u32> = (0..u32::try_from(self.list.len()).unwrap_or(u32::MAX)).collect();
+            // Stable, so that the first of several is found.
+            places.sort_by(|one, other| key(one).cmp(&key(other)));
+            places
+        });
+        let at = by_name.partition_point(|place| key(place) < (metric, instance));
+        let place = by_name.get(at).filter(|place| key(place) == (metric, instance))?;
+        Some(*place as usize)
+    }
+}
+
+impl Deref for Columns {
+    type Target = [Column];
+
+    fn deref(&self) -> &[Column] {
+        &self.list
+    }
+}
+
+impl DerefMut for Columns {
+    fn deref_mut(&mut self) -> &mut [Column] {
+        self.by_name.take();
+        &mut self.list
+    }
+}
+
+impl From<Vec<Column>> for Columns {
+    fn from(list: Vec<Column>) -> Columns {
+        Columns { list, by_name: OnceLock::new() }
+    }
+}
+
+impl FromIterator<Column> for Columns {
+    fn from_iter<I: IntoIterator<Item = Column>>(columns: I) -> Columns {
+        Columns::from(columns.into_iter().collect::<Vec<Column>>())
+    }
+}
+
+impl<'a> IntoIterator for &'a Columns {
+    type Item = &'a Column;
+    type IntoIter = std::slice::Iter<'a, Column>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.list.iter()
+    }
+}
+
 /// Counters over time, stored by columns. NaN means absent.
 #[derive(Clone, Debug, Default)]
 pub struct ReadingTable {
     /// The description of each column.
-    pub columns: Vec<Column>,
+    pub columns: Columns,
     /// Start of each sample's window, seconds on the trial's clock.
     pub begin_s: Vec<f64>,
     /// End of each sample's window.
@@ -177,7 +256,7 @@ pub struct ReadingTable {
 impl ReadingTable {
     /// The index of a column.
     pub fn find(&self, metric: &str, instance: &str) -> Option<usize> {
-        self.columns.iter().position(|column| column.metric.name == metric && column.instance == instance)
+        self.columns.find(metric, instance)
     }
 
     /// The mean of a column between two times, weighted as its metric requires; none if every value is
@@ -219,12 +298,9 @@ impl ReadingTable {
 
     /// For each column, the one by which its values are weighted; none if there is none.
     pub fn weights(&self) -> Vec<Option<usize>> {
-        let name = |column: &Column| (column.metric.name.to_string(), column.instance.clone());
-        let places: HashMap<_, _> =
-            self.columns.iter().enumerate().rev().map(|(at, column)| (name(column), at)).collect();
         let of = |column: &Column| match column.metric.weight.is_empty() {
             true => None,
-            false => places.get(&(column.metric.weight.to_string(), column.instance.clone())).copied(),
+            false => self.find(&column.metric.weight, &column.instance),
         };
         self.columns.iter().map(of).collect()
     }
@@ -311,10 +387,49 @@ mod tests {
         [rate, wait].map(|metric| Column { metric, instance: "vda".into() }).to_vec()
     }
 
+    thread_local! {
+        /// Names of columns that were compared while columns were looked up.
+        pub(super) static COMPARED: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
+    }
+
+    #[test]
+    fn looking_up_every_column_is_not_quadratic_in_their_number() {
+        let names = ["disk.reads_per_s", "disk.read_s", "disk.queue_length"];
+        let mut compared = Vec::new();
+        for count in [1_000, 4_000, 16_000] {
+            let column = |at: usize| Column {
+                metric: MetricInfo::new(names[at % 3], Unit::Count, MetricKind::Gauge, ""),
+                instance: format!("vd{}", at / 3),
+            };
+            let table = ReadingTable { columns: (0..count).map(column).collect(), ..Default::default() };
+            COMPARED.with(|compared| compared.set(0));
+            for (at, column) in table.columns.iter().enumerate() {
+                assert_eq!(table.find(&column.metric.name, &column.instance), Some(at));
+            }
+            assert_eq!(table.find("disk.reads_per_s", "vda"), None);
+            compared.push(COMPARED.with(std::cell::Cell::get) / count as u64);
+        }
+        assert!(compared.iter().all(|of_each| *of_each < 100), "{compared:?}");
+    }
+
+    #[test]
+    fn the_first_of_several_columns_of_a_name_is_found_also_after_one_was_added() {
+        let column = |instance: &str| Column {
+            metric: MetricInfo::new("disk.read_s", Unit::Seconds, MetricKind::Mean, ""),
+            instance: instance.into(),
+        };
+        let mut table = ReadingTable { columns: vec![column("b"), column("a"), column("a")].into(), ..Default::default() };
+        assert_eq!((table.find("disk.read_s", "a"), table.find("disk.read_s", "c")), (Some(1), None));
+        table.columns.push(column("c"));
+        assert_eq!(table.find("disk.read_s", "c"), Some(3));
+        table.columns[3].instance = "d".into();
+        assert_eq!((table.find("disk.read_s", "c"), table.find("disk.read_s", "d")), (None, Some(3)));
+    }
+
     #[test]
     fn a_mean_weighs_by_the_metric_it_names() {
         let table = ReadingTable {
-            columns: weighed(),
+            columns: weighed().into(),
             begin_s: vec![0.0, 1.0, 2.0],
             end_s: vec![1.0, 2.0, 3.0],
             values: vec![vec![100.0, 0.0, 300.0], vec![0.001, f64::NAN, 0.005]],
@@ -328,7 +443,7 @@ mod tests {
     fn halves_have_the_means_and_the_windows_of_both() {
         let table = ReadingTable {
             // In the order in which the weight would be combined first.
-            columns: weighed(),
+            columns: weighed().into(),
             begin_s: vec![0.0, 1.0, 2.0, 3.0, 5.0],
             end_s: vec![1.0, 2.0, 3.0, 5.0, 6.0],
             values: vec![
@@ -365,7 +480,7 @@ mod tests {
         let column = |kind| Column { metric: metric(kind), instance: String::new() };
         let values = vec![0.5, -3.0, f64::INFINITY, 0.7];
         let table = ReadingTable {
-            columns: vec![column(MetricKind::Mean), column(MetricKind::Gauge)],
+            columns: vec![column(MetricKind::Mean), column(MetricKind::Gauge)].into(),
             // The last window ends before it begins.
             begin_s: vec![0.0, 1.0, 2.0, 3.0],
             end_s: vec![1.0, 2.0, 3.0, 2.5],

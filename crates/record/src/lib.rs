@@ -22,6 +22,7 @@ mod journal;
 mod limits;
 mod lines;
 mod log_copy;
+mod memory;
 mod mirror;
 mod read;
 #[doc(hidden)]

@@ -3,8 +3,11 @@
 //!
 //! The limits are based on the longest plausible run: 24 hours with one interval and one sample per second, 8
 //! operations and 750 counters (a host with 64 CPUs). It has 691,200 rows of intervals (190 MB in memory, 166
-//! MB as text) and 64.8 million readings (518 MB in memory, 300 MB as text). If it was killed before its
-//! histogram logs were folded, they have 691,200 lines each, 3 GB in total.
+//! MB as text) and 64.8 million readings (300 MB as text; 128 MiB in memory, as neighbouring samples are combined).
+//! If it was killed before its histogram logs were folded, they have 691,200 lines each, 3 GB in total.
+//!
+//! What is read is counted as if all of it stayed in memory, so that a small file cannot take much time. What stays in
+//! memory of all trials is counted apart: it has a lower limit.
 
 /// The length limit of a line. A histogram takes at most 0.7 MB, 16,384 counter titles about 1 MB.
 pub(crate) const LINE_BYTES_MAX: usize = 2 << 20;
@@ -22,8 +25,14 @@ const MEMORY_MIN: u64 = 256 << 20;
 /// readings in a file of 1.8 MB, a factor of 14.
 const MEMORY_PER_BYTE: u64 = 64;
 
-/// The memory limit of a record of any size.
+/// The limit of what is counted of a record of any size.
 const MEMORY_MAX: u64 = 4 << 30;
+
+/// The limit of what stays in memory. A command that judges and shows it takes less than a gibibyte.
+pub(crate) const KEPT_MAX: u64 = 640 << 20;
+
+/// The memory of the histograms of all trials, above which they have two significant digits instead of three.
+pub(crate) const HISTOGRAMS_MAX: u64 = 256 << 20;
 
 /// The least cost of a line in memory, to limit files of empty lines.
 const LINE_COST: u64 = 32;
@@ -70,6 +79,9 @@ pub(crate) const READING_COST: u64 = 10;
 /// The most readings of a trial in memory, 128 MiB: of a longer log, neighbouring samples are combined.
 pub(crate) const READINGS_MAX: usize = 16 << 20;
 
+/// The same of all trials together, 256 MiB.
+pub(crate) const RECORD_READINGS_MAX: usize = 32 << 20;
+
 /// The cost of an interval row in memory, without the name of its operation: the list doubles when it grows.
 pub(crate) const INTERVAL_COST: u64 = 512;
 
@@ -89,17 +101,24 @@ pub(crate) struct Budget {
     /// The memory limit from the sizes of its files.
     allowed: u64,
     taken: u64,
+    /// What a part of a trial may take at most, so that what stays in memory is within its limit.
+    most: u64,
+    /// What stays in memory of the trials that were read.
+    kept: u64,
+    kept_max: u64,
     text_left: u64,
 }
 
 impl Budget {
     pub(crate) fn new() -> Budget {
-        Budget { allowed: MEMORY_MIN, taken: 0, text_left: RECORD_TEXT_MAX }
+        let (allowed, text_left) = (MEMORY_MIN, RECORD_TEXT_MAX);
+        Budget { allowed, taken: 0, most: u64::MAX, kept: 0, kept_max: KEPT_MAX, text_left }
     }
 
     /// The budget for files that this process wrote itself.
     pub(crate) fn unlimited() -> Budget {
-        Budget { allowed: u64::MAX, taken: 0, text_left: u64::MAX }
+        let all = u64::MAX;
+        Budget { allowed: all, taken: 0, most: all, kept: 0, kept_max: all, text_left: all }
     }
 
     /// Announces a file of this size.
@@ -111,11 +130,46 @@ impl Budget {
     /// Takes memory; returns false, without taking any, if not enough is left.
     pub(crate) fn take(&mut self, bytes: u64) -> bool {
         let taken = self.taken.saturating_add(bytes);
-        if taken > self.allowed {
+        if taken > self.allowed.min(self.most) {
             return false;
         }
         self.taken = taken;
         true
+    }
+
+    /// Returns memory that was taken.
+    pub(crate) fn release(&mut self, bytes: u64) {
+        self.taken = self.taken.saturating_sub(bytes);
+    }
+
+    /// What is counted so far.
+    pub(crate) fn taken(&self) -> u64 {
+        self.taken
+    }
+
+    /// What is read next stays in memory, beside so much of the same trial: it has the rest of the limit.
+    pub(crate) fn keep_beside(&mut self, bytes: u64) {
+        let rest = self.kept_max.saturating_sub(self.kept).saturating_sub(bytes);
+        self.most = self.taken.saturating_add(rest);
+    }
+
+    /// What is read next does not stay in memory as it is.
+    pub(crate) fn keep_none(&mut self) {
+        self.most = u64::MAX;
+    }
+
+    /// A trial was read, since so much was counted: this much of it stays in memory. False if that is too much.
+    pub(crate) fn keep(&mut self, taken_before: u64, bytes: u64) -> bool {
+        self.keep_none();
+        self.taken = self.taken.min(taken_before.saturating_add(bytes));
+        self.kept = self.kept.saturating_add(bytes);
+        self.kept <= self.kept_max
+    }
+
+    /// A trial that was kept is not.
+    pub(crate) fn drop_kept(&mut self, bytes: u64) {
+        self.kept = self.kept.saturating_sub(bytes);
+        self.release(bytes);
     }
 
     /// Announces a JSON file of this size that is to be parsed.
@@ -139,8 +193,8 @@ impl Budget {
 pub(crate) fn too_large() -> String {
     format!(
         "the record needs more memory than its limit ({} MiB and {MEMORY_PER_BYTE} bytes per byte of its \
-        files, at most {} MiB)",
+        files while a trial is read, {} MiB for all trials)",
         MEMORY_MIN >> 20,
-        MEMORY_MAX >> 20
+        KEPT_MAX >> 20
     )
 }

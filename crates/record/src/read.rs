@@ -15,9 +15,11 @@ use serde::{Deserialize, de::DeserializeOwned};
 
 use crate::histogram_log::{Decoded, Decoder};
 use crate::limits::{
-    Budget, COUNTED_MAX, ENTRIES_MAX, FACTS_BYTES_MAX, HEAT_COLUMNS_MAX, METRICS_BYTES_MAX, OPERATION_COST,
-    OPERATIONS_MAX, PLAN_BYTES_MAX, PLANNED_MAX, READINGS_MAX, STEPS_BYTES_MAX, TRIALS_MAX, too_large,
+    Budget, COUNTED_MAX, ENTRIES_MAX, FACTS_BYTES_MAX, HEAT_COLUMNS_MAX, HISTOGRAMS_MAX, METRICS_BYTES_MAX,
+    OPERATION_COST, OPERATIONS_MAX, PLAN_BYTES_MAX, PLANNED_MAX, READINGS_MAX, RECORD_READINGS_MAX,
+    STEPS_BYTES_MAX, TRIALS_MAX, too_large,
 };
+use crate::memory;
 use crate::lines::Lines;
 use crate::mirror::WrittenReadings;
 use crate::trial::{CENSORED_LOGS, LOGS};
@@ -30,8 +32,9 @@ pub const PLAN_FORMAT: &str = "plimsoll.plan/1.0";
 /// omitted and reported in [`Study::damage`]. Only a folder that is not a run directory, or has a newer major
 /// version, is an error.
 ///
-/// Of a log with more than 16 million readings in a trial, such as one of many hours with a thousand counters, neighbouring
-/// samples are combined, which is an event of the trial.
+/// Of a log with more than 16 million readings in a trial, or 32 million in all trials, such as one of many hours with a thousand
+/// counters, neighbouring samples are combined, which is an event of the trial. The histograms of many trials have two significant
+/// digits, which is an event of the first.
 pub fn read(path: &Path) -> Result<Study, RecordError> {
     read_up_to(path, READINGS_MAX, &mut BTreeMap::new())
 }
@@ -66,6 +69,12 @@ fn read_up_to(
     }
     // The number of the folder is the order of execution, and names are sorted.
     let names = trials.names().map_err(RecordError::io("read", trials.path()))?;
+    let count = names.len().min(TRIALS_MAX).max(1);
+    let readings_max = match readings_max {
+        usize::MAX => usize::MAX,
+        most => most.min(RECORD_READINGS_MAX / count),
+    };
+    let mut are_coarse = false;
     for (at, name) in names.iter().enumerate() {
         if at == TRIALS_MAX {
             let more = names.len() - TRIALS_MAX;
@@ -85,8 +94,11 @@ fn read_up_to(
             }
         };
         let written = name.to_str().and_then(|name| kept.remove(name));
-        match trial_of(&trial, &mut budget, readings_max, written) {
-            Ok((record, damage)) => {
+        match trial_of(&trial, &mut budget, readings_max, written, are_coarse) {
+            Ok((mut record, damage)) => {
+                if study.runs.is_empty() {
+                    are_coarse = coarsen_many(&mut record, count, &mut budget);
+                }
                 study.runs.push(record);
                 study.damage.extend(damage);
             }
@@ -129,7 +141,26 @@ fn plan_of(folder: &Directory, budget: &mut Budget) -> Result<Option<Plan>, Reco
 /// Reads the folder of one trial, and its damage.
 pub fn read_trial(path: &Path) -> Result<(RunRecord, Vec<String>), RecordError> {
     let folder = Directory::open(path).map_err(RecordError::io("open", path))?;
-    trial_of(&folder, &mut Budget::new(), READINGS_MAX, None)
+    trial_of(&folder, &mut Budget::new(), READINGS_MAX, None, false)
+}
+
+/// Whether the histograms of as many trials as the first are too large: those of the first are made coarse then.
+fn coarsen_many(first: &mut RunRecord, count: usize, budget: &mut Budget) -> bool {
+    let before = memory::of_histograms(first);
+    let is_large = before.saturating_mul(count as u64) > HISTOGRAMS_MAX;
+    if is_large {
+        memory::coarsen(first);
+        budget.drop_kept(before.saturating_sub(memory::of_histograms(first)));
+        first.events.push(event(format!(
+            "the record has {count} trials: their histograms have two significant digits in this report, \
+            and percentiles are up to 1 % too large; the logs have three"
+        )));
+    }
+    is_large
+}
+
+fn event(text: String) -> Event {
+    Event { at_s: 0.0, kind: EventKind::Source, text, data: Default::default() }
 }
 
 fn trial_of(
@@ -137,11 +168,15 @@ fn trial_of(
     budget: &mut Budget,
     readings_max: usize,
     written: Option<WrittenReadings>,
+    is_coarse: bool,
 ) -> Result<(RunRecord, Vec<String>), RecordError> {
     let mut damage = Vec::new();
+    let taken_before = budget.taken();
     let mut trial = TrialFolder { folder, budget, damage: &mut damage };
     let run = trial.run()?;
+    trial.budget.keep_beside(0);
     let intervals = trial.lines("intervals.csv", interval_csv::read);
+    trial.budget.keep_none();
     let described = folder.path().join("metrics.json");
     let metrics: Vec<MetricInfo> =
         read_json(folder, "metrics.json", METRICS_BYTES_MAX, trial.budget).ok().flatten().unwrap_or_default();
@@ -151,16 +186,12 @@ fn trial_of(
         Some(WrittenReadings(written)) => written,
         None => trial.lines("readings.csv", read),
     };
+    trial.budget.keep_beside(memory::of_intervals(&intervals) + memory::of_readings(&readings));
     let mut events = trial.lines("events.jsonl", read_events);
     if samples > 1 {
-        events.push(Event {
-            at_s: 0.0,
-            kind: EventKind::Source,
-            text: format!(
-                "the log of counters is long: each value in this report is the mean of {samples} samples; readings.csv has all"
-            ),
-            data: Default::default(),
-        });
+        events.push(event(format!(
+            "the log of counters is long: each value in this report is the mean of {samples} samples; readings.csv has all"
+        )));
     }
     let steps = trial.steps();
     let mut record = RunRecord { run, intervals, histograms: Default::default(), readings, events, steps };
@@ -169,6 +200,13 @@ fn trial_of(
             let log = Log { at, is_censored };
             trial.lines(name, |lines, budget| read_histograms(lines, budget, log, &mut record));
         }
+    }
+    if is_coarse {
+        memory::coarsen(&mut record);
+    }
+    if !trial.budget.keep(taken_before, memory::of_trial(&record)) {
+        trial.budget.drop_kept(memory::of_trial(&record));
+        return Err(RecordError::malformed(folder.path(), too_large()));
     }
     // The first sample has no predecessor for rates and is not stored.
     let samples = record.run.sampler.samples.saturating_sub(1);
@@ -328,7 +366,9 @@ fn read_histograms(lines: &mut Lines, budget: &mut Budget, log: Log, record: &mu
             }
             of.heat.push(column);
             if of.heat.len() > HEAT_COLUMNS_MAX {
+                let before = memory::of_heat(&of.heat);
                 halve(&mut of.heat);
+                budget.release(before.saturating_sub(memory::of_heat(&of.heat)));
             }
         }
         if line.phase == Phase::Measure || has_due && line.phase == Phase::CoolDown {

@@ -1,5 +1,6 @@
 //! Writes the folder of a trial while the trial runs.
 
+use std::collections::HashSet;
 use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -25,6 +26,9 @@ pub(crate) const LOGS: [&str; 3] = ["response.hlog", "service.hlog", "lag.hlog"]
 /// Those of censored operations.
 pub(crate) const CENSORED_LOGS: [&str; 3] =
     ["response-censored.hlog", "service-censored.hlog", "lag-censored.hlog"];
+
+/// The latest time of a trial, about 300 years.
+const TIME_S_MAX: f64 = 1e10;
 
 /// Appends the histograms of each operation to their logs.
 fn append<'a>(
@@ -131,6 +135,9 @@ impl TrialWriter {
     }
 
     /// Appends the histograms of a span of time, where they are of several intervals together.
+    ///
+    /// # Errors
+    /// If they cannot be written, or if the span is no time that a trial can have, as that of another machine may be.
     pub fn histograms(
         &mut self,
         phase: Phase,
@@ -138,6 +145,10 @@ impl TrialWriter {
         end_s: f64,
         histograms: &[OperationIntervals<'_>],
     ) -> Result<(), RecordError> {
+        if ![begin_s, end_s].iter().all(|at_s| at_s.abs() <= TIME_S_MAX) {
+            let what = format!("an interval from {begin_s:e} s to {end_s:e} s is not possible");
+            return Err(RecordError::malformed(&self.file_path("intervals.csv"), what));
+        }
         let span = (phase, begin_s, end_s);
         if let Some(logs) = &mut self.logs {
             append(
@@ -161,12 +172,9 @@ impl TrialWriter {
     /// Appends one sample of the counters.
     pub fn readings(&mut self, begin_s: f64, end_s: f64, readings: &Readings) -> Result<(), RecordError> {
         if readings.columns().len() != self.columns_written {
-            let mut metrics: Vec<&MetricInfo> = Vec::new();
-            for column in readings.columns() {
-                if !metrics.iter().any(|metric| metric.name == column.metric.name) {
-                    metrics.push(&column.metric);
-                }
-            }
+            let mut known: HashSet<&str> = HashSet::new();
+            let metrics = readings.columns().iter().map(|column| &column.metric);
+            let metrics: Vec<&MetricInfo> = metrics.filter(|metric| known.insert(&metric.name)).collect();
             let described = to_json(&self.file_path("metrics.json"), &metrics)?;
             write_whole(&self.directory, "metrics.json", &described, Durability::Written)?;
             let mut titles = Vec::new();

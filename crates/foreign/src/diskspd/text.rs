@@ -38,7 +38,7 @@ pub(super) fn open(from: Source) -> Result<Content, Fault> {
         (None, false) => Err(faults.swap_remove(0)),
         (Some(first), _) => {
             first.notes.extend(faults.iter().map(|fault| format!("left out: {fault}")));
-            Ok(Content::Load(runs))
+            Content::load(runs)
         }
     }
 }
@@ -248,7 +248,7 @@ fn bytes_of(text: &str) -> Option<u64> {
         Err(_) => number_of(digits)
             .map(|number| number * (1_u64 << shift) as f64)
             .filter(|bytes| bytes.fract() == 0.0)
-            .map(|bytes| bytes as u64),
+            .and_then(crate::number::count),
     }
 }
 

@@ -56,7 +56,7 @@ pub(super) fn open(from: Source) -> Result<Content, Fault> {
         (None, false) => Err(faults.swap_remove(0)),
         (Some(first), _) => {
             first.notes.extend(faults.iter().map(|fault| format!("left out: {fault}")));
-            Ok(Content::Load(runs))
+            Content::load(runs)
         }
     }
 }

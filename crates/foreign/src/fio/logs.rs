@@ -12,7 +12,7 @@ use model::{Interval, LatencySummary, Phase};
 
 use super::OPERATIONS;
 use crate::input::Lines;
-use crate::{Content, Fault, Format, LoadRun, Options, Source};
+use crate::{Checked, Content, Fault, Format, LoadRun, Options, Source, number};
 
 pub(crate) static FORMAT: Format = Format {
     name: "fio logs",
@@ -64,6 +64,9 @@ struct Singles {
     values: BTreeMap<u64, u64>,
 }
 
+/// The largest time, milliseconds: the year 2200, if it is since 1970.
+const MS_MAX: u64 = 7_258_118_400_000;
+
 /// A line.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Row {
@@ -76,7 +79,7 @@ struct Row {
 fn row(line: &str, has_two: bool) -> Option<Row> {
     let mut fields = line.split(',').map(str::trim);
     let mut next = || fields.next()?.parse::<u64>().ok();
-    let (ms, value) = (next()?, next()?);
+    let (ms, value) = (next().filter(|ms| *ms <= MS_MAX)?, next()?);
     if has_two {
         next()?;
     }
@@ -86,8 +89,9 @@ fn row(line: &str, has_two: bool) -> Option<Row> {
         hex.map_or_else(|| field.parse::<u64>().is_ok(), |digits| u64::from_str_radix(digits, 16).is_ok())
     };
     let rest: Vec<&str> = fields.collect();
-    let is_row = direction <= 2 && rest.len() <= 3 && rest.into_iter().all(is_number);
-    is_row.then_some(Row { ms, value, direction: direction as u8, bytes })
+    let direction = u8::try_from(direction).ok().filter(|direction| *direction <= 2)?;
+    let is_row = rest.len() <= 3 && rest.into_iter().all(is_number);
+    is_row.then_some(Row { ms, value, direction, bytes })
 }
 
 /// Whether the lines have a mean and a maximum (`log_window_value=both`).
@@ -233,7 +237,7 @@ struct Named {
 /// A file and what is wrong with it.
 pub fn join_fio_logs(
     logs: Vec<(String, FioLog)>,
-    runs: &mut Vec<(String, LoadRun)>,
+    runs: &mut Vec<(String, Checked<LoadRun>)>,
 ) -> Result<(), (String, Fault)> {
     let mut by_run: BTreeMap<Option<usize>, BTreeMap<String, Vec<Named>>> = BTreeMap::new();
     for (name, log) in logs {
@@ -253,18 +257,18 @@ pub fn join_fio_logs(
             match of {
                 Some(at) => {
                     let run = &mut runs[at].1;
-                    match course(&logs, Some(run)) {
-                        Ok(course) => {
-                            let names: Vec<&str> = logs.iter().map(|log| log.name.as_str()).collect();
-                            course.beside(run, &names);
-                        }
-                        Err(what) => run.notes.push(format!("{}: not used: {what}", logs[0].name)),
+                    let names: Vec<&str> = logs.iter().map(|log| log.name.as_str()).collect();
+                    let joined = course(&logs, Some(&**run))
+                        .and_then(|course| run.change(|run| course.beside(run, &names)));
+                    if let Err(what) = joined {
+                        run.note(format!("{}: not used: {what}", logs[0].name));
                     }
                 }
                 None => {
                     let name = logs[0].name.clone();
                     let course = course(&logs, None).map_err(|what| (name.clone(), what))?;
-                    runs.push((name, course.alone(prefix)));
+                    let run = Checked::of(course.alone(prefix)).map_err(|what| (name.clone(), what))?;
+                    runs.push((name, run));
                 }
             }
         }
@@ -273,7 +277,7 @@ pub fn join_fio_logs(
 }
 
 /// The run that wrote a log: that of its job, or the only one with its prefix.
-fn run_of(log: &Named, runs: &[(String, LoadRun)]) -> Option<usize> {
+fn run_of(log: &Named, runs: &[(String, Checked<LoadRun>)]) -> Option<usize> {
     let has = |run: &LoadRun, job: Option<u32>| {
         run.fio_logs
             .iter()
@@ -481,7 +485,7 @@ impl Course {
     fn parts(&self, of: &Mean) -> impl Iterator<Item = (u64, f64)> + use<> {
         let (width_s, begin_s, end_s) = (self.width_s, of.begin_s, of.end_s);
         // A time has at most two periods, and a window is at least one.
-        let first = (begin_s / width_s) as u64;
+        let first = number::count((begin_s / width_s).floor()).unwrap_or(u64::MAX);
         (first..first.saturating_add(4)).filter_map(move |window| {
             let from_s = window as f64 * width_s;
             let seconds = end_s.min(from_s + width_s) - begin_s.max(from_s);
@@ -548,10 +552,10 @@ impl Course {
                     operation: operation.into(),
                     offered: None,
                     issued: None,
-                    completed: of.completed.round() as u64,
+                    completed: number::count(of.completed).unwrap_or(u64::MAX),
                     late: None,
                     failed: 0,
-                    bytes: of.bytes.round() as u64,
+                    bytes: number::count(of.bytes).unwrap_or(u64::MAX),
                     concurrency: f64::NAN,
                     response: times,
                     service: times,

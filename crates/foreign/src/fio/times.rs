@@ -5,13 +5,8 @@ use model::LatencySummary;
 use serde_json::Value;
 
 use super::{count_of, number_of};
+use crate::checked::{COUNT_MAX, RESPONSE_NS_MAX};
 use crate::load::of_percentiles;
-
-/// Longer times count as this long: a day.
-const LONGEST_NS: u64 = 86_400_000_000_000;
-
-/// The most operations that a bin can have.
-const BIN_COUNT_MAX: u64 = 1 << 48;
 
 /// Of which time a statistic is: from the submission, or from the end of the submission.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,6 +24,8 @@ pub(super) struct Times {
     points: Vec<(f64, f64)>,
     /// Nanoseconds.
     bins: Option<Histogram<u64>>,
+    /// Whether the bins were left out, as one of them cannot be.
+    has_impossible_bins: bool,
     of_points: Option<Kind>,
 }
 
@@ -70,16 +67,19 @@ impl Times {
         // "0.00" fills places of percentiles that are not computed.
         self.points = points.filter(|(percent, _)| *percent > 0.0).collect();
         let bins = of.get("bins").and_then(Value::as_object).filter(|bins| !bins.is_empty());
-        self.bins = bins.map(|bins| {
+        let histogram = bins.map(|bins| {
             let mut histogram = model::study::new_histogram();
             for (value, count) in bins {
-                let Some((value, count)) = value.parse::<u64>().ok().zip(count_of(count)) else { continue };
-                let ns = value.saturating_mul(unit_ns).clamp(1, LONGEST_NS);
+                let ns = value.parse::<u64>().ok().and_then(|value| value.checked_mul(unit_ns));
+                let ns = ns.filter(|ns| *ns <= RESPONSE_NS_MAX)?;
+                let count = count_of(count).filter(|count| *count <= COUNT_MAX)?;
                 // The histogram grows as needed, so that all values fit.
-                let _ = histogram.record_n(ns, count.min(BIN_COUNT_MAX));
+                histogram.record_n(ns.max(1), count).ok()?;
             }
-            histogram
+            Some(histogram)
         });
+        self.has_impossible_bins |= matches!(histogram, Some(None));
+        self.bins = histogram.flatten();
         if !self.points.is_empty() || self.bins.is_some() {
             self.of_points = Some(kind);
         }
@@ -97,6 +97,7 @@ pub(super) struct TotalTimes {
     points: Vec<(f64, f64)>,
     /// None if a job has no bins.
     bins: Option<Histogram<u64>>,
+    has_impossible_bins: bool,
     kinds: Vec<Kind>,
     point_kinds: Vec<Kind>,
 }
@@ -121,6 +122,7 @@ impl TotalTimes {
             None => self.without_range += 1,
         }
         self.point_kinds.extend(times.of_points);
+        self.has_impossible_bins |= times.has_impossible_bins;
         self.bins = match (self.jobs, self.bins.take(), times.bins) {
             (0, _, new) => new,
             (_, Some(mut all), Some(new)) => all.add(new).is_ok().then_some(all),
@@ -149,6 +151,9 @@ impl TotalTimes {
                 "{operation}: percentiles are of completion latency (clat), without submission; \
                  mean and extremes are of lat"
             ));
+        }
+        if self.has_impossible_bins {
+            notes.push(format!("{operation}: left out: bins with a time or a count that cannot be"));
         }
         let bins = self.bins.filter(|bins| !bins.is_empty());
         let mut computed = Vec::new();

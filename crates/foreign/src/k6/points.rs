@@ -7,7 +7,7 @@ use crate::input::{Lines, Text};
 use crate::lines::Unread;
 use crate::requests::{Request, Requests};
 use crate::table::Rows;
-use crate::{Fault, LoadRun, Source};
+use crate::{Fault, LoadRun, Source, number};
 
 pub(super) fn is_csv(head: &str) -> bool {
     head.trim_start().starts_with("metric_name,timestamp,metric_value")
@@ -56,10 +56,7 @@ impl Points {
             "iterations" => add(&mut self.users.iterations),
             "dropped_iterations" => add(&mut self.users.dropped),
             "http_req_duration" => {
-                if point.value < 0.0 {
-                    return false;
-                }
-                let took_ns = (point.value * 1e6).round() as u64;
+                let Some(took_ns) = number::count(point.value * 1e6) else { return false };
                 let end_ns = point.unix_ns;
                 let name = [point.name, point.url, "request"].into_iter().find(|name| !name.is_empty());
                 self.count += 1;
@@ -77,7 +74,7 @@ impl Points {
     }
 
     fn finish(self) -> Result<LoadRun, Fault> {
-        let Some(mut run) = self.requests.finish("k6", "http") else {
+        let Some(mut run) = self.requests.finish("k6", "http")? else {
             return Err(match self.unread.count {
                 0 => Fault::at(
                     0,
@@ -89,7 +86,7 @@ impl Points {
                 }
             });
         };
-        run.notes = self.notes;
+        run.notes.extend(self.notes);
         self.unread.note(&mut run.notes);
         run.notes.push("k6 does not report the bytes of each request".into());
         if self.is_coarse {

@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use super::Users;
 use crate::load::{Whole, of_percentiles};
+use crate::number::count;
 use crate::{Fault, LoadRun, json};
 
 pub(super) fn recognize(head: &str) -> bool {
@@ -86,13 +87,15 @@ pub(super) fn run(document: &Value) -> Result<LoadRun, Fault> {
         dropped: number("dropped_iterations", "count").filter(|count| *count > 0.0),
     };
     users.add_to(&mut run);
-    let completed = completed.round() as u64;
+    let impossible = |what: &str| Fault::at(0, format!("the number of {what} is none that can be"), "");
+    let completed = count(completed).ok_or_else(|| impossible("requests (http_reqs)"))?;
     run.add_whole(
         "request",
         Whole {
             completed,
-            failed: failed.unwrap_or(0.0).round().clamp(0.0, completed as f64) as u64,
-            bytes: bytes.unwrap_or(0.0).round() as u64,
+            failed: count(failed.unwrap_or(0.0))
+                .ok_or_else(|| impossible("failed requests (http_req_failed)"))?,
+            bytes: count(bytes.unwrap_or(0.0)).ok_or_else(|| impossible("bytes (data_received)"))?,
             times,
             concurrency: f64::NAN,
         },

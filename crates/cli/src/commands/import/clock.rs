@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use analysis::clock::{self, Done, NoOffset, Samples};
-use foreign::{LoadRun, Sample};
+use foreign::{Checked, CounterLog, LoadRun, Sample};
 use model::{MetricInfo, metrics};
 
 use super::keep::Read;
@@ -54,7 +54,7 @@ impl Offsets {
     /// If a file is none of those that are imported, or has no time.
     pub(super) fn apply(
         &self,
-        loads: &mut [(String, LoadRun)],
+        loads: &mut [(String, Checked<LoadRun>)],
         logs: &mut [NamedLog],
     ) -> Result<Vec<String>, Failure> {
         let mut notes = Vec::new();
@@ -66,12 +66,14 @@ impl Offsets {
             }
             for (_, run) in loads.iter_mut().filter(|(of, _)| of == name) {
                 is_there = true;
-                let Some(began) = &mut run.began_unix_ns else {
+                let Some(began) = run.began_unix_ns else {
                     return Err(Failure::usage(format!(
                         "error: --clock-offset {name}={seconds}: the file has no time\n  say when it began: --begin TIME"
                     )));
                 };
-                *began = began.saturating_add(ns);
+                run.set_begin(began.saturating_add(ns)).map_err(|fault| {
+                    Failure::usage(format!("error: --clock-offset {name}={seconds}: {fault}"))
+                })?;
             }
             if !is_there {
                 return Err(Failure::usage(format!(
@@ -85,7 +87,7 @@ impl Offsets {
 }
 
 /// What the clocks of the logs seem to be ahead by, in sentences. Logs whose offset was given are left out.
-pub(super) fn estimates(loads: &[(String, LoadRun)], logs: &[NamedLog], open: &Opener<'_>) -> Vec<String> {
+pub(super) fn estimates(loads: &[(String, Checked<LoadRun>)], logs: &[NamedLog], open: &Opener<'_>) -> Vec<String> {
     let load = done(loads);
     let (Some(first), Some(last)) = (load.first(), load.last()) else { return Vec::new() };
     let mut notes = Vec::new();
@@ -124,7 +126,7 @@ pub(super) fn estimates(loads: &[(String, LoadRun)], logs: &[NamedLog], open: &O
 }
 
 /// The rate of the load over time, seconds since 1970.
-fn done(loads: &[(String, LoadRun)]) -> Vec<Done> {
+fn done(loads: &[(String, Checked<LoadRun>)]) -> Vec<Done> {
     let mut found: Vec<Done> = Vec::new();
     for (_, run) in loads {
         let Some(began) = run.began_unix_ns else { continue };
@@ -151,7 +153,7 @@ fn done(loads: &[(String, LoadRun)]) -> Vec<Done> {
 /// The counters of a log that may follow a load, with their titles; none if there are none.
 fn collected(name: &str, open: &Opener<'_>) -> Option<(Vec<String>, Samples)> {
     let mut log = open(name)?;
-    let mut read = Read::of(&*log);
+    let mut read = Read::of(&log);
     let (mut titles, mut samples) = (Vec::new(), Samples::default());
     let mut by_title: HashMap<String, usize> = HashMap::new();
     // The places of the counters among the columns, for a number of columns.
@@ -161,7 +163,7 @@ fn collected(name: &str, open: &Opener<'_>) -> Option<(Vec<String>, Samples)> {
         if samples.spans.len() == SAMPLES_MAX {
             break;
         }
-        read.read(&*log, &sample);
+        read.read(&log, &sample);
         if known != read.len() {
             known = read.len();
             places.clear();

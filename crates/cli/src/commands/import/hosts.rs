@@ -7,7 +7,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use foreign::{CounterFamily, CounterLog, LoadRun, Sample};
+use foreign::{Checked, CounterFamily, CounterLog, LoadRun, Sample};
 use model::metric::instance_on;
 
 use super::{NamedLog, Opener};
@@ -36,7 +36,7 @@ struct LogHost {
 impl Hosts {
     /// Decides it.
     pub(super) fn of(
-        loads: &[(String, LoadRun)],
+        loads: &[(String, Checked<LoadRun>)],
         logs: &[NamedLog],
         open: &Opener<'_>,
     ) -> Result<Hosts, Failure> {
@@ -116,7 +116,7 @@ impl Hosts {
     }
 
     /// Says which host is which, where there is more than one to say it of.
-    fn say_which(&mut self, loads: &[(String, LoadRun)], of_load: Option<&str>) {
+    fn say_which(&mut self, loads: &[(String, Checked<LoadRun>)], of_load: Option<&str>) {
         let list = self.names.join(", ");
         let file = loads.first().map_or("", |(name, _)| name.as_str());
         let note = match (self.names.len(), loads.is_empty(), of_load) {
@@ -172,7 +172,7 @@ impl Hosts {
 }
 
 /// The host on which the load ran, as far as it is known.
-fn host_of_load(loads: &[(String, LoadRun)]) -> Result<Option<String>, Failure> {
+fn host_of_load(loads: &[(String, Checked<LoadRun>)]) -> Result<Option<String>, Failure> {
     let mut found: Option<(&str, &str)> = None;
     for (name, run) in loads {
         let host = run.host.trim();
@@ -197,12 +197,12 @@ fn hosts_of(log: &NamedLog, open: &Opener<'_>) -> Result<BTreeSet<String>, Failu
     };
     let may_have_more = matches!(log.log.family(), CounterFamily::OpenMetrics | CounterFamily::Sar);
     if !may_have_more || log.host.is_some() {
-        return Ok(of(&*log.log));
+        return Ok(of(&log.log));
     }
-    let Some(mut again) = open(&log.name) else { return Ok(of(&*log.log)) };
+    let Some(mut again) = open(&log.name) else { return Ok(of(&log.log)) };
     let mut sample = Sample::default();
     while let Ok(true) = again.next(&mut sample) {}
-    Ok(of(&*again))
+    Ok(of(&again))
 }
 
 /// Whether two names are of one host: the same without regard to case, or one of them without its domain.

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use foreign::{CounterFamily, CounterLog, LoadRun, Sample};
+use foreign::{Checked, CounterFamily, CounterLog, LoadRun, Sample};
 use model::run::{Origin, SourceState, SourceStatus};
 use model::{
     Change, ColumnId, Decision, DesignKind, Ending, Event, EventKind, Experiment, Host, Interval, Level,
@@ -42,7 +42,7 @@ impl Kept {
 /// Writes the run directory, and returns its result. After an error there is none.
 pub(super) fn write(
     path: &Path,
-    loads: &[(String, LoadRun)],
+    loads: &[(String, Checked<LoadRun>)],
     logs: &mut [NamedLog],
     hosts: &Hosts,
 ) -> Result<ResultDocument, Failure> {
@@ -58,14 +58,14 @@ pub(super) fn write(
 /// Records runs of a load alone.
 pub(in crate::commands) fn study_of_loads(
     path: &Path,
-    loads: &[(String, LoadRun)],
+    loads: &[(String, Checked<LoadRun>)],
 ) -> Result<Study, Failure> {
     record_all(path, loads, &mut [], None).map(|(_, study)| study)
 }
 
 fn write_all(
     path: &Path,
-    loads: &[(String, LoadRun)],
+    loads: &[(String, Checked<LoadRun>)],
     logs: &mut [NamedLog],
     hosts: &Hosts,
 ) -> Result<ResultDocument, Failure> {
@@ -77,7 +77,7 @@ fn write_all(
 
 fn record_all(
     path: &Path,
-    loads: &[(String, LoadRun)],
+    loads: &[(String, Checked<LoadRun>)],
     logs: &mut [NamedLog],
     hosts: Option<&Hosts>,
 ) -> Result<(RunDirectory, Study), Failure> {
@@ -95,7 +95,7 @@ fn record_all(
             "error: {at}: the folder is not empty\n  name another one with --run-dir"
         )));
     }
-    let runs: Vec<&LoadRun> = loads.iter().map(|(_, run)| run).collect();
+    let runs: Vec<&LoadRun> = loads.iter().map(|(_, run)| &**run).collect();
     let (treatments, vary) = treatments(&runs);
     let names = sources(loads, logs);
     let design = if vary.len() > 1 { DesignKind::Grid } else { DesignKind::OneFactorAtATime };
@@ -145,7 +145,7 @@ fn record_all(
 }
 
 /// The files, in words.
-fn sources(loads: &[(String, LoadRun)], logs: &[NamedLog]) -> String {
+fn sources(loads: &[(String, Checked<LoadRun>)], logs: &[NamedLog]) -> String {
     let file = |name: &str| Path::new(name).file_name().map(|name| name.to_string_lossy().into_owned());
     let named = loads.iter().map(|(name, _)| name).chain(logs.iter().map(|log| &log.name));
     let mut names: Vec<String> = named.filter_map(|name| file(name)).collect();
@@ -288,7 +288,7 @@ fn watched(directory: &RunDirectory) -> Result<Kept, Failure> {
 
 /// Adds the samples of all logs in the order of their times.
 fn add_counters(kept: &mut [Kept], logs: &mut [NamedLog], hosts: &Hosts) -> Result<(), Failure> {
-    let mut read: Vec<Read> = logs.iter().map(|log| Read::of(&*log.log)).collect();
+    let mut read: Vec<Read> = logs.iter().map(|log| Read::of(&log.log)).collect();
     let mut turns = Turns::default();
     let mut next: Vec<Option<Sample>> = Vec::new();
     for log in logs.iter_mut() {
@@ -302,7 +302,7 @@ fn add_counters(kept: &mut [Kept], logs: &mut [NamedLog], hosts: &Hosts) -> Resu
             next.iter().enumerate().filter_map(|(at, sample)| Some((at, sample.as_ref()?.end_unix_ns)));
         let Some((at, _)) = earliest.min_by_key(|(_, end)| *end) else { break };
         if let Some(sample) = &mut next[at] {
-            read[at].read(&*logs[at].log, sample);
+            read[at].read(&logs[at].log, sample);
             let place = match of_load {
                 false => Some(0),
                 true => kept.iter().position(|kept| {

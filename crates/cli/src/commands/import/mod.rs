@@ -12,7 +12,7 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use clap::{Arg, ArgAction, ArgMatches, Command};
-use foreign::{Content, CounterLog, DateOrder, FORMATS, Fault, LoadRun, Options};
+use foreign::{Checked, CheckedLog, Content, DateOrder, FORMATS, Fault, LoadRun, Options};
 
 use self::hosts::Hosts;
 use crate::carry_out::{self, Failure};
@@ -91,11 +91,11 @@ struct NamedLog {
     host: Option<String>,
     /// What the user gave to be added to its times, nanoseconds.
     offset_ns: Option<i64>,
-    log: Box<dyn CounterLog>,
+    log: CheckedLog,
 }
 
 /// Opens the log of a file again; none if it cannot be read twice.
-type Opener<'a> = dyn Fn(&str) -> Option<Box<dyn CounterLog>> + 'a;
+type Opener<'a> = dyn Fn(&str) -> Option<CheckedLog> + 'a;
 
 /// `plimsoll import`.
 pub(crate) fn import(matches: &ArgMatches) -> Result<Exit, Failure> {
@@ -129,12 +129,14 @@ pub(crate) fn import(matches: &ArgMatches) -> Result<Exit, Failure> {
         };
         return Err(Failure::usage(format!("{}\n\n{count}", faults.join("\n"))));
     }
-    let (mut loads, mut logs): (Vec<(String, LoadRun)>, Vec<NamedLog>) = (Vec::new(), Vec::new());
+    let (mut loads, mut logs): (Vec<(String, Checked<LoadRun>)>, Vec<NamedLog>) = (Vec::new(), Vec::new());
     let mut courses = Vec::new();
     for Opened { name, host, format, content } in opened {
         match content {
             Content::Load(runs) => loads.extend(runs.into_iter().map(|mut run| {
-                run.host = host.clone().unwrap_or(run.host);
+                if let Some(host) = &host {
+                    run.set_host(host.clone());
+                }
                 (name.clone(), run)
             })),
             Content::Counters(log) => logs.push(NamedLog { name, format, host, offset_ns: None, log }),
@@ -237,16 +239,16 @@ fn offset_s(text: &str) -> Option<i64> {
 }
 
 /// Gives runs their begin if the user knows that of the first one: they follow each other.
-fn set_begins(matches: &ArgMatches, loads: &mut [(String, LoadRun)]) -> Result<(), Failure> {
+fn set_begins(matches: &ArgMatches, loads: &mut [(String, Checked<LoadRun>)]) -> Result<(), Failure> {
     let Some(text) = matches.get_one::<String>("begin") else { return Ok(()) };
     let begin: jiff::Timestamp = text.parse().map_err(|error| {
         Failure::usage(format!(
             "error: --begin {text}: {error}\n  write a date with a zone, such as 2026-11-26T14:00:00Z"
         ))
     })?;
-    let mut at = i64::try_from(begin.as_nanosecond()).unwrap_or(0);
+    let mut at = i64::try_from(begin.as_nanosecond()).unwrap_or(i64::MAX);
     for (_, run) in loads.iter_mut().filter(|(_, run)| run.began_unix_ns.is_none()) {
-        run.began_unix_ns = Some(at);
+        run.set_begin(at).map_err(|fault| Failure::usage(format!("error: --begin {text}: {fault}")))?;
         at = at.saturating_add((run.seconds * 1e9) as i64);
     }
     Ok(())

@@ -9,10 +9,11 @@ fn log(text: &str) -> FioLog {
 }
 
 /// The runs of logs with their names.
-fn runs(logs: &[(&str, &str)], mut runs: Vec<(String, LoadRun)>) -> Result<Vec<(String, LoadRun)>, String> {
+fn runs(logs: &[(&str, &str)], runs: Vec<(String, LoadRun)>) -> Result<Vec<(String, LoadRun)>, String> {
     let logs = logs.iter().map(|(name, text)| (name.to_string(), log(text))).collect();
-    let joined = join_fio_logs(logs, &mut runs);
-    joined.map(|()| runs).map_err(|(name, fault)| format!("{name}: {fault}"))
+    let mut runs = runs.into_iter().map(|(name, run)| (name, Checked::of(run).unwrap())).collect();
+    join_fio_logs(logs, &mut runs).map_err(|(name, fault)| format!("{name}: {fault}"))?;
+    Ok(runs.into_iter().map(|(name, run)| (name, (*run).clone())).collect())
 }
 
 /// The operation, the span, the count, the bytes and the mean of each interval.
@@ -205,7 +206,8 @@ proptest::proptest! {
         let Ok(Content::FioLog(log)) = open(Box::new(std::io::Cursor::new(text.into_bytes())), &Options::default()) else {
             return Ok(());
         };
-        let mut runs = if has_run { vec![("a.json".to_string(), fio("3.33"))] } else { Vec::new() };
+        let fio = Checked::of(fio("3.33")).unwrap();
+        let mut runs = if has_run { vec![("a.json".to_string(), fio)] } else { Vec::new() };
         let _ = join_fio_logs(vec![(format!("a_{kind}.1.log"), *log)], &mut runs);
         for of in runs.iter().flat_map(|(_, run)| &run.intervals) {
             proptest::prop_assert!(of.begin_s <= of.end_s && of.failed <= of.completed);
