@@ -38,6 +38,9 @@ pub enum MetricKind {
     Mean,
 }
 
+/// The largest reading.
+const READING_MAX: f64 = 1e21;
+
 /// The description of one metric, the same for all its instances.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct MetricInfo {
@@ -87,9 +90,10 @@ impl MetricInfo {
         }
     }
 
-    /// Whether a reading is possible: finite, and not negative unless it is a gauge.
+    /// Whether a reading is possible: at most 10^21, which is 2^64 in any unit with some room, and not negative unless it is a
+    /// gauge.
     pub fn can_be(&self, value: f64) -> bool {
-        value.is_finite() && (value >= 0.0 || self.kind == MetricKind::Gauge)
+        value.abs() <= READING_MAX && (value >= 0.0 || self.kind == MetricKind::Gauge)
     }
 
     // A const function cannot drop values. The replaced value is a borrowed text, so forgetting it leaks

@@ -106,19 +106,31 @@ pub(crate) struct Budget {
     /// What stays in memory of the trials that were read.
     kept: u64,
     kept_max: u64,
+    /// The memory of histograms above which they are coarse.
+    histograms_max: u64,
     text_left: u64,
 }
 
 impl Budget {
     pub(crate) fn new() -> Budget {
-        let (allowed, text_left) = (MEMORY_MIN, RECORD_TEXT_MAX);
-        Budget { allowed, taken: 0, most: u64::MAX, kept: 0, kept_max: KEPT_MAX, text_left }
+        Budget::of(KEPT_MAX, HISTOGRAMS_MAX)
     }
 
     /// The budget for files that this process wrote itself.
     pub(crate) fn unlimited() -> Budget {
         let all = u64::MAX;
-        Budget { allowed: all, taken: 0, most: all, kept: 0, kept_max: all, text_left: all }
+        Budget { allowed: all, text_left: all, ..Budget::of(all, all) }
+    }
+
+    /// One with other limits of what stays in memory.
+    pub(crate) fn of(kept_max: u64, histograms_max: u64) -> Budget {
+        let (allowed, text_left) = (MEMORY_MIN, RECORD_TEXT_MAX);
+        Budget { allowed, taken: 0, most: u64::MAX, kept: 0, kept_max, histograms_max, text_left }
+    }
+
+    /// Whether histograms of so many bytes are coarse.
+    pub(crate) fn makes_coarse(&self, bytes: u64) -> bool {
+        bytes > self.histograms_max
     }
 
     /// Announces a file of this size.

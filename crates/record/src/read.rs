@@ -15,7 +15,7 @@ use serde::{Deserialize, de::DeserializeOwned};
 
 use crate::histogram_log::{Decoded, Decoder};
 use crate::limits::{
-    Budget, COUNTED_MAX, ENTRIES_MAX, FACTS_BYTES_MAX, HEAT_COLUMNS_MAX, HISTOGRAMS_MAX, METRICS_BYTES_MAX,
+    Budget, COUNTED_MAX, ENTRIES_MAX, FACTS_BYTES_MAX, HEAT_COLUMNS_MAX, METRICS_BYTES_MAX,
     OPERATION_COST, OPERATIONS_MAX, PLAN_BYTES_MAX, PLANNED_MAX, READINGS_MAX, RECORD_READINGS_MAX,
     STEPS_BYTES_MAX, TRIALS_MAX, too_large,
 };
@@ -36,26 +36,26 @@ pub const PLAN_FORMAT: &str = "plimsoll.plan/1.0";
 /// counters, neighbouring samples are combined, which is an event of the trial. The histograms of many trials have two significant
 /// digits, which is an event of the first.
 pub fn read(path: &Path) -> Result<Study, RecordError> {
-    read_up_to(path, READINGS_MAX, &mut BTreeMap::new())
+    read_up_to(path, READINGS_MAX, &mut BTreeMap::new(), Budget::new())
 }
 
 /// The same, with counters that were kept when they were written, by the id of their trial: they are not read.
 pub fn read_with(path: &Path, mut kept: BTreeMap<String, WrittenReadings>) -> Result<Study, RecordError> {
-    read_up_to(path, READINGS_MAX, &mut kept)
+    read_up_to(path, READINGS_MAX, &mut kept, Budget::new())
 }
 
 /// The same with every sample, however many there are.
 pub fn read_every_sample(path: &Path) -> Result<Study, RecordError> {
-    read_up_to(path, usize::MAX, &mut BTreeMap::new())
+    read_up_to(path, usize::MAX, &mut BTreeMap::new(), Budget::new())
 }
 
 fn read_up_to(
     path: &Path,
     readings_max: usize,
     kept: &mut BTreeMap<String, WrittenReadings>,
+    mut budget: Budget,
 ) -> Result<Study, RecordError> {
     let (folder, trials) = directory::open(path)?;
-    let mut budget = Budget::new();
     let mut study = Study { directory: path.display().to_string(), ..Study::default() };
     match read_json::<Host>(&folder, "host.json", FACTS_BYTES_MAX, &mut budget) {
         Ok(Some(host)) => study.host = host,
@@ -147,7 +147,7 @@ pub fn read_trial(path: &Path) -> Result<(RunRecord, Vec<String>), RecordError> 
 /// Whether the histograms of as many trials as the first are too large: those of the first are made coarse then.
 fn coarsen_many(first: &mut RunRecord, count: usize, budget: &mut Budget) -> bool {
     let before = memory::of_histograms(first);
-    let is_large = before.saturating_mul(count as u64) > HISTOGRAMS_MAX;
+    let is_large = budget.makes_coarse(before.saturating_mul(count as u64));
     if is_large {
         memory::coarsen(first);
         budget.drop_kept(before.saturating_sub(memory::of_histograms(first)));
@@ -448,6 +448,67 @@ fn read_json<T: DeserializeOwned>(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A record with so many trials, each that of the stored run `disk`.
+    fn many(name: &str, count: usize) -> std::path::PathBuf {
+        let stored = Path::new(env!("CARGO_MANIFEST_DIR")).join("../report/fixtures/disk");
+        let folder = std::env::temp_dir().join(format!("plimsoll-{name}-{}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&folder);
+        for at in 1..=count {
+            let trial = folder.join(format!("trials/{at:03}-baseline.r{at}"));
+            std::fs::create_dir_all(&trial).unwrap();
+            for file in std::fs::read_dir(stored.join("trials/001-baseline.r1")).unwrap().flatten() {
+                std::fs::copy(file.path(), trial.join(file.file_name())).unwrap();
+            }
+        }
+        for file in ["plan.json", "host.json"] {
+            std::fs::copy(stored.join(file), folder.join(file)).unwrap();
+        }
+        folder
+    }
+
+    #[test]
+    fn the_histograms_of_many_trials_are_coarse_and_all_trials_are_read() {
+        let folder = many("coarse", 12);
+        let read = |budget| read_up_to(&folder, READINGS_MAX, &mut BTreeMap::new(), budget).unwrap();
+        let of = |study: &Study| -> u64 { study.runs.iter().map(memory::of_histograms).sum() };
+        let fine = read(Budget::new());
+        let most = of(&fine) / 2;
+        let coarse = read(Budget::of(u64::MAX, most));
+        assert!(of(&coarse) < most, "{} {most}", of(&coarse));
+        for (study, expected) in [(&fine, false), (&coarse, true)] {
+            assert_eq!((study.runs.len(), study.damage.as_slice()), (12, &[] as &[String]));
+            let is_said = |event: &Event| event.text.contains("12 trials: their histograms have two significant digits");
+            assert_eq!(study.runs[0].events.iter().any(is_said), expected);
+        }
+        for (fine, coarse) in fine.runs.iter().zip(&coarse.runs) {
+            for (name, of) in &fine.histograms {
+                let other = &coarse.histograms[name];
+                assert_eq!(of.response.len(), other.response.len());
+                let ratio = other.response.value_at_quantile(0.95) as f64 / of.response.value_at_quantile(0.95) as f64;
+                assert!((0.99..1.011).contains(&ratio), "{name}: {ratio}");
+            }
+        }
+        std::fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn what_stays_in_memory_has_a_limit_whatever_is_counted() {
+        let folder = many("kept", 6);
+        let mut budget = Budget::of(u64::MAX, u64::MAX);
+        let trial = Directory::open(&folder.join("trials/001-baseline.r1")).unwrap();
+        let (record, _) = trial_of(&trial, &mut budget, READINGS_MAX, None, false).unwrap();
+        let of_one = memory::of_trial(&record);
+        // Not what was counted while it was read, which is several times as much.
+        assert_eq!(budget.taken(), of_one);
+        let limited = Budget::of(3 * of_one + of_one / 2, u64::MAX);
+        let study = read_up_to(&folder, READINGS_MAX, &mut BTreeMap::new(), limited).unwrap();
+        let all: u64 = study.runs.iter().map(memory::of_trial).sum();
+        assert!(study.runs.len() >= 2 && all <= 3 * of_one + of_one / 2, "{} {all}", study.runs.len());
+        assert!(study.damage.iter().all(|what| what.contains("more memory than its limit")), "{:?}", study.damage);
+        assert!(!study.damage.is_empty());
+        std::fs::remove_dir_all(folder).unwrap();
+    }
 
     #[test]
     fn halving_keeps_every_count() {

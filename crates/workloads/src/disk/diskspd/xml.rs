@@ -319,7 +319,7 @@ fn write_rates(xml: &mut Xml, measured: &StreamNumbers, every_ms: u64) {
             let _ = writeln!(
                 xml.text,
                 "{indent}<Bucket SampleMillisecond=\"{}\" Read=\"{:.0}\" Write=\"{:.0}\" Total=\"{rate:.0}\"/>",
-                every_ms * (index as u64 + 1),
+                every_ms.saturating_mul(index as u64 + 1),
                 at(read, index),
                 at(write, index),
             );

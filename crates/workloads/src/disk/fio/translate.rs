@@ -456,13 +456,16 @@ impl Reader<'_> {
             );
             return;
         }
+        let Ok(stride) = u64::try_from(step.unsigned_abs()) else {
+            self.problem(at, "`rw` with such a distance is not supported".into(), "write a smaller one");
+            return;
+        };
         if step < 0 {
             draft.set(settings::REVERSE.name, Level::Flag(true));
         }
         draft.set(settings::PASSES.name, Passes::Same.level());
-        let step = step.unsigned_abs() as u64;
-        if step > block {
-            draft.set(settings::STRIDE.name, Level::Bytes(step));
+        if stride > block {
+            draft.set(settings::STRIDE.name, Level::Bytes(stride));
         }
     }
 

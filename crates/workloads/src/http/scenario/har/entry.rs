@@ -8,6 +8,9 @@ use crate::http::scenario::file::Note;
 use crate::http::scenario::recording::{Entry, Received, RecordedBody, is_method, sent_fields};
 use crate::http::url::Url;
 
+/// The longest exchange, milliseconds: a day. Think times are computed from the ends of exchanges.
+const TIME_MS_MAX: f64 = 86_400_000.0;
+
 /// Most bytes of a response that are searched for values.
 const RESPONSE_BYTES_MAX: usize = 4 << 20;
 
@@ -67,10 +70,16 @@ pub(super) fn read(value: &Value, number: u32, notes: &mut Vec<Note>) -> Option<
     let mut fields = sent_fields(pairs(value, "/request/headers"), number, notes);
     let body = body(value, number, &mut fields, notes).unwrap_or(RecordedBody::Empty);
     let time_ms = value.pointer("/time").and_then(Value::as_f64).filter(|time| *time > 0.0).unwrap_or(0.0);
+    let time_ms = if time_ms <= TIME_MS_MAX {
+        time_ms as i64
+    } else {
+        notes.push(Note::new(number, "its time is longer than a day: it counts as 0 ms", ""));
+        0
+    };
     Some(Entry {
         number,
         start_ms: rfc3339_ms(text(value, "/startedDateTime")),
-        time_ms: time_ms as i64,
+        time_ms,
         page: text(value, "/pageref").to_string(),
         method,
         url,

@@ -240,3 +240,27 @@ proptest::proptest! {
         imported(&har(vec![entry(0, "GET", "http://a/x"), first, second]), &RecordingOptions::default());
     }
 }
+
+#[test]
+fn a_time_that_no_exchange_takes_changes_no_pause() {
+    let of = |time: Value| {
+        let (mut first, mut second) =
+            (entry(0, "GET", "https://shop.example/a"), entry(5, "GET", "https://shop.example/b"));
+        first["time"] = time;
+        second["pageref"] = json!("next");
+        imported(&har(vec![first, second]), &RecordingOptions::default())
+    };
+    let (plain, notes) = of(json!(0));
+    assert!(!notes.contains("longer than a day"), "{notes}");
+    for time in [json!(1e308), json!(9_223_372_036_854_775_808_u64), json!(1e9)] {
+        let (written, notes) = of(time.clone());
+        assert_eq!(written, plain, "{time}");
+        assert!(notes.contains("1: its time is longer than a day: it counts as 0 ms"), "{notes}");
+    }
+    // Long before 1970, and without an end.
+    let mut first = entry(0, "GET", "https://shop.example/a");
+    first["time"] = json!(1e308);
+    let mut second = entry(0, "GET", "https://shop.example/b");
+    second["startedDateTime"] = json!("0001-01-01T00:00:00.000Z");
+    imported(&har(vec![first, second]), &RecordingOptions::default());
+}
