@@ -76,7 +76,8 @@ impl Checked<LoadRun> {
         }
         let words = |what: String| format!("left out: {what} is not possible");
         run.notes.extend(left_out.into_iter().map(words));
-        figures(&run).map_err(|what| Fault::at(run.line, what, "the file is damaged, or of another version"))?;
+        figures(&run)
+            .map_err(|what| Fault::at(run.line, what, "the file is damaged, or of another version"))?;
         Ok(Checked(run))
     }
 
@@ -107,7 +108,8 @@ impl Checked<LoadRun> {
     /// If it is not in 1970 to 2200.
     pub fn set_begin(&mut self, unix_ns: i64) -> Result<(), Fault> {
         if !BEGIN_UNIX_NS.contains(&unix_ns) {
-            let what = impossible("the begin", format!("{} s since 1970", unix_ns / 1_000_000_000), "1970 to 2200");
+            let what =
+                impossible("the begin", format!("{} s since 1970", unix_ns / 1_000_000_000), "1970 to 2200");
             return Err(Fault::at(self.line, what, ""));
         }
         self.0.began_unix_ns = Some(unix_ns);
@@ -263,7 +265,10 @@ mod tests {
     fn run() -> LoadRun {
         let mut run = LoadRun { tool: "fio", seconds: 10.0, line: 7, ..LoadRun::default() };
         let times = LatencySummary { mean: 5.0, p99: 9.0, max: 12.0, ..LatencySummary::ABSENT };
-        run.add_whole("read", Whole { completed: 1000, failed: 0, bytes: 4_096_000, times, concurrency: f64::NAN });
+        run.add_whole(
+            "read",
+            Whole { completed: 1000, failed: 0, bytes: 4_096_000, times, concurrency: f64::NAN },
+        );
         run
     }
 
@@ -311,7 +316,13 @@ mod tests {
         assert_eq!(run.settings.keys().collect::<Vec<_>>(), ["workload.threads"]);
         assert!(run.facts.is_empty());
         let notes = run.notes.join("\n");
-        for part in ["workload.size", "fio.usr_cpu NaN%", "number 100000000000000000000000...", "the load", "the begin"] {
+        for part in [
+            "workload.size",
+            "fio.usr_cpu NaN%",
+            "number 100000000000000000000000...",
+            "the load",
+            "the begin",
+        ] {
             assert!(notes.contains(&format!("left out: {part}")), "{part}: {notes}");
         }
     }

@@ -426,9 +426,9 @@ impl Group {
             run.notes.push(format!("jobs ran for {shortest} s to {longest} s; rates are over the longest"));
         }
         let threads = self.first_thread
-            ..self.first_thread.saturating_add(
-                u32::try_from(self.copies.max(self.jobs)).unwrap_or(u32::MAX).min(100_000),
-            );
+            ..self
+                .first_thread
+                .saturating_add(u32::try_from(self.copies.max(self.jobs)).unwrap_or(u32::MAX).min(100_000));
         run.fio_logs =
             self.prefixes.iter().flat_map(|of| threads.clone().map(|at| (of.clone(), at))).collect();
         (run.fio_period_ms, run.fio_logs_maximum) = (self.period_ms, self.logs_maximum);

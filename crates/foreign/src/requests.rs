@@ -165,11 +165,7 @@ impl Requests {
     ///
     /// # Errors
     /// If the numbers of all requests cannot be.
-    pub(crate) fn finish(
-        self,
-        tool: &'static str,
-        workload: &'static str,
-    ) -> Result<Option<LoadRun>, Fault> {
+    pub(crate) fn finish(self, tool: &'static str, workload: &'static str) -> Result<Option<LoadRun>, Fault> {
         const POSSIBLE: &str = "longer than a day, not in 1970 to 2200, or of more than an exbibyte";
         let impossible = counted(self.impossible, "request");
         let Some(first_ns) = self.first_ns else {

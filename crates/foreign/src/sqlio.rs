@@ -8,8 +8,8 @@ use std::io::{BufRead as _, BufReader, Read as _};
 use model::{LatencySummary, Level, Shape};
 
 use crate::input::Text;
-use crate::number;
 use crate::load::Whole;
+use crate::number;
 use crate::{Content, Fault, Format, LoadRun, Options, Source};
 
 pub(crate) static FORMAT: Format = Format {

@@ -5,8 +5,8 @@
 use model::{Level, Shape};
 use roxmltree::{Document, Node, ParsingOptions};
 
-use crate::number::count;
 use crate::load::{Whole, of_percentiles};
+use crate::number::count;
 use crate::tags::Tags;
 use crate::{Content, Fault, Format, LoadRun, Options, Source, lines};
 
@@ -152,13 +152,7 @@ fn run<'a>(document: &'a Document<'a>) -> Result<LoadRun, Fault> {
     let failed = count(failed.unwrap_or(0.0)).ok_or_else(|| impossible("errors"))?;
     run.add_whole(
         "request",
-        Whole {
-            completed,
-            failed: failed.min(completed),
-            bytes: 0,
-            times,
-            concurrency: f64::NAN,
-        },
+        Whole { completed, failed: failed.min(completed), bytes: 0, times, concurrency: f64::NAN },
     );
     Ok(run)
 }

@@ -6,9 +6,9 @@
 use model::figure::CORRECTED;
 use model::{LatencySummary, Level, Process, Profile, Secret, SecretParts, Shape};
 
+use crate::checked::RESPONSE_NS_MAX;
 use crate::input::Lines;
 use crate::load::{Runs, Whole, of_percentiles};
-use crate::checked::RESPONSE_NS_MAX;
 use crate::number::{count, milliseconds};
 use crate::{Content, Fault, Format, LoadRun, Options, Source};
 

@@ -418,7 +418,10 @@ mod tests {
             metric: MetricInfo::new("disk.read_s", Unit::Seconds, MetricKind::Mean, ""),
             instance: instance.into(),
         };
-        let mut table = ReadingTable { columns: vec![column("b"), column("a"), column("a")].into(), ..Default::default() };
+        let mut table = ReadingTable {
+            columns: vec![column("b"), column("a"), column("a")].into(),
+            ..Default::default()
+        };
         assert_eq!((table.find("disk.read_s", "a"), table.find("disk.read_s", "c")), (Some(1), None));
         table.columns.push(column("c"));
         assert_eq!(table.find("disk.read_s", "c"), Some(3));

@@ -15,12 +15,12 @@ use serde::{Deserialize, de::DeserializeOwned};
 
 use crate::histogram_log::{Decoded, Decoder};
 use crate::limits::{
-    Budget, COUNTED_MAX, ENTRIES_MAX, FACTS_BYTES_MAX, HEAT_COLUMNS_MAX, METRICS_BYTES_MAX,
-    OPERATION_COST, OPERATIONS_MAX, PLAN_BYTES_MAX, PLANNED_MAX, READINGS_MAX, RECORD_READINGS_MAX,
-    STEPS_BYTES_MAX, TRIALS_MAX, too_large,
+    Budget, COUNTED_MAX, ENTRIES_MAX, FACTS_BYTES_MAX, HEAT_COLUMNS_MAX, METRICS_BYTES_MAX, OPERATION_COST,
+    OPERATIONS_MAX, PLAN_BYTES_MAX, PLANNED_MAX, READINGS_MAX, RECORD_READINGS_MAX, STEPS_BYTES_MAX,
+    TRIALS_MAX, too_large,
 };
-use crate::memory;
 use crate::lines::Lines;
+use crate::memory;
 use crate::mirror::WrittenReadings;
 use crate::trial::{CENSORED_LOGS, LOGS};
 use crate::{RecordError, check_format, directory, interval_csv, readings_csv};
@@ -478,14 +478,17 @@ mod tests {
         assert!(of(&coarse) < most, "{} {most}", of(&coarse));
         for (study, expected) in [(&fine, false), (&coarse, true)] {
             assert_eq!((study.runs.len(), study.damage.as_slice()), (12, &[] as &[String]));
-            let is_said = |event: &Event| event.text.contains("12 trials: their histograms have two significant digits");
+            let is_said = |event: &Event| {
+                event.text.contains("12 trials: their histograms have two significant digits")
+            };
             assert_eq!(study.runs[0].events.iter().any(is_said), expected);
         }
         for (fine, coarse) in fine.runs.iter().zip(&coarse.runs) {
             for (name, of) in &fine.histograms {
                 let other = &coarse.histograms[name];
                 assert_eq!(of.response.len(), other.response.len());
-                let ratio = other.response.value_at_quantile(0.95) as f64 / of.response.value_at_quantile(0.95) as f64;
+                let ratio = other.response.value_at_quantile(0.95) as f64
+                    / of.response.value_at_quantile(0.95) as f64;
                 assert!((0.99..1.011).contains(&ratio), "{name}: {ratio}");
             }
         }
@@ -501,11 +504,20 @@ mod tests {
         let of_one = memory::of_trial(&record);
         // Not what was counted while it was read, which is several times as much.
         assert_eq!(budget.taken(), of_one);
+        eprintln!(
+            memory::of_histograms(&record),
+            memory::of_readings(&record.readings),
+            memory::of_intervals(&record.intervals)
+        );
         let limited = Budget::of(3 * of_one + of_one / 2, u64::MAX);
         let study = read_up_to(&folder, READINGS_MAX, &mut BTreeMap::new(), limited).unwrap();
         let all: u64 = study.runs.iter().map(memory::of_trial).sum();
         assert!(study.runs.len() >= 2 && all <= 3 * of_one + of_one / 2, "{} {all}", study.runs.len());
-        assert!(study.damage.iter().all(|what| what.contains("more memory than its limit")), "{:?}", study.damage);
+        assert!(
+            study.damage.iter().all(|what| what.contains("more memory than its limit")),
+            "{:?}",
+            study.damage
+        );
         assert!(!study.damage.is_empty());
         std::fs::remove_dir_all(folder).unwrap();
     }

@@ -15,7 +15,11 @@ pub fn run(bytes: &[u8]) {
     let mut count = 0;
     let analysed = Analysis::of(bytes, "", settings, |operation, begin_ns| {
         count += 1;
-        assert!(operation.end_ns >= operation.request_ns || operation.time_ns() == Some(0) || operation.outcome.is_none());
+        assert!(
+            operation.end_ns >= operation.request_ns
+                || operation.time_ns() == Some(0)
+                || operation.outcome.is_none()
+        );
         let shown = operation.document(begin_ns);
         assert!(!report::wire_operation_text(&shown).is_empty());
         assert!(serde_json::from_str::<serde_json::Value>(&report::wire_operation_json(&shown)).is_ok());

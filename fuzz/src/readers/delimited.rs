@@ -3,7 +3,6 @@
 use std::path::PathBuf;
 use std::sync::LazyLock;
 
-
 static FOLDER: LazyLock<PathBuf> = LazyLock::new(|| super::folder("delimited"));
 
 const SETTINGS: &str = "type = \"delimited\"\nvalue_separator = \";\"";

@@ -11,14 +11,19 @@ pub fn run(bytes: &[u8]) {
     let size_of = |path: &str| (!path.starts_with('n')).then_some(1 << (path.len() % 50));
     match parse(&flags, &size_of) {
         Ok(run) => {
-            let configured = engine::workload::WorkloadKind::configure(&workloads::disk::KIND, &run.settings());
+            let configured =
+                engine::workload::WorkloadKind::configure(&workloads::disk::KIND, &run.settings());
             assert!(
                 configured.is_ok() || run.profile_only,
                 "{flags:?} became settings that cannot be: {}",
                 configured.err().unwrap_or_default()
             );
             let load = Load::read(&run.load());
-            assert!(load.is_ok(), "{flags:?} became a load that cannot be: {}", load.err().unwrap_or_default());
+            assert!(
+                load.is_ok(),
+                "{flags:?} became a load that cannot be: {}",
+                load.err().unwrap_or_default()
+            );
             let streams = vec![StreamNumbers::default(); run.streams().len()];
             let numbers = DiskspdNumbers { seconds: 1.0, streams, ..DiskspdNumbers::default() };
             let report = report(&run, &numbers);

@@ -3,7 +3,6 @@
 use std::path::PathBuf;
 use std::sync::LazyLock;
 
-
 static FOLDER: LazyLock<PathBuf> = LazyLock::new(|| super::folder("fixed_width"));
 
 const SETTINGS: &str = "type = \"fixed-width\"\nshort_lines = true\n\

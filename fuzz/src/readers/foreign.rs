@@ -15,7 +15,9 @@ pub fn run(bytes: &[u8]) {
         _ => None,
     };
     let options = Options { utc_offset_s: i64::from(first >> 2) * 600, date_order };
-    let Ok((_, content)) = foreign::open(Box::new(std::io::Cursor::new(bytes.to_vec())), &options) else { return };
+    let Ok((_, content)) = foreign::open(Box::new(std::io::Cursor::new(bytes.to_vec())), &options) else {
+        return;
+    };
     match content {
         Content::FioLog(log) => {
             for name in ["a_lat.1.log", "a_bw.1.log", "a_iops.log"] {

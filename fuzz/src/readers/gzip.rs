@@ -1,6 +1,5 @@
 //! `readings.csv.gz`: whatever it expands to, lines come one by one, and an end is reached.
 
-
 /// Reads an input; panics on a fault of the reader.
 pub fn run(bytes: &[u8]) {
     let (lines, longest, damage) = record::readers::gzip(bytes);

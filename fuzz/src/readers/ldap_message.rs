@@ -32,7 +32,8 @@ pub fn run(bytes: &[u8]) {
         let mut written = Vec::new();
         RequestWriter::default().write(&template, ID_MIN, |slot| values[slot].as_bytes(), &mut written);
         let mut encoded = Vec::new();
-        Message { id: ID_MIN, operation: message.operation, controls: List::from(&controls) }.encode(&mut encoded);
+        Message { id: ID_MIN, operation: message.operation, controls: List::from(&controls) }
+            .encode(&mut encoded);
         assert_eq!(written, encoded);
     }
     assert!(!format!("{message:?}").is_empty());

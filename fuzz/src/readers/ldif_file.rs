@@ -3,7 +3,6 @@
 use std::path::PathBuf;
 use std::sync::LazyLock;
 
-
 static FOLDER: LazyLock<PathBuf> = LazyLock::new(|| super::folder("ldif_file"));
 
 const SETTINGS: &str = "type = \"ldif\"\nattributes = [\"name\", \"mail\"]";

@@ -1,7 +1,5 @@
 //! The configuration of a metadirectory.
 
-use metadir::config::Config;
-
 /// Reads an input; panics on a fault of the reader.
 pub fn run(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };

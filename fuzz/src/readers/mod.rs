@@ -45,8 +45,8 @@ use std::path::{Path, PathBuf};
 
 use metadir::agent::{Agent, ExportedObject, Imported, Names};
 use metadir::config::AgentConfig;
-use metadir::index_key::IndexKey;
 use metadir::hologram::{Attribute, Hologram};
+use metadir::index_key::IndexKey;
 use metadir::object::Change;
 use model::Vocabulary;
 
@@ -54,12 +54,12 @@ use model::Vocabulary;
 pub fn vocabulary() -> Vocabulary {
     let registry = engine::session::Registry {
         workloads: workloads::KINDS,
-        sources: counters::SOURCES,
+        sources: ::counters::SOURCES,
         factors: factors::FACTORS,
         target_group: factors::target_group::TARGET_GROUP,
         carry_out: factors::undo::carry_out,
-        watched: counters::perfmon::watched,
-        exporter: counters::scrape::check,
+        watched: ::counters::perfmon::watched,
+        exporter: ::counters::scrape::check,
         machine: machines::address::name_of,
     };
     registry.vocabulary()

@@ -7,10 +7,10 @@ use std::io::{BufRead, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 
+use super::{agent, read};
 use metadir::agent::{Agent, ExportedObject};
 use metadir::hologram::{Attribute, Hologram};
 use metadir::object::Change;
-use super::{agent, read};
 
 /// But for those with which a service says that it is busy: it would be waited for.
 const STATUSES: [u16; 12] = [200, 200, 200, 201, 204, 302, 400, 401, 404, 409, 412, 500];

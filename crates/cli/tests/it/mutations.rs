@@ -29,10 +29,40 @@ const FILE_BYTES_MAX: usize = 256 << 10;
 
 /// What readers may take for something else: numbers at the ends of their types, and signs that begin or end something.
 const WORDS: [&[u8]; 34] = [
-    b"0", b"-1", b"1e308", b"-1e308", b"1e-320", b"NaN", b"inf", b"9223372036854775808", b"18446744073709551615",
-    b"4294967296", b"12345678901234567890123456", b"\0", b"\n", b"\r\n", b"\t", b",", b";", b"\"", b"{", b"}", b"[", b"]",
-    b"<", b"</", b"=", b":", b"%", b"\\", b"\xff\xfe", b"\xef\xbb\xbf", b"\xff\xff\xff\xff", b"\x7f\xff\xff\xff",
-    b"\xf4\x8f\xbf\xbf", b"null",
+    b"0",
+    b"-1",
+    b"1e308",
+    b"-1e308",
+    b"1e-320",
+    b"NaN",
+    b"inf",
+    b"9223372036854775808",
+    b"18446744073709551615",
+    b"4294967296",
+    b"12345678901234567890123456",
+    b"\0",
+    b"\n",
+    b"\r\n",
+    b"\t",
+    b",",
+    b";",
+    b"\"",
+    b"{",
+    b"}",
+    b"[",
+    b"]",
+    b"<",
+    b"</",
+    b"=",
+    b":",
+    b"%",
+    b"\\",
+    b"\xff\xfe",
+    b"\xef\xbb\xbf",
+    b"\xff\xff\xff\xff",
+    b"\x7f\xff\xff\xff",
+    b"\xf4\x8f\xbf\xbf",
+    b"null",
 ];
 
 /// Numbers that follow from a seed: the same on every host (SplitMix64).
@@ -68,7 +98,8 @@ fn mutation(seeds: &[Vec<u8>], number: u64) -> Vec<u8> {
 
 fn change(file: &mut Vec<u8>, seeds: &[Vec<u8>], chance: &mut Chance) {
     let at = chance.below(file.len());
-    let length = 1 + chance.below([4, 64, 4096][chance.below(3)]);
+    let most = [4, 64, 4096][chance.below(3)];
+    let length = 1 + chance.below(most);
     let end = (at + length).min(file.len());
     match chance.below(10) {
         _ if file.is_empty() => file.extend_from_slice(WORDS[chance.below(WORDS.len())]),
@@ -97,12 +128,14 @@ fn change(file: &mut Vec<u8>, seeds: &[Vec<u8>], chance: &mut Chance) {
         7 | 8 => {
             let is_digit = |byte: &u8| byte.is_ascii_digit();
             let Some(begin) = file[at..].iter().position(is_digit).map(|skip| at + skip) else { return };
-            let end = file[begin..].iter().position(|byte| !is_digit(byte)).map_or(file.len(), |skip| begin + skip);
+            let end =
+                file[begin..].iter().position(|byte| !is_digit(byte)).map_or(file.len(), |skip| begin + skip);
             file.splice(begin..end, WORDS[chance.below(11)].iter().copied());
         }
         // A line moves.
         _ => {
-            let line_end = |from: usize| file[from..].iter().position(|byte| *byte == b'\n').map(|skip| from + skip + 1);
+            let line_end =
+                |from: usize| file[from..].iter().position(|byte| *byte == b'\n').map(|skip| from + skip + 1);
             let (Some(begin), Some(to)) = (line_end(at), line_end(chance.below(file.len()))) else { return };
             let Some(end) = line_end(begin) else { return };
             let line: Vec<u8> = file.drain(begin..end).collect();
@@ -172,7 +205,8 @@ fn readers_survive_damaged_files() {
             Ok(taken) => {
                 let mebibytes = taken.memory_bytes >> 20;
                 let ms = taken.longest.as_millis();
-                writeln!(table, "| {name} | {} | {} | {mebibytes} | {ms} |", taken.count, taken.panics).unwrap();
+                writeln!(table, "| {name} | {} | {} | {mebibytes} | {ms} |", taken.count, taken.panics)
+                    .unwrap();
                 if taken.panics > 0 || taken.memory_bytes > MEMORY_MAX || taken.longest > TIME_MAX {
                     failures.push(format!("{name}: {} panics, {mebibytes} MiB, {ms} ms", taken.panics));
                 }
@@ -180,7 +214,9 @@ fn readers_survive_damaged_files() {
             Err(what) => failures.push(format!("{name}: {what}")),
         }
     }
-    println!("| reader | files | panics | memory, MiB | longest, ms |\n| --- | ---: | ---: | ---: | ---: |\n{table}");
+    println!(
+        "| reader | files | panics | memory, MiB | longest, ms |\n| --- | ---: | ---: | ---: | ---: |\n{table}"
+    );
     assert!(!names.is_empty() && failures.is_empty(), "{}", failures.join("\n"));
 }
 

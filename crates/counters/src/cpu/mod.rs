@@ -72,6 +72,9 @@ pub const KIND: SourceKind = SourceKind {
 /// longer to generate than all other files of this module together.
 const MOST_CORES_WITH_SCHEDSTAT: usize = 32;
 
+/// The highest load average: a kernel has fewer tasks.
+const LOAD_AVERAGE_MAX: f64 = 1e9;
+
 fn open(root: &HostRoot, _selected: &[String]) -> Result<Box<dyn Source>, Unavailable> {
     let mut cpu = Cpu {
         clock: Clock::default(),
@@ -176,6 +179,7 @@ impl Source for Cpu {
         self.host.set(out, Metric::Created, created / tick.seconds);
         if let Some(text) = self.load.read(&mut self.buffer) {
             let average = fields(text).next().and_then(|field| std::str::from_utf8(field).ok()?.parse().ok());
+            let average = average.filter(|average: &f64| (0.0..=LOAD_AVERAGE_MAX).contains(average));
             self.host.set(out, Metric::LoadAverage, average.unwrap_or(f64::NAN));
         }
         self.read_queue(&tick, out);

@@ -61,6 +61,27 @@ fn a_counter_that_goes_backwards_leaves_its_shares_absent_and_recovers() {
 }
 
 #[test]
+fn a_load_average_that_no_host_has_is_absent() {
+    let host = Host::copy_of("vm");
+    let mut cpu = host.open(&KIND, &[]);
+    for (text, expected) in [
+        ("1.07", Some(1.07)),
+        ("0.00", Some(0.0)),
+        ("-1", None),
+        ("-1e30", None),
+        ("1e308", None),
+        ("inf", None),
+        ("NaN", None),
+        ("", None),
+    ] {
+        host.write("proc/loadavg", format!("{text} 0.9 0.8 2/300 4711\n"));
+        cpu.read();
+        let expected = if text.is_empty() { Some(0.9) } else { expected };
+        assert_eq!(cpu.get("cpu.load_average", ""), expected, "{text}");
+    }
+}
+
+#[test]
 fn a_core_taken_offline_is_absent_until_it_has_a_window_again() {
     let host = Host::copy_of("no-psi");
     let whole = host.text("proc/stat");

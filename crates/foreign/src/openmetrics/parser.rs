@@ -358,7 +358,8 @@ fn time(word: &[u8]) -> Option<i64> {
     const SECONDS_MAX: i64 = 100_000_000_000;
     let text = std::str::from_utf8(word).ok()?;
     if let Ok(whole) = text.parse::<i64>() {
-        let factor = if whole.unsigned_abs() < SECONDS_MAX.unsigned_abs() { 1_000_000_000 } else { 1_000_000 };
+        let factor =
+            if whole.unsigned_abs() < SECONDS_MAX.unsigned_abs() { 1_000_000_000 } else { 1_000_000 };
         return whole.checked_mul(factor);
     }
     // Exact to the nanosecond.

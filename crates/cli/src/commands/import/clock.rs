@@ -87,7 +87,11 @@ impl Offsets {
 }
 
 /// What the clocks of the logs seem to be ahead by, in sentences. Logs whose offset was given are left out.
-pub(super) fn estimates(loads: &[(String, Checked<LoadRun>)], logs: &[NamedLog], open: &Opener<'_>) -> Vec<String> {
+pub(super) fn estimates(
+    loads: &[(String, Checked<LoadRun>)],
+    logs: &[NamedLog],
+    open: &Opener<'_>,
+) -> Vec<String> {
     let load = done(loads);
     let (Some(first), Some(last)) = (load.first(), load.last()) else { return Vec::new() };
     let mut notes = Vec::new();

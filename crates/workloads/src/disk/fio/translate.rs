@@ -457,7 +457,7 @@ impl Reader<'_> {
             return;
         }
         let Ok(stride) = u64::try_from(step.unsigned_abs()) else {
-            self.problem(at, "`rw` with such a distance is not supported".into(), "write a smaller one");
+            self.problem(at, "`rw` with such a distance is not supported", "write a smaller one");
             return;
         };
         if step < 0 {

@@ -316,7 +316,8 @@ impl Writer {
         let mut page = None;
         for (at, step) in steps.iter().enumerate() {
             let entry = &step.entry;
-            let pause_ms = entry.start_ms.zip(end_ms).map_or(0, |(start, end): (i64, i64)| start.saturating_sub(end));
+            let pause_ms =
+                entry.start_ms.zip(end_ms).map_or(0, |(start, end): (i64, i64)| start.saturating_sub(end));
             let is_new_page = page.is_some() && page != Some(&entry.page);
             if let Some(last) = requests.last_mut()
                 && (pause_ms > PAUSE_MS || (is_new_page && pause_ms > 0))
