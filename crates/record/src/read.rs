@@ -504,11 +504,6 @@ mod tests {
         let of_one = memory::of_trial(&record);
         // Not what was counted while it was read, which is several times as much.
         assert_eq!(budget.taken(), of_one);
-        eprintln!(
-            memory::of_histograms(&record),
-            memory::of_readings(&record.readings),
-            memory::of_intervals(&record.intervals)
-        );
         let limited = Budget::of(3 * of_one + of_one / 2, u64::MAX);
         let study = read_up_to(&folder, READINGS_MAX, &mut BTreeMap::new(), limited).unwrap();
         let all: u64 = study.runs.iter().map(memory::of_trial).sum();

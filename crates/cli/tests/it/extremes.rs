@@ -223,7 +223,7 @@ fn a_log_in_german_with_commas_and_blanks_is_read() {
     let done = run(&place, &["import", "p.csv", "--run-dir", "r"]);
     assert_eq!(done.code, 0, "{}", done.err);
     let found = readings(&place, "cpu.busy_share");
-    assert_eq!(found, ["", "0.225", "0.325", "0.425"], "{}", done.out);
+    assert_eq!(found, ["0.125", "0.225", "0.325", "0.425"], "{}", done.out);
     assert!(done.out.contains("32.5 %"), "{}", done.out);
 }
 

@@ -2,7 +2,8 @@
 //! a gibibyte, none takes 30 s.
 //!
 //! A few files for each reader in every run of the tests; more, and a table of what they took, with
-//! `MUTATIONS=10000 cargo test -p plimsoll-cli --test it mutations -- --nocapture`. `MUTATIONS_OF` is a part of the names of readers.
+//! `MUTATIONS=10000 cargo test -p plimsoll-cli --test it mutations -- --nocapture`. `MUTATIONS_OF` is a part of the names of readers,
+//! and `MUTATIONS_FIRST` the number of the first file.
 //! Each reader has a process of its own, whose memory is counted.
 
 #[path = "../../../../fuzz/src/readers/mod.rs"]
@@ -191,8 +192,17 @@ struct Taken {
 /// Set in the processes of readers: the name of the reader.
 const READER: &str = "PLIMSOLL_TEST_READER";
 
+fn number(variable: &str) -> Option<u64> {
+    std::env::var(variable).ok()?.parse().ok()
+}
+
 fn count() -> u64 {
-    std::env::var("MUTATIONS").ok().and_then(|count| count.parse().ok()).unwrap_or(COUNT)
+    number("MUTATIONS").unwrap_or(COUNT)
+}
+
+/// The number of the first file.
+fn first() -> u64 {
+    number("MUTATIONS_FIRST").unwrap_or(0)
 }
 
 #[test]
@@ -276,7 +286,7 @@ fn reader() {
         }
     });
     let (mut panics, mut longest) = (0_u64, Duration::ZERO);
-    for number in 0..count() {
+    for number in first()..first().saturating_add(count()) {
         let file = mutation(&seeds, number);
         let before = begin.elapsed();
         NUMBER.store(number, Ordering::Relaxed);
