@@ -14,6 +14,11 @@ const CHUNK: usize = 128 << 10;
 const ROW_BYTES_MAX: usize = 16 << 20;
 const CELLS_MAX: usize = 1 << 18;
 
+/// A place in a row, which is shorter than 2^32.
+fn place(at: usize) -> u32 {
+    u32::try_from(at).unwrap_or(u32::MAX)
+}
+
 /// Rows of a stream of UTF-8.
 pub(crate) struct Rows<R> {
     from: R,
@@ -124,7 +129,7 @@ impl<R: Read> Rows<R> {
                     let begins = [0].into_iter().chain(self.ends[..cells].iter().copied());
                     let spans = begins.zip(&self.ends[..cells]);
                     self.spans.clear();
-                    self.spans.extend(spans.map(|(begin, end)| (begin as u32, *end as u32)));
+                    self.spans.extend(spans.map(|(begin, end)| (place(begin), place(*end))));
                     return Ok(Some(Row { line, bytes: &self.bytes, spans: &self.spans }));
                 }
                 ReadRecordResult::End => return Ok(None),
@@ -162,7 +167,7 @@ impl<R: Read> Rows<R> {
             if self.spans.len() == CELLS_MAX {
                 return None;
             }
-            self.spans.push(((first + from) as u32, (first + to) as u32));
+            self.spans.push((place(first + from), place(first + to)));
             at = if from > at { to + 1 } else { to };
             match row.get(at) {
                 None => break,

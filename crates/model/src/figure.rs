@@ -372,7 +372,7 @@ impl Figure {
         let digits = Span::new((value - below * step - about).max(0.0), value + above * step + about);
         let span = Span::new(digits.low * small, digits.high * large);
         let of_unit = Span::new(digits.low * small, digits.high * small);
-        if !(span.high <= FIGURE_MAX) {
+        if span.high.is_nan() || span.high > FIGURE_MAX {
             return Err(wrong("it is too large"));
         }
         let unit = name.to_lowercase();

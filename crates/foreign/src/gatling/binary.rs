@@ -90,7 +90,7 @@ impl<R: Read> Reader<R> {
         if !(0..=STRING_BYTES_MAX).contains(&length) {
             return Err(self.damaged("a text is longer than 1 MiB"));
         }
-        let mut bytes = vec![0; length as usize];
+        let mut bytes = vec![0; usize::try_from(length).unwrap_or_default()];
         self.fill(&mut bytes)?;
         Ok(bytes)
     }
