@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
 
 use engine::documents::DocumentError;
 use engine::machines::Machines;
@@ -200,6 +201,9 @@ fn connect(
     let mut hub = hub.map_err(not_reached)?;
     hub.describe().iter().for_each(|text| say(text));
     let found = engine::check::check_on_machines(experiment, &REGISTRY, root, &mut hub);
+    if interrupted.load(Ordering::Relaxed) {
+        return Err(not_reached(Ending::Interrupted));
+    }
     Problems(found.0.into_iter().map(words).collect()).or(()).map_err(Failure::usage)?;
     Ok(Some(hub))
 }
@@ -250,6 +254,9 @@ pub(crate) fn survey(
     }
     let found = engine::check::check_on_machines(experiment, &REGISTRY, root, &mut hub);
     let left = hub.end().into_iter().map(|left| Problem::new(left, ""));
+    if interrupted.load(Ordering::Relaxed) {
+        return Err(not_reached(Ending::Interrupted));
+    }
     let mut all = Problems::new();
     // A machine that is not reached cannot check or end anything either.
     for problem in problems.0.into_iter().chain(found.0).chain(left) {

@@ -1,10 +1,13 @@
 //! Factors that a trial sets: where they are opened, set, recorded, and undone together.
 
 use std::cell::RefMut;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
 
 use model::{Doubt, DoubtKind, Ending, EventKind, Experiment, Level, Run, Variation};
 
 use crate::check::machine_of;
+use crate::crew::LOOK_UP;
 use crate::factor::{Factor, FactorKind, FactorTarget};
 use crate::machines::{MachineFactor, Machines};
 use crate::restore::AppliedChanges;
@@ -48,7 +51,7 @@ impl<'a> FactorChanges<'a> {
         factor.check(level).map_err(|why| set(why.0))?;
         self.applied.announce(path, &*factor, level).map_err(set)?;
         let settling = factor.set(level).map_err(|why| set(why.0))?;
-        std::thread::sleep(std::time::Duration::from_nanos(settling));
+        self.wait_for_effect(Duration::from_nanos(settling));
         let in_force = factor.read().map_err(|why| set(why.0))?;
         let remark = factor.remark();
         let remark = if remark.is_empty() { remark } else { format!(": {remark}") };
@@ -63,6 +66,16 @@ impl<'a> FactorChanges<'a> {
         run.in_force.insert(path.clone(), in_force);
         self.factors.push((path.clone(), factor));
         Ok(())
+    }
+
+    /// Waits until a level has its effect, or the user stops the run.
+    fn wait_for_effect(&self, settling: Duration) {
+        let begun = Instant::now();
+        while let Some(rest) = settling.checked_sub(begun.elapsed()).filter(|rest| !rest.is_zero())
+            && !self.session.interrupted.load(Ordering::Relaxed)
+        {
+            std::thread::sleep(rest.min(Duration::from_nanos(LOOK_UP)));
+        }
     }
 
     /// Adds what the factors observed to the facts of a trial.

@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 use model::run::MachineRun;
 use model::{Ending, Level, Load, Nanos, Problems, Settings, Shape, Target};
@@ -116,7 +115,6 @@ pub trait Machines {
         trial: MachineTrial<'_>,
         operations: &[(String, bool)],
         say: &mut dyn FnMut(&str),
-        interrupted: &AtomicBool,
     ) -> Result<BTreeMap<String, Level>, Ending>;
 
     /// The counters of each machine, with its name.

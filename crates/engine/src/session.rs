@@ -649,7 +649,7 @@ impl Session<'_> {
             let mut say = |text: &str| self.subscriber.happens(&RunEvent::Preparing(text));
             let counts = |name: &String| !run.traits.derived.iter().any(|derived| derived == name);
             let operations: Vec<_> = run.operations.iter().map(|name| (name.clone(), counts(name))).collect();
-            match machines.prepare(trial, &operations, &mut say, self.interrupted) {
+            match machines.prepare(trial, &operations, &mut say) {
                 Ok(facts) => {
                     run.facts.extend(facts);
                     let (part, all) = machines.taking_part();

@@ -42,6 +42,14 @@ const MEASURE_LEAD: Nanos = 600 * MILLISECOND;
 /// The most machines that are named where others wait for them.
 const NAMED_MAX: usize = 3;
 
+/// The most characters of a text of a machine that are shown.
+const TEXT_MAX: usize = 500;
+
+mod deadline;
+
+pub use deadline::JOIN_MAX;
+use deadline::{COLUMNS_MAX, REPORTS_MAX, Since};
+
 /// What a machine is doing.
 #[derive(Clone, Debug, PartialEq)]
 pub enum State {
@@ -86,9 +94,11 @@ pub struct Machine {
     pub operations: Vec<String>,
     /// How its part of the present trial ended.
     pub finished: Option<PartEnd>,
-    /// Answers about its factors that were not taken yet, by the number of the question.
-    answers: HashMap<u64, Result<FactorAnswer, String>>,
+    /// The answer to the open question about a factor, until it is taken.
+    answer: Option<Result<FactorAnswer, String>>,
     asked_factors: u64,
+    /// What it has done since it is waited for.
+    since: Since,
     /// Problems of the last check.
     pub problems: Vec<(String, String)>,
     /// Operations completed in the present trial, in the measured phase.
@@ -141,6 +151,15 @@ impl Machine {
             false => self.asked,
         };
         (self.pinged.is_none() && self.host.is_some()).then_some(due)
+    }
+
+    /// Counts what it reported in a trial.
+    fn report(&mut self) -> Result<(), String> {
+        self.since.reports += 1;
+        match self.since.reports > REPORTS_MAX {
+            true => Err(format!("it reported more than {REPORTS_MAX} events in one trial")),
+            false => Ok(()),
+        }
     }
 
     /// The offset of its clock.
@@ -250,16 +269,19 @@ pub struct Fleet {
     run: String,
     /// The time of day at the zero of our clock.
     unix_zero: u64,
+    /// When the user stopped the run.
+    hurried: Option<Nanos>,
 }
 
 impl Fleet {
     /// Machines that are being reached: their names, and whether they drive load. `run` is a label of the run, `unix_zero` the
-    /// time of day at the zero of our clock.
+    /// time of day at the zero of our clock. Each may take `join_max` to be reached.
     pub fn new(
         names: impl IntoIterator<Item = (String, bool)>,
         run: &str,
         unix_zero: u64,
         now: Nanos,
+        join_max: Nanos,
     ) -> Fleet {
         let machine = |(name, drives)| Machine {
             name,
@@ -269,8 +291,9 @@ impl Fleet {
             facts: BTreeMap::new(),
             operations: Vec::new(),
             finished: None,
-            answers: HashMap::new(),
+            answer: None,
             asked_factors: 0,
+            since: Since { begun: now, progress: now, join_max, ..Since::default() },
             problems: Vec::new(),
             completed: 0,
             drives,
@@ -295,6 +318,7 @@ impl Fleet {
             decoder: HistogramDecoder::default(),
             run: run.into(),
             unix_zero,
+            hurried: None,
         }
     }
 
@@ -304,10 +328,11 @@ impl Fleet {
         if !matches!(of.state, State::Lost(_)) {
             return false;
         }
-        of.state = State::Joining;
+        of.enter(now, State::Joining);
         of.host = None;
         of.clock = Exchanges::default();
-        of.answers.clear();
+        of.answer = None;
+        of.since.question = None;
         (of.heard, of.asked, of.pinged) = (now, now, None);
         true
     }
@@ -412,6 +437,12 @@ impl Fleet {
         self.machines.iter().all(|machine| machine.has_clock() || machine.is_left_out())
     }
 
+    /// The program is copied to a machine that is being reached, which takes as long as the connection needs.
+    pub fn connecting(&mut self, now: Nanos, machine: usize) {
+        let since = &mut self.machines[machine].since;
+        (since.progress, since.join_max) = (now, JOIN_MAX);
+    }
+
     /// A machine is connected.
     pub fn connected(&mut self, now: Nanos, machine: usize) {
         let name = self.machines[machine].name.clone();
@@ -440,15 +471,15 @@ impl Fleet {
     }
 
     /// Asks all machines to check a trial.
-    pub fn check(&mut self, parts: Vec<TrialPart>) {
+    pub fn check(&mut self, now: Nanos, parts: Vec<TrialPart>) {
         for machine in &mut self.machines {
             machine.problems.clear();
         }
-        self.ask(parts, State::Checking, |trial| ToAgent::Check { trial });
+        self.ask(now, parts, State::Checking, |trial| ToAgent::Check { trial });
     }
 
     /// Asks all machines to prepare a trial. `counted` has for each operation whether it counts as throughput.
-    pub fn prepare(&mut self, parts: Vec<TrialPart>, counted: Vec<bool>) {
+    pub fn prepare(&mut self, now: Nanos, parts: Vec<TrialPart>, counted: Vec<bool>) {
         self.counted = counted;
         self.timing = None;
         self.merges.clear();
@@ -459,14 +490,23 @@ impl Fleet {
             machine.completed = 0;
             machine.delivered = 0;
             machine.codes.clear();
+            (machine.since.reports, machine.since.columns) = (0, 0);
         }
-        self.ask(parts, State::Preparing, |trial| ToAgent::Prepare { trial });
+        self.ask(now, parts, State::Preparing, |trial| ToAgent::Prepare { trial });
     }
 
-    fn ask(&mut self, parts: Vec<TrialPart>, state: State, message: impl Fn(Box<TrialPart>) -> ToAgent) {
+    fn ask(
+        &mut self,
+        now: Nanos,
+        parts: Vec<TrialPart>,
+        state: State,
+        message: impl Fn(Box<TrialPart>) -> ToAgent,
+    ) {
         for (machine, part) in parts.into_iter().enumerate() {
-            if !self.machines[machine].is_gone() {
-                self.machines[machine].state = state.clone();
+            let of = &mut self.machines[machine];
+            if !of.is_gone() {
+                of.enter(now, state.clone());
+                of.since.files = part.inputs.iter().flatten().map(|head| head.bytes).sum();
                 self.send(machine, message(Box::new(part)));
             }
         }
@@ -517,34 +557,39 @@ impl Fleet {
         timing.zero + from
     }
 
-    /// Ends the load of all machines.
-    pub fn stop(&mut self, abandon: bool) {
+    /// Ends the load of all machines; with `abandon`, also the operations in flight.
+    pub fn stop(&mut self, now: Nanos, abandon: bool) {
         for machine in 0..self.machines.len() {
-            if matches!(self.machines[machine].state, State::Preparing | State::Ready | State::Running) {
+            let of = &mut self.machines[machine];
+            if matches!(of.state, State::Preparing | State::Ready | State::Running) {
+                if abandon {
+                    of.since.called_off.get_or_insert(now);
+                }
                 self.send(machine, ToAgent::Stop { abandon });
             }
         }
     }
 
     /// Asks a machine about a factor. Returns the number of the question.
-    pub fn ask_factor(&mut self, machine: usize, factor: MachineFactor, ask: FactorAsk) -> u64 {
+    pub fn ask_factor(&mut self, now: Nanos, machine: usize, factor: MachineFactor, ask: FactorAsk) -> u64 {
         let of = &mut self.machines[machine];
         of.asked_factors += 1;
         let number = of.asked_factors;
+        (of.since.question, of.answer) = (Some((number, now)), None);
         self.send(machine, ToAgent::Factor { number, factor: Box::new(factor), ask });
         number
     }
 
-    /// Takes the answer, once it is there.
-    pub fn take_answer(&mut self, machine: usize, number: u64) -> Option<Result<FactorAnswer, String>> {
-        self.machines[machine].answers.remove(&number)
+    /// Takes the answer to the last question, once it is there.
+    pub fn take_answer(&mut self, machine: usize) -> Option<Result<FactorAnswer, String>> {
+        self.machines[machine].answer.take()
     }
 
     /// Ends the experiment on all machines.
-    pub fn end(&mut self) {
+    pub fn end(&mut self, now: Nanos) {
         for machine in 0..self.machines.len() {
             if !self.machines[machine].is_gone() {
-                self.machines[machine].state = State::Ending;
+                self.machines[machine].enter(now, State::Ending);
                 self.send(machine, ToAgent::End);
             }
         }
@@ -592,6 +637,7 @@ impl Fleet {
 
     /// Time has passed: asks machines for answers, and finds those that do not answer or deliver.
     pub fn tick(&mut self, now: Nanos) {
+        self.expire(now);
         for machine in 0..self.machines.len() {
             let of = &self.machines[machine];
             if of.is_gone() || of.state == State::Joining {
@@ -621,7 +667,7 @@ impl Fleet {
             let figures = self.figures_due(of).map(|due| due + LATE_MAX);
             [of.answer_due(), of.ping_due(), figures].into_iter().flatten()
         });
-        due.min().unwrap_or(Nanos::MAX).min(now + PING_EVERY)
+        due.chain(self.next_due()).min().unwrap_or(Nanos::MAX).min(now + PING_EVERY)
     }
 
     /// When the figures of the next interval of a machine are due; none while it has no load.
@@ -659,11 +705,9 @@ impl Fleet {
         let of = &mut self.machines[machine];
         match frame.head {
             FromAgent::Hello { format, host } => {
+                expect(&mut of.state, &State::Joining, State::Present)?;
                 check_format(&format)?;
                 of.host = Some(*host);
-                if of.state == State::Joining {
-                    of.state = State::Present;
-                }
                 self.ping(now, machine);
             }
             FromAgent::Pong { number, at, unix_ns } => {
@@ -684,18 +728,35 @@ impl Fleet {
             FromAgent::Want { sha256, offset, bytes } => {
                 let file = self.files.get(&sha256).ok_or("it requested a file that is not of this run")?;
                 let end = offset.saturating_add(bytes.min(FILE_PIECE_BYTES_MAX));
-                let piece = file.get(offset as usize..end as usize);
+                let piece = file.get(offset as usize..end as usize).filter(|piece| !piece.is_empty());
                 let body = piece.ok_or("it requested a piece that its file does not have")?.to_vec();
+                let rest = of.since.files.checked_sub(body.len() as u64);
+                of.since.files = rest.ok_or("it requested more than the files of its load")?;
+                of.since.progress = now;
                 self.outbox.push((machine, Frame { head: ToAgent::File { sha256, offset }, body }));
             }
-            FromAgent::Preparing { text } => self.notices.push(Notice::Preparing { machine, text }),
+            FromAgent::Preparing { text } => {
+                let text = shortened(text);
+                // What it repeats is no progress.
+                if text != of.since.reported {
+                    of.since.reported.clone_from(&text);
+                    if of.state == State::Preparing {
+                        of.since.progress = now;
+                    }
+                    self.notices.retain(|notice| {
+                        !matches!(notice, Notice::Preparing { machine: known, .. } if *known == machine)
+                    });
+                    self.notices.push(Notice::Preparing { machine, text });
+                }
+            }
             FromAgent::Ready { facts, operations } => {
                 (of.facts, of.operations) = (facts, operations);
                 expect(&mut of.state, &State::Preparing, State::Ready)?;
             }
             FromAgent::Interval(head) => return self.interval(machine, *head, &frame.body),
             FromAgent::Failure { kind, code, text, doubt } => {
-                let failure = Failure { kind, text, doubt };
+                of.report()?;
+                let failure = Failure { kind, text: shortened(text), doubt };
                 let known = self.failures.iter().position(|known| *known == failure);
                 let index = known.unwrap_or(self.failures.len());
                 if known.is_none() {
@@ -703,7 +764,13 @@ impl Fleet {
                 }
                 of.codes.insert((kind, code), index as u32);
             }
-            FromAgent::Columns { columns } => self.notices.push(Notice::Columns { machine, columns }),
+            FromAgent::Columns { columns } => {
+                of.since.columns += columns.len().max(1);
+                if of.since.columns > COLUMNS_MAX {
+                    return Err("it reports too many counters".into());
+                }
+                self.notices.push(Notice::Columns { machine, columns });
+            }
             FromAgent::Readings { end } => {
                 let (chunks, rest) = frame.body.as_chunks::<8>();
                 if !rest.is_empty() {
@@ -713,7 +780,10 @@ impl Fleet {
                 let offset = of.offset().unwrap_or(Offset { offset: 0, uncertainty: 0 });
                 self.notices.push(Notice::Readings { machine, end: ours(end, offset), values });
             }
-            FromAgent::Event { text } => self.notices.push(Notice::Event { machine, text }),
+            FromAgent::Event { text } => {
+                of.report()?;
+                self.notices.push(Notice::Event { machine, text: shortened(text) });
+            }
             FromAgent::Finished(head) => {
                 // A trial may be called off before its start.
                 match of.state {
@@ -730,7 +800,10 @@ impl Fleet {
                 if number > of.asked_factors {
                     return Err("it answered about a factor that it was not asked".into());
                 }
-                of.answers.insert(number, answer);
+                // The answer to an earlier question is not waited for any more.
+                if of.since.question.take_if(|(open, _)| *open == number).is_some() {
+                    of.answer = Some(answer);
+                }
             }
             FromAgent::Failed(error) => return Err(error.in_line()),
             FromAgent::Ended { left } => {
@@ -775,6 +848,15 @@ impl Fleet {
         merged.add(&mut book);
         Ok(())
     }
+}
+
+/// The beginning of a text of a machine.
+fn shortened(mut text: String) -> String {
+    if let Some((end, _)) = text.char_indices().nth(TEXT_MAX) {
+        text.truncate(end);
+        text.push_str("...");
+    }
+    text
 }
 
 fn expect(state: &mut State, expected: &State, next: State) -> Result<(), String> {

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use engine::clock::{Clock, unix_ns};
 use engine::crew::{Crew, WakeReason, Watch};
@@ -27,9 +27,9 @@ use rustix::buffer::spare_capacity;
 use rustix::event::{EventfdFlags, Timespec, epoll, eventfd};
 
 use crate::address::Address;
-use crate::fleet::{Fleet, Machine, Notice, State};
+use crate::fleet::{Fleet, JOIN_MAX, Machine, Notice, State};
 use crate::frame::Frame;
-use crate::link::{Arrived, FromLink, Inbox, Incoming, Link};
+use crate::link::{Arrived, FromLink, Inbox, Incoming, LINK_END_MAX, Link};
 use crate::message::{FactorAnswer, FactorAsk, FromAgent, InputHead, TrialPart};
 use crate::program::Program;
 use crate::received::sha256;
@@ -39,15 +39,6 @@ mod listener;
 pub mod survey;
 
 use listener::{Happened, Listener};
-
-/// How long a machine may take to be reached, and to have the program copied.
-const JOIN_MAX: Nanos = 120 * SECOND;
-
-/// How long a machine may take to set or undo a level: such a command has a limit of its own.
-const ANSWER_MAX: Nanos = 300 * SECOND;
-
-/// How long machines may take to end a trial that was called off, and an experiment.
-const END_MAX: Nanos = 35 * SECOND;
 
 /// How long a wait lasts until it looks for an interrupt.
 const LOOK_UP: Duration = Duration::from_millis(250);
@@ -84,10 +75,11 @@ struct Inner {
     latest: Vec<Arc<Mutex<Latest>>>,
     /// The metrics of this program.
     metrics: HashMap<&'static str, &'static MetricInfo>,
-    /// Progress in words, and events to be recorded.
-    progress: Vec<String>,
+    /// The latest progress of each machine in words.
+    progress: BTreeMap<usize, String>,
     /// Whether a trial was prepared.
     has_trials: bool,
+    /// To be recorded.
     events: Vec<String>,
 }
 
@@ -95,61 +87,71 @@ pub(crate) struct Shared {
     inner: Mutex<Inner>,
     changed: Condvar,
     ends: AtomicBool,
+    /// Set when the user stops the run.
+    interrupted: &'static AtomicBool,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Shared {
-    /// Waits for a change, for at most `LOOK_UP`.
-    fn wait<'a>(&self, inner: MutexGuard<'a, Inner>) -> MutexGuard<'a, Inner> {
-        self.changed.wait_timeout(inner, LOOK_UP).unwrap_or_else(PoisonError::into_inner).0
-    }
+/// What a wait is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum WaitFor {
+    /// Work of a run, which the user can stop.
+    Work,
+    /// The end of work, or an undo. It goes on after the user stopped the run, but not for long.
+    CleanUp,
+}
 
-    /// Waits until `is_done`, a machine is lost, the time is up, or the user wants to stop.
-    fn wait_until<'a>(
-        &'a self,
-        at_most: Nanos,
-        interrupted: Option<&AtomicBool>,
-        say: &mut dyn FnMut(&str),
-        is_done: impl Fn(&Fleet) -> bool,
-    ) -> Result<MutexGuard<'a, Inner>, Ending> {
-        let deadline = Clock::get().now().saturating_add(at_most);
-        let mut inner = lock(&self.inner);
+impl Shared {
+    /// Waits until `look` finds something. Nothing else waits for machines. It ends: a machine that does not do what is waited for is
+    /// lost (see `fleet/deadline.rs`), and the user can stop the run. `look` must find something when a machine is lost.
+    ///
+    /// # Errors
+    /// The user stopped the run.
+    fn wait<T>(
+        &self,
+        wait_for: WaitFor,
+        mut say: Option<&mut dyn FnMut(&str)>,
+        mut look: impl FnMut(&mut Inner) -> Option<T>,
+    ) -> Result<T, Ending> {
         let mut waiting = String::new();
+        let mut inner = lock(&self.inner);
         loop {
-            // Before the first trial, each machine is named anyway.
-            let now = if inner.has_trials { inner.fleet.waiting() } else { String::new() };
-            let mut news = std::mem::take(&mut inner.progress);
-            if now != waiting && !now.is_empty() {
-                news.push(String::new());
+            let now = Clock::get().now();
+            // The listener does so too, unless it is busy.
+            inner.fleet.expire(now);
+            if let Some(say) = &mut say {
+                let news = inner.news(&mut waiting);
+                drop(inner);
+                news.iter().for_each(|text| say(text));
+                inner = lock(&self.inner);
             }
-            for text in news {
-                let count = now.split(',').next().unwrap_or_default();
-                match (count, &*text) {
-                    ("", text) => say(text),
-                    (_, "") => say(&now),
-                    (count, text) => say(&format!("{count} · {text}")),
+            if let Some(found) = look(&mut inner) {
+                return Ok(found);
+            }
+            if self.interrupted.load(Ordering::Relaxed) {
+                match wait_for {
+                    WaitFor::Work => return Err(Ending::Interrupted),
+                    WaitFor::CleanUp => inner.fleet.hurry(now),
                 }
             }
-            waiting = now;
-            if let Some((machine, why)) = inner.fleet.lost() {
-                return Err(Ending::Failed(lost(machine, why)));
-            }
-            if is_done(&inner.fleet) {
-                return Ok(inner);
-            }
-            if interrupted.is_some_and(|interrupted| interrupted.load(Ordering::Relaxed)) {
-                return Err(Ending::Interrupted);
-            }
-            if Clock::get().now() > deadline {
-                let waits = inner.fleet.machines().iter().find(|machine| !is_settled(machine));
-                let name = waits.map_or("a machine", |machine| machine.name.as_str());
-                return Err(Ending::Failed(format!("machine {name} did not get ready in time")));
-            }
-            inner = self.wait(inner);
+            inner = self.changed.wait_timeout(inner, LOOK_UP).unwrap_or_else(PoisonError::into_inner).0;
         }
+    }
+
+    /// Waits until `is_done`; a lost machine ends it.
+    fn wait_until(
+        &self,
+        say: &mut dyn FnMut(&str),
+        is_done: impl Fn(&Fleet) -> bool,
+    ) -> Result<MutexGuard<'_, Inner>, Ending> {
+        self.wait(WaitFor::Work, Some(say), |inner| match inner.fleet.lost() {
+            Some((machine, why)) => Some(Err(Ending::Failed(lost(machine, why)))),
+            None => is_done(&inner.fleet).then_some(Ok(())),
+        })??;
+        Ok(lock(&self.inner))
     }
 
     /// Asks a machine about a factor, and waits for its answer.
@@ -162,39 +164,31 @@ impl Shared {
         factor: &MachineFactor,
         ask: FactorAsk,
     ) -> Result<FactorAnswer, Unavailable> {
-        let deadline = Clock::get().now().saturating_add(ANSWER_MAX);
-        let mut inner = lock(&self.inner);
-        let number = inner.fleet.ask_factor(machine, factor.clone(), ask);
-        inner.pass_on();
-        loop {
+        let wait_for = match ask {
+            FactorAsk::Restore | FactorAsk::Facts => WaitFor::CleanUp,
+            FactorAsk::Check(_) | FactorAsk::Read | FactorAsk::Scaled(_) | FactorAsk::Set(_) => WaitFor::Work,
+        };
+        {
+            let mut inner = lock(&self.inner);
+            inner.fleet.ask_factor(Clock::get().now(), machine, factor.clone(), ask);
+            inner.pass_on();
+        }
+        let answered = self.wait(wait_for, None, |inner| {
             let of = &inner.fleet.machines()[machine];
             let name = format!("machine {}", of.name);
             if let State::Lost(why) = &of.state {
-                return Err(Unavailable(format!("{name}: {why}")));
+                return Some(Err(Unavailable(format!("{name}: {why}"))));
             }
-            if let Some(answer) = inner.fleet.take_answer(machine, number) {
-                return answer.map_err(|why| Unavailable(format!("{name}: {why}")));
-            }
-            if Clock::get().now() > deadline {
-                return Err(Unavailable(format!("{name} did not answer in time")));
-            }
-            inner = self.wait(inner);
-        }
+            let answer = inner.fleet.take_answer(machine)?;
+            Some(answer.map_err(|why| Unavailable(format!("{name}: {why}"))))
+        });
+        answered.unwrap_or_else(|ending| Err(Unavailable(ending.to_string())))
     }
 
-    /// Waits until `is_done`, whatever becomes of single machines, or until the time is up.
-    fn settle(&self, at_most: Nanos, is_done: impl Fn(&Fleet) -> bool) -> MutexGuard<'_, Inner> {
-        let deadline = Clock::get().now().saturating_add(at_most);
-        let mut inner = lock(&self.inner);
-        while !is_done(&inner.fleet) && Clock::get().now() < deadline {
-            inner = self.wait(inner);
-        }
-        inner
+    /// Waits until `is_done`, whatever becomes of single machines.
+    fn settle(&self, wait_for: WaitFor, is_done: impl Fn(&Fleet) -> bool) -> Result<(), Ending> {
+        self.wait(wait_for, None, |inner| is_done(&inner.fleet).then_some(()))
     }
-}
-
-fn is_settled(machine: &Machine) -> bool {
-    matches!(machine.state, State::Present | State::Ready | State::Finished | State::Ended | State::LeftOut)
 }
 
 /// That a machine is lost, in words.
@@ -232,11 +226,11 @@ impl Hub {
         run: &str,
         sources: &'static [SourceKind],
         say: &mut dyn FnMut(&str),
-        interrupted: &AtomicBool,
+        interrupted: &'static AtomicBool,
     ) -> Result<Hub, Ending> {
         let members = crate::nats::bus::expand(members, say, interrupted)?;
-        let hub = Hub::open(members, divides, run, sources)?;
-        drop(hub.shared.wait_until(JOIN_MAX, Some(interrupted), say, Fleet::has_clocks)?);
+        let hub = Hub::open(members, divides, run, sources, JOIN_MAX, interrupted)?;
+        drop(hub.shared.wait_until(say, Fleet::has_clocks)?);
         Ok(hub)
     }
 
@@ -246,6 +240,8 @@ impl Hub {
         divides: bool,
         run: &str,
         sources: &'static [SourceKind],
+        join_max: Nanos,
+        interrupted: &'static AtomicBool,
     ) -> Result<Hub, Ending> {
         let failed = |why: String| Ending::Failed(why);
         let program =
@@ -253,7 +249,7 @@ impl Hub {
         let clock = Clock::get();
         let names = members.iter().map(|member| (member.address.name.clone(), member.drives));
         let unix_zero = unix_ns().saturating_sub(clock.now());
-        let fleet = Fleet::new(names, run, unix_zero, clock.now());
+        let fleet = Fleet::new(names, run, unix_zero, clock.now(), join_max);
         let (to, inbox) = channel();
         let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK);
         let wake = Arc::new(wake.map_err(|error| failed(error.to_string()))?);
@@ -270,7 +266,7 @@ impl Hub {
                 .flat_map(|kind| kind.metrics)
                 .map(|metric| (metric.name.as_ref(), metric))
                 .collect(),
-            progress: Vec::new(),
+            progress: BTreeMap::new(),
             has_trials: false,
             events: Vec::new(),
         };
@@ -278,6 +274,7 @@ impl Hub {
             inner: Mutex::new(inner),
             changed: Condvar::new(),
             ends: AtomicBool::new(false),
+            interrupted,
         });
         let listener = std::thread::Builder::new().name("machines".into()).spawn({
             let shared = shared.clone();
@@ -322,7 +319,7 @@ impl Hub {
     }
 
     /// Reaches the machines again that were lost in an earlier trial, or goes on without them. Returns which, in words.
-    fn reconnect(&self, say: &mut dyn FnMut(&str), interrupted: &AtomicBool) -> Result<Vec<String>, Ending> {
+    fn reconnect(&self, say: &mut dyn FnMut(&str)) -> Result<Vec<String>, Ending> {
         let (mut closed, mut left_out, mut any_again) = (Vec::new(), Vec::new(), false);
         {
             let mut inner = lock(&self.shared.inner);
@@ -354,7 +351,7 @@ impl Hub {
             return Ok(left_out);
         }
         self.open_missing();
-        self.shared.wait_until(JOIN_MAX, Some(interrupted), say, Fleet::has_clocks).map(|_| left_out)
+        self.shared.wait_until(say, Fleet::has_clocks).map(|_| left_out)
     }
 
     /// Offers the files of a trial to the machines.
@@ -410,7 +407,7 @@ impl Hub {
 
     fn stop(&self, abandon: bool) {
         let mut inner = lock(&self.shared.inner);
-        inner.fleet.stop(abandon);
+        inner.fleet.stop(Clock::get().now(), abandon);
         inner.pass_on();
     }
 
@@ -443,11 +440,29 @@ impl Drop for Hub {
         let mut inner = lock(&self.shared.inner);
         // All at once, so that they end together.
         inner.links.iter_mut().flatten().for_each(Link::close);
-        inner.links.clear();
+        let deadline = Instant::now() + LINK_END_MAX;
+        inner.links.iter_mut().flatten().for_each(|link| link.end(deadline));
     }
 }
 
 impl Inner {
+    /// Progress to be shown, with how many machines are waited for. `waiting` is what was said about that last.
+    fn news(&mut self, waiting: &mut String) -> Vec<String> {
+        // Before the first trial, each machine is named anyway.
+        let now = if self.has_trials { self.fleet.waiting() } else { String::new() };
+        let count = now.split(',').next().unwrap_or_default();
+        let progress = std::mem::take(&mut self.progress).into_values();
+        let mut news: Vec<String> = match count {
+            "" => progress.collect(),
+            count => progress.map(|text| format!("{count} · {text}")).collect(),
+        };
+        if now != *waiting && !now.is_empty() {
+            news.push(now.clone());
+        }
+        *waiting = now;
+        news
+    }
+
     /// Nothing is late from machines whose connection is interrupted for a moment.
     /// Returns whether there is one.
     fn excuse(&mut self, now: Nanos) -> bool {
@@ -465,8 +480,9 @@ impl Inner {
         let now = Clock::get().now();
         match happened {
             Happened::Connecting(text) => {
+                self.fleet.connecting(now, machine);
                 let name = &self.fleet.machines()[machine].name;
-                self.progress.push(format!("machine {name}: {text}"));
+                self.progress.insert(machine, format!("machine {name}: {text}"));
             }
             Happened::Connected => self.fleet.connected(now, machine),
             Happened::Message(at, frame) => self.fleet.received(at, machine, *frame),
@@ -493,7 +509,8 @@ impl Inner {
             let name = |machine: usize| &self.fleet.machines()[machine].name;
             match notice {
                 Notice::Preparing { machine, text } => {
-                    self.progress.push(format!("machine {}: {text}", name(machine)));
+                    let text = format!("machine {}: {text}", name(machine));
+                    self.progress.insert(machine, text);
                 }
                 Notice::Event { machine, text } => {
                     self.events.push(format!("machine {}: {text}", name(machine)));
@@ -547,21 +564,19 @@ impl Machines for Hub {
             Ok(inputs) => inputs,
             Err((what, help)) => return Problem::new(what, help).into(),
         };
-        // At 1 MB/s at least.
-        let at_most = JOIN_MAX + inputs.iter().map(|head| head.bytes * 1000).sum::<Nanos>();
         let parts = self.parts(trial, &inputs);
-        let mut inner = lock(&self.shared.inner);
-        inner.fleet.check(parts);
-        inner.pass_on();
-        drop(inner);
-        let inner = self.shared.settle(at_most, Fleet::is_settled);
+        {
+            let mut inner = lock(&self.shared.inner);
+            inner.fleet.check(Clock::get().now(), parts);
+            inner.pass_on();
+        }
+        if let Err(ending) = self.shared.settle(WaitFor::Work, Fleet::is_settled) {
+            return Problem::new(ending.to_string(), "").into();
+        }
+        let inner = lock(&self.shared.inner);
         for machine in inner.fleet.machines() {
-            match &machine.state {
-                State::Lost(why) => problems.push(Problem::new(lost(machine, why), "")),
-                State::Checking => {
-                    problems.push(Problem::new(lost(machine, "it did not check the load in time"), ""));
-                }
-                _ => {}
+            if let State::Lost(why) = &machine.state {
+                problems.push(Problem::new(lost(machine, why), ""));
             }
             for (what, help) in &machine.problems {
                 problems.push(Problem::new(lost(machine, what), help.clone()));
@@ -575,24 +590,23 @@ impl Machines for Hub {
         trial: MachineTrial<'_>,
         operations: &[(String, bool)],
         say: &mut dyn FnMut(&str),
-        interrupted: &AtomicBool,
     ) -> Result<BTreeMap<String, Level>, Ending> {
         (self.interval, self.warm_up) = (trial.load.interval, trial.load.warm_up);
         lock(&self.shared.inner).has_trials = true;
-        let left_out = self.reconnect(say, interrupted)?;
+        let left_out = self.reconnect(say)?;
         let inputs = self.offer(trial).map_err(|(what, help)| Ending::Failed(format!("{what}; {help}")))?;
         let parts = self.parts(trial, &inputs);
         {
             let mut inner = lock(&self.shared.inner);
             inner.events = left_out;
-            inner.fleet.prepare(parts, operations.iter().map(|(_, counts)| *counts).collect());
+            let now = Clock::get().now();
+            inner.fleet.prepare(now, parts, operations.iter().map(|(_, counts)| *counts).collect());
             inner.pass_on();
             for latest in &inner.latest {
                 *lock(latest) = Latest::default();
             }
         }
-        let inner =
-            self.shared.wait_until(Nanos::MAX, Some(interrupted), say, |fleet| fleet.all(&State::Ready))?;
+        let inner = self.shared.wait_until(say, |fleet| fleet.all(&State::Ready))?;
         let drive = || inner.fleet.driving();
         if let Some(machine) =
             drive().find(|machine| !machine.operations.iter().eq(operations.iter().map(|(name, _)| name)))
@@ -636,7 +650,9 @@ impl Machines for Hub {
 
     fn finish(&mut self) -> Vec<MachineRun> {
         self.stop(true);
-        let mut inner = self.shared.settle(END_MAX, Fleet::is_settled);
+        // A machine that does not end its part is lost.
+        let _ = self.shared.settle(WaitFor::CleanUp, Fleet::is_settled);
+        let mut inner = lock(&self.shared.inner);
         let machines = inner.fleet.machines().iter().zip(&inner.latest);
         let run = |(machine, latest): (&Machine, &Arc<Mutex<Latest>>)| MachineRun {
             readings_age_s: lock(latest).age_max as f64 / 1e9,
@@ -659,10 +675,12 @@ impl Machines for Hub {
     fn end(&mut self) -> Vec<String> {
         {
             let mut inner = lock(&self.shared.inner);
-            inner.fleet.end();
+            inner.fleet.end(Clock::get().now());
             inner.pass_on();
         }
-        let inner = self.shared.settle(END_MAX, Fleet::has_ended);
+        // A machine that does not end is lost.
+        let _ = self.shared.settle(WaitFor::CleanUp, Fleet::has_ended);
+        let inner = lock(&self.shared.inner);
         let left = inner.fleet.machines().iter().filter_map(|machine| match &machine.state {
             State::Ended | State::LeftOut => None,
             State::Lost(why) => Some(lost(machine, why)),
@@ -696,23 +714,20 @@ impl Crew for Hub {
     }
 
     fn wait(&mut self, _begin: Nanos, until: Nanos, _shortest: Nanos, watch: &Watch<'_>) -> WakeReason {
-        let mut inner = lock(&self.shared.inner);
-        loop {
+        let woke = self.shared.wait(WaitFor::Work, None, |inner| {
             if let Some((machine, why)) = inner.fleet.lost() {
                 let help = "its part of the load is missing from this trial, which does not count; if its agent was killed, `plimsoll restore` on that machine removes what it left";
-                return WakeReason::Failed(LoadError::new(lost(machine, why), help));
+                return Some(WakeReason::Failed(LoadError::new(lost(machine, why), help)));
             }
             if inner.fleet.has_interval(until) {
-                return match inner.fleet.is_finished() && !inner.fleet.has_after(until) {
+                return Some(match inner.fleet.is_finished() && !inner.fleet.has_after(until) {
                     true => WakeReason::AllFinished,
                     false => WakeReason::Time,
-                };
+                });
             }
-            if let Some(reason) = watch.look() {
-                return reason;
-            }
-            inner = self.shared.wait(inner);
-        }
+            watch.look()
+        });
+        woke.unwrap_or(WakeReason::Interrupted)
     }
 
     fn take(&mut self, until: Nanos, book: &mut Book) -> Nanos {

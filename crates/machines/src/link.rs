@@ -21,6 +21,9 @@ use crate::program::Program;
 /// How long a message may wait for a machine to take it.
 const WRITE_MAX: Duration = Duration::from_secs(1);
 
+/// How long an agent may take to end by itself.
+pub const LINK_END_MAX: Duration = Duration::from_secs(2);
+
 /// The last lines of the standard error that explain why a connection ended.
 const LINES_KEPT: usize = 4;
 
@@ -186,13 +189,13 @@ impl Link {
     }
 }
 
-impl Drop for Link {
-    fn drop(&mut self) {
+impl Link {
+    /// Ends the connection, and at `deadline` the process that carries it.
+    pub fn end(&mut self, deadline: Instant) {
         self.close();
-        let Some(child) = &self.child else { return };
+        let Some(child) = self.child.take() else { return };
         let mut child = child.lock().unwrap_or_else(PoisonError::into_inner);
         // An agent ends by itself when its input ends. One that hangs is left to its host.
-        let deadline = Instant::now() + Duration::from_secs(2);
         while matches!(child.try_wait(), Ok(None)) {
             if Instant::now() >= deadline {
                 let _ = child.kill();
@@ -201,6 +204,12 @@ impl Drop for Link {
             }
             std::thread::sleep(Duration::from_millis(5));
         }
+    }
+}
+
+impl Drop for Link {
+    fn drop(&mut self) {
+        self.end(Instant::now() + LINK_END_MAX);
     }
 }
 

@@ -71,7 +71,7 @@ trap - EXIT; echo \"{HAVE}\"; exec \"$f\" agent --temporary \"$d\"'"
         to: OwnedFd,
         say: &mut dyn FnMut(&str),
     ) -> Result<(), String> {
-        let mut line = String::new();
+        let (mut line, mut is_copied) = (String::new(), false);
         for _ in 0..LINES_MAX {
             line.clear();
             let read = std::io::Read::take(&mut *from, 4096).read_line(&mut line);
@@ -86,6 +86,9 @@ trap - EXIT; echo \"{HAVE}\"; exec \"$f\" agent --temporary \"$d\"'"
             }
             if let Some(machine) = line.strip_prefix(NEED) {
                 let machine = machine.trim();
+                if std::mem::replace(&mut is_copied, true) {
+                    return Err("the host asked for the program twice".into());
+                }
                 if machine != std::env::consts::ARCH {
                     return Err(format!(
                         "the host is a {machine} machine, and this program is for {}; install plimsoll there",

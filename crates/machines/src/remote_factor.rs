@@ -6,10 +6,13 @@ use std::sync::Arc;
 use engine::factor::{Factor, Undo};
 use engine::machines::MachineFactor;
 use engine::source::Unavailable;
-use model::{Level, Nanos};
+use model::{Level, Nanos, SECOND};
 
 use crate::hub::Shared;
 use crate::message::{FactorAnswer, FactorAsk};
+
+/// The longest time that a level may need until it has its effect.
+const SETTLING_MAX: Nanos = 600 * SECOND;
 
 /// A factor on a machine.
 pub(crate) struct RemoteFactor {
@@ -57,6 +60,9 @@ impl Factor for RemoteFactor {
 
     fn set(&mut self, level: &Level) -> Result<Nanos, Unavailable> {
         match self.ask(FactorAsk::Set(level.clone()))? {
+            FactorAnswer::Set { settling, .. } if settling > SETTLING_MAX => {
+                Err(Unavailable(format!("machine {} sent a time that no level needs", self.name)))
+            }
             FactorAnswer::Set { settling, remark } => {
                 self.remark = remark;
                 Ok(settling)

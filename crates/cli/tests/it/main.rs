@@ -40,6 +40,7 @@ mod machines_factors;
 mod machines_files;
 mod machines_kubernetes;
 mod machines_nats;
+mod machines_waits;
 mod manual;
 mod metadir;
 mod metadir_changes;

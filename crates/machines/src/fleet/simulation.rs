@@ -31,6 +31,54 @@ enum Fate {
     Freezes(Nanos),
     /// Its messages need this much longer from then on.
     Lags(Nanos, Nanos),
+    /// It never sends such a message, and all others.
+    Omits(Kind),
+    /// It sends such a message again and again.
+    Repeats(Kind),
+}
+
+/// What a message of an agent is.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Kind {
+    Hello,
+    Pong,
+    Checked,
+    Factor,
+    Want,
+    Preparing,
+    Ready,
+    Interval,
+    Finished,
+    Ended,
+}
+
+const KINDS: [Kind; 10] = [
+    Kind::Hello,
+    Kind::Pong,
+    Kind::Checked,
+    Kind::Factor,
+    Kind::Want,
+    Kind::Preparing,
+    Kind::Ready,
+    Kind::Interval,
+    Kind::Finished,
+    Kind::Ended,
+];
+
+fn kind_of(message: &FromAgent) -> Option<Kind> {
+    Some(match message {
+        FromAgent::Hello { .. } => Kind::Hello,
+        FromAgent::Pong { .. } => Kind::Pong,
+        FromAgent::Checked { .. } => Kind::Checked,
+        FromAgent::Factor { .. } => Kind::Factor,
+        FromAgent::Want { .. } => Kind::Want,
+        FromAgent::Preparing { .. } => Kind::Preparing,
+        FromAgent::Ready { .. } => Kind::Ready,
+        FromAgent::Interval(_) => Kind::Interval,
+        FromAgent::Finished(_) => Kind::Finished,
+        FromAgent::Ended { .. } => Kind::Ended,
+        _ => return None,
+    })
 }
 
 /// Something that happens at a machine or at the coordinator.
@@ -106,6 +154,8 @@ struct World {
     agents: Vec<Agent>,
     interval: Nanos,
     measure: Nanos,
+    /// When everything must have ended.
+    limit: Nanos,
     /// What the load reads.
     file: Arc<Vec<u8>>,
     /// All response times of the measured phase, as one histogram, and those that the coordinator merged.
@@ -148,10 +198,11 @@ impl World {
             random,
             queue: BinaryHeap::new(),
             number: 0,
-            fleet: Fleet::new(names, "simulated", 0, now),
+            fleet: Fleet::new(names, "simulated", 0, now, JOIN_MAX),
             agents,
             interval: SECOND,
             measure: 5 * SECOND,
+            limit: LIMIT + now,
             file: Arc::new((0..seed * 7919 % 700_000).map(|at| (at % 251) as u8).collect()),
             response: new_histogram(),
             merged: new_histogram(),
@@ -185,6 +236,11 @@ impl World {
         if self.is_cut_off(machine) {
             return;
         }
+        if let Fate::Omits(kind) = self.agents[machine].fate
+            && kind_of(&head) == Some(kind)
+        {
+            return;
+        }
         let slower = match self.agents[machine].fate {
             Fate::Lags(at, by) if self.now >= at => by,
             _ => 0,
@@ -213,7 +269,14 @@ impl World {
 
     fn happens(&mut self, machine: usize, what: Happening) {
         match what {
-            Happening::FromAgent(frame) => self.fleet.received(self.now, machine, *frame),
+            Happening::FromAgent(frame) => {
+                if let Fate::Repeats(kind) = self.agents[machine].fate
+                    && kind_of(&frame.head) == Some(kind)
+                {
+                    self.later(TICK, machine, Happening::FromAgent(frame.clone()));
+                }
+                self.fleet.received(self.now, machine, *frame);
+            }
             Happening::Closed => self.fleet.closed(machine, "the connection was closed"),
             _ if self.is_cut_off(machine) => {}
             Happening::ToAgent(message) => self.agent_receives(machine, *message),
@@ -253,7 +316,15 @@ impl World {
                 let at = self.theirs(machine, self.now);
                 self.say(machine, FromAgent::Pong { number, at, unix_ns: self.now }, Vec::new());
             }
+            ToAgent::Check { .. } => {
+                self.say(machine, FromAgent::Checked { problems: Vec::new() }, Vec::new())
+            }
+            ToAgent::Factor { number, .. } => {
+                self.say(machine, FromAgent::Factor { number, answer: Ok(FactorAnswer::Done) }, Vec::new());
+            }
+            ToAgent::End => self.say(machine, FromAgent::Ended { left: Vec::new() }, Vec::new()),
             ToAgent::Prepare { trial } => {
+                self.say(machine, FromAgent::Preparing { text: "making files".into() }, Vec::new());
                 let head = trial.inputs.unwrap().remove(0);
                 self.agents[machine].file = Some(Arriving::begin(head).unwrap());
                 self.ask(machine);
@@ -324,7 +395,7 @@ impl World {
             if is_done(&self.fleet) {
                 return Ok(());
             }
-            assert!(self.now < LIMIT + 10 * SECOND, "it hangs: {:?}", self.fleet);
+            assert!(self.now < self.limit, "it hangs: {:?}", self.fleet);
             let tick = self.fleet.next_tick(self.now).clamp(self.now + MILLISECOND, self.now + TICK);
             while self.queue.peek().is_some_and(|Reverse(event)| event.at <= tick) {
                 let Some(Reverse(event)) = self.queue.pop() else { break };
@@ -338,8 +409,7 @@ impl World {
         }
     }
 
-    /// A whole trial, as the engine carries it out.
-    fn trial(&mut self) -> Result<u64, End> {
+    fn join(&mut self) -> Result<(), End> {
         for machine in 0..self.agents.len() {
             if let Fate::Dies(at) = self.agents[machine].fate {
                 self.at(at + MILLISECOND, machine, Happening::Closed);
@@ -347,7 +417,10 @@ impl World {
             self.fleet.connected(self.now, machine);
         }
         self.deliver();
-        self.until(Fleet::has_clocks)?;
+        self.until(Fleet::has_clocks)
+    }
+
+    fn parts(&mut self) -> Vec<TrialPart> {
         let of = self.agents.len() as u32;
         let head =
             InputHead { name: "users.csv".into(), sha256: sha256(&self.file), bytes: self.file.len() as u64 };
@@ -365,7 +438,13 @@ impl World {
             inputs: Some(vec![head.clone()]),
         };
         self.fleet.offer(&head.sha256, &self.file);
-        self.fleet.prepare((0..of).map(part).collect(), vec![true]);
+        (0..of).map(part).collect()
+    }
+
+    /// A whole trial, as the engine carries it out.
+    fn trial(&mut self) -> Result<u64, End> {
+        let parts = self.parts();
+        self.fleet.prepare(self.now, parts, vec![true]);
         self.deliver();
         self.until(|fleet| fleet.all(&State::Ready))?;
         let zero = self.fleet.start(self.now, self.interval, WarmUp::Auto);
@@ -391,14 +470,46 @@ impl World {
                 break;
             }
         }
-        self.fleet.stop(false);
+        self.fleet.stop(self.now, false);
         self.deliver();
         self.until(Fleet::is_finished)?;
         Ok(counted)
     }
 
     fn carry_out(&mut self) -> End {
-        self.trial().map_or_else(|end| end, End::Completed)
+        self.join().and_then(|()| self.trial()).map_or_else(|end| end, End::Completed)
+    }
+
+    fn ask_about_a_factor(&mut self) -> Result<(), End> {
+        let factor = MachineFactor {
+            path: "host.cpus".into(),
+            on: None,
+            parameters: BTreeMap::new(),
+            target: model::Target::default(),
+        };
+        self.fleet.ask_factor(self.now, 0, factor, FactorAsk::Read);
+        self.deliver();
+        self.until(|fleet| fleet.machines[0].answer.is_some())?;
+        self.fleet.take_answer(0);
+        Ok(())
+    }
+
+    /// Every wait of a coordinator, one after another.
+    fn experiment(&mut self) -> Result<(), End> {
+        self.join()?;
+        let parts = self.parts();
+        self.fleet.check(self.now, parts);
+        self.deliver();
+        self.until(Fleet::is_settled)?;
+        self.ask_about_a_factor()?;
+        self.trial()?;
+        self.fleet.stop(self.now, true);
+        self.deliver();
+        self.until(Fleet::is_settled)?;
+        self.fleet.trial_over();
+        self.fleet.end(self.now);
+        self.deliver();
+        self.until(Fleet::has_ended)
     }
 
     /// The difference between the first and the last start.
@@ -453,7 +564,7 @@ fn a_lost_machine_is_noticed_in_time_and_never_missing_from_a_total() {
         let mut world = World::new(seed, machines, fate);
         let befell = match world.agents[unlucky].fate {
             Fate::Dies(at) | Fate::Freezes(at) | Fate::Lags(at, _) => at,
-            Fate::None => unreachable!(),
+            Fate::None | Fate::Omits(_) | Fate::Repeats(_) => unreachable!(),
         };
         match world.carry_out() {
             End::Lost(machine, at) => {
@@ -469,6 +580,84 @@ fn a_lost_machine_is_noticed_in_time_and_never_missing_from_a_total() {
         }
     }
     assert!(lost > 400, "only {lost} of 600 trials met a loss");
+}
+
+/// An agent that answers pings and everything else, but one message never comes.
+#[test]
+fn a_machine_that_keeps_one_message_to_itself_is_lost() {
+    let mut omitted = Vec::new();
+    for kind in KINDS {
+        let fate = |machine, _: &mut Random| if machine == 0 { Fate::Omits(kind) } else { Fate::None };
+        let mut world = World::new(7, 2, fate);
+        world.limit = 1000 * SECOND;
+        match world.experiment() {
+            // Not needed: progress in words.
+            Ok(()) => assert_eq!(kind, Kind::Preparing),
+            Err(End::Lost(machine, _)) => {
+                let (_, why) = world.fleet.lost().unwrap();
+                omitted.push(format!("{kind:?}: {why}"));
+                assert_eq!(machine, 0);
+            }
+            Err(end) => panic!("{end:?}"),
+        }
+    }
+    assert_eq!(
+        omitted,
+        [
+            "Hello: it was not reached within 120 s",
+            "Pong: it did not answer for 1.3 s",
+            "Checked: it did not check the load within 120 s",
+            "Factor: it did not answer about a factor within 300 s",
+            "Want: it reported nothing new about its preparation of the trial within 900 s",
+            "Ready: it reported nothing new about its preparation of the trial within 900 s",
+            "Interval: its figures are 1.3 s late",
+            "Finished: its figures are 1.3 s late",
+            "Ended: it did not end within 35 s",
+        ]
+    );
+}
+
+/// What is repeated is no progress.
+#[test]
+fn a_machine_that_repeats_a_message_for_ever_holds_nothing_up() {
+    for kind in KINDS {
+        for is_stuck in [false, true] {
+            let fate = |machine, _: &mut Random| if machine == 0 { Fate::Repeats(kind) } else { Fate::None };
+            let mut world = World::new(7, 2, fate);
+            world.limit = 1000 * SECOND;
+            if is_stuck {
+                // Of the other machine, so that both are waited for.
+                world.agents[1].fate = Fate::Omits(Kind::Ready);
+            }
+            let _ = world.experiment();
+        }
+    }
+}
+
+#[test]
+fn what_is_ended_after_the_user_stopped_the_run_takes_ten_seconds_at_most() {
+    for kind in [Kind::Finished, Kind::Factor, Kind::Ended] {
+        let mut world = World::new(7, 2, |_, _| Fate::Omits(kind));
+        world.join().unwrap();
+        let parts = world.parts();
+        world.fleet.prepare(world.now, parts, vec![true]);
+        world.deliver();
+        let begun = world.now;
+        world.fleet.hurry(begun);
+        let end = match kind {
+            Kind::Factor => world.ask_about_a_factor(),
+            Kind::Finished => {
+                world.fleet.stop(world.now, true);
+                world.until(Fleet::is_settled)
+            }
+            _ => {
+                world.fleet.end(world.now);
+                world.until(Fleet::has_ended)
+            }
+        };
+        assert!(matches!(end, Err(End::Lost(..))), "{kind:?}: {end:?}");
+        assert!(world.now - begun <= 10 * SECOND + TICK, "{kind:?}: {} ns", world.now - begun);
+    }
 }
 
 #[test]
@@ -489,8 +678,8 @@ fn a_thousand_machines_take_part() {
 #[test]
 fn the_machines_that_others_wait_for_are_named() {
     let names = |count: usize| (1..=count).map(|number| (format!("gen{number}"), true));
-    assert_eq!(Fleet::new(names(1), "run", 0, 0).waiting(), "");
-    let mut fleet = Fleet::new(names(5), "run", 0, 0);
+    assert_eq!(Fleet::new(names(1), "run", 0, 0, JOIN_MAX).waiting(), "");
+    let mut fleet = Fleet::new(names(5), "run", 0, 0, JOIN_MAX);
     assert_eq!(fleet.waiting(), "0 of 5 machines reached, waiting for gen1, gen2, gen3 and 2 more");
     for (machine, state) in [State::Ready, State::Ready, State::Preparing, State::LeftOut, State::Preparing]
         .into_iter()
@@ -515,8 +704,9 @@ fn a_machine_gets_only_pieces_of_files_of_the_run() {
         ("known", u64::MAX, 1, None),
         ("other", 0, 1, None),
     ] {
-        let mut fleet = Fleet::new([("a".to_string(), true)], "run", 0, 0);
+        let mut fleet = Fleet::new([("a".to_string(), true)], "run", 0, 0, JOIN_MAX);
         fleet.offer("known", &file);
+        fleet.machines[0].since.files = 100_000;
         fleet.received(0, 0, Frame::from(FromAgent::Want { sha256: sha256.into(), offset, bytes }));
         let sent: Option<usize> = fleet.take_outbox().pop().map(|(_, frame)| frame.body.len());
         assert_eq!(
@@ -529,7 +719,7 @@ fn a_machine_gets_only_pieces_of_files_of_the_run() {
 
 #[test]
 fn a_machine_is_not_lost_while_its_connection_is_known_to_be_interrupted() {
-    let mut fleet = Fleet::new([("a".to_string(), true)], "run", 0, 0);
+    let mut fleet = Fleet::new([("a".to_string(), true)], "run", 0, 0, JOIN_MAX);
     fleet.connected(0, 0);
     let hello = FromAgent::Hello { format: FORMAT.into(), host: Box::new(Host::default()) };
     fleet.received(0, 0, Frame::from(hello));

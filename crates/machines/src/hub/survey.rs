@@ -40,38 +40,14 @@ impl Hub {
         run: &str,
         sources: &'static [SourceKind],
         say: &mut dyn FnMut(&str),
-        interrupted: &AtomicBool,
+        interrupted: &'static AtomicBool,
     ) -> Result<(Hub, Problems), Ending> {
         let (members, problems) = expand_all(members, interrupted)?;
-        let hub = Hub::open(members, false, run, sources)?;
-        let clock = Clock::get();
-        let mut deadline = clock.now().saturating_add(REACH_MAX);
-        let mut inner = lock(&hub.shared.inner);
-        loop {
-            for text in std::mem::take(&mut inner.progress) {
-                say(&text);
-                // The program is copied, which takes as long as the connection needs.
-                deadline = clock.now().saturating_add(JOIN_MAX);
-            }
+        let hub = Hub::open(members, false, run, sources, REACH_MAX, interrupted)?;
+        hub.shared.wait(WaitFor::Work, Some(say), |inner| {
             let is_open = |machine: &Machine| !machine.has_clock() && !machine.is_lost();
-            let open: Vec<usize> =
-                (0..hub.members.len()).filter(|machine| is_open(&inner.fleet.machines()[*machine])).collect();
-            if open.is_empty() {
-                break;
-            }
-            if interrupted.load(Ordering::Relaxed) {
-                return Err(Ending::Interrupted);
-            }
-            if clock.now() > deadline {
-                for machine in open {
-                    let why = format!("it was not reached within {} s", REACH_MAX / SECOND);
-                    inner.fleet.closed(machine, &why);
-                }
-                break;
-            }
-            inner = hub.shared.wait(inner);
-        }
-        drop(inner);
+            (!inner.fleet.machines().iter().any(is_open)).then_some(())
+        })?;
         Ok((hub, problems))
     }
 

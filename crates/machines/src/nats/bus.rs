@@ -31,6 +31,12 @@ use crate::message::FORMAT;
 /// How long agents may take to answer the question who is there.
 const OFFERS_WAIT: Duration = Duration::from_secs(1);
 
+/// How long a server may take for what it is asked.
+pub(super) const SERVER_MAX: Duration = Duration::from_secs(20);
+
+/// How often a wait looks whether the user wants to stop.
+const LOOK_UP: Duration = Duration::from_millis(100);
+
 /// How long the requested number of agents may take to come, before the run and after a loss.
 const JOIN_MAX: Duration = Duration::from_secs(60);
 const REJOIN_MAX: Duration = Duration::from_secs(30);
@@ -66,7 +72,7 @@ pub(crate) fn expand(
             all.push(member);
             continue;
         };
-        let bus = Arc::new(Bus::connect(place).map_err(Ending::Failed)?);
+        let bus = Arc::new(Bus::connect(place, interrupted)?);
         let agents = bus.gather(say, interrupted)?;
         if bus.stream.is_none() {
             say(&format!(
@@ -235,15 +241,49 @@ pub(super) fn start_runtime() -> Result<(Handle, oneshot::Sender<()>, JoinHandle
     Ok((handle, stop, thread))
 }
 
+/// Waits for something from a server. Nothing else waits for servers: it ends after `at_most`, and when the user stops the program.
+///
+/// # Errors
+/// Why there is nothing.
+pub(super) fn wait<T>(
+    runtime: &Handle,
+    place: &Place,
+    interrupted: &AtomicBool,
+    at_most: Duration,
+    something: impl Future<Output = Result<T, String>>,
+) -> Result<T, Ending> {
+    let is_interrupted = async {
+        while !interrupted.load(Ordering::Relaxed) {
+            tokio::time::sleep(LOOK_UP).await;
+        }
+    };
+    let late = || format!("{}: the server did not answer within {} s", place.server(), at_most.as_secs());
+    runtime.block_on(async {
+        tokio::select! {
+            result = something => result.map_err(Ending::Failed),
+            () = is_interrupted => Err(Ending::Interrupted),
+            () = tokio::time::sleep(at_most) => Err(Ending::Failed(late())),
+        }
+    })
+}
+
 impl Bus {
-    fn connect(place: &Place) -> Result<Bus, String> {
-        let (runtime, stop, thread) = start_runtime()?;
-        let run = talk::new_id()?;
+    fn connect(place: &Place, interrupted: &AtomicBool) -> Result<Bus, Ending> {
+        let (runtime, stop, thread) = start_runtime().map_err(Ending::Failed)?;
+        let run = talk::new_id().map_err(Ending::Failed)?;
         let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
-        let connected = runtime.block_on(connect(place, &format!("plimsoll coordinator on {host}")))?;
+        let name = format!("plimsoll coordinator on {host}");
+        let connected = wait(&runtime, place, interrupted, SERVER_MAX, connect(place, &name))?;
         let client = connected.client;
         let stream = match client.server_info().jetstream {
-            true => runtime.block_on(make_stream(&client, place, &run)),
+            true => {
+                let stream = async { Ok(make_stream(&client, place, &run).await) };
+                match wait(&runtime, place, interrupted, SERVER_MAX, stream) {
+                    Err(Ending::Interrupted) => return Err(Ending::Interrupted),
+                    // The run works without it.
+                    made => made.ok().flatten(),
+                }
+            }
             false => None,
         };
         let shared = Arc::new(Shared {
@@ -265,7 +305,8 @@ impl Bus {
         let begin = Instant::now();
         let mut said = String::new();
         loop {
-            let offers = self.runtime.block_on(self.shared.offers(*wanted)).map_err(Ending::Failed)?;
+            let offers = self.shared.offers(*wanted);
+            let offers = wait(&self.runtime, &self.shared.place, interrupted, SERVER_MAX, offers)?;
             let (busy, free): (Vec<Offer>, Vec<Offer>) =
                 offers.usable.into_iter().partition(|of| of.busy.is_some());
             let mut seen = format!("fleet {fleet}: {} free", agents(free.len()));

@@ -10,12 +10,12 @@ use std::time::Duration;
 
 use async_nats::{Client, Message, Subscriber};
 use futures_util::StreamExt;
-use model::Host;
+use model::{Ending, Host};
 use tokio::net::unix::pipe::{Receiver, Sender};
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
-use super::bus::{file, start_runtime};
+use super::bus::{SERVER_MAX, file, start_runtime, wait};
 use super::carry::{Session, carry};
 use super::connect::{Connected, Line, connect};
 use super::place::Place;
@@ -70,7 +70,7 @@ impl Waiter {
         let (to, arrived) = mpsc::channel();
         let busy = Arc::<Mutex<Option<String>>>::default();
         let waiting = Waiting { place: place.clone(), offer, busy: busy.clone(), to, stops };
-        let client = runtime.block_on(async {
+        let connected = async {
             let Connected { client, line, .. } = connect(place, &format!("plimsoll agent {name}")).await?;
             let failed = |error: &dyn std::fmt::Display| format!("{}: {error}", place.server());
             let offers = client.subscribe(place.offer()).await.map_err(|error| failed(&error))?;
@@ -81,6 +81,10 @@ impl Waiter {
             tokio::spawn(watch(line, waiting.to.clone()));
             tokio::spawn(waiting.wait(client.clone(), offers, claims));
             Ok::<_, String>(client)
+        };
+        let client = wait(&runtime, place, stops, SERVER_MAX, connected).map_err(|ending| match ending {
+            Ending::Failed(why) => why,
+            ending => ending.to_string(),
         })?;
         Ok(Waiter { arrived, busy, client, runtime, stop: Some(stop), thread: Some(thread) })
     }
