@@ -264,7 +264,9 @@ pub(crate) fn setting_flag(info: &SettingInfo) -> Arg {
             .value_name("true|false")
             .hide_possible_values(true),
         SettingKind::Flag => arg.action(ArgAction::SetTrue),
-        SettingKind::Texts | SettingKind::Secrets(_) => arg.action(ArgAction::Append).value_name("TEXT"),
+        SettingKind::Texts | SettingKind::Paths(_) | SettingKind::Secrets(_) => {
+            arg.action(ArgAction::Append).value_name("TEXT")
+        }
         kind => arg.value_name(value_name(kind)),
     }
 }
@@ -289,9 +291,7 @@ impl OneOff {
                 "copy" if *setting == "destination" => arg.required_unless_present("vary"),
                 _ => arg.required(true),
             };
-            if last
-                && matches!(self.kind_of(info, setting), Some(SettingKind::Texts | SettingKind::Secrets(_)))
-            {
+            if last && self.kind_of(info, setting).is_some_and(|kind| kind.takes_several()) {
                 arg = arg
                     .num_args(1..)
                     .trailing_var_arg(self.command == "exec")
@@ -837,6 +837,8 @@ fn value_name(kind: SettingKind) -> &'static str {
         SettingKind::Flag
         | SettingKind::Text
         | SettingKind::Texts
+        | SettingKind::Path(_)
+        | SettingKind::Paths(_)
         | SettingKind::Secret(_)
         | SettingKind::Secrets(_) => "TEXT",
         SettingKind::Count { .. } | SettingKind::Number { .. } => "N",

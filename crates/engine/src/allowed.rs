@@ -1,10 +1,15 @@
 //! What an agent may load: the limits that it was started with, whatever a coordinator asks of it.
 
 use std::fmt;
+use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::os::fd::{AsFd, AsRawFd};
 use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
 
+use files::Named;
 use model::{Problem, Problems};
+use rustix::fs::OFlags;
 
 use crate::workload::LoadError;
 
@@ -118,11 +123,15 @@ impl Allowed {
     pub fn file(&self, path: &Path) -> Result<(), LoadError> {
         let is_inside =
             real(path).is_some_and(|path| self.folders.iter().any(|folder| path.starts_with(folder)));
-        let folder = path.parent().unwrap_or(path).display();
         match is_inside {
             true => Ok(()),
-            false => Err(self.refused(&path.display().to_string(), &format!("--allow {folder}"))),
+            false => Err(self.refused_file(path)),
         }
+    }
+
+    fn refused_file(&self, path: &Path) -> LoadError {
+        let folder = path.parent().unwrap_or(path).display();
+        self.refused(&path.display().to_string(), &format!("--allow {folder}"))
     }
 
     /// Whether a load may start commands, which can do anything.
@@ -166,6 +175,58 @@ impl fmt::Display for Allowed {
             true => f.write_str("nothing"),
             false => f.write_str(&words.join(", ")),
         }
+    }
+}
+
+/// Opens the paths of settings that name files of this host, on an agent only those that it may open. A workload has no other way
+/// to open them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Opener(Option<Arc<Allowed>>);
+
+impl Opener {
+    /// Opens only what is allowed.
+    pub fn limited_to(allowed: &Arc<Allowed>) -> Opener {
+        Opener(Some(Arc::clone(allowed)))
+    }
+
+    /// Resolves a path, as [`files::locate`]. What it returns is what was found, whatever has the name later.
+    ///
+    /// # Errors
+    /// As [`files::locate`]; that it may not be opened.
+    pub fn locate(&self, path: &Path) -> io::Result<Named> {
+        let Some(allowed) = &self.0 else { return files::locate(path) };
+        let refused = |error: LoadError| io::Error::new(io::ErrorKind::PermissionDenied, error.in_line());
+        // First the path, so that nothing else is opened.
+        allowed.file(path).map_err(refused)?;
+        let named = files::locate(path)?;
+        // A link may have changed since.
+        let folder = std::fs::read_link(format!("/proc/self/fd/{}", named.directory.as_fd().as_raw_fd()))?;
+        let found = folder.join(&named.name);
+        match allowed.folders.iter().any(|folder| found.starts_with(folder)) {
+            true => Ok(named),
+            false => Err(refused(allowed.refused_file(&found))),
+        }
+    }
+
+    /// Uses the path of a socket to connect to it. Where there are limits, it is the path of a descriptor of what was found.
+    ///
+    /// # Errors
+    /// As [`Opener::locate`]; when there is none.
+    pub fn use_socket<T>(&self, path: &Path, connect: impl FnOnce(&Path) -> T) -> io::Result<T> {
+        if self.0.is_none() {
+            return Ok(connect(path));
+        }
+        let found = self.locate(path)?.found.ok_or(io::ErrorKind::NotFound)?;
+        Ok(connect(Path::new(&format!("/proc/self/fd/{}", found.as_raw_fd()))))
+    }
+
+    /// Opens a file that exists, to read it. It may be a device.
+    ///
+    /// # Errors
+    /// As [`Opener::locate`]; when there is none, or it may not be read.
+    pub fn open_to_read(&self, path: &Path) -> io::Result<std::fs::File> {
+        let found = self.locate(path)?.found.ok_or(io::ErrorKind::NotFound)?;
+        files::reopen(&found, OFlags::RDONLY | OFlags::NONBLOCK)
     }
 }
 

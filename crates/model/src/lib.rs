@@ -64,7 +64,7 @@ pub use resource::{HostResource, Owner, Resource, ResourceClass};
 pub use result::{Operation, ResultDocument};
 pub use run::{Ending, ErrorCount, Host, PROOF_SHARE, PhaseSpan, Run, Settable, SourceState, SourceStatus};
 pub use secret::{Placeholder, Secret, SecretParts};
-pub use setting::{Choice, Key, Level, Setting, SettingInfo, SettingKind, SettingPath, Settings};
+pub use setting::{Choice, Key, Level, PathUse, Setting, SettingInfo, SettingKind, SettingPath, Settings};
 pub use sizing::{SizeGoal, SizingDocument};
 pub use steps::{ExchangeTrace, TrialSteps};
 pub use study::{HeatColumn, OperationHistograms, ReadingTable, RunRecord, Study, Times};

@@ -105,6 +105,17 @@ impl Level {
     }
 }
 
+/// Who opens the path of a setting.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PathUse {
+    /// The host where the run was started reads the file, and sends it to machines that drive the load.
+    Input,
+    /// The host that drives the load opens it, an agent only if it may.
+    Host,
+    /// A command of the load opens it on the host that drives the load.
+    Command,
+}
+
 /// The levels that a setting accepts.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum SettingKind {
@@ -152,6 +163,10 @@ pub enum SettingKind {
     Value,
     /// One or more texts, such as paths.
     Texts,
+    /// The path of a file, a folder or a device.
+    Path(PathUse),
+    /// One or more of them.
+    Paths(PathUse),
     /// A text with secret parts.
     Secret(SecretParts),
     /// One or more of them.
@@ -218,10 +233,12 @@ impl SettingKind {
                     Err(format!("`{text}`: {}", crate::problem::did_you_mean(text, words.iter().copied())))
                 }
             }
-            SettingKind::Text if text.is_empty() => Err("the text is empty".into()),
-            SettingKind::Text | SettingKind::Value => Ok(Level::Text(text.to_string())),
-            SettingKind::Texts if text.is_empty() => Err("the list is empty".into()),
-            SettingKind::Texts => Ok(Level::List(vec![self.element(text)])),
+            SettingKind::Text | SettingKind::Path(_) if text.is_empty() => Err("the text is empty".into()),
+            SettingKind::Text | SettingKind::Path(_) | SettingKind::Value => {
+                Ok(Level::Text(text.to_string()))
+            }
+            SettingKind::Texts | SettingKind::Paths(_) if text.is_empty() => Err("the list is empty".into()),
+            SettingKind::Texts | SettingKind::Paths(_) => Ok(Level::List(vec![self.element(text)])),
             SettingKind::Secret(_) if text.is_empty() => Err("the text is empty".into()),
             SettingKind::Secret(_) => Ok(self.element(text)),
             SettingKind::Secrets(_) if text.is_empty() => Err("the list is empty".into()),
@@ -264,7 +281,15 @@ impl SettingKind {
 
     /// Whether it accepts several texts.
     pub fn takes_several(&self) -> bool {
-        matches!(self, SettingKind::Texts | SettingKind::Secrets(_))
+        matches!(self, SettingKind::Texts | SettingKind::Paths(_) | SettingKind::Secrets(_))
+    }
+
+    /// What a path is used for; none for any other text.
+    pub fn path_use(&self) -> Option<PathUse> {
+        match self {
+            SettingKind::Path(path_use) | SettingKind::Paths(path_use) => Some(*path_use),
+            _ => None,
+        }
     }
 
     /// The expected input, for messages and help: "a whole number from 1 to 256".
@@ -288,9 +313,11 @@ impl SettingKind {
             SettingKind::Choice(words) => {
                 format!("one of {}", words.iter().map(|w| format!("\"{w}\"")).collect::<Vec<_>>().join(", "))
             }
-            SettingKind::Text | SettingKind::Secret(_) => "a text".into(),
+            SettingKind::Text | SettingKind::Path(_) | SettingKind::Secret(_) => "a text".into(),
             SettingKind::Value => "a text, a number, true or false".into(),
-            SettingKind::Texts | SettingKind::Secrets(_) => "a text or a list of texts".into(),
+            SettingKind::Texts | SettingKind::Paths(_) | SettingKind::Secrets(_) => {
+                "a text or a list of texts".into()
+            }
         }
     }
 }

@@ -10,6 +10,8 @@ use model::{Level, SettingInfo, SettingKind, quantity};
 use crate::KINDS;
 use crate::testing::settings_of;
 
+mod paths;
+
 fn every_setting() -> Vec<(String, &'static SettingInfo)> {
     let settings = |info: model::experiment::WorkloadInfo| {
         info.settings.iter().map(move |setting| (format!("{}.{}", info.name, setting.name), setting))

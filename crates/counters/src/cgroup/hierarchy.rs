@@ -47,7 +47,8 @@ impl Hierarchies {
     }
 
     fn path(&self, group: Place<'_>, controller: Option<&str>, name: &str) -> Option<PathBuf> {
-        let group = group.under(controller)?;
+        // An agent reads groups of a coordinator: none is outside the hierarchy.
+        let group = group.under(controller).filter(|group| !group.split('/').any(|part| part == ".."))?;
         let hierarchy = self.mounts.iter().find(|hierarchy| match controller {
             None => hierarchy.controllers.is_empty(),
             Some(wanted) => hierarchy.controllers.iter().any(|controller| controller == wanted),

@@ -13,7 +13,8 @@ const STEPS_OF_DOUBLING: u64 = 32;
 /// # Errors
 /// Why it is no range of this kind, with what to write.
 pub(super) fn levels(text: &str, kind: &SettingKind) -> Option<Result<Vec<Level>, String>> {
-    let can_be = !matches!(kind, SettingKind::Text | SettingKind::Texts | SettingKind::Choice(_));
+    let can_be = !matches!(kind, SettingKind::Text | SettingKind::Texts | SettingKind::Choice(_))
+        && kind.path_use().is_none();
     let (from, to) = text.split_once("..").filter(|_| can_be && !kind.is_secret())?;
     Some(between(from, to, kind).map_err(|why| format!("`{text}`: {why}")))
 }

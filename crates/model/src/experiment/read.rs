@@ -625,6 +625,8 @@ impl Reader<'_> {
                 DeValue::Integer(number),
                 SettingKind::Text
                 | SettingKind::Texts
+                | SettingKind::Path(_)
+                | SettingKind::Paths(_)
                 | SettingKind::Value
                 | SettingKind::Secret(_)
                 | SettingKind::Secrets(_),

@@ -203,8 +203,10 @@ fn kind_schema(kind: SettingKind) -> Value {
         }
         SettingKind::MemoryLimit => json!({ "type": "string", "examples": ["512MiB", "unlimited"] }),
         SettingKind::Value => json!({ "type": ["string", "number", "boolean"] }),
-        SettingKind::Text | SettingKind::Secret(_) => json!({ "type": ["string", "integer"] }),
-        SettingKind::Texts | SettingKind::Secrets(_) => {
+        SettingKind::Text | SettingKind::Path(_) | SettingKind::Secret(_) => {
+            json!({ "type": ["string", "integer"] })
+        }
+        SettingKind::Texts | SettingKind::Paths(_) | SettingKind::Secrets(_) => {
             json!({ "anyOf": [{ "type": "string" }, { "type": "integer" }, { "type": "array", "items": { "type": ["string", "integer"] } }] })
         }
     }

@@ -3,7 +3,7 @@
 use std::marker::PhantomData;
 use std::ops::{Deref, RangeInclusive};
 
-use super::{Level, SettingInfo, SettingKind};
+use super::{Level, PathUse, SettingInfo, SettingKind};
 use crate::{Nanos, Secret, SecretParts, quantity};
 
 /// A setting with a value of type `T`: its description, and the argument of
@@ -160,6 +160,16 @@ impl<T: Value<Plain = String>> Key<T> {
         Self::new(name, SettingKind::Text, default, about)
     }
 
+    /// The path of a file, a folder or a device.
+    pub const fn path(
+        name: &'static str,
+        path_use: PathUse,
+        default: &'static str,
+        about: &'static str,
+    ) -> Self {
+        Self::new(name, SettingKind::Path(path_use), default, about)
+    }
+
     /// A size or a mix of sizes; the owner of the setting parses the mix.
     pub const fn sizes(name: &'static str, default: &'static str, about: &'static str) -> Self {
         Self::new(name, SettingKind::Sizes, default, about)
@@ -170,6 +180,11 @@ impl Key<Vec<String>> {
     /// One or more texts.
     pub const fn texts(name: &'static str, about: &'static str) -> Self {
         Self::new(name, SettingKind::Texts, "", about)
+    }
+
+    /// One or more paths.
+    pub const fn paths(name: &'static str, path_use: PathUse, about: &'static str) -> Self {
+        Self::new(name, SettingKind::Paths(path_use), "", about)
     }
 }
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 use engine::page_cache::DROP_CACHES;
 use engine::readiness::{Page, resolve};
 use engine::shell::SHELL;
-use model::{Key, Level, Nanos, Problem, Problems, SettingInfo, Settings};
+use model::{Key, Level, Nanos, PathUse, Problem, Problems, SettingInfo, Settings};
 use regex::bytes::Regex;
 use rustix::fs::Access;
 
@@ -31,8 +31,8 @@ model::settings! {
         "Give the command to /bin/sh instead, for pipes and variables. The shell's own start is then timed too.",
     );
 
-    static DIRECTORY: Key<Option<String>> = Key::text(
-        "directory", "",
+    static DIRECTORY: Key<Option<String>> = Key::path(
+        "directory", PathUse::Command, "",
         "Working directory of the command and of `prepare`; a program with a relative path is found there. Default: that of Plimsoll.",
     );
 

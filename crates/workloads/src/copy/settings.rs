@@ -7,7 +7,7 @@ use engine::devices::below;
 use engine::source::HostRoot;
 use engine::workload::Drain;
 use model::windows::windows_path;
-use model::{Choice, Key, Level, Nanos, Problem, Problems, Profile, Settings, Shape, quantity};
+use model::{Choice, Key, Level, Nanos, PathUse, Problem, Problems, Profile, Settings, Shape, quantity};
 
 use super::plan::Storage;
 use super::sizes::Spread;
@@ -28,8 +28,8 @@ model::settings! {
     /// What can be chosen.
     pub(super) static SETTINGS;
 
-    pub(super) static SOURCE: Key<Option<String>> = Key::text(
-        "source", "",
+    pub(super) static SOURCE: Key<Option<String>> = Key::path(
+        "source", PathUse::Command, "",
         "File or folder to copy, or \"generate:8GiB\" to write that much data that does not compress, without reading any.",
     );
 
@@ -43,8 +43,8 @@ model::settings! {
         "Sizes of these files: log-normal, as those of programs and documents on a computer, or all equal.",
     );
 
-    pub(super) static DESTINATION: Key<Option<String>> = Key::text(
-        "destination", "",
+    pub(super) static DESTINATION: Key<Option<String>> = Key::path(
+        "destination", PathUse::Command, "",
         "File or folder to make. A file may also be copied into an existing folder, under its own name.",
     );
 

@@ -45,7 +45,8 @@ pub(super) fn unprepared(plan: &DiskPlan) -> BTreeMap<String, Level> {
     let mut set = |name: &str, level: Level| drop(facts.insert(name.to_string(), level));
     set("preparation", Level::Text("not completed".into()));
     set("cache", Level::Text(if plan.direct { "direct" } else { "page-cache" }.into()));
-    let targets: Vec<Target> = plan.files.iter().filter_map(|path| Target::inspect(path).ok()).collect();
+    let targets: Vec<Target> =
+        plan.files.iter().filter_map(|path| Target::inspect(&plan.opener, path).ok()).collect();
     places(&targets.iter().collect::<Vec<_>>(), &mut set);
     facts
 }

@@ -55,7 +55,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use engine::allowed::{Allowed, refusals};
+use engine::allowed::{Allowed, Opener, refusals};
 use engine::workload::{
     Announce, Lane, LoadError, Made, Remains, Share, Unannounced, Worker, Workload, WorkloadKind,
 };
@@ -310,7 +310,13 @@ impl Workload for Disk {
     }
 
     fn limit_to(&mut self, allowed: &Arc<Allowed>) -> Problems {
-        refusals(self.files().iter().map(|file| allowed.file(file)))
+        for part in &mut self.parts {
+            part.job.plan.opener = Opener::limited_to(allowed);
+        }
+        // It is asked again when they are opened: here, so that all of them are named.
+        let mut files = self.files();
+        files.extend(self.parts.iter().filter_map(|part| part.job.plan.compressible_like.clone()));
+        refusals(files.iter().map(|file| allowed.file(file)))
     }
 
     fn announce_to(&mut self, announcements: &Arc<dyn Announce>) {
@@ -328,8 +334,8 @@ impl Workload for Disk {
         for part in parts {
             let plan = &mut part.job.plan;
             if let Some(like) = plan.compressible_like.take() {
-                let sample =
-                    sample::of_file(&like).map_err(|error| failure::failed("sample", &like, &error))?;
+                let sample = sample::of_file(&plan.opener, &like)
+                    .map_err(|error| failure::failed("sample", &like, &error))?;
                 plan.compressible_percent = (sample.repeated_share * 100.0).round();
             }
             let mut ready = prepare::prepare(&part.job.plan, seed, (kept, &**announcements), say)?;

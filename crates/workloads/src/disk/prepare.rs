@@ -191,7 +191,7 @@ pub(super) fn prepare(
     }
     let mut files: Vec<ReadyFile> = Vec::with_capacity(plan.files.len());
     for (index, path) in plan.files.iter().enumerate() {
-        let target = Target::inspect(path).map_err(|error| failed("look at", path, &error))?;
+        let target = Target::inspect(&plan.opener, path).map_err(|error| failed("look at", path, &error))?;
         let key = target.key();
         if let Some(other) = files.iter().find(|file| key.is_some() && file.key == key) {
             return Err(LoadError::new(

@@ -5,6 +5,8 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
+use engine::allowed::Opener;
+
 use super::buffer::Buffers;
 use super::ring;
 use super::target::{Kind, Target, direct_alignment, probe_direct};
@@ -30,7 +32,8 @@ pub struct Storage {
 /// Looks below a folder, a file or a block device, and reads one block with direct I/O. In a folder the block is first
 /// written to an unnamed file, which is gone when this returns; a file or device that is there is only read.
 pub fn probe_storage(path: &Path) -> io::Result<Storage> {
-    let target = if path.is_dir() { Target::in_folder(path)? } else { Target::inspect(path)? };
+    let target =
+        if path.is_dir() { Target::in_folder(path)? } else { Target::inspect(&Opener::default(), path)? };
     let direct = probe_direct(&target);
     let alignment = direct.as_ref().ok().and_then(direct_alignment);
     let unnamed = target.kind == Kind::Missing;

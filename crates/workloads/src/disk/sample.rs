@@ -7,7 +7,8 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use rustix::fs::{Advice, Mode, OFlags};
+use engine::allowed::Opener;
+use rustix::fs::{Advice, OFlags};
 
 use super::buffer::Buffers;
 use super::prepare::ReadyFile;
@@ -67,12 +68,8 @@ pub(super) fn sample(plan: &DiskPlan, files: &[ReadyFile], seed: u64) -> Option<
 }
 
 /// What a file holds that is not part of the load. Fails where it is not a file with data that can be read.
-pub(super) fn of_file(path: &Path) -> io::Result<Sample> {
-    let file = File::from(rustix::fs::open(
-        path,
-        OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC,
-        Mode::empty(),
-    )?);
+pub(super) fn of_file(opener: &Opener, path: &Path) -> io::Result<Sample> {
+    let file = opener.open_to_read(path)?;
     let bytes = match file.metadata()? {
         data if data.is_file() && data.len() > 0 => data.len(),
         data if data.is_file() => return Err(io::Error::other("it is empty")),

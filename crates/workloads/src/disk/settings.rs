@@ -2,7 +2,8 @@
 
 use std::path::PathBuf;
 
-use model::{Key, Problems, SettingInfo, Settings};
+use engine::allowed::Opener;
+use model::{Key, PathUse, Problems, SettingInfo, Settings};
 
 use super::grammar::{
     BlockShare, Distribution, Duplicates, read_blocks, read_distribution, read_duplicates, read_hex,
@@ -28,8 +29,8 @@ model::settings! {
     /// What can be chosen.
     pub static SETTINGS;
 
-    pub(super) static FILES: Key<Vec<String>> = Key::texts(
-        "files",
+    pub(super) static FILES: Key<Vec<String>> = Key::paths(
+        "files", PathUse::Host,
         "Files or block devices to read and write. A file that does not exist is created and written in full before the clock starts.",
     );
 
@@ -183,8 +184,8 @@ model::settings! {
         "Share of each written block that compresses away (zeros); the rest neither compresses nor repeats.",
     );
 
-    pub(super) static COMPRESSIBLE_LIKE: Key<Option<String>> = Key::text(
-        "compressible_like", "",
+    pub(super) static COMPRESSIBLE_LIKE: Key<Option<String>> = Key::path(
+        "compressible_like", PathUse::Host, "",
         "A file whose data is sampled before the clock starts: written blocks compress as much as it does.",
     );
 
@@ -228,8 +229,8 @@ model::settings! {
         "Share of the written blocks that repeat another, for storage that removes duplicates: \"50%\" (the block before), or \"50% of 1000 blocks\", \"50% of 1000 shared blocks\" (the same ones for all jobs).",
     );
 
-    pub static OVERWRITE: Key<Vec<String>> = Key::texts(
-        "overwrite",
+    pub static OVERWRITE: Key<Vec<String>> = Key::paths(
+        "overwrite", PathUse::Host,
         "Files or devices that may be written although Plimsoll did not create them, named exactly as among the files to drive. What they hold is lost.",
     );
 
@@ -327,6 +328,8 @@ model::choice! {
 #[derive(Clone, Debug)]
 pub(super) struct DiskPlan {
     pub(super) files: Vec<PathBuf>,
+    /// Opens them, and `compressible_like`.
+    pub(super) opener: Opener,
     pub(super) size: Option<u64>,
     pub(super) offset: u64,
     pub(super) access: Access,
@@ -480,6 +483,7 @@ impl DiskPlan {
         };
         let mut plan = DiskPlan {
             files,
+            opener: Opener::default(),
             size: settings.get(&SIZE),
             offset: settings.get(&OFFSET).unwrap_or(0),
             access: settings.get(&ACCESS),

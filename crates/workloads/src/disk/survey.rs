@@ -179,7 +179,7 @@ fn check_job<'a>(plan: &'a DiskPlan, growth: &mut Growth<'a>) -> Problems {
     let mut blocks_total = 0;
     let mut seen = BTreeMap::new();
     for path in &plan.files {
-        let target = match Target::inspect(path) {
+        let target = match Target::inspect(&plan.opener, path) {
             Ok(target) => target,
             Err(error) => {
                 problems.push(unreachable(path, &error));
@@ -212,7 +212,7 @@ fn check_job<'a>(plan: &'a DiskPlan, growth: &mut Growth<'a>) -> Problems {
         }
     }
     if let Some(like) = &plan.compressible_like
-        && let Err(error) = sample::of_file(like)
+        && let Err(error) = sample::of_file(&plan.opener, like)
     {
         problems.push(
             Problem::new(

@@ -7,6 +7,7 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
+use engine::allowed::Opener;
 use engine::devices::{disk_of, disks_of_mount, mount_of};
 use engine::in_use::{self, Storage};
 use engine::signature;
@@ -97,8 +98,8 @@ impl Place {
 
 impl Target {
     /// Looks at `path`.
-    pub(super) fn inspect(path: &Path) -> io::Result<Self> {
-        let Named { directory, name, found } = files::locate(path)?;
+    pub(super) fn inspect(opener: &Opener, path: &Path) -> io::Result<Self> {
+        let Named { directory, name, found } = opener.locate(path)?;
         let place = Arc::new(Place { directory, name });
         let missing = |device: u64| Target {
             path: path.into(),

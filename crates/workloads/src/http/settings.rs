@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use engine::inputs::Inputs;
 use engine::workload::OPERATIONS_MAX;
-use model::{Choice, Key, Nanos, Problems, Secret, SecretParts, SettingInfo, Settings};
+use model::{Choice, Key, Nanos, PathUse, Problems, Secret, SecretParts, SettingInfo, Settings};
 
 use super::RequestPart;
 use super::from::{self, Format};
@@ -64,8 +64,8 @@ model::settings! {
         "URL to request: \"http://HOST[:PORT][/PATH][?QUERY]\", or https. Write a secret as ${env:NAME}, ${file:PATH} or ${prompt:WORDS}.",
     );
 
-    pub(super) static FROM: Key<Option<String>> = Key::text(
-        "from", "",
+    pub(super) static FROM: Key<Option<String>> = Key::path(
+        "from", PathUse::Input, "",
         "File with a scenario: transactions of several requests, with checks, data and think times (TOML), a recorded session (.har) or a scenario of WCAT (.ubr). It replaces `url`, `method`, `header` and `body`.",
     );
 
@@ -84,8 +84,8 @@ model::settings! {
         "Longest think time of a recorded session (.har); a longer one is reduced to it.",
     );
 
-    pub(super) static WCAT_SETTINGS: Key<Option<String>> = Key::text(
-        "wcat_settings", "",
+    pub(super) static WCAT_SETTINGS: Key<Option<String>> = Key::path(
+        "wcat_settings", PathUse::Input, "",
         "Settings file of WCAT for a scenario of WCAT (.ubr): its server, clients and virtual clients.",
     );
 
@@ -139,18 +139,18 @@ model::settings! {
         "Status codes that count as success, such as \"200..299,304\"; with any other status the operation has failed.",
     );
 
-    static CA: Key<Option<String>> = Key::text(
-        "ca", "",
+    static CA: Key<Option<String>> = Key::path(
+        "ca", PathUse::Input, "",
         "PEM file of the certificate authorities that are trusted, for an https URL. Default: those that this host trusts.",
     );
 
-    static CLIENT_CERTIFICATE: Key<Option<String>> = Key::text(
-        "client_certificate", "",
+    static CLIENT_CERTIFICATE: Key<Option<String>> = Key::path(
+        "client_certificate", PathUse::Input, "",
         "PEM file of the certificate that the client presents to the server.",
     );
 
-    static CLIENT_KEY: Key<Option<String>> = Key::text(
-        "client_key", "",
+    static CLIENT_KEY: Key<Option<String>> = Key::path(
+        "client_key", PathUse::Input, "",
         "PEM file of the private key of `client_certificate`.",
     );
 

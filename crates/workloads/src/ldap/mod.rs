@@ -321,13 +321,15 @@ fn find(plan: &LdapPlan) -> Result<Target, LoadError> {
     let server = &plan.server;
     let patience = Duration::from_nanos(plan.timeout).min(PATIENCE);
     if let Some(path) = &server.socket {
-        if let Err(error) = std::os::unix::net::UnixStream::connect(path) {
+        let opener = plan.permission.opener();
+        let connected = opener.use_socket(path, |path| std::os::unix::net::UnixStream::connect(path));
+        if let Err(error) = connected.and_then(|connected| connected) {
             return Err(LoadError::new(
                 format!("nothing accepts a connection at {} ({error})", path.display()),
                 "check that the server is running and listens on this socket",
             ));
         }
-        return Ok(Target { addresses: vec![Address::Local(path.clone())], tls: None });
+        return Ok(Target { addresses: vec![Address::Local(opener, path.clone())], tls: None });
     }
     let authority = match server.host.contains(':') {
         true => format!("[{}]:{}", server.host, server.port),
@@ -440,7 +442,7 @@ impl Workload for LdapLoad {
         let mut set = |name: &str, level: Level| facts.insert(name.to_string(), level);
         match self.target.addresses.first() {
             Some(Address::Tcp(address)) => _ = set("address", Level::Text(address.to_string())),
-            Some(Address::Local(path)) => _ = set("address", Level::Text(path.display().to_string())),
+            Some(Address::Local(_, path)) => _ = set("address", Level::Text(path.display().to_string())),
             None => {}
         }
         if let Some(base) = &self.base {

@@ -8,7 +8,7 @@ use engine::workload::OPERATIONS_MAX;
 use ldap::ResultCode;
 use ldap::message::Scope;
 use ldap::session::{Security, Server};
-use model::{Choice, Key, Nanos, Problem, Problems, Secret, SecretParts, SettingInfo, Settings};
+use model::{Choice, Key, Nanos, PathUse, Problem, Problems, Secret, SecretParts, SettingInfo, Settings};
 
 use super::requests::{self, Mix, Requests};
 use super::{RequestPart, operations};
@@ -74,8 +74,8 @@ model::settings! {
         "Operation to repeat. \"bind\" authenticates repeatedly on open connections, \"login\" connects, binds, searches and unbinds, and \"mixed\" chooses among the operations of the file `from`.",
     );
 
-    static FROM: Key<Option<String>> = Key::text(
-        "from", "",
+    static FROM: Key<Option<String>> = Key::path(
+        "from", PathUse::Input, "",
         "File with several operations and their weights (TOML), for \"mixed\": tables [[operation]] with `weight`, `name` and the settings of an operation.",
     );
 
@@ -146,13 +146,13 @@ model::settings! {
         "Password of `dn`, for bind and login. It may contain values, as `base`.",
     );
 
-    static LDIF: Key<Option<String>> = Key::text(
-        "ldif", "",
+    static LDIF: Key<Option<String>> = Key::path(
+        "ldif", PathUse::Input, "",
         "LDIF file with one record, in which the values differ as in `base`: an entry to add, or a change. It replaces `dn`, `change` and `attribute`.",
     );
 
-    static DATA: Key<Vec<String>> = Key::texts(
-        "data",
+    static DATA: Key<Vec<String>> = Key::paths(
+        "data", PathUse::Input,
         "CSV file for ${NAME.COLUMN}: \"NAME=FILE\". Its first line has the names of the columns.",
     );
 
@@ -186,18 +186,18 @@ model::settings! {
         "Result codes that count as success besides success, compareTrue and compareFalse, such as \"noSuchObject\" or \"32\".",
     );
 
-    static CA: Key<Option<String>> = Key::text(
-        "ca", "",
+    static CA: Key<Option<String>> = Key::path(
+        "ca", PathUse::Input, "",
         "PEM file of the certificate authorities that are trusted, for TLS. Default: those that this host trusts.",
     );
 
-    static CLIENT_CERTIFICATE: Key<Option<String>> = Key::text(
-        "client_certificate", "",
+    static CLIENT_CERTIFICATE: Key<Option<String>> = Key::path(
+        "client_certificate", PathUse::Input, "",
         "PEM file of the certificate that the client presents to the server.",
     );
 
-    static CLIENT_KEY: Key<Option<String>> = Key::text(
-        "client_key", "",
+    static CLIENT_KEY: Key<Option<String>> = Key::path(
+        "client_key", PathUse::Input, "",
         "PEM file of the private key of `client_certificate`.",
     );
 

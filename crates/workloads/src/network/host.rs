@@ -5,7 +5,7 @@ use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs};
 use std::sync::Arc;
 use std::time::Duration;
 
-use engine::allowed::Allowed;
+use engine::allowed::{Allowed, Opener};
 use engine::workload::LoadError;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
@@ -21,6 +21,13 @@ pub(crate) struct Permission {
     pub(crate) may_load: Vec<String>,
     /// The limits of the agent that drives the load.
     pub(crate) limits: Option<Arc<Allowed>>,
+}
+
+impl Permission {
+    /// Opens what of this host a load may use, such as the socket of a server.
+    pub(crate) fn opener(&self) -> Opener {
+        self.limits.as_ref().map_or_else(Opener::default, Opener::limited_to)
+    }
 }
 
 /// The addresses of `HOST:PORT`, each once. `host` is the name without the port and without brackets; it must be in a

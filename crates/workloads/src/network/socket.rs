@@ -2,8 +2,9 @@
 
 use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
+use engine::allowed::Opener;
 use engine::workload::LoadError;
 use model::{MILLISECOND, Nanos, SECOND};
 use rustix::event::{Timespec, epoll};
@@ -23,7 +24,7 @@ const LONG: Nanos = 10 * MILLISECOND;
 pub(crate) enum Address {
     Tcp(SocketAddr),
     /// A socket of this host.
-    Local(PathBuf),
+    Local(Opener, PathBuf),
 }
 
 /// An epoll with the events that it reported last.
@@ -75,7 +76,7 @@ impl Poller {
         let family = match address {
             Address::Tcp(SocketAddr::V4(_)) => AddressFamily::INET,
             Address::Tcp(SocketAddr::V6(_)) => AddressFamily::INET6,
-            Address::Local(_) => AddressFamily::UNIX,
+            Address::Local(..) => AddressFamily::UNIX,
         };
         let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
         let protocol = if family == AddressFamily::UNIX { None } else { Some(ipproto::TCP) };
@@ -85,7 +86,11 @@ impl Poller {
                 sockopt::set_tcp_nodelay(&socket, true)?;
                 rustix::net::connect(&socket, address)
             }
-            Address::Local(path) => rustix::net::connect(&socket, &SocketAddrUnix::new(path.as_path())?),
+            Address::Local(opener, path) => {
+                let connect = |path: &Path| rustix::net::connect(&socket, &SocketAddrUnix::new(path)?);
+                let connected = opener.use_socket(path, connect);
+                connected.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::ACCESS))?
+            }
         };
         let events = Flags::IN | Flags::OUT | Flags::RDHUP | Flags::ET;
         match connected {

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use engine::shell::words;
-use model::{Key, Level, Nanos, Problems, SettingInfo, Settings};
+use model::{Key, Level, Nanos, PathUse, Problems, SettingInfo, Settings};
 use regex::bytes::Regex;
 use rustix::fs::Access;
 
@@ -28,13 +28,13 @@ model::settings! {
         "Command line of the engine, started in `directory` without a shell. `plimsoll` means the program that measures.",
     );
 
-    static CONFIG: Key<String> = Key::text(
-        "config", "metadirectory.toml",
+    static CONFIG: Key<String> = Key::path(
+        "config", PathUse::Command, "metadirectory.toml",
         "Configuration file of the engine, relative to `directory`; replaces {config} in `command`.",
     );
 
-    static TEMPLATE: Key<Option<String>> = Key::text(
-        "template", "",
+    static TEMPLATE: Key<Option<String>> = Key::path(
+        "template", PathUse::Command, "",
         "Template of the configuration. Before each trial it is written to `config`, with values for {users}, {commit_objects}, {durability}, {cache_bytes}, {data_path}, {log_path} and {temporary_path}.",
     );
 
@@ -53,8 +53,8 @@ model::settings! {
         "Repeat `prepare` and `run` within a trial until the steps have run for this time in total. With 0s they run once.",
     );
 
-    pub(super) static DIRECTORY: Key<String> = Key::text(
-        "directory", ".",
+    pub(super) static DIRECTORY: Key<String> = Key::path(
+        "directory", PathUse::Command, ".",
         "Working directory of all commands. If it does not exist, it is created, and removed at the end.",
     );
 
@@ -83,18 +83,18 @@ model::settings! {
         "Size of the store's page cache in bytes; replaces {cache_bytes}.",
     );
 
-    static DATA_PATH: Key<Option<String>> = Key::text(
-        "data_path", "",
+    static DATA_PATH: Key<Option<String>> = Key::path(
+        "data_path", PathUse::Command, "",
         "Folder for the data of the store; replaces {data_path}. The result shows the disk of each path, and warns if two different paths are on the same disk.",
     );
 
-    static LOG_PATH: Key<Option<String>> = Key::text(
-        "log_path", "",
+    static LOG_PATH: Key<Option<String>> = Key::path(
+        "log_path", PathUse::Command, "",
         "Folder for the write-ahead log of the store; replaces {log_path}.",
     );
 
-    static TEMPORARY_PATH: Key<Option<String>> = Key::text(
-        "temporary_path", "",
+    static TEMPORARY_PATH: Key<Option<String>> = Key::path(
+        "temporary_path", PathUse::Command, "",
         "Folder for temporary files of the store; replaces {temporary_path}.",
     );
 

@@ -147,7 +147,7 @@ fn data_compresses_like_a_file_that_is_named() {
         run.prepare(1, &mut |_| true).unwrap();
         let Level::Percent(planned) = run.facts()["compressible"] else { panic!("{:?}", run.facts()) };
         assert!(percent.contains(&planned), "{name}: {planned}");
-        let written = super::super::sample::of_file(&path).unwrap();
+        let written = super::super::sample::of_file(&Default::default(), &path).unwrap();
         assert!(percent.contains(&(written.repeated_share * 100.0)), "{name}: {written:?}");
     }
     let empty = folder.path("empty");

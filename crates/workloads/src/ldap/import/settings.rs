@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use engine::inputs::Inputs;
-use model::{Choice, Key, Nanos, Problems, Secret, SecretParts, SettingInfo, Settings};
+use model::{Choice, Key, Nanos, PathUse, Problems, Secret, SecretParts, SettingInfo, Settings};
 use people::ATTRIBUTES;
 
 use super::super::requests::{Mix, Requests};
@@ -34,8 +34,8 @@ model::settings! {
         "What imports: \"slapadd\" of OpenLDAP or \"ldif2db\" of 389 Directory Server, each into a new database; \"ldapadd\": add requests to the running server at `url`; or \"command\".",
     );
 
-    static LDIF: Key<Option<String>> = Key::text(
-        "ldif", "",
+    static LDIF: Key<Option<String>> = Key::path(
+        "ldif", PathUse::Command, "",
         "LDIF file with the entries. Without it, people are generated.",
     );
 
@@ -49,13 +49,13 @@ model::settings! {
         "Number of attributes of each generated person.",
     );
 
-    static DIRECTORY: Key<String> = Key::text(
-        "directory", ".",
+    static DIRECTORY: Key<String> = Key::path(
+        "directory", PathUse::Command, ".",
         "Folder on the storage under test. The database is built in a new folder in it, which is removed afterwards.",
     );
 
-    static SCHEMA: Key<Vec<String>> = Key::texts(
-        "schema",
+    static SCHEMA: Key<Vec<String>> = Key::paths(
+        "schema", PathUse::Command,
         "Schema files: for slapadd names of OpenLDAP's own or paths [default: core, cosine, inetorgperson], for ldif2db paths in addition to the server's own.",
     );
 
@@ -131,18 +131,18 @@ model::settings! {
         "Timeout of one entry of ldapadd: if it takes longer, it has failed.",
     );
 
-    static CA: Key<Option<String>> = Key::text(
-        "ca", "",
+    static CA: Key<Option<String>> = Key::path(
+        "ca", PathUse::Input, "",
         "PEM file of the certificate authorities that are trusted, for TLS. Default: those that this host trusts.",
     );
 
-    static CLIENT_CERTIFICATE: Key<Option<String>> = Key::text(
-        "client_certificate", "",
+    static CLIENT_CERTIFICATE: Key<Option<String>> = Key::path(
+        "client_certificate", PathUse::Input, "",
         "PEM file of the certificate that the client presents to the server.",
     );
 
-    static CLIENT_KEY: Key<Option<String>> = Key::text(
-        "client_key", "",
+    static CLIENT_KEY: Key<Option<String>> = Key::path(
+        "client_key", PathUse::Input, "",
         "PEM file of the private key of `client_certificate`.",
     );
 
