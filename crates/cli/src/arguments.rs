@@ -109,6 +109,13 @@ fn build(asked: Option<&str>) -> Command {
                         .action(ArgAction::SetTrue)
                         .help("Do not reach the machines of the experiment"),
                 )
+                .arg(
+                    Arg::new("verbose")
+                        .long("verbose")
+                        .short('v')
+                        .action(ArgAction::SetTrue)
+                        .help("Also list what is hidden in records and messages, and why"),
+                )
                 .arg(json()),
         )
         .subcommand("schema", || Command::new("schema").about("Print the JSON Schema of experiment files, for editors"))
@@ -309,11 +316,13 @@ fn usage(error: clap::Error) -> Failure {
         });
         return Failure::ended(Exit::Good);
     }
-    if !std::env::args_os().any(is_hidden) && error.print().is_ok() {
+    let text = error.to_string();
+    let has_secrets = model::mask(&text) != text;
+    if !std::env::args_os().any(is_hidden) && !has_secrets && error.print().is_ok() {
         return Failure::ended(Exit::Usage);
     }
     // Without colours, because colour codes in an argument could not be distinguished from ours.
-    Failure::usage(error.to_string().trim_end())
+    Failure::usage(text.trim_end())
 }
 
 /// The flags of other tools on the command line, each with its replacement.

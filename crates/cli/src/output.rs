@@ -17,6 +17,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
+use model::mask;
 use report::Terminal;
 use report::text::{fold, is_hidden, visible, visible_line};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -217,7 +218,7 @@ static IS_STUCK: AtomicBool = AtomicBool::new(false);
 /// Messages that were left out because of it.
 static LEFT_OUT: AtomicU64 = AtomicU64::new(0);
 
-/// Prints a message to standard error.
+/// Prints a message to standard error, without secrets that it quotes.
 pub(crate) fn say(text: &str) {
     say_within(text, PATIENCE);
 }
@@ -228,7 +229,7 @@ pub(crate) fn say_at_once(text: &str) {
 }
 
 fn say_within(text: &str, patience: Duration) {
-    let text = folded(&visible(text), &io::stderr());
+    let text = folded(&visible(&mask(text)), &io::stderr());
     let patience = if IS_STUCK.load(Ordering::Relaxed) { Duration::ZERO } else { patience };
     let left_out = LEFT_OUT.swap(0, Ordering::Relaxed);
     let before = match left_out {
@@ -248,7 +249,7 @@ fn say_within(text: &str, patience: Duration) {
 /// One line on standard error that is redrawn, for a terminal only; empty removes it.
 pub(crate) fn redraw(text: &str) {
     // It is drawn again soon.
-    let _ = draw(&format!("\r\x1b[2K{}", visible_line(text)));
+    let _ = draw(&format!("\r\x1b[2K{}", visible_line(&mask(text))));
 }
 
 /// Draws on the terminal of standard error. A terminal that is stopped shows nothing.

@@ -38,6 +38,16 @@ pub(crate) fn is_written_out(experiment: &mut Experiment) -> bool {
     secrets(experiment).any(|(_, _, secret)| secret.to_string() != secret.reveal())
 }
 
+/// What of an experiment is hidden in records, reports and messages: the setting, what is shown, and why.
+pub(crate) fn hidden(experiment: &Experiment) -> Vec<String> {
+    let mut experiment = experiment.clone();
+    let of = |(name, _, secret): (String, u32, &mut Secret)| {
+        let why = secret.why_hidden()?;
+        Some(format!("{name}: {secret} ({why})"))
+    };
+    secrets(&mut experiment).filter_map(of).collect()
+}
+
 /// Replaces placeholders by secrets; reports all problems.
 pub(crate) fn resolve(mut experiment: Experiment, asking: PromptPolicy) -> Result<Experiment, Problems> {
     let folder = experiment.folder.clone();

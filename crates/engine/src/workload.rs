@@ -12,7 +12,7 @@ use files::Named;
 use model::experiment::WorkloadInfo;
 use model::launch::Usage;
 use model::run::WorkloadTraits;
-use model::{DoubtKind, Level, Nanos, Problems, Settings, Shape};
+use model::{DoubtKind, Level, Nanos, Problems, Settings, Shape, mask};
 pub use record::{Made, OPERATIONS_MAX};
 use serde::{Deserialize, Serialize};
 
@@ -443,7 +443,7 @@ pub struct LoadError {
 impl LoadError {
     /// An error with advice.
     pub fn new(what: impl Into<String>, help: impl Into<String>) -> Self {
-        LoadError { what: what.into(), help: help.into() }
+        LoadError { what: mask(&what.into()), help: mask(&help.into()) }
     }
 
     /// The error and the advice, as one line of a record or a report.

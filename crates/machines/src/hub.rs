@@ -26,7 +26,7 @@ use model::{
 use rustix::buffer::spare_capacity;
 use rustix::event::{EventfdFlags, Timespec, epoll, eventfd};
 
-use crate::address::Address;
+use crate::address::{Address, Reach};
 use crate::fleet::{Fleet, JOIN_MAX, Machine, Notice, State};
 use crate::frame::Frame;
 use crate::link::{Arrived, FromLink, Inbox, Incoming, LINK_END_MAX, Link};
@@ -244,8 +244,9 @@ impl Hub {
         interrupted: &'static AtomicBool,
     ) -> Result<Hub, Ending> {
         let failed = |why: String| Ending::Failed(why);
-        let program =
-            Program::this().map_err(|error| failed(format!("this program cannot be read: {error}")))?;
+        let is_copied = members.iter().any(|member| matches!(member.address.reach, Reach::Ssh { .. }));
+        let program = Program::this(is_copied)
+            .map_err(|error| failed(format!("this program cannot be read: {error}")))?;
         let clock = Clock::get();
         let names = members.iter().map(|member| (member.address.name.clone(), member.drives));
         let unix_zero = unix_ns().saturating_sub(clock.now());

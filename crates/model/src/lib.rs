@@ -63,7 +63,7 @@ pub use problem::{Place, Problem, Problems};
 pub use resource::{HostResource, Owner, Resource, ResourceClass};
 pub use result::{Operation, ResultDocument};
 pub use run::{Ending, ErrorCount, Host, PROOF_SHARE, PhaseSpan, Run, Settable, SourceState, SourceStatus};
-pub use secret::{Placeholder, Secret, SecretParts};
+pub use secret::{Placeholder, Secret, SecretParts, WhyHidden, mask, mask_written};
 pub use setting::{Choice, Key, Level, PathUse, Setting, SettingInfo, SettingKind, SettingPath, Settings};
 pub use sizing::{SizeGoal, SizingDocument};
 pub use steps::{ExchangeTrace, TrialSteps};

@@ -4,6 +4,7 @@
 use std::fmt;
 
 use crate::experiment::toml_value;
+use crate::secret::{mask, mask_line};
 use crate::{Level, SettingInfo, Settings};
 
 /// One error in a user's file or arguments.
@@ -25,14 +26,14 @@ pub struct Problem {
     pub column: u32,
     /// Number of characters to underline.
     pub width: u32,
-    /// The line as written; empty if unknown.
+    /// The line as written, without its secrets; empty if unknown.
     pub snippet: String,
 }
 
 impl Problem {
     /// A problem without a place in a file, for example a missing permission.
     pub fn new(what: impl Into<String>, help: impl Into<String>) -> Self {
-        Problem { what: what.into(), help: help.into(), ..Problem::default() }
+        Problem { what: mask(&what.into()), help: mask(&help.into()), ..Problem::default() }
     }
 
     /// Adds its settings, the wrong one first.
@@ -74,7 +75,7 @@ impl Problem {
             line => {
                 let mut placed = Problem::at_line(file, text, line, self.what, self.help);
                 if self.column > 0 {
-                    (placed.column, placed.width) = (self.column, self.width);
+                    placed = placed.on_line(text, Place { line, column: self.column, width: self.width });
                 }
                 Problem { settings: self.settings, advice: self.advice, ..placed }
             }
@@ -116,18 +117,16 @@ impl Problem {
         what: impl Into<String>,
         help: impl Into<String>,
     ) -> Self {
-        let snippet = text.lines().nth(line.saturating_sub(1) as usize).unwrap_or("").to_string();
+        let (snippet, ..) = mask_line(text, line.saturating_sub(1) as usize, 0, 0);
         let indent = snippet.len() - snippet.trim_start().len();
         let width = snippet.trim().chars().count() as u32;
         Problem {
-            what: what.into(),
-            help: help.into(),
             file: file.into(),
             line,
             column: if width == 0 { 0 } else { indent as u32 + 1 },
             width,
             snippet,
-            ..Problem::default()
+            ..Problem::new(what, help)
         }
     }
 
@@ -139,10 +138,16 @@ impl Problem {
         what: impl Into<String>,
         help: impl Into<String>,
     ) -> Self {
-        let place = Place::of_span(text, span);
-        let snippet = text.lines().nth(place.line.saturating_sub(1) as usize).unwrap_or("").trim_end();
-        let problem = Problem { file: file.into(), snippet: snippet.into(), ..Problem::new(what, help) };
-        problem.at(place)
+        Problem { file: file.into(), ..Problem::new(what, help) }.on_line(text, Place::of_span(text, span))
+    }
+
+    /// Quotes a line of `text` without its secrets, and sets the place in it.
+    fn on_line(self, text: &str, place: Place) -> Self {
+        let Place { line, column, width } = place;
+        let (at, width) = (column.saturating_sub(1) as usize, width as usize);
+        let (snippet, at, width) = mask_line(text, line.saturating_sub(1) as usize, at, width);
+        let problem = Problem { snippet, ..self };
+        problem.at(Place { line, column: at as u32 + 1, width: width as u32 })
     }
 }
 
@@ -206,8 +211,9 @@ const COLUMNS: usize = 120;
 
 impl Problem {
     fn report(&self, f: &mut fmt::Formatter<'_>, word: &str) -> fmt::Result {
-        let help = self.whole_help();
-        let what = format!("{word}: {}", self.what);
+        // Whatever was put together since it was made.
+        let help = mask(&self.whole_help());
+        let what = format!("{word}: {}", mask(&self.what));
         if self.file.is_empty() {
             // A message about a command has paths of any length: it stays one line, for programs that search it.
             write!(f, "{what}")?;
@@ -236,11 +242,12 @@ impl Problem {
     /// The part of the snippet around the underlined token that is at most `most` characters long, with the column of
     /// the token in it, from 0, and the width of the token.
     fn window(&self, most: usize) -> (String, usize, usize) {
-        let characters: Vec<char> = self.snippet.chars().collect();
-        let column = (self.column as usize).saturating_sub(1).min(characters.len());
-        let width = (self.width as usize).max(1);
+        let (column, width) = ((self.column as usize).saturating_sub(1), (self.width as usize).max(1));
+        let (snippet, column, width) = mask_line(&self.snippet, 0, column, width);
+        let characters: Vec<char> = snippet.chars().collect();
+        let column = column.min(characters.len());
         if characters.len() <= most {
-            return (self.snippet.clone(), column, width);
+            return (snippet, column, width);
         }
         const CUT: &str = "...";
         // A third of the line is before the token.

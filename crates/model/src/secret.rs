@@ -8,6 +8,13 @@ use std::fmt;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+mod mask;
+mod name;
+
+pub(crate) use mask::mask_line;
+pub use mask::{WhyHidden, mask, mask_written};
+use name::{is_secret_variable, is_sensitive_header};
+
 /// The replacement of a secret.
 pub const HIDDEN: &str = "***";
 
@@ -16,29 +23,36 @@ pub const HIDDEN: &str = "***";
 pub struct Secret {
     shown: String,
     text: String,
+    why: Option<WhyHidden>,
 }
 
 impl Secret {
     /// A text with the given secret parts.
     pub fn new(text: &str, parts: SecretParts) -> Secret {
-        Secret { shown: parts.hide(text), text: text.into() }
+        let (shown, why) = parts.hide_why(text);
+        Secret { shown, text: text.into(), why }
     }
 
     /// A text without secret parts.
     pub fn plain(text: &str) -> Secret {
-        Secret { shown: text.into(), text: text.into() }
+        Secret { shown: text.into(), text: text.into(), why: None }
     }
 
     /// The value of a variable: completely secret if the name of the variable suggests it, otherwise treated
     /// like a URL.
     pub fn of_variable(name: &str, value: &str) -> Secret {
-        let parts = if is_sensitive(name) { SecretParts::Whole } else { SecretParts::Url };
+        let parts = if is_secret_variable(name, value) { SecretParts::Whole } else { SecretParts::Url };
         Secret::new(value, parts)
     }
 
     /// The full text, for its use.
     pub fn reveal(&self) -> &str {
         &self.text
+    }
+
+    /// Why a part of it is hidden; none if nothing is.
+    pub fn why_hidden(&self) -> Option<WhyHidden> {
+        self.why
     }
 
     /// Whether it was read from a record, which does not contain directly written secrets.
@@ -96,7 +110,7 @@ impl Serialize for Secret {
 impl<'de> Deserialize<'de> for Secret {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let shown = String::deserialize(deserializer)?;
-        Ok(Secret { text: shown.clone(), shown })
+        Ok(Secret { text: shown.clone(), shown, why: None })
     }
 }
 
@@ -180,24 +194,34 @@ impl SecretParts {
     /// The text without its secrets. A part with a placeholder is kept, because it does not contain the
     /// secret.
     pub fn hide(self, text: &str) -> String {
+        self.hide_why(text).0
+    }
+
+    /// The text without its secrets, and why the first of them is hidden; none if nothing is.
+    fn hide_why(self, text: &str) -> (String, Option<WhyHidden>) {
+        let whole = || (HIDDEN.to_string(), Some(WhyHidden::Name));
         match self {
             SecretParts::Url => hide_in_url(text),
             SecretParts::Header => match text.split_once(':') {
                 // An invalid header, so the name is unknown.
-                None if is_sensitive_header(text) => HIDDEN.into(),
-                Some((name, _)) if name.trim().contains(' ') && is_sensitive_header(name) => HIDDEN.into(),
-                Some((name, value)) if is_sensitive_header(name) => {
-                    let value = value.trim();
-                    format!("{name}: {}", if has_placeholder(value) { value } else { HIDDEN })
-                }
-                Some((name, value)) => format!("{name}:{}", hide_pairs(value)),
-                None => hide_pairs(text),
+                None if is_sensitive_header(text) => whole(),
+                Some((name, _)) if name.trim().contains(' ') && is_sensitive_header(name) => whole(),
+                Some((name, value)) if is_sensitive_header(name) => match value.trim() {
+                    value if has_placeholder(value) => (format!("{name}: {value}"), None),
+                    _ => (format!("{name}: {HIDDEN}"), Some(WhyHidden::Name)),
+                },
+                _ => hide_in_text(text),
             },
-            SecretParts::Pairs => hide_pairs(text),
-            SecretParts::Whole if has_placeholder(text) || text.is_empty() => text.into(),
-            SecretParts::Whole => HIDDEN.into(),
+            SecretParts::Pairs => hide_in_text(text),
+            SecretParts::Whole if has_placeholder(text) || text.is_empty() => (text.into(), None),
+            SecretParts::Whole => whole(),
         }
     }
+}
+
+fn hide_in_text(text: &str) -> (String, Option<WhyHidden>) {
+    let parts = mask::parts(text, mask::TextKind::Written);
+    (mask::without(text, &parts), parts.first().map(|part| part.why))
 }
 
 /// Whether a text refers to a secret, so it does not contain the secret itself.
@@ -212,16 +236,16 @@ fn has_placeholder(text: &str) -> bool {
     false
 }
 
-fn hide_in_url(text: &str) -> String {
+fn hide_in_url(text: &str) -> (String, Option<WhyHidden>) {
     let from = text.find("://").map_or(0, |at| at + 3);
     let (scheme, rest) = text.split_at(from);
     let end = authority_bytes(rest, &['/', '?', '#']);
-    match rest[..end].rfind('@') {
-        Some(at) if has_placeholder(&rest[..at]) => {
-            format!("{scheme}{}@{}", &rest[..at], hide_pairs(&rest[at + 1..]))
-        }
-        Some(at) => format!("{scheme}{HIDDEN}@{}", hide_pairs(&rest[at + 1..])),
-        None => format!("{scheme}{}", hide_pairs(rest)),
+    let (user, rest) = rest.split_at(rest[..end].rfind('@').unwrap_or(0));
+    let (shown, why) = hide_in_text(rest);
+    match user {
+        "" => hide_in_text(text),
+        user if has_placeholder(user) => (format!("{scheme}{user}{shown}"), why),
+        _ => (format!("{scheme}{HIDDEN}{shown}"), Some(WhyHidden::Address)),
     }
 }
 
@@ -236,86 +260,6 @@ pub(crate) fn authority_bytes(text: &str, ends: &[char]) -> usize {
         at = text.len() - after.len();
     }
     text[at..].find(ends).map_or(text.len(), |end| at + end)
-}
-
-/// Whether a name suggests a secret, ignoring case and hyphens.
-fn is_sensitive(name: &str) -> bool {
-    let name: String =
-        name.chars().filter(char::is_ascii_alphanumeric).map(|c| c.to_ascii_lowercase()).collect();
-    const PARTS: [&str; 13] = [
-        "password",
-        "passwd",
-        "passphrase",
-        "secret",
-        "token",
-        "apikey",
-        "accesskey",
-        "privatekey",
-        "credential",
-        "signature",
-        "authorization",
-        "sessionid",
-        "sessid",
-    ];
-    const WHOLE: [&str; 9] = ["pwd", "pass", "key", "sig", "auth", "session", "sid", "jwt", "cookie"];
-    WHOLE.contains(&name.as_str()) || PARTS.iter().any(|part| name.contains(part))
-}
-
-fn is_sensitive_header(name: &str) -> bool {
-    let lower = name.to_ascii_lowercase();
-    is_sensitive(name) || lower.contains("auth") || lower.contains("cookie")
-}
-
-/// Hides the value after each suggestive name: `token=...`, `"password": "..."`, `<pwd>...<`.
-fn hide_pairs(text: &str) -> String {
-    let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
-    let mut out = String::new();
-    let mut rest = text;
-    while let Some(begin) = rest.find(is_name) {
-        let name_end = rest[begin..].find(|c| !is_name(c)).map_or(rest.len(), |at| begin + at);
-        let name = &rest[begin..name_end];
-        let behind = &rest[name_end..];
-        let value_at = is_sensitive(name).then(|| value_after(behind)).flatten();
-        let Some((skip, length)) = value_at else {
-            out += &rest[..name_end];
-            rest = behind;
-            continue;
-        };
-        let value = &behind[skip..skip + length];
-        out += &rest[..name_end + skip];
-        out += if value.is_empty() || has_placeholder(value) { value } else { HIDDEN };
-        rest = &behind[skip + length..];
-    }
-    out + rest
-}
-
-/// The start and the length of the value after a name: after an optional quotation mark, blanks, a separator,
-/// blanks and an optional quotation mark.
-fn value_after(text: &str) -> Option<(usize, usize)> {
-    let after_name = text.strip_prefix(['"', '\'']).unwrap_or(text).trim_start();
-    let value = after_name.strip_prefix(['=', ':', '>'])?.trim_start_matches([' ', '\t']);
-    let quote = value.chars().next().filter(|c| matches!(c, '"' | '\''));
-    let begin = text.len() - value.len() + usize::from(quote.is_some());
-    let value = &text[begin..];
-    let length = match quote {
-        Some(quote) => {
-            let mut escaped = false;
-            let end = value.char_indices().find(|(_, c)| {
-                let ends = *c == quote && !escaped;
-                escaped = *c == '\\' && !escaped;
-                ends
-            });
-            end.map_or(value.len(), |(at, _)| at)
-        }
-        // A placeholder may contain characters that would end a value, for example blanks in the words of a
-        // prompt.
-        None if value.starts_with("${") => value.find('}').map_or(value.len(), |at| at + 1),
-        None => {
-            let ends = |c: char| c.is_whitespace() || "&;,<>\"'})]#".contains(c);
-            value.find(ends).unwrap_or(value.len())
-        }
-    };
-    Some((begin, length))
 }
 
 #[cfg(test)]
@@ -357,10 +301,10 @@ mod tests {
                 r#"{"user": "u", "password" : "***", "n": 1}"#,
             ),
             (Pairs, "<login><Password>p</Password></login>", "<login><Password>***</Password></login>"),
-            (Pairs, "pwd='a b' --token xyz", "pwd='***' --token xyz"),
+            (Pairs, "pwd='a b' --token xyz", "pwd='***' --token ***"),
             (Pairs, "the key is = abc", "the key is = abc"),
             (Pairs, "password=${prompt:The password} x", "password=${prompt:The password} x"),
-            (Pairs, "tokenizer: good, monkey: fine", "tokenizer: ***, monkey: fine"),
+            (Pairs, "monkey: fine, tokenizer: good", "monkey: fine, tokenizer: ***"),
             (Pairs, "password=", "password="),
             (Whole, "abc", "***"),
             (Whole, "${env:A}", "${env:A}"),

@@ -205,6 +205,10 @@ pub(crate) fn check(matches: &ArgMatches) -> Result<Exit, Failure> {
     if Search::of(experiment).is_none() {
         out += &format!("\n{}", duration(experiment, trials.len()));
     }
+    let hidden = crate::secrets::hidden(experiment);
+    if matches.get_flag("verbose") && !hidden.is_empty() {
+        out += &format!("\nhidden in records, reports and messages:\n  {}\n", hidden.join("\n  "));
+    }
     if !experiment.machines.is_empty() && matches.get_flag("offline") {
         let machines: Vec<&str> = experiment.machines.all().map(|(machine, _)| machine).collect();
         out += &format!("\nnot reached, because of --offline: {}\n", machines.join(", "));

@@ -177,3 +177,81 @@ fn a_password_in_the_environment_of_the_target_reaches_it_and_no_record() {
         assert!(all.contains("seen"));
     }
 }
+
+/// Messages quote the lines and arguments of a user, but no credential in them.
+#[test]
+fn no_message_shows_a_credential() {
+    let place = Place::new("secrets-messages");
+    let http = "name = \"t\"\n[workload.http]\nurl = \"http://127.0.0.1:1/\"\n";
+    let files = [
+        (
+            "url",
+            "name = \"t\"\n[workload.http]\nurl = \"http://u:S3CRET@127.0.0.1:1/?token=S3CRET\"\n"
+                .to_string(),
+        ),
+        ("headers", format!("{http}headers = [\"Authorization: Bearer S3CRET\"]\n")),
+        (
+            "misspelt",
+            format!("{http}header = [\"Autorization Bearer S3CRET\"]\nmethd = \"Cookie: S3CRET\"\n"),
+        ),
+        ("one", format!("{http}header = \"Authorization: Bearer S3CRET\"\nx = 1\n")),
+        (
+            "unclosed",
+            "name = \"t\"\n[workload.ldap]\nurl = \"ldap://127.0.0.1:1\"\npassword = \"S3CRET\n".into(),
+        ),
+        (
+            "pasword",
+            "name = \"t\"\n[workload.ldap]\nurl = \"ldap://127.0.0.1:1\"\npasword = \"S3CRET\"\n".into(),
+        ),
+        (
+            "lines",
+            format!("{http}body = '''\n{{\"name\": \"Authorization\",\n \"value\": \"S3CRET\"}}''' x\n"),
+        ),
+        (
+            "environment",
+            format!(
+                "{http}[target]\nstrat = \"a --password S3CRET\"\nenvironment = {{ DB_PWD = \"S3CRET\", A = }}\n"
+            ),
+        ),
+    ];
+    let hides = |what: &str, finished: Finished, shows: &str| {
+        let said = format!("{}{}", finished.out, finished.err);
+        assert_eq!(finished.code, 2, "{what}: {said}");
+        assert!(!said.contains("S3CRET") && said.contains(shows), "{what}: {said}");
+    };
+    for (name, text) in &files {
+        let file = format!("{name}.toml");
+        std::fs::write(place.path(&file), text).unwrap();
+        hides(name, run(&place, &["check", &file], None), &file);
+    }
+    for (assignment, shows) in [
+        ("workload.http.heade=Authorization: Bearer S3CRET", "workload.http.heade"),
+        ("workload.pasword=S3CRET", "pasword"),
+        ("workload.methd=http://u:S3CRET@host/", "methd"),
+    ] {
+        hides(assignment, run(&place, &["check", "headers.toml", "--set", assignment], None), shows);
+        hides(assignment, run(&place, &["run", "pasword.toml", "--set", assignment], None), "");
+    }
+    for (arguments, shows) in [
+        (&["http", "http://u:S3CRET@127.0.0.1:x/"][..], "127.0.0.1:x"),
+        (&["http", "http://h/", "--pasword=S3CRET"], "--pasword"),
+        (&["http", "http://h/", "--rate", "Bearer S3CRET"], "--rate"),
+        (&["http", "http://h/", "--header", "Authorization Bearer S3CRET"], "header"),
+        (&["http", "http://h/", "http://u:S3CRET@h/"], "h/"),
+        (&["ldap", "http://u:S3CRET@h/", "--password", "S3CRET"], "ldap://"),
+    ] {
+        hides(&arguments.join(" "), run(&place, arguments, None), shows);
+    }
+    let job = "[global]\nfilename=/nowhere\nhttp_pass=S3CRET\nrw=readd\n[a]\n";
+    std::fs::write(place.path("job.fio"), job).unwrap();
+    hides("fio", run(&place, &["fio", "job.fio"], None), "job.fio");
+    // What is hidden is listed, with the reason.
+    let listed = format!("{http}header = [\"X-Functions-Key: S3CRET\", \"Accept: a\"]\n");
+    std::fs::write(place.path("listed.toml"), listed).unwrap();
+    let checked = run(&place, &["check", "listed.toml", "--verbose", "--offline"], None);
+    let said = format!("{}{}", checked.out, checked.err);
+    assert!(!said.contains("S3CRET"), "{said}");
+    if checked.code == 0 {
+        assert!(said.contains("header: X-Functions-Key: *** (by its name)"), "{said}");
+    }
+}

@@ -3,7 +3,6 @@
 use std::thread::ScopedJoinHandle;
 
 use super::*;
-use crate::address::Reach;
 
 /// How long a machine may take to be reached. SSH waits for 15 s.
 const REACH_MAX: Nanos = 20 * SECOND;

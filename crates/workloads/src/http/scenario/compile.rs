@@ -13,7 +13,7 @@ use model::{Problem, Problems};
 use super::check::{Check, Condition, Expected};
 use super::file::{
     self, BodyFile, CheckFile, Options, Query, RequestFile, ScenarioFile, Text, TransactionFile, hidden,
-    hidden_line, is_name,
+    is_name,
 };
 use super::find::{self, Finder};
 use super::json_path::JsonPath;
@@ -75,24 +75,13 @@ impl ScenarioFile {
 fn or_problems<T>(value: Option<T>, reader: Reader, text: &str, file: &str) -> Result<T, Problems> {
     let mut problems = Problems::new();
     for Mistake { span, what, help } in reader.mistakes {
-        problems.push(without_secrets(Problem::at_span(file, text, span, what, help)));
+        problems.push(Problem::at_span(file, text, span, what, help));
     }
     problems.sort();
     match value {
         Some(value) => problems.or(value),
         None => Err(problems),
     }
-}
-
-/// Hides secrets in the line that a problem shows.
-fn without_secrets(problem: Problem) -> Problem {
-    let snippet = hidden_line(&problem.snippet);
-    if snippet == problem.snippet {
-        return problem;
-    }
-    let indent = snippet.chars().take_while(|c| c.is_whitespace()).count() as u32;
-    let width = snippet.trim().chars().count() as u32;
-    Problem { snippet, column: indent + 1, width, ..problem }
 }
 
 struct Compiler<'a, 'b> {

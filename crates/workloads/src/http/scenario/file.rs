@@ -58,22 +58,6 @@ pub(super) fn hidden(text: &str) -> String {
     SecretParts::Pairs.hide(&SecretParts::Url.hide(text))
 }
 
-/// A line of a file without its secrets.
-pub(super) fn hidden_line(line: &str) -> String {
-    let mut shown = String::new();
-    // The texts in quotation marks can be header fields, also invalid ones.
-    for (at, part) in line.split_inclusive('"').enumerate() {
-        let (text, quote) = part.strip_suffix('"').map_or((part, ""), |text| (text, "\""));
-        let is_field = text.contains(':') || text.trim().contains(' ');
-        match at % 2 == 1 && is_field && !text.contains("://") {
-            true => shown += &SecretParts::Header.hide(text),
-            false => shown += &hidden(text),
-        }
-        shown += quote;
-    }
-    hidden(&shown)
-}
-
 /// The content of a scenario file.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ScenarioFile {

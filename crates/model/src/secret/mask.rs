@@ -1,0 +1,768 @@
+//! Finds secrets in a text: by the names of values, and by their form.
+//!
+//! Everything that is quoted from a text of a user passes through [`mask`]: the lines and the sentences of
+//! [`Problem`](crate::Problem)s, and all that the program writes to standard error.
+
+use std::fmt;
+use std::ops::Range;
+
+use super::name::{Sensitivity, is_of_something_public, sensitivity};
+use super::{HIDDEN, authority_bytes, has_placeholder};
+
+/// Why a part of a text is hidden.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum WhyHidden {
+    /// The name of a value says so.
+    Name,
+    /// It is before the `@` of an address.
+    Address,
+    /// It follows the name of a scheme of authentication, such as `Bearer`.
+    Scheme,
+    /// It has the form of a token or a private key.
+    Form,
+    /// It is long, and looks random.
+    Random,
+}
+
+impl fmt::Display for WhyHidden {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            WhyHidden::Name => "by its name",
+            WhyHidden::Address => "user or password in an address",
+            WhyHidden::Scheme => "follows a scheme of authentication",
+            WhyHidden::Form => "has the form of a token or key",
+            WhyHidden::Random => "long and random",
+        })
+    }
+}
+
+/// A secret part of a text, in bytes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Part {
+    /// Where it is.
+    pub(super) range: Range<usize>,
+    /// Why it is hidden.
+    pub(super) why: WhyHidden,
+}
+
+/// What a text is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum TextKind {
+    /// What a user or another program wrote.
+    Written,
+    /// A message of this program. What a user wrote is between backticks or quotation marks.
+    Message,
+}
+
+/// A message without secrets. What is hidden already stays as it is.
+pub fn mask(message: &str) -> String {
+    without(message, &parts(message, TextKind::Message))
+}
+
+/// A text of a user without secrets.
+pub fn mask_written(text: &str) -> String {
+    without(text, &parts(text, TextKind::Written))
+}
+
+/// A text without these parts.
+pub(super) fn without(text: &str, parts: &[Part]) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut at = 0;
+    for Part { range, .. } in parts {
+        out += &text[at..range.start];
+        out += HIDDEN;
+        at = range.end;
+    }
+    out + &text[at..]
+}
+
+/// A line without secrets, and where a token of it is then: its first column and its width, in characters from 0. Secrets that begin
+/// on another line of `text` are known from there. `line` counts from 0.
+pub(crate) fn mask_line(text: &str, line: usize, column: usize, width: usize) -> (String, usize, usize) {
+    let begin = text.split_inclusive('\n').take(line).map(str::len).sum::<usize>();
+    let whole = text[begin..].lines().next().unwrap_or_default();
+    let shown = whole.trim_end();
+    // Long lines are looked at alone: a recording may have all of its megabytes in one.
+    let (from, to) = (before(text, begin), after(text, begin + whole.len()));
+    let found = parts(&text[from..to], TextKind::Written);
+    let clipped = found.into_iter().filter_map(|Part { range, why }| {
+        let start = (range.start + from).max(begin) - begin;
+        let end = (range.end + from).clamp(begin, begin + shown.len()) - begin;
+        (start < end).then_some(Part { range: start..end, why })
+    });
+    let clipped: Vec<Part> = clipped.collect();
+    let at = |column: usize| {
+        let mut at = column;
+        for Part { range, .. } in &clipped {
+            let (first, last) = (shown[..range.start].chars().count(), shown[..range.end].chars().count());
+            let hidden = HIDDEN.len();
+            if column >= last {
+                at = at + hidden - (last - first);
+            } else if column > first {
+                at = at - (column - first) + (column - first).min(hidden);
+            }
+        }
+        at
+    };
+    let (first, end) = (at(column), at(column + width));
+    (without(shown, &clipped), first, end.saturating_sub(first).max(1))
+}
+
+/// How much of a file around a line is looked at, in bytes.
+const CONTEXT: usize = 32 << 10;
+
+fn before(text: &str, at: usize) -> usize {
+    (at.saturating_sub(CONTEXT)..at).find(|index| text.is_char_boundary(*index)).unwrap_or(at)
+}
+
+fn after(text: &str, at: usize) -> usize {
+    let to = (at + CONTEXT).min(text.len());
+    (at..=to).rev().find(|index| text.is_char_boundary(*index)).unwrap_or(at)
+}
+
+/// The secret parts of a text, in order.
+pub(super) fn parts(text: &str, kind: TextKind) -> Vec<Part> {
+    let mut found = Vec::new();
+    match kind {
+        TextKind::Written => written(text, 0, &mut found),
+        TextKind::Message => {
+            in_names(text, true, 0, &mut found);
+            in_addresses(text, 0, &mut found);
+            in_forms(text, true, 0, &mut found);
+            for quoted in quoted(text) {
+                written(&text[quoted.clone()], quoted.start, &mut found);
+            }
+        }
+    }
+    merged(found)
+}
+
+fn merged(mut found: Vec<Part>) -> Vec<Part> {
+    found.sort_by_key(|part| (part.range.start, std::cmp::Reverse(part.range.end), part.why));
+    let mut all: Vec<Part> = Vec::new();
+    for part in found {
+        match all.last_mut() {
+            Some(last) if part.range.start < last.range.end => {
+                last.range.end = last.range.end.max(part.range.end)
+            }
+            _ => all.push(part),
+        }
+    }
+    all
+}
+
+fn written(text: &str, offset: usize, found: &mut Vec<Part>) {
+    in_names(text, false, offset, found);
+    in_addresses(text, offset, found);
+    in_forms(text, false, offset, found);
+    random(text, offset, found);
+}
+
+/// The parts of a message that are quoted: between backticks, between quotation marks, and lines of a file.
+fn quoted(text: &str) -> Vec<Range<usize>> {
+    let mut all = Vec::new();
+    let mut at = 0;
+    while let Some(begin) = text[at..].find('`').map(|found| at + found + 1) {
+        let end = text[begin..].find('`').map_or(text.len(), |found| begin + found);
+        all.push(begin..end);
+        at = (end + 1).min(text.len());
+    }
+    for mark in ['\'', '"'] {
+        let mut at = 0;
+        while let Some(begin) = text[at..].find(mark).map(|found| at + found + 1) {
+            // The apostrophe of a word quotes nothing.
+            let opens = !text[..begin - 1].ends_with(char::is_alphanumeric);
+            let closes = |end: usize| !text[end + 1..].starts_with(char::is_alphanumeric);
+            let end =
+                text[begin..].match_indices(mark).map(|(found, _)| begin + found).find(|end| closes(*end));
+            match end.filter(|_| opens) {
+                Some(end) => {
+                    all.push(begin..end);
+                    at = end + 1;
+                }
+                None => at = begin,
+            }
+        }
+    }
+    let mut at = 0;
+    for line in text.split_inclusive('\n') {
+        let number = line.trim_start().trim_start_matches(|c: char| c.is_ascii_digit());
+        if number.len() < line.trim_start().len() && number.starts_with(" | ") {
+            all.push(at + line.len() - number.len() + 3..at + line.len());
+        }
+        at += line.len();
+    }
+    all
+}
+
+/// Whether a value shows nothing.
+fn is_shown(value: &str) -> bool {
+    let value = value.trim();
+    let is_literal =
+        ["null", "true", "false", "none", "TEXT"].iter().any(|word| value.eq_ignore_ascii_case(word));
+    let is_hidden = value.bytes().all(|byte| byte == b'*');
+    value.is_empty() || is_literal || is_hidden || value.starts_with('<') || has_placeholder(value)
+}
+
+/// Whether a value is the path of a file, for example that of a key.
+pub(super) fn is_path(value: &str) -> bool {
+    const ENDS: [&str; 10] =
+        [".pem", ".key", ".crt", ".cer", ".p12", ".pfx", ".jks", ".der", ".nk", ".creds"];
+    let value = value.trim_matches(['"', '\'']);
+    let is_plain = value.chars().all(|c| c.is_alphanumeric() || "/._-~ ".contains(c));
+    let begins = ["/", "./", "../", "~/"].iter().any(|begin| value.starts_with(begin));
+    let has_folders = value.trim_start_matches(['.', '~', '/']).contains(['/', '.']);
+    is_plain && (begins && has_folders || ENDS.iter().any(|end| value.ends_with(end)))
+}
+
+fn is_name(c: char) -> bool {
+    c.is_ascii_alphanumeric() || c == '_' || c == '-'
+}
+
+/// Values after sensitive names: `token=...`, `"password": "..."`, `<pwd>...<`, `Authorization: ...`, `--password ...`.
+fn in_names(text: &str, is_message: bool, offset: usize, found: &mut Vec<Part>) {
+    let mut at = 0;
+    while let Some(begin) = text[at..].find(is_name).map(|begin| at + begin) {
+        let end = text[begin..].find(|c| !is_name(c)).map_or(text.len(), |end| begin + end);
+        at = end;
+        let (name, dashes) = {
+            let whole = &text[begin..end];
+            let name = whole.trim_start_matches('-');
+            (name, whole.len() - name.len())
+        };
+        if !may_have_value(&text[end..]) {
+            continue;
+        }
+        let place = NameAt { text, begin: begin + dashes, end, is_flag: dashes > 0, is_message };
+        if let Some(values) = place.value_of_pair() {
+            let hidden =
+                |of: Range<usize>| Part { range: offset + of.start..offset + of.end, why: WhyHidden::Name };
+            found.extend(values.map(hidden));
+            continue;
+        }
+        let Some(sensitivity) = sensitivity(name) else { continue };
+        let Some(range) = place.value(sensitivity) else { continue };
+        let value = &text[range.clone()];
+        let is_public = match sensitivity {
+            Sensitivity::Key => is_path(value),
+            Sensitivity::Query => value.len() <= 3 && value.bytes().all(|byte| byte.is_ascii_digit()),
+            Sensitivity::Value | Sensitivity::Header => false,
+        };
+        if is_shown(value) || is_public {
+            continue;
+        }
+        at = range.end.max(end);
+        found.push(Part { range: offset + range.start..offset + range.end, why: WhyHidden::Name });
+    }
+}
+
+/// Whether what follows a name can be its value. Most words of a text need no closer look.
+fn may_have_value(rest: &str) -> bool {
+    rest.starts_with(['=', ':', '>', '"', '\'', '\\', ' ', '\t', '%', ']', '`'])
+}
+
+/// A name in a text, and what is around it.
+struct NameAt<'a> {
+    text: &'a str,
+    begin: usize,
+    end: usize,
+    /// Whether it is the name of a flag of a command line.
+    is_flag: bool,
+    is_message: bool,
+}
+
+/// What separates a name and its value.
+#[derive(Clone, Copy, PartialEq)]
+enum Separator {
+    Equals,
+    Colon,
+    Blank,
+    /// In a URL.
+    Encoded,
+}
+
+impl NameAt<'_> {
+    fn before(&self) -> &str {
+        &self.text[..self.begin]
+    }
+
+    /// Where the value is.
+    fn value(&self, sensitivity: Sensitivity) -> Option<Range<usize>> {
+        let text = self.text;
+        if let Some(tag) = self.in_tag() {
+            return tag;
+        }
+        let mut at = self.end;
+        let slashes = text[at..].bytes().take_while(|byte| *byte == b'\\').count();
+        let closes = text[at + slashes..].starts_with(['"', '\'']);
+        at += if closes { slashes + 1 } else { 0 };
+        at += text[at..].len() - text[at..].trim_start_matches(']').len();
+        let blanks = |at: usize| text[at..].len() - text[at..].trim_start_matches([' ', '\t']).len();
+        let after_blanks = at + blanks(at);
+        let (separator, length) = self.separator(after_blanks, closes)?;
+        if self.is_message
+            && separator == Separator::Equals
+            && after_blanks > at
+            && !self.has_quote(after_blanks + 1)
+        {
+            return None;
+        }
+        if sensitivity == Sensitivity::Query {
+            let follows =
+                self.before().is_empty() || self.before().ends_with(['?', '&', '"', '\'', '#', ';', '`']);
+            if !follows || separator != Separator::Equals || after_blanks > self.end {
+                return None;
+            }
+        }
+        at = after_blanks + length;
+        let is_spaced = blanks(at) > 0;
+        at += blanks(at);
+        let rest = &text[at..];
+        let slashes = rest.bytes().take_while(|byte| *byte == b'\\').count();
+        if let Some(quote) = rest[slashes..].chars().next().filter(|c| matches!(c, '"' | '\'')) {
+            return Some(within(text, at, slashes, quote));
+        }
+        let is_field = self.text[self.begin..].starts_with(|c: char| c.is_ascii_uppercase())
+            && self.text[self.begin..self.end].contains('-');
+        if self.is_message && separator == Separator::Colon && sensitivity != Sensitivity::Header && !is_field
+        {
+            // In a sentence, words follow.
+            return None;
+        }
+        let near = &rest[..after(rest, 0)];
+        let line_end = || near.find(['\n', '\r']).map_or(at + near.len(), |end| at + end);
+        if let Some((open, close)) =
+            [('[', ']'), ('{', '}')].into_iter().find(|(open, _)| near.starts_with(*open))
+        {
+            return matching(&text[at..line_end()], open, close).map(|length| at..at + length);
+        }
+        if separator == Separator::Encoded {
+            let ends =
+                [text[at..].find("%26"), text[at..].find(|c: char| c.is_whitespace() || "&\"'".contains(c))];
+            let end = ends.into_iter().flatten().min().map_or(text.len(), |end| at + end);
+            return Some(at..end);
+        }
+        let enclosing = || self.enclosing_end(&text[at..line_end()], at);
+        let is_whole_line = separator != Separator::Blank && is_spaced && self.begins_line();
+        let end = match sensitivity {
+            Sensitivity::Header if separator != Separator::Equals || is_spaced => {
+                enclosing().unwrap_or_else(line_end)
+            }
+            _ if separator == Separator::Colon && self.is_quoted() => enclosing()?,
+            _ if separator == Separator::Blank && !self.is_flag => enclosing()?,
+            _ if is_whole_line => line_end(),
+            _ => at + unquoted(near),
+        };
+        let value = text[at..end].trim_end();
+        Some(at..at + value.len())
+    }
+
+    /// The separator at a place, and its length.
+    fn separator(&self, at: usize, closes: bool) -> Option<(Separator, usize)> {
+        let rest = &self.text[at..];
+        for (word, separator) in [
+            ("%3D", Separator::Encoded),
+            ("%3d", Separator::Encoded),
+            ("%3A", Separator::Encoded),
+            ("%3a", Separator::Encoded),
+            ("%22%3A", Separator::Encoded),
+            ("::", Separator::Colon),
+            (":=", Separator::Equals),
+            ("=>", Separator::Equals),
+            ("==", Separator::Equals),
+            ("=", Separator::Equals),
+            (":", Separator::Colon),
+        ] {
+            if rest.starts_with(word) {
+                // The scheme of an address.
+                return (!rest.starts_with("://")).then_some((separator, word.len()));
+            }
+        }
+        if self.is_flag && closes && rest.starts_with(',') {
+            return Some((Separator::Blank, 1));
+        }
+        let has_blank = at > self.end;
+        let follows_quote = self.before().ends_with(['"', '\'', '`']) || self.before().is_empty();
+        let name = &self.text[self.begin..self.end];
+        let is_header =
+            name.contains('-') || ["authorization", "cookie", "dpop"].contains(&&*name.to_lowercase());
+        let is_value = !rest.is_empty() && !rest.starts_with(['-', '<', '[', '(', '|']);
+        let is_given = self.is_flag && is_value && !self.is_message;
+        let lacks_colon = follows_quote && is_header && is_value && !self.is_flag && !self.is_message;
+        (has_blank && !closes && (is_given || lacks_colon)).then_some((Separator::Blank, 0))
+    }
+
+    fn has_quote(&self, at: usize) -> bool {
+        self.text[at..].trim_start_matches([' ', '\t']).starts_with(['"', '\''])
+    }
+
+    /// The value of an element of XML; the outer none for a name that is not that of an element.
+    fn in_tag(&self) -> Option<Option<Range<usize>>> {
+        let before = self.before();
+        let of_namespace = before.trim_end_matches(is_name_of_namespace);
+        if !before.ends_with('<') && !(before.ends_with(':') && of_namespace.ends_with('<')) {
+            return None;
+        }
+        let rest = &self.text[self.end..];
+        let Some(close) = rest.find('>') else { return Some(None) };
+        let begin = self.end + close + 1;
+        if rest[..close].ends_with('/') {
+            return Some(None);
+        }
+        let content = &self.text[begin..];
+        let (skipped, end) = match content.strip_prefix("<![CDATA[") {
+            Some(data) => (9, data.find("]]>")),
+            None => (0, content.find('<')),
+        };
+        Some(Some(begin + skipped..end.map_or(self.text.len(), |end| begin + skipped + end)))
+    }
+
+    fn is_quoted(&self) -> bool {
+        self.before().ends_with(['"', '\'', '`'])
+    }
+
+    /// The end of the quotation that begins before the name.
+    fn enclosing_end(&self, line: &str, at: usize) -> Option<usize> {
+        let quote = self.before().chars().next_back().filter(|c| matches!(c, '"' | '\'' | '`'))?;
+        let mut is_escaped = false;
+        let end = line.char_indices().find(|(_, c)| {
+            let ends = *c == quote && !is_escaped;
+            is_escaped = *c == '\\' && !is_escaped;
+            ends
+        });
+        Some(at + end.map_or(line.len(), |(end, _)| end))
+    }
+
+    /// Whether it is the first word of a line.
+    fn begins_line(&self) -> bool {
+        let near = &self.before()[before(self.before(), self.begin)..];
+        let line = near.rsplit('\n').next().unwrap_or_default().trim_start();
+        ["", "export", "set", "-", "+", "$env:"].contains(&line.trim_end())
+            || line.chars().all(|c| is_name(c) || c == '.') && line.ends_with('.')
+    }
+
+    /// For `"name": "Authorization"`, the value of the `value` beside it, if that is not hidden yet; the outer none for any other name.
+    fn value_of_pair(&self) -> Option<Option<Range<usize>>> {
+        let word = &self.text[self.begin..self.end];
+        if !["name", "key", "header"].iter().any(|known| word.eq_ignore_ascii_case(known)) {
+            return None;
+        }
+        let of_name = self.value(Sensitivity::Value)?;
+        let name = &self.text[of_name.clone()];
+        if !name.chars().all(is_name) || !matches!(sensitivity(name), Some(of) if of != Sensitivity::Query) {
+            return None;
+        }
+        let until = |range: Range<usize>| {
+            let part = &self.text[range.clone()];
+            part.match_indices("value").map(|(found, _)| range.start + found).find_map(|begin| {
+                let end = begin + "value".len();
+                let place = NameAt { begin, end, is_flag: false, is_message: false, ..*self };
+                place.value(Sensitivity::Value).filter(|range| !is_shown(&self.text[range.clone()]))
+            })
+        };
+        let close = self.text[of_name.end..].find('}').map_or(self.text.len(), |end| of_name.end + end);
+        let open = self.text[..self.begin].rfind('{').unwrap_or(0);
+        Some(until(of_name.end..close).or_else(|| until(open..self.begin)))
+    }
+}
+
+fn is_name_of_namespace(c: char) -> bool {
+    is_name(c) || c == ':' || c == '.'
+}
+
+/// What is between the quotation marks that begin at a place, up to the end of the line if they do not end.
+fn within(text: &str, at: usize, slashes: usize, quote: char) -> Range<usize> {
+    let mark = &text[at..at + slashes + 1];
+    let triple = mark.repeat(3);
+    if slashes == 0 && text[at..].starts_with(&triple) {
+        let begin = at + triple.len();
+        return begin..text[begin..].find(&triple).map_or(text.len(), |end| begin + end);
+    }
+    let begin = at + mark.len();
+    let mut backslashes = 0;
+    for (index, c) in text[begin..].char_indices() {
+        match c {
+            '\\' => backslashes += 1,
+            '\n' => return begin..begin + index,
+            c if c == quote && (backslashes == slashes || slashes == 0 && backslashes % 2 == 0) => {
+                return begin..begin + index - backslashes.min(slashes);
+            }
+            _ => backslashes = 0,
+        }
+    }
+    begin..text.len()
+}
+
+/// The length of what an opening bracket begins; none if it does not end.
+fn matching(line: &str, open: char, close: char) -> Option<usize> {
+    let mut depth = 0_u32;
+    for (index, c) in line.char_indices() {
+        depth = if c == open {
+            depth + 1
+        } else if c == close {
+            depth.saturating_sub(1)
+        } else {
+            depth
+        };
+        if depth == 0 {
+            return Some(index + 1);
+        }
+    }
+    (open == '[').then_some(line.len())
+}
+
+/// The length of a value without quotation marks. A character that usually ends one belongs to it unless something else begins.
+fn unquoted(line: &str) -> usize {
+    // A placeholder may contain characters that would end a value, for example blanks in the words of a prompt.
+    if line.starts_with("${") {
+        return line.find('}').map_or(line.len(), |end| end + 1);
+    }
+    let ends = |(index, c): &(usize, char)| {
+        let rest = &line[index + c.len_utf8()..];
+        match c {
+            c if c.is_whitespace() => true,
+            '&' | '"' | '\'' | '<' | '>' | '`' => true,
+            ',' | ';' | ':' | '#' | '}' | ')' | ']' => {
+                let rest = rest.trim_start_matches(['}', ')', ']', ',', ';', '`', '\'', '"']);
+                let begins_word = rest
+                    .find(|c| !is_name(c) && c != ' ')
+                    .is_some_and(|end| end > 0 && rest[end..].starts_with(['=', ':']));
+                rest.is_empty() || rest.starts_with(char::is_whitespace) || begins_word
+            }
+            _ => false,
+        }
+    };
+    line.char_indices().find(ends).map_or(line.len(), |(index, _)| index)
+}
+
+/// The user and password of addresses: `scheme://USER:PASSWORD@host`, and `USER:PASSWORD@host`.
+fn in_addresses(text: &str, offset: usize, found: &mut Vec<Part>) {
+    let is_end = |c: char| c.is_whitespace() || "\"'`<>".contains(c);
+    let mut hide = |range: Range<usize>| {
+        let value = &text[range.clone()];
+        if !is_shown(value) {
+            found.push(Part { range: offset + range.start..offset + range.end, why: WhyHidden::Address });
+        }
+    };
+    let mut at = 0;
+    while let Some(begin) = text[at..].find("://").map(|begin| at + begin + 3) {
+        let scheme = text[..begin - 3].rsplit(|c: char| !c.is_ascii_alphanumeric() && c != '+').next();
+        let length =
+            authority_bytes(&text[begin..], &['/', '?', '#', '"', '\'', '`', ' ', '\n', '\t', '<', '>']);
+        let authority = &text[begin..begin + length];
+        at = begin + length;
+        if let Some(user) = authority.rfind('@') {
+            let is_name_only = !authority[..user].contains(':')
+                && scheme.is_some_and(|scheme| scheme.ends_with("ssh") || scheme.ends_with("sftp"));
+            if !is_name_only {
+                hide(begin..begin + user);
+            }
+        } else if let Some((_, after)) = authority.split_once(':')
+            && !after.bytes().all(|byte| byte.is_ascii_digit())
+            && !authority.starts_with('[')
+        {
+            // A password with a slash in it.
+            let whole = text[begin..].find(is_end).map_or(text.len(), |end| begin + end);
+            if let Some(user) = text[begin..whole].rfind('@') {
+                hide(begin..begin + user);
+                at = begin + user;
+            }
+        }
+    }
+    for (user, _) in text.match_indices('@') {
+        let is_part = |c: char| !is_end(c) && !"(),;=|/[]{}&?".contains(c);
+        let begin =
+            user - text[..user].chars().rev().take_while(|c| is_part(*c)).map(char::len_utf8).sum::<usize>();
+        let has_host = text[user + 1..].starts_with(|c: char| c.is_ascii_alphanumeric() || c == '[');
+        let Some((name, password)) = text[begin..user].split_once(':') else { continue };
+        let is_number = name.bytes().all(|byte| byte.is_ascii_digit());
+        let is_scheme = is_number || ["mailto", "acct", "sip", "sips", "xmpp", "urn", "exec"].contains(&name);
+        if has_host && !name.is_empty() && !password.is_empty() && !is_scheme && !text[..begin].ends_with('/')
+        {
+            hide(begin..user);
+        }
+    }
+}
+
+/// Schemes of authentication, each with whether any word that follows is a secret.
+const SCHEMES: [(&str, bool); 8] = [
+    ("bearer", true),
+    ("dpop", true),
+    ("negotiate", true),
+    ("ntlm", true),
+    ("basic", false),
+    ("digest", false),
+    ("apikey", false),
+    ("token", false),
+];
+
+/// Words that follow the name of a scheme in sentences.
+const WORDS: [&str; 12] = [
+    "token",
+    "tokens",
+    "auth",
+    "authentication",
+    "authorization",
+    "scheme",
+    "is",
+    "and",
+    "or",
+    "credentials",
+    "header",
+    "of",
+];
+
+/// Addresses that are secret from here on.
+const HOOKS: [&str; 3] = ["hooks.slack.com/services/", "/api/webhooks/", "webhook.office.com/webhookb2/"];
+
+/// The beginnings of tokens of well-known services, each with the characters that it has at least.
+const BEGINNINGS: [(&str, usize); 33] = [
+    ("AKIA", 16),
+    ("ASIA", 16),
+    ("AIza", 30),
+    ("ghp_", 20),
+    ("gho_", 20),
+    ("ghu_", 20),
+    ("ghs_", 20),
+    ("ghr_", 20),
+    ("github_pat_", 20),
+    ("glpat-", 16),
+    ("gldt-", 16),
+    ("xoxb-", 10),
+    ("xoxp-", 10),
+    ("xoxa-", 10),
+    ("xoxr-", 10),
+    ("xoxs-", 10),
+    ("xoxe-", 10),
+    ("xapp-", 10),
+    ("sk_live_", 12),
+    ("sk_test_", 12),
+    ("rk_live_", 12),
+    ("sk-ant-", 12),
+    ("sk-proj-", 12),
+    ("sk-", 32),
+    ("ya29.", 20),
+    ("npm_", 30),
+    ("pypi-", 30),
+    ("hvs.", 20),
+    ("dop_v1_", 30),
+    ("shpat_", 20),
+    ("SG.", 30),
+    ("dckr_pat_", 16),
+    ("eyJ", 17),
+];
+
+/// Tokens and keys that are known by their form.
+fn in_forms(text: &str, is_message: bool, offset: usize, found: &mut Vec<Part>) {
+    let mut hide = |range: Range<usize>, why| {
+        if !is_shown(&text[range.clone()]) {
+            found.push(Part { range: offset + range.start..offset + range.end, why });
+        }
+    };
+    let mut at = 0;
+    while let Some(begin) = text[at..].find("-----BEGIN ").map(|begin| at + begin) {
+        let label = text[begin..].lines().next().unwrap_or_default();
+        let end = text[begin..].find("-----END ").map_or(text.len(), |end| begin + end);
+        let body = begin + label.find("KEY-----").map_or(label.len(), |end| end + "KEY-----".len());
+        if label.contains("PRIVATE KEY") && body < end {
+            hide(body..end, WhyHidden::Form);
+        }
+        at = end.max(begin + 1);
+    }
+    let is_token = |c: char| c.is_ascii_alphanumeric() || "_-.~+/=".contains(c);
+    for (begin, hook) in HOOKS.iter().flat_map(|hook| text.match_indices(hook)) {
+        let begin = begin + hook.len();
+        hide(
+            begin..text[begin..].find(|c| !is_token(c)).map_or(text.len(), |end| begin + end),
+            WhyHidden::Form,
+        );
+    }
+    let mut at = 0;
+    while let Some(begin) = text[at..].find(|c: char| c.is_ascii_alphanumeric()).map(|begin| at + begin) {
+        let end = text[begin..].find(|c| !is_token(c)).map_or(text.len(), |end| begin + end);
+        let word_end =
+            begin + text[begin..end].find(|c: char| !c.is_ascii_alphanumeric()).unwrap_or(end - begin);
+        let word = &text[begin..end];
+        at = word_end.max(begin + 1);
+        if let Some((_, least)) = BEGINNINGS.iter().find(|(beginning, _)| word.starts_with(beginning)) {
+            let has_digit = word.bytes().any(|byte| byte.is_ascii_digit());
+            if word.len() >= *least && has_digit {
+                hide(begin..end, WhyHidden::Form);
+                at = end;
+                continue;
+            }
+        }
+        let scheme = &text[begin..word_end];
+        let Some((_, always)) = SCHEMES.iter().find(|(known, _)| scheme.eq_ignore_ascii_case(known)) else {
+            continue;
+        };
+        let rest = &text[word_end..];
+        let blanks = rest.len() - rest.trim_start_matches([' ', '\t']).len();
+        let blanks = if rest.starts_with("%20") { 3 } else { blanks };
+        if blanks == 0 || rest[blanks..].starts_with("${") {
+            continue;
+        }
+        let first = word_end + blanks;
+        let is_end = |c: char| c.is_whitespace() || "\"'`,;&<>)]}\\".contains(c);
+        let last = text[first..].find(is_end).map_or(text.len(), |end| first + end);
+        let value = &text[first..last];
+        let is_ordinary = value.chars().skip(1).all(|c| c.is_ascii_lowercase() || ".:!?".contains(c));
+        let is_word = WORDS.iter().any(|word| value.trim_end_matches(['.', ':']).eq_ignore_ascii_case(word));
+        if first < last && !is_word && (!is_ordinary || *always && !is_message) {
+            hide(first..last, WhyHidden::Scheme);
+            at = last;
+        }
+    }
+}
+
+/// Characters from which a random value is a secret.
+const RANDOM_MIN: usize = 24;
+
+/// Long values that look random.
+fn random(text: &str, offset: usize, found: &mut Vec<Part>) {
+    let is_token = |c: char| c.is_ascii_alphanumeric() || "_-+/=".contains(c);
+    let mut at = 0;
+    while let Some(begin) = text[at..].find(|c: char| c.is_ascii_alphanumeric()).map(|begin| at + begin) {
+        let end = text[begin..].find(|c| !is_token(c)).map_or(text.len(), |end| begin + end);
+        at = end;
+        // The name of a pair is not its value.
+        let begin = text[begin..end].trim_end_matches('=').rfind('=').map_or(begin, |at| begin + at + 1);
+        let value = &text[begin..end];
+        let follows = text[..begin].ends_with(['=', ':', '"', '\'', ' ', '\t', '`']);
+        if value.len() < RANDOM_MIN || !follows || !is_random(value) {
+            continue;
+        }
+        let name = text[..begin].trim_end_matches(|c: char| !is_name(c));
+        let name = &name[name.len() - name.chars().rev().take_while(|c| is_name(*c)).count()..];
+        if !is_of_something_public(name) {
+            found.push(Part { range: offset + begin..offset + end, why: WhyHidden::Random });
+        }
+    }
+}
+
+/// Whether the characters of a text change between letters, digits and cases as only random ones do.
+fn is_random(text: &str) -> bool {
+    let text = text.trim_end_matches('=');
+    let is_uuid = text.len() == 36 && text.split('-').map(str::len).eq([8, 4, 4, 4, 12]);
+    let class = |byte: u8| match byte {
+        b'a'..=b'z' => 1_u8,
+        b'A'..=b'Z' => 2,
+        b'0'..=b'9' => 4,
+        _ => 0,
+    };
+    let classes = text.bytes().fold(0, |all, byte| all | class(byte));
+    let is_hexadecimal = text.len() >= 32 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+    if is_uuid || classes & 4 == 0 || classes != 7 && !is_hexadecimal {
+        return false;
+    }
+    let (mut runs, mut before) = (0, 0);
+    for of in text.bytes().map(class) {
+        // A word may begin with a capital letter.
+        runs += usize::from(of != before && !(before == 2 && of == 1));
+        before = of;
+    }
+    text.len() < 3 * runs
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,239 @@
+//! Names of secrets.
+
+/// What a name says about its value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Sensitivity {
+    /// It is a secret.
+    Value,
+    /// It is a secret of several words, as in a header field.
+    Header,
+    /// It is a secret unless it is the path of a file.
+    Key,
+    /// It is a secret in a form or in the query of a URL.
+    Query,
+}
+
+/// Parts of names of secrets.
+const PARTS: [&str; 22] = [
+    "password",
+    "passwd",
+    "passphrase",
+    "passcode",
+    "passwort",
+    "secret",
+    "token",
+    "apikey",
+    "accesskey",
+    "privatekey",
+    "subscriptionkey",
+    "credential",
+    "signature",
+    "authorization",
+    "sessionid",
+    "sessid",
+    "samlresponse",
+    "samlrequest",
+    "assertion",
+    "webhookurl",
+    "dpop",
+    "kennwort",
+];
+
+/// Names of secrets.
+const WHOLE: [&str; 13] =
+    ["pwd", "pass", "key", "sig", "auth", "session", "sid", "jwt", "cookie", "pw", "pswd", "psw", "bearer"];
+
+/// Names that are secret in forms and queries only: elsewhere they are ordinary words.
+const OF_QUERIES: [&str; 7] = ["code", "pin", "otp", "totp", "mfa", "cvv", "cvc"];
+
+/// Names of header fields whose values have several words.
+const HEADERS: [&str; 6] =
+    ["authorization", "proxyauthorization", "cookie", "setcookie", "setcookie2", "dpop"];
+
+/// Names that contain one of the parts and name no secret.
+const ORDINARY: [&str; 8] =
+    ["secretary", "passport", "passenger", "passed", "authority", "author", "authors", "cookies"];
+
+/// Last words of names that name something about a secret, and not the secret.
+const ABOUT: [&str; 26] = [
+    "file",
+    "files",
+    "path",
+    "dir",
+    "directory",
+    "folder",
+    "env",
+    "name",
+    "ttl",
+    "expiry",
+    "expires",
+    "length",
+    "count",
+    "size",
+    "type",
+    "policy",
+    "method",
+    "mode",
+    "min",
+    "max",
+    "url",
+    "uri",
+    "endpoint",
+    "algorithm",
+    "attribute",
+    "attributes",
+];
+
+/// Words before "key" with which it is no secret.
+const PUBLIC_KEYS: [&str; 18] = [
+    "public",
+    "primary",
+    "foreign",
+    "sort",
+    "partition",
+    "map",
+    "cache",
+    "group",
+    "idempotency",
+    "unique",
+    "natural",
+    "routing",
+    "hot",
+    "row",
+    "registry",
+    "unknown",
+    "object",
+    "index",
+];
+
+/// Last words of names of variables that are secret.
+const OF_VARIABLES: [&str; 9] = ["PWD", "AUTH", "PAT", "WEBHOOK", "PASS", "CREDS", "PW", "DSN", "OTP"];
+
+/// Names that are recognized with a spelling mistake.
+const MISSPELT: [&str; 8] =
+    ["password", "passphrase", "passwd", "secret", "token", "authorization", "credentials", "cookie"];
+
+/// The words of a name: `db_pwd`, `X-Api-Key` and `unicodePwd` have several.
+fn words(name: &str) -> Vec<&str> {
+    let mut words = Vec::new();
+    let mut begin = 0;
+    let mut before = ' ';
+    for (at, c) in name.char_indices() {
+        let is_border = !c.is_ascii_alphanumeric() || c.is_ascii_uppercase() && before.is_ascii_lowercase();
+        if is_border && begin < at {
+            words.push(&name[begin..at]);
+        }
+        if is_border {
+            begin = if c.is_ascii_alphanumeric() { at } else { at + c.len_utf8() };
+        }
+        before = c;
+    }
+    if begin < name.len() {
+        words.push(&name[begin..]);
+    }
+    words
+}
+
+/// What a name says about its value; none if it is no secret.
+pub(super) fn sensitivity(name: &str) -> Option<Sensitivity> {
+    let flat: String =
+        name.chars().filter(char::is_ascii_alphanumeric).map(|c| c.to_ascii_lowercase()).collect();
+    if flat.len() < 2 || ORDINARY.contains(&flat.as_str()) {
+        return None;
+    }
+    let words = words(name);
+    let last = words.last().map(|word| word.to_ascii_lowercase()).unwrap_or_default();
+    if words.len() > 1 && ABOUT.contains(&last.as_str()) {
+        return None;
+    }
+    if HEADERS.contains(&flat.as_str()) {
+        return Some(Sensitivity::Header);
+    }
+    if flat == "key" || flat.ends_with("key") && words.len() > 1 && last == "key" {
+        let before =
+            words.len().checked_sub(2).and_then(|at| words.get(at)).map(|word| word.to_ascii_lowercase());
+        let is_public = before.is_some_and(|before| PUBLIC_KEYS.contains(&before.as_str()));
+        return (!is_public).then_some(Sensitivity::Key);
+    }
+    if WHOLE.contains(&flat.as_str()) || PARTS.iter().any(|part| flat.contains(part)) {
+        return Some(Sensitivity::Value);
+    }
+    if OF_QUERIES.contains(&flat.as_str()) {
+        return Some(Sensitivity::Query);
+    }
+    let is_header = name.contains('-') && (flat.contains("auth") || flat.contains("cookie"));
+    if is_header {
+        return Some(Sensitivity::Header);
+    }
+    let is_variable = words.len() > 1 && OF_VARIABLES.iter().any(|known| words.last() == Some(known));
+    let is_old_word = words.len() > 1 && ["pwd", "pass", "passwd", "pw"].contains(&last.as_str());
+    if is_variable || is_old_word {
+        return Some(Sensitivity::Value);
+    }
+    words.iter().copied().chain([flat.as_str()]).find_map(misspelt)
+}
+
+/// Whether a word is the misspelt name of a secret.
+fn misspelt(word: &str) -> Option<Sensitivity> {
+    let word = word.to_ascii_lowercase();
+    if word.len() < 5 || ORDINARY.contains(&word.as_str()) {
+        return None;
+    }
+    let is_near = |known: &&&str| {
+        let mistakes = if known.len() >= 8 { 2 } else { 1 };
+        known.len().abs_diff(word.len()) <= mistakes
+            && known.as_bytes().first() == word.as_bytes().first()
+            && strsim::damerau_levenshtein(known, &word) <= mistakes
+    };
+    let known = MISSPELT.iter().find(is_near)?;
+    let is_header = HEADERS.contains(known);
+    Some(if is_header { Sensitivity::Header } else { Sensitivity::Value })
+}
+
+/// Whether the value of a variable is a secret.
+pub(super) fn is_secret_variable(name: &str, value: &str) -> bool {
+    match sensitivity(name) {
+        // The working directories of a shell.
+        _ if name == "PWD" || name == "OLDPWD" => false,
+        Some(Sensitivity::Value | Sensitivity::Header) => true,
+        Some(Sensitivity::Key) => !super::mask::is_path(value),
+        Some(Sensitivity::Query) => ["PIN", "OTP", "TOTP"].contains(&name),
+        None => false,
+    }
+}
+
+/// Whether the name of a header field is one of credentials.
+pub(super) fn is_sensitive_header(name: &str) -> bool {
+    let lower = name.to_ascii_lowercase();
+    let is_credential = lower.contains("auth") || lower.contains("cookie");
+    let of_name = sensitivity(name.trim());
+    matches!(of_name, Some(of) if of != Sensitivity::Query)
+        || is_credential && !lower.contains("authority") && !lower.contains("author:")
+}
+
+/// Whether a long number is something that everybody may know: a digest, an identifier.
+pub(super) fn is_of_something_public(name: &str) -> bool {
+    const PUBLIC: [&str; 16] = [
+        "sha",
+        "md5",
+        "digest",
+        "hash",
+        "checksum",
+        "etag",
+        "match",
+        "commit",
+        "uuid",
+        "guid",
+        "id",
+        "fingerprint",
+        "traceparent",
+        "integrity",
+        "revision",
+        "boundary",
+    ];
+    let words = words(name);
+    words.iter().any(|word| {
+        let word = word.to_ascii_lowercase();
+        PUBLIC.iter().any(|public| word == *public || word.starts_with("sha"))
+    })
+}
