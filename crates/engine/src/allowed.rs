@@ -189,6 +189,15 @@ impl Opener {
         Opener(Some(Arc::clone(allowed)))
     }
 
+    /// Whether a path may be opened, before it is.
+    ///
+    /// # Errors
+    /// That it may not.
+    pub fn check(&self, path: &Path) -> io::Result<()> {
+        let refused = |error: LoadError| io::Error::new(io::ErrorKind::PermissionDenied, error.in_line());
+        self.0.as_ref().map_or(Ok(()), |allowed| allowed.file(path)).map_err(refused)
+    }
+
     /// Resolves a path, as [`files::locate`]. What it returns is what was found, whatever has the name later.
     ///
     /// # Errors
@@ -197,7 +206,7 @@ impl Opener {
         let Some(allowed) = &self.0 else { return files::locate(path) };
         let refused = |error: LoadError| io::Error::new(io::ErrorKind::PermissionDenied, error.in_line());
         // First the path, so that nothing else is opened.
-        allowed.file(path).map_err(refused)?;
+        self.check(path)?;
         let named = files::locate(path)?;
         // A link may have changed since.
         let folder = std::fs::read_link(format!("/proc/self/fd/{}", named.directory.as_fd().as_raw_fd()))?;

@@ -30,6 +30,9 @@ pub const LOST_AFTER: Nanos = 1_250 * MILLISECOND;
 /// An interval that arrives later than this after its end is lost, and its machine too.
 const LATE_MAX: Nanos = 1_250 * MILLISECOND;
 
+/// How often deadlines of states are looked at.
+const EXPIRE_EVERY: Nanos = 250 * MILLISECOND;
+
 /// Exchanges of clocks before the first trial, one after another.
 const EXCHANGES_FIRST: u64 = 20;
 
@@ -271,6 +274,8 @@ pub struct Fleet {
     unix_zero: u64,
     /// When the user stopped the run.
     hurried: Option<Nanos>,
+    /// When deadlines were last looked at.
+    expired_until: Nanos,
 }
 
 impl Fleet {
@@ -319,6 +324,7 @@ impl Fleet {
             run: run.into(),
             unix_zero,
             hurried: None,
+            expired_until: now,
         }
     }
 
@@ -637,7 +643,11 @@ impl Fleet {
 
     /// Time has passed: asks machines for answers, and finds those that do not answer or deliver.
     pub fn tick(&mut self, now: Nanos) {
-        self.expire(now);
+        // They are far longer than the time between two looks.
+        if now >= self.expired_until + EXPIRE_EVERY {
+            self.expired_until = now;
+            self.expire(now);
+        }
         for machine in 0..self.machines.len() {
             let of = &self.machines[machine];
             if of.is_gone() || of.state == State::Joining {
@@ -667,7 +677,7 @@ impl Fleet {
             let figures = self.figures_due(of).map(|due| due + LATE_MAX);
             [of.answer_due(), of.ping_due(), figures].into_iter().flatten()
         });
-        due.chain(self.next_due()).min().unwrap_or(Nanos::MAX).min(now + PING_EVERY)
+        due.min().unwrap_or(Nanos::MAX).min(now + PING_EVERY)
     }
 
     /// When the figures of the next interval of a machine are due; none while it has no load.

@@ -238,13 +238,13 @@ fn no_message_shows_a_credential() {
         (&["http", "http://h/", "--rate", "Bearer S3CRET"], "--rate"),
         (&["http", "http://h/", "--header", "Authorization Bearer S3CRET"], "header"),
         (&["http", "http://h/", "http://u:S3CRET@h/"], "h/"),
-        (&["ldap", "http://u:S3CRET@h/", "--password", "S3CRET"], "ldap://"),
+        (&["ldap", "search", "http://u:S3CRET@h/", "--password", "S3CRET"], "ldap://"),
     ] {
         hides(&arguments.join(" "), run(&place, arguments, None), shows);
     }
     let job = "[global]\nfilename=/nowhere\nhttp_pass=S3CRET\nrw=readd\n[a]\n";
     std::fs::write(place.path("job.fio"), job).unwrap();
-    hides("fio", run(&place, &["fio", "job.fio"], None), "job.fio");
+    hides("fio", run(&place, &["disk", "--fio", "job.fio"], None), "job.fio");
     // What is hidden is listed, with the reason.
     let listed = format!("{http}header = [\"X-Functions-Key: S3CRET\", \"Accept: a\"]\n");
     std::fs::write(place.path("listed.toml"), listed).unwrap();

@@ -122,17 +122,13 @@ impl Fleet {
         })
     }
 
-    /// When the first machine is lost unless it has done what the coordinator waits for.
-    pub(super) fn next_due(&self) -> Option<Nanos> {
-        self.machines.iter().flat_map(|of| self.dues(of)).map(|due| due.at).min()
-    }
-
     /// Finds the machines that did not do what the coordinator waits for.
     pub fn expire(&mut self, now: Nanos) {
         for machine in 0..self.machines.len() {
             let late = self.dues(&self.machines[machine]).find(|due| now > due.at);
             if let Some(Due { begun, at, missing, .. }) = late {
-                let why = format!("it {missing} within {} s", at.saturating_sub(begun).div_ceil(SECOND));
+                let why =
+                    format!("it {missing} within {} s", (at.saturating_sub(begun) + SECOND / 2) / SECOND);
                 self.machines[machine].state = State::Lost(why);
             }
         }

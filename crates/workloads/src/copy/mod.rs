@@ -18,7 +18,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use engine::allowed::{Allowed, refusals};
+use engine::allowed::{Allowed, Opener, refusals};
 use engine::workload::{
     Announce, Drain, LoadError, Made, Remains, Share, Unannounced, Worker, Workload, WorkloadKind, find,
 };
@@ -145,6 +145,7 @@ impl Workload for Copy {
     }
 
     fn limit_to(&mut self, allowed: &Arc<Allowed>) -> Problems {
+        self.settings.opener = Opener::limited_to(allowed);
         refusals(self.files().iter().map(|file| allowed.file(file)))
     }
 

@@ -6,6 +6,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use engine::allowed::Opener;
 use files::Directory;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags};
 use rustix::io::Errno;
@@ -72,14 +73,14 @@ impl Place {
 }
 
 /// The folder at `path`, as the user named it.
-pub(super) fn folder(path: &Path) -> io::Result<Directory> {
+pub(super) fn folder(opener: &Opener, path: &Path) -> io::Result<Directory> {
     // A name that nobody asks for, as the path may end with `.` or be a link.
-    Ok(files::locate(&path.join("any"))?.directory)
+    Ok(opener.locate(&path.join("any"))?.directory)
 }
 
 /// The folder that holds the file that a user named, and the file's name, both without links.
-pub(super) fn file(path: &Path) -> io::Result<(Directory, PathBuf)> {
-    let named = files::locate(path)?;
+pub(super) fn file(opener: &Opener, path: &Path) -> io::Result<(Directory, PathBuf)> {
+    let named = opener.locate(path)?;
     if let Some(found) = named.found {
         let status = rustix::fs::fstat(found)?;
         if FileType::from_raw_mode(status.st_mode) != FileType::RegularFile {

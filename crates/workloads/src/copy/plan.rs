@@ -65,7 +65,8 @@ impl Plan {
                 }
             }
             Source::Path(source) => {
-                let data = fs::metadata(source).map_err(|error| {
+                let found = settings.opener.check(source).and_then(|()| fs::metadata(source));
+                let data = found.map_err(|error| {
                     problem(format!("`{}` cannot be copied: {error}", source.display()), "")
                 })?;
                 if data.is_dir() {
@@ -134,11 +135,15 @@ impl Plan {
             None => self.files.first().map(|file| file.destination.clone()),
         };
         if let Some(top) = top
-            && let Err(error) = files::locate(&top)
+            && let Err(error) = settings.opener.locate(&top)
             && error.kind() == std::io::ErrorKind::InvalidInput
         {
             let what = format!("`{}` cannot be written: {error}", settings.destination.display());
             problems.add(&[&DESTINATION], what, "take another destination");
+        }
+        if let Err(error) = settings.opener.check(&settings.destination) {
+            let what = format!("`{}` cannot be written: {error}", settings.destination.display());
+            problems.add(&[&DESTINATION], what, "");
         }
         if self.files.is_empty() {
             problems.add(&[&SOURCE], "the source holds no file to copy", "");
@@ -237,11 +242,17 @@ impl Plan {
     /// Makes the folders of the copy, and finds the places of its files below them.
     pub(super) fn make_folders(&self, settings: &CopySettings) -> Result<Places, LoadError> {
         let mut places = Places::default();
+        let opener = &settings.opener;
         let Some((top, mode)) = self.folders.first() else {
+            let of_file = |path: &Path| {
+                let (directory, name) = place::file(opener, path)?;
+                Ok(Place::new(&Arc::new(directory), &name))
+            };
             for file in &self.files {
-                let (directory, name) = place::file(&file.destination)
+                let to = of_file(&file.destination)
                     .map_err(|error| failed("writing", &file.destination, &error))?;
-                places.files.push((None, Place::new(&Arc::new(directory), &name)));
+                let reading = |path: &PathBuf| of_file(path).map_err(|error| failed("opening", path, &error));
+                places.files.push((file.source.as_ref().map(reading).transpose()?, to));
             }
             return Ok(places);
         };
@@ -257,16 +268,17 @@ impl Plan {
             Ok(())
         };
         if !top.is_dir() {
-            let (directory, name) = place::file(top).map_err(making(top))?;
+            let (directory, name) = place::file(opener, top).map_err(making(top))?;
             make(Place::new(&Arc::new(directory), &name), *mode).map_err(making(top))?;
         }
-        let to = Arc::new(place::folder(top).map_err(making(top))?);
+        let to = Arc::new(place::folder(opener, top).map_err(making(top))?);
         for (folder, mode) in self.folders.iter().skip(1) {
             make(Place::new(&to, below(folder, top)), *mode).map_err(making(folder))?;
         }
         let from = match &settings.source {
             Source::Path(source) => {
-                Some(Arc::new(place::folder(source).map_err(|error| failed("reading", source, &error))?))
+                let folder = place::folder(opener, source);
+                Some(Arc::new(folder.map_err(|error| failed("reading", source, &error))?))
             }
             Source::Generated { .. } => None,
         };

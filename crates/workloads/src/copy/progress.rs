@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::ErrorKind;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use engine::allowed::Opener;
 use engine::workload::{LoadError, Made};
 use files::Identity;
 use model::Level;
@@ -32,6 +33,7 @@ pub(super) struct Progress {
     id: u64,
     plan: Plan,
     places: Places,
+    opener: Opener,
     pub(super) block_bytes: u32,
     pub(super) direct: bool,
     pub(super) seed: u64,
@@ -91,6 +93,7 @@ impl Progress {
             id: NEXT.fetch_add(1, Ordering::Relaxed),
             plan,
             places,
+            opener: settings.opener.clone(),
             block_bytes: settings.block_bytes,
             direct: settings.direct,
             seed,
@@ -110,8 +113,7 @@ impl Progress {
                     .map_err(|error| failed("removing", &copy.destination, &error))?;
             }
             if let Some(source) = copy.source.as_ref().filter(|_| !self.direct) {
-                let file =
-                    open_source(source, from.as_ref()).map_err(|error| failed("opening", source, &error))?;
+                let file = open_source(from.as_ref()).map_err(|error| failed("opening", source, &error))?;
                 // Advice: a file system that does not take it has no page cache to speak of.
                 let _ = rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed);
             }
@@ -124,7 +126,8 @@ impl Progress {
     pub(super) fn begin(&self) -> Result<Option<Made>, LoadError> {
         let bytes = self.plan.bytes;
         if let Some((top, _)) = self.plan.folders.first() {
-            let made = place::folder(top).and_then(|folder| Made::new(folder.path(), &folder, bytes, true));
+            let made = place::folder(&self.opener, top)
+                .and_then(|folder| Made::new(folder.path(), &folder, bytes, true));
             return made.map(Some).map_err(|error| failed("looking at", top, &error));
         }
         let Some((_, place)) = self.places.files.first() else { return Ok(None) };
@@ -199,7 +202,7 @@ impl Progress {
         let source = match &copy.source {
             None => None,
             Some(path) => {
-                let file = open_source(path, from.as_ref())
+                let file = open_source(from.as_ref())
                     .and_then(|file| place::direct(file, self.direct, false))
                     .map_err(|error| failed("opening", path, &error))?;
                 Some((file, path.clone()))
@@ -311,10 +314,7 @@ impl Progress {
     }
 }
 
-/// Opens a source: below its folder, or where the user named a single file.
-fn open_source(path: &Path, place: Option<&Place>) -> std::io::Result<File> {
-    match place {
-        Some(place) => place.open(),
-        None => files::open_regular(path),
-    }
+/// Opens a source where it was found.
+fn open_source(place: Option<&Place>) -> std::io::Result<File> {
+    place.ok_or(std::io::ErrorKind::NotFound)?.open()
 }

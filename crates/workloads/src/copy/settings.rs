@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use engine::allowed::Opener;
 use engine::devices::below;
 use engine::source::HostRoot;
 use engine::workload::Drain;
@@ -29,7 +30,7 @@ model::settings! {
     pub(super) static SETTINGS;
 
     pub(super) static SOURCE: Key<Option<String>> = Key::path(
-        "source", PathUse::Command, "",
+        "source", PathUse::Host, "",
         "File or folder to copy, or \"generate:8GiB\" to write that much data that does not compress, without reading any.",
     );
 
@@ -44,7 +45,7 @@ model::settings! {
     );
 
     pub(super) static DESTINATION: Key<Option<String>> = Key::path(
-        "destination", PathUse::Command, "",
+        "destination", PathUse::Host, "",
         "File or folder to make. A file may also be copied into an existing folder, under its own name.",
     );
 
@@ -149,6 +150,8 @@ fn generated(bytes: u64, settings: &Settings) -> Source {
 /// The settings, read.
 #[derive(Clone, Debug)]
 pub(super) struct CopySettings {
+    /// Opens `source` and `destination`.
+    pub(super) opener: Opener,
     pub(super) source: Source,
     pub(super) destination: PathBuf,
     pub(super) block_bytes: u32,
@@ -259,6 +262,7 @@ impl CopySettings {
         }
         let (Some(source), Some(destination)) = (source, destination) else { return Err(problems) };
         problems.or(CopySettings {
+            opener: Opener::default(),
             source,
             destination,
             block_bytes: u32::try_from(block).unwrap_or(u32::MAX),

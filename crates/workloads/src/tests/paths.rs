@@ -13,7 +13,31 @@ use testkit::Scratch;
 use super::{KINDS, settings_of};
 
 /// Settings with a text about files that name none to open.
-const NO_PATHS: &[&str] = &[];
+const NO_PATHS: &[&str] = &[
+    // Its paths are those of the settings in it.
+    "disk.jobs",
+    "disk.sprandom",
+    // The socket of a URL is asked for with the opener.
+    "ldap.url",
+    "ldap_import.url",
+    "http.url",
+    // A secret in a file is resolved where the run was started.
+    "http.header",
+    "http.body",
+    "ldap.password",
+    "ldap_import.password",
+    "ldap_import.index",
+    "command.until_http",
+    // Command lines.
+    "ldap_import.command",
+    "ldap_import.prepare",
+    "command.output",
+    "sync.command",
+    "sync.prepare",
+    "sync.run",
+    "sync.durability",
+    "sync.output",
+];
 
 /// A folder that an agent may use, and one beside it in which each opening of a file is seen.
 struct Places {
@@ -51,21 +75,21 @@ impl Places {
 /// The settings of a load that needs no others, where one setting has this text.
 fn with(kind: &dyn WorkloadKind, places: &Places, name: &str, text: &str) -> Box<dyn Workload> {
     let inside = places.inside.join("file").display().to_string();
+    let inside_new = places.inside.join("new").display().to_string();
     let mut pairs: BTreeMap<&str, &str> = match kind.info().name {
-        "disk" => {
-            [("files", inside.as_str()), ("size", "1MiB"), ("read_percent", "0%"), ("overwrite", &inside)]
-                .into()
-        }
+        "disk" => [("files", inside.as_str()), ("size", "1MiB"), ("read_percent", "0%")].into(),
         "http" => [("url", "http://127.0.0.1:9/")].into(),
         "ldap" => [("url", "ldap://127.0.0.1:9")].into(),
         "ldap_import" => [("tool", "ldapadd"), ("url", "ldap://127.0.0.1:9")].into(),
-        "copy" => [("source", inside.as_str()), ("destination", "/nowhere")].into(),
+        "copy" => [("source", inside.as_str()), ("destination", inside_new.as_str())].into(),
         "command" => [("command", "true")].into(),
         "sync" => [("run", "full")].into(),
         _ => BTreeMap::new(),
     };
-    if name == "overwrite" {
-        pairs.insert("files", text);
+    match name {
+        "overwrite" => _ = pairs.insert("files", text),
+        "compressible_like" => _ = pairs.insert("overwrite", &inside),
+        _ => {}
     }
     pairs.insert(name, text);
     let pairs: Vec<(&str, &str)> = pairs.into_iter().collect();
@@ -143,7 +167,6 @@ fn kind_without_inputs(kind: &dyn WorkloadKind, places: &Places) -> Box<dyn Work
     let name = kind.info().settings[0].name;
     match kind.info().name {
         "ldap_import" => with(kind, places, "entries", "5"),
-        "copy" => with(kind, places, "destination", "/nowhere"),
         "command" => with(kind, places, "command", "true"),
         "sync" => with(kind, places, "run", "full"),
         other => panic!("{other}.{name}"),
