@@ -90,7 +90,7 @@ trap - EXIT; echo \"{HAVE}\"; exec \"$f\" agent --temporary \"$d\"'"
             if let Some(machine) = line.strip_prefix(NEED) {
                 let machine = machine.trim();
                 if std::mem::replace(&mut is_copied, true) {
-                    return Err("the host asked for the program twice".into());
+                    return Err("the host requested the program twice".into());
                 }
                 if machine != std::env::consts::ARCH {
                     return Err(format!(

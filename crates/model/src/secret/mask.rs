@@ -400,7 +400,7 @@ impl NameAt<'_> {
     fn in_tag(&self) -> Option<Option<Range<usize>>> {
         let before = self.before();
         let of_namespace = before.trim_end_matches(is_name_of_namespace);
-        if !before.ends_with('<') && !(before.ends_with(':') && of_namespace.ends_with('<')) {
+        if !(before.ends_with('<') || before.ends_with(':') && of_namespace.ends_with('<')) {
             return None;
         }
         let rest = &self.text[self.end..];

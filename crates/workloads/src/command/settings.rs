@@ -91,8 +91,8 @@ model::settings! {
         "Count a launch that fails instead of stopping the run.",
     );
 
-    static OUTPUT: Key<Option<String>> = Key::text(
-        "output", "",
+    static OUTPUT: Key<Option<String>> = Key::path(
+        "output", PathUse::Command, "",
         "File for what the command prints; none throws it away.",
     );
 }

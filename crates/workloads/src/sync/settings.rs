@@ -128,8 +128,8 @@ model::settings! {
         "Time that the engine has to exit after SIGTERM, before it gets SIGKILL.",
     );
 
-    static OUTPUT: Key<Option<String>> = Key::text(
-        "output", "",
+    static OUTPUT: Key<Option<String>> = Key::path(
+        "output", PathUse::Command, "",
         "File for the output of the engine; without it, the output is discarded.",
     );
 }

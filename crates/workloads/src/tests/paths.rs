@@ -31,12 +31,10 @@ const NO_PATHS: &[&str] = &[
     // Command lines.
     "ldap_import.command",
     "ldap_import.prepare",
-    "command.output",
     "sync.command",
     "sync.prepare",
     "sync.run",
     "sync.durability",
-    "sync.output",
 ];
 
 /// A folder that an agent may use, and one beside it in which each opening of a file is seen.

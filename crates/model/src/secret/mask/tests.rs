@@ -168,7 +168,7 @@ fn what_a_message_quotes_is_hidden() {
             "invalid value 'Cookie: ***' for '--header <TEXT>'",
         ),
         ("--set workload.password=S3a: no such setting", "--set workload.password=***: no such setting"),
-        ("`http://u:S3@h/` is no URL", "`http://***@h/` is no URL"),
+        ("`http://u:S3@h/` is not a URL", "`http://***@h/` is not a URL"),
         ("cannot be \"password=S3\"", "cannot be \"password=***\""),
         (" 3 | pasword = S3 x", " 3 | pasword = ***"),
         ("failed: connect to postgres://u:S3@db/x", "failed: connect to postgres://***@db/x"),
