@@ -24,13 +24,13 @@ static ARROWS: &[Row] = &[
     Row { name: "engine", may_use: &["model", "record", "files"] },
     Row { name: "machines", may_use: &["model", "record", "engine", "files", "tls"] },
     Row { name: "workloads", may_use: &["model", "engine", "files", "tls", "ldap", "people"] },
-    Row { name: "counters", may_use: &["model", "engine", "foreign", "tls"] },
+    Row { name: "counters", may_use: &["model", "engine", "foreign", "tls", "https"] },
     Row { name: "factors", may_use: &["model", "engine", "files", "delay"] },
     Row { name: "analysis", may_use: &["model"] },
     Row { name: "report", may_use: &["model"] },
     Row { name: "delay", may_use: &["model", "files"] },
     Row { name: "metadir", may_use: &["ldap", "files", "tls"] },
-    Row { name: "connectors", may_use: &["metadir", "ldap", "files", "tls"] },
+    Row { name: "connectors", may_use: &["metadir", "ldap", "files", "tls", "https"] },
     Row {
         name: "cli",
         may_use: &[
@@ -59,13 +59,14 @@ static ARROWS: &[Row] = &[
     },
     Row { name: "wire", may_use: &["model", "ldap"] },
     Row { name: "foreign", may_use: &["model"] },
-    Row { name: "export", may_use: &["model", "tls"] },
+    Row { name: "export", may_use: &["model", "tls", "https"] },
     Row { name: "ldap", may_use: &["tls"] },
     Row { name: "people", may_use: &["ldap"] },
     Row { name: "scim", may_use: &["files"] },
     Row { name: "monitor", may_use: &[] },
     Row { name: "recorder", may_use: &["tls"] },
     Row { name: "tls", may_use: &[] },
+    Row { name: "https", may_use: &["tls"] },
     // A system under test.
     Row { name: "broker", may_use: &["ldap"] },
     Row { name: "testkit", may_use: &["model", "ldap"] },
@@ -133,7 +134,7 @@ static FENCES: &[Fence] = &[
     deep_fence("h2", &["workloads"]),
     // By name only: a later HTTP crate may depend on it.
     fence("httparse", &["workloads", "wire"]),
-    deep_fence("ureq", &["connectors", "counters", "export"]),
+    deep_fence("ureq", &["https", "connectors", "counters", "export"]),
     // Windows of a desktop.
     deep_fence("x11rb", &["workloads"]),
     // TLS.
@@ -141,6 +142,7 @@ static FENCES: &[Fence] = &[
         "rustls",
         &[
             "tls",
+            "https",
             "ldap",
             "metadir",
             "connectors",
@@ -157,6 +159,7 @@ static FENCES: &[Fence] = &[
         "ring",
         &[
             "tls",
+            "https",
             "ldap",
             "metadir",
             "connectors",

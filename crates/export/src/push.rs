@@ -8,10 +8,9 @@ use std::fmt;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use tls::authorities;
+use tls::Trust;
 use ureq::http::header::{CONTENT_TYPE, HeaderName};
 use ureq::http::{HeaderValue, Uri};
-use ureq::tls::{Certificate, RootCerts, TlsConfig};
 
 use crate::otlp;
 
@@ -81,24 +80,21 @@ impl Endpoint {
             )));
         }
         let headers = headers.iter().map(|(field, shown)| header(field, shown)).collect::<Result<_, _>>()?;
-        let mut config = ureq::Agent::config_builder()
+        let config = ureq::Agent::config_builder()
             .http_status_as_error(false)
             .max_redirects(0)
             .max_redirects_will_error(false)
             .timeout_global(Some(ANSWER_MAX))
             .user_agent(concat!("plimsoll/", env!("CARGO_PKG_VERSION")))
             .proxy(None);
-        if parsed.scheme_str() == Some("https") {
-            let certificates = authorities::certificates(None)?;
-            let certificates = certificates.iter().map(|der| Certificate::from_der(der).to_owned());
-            config = config.tls_config(
-                TlsConfig::builder()
-                    .root_certs(RootCerts::from(certificates))
-                    .unversioned_rustls_crypto_provider(Arc::new(rustls::crypto::ring::default_provider()))
-                    .build(),
-            );
-        }
-        Ok(Endpoint { http: config.build().into(), url: url.into(), shown: shown.into(), headers })
+        let is_secured = parsed.scheme_str() == Some("https");
+        let tls = is_secured.then(|| tls::client(&Trust::System, None)).transpose()?;
+        Ok(Endpoint {
+            http: https::agent(config.build(), tls),
+            url: url.into(),
+            shown: shown.into(),
+            headers,
+        })
     }
 
     /// Its URL without secrets.

@@ -26,6 +26,45 @@ pub enum Bearer {
     Client,
 }
 
+/// A certificate that signed itself, as servers without an authority have it.
+#[derive(Clone, Copy, Debug)]
+pub struct SelfSigned<'a> {
+    /// The common name of its subject.
+    pub name: &'a str,
+    /// Its alternative names: hosts and addresses.
+    pub hosts: &'a [&'a str],
+    /// Whether it says that it is that of an authority, as `openssl req -x509` does.
+    pub is_authority: bool,
+    /// The year in which its validity ends, which began in 1975 or later.
+    pub until: i32,
+}
+
+impl SelfSigned<'_> {
+    /// For 127.0.0.1 and localhost, as `openssl req -x509` makes it.
+    pub const LOOPBACK: SelfSigned<'static> =
+        SelfSigned { name: "localhost", hosts: &["localhost", "127.0.0.1"], is_authority: true, until: 4000 };
+
+    /// The files of the certificate and of its key in a folder, in PEM form.
+    pub fn make(&self, folder: &Scratch, name: &str) -> (PathBuf, PathBuf) {
+        let key = KeyPair::generate().unwrap();
+        let hosts: Vec<String> = self.hosts.iter().map(ToString::to_string).collect();
+        let mut params = CertificateParams::new(hosts).unwrap();
+        params.distinguished_name = DistinguishedName::new();
+        params.distinguished_name.push(DnType::CommonName, self.name);
+        params.is_ca = match self.is_authority {
+            true => IsCa::Ca(BasicConstraints::Unconstrained),
+            false => IsCa::ExplicitNoCa,
+        };
+        params.not_before = rcgen::date_time_ymd((self.until - 2000).max(1975), 1, 1);
+        params.not_after = rcgen::date_time_ymd(self.until, 1, 1);
+        let certificate = params.self_signed(&key).unwrap().pem();
+        (
+            folder.file(&format!("{name}.pem"), certificate),
+            folder.file(&format!("{name}.key"), key.serialize_pem()),
+        )
+    }
+}
+
 /// A certificate authority, and a certificate with its key for a server that it signed, all in PEM form.
 pub struct Made {
     /// The certificate of the authority.

@@ -13,7 +13,7 @@ pub mod slapd;
 pub mod sshd;
 pub mod stub_directory;
 
-pub use certificates::{Authority, Bearer};
+pub use certificates::{Authority, Bearer, SelfSigned};
 pub use dirsrv::Dirsrv;
 pub use nats::NatsServer;
 pub use need::{Need, lacks, partly_lacks};

@@ -11,7 +11,7 @@ use rustls::pki_types::pem::PemObject as _;
 ///
 /// # Errors
 /// What was read, and why that failed.
-pub fn certificates(file: Option<&Path>) -> Result<Vec<CertificateDer<'static>>, String> {
+pub(crate) fn certificates(file: Option<&Path>) -> Result<Vec<CertificateDer<'static>>, String> {
     let Some(file) = file else {
         let found = rustls_native_certs::load_native_certs();
         return match (found.certs.is_empty(), found.errors.first()) {
@@ -33,17 +33,18 @@ pub fn certificates(file: Option<&Path>) -> Result<Vec<CertificateDer<'static>>,
     }
 }
 
-/// The authorities of a PEM file, or without one, those that this host trusts.
+/// The trusted certificates as [`certificates`] reads them, and the same as a store of authorities.
 ///
 /// # Errors
 /// What was read, and why that failed.
-pub fn trusted(file: Option<&Path>) -> Result<RootCertStore, String> {
+pub(crate) fn trusted(file: Option<&Path>) -> Result<(Vec<CertificateDer<'static>>, RootCertStore), String> {
+    let certificates = certificates(file)?;
     let mut store = RootCertStore::empty();
     // Some old certificates of a host cannot be parsed; they are skipped, and authenticate nobody.
-    let (known, _) = store.add_parsable_certificates(certificates(file)?);
+    let (known, _) = store.add_parsable_certificates(certificates.iter().cloned());
     match (known, file) {
         (0, Some(file)) => Err(format!("no certificate in {} can be used", file.display())),
         (0, None) => Err("no certificate of an authority that this host trusts can be used".into()),
-        _ => Ok(store),
+        _ => Ok((certificates, store)),
     }
 }

@@ -2,17 +2,20 @@
 //! that connects to a server takes its configuration from here.
 #![forbid(unsafe_code)]
 
-mod anyone;
-pub mod authorities;
+mod authorities;
+mod subject;
+mod verifier;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use rustls::ConfigBuilder;
+use rustls::client::WantsClientCert;
 use rustls::crypto::ring;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{PrivateKeyDer, ServerName};
 
-use anyone::Anyone;
+use verifier::{Anyone, Known};
 
 pub use rustls::ClientConfig;
 
@@ -21,7 +24,7 @@ pub use rustls::ClientConfig;
 pub enum Trust {
     /// Certificates of the authorities that this host trusts.
     System,
-    /// Certificates of the authorities in this PEM file.
+    /// Certificates of the authorities in this PEM file, and the certificates in it themselves.
     File(PathBuf),
     /// All certificates: another host could impersonate the server and read all data. Whoever uses it reports it.
     Insecure,
@@ -45,11 +48,24 @@ pub fn client(trust: &Trust, own: Option<&ClientCertificate>) -> Result<ClientCo
     let builder = ClientConfig::builder_with_provider(provider.clone())
         .with_safe_default_protocol_versions()
         .map_err(|error| format!("preparing TLS: {error}"))?;
-    let builder = match trust {
-        Trust::System => builder.with_root_certificates(authorities::trusted(None)?),
-        Trust::File(file) => builder.with_root_certificates(authorities::trusted(Some(file))?),
-        Trust::Insecure => builder.dangerous().with_custom_certificate_verifier(Arc::new(Anyone(provider))),
+    let file = match trust {
+        Trust::System => None,
+        Trust::File(file) => Some(file.as_path()),
+        Trust::Insecure => {
+            let anyone = Arc::new(Anyone(provider));
+            return authenticate(builder.dangerous().with_custom_certificate_verifier(anyone), own);
+        }
     };
+    let (certificates, roots) = authorities::trusted(file)?;
+    let known = Arc::new(Known::new(certificates, roots, provider)?);
+    authenticate(builder.dangerous().with_custom_certificate_verifier(known), own)
+}
+
+/// Adds the client certificate.
+fn authenticate(
+    builder: ConfigBuilder<ClientConfig, WantsClientCert>,
+    own: Option<&ClientCertificate>,
+) -> Result<ClientConfig, String> {
     let Some(own) = own else { return Ok(builder.with_no_client_auth()) };
     let chain = authorities::certificates(Some(&own.certificate))?;
     let key = PrivateKeyDer::from_pem_file(&own.key)

@@ -1,17 +1,15 @@
 //! The HTTP client of one service: sends requests, interprets the status, and retries.
 
-use std::path::Path;
-use std::sync::Arc;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use https::Secured;
 use ldap::session::wait::SLICE;
 use serde_json::Value;
-use tls::authorities;
+use tls::Trust;
 use ureq::http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, LOCATION, RETRY_AFTER};
 use ureq::http::{HeaderValue, Method, Request};
-use ureq::tls::{Certificate, RootCerts, TlsConfig};
-use ureq::unversioned::transport::{Connector, RustlsConnector};
+use ureq::unversioned::transport::Connector;
 
 use super::path::get;
 use super::settings::Scim;
@@ -46,7 +44,7 @@ pub(super) struct Answer {
 
 impl Client {
     pub(super) fn new(settings: &Scim) -> Result<Client, AgentError> {
-        let mut config = ureq::Agent::config_builder()
+        let config = ureq::Agent::config_builder()
             .http_status_as_error(false)
             .max_redirects(0)
             .max_redirects_will_error(false)
@@ -56,11 +54,12 @@ impl Client {
             .user_agent(concat!("plimsoll/", env!("CARGO_PKG_VERSION")))
             .accept("application/scim+json, application/json")
             .proxy(None);
-        if settings.url.starts_with("https://") {
-            config = config.tls_config(tls(settings.ca_file.as_deref())?);
-        }
+        let trust = settings.ca_file.clone().map_or(Trust::System, Trust::File);
+        let is_secured = settings.url.starts_with("https://");
+        let tls = is_secured.then(|| tls::client(&trust, None)).transpose();
+        let tls = tls.map_err(|why| AgentError::system("preparing TLS", why))?;
         let network = Network(settings.interrupt.clone());
-        let connector = Connector::<()>::chain(network.clone(), RustlsConnector::default());
+        let connector = Connector::<()>::chain(network.clone(), Secured::new(tls));
         Ok(Client {
             http: ureq::Agent::with_parts(config.build(), connector, network),
             interrupt: settings.interrupt.clone(),
@@ -214,16 +213,6 @@ fn authorization(token: &Password) -> Result<HeaderValue, AgentError> {
     })?;
     value.set_sensitive(true);
     Ok(value)
-}
-
-fn tls(file: Option<&Path>) -> Result<TlsConfig, AgentError> {
-    let certificates =
-        authorities::certificates(file).map_err(|why| AgentError::system("preparing TLS", why))?;
-    let certificates = certificates.iter().map(|der| Certificate::from_der(der).to_owned());
-    Ok(TlsConfig::builder()
-        .root_certs(RootCerts::from(certificates))
-        .unversioned_rustls_crypto_provider(Arc::new(rustls::crypto::ring::default_provider()))
-        .build())
 }
 
 /// Percent-encodes a text for a URL.

@@ -1,13 +1,11 @@
 //! Requests to exporters.
 
 use std::io::Read as _;
-use std::sync::Arc;
 
 use model::SecretParts;
-use tls::authorities;
+use tls::Trust;
 use ureq::http::header::{AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderName, LOCATION};
 use ureq::http::{HeaderValue, Request};
-use ureq::tls::{Certificate, RootCerts, TlsConfig};
 
 use super::entry::Exporter;
 
@@ -34,7 +32,7 @@ pub(super) enum End {
 
 impl Client {
     pub(super) fn new(exporter: &Exporter) -> Result<Client, String> {
-        let mut config = ureq::Agent::config_builder()
+        let config = ureq::Agent::config_builder()
             .http_status_as_error(false)
             // Another host would get the token, and its counters would have the name of this one.
             .max_redirects(0)
@@ -47,20 +45,13 @@ impl Client {
             // Compression would use CPU time of the host that is observed.
             .accept_encoding("identity")
             .proxy(None);
-        if exporter.url.starts_with("https://") {
-            let certificates = match exporter.insecure {
-                true => Vec::new(),
-                false => authorities::certificates(exporter.ca.as_deref())?,
-            };
-            let certificates = certificates.iter().map(|der| Certificate::from_der(der).to_owned());
-            config = config.tls_config(
-                TlsConfig::builder()
-                    .root_certs(RootCerts::from(certificates))
-                    .disable_verification(exporter.insecure)
-                    .unversioned_rustls_crypto_provider(Arc::new(rustls::crypto::ring::default_provider()))
-                    .build(),
-            );
-        }
+        let trust = match &exporter.ca {
+            _ if exporter.insecure => Trust::Insecure,
+            Some(file) => Trust::File(file.clone()),
+            None => Trust::System,
+        };
+        let is_secured = exporter.url.starts_with("https://");
+        let tls = is_secured.then(|| tls::client(&trust, None)).transpose()?;
         let authorization = exporter.authorization.as_ref().map(|text| {
             let mut value = HeaderValue::from_str(text)
                 .map_err(|_| "the token has characters that no token has".to_string())?;
@@ -68,7 +59,7 @@ impl Client {
             Ok::<HeaderValue, String>(value)
         });
         Ok(Client {
-            agent: config.build().new_agent(),
+            agent: https::agent(config.build(), tls),
             url: exporter.url.clone(),
             authorization: authorization.transpose()?,
         })
