@@ -344,14 +344,15 @@ const TRIALS_MAX: u64 = 10_000;
 
 /// Checks whether it can run on this host, without changing anything.
 pub(crate) fn check(experiment: &Experiment, root: &HostRoot, words: Words<'_>) -> Result<(), Failure> {
-    problems(experiment, root, words)?.or(()).map_err(Failure::usage)
+    problems(experiment, root, words, &mut Vec::new())?.or(()).map_err(Failure::usage)
 }
 
-/// What is wrong with it on this host.
+/// What is wrong with it on this host. `notes` receives what its loads reach.
 pub(crate) fn problems(
     experiment: &Experiment,
     root: &HostRoot,
     words: Words<'_>,
+    notes: &mut Vec<String>,
 ) -> Result<Problems, Failure> {
     let trials = analysis::trial_count(experiment);
     if trials > TRIALS_MAX {
@@ -360,7 +361,7 @@ pub(crate) fn problems(
             "error: this experiment has {trials} trials; at most {TRIALS_MAX}\n  {help}"
         )));
     }
-    let found = engine::check::check(experiment, &REGISTRY, root);
+    let found = engine::check::check(experiment, &REGISTRY, root, notes);
     let mut problems = Problems::new();
     for problem in found.0.into_iter().map(words) {
         // Several jobs may have the same one.

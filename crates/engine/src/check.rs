@@ -19,8 +19,13 @@ use crate::target;
 const LISTED_MAX: usize = 12;
 
 /// Checks whether this experiment can be executed here: configures every treatment and checks every factor,
-/// without any change.
-pub fn check(experiment: &Experiment, registry: &Registry, root: &HostRoot) -> Problems {
+/// without any change. `notes` receives what the loads reach, each once.
+pub fn check(
+    experiment: &Experiment,
+    registry: &Registry,
+    root: &HostRoot,
+    notes: &mut Vec<String>,
+) -> Problems {
     let mut problems = ProblemCollector::of(experiment);
     problems.add(contradictions_of_design(experiment));
     // The proxies of dependencies do not run yet.
@@ -58,7 +63,10 @@ pub fn check(experiment: &Experiment, registry: &Registry, root: &HostRoot) -> P
             && !experiment.target.as_ref().is_some_and(target::is_started_by_us)
             && !may_use_a_proxy(experiment)
         {
-            problems.add(ready.workload.reach());
+            let mut reached = Vec::new();
+            problems.add(ready.workload.reach(&mut reached));
+            reached.retain(|note| !notes.contains(note));
+            notes.append(&mut reached);
         }
         for (variation, level) in &ready.applied.factors {
             let path = &variation.factor.0;

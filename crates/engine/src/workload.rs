@@ -165,8 +165,8 @@ pub trait Workload: Send + Sync {
     fn check(&self) -> Problems;
 
     /// Checks whether the system under test answers. Changes nothing. Not called if Plimsoll starts that
-    /// system.
-    fn reach(&self) -> Problems {
+    /// system. `notes` receives what the load reaches, such as the addresses of a name, in one line each.
+    fn reach(&self, _notes: &mut Vec<String>) -> Problems {
         Problems::new()
     }
 

@@ -375,7 +375,7 @@ impl<W: Write + Send> Agent<'_, W> {
             Ok(workload) => {
                 let mut problems = workload.check();
                 if problems.is_empty() {
-                    problems.extend(workload.reach());
+                    problems.extend(workload.reach(&mut Vec::new()));
                 }
                 problems
             }

@@ -245,6 +245,12 @@ pub enum DoubtKind {
     Failures,
     /// The data that was read differs from the written data.
     Corrupted,
+    /// The server sent responses that no request asked for.
+    Unsolicited,
+    /// The certificate of the server was not verified.
+    Unverified,
+    /// Some addresses of a server got no load, because they did not accept a connection.
+    LeftOut,
     /// The load and the server counted different numbers of operations.
     CountsDiffer,
     /// The trial ended early.

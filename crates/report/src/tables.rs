@@ -1,5 +1,6 @@
 //! The tables a result is shown in.
 
+mod addresses;
 mod dependencies;
 mod derived;
 mod gate;
@@ -195,7 +196,8 @@ pub(crate) fn amounts(trial: &TrialResult, traits: &WorkloadTraits) -> Table {
 /// I/O.
 pub(crate) fn of_the_system(document: &ResultDocument) -> impl Iterator<Item = Table> {
     let io = crate::operation_io::of_experiment(document);
-    machines(document).into_iter().chain(phases(document)).chain(counts(document)).chain(io)
+    let of_servers = addresses::addresses(document).into_iter().chain(counts(document));
+    machines(document).into_iter().chain(phases(document)).chain(of_servers).chain(io)
 }
 
 /// The operations of each trial as the client and others counted them; none where nobody else did.

@@ -30,6 +30,8 @@ pub enum Need<'a> {
     LdapPorts,
     /// To mount a file system in memory.
     Mount,
+    /// To make namespaces of the network and of mounts.
+    NetworkNamespace,
     /// To make a loop device.
     LoopDevice,
     /// A file system with a block device below it.
@@ -63,6 +65,7 @@ impl fmt::Display for Need<'_> {
             }
             Need::LdapPorts => write!(f, "the ports 389, 636, 3268 and 3269 on loopback"),
             Need::Mount => write!(f, "the right to mount"),
+            Need::NetworkNamespace => write!(f, "the right to make a network namespace"),
             Need::LoopDevice => write!(f, "loop devices"),
             Need::BlockDevice(_) => write!(f, "a file system on a block device"),
             Need::DirectIo(_) => write!(f, "a file system with direct I/O"),
@@ -89,6 +92,7 @@ impl Need<'_> {
             Need::DomainController => samba::is_installed(),
             Need::LdapPorts => samba::has_ports(),
             Need::Mount => can_mount(),
+            Need::NetworkNamespace => succeeds("unshare", &["--net", "--mount", "true"]),
             Need::LoopDevice => rustix::process::geteuid().is_root() && succeeds("losetup", &["--find"]),
             Need::BlockDevice(path) => {
                 fs::metadata(path).is_ok_and(|data| rustix::fs::major(data.dev()) != 0)

@@ -192,6 +192,7 @@ fn counts(kind: DoubtKind) -> bool {
         | DoubtKind::NoTraffic
         | DoubtKind::Failures
         | DoubtKind::Corrupted
+        | DoubtKind::Unsolicited
         | DoubtKind::CountsDiffer
         | DoubtKind::CutShort
         | DoubtKind::OwnLag
@@ -206,6 +207,8 @@ fn counts(kind: DoubtKind) -> bool {
         | DoubtKind::MissingSource
         | DoubtKind::Replication
         | DoubtKind::Neighbour
+        | DoubtKind::Unverified
+        | DoubtKind::LeftOut
         | DoubtKind::BackEnd
         | DoubtKind::BackEndsDiffer => false,
     }

@@ -3,6 +3,7 @@
 mod back_ends;
 mod dependencies;
 mod neighbour;
+mod network;
 mod paths;
 mod proof;
 mod storage;
@@ -78,6 +79,7 @@ pub(crate) fn of_trial(record: &RunRecord, result: &TrialResult, study_cpus: f64
     storage::doubts(&measured, result, &mut found);
     found.extend(paths::shared(&measured));
     found.extend(dependencies::without_traffic(result));
+    network::doubts(&measured, &mut found);
     found.extend(neighbour::missed(result));
     found.extend(steal(&measured));
     found.extend(other_processes(&measured, study_cpus));

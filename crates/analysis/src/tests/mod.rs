@@ -11,6 +11,7 @@ mod in_turn;
 mod limits;
 mod loads;
 mod mixed;
+mod network;
 mod proving;
 pub(crate) mod read;
 mod sensitivity;

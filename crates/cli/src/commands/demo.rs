@@ -102,7 +102,8 @@ mod tests {
     fn the_experiment_is_valid() {
         let text = EXPERIMENT.replace("DIRECTORY", "plimsoll-demo").replace("COMMIT", "1");
         let experiment = Experiment::parse(&text, "the demo", &REGISTRY.vocabulary()).unwrap();
-        let found = engine::check::check(&experiment, &REGISTRY, &engine::source::HostRoot::live());
+        let found =
+            engine::check::check(&experiment, &REGISTRY, &engine::source::HostRoot::live(), &mut Vec::new());
         // This is the program's test, not the program.
         let found: Vec<&str> = found.0.iter().map(|problem| problem.what.as_str()).collect();
         assert!(found.iter().all(|what| *what == "there is no program `plimsoll`"), "{found:?}");

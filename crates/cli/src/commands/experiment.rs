@@ -154,7 +154,8 @@ pub(crate) fn check(matches: &ArgMatches) -> Result<Exit, Failure> {
     let words = |problem| written.place(problem);
     let complete = carry_out::with_secrets(experiment, PromptPolicy::NotNow, &words)?;
     let root = HostRoot::live();
-    let mut problems = carry_out::problems(&complete, &root, &words)?;
+    let mut reached = Vec::new();
+    let mut problems = carry_out::problems(&complete, &root, &words, &mut reached)?;
     let mut machines = Vec::new();
     if !experiment.machines.is_empty() && !matches.get_flag("offline") {
         let (surveyed, found) = carry_out::survey(&complete, &root, &words)?;
@@ -176,6 +177,7 @@ pub(crate) fn check(matches: &ArgMatches) -> Result<Exit, Failure> {
         let machines: Vec<_> = machines.iter().filter_map(machine_as_json).collect();
         let document = serde_json::json!({
             "format": "plimsoll.check/1", "experiment": experiment, "trials": trials, "machines": machines,
+            "reached": reached,
         });
         output::verbatim(&serde_json::to_string_pretty(&document).map_err(Failure::failed)?);
         return Ok(Exit::Good);
@@ -198,6 +200,9 @@ pub(crate) fn check(matches: &ArgMatches) -> Result<Exit, Failure> {
     }
     for dependency in &experiment.dependencies {
         out += &format!("  {}\n", of_dependency(experiment, dependency));
+    }
+    for (at, note) in reached.iter().enumerate() {
+        out += &format!("{}  {note}\n", if at == 0 { "\n" } else { "" });
     }
     for note in carry_out::notes(experiment) {
         out += &format!("\n{note}\n");

@@ -3,6 +3,7 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::process::{Child, ChildStdout, Stdio};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use serde_json::Value;
 
@@ -113,6 +114,42 @@ fn a_proxy_is_changed_and_shown_while_it_runs_and_reports_at_the_end() {
     let log = std::fs::read_to_string(place.path("exchanges.csv")).unwrap();
     assert_eq!(log.lines().count(), 3, "{log}");
     assert!(!place.path("control/socket").exists());
+}
+
+#[test]
+fn settings_are_changed_while_connections_carry_traffic() {
+    let place = Place::new("delay-traffic");
+    let arguments = ["delay", "--listen", "127.0.0.1:0", "--to", &echo(), "--latency", "2ms"];
+    let mut proxy = Running::start(&place, &[&arguments[..], &["--control", "control/socket"]].concat());
+    let line = proxy.line();
+    let address = line.trim().strip_prefix("listening on ").unwrap().split(", ").next().unwrap().to_string();
+    let (pings, is_over) = (AtomicU64::new(0), AtomicBool::new(false));
+    std::thread::scope(|scope| {
+        for _ in 0..16 {
+            scope.spawn(|| {
+                let mut client = TcpStream::connect(&address).unwrap();
+                while !is_over.load(Ordering::SeqCst) {
+                    client.write_all(b"ping").unwrap();
+                    client.read_exact(&mut [0; 4]).unwrap();
+                    pings.fetch_add(1, Ordering::SeqCst);
+                }
+            });
+        }
+        let goes_on = || {
+            let before = pings.load(Ordering::SeqCst);
+            while pings.load(Ordering::SeqCst) < before + 100 {
+                std::thread::yield_now();
+            }
+        };
+        goes_on();
+        for setting in ["latency=1ms", "black-hole=on", "latency=0ms", "black-hole=off"] {
+            let done = run(&place, &["delay", "set", "--control", "control/socket", setting]);
+            assert_eq!(done.code, 0, "{setting}: {}", done.err);
+        }
+        goes_on();
+        is_over.store(true, Ordering::SeqCst);
+    });
+    assert_eq!(proxy.stop().0, 0);
 }
 
 #[test]

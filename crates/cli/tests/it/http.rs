@@ -189,3 +189,56 @@ fn a_run_keeps_its_scenario_and_is_resumed_with_no_other() {
         assert!(wrong.code == 2 && wrong.err.contains(place_of_goal), "{}", wrong.err);
     }
 }
+
+#[test]
+fn a_load_without_verification_says_so_in_its_result() {
+    let folder = testkit::Scratch::new();
+    let (certificate, key) = testkit::SelfSigned::LOOPBACK.make(&folder, "own");
+    let http = format!("ssl_certificate {}; ssl_certificate_key {};", certificate.display(), key.display());
+    let page = "location = /page { return 200 hi; }";
+    let Some(nginx) = testkit::Nginx::start(folder, "ssl", &http, page) else { return };
+    let place = Place::new("insecure");
+    let url = format!("https://localhost:{}/page", nginx.port);
+    let load = ["--duration", "300ms", "--warm-up", "0s", "--run-dir"];
+    let warning = "the certificate of the server was not verified";
+    let ca = certificate.display().to_string();
+    let trusted = run(&place, &[&["http", &url, "--ca", &ca][..], &load, &["trusted"]].concat());
+    assert!(!trusted.out.contains(warning) && trusted.measured(), "{}{}", trusted.out, trusted.err);
+    let open = run(&place, &[&["http", &url, "--insecure"][..], &load, &["open"]].concat());
+    assert!(open.out.contains(warning) && open.measured(), "{}{}", open.out, open.err);
+    assert!(run(&place, &["show", "open"]).out.contains(warning));
+    let kept = std::fs::read_to_string(place.path("open/trials/001-baseline.r1/run.json")).unwrap();
+    let kept: serde_json::Value = serde_json::from_str(&kept).unwrap();
+    assert_eq!(kept["facts"]["tls.insecure"]["flag"], true, "{}", kept["facts"]);
+    let refused = run(&place, &[&["http", &url][..], &load, &["refused"]].concat());
+    assert!(refused.code == 2 && refused.err.contains("UnknownIssuer"), "{}", refused.err);
+}
+
+#[test]
+fn responses_that_no_request_asked_for_are_a_warning() {
+    // The second response of each request comes so late that it seems to be that to the next one.
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/", listener.local_addr().unwrap());
+    std::thread::spawn(move || {
+        for mut stream in listener.incoming().map_while(Result::ok) {
+            std::thread::spawn(move || {
+                let mut reader = BufReader::new(stream.try_clone().unwrap());
+                let mut line = String::new();
+                while matches!(reader.read_line(&mut line), Ok(1..)) {
+                    for _ in 0..if line == "\r\n" { 2 } else { 0 } {
+                        let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi");
+                        std::thread::sleep(std::time::Duration::from_micros(200));
+                    }
+                    line.clear();
+                }
+            });
+        }
+    });
+    let place = Place::new("unsolicited");
+    let load = ["--duration", "300ms", "--warm-up", "0s", "--run-dir", "r"];
+    let done = run(&place, &[&["http", &url][..], &load].concat());
+    let is_said = ["that no request asked for", "bytes follow the end of the response"]
+        .iter()
+        .any(|words| done.out.contains(words));
+    assert!(is_said, "{}{}", done.out, done.err);
+}

@@ -27,6 +27,8 @@ pub(super) enum Failure {
     Http2(Http2Fault),
     /// A check or an extraction of the scenario failed.
     Scenario(u32),
+    /// The server sent a response with this status on a connection without a request; 0 if it was no response.
+    Unsolicited(u16),
 }
 
 /// The phase in which the timeout expired.
@@ -111,6 +113,7 @@ const RESPONSE: u32 = 5 << 16;
 const TLS: u32 = 6 << 16;
 const SCENARIO: u32 = 7 << 16;
 const HTTP2: u32 = 8 << 16;
+const UNSOLICITED: u32 = 9 << 16;
 
 impl TimeoutPhase {
     const ALL: [TimeoutPhase; 4] =
@@ -139,6 +142,7 @@ impl Failure {
             Failure::Scenario(code) => SCENARIO | code & 0xffff,
             Failure::Tls(fault) => TLS | fault.code(),
             Failure::Http2(fault) => HTTP2 | fault.code(),
+            Failure::Unsolicited(status) => UNSOLICITED | u32::from(status),
             Failure::Response(fault) => RESPONSE | place(Fault::ALL.iter().position(|of| *of == fault)),
         }
     }
@@ -159,6 +163,10 @@ impl Failure {
             CONNECT => return format!("connect: {}", errno_words(detail as i32)),
             TLS => return TlsFault::describe(detail),
             HTTP2 => return Http2Fault::describe(detail),
+            UNSOLICITED if detail > 0 => {
+                return format!("unsolicited: the server sent HTTP {detail} without a request");
+            }
+            UNSOLICITED => Some("unsolicited: the server sent bytes without a request"),
             BROKEN => return errno_words(detail as i32),
             UNANSWERED => Some("closed early, before any response"),
             TIMED_OUT => TimeoutPhase::ALL.get(detail as usize).map(|what| what.words()),
@@ -190,10 +198,13 @@ mod tests {
             (Failure::Http2(Http2Fault::Stream(1)), "HTTP/2: malformed response: PROTOCOL_ERROR"),
             (Failure::Http2(Http2Fault::Connection(99)), "HTTP/2: the server broke the protocol: error 99"),
             (Failure::Http2(Http2Fault::NotChosen), "TLS: the server did not choose HTTP/2"),
+            (Failure::Response(Fault::Trailing), "malformed: bytes follow the end of the response"),
+            (Failure::Unsolicited(0), "unsolicited: the server sent bytes without a request"),
+            (Failure::Unsolicited(503), "unsolicited: the server sent HTTP 503 without a request"),
         ] {
             assert_eq!(Failure::describe(failure.code()), words);
         }
-        for code in [TIMED_OUT | 9, RESPONSE | 99, 9 << 16] {
+        for code in [TIMED_OUT | 9, RESPONSE | 99, 10 << 16] {
             assert_eq!(Failure::describe(code), format!("failure {code}"));
         }
     }

@@ -4,7 +4,7 @@ use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use engine::clock::Clock;
-use engine::workload::{Admission, LoadError, Operation, Part, Share, Then};
+use engine::workload::{Admission, Done, LoadError, Operation, Outcome, Part, Share, Then};
 use model::Nanos;
 use rustix::io::Errno;
 
@@ -14,7 +14,22 @@ use super::settings::HttpPlan;
 use super::target::Server;
 use super::users::{Exchange, Next, Users};
 use super::{Observations, RequestPart, Tally};
+use crate::network::addresses::{AddressCounts, Turn};
 use crate::network::socket::{Address, Poller, exhausted};
+
+/// Most responses without a request that later operations answer for.
+const UNSOLICITED_MAX: usize = 10_000;
+
+/// The attempts to open the connection of a slot.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Attempt {
+    /// How many addresses were tried for this operation.
+    pub(super) tried: usize,
+    /// Generation of the slot: an event of the previous connection must not be mistaken for one of this connection.
+    pub(super) serial: u32,
+    /// The address, as an index over all servers.
+    pub(super) address: u32,
+}
 
 /// The outcome of an operation: success with this number of bytes, or the failure.
 pub(super) type Result = std::result::Result<u32, Failure>;
@@ -33,6 +48,12 @@ pub(super) struct Load<'a> {
     pub(super) remarks: Vec<String>,
     /// Ends the load: what `submit` cannot return, and the next `reap` does.
     pub(super) error: Option<LoadError>,
+    /// The statuses of responses without a request that no operation has answered for; 0 for other bytes.
+    unsolicited: Vec<u16>,
+    /// For each server, the order of its addresses and the index of the first of them in `by_address`.
+    turns: Vec<(Turn, u32)>,
+    /// What went to each address of all servers.
+    by_address: Vec<AddressCounts>,
     /// The operation of the first part of requests.
     parts_from: u16,
     server_known: bool,
@@ -46,9 +67,16 @@ impl<'a> Load<'a> {
         seen: &'a Observations,
         share: &Share,
     ) -> std::result::Result<Self, LoadError> {
-        if servers.iter().any(|server| server.addresses.is_empty()) || servers.is_empty() {
+        if servers.iter().any(|server| server.addresses.used.is_empty()) || servers.is_empty() {
             return Err(LoadError::new("the host name was not resolved", ""));
         }
+        let mut addresses = 0;
+        let turns = servers.iter().map(|server| {
+            let first = addresses;
+            addresses += server.addresses.used.len() as u32;
+            (Turn::new(share), first)
+        });
+        let turns = turns.collect();
         Ok(Load {
             plan,
             servers,
@@ -61,6 +89,9 @@ impl<'a> Load<'a> {
             parts: Vec::new(),
             remarks: if share.index == 0 { notes(plan) } else { Vec::new() },
             error: None,
+            unsolicited: Vec::new(),
+            turns,
+            by_address: vec![AddressCounts::default(); addresses as usize],
             parts_from: plan.scenario.as_ref().map_or(1, |read| read.scenario.operations().len() as u16),
             server_known: false,
             tally: Tally::default(),
@@ -126,23 +157,32 @@ impl<'a> Load<'a> {
         exchange.timeout.unwrap_or(self.plan.timeout)
     }
 
-    /// A socket that is connecting to the next address of a server that has not been `tried`. Its events have the place of
-    /// the connection, and the `serial` of this attempt.
+    /// A socket that is connecting to the next address of a server that has not been tried. Its events have the place of
+    /// the connection, and the serial of this attempt.
     pub(super) fn connect(
         &mut self,
         poller: &Poller,
         (server, place): (u32, u32),
-        tried: &mut usize,
-        serial: &mut u32,
+        attempt: &mut Attempt,
     ) -> std::result::Result<OwnedFd, Failure> {
         let mut failure = Failure::Connect(Errno::CONNREFUSED);
-        let Some(server) = self.servers.get(server as usize) else { return Err(failure) };
-        while let Some(address) = server.addresses.get(*tried) {
-            *tried += 1;
-            *serial = serial.wrapping_add(1);
-            match poller.connect(&Address::Tcp(*address), u64::from(*serial) << 32 | u64::from(place)) {
+        let at = server as usize;
+        let (Some(server), Some((turn, first))) = (self.servers.get(at), self.turns.get_mut(at)) else {
+            return Err(failure);
+        };
+        while let Some(at) = server.addresses.next(turn, attempt.tried)
+            && let Some(address) = server.addresses.used.get(at)
+        {
+            attempt.tried += 1;
+            attempt.serial = attempt.serial.wrapping_add(1);
+            attempt.address = *first + at as u32;
+            let data = u64::from(attempt.serial) << 32 | u64::from(place);
+            match poller.connect(&Address::Tcp(*address), data) {
                 Ok(socket) => {
                     count(&self.seen.opened);
+                    if let Some(counts) = self.by_address.get_mut(attempt.address as usize) {
+                        counts.connections += 1;
+                    }
                     return Ok(socket);
                 }
                 Err(errno) => {
@@ -152,6 +192,41 @@ impl<'a> Load<'a> {
             }
         }
         Err(failure)
+    }
+
+    /// A request that was sent to an address has ended.
+    pub(super) fn count_address(&mut self, address: u32, result: &Result) {
+        if let Some(counts) = self.by_address.get_mut(address as usize) {
+            counts.requests += 1;
+            counts.failed += u64::from(result.is_err());
+        }
+    }
+
+    /// A server has sent a response, or other bytes, on a connection without a request.
+    #[cold]
+    pub(super) fn unsolicited(&mut self, status: u16) {
+        count(&self.seen.unsolicited);
+        if self.unsolicited.len() < UNSOLICITED_MAX {
+            self.unsolicited.push(status);
+        }
+    }
+
+    /// The outcome of an operation. What the server sent without a request is no operation of its own: the next one that went
+    /// well has failed for it.
+    pub(super) fn charge(&mut self, done: Done) -> Done {
+        match self.unsolicited.is_empty() || done.outcome != Outcome::Well {
+            true => done,
+            false => {
+                let status = self.unsolicited.pop().unwrap_or(0);
+                Done { outcome: Outcome::Failed(Failure::Unsolicited(status).code()), bytes: 0, ..done }
+            }
+        }
+    }
+
+    /// The server ended an idle connection with a response of this status.
+    #[cold]
+    pub(super) fn ended_idle(&mut self, status: u16) {
+        self.tally.add_idle_status(status, 1);
     }
 
     /// A part of an operation ended.
@@ -227,6 +302,7 @@ impl<'a> Load<'a> {
 impl Drop for Load<'_> {
     fn drop(&mut self) {
         self.seen.add(&self.tally);
+        self.seen.add_addresses(&self.by_address);
     }
 }
 

@@ -42,7 +42,9 @@ use settings::HttpPlan;
 use target::Servers;
 use worker::HttpWorker;
 
+use crate::network::addresses::{self, AddressCounts};
 use crate::network::host;
+use crate::network::tls::INSECURE;
 
 /// The kind.
 pub static HTTP: HttpKind = HttpKind;
@@ -135,15 +137,27 @@ struct Observations {
     /// Idle connections that were closed by the other end.
     lost_idle: AtomicU64,
     retried: AtomicU64,
+    /// Responses, or other bytes, that came without a request.
+    unsolicited: AtomicU64,
     /// Connections of HTTP/2 that the server ended with GOAWAY, and how many streams it allows; 0 if that is not known.
     go_away: AtomicU64,
     streams: AtomicU64,
     /// The word for a failure that the first body begins with.
     failure_word: OnceLock<&'static str>,
     tally: Mutex<Tally>,
+    /// What went to each address of all servers.
+    by_address: Mutex<Vec<AddressCounts>>,
 }
 
 impl Observations {
+    /// Adds what a worker sent to each address.
+    fn add_addresses(&self, counts: &[AddressCounts]) {
+        let mut all = self.by_address.lock().unwrap_or_else(PoisonError::into_inner);
+        let length = all.len().max(counts.len());
+        all.resize(length, AddressCounts::default());
+        all.iter_mut().zip(counts).for_each(|(all, counts)| all.add(counts));
+    }
+
     /// Adds what a worker counted.
     fn add(&self, tally: &Tally) {
         self.tally.lock().unwrap_or_else(PoisonError::into_inner).add(tally);
@@ -155,27 +169,35 @@ impl Observations {
 struct Tally {
     /// How many had each status.
     statuses: Vec<(u16, u64)>,
+    /// How many idle connections the server ended with a response of each status.
+    idle_statuses: Vec<(u16, u64)>,
     /// The smallest and the largest body; none before the first response.
     body_bytes: Option<(u32, u32)>,
+}
+
+/// Adds to the count of a status.
+fn add_status(counts: &mut Vec<(u16, u64)>, status: u16, times: u64) {
+    match counts.iter_mut().find(|(known, _)| *known == status) {
+        Some((_, count)) => *count += times,
+        None => counts.push((status, times)),
+    }
 }
 
 impl Tally {
     /// Counts a response.
     fn count(&mut self, answer: Answer) {
-        self.add_status(answer.status, 1);
+        add_status(&mut self.statuses, answer.status, 1);
         let (least, most) = self.body_bytes.unwrap_or((answer.body_bytes, answer.body_bytes));
         self.body_bytes = Some((least.min(answer.body_bytes), most.max(answer.body_bytes)));
     }
 
-    fn add_status(&mut self, status: u16, times: u64) {
-        match self.statuses.iter_mut().find(|(known, _)| *known == status) {
-            Some((_, count)) => *count += times,
-            None => self.statuses.push((status, times)),
-        }
+    fn add_idle_status(&mut self, status: u16, times: u64) {
+        add_status(&mut self.idle_statuses, status, times);
     }
 
     fn add(&mut self, other: &Tally) {
-        other.statuses.iter().for_each(|(status, times)| self.add_status(*status, *times));
+        other.statuses.iter().for_each(|(status, times)| add_status(&mut self.statuses, *status, *times));
+        other.idle_statuses.iter().for_each(|(status, times)| self.add_idle_status(*status, *times));
         let both = self.body_bytes.into_iter().chain(other.body_bytes);
         self.body_bytes = both.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)));
     }
@@ -247,10 +269,18 @@ impl Workload for Http {
         Problems::new()
     }
 
-    fn reach(&self) -> Problems {
+    fn reach(&self, notes: &mut Vec<String>) -> Problems {
         let mut problems = Problems::new();
-        if let Err(error) = target::find_all(&self.plan) {
-            problems.push(Problem { line: self.plan.url_line, ..Problem::new(error.what, error.help) });
+        match target::find_all(&self.plan) {
+            Ok(servers) => {
+                let origins = self.plan.origins().iter().zip(&servers.all);
+                notes.extend(
+                    origins.map(|(origin, server)| server.addresses.reached(&origin.host_and_port())),
+                );
+            }
+            Err(error) => {
+                problems.push(Problem { line: self.plan.url_line, ..Problem::new(error.what, error.help) });
+            }
         }
         problems
     }
@@ -277,8 +307,8 @@ impl Workload for Http {
     fn facts(&self) -> BTreeMap<String, Level> {
         let mut facts = BTreeMap::new();
         let mut set = |name: &str, level: Level| facts.insert(name.to_string(), level);
-        if let Some(address) = self.servers.all.first().and_then(|server| server.addresses.first()) {
-            set("address", Level::Text(address.to_string()));
+        if let Some(server) = self.servers.all.first() {
+            set("address", Level::Text(server.addresses.words()));
         }
         if let Some(server) = self.seen.server.get().filter(|server| !server.is_empty()) {
             set("server", Level::Text(server.clone()));
@@ -302,6 +332,12 @@ impl Workload for Http {
         if self.servers.all.iter().any(|server| server.tls.is_some()) {
             set("tls.handshakes", count(&self.seen.handshakes));
             set("tls.handshakes_resumed", count(&self.seen.resumed));
+            if self.plan.tls.is_insecure {
+                set(INSECURE, Level::Flag(true));
+            }
+        }
+        if self.seen.unsolicited.load(Ordering::Relaxed) > 0 {
+            set("responses.unsolicited", count(&self.seen.unsolicited));
         }
         set("connections.lost_idle", count(&self.seen.lost_idle));
         set("requests.retried", count(&self.seen.retried));
@@ -309,12 +345,22 @@ impl Workload for Http {
         for (status, times) in &tally.statuses {
             set(&format!("responses.status.{status}"), Level::Count(*times));
         }
+        for (status, times) in &tally.idle_statuses {
+            set(&format!("connections.lost_idle.{status}"), Level::Count(*times));
+        }
         if let Some((least, most)) = tally.body_bytes {
             set("responses.body_bytes_min", Level::Bytes(u64::from(least)));
             set("responses.body_bytes_max", Level::Bytes(u64::from(most)));
         }
         if let Some(word) = self.seen.failure_word.get() {
             set("responses.failure_word", Level::Text((*word).into()));
+        }
+        let by_address = self.seen.by_address.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut from = 0;
+        for server in &self.servers.all {
+            let counts = by_address.get(from..).unwrap_or_default();
+            server.addresses.add_facts(counts, &mut facts);
+            from += server.addresses.used.len();
         }
         facts
     }
@@ -329,12 +375,15 @@ impl Workload for Http {
             | "connections.go_away"
             | "connections.lost_idle"
             | "requests.retried"
+            | "responses.unsolicited"
             | "tls.handshakes"
             | "tls.handshakes_resumed" => Combined::Sum,
             "responses.body_bytes_min" => Combined::Min,
             "responses.body_bytes_max" => Combined::Max,
-            _ if fact.starts_with("responses.status.") => Combined::Sum,
-            _ => Combined::Equal,
+            _ if fact.starts_with("responses.status.") || fact.starts_with("connections.lost_idle.") => {
+                Combined::Sum
+            }
+            _ => addresses::combined(fact).unwrap_or(Combined::Equal),
         }
     }
 

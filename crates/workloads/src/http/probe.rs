@@ -129,6 +129,8 @@ impl Probe {
         settings.set("url", Level::Secret(model::Secret::new(&url, model::SecretParts::Url)));
         // Each request finds out whether the server accepts a connection.
         settings.set("keep_alive", Level::Flag(false));
+        // One server of the list has one address.
+        settings.set("addresses", Level::Text("first".into()));
         Ok(Probe { workload: HttpKind.configure(&settings)?, is_prepared: false, number: 0 })
     }
 

@@ -53,11 +53,13 @@ pub enum Fault {
     Switch,
     /// The connection ended before the response did.
     ClosedEarly,
+    /// Bytes follow the end of the response.
+    Trailing,
 }
 
 impl Fault {
     /// All faults; the index is the code in a record.
-    pub const ALL: [Fault; 7] = [
+    pub const ALL: [Fault; 8] = [
         Fault::Head,
         Fault::HeadTooLong,
         Fault::Length,
@@ -65,6 +67,7 @@ impl Fault {
         Fault::TooLong,
         Fault::Switch,
         Fault::ClosedEarly,
+        Fault::Trailing,
     ];
 
     /// Its description, as a fragment.
@@ -77,6 +80,7 @@ impl Fault {
             Fault::TooLong => "response of more than 4 GiB",
             Fault::Switch => "malformed: 101 Switching Protocols, which was not requested",
             Fault::ClosedEarly => "closed early, in the middle of a response",
+            Fault::Trailing => "malformed: bytes follow the end of the response",
         }
     }
 }
@@ -474,6 +478,27 @@ impl ResponseReader {
         self.state = State::Chunked(chunk);
         Ok(at)
     }
+}
+
+/// The status of a response that begins with these bytes; 0 if they are no response.
+pub(super) fn status_of(bytes: &[u8]) -> u16 {
+    let mut response = Response::new(&mut []);
+    match response.parse(bytes) {
+        Ok(_) | Err(Error::TooManyHeaders) => response.code.unwrap_or(0),
+        Err(_) => 0,
+    }
+}
+
+/// Whether these bytes are a response with which a server ends an idle connection: it says that it closes it, and that no
+/// request came in time (408), or none that it understood (400).
+pub(super) fn ends_idle(bytes: &[u8]) -> Option<u16> {
+    let mut fields = [httparse::EMPTY_HEADER; FIELDS_MAX];
+    let mut response = Response::new(&mut fields);
+    let is_whole = matches!(response.parse(bytes), Ok(Status::Complete(_)));
+    let status = response.code.filter(|status| is_whole && matches!(status, 400 | 408))?;
+    let mut options = response.headers.iter().filter(|field| field.name.eq_ignore_ascii_case("connection"));
+    let closes = options.any(|field| parts(field.value).any(|option| option.eq_ignore_ascii_case(b"close")));
+    (closes || response.version == Some(0)).then_some(status)
 }
 
 /// The word for a failure at the beginning of a body, if any: some servers report failures with a status of success.

@@ -13,6 +13,7 @@ use super::from::{self, Format};
 use super::http2;
 use super::scenario::{Note, Scenario};
 use super::url::{Origin, Url};
+use crate::network::addresses::{self, AddressChoice};
 use crate::network::host::Permission;
 use crate::network::tls::{TlsKeys, TlsPlan};
 
@@ -141,7 +142,7 @@ model::settings! {
 
     static CA: Key<Option<String>> = Key::path(
         "ca", PathUse::Input, "",
-        "PEM file of the certificate authorities that are trusted, for an https URL. Default: those that this host trusts.",
+        "PEM file of the certificates that are trusted, for an https URL: those of authorities, or that of the server itself. Default: the authorities that this host trusts.",
     );
 
     static CLIENT_CERTIFICATE: Key<Option<String>> = Key::path(
@@ -158,6 +159,13 @@ model::settings! {
         "tls_resumption", "true",
         "Resume TLS sessions on new connections, as browsers do; otherwise each connection makes a full handshake.",
     );
+
+    static INSECURE: Key<bool> = Key::flag(
+        "insecure", "false",
+        "Accept every certificate of a server: another host could answer in its place. The result says so. Trust a self-signed certificate with `ca` instead.",
+    );
+
+    static ADDRESSES: Key<AddressChoice> = Key::choice("addresses", addresses::ABOUT);
 
     static YES_I_MAY_LOAD: Key<Vec<String>> = Key::texts(
         "yes_i_may_load",
@@ -228,6 +236,8 @@ pub(super) struct HttpPlan {
     pub(super) tls: TlsPlan,
     /// What the load may reach.
     pub(super) permission: Permission,
+    /// Which addresses of a name get connections.
+    pub(super) addresses: AddressChoice,
     /// Names in the field Server-Timing.
     pub(super) server_timing: Vec<String>,
     /// The line of `url` in the experiment file.
@@ -300,8 +310,13 @@ impl HttpPlan {
                 "write at least as many connections as threads",
             );
         }
-        let keys = TlsKeys { authorities: &CA, certificate: &CLIENT_CERTIFICATE, key: &CLIENT_KEY };
-        let help = "write an https URL, or leave the certificates out";
+        let keys = TlsKeys {
+            authorities: &CA,
+            certificate: &CLIENT_CERTIFICATE,
+            key: &CLIENT_KEY,
+            insecure: &INSECURE,
+        };
+        let help = "write an https URL, or leave this setting out";
         let plain = origin.filter(|origin| !origin.is_tls).map(|origin| (origin.host_and_port(), help));
         let tls =
             TlsPlan::read((settings, inputs), &keys, settings.get(&TLS_RESUMPTION), plain, &mut problems);
@@ -368,9 +383,18 @@ impl HttpPlan {
             threads,
             tls,
             permission: Permission { may_load: settings.get(&YES_I_MAY_LOAD), limits: None },
+            addresses: settings.get(&ADDRESSES),
             server_timing,
             url_line,
         })
+    }
+
+    /// The servers: those of the scenario, or the one of the URL.
+    pub(super) fn origins(&self) -> &[Origin] {
+        match &self.scenario {
+            Some(read) => read.scenario.origins(),
+            None => std::slice::from_ref(&self.origin),
+        }
     }
 
     /// Whether a response with this status is a success.

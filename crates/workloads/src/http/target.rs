@@ -8,7 +8,8 @@ use engine::workload::LoadError;
 
 use super::settings::{HttpPlan, HttpVersion};
 use super::url::Origin;
-use crate::network::host::{self, PATIENCE};
+use crate::network::addresses::Addresses;
+use crate::network::host::PATIENCE;
 use crate::network::tls::TlsClient;
 
 /// The names of the protocols in the handshake of TLS (RFC 7301, RFC 9113 section 3.2).
@@ -18,8 +19,8 @@ pub(super) const HTTP2: &[u8] = b"h2";
 /// A server of a load.
 #[derive(Clone, Debug)]
 pub(super) struct Server {
-    /// Its addresses; the one to try first comes first.
-    pub(super) addresses: Vec<SocketAddr>,
+    /// Its addresses.
+    pub(super) addresses: Addresses,
     /// What TLS with it needs, if it is reached over TLS.
     pub(super) tls: Option<TlsClient>,
 }
@@ -35,10 +36,7 @@ pub(super) struct Servers {
 
 /// Finds all servers of a plan.
 pub(super) fn find_all(plan: &HttpPlan) -> Result<Servers, LoadError> {
-    let origins = match &plan.scenario {
-        Some(read) => read.scenario.origins(),
-        None => std::slice::from_ref(&plan.origin),
-    };
+    let origins = plan.origins();
     let mut all = Vec::new();
     let mut is_http2 = plan.version != HttpVersion::One && !origins.is_empty();
     for origin in origins {
@@ -54,8 +52,11 @@ pub(super) fn find_all(plan: &HttpPlan) -> Result<Servers, LoadError> {
     Ok(Servers { all, is_http2 })
 }
 
-/// The addresses of the host, the first that accepts a connection first, what TLS with it needs, and whether it offers
-/// HTTP/2. Connects, makes a handshake, and sends no request.
+/// How long a server is observed that must not send anything before a request.
+const GREETING: Duration = Duration::from_millis(50);
+
+/// The addresses of the host, what TLS with it needs, and whether it offers HTTP/2. Connects, makes a handshake, and sends no
+/// request.
 fn find(plan: &HttpPlan, origin: &Origin) -> Result<(Server, bool), LoadError> {
     let timeout = &plan.timeout;
     let protocols = match plan.version {
@@ -65,19 +66,48 @@ fn find(plan: &HttpPlan, origin: &Origin) -> Result<(Server, bool), LoadError> {
     };
     let tls = origin.is_tls.then(|| TlsClient::new(origin.host_name(), &plan.tls, protocols)).transpose()?;
     let authority = origin.host_and_port();
-    let mut addresses = host::resolve(&authority, origin.host_name(), &plan.permission)?;
     let patience = Duration::from_nanos(*timeout).min(PATIENCE);
-    let stream = host::try_connect(&authority, &mut addresses, patience)?;
+    let (addresses, stream) =
+        Addresses::find(plan.addresses, &authority, origin.host_name(), &plan.permission, patience)?;
     let wants_http2 = plan.version == HttpVersion::Two;
-    let first = addresses.first();
-    let offers_http2 = match (&tls, first) {
-        (Some(tls), Some(address)) => tls.try_handshake(address, patience)?.as_deref() == Some(HTTP2),
-        _ => wants_http2 && answers_http2(stream, patience),
-    };
-    match first {
-        Some(address) if wants_http2 && !offers_http2 => Err(no_http2(address, origin.is_tls)),
-        _ => Ok((Server { addresses, tls }, offers_http2)),
+    let mut offers_http2 = true;
+    match &tls {
+        Some(tls) => {
+            for address in addresses.connected() {
+                let offers = tls.try_handshake(address, patience)?.as_deref() == Some(HTTP2);
+                if wants_http2 && !offers {
+                    return Err(no_http2(address, true));
+                }
+                offers_http2 &= offers;
+            }
+        }
+        None if wants_http2 => {
+            if let Some(address) = addresses.used.first().filter(|_| !answers_http2(stream, patience)) {
+                return Err(no_http2(address, false));
+            }
+        }
+        None => {
+            offers_http2 = false;
+            keeps_silent(&stream)?;
+        }
     }
+    Ok((Server { addresses, tls }, offers_http2))
+}
+
+/// Checks that a server sends nothing before a request: what it sends would be counted as the response to the first one, and
+/// each further response as that to the next request.
+fn keeps_silent(stream: &TcpStream) -> Result<(), LoadError> {
+    let mut bytes = [0; 64];
+    let read = stream.set_read_timeout(Some(GREETING)).and_then(|()| stream.peek(&mut bytes));
+    let (Ok(length @ 1..), Ok(address)) = (read, stream.peer_addr()) else { return Ok(()) };
+    let line = bytes[..length].split(|byte| matches!(byte, b'\r' | b'\n')).next().unwrap_or_default();
+    Err(LoadError::new(
+        format!(
+            "{address} sends \"{}\" before it gets a request, which no server of HTTP/1.1 does",
+            String::from_utf8_lossy(line).escape_debug()
+        ),
+        "check that the port is that of a web server, and the server or the proxy in front of it",
+    ))
 }
 
 /// Whether a server answers the preface of HTTP/2 with SETTINGS (RFC 9113 section 3.4). Sends no request.

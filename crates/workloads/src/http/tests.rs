@@ -9,11 +9,14 @@ use std::time::Duration;
 use engine::inputs::Inputs;
 use engine::workload::{Admission, Completion, Done, Operation, Outcome, Share, Workload, WorkloadKind};
 use model::{Level, MILLISECOND};
-use testkit::{Authority, Bearer, Nginx};
+use testkit::{Authority, Bearer, Nginx, SelfSigned};
 
 use super::HTTP;
 use super::settings::SETTINGS;
+use crate::network::addresses::Addresses;
 use crate::testing::{drive, settings_of};
+
+mod unsolicited;
 
 /// A server of a thread per connection. What it does follows the path. It lives until the test's process ends.
 struct Server {
@@ -351,12 +354,12 @@ fn a_server_that_is_gone_is_a_failure_of_each_operation() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     let mut workload = configured(&format!("http://{address}/"), &[]);
-    assert!(workload.reach().is_empty());
+    assert!(workload.reach(&mut Vec::new()).is_empty());
     workload.prepare(1, &mut |_| true).unwrap();
     drop(listener);
     let done = drive(&*workload, 2, 4).unwrap();
     assert_eq!(words(&*workload, &done), ["connect: connection refused"]);
-    let problems = workload.reach();
+    let problems = workload.reach(&mut Vec::new());
     let nothing = format!("nothing accepts a connection at {address} ({address}: connection refused)");
     assert_eq!(problems.0[0].what, nothing);
     assert_eq!(workload.prepare(1, &mut |_| true).unwrap_err().what, nothing);
@@ -369,12 +372,54 @@ fn an_address_that_refuses_is_followed_by_one_that_does_not() {
         super::HttpPlan::read(&settings_of(SETTINGS, &[("url", &server.url("/"))]), &Inputs::host()).unwrap();
     let gone = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let addresses = vec![gone, server.address];
+    let addresses = Addresses::in_order(addresses);
     let all = vec![super::target::Server { addresses, tls: None }];
     let servers = super::target::Servers { all, is_http2: false };
     let workload = super::Http { plan, servers, seen: super::Observations::default() };
     let done = drive(&workload, 2, 10).unwrap();
     assert_eq!(words(&workload, &done), [""; 0]);
     assert_eq!(server.connections(), 2);
+}
+
+#[test]
+fn connections_are_opened_to_all_addresses_of_a_name_in_turn() {
+    let servers = [Server::start(), Server::start()];
+    let gone = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let load = |used: Vec<SocketAddr>, pairs: &[(&str, &str)]| {
+        let mut all = vec![("url", "http://multi.test/")];
+        all.extend_from_slice(pairs);
+        let plan = super::HttpPlan::read(&settings_of(SETTINGS, &all), &Inputs::host()).unwrap();
+        let addresses = Addresses { used, are_spread: true, ..Addresses::default() };
+        let all = vec![super::target::Server { addresses, tls: None }];
+        let servers = super::target::Servers { all, is_http2: false };
+        super::Http { plan, servers, seen: super::Observations::default() }
+    };
+    let used: Vec<SocketAddr> = servers.iter().map(|server| server.address).collect();
+    let of = |workload: &super::Http, address: &SocketAddr| {
+        ["connections", "requests", "failed"].map(|name| fact(workload, &format!("address.{name}.{address}")))
+    };
+    let workload = load(used.clone(), &[]);
+    let done = drive(&workload, 4, 40).unwrap();
+    assert_eq!(words(&workload, &done), [""; 0]);
+    let counts: Vec<[u64; 3]> = used.iter().map(|address| of(&workload, address)).collect();
+    assert!(
+        counts
+            .iter()
+            .all(|[connections, requests, failed]| { (*connections, *failed) == (2, 0) && *requests > 0 }),
+        "{counts:?}"
+    );
+    assert_eq!(counts.iter().map(|[_, requests, _]| *requests as usize).sum::<usize>(), done.len());
+    assert!(servers.iter().all(|server| server.connections() == 2));
+    // A connection for each request.
+    let workload = load(used.clone(), &[("keep_alive", "false")]);
+    let done = drive(&workload, 1, 10).unwrap();
+    assert_eq!(words(&workload, &done), [""; 0]);
+    assert!(used.iter().all(|address| of(&workload, address) == [5, 5, 0]));
+    // Another address does not stand in for one that is gone: its operations have failed.
+    let workload = load(vec![used[0], gone], &[("keep_alive", "false")]);
+    let done = drive(&workload, 1, 10).unwrap();
+    assert_eq!(words(&workload, &done), ["connect: connection refused"]);
+    assert_eq!((of(&workload, &used[0]), of(&workload, &gone)), ([5, 5, 0], [5, 5, 5]));
 }
 
 /// One operation at a time, with something else between them.
@@ -551,7 +596,7 @@ fn a_server_that_is_not_trusted_is_reported_before_the_load() {
     let url = format!("https://127.0.0.1:{}/page", nginx.port);
     let prepared = |url: &str, ca: &str| {
         let mut workload = configured(url, &[("ca", ca)]);
-        assert_eq!(workload.reach().is_empty(), workload.prepare(1, &mut |_| true).is_ok());
+        assert_eq!(workload.reach(&mut Vec::new()).is_empty(), workload.prepare(1, &mut |_| true).is_ok());
         workload.prepare(1, &mut |_| true).map_err(|error| error.what)
     };
     let not_trusted = prepared(&url, &stranger).unwrap_err();
@@ -566,6 +611,41 @@ fn a_server_that_is_not_trusted_is_reported_before_the_load() {
     assert!(clear.contains("failed: "), "{clear}");
     let missing = prepared(&url, "/nowhere/ca.pem").unwrap_err();
     assert!(missing.starts_with("certificates cannot be read from /nowhere/ca.pem"), "{missing}");
+}
+
+#[test]
+fn a_certificate_that_is_itself_trusted_is_accepted_and_any_other_only_without_verification() {
+    for is_authority in [true, false] {
+        let folder = testkit::Scratch::new();
+        let own = SelfSigned { is_authority, ..SelfSigned::LOOPBACK };
+        let ((certificate, key), (other, _)) = (own.make(&folder, "own"), own.make(&folder, "other"));
+        let http =
+            format!("ssl_certificate {}; ssl_certificate_key {};", certificate.display(), key.display());
+        let Some(nginx) = Nginx::start(folder, "ssl", &http, "location = /small { return 200 small; }")
+        else {
+            return;
+        };
+        let url = format!("https://127.0.0.1:{}/small", nginx.port);
+        let (ca, other) = (certificate.display().to_string(), other.display().to_string());
+        let (workload, done) = driven(&url, &[("ca", &ca)], 2, 10);
+        assert_eq!(words(&*workload, &done), [""; 0]);
+        assert!(!workload.facts().contains_key("tls.insecure"));
+        for refused in [&[("ca", other.as_str())][..], &[]] {
+            let error = configured(&url, refused).prepare(1, &mut |_| true).unwrap_err();
+            assert!(error.what.contains("failed: invalid peer certificate: "), "{}", error.what);
+            assert!(error.help.contains("set `insecure`"), "{}", error.help);
+        }
+        let (workload, done) = driven(&url, &[("insecure", "true")], 2, 10);
+        assert_eq!(words(&*workload, &done), [""; 0]);
+        assert_eq!(workload.facts()["tls.insecure"], Level::Flag(true));
+    }
+    let problems = |url: &str, pairs: &[(&str, &str)]| {
+        let mut all = vec![("url", url), ("insecure", "true")];
+        all.extend_from_slice(pairs);
+        HTTP.configure(&settings_of(SETTINGS, &all)).err().unwrap().0.remove(0).what
+    };
+    assert_eq!(problems("http://a/", &[]), "a:80 is reached without TLS");
+    assert!(problems("https://a/", &[("ca", "/x.pem")]).starts_with("`insecure` accepts every certificate"));
 }
 
 #[test]

@@ -6,15 +6,15 @@
 use std::os::fd::OwnedFd;
 
 use engine::workload::{Admission, Completion, Done, LoadError, Operation, Part, Share, Worker};
-use model::{MILLISECOND, Nanos, SECOND};
+use model::{MILLISECOND, Nanos};
 use rustix::event::epoll;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags};
 use rustls::ClientConnection;
 
 use super::failure::{Failure, TimeoutPhase};
-use super::load::{Load, Result, count};
-use super::response::{Answer, KnownHead, Progress, ResponseReader};
+use super::load::{Attempt, Load, Result, count};
+use super::response::{Answer, Fault, KnownHead, Progress, ResponseReader, ends_idle, status_of};
 use super::settings::HttpPlan;
 use super::users::{Exchange, Next};
 use super::{Observations, RequestPart};
@@ -30,9 +30,13 @@ const TURN: usize = 16;
 /// How long responses are received before the next requests are sent.
 const RECEIVE_TURN: Nanos = MILLISECOND / 20;
 
-/// A connection whose last request was sent longer ago is checked before it is used again: perhaps
-/// the server has closed it.
-const FRESH: Nanos = SECOND;
+/// A connection that has been idle for longer is looked at before it is used again: perhaps the server has closed it, or has
+/// sent what no request asked for. Under a load that leaves no connection idle this costs nothing.
+const FRESH: Nanos = MILLISECOND;
+
+/// How long responses are awaited after the last one: twice the time of the slowest request, within these bounds.
+const LAST_LOOK_MIN: Nanos = 20 * MILLISECOND;
+const LAST_LOOK_MAX: Nanos = 500 * MILLISECOND;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
@@ -49,10 +53,7 @@ enum Stage {
 struct Connection {
     socket: Option<OwnedFd>,
     stage: Stage,
-    /// Generation of this slot: an event of the previous connection must not be mistaken for one of this connection.
-    serial: u32,
-    /// How many addresses were tried for this operation.
-    tried: usize,
+    attempt: Attempt,
     /// Whether a response has come over it, so that the server may have closed it for having been idle.
     used: bool,
     /// The active operation.
@@ -89,6 +90,8 @@ pub(super) struct HttpWorker<'a> {
     more: bool,
     /// When the last response was complete; 0 where an event completed none.
     complete_at: Nanos,
+    /// The longest time of an exchange.
+    slowest: Nanos,
     buffer: Box<[u8]>,
     /// Decrypted bytes; empty without TLS.
     plain: Box<[u8]>,
@@ -103,8 +106,7 @@ impl<'a> HttpWorker<'a> {
         let connections = (0..places).map(|_| Connection {
             socket: None,
             stage: Stage::Closed,
-            serial: 0,
-            tried: 0,
+            attempt: Attempt::default(),
             used: false,
             ticket: 0,
             exchange: Exchange::default(),
@@ -127,6 +129,7 @@ impl<'a> HttpWorker<'a> {
             vacant: (0..places).rev().collect(),
             more: false,
             complete_at: 0,
+            slowest: 0,
             buffer: vec![0; BUFFER_BYTES].into(),
             plain: vec![0; if has_tls { BUFFER_BYTES } else { 0 }].into(),
             known: KnownHead::default(),
@@ -138,13 +141,12 @@ impl<'a> HttpWorker<'a> {
     /// A slot for the next request to a server: an idle connection, or space for a new one.
     fn take_place(&mut self, server: u32, now: Nanos) -> Option<u32> {
         while let Some(place) = self.idle.get_mut(server as usize).and_then(Vec::pop) {
-            let connection = &mut self.connections[place as usize];
+            let connection = &self.connections[place as usize];
             match &connection.socket {
                 None => self.vacant.push(place),
                 Some(socket) => {
-                    let last_use = connection.deadline.saturating_sub(self.load.plan.timeout);
-                    if now.saturating_sub(last_use) > FRESH && !is_quiet(socket) {
-                        close_idle(connection, self.load.seen);
+                    if now.saturating_sub(connection.since) > FRESH && !is_quiet(socket) {
+                        self.look_at_idle(place);
                     }
                     return Some(place);
                 }
@@ -168,8 +170,7 @@ impl<'a> HttpWorker<'a> {
         let tls = tls.as_ref().map(TlsClient::begin).transpose();
         connection.tls = tls.map_err(Failure::Tls)?.map(Box::new);
         connection.since = self.load.clock.now();
-        let Connection { tried, serial, .. } = connection;
-        let socket = self.load.connect(&self.poller, (server, place), tried, serial)?;
+        let socket = self.load.connect(&self.poller, (server, place), &mut connection.attempt)?;
         connection.socket = Some(socket);
         connection.stage = Stage::Connecting;
         connection.used = false;
@@ -258,7 +259,7 @@ impl<'a> HttpWorker<'a> {
             return Err(failure);
         }
         connection.retried = true;
-        connection.tried = 0;
+        connection.attempt.tried = 0;
         count(&self.load.seen.lost_idle);
         count(&self.load.seen.retried);
         self.open(place)
@@ -313,7 +314,20 @@ impl<'a> HttpWorker<'a> {
             let connection = &mut self.connections[place as usize];
             match fed {
                 Ok(Progress::Whole(answer, unread)) => {
-                    return Received::Over(self.finish(place, answer, unread == 0 && !ends));
+                    // At the end of the connection, and after a full buffer, there may be more bytes.
+                    let more = match unread {
+                        0 if ends || bytes == BUFFER_BYTES => self.receive_more(place),
+                        0 => More::Nothing,
+                        unread => More::Bytes(unread),
+                    };
+                    return Received::Over(match more {
+                        More::Bytes(_) => {
+                            close(&mut self.connections[place as usize]);
+                            Err(Failure::Response(Fault::Trailing))
+                        }
+                        More::Nothing => self.finish(place, answer, !ends),
+                        More::End => self.finish(place, answer, false),
+                    });
                 }
                 // The buffer was not filled: there are no more bytes, and epoll reports new ones.
                 Ok(Progress::More) => {
@@ -329,6 +343,67 @@ impl<'a> HttpWorker<'a> {
             }
         }
         Received::Again
+    }
+
+    /// Receives what comes after the end of a response.
+    fn receive_more(&mut self, place: u32) -> More {
+        loop {
+            let connection = &mut self.connections[place as usize];
+            let Some(socket) = &connection.socket else { return More::End };
+            let bytes = match rustix::net::recv(socket, &mut *self.buffer, RecvFlags::empty()) {
+                Ok((_, bytes @ 1..)) => bytes,
+                Err(Errno::AGAIN) => return More::Nothing,
+                Err(Errno::INTR) => continue,
+                Ok(_) | Err(_) => return More::End,
+            };
+            let Some(tls) = &mut connection.tls else { return More::Bytes(bytes) };
+            let mut received = self.buffer.get(..bytes).unwrap_or_default();
+            while !received.is_empty() {
+                if tls::take_in(tls, &mut received).is_err() {
+                    return More::End;
+                }
+                // Tickets of sessions are no bytes of a response.
+                let plain = tls::read(tls, &mut self.plain);
+                if plain > 0 {
+                    let length = plain.min(self.buffer.len());
+                    self.buffer[..length].copy_from_slice(&self.plain[..length]);
+                    return More::Bytes(length);
+                }
+            }
+        }
+    }
+
+    /// Looks why an idle connection has something to receive: it has ended, or the server sent what no request asked for. A
+    /// server may end it with a response that says so.
+    #[cold]
+    fn look_at_idle(&mut self, place: u32) {
+        let bytes = match self.receive_more(place) {
+            More::Nothing => return,
+            More::End => return close_idle(&mut self.connections[place as usize], self.load.seen),
+            More::Bytes(bytes) => bytes,
+        };
+        let piece = self.buffer.get(..bytes).unwrap_or_default();
+        let (status, ended) = (status_of(piece), ends_idle(piece));
+        let is_late = matches!(status, 400 | 408);
+        if ended.is_some() || is_late && self.receive_more(place) == More::End {
+            self.load.ended_idle(status);
+            return close_idle(&mut self.connections[place as usize], self.load.seen);
+        }
+        self.load.unsolicited(status);
+        close(&mut self.connections[place as usize]);
+    }
+
+    /// What a server sent on a new connection before the request, if anything.
+    #[cold]
+    fn greeting(&mut self, place: u32) -> Option<Failure> {
+        let connection = &self.connections[place as usize];
+        let socket = connection.socket.as_ref().filter(|_| connection.tls.is_none())?;
+        match rustix::net::recv(socket, &mut *self.buffer, RecvFlags::PEEK) {
+            Ok((_, bytes @ 1..)) => {
+                Some(Failure::Unsolicited(status_of(self.buffer.get(..bytes).unwrap_or_default())))
+            }
+            _ => None,
+        }
     }
 
     /// Decrypts received bytes and reads the response from them. None while the handshake goes on, and when it ends.
@@ -365,6 +440,10 @@ impl<'a> HttpWorker<'a> {
                     break;
                 }
                 if !connection.reader.has_begun() {
+                    if connection.sent == 0 {
+                        let piece = self.plain.get(..plain).unwrap_or_default();
+                        return Err(Failure::Unsolicited(status_of(piece)));
+                    }
                     let now = self.load.clock.now();
                     self.part(place, RequestPart::FirstByte, now);
                 }
@@ -402,6 +481,7 @@ impl<'a> HttpWorker<'a> {
         }
         let connection = &mut self.connections[place as usize];
         self.complete_at = connection.since;
+        self.slowest = self.slowest.max(connection.since.saturating_sub(connection.begin));
         connection.used = true;
         if self.load.wants_server() {
             let server = connection.reader.take_server();
@@ -437,9 +517,10 @@ impl<'a> HttpWorker<'a> {
     fn over(&mut self, place: u32, result: Result) -> Option<Done> {
         let connection = &mut self.connections[place as usize];
         let (exchange, next) = (connection.exchange, connection.next.take());
+        self.load.count_address(connection.attempt.address, &result);
         self.release(place);
         match self.load.follow(&exchange, next, result) {
-            Next::Done(done) => Some(done),
+            Next::Done(done) => Some(self.load.charge(done)),
             Next::Redirect(operation) => match self.begin(operation, true) {
                 Admission::Completed(done) => Some(done),
                 Admission::Accepted => None,
@@ -472,7 +553,7 @@ impl<'a> HttpWorker<'a> {
         connection.begin = now;
         connection.deadline = now.saturating_add(timeout);
         connection.retried = false;
-        connection.tried = 0;
+        connection.attempt.tried = 0;
         connection.sent = 0;
         connection.since = now;
         connection.is_downloading = false;
@@ -502,7 +583,7 @@ impl<'a> HttpWorker<'a> {
         let (data, flags) = (event.u64, Flags::from_bits_retain(event.events));
         let place = data as u32;
         let connection = self.connections.get_mut(place as usize)?;
-        if u64::from(connection.serial) != data >> 32 {
+        if u64::from(connection.attempt.serial) != data >> 32 {
             return None;
         }
         let ends = flags.intersects(Flags::RDHUP | Flags::HUP | Flags::ERR);
@@ -511,7 +592,7 @@ impl<'a> HttpWorker<'a> {
             Stage::Closed => return None,
             Stage::Idle => {
                 if came {
-                    close_idle(connection, self.load.seen);
+                    self.look_at_idle(place);
                 }
                 return None;
             }
@@ -519,6 +600,17 @@ impl<'a> HttpWorker<'a> {
         }
         let ticket = connection.ticket;
         self.complete_at = 0;
+        // Before the request nothing is to be received.
+        if connection.stage == Stage::Connecting
+            && flags.contains(Flags::IN)
+            && !flags.intersects(Flags::HUP | Flags::ERR)
+            && let Some(failure) = self.greeting(place)
+        {
+            close(&mut self.connections[place as usize]);
+            let done = self.over(place, Err(failure))?;
+            return Some(Completion::new(ticket, done));
+        }
+        let connection = &self.connections[place as usize];
         // A failed connection reports its error at the next send.
         let unsent = connection.sent < request_of(self.load.plan, &connection.request).len()
             || connection.tls.as_ref().is_some_and(|tls| tls.wants_write());
@@ -565,13 +657,44 @@ impl<'a> HttpWorker<'a> {
     }
 }
 
+impl HttpWorker<'_> {
+    /// Looks for responses that come after the last request. A server that sent one too many is always one ahead: each
+    /// response seems to be that to the next request, and only the last one shows it.
+    fn look_for_more(&mut self) {
+        let is_idle = |connection: &Connection| connection.stage == Stage::Idle;
+        let wait = self.slowest.saturating_mul(2).clamp(LAST_LOOK_MIN, LAST_LOOK_MAX);
+        let until = self.load.clock.now().saturating_add(wait);
+        // Until the time is over, or all have been closed.
+        while self.connections.iter().any(is_idle) {
+            while let Some(event) = self.poller.next() {
+                let _ = self.take(event);
+            }
+            let now = self.load.clock.now();
+            if now >= until || self.poller.wait(until, now).is_err() {
+                return;
+            }
+        }
+    }
+}
+
 impl Drop for HttpWorker<'_> {
     /// Requests that the end of the load leaves unanswered are abandoned.
     fn drop(&mut self) {
         let is_awaited =
             |connection: &&mut Connection| !matches!(connection.stage, Stage::Closed | Stage::Idle);
         self.connections.iter_mut().filter(is_awaited).for_each(abandon);
+        self.look_for_more();
     }
+}
+
+/// What came after the end of a response.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum More {
+    Nothing,
+    /// So many bytes of the buffer.
+    Bytes(usize),
+    /// The connection has ended.
+    End,
 }
 
 /// The result of a turn of receiving.

@@ -51,6 +51,8 @@ pub(super) enum Fault {
     Unrelated,
     /// It ended in the middle.
     Incomplete,
+    /// It answers no request in flight.
+    Unrequested,
 }
 
 /// What a result code of a first attempt often means; empty for the others. Servers seldom say more.
@@ -84,11 +86,12 @@ const PHASES: [(TimeoutPhase, &str); 4] = [
     (TimeoutPhase::Bind, "timeout, before the connection was bound"),
     (TimeoutPhase::Response, "timeout, before the result"),
 ];
-const FAULTS: [(Fault, &str); 4] = [
+const FAULTS: [(Fault, &str); 5] = [
     (Fault::Malformed, "malformed: not an LDAP message"),
     (Fault::TooLong, "malformed: a result of more than 1 MiB"),
     (Fault::Unrelated, "malformed: a response of another kind than the request"),
     (Fault::Incomplete, "closed early, in the middle of a response"),
+    (Fault::Unrequested, "unsolicited: the server sent a response to no request in flight"),
 ];
 
 impl Failure {
@@ -148,6 +151,10 @@ mod tests {
             (Failure::Disconnected(52), "the server disconnected: unavailable (52)"),
             (Failure::TimedOut(TimeoutPhase::Response), "timeout, before the result"),
             (Failure::Response(Fault::Malformed), "malformed: not an LDAP message"),
+            (
+                Failure::Response(Fault::Unrequested),
+                "unsolicited: the server sent a response to no request in flight",
+            ),
             (Failure::Tls(TlsFault::Certificate), "TLS: the certificate of the server is not trusted"),
             (Failure::StartTls(2), "StartTLS: protocolError (2)"),
             (Failure::Bind(49), "bind of a new connection: invalidCredentials (49)"),

@@ -20,6 +20,7 @@ mod worker;
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -32,9 +33,10 @@ use model::experiment::WorkloadInfo;
 use model::run::{OperationUnit, WorkloadTraits};
 use model::{Level, Problem, Problems, Settings, Shape};
 
+use crate::network::addresses::{self, AddressCounts, Addresses, Turn};
 use crate::network::host::{self, PATIENCE};
 use crate::network::socket::Address;
-use crate::network::tls::TlsClient;
+use crate::network::tls::{INSECURE, TlsClient};
 use failure::Failure;
 use requests::Mix;
 use server_counts::ServerCounts;
@@ -152,16 +154,31 @@ impl WorkloadKind for LdapKind {
 /// A resolved server.
 #[derive(Debug, Default)]
 struct Target {
-    /// Its addresses; the one to try first comes first.
-    addresses: Vec<Address>,
+    /// Its addresses.
+    addresses: Addresses,
+    /// Its socket, if it is reached over a socket of this host.
+    socket: Option<(Opener, PathBuf)>,
     /// What TLS with it needs, if it is reached over TLS.
     tls: Option<TlsClient>,
+}
+
+impl Target {
+    /// The next address of a connection that was tried at `tried` ones before, with its index.
+    fn next(&self, turn: &mut Turn, tried: usize) -> Option<(usize, Address)> {
+        if let Some((opener, path)) = &self.socket {
+            return (tried == 0).then(|| (0, Address::Local(opener.clone(), path.clone())));
+        }
+        let at = self.addresses.next(turn, tried)?;
+        self.addresses.used.get(at).map(|address| (at, Address::Tcp(*address)))
+    }
 }
 
 /// What all workers of a load observed.
 #[derive(Debug, Default)]
 struct Observations {
     tally: Mutex<Tally>,
+    /// What went to each address.
+    by_address: Mutex<Vec<AddressCounts>>,
     /// What the server said about the first failure of each code.
     diagnostics: Mutex<BTreeMap<u32, String>>,
 }
@@ -170,6 +187,14 @@ impl Observations {
     /// Adds what a worker counted.
     fn add(&self, tally: &Tally) {
         self.tally.lock().unwrap_or_else(PoisonError::into_inner).add(tally);
+    }
+
+    /// Adds what a worker sent to each address.
+    fn add_addresses(&self, counts: &[AddressCounts]) {
+        let mut all = self.by_address.lock().unwrap_or_else(PoisonError::into_inner);
+        let length = all.len().max(counts.len());
+        all.resize(length, AddressCounts::default());
+        all.iter_mut().zip(counts).for_each(|(all, counts)| all.add(counts));
     }
 
     /// Keeps what the server says about a failure, if it is the first of its code.
@@ -193,6 +218,10 @@ struct Tally {
     lost_idle: u64,
     /// Responses to no operation in flight.
     unexpected: u64,
+    /// Responses to operations that had been given up.
+    late: u64,
+    /// Connections whose end the server announced.
+    notices: u64,
     references: u64,
     /// How many operations had each result code, and of each kind.
     results: Vec<(u32, u64)>,
@@ -245,6 +274,8 @@ impl Tally {
         self.lost += other.lost;
         self.lost_idle += other.lost_idle;
         self.unexpected += other.unexpected;
+        self.late += other.late;
+        self.notices += other.notices;
         self.references += other.references;
         self.entries += other.entries;
         other.results.iter().for_each(|(code, times)| self.add_result(*code, *times));
@@ -329,7 +360,7 @@ fn find(plan: &LdapPlan) -> Result<Target, LoadError> {
                 "check that the server is running and listens on this socket",
             ));
         }
-        return Ok(Target { addresses: vec![Address::Local(opener, path.clone())], tls: None });
+        return Ok(Target { socket: Some((opener, path.clone())), ..Target::default() });
     }
     let authority = match server.host.contains(':') {
         true => format!("[{}]:{}", server.host, server.port),
@@ -339,12 +370,14 @@ fn find(plan: &LdapPlan) -> Result<Target, LoadError> {
         Security::None => None,
         Security::StartTls | Security::Tls => Some(TlsClient::new(&server.host, &plan.tls, &[])?),
     };
-    let mut addresses = host::resolve(&authority, &server.host, &plan.permission)?;
-    host::try_connect(&authority, &mut addresses, patience)?;
-    if let (Security::Tls, Some(tls), Some(address)) = (server.security, &tls, addresses.first()) {
-        tls.try_handshake(address, patience)?;
+    let (addresses, _) =
+        Addresses::find(plan.addresses, &authority, &server.host, &plan.permission, patience)?;
+    if let (Security::Tls, Some(tls)) = (server.security, &tls) {
+        for address in addresses.connected() {
+            tls.try_handshake(address, patience)?;
+        }
     }
-    Ok(Target { addresses: addresses.into_iter().map(Address::Tcp).collect(), tls })
+    Ok(Target { addresses, socket: None, tls })
 }
 
 impl LdapLoad {
@@ -404,10 +437,16 @@ impl Workload for LdapLoad {
         refusals(self.plan.server.socket.iter().map(|path| allowed.file(path)))
     }
 
-    fn reach(&self) -> Problems {
+    fn reach(&self, notes: &mut Vec<String>) -> Problems {
         let mut problems = Problems::new();
-        if let Err(error) = find(&self.plan) {
-            problems.push(Problem { line: self.plan.url_line, ..Problem::new(error.what, error.help) });
+        match find(&self.plan) {
+            Ok(target) if target.socket.is_none() => {
+                notes.push(target.addresses.reached(&self.plan.server.to_string()));
+            }
+            Ok(_) => {}
+            Err(error) => {
+                problems.push(Problem { line: self.plan.url_line, ..Problem::new(error.what, error.help) });
+            }
         }
         problems
     }
@@ -425,7 +464,9 @@ impl Workload for LdapLoad {
         }
         self.seen = Observations::default();
         host::raise_file_limit();
-        self.server = Mutex::new(ServerCounts::begin(&self.plan));
+        // Each server counts its own.
+        let counts = if self.target.addresses.are_shared() { None } else { ServerCounts::begin(&self.plan) };
+        self.server = Mutex::new(counts);
         Ok(())
     }
 
@@ -440,10 +481,10 @@ impl Workload for LdapLoad {
     fn facts(&self) -> BTreeMap<String, Level> {
         let mut facts = BTreeMap::new();
         let mut set = |name: &str, level: Level| facts.insert(name.to_string(), level);
-        match self.target.addresses.first() {
-            Some(Address::Tcp(address)) => _ = set("address", Level::Text(address.to_string())),
-            Some(Address::Local(_, path)) => _ = set("address", Level::Text(path.display().to_string())),
-            None => {}
+        match &self.target.socket {
+            Some((_, path)) => _ = set("address", Level::Text(path.display().to_string())),
+            None if self.target.addresses.used.is_empty() => {}
+            None => _ = set("address", Level::Text(self.target.addresses.words())),
         }
         if let Some(base) = &self.base {
             set("search.base", Level::Text(base.clone()));
@@ -454,6 +495,9 @@ impl Workload for LdapLoad {
         set("connections.lost_idle", Level::Count(tally.lost_idle));
         if self.target.tls.is_some() {
             set("tls.handshakes", Level::Count(tally.handshakes));
+            if self.plan.tls.is_insecure {
+                set(INSECURE, Level::Flag(true));
+            }
         }
         for (code, times) in &tally.results {
             let code = ResultCode::from_number(*code);
@@ -479,13 +523,18 @@ impl Workload for LdapLoad {
             set("search.entries_min", Level::Count(u64::from(least)));
             set("search.entries_max", Level::Count(u64::from(most)));
         }
-        for (name, count) in
-            [("search.references", tally.references), ("responses.unexpected", tally.unexpected)]
-        {
+        for (name, count) in [
+            ("search.references", tally.references),
+            ("responses.unexpected", tally.unexpected),
+            ("responses.late", tally.late),
+            ("connections.disconnect_notices", tally.notices),
+        ] {
             if count > 0 {
                 set(name, Level::Count(count));
             }
         }
+        let by_address = self.seen.by_address.lock().unwrap_or_else(PoisonError::into_inner);
+        self.target.addresses.add_facts(&by_address, &mut facts);
         facts
     }
 
@@ -497,14 +546,16 @@ impl Workload for LdapLoad {
         match fact {
             "search.entries_min" => Combined::Min,
             "search.entries_max" => Combined::Max,
-            "search.entries" | "search.references" | "responses.unexpected" | "tls.handshakes" => {
-                Combined::Sum
-            }
+            "search.entries"
+            | "search.references"
+            | "responses.unexpected"
+            | "responses.late"
+            | "tls.handshakes" => Combined::Sum,
             _ => match fact.split_once('.') {
                 Some(("connections" | "results" | "client", _)) => Combined::Sum,
                 // The server counts the operations of all machines; the last one to ask has them all.
                 Some(("server", _)) => Combined::Max,
-                _ => Combined::Equal,
+                _ => addresses::combined(fact).unwrap_or(Combined::Equal),
             },
         }
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use engine::workload::LoadError;
 use ldap::Filter;
 use ldap::message::{List, Scope, SearchRequest};
-use ldap::session::{ClientCertificate, Options, SearchItem, Session, SessionError, Trust};
+use ldap::session::{ClientCertificate, Options, SearchItem, Session, SessionError};
 
 use super::settings::{Identity, LdapPlan};
 
@@ -18,7 +18,7 @@ pub(super) fn session(plan: &LdapPlan) -> Result<Session, SessionError> {
     let options = Options {
         connect_timeout: PATIENCE,
         response_timeout: PATIENCE,
-        trust: plan.tls.authorities.clone().map_or(Trust::System, Trust::File),
+        trust: plan.tls.trust(),
         client_certificate: own.map(|(certificate, key)| ClientCertificate { certificate, key }),
         ..Options::default()
     };

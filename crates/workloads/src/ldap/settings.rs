@@ -12,6 +12,7 @@ use model::{Choice, Key, Nanos, PathUse, Problem, Problems, Secret, SecretParts,
 
 use super::requests::{self, Mix, Requests};
 use super::{RequestPart, operations};
+use crate::network::addresses::{self, AddressChoice};
 use crate::network::host::Permission;
 use crate::network::tls::{TlsKeys, TlsPlan};
 use crate::template;
@@ -188,7 +189,7 @@ model::settings! {
 
     static CA: Key<Option<String>> = Key::path(
         "ca", PathUse::Input, "",
-        "PEM file of the certificate authorities that are trusted, for TLS. Default: those that this host trusts.",
+        "PEM file of the certificates that are trusted, for TLS: those of authorities, or that of the server itself. Default: the authorities that this host trusts.",
     );
 
     static CLIENT_CERTIFICATE: Key<Option<String>> = Key::path(
@@ -200,6 +201,13 @@ model::settings! {
         "client_key", PathUse::Input, "",
         "PEM file of the private key of `client_certificate`.",
     );
+
+    static INSECURE: Key<bool> = Key::flag(
+        "insecure", "false",
+        "Accept every certificate of a server: another host could answer in its place. The result says so. Trust a self-signed certificate with `ca` instead.",
+    );
+
+    static ADDRESSES: Key<AddressChoice> = Key::choice("addresses", addresses::ABOUT);
 
     static YES_I_MAY_LOAD: Key<Vec<String>> = Key::texts(
         "yes_i_may_load",
@@ -252,6 +260,8 @@ pub(super) struct LdapPlan {
     pub(super) tls: TlsPlan,
     /// What the load may reach.
     pub(super) permission: Permission,
+    /// Which addresses of a name get connections.
+    pub(super) addresses: AddressChoice,
     /// The line of `url` in the experiment file.
     pub(super) url_line: u32,
 }
@@ -302,6 +312,7 @@ impl LdapPlan {
             threads,
             tls,
             permission: Permission { may_load: settings.get(&YES_I_MAY_LOAD), limits: None },
+            addresses: settings.get(&ADDRESSES),
             url_line: settings.line(URL.name),
         })
     }
@@ -654,8 +665,9 @@ pub(super) fn tls(
     server: Option<&Server>,
     problems: &mut Problems,
 ) -> TlsPlan {
-    let keys = TlsKeys { authorities: &CA, certificate: &CLIENT_CERTIFICATE, key: &CLIENT_KEY };
-    let help = "write ldaps://, set `start_tls`, or leave the certificates out";
+    let keys =
+        TlsKeys { authorities: &CA, certificate: &CLIENT_CERTIFICATE, key: &CLIENT_KEY, insecure: &INSECURE };
+    let help = "write ldaps://, set `start_tls`, or leave this setting out";
     let plain = server.filter(|server| server.security == Security::None);
     TlsPlan::read(settings, &keys, true, plain.map(|server| (server.to_string(), help)), problems)
 }

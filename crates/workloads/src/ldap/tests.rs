@@ -13,10 +13,11 @@ use ldap::message::{
 };
 use model::{Level, Settings};
 use testkit::slapd::{ROOT_DN, ROOT_PASSWORD, SUFFIX, SlapdOptions, TlsFiles, organization};
-use testkit::{Authority, Bearer, Scratch, Slapd};
+use testkit::{Authority, Bearer, Scratch, SelfSigned, Slapd};
 
 use super::LDAP;
 use super::settings::SETTINGS;
+use crate::network::addresses::Addresses;
 use crate::testing::{drive, settings_of};
 
 /// A server of a thread per connection. What it answers follows the base of a search, or the name of a bind. It lives until
@@ -111,6 +112,13 @@ fn answer(stream: &mut TcpStream, request: &Message<'_>, held: &mut Vec<Vec<u8>>
             held.drain(..).rev().flatten().collect()
         }
         "o=unknown" => [encoded(77, Operation::SearchResultDone(LdapResult::SUCCESS)), done].concat(),
+        "o=ahead" => [encoded(id + 64, Operation::SearchResultDone(LdapResult::SUCCESS)), done].concat(),
+        "o=entry" => [entry(77, 5), entry(77, 5), done].concat(),
+        "o=twice" => [&done[..], &done].concat(),
+        "o=late" => {
+            std::thread::sleep(Duration::from_millis(60));
+            [entry(id, 5), done].concat()
+        }
         "o=other" => encoded(id, Operation::ModifyResponse(LdapResult::SUCCESS)),
         "o=garbage" => b"HTTP/1.1 400 Bad Request\r\n\r\n".to_vec(),
         "o=endless" => {
@@ -122,14 +130,16 @@ fn answer(stream: &mut TcpStream, request: &Message<'_>, held: &mut Vec<Vec<u8>>
             let _ = stream.write_all(&done[..done.len() - 3]);
             return false;
         }
-        "o=notice" => {
-            let notice = Operation::ExtendedResponse {
-                result: result(52, "going down"),
-                oid: Some(NOTICE_OF_DISCONNECTION),
-                value: None,
+        "o=notice" | "o=notice-only" | "o=answer-and-notice" | "o=notification" => {
+            let oid = if what == "o=notification" { "1.2.3.4" } else { NOTICE_OF_DISCONNECTION };
+            let notice =
+                Operation::ExtendedResponse { result: result(52, "going down"), oid: Some(oid), value: None };
+            let answer = if matches!(what, "o=notice" | "o=notice-only") { Vec::new() } else { done };
+            let sent = match what {
+                "o=notification" => [encoded(0, notice), answer].concat(),
+                _ => [answer, encoded(0, notice)].concat(),
             };
-            let _ = stream.write_all(&encoded(0, notice));
-            return false;
+            return stream.write_all(&sent).is_ok() && what != "o=notice";
         }
         _ => return false,
     };
@@ -184,7 +194,7 @@ fn responses_are_read_however_they_come() {
         ("o=large", 2, 2),
         ("o=slow", 2, 1),
         ("o=reference", 1, 1),
-        ("o=unknown", 1, 0),
+        ("o=notification", 2, 0),
     ] {
         for depth in ["1", "8"] {
             let pairs = [("url", url.as_str()), ("base", base), ("depth", depth)];
@@ -194,7 +204,7 @@ fn responses_are_read_however_they_come() {
             assert_eq!((fact(&*workload, least), fact(&*workload, most)), (entries, entries), "{base}");
             assert_eq!(fact(&*workload, "results.success"), 40);
             assert_eq!(fact(&*workload, "search.references"), if base == "o=reference" { 40 } else { 0 });
-            assert_eq!(fact(&*workload, "responses.unexpected"), if base == "o=unknown" { 40 } else { 0 });
+            assert_eq!(fact(&*workload, "responses.unexpected"), 0);
             let connections = if depth == "1" { u64::from(in_flight) } else { 1 };
             assert_eq!(fact(&*workload, "connections.opened"), connections);
         }
@@ -230,6 +240,93 @@ fn each_way_to_fail_has_its_words_and_the_load_goes_on() {
         let expected: Vec<&str> = if expected.is_empty() { vec![] } else { vec![expected] };
         assert_eq!(failures, expected, "{base}");
     }
+}
+
+#[test]
+fn a_response_that_no_request_asked_for_is_a_failure() {
+    let url = peer();
+    let words = "unsolicited: the server sent a response to no request in flight";
+    // The operations that went well: the last response of all has no operation after it.
+    for (base, well, unexpected) in
+        [("o=unknown", 0, 20), ("o=ahead", 0, 20), ("o=entry", 0, 40), ("o=twice", 1, 20)]
+    {
+        for depth in ["1", "4"] {
+            let pairs = [("url", url.as_str()), ("base", base), ("depth", depth)];
+            let workload = configured(&pairs);
+            let done = drive(&*workload, 4, 20).unwrap();
+            let failed = |done: &&Done| done.outcome != Outcome::Well;
+            let found = done.iter().filter(|done| !failed(done)).count();
+            assert!(
+                if base == "o=twice" { (1..=4).contains(&found) } else { found == well },
+                "{base} {found}"
+            );
+            let Outcome::Failed(code) = done.iter().find(failed).unwrap().outcome else { panic!() };
+            assert_eq!(workload.describe_failure(code), words, "{base}");
+            assert!(
+                (unexpected - 4..=unexpected).contains(&fact(&*workload, "responses.unexpected")),
+                "{base}"
+            );
+        }
+    }
+    // It was asked for, and comes after its timeout.
+    let pairs = [("url", url.as_str()), ("base", "o=late"), ("timeout", "20ms"), ("depth", "2")];
+    let workload = configured(&pairs);
+    let done = drive(&*workload, 2, 12).unwrap();
+    let words: Vec<String> = done
+        .iter()
+        .filter_map(|done| match done.outcome {
+            Outcome::Failed(code) => Some(workload.describe_failure(code)),
+            Outcome::Well => None,
+        })
+        .collect();
+    assert!(words.iter().all(|words| words == "timeout, before the result"), "{words:?}");
+    assert_eq!(fact(&*workload, "responses.unexpected"), 0);
+    assert!(fact(&*workload, "responses.late") > 0);
+}
+
+#[test]
+fn a_notice_of_disconnection_ends_the_connection_whether_or_not_the_server_closes_it() {
+    let url = peer();
+    // Its own operation has failed; one that was answered before it has not.
+    for (base, expected) in
+        [("o=notice-only", &["the server disconnected: unavailable (52)"][..]), ("o=answer-and-notice", &[])]
+    {
+        let (workload, failures) = driven(&[("url", &url), ("base", base)], 1, 9);
+        assert_eq!(failures, expected, "{base}");
+        // One connection for each operation.
+        assert!((8..=9).contains(&fact(&*workload, "connections.disconnect_notices")), "{base}");
+        assert_eq!(fact(&*workload, "connections.opened"), 9, "{base}");
+    }
+}
+
+#[test]
+fn connections_are_opened_to_all_addresses_of_a_name_in_turn() {
+    let addresses: Vec<std::net::SocketAddr> =
+        (0..2).map(|_| peer().strip_prefix("ldap://").unwrap().parse().unwrap()).collect();
+    let gone = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let base = ("base", "o=ok");
+    let load = |used: Vec<std::net::SocketAddr>| {
+        let settings = settings(&[("url", "ldap://multi.test"), base]);
+        let plan = super::settings::LdapPlan::read(&settings, "", &engine::inputs::Inputs::host()).unwrap();
+        let addresses = Addresses { used, are_spread: true, ..Addresses::default() };
+        super::LdapLoad {
+            target: super::Target { addresses, ..Default::default() },
+            ..super::LdapLoad::new(plan)
+        }
+    };
+    let workload = load(addresses.clone());
+    let done = drive(&workload, 4, 40).unwrap();
+    assert!(done.iter().all(|done| done.outcome == Outcome::Well));
+    let of =
+        |name: &str, address: &std::net::SocketAddr| fact(&workload, &format!("address.{name}.{address}"));
+    for address in &addresses {
+        assert_eq!((of("connections", address), of("failed", address)), (2, 0));
+        assert!(of("requests", address) > 0);
+    }
+    assert_eq!(addresses.iter().map(|address| of("requests", address)).sum::<u64>(), 40);
+    // One that is gone by then is not replaced by another.
+    let error = drive(&load(vec![addresses[0], gone]), 2, 4).unwrap_err();
+    assert!(error.what.ends_with("connect: connection refused"), "{}", error.what);
 }
 
 #[test]
@@ -442,6 +539,29 @@ fn tls_protects_connections_from_the_start_or_after_a_request() {
         assert_eq!(failures, Vec::<String>::new(), "{url}");
         assert_eq!((fact(&*workload, "tls.handshakes"), fact(&*workload, "search.entries_min")), (2, 1));
     }
+}
+
+#[test]
+fn a_certificate_that_is_itself_trusted_is_accepted_and_any_other_only_without_verification() {
+    let folder = Scratch::new();
+    let (certificate, key) = SelfSigned::LOOPBACK.make(&folder, "own");
+    let (other, _) = SelfSigned::LOOPBACK.make(&folder, "other");
+    let tls = Some(TlsFiles { authority: certificate.clone(), certificate: certificate.clone(), key });
+    let Some(slapd) = Slapd::start(&SlapdOptions { ldif: people(), tls, ..SlapdOptions::default() }) else {
+        return;
+    };
+    let url = slapd.tls_url();
+    let (ca, other) = (certificate.display().to_string(), other.display().to_string());
+    // Without a base, the load asks the server for one in a session of its own.
+    let search = [("url", url.as_str()), ("filter", "(uid=user.1)")];
+    for (setting, is_insecure) in [(("ca", ca.as_str()), false), (("insecure", "true"), true)] {
+        let (workload, failures) = driven(&[search[0], search[1], setting], 2, 10);
+        assert_eq!(failures, Vec::<String>::new());
+        assert_eq!(workload.facts().contains_key("tls.insecure"), is_insecure);
+    }
+    let pairs = [search[0], search[1], ("ca", other.as_str())];
+    let error = LDAP.configure(&settings(&pairs)).unwrap().prepare(1, &mut |_| true).unwrap_err();
+    assert!(error.what.ends_with("invalid peer certificate: UnknownIssuer"), "{}", error.what);
 }
 
 #[test]

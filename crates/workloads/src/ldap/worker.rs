@@ -19,10 +19,11 @@ use rustix::io::Errno;
 use rustix::net::{SendFlags, sockopt};
 use rustls::ClientConnection;
 
-use super::failure::{Failure, TimeoutPhase};
+use super::failure::{Failure, Fault, TimeoutPhase};
 use super::requests::{Begin, Writer};
 use super::settings::{Kind, LdapPlan};
 use super::{Observations, Pool, Tally, Target};
+use crate::network::addresses::{AddressCounts, Turn};
 use crate::network::socket::{Poller, reset_on_close};
 use crate::network::tls;
 
@@ -37,6 +38,9 @@ const RECEIVE_TURN: Nanos = MILLISECOND / 20;
 
 /// The longest result; entries are not kept, so they may be longer.
 const RESULT_BYTES_MAX: usize = 1 << 20;
+
+/// Operations of a connection that are remembered after they were given up.
+const GIVEN_UP_MAX: usize = 1024;
 
 /// Connections that are opened at the same time before the load.
 const OPENING_MAX: usize = 64;
@@ -108,16 +112,19 @@ struct Connection {
     free: Vec<u32>,
     /// The identifier and the bytes of the second request of a login.
     second: (u32, Vec<u8>),
-    /// How many addresses were tried.
+    /// How many addresses were tried, and the index of the last one.
     tried: usize,
+    address: usize,
     /// When the part of the preparation began that it is in, and when all of it has to end.
     since: Nanos,
     deadline: Nanos,
     /// Whether it is in the list of those with room, and in that of those with unsent requests.
     is_listed: bool,
     is_dirty: bool,
-    /// The result code with which the server announced that it closes the connection.
-    notice: Option<u32>,
+    /// The identifiers of operations that were given up: the server may have answered them meanwhile.
+    given_up: Vec<u32>,
+    /// The identifier of the last response to no request.
+    unrequested: u32,
 }
 
 /// Drives the connections of one share of the load.
@@ -148,6 +155,11 @@ pub(super) struct LdapWorker<'a> {
     /// No operation has a deadline before this.
     deadlines_from: Nanos,
     tally: Tally,
+    /// Responses to no request that no operation has answered for.
+    unsolicited: u32,
+    /// The order of the addresses, and what went to each of them.
+    turn: Turn,
+    by_address: Vec<AddressCounts>,
     /// The bind that prepares each connection; empty without one.
     bind: Vec<u8>,
 }
@@ -176,11 +188,13 @@ impl<'a> LdapWorker<'a> {
             free: (0..depth).rev().collect(),
             second: (0, Vec::new()),
             tried: 0,
+            address: 0,
             since: 0,
             deadline: 0,
             is_listed: false,
             is_dirty: false,
-            notice: None,
+            given_up: Vec::new(),
+            unrequested: 0,
         };
         let mut connections = Vec::new();
         let mut vacant = [const { Vec::new() }; 3];
@@ -212,6 +226,9 @@ impl<'a> LdapWorker<'a> {
             plain: vec![0; if has_tls { BUFFER_BYTES } else { 0 }],
             deadlines_from: Nanos::MAX,
             tally: Tally::default(),
+            unsolicited: 0,
+            turn: Turn::new(share),
+            by_address: vec![AddressCounts::default(); target.addresses.used.len()],
             bind: prepare::bind_request(plan),
         };
         // A login opens its own.
@@ -299,7 +316,19 @@ impl<'a> LdapWorker<'a> {
         let connection = &mut self.connections[place as usize];
         connection.flights[slot as usize].id = 0;
         connection.free.push(slot);
+        connection.unrequested = 0;
         self.writer.end(flight.ticket);
+        if let Some(counts) = self.by_address.get_mut(connection.address) {
+            counts.requests += 1;
+            counts.failed += u64::from(result.is_err());
+        }
+        let result = match result {
+            Ok(()) if self.unsolicited > 0 => {
+                self.unsolicited -= 1;
+                Err(Failure::Response(Fault::Unrequested))
+            }
+            result => result,
+        };
         let (outcome, bytes) = match result {
             Ok(()) => (Outcome::Well, flight.bytes),
             Err(failure) => (Outcome::Failed(failure.code()), 0),
@@ -328,6 +357,7 @@ impl<'a> LdapWorker<'a> {
         connection.out.clear();
         connection.sent = 0;
         connection.waiting.clear();
+        connection.given_up.clear();
         self.vacant[connection.pool as usize].push(place);
     }
 
@@ -426,6 +456,10 @@ impl<'a> LdapWorker<'a> {
                     self.complete(place, slot, flight, Err(Failure::TimedOut(phase)), 0);
                     let abandon = Request::AbandonRequest { id };
                     let connection = &mut self.connections[place as usize];
+                    if connection.given_up.len() == GIVEN_UP_MAX {
+                        connection.given_up.remove(0);
+                    }
+                    connection.given_up.push(id);
                     Message::new(PREPARING_ID, abandon).encode(&mut connection.out);
                     if let Err(failure) = self.send(place) {
                         self.lose(place, failure);
@@ -511,6 +545,7 @@ impl Drop for LdapWorker<'_> {
             }
         }
         self.seen.add(&self.tally);
+        self.seen.add_addresses(&self.by_address);
     }
 }
 

@@ -1,7 +1,7 @@
 //! The addresses of a host, and whether it may be loaded.
 
 use std::io;
-use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs};
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -57,28 +57,6 @@ pub(crate) fn resolve(
     Ok(addresses)
 }
 
-/// Connects to the first address that accepts, and moves it to the front.
-pub(crate) fn try_connect(
-    authority: &str,
-    addresses: &mut [SocketAddr],
-    patience: Duration,
-) -> Result<TcpStream, LoadError> {
-    let mut reasons = Vec::new();
-    for place in 0..addresses.len() {
-        match TcpStream::connect_timeout(&addresses[place], patience) {
-            Ok(stream) => {
-                addresses.rotate_left(place);
-                return Ok(stream);
-            }
-            Err(error) => reasons.push(format!("{}: {}", addresses[place], words(&error))),
-        }
-    }
-    Err(LoadError::new(
-        format!("nothing accepts a connection at {authority} ({})", reasons.join("; ")),
-        "check that the server is running and that the port is correct",
-    ))
-}
-
 /// Refuses addresses on the Internet, unless the user may load this host: a misspelt name must flood nobody.
 fn permit(host: &str, addresses: &[SocketAddr], may_load: &[String]) -> Result<(), LoadError> {
     let is_allowed = may_load.iter().any(|allowed| allowed.trim().eq_ignore_ascii_case(host));
@@ -117,7 +95,8 @@ fn is_public(address: IpAddr) -> bool {
     }
 }
 
-fn words(error: &io::Error) -> String {
+/// The reason of an error, in the words of the system.
+pub(crate) fn words(error: &io::Error) -> String {
     match error.raw_os_error() {
         Some(errno) => errno_words(errno),
         None => error.to_string(),

@@ -1,5 +1,6 @@
 //! What the loads over a network share: the addresses of a host, sockets, and TLS.
 
+pub(crate) mod addresses;
 pub(crate) mod host;
 pub(crate) mod socket;
 pub(crate) mod tls;

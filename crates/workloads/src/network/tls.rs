@@ -24,16 +24,23 @@ pub(crate) struct TlsPlan {
     pub(crate) certificate: Option<PathBuf>,
     pub(crate) key: Option<PathBuf>,
     pub(crate) resumes: bool,
+    /// Whether every certificate of a server is accepted.
+    pub(crate) is_insecure: bool,
     /// Paths that the user did not write, with those that the user wrote.
     named: Vec<(String, String)>,
 }
 
-/// The settings of the files of TLS: of the authorities, the client certificate and its key.
+/// The settings of TLS: the files of the authorities, of the client certificate and of its key, and whether every
+/// certificate of a server is accepted.
 pub(crate) struct TlsKeys {
     pub(crate) authorities: &'static Key<Option<String>>,
     pub(crate) certificate: &'static Key<Option<String>>,
     pub(crate) key: &'static Key<Option<String>>,
+    pub(crate) insecure: &'static Key<bool>,
 }
+
+/// The fact of a load that accepts every certificate.
+pub(crate) const INSECURE: &str = "tls.insecure";
 
 impl TlsPlan {
     /// Reads the settings. `plain` is a server that is reached without TLS, with the advice.
@@ -75,11 +82,38 @@ impl TlsPlan {
             ),
             _ => {}
         }
-        if let Some((server, help)) = plain.filter(|_| authorities.is_some() || certificate.is_some()) {
-            let setting = if authorities.is_some() { keys.authorities } else { keys.certificate };
-            problems.add(&[setting], format!("{server} is reached without TLS"), help);
+        let is_insecure = settings.get(keys.insecure);
+        if is_insecure && settings.given(keys.authorities) {
+            problems.add(
+                &[keys.insecure, keys.authorities],
+                "`insecure` accepts every certificate, so that the trusted ones have no effect",
+                format!(
+                    "leave `insecure` out: a certificate in the file of `{}` is trusted",
+                    keys.authorities.name
+                ),
+            );
         }
-        TlsPlan { authorities, certificate, key, resumes, named }
+        if let Some((server, help)) = plain {
+            let what = format!("{server} is reached without TLS");
+            match (&authorities, &certificate, is_insecure) {
+                (Some(_), _, _) => problems.add(&[keys.authorities], what, help),
+                (None, Some(_), _) => problems.add(&[keys.certificate], what, help),
+                (None, None, true) => problems.add(&[keys.insecure], what, help),
+                (None, None, false) => {}
+            }
+        }
+        TlsPlan { authorities, certificate, key, resumes, is_insecure, named }
+    }
+}
+
+impl TlsPlan {
+    /// The certificates of servers that are trusted.
+    pub(crate) fn trust(&self) -> Trust {
+        match &self.authorities {
+            _ if self.is_insecure => Trust::Insecure,
+            Some(file) => Trust::File(file.clone()),
+            None => Trust::System,
+        }
     }
 }
 
@@ -98,10 +132,9 @@ impl TlsClient {
             let named = plan.named.iter().fold(why, |why, (read, written)| why.replace(read, written));
             LoadError::new(named, "")
         };
-        let trust = plan.authorities.clone().map_or(Trust::System, Trust::File);
         let own = plan.certificate.clone().zip(plan.key.clone());
         let own = own.map(|(certificate, key)| ClientCertificate { certificate, key });
-        let mut config = tls::client(&trust, own.as_ref()).map_err(wrong)?;
+        let mut config = tls::client(&plan.trust(), own.as_ref()).map_err(wrong)?;
         config.alpn_protocols = protocols.iter().map(|protocol| protocol.to_vec()).collect();
         if !plan.resumes {
             config.resumption = Resumption::disabled();
@@ -132,7 +165,7 @@ impl TlsClient {
         let failed = |why: String| {
             LoadError::new(
                 format!("TLS with {address} failed: {why}"),
-                "name the file of the authority that signed the server's certificate (`ca`), write the host as the certificate has it, and see that this port speaks TLS",
+                "name the file of the server's certificate, or of the authority that signed it (`ca`), write the host as the certificate has it, and see that this port speaks TLS; for a test without authentication of the server, set `insecure`",
             )
         };
         let words = |error: io::Error| failed(error.to_string());

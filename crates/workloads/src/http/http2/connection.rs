@@ -13,6 +13,7 @@ use model::Nanos;
 use super::request::Http2Request;
 use super::transport::{Stream, Transport};
 use crate::http::failure::{Failure, Http2Fault};
+use crate::http::load::Attempt;
 use crate::http::response::HEAD_BYTES_MAX;
 
 /// How many bytes of a response the server may send before the first are read, per stream and per connection.
@@ -39,12 +40,9 @@ pub(super) enum Stage {
 #[derive(Debug)]
 pub(super) struct Connection {
     pub(super) stage: Stage,
-    /// Number of its sockets so far: an event of the previous one must not be mistaken for one of this one.
-    pub(super) serial: u32,
+    pub(super) attempt: Attempt,
     /// The index of its server.
     pub(super) server: u32,
-    /// How many addresses were tried.
-    pub(super) tried: usize,
     pub(super) transport: Option<Rc<RefCell<Transport>>>,
     pub(super) session: Option<Session>,
     /// Operations on it.
@@ -73,9 +71,8 @@ impl Connection {
     pub(super) fn new(waker: Waker) -> Connection {
         Connection {
             stage: Stage::Closed,
-            serial: 0,
+            attempt: Attempt::default(),
             server: 0,
-            tried: 0,
             transport: None,
             session: None,
             active: 0,

@@ -22,7 +22,7 @@ impl Http2Worker<'_> {
         let place = data as u32;
         let Some(connection) = self.connections.get_mut(place as usize) else { return };
         let Some(transport) = &connection.transport else { return };
-        if u64::from(connection.serial) != data >> 32 {
+        if u64::from(connection.attempt.serial) != data >> 32 {
             return;
         }
         let ends = flags.intersects(Flags::RDHUP | Flags::HUP | Flags::ERR);
@@ -121,9 +121,16 @@ impl Http2Worker<'_> {
                 }
             }
         }
+        let mut unsolicited = 0;
         if let Some(transport) = &connection.transport {
-            self.more |= transport.borrow().has_more();
+            let mut transport = transport.borrow_mut();
+            self.more |= transport.has_more();
+            unsolicited = transport.take_unsolicited();
         }
+        for _ in 0..unsolicited {
+            self.load.unsolicited(0);
+        }
+        let connection = &mut self.connections[place as usize];
         connection.is_draining |= has_ended;
         let mut taken = std::mem::take(&mut self.taken_streams);
         self.woken_streams.take(&mut taken);

@@ -111,6 +111,10 @@ impl Http2Worker<'_> {
             self.load.know_server(stream.server(), stream.failure_word());
         }
         let (exchange, answer, begin) = (stream.exchange, stream.answer(), stream.begin);
+        // These have no content (RFC 9110, sections 15.3.5 and 15.4.5). That of a response to HEAD is refused by `h2`.
+        if matches!(answer.status, 204 | 304) && answer.body_bytes > 0 {
+            return Err(Failure::Response(Fault::Trailing));
+        }
         let (next, result) = self.load.judge(&exchange, answer, begin, || stream.fields(), stream.body());
         stream.next = next;
         result
@@ -177,9 +181,13 @@ impl Http2Worker<'_> {
     pub(super) fn over(&mut self, ticket: u32, result: Result, done: &mut Vec<Completion>) {
         let stream = &mut self.streams[ticket as usize];
         let (exchange, next) = (stream.exchange, stream.next.take());
+        if !matches!(stream.state, State::Free | State::Postponed) {
+            let address = self.connections[stream.connection as usize].attempt.address;
+            self.load.count_address(address, &result);
+        }
         self.release(ticket);
         if let Some(result) = self.follow(ticket, &exchange, next, result) {
-            done.push(Completion::new(ticket, result));
+            done.push(Completion::new(ticket, self.load.charge(result)));
         }
     }
 

@@ -60,7 +60,7 @@ impl Http2Worker<'_> {
         loop {
             let (place, serial) = *self.roomy.get(server as usize)?.last()?;
             let connection = &mut self.connections[place as usize];
-            if connection.serial == serial && connection.has_room() {
+            if connection.attempt.serial == serial && connection.has_room() {
                 let is_idle = connection.stage == Stage::Open && connection.active == 0;
                 if !is_idle || now.saturating_sub(connection.last_use) <= FRESH {
                     return Some(place);
@@ -74,7 +74,7 @@ impl Http2Worker<'_> {
                 self.early = early;
                 continue;
             }
-            if connection.serial == serial {
+            if connection.attempt.serial == serial {
                 connection.is_listed = false;
             }
             self.roomy.get_mut(server as usize)?.pop();
@@ -96,7 +96,7 @@ impl Http2Worker<'_> {
         let Some(place) = self.vacant.pop() else { return Ok(None) };
         let connection = &mut self.connections[place as usize];
         connection.server = server;
-        connection.tried = 0;
+        connection.attempt.tried = 0;
         connection.limit = self.load.plan.streams;
         let opened = self.connect(place);
         if opened.is_err() {
@@ -113,8 +113,7 @@ impl Http2Worker<'_> {
         };
         let tls = server.tls.as_ref().map(TlsClient::begin).transpose().map_err(Failure::Tls)?;
         connection.since = self.load.clock.now();
-        let Connection { tried, serial, .. } = connection;
-        let socket = self.load.connect(&self.poller, (connection.server, place), tried, serial)?;
+        let socket = self.load.connect(&self.poller, (connection.server, place), &mut connection.attempt)?;
         connection.transport = Some(Rc::new(RefCell::new(Transport::new(socket, tls))));
         connection.stage = Stage::Connecting;
         connection.used = false;
@@ -133,7 +132,7 @@ impl Http2Worker<'_> {
         }
         connection.is_listed = true;
         if let Some(roomy) = self.roomy.get_mut(connection.server as usize) {
-            roomy.push((place, connection.serial));
+            roomy.push((place, connection.attempt.serial));
         }
     }
 

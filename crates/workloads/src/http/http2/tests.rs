@@ -261,6 +261,66 @@ fn every_failure_of_a_stream_or_connection_has_its_words() {
 }
 
 #[test]
+fn a_response_that_no_request_asked_for_is_a_failure() {
+    let malformed = "HTTP/2: malformed response: PROTOCOL_ERROR";
+    let cases: [(&str, Behaviour, &str, &str); 6] = [
+        (
+            "again, after the next request",
+            |peer, stream| (stream < 3 || peer.answer(stream - 2)) && peer.answer(stream),
+            "GET",
+            "unsolicited: the server sent bytes without a request",
+        ),
+        (
+            "more of the last body",
+            |peer, stream| (stream < 3 || peer.frame(DATA, END, stream - 2, b"x")) && peer.answer(stream),
+            "GET",
+            "unsolicited: the server sent bytes without a request",
+        ),
+        (
+            "of a request that was not sent",
+            |peer, stream| peer.answer(stream + 2),
+            "GET",
+            "HTTP/2: the server broke the protocol: PROTOCOL_ERROR",
+        ),
+        ("a body of HEAD", Peer::answer, "HEAD", malformed),
+        (
+            // `:status: 204`
+            "a body of 204",
+            |peer, stream| {
+                peer.frame(HEADERS, END_HEADERS, stream, &[0x89]) && peer.frame(DATA, END, stream, b"x")
+            },
+            "GET",
+            "malformed: bytes follow the end of the response",
+        ),
+        (
+            // `content-length: 1`
+            "behind the stated length",
+            |peer, stream| {
+                peer.frame(HEADERS, END_HEADERS, stream, &[0x88, 0x0f, 0x0d, 1, b'1'])
+                    && peer.frame(DATA, END, stream, b"xy")
+            },
+            "GET",
+            malformed,
+        ),
+    ];
+    for (name, behaviour, method, expected) in cases {
+        let server = Server::start(&[], behaviour);
+        let mut workload = configured(&server.url(), &[TWO, ("method", method)]);
+        workload.prepare(1, &mut |_| true).unwrap();
+        let done = one_by_one(&*workload, 6, || ());
+        assert_eq!(words(&*workload, &done), [expected], "{name}");
+        let well = done.iter().filter(|done| done.outcome == Outcome::Well).count();
+        // The first request of the connection has none before it.
+        assert_eq!(well, usize::from(expected.starts_with("unsolicited")), "{name}");
+    }
+    // Twice, in one packet.
+    let server = Server::start(&[], |peer, stream| peer.answer(stream) && peer.answer(stream));
+    let (workload, done) = driven(&server.url(), &[TWO], 1, 10);
+    let failed = done.iter().any(|done| done.outcome != Outcome::Well);
+    assert!(failed || workload.facts().contains_key("responses.unsolicited"));
+}
+
+#[test]
 fn a_body_without_end_stops_neither_the_load_nor_its_deadlines() {
     let server = Server::start(&[], |peer, stream| {
         peer.frame(HEADERS, END_HEADERS, stream, OK);

@@ -45,6 +45,8 @@ pub(super) struct Transport {
     receives_left: u32,
     /// How often bytes were received.
     received: u64,
+    /// The frames that were sent.
+    resets: Resets,
     /// Why the transport failed; errors of `h2` have lost it.
     fault: Option<Failure>,
 }
@@ -63,6 +65,7 @@ impl Transport {
             ends: false,
             receives_left: RECEIVES_MAX,
             received: 0,
+            resets: Resets::default(),
             fault: None,
         }
     }
@@ -90,6 +93,11 @@ impl Transport {
     /// How often bytes were received.
     pub(super) fn received(&self) -> u64 {
         self.received
+    }
+
+    /// How many frames of responses came since the last call on streams whose response was complete.
+    pub(super) fn take_unsolicited(&mut self) -> u32 {
+        std::mem::take(&mut self.resets.unsolicited)
     }
 
     /// Why it failed, if it did.
@@ -207,6 +215,7 @@ impl Transport {
                 }
             };
             if taken > 0 || bytes.is_empty() {
+                self.resets.sent(bytes.get(..taken).unwrap_or_default());
                 return Poll::Ready(Ok(taken));
             }
             ready!(self.flush())?;
@@ -235,6 +244,67 @@ impl Transport {
         self.out.clear();
         self.out_sent = 0;
         Poll::Ready(Ok(()))
+    }
+}
+
+/// Follows the frames that are sent (RFC 9113, section 4.1). `h2` discards a frame on a stream whose response is complete, and
+/// resets that stream: nothing else shows that a second response came.
+#[derive(Debug, Default)]
+struct Resets {
+    /// The head of the frame that is being sent, with the code of a reset.
+    head: [u8; RESET_BYTES],
+    /// How many bytes of it are known.
+    known: usize,
+    /// How many bytes follow before the next frame.
+    skipped: usize,
+    /// Whether the preface was sent.
+    has_begun: bool,
+    /// Whether a stream was given up here. The server may still send on it.
+    has_given_up: bool,
+    unsolicited: u32,
+}
+
+/// Bytes of the preface, of the head of a frame, and of a frame that resets a stream.
+const PREFACE_BYTES: usize = 24;
+const HEAD_BYTES: usize = 9;
+const RESET_BYTES: usize = HEAD_BYTES + 4;
+
+impl Resets {
+    fn sent(&mut self, mut bytes: &[u8]) {
+        const RST_STREAM: u8 = 3;
+        const STREAM_CLOSED: [u8; 4] = [0, 0, 0, 5];
+        if !self.has_begun && !bytes.is_empty() {
+            self.has_begun = true;
+            self.skipped = PREFACE_BYTES;
+        }
+        while !bytes.is_empty() {
+            let skipped = self.skipped.min(bytes.len());
+            self.skipped -= skipped;
+            bytes = &bytes[skipped..];
+            let is_reset = self.known >= HEAD_BYTES;
+            let wanted = if is_reset { RESET_BYTES } else { HEAD_BYTES };
+            let taken = bytes.len().min(wanted - self.known);
+            self.head[self.known..self.known + taken].copy_from_slice(&bytes[..taken]);
+            self.known += taken;
+            bytes = &bytes[taken..];
+            if self.known < wanted {
+                continue;
+            }
+            let [a, b, c, kind, ..] = self.head;
+            match (is_reset, kind) {
+                (false, RST_STREAM) => {}
+                (false, _) => {
+                    self.skipped = u32::from_be_bytes([0, a, b, c]) as usize;
+                    self.known = 0;
+                }
+                (true, _) => {
+                    self.known = 0;
+                    let is_closed = self.head[HEAD_BYTES..] == STREAM_CLOSED;
+                    self.has_given_up |= !is_closed;
+                    self.unsolicited += u32::from(is_closed && !self.has_given_up);
+                }
+            }
+        }
     }
 }
 
@@ -277,5 +347,27 @@ impl AsyncWrite for Stream {
 
     fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.0.borrow_mut().flush()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn resets_of_closed_streams_are_seen_wherever_the_frames_are_cut() {
+        let frame = |kind: u8, payload: &[u8]| {
+            [&(payload.len() as u32).to_be_bytes()[1..], &[kind, 0, 0, 0, 0, 3], payload].concat()
+        };
+        let (closed, cancelled) = (frame(3, &[0, 0, 0, 5]), frame(3, &[0, 0, 0, 8]));
+        let preface = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec();
+        let begin = [preface, frame(4, &[]), frame(1, &[3; 300])].concat();
+        let all = [&begin[..], &closed, &frame(0, b"body"), &closed, &cancelled, &closed].concat();
+        for step in 1..all.len() {
+            let mut resets = Resets::default();
+            all.chunks(step).for_each(|piece| resets.sent(piece));
+            // After a stream was given up, the server may still send on it.
+            assert_eq!((resets.unsolicited, resets.known), (2, 0), "{step}");
+        }
     }
 }

@@ -197,8 +197,8 @@ impl Workload for ImportLoad {
         self.plan.check()
     }
 
-    fn reach(&self) -> Problems {
-        self.online.as_ref().map_or_else(Problems::new, Workload::reach)
+    fn reach(&self, notes: &mut Vec<String>) -> Problems {
+        self.online.as_ref().map_or_else(Problems::new, |online| online.reach(notes))
     }
 
     fn announce_to(&mut self, announcements: &Arc<dyn Announce>) {

@@ -9,6 +9,7 @@ use people::ATTRIBUTES;
 
 use super::super::requests::{Mix, Requests};
 use super::super::settings::{self, BindMethod, LdapPlan};
+use crate::network::addresses::AddressChoice;
 use crate::network::host::Permission;
 
 model::choice! {
@@ -133,7 +134,7 @@ model::settings! {
 
     static CA: Key<Option<String>> = Key::path(
         "ca", PathUse::Input, "",
-        "PEM file of the certificate authorities that are trusted, for TLS. Default: those that this host trusts.",
+        "PEM file of the certificates that are trusted, for TLS: those of authorities, or that of the server itself. Default: the authorities that this host trusts.",
     );
 
     static CLIENT_CERTIFICATE: Key<Option<String>> = Key::path(
@@ -144,6 +145,11 @@ model::settings! {
     static CLIENT_KEY: Key<Option<String>> = Key::path(
         "client_key", PathUse::Input, "",
         "PEM file of the private key of `client_certificate`.",
+    );
+
+    static INSECURE: Key<bool> = Key::flag(
+        "insecure", "false",
+        "Accept every certificate of a server: another host could answer in its place. The result says so. Trust a self-signed certificate with `ca` instead.",
     );
 
     static YES_I_MAY_LOAD: Key<Vec<String>> = Key::texts(
@@ -370,6 +376,8 @@ fn online(given: &Settings, inputs: &Inputs, problems: &mut Problems) -> Option<
         threads: 1,
         tls,
         permission: Permission { may_load: given.get(&YES_I_MAY_LOAD), limits: None },
+        // An entry is added where the one above it was.
+        addresses: AddressChoice::First,
         url_line: given.line(URL.name),
     })
 }
@@ -377,7 +385,7 @@ fn online(given: &Settings, inputs: &Inputs, problems: &mut Problems) -> Option<
 /// Reports settings that another tool has.
 fn misplaced(settings: &Settings, tool: Tool, problems: &mut Problems) {
     use Tool::{Command, Ldapadd, Ldif2db, Slapadd};
-    let of: [(&SettingInfo, &[Tool]); 20] = [
+    let of: [(&SettingInfo, &[Tool]); 21] = [
         (&SCHEMA, &[Slapadd, Ldif2db]),
         (&INDEX, &[Slapadd, Ldif2db]),
         (&QUICK, &[Slapadd]),
@@ -397,6 +405,7 @@ fn misplaced(settings: &Settings, tool: Tool, problems: &mut Problems) {
         (&CA, &[Ldapadd]),
         (&CLIENT_CERTIFICATE, &[Ldapadd]),
         (&CLIENT_KEY, &[Ldapadd]),
+        (&INSECURE, &[Ldapadd]),
         (&YES_I_MAY_LOAD, &[Ldapadd]),
     ];
     for (setting, tools) in of {

@@ -60,6 +60,28 @@ fn slapadd_imports_people_into_a_new_database() {
     let error = import(&pairs).unwrap_err();
     assert!(error.what.contains("ended with exit status 1: "), "{error}");
     assert!(error.what.contains("objectClass"), "{error}");
+    // So has an entry without the one above it; the ends of lines do not matter.
+    let two = format!(
+        "dn: {0}\nobjectClass: dcObject\nobjectClass: organization\no: E\ndc: example\n\n\
+         dn: uid=b,{0}\nobjectClass: inetOrgPerson\nuid: b\ncn: B\nsn: B\n",
+        slapd::SUFFIX
+    );
+    let orphan = format!(
+        "{two}\ndn: uid=c,ou=no,{}\nobjectClass: inetOrgPerson\nuid: c\ncn: C\nsn: C\n",
+        slapd::SUFFIX
+    );
+    for (name, text, expected) in [
+        ("two.ldif", two.clone(), ""),
+        ("crlf.ldif", two.replace('\n', "\r\n"), ""),
+        ("orphan.ldif", orphan, "ou=no"),
+    ] {
+        let file = folder.file(name, text);
+        let found = import(&[("ldif", file.to_str().unwrap()), ("directory", directory)]);
+        match found {
+            Ok((done, _)) => assert!(expected.is_empty() && entries(&done) == 2, "{name}"),
+            Err(error) => assert!(!expected.is_empty() && error.to_string().contains(expected), "{error}"),
+        }
+    }
 }
 
 #[test]

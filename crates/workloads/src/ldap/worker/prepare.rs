@@ -72,7 +72,6 @@ impl LdapWorker<'_> {
         let connection = &mut self.connections[place as usize];
         connection.tried = 0;
         connection.since = now;
-        connection.notice = None;
         connection.out.clear();
         connection.sent = 0;
         connection.waiting.clear();
@@ -84,12 +83,16 @@ impl LdapWorker<'_> {
         let mut failure = Failure::Connect(Errno::CONNREFUSED);
         connection.input.clear();
         connection.unread = 0;
-        while let Some(address) = self.target.addresses.get(connection.tried) {
+        while let Some((at, address)) = self.target.next(&mut self.turn, connection.tried) {
             connection.tried += 1;
+            connection.address = at;
             connection.serial = connection.serial.wrapping_add(1);
-            match self.poller.connect(address, u64::from(connection.serial) << 32 | u64::from(place)) {
+            match self.poller.connect(&address, u64::from(connection.serial) << 32 | u64::from(place)) {
                 Ok(socket) => {
                     self.tally.opened += 1;
+                    if let Some(counts) = self.by_address.get_mut(at) {
+                        counts.connections += 1;
+                    }
                     connection.socket = Some(socket);
                     connection.stage = Stage::Connecting;
                     return Ok(());

@@ -2,7 +2,9 @@
 
 use engine::workload::Part;
 use ldap::ResultCode;
-use ldap::message::{Message, MessageSummary, UNSOLICITED, scan};
+use ldap::message::{
+    Message, MessageSummary, NOTICE_OF_DISCONNECTION, Operation as Response, UNSOLICITED, scan,
+};
 use ldap::template::ID_MIN;
 use model::Nanos;
 use rustix::io::Errno;
@@ -47,10 +49,9 @@ impl LdapWorker<'_> {
     /// Why a connection ended.
     pub(super) fn end_of(&self, place: u32) -> Failure {
         let connection = &self.connections[place as usize];
-        match connection.notice {
-            Some(number) => Failure::Disconnected(number),
-            None if connection.input.is_empty() && connection.unread == 0 => Failure::Closed,
-            None => Failure::Response(Fault::Incomplete),
+        match connection.input.is_empty() && connection.unread == 0 {
+            true => Failure::Closed,
+            false => Failure::Response(Fault::Incomplete),
         }
     }
 
@@ -152,9 +153,13 @@ impl LdapWorker<'_> {
         let code = summary.code.map_or(0, ResultCode::number);
         let connection = &mut self.connections[place as usize];
         if summary.id == UNSOLICITED {
-            // The notice of disconnection is the only one.
-            connection.notice = Some(code);
-            return Ok(());
+            // Other notifications are ignored (RFC 4511, section 4.4).
+            if !is_notice_of_disconnection(bytes) {
+                return Ok(());
+            }
+            // No request is sent over it any more (section 4.4.1), whether or not the server closes it now.
+            self.tally.notices += 1;
+            return Err(Failure::Disconnected(code));
         }
         match connection.stage {
             Stage::StartTls if summary.id == PREPARING_ID && summary.is_last => {
@@ -177,7 +182,7 @@ impl LdapWorker<'_> {
         let slot = summary.id.wrapping_sub(ID_MIN) & mask;
         let Some(flight) = connection.flights.get_mut(slot as usize).filter(|flight| flight.id == summary.id)
         else {
-            self.tally.unexpected += 1;
+            self.unrequested(place, summary);
             return Ok(());
         };
         flight.bytes = flight.bytes.saturating_add(summary.length.min(u32::MAX as usize) as u32);
@@ -222,6 +227,26 @@ impl LdapWorker<'_> {
         Ok(())
     }
 
+    /// A response to no operation in flight. It is no operation of its own: the next one that goes well has failed for it.
+    #[cold]
+    fn unrequested(&mut self, place: u32, summary: &MessageSummary) {
+        let connection = &mut self.connections[place as usize];
+        if let Some(at) = connection.given_up.iter().position(|id| *id == summary.id) {
+            // It came after the timeout, and crossed the request to abandon the operation.
+            self.tally.late += 1;
+            if summary.is_last {
+                connection.given_up.swap_remove(at);
+            }
+            return;
+        }
+        self.tally.unexpected += 1;
+        // Once for all messages with the same identifier.
+        if connection.unrequested != summary.id {
+            connection.unrequested = summary.id;
+            self.unsolicited = self.unsolicited.saturating_add(1);
+        }
+    }
+
     /// Keeps what the server says about the first failure of each kind.
     pub(super) fn note_diagnostic(&mut self, failure: Failure, bytes: &[u8]) {
         if self.tally.is_known(failure.code()) {
@@ -232,4 +257,12 @@ impl LdapWorker<'_> {
             self.seen.note(failure.code(), result.diagnostic);
         }
     }
+}
+
+/// Whether an unsolicited notification announces that the server closes the connection.
+fn is_notice_of_disconnection(bytes: &[u8]) -> bool {
+    let message = Message::decode(bytes).ok();
+    message.is_some_and(|message| {
+        matches!(message.operation, Response::ExtendedResponse { oid: Some(NOTICE_OF_DISCONNECTION), .. })
+    })
 }

@@ -1,0 +1,55 @@
+//! Doubts about what a load reached over the network.
+
+use model::{DoubtKind, Level};
+
+use crate::result;
+use crate::simulate::{Simulated, single};
+
+#[test]
+fn what_a_load_reached_is_a_reason_for_doubt() {
+    let (count, text) = (Level::Count, |text: &str| Level::Text(text.into()));
+    let cases = [
+        (vec![("tls.insecure", Level::Flag(true))], Some((DoubtKind::Unverified, "was not verified"))),
+        (
+            vec![("machine.b.tls.insecure", Level::Flag(true))],
+            Some((DoubtKind::Unverified, "was not verified")),
+        ),
+        (
+            vec![("responses.unsolicited", count(3))],
+            Some((DoubtKind::Unsolicited, "sent 3 responses that no request asked for")),
+        ),
+        (
+            vec![("responses.unexpected", count(1))],
+            Some((DoubtKind::Unsolicited, "sent 1 response that no request asked for")),
+        ),
+        (
+            vec![("address.left_out", text("10.0.0.3:80 (connection refused)"))],
+            Some((DoubtKind::LeftOut, "got no load: 10.0.0.3:80 (connection refused)")),
+        ),
+        (
+            vec![
+                ("address.connections.10.0.0.1:80", count(1)),
+                ("address.connections.10.0.0.2:80", count(0)),
+            ],
+            Some((DoubtKind::LeftOut, "no load went to 10.0.0.2:80")),
+        ),
+        (vec![("address.connections.10.0.0.1:80", count(1)), ("connections.lost_idle.408", count(9))], None),
+    ];
+    for (facts, expected) in cases {
+        let mut study = single(&Simulated::closed_disk(32, 0.0163, 0.003));
+        for (name, level) in &facts {
+            study.runs[0].run.facts.insert((*name).into(), level.clone());
+        }
+        let document = result(&study);
+        let kinds = [DoubtKind::Unverified, DoubtKind::Unsolicited, DoubtKind::LeftOut];
+        let mut found = document.trials[0].doubts.iter().filter(|doubt| kinds.contains(&doubt.kind));
+        match (found.next(), expected) {
+            (None, None) => {}
+            (Some(doubt), Some((kind, words))) => {
+                assert!(doubt.kind == kind && doubt.text.contains(words), "{doubt:?}");
+            }
+            other => panic!("{facts:?}: {other:?}"),
+        }
+        assert!(found.next().is_none(), "{facts:?}");
+    }
+}
