@@ -37,7 +37,7 @@ pub(super) fn doubts(measured: &Measured, found: &mut Vec<Doubt>) {
         found.push(Doubt::new(
             DoubtKind::Unsolicited,
             format!(
-                "the server sent {} that no request asked for: other responses may be those to earlier requests",
+                "the server sent {} without a request: other responses may be those to earlier requests",
                 words::count(times as usize, "response")
             ),
             "look for the fault in the server, or in the proxy in front of it: its response times are not those shown",

@@ -16,11 +16,11 @@ fn what_a_load_reached_is_a_reason_for_doubt() {
         ),
         (
             vec![("responses.unsolicited", count(3))],
-            Some((DoubtKind::Unsolicited, "sent 3 responses that no request asked for")),
+            Some((DoubtKind::Unsolicited, "sent 3 responses without a request")),
         ),
         (
             vec![("responses.unexpected", count(1))],
-            Some((DoubtKind::Unsolicited, "sent 1 response that no request asked for")),
+            Some((DoubtKind::Unsolicited, "sent 1 response without a request")),
         ),
         (
             vec![("address.left_out", text("10.0.0.3:80 (connection refused)"))],

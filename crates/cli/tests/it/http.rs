@@ -237,7 +237,7 @@ fn responses_that_no_request_asked_for_are_a_warning() {
     let place = Place::new("unsolicited");
     let load = ["--duration", "300ms", "--warm-up", "0s", "--run-dir", "r"];
     let done = run(&place, &[&["http", &url][..], &load].concat());
-    let is_said = ["that no request asked for", "bytes follow the end of the response"]
+    let is_said = ["without a request", "bytes follow the end of the response"]
         .iter()
         .any(|words| done.out.contains(words));
     assert!(is_said, "{}{}", done.out, done.err);
