@@ -24,7 +24,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use engine::allowed::{Allowed, refusals};
+use engine::allowed::{Allowed, Opener, refusals};
 use engine::inputs::Inputs;
 use engine::workload::{Combined, LoadError, Share, Worker, Workload, WorkloadKind};
 use ldap::ResultCode;
