@@ -346,11 +346,7 @@ impl<'a> Measured<'a> {
 
     /// The index of the column of a metric and instance.
     fn find(&self, metric: &str, instance: &str) -> Option<usize> {
-        let mut columns = self.columns();
-        let (at, _) = columns.find(|(_, column)| {
-            column.metric.name == metric && split_instance(&column.instance).1 == instance
-        })?;
-        Some(at)
+        self.readable.then(|| self.record.readings.find(metric, &self.instance(instance)))?
     }
 
     /// An impossible reading of a column in the phase, or an impossible mean.

@@ -298,6 +298,7 @@ impl Simulated {
                 trial,
                 workload: self.workload.into(),
                 load: Load {
+                    end_early: false,
                     shape: Some(self.shape.clone()),
                     warm_up: WarmUp::For(SECOND),
                     warm_up_round: SECOND,

@@ -231,7 +231,7 @@ fn of_interval(interval: &Interval) -> Result<(), String> {
 }
 
 fn of_times(times: &LatencySummary) -> Result<(), String> {
-    let LatencySummary { min, mean, p50, p90, p95, p99, p999, max } = *times;
+    let LatencySummary { min, mean, p50, p90, p95, p99, p999, max, at_least: _ } = *times;
     for (name, ms) in [
         ("shortest", min),
         ("mean", mean),

@@ -115,8 +115,13 @@ fn main() {
             response: summary,
             service: summary,
         };
-        let histograms =
-            [OperationIntervals { operation: "read", response: &response, service: &response, lag: &lag }];
+        let histograms = [OperationIntervals {
+            operation: "read",
+            response: &response,
+            service: &response,
+            lag: &lag,
+            censored: None,
+        }];
         writer.interval(&[row], &histograms).expect("the interval");
         for (value, column) in values.iter_mut().zip(&columns) {
             if noise.unit() < 0.084 {
@@ -128,6 +133,7 @@ fn main() {
     }
     let length_s = f64::from(SECONDS);
     let load = Load {
+        end_early: false,
         shape: Some(Shape::closed(32)),
         warm_up: WarmUp::For(0),
         warm_up_round: model::SECOND,

@@ -198,9 +198,12 @@ fn encode(
     let mut writer = IntervalLogWriterBuilder::new()
         .begin_log_with(out, &mut serializer)
         .map_err(|error| error.to_string())?;
-    let duration = |seconds: f64| Duration::from_secs_f64(seconds.max(0.0));
+    let duration = |seconds: f64| {
+        Duration::try_from_secs_f64(seconds.max(0.0))
+            .map_err(|error| format!("a time of {seconds:e} s: {error}"))
+    };
     writer
-        .write_histogram(histogram, duration(begin_s), duration(end_s - begin_s), Some(tag))
+        .write_histogram(histogram, duration(begin_s)?, duration(end_s - begin_s)?, Some(tag))
         .map_err(|error| format!("{error:?}"))
 }
 

@@ -64,7 +64,7 @@ fn check(run: &LoadRun) {
         assert!(interval.failed <= interval.completed);
         assert!(is_sound(interval.begin_s) && is_sound(interval.end_s - interval.begin_s));
         assert!(is_sound(interval.completed as f64) && is_sound(interval.bytes as f64));
-        let LatencySummary { min, mean, p50, p90, p95, p99, p999, max } = interval.response;
+        let LatencySummary { min, mean, p50, p90, p95, p99, p999, max, .. } = interval.response;
         let times = [min, mean, p50, p90, p95, p99, p999, max];
         assert!(times.iter().all(|ms| ms.is_nan() || (0.0..=86_400_000.0).contains(ms)), "{times:?}");
     }

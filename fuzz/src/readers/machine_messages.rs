@@ -31,14 +31,16 @@ pub fn run(bytes: &[u8]) {
         fleet.take_notices();
         let mut book = Book::new(1, 0);
         fleet.take(now, &mut book);
-        assert_eq!(book.kinds[0].response.len(), book.kinds[0].completed);
+        let other = book.kinds[0].other.as_ref().map_or(0, |times| times.response.len());
+        assert_eq!(book.kinds[0].due.response.len() + other, book.kinds[0].completed);
     }
     let _ = fleet.machines().iter().map(Machine::run).collect::<Vec<_>>();
 }
 
 /// Two machines that drive a load.
 fn running() -> Fleet {
-    let mut fleet = Fleet::new([("a".to_string(), true), ("b".to_string(), true)], "run", 0, 0);
+    let mut fleet =
+        Fleet::new([("a".to_string(), true), ("b".to_string(), true)], "run", 0, 0, 1_000_000_000);
     let part = || TrialPart {
         workload: "null".into(),
         settings: Settings::default(),
@@ -59,7 +61,7 @@ fn running() -> Fleet {
     }
     // Short, so that messages that ask for it are found.
     fleet.offer("f", &Arc::new(vec![7; 100]));
-    fleet.prepare(vec![part(), part()], vec![true]);
+    fleet.prepare(0, vec![part(), part()], vec![true]);
     for machine in 0..2 {
         let ready = FromAgent::Ready { facts: Default::default(), operations: vec!["nothing".into()] };
         fleet.received(0, machine, Frame::from(ready));

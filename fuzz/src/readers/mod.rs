@@ -58,6 +58,7 @@ pub fn vocabulary() -> Vocabulary {
         factors: factors::FACTORS,
         target_group: factors::target_group::TARGET_GROUP,
         carry_out: factors::undo::carry_out,
+        nothing_left: factors::undo::nothing_left,
         watched: ::counters::perfmon::watched,
         exporter: ::counters::scrape::check,
         machine: machines::address::name_of,

@@ -115,7 +115,7 @@ fn a_counter_that_was_reset_in_the_middle_is_used_for_the_rest() {
             values[7] = f64::NAN;
             values[8] = -1e9;
         }
-        for column in &mut record.readings.columns {
+        for column in record.readings.columns.iter_mut() {
             column.metric.kind = model::MetricKind::Rate;
         }
     });

@@ -375,7 +375,7 @@ pub fn held_by_overwritten(settings: &Settings) -> Vec<(String, String)> {
             continue;
         }
         for path in plan.files.iter().filter(|path| plan.overwrite.contains(path)) {
-            let Ok(target) = Target::inspect(path) else { continue };
+            let Ok(target) = Target::inspect(&plan.opener, path) else { continue };
             let writes = plan.writes()
                 || region(plan, &target).is_ok_and(|region| region.write_to > region.write_from);
             if writes

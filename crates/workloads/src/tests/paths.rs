@@ -99,7 +99,7 @@ fn with(kind: &dyn WorkloadKind, places: &Places, name: &str, text: &str) -> Box
 /// Everything that opens files, although the load was refused.
 fn carry_on(workload: &mut dyn Workload) -> String {
     let mut said = workload.check().to_string();
-    said += &workload.reach().to_string();
+    said += &workload.reach(&mut Vec::new()).to_string();
     if let Err(error) = workload.prepare(1, &mut |_| true) {
         said += &error.in_line();
     }
