@@ -4,6 +4,7 @@
 //! take part. The adapters behind these ports are independent of each other.
 
 pub mod allowed;
+pub mod answer_wait;
 pub mod arrivals;
 mod border;
 pub mod cgroup;

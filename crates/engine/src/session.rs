@@ -18,6 +18,7 @@ use model::{
 };
 use record::{PLAN_FORMAT, RecordError, RunDirectory};
 
+use crate::answer_wait::AnswerWait;
 use crate::dependencies::{start_proxies, steps, variation_of};
 use crate::factor::{Factor, FactorKind, FactorTarget, Moment};
 use crate::factor_changes::{FactorChanges, OtherMachines, as_machines, open};
@@ -336,22 +337,6 @@ pub struct Session<'a> {
     pub subscriber: &'a dyn Subscriber,
     /// Other machines that take part; none if there are none.
     pub machines: Option<&'a RefCell<dyn Machines>>,
-}
-
-/// The wait for the operations that are in flight when a load has ended.
-#[derive(Debug, Default)]
-pub struct AnswerWait {
-    /// Whether nothing but this wait goes on.
-    pub waits: AtomicBool,
-    /// Set when the user wants to wait no longer: what has not ended is censored.
-    pub ended: AtomicBool,
-}
-
-impl AnswerWait {
-    /// No wait goes on.
-    pub const fn new() -> Self {
-        AnswerWait { waits: AtomicBool::new(false), ended: AtomicBool::new(false) }
-    }
 }
 
 /// The state that outlives a trial.

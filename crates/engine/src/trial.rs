@@ -15,6 +15,7 @@ use model::{
 };
 use record::OperationIntervals;
 
+use crate::answer_wait::AnswerWait;
 use crate::arrivals::MeasuredTime;
 use crate::clock::{Clock, unix_ns};
 use crate::crew::{Common, Crew, LOOK_UP, Threads, WakeReason, Watch};
@@ -23,7 +24,6 @@ use crate::drive::{Book, CompletedLaunch, KindBook};
 use crate::lanes::{MachinePart, shares, waits_for_arrivals};
 use crate::pace::choose_spinning;
 use crate::sampler::{SampleRequest, Sampler, Schedule};
-use crate::session::AnswerWait;
 use crate::stream::Stream;
 use crate::warm_up::WarmUpRates;
 use crate::workload::{Lane, Workload};
@@ -276,7 +276,7 @@ impl Collector<'_> {
                 _ => None,
             };
             let until = interval_end(self.begin, phase_end, self.load.interval);
-            let woke = self.wait(until, interrupted);
+            let woke = self.wait(until, interrupted, self.target_ended);
             let (completed, length_s) = self.collect(phase, until);
             let now = self.begin;
             if let Some(drain) = drain {
@@ -401,10 +401,13 @@ impl Collector<'_> {
         let mut is_said = false;
         while !self.crew.is_finished() {
             let until = (self.begin + self.load.interval).min(deadline);
-            let woke = self.wait(until, if is_abandoned { &NEVER } else { &self.answers.ended });
+            // The end of the target ends nothing here: its connections end, or are waited for.
+            let interrupted_by = if is_abandoned { &NEVER } else { &self.answers.ended };
+            let woke = self.wait(until, interrupted_by, &|| None);
             self.collect(Phase::CoolDown, until);
             let now = self.clock.now();
             let waited_s = now.saturating_sub(begin) / SECOND;
+            let was_abandoned = is_abandoned;
             match woke {
                 WakeReason::AllFinished => break,
                 _ if is_abandoned && now >= deadline => break,
@@ -425,7 +428,7 @@ impl Collector<'_> {
                 }
                 _ => {}
             }
-            if is_abandoned && deadline != Nanos::MAX {
+            if is_abandoned && !was_abandoned {
                 self.crew.stop_waiting();
                 deadline = now + ABANDON_MAX;
             }
@@ -491,8 +494,13 @@ impl Collector<'_> {
     }
 
     /// Waits until the interval that ends at `until` is over, or for an earlier event.
-    fn wait(&mut self, until: Nanos, interrupted: &AtomicBool) -> WakeReason {
-        let watch = Watch { interrupted, target_ended: self.target_ended, look_up: LOOK_UP };
+    fn wait(
+        &mut self,
+        until: Nanos,
+        interrupted: &AtomicBool,
+        target_ended: &dyn Fn() -> Option<String>,
+    ) -> WakeReason {
+        let watch = Watch { interrupted, target_ended, look_up: LOOK_UP };
         let shortest = self.load.interval / 10;
         let woke = self.crew.wait(self.begin, until, shortest, &watch);
         if matches!(woke, WakeReason::Border) {

@@ -156,7 +156,7 @@ impl CounterLog for CheckedLog {
             let samples = counted(self.out_of_time, "sample");
             let what =
                 format!("left out: {samples} not in 1970 to 2200, or more than ten years after the first");
-            notes.push(Fault::at(0, what, "see that the times of the log are right"));
+            notes.push(Fault::at(0, what, "check the times of the log"));
         }
         notes
     }

@@ -1,6 +1,6 @@
 //! `response.hlog`, `service.hlog`, `lag.hlog`: the HdrHistogram log format, version 1.3, with V2 compressed
 //! payloads, which common viewers can read. Each line has one interval and operation; values are nanoseconds.
-//! The tag is the name of the operation in the measured phase, and `name@phase` in other phases, so that
+//! The tag is the name of the operation in the measured phase and after it, and `name@phase` in other phases, so that
 //! viewers separate them. The logs have the operations that were due in the measured phase; `response-censored.hlog` and
 //! the like have, of those that never ended, the times that they had.
 
@@ -190,7 +190,8 @@ fn encode(
     histogram: &Histogram<u64>,
 ) -> Result<(), String> {
     let tag = match phase {
-        Phase::Measure => operation.to_string(),
+        // What ended later was due in the measured phase, too.
+        Phase::Measure | Phase::CoolDown => operation.to_string(),
         other => format!("{operation}@{}", other.word()),
     };
     let tag = Tag::new(&tag).ok_or_else(|| format!("`{tag}` cannot be a tag in a histogram log"))?;

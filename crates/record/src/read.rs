@@ -337,8 +337,6 @@ struct Log {
 
 fn read_histograms(lines: &mut Lines, budget: &mut Budget, log: Log, record: &mut RunRecord) {
     let mut decoder = Decoder::default();
-    // In records of older versions, what ended later was left out.
-    let has_due = record.intervals.iter().any(|interval| interval.due.is_some());
     let response = Log { at: 0, is_censored: false };
     while let Some(raw) = lines.next(budget) {
         let line = match decoder.decode(raw) {
@@ -371,7 +369,8 @@ fn read_histograms(lines: &mut Lines, budget: &mut Budget, log: Log, record: &mu
                 budget.release(before.saturating_sub(memory::of_heat(&of.heat)));
             }
         }
-        if line.phase == Phase::Measure || has_due && line.phase == Phase::CoolDown {
+        // After the measured phase, logs of older versions have operations of any time, under another tag.
+        if line.phase == Phase::Measure {
             if log.is_censored && of.censored.is_none() {
                 if !budget.take(OPERATION_COST) {
                     return lines.full();

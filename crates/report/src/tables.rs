@@ -4,6 +4,7 @@ mod addresses;
 mod dependencies;
 mod derived;
 mod gate;
+mod goals;
 mod limit;
 mod machines;
 mod published;
@@ -17,11 +18,12 @@ use model::result::{
 };
 use model::run::{OperationUnit, WorkloadTraits};
 use model::verdict::Closest;
-use model::{Goal, LatencySummary, Level, Missing, ResultDocument, Unit, Verdict};
+use model::{LatencySummary, Level, Missing, ResultDocument, Unit, Verdict};
 
 pub(crate) use self::dependencies::{sensitivity, steps};
 pub(crate) use self::derived::{derived, derived_means, server_part};
 pub(crate) use self::gate::gate;
+pub(crate) use self::goals::goals;
 pub(crate) use self::limit::{limit, loads, published_limits};
 pub(crate) use self::machines::machines;
 pub(crate) use self::published::{beside, published, published_changes, published_times};
@@ -665,61 +667,6 @@ pub(crate) fn curves_by_factor(document: &ResultDocument) -> Vec<Vec<&Curve>> {
         }
     }
     groups
-}
-
-/// The quantity a goal's value is in.
-fn goal_quantity(goal: &str, trial: Option<&TrialResult>, traits: &WorkloadTraits) -> Quantity {
-    use model::goal::GoalMetric;
-    // Behind what was not stated stands the setting it comes from: `failed <= 1% (max_failures)`.
-    let goal = goal.split(" (").next().unwrap_or(goal);
-    let names: Vec<&str> =
-        trial.map_or(Vec::new(), |trial| trial.operations.iter().map(|each| each.name.as_str()).collect());
-    // A goal on an operation that never completed: its name is the first word.
-    let first = goal.split('.').next().unwrap_or("").trim();
-    let names: Vec<&str> = names
-        .into_iter()
-        .chain([first])
-        .filter(|name| !["response", "service", "lag", "throughput", "bytes_per_s"].contains(name))
-        .collect();
-    match Goal::parse(goal, &names).map(|goal| goal.metric) {
-        Ok(
-            GoalMetric::Response(_)
-            | GoalMetric::Service(_)
-            | GoalMetric::Lag(_)
-            | GoalMetric::CpuPerOperation,
-        ) => Quantity::Milliseconds,
-        Ok(GoalMetric::Throughput) => Quantity::Rate(rate_word(traits)),
-        Ok(GoalMetric::BytesPerSecond) => Quantity::BytesPerSecond,
-        Ok(GoalMetric::Failed) => Quantity::Share,
-        Ok(GoalMetric::Counter(name)) => Quantity::of(name.unit()),
-        Err(_) => Quantity::Plain,
-    }
-}
-
-/// Each goal and whether it was met.
-pub(crate) fn goals(document: &ResultDocument) -> Option<Table> {
-    let goal = document.goal.as_ref()?;
-    let mut table = Table::new("", &["goal", "trial", ">value", ""]);
-    for line in &goal.goals {
-        let trial = document.trials.iter().find(|trial| trial.trial == line.trial);
-        let quantity = goal_quantity(&line.goal, trial, &document.traits);
-        let value = match line.value {
-            Some(value) => Cell::shown(value, quantity.show(value)).bounded(line.is_bound),
-            None => Cell::words("nothing completed"),
-        };
-        let answer = match (line.met, line.undecided) {
-            (true, _) => "met",
-            (false, true) => "undecided",
-            (false, false) => "missed",
-        };
-        table.row(vec![
-            Cell::words(line.goal.clone()),
-            Cell::words(line.trial.clone()),
-            value,
-            Cell::words(answer),
-        ]);
-    }
-    Some(table)
 }
 
 /// What limits each configuration, and each of its steps, how much of it is used and what comes next; none where one

@@ -14,7 +14,7 @@ use model::result::{KindCounts, ResultDocument, TrialResult};
 use model::run::{ENDED_EARLY, Origin};
 use model::steady::{STEADY_WINDOWS, steady};
 use model::{
-    Doubt, DoubtKind, Ending, Event, EventKind, Level, Operation, Run, RunRecord, SourceState, Study,
+    Doubt, DoubtKind, Due, Ending, Event, EventKind, Level, Operation, Run, RunRecord, SourceState, Study,
     Treatment, metrics,
 };
 
@@ -240,7 +240,7 @@ fn not_issued(result: &TrialResult) -> Option<Doubt> {
     let (offered, issued) = (whole.offered.filter(|offered| *offered > 0)?, whole.issued?);
     let share = issued as f64 / offered as f64;
     let held = result.operations.iter().filter(|of| of.name != Operation::All);
-    let held: u64 = held.filter_map(|of| of.due).map(|due| due.held).sum();
+    let held = held.filter_map(|of| of.due).fold(0_u64, |sum, due| sum.saturating_add(due.held));
     if share < ISSUED_SHARE && issued.saturating_add(held) as f64 >= ISSUED_SHARE * offered as f64 {
         let text = format!(
             "{} of {} due operations were not sent in time: as many operations as may be in flight were waiting for the system",
@@ -302,7 +302,9 @@ fn backlog(measured: &Measured, result: &TrialResult) -> Option<Doubt> {
         interval.phase == model::Phase::CoolDown && names.contains(&interval.operation.as_str())
     };
     let later = measured.record.intervals.iter().filter(later).filter_map(|interval| interval.due);
-    let (ended, failed) = later.fold((0_u64, 0_u64), |sum, due| (sum.0 + due.ended, sum.1 + due.failed));
+    let mut sum = Due::default();
+    later.for_each(|due| sum.add(&due));
+    let Due { ended, failed, .. } = sum;
     let usual = result.in_flight().max(0.0);
     let is_more = ended as f64 > 2.0 * usual + 3.0 * usual.sqrt() + 2.0;
     (is_more && ended as f64 > BACKLOG_SHARE * whole.judged() as f64).then(|| {

@@ -216,7 +216,7 @@ fn a_load_without_verification_says_so_in_its_result() {
 
 #[test]
 fn responses_that_no_request_asked_for_are_a_warning() {
-    // The second response of each request comes so late that it seems to be that to the next one.
+    // The second response of each request comes while its connection is idle.
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/", listener.local_addr().unwrap());
     std::thread::spawn(move || {
@@ -235,7 +235,7 @@ fn responses_that_no_request_asked_for_are_a_warning() {
         }
     });
     let place = Place::new("unsolicited");
-    let load = ["--duration", "300ms", "--warm-up", "0s", "--run-dir", "r"];
+    let load = ["--rate", "20/s", "--duration", "1s", "--warm-up", "0s", "--run-dir", "r"];
     let done = run(&place, &[&["http", &url][..], &load].concat());
     let is_said = ["without a request", "bytes follow the end of the response"]
         .iter()

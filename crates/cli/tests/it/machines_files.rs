@@ -341,7 +341,7 @@ fn files_reach_limited_agents_over_nats_and_secrets_only_over_tls() {
     assert!(served.len() > 400 && served.iter().all(|(_, rest)| rest == "- - 77"), "{served:?}");
 }
 
-/// An agent of an earlier version: it knows no files.
+/// An agent of an earlier version.
 const OLD_AGENT: &str = r#"
 import json, struct, sys, time
 def send(head):
@@ -367,23 +367,15 @@ while True:
 "#;
 
 #[test]
-fn an_agent_of_an_earlier_version_is_sent_no_files() {
+fn an_agent_of_an_earlier_version_is_refused() {
     if lacks(Need::Program("python3")) {
         return;
     }
     let place = Place::new("files-old");
-    scenario(&place, 9);
     std::fs::write(place.path("agent.py"), OLD_AGENT).unwrap();
     let on = format!("gen1=exec:python3 {}", place.path("agent.py").display());
-    let (code, said) =
-        finished(&place, &["http", "--from", "shop/shop.toml", "--on", &on, "--duration", "1s"]);
-    let expected = "machine gen1: its plimsoll does not take files of a load install this version";
-    assert!(code == 2 && said.contains(expected), "{code} {said}");
-    // Without files, it takes part.
-    let text = format!(
-        "name = \"Old\"\n[workload.null]\n[load]\nclosed = 1\nmeasure = \"1s\"\n[machines]\nload = [{on:?}]\n"
-    );
-    std::fs::write(place.path("old.toml"), text).unwrap();
-    let (code, said) = finished(&place, &["check", "old.toml"]);
-    assert!(code == 0 && said.contains("plimsoll 0.0.9 (this program is"), "{code} {said}");
+    let (code, said) = finished(&place, &["null", "--on", &on, "--duration", "1s"]);
+    let expected =
+        "it speaks `plimsoll.machines/1.1`, and this program `plimsoll.machines/2.0`: use the same version";
+    assert!(code != 0 && said.contains(expected), "{code} {said}");
 }

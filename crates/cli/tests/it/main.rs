@@ -121,7 +121,7 @@ fn a_disk_is_measured_and_the_record_shows_the_same_again() {
     for (file, holds) in [
         ("intervals.csv", "begin_s,end_s,phase"),
         ("response.hlog", "#[Histogram log format version 1.3]"),
-        ("run.json", "plimsoll.run/1.0"),
+        ("run.json", "plimsoll.run/1.1"),
     ] {
         let text = std::fs::read_to_string(place.path("r/trials/001-baseline.r1").join(file)).unwrap();
         assert!(text.contains(holds), "{file}");

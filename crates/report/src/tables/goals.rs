@@ -1,0 +1,63 @@
+//! The table of goals.
+
+use model::result::TrialResult;
+use model::run::WorkloadTraits;
+use model::{Goal, ResultDocument};
+
+use crate::table::{Cell, Table};
+use crate::text::{Quantity, rate_word};
+
+/// The quantity a goal's value is in.
+fn goal_quantity(goal: &str, trial: Option<&TrialResult>, traits: &WorkloadTraits) -> Quantity {
+    use model::goal::GoalMetric;
+    // Behind what was not stated stands the setting it comes from: `failed <= 1% (max_failures)`.
+    let goal = goal.split(" (").next().unwrap_or(goal);
+    let names: Vec<&str> =
+        trial.map_or(Vec::new(), |trial| trial.operations.iter().map(|each| each.name.as_str()).collect());
+    // A goal on an operation that never completed: its name is the first word.
+    let first = goal.split('.').next().unwrap_or("").trim();
+    let names: Vec<&str> = names
+        .into_iter()
+        .chain([first])
+        .filter(|name| !["response", "service", "lag", "throughput", "bytes_per_s"].contains(name))
+        .collect();
+    match Goal::parse(goal, &names).map(|goal| goal.metric) {
+        Ok(
+            GoalMetric::Response(_)
+            | GoalMetric::Service(_)
+            | GoalMetric::Lag(_)
+            | GoalMetric::CpuPerOperation,
+        ) => Quantity::Milliseconds,
+        Ok(GoalMetric::Throughput) => Quantity::Rate(rate_word(traits)),
+        Ok(GoalMetric::BytesPerSecond) => Quantity::BytesPerSecond,
+        Ok(GoalMetric::Failed) => Quantity::Share,
+        Ok(GoalMetric::Counter(name)) => Quantity::of(name.unit()),
+        Err(_) => Quantity::Plain,
+    }
+}
+
+/// Each goal and whether it was met.
+pub(crate) fn goals(document: &ResultDocument) -> Option<Table> {
+    let goal = document.goal.as_ref()?;
+    let mut table = Table::new("", &["goal", "trial", ">value", ""]);
+    for line in &goal.goals {
+        let trial = document.trials.iter().find(|trial| trial.trial == line.trial);
+        let quantity = goal_quantity(&line.goal, trial, &document.traits);
+        let value = match line.value {
+            Some(value) => Cell::shown(value, quantity.show(value)).bounded(line.is_bound),
+            None => Cell::words("nothing completed"),
+        };
+        let answer = match (line.met, line.undecided) {
+            (true, _) => "met",
+            (false, true) => "undecided",
+            (false, false) => "missed",
+        };
+        table.row(vec![
+            Cell::words(line.goal.clone()),
+            Cell::words(line.trial.clone()),
+            value,
+            Cell::words(answer),
+        ]);
+    }
+    Some(table)
+}
