@@ -275,7 +275,8 @@ mod tests {
     #[test]
     fn a_figure_that_cannot_be_is_a_reason_to_refuse_a_run() {
         assert!(Checked::of(run()).is_ok());
-        let cases: [(&str, fn(&mut LoadRun)); 13] = [
+        type Spoil = fn(&mut LoadRun);
+        let cases: [(&str, Spoil); 13] = [
             ("the run time is not possible: 1e305 s", |run| run.seconds = 1e305),
             ("the run time is not possible: NaN s", |run| run.seconds = f64::NAN),
             ("the run time is not possible: -1e0 s", |run| run.seconds = -1.0),

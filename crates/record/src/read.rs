@@ -69,7 +69,7 @@ fn read_up_to(
     }
     // The number of the folder is the order of execution, and names are sorted.
     let names = trials.names().map_err(RecordError::io("read", trials.path()))?;
-    let count = names.len().min(TRIALS_MAX).max(1);
+    let count = names.len().clamp(1, TRIALS_MAX);
     let readings_max = match readings_max {
         usize::MAX => usize::MAX,
         most => most.min(RECORD_READINGS_MAX / count),

@@ -168,8 +168,11 @@ pub fn top() -> PathBuf {
     top.expect("the corpus is in the repository").to_path_buf()
 }
 
+/// Reads an input; panics on a fault of the reader.
+pub type Reader = fn(&[u8]);
+
 /// All readers, by the names of their targets.
-pub const ALL: &[(&str, fn(&[u8]))] = &[
+pub const ALL: &[(&str, Reader)] = &[
     ("attribute_value", attribute_value::run),
     ("capture", capture::run),
     ("condition", condition::run),

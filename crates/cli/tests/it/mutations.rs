@@ -6,6 +6,12 @@
 //! and `MUTATIONS_FIRST` the number of the first file.
 //! Each reader has a process of its own, whose memory is counted.
 
+#![allow(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a test by hand prints a table, and why a file is a fault"
+)]
+
 #[path = "../../../../fuzz/src/readers/mod.rs"]
 #[allow(unreachable_pub, missing_docs, clippy::expect_used, reason = "shared with the fuzz targets")]
 mod readers;
