@@ -1,8 +1,8 @@
 //! `response.hlog`, `service.hlog`, `lag.hlog`: the HdrHistogram log format, version 1.3, with V2 compressed
 //! payloads, which common viewers can read. Each line has one interval and operation; values are nanoseconds.
 //! The tag is the name of the operation in the measured phase and after it, and `name@phase` in other phases, so that
-//! viewers separate them. The logs have the operations that were due in the measured phase; `response-censored.hlog` and
-//! the like have, of those that never ended, the times that they had.
+//! viewers separate them. The logs have the operations that were due in the measured phase; `name@censored` has, of those
+//! that never ended, the times that they had.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -56,6 +56,8 @@ const LINES_AFTER_FOLDING: usize = 180;
 pub(crate) struct Line {
     pub(crate) operation: String,
     pub(crate) phase: Phase,
+    /// Whether it has the times that censored operations had.
+    pub(crate) is_censored: bool,
     pub(crate) begin_s: f64,
     pub(crate) end_s: f64,
     pub(crate) histogram: Histogram<u64>,
@@ -83,12 +85,14 @@ impl HistogramLog {
         phase: Phase,
         begin_s: f64,
         end_s: f64,
-        histograms: impl Iterator<Item = (&'a str, &'a Histogram<u64>)>,
+        histograms: impl Iterator<Item = (&'a str, &'a Histogram<u64>, Option<&'a Histogram<u64>>)>,
     ) -> Result<(), RecordError> {
         let mut text = Vec::new();
-        for (operation, histogram) in histograms {
-            if !histogram.is_empty() {
-                encode(&mut text, operation, phase, begin_s, end_s, histogram)
+        for (operation, ended, censored) in histograms {
+            for (histogram, is_censored) in [(Some(ended), false), (censored, true)] {
+                let Some(histogram) = histogram.filter(|histogram| !histogram.is_empty()) else { continue };
+                let tag = tag(operation, phase, is_censored);
+                encode(&mut text, &tag, begin_s, end_s, histogram)
                     .map_err(|what| RecordError::malformed(&self.path, what))?;
             }
         }
@@ -127,7 +131,7 @@ impl HistogramLog {
         let mut budget = Budget::unlimited();
         let (mut measured, mut operations) = (0_usize, BTreeSet::new());
         while let Some(raw) = lines.next(&mut budget) {
-            if let Some((operation, phase)) = tag_of(raw) {
+            if let Some((operation, phase, _)) = tag_of(raw) {
                 measured += usize::from(phase == Phase::Measure);
                 if !operations.contains(operation) {
                     operations.insert(operation.to_string());
@@ -181,20 +185,26 @@ pub(crate) fn header_of(started_unix_ns: u64) -> String {
     )
 }
 
+/// The end of the tag of censored operations.
+const CENSORED: &str = "censored";
+
+fn tag(operation: &str, phase: Phase, is_censored: bool) -> String {
+    match phase {
+        _ if is_censored => format!("{operation}@{CENSORED}"),
+        // What ended later was due in the measured phase, too.
+        Phase::Measure | Phase::CoolDown => operation.to_string(),
+        other => format!("{operation}@{}", other.word()),
+    }
+}
+
 fn encode(
     out: &mut Vec<u8>,
-    operation: &str,
-    phase: Phase,
+    tag: &str,
     begin_s: f64,
     end_s: f64,
     histogram: &Histogram<u64>,
 ) -> Result<(), String> {
-    let tag = match phase {
-        // What ended later was due in the measured phase, too.
-        Phase::Measure | Phase::CoolDown => operation.to_string(),
-        other => format!("{operation}@{}", other.word()),
-    };
-    let tag = Tag::new(&tag).ok_or_else(|| format!("`{tag}` cannot be a tag in a histogram log"))?;
+    let tag = Tag::new(tag).ok_or_else(|| format!("`{tag}` cannot be a tag in a histogram log"))?;
     let mut serializer = V2DeflateSerializer::new();
     let mut writer = IntervalLogWriterBuilder::new()
         .begin_log_with(out, &mut serializer)
@@ -208,16 +218,17 @@ fn encode(
         .map_err(|error| format!("{error:?}"))
 }
 
-/// The operation and phase of a line, without decoding its histogram.
-fn tag_of(raw: &[u8]) -> Option<(&str, Phase)> {
+/// The operation and phase of a line, and whether it is of censored operations, without decoding its histogram.
+fn tag_of(raw: &[u8]) -> Option<(&str, Phase, bool)> {
     let end = raw.iter().position(|byte| *byte == b',')?;
-    operation_and_phase(std::str::from_utf8(raw.get(..end)?).ok()?.strip_prefix("Tag=")?)
+    parts_of(std::str::from_utf8(raw.get(..end)?).ok()?.strip_prefix("Tag=")?)
 }
 
-fn operation_and_phase(tag: &str) -> Option<(&str, Phase)> {
+fn parts_of(tag: &str) -> Option<(&str, Phase, bool)> {
     match tag.rsplit_once('@') {
-        Some((operation, word)) => Some((operation, Phase::from_word(word)?)),
-        None => Some((tag, Phase::Measure)),
+        Some((operation, CENSORED)) => Some((operation, Phase::CoolDown, true)),
+        Some((operation, word)) => Some((operation, Phase::from_word(word)?, false)),
+        None => Some((tag, Phase::Measure, false)),
     }
 }
 
@@ -277,11 +288,11 @@ impl Decoder {
         let raw = [raw, b"\n"].concat();
         let Ok(LogEntry::Interval(interval)) = IntervalLogIterator::new(&raw).next()? else { return None };
         let tag = interval.tag()?.as_str();
-        let (operation, phase) = operation_and_phase(tag)?;
+        let (operation, phase, is_censored) = parts_of(tag)?;
         let histogram = self.histogram(interval.encoded_histogram())?;
         let begin_s = interval.start_timestamp().as_secs_f64();
         let end_s = begin_s + interval.duration().as_secs_f64();
-        Some(Line { operation: operation.to_string(), phase, begin_s, end_s, histogram })
+        Some(Line { operation: operation.to_string(), phase, is_censored, begin_s, end_s, histogram })
     }
 
     /// Decodes a histogram in the V2 compressed encoding. Its header is validated before memory is allocated.
@@ -369,8 +380,8 @@ struct LineMerger {
     fold: usize,
     /// Number of lines so far.
     count: usize,
-    /// For each operation and phase: the number of merged lines, the index of the first one, and their sum.
-    open: BTreeMap<(String, u8), (usize, usize, Line)>,
+    /// For each tag: the number of merged lines, the index of the first one, and their sum.
+    open: BTreeMap<String, (usize, usize, Line)>,
     /// Complete lines, each with the index of its first line.
     done: Vec<(usize, Vec<u8>)>,
 }
@@ -383,7 +394,7 @@ impl LineMerger {
     fn add(&mut self, line: Line) -> Result<(), String> {
         let number = self.count;
         self.count += 1;
-        let key = (line.operation.clone(), line.phase as u8);
+        let key = tag(&line.operation, line.phase, line.is_censored);
         if let Some((added, _, sum)) = self.open.get_mut(&key)
             && *added < self.fold
             && sum.histogram.add(&line.histogram).is_ok()
@@ -400,7 +411,8 @@ impl LineMerger {
 
     fn keep(&mut self, first: usize, line: &Line) -> Result<(), String> {
         let mut text = Vec::new();
-        encode(&mut text, &line.operation, line.phase, line.begin_s, line.end_s, &line.histogram)?;
+        let tag = tag(&line.operation, line.phase, line.is_censored);
+        encode(&mut text, &tag, line.begin_s, line.end_s, &line.histogram)?;
         self.done.push((first, text));
         Ok(())
     }
@@ -424,7 +436,14 @@ mod tests {
         for value in values {
             histogram.record(*value).unwrap();
         }
-        Line { operation: "read".into(), phase: Phase::Measure, begin_s, end_s: begin_s + 1.0, histogram }
+        Line {
+            operation: "read".into(),
+            phase: Phase::Measure,
+            is_censored: false,
+            begin_s,
+            end_s: begin_s + 1.0,
+            histogram,
+        }
     }
 
     fn decode(text: &[u8]) -> (Vec<Line>, bool) {
@@ -445,20 +464,33 @@ mod tests {
     fn what_is_written_reads_back() {
         let mut text = header(1_700_000_000_000_000_000).into_bytes();
         let values = [900u64, 1_500_000, 3_000_000_000];
-        for (phase, tag) in [(Phase::WarmUp, "read"), (Phase::Measure, "write")] {
-            encode(&mut text, tag, phase, 1.0, 2.0, &line(1.0, &values).histogram).unwrap();
+        for (operation, phase, is_censored) in [
+            ("read", Phase::WarmUp, false),
+            ("write", Phase::Measure, false),
+            ("write", Phase::CoolDown, false),
+            ("write", Phase::CoolDown, true),
+        ] {
+            let tag = tag(operation, phase, is_censored);
+            encode(&mut text, &tag, 1.0, 2.0, &line(1.0, &values).histogram).unwrap();
         }
         let (lines, whole) = decode(&text);
         assert!(whole);
-        assert_eq!(lines.len(), 2);
-        assert_eq!((lines[0].operation.as_str(), lines[0].phase), ("read", Phase::WarmUp));
-        assert_eq!((lines[1].operation.as_str(), lines[1].phase), ("write", Phase::Measure));
+        let read: Vec<_> =
+            lines.iter().map(|line| (line.operation.as_str(), line.phase, line.is_censored)).collect();
+        // What ended after the measured phase was due in it.
+        let expected = [
+            ("read", Phase::WarmUp, false),
+            ("write", Phase::Measure, false),
+            ("write", Phase::Measure, false),
+            ("write", Phase::CoolDown, true),
+        ];
+        assert_eq!(read, expected);
         assert_eq!(lines[1].histogram.len(), 3);
         assert_eq!((lines[1].begin_s, lines[1].end_s), (1.0, 2.0));
         // Truncated at any offset, complete lines are read and the damage is reported.
         for cut in 1..text.len() {
             let (lines, whole) = decode(&text[..cut]);
-            assert!(lines.len() <= 2);
+            assert!(lines.len() <= 4);
             assert_eq!(whole, text[cut - 1] == b'\n');
         }
     }
@@ -473,7 +505,7 @@ mod tests {
             }
         }
         let mut text = Vec::new();
-        encode(&mut text, "read", Phase::Measure, 0.0, 1.0, &histogram).unwrap();
+        encode(&mut text, "read", 0.0, 1.0, &histogram).unwrap();
         assert!(text.len() < crate::limits::LINE_BYTES_MAX, "{}", text.len());
         let (lines, whole) = decode(&text);
         assert!(whole);

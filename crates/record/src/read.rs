@@ -22,7 +22,7 @@ use crate::limits::{
 use crate::lines::Lines;
 use crate::memory;
 use crate::mirror::WrittenReadings;
-use crate::trial::{CENSORED_LOGS, LOGS};
+use crate::trial::LOGS;
 use crate::{RecordError, check_format, directory, interval_csv, readings_csv};
 
 /// The format identifier of `plan.json`.
@@ -195,11 +195,8 @@ fn trial_of(
     }
     let steps = trial.steps();
     let mut record = RunRecord { run, intervals, histograms: Default::default(), readings, events, steps };
-    for (names, is_censored) in [(LOGS, false), (CENSORED_LOGS, true)] {
-        for (at, name) in names.into_iter().enumerate() {
-            let log = Log { at, is_censored };
-            trial.lines(name, |lines, budget| read_histograms(lines, budget, log, &mut record));
-        }
+    for (at, name) in LOGS.into_iter().enumerate() {
+        trial.lines(name, |lines, budget| read_histograms(lines, budget, at, &mut record));
     }
     if is_coarse {
         memory::coarsen(&mut record);
@@ -328,16 +325,9 @@ fn read_events(lines: &mut Lines, budget: &mut Budget) -> Vec<Event> {
     events
 }
 
-/// A log of times: its place among response, service and lag, and whether it is of censored operations.
-#[derive(Clone, Copy, PartialEq, Eq)]
-struct Log {
-    at: usize,
-    is_censored: bool,
-}
-
-fn read_histograms(lines: &mut Lines, budget: &mut Budget, log: Log, record: &mut RunRecord) {
+/// Reads the log at this place of [`LOGS`].
+fn read_histograms(lines: &mut Lines, budget: &mut Budget, log: usize, record: &mut RunRecord) {
     let mut decoder = Decoder::default();
-    let response = Log { at: 0, is_censored: false };
     while let Some(raw) = lines.next(budget) {
         let line = match decoder.decode(raw) {
             Decoded::Line(line) => line,
@@ -357,7 +347,7 @@ fn read_histograms(lines: &mut Lines, budget: &mut Budget, log: Log, record: &mu
             }
         }
         let of: &mut OperationHistograms = record.histograms.entry(line.operation).or_default();
-        if log == response {
+        if log == 0 && !line.is_censored {
             let column = heat_column(line.begin_s, line.end_s, &line.histogram);
             if !budget.take((size_of::<HeatColumn>() + 16 * column.cells.len()) as u64) {
                 return lines.full();
@@ -370,18 +360,18 @@ fn read_histograms(lines: &mut Lines, budget: &mut Budget, log: Log, record: &mu
             }
         }
         // After the measured phase, logs of older versions have operations of any time, under another tag.
-        if line.phase == Phase::Measure {
-            if log.is_censored && of.censored.is_none() {
+        if line.phase == Phase::Measure || line.is_censored {
+            if line.is_censored && of.censored.is_none() {
                 if !budget.take(OPERATION_COST) {
                     return lines.full();
                 }
                 of.censored = Some(Box::default());
             }
             let [response, service, lag] = match &mut of.censored {
-                Some(censored) if log.is_censored => censored.each_mut(),
+                Some(censored) if line.is_censored => censored.each_mut(),
                 _ => [&mut of.response, &mut of.service, &mut of.lag],
             };
-            let total = match log.at {
+            let total = match log {
                 0 => response,
                 1 => service,
                 _ => lag,

@@ -6,7 +6,6 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use files::{Directory, PRIVATE_FILE, PRIVATE_FOLDER};
-use hdrhistogram::Histogram;
 use model::{Event, Interval, MetricInfo, Phase, Readings, Run, TrialSteps};
 
 use crate::compress::compress;
@@ -23,29 +22,9 @@ const READINGS: &str = "readings.csv";
 
 /// The logs of times: response, service, lag.
 pub(crate) const LOGS: [&str; 3] = ["response.hlog", "service.hlog", "lag.hlog"];
-/// Those of censored operations.
-pub(crate) const CENSORED_LOGS: [&str; 3] =
-    ["response-censored.hlog", "service-censored.hlog", "lag-censored.hlog"];
 
 /// The latest time of a trial, about 300 years.
 const TIME_S_MAX: f64 = 1e10;
-
-/// Appends the histograms of each operation to their logs.
-fn append<'a>(
-    logs: &mut [HistogramLog; 3],
-    (phase, begin_s, end_s): (Phase, f64, f64),
-    of: impl Iterator<Item = (&'a str, [&'a Histogram<u64>; 3])> + Clone,
-) -> Result<(), RecordError> {
-    for (at, log) in logs.iter_mut().enumerate() {
-        log.append(
-            phase,
-            begin_s,
-            end_s,
-            of.clone().map(|(operation, histograms)| (operation, histograms[at])),
-        )?;
-    }
-    Ok(())
-}
 
 /// Writes the folder of one trial. Each call writes to its file before it returns, with one write per file,
 /// so a kill loses only the data that was not passed yet.
@@ -54,8 +33,6 @@ pub struct TrialWriter {
     started_unix_ns: u64,
     intervals: File,
     logs: Option<[HistogramLog; 3]>,
-    /// Those of censored operations, if there are any.
-    censored: Option<[HistogramLog; 3]>,
     readings: File,
     samples: SampleText,
     columns_written: usize,
@@ -83,7 +60,6 @@ impl TrialWriter {
             started_unix_ns: 0,
             intervals: create(&directory, "intervals.csv", interval_csv::HEADER)?,
             logs: None,
-            censored: None,
             readings: create(&directory, READINGS, "")?,
             samples: SampleText::default(),
             columns_written: 0,
@@ -108,13 +84,10 @@ impl TrialWriter {
     /// Sets the zero of the trial's clock; called once, before the first interval.
     pub fn start(&mut self, started_unix_ns: u64) -> Result<(), RecordError> {
         self.started_unix_ns = started_unix_ns;
-        self.logs = Some(self.create_logs(LOGS)?);
+        let log = |name| HistogramLog::create(&self.directory, name, started_unix_ns);
+        let [response, service, lag] = LOGS;
+        self.logs = Some([log(response)?, log(service)?, log(lag)?]);
         Ok(())
-    }
-
-    fn create_logs(&self, names: [&'static str; 3]) -> Result<[HistogramLog; 3], RecordError> {
-        let log = |name| HistogramLog::create(&self.directory, name, self.started_unix_ns);
-        Ok([log(names[0])?, log(names[1])?, log(names[2])?])
     }
 
     /// Appends one interval: a row and three histograms per operation.
@@ -149,22 +122,12 @@ impl TrialWriter {
             let what = format!("an interval from {begin_s:e} s to {end_s:e} s is not possible");
             return Err(RecordError::malformed(&self.file_path("intervals.csv"), what));
         }
-        let span = (phase, begin_s, end_s);
-        if let Some(logs) = &mut self.logs {
-            append(
-                logs,
-                span,
-                histograms.iter().map(|of| (of.operation, [of.response, of.service, of.lag])),
-            )?;
-        }
-        if histograms.iter().any(|of| of.censored.is_some()) {
-            if self.censored.is_none() {
-                self.censored = Some(self.create_logs(CENSORED_LOGS)?);
-            }
-            let censored = histograms.iter().filter_map(|of| Some((of.operation, of.censored?.each())));
-            if let Some(logs) = &mut self.censored {
-                append(logs, span, censored)?;
-            }
+        for (at, log) in self.logs.iter_mut().flatten().enumerate() {
+            let of = histograms.iter().map(|of| {
+                let ended = [of.response, of.service, of.lag][at];
+                (of.operation, ended, of.censored.map(|censored| censored.each()[at]))
+            });
+            log.append(phase, begin_s, end_s, of)?;
         }
         Ok(())
     }
