@@ -108,7 +108,7 @@ fn every_wait_for_a_machine_ends_when_the_user_stops_the_run() {
     });
 }
 
-/// What a load names besides its files is asked for too, and also files that do not exist: whether they do is not told.
+/// The limits of an agent apply also to files that a load names besides its own. Its answer does not say whether a file exists.
 #[test]
 fn an_agent_samples_no_file_that_it_may_not_open() {
     let place = Place::new("allow");

@@ -559,7 +559,7 @@ impl Reader<'_> {
         let invalidates = self.value(options, "invalidate", value::flag, "write 0 or 1").unwrap_or(true);
         let reads_before = self.flag(options, "pre_read");
         if !is_direct && engine != Engine::Nothing {
-            // fio opens its files anew for each pass, without pages unless told otherwise.
+            // For each pass, fio opens its files again and drops their cached pages, unless `invalidate=0`.
             let pages = match (reads_before, invalidates) {
                 (true, _) => CachedPages::Read,
                 (false, true) => CachedPages::DropEachPass,
