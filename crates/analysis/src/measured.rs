@@ -246,10 +246,19 @@ impl<'a> Measured<'a> {
         columns.iter().enumerate()
     }
 
-    /// Those of its host.
-    pub(crate) fn columns(&self) -> impl Iterator<Item = (usize, &'a model::Column)> + use<'a> {
+    /// Those of its host with this metric and instances that begin with a text, in the order of the columns.
+    pub(crate) fn columns(
+        &self,
+        metric: &str,
+        prefix: &str,
+    ) -> impl Iterator<Item = (usize, &'a model::Column)> + use<'a> {
+        let columns = &self.record.readings.columns;
+        let places = match self.readable {
+            true => columns.find_all(metric, &self.instance(prefix)),
+            false => Vec::new(),
+        };
         let host = self.host;
-        self.all_columns().filter(move |(_, column)| column.host() == host)
+        places.into_iter().map(|at| (at, &columns[at])).filter(move |(_, column)| column.host() == host)
     }
 
     /// The other hosts that have counters. Machines that drive the load are of the load generator, unless the load is on their
@@ -315,9 +324,7 @@ impl<'a> Measured<'a> {
 
     /// The instances of a metric, such as disks or processes, in the order of the columns.
     pub(crate) fn instances(&self, metric: &str) -> impl Iterator<Item = &'a str> {
-        self.columns()
-            .filter(move |(_, column)| column.metric.name == metric)
-            .map(|(_, column)| split_instance(&column.instance).1)
+        self.columns(metric, "").map(|(_, column)| split_instance(&column.instance).1)
     }
 
     /// The mean of a column between two times.
@@ -406,8 +413,7 @@ impl<'a> Measured<'a> {
     /// instances.
     pub(crate) fn host_mean(&self, metric: &str) -> Option<f64> {
         self.mean(metric, "").or_else(|| {
-            let instances = self.columns().filter(|(_, column)| column.metric.name == metric);
-            let means: Vec<f64> = instances.filter_map(|(at, _)| self.column(at)).collect();
+            let means: Vec<f64> = self.columns(metric, "").filter_map(|(at, _)| self.column(at)).collect();
             crate::statistics::mean(&means)
         })
     }
@@ -572,8 +578,7 @@ impl<'a> Measured<'a> {
 
     /// The unit of a metric: as recorded, otherwise from the suffix of its name.
     fn unit(&self, metric: &str) -> Unit {
-        let recorded = self.columns().find(|(_, column)| column.metric.name == metric);
-        if let Some((_, column)) = recorded {
+        if let Some((_, column)) = self.columns(metric, "").next() {
             return column.metric.unit;
         }
         let endings = [

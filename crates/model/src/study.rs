@@ -186,21 +186,40 @@ impl Columns {
 
     /// The first column of a metric and instance.
     fn find(&self, metric: &str, instance: &str) -> Option<usize> {
-        let key = |place: &u32| {
-            #[cfg(test)]
-            tests::COMPARED.with(|count| count.set(count.get() + 1));
-            let column = &self.list[*place as usize];
-            (&*column.metric.name, column.instance.as_str())
+        let place = *self.starting_at(metric, instance).first()?;
+        (self.key(place) == (metric, instance)).then_some(place as usize)
+    }
+
+    /// The places of the columns of a metric whose instances begin with a text, in the order of the columns.
+    pub fn find_all(&self, metric: &str, prefix: &str) -> Vec<usize> {
+        let is_one = |place: &u32| {
+            let (name, instance) = self.key(*place);
+            name == metric && instance.starts_with(prefix)
         };
+        let from = self.starting_at(metric, prefix);
+        let mut places: Vec<usize> =
+            from[..from.partition_point(is_one)].iter().map(|place| *place as usize).collect();
+        places.sort_unstable();
+        places
+    }
+
+    /// The places of the columns from this name on, in the order of their names.
+    fn starting_at(&self, metric: &str, instance: &str) -> &[u32] {
         let by_name = self.by_name.get_or_init(|| {
             let mut places: Vec<u32> = (0..u32::try_from(self.list.len()).unwrap_or(u32::MAX)).collect();
             // Stable, so that the first of several is found.
-            places.sort_by(|one, other| key(one).cmp(&key(other)));
+            places.sort_by(|one, other| self.key(*one).cmp(&self.key(*other)));
             places
         });
-        let at = by_name.partition_point(|place| key(place) < (metric, instance));
-        let place = by_name.get(at).filter(|place| key(place) == (metric, instance))?;
-        Some(*place as usize)
+        &by_name[by_name.partition_point(|place| self.key(*place) < (metric, instance))..]
+    }
+
+    /// What the columns are sorted by.
+    fn key(&self, place: u32) -> (&str, &str) {
+        #[cfg(test)]
+        tests::COMPARED.with(|count| count.set(count.get() + 1));
+        let column = &self.list[place as usize];
+        (&column.metric.name, &column.instance)
     }
 }
 
@@ -425,6 +444,9 @@ mod tests {
         assert_eq!((table.find("disk.read_s", "a"), table.find("disk.read_s", "c")), (Some(1), None));
         table.columns.push(column("c"));
         assert_eq!(table.find("disk.read_s", "c"), Some(3));
+        let all = |table: &ReadingTable, prefix: &str| table.columns.find_all("disk.read_s", prefix);
+        assert_eq!((all(&table, ""), all(&table, "a")), (vec![0, 1, 2, 3], vec![1, 2]));
+        assert_eq!((all(&table, "ab"), table.columns.find_all("disk.read", "")), (vec![], vec![]));
         table.columns[3].instance = "d".into();
         assert_eq!((table.find("disk.read_s", "c"), table.find("disk.read_s", "d")), (None, Some(3)));
     }

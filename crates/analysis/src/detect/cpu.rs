@@ -53,9 +53,9 @@ fn processes(measured: &Measured, trial: &TrialResult, host_cpus: f64) -> Vec<Si
     // If the thread states of a service are known, the `service` detector is more specific. The threads of
     // Plimsoll belong to the `generator` detector.
     let is_known = |instance: &str| measured.mean(metrics::PROCESS_LOCK_WAIT_THREADS, instance).is_some();
-    let columns = measured.columns().filter(|(_, column)| {
-        column.metric.name == BUSY_CPUS && column.instance != "self" && !is_known(&column.instance)
-    });
+    let columns = measured
+        .columns(BUSY_CPUS, "")
+        .filter(|(_, column)| column.instance != "self" && !is_known(&column.instance));
     columns
         .filter_map(|(at, column)| {
             let used = measured.column(at)?;

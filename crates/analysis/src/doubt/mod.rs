@@ -512,11 +512,8 @@ fn steal(measured: &Measured) -> Option<Doubt> {
 fn other_processes(measured: &Measured, cpus: f64) -> Option<Doubt> {
     let busy = measured.host_mean(metrics::CPU_BUSY_SHARE)? * cpus;
     let waited = measured.host_mean(metrics::PRESSURE_CPU_SOME_SHARE)?;
-    let known: f64 = measured
-        .columns()
-        .filter(|(_, column)| column.metric.name == metrics::PROCESS_BUSY_CPUS)
-        .filter_map(|(at, _)| measured.column(at))
-        .sum();
+    let known: f64 =
+        measured.columns(metrics::PROCESS_BUSY_CPUS, "").filter_map(|(at, _)| measured.column(at)).sum();
     let launched = used_cpus(measured);
     let neighbour =
         measured.fact_number(&format!("{}.{}", model::neighbour::FACTOR, model::neighbour::facts::CPUS));

@@ -4,6 +4,7 @@
 
 use core::net::SocketAddr;
 
+use model::metric::split_instance;
 use model::sensitivity::facts::{ADDRESS, LISTEN};
 use model::{Level, Run, metrics};
 
@@ -49,9 +50,8 @@ pub(crate) fn waits_for_cpus(measured: &Measured, in_flight: f64) -> bool {
 
 /// Whether a CPU was busy most of the time, as far as that is known: otherwise threads waited only when many woke at once.
 pub(crate) fn has_busy_cpu(measured: &Measured) -> bool {
-    let of_one =
-        |column: &model::Column| column.metric.name == metrics::CPU_BUSY_SHARE && !column.instance.is_empty();
-    let shares = measured.columns().filter(|(_, column)| of_one(column));
+    let columns = measured.columns(metrics::CPU_BUSY_SHARE, "");
+    let shares = columns.filter(|(_, column)| !column.instance.is_empty());
     let busiest = shares.filter_map(|(at, _)| measured.column(at)).max_by(f64::total_cmp);
     busiest.is_none_or(|share| share >= BUSY_CPU)
 }
@@ -270,10 +270,9 @@ impl<'a> Service<'a> {
     pub(crate) fn most_waited_for(&self, measured: &Measured) -> Option<String> {
         let prefix = format!("{} to ", self.name);
         measured
-            .columns()
-            .filter(|(_, column)| column.metric.name == metrics::PROCESS_PEER_WAIT_THREADS)
+            .columns(metrics::PROCESS_PEER_WAIT_THREADS, &prefix)
             .filter_map(|(at, column)| {
-                let peer = column.instance.strip_prefix(&prefix)?;
+                let peer = split_instance(&column.instance).1.strip_prefix(&prefix)?;
                 Some((measured.column(at)?, peer))
             })
             .max_by(|a, b| a.0.total_cmp(&b.0))
