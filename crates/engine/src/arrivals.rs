@@ -184,13 +184,15 @@ impl<'a> Arrivals<'a> {
         }
     }
 
-    /// Number of operations that became due since the last call, issued or not.
+    /// Number of operations that became due since the last call, issued or not: those of a rate as long as the measured time is
+    /// not over.
     pub fn take_offered(&mut self, now: Nanos) -> u64 {
         match self {
             Arrivals::Closed(users) => std::mem::take(&mut users.offered),
             Arrivals::Open { due, .. } => {
                 let mut count = 0;
-                while due.at <= now {
+                let over = due.measured.over_at();
+                while due.at <= now && due.at < over {
                     due.advance();
                     count += 1;
                 }

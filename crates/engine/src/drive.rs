@@ -640,10 +640,14 @@ impl<W: Worker + ?Sized, T: Time> Driver<'_, '_, '_, W, T> {
         step.into_iter().chain(new).min()
     }
 
-    /// Whether an operation that is or was due then is issued: always, until the load ends.
+    /// Whether an operation that is or was due then is issued: always, until the load ends, but nothing of a rate that is due
+    /// after the measured time. Users go on until they are told, because the throughput counts up to then.
     #[inline]
     fn takes(&self, due: Nanos) -> bool {
-        self.end.as_ref().is_none_or(|end| due < end.over && end.given_up.is_none())
+        match &self.end {
+            None => !self.is_open || due < self.measured.over_at(),
+            Some(end) => due < end.over && end.given_up.is_none(),
+        }
     }
 
     /// The next operation or step that is due, with its times up to now.

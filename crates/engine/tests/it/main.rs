@@ -15,7 +15,7 @@ use engine::clock::Time;
 use engine::drive::{Book, KindBook, Numbers, Stop, drive};
 use engine::pace::Pace;
 use model::{Nanos, Process, Profile, SECOND, Shape};
-use queue::{Batches, SimulatedClock, SimulatedQueue, Together};
+use queue::{Batches, EndingClock, SimulatedClock, SimulatedQueue, Together};
 
 /// Drives a simulated queue with a number of `servers`. Each operation takes an exponentially distributed
 /// time with the mean `service`.
@@ -40,8 +40,12 @@ fn simulate_steps(
     let mut arrivals = Arrivals::new(shape, 0, 1, 42, 0, &measured);
     let book = Mutex::new(Book::new(steps.0 as usize + 1, 0));
     let numbers = Numbers { first: 0, step: 1 };
-    let mut pace = Pace::new(&clock, false);
-    drive(&mut queue, &mut arrivals, &mut pace, &Stop::default(), &book, numbers, in_flight_max).unwrap();
+    let stop = Stop::default();
+    // Users go on until the queue takes no more.
+    let load_until = if matches!(shape, Shape::Open { .. }) { length } else { Nanos::MAX };
+    let ending = EndingClock { clock: &clock, stop: &stop, load_until, wait_until: Nanos::MAX };
+    let mut pace = Pace::new(&ending, false);
+    drive(&mut queue, &mut arrivals, &mut pace, &stop, &book, numbers, in_flight_max).unwrap();
     let mut book = book.into_inner().unwrap();
     book.count_to(clock.now());
     book
@@ -297,8 +301,10 @@ fn pace(gap: Nanos, oversleeps: &[Nanos], spins: bool) -> Paced {
     let mut arrivals = Arrivals::new(&shape, 0, 1, 42, 0, &measured);
     let book = Mutex::new(Book::new(1, 0));
     let numbers = Numbers { first: 0, step: 1 };
-    let mut pace = Pace::new(&clock, spins);
-    drive(&mut queue, &mut arrivals, &mut pace, &Stop::default(), &book, numbers, 4096).unwrap();
+    let stop = Stop::default();
+    let ending = EndingClock { clock: &clock, stop: &stop, load_until: length, wait_until: Nanos::MAX };
+    let mut pace = Pace::new(&ending, spins);
+    drive(&mut queue, &mut arrivals, &mut pace, &stop, &book, numbers, 4096).unwrap();
     let issued = std::mem::take(&mut queue.issued);
     // Fails for an operation before its time. Intended times are whole nanoseconds, rounded down.
     let lag = |(at, number): (&Nanos, Nanos)| (at + 1).checked_sub(number * gap).unwrap();

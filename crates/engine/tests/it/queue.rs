@@ -3,8 +3,10 @@
 use std::cell::Cell;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, HashSet, VecDeque};
+use std::sync::atomic::Ordering;
 
 use engine::clock::Time;
+use engine::drive::Stop;
 use engine::workload::{Admission, Completion, Done, LoadError, Operation, Outcome, Then, Worker};
 use model::Nanos;
 use model::random::Random;
@@ -54,6 +56,31 @@ impl Time for SimulatedClock {
         self.spun.set(self.spun.get() + spun);
         self.pass(until);
         spun
+    }
+}
+
+/// A clock that ends the load, and the wait for operations in flight, at set times.
+pub(crate) struct EndingClock<'a> {
+    pub(crate) clock: &'a SimulatedClock,
+    pub(crate) stop: &'a Stop,
+    pub(crate) load_until: Nanos,
+    pub(crate) wait_until: Nanos,
+}
+
+impl Time for EndingClock<'_> {
+    fn now(&self) -> Nanos {
+        let now = self.clock.now();
+        self.stop.issuing.fetch_or(now >= self.load_until, Ordering::Relaxed);
+        self.stop.waiting.fetch_or(now >= self.wait_until, Ordering::Relaxed);
+        now
+    }
+
+    fn sleep_until(&self, until: Nanos) {
+        self.clock.sleep_until(until);
+    }
+
+    fn spin_until(&self, until: Nanos) -> Nanos {
+        self.clock.spin_until(until)
     }
 }
 

@@ -5,7 +5,6 @@ use std::cell::RefCell;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::sync::Mutex;
-use std::sync::atomic::Ordering;
 
 use engine::arrivals::{Arrivals, MeasuredTime};
 use engine::clock::Time;
@@ -15,32 +14,7 @@ use engine::workload::{Admission, Completion, Done, LoadError, Operation, Outcom
 use model::random::Random;
 use model::{LatencySummary, MILLISECOND, Nanos, Process, Profile, SECOND, Shape, Times};
 
-use crate::queue::SimulatedClock;
-
-/// A clock that ends the load, and the wait for operations in flight, at set times.
-struct EndingClock<'a> {
-    clock: &'a SimulatedClock,
-    stop: &'a Stop,
-    load_until: Nanos,
-    wait_until: Nanos,
-}
-
-impl Time for EndingClock<'_> {
-    fn now(&self) -> Nanos {
-        let now = self.clock.now();
-        self.stop.issuing.fetch_or(now >= self.load_until, Ordering::Relaxed);
-        self.stop.waiting.fetch_or(now >= self.wait_until, Ordering::Relaxed);
-        now
-    }
-
-    fn sleep_until(&self, until: Nanos) {
-        self.clock.sleep_until(until);
-    }
-
-    fn spin_until(&self, until: Nanos) -> Nanos {
-        self.clock.spin_until(until)
-    }
-}
+use crate::queue::{EndingClock, SimulatedClock};
 
 /// How long an operation takes, whatever else is in flight.
 #[derive(Clone, Copy, Debug)]
