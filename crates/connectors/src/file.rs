@@ -57,6 +57,9 @@ pub(super) fn fill(input: &mut impl BufRead) -> io::Result<&[u8]> {
     input.fill_buf()
 }
 
+/// The byte order mark that some programs write before UTF-8. It is no part of the first value.
+const MARK: &[u8] = b"\xef\xbb\xbf";
+
 /// The lines of a file, read one by one into a buffer of bounded length.
 pub(super) struct Lines {
     input: BufReader<File>,
@@ -113,8 +116,7 @@ impl Lines {
         while let Some(shorter) = text.strip_suffix(b"\r") {
             text = shorter;
         }
-        // Some programs write a byte order mark before UTF-8.
-        let mark: &[u8] = if self.number == 1 { b"\xef\xbb\xbf" } else { b"" };
+        let mark = if self.number == 1 { MARK } else { b"" };
         let text = text.strip_prefix(mark).unwrap_or(text);
         Ok(Some(Line { number: self.number, text, is_too_long }))
     }
@@ -259,19 +261,26 @@ fn changes_anchor(change: &ExportedObject, anchor: &[Attribute]) -> bool {
 }
 
 /// A new file that replaces the old one when it is complete, so a reader never sees a partial file. It keeps
-/// the mode and owner of the old file. Without an old file, only the owner can read it.
+/// the mode and owner of the old file, and its byte order mark. Without an old file, only the owner can read it.
 struct FileReplacement {
     path: PathBuf,
+    /// Whether a mark comes first. None if something is written already.
+    marked: Option<bool>,
     out: BufWriter<Replacement<'static>>,
 }
 
 impl FileReplacement {
     fn begin(path: &Path) -> Result<FileReplacement, AgentError> {
+        let marked = match open(path)? {
+            Some(mut old) => Some(fill(&mut old).map_err(|error| unreadable(path, error))?.starts_with(MARK)),
+            None => Some(false),
+        };
         let begun =
             Directory::of_file(path).and_then(|(folder, name)| folder.into_successor(name, PRIVATE_FILE));
         match begun {
             Ok(file) => {
-                Ok(FileReplacement { path: path.into(), out: BufWriter::with_capacity(PIECE_BYTES, file) })
+                let out = BufWriter::with_capacity(PIECE_BYTES, file);
+                Ok(FileReplacement { path: path.into(), marked, out })
             }
             Err(error) => Err(AgentError::system(format!("writing {}", path.display()), error)),
         }
@@ -293,6 +302,13 @@ impl FileReplacement {
 
 impl Write for FileReplacement {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if !bytes.is_empty()
+            && let Some(is_marked) = self.marked.take()
+            // A value that begins with one would lose it when it is read.
+            && (is_marked || bytes.starts_with(MARK))
+        {
+            self.out.write_all(MARK)?;
+        }
         self.out.write(bytes)
     }
 
@@ -318,6 +334,35 @@ pub(super) fn split<'a>(mut field: &'a [u8], separator: &[u8]) -> Vec<&'a [u8]> 
 mod tests {
     use super::*;
     use testkit::Scratch;
+
+    #[test]
+    fn a_byte_order_mark_stays_and_no_value_is_taken_for_one() {
+        let scratch = Scratch::new();
+        for (at, (old, first, new)) in [
+            (None, "a\n", "a\n"),
+            (Some(""), "a\n", "a\n"),
+            (Some("a\n"), "b\n", "b\n"),
+            (Some("\u{feff}a\n"), "b\n", "\u{feff}b\n"),
+            (Some("\u{feff}\u{feff}a\n"), "\u{feff}a\n", "\u{feff}\u{feff}a\n"),
+            // A new first value that begins with a mark.
+            (Some("a\n"), "\u{feff}\n", "\u{feff}\u{feff}\n"),
+            (None, "\u{feff}\n", "\u{feff}\u{feff}\n"),
+        ]
+        .into_iter()
+        .enumerate()
+        {
+            let path = scratch.join(&at.to_string());
+            if let Some(old) = old {
+                std::fs::write(&path, old).unwrap();
+            }
+            let mut replacement = FileReplacement::begin(&path).unwrap();
+            for part in ["", first, "c\n"] {
+                replacement.write_all(part.as_bytes()).unwrap();
+            }
+            replacement.finish().unwrap();
+            assert_eq!(std::fs::read_to_string(&path).unwrap(), format!("{new}c\n"), "{old:?} {first:?}");
+        }
+    }
 
     #[test]
     fn lines_are_numbered_without_their_ends_and_long_ones_are_reported_and_passed() {
