@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
-use testkit::Need;
+use testkit::slapd::{SUFFIX, SlapdOptions, organization};
+use testkit::{Need, Slapd};
 
 use crate::http::serve;
 use crate::kill::{load_began, unix_s};
@@ -268,9 +269,14 @@ fn wrong_statements(out: &str, before: &Host, after: &Host) -> Vec<String> {
     wrong
 }
 
-/// Restores, and compares what it says with the host.
-fn restored(place: &Place, directory: Option<&str>, killed: &BTreeSet<u32>, round: u32) {
-    let arguments: Vec<&str> = std::iter::once("restore").chain(directory).collect();
+/// Restores by the first of these forms, `restore DIR` or a bare `restore`, and compares what it says with the host. The others
+/// find nothing that is left, nor does it itself.
+fn restored(place: &Place, forms: &[Option<&str>], killed: &BTreeSet<u32>, round: u32) {
+    let words = |form: &Option<&'_ str>| -> Vec<String> {
+        ["restore"].into_iter().chain(*form).map(String::from).collect()
+    };
+    let forms: Vec<Vec<String>> = forms.iter().map(words).collect();
+    let arguments: Vec<&str> = forms[0].iter().map(String::as_str).collect();
     let before = Host::look(place, killed);
     let done = run(place, &arguments);
     let after = Host::look(place, killed);
@@ -278,12 +284,16 @@ fn restored(place: &Place, directory: Option<&str>, killed: &BTreeSet<u32>, roun
     assert_eq!(done.code, 0, "{said}");
     assert!(after.is_restored(), "{said}{before:?}{after:?}");
     assert_eq!(wrong_statements(&done.out, &before, &after), Vec::<String>::new(), "{said}{before:?}");
-    // The file of a load stays for the next run, and is reported again.
-    let again = run(place, &arguments);
-    let again: Vec<&str> =
-        again.out.lines().filter(|line| !line.contains(" was left by the disk load")).collect();
-    let is_nothing = |line: &&str| line.starts_with("nothing to restore");
-    assert!(again.iter().all(is_nothing) && again.len() <= 1, "{said}{again:?}");
+    for form in forms.iter().rev() {
+        let arguments: Vec<&str> = form.iter().map(String::as_str).collect();
+        let again = run(place, &arguments);
+        // The file of a load stays for the next run, and is reported again.
+        let lines: Vec<&str> =
+            again.out.lines().filter(|line| !line.contains(" was left by the disk load")).collect();
+        let is_nothing = |line: &&str| line.starts_with("nothing to restore");
+        let is_true = again.code == 0 && lines.iter().all(is_nothing) && lines.len() <= 1;
+        assert!(is_true, "{said}then {form:?}: {}{}", again.out, again.err);
+    }
 }
 
 /// A command that changes the host, and how it is killed.
@@ -291,8 +301,8 @@ struct Killed {
     arguments: Vec<String>,
 }
 
-/// Experiments and commands with factors.
-fn commands(place: &Place, url: &str) -> Vec<Killed> {
+/// Experiments, and each command that has factors.
+fn commands(place: &Place, url: &str, slapd: Option<&Slapd>) -> Vec<Killed> {
     let has = |need: Need<'_>| !testkit::partly_lacks(need);
     let is_limited = has(Need::Cgroup("blkio", "io")) && has(Need::BlockDevice(&place.path("")));
     let io_limit = match is_limited {
@@ -313,6 +323,14 @@ fn commands(place: &Place, url: &str) -> Vec<Killed> {
     let has_volume = has(Need::LoopDevice) && has(Need::Mount) && has(Need::Program("mkfs.ext4"));
     let words = |text: String| text.split(' ').map(String::from).collect::<Vec<_>>();
     let short = "--vary host.cpus=1,2 --warm-up 0s --interval 100ms";
+    crate::metadir::staff_and_phones(place);
+    let generate = "generate people --count 3000 --attributes 8 --quiet --output staff.csv";
+    assert_eq!(run(place, &generate.split(' ').collect::<Vec<_>>()).code, 0);
+    let sync = "sync full --vary host.cpus=1,2 --repeat-for 700ms --interval 100ms --prepare";
+    let sync = words(sync.to_string()).into_iter().chain(["rm -f metadirectory.db*".to_string()]).collect();
+    let ldap = slapd.map(|slapd| {
+        format!("ldap search {} --base {SUFFIX} --scope base --duration 700ms {short}", slapd.url())
+    });
     let all = [
         if has_volume { "run volume.toml" } else { "run disk.toml" }.to_string(),
         "run disk.toml".to_string(),
@@ -323,8 +341,10 @@ fn commands(place: &Place, url: &str) -> Vec<Killed> {
         format!("null --duration 700ms {short}"),
         "exec --repeat 30 --vary host.cpus=1,2 -- sleep 0.03".to_string(),
         "gate --base base --head head --rounds-max 20 --repeat 2 -- sleep 0.05".to_string(),
+        "copy generate:200MB copied/x --vary host.cpus=1,2 --interval 100ms".to_string(),
     ];
-    all.map(|text| Killed { arguments: words(text) }).into()
+    let all = all.into_iter().chain(ldap).map(words).chain([sync]);
+    all.map(|arguments| Killed { arguments }).collect()
 }
 
 impl Killed {
@@ -370,7 +390,8 @@ fn killed_at_a_random_moment_every_host_is_restored_and_every_statement_is_true(
         std::fs::create_dir(place.path(folder)).unwrap();
     }
     let _unmount = Unmount(place.path("volume"));
-    let commands = commands(&place, &format!("http://{}/", serve()));
+    let slapd = Slapd::start(&SlapdOptions { ldif: organization(&[]), ..SlapdOptions::default() });
+    let commands = commands(&place, &format!("http://{}/", serve()), slapd.as_ref());
     // A fixed sequence, so that a failure can be met again.
     let seed = std::env::var("PLIMSOLL_SEED").ok().and_then(|seed| seed.parse().ok());
     let mut random = seed.unwrap_or(12_345_u64);
@@ -410,28 +431,24 @@ fn killed_at_a_random_moment_every_host_is_restored_and_every_statement_is_true(
         match below(5) {
             // The next run finds the host as it is.
             0 if directory == "r" && killed.len() < kills as usize => unrestored += 1,
-            1 => {
-                restored(&place, None, &killed, round);
-                unrestored = 0;
-            }
-            2 if is_there && unrestored == 0 => {
+            1 if is_there && unrestored == 0 => {
                 std::fs::rename(place.path(&directory), place.path("moved")).unwrap();
-                restored(&place, Some("moved"), &killed, round);
-                restored(&place, None, &killed, round);
+                restored(&place, &[Some("moved"), None], &killed, round);
                 std::fs::remove_dir_all(place.path("moved")).unwrap();
             }
-            _ if unrestored > 0 && directory != "r" => {
-                restored(&place, None, &killed, round);
+            // What runs in another directory have left is not of this one.
+            2 | 3 if unrestored == 0 || directory == "r" => {
+                restored(&place, &[Some(&directory), None], &killed, round);
                 unrestored = 0;
             }
             _ => {
-                restored(&place, Some(&directory), &killed, round);
+                restored(&place, &[None, Some(&directory)], &killed, round);
                 unrestored = 0;
             }
         }
         let _ = std::fs::remove_dir_all(place.path(&directory));
     }
-    restored(&place, None, &killed, round);
+    restored(&place, &[None], &killed, round);
     println!("{} kills in {round} runs, {measured} of a running load: {counts:?}", killed.len());
     assert!(measured * 10 >= kills, "only {measured} of {kills} kills met a running load");
 }

@@ -193,6 +193,8 @@ struct Taken {
     panics: u64,
     memory_bytes: u64,
     longest: Duration,
+    /// The number of the file that took it.
+    longest_at: u64,
 }
 
 /// Set in the processes of readers: the name of the reader.
@@ -221,7 +223,8 @@ fn readers_survive_damaged_files() {
             Ok(taken) => {
                 let mebibytes = taken.memory_bytes >> 20;
                 let ms = taken.longest.as_millis();
-                writeln!(table, "| {name} | {} | {} | {mebibytes} | {ms} |", taken.count, taken.panics)
+                let Taken { count, panics, longest_at, .. } = taken;
+                writeln!(table, "| {name} | {count} | {panics} | {mebibytes} | {ms} | {longest_at} |")
                     .unwrap();
                 if taken.panics > 0 || taken.memory_bytes > MEMORY_MAX || taken.longest > TIME_MAX {
                     failures.push(format!("{name}: {} panics, {mebibytes} MiB, {ms} ms", taken.panics));
@@ -231,7 +234,7 @@ fn readers_survive_damaged_files() {
         }
     }
     println!(
-        "| reader | files | panics | memory, MiB | longest, ms |\n| --- | ---: | ---: | ---: | ---: |\n{table}"
+        "| reader | files | panics | memory, MiB | longest, ms | file |\n| --- | ---: | ---: | ---: | ---: | ---: |\n{table}"
     );
     assert!(!names.is_empty() && failures.is_empty(), "{}", failures.join("\n"));
 }
@@ -259,11 +262,11 @@ fn of_process(name: &str) -> Result<Taken, String> {
     let failed = || format!("{}\n{}", output.status, tail(&String::from_utf8_lossy(&output.stderr)));
     let line = out.lines().find_map(|line| line.split_once("TAKEN ")).ok_or_else(failed)?.1;
     let numbers: Vec<u64> = line.split(' ').filter_map(|word| word.parse().ok()).collect();
-    let [count, panics, memory_bytes, longest_us] = numbers[..] else { return Err(failed()) };
+    let [count, panics, memory_bytes, longest_us, longest_at] = numbers[..] else { return Err(failed()) };
     if panics > 0 {
         eprintln!("{name}:\n{}", tail(&String::from_utf8_lossy(&output.stderr)));
     }
-    Ok(Taken { count, panics, memory_bytes, longest: Duration::from_micros(longest_us) })
+    Ok(Taken { count, panics, memory_bytes, longest: Duration::from_micros(longest_us), longest_at })
 }
 
 fn tail(text: &str) -> String {
@@ -291,7 +294,7 @@ fn reader() {
             }
         }
     });
-    let (mut panics, mut longest) = (0_u64, Duration::ZERO);
+    let (mut panics, mut longest) = (0_u64, (Duration::ZERO, 0));
     for number in first()..first().saturating_add(count()) {
         let file = mutation(&seeds, number);
         let before = begin.elapsed();
@@ -301,9 +304,10 @@ fn reader() {
             panics += 1;
             eprintln!("file {number} of {name} is a panic");
         }
-        longest = longest.max(begin.elapsed() - before);
+        longest = longest.max((begin.elapsed() - before, number));
     }
-    println!("\nTAKEN {} {panics} {} {}", count(), memory_bytes("VmHWM:"), longest.as_micros());
+    let (longest, at) = longest;
+    println!("\nTAKEN {} {panics} {} {} {at}", count(), memory_bytes("VmHWM:"), longest.as_micros());
 }
 
 fn memory_bytes(name: &str) -> u64 {
