@@ -26,8 +26,10 @@ pub struct Problem {
     pub column: u32,
     /// Number of characters to underline.
     pub width: u32,
-    /// The line as written, without its secrets; empty if unknown.
+    /// The line as written, without its secrets; of a long one, what is around the token. Empty if unknown.
     pub snippet: String,
+    /// Number of characters of the line before the snippet.
+    pub cut: u32,
 }
 
 impl Problem {
@@ -117,7 +119,7 @@ impl Problem {
         what: impl Into<String>,
         help: impl Into<String>,
     ) -> Self {
-        let (snippet, ..) = mask_line(text, line.saturating_sub(1) as usize, 0, 0);
+        let snippet = mask_line(text, line.saturating_sub(1) as usize, 0, 0).text;
         let indent = snippet.len() - snippet.trim_start().len();
         let width = snippet.trim().chars().count() as u32;
         Problem {
@@ -145,9 +147,9 @@ impl Problem {
     fn on_line(self, text: &str, place: Place) -> Self {
         let Place { line, column, width } = place;
         let (at, width) = (column.saturating_sub(1) as usize, width as usize);
-        let (snippet, at, width) = mask_line(text, line.saturating_sub(1) as usize, at, width);
-        let problem = Problem { snippet, ..self };
-        problem.at(Place { line, column: at as u32 + 1, width: width as u32 })
+        let line_of = mask_line(text, line.saturating_sub(1) as usize, at, width);
+        let problem = Problem { snippet: line_of.text, cut: line_of.before as u32, ..self };
+        problem.at(Place { line, column: line_of.column as u32 + 1, width: line_of.width as u32 })
     }
 }
 
@@ -242,22 +244,23 @@ impl Problem {
     /// The part of the snippet around the underlined token that is at most `most` characters long, with the column of
     /// the token in it, from 0, and the width of the token.
     fn window(&self, most: usize) -> (String, usize, usize) {
-        let (column, width) = ((self.column as usize).saturating_sub(1), (self.width as usize).max(1));
-        let (snippet, column, width) = mask_line(&self.snippet, 0, column, width);
-        let characters: Vec<char> = snippet.chars().collect();
-        let column = column.min(characters.len());
-        if characters.len() <= most {
-            return (snippet, column, width);
+        let column = self.column.saturating_sub(1).saturating_sub(self.cut) as usize;
+        let masked = mask_line(&self.snippet, 0, column, (self.width as usize).max(1));
+        let (width, is_cut) = (masked.width, self.cut > 0 || masked.before > 0);
+        let characters: Vec<char> = masked.text.chars().collect();
+        let column = (masked.column - masked.before).min(characters.len());
+        if characters.len() <= most && !is_cut {
+            return (masked.text, column, width);
         }
         const CUT: &str = "...";
         // A third of the line is before the token.
-        let begin = column.saturating_sub(most / 3).min(characters.len() - most);
-        let end = begin + most;
+        let begin = column.saturating_sub(most / 3).min(characters.len().saturating_sub(most));
+        let end = characters.len().min(begin + most);
         let mut part: String = characters[begin..end].iter().collect();
         if end < characters.len() {
             part = characters[begin..end - CUT.len()].iter().collect::<String>() + CUT;
         }
-        if begin > 0 {
+        if begin > 0 || is_cut {
             part = CUT.to_string() + &part.chars().skip(CUT.len()).collect::<String>();
         }
         let column = column - begin;

@@ -3,8 +3,10 @@
 //! Everything that is quoted from a text of a user passes through [`mask`]: the lines and the sentences of
 //! [`Problem`](crate::Problem)s, and all that the program writes to standard error.
 
+use std::cell::RefCell;
 use std::fmt;
 use std::ops::Range;
+use std::rc::Rc;
 
 use super::name::{Sensitivity, is_of_something_public, sensitivity};
 use super::{HIDDEN, authority_bytes, has_placeholder};
@@ -76,48 +78,87 @@ pub(super) fn without(text: &str, parts: &[Part]) -> String {
     out + &text[at..]
 }
 
-/// A line without secrets, and where a token of it is then: its first column and its width, in characters from 0. Secrets that begin
-/// on another line of `text` are known from there. `line` counts from 0.
-pub(crate) fn mask_line(text: &str, line: usize, column: usize, width: usize) -> (String, usize, usize) {
-    let begin = text.split_inclusive('\n').take(line).map(str::len).sum::<usize>();
-    let whole = text[begin..].lines().next().unwrap_or_default();
-    let shown = whole.trim_end();
-    // Long lines are looked at alone: a recording may have all of its megabytes in one.
-    let (from, to) = (before(text, begin), after(text, begin + whole.len()));
-    let found = parts(&text[from..to], TextKind::Written);
-    let clipped = found.into_iter().filter_map(|Part { range, why }| {
-        let start = (range.start + from).max(begin) - begin;
-        let end = (range.end + from).clamp(begin, begin + shown.len()) - begin;
-        (start < end).then_some(Part { range: start..end, why })
-    });
-    let clipped: Vec<Part> = clipped.collect();
-    let at = |column: usize| {
-        let mut at = column;
-        for Part { range, .. } in &clipped {
-            let (first, last) = (shown[..range.start].chars().count(), shown[..range.end].chars().count());
-            let hidden = HIDDEN.len();
-            if column >= last {
-                at = at + hidden - (last - first);
-            } else if column > first {
-                at = at - (column - first) + (column - first).min(hidden);
-            }
-        }
-        at
-    };
-    let (first, end) = (at(column), at(column + width));
-    (without(shown, &clipped), first, end.saturating_sub(first).max(1))
+/// A line without secrets, and a token of it. All counts are of characters.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct MaskedLine {
+    /// The line, or the part of a long one around the token.
+    pub(crate) text: String,
+    /// How much of the line is before that part.
+    pub(crate) before: usize,
+    /// The first column of the token in the line, from 0.
+    pub(crate) column: usize,
+    /// The width of the token.
+    pub(crate) width: usize,
 }
+
+/// How much of a line is kept on each side of the begin of a token, in characters.
+const KEPT: usize = 1000;
 
 /// How much of a file around a line is looked at, in bytes.
 const CONTEXT: usize = 32 << 10;
 
-fn before(text: &str, at: usize) -> usize {
-    (at.saturating_sub(CONTEXT)..at).find(|index| text.is_char_boundary(*index)).unwrap_or(at)
+/// A line without secrets, with a token that is at a `column`, from 0, and has a `width`, in characters. Secrets that begin on
+/// another line of `text` are known from there. `line` counts from 0.
+pub(crate) fn mask_line(text: &str, line: usize, column: usize, width: usize) -> MaskedLine {
+    let begin = text.split_inclusive('\n').take(line).map(str::len).sum::<usize>();
+    let whole = text[begin..].lines().next().unwrap_or_default();
+    let shown = whole.trim_end();
+    // Long lines are looked at alone: a recording may have all of its megabytes in one. The lines of a block are looked at
+    // together: a file may have a problem in each.
+    let block = |at: usize| at / CONTEXT * CONTEXT;
+    let from = boundary(text, block(begin).saturating_sub(CONTEXT));
+    let to = boundary(text, block(begin + whole.len()) + 2 * CONTEXT);
+    let found = known_parts(&text[from..to]);
+    let (mut masked, mut token, mut end, mut in_masked) = (String::new(), column, column + width, 0);
+    // The characters of the line before the next part, and its bytes.
+    let (mut characters, mut bytes) = (0, 0);
+    for Part { range, .. } in found.iter() {
+        let start = (range.start + from).clamp(begin, begin + shown.len()) - begin;
+        let stop = (range.end + from).clamp(begin, begin + shown.len()) - begin;
+        if start == stop {
+            continue;
+        }
+        let between = &shown[bytes..start];
+        masked += between;
+        masked += HIDDEN;
+        characters += between.chars().count();
+        in_masked += between.chars().count();
+        let length = shown[start..stop].chars().count();
+        for (at, place) in [(column, &mut token), (column + width, &mut end)] {
+            if at >= characters + length {
+                *place = *place + HIDDEN.len() - length;
+            } else if at > characters {
+                *place = in_masked + (at - characters).min(HIDDEN.len());
+            }
+        }
+        (characters, in_masked, bytes) = (characters + length, in_masked + HIDDEN.len(), stop);
+    }
+    masked += &shown[bytes..];
+    let before = token.saturating_sub(KEPT);
+    let part = masked.char_indices().skip(before).map(|(at, _)| at);
+    let mut ends = part.chain([masked.len()]);
+    let first = ends.next().unwrap_or(masked.len());
+    let last = ends.nth(token - before + KEPT - 1).unwrap_or(masked.len());
+    let text = masked[first..last].to_string();
+    MaskedLine { text, before, column: token, width: end.saturating_sub(token).max(1) }
 }
 
-fn after(text: &str, at: usize) -> usize {
-    let to = (at + CONTEXT).min(text.len());
-    (at..=to).rev().find(|index| text.is_char_boundary(*index)).unwrap_or(at)
+/// The secret parts of a text of a user. Those of the last text are known: a file may have thousands of problems.
+fn known_parts(text: &str) -> Rc<[Part]> {
+    thread_local! {
+        static LAST: RefCell<(String, Rc<[Part]>)> = RefCell::new((String::new(), Rc::new([])));
+    }
+    LAST.with_borrow_mut(|(last, known)| {
+        if last != text {
+            (*last, *known) = (text.into(), parts(text, TextKind::Written).into());
+        }
+        Rc::clone(known)
+    })
+}
+
+/// The last boundary of a character that is not behind `at`.
+fn boundary(text: &str, at: usize) -> usize {
+    (0..=at.min(text.len())).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0)
 }
 
 /// The secret parts of a text, in order.
@@ -329,7 +370,7 @@ impl NameAt<'_> {
             // In a sentence, words follow.
             return None;
         }
-        let near = &rest[..after(rest, 0)];
+        let near = &rest[..boundary(rest, CONTEXT)];
         let line_end = || near.find(['\n', '\r']).map_or(at + near.len(), |end| at + end);
         if let Some((open, close)) =
             [('[', ']'), ('{', '}')].into_iter().find(|(open, _)| near.starts_with(*open))
@@ -435,7 +476,7 @@ impl NameAt<'_> {
 
     /// Whether it is the first word of a line.
     fn begins_line(&self) -> bool {
-        let near = &self.before()[before(self.before(), self.begin)..];
+        let near = &self.before()[boundary(self.before(), self.begin.saturating_sub(CONTEXT))..];
         let line = near.rsplit('\n').next().unwrap_or_default().trim_start();
         ["", "export", "set", "-", "+", "$env:"].contains(&line.trim_end())
             || line.chars().all(|c| is_name(c) || c == '.') && line.ends_with('.')

@@ -191,9 +191,27 @@ fn a_token_of_a_line_stays_underlined() {
     ] {
         let whole = text.lines().nth(line).unwrap();
         let column = whole[..whole.rfind(token).unwrap()].chars().count();
-        let (masked, column, width) = mask_line(text, line, column, token.chars().count());
-        let at: String = masked.chars().skip(column).take(width).collect();
-        assert_eq!((masked.as_str(), at.as_str()), (shown, marked), "{text}");
+        let masked = mask_line(text, line, column, token.chars().count());
+        let at: String = masked.text.chars().skip(masked.column).take(masked.width).collect();
+        assert_eq!((masked.text.as_str(), masked.before, at.as_str()), (shown, 0, marked), "{text}");
+    }
+}
+
+#[test]
+fn of_a_long_line_the_part_around_the_token_is_kept() {
+    let parts = "é = 1, pwd = \"S3éé\", ".repeat(2_000);
+    let text = format!("a\n{parts}here{parts}");
+    let column = parts.chars().count();
+    let masked = mask_line(&text, 1, column, 4);
+    let at: String = masked.text.chars().skip(masked.column - masked.before).take(masked.width).collect();
+    let kept = masked.text.chars().count();
+    assert_eq!((at.as_str(), kept, masked.column - masked.before), ("here", 2 * KEPT, KEPT));
+    assert!(!masked.text.contains("S3"), "{}", masked.text);
+    // The ends of the line.
+    for (column, before) in [(0, 0), (2 * column + 4, 2 * column + 4 - 2_000 * 2 - KEPT)] {
+        let masked = mask_line(&text, 1, column, 1);
+        assert_eq!(masked.before, before, "{column}");
+        assert!(masked.text.chars().count() <= 2 * KEPT);
     }
 }
 
