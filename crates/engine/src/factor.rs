@@ -200,6 +200,10 @@ pub enum Undo {
         /// A unique value of the environment variable [`TARGET_VARIABLE`]. It identifies descendants even
         /// after the process itself has ended.
         mark: String,
+        /// The control group that was made for it alone: what is in there belongs to it, also if it has no such variable any
+        /// more. Empty if it has none.
+        #[serde(default)]
+        group: PathBuf,
         /// Timeout of its end after SIGTERM.
         within: Nanos,
     },

@@ -196,10 +196,11 @@ impl<'a> SystemUnderTest<'a> {
         let started_ticks = started_ticks(process).unwrap_or(0);
         let mut way_back = AppliedChanges::new(self.journal, self.carry_out);
         let within = self.target.stop_within();
-        let end = Undo::EndTarget { process, started_ticks, mark, within };
         // Before the undo step of the process is journaled, so that the process is ended before its group is
         // removed.
         let group = enclose(&self.group, self.root, process, &mut way_back);
+        let own_group = group.as_ref().map(PathBuf::from).unwrap_or_default();
+        let end = Undo::EndTarget { process, started_ticks, mark, group: own_group, within };
         let announced = way_back.announce_steps("target", vec![end]);
         let begin = Clock::get().now();
         self.state = State::Started(Started {

@@ -33,11 +33,11 @@ pub fn carry_out(step: &Undo) -> Result<(), Unavailable> {
         Undo::Affinity { process, started_ticks, cpus } => {
             restore_affinity(&HostRoot::live(), *process, *started_ticks, cpus)
         }
-        Undo::EndTarget { process, started_ticks, mark, within } => {
-            end_target("target", *process, *started_ticks, mark, *within)
+        Undo::EndTarget { process, started_ticks, mark, group, within } => {
+            end_target("target", &Members::of(*process, *started_ticks, mark, group), *within)
         }
         // Known by its mark only, which is in the journal before the process exists.
-        Undo::EndNeighbour { mark } => end_target("neighbour", 0, 0, mark, 0),
+        Undo::EndNeighbour { mark } => end_target("neighbour", &Members::marked(mark), 0),
         Undo::Unmount { point, uuid } => filesystem::remove(point, uuid),
         Undo::EraseFileSystem { device, uuid } => filesystem::erase(device, uuid),
         Undo::RemoveFolder { path, made_as, modified_unix_s } => {
@@ -74,12 +74,12 @@ pub fn nothing_left(step: &Undo) -> Option<String> {
             let is_it = stat.is_some_and(|stat| stat.is_alive && stat.started_ticks == *started_ticks);
             (!is_it, format!("process {process} has ended"))
         }
-        Undo::EndTarget { process, started_ticks, mark, .. } => (
-            target_members(&root, *process, *started_ticks, mark).is_empty(),
+        Undo::EndTarget { process, started_ticks, mark, group, .. } => (
+            Members::of(*process, *started_ticks, mark, group).living(&root).is_empty(),
             format!("process {process} and its child processes have ended"),
         ),
         Undo::EndNeighbour { mark } => {
-            (target_members(&root, 0, 0, mark).is_empty(), "the process of the neighbour has ended".into())
+            (Members::marked(mark).living(&root).is_empty(), "the process of the neighbour has ended".into())
         }
         Undo::Unmount { point, uuid } => (
             !filesystem::is_mounted(point, uuid),
@@ -199,18 +199,12 @@ const KILL_MAX: Duration = Duration::from_secs(30);
 
 /// Sends SIGTERM to all processes of the target, and SIGKILL to the remaining ones after a while. Processes that the others
 /// start to clean up get it only if they remain.
-fn end_target(
-    what: &str,
-    process: u32,
-    started_ticks: u64,
-    mark: &str,
-    within: Nanos,
-) -> Result<(), Unavailable> {
+fn end_target(what: &str, target: &Members<'_>, within: Nanos) -> Result<(), Unavailable> {
     let root = HostRoot::live();
     let begin = Instant::now();
     let (grace, mut asked) = (Duration::from_nanos(within), Vec::new());
     loop {
-        let members = target_members(&root, process, started_ticks, mark);
+        let members = target.living(&root);
         // One that is ending has no variables any more, but its memory may still be in use.
         let is_ending = |&(process, started_ticks): &(u32, u64)| {
             let stat = Stat::of(&root, process);
@@ -240,37 +234,68 @@ fn end_target(
             return Err(Unavailable(format!(
                 "process {} of the {what} does not exit after SIGKILL: it waits for a device; see the \
                 kernel's log (dmesg)",
-                members.first().map_or(process, |member| member.process)
+                members.first().map_or(target.process, |member| member.process)
             )));
         }
         std::thread::sleep(Duration::from_millis(10));
     }
 }
 
-/// The living processes of a target: the first one with its process group and descendants, unless another
-/// process has its id, and all with its mark. Zombies are not included.
-fn target_members(root: &HostRoot, process: u32, started_ticks: u64, mark: &str) -> Vec<ProcessHandle> {
-    let wanted = format!("{TARGET_VARIABLE}={mark}");
-    let first = Stat::of(root, process).filter(|stat| stat.started_ticks == started_ticks);
-    let descendants = if first.is_some() { with_descendants(root, &[process]) } else { Vec::new() };
-    let this = std::process::id();
-    let belongs = |member: u32, stat: &Stat| {
-        if (first.is_some() && stat.group == process) || descendants.contains(&member) {
-            return true;
-        }
-        let environment = fs::read(root.join(format!("proc/{member}/environ"))).unwrap_or_default();
-        environment.split(|byte| *byte == 0).any(|variable| variable == wanted.as_bytes())
-    };
-    let members = all(root).into_iter().filter(|member| *member != this);
-    members
-        .filter_map(|member| {
-            ProcessHandle::if_it(root, member, |stat| stat.is_alive && belongs(member, stat))
-        })
-        .collect()
+/// What identifies the processes of a target or of a neighbour.
+struct Members<'a> {
+    /// The first process, which leads a process group; 0 if it is not known.
+    process: u32,
+    started_ticks: u64,
+    /// The value of a variable of their environments.
+    mark: &'a str,
+    /// The control group that was made for them alone.
+    group: &'a Path,
+}
+
+impl<'a> Members<'a> {
+    fn of(process: u32, started_ticks: u64, mark: &'a str, group: &'a Path) -> Members<'a> {
+        Members { process, started_ticks, mark, group }
+    }
+
+    fn marked(mark: &'a str) -> Members<'a> {
+        Members::of(0, 0, mark, Path::new(""))
+    }
+
+    /// The living processes: the first one with its process group and descendants, unless another process has its id, and all
+    /// that have the mark or are in the control group: a server may clear its environment. Zombies are not included.
+    fn living(&self, root: &HostRoot) -> Vec<ProcessHandle> {
+        let wanted = format!("{TARGET_VARIABLE}={}", self.mark);
+        let first = Stat::of(root, self.process).filter(|stat| stat.started_ticks == self.started_ticks);
+        let descendants = if first.is_some() { with_descendants(root, &[self.process]) } else { Vec::new() };
+        let enclosed = match is_ours(self.group) {
+            true => fs::read_to_string(self.group.join("cgroup.procs")).unwrap_or_default(),
+            false => String::new(),
+        };
+        let enclosed: Vec<u32> = enclosed.split_ascii_whitespace().filter_map(|id| id.parse().ok()).collect();
+        let this = std::process::id();
+        let belongs = |member: u32, stat: &Stat| {
+            if (first.is_some() && stat.group == self.process)
+                || descendants.contains(&member)
+                || enclosed.contains(&member)
+            {
+                return true;
+            }
+            let environment = fs::read(root.join(format!("proc/{member}/environ"))).unwrap_or_default();
+            environment.split(|byte| *byte == 0).any(|variable| variable == wanted.as_bytes())
+        };
+        let members = all(root).into_iter().filter(|member| *member != this);
+        members
+            .filter_map(|member| {
+                ProcessHandle::if_it(root, member, |stat| stat.is_alive && belongs(member, stat))
+            })
+            .collect()
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::path::PathBuf;
+
     use super::*;
     use testkit::Scratch;
 
@@ -332,7 +357,7 @@ mod tests {
         let process = ours.id();
         let started_ticks = Stat::of(&root, process).unwrap().started_ticks;
         let members = || -> Vec<u32> {
-            let members = target_members(&root, process, started_ticks, &mark);
+            let members = Members::of(process, started_ticks, &mark, Path::new("")).living(&root);
             members.iter().map(|member| member.process).collect()
         };
         for _ in 0..500 {
@@ -342,11 +367,12 @@ mod tests {
             std::thread::sleep(Duration::from_millis(10));
         }
         // If another process has the id, only processes with the mark belong to the target.
-        assert!(target_members(&root, other.id(), 1, "none").is_empty());
+        assert!(Members::of(other.id(), 1, "none", Path::new("")).living(&root).is_empty());
         let end = |process, started_ticks| Undo::EndTarget {
             process,
             started_ticks,
             mark: mark.clone(),
+            group: PathBuf::new(),
             within: 200_000_000,
         };
         carry_out(&end(other.id(), 1)).unwrap();
@@ -378,7 +404,8 @@ mod tests {
             std::thread::sleep(Duration::from_millis(5));
         }
         let started_ticks = Stat::of(&HostRoot::live(), ours.id()).unwrap().started_ticks;
-        let end = Undo::EndTarget { process: ours.id(), started_ticks, mark, within: 60_000_000_000 };
+        let group = PathBuf::new();
+        let end = Undo::EndTarget { process: ours.id(), started_ticks, mark, group, within: 60_000_000_000 };
         carry_out(&end).unwrap();
         ours.wait().unwrap();
         assert!(done.exists(), "its clean-up was ended");

@@ -403,6 +403,58 @@ fn what_is_gone_is_not_called_restored_or_ended() {
 }
 
 #[test]
+fn a_child_without_a_variable_or_a_parent_is_ended_as_it_is_said() {
+    if testkit::lacks(testkit::Need::Cgroup("memory", "memory")) {
+        return;
+    }
+    let place = Place::new("restore-orphan");
+    // As a server does that clears its environment, with a worker that leaves its process group.
+    std::fs::write(
+        place.path("o.toml"),
+        "[target]\nstart = \"sh -c 'env -i setsid sleep 600 & echo $! > worker; echo up; wait'\"\n\
+         ready = \"line:^up\"\n[workload.null]\n\
+         [load]\nmeasure = \"600s\"\nwarm_up = \"0s\"\n",
+    )
+    .unwrap();
+    let mut child = command(&place, &["run", "o.toml", "--run-dir", "r", "--quiet"])
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let process = |name: &str| {
+        let text = std::fs::read_to_string(place.path(name)).unwrap_or_default();
+        text.trim().parse::<i32>().ok()
+    };
+    wait_for("the load did not begin", || {
+        process("worker").is_some() && crate::kill::load_began(&place.path("r"))
+    });
+    let worker = process("worker").unwrap();
+    let journal = std::fs::read_dir(place.path("state/runs")).unwrap().next().unwrap().unwrap().path();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let lines = std::fs::read_to_string(journal).unwrap();
+    let (_, after) = lines.split_once("\"end_target\":{\"process\":").unwrap();
+    let first: i32 = after.split(',').next().unwrap().parse().unwrap();
+    let kill = |process: i32| {
+        let process = rustix::process::Pid::from_raw(process).unwrap();
+        rustix::process::kill_process(process, rustix::process::Signal::KILL)
+    };
+    kill(first).unwrap();
+    let is_alive = |process: i32| {
+        let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
+        stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with(['Z', 'X']))
+    };
+    wait_for("the target did not end", || !is_alive(first));
+    assert!(is_alive(worker));
+    let done = run(&place, &["restore", "r"]);
+    let is_left = is_alive(worker);
+    if is_left {
+        let _ = kill(worker);
+    }
+    assert!(done.code == 0 && !is_left && done.out.contains("target ended"), "{}{}", done.out, done.err);
+    assert_eq!(run(&place, &["restore", "r"]).out, "nothing to restore\n");
+}
+
+#[test]
 fn of_runs_that_begin_at_once_in_one_directory_one_runs() {
     let place = Place::new("restore-at-once");
     std::fs::write(place.path("n.toml"), "[workload.null]\n[load]\nmeasure = \"300ms\"\nwarm_up = \"0s\"\n")
