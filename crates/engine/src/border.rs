@@ -52,6 +52,18 @@ impl<F: Fn()> Worker for Bordered<'_, F> {
     fn parts(&mut self) -> Option<&mut Vec<Part>> {
         self.worker.parts()
     }
+
+    fn kind_of(&self, operation: Operation, accepted: bool) -> Option<u16> {
+        self.worker.kind_of(operation, accepted)
+    }
+
+    fn leave(&mut self, operation: Operation, accepted: bool, due: Nanos) {
+        self.worker.leave(operation, accepted, due);
+    }
+
+    fn whole_of(&self, operation: Operation) -> Option<u16> {
+        self.worker.whole_of(operation)
+    }
 }
 
 #[cfg(test)]
@@ -66,6 +78,10 @@ mod tests {
     impl Worker for Script {
         fn submit(&mut self, _operation: Operation) -> Admission {
             self.0.remove(0)
+        }
+
+        fn kind_of(&self, _operation: Operation, _accepted: bool) -> Option<u16> {
+            None
         }
 
         fn reap(&mut self, _until: Nanos, _done: &mut Vec<Completion>) -> Result<(), LoadError> {

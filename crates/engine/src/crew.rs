@@ -95,6 +95,9 @@ pub trait Crew {
 
     /// Whether nothing runs any more.
     fn is_finished(&self) -> bool;
+
+    /// Whether the trial cannot end before the load has: threads that wait in a system call end when that returns.
+    fn must_finish(&self) -> bool;
 }
 
 /// Messages of the worker threads.
@@ -373,6 +376,10 @@ impl Crew for Threads<'_> {
 
     fn is_finished(&self) -> bool {
         self.running == 0
+    }
+
+    fn must_finish(&self) -> bool {
+        true
     }
 }
 

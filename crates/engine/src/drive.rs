@@ -357,10 +357,17 @@ impl Book {
                 debug_assert!(false, "a part that the workload did not declare");
                 continue;
             };
-            // It has no intended time of its own, so its time is not divided.
-            kind.completed += 1;
-            let of = kind.times_of(measured.has(part.begin));
-            count(&mut of.response, part.end.saturating_sub(part.begin), 1);
+            let is_due = measured.has(part.begin);
+            let time = part.end.saturating_sub(part.begin);
+            match part.ended {
+                // It has no intended time of its own, so its time is not divided.
+                true => {
+                    kind.completed += 1;
+                    count(&mut kind.times_of(is_due).response, time, 1);
+                }
+                false if is_due => count(&mut kind.censored.get_or_insert_default().response, time, 1),
+                false => {}
+            }
         }
     }
 }
@@ -522,13 +529,14 @@ impl<W: Worker + ?Sized, T: Time> Driver<'_, '_, '_, W, T> {
             if self.end.is_none() && self.stop.issuing.load(Ordering::Relaxed) {
                 self.end();
             }
+            // It may have been asked while a system call did not return.
+            if self.stop.waiting.load(Ordering::Relaxed) {
+                break;
+            }
             let blocked = self.issue();
             let in_flight = self.in_flight();
             let issues_no_more = self.issues_no_more(blocked);
             if in_flight == 0 && self.continuing.is_empty() && (self.exhausted || issues_no_more) {
-                break;
-            }
-            if self.stop.waiting.load(Ordering::Relaxed) {
                 break;
             }
             // A worker with capacity wakes for the next arrival, one without for a completion.
@@ -608,6 +616,7 @@ impl<W: Worker + ?Sized, T: Time> Driver<'_, '_, '_, W, T> {
             let at = if issued.is_some() { now } else { unsent_at.max(intended) };
             if self.measured.has(intended) && intended < now {
                 book.censor(self.worker.kind_of(operation, issued.is_some()), intended, issued, at);
+                self.worker.leave(operation, issued.is_some(), intended);
             }
             let whole = self.worker.whole_of(operation).filter(|_| self.measured.has(slot.begin()));
             if let Some(whole) = whole {
@@ -625,10 +634,12 @@ impl<W: Worker + ?Sized, T: Time> Driver<'_, '_, '_, W, T> {
                 if self.measured.has(intended) {
                     book.held += u64::from(self.is_open && self.full_until >= Some(intended));
                     book.censor(self.worker.kind_of(operation, false), intended, None, unsent_at);
+                    self.worker.leave(operation, false, intended);
                 }
                 self.number += self.numbers.step;
             }
         }
+        book.take_parts(self.worker, self.measured);
     }
 
     /// When the next step or new operation is due, as far as a ticket is free for it.

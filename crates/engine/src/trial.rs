@@ -131,6 +131,8 @@ pub(crate) fn measure(measurement: Measurement<'_>, run: &mut Run) {
             total: Book::new(operations.len(), 0),
             measured: MeasuredTime::new(load.measure.unwrap_or(Nanos::MAX)),
             early: Vec::new(),
+            weights: vec![0; operations.len()],
+            busy: vec![0.0; operations.len()],
             in_flight: 0,
             stream,
             zero: 0,
@@ -231,6 +233,9 @@ struct Collector<'a> {
     measured: MeasuredTime,
     /// The operations of an interval of the warm-up that were due in the measured phase, by kind: they are of the next one.
     early: Vec<(usize, KindBook)>,
+    /// Of the last interval in which something was completed: the completed operations by kind, and their time in service.
+    weights: Vec<u64>,
+    busy: Vec<f64>,
     /// Operations in flight at the end of the last interval.
     in_flight: u64,
     stream: &'a Stream<'a>,
@@ -410,7 +415,13 @@ impl Collector<'_> {
             let was_abandoned = is_abandoned;
             match woke {
                 WakeReason::AllFinished => break,
-                _ if is_abandoned && now >= deadline => break,
+                _ if is_abandoned && now >= deadline && !self.crew.must_finish() => break,
+                _ if is_abandoned && now >= deadline => {
+                    let text =
+                        "a system call of an operation in flight does not return: its end is waited for";
+                    self.stream.note(text);
+                    deadline = Nanos::MAX;
+                }
                 _ if is_abandoned => {}
                 WakeReason::Interrupted => {
                     is_abandoned = true;
@@ -540,12 +551,16 @@ impl Collector<'_> {
             .zip(&completed)
             .map(|(times, completed)| times.service.mean() * *completed as f64)
             .collect();
-        let busy_sum: f64 = busy.iter().sum();
+        // Where nothing is completed, the operations are as many of each kind as they were.
+        if completed.iter().any(|completed| *completed > 0) {
+            (self.weights, self.busy) = (completed.clone(), busy);
+        }
+        let busy_sum: f64 = self.busy.iter().sum();
         let share =
-            |at: usize| if busy_sum > 0.0 { busy[at] / busy_sum } else { f64::from(u8::from(at == 0)) };
-        let (offered, issued) = (apportion(offered, &completed), apportion(issued, &completed));
+            |at: usize| if busy_sum > 0.0 { self.busy[at] / busy_sum } else { f64::from(u8::from(at == 0)) };
+        let (offered, issued) = (apportion(offered, &self.weights), apportion(issued, &self.weights));
         let (held, unsent) =
-            (apportion(self.total.held, &completed), apportion(self.total.unsent, &completed));
+            (apportion(self.total.held, &self.weights), apportion(self.total.unsent, &self.weights));
         self.in_flight = self.total.in_flight;
         let known = |at: usize, counts: &[u64], kind: &KindBook| match self.derived[at] {
             true => kind.completed,

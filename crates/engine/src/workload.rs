@@ -274,9 +274,11 @@ pub trait Worker {
 
     /// The kind of an operation that has not completed, as in [`Done::kind`]: one that was accepted, or one that was never
     /// submitted, whose ticket means nothing. None if only its completion shows it.
-    fn kind_of(&self, _operation: Operation, _accepted: bool) -> Option<u16> {
-        None
-    }
+    fn kind_of(&self, operation: Operation, accepted: bool) -> Option<u16>;
+
+    /// Adds to [`Worker::parts`] what an operation that is given up has not ended of: the part that it waits for, if it was
+    /// accepted, and those parts of each operation that it would have come to. Of these begin and end are when it was due.
+    fn leave(&mut self, _operation: Operation, _accepted: bool, _due: Nanos) {}
 
     /// The kind of the whole that an operation in progress is a step of, if it is to end with [`Then::EndOf`]. It is then
     /// continued after the end of the load, so that its time is known.
@@ -372,8 +374,10 @@ pub struct Part {
     pub kind: u16,
     /// When it began.
     pub begin: Nanos,
-    /// When it ended.
+    /// When it ended, or when the wait for its end did.
     pub end: Nanos,
+    /// Whether it has ended: otherwise it took longer.
+    pub ended: bool,
 }
 
 /// Success or failure.

@@ -760,6 +760,10 @@ impl Crew for Hub {
         let inner = lock(&self.shared.inner);
         inner.fleet.is_finished() && !inner.fleet.has_after(0)
     }
+
+    fn must_finish(&self) -> bool {
+        false
+    }
 }
 
 /// The counters of a machine, which it sends.

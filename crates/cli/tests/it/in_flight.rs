@@ -9,6 +9,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use serde_json::Value;
+use testkit::slapd::{SUFFIX, SlapdOptions, organization};
+use testkit::{Need, Slapd};
 
 use crate::program::{Finished, Place, command, run};
 
@@ -82,6 +84,12 @@ fn first(document: &Value) -> &Value {
     &document["trials"][0]["operations"][0]
 }
 
+/// A part of the operations.
+fn part<'d>(document: &'d Value, name: &str) -> &'d Value {
+    let all = document["trials"][0]["derived"].as_array().unwrap();
+    all.iter().find(|part| part["name"] == name).unwrap_or_else(|| panic!("{name} in {all:?}"))
+}
+
 fn texts(document: &Value) -> String {
     format!("{}{}{}", document["trials"][0]["doubts"], document["doubts"], document["verdict"])
 }
@@ -114,9 +122,17 @@ fn what_is_not_answered_is_censored_and_decides_no_goal() {
     let place = Place::new("censored");
     let url = freezing(75, None);
     let load = ["--rate", "50/s", "--duration", "3s", "--warm-up", "0s", "--timeout", "100s", "--json"];
-    let goals = ["--goal", "response.p95 <= 60s", "--run-dir", "r"];
+    let goals = ["--goal", "response.p95 <= 60s", "--goal", "get:first_byte.p95 <= 60s", "--run-dir", "r"];
     let (done, document) = impatient(&place, &[&["http", &url][..], &load, &goals].concat());
     let get = first(&document);
+    // Nor did their first bytes come.
+    let first_byte = part(&document, "get:first_byte");
+    assert_eq!(
+        (&first_byte["due"]["ended"], &first_byte["censored"]),
+        (&75.into(), &75.into()),
+        "{first_byte}"
+    );
+    assert_eq!(document["goal"]["goals"][1]["undecided"], Value::from(true), "{}", document["goal"]);
     assert_eq!(done.code, 130, "{get} {}", done.err);
     let [ended, censored] = [&get["due"]["ended"], &get["censored"]].map(|count| count.as_u64().unwrap());
     assert_eq!((ended, censored), (75, 75), "{get}");
@@ -171,6 +187,103 @@ fn a_frozen_server_is_no_slow_load_generator() {
     assert_ne!(document["verdict"]["kind"], "generator_bound", "{}", document["verdict"]);
     assert!(![0, 97].contains(&done.code), "{} {}", done.code, done.err);
     assert!(texts(&document).contains("as many operations as may be in flight"), "{}", texts(&document));
+}
+
+#[test]
+fn what_timed_out_before_its_first_byte_is_in_the_times_of_that() {
+    let place = Place::new("no-first-byte");
+    let url = freezing(20, None);
+    let load = ["--rate", "20/s", "--duration", "2s", "--warm-up", "0s", "--timeout", "500ms", "--json"];
+    let goals = ["--goal", "get:first_byte.p90 <= 100ms", "--max-failures", "100%"];
+    let done = run(&place, &[&["http", &url][..], &load, &goals].concat());
+    let document: Value = serde_json::from_str(&done.out).unwrap();
+    let first_byte = part(&document, "get:first_byte");
+    assert_eq!(
+        (&first_byte["due"]["ended"], &first_byte["censored"]),
+        (&20.into(), &20.into()),
+        "{first_byte}"
+    );
+    // They took 500 ms at least.
+    assert_eq!(done.code, expected(99, &document), "{}", done.err);
+    assert_eq!(document["goal"]["goals"][0]["undecided"], Value::Null, "{}", document["goal"]);
+}
+
+#[test]
+fn logins_at_a_directory_that_stops_have_no_bind_and_no_entry() {
+    let person =
+        format!("dn: uid=a,{SUFFIX}\nobjectClass: inetOrgPerson\nuid: a\ncn: a\nsn: a\nuserPassword: w\n\n");
+    let ldif = organization(&[]) + &person;
+    let Some(slapd) = Slapd::start(&SlapdOptions { ldif, ..SlapdOptions::default() }) else { return };
+    let place = Place::new("stopped-directory");
+    let (url, person) = (slapd.url(), format!("uid=a,{SUFFIX}"));
+    let login =
+        ["ldap", "login", &url, "--base", SUFFIX, "--scope", "base", "--dn", &person, "--dn-password", "w"];
+    let load = ["--rate", "20/s", "--duration", "2s", "--warm-up", "0s", "--interval", "100ms", "--json"];
+    let document = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !crate::kill::load_began(&place.path("r")) {
+                std::thread::sleep(Duration::from_millis(10));
+            }
+            slapd.pause();
+        });
+        impatient(&place, &[&login[..], &load, &["--run-dir", "r"]].concat()).1
+    });
+    slapd.resume();
+    let counts = |of: &Value| [&of["due"]["ended"], &of["censored"]].map(|count| count.as_u64().unwrap());
+    let [ended, censored] = counts(first(&document));
+    assert!(ended + censored == 40 && censored > 20, "{}", first(&document));
+    for name in ["login:bind", "login:first_entry"] {
+        assert_eq!(counts(part(&document, name)), [ended, censored], "{}", part(&document, name));
+    }
+}
+
+#[test]
+fn a_launch_that_hangs_is_one_of_its_kind() {
+    let place = Place::new("hangs");
+    let script = "echo x >> count; [ $(wc -l < count) -lt 5 ] || sleep 100";
+    let load = ["--duration", "1500ms", "--timeout", "200s", "--json", "--run-dir", "r"];
+    let (_, document) = impatient(&place, &[&["exec"][..], &load, &["--", "sh", "-c", script]].concat());
+    let kinds: Vec<[u64; 2]> = document["trials"][0]["operations"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|of| [&of["due"]["ended"], &of["censored"]].map(|count| count.as_u64().unwrap_or(0)))
+        .collect();
+    assert_eq!(kinds, [[1, 0], [3, 1], [4, 1]], "{}", document["trials"][0]["operations"]);
+}
+
+#[test]
+fn a_system_call_that_does_not_return_is_waited_for_and_nothing_is_lost() {
+    let needs =
+        [Need::Root, Need::LoopDevice, Need::Mount, Need::Program("mkfs.ext4"), Need::Program("fsfreeze")];
+    if needs.into_iter().any(testkit::lacks) {
+        return;
+    }
+    let place = Place::new("frozen-file-system");
+    // Longer frozen than the load waits for threads that it has told to end.
+    let script = r#"
+        PATH=$PATH:/usr/sbin:/sbin
+        truncate -s 32M image && mkfs.ext4 -qF image && mkdir m && mount -o loop image m || exit 77
+        trap 'fsfreeze -u m 2>/dev/null' EXIT
+        head -c 8M /dev/zero > m/f; sync
+        "$0" disk m/f --overwrite m/f --write --random --page-cache --back-end system-calls --rate 100/s --duration 2s --warm-up 0s             --interval 100ms --goal 'response.max <= 1s' --run-dir r --json > out 2> err &
+        while ! [ "$(cat r/trials/*/intervals.csv 2>/dev/null | wc -l)" -gt 2 ]; do sleep 0.05; done
+        fsfreeze -f m; sleep 4
+        kill -INT $!; sleep 0.3; kill -INT $!; sleep 12
+        fsfreeze -u m; wait $!
+        echo $? > code"#;
+    let mut shell = std::process::Command::new("unshare");
+    shell.args(["--mount", "sh", "-c", script, env!("CARGO_BIN_EXE_plimsoll")]).current_dir(place.path(""));
+    shell.env("PLIMSOLL_STATE_DIR", place.path("state")).env("NO_COLOR", "1");
+    let shell = Finished::of(shell);
+    let read = |name: &str| std::fs::read_to_string(place.path(name)).unwrap_or_default();
+    assert_eq!((shell.code, read("code").trim()), (0, "130"), "{}{}", shell.err, read("err"));
+    let document: Value = serde_json::from_str(&read("out")).unwrap();
+    let write = first(&document);
+    let [ended, censored] = [&write["due"]["ended"], &write["censored"]].map(|count| count.as_u64().unwrap());
+    assert_eq!(ended + censored, 200, "{write}");
+    assert!(censored > 100 && write["response_ms"]["max"].as_f64().unwrap() > 10_000.0, "{write}");
+    assert_eq!(document["goal"]["goals"][0]["met"], Value::from(false), "{}", document["goal"]);
 }
 
 #[test]

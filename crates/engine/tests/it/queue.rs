@@ -171,6 +171,10 @@ impl Worker for SimulatedQueue<'_> {
         Admission::Accepted
     }
 
+    fn kind_of(&self, operation: Operation, _accepted: bool) -> Option<u16> {
+        Some(operation.step as u16)
+    }
+
     fn reap(&mut self, until: Nanos, done: &mut Vec<Completion>) -> Result<(), LoadError> {
         match self.in_service.peek() {
             // What is done already is seen, whatever the time to wait.
@@ -214,6 +218,10 @@ impl Worker for Batches<'_> {
         Admission::Accepted
     }
 
+    fn kind_of(&self, operation: Operation, _accepted: bool) -> Option<u16> {
+        Some(operation.step as u16)
+    }
+
     fn reap(&mut self, _until: Nanos, done: &mut Vec<Completion>) -> Result<(), LoadError> {
         if let (Some(ticket), Some((length, count))) = (self.ticket.take(), self.batches.pop_front()) {
             self.clock.pass(self.clock.now() + length);
@@ -243,6 +251,10 @@ impl Worker for Together<'_> {
         }
         self.tickets.push(operation.ticket);
         Admission::Accepted
+    }
+
+    fn kind_of(&self, operation: Operation, _accepted: bool) -> Option<u16> {
+        Some(operation.step as u16)
     }
 
     fn reap(&mut self, _until: Nanos, done: &mut Vec<Completion>) -> Result<(), LoadError> {

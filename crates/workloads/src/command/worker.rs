@@ -359,6 +359,11 @@ impl<'a> CommandWorker<'a> {
         };
         LoadError::new(format!("`{}` {verb}{how}{seen}", self.settings.command_line()), help)
     }
+
+    /// The kind of the launch with this number: the first one or a later one.
+    fn kind(&self, number: u64) -> u16 {
+        u16::from(number > 0 || self.settings.warmup > 0)
+    }
 }
 
 fn drop_page_cache() -> Result<(), LoadError> {
@@ -407,6 +412,13 @@ impl Worker for CommandWorker<'_> {
         }
     }
 
+    fn kind_of(&self, operation: Operation, accepted: bool) -> Option<u16> {
+        Some(match &self.stage {
+            Stage::Launched(launch) if accepted => self.kind(launch.number),
+            _ => self.kind(self.launched.load(Ordering::Relaxed).max(operation.number)),
+        })
+    }
+
     fn reap(&mut self, until: Nanos, done: &mut Vec<Completion>) -> Result<(), LoadError> {
         if let Some(error) = self.failed.take() {
             return Err(error);
@@ -433,8 +445,7 @@ impl Worker for CommandWorker<'_> {
             }
         };
         let Launch { ticket, number, looks, .. } = launch;
-        let kind = u16::from(number > 0 || self.settings.warmup > 0);
-        done.push(Completion::new(ticket, workload::Done::new(kind, outcome, 0)));
+        done.push(Completion::new(ticket, workload::Done::new(self.kind(number), outcome, 0)));
         self.done = Some(Done { ticket, number, looks });
         self.stage = Stage::Stopping(Stopping::new(launch.group, self.settings.stop), launch.probe);
         Ok(())

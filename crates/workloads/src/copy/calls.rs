@@ -70,6 +70,10 @@ impl Worker for CallWorker<'_> {
         })
     }
 
+    fn kind_of(&self, _operation: Operation, _accepted: bool) -> Option<u16> {
+        Some(KIND_COPY)
+    }
+
     fn reap(&mut self, _until: Nanos, _done: &mut Vec<Completion>) -> Result<(), LoadError> {
         self.failed.take().map_or(Ok(()), Err)
     }

@@ -227,6 +227,14 @@ impl Worker for RingWorker<'_> {
         })
     }
 
+    fn kind_of(&self, operation: Operation, accepted: bool) -> Option<u16> {
+        let slot = self.slots.iter().find(|slot| accepted && slot.ticket == operation.ticket);
+        Some(match slot.and_then(|slot| slot.work.as_ref()) {
+            Some(Work::Sync(..)) => KIND_SYNC,
+            _ => KIND_COPY,
+        })
+    }
+
     fn reap(&mut self, until: Nanos, done: &mut Vec<Completion>) -> Result<(), LoadError> {
         if let Some(error) = self.failed.take() {
             return Err(error);

@@ -31,6 +31,10 @@ impl Worker for NothingWorker<'_> {
         }
     }
 
+    fn kind_of(&self, operation: Operation, _accepted: bool) -> Option<u16> {
+        Some(self.stream.kind_of(operation.number))
+    }
+
     fn reap(&mut self, until: Nanos, _done: &mut Vec<Completion>) -> Result<(), LoadError> {
         self.stream.wait_for_turn(until, Clock::get().now());
         Ok(())

@@ -231,7 +231,28 @@ impl<'a> Load<'a> {
 
     /// A part of an operation ended.
     pub(super) fn part(&mut self, part: RequestPart, begin: Nanos, end: Nanos) {
-        self.parts.push(Part { kind: self.parts_from + part as u16, begin, end });
+        self.parts.push(Part { kind: self.parts_from + part as u16, begin, end, ended: true });
+    }
+
+    /// A request that was begun at `begin` failed, or was given up, in a part that began at `since`.
+    #[cold]
+    pub(super) fn left(&mut self, part: RequestPart, since: Nanos, begin: Nanos) {
+        self.parts.push(Part {
+            kind: self.parts_from + part as u16,
+            begin: since,
+            end: self.clock.now(),
+            ended: false,
+        });
+        if matches!(part, RequestPart::Connect | RequestPart::Tls) {
+            self.left_unsent(begin);
+        }
+    }
+
+    /// A request that was due then was not sent.
+    #[cold]
+    pub(super) fn left_unsent(&mut self, due: Nanos) {
+        let kind = self.parts_from + RequestPart::FirstByte as u16;
+        self.parts.push(Part { kind, begin: due, end: due, ended: false });
     }
 
     /// Whether no response has come yet, so that the field Server and the begin of the body are wanted.
@@ -258,7 +279,7 @@ impl<'a> Load<'a> {
         for (_, value) in values {
             super::server_timing::durations(value, &self.plan.server_timing, |at, duration| {
                 let begin = end.saturating_sub(duration);
-                self.parts.push(Part { kind: first + at as u16, begin, end });
+                self.parts.push(Part { kind: first + at as u16, begin, end, ended: true });
             });
         }
     }

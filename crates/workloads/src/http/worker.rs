@@ -71,10 +71,19 @@ struct Connection {
     tls: Option<Box<ClientConnection>>,
     /// When the part of the operation began that it is in: opening, the handshake, the wait, the download.
     since: Nanos,
+    /// The part of the operation that it waits for, until the first byte.
+    waits: Option<RequestPart>,
     /// Whether some of the response has come, and not all of it.
     is_downloading: bool,
     /// What follows the response of a scenario.
     next: Option<Next>,
+}
+
+impl Connection {
+    /// The part of the operation that has not ended.
+    fn part(&self) -> Option<RequestPart> {
+        if self.is_downloading { Some(RequestPart::Download) } else { self.waits }
+    }
 }
 
 /// Drives the connections of one share of the load.
@@ -118,6 +127,7 @@ impl<'a> HttpWorker<'a> {
             reader: ResponseReader::default(),
             tls: None,
             since: 0,
+            waits: None,
             is_downloading: false,
             next: None,
         });
@@ -170,6 +180,7 @@ impl<'a> HttpWorker<'a> {
         let tls = tls.as_ref().map(TlsClient::begin).transpose();
         connection.tls = tls.map_err(Failure::Tls)?.map(Box::new);
         connection.since = self.load.clock.now();
+        connection.waits = Some(RequestPart::Connect);
         let socket = self.load.connect(&self.poller, (server, place), &mut connection.attempt)?;
         connection.socket = Some(socket);
         connection.stage = Stage::Connecting;
@@ -245,6 +256,11 @@ impl<'a> HttpWorker<'a> {
     fn part(&mut self, place: u32, part: RequestPart, now: Nanos) {
         let connection = &mut self.connections[place as usize];
         let begin = std::mem::replace(&mut connection.since, now);
+        connection.waits = match part {
+            RequestPart::Connect if connection.stage == Stage::Handshake => Some(RequestPart::Tls),
+            RequestPart::Connect | RequestPart::Tls => Some(RequestPart::FirstByte),
+            RequestPart::FirstByte | RequestPart::Download => None,
+        };
         self.load.part(part, begin, now);
     }
 
@@ -517,6 +533,9 @@ impl<'a> HttpWorker<'a> {
     fn over(&mut self, place: u32, result: Result) -> Option<Done> {
         let connection = &mut self.connections[place as usize];
         let (exchange, next) = (connection.exchange, connection.next.take());
+        if let (Err(_), Some(part)) = (&result, connection.part()) {
+            self.load.left(part, connection.since, connection.begin);
+        }
         self.load.count_address(connection.attempt.address, &result);
         self.release(place);
         match self.load.follow(&exchange, next, result) {
@@ -556,6 +575,7 @@ impl<'a> HttpWorker<'a> {
         connection.attempt.tried = 0;
         connection.sent = 0;
         connection.since = now;
+        connection.waits = Some(RequestPart::FirstByte);
         connection.is_downloading = false;
         self.deadlines_from = self.deadlines_from.min(connection.deadline);
         let opened = match connection.socket {
@@ -722,6 +742,20 @@ impl Worker for HttpWorker<'_> {
 
     fn kind_of(&self, operation: Operation, accepted: bool) -> Option<u16> {
         self.load.kind_of(operation, accepted)
+    }
+
+    fn leave(&mut self, operation: Operation, accepted: bool, due: Nanos) {
+        let in_progress = |connection: &&Connection| {
+            connection.ticket == operation.ticket && !matches!(connection.stage, Stage::Closed | Stage::Idle)
+        };
+        match self.connections.iter().find(in_progress).filter(|_| accepted) {
+            Some(connection) => {
+                if let Some(part) = connection.part() {
+                    self.load.left(part, connection.since, connection.begin);
+                }
+            }
+            None => self.load.left_unsent(due),
+        }
     }
 
     fn whole_of(&self, operation: Operation) -> Option<u16> {

@@ -313,6 +313,9 @@ impl<'a> LdapWorker<'a> {
 
     /// An operation has ended.
     fn complete(&mut self, place: u32, slot: u32, flight: Flight, result: Result<(), Failure>, at: Nanos) {
+        if !matches!(result, Ok(()) | Err(Failure::Result(_) | Failure::Bind(_))) {
+            self.left_unanswered(place, &flight);
+        }
         let connection = &mut self.connections[place as usize];
         connection.flights[slot as usize].id = 0;
         connection.free.push(slot);
@@ -371,6 +374,7 @@ impl<'a> LdapWorker<'a> {
         if !was_open {
             self.open_from = self.clock.now().saturating_add(RETRY);
         }
+        self.left_unprepared(place);
         let mut has_operations = false;
         for slot in 0..self.connections[place as usize].flights.len() as u32 {
             let flight = self.connections[place as usize].flights[slot as usize];
@@ -593,6 +597,31 @@ impl Worker for LdapWorker<'_> {
 
     fn kind_of(&self, operation: Operation, _accepted: bool) -> Option<u16> {
         u16::try_from(self.writer.chosen(operation.number)).ok()
+    }
+
+    fn leave(&mut self, operation: Operation, accepted: bool, due: Nanos) {
+        let is_it = |flight: &Flight| accepted && flight.id != 0 && flight.ticket == operation.ticket;
+        let places = self.connections.iter().enumerate();
+        let found = places.into_iter().find_map(|(place, connection)| {
+            let flight = connection.flights.iter().find(|flight| is_it(flight))?;
+            // Once for all operations that wait for the connection.
+            let is_first = connection.flights.iter().find(|flight| flight.id != 0).map(|flight| flight.id)
+                == Some(flight.id);
+            Some((place as u32, *flight, is_first))
+        });
+        match found {
+            Some((place, flight, is_first)) => {
+                if is_first {
+                    self.left_unprepared(place);
+                }
+                self.left_unanswered(place, &flight);
+            }
+            None => {
+                let at = self.writer.chosen(operation.number);
+                let kind = self.plan.mix.all.get(at).map_or(Kind::Search, |requests| requests.kind);
+                self.left_unsent(kind, due);
+            }
+        }
     }
 
     fn reap(&mut self, until: Nanos, done: &mut Vec<Completion>) -> Result<(), LoadError> {

@@ -168,6 +168,10 @@ impl Worker for Immediate {
         Admission::Completed(DONE)
     }
 
+    fn kind_of(&self, _operation: Operation, _accepted: bool) -> Option<u16> {
+        Some(0)
+    }
+
     fn reap(&mut self, _until: Nanos, _done: &mut Vec<Completion>) -> Result<(), LoadError> {
         Ok(())
     }
@@ -190,6 +194,10 @@ impl Worker for Queued {
         let due = if self.service == 0 { 0 } else { self.clock.now() + self.service };
         self.queue.push_back((due, operation.ticket));
         Admission::Accepted
+    }
+
+    fn kind_of(&self, _operation: Operation, _accepted: bool) -> Option<u16> {
+        Some(0)
     }
 
     fn reap(&mut self, until: Nanos, done: &mut Vec<Completion>) -> Result<(), LoadError> {

@@ -211,6 +211,10 @@ impl Worker for PropagationWorker<'_> {
         }
     }
 
+    fn kind_of(&self, _operation: Operation, _accepted: bool) -> Option<u16> {
+        Some(Kind::Propagation.place())
+    }
+
     fn reap(&mut self, until: Nanos, done: &mut Vec<Completion>) -> Result<(), LoadError> {
         if let Some(error) = self.failed.take() {
             return Err(error);

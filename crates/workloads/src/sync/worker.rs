@@ -317,6 +317,13 @@ impl Worker for SyncWorker<'_> {
         }
     }
 
+    fn kind_of(&self, _operation: Operation, _accepted: bool) -> Option<u16> {
+        match &self.stage {
+            Stage::Running(running) => Some(running.step.as_ref()?.kind.place()),
+            _ => None,
+        }
+    }
+
     fn reap(&mut self, until: Nanos, done: &mut Vec<Completion>) -> Result<(), LoadError> {
         loop {
             self.stage = match std::mem::replace(&mut self.stage, Stage::Over) {

@@ -117,6 +117,7 @@ impl Worker for Http2Worker<'_> {
             }
             Assigned::Failed(failure) => {
                 self.streams[operation.ticket as usize].state = State::Free;
+                Http2Worker::leave(self, operation.ticket);
                 match self.load.follow(&exchange, None, Err(failure)) {
                     Next::Done(done) => Admission::Completed(done),
                     Next::Redirect(_) => Admission::Busy,
@@ -135,6 +136,13 @@ impl Worker for Http2Worker<'_> {
 
     fn kind_of(&self, operation: Operation, accepted: bool) -> Option<u16> {
         self.load.kind_of(operation, accepted)
+    }
+
+    fn leave(&mut self, operation: Operation, accepted: bool, due: Nanos) {
+        match accepted {
+            true => Http2Worker::leave(self, operation.ticket),
+            false => self.load.left_unsent(due),
+        }
     }
 
     fn whole_of(&self, operation: Operation) -> Option<u16> {

@@ -177,10 +177,24 @@ impl Http2Worker<'_> {
         self.list(place);
     }
 
+    /// An operation failed, or is given up: the part that it is in does not end.
+    pub(super) fn leave(&mut self, ticket: u32) {
+        let stream = &self.streams[ticket as usize];
+        if stream.is_downloading {
+            self.load.left(RequestPart::Download, stream.since, stream.begin);
+        } else if !stream.has_begun() {
+            self.load.left(RequestPart::FirstByte, stream.since, stream.begin);
+        }
+    }
+
     /// The exchange of an operation is over. Adds the result of its step, unless another request follows.
     pub(super) fn over(&mut self, ticket: u32, result: Result, done: &mut Vec<Completion>) {
         let stream = &mut self.streams[ticket as usize];
         let (exchange, next) = (stream.exchange, stream.next.take());
+        if result.is_err() {
+            self.leave(ticket);
+        }
+        let stream = &self.streams[ticket as usize];
         if !matches!(stream.state, State::Free | State::Postponed) {
             let address = self.connections[stream.connection as usize].attempt.address;
             self.load.count_address(address, &result);

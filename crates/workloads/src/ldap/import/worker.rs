@@ -322,6 +322,10 @@ impl Worker for OfflineWorker<'_> {
         }
     }
 
+    fn kind_of(&self, _operation: Operation, _accepted: bool) -> Option<u16> {
+        Some(0)
+    }
+
     fn reap(&mut self, until: Nanos, done: &mut Vec<Completion>) -> Result<(), LoadError> {
         loop {
             self.stage = match std::mem::replace(&mut self.stage, Stage::Over) {

@@ -8,9 +8,9 @@ use model::Nanos;
 use rustix::io::Errno;
 
 use super::super::failure::{Failure, TimeoutPhase};
-use super::super::settings::{Identity, LdapPlan};
+use super::super::settings::{Identity, Kind, LdapPlan};
 use super::super::{Pool, RequestPart};
-use super::{Connection, LdapWorker, OPENING_MAX, PREPARING_ID, Stage};
+use super::{Connection, Flight, LdapWorker, OPENING_MAX, PREPARING_ID, Stage};
 use crate::network::socket::exhausted;
 use crate::network::tls;
 
@@ -112,7 +112,57 @@ impl LdapWorker<'_> {
         let connection = &mut self.connections[place as usize];
         let begin = std::mem::replace(&mut connection.since, end);
         if let Some(kind) = self.plan.mix.part(part) {
-            self.parts.push(Part { kind, begin, end });
+            self.parts.push(Part { kind, begin, end, ended: true });
+        }
+    }
+
+    /// A part that began at `begin` does not end, or would have been begun later.
+    fn left(&mut self, part: RequestPart, begin: Nanos, is_begun: bool) {
+        if let Some(kind) = self.plan.mix.part(part) {
+            let end = if is_begun { self.clock.now() } else { begin };
+            self.parts.push(Part { kind, begin, end, ended: false });
+        }
+    }
+
+    /// A connection is given up before it is ready for operations.
+    #[cold]
+    pub(super) fn left_unprepared(&mut self, place: u32) {
+        let connection = &self.connections[place as usize];
+        let part = match connection.stage {
+            Stage::Open => return,
+            Stage::Closed | Stage::Connecting => RequestPart::Connect,
+            Stage::StartTls | Stage::Handshake => RequestPart::Tls,
+            Stage::Binding => RequestPart::Bind,
+        };
+        self.left(part, connection.since, true);
+    }
+
+    /// An operation of a kind was due then, and was not sent.
+    #[cold]
+    pub(super) fn left_unsent(&mut self, kind: Kind, due: Nanos) {
+        if kind == Kind::Login {
+            self.left(RequestPart::Bind, due, false);
+        }
+        if matches!(kind, Kind::Login | Kind::Search) {
+            self.left(RequestPart::FirstEntry, due, false);
+        }
+    }
+
+    /// An operation gets no answer any more.
+    #[cold]
+    pub(super) fn left_unanswered(&mut self, place: u32, flight: &Flight) {
+        let connection = &self.connections[place as usize];
+        let kind = self.plan.mix.all.get(usize::from(flight.operation)).map_or(Kind::Search, |of| of.kind);
+        let since = connection.since;
+        match kind {
+            _ if connection.stage != Stage::Open => self.left_unsent(kind, flight.begin),
+            Kind::Login if flight.step == 0 => {
+                self.left(RequestPart::Bind, since, true);
+                self.left(RequestPart::FirstEntry, flight.begin, false);
+            }
+            Kind::Login if flight.entries == 0 => self.left(RequestPart::FirstEntry, since, true),
+            Kind::Search if flight.entries == 0 => self.left(RequestPart::FirstEntry, flight.begin, true),
+            _ => {}
         }
     }
 

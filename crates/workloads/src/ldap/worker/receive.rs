@@ -191,7 +191,7 @@ impl LdapWorker<'_> {
                 && let Some(kind) = self.plan.mix.part(RequestPart::FirstEntry)
             {
                 let begin = if connection.pool == Pool::Login { connection.since } else { flight.begin };
-                self.parts.push(Part { kind, begin, end: at });
+                self.parts.push(Part { kind, begin, end: at, ended: true });
             }
             flight.entries = flight.entries.saturating_add(1);
             self.tally.references += u64::from(!summary.is_entry);
