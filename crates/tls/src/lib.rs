@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 mod authorities;
+mod failure;
 mod subject;
 mod verifier;
 
@@ -17,6 +18,7 @@ use rustls::pki_types::{PrivateKeyDer, ServerName};
 
 use verifier::{Anyone, Known};
 
+pub use failure::failure;
 pub use rustls::ClientConfig;
 
 /// The trusted server certificates.

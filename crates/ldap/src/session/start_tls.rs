@@ -20,7 +20,8 @@ pub(super) fn refused(server: &Server, error: SessionError) -> SessionError {
     match error {
         SessionError::Io { error, .. } if error.kind() == ErrorKind::InvalidData => {
             SessionError::Tls(format!(
-                "TLS with {server} failed: {error}. Name the file of the authority that signed the server's certificate and the host as the certificate has it, and see that this port speaks TLS"
+                "TLS with {server} failed: {}. Name the file of the authority that signed the server's certificate and the host as the certificate has it, and see that this port speaks TLS",
+                tls::failure(&error)
             ))
         }
         other => other,

@@ -168,7 +168,7 @@ impl TlsClient {
                 "name the file of the server's certificate, or of the authority that signed it (`ca`), write the host as the certificate has it, and see that this port speaks TLS; for a test without authentication of the server, set `insecure`",
             )
         };
-        let words = |error: io::Error| failed(error.to_string());
+        let words = |error: io::Error| failed(tls::failure(&error));
         let mut stream = TcpStream::connect_timeout(address, patience).map_err(words)?;
         stream
             .set_read_timeout(Some(patience))
