@@ -608,7 +608,7 @@ fn a_server_that_is_not_trusted_is_reported_before_the_load() {
     let ca = authority.file.display().to_string();
     assert_eq!(prepared(&url, &ca), Ok(()));
     let other_name = url.replace("127.0.0.1", "localhost");
-    assert!(prepared(&other_name, &ca).unwrap_err().contains("certificate not valid for name"));
+    assert!(prepared(&other_name, &ca).unwrap_err().contains(", and not for "));
     // A port without TLS.
     let server = Server::start();
     let clear = prepared(&format!("https://{}/", server.address), &ca).unwrap_err();
@@ -636,7 +636,7 @@ fn a_certificate_that_is_itself_trusted_is_accepted_and_any_other_only_without_v
         assert!(!workload.facts().contains_key("tls.insecure"));
         for refused in [&[("ca", other.as_str())][..], &[]] {
             let error = configured(&url, refused).prepare(1, &mut |_| true).unwrap_err();
-            assert!(error.what.contains("failed: the certificate of the server "), "{}", error.what);
+            assert!(error.what.contains("certificate"), "{}", error.what);
             assert!(error.help.contains("set `insecure`"), "{}", error.help);
         }
         let (workload, done) = driven(&url, &[("insecure", "true")], 2, 10);
