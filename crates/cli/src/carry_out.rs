@@ -413,7 +413,10 @@ pub(crate) fn carry_out_and_show(
 pub(crate) fn exit_of(document: &ResultDocument, ended: &Ended) -> Exit {
     match ended {
         Ended::Complete => Exit::of(document),
-        Ended::Interrupted => {
+        Ended::Interrupted(left) => {
+            for text in left {
+                output::say(&format!("warning: {text}"));
+            }
             output::say(&format!("interrupted; continue with: plimsoll run --resume {}", document.run));
             Exit::Interrupted
         }

@@ -17,6 +17,7 @@ pub mod devices;
 pub mod documents;
 mod drain;
 pub mod drive;
+mod ended;
 pub mod factor;
 mod factor_changes;
 pub mod in_use;

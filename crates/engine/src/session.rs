@@ -34,6 +34,8 @@ use crate::trial::{Measurement, measure};
 use crate::workload::{Workload, WorkloadKind};
 use model::random::mix;
 
+pub use crate::ended::Ended;
+
 /// All plug-ins of the engine, composed by the program.
 #[derive(Clone, Copy)]
 pub struct Registry {
@@ -306,17 +308,6 @@ pub(crate) fn factor_target(
     }
 }
 
-/// How an experiment ended.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Ended {
-    /// The design is complete.
-    Complete,
-    /// The user stopped it; the record is kept.
-    Interrupted,
-    /// It failed, with the reason.
-    Failed(String),
-}
-
 /// A running experiment with its environment.
 pub struct Session<'a> {
     /// The experiment.
@@ -389,15 +380,12 @@ impl Session<'_> {
         let mut left = lasting.target.as_mut().map(SystemUnderTest::stop).unwrap_or_default();
         left.extend(lasting.factors.undo());
         left.extend(self.machines.iter().flat_map(|machines| machines.borrow_mut().end()));
-        let not_removed = end_made(self.journal, self.registry.workloads)?;
-        match (ended?, cleaned) {
-            (Ended::Complete, Err(error)) => Ok(Ended::Failed(error.to_string())),
-            (Ended::Complete, Ok(())) if !not_removed.is_empty() => Ok(Ended::Failed(not_removed.join("; "))),
-            (Ended::Complete, Ok(())) if !left.is_empty() => {
-                Ok(Ended::Failed(format!("what was started could not be stopped: {}", left.join("; "))))
-            }
-            (ended, _) => Ok(ended),
+        let mut remains: Vec<String> = cleaned.err().map(|error| error.to_string()).into_iter().collect();
+        remains.extend(end_made(self.journal, self.registry.workloads)?);
+        if !left.is_empty() {
+            remains.push(format!("what was started could not be stopped: {}", left.join("; ")));
         }
+        Ok(ended?.leaving(remains))
     }
 
     fn trials(&self, design: &dyn Design, lasting: &mut SessionState<'_>) -> Result<Ended, RecordError> {
@@ -411,7 +399,7 @@ impl Session<'_> {
         plan.enough = None;
         loop {
             if self.interrupted.load(Ordering::Relaxed) {
-                return Ok(Ended::Interrupted);
+                return Ok(Ended::Interrupted(Vec::new()));
             }
             study.plan = Some(plan.clone());
             let decision = match design.next(&study) {
@@ -435,7 +423,7 @@ impl Session<'_> {
                 return Ok(Ended::Failed(format!("the next trial would start from another state: {left}")));
             }
             match ending {
-                Ending::Interrupted => return Ok(Ended::Interrupted),
+                Ending::Interrupted => return Ok(Ended::Interrupted(Vec::new())),
                 // No trial has completed yet: the next one would fail in the same way.
                 Ending::Failed(why) if !study.runs.iter().any(|of| of.run.ending == Ending::Completed) => {
                     return Ok(Ended::Failed(why));

@@ -192,6 +192,9 @@ impl Shared {
 }
 
 /// That a machine is lost, in words.
+/// What may be left of an agent.
+const LEFT: &str = "if its agent was killed, `plimsoll restore` on that machine removes what it left";
+
 fn lost(machine: &Machine, why: &str) -> String {
     format!("machine {}: {why}", machine.name)
 }
@@ -684,8 +687,8 @@ impl Machines for Hub {
         let inner = lock(&self.shared.inner);
         let left = inner.fleet.machines().iter().filter_map(|machine| match &machine.state {
             State::Ended | State::LeftOut => None,
-            State::Lost(why) => Some(lost(machine, why)),
-            _ => Some(format!("machine {} did not end", machine.name)),
+            State::Lost(why) => Some(format!("{}; {LEFT}", lost(machine, why))),
+            _ => Some(format!("machine {} did not end; {LEFT}", machine.name)),
         });
         left.collect()
     }
@@ -717,7 +720,8 @@ impl Crew for Hub {
     fn wait(&mut self, _begin: Nanos, until: Nanos, _shortest: Nanos, watch: &Watch<'_>) -> WakeReason {
         let woke = self.shared.wait(WaitFor::Work, None, |inner| {
             if let Some((machine, why)) = inner.fleet.lost() {
-                let help = "its part of the load is missing from this trial, which does not count; if its agent was killed, `plimsoll restore` on that machine removes what it left";
+                let help =
+                    format!("its part of the load is missing from this trial, which does not count; {LEFT}");
                 return Some(WakeReason::Failed(LoadError::new(lost(machine, why), help)));
             }
             if inner.fleet.has_interval(until) {

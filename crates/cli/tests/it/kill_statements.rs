@@ -4,7 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
-use std::time::{Duration, Instant};
+use std::sync::LazyLock;
+use std::time::{Duration, Instant, SystemTime};
 
 use testkit::slapd::{SUFFIX, SlapdOptions, organization};
 use testkit::{Need, Slapd};
@@ -15,6 +16,9 @@ use crate::killed::kills;
 use crate::program::{Place, command, run};
 
 const CONFIGURATION: &str = "threads = 8\n";
+
+/// When the test began.
+static BEGUN: LazyLock<SystemTime> = LazyLock::new(SystemTime::now);
 
 /// A load on a file, with changes of the process of the load.
 const DISK: &str = r#"
@@ -108,7 +112,10 @@ impl Host {
         below(Path::new("/sys/fs/cgroup"), &mut |path| {
             let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
             let of = name.strip_prefix("plimsoll-").and_then(|name| name.split('-').nth(1)?.parse().ok());
-            if of.is_some_and(|process| killed.contains(&process)) {
+            // An older one may be of another process that had this number.
+            let made = path.metadata().and_then(|metadata| metadata.modified());
+            let is_new = made.is_ok_and(|made| made >= *BEGUN);
+            if is_new && of.is_some_and(|process| killed.contains(&process)) {
                 groups.insert(path.to_path_buf());
             }
         });
@@ -385,6 +392,7 @@ fn record_opens(place: &Place, directory: &str, killed_unix_s: f64, round: u32) 
 
 #[test]
 fn killed_at_a_random_moment_every_host_is_restored_and_every_statement_is_true() {
+    let _ = *BEGUN;
     let place = Place::new("kill");
     for folder in ["base", "head"] {
         std::fs::create_dir(place.path(folder)).unwrap();

@@ -92,7 +92,7 @@ fn every_wait_for_a_machine_ends_when_the_user_stops_the_run() {
         ("drop", "ready", ""),
         ("drop", "interval", ""),
         ("drop", "finished", ""),
-        ("drop", "ended", "did not end within"),
+        ("drop", "ended", "`plimsoll restore` on that machine removes what it left"),
         ("repeat", "hello", ""),
         ("repeat", "checked", ""),
     ];

@@ -256,12 +256,14 @@ fn what_was_changed_on_another_host_is_left_to_it() {
 #[test]
 fn after_a_reboot_values_are_restored_and_processes_are_left_alone() {
     let place = killed("restore-reboot");
-    let mut process = 0;
+    let (mut process, mut groups) = (0, Vec::new());
     let journals = std::fs::read_dir(place.path("state/runs")).unwrap();
     for journal in journals {
         let text = std::fs::read_to_string(journal.unwrap().path()).unwrap();
         let (_, after) = text.split_once("\"end_target\":{\"process\":").unwrap();
         process = after.split(',').next().unwrap().parse().unwrap();
+        let paths = text.split("\"remove_cgroup\":{\"path\":\"").skip(1);
+        groups.extend(paths.map(|rest| rest.split('"').next().unwrap().to_string()));
     }
     edit_journal(&place, |text| text.replace(&boot(), "0b00-7ed"));
     let done = run(&place, &["restore"]);
@@ -273,6 +275,12 @@ fn after_a_reboot_values_are_restored_and_processes_are_left_alone() {
     let pid = rustix::process::Pid::from_raw(process).unwrap();
     rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
     assert_eq!(run(&place, &["restore"]).out, "nothing to restore\n");
+    // A reboot would have removed them.
+    for group in groups {
+        wait_for("a group is not removed", || {
+            std::fs::remove_dir(&group).is_ok() || !Path::new(&group).exists()
+        });
+    }
 }
 
 #[test]
