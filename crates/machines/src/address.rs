@@ -1,5 +1,7 @@
 //! Where a machine is, as the experiment states it.
 
+use model::SecretParts;
+
 use crate::nats::Place;
 use crate::nats::bus::Slot;
 
@@ -39,7 +41,9 @@ impl Address {
     /// # Errors
     /// The problem and what to write.
     pub fn parse(text: &str) -> Result<Address, (String, String)> {
-        let wrong = |why: &str| (format!("`{text}` is no machine: {why}"), HELP.to_string());
+        let wrong = |why: &str| {
+            (format!("`{}` is no machine: {why}", SecretParts::Machine.hide(text)), HELP.to_string())
+        };
         let (name, place) = match text.split_once('=') {
             Some((name, place)) if is_name(name) => (Some(name), place),
             _ => (None, text),
