@@ -200,7 +200,7 @@ mod tests {
     use super::*;
 
     fn shell(script: &str, within_ms: u64) -> Result<String, String> {
-        run(script, Path::new("/"), &[("LEVEL", "a b")], Duration::from_millis(within_ms))
+        run(&Secret::plain(script), Path::new("/"), &[("LEVEL", "a b")], Duration::from_millis(within_ms))
     }
 
     #[test]

@@ -215,7 +215,7 @@ mod tests {
     fn factor(on: &str, listen: &str) -> Result<Box<dyn Factor>, Unavailable> {
         open(&FactorTarget {
             on: Some(on.into()),
-            parameters: BTreeMap::from([("listen".into(), listen.into())]),
+            parameters: BTreeMap::from([("listen".into(), model::Secret::plain(listen))]),
             ..FactorTarget::of(HostRoot::live(), vec![1])
         })
     }

@@ -276,7 +276,7 @@ fn values_of_a_parameter_with_the_name_of_a_secret_are_numbered() {
 #[test]
 fn credentials_of_every_command_of_an_experiment_are_hidden_and_listed() {
     let place = Place::new("secrets-every-command");
-    let experiment = "[target]\nstart = \"sh -c 'echo up $2; exec sleep 60' x --password S3CRET-1\"\n\
+    let experiment = "[target]\nstart = \"sh -c 'echo up; exec sleep 60' x --password S3CRET-1\"\n\
          ready = \"line:^up\"\nstop = \"kill $PLIMSOLL_TARGET_PID; true mysql -pS3CRET-2\"\n\
          [workload.command]\ncommand = [\"true\", \"--token=S3CRET-3\"]\nprepare = \"true; PGPASSWORD=S3CRET-4 true\"\n\
          repeat = 1\nwarmup = 0\n[vary]\n\"target.command.password\" = { baseline = \"S3CRET-5\", levels = [\"S3CRET-6\"], \
@@ -286,7 +286,7 @@ fn credentials_of_every_command_of_an_experiment_are_hidden_and_listed() {
     let said = format!("{}{}", checked.out, checked.err);
     assert!(checked.code == 0 && !said.contains("S3CRET"), "{said}");
     for listed in [
-        "target.start: sh -c 'echo up $2; exec sleep 60' x --password *** (by its name)",
+        "target.start: sh -c 'echo up; exec sleep 60' x --password *** (by its name)",
         "mysql -p*** (credentials of a program)",
         "command: --token=*** (by its name)",
         "prepare: true; PGPASSWORD=*** true (by its name)",

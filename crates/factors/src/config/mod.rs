@@ -195,7 +195,8 @@ mod tests {
         on: &str,
         parameters: &[(&str, &str)],
     ) -> Result<Box<dyn Factor>, Unavailable> {
-        let parameters = parameters.iter().map(|(name, text)| (name.to_string(), text.to_string())).collect();
+        let parameters =
+            parameters.iter().map(|(name, text)| (name.to_string(), Secret::plain(text))).collect();
         open(&FactorTarget {
             on: Some(on.into()),
             parameters,
