@@ -281,7 +281,7 @@ fn credentials_of_every_command_of_an_experiment_are_hidden_and_listed() {
          [workload.command]\ncommand = [\"true\", \"--token=S3CRET-3\"]\nprepare = \"true; PGPASSWORD=S3CRET-4 true\"\n\
          repeat = 1\nwarmup = 0\n[vary]\n\"target.command.password\" = { baseline = \"S3CRET-5\", levels = [\"S3CRET-6\"], \
          set = \"echo {level} >> seen; true curl -u bob:S3CRET-7\", undo = \"true sshpass -p S3CRET-8\" }\n";
-    std::fs::write(place.path("e.toml"), &experiment).unwrap();
+    std::fs::write(place.path("e.toml"), experiment).unwrap();
     let checked = run(&place, &["check", "e.toml", "--verbose"], None);
     let said = format!("{}{}", checked.out, checked.err);
     assert!(checked.code == 0 && !said.contains("S3CRET"), "{said}");

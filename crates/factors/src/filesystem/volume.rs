@@ -170,7 +170,7 @@ impl Volume {
                 )));
             }
             (None, size, directory) => {
-                let bytes = size.map_or(Ok(SIZE_DEFAULT), |size| quantity::parse_bytes(size));
+                let bytes = size.map_or(Ok(SIZE_DEFAULT), quantity::parse_bytes);
                 let bytes = bytes.map_err(|error| Unavailable(format!("{SIZE}: {}", error.0)))?;
                 if bytes > SIZE_MAX {
                     return Err(Unavailable(format!("{SIZE}: no device is that large")));

@@ -232,7 +232,7 @@ fn is_literal(text: &str, part: &Range<usize>, in_shell: bool) -> bool {
         matches!(value.len(), 40 | 64) && value.bytes().all(|byte| byte.is_ascii_hexdigit()) && is_word;
     let of_program =
         text[..part.start].trim_end().rsplit([' ', '\n']).next().is_some_and(|word| word.starts_with('-'));
-    !is_replaced && !is_template(value) && !(is_digest && !of_program)
+    !is_replaced && !is_template(value) && (!is_digest || of_program)
 }
 
 /// The secrets of the commands of a command line, which is a part of `text`.

@@ -276,7 +276,8 @@ fn in_names(text: &str, is_message: bool, offset: usize, found: &mut Vec<Part>) 
         at = end;
         let dashes = end - begin - text[begin..end].trim_start_matches('-').len();
         let place = NameAt { text, begin: begin + dashes, end, is_flag: dashes > 0, is_message };
-        if !may_have_value(&text[end..]) && !(text[end..].starts_with(['\n', '\r']) && place.is_tag()) {
+        let may_be_tag = text[end..].starts_with(['\n', '\r']) && place.is_tag();
+        if !(may_be_tag || may_have_value(&text[end..])) {
             continue;
         }
         if let Some(values) = place.value_of_pair() {
@@ -299,7 +300,8 @@ fn in_names(text: &str, is_message: bool, offset: usize, found: &mut Vec<Part>) 
             continue;
         }
         // A tag may have attributes before its content.
-        at = if place.is_tag() { end } else { range.end.max(end) };
+        let has_attributes = place.is_tag() && text[end..range.start.max(end)].contains('=');
+        at = if has_attributes { end } else { range.end.max(end) };
         found.push(Part { range: offset + range.start..offset + range.end, why: WhyHidden::Name });
     }
 }
@@ -562,7 +564,7 @@ impl NameAt<'_> {
     fn value_of_pair(&self) -> Option<Option<Range<usize>>> {
         let word = &self.text[self.begin..self.end];
         let is_pair = ["name", "key", "header"].iter().any(|known| word.eq_ignore_ascii_case(known));
-        if !is_pair && !(word.ends_with("-name") && self.is_tag()) {
+        if !(is_pair || word.ends_with("-name") && self.is_tag()) {
             return None;
         }
         let of_name = self.value(Sensitivity::Value)?;
@@ -580,8 +582,10 @@ impl NameAt<'_> {
                 place.value(Sensitivity::Value).filter(|range| !is_shown(&self.text[range.clone()]))
             })
         };
-        let close = self.text[of_name.end..].find('}').map_or(self.text.len(), |end| of_name.end + end);
-        let open = self.text[..self.begin].rfind('{').unwrap_or(0);
+        let near = boundary(self.text, of_name.end + CONTEXT);
+        let close = self.text[of_name.end..near].find('}').map_or(near, |end| of_name.end + end);
+        let near = boundary(self.text, self.begin.saturating_sub(CONTEXT));
+        let open = self.text[near..self.begin].rfind('{').map_or(near, |open| near + open);
         Some(until(of_name.end..close).or_else(|| until(open..self.begin)))
     }
 }
