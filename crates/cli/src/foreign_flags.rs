@@ -1,6 +1,7 @@
 //! Flags of other tools and their equivalents in Plimsoll.
 
 use clap::Command;
+use model::SecretParts;
 
 /// A flag of another tool.
 struct ForeignFlag {
@@ -122,6 +123,15 @@ fn in_ours(ours: &str, value: Option<&str>) -> String {
     format!("{begin}{value}{end}")
 }
 
+/// Whether the value of a flag is a secret for one of the programs that have such a flag: the `-u` of curl is a user and a
+/// password.
+fn is_secret(flag: &str, value: &str) -> bool {
+    ["curl", "ab", "hey"].iter().any(|program| {
+        let line = format!("{program} {flag} {value}");
+        SecretParts::Command.hide(&line) != line
+    })
+}
+
 /// Tools whose whole command line is read behind a flag of `plimsoll disk`.
 static WHOLE: [(&str, &str); 2] = [("diskspd", "--diskspd"), ("SQLIO", "--sqlio")];
 
@@ -159,6 +169,7 @@ pub(crate) fn explain(command: &Command, arguments: &[String]) -> Option<String>
         let known = of_wcat.or_else(|| FOREIGN.iter().find(is_known));
         if let Some(known) = known.filter(|_| !is_ours(flag)) {
             tools.push(known.tool);
+            let value = value.filter(|value| !is_secret(flag, value));
             errors.push(format!(
                 "error: `{flag}` is a flag of {}\n  write {}",
                 known.tool,
@@ -241,6 +252,8 @@ mod tests {
                  error: `-u` is a flag of wcctl\n  write --duration 60s",
             ),
             ("http http://x/ -c 2", "error: `-c` is a flag of wrk, hey, oha and ab\n  write --concurrency 2"),
+            // That of curl is a user and a password.
+            ("http http://x/ -u bob:secret", "error: `-u` is a flag of k6\n  write --concurrency"),
             ("exec --runs 5 -- ls -r", "error: `--runs` is a flag of hyperfine\n  write --repeat 5"),
             ("disk f --size 1GiB", ""),
         ] {

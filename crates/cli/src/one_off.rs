@@ -7,8 +7,8 @@ use clap::{Arg, ArgAction, ArgMatches, Command};
 use model::experiment::{MachineList, Variation, WorkloadInfo, WorkloadSpec, watched, watched_twice};
 use model::load::{END_EARLY, LIMIT, LOAD_SETTINGS, MEASURE, WARM_UP, WARM_UP_ROUND};
 use model::{
-    DesignKind, Experiment, Goal, Level, Problem, Problems, Secret, SettingInfo, SettingKind, SettingPath,
-    Settings, Vocabulary,
+    DesignKind, Experiment, Goal, Level, Problem, Problems, Secret, SecretParts, SettingInfo, SettingKind,
+    SettingPath, Settings, Vocabulary,
 };
 
 use crate::carry_out::{self, Failure, Options, Words, carry_out_and_show};
@@ -498,11 +498,11 @@ impl OneOff {
         if matches.get_flag("grid") {
             experiment.design = DesignKind::Grid;
         }
-        experiment.machines = MachineList {
-            load: texts(matches, "on"),
-            watch: texts(matches, "watch_on"),
-            divides_on_loss: false,
+        let machine = |id: &str| {
+            texts(matches, id).iter().map(|text| Secret::new(text, SecretParts::Machine)).collect()
         };
+        experiment.machines =
+            MachineList { load: machine("on"), watch: machine("watch_on"), divides_on_loss: false };
         for (_, what, help) in experiment.machines.problems(crate::registry::REGISTRY.machine) {
             problems.push(Problem::new(what, help));
         }
@@ -823,7 +823,8 @@ pub(crate) fn level_of(
         }
         kind if kind.takes_several() => {
             let values = texts(matches, id);
-            (!values.is_empty()).then(|| Level::List(values.iter().map(|text| kind.element(text)).collect()))
+            let values: Vec<&str> = values.iter().map(String::as_str).collect();
+            (!values.is_empty()).then(|| kind.list(&values))
         }
         kind => {
             let text = matches.get_one::<String>(id)?;

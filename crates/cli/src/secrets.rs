@@ -3,8 +3,11 @@
 use std::io::{Read, Write};
 use std::path::Path;
 
-use model::{Experiment, Placeholder, Problem, Problems, Secret, SecretParts};
+use model::experiment::TARGET_SETTINGS;
+use model::{Experiment, Level, Placeholder, Problem, Problems, Secret, SecretParts, SettingInfo};
 use rustix::termios::{LocalModes, OptionalActions, SpecialCodeIndex};
+
+use crate::registry::REGISTRY;
 
 /// Whether the user may be asked for a secret.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,37 +18,117 @@ pub(crate) enum PromptPolicy {
     NotNow,
 }
 
-/// The secrets of an experiment, each with its setting and line.
-fn secrets(experiment: &mut Experiment) -> impl Iterator<Item = (String, u32, &mut Secret)> {
-    let settings = experiment.workload.settings.0.iter_mut();
-    let settings = settings.map(|(name, setting)| (name.clone(), setting.line, &mut setting.level));
-    let varied = experiment.vary.iter_mut().flat_map(|variation| {
+/// A secret of an experiment, and where it is.
+struct Place<'a> {
+    /// The name of its setting.
+    name: String,
+    /// The line in the file; 0 if it is not known.
+    line: u32,
+    /// Whether a shell reads it, so that its placeholders are not replaced.
+    is_command: bool,
+    /// Whether it is a level of a factor.
+    is_varied: bool,
+    secret: &'a mut Secret,
+}
+
+/// The secrets of an experiment.
+fn secrets(experiment: &mut Experiment) -> Vec<Place<'_>> {
+    let vocabulary = REGISTRY.vocabulary();
+    let workload = vocabulary.workloads.iter().find(|info| info.name == experiment.workload.kind);
+    let of_workload = workload.map_or(&[][..], |info| info.settings);
+    let is_command = |table: &[SettingInfo], name: &str| {
+        table.iter().any(|info| info.name == name && info.kind.is_command())
+    };
+    let mut all = Vec::new();
+    for (name, setting) in &mut experiment.workload.settings.0 {
+        let is_command = is_command(of_workload, name);
+        all.extend(setting.level.secrets_mut().into_iter().map(|secret| Place {
+            name: name.clone(),
+            line: setting.line,
+            is_command,
+            is_varied: false,
+            secret,
+        }));
+    }
+    for variation in &mut experiment.vary {
         let name = variation.factor.name().to_string();
+        let is_command = match variation.factor.area() {
+            "workload" => is_command(of_workload, &name),
+            "target" => is_command(TARGET_SETTINGS, &name),
+            _ => false,
+        };
         let levels = variation.baseline.iter_mut().chain(&mut variation.levels);
-        levels.map(move |level| (name.clone(), 0, level))
-    });
-    let of_levels = settings.chain(varied).flat_map(|(name, line, level)| {
-        level.secrets_mut().into_iter().map(move |secret| (name.clone(), line, secret))
-    });
-    let variables = experiment.target.iter_mut().flat_map(|target| &mut target.environment);
-    let watched = experiment.watch.iter_mut().map(|entry| ("watch".to_string(), 0, entry));
-    let variables = variables.map(|(name, secret)| (format!("environment.{name}"), 0, secret));
-    of_levels.chain(variables).chain(watched)
+        let of = |level| Level::secrets_mut(level).into_iter();
+        all.extend(levels.flat_map(of).map(|secret| Place {
+            name: name.clone(),
+            line: variation.line,
+            is_command,
+            is_varied: true,
+            secret,
+        }));
+        // Those that are no command lines have no placeholders either.
+        all.extend(variation.parameters.iter_mut().map(|(parameter, secret)| Place {
+            name: format!("{}.{parameter}", variation.factor),
+            line: variation.line,
+            is_command: true,
+            is_varied: true,
+            secret,
+        }));
+    }
+    if let Some(target) = &mut experiment.target {
+        for (name, setting) in &mut target.settings.0 {
+            let is_command = is_command(TARGET_SETTINGS, name);
+            all.extend(setting.level.secrets_mut().into_iter().map(|secret| Place {
+                name: format!("target.{name}"),
+                line: setting.line,
+                is_command,
+                is_varied: false,
+                secret,
+            }));
+        }
+        all.extend(target.environment.iter_mut().map(|(name, secret)| Place {
+            name: format!("environment.{name}"),
+            line: 0,
+            is_command: false,
+            is_varied: false,
+            secret,
+        }));
+    }
+    let machines = experiment.machines.load.iter_mut().chain(&mut experiment.machines.watch);
+    all.extend(machines.map(|secret| Place {
+        name: "machines".into(),
+        line: 0,
+        is_command: true,
+        is_varied: true,
+        secret,
+    }));
+    all.extend(experiment.watch.iter_mut().map(|secret| Place {
+        name: "watch".into(),
+        line: 0,
+        is_command: false,
+        is_varied: false,
+        secret,
+    }));
+    all
 }
 
 /// Whether the experiment contains a secret in clear text, so that its text must not be recorded.
 pub(crate) fn is_written_out(experiment: &mut Experiment) -> bool {
-    secrets(experiment).any(|(_, _, secret)| secret.to_string() != secret.reveal())
+    secrets(experiment).iter().any(|place| place.secret.shown() != place.secret.reveal())
 }
 
 /// What of an experiment is hidden in records, reports and messages: the setting, what is shown, and why.
 pub(crate) fn hidden(experiment: &Experiment) -> Vec<String> {
     let mut experiment = experiment.clone();
-    let of = |(name, _, secret): (String, u32, &mut Secret)| {
+    let of = |Place { name, secret, .. }: Place<'_>| {
         let why = secret.why_hidden()?;
         Some(format!("{name}: {secret} ({why})"))
     };
-    secrets(&mut experiment).filter_map(of).collect()
+    let mut all: Vec<String> = secrets(&mut experiment).into_iter().filter_map(of).collect();
+    // The level of a setting is the baseline of its factor.
+    let mut seen = std::collections::BTreeSet::new();
+    all.retain(|line| seen.insert(line.clone()));
+    all
 }
 
 /// Replaces placeholders by secrets; reports all problems.
@@ -53,8 +136,26 @@ pub(crate) fn resolve(mut experiment: Experiment, asking: PromptPolicy) -> Resul
     let folder = experiment.folder.clone();
     let mut problems = Problems::new();
     let mut typed: Vec<(String, String)> = Vec::new();
-    for (name, line, secret) in secrets(&mut experiment) {
-        if let Err((what, help)) = resolve_one(secret, &folder, asking, &mut typed) {
+    for Place { name, line, is_command, is_varied, secret } in secrets(&mut experiment) {
+        let resolved = match is_command {
+            true if secret.is_missing() => Err((
+                format!("what is hidden in `{secret}` is not recorded"),
+                match is_varied {
+                    true => "write it again in a file, preferably as \"$NAME\", which the shell of a command reads from the environment",
+                    false => "set it again, preferably with \"$NAME\", which the shell of a command reads from the environment",
+                }
+                .into(),
+            )),
+            true => Ok(()),
+            false => resolve_one(secret, &folder, asking, &mut typed),
+        };
+        // The words of one command are one problem.
+        let last = problems.0.last().map(|problem| (problem.line, problem.what.as_str()));
+        let about = format!("`{name}`: what is hidden");
+        if is_command && last.is_some_and(|(last, what)| last == line && what.starts_with(&about)) {
+            continue;
+        }
+        if let Err((what, help)) = resolved {
             problems.push(Problem { line, ..Problem::new(format!("`{name}`: {what}"), help) });
         }
     }

@@ -19,7 +19,7 @@ pub(crate) fn variation_of(dependency: &Dependency) -> Variation {
     let listen = dependency.listen.as_deref().unwrap_or(LISTEN_ANYWHERE);
     Variation {
         on: Some(dependency.authority()),
-        parameters: BTreeMap::from([(LISTEN.into(), listen.into())]),
+        parameters: BTreeMap::from([(LISTEN.into(), model::Secret::plain(listen))]),
         line: dependency.line,
         ..unvaried(&dependency.factor)
     }

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use model::experiment::FactorInfo;
-use model::{ExchangeTrace, Level, Nanos};
+use model::{ExchangeTrace, Level, Nanos, Secret, SecretParts};
 use serde::{Deserialize, Serialize};
 
 use crate::process_stat::started_ticks;
@@ -52,7 +52,7 @@ pub struct FactorTarget {
     /// The `on = "..."` of the experiment: a device or an address.
     pub on: Option<String>,
     /// Further parameters in the experiment, by name.
-    pub parameters: BTreeMap<String, String>,
+    pub parameters: BTreeMap<String, Secret>,
     /// Files of the workload, which determine the device if `on` is absent.
     pub files: Vec<PathBuf>,
     /// The working directory of commands and base of relative paths; if empty, that of Plimsoll.
@@ -290,10 +290,11 @@ impl std::fmt::Display for Undo {
                 write!(f, "erase the file system {uuid} from {}", device.display())
             }
             Undo::RemoveFolder { path, .. } => write!(f, "remove the directory {}", path.display()),
-            Undo::Command { command, folder, .. } if folder.as_os_str().is_empty() => {
-                write!(f, "run `{command}`")
+            Undo::Command { command, folder, .. } => {
+                let command = SecretParts::Command.hide(command);
+                write!(f, "run `{command}`")?;
+                if folder.as_os_str().is_empty() { Ok(()) } else { write!(f, " in {}", folder.display()) }
             }
-            Undo::Command { command, folder, .. } => write!(f, "run `{command}` in {}", folder.display()),
         }
     }
 }

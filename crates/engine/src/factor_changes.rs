@@ -133,7 +133,11 @@ pub(crate) fn open(
         MachineFactor {
             path: kind.info.path.into(),
             on: on.on.clone(),
-            parameters: on.parameters.clone(),
+            parameters: on
+                .parameters
+                .iter()
+                .map(|(name, text)| (name.clone(), text.reveal().into()))
+                .collect(),
             target: target.clone(),
         },
     )

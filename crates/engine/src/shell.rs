@@ -8,6 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use model::Secret;
 use rustix::process::{Pid, Signal};
 
 /// The shell.
@@ -38,9 +39,9 @@ pub fn search_path() -> Option<OsString> {
 ///
 /// # Errors
 /// When it cannot be started, its exit status is not 0, or it takes longer than `within`; with its last
-/// output.
+/// output. Messages show the command without its secrets.
 pub fn run(
-    script: &str,
+    script: &Secret,
     folder: &Path,
     variables: &[(&str, &str)],
     within: Duration,
@@ -51,7 +52,7 @@ pub fn run(
     let (mut complaint, to_complaint) = pipe().map_err(cannot)?;
     let mut command = Command::new(SHELL);
     command
-        .args(["-c", script])
+        .args(["-c", script.reveal()])
         .envs(variables.iter().copied())
         .stdin(Stdio::null())
         .stdout(to_output)
@@ -199,7 +200,7 @@ mod tests {
     use super::*;
 
     fn shell(script: &str, within_ms: u64) -> Result<String, String> {
-        run(script, Path::new("/"), &[("LEVEL", "a b")], Duration::from_millis(within_ms))
+        run(&Secret::plain(script), Path::new("/"), &[("LEVEL", "a b")], Duration::from_millis(within_ms))
     }
 
     #[test]

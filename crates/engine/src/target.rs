@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use model::experiment::target::{DIRECTORY, IN_SHELL, READY, START, STOP};
 use model::experiment::{Origin, Readiness};
-use model::{Level, MILLISECOND, Nanos, Problem, Problems, SettingInfo, Target, quantity};
+use model::{Level, MILLISECOND, Nanos, Problem, Problems, Secret, SettingInfo, Target, quantity};
 use regex::bytes::Regex;
 
 use crate::clock::Clock;
@@ -139,7 +139,7 @@ impl<'a> SystemUnderTest<'a> {
                 if matches!(self.state, State::Started(_)) {
                     return Ok(());
                 }
-                self.start(line, say, interrupted)
+                self.start(&line, say, interrupted)
             }
             Some(origin) => {
                 self.state = match self.target.machine() {
@@ -155,7 +155,7 @@ impl<'a> SystemUnderTest<'a> {
 
     fn start(
         &mut self,
-        line: &str,
+        line: &Secret,
         say: &mut dyn FnMut(&str),
         interrupted: &AtomicBool,
     ) -> Result<(), Absent> {
@@ -339,14 +339,14 @@ impl<'a> SystemUnderTest<'a> {
                 vec![fact("machine", Level::Text(machine.into()))]
             }
             State::Started(started) => {
-                let line = self.target.settings.text(&START).unwrap_or_default();
+                let line = self.target.settings.get(&START).unwrap_or_default();
                 let group = match &started.group {
                     Ok(path) => path.clone(),
                     Err(why) => format!("none: {why}"),
                 };
                 let ready_after = started.ready_after / MILLISECOND * MILLISECOND;
                 vec![
-                    fact("command", Level::Text(line.into())),
+                    fact("command", Level::Text(line.to_string())),
                     fact("process", Level::Count(u64::from(started.process))),
                     fact("ready_after", Level::Time(ready_after)),
                     fact("cgroup", Level::Text(group)),
@@ -369,11 +369,11 @@ impl<'a> SystemUnderTest<'a> {
         let within = Duration::from_nanos(self.target.stop_within());
         let child = started.child.get_mut();
         let is_running = |child: &mut Child| matches!(child.try_wait(), Ok(None));
-        if let Some(command) = self.target.settings.text(&STOP)
+        if let Some(command) = self.target.settings.get(&STOP)
             && is_running(child)
         {
             let process = started.process.to_string();
-            match shell::run(command, &self.folder, &[("PLIMSOLL_TARGET_PID", &process)], within) {
+            match shell::run(&command, &self.folder, &[("PLIMSOLL_TARGET_PID", &process)], within) {
                 Ok(_) => {
                     let begin = std::time::Instant::now();
                     while is_running(child) && begin.elapsed() < within {
@@ -411,7 +411,7 @@ pub(crate) fn check(target: &Target, folder: &Path, root: &HostRoot) -> Problems
                     format!("the working directory of the target, {}, is not a folder", folder.display());
                 problem(Some(&DIRECTORY), what, "name an existing folder");
             }
-            match command_words(target, line) {
+            match command_words(target, &line) {
                 Err(what) => problem(Some(&START), what, ""),
                 Ok(words) => {
                     let program = words.first().map_or("", String::as_str);
@@ -449,11 +449,11 @@ pub(crate) fn directory(target: &Target, folder: &Path) -> PathBuf {
     }
 }
 
-fn command_words(target: &Target, line: &str) -> Result<Vec<String>, String> {
+fn command_words(target: &Target, line: &Secret) -> Result<Vec<String>, String> {
     if target.settings.get(&IN_SHELL) {
-        return Ok(vec![SHELL.into(), "-c".into(), line.into()]);
+        return Ok(vec![SHELL.into(), "-c".into(), line.reveal().into()]);
     }
-    let words = shell::words(line).map_err(|why| format!("start = `{line}` {why}"))?;
+    let words = shell::words(line.reveal()).map_err(|why| format!("start = `{line}` {why}"))?;
     if words.is_empty() { Err("start = \"\" is not a command".into()) } else { Ok(words) }
 }
 

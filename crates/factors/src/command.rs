@@ -7,7 +7,7 @@ use engine::factor::{Factor, FactorKind, FactorTarget, Moment, Undo};
 use engine::shell;
 use engine::source::Unavailable;
 use model::experiment::{FactorInfo, ParameterInfo};
-use model::{Level, Nanos, SECOND, SettingKind};
+use model::{Level, Nanos, SECOND, Secret, SecretParts, SettingKind};
 
 /// The factor.
 pub const COMMAND: FactorKind = FactorKind {
@@ -21,16 +21,19 @@ pub const COMMAND: FactorKind = FactorKind {
             ParameterInfo {
                 name: "set",
                 needed: true,
+                is_command: true,
                 about: "Shell command that sets a level, such as set = \"pool resize {level}\".",
             },
             ParameterInfo {
                 name: "undo",
                 needed: true,
+                is_command: true,
                 about: "Shell command that restores the original state, such as undo = \"pool reset\"; it may run twice.",
             },
             ParameterInfo {
                 name: "read",
                 needed: false,
+                is_command: true,
                 about: "Shell command that prints the current level.",
             },
         ],
@@ -45,9 +48,9 @@ pub const COMMAND: FactorKind = FactorKind {
 const WITHIN: Nanos = 60 * SECOND;
 
 struct Command {
-    set: String,
-    undo: String,
-    read: Option<String>,
+    set: Secret,
+    undo: Secret,
+    read: Option<Secret>,
     folder: PathBuf,
     level: Option<Level>,
 }
@@ -67,9 +70,10 @@ fn open(target: &FactorTarget) -> Result<Box<dyn Factor>, Unavailable> {
 }
 
 impl Command {
-    fn run(&self, command: &str, level: Option<&Level>) -> Result<String, Unavailable> {
-        let level = level.map(ToString::to_string).unwrap_or_default();
-        let script = command.replace("{level}", &level);
+    fn run(&self, command: &Secret, level: Option<&Level>) -> Result<String, Unavailable> {
+        let shown = level.map(ToString::to_string).unwrap_or_default();
+        let level = level.map(Level::reveal).unwrap_or_default();
+        let script = Secret::filled(command, "{level}", &level, &shown);
         shell::run(&script, &self.folder, &[("PLIMSOLL_LEVEL", level.as_str())], Duration::from_nanos(WITHIN))
             .map_err(Unavailable)
     }
@@ -88,7 +92,11 @@ impl Factor for Command {
         match (&self.read, &self.level) {
             (Some(command), level) => {
                 let printed = self.run(command, level.as_ref())?;
-                Ok(Level::Text(printed.trim().to_string()))
+                Ok(match level {
+                    Some(level @ Level::Secret(secret)) if secret.reveal() == printed.trim() => level.clone(),
+                    Some(Level::Secret(_)) => Level::Secret(Secret::new(printed.trim(), SecretParts::Whole)),
+                    _ => Level::Text(printed.trim().to_string()),
+                })
             }
             (None, Some(level)) => Ok(level.clone()),
             (None, None) => Err(Unavailable("`read`, the command that prints the level, is missing".into())),
@@ -96,7 +104,11 @@ impl Factor for Command {
     }
 
     fn undo(&self, _level: &Level) -> Result<Vec<Undo>, Unavailable> {
-        Ok(vec![Undo::Command { command: self.undo.clone(), folder: self.folder.clone(), within: WITHIN }])
+        Ok(vec![Undo::Command {
+            command: self.undo.reveal().into(),
+            folder: self.folder.clone(),
+            within: WITHIN,
+        }])
     }
 
     fn set(&mut self, level: &Level) -> Result<Nanos, Unavailable> {
@@ -120,7 +132,8 @@ mod tests {
     use testkit::Scratch;
 
     fn factor(folder: &Scratch, parameters: &[(&str, &str)]) -> Result<Box<dyn Factor>, Unavailable> {
-        let parameters = parameters.iter().map(|(name, text)| (name.to_string(), text.to_string())).collect();
+        let parameters =
+            parameters.iter().map(|(name, text)| (name.to_string(), Secret::plain(text))).collect();
         open(&FactorTarget {
             parameters,
             folder: folder.path().to_path_buf(),

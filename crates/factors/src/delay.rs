@@ -28,6 +28,7 @@ pub const DELAY: FactorKind = FactorKind {
         parameters: &[ParameterInfo {
             name: LISTEN,
             needed: true,
+            is_command: false,
             about: "The address where the proxy listens, such as listen = \"127.0.0.1:13389\": configure the target or the load to connect to it.",
         }],
         named: true,
@@ -50,7 +51,7 @@ const EXCHANGES_MAX: usize = 1 << 18;
 
 fn open(target: &FactorTarget) -> Result<Box<dyn Factor>, Unavailable> {
     let on = target.on.as_deref().unwrap_or_default();
-    let listen = target.parameters.get(LISTEN).map(String::as_str).unwrap_or_default();
+    let listen = target.parameters.get(LISTEN).map(model::Secret::reveal).unwrap_or_default();
     let route = RouteOptions::new("route", listen, address(on));
     let route = route.map_err(|problem| Unavailable(format!("{}; {}", problem.what, problem.help)))?;
     if !route.listen.ip().is_loopback() {
@@ -214,7 +215,7 @@ mod tests {
     fn factor(on: &str, listen: &str) -> Result<Box<dyn Factor>, Unavailable> {
         open(&FactorTarget {
             on: Some(on.into()),
-            parameters: BTreeMap::from([("listen".into(), listen.into())]),
+            parameters: BTreeMap::from([("listen".into(), model::Secret::plain(listen))]),
             ..FactorTarget::of(HostRoot::live(), vec![1])
         })
     }

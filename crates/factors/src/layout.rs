@@ -282,7 +282,7 @@ mod tests {
             let point = folder.join("point");
             let target = FactorTarget {
                 on: Some(point.display().to_string()),
-                parameters: BTreeMap::from([("size".into(), "256MiB".into())]),
+                parameters: BTreeMap::from([("size".into(), model::Secret::plain("256MiB"))]),
                 ..FactorTarget::of(HostRoot::live(), vec![1])
             };
             let mut factor = (LAYOUT.open)(&target).unwrap();

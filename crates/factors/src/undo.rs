@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use engine::factor::{TARGET_VARIABLE, Undo};
 use engine::source::{HostRoot, Unavailable};
-use model::Nanos;
+use model::{Nanos, Secret, SecretParts};
 use rustix::process::Signal;
 
 use crate::cgroup::{NAME_PREFIX, denied, is_ours, move_process};
@@ -43,11 +43,14 @@ pub fn carry_out(step: &Undo) -> Result<(), Unavailable> {
         Undo::RemoveFolder { path, made_as, modified_unix_s } => {
             filesystem::remove_folder(path, made_as, *modified_unix_s)
         }
-        Undo::Command { command, folder, within } => {
-            engine::shell::run(command, folder, &[], Duration::from_nanos(*within))
-                .map(|_| ())
-                .map_err(Unavailable)
-        }
+        Undo::Command { command, folder, within } => engine::shell::run(
+            &Secret::new(command, SecretParts::Command),
+            folder,
+            &[],
+            Duration::from_nanos(*within),
+        )
+        .map(|_| ())
+        .map_err(Unavailable),
     }
 }
 

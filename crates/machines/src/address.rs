@@ -1,5 +1,7 @@
 //! Where a machine is, as the experiment states it.
 
+use model::SecretParts;
+
 use crate::nats::Place;
 use crate::nats::bus::Slot;
 
@@ -39,7 +41,9 @@ impl Address {
     /// # Errors
     /// The problem and what to write.
     pub fn parse(text: &str) -> Result<Address, (String, String)> {
-        let wrong = |why: &str| (format!("`{text}` is no machine: {why}"), HELP.to_string());
+        let wrong = |why: &str| {
+            (format!("`{}` is no machine: {why}", SecretParts::Machine.hide(text)), HELP.to_string())
+        };
         let (name, place) = match text.split_once('=') {
             Some((name, place)) if is_name(name) => (Some(name), place),
             _ => (None, text),
@@ -61,6 +65,9 @@ impl Address {
             Some((scheme, _)) => return Err(wrong(&format!("{scheme} is no way to reach one"))),
             None => place,
         };
+        if authority.rsplit_once('@').is_some_and(|(user, _)| user.contains([':', '/'])) {
+            return Err(wrong("its user is not a name, and a password belongs to the configuration of ssh"));
+        }
         let (destination, port) = split_port(authority).ok_or_else(|| wrong("its port is no number"))?;
         let host = destination.rsplit_once('@').map_or(destination, |(_, host)| host);
         // A word that begins with a dash would be an option of ssh.
@@ -153,9 +160,13 @@ mod tests {
             ("a=exec:'true", "quote"),
             ("nats://n1/a.b", "fleet"),
             ("nats://token@n1", "NATS_TOKEN"),
+            ("nats:/bob:secret@n1", "nats:/***@n1"),
+            ("ssh://bob:secret@n1", "user"),
+            ("exec:sshpass -p secret ssh n1", "sshpass -p *** ssh n1"),
         ] {
             let (what, help) = Address::parse(text).unwrap_err();
             assert!(what.contains(why) && help.contains("ssh://"), "{text}: {what}");
+            assert!(!what.contains("secret"), "{what}");
         }
     }
 }

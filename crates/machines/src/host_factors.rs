@@ -6,6 +6,7 @@ use engine::factor::{Factor, FactorTarget};
 use engine::machines::MachineFactor;
 use engine::restore::AppliedChanges;
 use engine::target;
+use model::{Secret, SecretParts};
 
 use crate::agent::{HostJournal, Setup};
 use crate::message::{FactorAnswer, FactorAsk};
@@ -89,7 +90,11 @@ impl HostFactors<'_> {
         let processes = target::running(&of.target)?;
         let target = FactorTarget {
             on: of.on.clone(),
-            parameters: of.parameters.clone(),
+            parameters: of
+                .parameters
+                .iter()
+                .map(|(name, text)| (name.clone(), Secret::new(text, SecretParts::Command)))
+                .collect(),
             ..FactorTarget::of(self.setup.root.clone(), processes)
         };
         (kind.open)(&target).map_err(|why| why.0)

@@ -644,6 +644,7 @@ impl Machines for Hub {
             machine: place,
             name: machine.into(),
             factor,
+            set: None,
             remark: String::new(),
         }))
     }

@@ -22,6 +22,8 @@ pub(crate) struct RemoteFactor {
     /// Its name.
     pub(crate) name: String,
     pub(crate) factor: MachineFactor,
+    /// The last level.
+    pub(crate) set: Option<Level>,
     /// How the last level was set.
     pub(crate) remark: String,
 }
@@ -33,7 +35,11 @@ impl RemoteFactor {
 
     fn level(&self, ask: FactorAsk) -> Result<Level, Unavailable> {
         match self.ask(ask)? {
-            FactorAnswer::Level(level) => Ok(level),
+            // What was hidden on the way there is hidden on the way back.
+            FactorAnswer::Level(level) => Ok(match &self.set {
+                Some(set) if level.reveal() == set.reveal() => set.clone(),
+                _ => level,
+            }),
             _ => Err(self.other()),
         }
     }
@@ -44,9 +50,17 @@ impl RemoteFactor {
     }
 }
 
+/// The level as the machine needs it.
+fn revealed(level: &Level) -> Level {
+    match level {
+        Level::Secret(secret) => Level::Text(secret.reveal().into()),
+        level => level.clone(),
+    }
+}
+
 impl Factor for RemoteFactor {
     fn check(&self, level: &Level) -> Result<(), Unavailable> {
-        self.ask(FactorAsk::Check(level.clone())).map(drop)
+        self.ask(FactorAsk::Check(revealed(level))).map(drop)
     }
 
     fn read(&self) -> Result<Level, Unavailable> {
@@ -59,7 +73,8 @@ impl Factor for RemoteFactor {
     }
 
     fn set(&mut self, level: &Level) -> Result<Nanos, Unavailable> {
-        match self.ask(FactorAsk::Set(level.clone()))? {
+        self.set = Some(level.clone());
+        match self.ask(FactorAsk::Set(revealed(level)))? {
             FactorAnswer::Set { settling, .. } if settling > SETTLING_MAX => {
                 Err(Unavailable(format!("machine {} sent a time that no level needs", self.name)))
             }

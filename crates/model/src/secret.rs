@@ -8,6 +8,8 @@ use std::fmt;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+mod command;
+mod form;
 mod mask;
 mod name;
 
@@ -24,30 +26,112 @@ pub struct Secret {
     shown: String,
     text: String,
     why: Option<WhyHidden>,
+    /// Whether asterisks in it stand for themselves.
+    is_literal: bool,
 }
 
 impl Secret {
     /// A text with the given secret parts.
     pub fn new(text: &str, parts: SecretParts) -> Secret {
         let (shown, why) = parts.hide_why(text);
-        Secret { shown, text: text.into(), why }
+        let is_literal = parts == SecretParts::Command && command::has_literal_asterisks(&[text]);
+        Secret { shown, text: text.into(), why, is_literal }
+    }
+
+    /// The texts of a list. The words of a command are looked at together: a flag and its value are two of them.
+    pub fn list(texts: &[&str], parts: SecretParts) -> Vec<Secret> {
+        match (parts, texts) {
+            (SecretParts::Command, [_, _, ..]) => {
+                let is_literal = command::has_literal_asterisks(texts);
+                let hidden = command::hide_words(texts).into_iter();
+                let of = |(text, (shown, why)): (&&str, _)| Secret {
+                    shown,
+                    text: (*text).into(),
+                    why,
+                    is_literal,
+                };
+                texts.iter().zip(hidden).map(of).collect()
+            }
+            _ => texts.iter().map(|text| Secret::new(text, parts)).collect(),
+        }
+    }
+
+    /// A command line with values that are secret by the name of what they are put in place of: `shown` is the line with `***`
+    /// instead of them.
+    pub fn command(text: &str, shown: &str) -> Secret {
+        let (hidden, why) = SecretParts::Command.hide_why(shown);
+        let why = why.or((shown != text).then_some(WhyHidden::Name));
+        let is_literal = shown == text && command::has_literal_asterisks(&[text]);
+        Secret { shown: hidden, text: text.into(), why, is_literal }
+    }
+
+    /// A text with a value in place of a name, which is shown as given.
+    pub fn filled(text: &Secret, place: &str, value: &str, shown: &str) -> Secret {
+        text.replaced(|text| text.replace(place, shown), |text| text.replace(place, value))
+    }
+
+    /// Another text made of this one, such as one word of a command line. What is shown is made in the same way.
+    pub fn map(&self, change: impl Fn(&str) -> String) -> Secret {
+        self.replaced(&change, &change)
+    }
+
+    fn replaced(&self, shown: impl Fn(&str) -> String, text: impl Fn(&str) -> String) -> Secret {
+        Secret { shown: shown(&self.shown), text: text(&self.text), ..self.clone() }
+    }
+
+    /// Numbers what is hidden in the same way in several texts, so that they can be told apart.
+    pub fn distinguish(secrets: &mut [&mut Secret]) {
+        for at in 1..secrets.len() {
+            let (before, [this, ..]) = secrets.split_at_mut(at) else { return };
+            let same = |other: &&&mut Secret| other.shown == this.shown && other.text != this.text;
+            if this.why.is_some() && before.iter().any(|other| same(&other)) {
+                this.shown = this.shown.replacen(HIDDEN, &format!("{HIDDEN}{}", at + 1), 1);
+            }
+        }
     }
 
     /// A text without secret parts.
     pub fn plain(text: &str) -> Secret {
-        Secret { shown: text.into(), text: text.into(), why: None }
+        Secret { shown: text.into(), text: text.into(), why: None, is_literal: false }
     }
 
     /// The value of a variable: completely secret if the name of the variable suggests it, otherwise treated
     /// like a URL.
     pub fn of_variable(name: &str, value: &str) -> Secret {
-        let parts = if is_secret_variable(name, value) { SecretParts::Whole } else { SecretParts::Url };
-        Secret::new(value, parts)
+        if is_secret_variable(name, value) {
+            return Secret::new(value, SecretParts::Whole);
+        }
+        let of_url = Secret::new(value, SecretParts::Url);
+        match of_url.why {
+            Some(_) => of_url,
+            // The arguments of a program, such as CURL_OPTS.
+            None => {
+                let program = name.to_ascii_lowercase();
+                let ends = ["_opts", "_options", "_args", "_flags", "_opt"];
+                let program = ends.iter().find_map(|end| program.strip_suffix(end)).unwrap_or(&program);
+                let (shown, why) = SecretParts::Command.hide_why(&format!("{program} {value}"));
+                let shown = shown[program.len() + 1..].to_string();
+                Secret { shown, text: value.into(), why, is_literal: false }
+            }
+        }
+    }
+
+    /// The level of a factor with this name, if the name is that of a secret. Numbers and Booleans say how something about it is
+    /// set.
+    pub fn of_level(name: &str, level: &str) -> Option<Secret> {
+        let is_plain = level.parse::<bool>().is_ok() || level.len() < 4 && level.parse::<u32>().is_ok();
+        let is_secret = !is_plain && is_secret_variable(name, level);
+        is_secret.then(|| Secret::new(level, SecretParts::Whole))
     }
 
     /// The full text, for its use.
     pub fn reveal(&self) -> &str {
         &self.text
+    }
+
+    /// The text without its secret parts.
+    pub fn shown(&self) -> &str {
+        &self.shown
     }
 
     /// Why a part of it is hidden; none if nothing is.
@@ -57,7 +141,7 @@ impl Secret {
 
     /// Whether it was read from a record, which does not contain directly written secrets.
     pub fn is_missing(&self) -> bool {
-        self.shown == self.text && self.text.contains(HIDDEN)
+        !self.is_literal && self.shown == self.text && self.text.contains(HIDDEN)
     }
 
     /// Replaces the placeholders by their secrets; the shown text does not change.
@@ -110,7 +194,7 @@ impl Serialize for Secret {
 impl<'de> Deserialize<'de> for Secret {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let shown = String::deserialize(deserializer)?;
-        Ok(Secret { text: shown.clone(), shown, why: None })
+        Ok(Secret { text: shown.clone(), shown, why: None, is_literal: false })
     }
 }
 
@@ -186,6 +270,10 @@ pub enum SecretParts {
     Header,
     /// Any other text: the values after suggestive names, in a form, in JSON, in XML.
     Pairs,
+    /// A command line: as any other text, and the values of the flags that programs have for credentials.
+    Command,
+    /// The name and address of a machine. It may have a command line: `NAME=exec:COMMAND`.
+    Machine,
     /// The whole text.
     Whole,
 }
@@ -210,13 +298,42 @@ impl SecretParts {
                     value if has_placeholder(value) => (format!("{name}: {value}"), None),
                     _ => (format!("{name}: {HIDDEN}"), Some(WhyHidden::Name)),
                 },
+                Some((name, value)) if is_login(name, value.trim()) => {
+                    (format!("{name}: {HIDDEN}"), Some(WhyHidden::Address))
+                }
                 _ => hide_in_text(text),
             },
             SecretParts::Pairs => hide_in_text(text),
+            SecretParts::Command => command::hide(text),
+            SecretParts::Machine => match text.find("exec:") {
+                Some(at) => {
+                    let (name, line) = text.split_at(at + "exec:".len());
+                    let (shown, why) = command::hide(line);
+                    (format!("{name}{shown}"), why)
+                }
+                None => hide_in_url(text),
+            },
             SecretParts::Whole if has_placeholder(text) || text.is_empty() => (text.into(), None),
             SecretParts::Whole => whole(),
         }
     }
+}
+
+/// Whether a header field has a user and a password: `X-User: USER:PASSWORD`.
+fn is_login(name: &str, value: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    let names_user =
+        ["user", "login", "account"].iter().any(|word| name.contains(word)) && !name.contains("agent");
+    let is_pair =
+        value.split_once(':').is_some_and(|(user, password)| !user.is_empty() && !password.is_empty());
+    names_user && is_pair && !value.contains([' ', '/']) && !has_placeholder(value)
+}
+
+/// The part of a text that is replaced in what is shown of it.
+fn changed_range(text: &str, shown: &str) -> Option<std::ops::Range<usize>> {
+    let begin = shown.find(HIDDEN)?;
+    let end = text.len().checked_sub(shown.len() - begin - HIDDEN.len())?;
+    (text.get(..begin)? == &shown[..begin] && begin < end && text.is_char_boundary(end)).then_some(begin..end)
 }
 
 fn hide_in_text(text: &str) -> (String, Option<WhyHidden>) {
@@ -290,6 +407,16 @@ mod tests {
             (Header, "Cookie: a=b; c=d", "Cookie: ***"),
             (Header, "X-Api-Key: 1", "X-Api-Key: ***"),
             (Header, "X-Auth: 1", "X-Auth: ***"),
+            (Header, "X-Pin: 1234", "X-Pin: ***"),
+            (Header, "Otp: 123456", "Otp: ***"),
+            (Header, "X-Session: a", "X-Session: ***"),
+            (Header, "X-CSRF: a", "X-CSRF: ***"),
+            (Header, "X-User: bob:pw", "X-User: ***"),
+            (Header, "X-User: bob", "X-User: bob"),
+            (Header, "User-Agent: a:b", "User-Agent: a:b"),
+            (Header, "X-Author: jane", "X-Author: jane"),
+            (Header, "X-Tokenizer: bpe", "X-Tokenizer: bpe"),
+            (Header, "Surrogate-Key: a b", "Surrogate-Key: a b"),
             (Header, "Authorization Bearer abc", "***"),
             (Header, "Cookie a=b: c", "***"),
             (Header, "none of it", "none of it"),
@@ -304,7 +431,7 @@ mod tests {
             (Pairs, "pwd='a b' --token xyz", "pwd='***' --token ***"),
             (Pairs, "the key is = abc", "the key is = abc"),
             (Pairs, "password=${prompt:The password} x", "password=${prompt:The password} x"),
-            (Pairs, "monkey: fine, tokenizer: good", "monkey: fine, tokenizer: ***"),
+            (Pairs, "monkey: fine, tokenizer: good, tokens: x", "monkey: fine, tokenizer: good, tokens: ***"),
             (Pairs, "password=", "password="),
             (Whole, "abc", "***"),
             (Whole, "${env:A}", "${env:A}"),
@@ -323,6 +450,15 @@ mod tests {
             ("DATABASE_URL", "postgres://me:pw@db/x", "postgres://***@db/x"),
             ("PATH", "/usr/bin:/bin", "/usr/bin:/bin"),
             ("TOKEN", "", ""),
+            ("CREDS", "a", "***"),
+            ("OTP_SEED", "a", "***"),
+            ("USERPASS", "a", "***"),
+            ("SQLPLUS", "u/p@db", "***@db"),
+            ("CURL_OPTS", "-s -u b:p", "-s -u ***"),
+            ("MYSQL_OPTS", "-pX -P 3306", "-p*** -P 3306"),
+            ("JAVA_OPTS", "-Dx.password=X -Xmx1g", "-Dx.password=*** -Xmx1g"),
+            ("RUSTFLAGS", "-C target-cpu=native", "-C target-cpu=native"),
+            ("BYPASS", "yes", "yes"),
         ] {
             assert_eq!(Secret::of_variable(name, value).to_string(), shown);
         }

@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use crate::{IoLimits, Nanos, Secret, SecretParts, quantity};
 
 /// The value of a setting.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Level {
     /// On or off.
@@ -45,6 +45,32 @@ pub enum Level {
     IoLimits(IoLimits),
     /// Unlimited.
     Unlimited,
+}
+
+impl PartialEq for Level {
+    /// A text with secret parts equals what is shown of it: older records have a text where newer ones have one with secret
+    /// parts.
+    fn eq(&self, other: &Level) -> bool {
+        match (self, other) {
+            (Level::Text(text), Level::Secret(secret)) | (Level::Secret(secret), Level::Text(text)) => {
+                secret.shown() == text
+            }
+            (Level::Flag(one), Level::Flag(other)) => one == other,
+            (Level::Count(one), Level::Count(other)) => one == other,
+            (Level::Bytes(one), Level::Bytes(other)) => one == other,
+            (Level::Time(one), Level::Time(other)) => one == other,
+            (Level::Number(one), Level::Number(other))
+            | (Level::Rate(one), Level::Rate(other))
+            | (Level::BytesPerSecond(one), Level::BytesPerSecond(other))
+            | (Level::Percent(one), Level::Percent(other)) => one == other,
+            (Level::Text(one), Level::Text(other)) => one == other,
+            (Level::Secret(one), Level::Secret(other)) => one == other,
+            (Level::List(one), Level::List(other)) => one == other,
+            (Level::IoLimits(one), Level::IoLimits(other)) => one == other,
+            (Level::Unlimited, Level::Unlimited) => true,
+            _ => false,
+        }
+    }
 }
 
 impl fmt::Display for Level {
@@ -92,6 +118,15 @@ impl Level {
             | Level::List(_)
             | Level::IoLimits(_)
             | Level::Unlimited => None,
+        }
+    }
+
+    /// The level as the program that gets it needs it, with its secrets.
+    pub fn reveal(&self) -> String {
+        match self {
+            Level::Secret(secret) => secret.reveal().to_string(),
+            Level::List(levels) => levels.iter().map(Level::reveal).collect::<Vec<_>>().join(","),
+            level => level.to_string(),
         }
     }
 
@@ -272,6 +307,25 @@ impl SettingKind {
             }
             _ => Level::Text(text.to_string()),
         }
+    }
+
+    /// The level of a list of texts.
+    pub fn list(&self, texts: &[&str]) -> Level {
+        Level::List(match self {
+            SettingKind::Secret(parts) | SettingKind::Secrets(parts) => {
+                Secret::list(texts, *parts).into_iter().map(Level::Secret).collect()
+            }
+            _ => texts.iter().map(|text| self.element(text)).collect(),
+        })
+    }
+
+    /// Whether it is a command line. A shell reads it, so that placeholders of secrets are not replaced in it.
+    pub fn is_command(&self) -> bool {
+        matches!(
+            self,
+            SettingKind::Secret(SecretParts::Command | SecretParts::Machine)
+                | SettingKind::Secrets(SecretParts::Command | SecretParts::Machine)
+        )
     }
 
     /// Whether its texts have secret parts.

@@ -4,7 +4,8 @@ use std::path::Path;
 
 use clap::{Arg, ArgAction, ArgMatches};
 use model::experiment::Variation;
-use model::{Experiment, Level, Problem, Problems, SettingPath};
+use model::secret::HIDDEN;
+use model::{Experiment, Level, Problem, Problems, Secret, SettingPath};
 
 use crate::carry_out::{Failure, Options, Words, carry_out, exit_of, show};
 use crate::exit::Exit;
@@ -93,13 +94,14 @@ pub(crate) fn compare(matches: &ArgMatches, experiment: &mut Experiment, problem
     if !is_several && parameters.is_empty() {
         return;
     }
-    let mut commands: Vec<Vec<String>> = match is_several {
+    let words: Vec<Secret> = words.iter().map(|word| Secret::plain(word)).collect();
+    let mut commands: Vec<Vec<Secret>> = match is_several {
         true => words.into_iter().map(|line| vec![line]).collect(),
         false => vec![words],
     };
     for (name, values) in &parameters {
         let place = format!("{{{name}}}");
-        let has_place = |command: &[String]| command.iter().any(|word| word.contains(&place));
+        let has_place = |command: &[Secret]| command.iter().any(|word| word.reveal().contains(&place));
         if !commands.iter().any(|command| has_place(command)) {
             problems.push(Problem::new(
                 format!("--parameter {name}: no command has `{place}`"),
@@ -109,7 +111,10 @@ pub(crate) fn compare(matches: &ArgMatches, experiment: &mut Experiment, problem
         }
         let mut replaced = Vec::new();
         for command in commands {
-            let with = |value: &String| command.iter().map(|word| word.replace(&place, value)).collect();
+            let with = |value: &String| {
+                let shown = Secret::of_level(name, value).map_or(value.clone(), |_| HIDDEN.into());
+                command.iter().map(|word| Secret::filled(word, &place, value, &shown)).collect()
+            };
             match has_place(&command) {
                 true => replaced.extend(values.iter().map(with)),
                 false => replaced.push(command),
@@ -124,12 +129,22 @@ pub(crate) fn compare(matches: &ArgMatches, experiment: &mut Experiment, problem
             return;
         }
     }
-    let lines = commands.into_iter().map(|mut words| match words.len() {
-        1 if words.first().is_some_and(|word| is_line(word)) => words.remove(0),
-        // Only NUL cannot be quoted, and an argument has none.
-        _ => shlex::try_join(words.iter().map(String::as_str)).unwrap_or_default(),
+    let lines = commands.into_iter().map(|words| match words.as_slice() {
+        [line] if is_line(line.reveal()) => Secret::command(line.reveal(), line.shown()),
+        words => {
+            // Only NUL cannot be quoted, and an argument has none.
+            let text = shlex::try_join(words.iter().map(Secret::reveal)).unwrap_or_default();
+            let shown = words.iter().map(|word| match word.shown() == HIDDEN {
+                true => HIDDEN.into(),
+                false => shlex::try_quote(word.shown()).unwrap_or_default(),
+            });
+            let shown: Vec<std::borrow::Cow<'_, str>> = shown.collect();
+            Secret::command(&text, &shown.join(" "))
+        }
     });
-    let levels: Vec<Level> = lines.map(|line| Level::List(vec![Level::Text(line)])).collect();
+    let mut lines: Vec<Secret> = lines.collect();
+    Secret::distinguish(&mut lines.iter_mut().collect::<Vec<_>>());
+    let levels: Vec<Level> = lines.into_iter().map(|line| Level::List(vec![Level::Secret(line)])).collect();
     let settings = &mut experiment.workload.settings;
     let is_given = |id: &str| matches.value_source(id) == Some(clap::parser::ValueSource::CommandLine);
     let Some((first, others)) = levels.split_first() else { return };

@@ -215,7 +215,8 @@ pub(crate) fn check(matches: &ArgMatches) -> Result<Exit, Failure> {
         out += &format!("\nhidden in records, reports and messages:\n  {}\n", hidden.join("\n  "));
     }
     if !experiment.machines.is_empty() && matches.get_flag("offline") {
-        let machines: Vec<&str> = experiment.machines.all().map(|(machine, _)| machine).collect();
+        let machines = experiment.machines.load.iter().chain(&experiment.machines.watch);
+        let machines: Vec<&str> = machines.map(model::Secret::shown).collect();
         out += &format!("\nnot reached, because of --offline: {}\n", machines.join(", "));
     }
     for (at, machine) in machines.iter().enumerate() {
@@ -349,10 +350,12 @@ fn set_secrets(experiment: &mut Experiment, assignments: &[String]) -> Result<()
     let vocabulary = REGISTRY.vocabulary();
     let table = vocabulary.workloads.iter().find(|info| info.name == experiment.workload.kind);
     let is_secret = |path: &str| {
-        let name = path.trim().strip_prefix("workload.");
-        table.is_some_and(|info| {
-            info.settings.iter().any(|setting| Some(setting.name) == name && setting.kind.is_secret())
-        })
+        let (table, name) = match path.trim().split_once('.') {
+            Some(("workload", name)) => (table.map_or(&[][..], |info| info.settings), name),
+            Some(("target", name)) => (model::experiment::TARGET_SETTINGS, name),
+            _ => return false,
+        };
+        table.iter().any(|setting| setting.name == name && setting.kind.is_secret())
     };
     let mut problems = model::Problems::new();
     for assignment in assignments {

@@ -178,6 +178,131 @@ fn a_password_in_the_environment_of_the_target_reaches_it_and_no_record() {
     }
 }
 
+/// Each form of a credential in a command: in flags, addresses, connection strings, and in the word of a shell.
+#[test]
+fn credentials_in_commands_reach_the_command_and_no_record() {
+    let place = Place::new("secrets-commands");
+    let seen = place.path("seen");
+    let words = [
+        "--password",
+        "S3CRET-1",
+        "Server=a;Uid=sa;Pwd=S3CRET-2",
+        "postgres://u:S3CRET-3@h",
+        "-Dx.password=S3CRET-4",
+    ];
+    let script = format!("printf '%s\\n' \"$@\" >> {}", seen.display());
+    let exec = [
+        "exec",
+        "--repeat",
+        "1",
+        "--run-dir",
+        "r",
+        "--prepare",
+        "true mysql -pS3CRET-5",
+        "--",
+        "sh",
+        "-c",
+        &script,
+        "x",
+    ];
+    let finished = run(&place, &[&exec[..], &words].concat(), None);
+    assert!(finished.measured(), "{}", finished.err);
+    let all = everything(&place, &finished);
+    assert!(!all.contains("S3CRET"), "{}", all.lines().find(|line| line.contains("S3CRET")).unwrap());
+    assert!(all.contains("mysql -p***") && all.contains("Uid=sa;Pwd=***"));
+    assert_eq!(std::fs::read_to_string(&seen).unwrap(), words.join("\n") + "\n");
+    // What is hidden must be given again.
+    for arguments in [&["run", "r/experiment.toml"][..], &["check", "r/experiment.toml"]] {
+        let again = run(&place, arguments, None);
+        assert_eq!(again.code, 2, "{}", again.err);
+        assert!(again.err.contains("is not recorded") && again.err.contains("$NAME"), "{}", again.err);
+    }
+    let resumed = run(&place, &["run", "--resume", "r"], None);
+    assert_eq!(resumed.code, 2, "{}", resumed.err);
+    let message = format!("{}{}", resumed.out, resumed.err);
+    assert!(!message.contains("S3CRET"), "{message}");
+    // A command that fails is quoted.
+    let failed = run(
+        &place,
+        &[
+            "exec",
+            "--repeat",
+            "1",
+            "--run-dir",
+            "runs/f",
+            "--",
+            "sh",
+            "-c",
+            "exit 3",
+            "curl",
+            "-u",
+            "bob:S3CRET",
+        ],
+        None,
+    );
+    assert!(!everything(&place, &failed).contains("S3CRET"), "{}", failed.err);
+    assert!(failed.err.contains("ended with exit status 3"), "{}", failed.err);
+}
+
+#[test]
+fn values_of_a_parameter_with_the_name_of_a_secret_are_numbered() {
+    let place = Place::new("secrets-parameters");
+    let seen = place.path("seen");
+    let line = format!("sh -c 'echo \"$1\" >> {}' x {{password}}", seen.display());
+    let finished = run(
+        &place,
+        &[
+            "exec",
+            "--repeat",
+            "2",
+            "--replicates",
+            "2",
+            "--run-dir",
+            "r",
+            "--parameter",
+            "password=S3CRET-1,S3CRET-2",
+            &line,
+        ],
+        None,
+    );
+    assert!(finished.measured(), "{}", finished.err);
+    let all = everything(&place, &finished);
+    assert!(!all.contains("S3CRET"), "{}", all.lines().find(|line| line.contains("S3CRET")).unwrap());
+    assert!(all.contains("x ***2"));
+    let seen = std::fs::read_to_string(&seen).unwrap();
+    assert!(seen.contains("S3CRET-1\n") && seen.contains("S3CRET-2\n"), "{seen}");
+}
+
+#[test]
+fn credentials_of_every_command_of_an_experiment_are_hidden_and_listed() {
+    let place = Place::new("secrets-every-command");
+    let experiment = "[target]\nstart = \"sh -c 'echo up; exec sleep 60' x --password S3CRET-1\"\n\
+         ready = \"line:^up\"\nstop = \"kill $PLIMSOLL_TARGET_PID; true mysql -pS3CRET-2\"\n\
+         [workload.command]\ncommand = [\"true\", \"--token=S3CRET-3\"]\nprepare = \"true; PGPASSWORD=S3CRET-4 true\"\n\
+         repeat = 1\nwarmup = 0\n[vary]\n\"target.command.password\" = { baseline = \"S3CRET-5\", levels = [\"S3CRET-6\"], \
+         set = \"echo {level} >> seen; true curl -u bob:S3CRET-7\", undo = \"true sshpass -p S3CRET-8\" }\n";
+    std::fs::write(place.path("e.toml"), experiment).unwrap();
+    let checked = run(&place, &["check", "e.toml", "--verbose"], None);
+    let said = format!("{}{}", checked.out, checked.err);
+    assert!(checked.code == 0 && !said.contains("S3CRET"), "{said}");
+    for listed in [
+        "target.start: sh -c 'echo up; exec sleep 60' x --password *** (by its name)",
+        "mysql -p*** (credentials of a program)",
+        "command: --token=*** (by its name)",
+        "prepare: true; PGPASSWORD=*** true (by its name)",
+        "target.command.password.set: echo {level} >> seen; true curl -u *** (credentials of a program)",
+        "target.command.password.undo: true sshpass -p *** (credentials of a program)",
+    ] {
+        assert!(said.contains(listed), "{listed} is not in {said}");
+    }
+    let finished = run(&place, &["run", "e.toml", "--run-dir", "r", "--quiet"], None);
+    assert!(finished.measured(), "{}", finished.err);
+    let all = everything(&place, &finished);
+    assert!(!all.contains("S3CRET"), "{}", all.lines().find(|line| line.contains("S3CRET")).unwrap());
+    let seen = std::fs::read_to_string(place.path("seen")).unwrap();
+    assert!(seen.contains("S3CRET-5\n") && seen.contains("S3CRET-6\n"), "{seen}");
+}
+
 /// Messages quote the lines and arguments of a user, but no credential in them.
 #[test]
 fn no_message_shows_a_credential() {
@@ -189,6 +314,8 @@ fn no_message_shows_a_credential() {
             "name = \"t\"\n[workload.http]\nurl = \"http://u:S3CRET@127.0.0.1:1/?token=S3CRET\"\n"
                 .to_string(),
         ),
+        ("noequals", "[workload.ldap]\nurl = \"ldap://127.0.0.1:1\"\npassword \"S3CRET\"\n".into()),
+        ("typo", "[workload.http]\nurl = \"http:/bob:S3CRET@h/\"\n".into()),
         ("headers", format!("{http}headers = [\"Authorization: Bearer S3CRET\"]\n")),
         (
             "misspelt",
@@ -238,6 +365,18 @@ fn no_message_shows_a_credential() {
         (&["http", "http://h/", "--rate", "Bearer S3CRET"], "--rate"),
         (&["http", "http://h/", "--header", "Authorization Bearer S3CRET"], "header"),
         (&["http", "http://h/", "http://u:S3CRET@h/"], "h/"),
+        (&["http", "http:/bob:S3CRET@h/"], "http:/***@h/"),
+        (&["http", "//bob:S3CRET@h/"], "//***@h/"),
+        (&["http", "http//bob:S3CRET@h/"], "http//***@h/"),
+        (&["http", "http:///bob:S3CRET@h"], "http:///***@h"),
+        (&["http", "htp:bob:S3CRET@h"], "***@h"),
+        (&["http", "http://h/", "-u", "bob:S3CRET"], "write --concurrency"),
+        (&["http", "http://h/", "--export-to", "http:/bob:S3CRET@h"], "http:/***@h"),
+        (&["http", "http://h/", "--watch", "x=http:/bob:S3CRET@h/m"], "x=http:/***@h/m"),
+        (&["watch", "--from", "http:/bob:S3CRET@h/m"], "http:/***@h/m"),
+        (&["http", "http://h/", "--on", "nats:/bob:S3CRET@h"], "nats:/***@h"),
+        (&["http", "http://h/", "--on", "exec:sshpass -p S3CRET ssh h"], "sshpass -p ***"),
+        (&["run", "url.toml", "--set", "workload.url=http:/bob:S3CRET@h"], "http:/***@h"),
         (&["ldap", "search", "http://u:S3CRET@h/", "--password", "S3CRET"], "ldap://"),
     ] {
         hides(&arguments.join(" "), run(&place, arguments, None), shows);

@@ -15,7 +15,7 @@ use engine::factor::{Factor, FactorKind, FactorTarget, Moment, Undo};
 use engine::shell;
 use engine::source::Unavailable;
 use model::experiment::{FactorInfo, ParameterInfo};
-use model::{Level, Nanos, SECOND, SettingKind};
+use model::{Level, Nanos, SECOND, Secret, SettingKind};
 
 use file::fingerprint;
 use format::{Format, Replaced, read, replace};
@@ -32,16 +32,19 @@ pub const CONFIG: FactorKind = FactorKind {
             ParameterInfo {
                 name: "format",
                 needed: false,
+                is_command: false,
                 about: "File format: \"ini\", \"properties\", \"yaml\", \"json\" or \"toml\". Default: by the file name's extension.",
             },
             ParameterInfo {
                 name: "pattern",
                 needed: false,
+                is_command: false,
                 about: "Regular expression for other file formats; `on` is then only the file name. The first group, or else the match, is replaced. It must match once.",
             },
             ParameterInfo {
                 name: "reload",
                 needed: false,
+                is_command: true,
                 about: "Shell command that makes the target reload the file, instead of a restart.",
             },
         ],
@@ -64,7 +67,7 @@ struct Config {
     path: PathBuf,
     key: String,
     format: Format,
-    reload: Option<String>,
+    reload: Option<Secret>,
     folder: PathBuf,
     /// Whether the target can be restarted.
     restartable: bool,
@@ -73,7 +76,7 @@ struct Config {
 fn open(target: &FactorTarget) -> Result<Box<dyn Factor>, Unavailable> {
     let on = target.on.as_deref().unwrap_or_default();
     let (file, key, format) = match target.parameters.get("pattern") {
-        Some(pattern) => (on, "", Format::pattern(pattern)?),
+        Some(pattern) => (on, "", Format::pattern(pattern.reveal())?),
         None => {
             let (file, key) =
                 on.rsplit_once(':').filter(|(file, key)| !file.is_empty() && !key.is_empty()).ok_or_else(
@@ -83,7 +86,7 @@ fn open(target: &FactorTarget) -> Result<Box<dyn Factor>, Unavailable> {
                         ))
                     },
                 )?;
-            (file, key, Format::of(target.parameters.get("format").map(String::as_str), Path::new(file))?)
+            (file, key, Format::of(target.parameters.get("format").map(Secret::reveal), Path::new(file))?)
         }
     };
     let path = std::path::absolute(target.folder.join(file))
@@ -104,7 +107,7 @@ impl Config {
     }
 
     fn replaced(&self, text: &str, level: &Level) -> Result<Replaced, Unavailable> {
-        replace(&self.format, text, &self.key, &level.to_string()).map_err(|what| self.in_file(what))
+        replace(&self.format, text, &self.key, &level.reveal()).map_err(|what| self.in_file(what))
     }
 
     fn in_file(&self, what: String) -> Unavailable {
@@ -126,7 +129,11 @@ impl Factor for Config {
     }
 
     fn read(&self) -> Result<Level, Unavailable> {
-        read(&self.format, &self.text()?, &self.key).map(Level::Text).map_err(|what| self.in_file(what))
+        let level = |text: String| {
+            let name = self.key.rsplit('.').next().unwrap_or_default();
+            Secret::of_level(name, &text).map_or(Level::Text(text), Level::Secret)
+        };
+        read(&self.format, &self.text()?, &self.key).map(level).map_err(|what| self.in_file(what))
     }
 
     fn undo(&self, level: &Level) -> Result<Vec<Undo>, Unavailable> {
@@ -142,7 +149,7 @@ impl Factor for Config {
             file_written: fingerprint(&replaced.text),
         }];
         steps.extend(self.reload.as_ref().map(|reload| Undo::Command {
-            command: reload.clone(),
+            command: reload.reveal().into(),
             folder: self.folder.clone(),
             within: WITHIN,
         }));
@@ -159,7 +166,7 @@ impl Factor for Config {
             shell::run(
                 reload,
                 &self.folder,
-                &[("PLIMSOLL_LEVEL", &level.to_string())],
+                &[("PLIMSOLL_LEVEL", &level.reveal())],
                 Duration::from_nanos(WITHIN),
             )
             .map_err(|why| Unavailable(format!("reload: {why}")))?;
@@ -188,7 +195,8 @@ mod tests {
         on: &str,
         parameters: &[(&str, &str)],
     ) -> Result<Box<dyn Factor>, Unavailable> {
-        let parameters = parameters.iter().map(|(name, text)| (name.to_string(), text.to_string())).collect();
+        let parameters =
+            parameters.iter().map(|(name, text)| (name.to_string(), Secret::plain(text))).collect();
         open(&FactorTarget {
             on: Some(on.into()),
             parameters,

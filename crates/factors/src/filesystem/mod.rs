@@ -20,20 +20,28 @@ pub(crate) use volume::{Recipe, Volume, erase, is_on};
 
 /// The parameters with what is below a file system.
 pub(crate) const PARAMETERS: &[ParameterInfo] = &[
-    ParameterInfo { name: SIZE, needed: false, about: "Size of each loop file. Default: \"4GiB\"." },
+    ParameterInfo {
+        name: SIZE,
+        needed: false,
+        is_command: false,
+        about: "Size of each loop file. Default: \"4GiB\".",
+    },
     ParameterInfo {
         name: IMAGES,
         needed: false,
+        is_command: false,
         about: "Directory whose file system holds the loop files. Default: the parent of the mount point.",
     },
     ParameterInfo {
         name: OVERWRITE,
         needed: false,
+        is_command: false,
         about: "Block devices to use instead of loop files, separated by commas. What they hold is lost.",
     },
     ParameterInfo {
         name: OVERWRITE_SIGNATURE,
         needed: false,
+        is_command: false,
         about: "\"yes\": overwrite also devices that hold something recognized, such as a file system or a partition table. Default: \"no\".",
     },
 ];

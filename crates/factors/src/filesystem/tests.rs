@@ -17,7 +17,8 @@ fn folder() -> Scratch {
 }
 
 fn target(folder: &Scratch, parameters: &[(&str, &str)]) -> FactorTarget {
-    let parameters = parameters.iter().map(|(name, text)| (name.to_string(), text.to_string())).collect();
+    let parameters =
+        parameters.iter().map(|(name, text)| (name.to_string(), model::Secret::plain(text))).collect();
     FactorTarget {
         on: Some(folder.join("point").display().to_string()),
         parameters,

@@ -20,7 +20,7 @@ use engine::mounts::mounts;
 use engine::shell;
 use engine::signature;
 use engine::source::{HostRoot, Unavailable};
-use model::{Level, quantity};
+use model::{Level, Secret, quantity};
 use rustix::fs::{Access, Advice, FallocateFlags, Mode, OFlags, StatVfs, statvfs};
 use rustix::io::Errno;
 
@@ -158,7 +158,7 @@ impl Volume {
             ))
         })?;
         let point = point.path();
-        let given = |name: &str| target.parameters.get(name);
+        let given = |name: &str| target.parameters.get(name).map(Secret::reveal);
         let below = match (given(OVERWRITE), given(SIZE), given(IMAGES)) {
             (Some(devices), None, None) => {
                 let devices = devices.split(',').map(|device| PathBuf::from(device.trim()));
@@ -170,7 +170,7 @@ impl Volume {
                 )));
             }
             (None, size, directory) => {
-                let bytes = size.map_or(Ok(SIZE_DEFAULT), |size| quantity::parse_bytes(size));
+                let bytes = size.map_or(Ok(SIZE_DEFAULT), quantity::parse_bytes);
                 let bytes = bytes.map_err(|error| Unavailable(format!("{SIZE}: {}", error.0)))?;
                 if bytes > SIZE_MAX {
                     return Err(Unavailable(format!("{SIZE}: no device is that large")));
@@ -180,7 +180,7 @@ impl Volume {
                 Below::Files { bytes: bytes.next_multiple_of(4096), directory }
             }
         };
-        let is_signature_permitted = match given(OVERWRITE_SIGNATURE).map(String::as_str) {
+        let is_signature_permitted = match given(OVERWRITE_SIGNATURE) {
             None | Some("no") => false,
             Some("yes") => true,
             Some(other) => {
@@ -470,7 +470,7 @@ fn make_file_system(
     for device in devices {
         line.push_str(&format!(" '{}'", device.display()));
     }
-    shell::run(&line, Path::new("/"), &[], MAKE_MAX).map(|_| ()).map_err(Unavailable)
+    shell::run(&Secret::plain(&line), Path::new("/"), &[], MAKE_MAX).map(|_| ()).map_err(Unavailable)
 }
 
 /// A file without a name, all of which is written.

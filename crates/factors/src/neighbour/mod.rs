@@ -45,16 +45,19 @@ pub const NEIGHBOUR: FactorKind = FactorKind {
             ParameterInfo {
                 name: SIZE,
                 needed: false,
+                is_command: false,
                 about: "Size of the scratch file of a disk load. Default: \"256MiB\".",
             },
             ParameterInfo {
                 name: CPUS,
                 needed: false,
+                is_command: false,
                 about: "CPUs that the neighbour runs on, such as cpus = \"0\" or \"2-3\". Default: all that Plimsoll may use.",
             },
             ParameterInfo {
                 name: ADDRESS,
                 needed: false,
+                is_command: false,
                 about: "Where a network load sends its bytes, such as address = \"10.0.0.2:9000\", to a service that only reads. Default: over the loopback interface to itself.",
             },
         ],
@@ -92,7 +95,7 @@ fn open(target: &FactorTarget) -> Result<Box<dyn Factor>, Unavailable> {
     if !target.root.is_live() {
         return Err(Unavailable("a neighbour runs on this machine only".into()));
     }
-    let parameter = |name: &str| target.parameters.get(name).map(String::as_str);
+    let parameter = |name: &str| target.parameters.get(name).map(model::Secret::reveal);
     let size = match parameter(SIZE) {
         None => SIZE_DEFAULT,
         Some(text) => {

@@ -43,7 +43,10 @@ fn level(text: &str) -> Level {
 fn target(on: Option<&Path>, parameters: &[(&str, &str)]) -> FactorTarget {
     FactorTarget {
         on: on.map(|path| path.display().to_string()),
-        parameters: parameters.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect(),
+        parameters: parameters
+            .iter()
+            .map(|(name, value)| (name.to_string(), model::Secret::plain(value)))
+            .collect(),
         ..FactorTarget::of(HostRoot::live(), vec![std::process::id()])
     }
 }

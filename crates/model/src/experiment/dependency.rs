@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Experiment, Target};
 use crate::secret::replace_placeholders;
-use crate::{Level, Placeholder, Settings};
+use crate::{Level, Placeholder, Secret, Settings};
 
 /// The parameter of a variation that has the address where a proxy listens.
 pub const LISTEN: &str = "listen";
@@ -150,8 +150,8 @@ impl Proxies {
     }
 
     /// The parameters of a factor: placeholders are replaced.
-    pub fn parameters(&self, parameters: &BTreeMap<String, String>) -> BTreeMap<String, String> {
-        parameters.iter().map(|(name, text)| (name.clone(), self.fill(text))).collect()
+    pub fn parameters(&self, parameters: &BTreeMap<String, Secret>) -> BTreeMap<String, Secret> {
+        parameters.iter().map(|(name, text)| (name.clone(), text.map(|text| self.fill(text)))).collect()
     }
 
     /// What is replaced in the settings of the load, for the record: the setting, the name of the dependency, its address
@@ -311,7 +311,7 @@ impl Experiment {
             dependency.listen.is_none()
                 && !of_load.contains(dependency.name.as_str())
                 && !in_target
-                && !parameters.any(|text| refers_to(text, dependency))
+                && !parameters.any(|text| refers_to(text.reveal(), dependency))
         };
         self.dependencies.iter().filter(is_unused).collect()
     }

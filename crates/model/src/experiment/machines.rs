@@ -2,17 +2,19 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::{Secret, SecretParts};
+
 crate::settings! {
     /// The keys of the table.
     pub static MACHINE_SETTINGS;
 
-    pub(super) static LOAD: crate::Key<Vec<String>> = crate::Key::texts(
-        "load",
+    pub(super) static LOAD: crate::Key<Vec<Secret>> = crate::Key::secrets(
+        "load", SecretParts::Machine,
         "Machines that drive the load together, each its part: a host name, \"ssh://USER@HOST:PORT\", \"NAME=exec:COMMAND\" that starts `plimsoll agent`, or \"nats://HOST/FLEET?agents=N\". Default: this machine.",
     );
 
-    pub(super) static WATCH: crate::Key<Vec<String>> = crate::Key::texts(
-        "watch",
+    pub(super) static WATCH: crate::Key<Vec<Secret>> = crate::Key::secrets(
+        "watch", SecretParts::Machine,
         "Machines whose counters are read, and that drive no load; written like those of `load`.",
     );
 
@@ -37,10 +39,10 @@ crate::choice! {
 pub struct MachineList {
     /// Those that drive the load; none if this one does.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub load: Vec<String>,
+    pub load: Vec<Secret>,
     /// Those that are only watched.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub watch: Vec<String>,
+    pub watch: Vec<Secret>,
     /// Whether the load of a lost machine is divided among the others in further trials. Otherwise it is reached again.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub divides_on_loss: bool,
@@ -54,13 +56,13 @@ impl MachineList {
 
     /// All of them, and whether each drives load.
     pub fn all(&self) -> impl Iterator<Item = (&str, bool)> {
-        let load = self.load.iter().map(|text| (text.as_str(), true));
-        load.chain(self.watch.iter().map(|text| (text.as_str(), false)))
+        let load = self.load.iter().map(|text| (text.reveal(), true));
+        load.chain(self.watch.iter().map(|text| (text.reveal(), false)))
     }
 
     /// The entry of a machine that is only watched, by its name.
     pub fn watched(&self, name: &str, name_of: NameOfMachine) -> Option<&str> {
-        self.watch.iter().map(String::as_str).find(|text| name_of(text).is_ok_and(|found| found == name))
+        self.watch.iter().map(Secret::reveal).find(|text| name_of(text).is_ok_and(|found| found == name))
     }
 
     /// A machine that cannot be used, or whose name another one has: its text, the problem and what to write.
@@ -72,7 +74,11 @@ impl MachineList {
                 Err((what, help)) => problems.push((text.to_string(), what, help)),
                 Ok(name) if names.contains(&name) => {
                     let what = format!("two machines have the name {name}");
-                    problems.push((text.to_string(), what, format!("give one of them another: NAME={text}")));
+                    problems.push((
+                        text.to_string(),
+                        what,
+                        format!("give one of them another: NAME={}", SecretParts::Machine.hide(text)),
+                    ));
                 }
                 Ok(name) => names.push(name),
             }

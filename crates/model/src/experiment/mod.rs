@@ -236,7 +236,7 @@ pub struct Variation {
     pub on: Option<String>,
     /// The other parameters of the factor, by the names in [`FactorInfo::parameters`].
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub parameters: BTreeMap<String, String>,
+    pub parameters: BTreeMap<String, Secret>,
     /// 1-based line in the experiment file, 0 when it came from a flag.
     #[serde(default, skip)]
     pub line: u32,
@@ -429,6 +429,8 @@ pub struct ParameterInfo {
     pub name: &'static str,
     /// Whether it is required.
     pub needed: bool,
+    /// Whether it is a command line: credentials in it are hidden in everything that is recorded or shown.
+    pub is_command: bool,
     /// One sentence.
     pub about: &'static str,
 }

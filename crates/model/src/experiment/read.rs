@@ -329,7 +329,11 @@ impl Reader<'_> {
             return list;
         };
         for (text, what, help) in list.problems(name_of) {
-            let key = if list.load.contains(&text) { machines::LOAD.name } else { machines::WATCH.name };
+            let key = if list.load.iter().any(|known| known.reveal() == text) {
+                machines::LOAD.name
+            } else {
+                machines::WATCH.name
+            };
             self.problem(element_span(machines, key, &text), what, help);
         }
         list
@@ -421,10 +425,10 @@ impl Reader<'_> {
             };
             let names = known.iter().map(|parameter| parameter.name);
             self.unknown_keys(parts, &format!("`{path}`"), VARIATION_KEYS.into_iter().chain(names));
-            let baseline = parts.get("baseline").and_then(|value| self.level(value, &kind, &path));
+            let mut baseline = parts.get("baseline").and_then(|value| self.level(value, &kind, &path));
             // Without a level, the proxy of a dependency adds nothing.
-            let baseline = baseline.or_else(|| dependency.map(|_| Level::Time(0)));
-            let levels: Vec<Level> = match parts.get("levels").map(|value| (value, value.get_ref())) {
+            baseline = baseline.or_else(|| dependency.map(|_| Level::Time(0)));
+            let mut levels: Vec<Level> = match parts.get("levels").map(|value| (value, value.get_ref())) {
                 Some((value, DeValue::Array(values))) if values.is_empty() => {
                     self.problem(value.span(), format!("`{path}` has no levels"), "write at least one");
                     Vec::new()
@@ -438,6 +442,7 @@ impl Reader<'_> {
                     Vec::new()
                 }
             };
+            hide_levels(&path, baseline.iter_mut().chain(&mut levels).collect());
             let on = match parts.get("on").map(|value| value.get_ref()) {
                 Some(DeValue::String(on)) => Some(on.to_string()),
                 _ => None,
@@ -459,8 +464,12 @@ impl Reader<'_> {
                 match parts.get(parameter.name) {
                     Some(value) => {
                         let name = format!("{path}.{}", parameter.name);
-                        let text = self.level(value, &SettingKind::Text, &name);
-                        parameters.extend(text.map(|text| (parameter.name.to_string(), text.to_string())));
+                        let text = self.level(value, &SettingKind::Text, &name).map(|text| text.to_string());
+                        let text = text.map(|text| match parameter.is_command {
+                            true => Secret::new(&text, SecretParts::Command),
+                            false => Secret::plain(&text),
+                        });
+                        parameters.extend(text.map(|text| (parameter.name.to_string(), text)));
                     }
                     None if parameter.needed => self.problem(
                         span.clone(),
@@ -660,11 +669,11 @@ impl Reader<'_> {
     }
 
     fn texts(&mut self, items: &DeArray<'_>, kind: &SettingKind, name: &str) -> Option<Level> {
-        let mut texts = Vec::new();
+        let mut texts: Vec<&str> = Vec::new();
         for item in items.iter() {
             match item.get_ref() {
-                DeValue::String(text) => texts.push(kind.element(text)),
-                DeValue::Integer(number) => texts.push(kind.element(number.as_str())),
+                DeValue::String(text) => texts.push(text),
+                DeValue::Integer(number) => texts.push(number.as_str()),
                 other => {
                     let what = format!("a {} in `{name}`, which takes texts", other.type_str());
                     self.problem(item.span(), what, "");
@@ -672,7 +681,7 @@ impl Reader<'_> {
                 }
             }
         }
-        Some(Level::List(texts))
+        Some(kind.list(&texts))
     }
 }
 
@@ -716,6 +725,21 @@ fn element_span(table: &DeTable<'_>, name: &str, text: &str) -> Range<usize> {
     }
 }
 
+/// Hides the levels of a factor with the name of a secret, such as `target.config.password`, and numbers what is hidden in the
+/// same way.
+fn hide_levels(path: &str, mut levels: Vec<&mut Level>) {
+    let name = path.rsplit('.').next().unwrap_or_default();
+    for level in &mut levels {
+        if let Level::Text(text) = &**level {
+            let secret = Secret::of_level(name, text);
+            **level = secret.map_or_else(|| level.clone(), Level::Secret);
+        }
+    }
+    Secret::distinguish(
+        &mut levels.into_iter().filter_map(|level| level.secrets_mut().pop()).collect::<Vec<_>>(),
+    );
+}
+
 /// Parses a `PATH=LEVEL,LEVEL` of `--vary`. A bare name is a setting of the workload; the level in the
 /// experiment becomes the baseline.
 pub fn variation(
@@ -723,7 +747,8 @@ pub fn variation(
     experiment: &Experiment,
     vocabulary: &Vocabulary,
 ) -> Result<Variation, Box<Problem>> {
-    let wrong = |what: String, help: &str| Box::new(Problem::new(format!("--vary {text}: {what}"), help));
+    let shown = SecretParts::Command.hide(text);
+    let wrong = |what: String, help: &str| Box::new(Problem::new(format!("--vary {shown}: {what}"), help));
     let (path, levels) = text.split_once('=').ok_or_else(|| {
         wrong("no `=`".into(), "write --vary SETTING=LEVEL,LEVEL, such as block_size=4KiB,64KiB")
     })?;
@@ -746,6 +771,7 @@ pub fn variation(
         true => Some(Level::Time(0)),
         false => experiment.level(&factor).cloned(),
     };
+    let mut baseline = baseline;
     let mut parsed = Vec::new();
     let listed = match range::levels(levels, &kind) {
         Some(levels) => levels,
@@ -756,6 +782,7 @@ pub fn variation(
             parsed.push(level);
         }
     }
+    hide_levels(&factor.0, baseline.iter_mut().chain(&mut parsed).collect());
     match parsed.is_empty() {
         true => Err(wrong("no level differs from the baseline".into(), "")),
         false => {
@@ -770,7 +797,7 @@ pub fn set(
     assignment: &str,
     vocabulary: &Vocabulary,
 ) -> Result<(), Box<Problem>> {
-    let shown = SecretParts::Pairs.hide(assignment);
+    let shown = SecretParts::Command.hide(assignment);
     let wrong = |what: String, help: &str| Box::new(Problem::new(format!("--set {shown}: {what}"), help));
     let (path, value) =
         assignment.split_once('=').ok_or_else(|| wrong("no `=`".into(), "write --set PATH=VALUE"))?;
@@ -782,6 +809,7 @@ pub fn set(
             .find(|info| info.name == experiment.workload.kind)
             .map_or(&[][..], |info| info.settings),
         Some(("load", _)) => LOAD_SETTINGS,
+        Some(("target", _)) if experiment.target.is_some() => TARGET_SETTINGS,
         _ => TOP,
     };
     let name = path.rsplit_once('.').map_or(path, |(_, name)| name);
@@ -794,6 +822,9 @@ pub fn set(
     let level = info.kind.parse(value).map_err(|what| wrong(what, ""))?;
     match (path.split_once('.').map(|(area, _)| area), name, level) {
         (Some("workload"), _, level) => experiment.workload.settings.set(name, level),
+        (Some("target"), _, level) => {
+            experiment.target.iter_mut().for_each(|target| target.settings.set(name, level.clone()));
+        }
         (Some("load"), _, level) => {
             experiment.load.set(name, level);
             let info = vocabulary.workloads.iter().find(|info| info.name == experiment.workload.kind);

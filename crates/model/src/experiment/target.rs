@@ -10,8 +10,8 @@ crate::settings! {
     /// The keys of `[target]`, except the table `environment`.
     pub static TARGET_SETTINGS;
 
-    pub static START: Key<Option<String>> = Key::text(
-        "start", "",
+    pub static START: Key<Option<Secret>> = Key::command(
+        "start",
         "Command line that starts the system under test, which must stay in the foreground.",
     );
 
@@ -42,8 +42,8 @@ crate::settings! {
 
     pub static READY_WITHIN: Key<Nanos> = Key::time("ready_within", "30s", "Timeout of readiness.");
 
-    pub static STOP: Key<Option<String>> = Key::text(
-        "stop", "",
+    pub static STOP: Key<Option<Secret>> = Key::command(
+        "stop",
         "Shell command that stops it. Default: SIGTERM.",
     );
 
@@ -92,10 +92,10 @@ pub struct Target {
 }
 
 /// The origin of the system under test.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Origin<'a> {
     /// Started by this command line.
-    Start(&'a str),
+    Start(Secret),
     /// Already running, with this name.
     Process(&'a str),
     /// Already running, with this process id.
@@ -118,7 +118,7 @@ impl Target {
     /// reports.
     pub fn origin(&self) -> Option<Origin<'_>> {
         let settings = &self.settings;
-        match (settings.text(&START), settings.text(&PROCESS), settings.get(&PID)) {
+        match (settings.get(&START), settings.text(&PROCESS), settings.get(&PID)) {
             (Some(start), None, None) => Some(Origin::Start(start)),
             (None, Some(process), None) => Some(Origin::Process(process)),
             (None, None, Some(pid)) => Some(Origin::Pid(pid)),
@@ -242,7 +242,7 @@ impl Target {
 /// The contradictions between the target and what is varied: settings of the target need one that Plimsoll starts.
 pub fn contradictions(experiment: &Experiment) -> Problems {
     let mut problems = Problems::new();
-    let is_started = experiment.target.as_ref().and_then(|target| target.settings.text(&START)).is_some();
+    let is_started = experiment.target.as_ref().and_then(|target| target.settings.get(&START)).is_some();
     for variation in experiment.vary.iter().filter(|of| of.factor.is_of_target() && !is_started) {
         let what = format!("`{}` is varied, but Plimsoll starts no target", variation.factor);
         let help = "add [target] with `start` and `ready`";

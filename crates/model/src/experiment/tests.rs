@@ -48,7 +48,12 @@ fn vocabulary() -> Vocabulary {
                 about: "Delay.",
                 resource: None,
                 needs_on: true,
-                parameters: &[ParameterInfo { name: LISTEN, needed: true, about: "where it listens" }],
+                parameters: &[ParameterInfo {
+                    name: LISTEN,
+                    needed: true,
+                    is_command: false,
+                    about: "where it listens",
+                }],
                 named: true,
                 of_dependency: true,
             },
@@ -59,8 +64,8 @@ fn vocabulary() -> Vocabulary {
                 resource: None,
                 needs_on: false,
                 parameters: &[
-                    ParameterInfo { name: "set", needed: true, about: "sets it" },
-                    ParameterInfo { name: "undo", needed: true, about: "undoes it" },
+                    ParameterInfo { name: "set", needed: true, is_command: true, about: "sets it" },
+                    ParameterInfo { name: "undo", needed: true, is_command: true, about: "undoes it" },
                 ],
                 named: true,
                 of_dependency: false,
@@ -178,7 +183,7 @@ fn an_experiment_reads_and_is_written_back() {
     let mut again = parse(&write(&experiment, &vocabulary())).unwrap_or_else(|problems| panic!("{problems}"));
     // Line numbers belong to the file, not to the experiment.
     let target = again.target.as_mut().unwrap();
-    assert_eq!(target.origin(), Some(Origin::Start("serve --port 3389")));
+    assert_eq!(target.origin(), Some(Origin::Start(Secret::plain("serve --port 3389"))));
     assert_eq!(target.environment["LEVEL"].reveal(), "3");
     for settings in [&mut again.workload.settings, &mut again.load, &mut target.settings] {
         settings.0.values_mut().for_each(|setting| setting.line = 0);

@@ -61,7 +61,7 @@ pub fn write(experiment: &Experiment, vocabulary: &Vocabulary) -> String {
         let _ = writeln!(out, "\n[{MACHINES}]");
         for (key, texts) in [("load", &experiment.machines.load), ("watch", &experiment.machines.watch)] {
             if !texts.is_empty() {
-                let texts: Vec<String> = texts.iter().map(|text| quoted(text)).collect();
+                let texts: Vec<String> = texts.iter().map(|text| quoted(text.shown())).collect();
                 let _ = writeln!(out, "{key} = [{}]", texts.join(", "));
             }
         }
@@ -105,7 +105,7 @@ pub fn write(experiment: &Experiment, vocabulary: &Vocabulary) -> String {
                 parts.push(format!("on = {}", quoted(on)));
             }
             for (name, text) in &variation.parameters {
-                parts.push(format!("{name} = {}", quoted(text)));
+                parts.push(format!("{name} = {}", quoted(text.shown())));
             }
             let _ = writeln!(out, "{} = {{ {} }}", quoted(&variation.factor.0), parts.join(", "));
         }

@@ -3,12 +3,14 @@
 //! Everything that is quoted from a text of a user passes through [`mask`]: the lines and the sentences of
 //! [`Problem`](crate::Problem)s, and all that the program writes to standard error.
 
+use std::borrow::Cow;
 use std::cell::RefCell;
 use std::fmt;
 use std::ops::Range;
 use std::rc::Rc;
 
-use super::name::{Sensitivity, is_of_something_public, sensitivity};
+use super::form::{in_forms, random};
+use super::name::{Sensitivity, is_count, sensitivity};
 use super::{HIDDEN, authority_bytes, has_placeholder};
 
 /// Why a part of a text is hidden.
@@ -24,6 +26,8 @@ pub enum WhyHidden {
     Form,
     /// It is long, and looks random.
     Random,
+    /// It is the value of a flag that a program has for credentials.
+    Program,
 }
 
 impl fmt::Display for WhyHidden {
@@ -34,6 +38,7 @@ impl fmt::Display for WhyHidden {
             WhyHidden::Scheme => "follows a scheme of authentication",
             WhyHidden::Form => "has the form of a token or key",
             WhyHidden::Random => "long and random",
+            WhyHidden::Program => "credentials of a program",
         })
     }
 }
@@ -93,6 +98,9 @@ pub(crate) struct MaskedLine {
 
 /// How much of a line is kept on each side of the begin of a token, in characters.
 const KEPT: usize = 1000;
+
+/// The longest namespace of a tag, in bytes.
+const NAMESPACE: usize = 128;
 
 /// How much of a file around a line is looked at, in bytes.
 const CONTEXT: usize = 32 << 10;
@@ -178,7 +186,7 @@ pub(super) fn parts(text: &str, kind: TextKind) -> Vec<Part> {
     merged(found)
 }
 
-fn merged(mut found: Vec<Part>) -> Vec<Part> {
+pub(super) fn merged(mut found: Vec<Part>) -> Vec<Part> {
     found.sort_by_key(|part| (part.range.start, std::cmp::Reverse(part.range.end), part.why));
     let mut all: Vec<Part> = Vec::new();
     for part in found {
@@ -237,7 +245,7 @@ fn quoted(text: &str) -> Vec<Range<usize>> {
 }
 
 /// Whether a value shows nothing.
-fn is_shown(value: &str) -> bool {
+pub(super) fn is_shown(value: &str) -> bool {
     let value = value.trim();
     let is_literal =
         ["null", "true", "false", "none", "TEXT"].iter().any(|word| value.eq_ignore_ascii_case(word));
@@ -256,32 +264,30 @@ pub(super) fn is_path(value: &str) -> bool {
     is_plain && (begins && has_folders || ENDS.iter().any(|end| value.ends_with(end)))
 }
 
-fn is_name(c: char) -> bool {
-    c.is_ascii_alphanumeric() || c == '_' || c == '-'
+pub(super) fn is_name(c: char) -> bool {
+    c.is_alphanumeric() || c == '_' || c == '-'
 }
 
 /// Values after sensitive names: `token=...`, `"password": "..."`, `<pwd>...<`, `Authorization: ...`, `--password ...`.
 fn in_names(text: &str, is_message: bool, offset: usize, found: &mut Vec<Part>) {
     let mut at = 0;
     while let Some(begin) = text[at..].find(is_name).map(|begin| at + begin) {
-        let end = text[begin..].find(|c| !is_name(c)).map_or(text.len(), |end| begin + end);
+        let end = name_end(text, begin);
         at = end;
-        let (name, dashes) = {
-            let whole = &text[begin..end];
-            let name = whole.trim_start_matches('-');
-            (name, whole.len() - name.len())
-        };
-        if !may_have_value(&text[end..]) {
+        let dashes = end - begin - text[begin..end].trim_start_matches('-').len();
+        let place = NameAt { text, begin: begin + dashes, end, is_flag: dashes > 0, is_message };
+        let may_be_tag = text[end..].starts_with(['\n', '\r']) && place.is_tag();
+        if !(may_be_tag || may_have_value(&text[end..])) {
             continue;
         }
-        let place = NameAt { text, begin: begin + dashes, end, is_flag: dashes > 0, is_message };
         if let Some(values) = place.value_of_pair() {
             let hidden =
                 |of: Range<usize>| Part { range: offset + of.start..offset + of.end, why: WhyHidden::Name };
             found.extend(values.map(hidden));
             continue;
         }
-        let Some(sensitivity) = sensitivity(name) else { continue };
+        let name = place.name();
+        let Some(sensitivity) = sensitivity(&name) else { continue };
         let Some(range) = place.value(sensitivity) else { continue };
         let value = &text[range.clone()];
         let is_public = match sensitivity {
@@ -289,10 +295,13 @@ fn in_names(text: &str, is_message: bool, offset: usize, found: &mut Vec<Part>) 
             Sensitivity::Query => value.len() <= 3 && value.bytes().all(|byte| byte.is_ascii_digit()),
             Sensitivity::Value | Sensitivity::Header => false,
         };
-        if is_shown(value) || is_public {
+        let has_elements = place.is_tag() && value.trim_start().starts_with('<');
+        if is_shown(value) && !has_elements || is_public || is_count(&name, value) {
             continue;
         }
-        at = range.end.max(end);
+        // A tag may have attributes before its content.
+        let has_attributes = place.is_tag() && text[end..range.start.max(end)].contains('=');
+        at = if has_attributes { end } else { range.end.max(end) };
         found.push(Part { range: offset + range.start..offset + range.end, why: WhyHidden::Name });
     }
 }
@@ -322,7 +331,54 @@ enum Separator {
     Encoded,
 }
 
+/// Where a name ends. It may have letters that are escaped: `pass\u0077ord` in JSON, `pass%77ord` in a form.
+fn name_end(text: &str, begin: usize) -> usize {
+    let mut at = begin;
+    loop {
+        let rest = &text[at..];
+        at += rest.find(|c| !is_name(c)).unwrap_or(rest.len());
+        match escaped(&text[at..]) {
+            Some((c, length)) if is_name(c) => at += length,
+            _ => return at,
+        }
+    }
+}
+
+/// The character of an escape at the beginning of a text, and the length of the escape.
+fn escaped(text: &str) -> Option<(char, usize)> {
+    let (digits, from) = match text.strip_prefix('%') {
+        Some(_) => (2, 1),
+        None => {
+            let slashes = text.len() - text.trim_start_matches('\\').len();
+            ((1..=8).contains(&slashes) && text[slashes..].starts_with('u')).then_some((4, slashes + 1))?
+        }
+    };
+    let code = u32::from_str_radix(text.get(from..from + digits)?, 16).ok()?;
+    Some((char::from_u32(code)?, from + digits))
+}
+
 impl NameAt<'_> {
+    /// The name, with what is escaped in it.
+    fn name(&self) -> Cow<'_, str> {
+        let before = boundary(self.text, self.begin.saturating_sub(8));
+        // An escape at the beginning: its first character is no part of a name.
+        let mark = self.text[before..self.begin].rfind(['%', '\\']).map(|mark| before + mark);
+        let begin = mark.map(|mark| self.text[..mark + 1].trim_end_matches('\\').len().min(mark));
+        let is_escaped = |begin: &usize| matches!(escaped(&self.text[*begin..]), Some((c, length)) if is_name(c) && *begin + length > self.begin);
+        let begin = begin.filter(is_escaped).unwrap_or(self.begin);
+        let whole = &self.text[begin..self.end];
+        if !whole.contains(['%', '\\']) {
+            return Cow::Borrowed(whole);
+        }
+        let (mut name, mut rest) = (String::new(), whole);
+        while let Some(c) = rest.chars().next() {
+            let (c, length) = escaped(rest).unwrap_or((c, c.len_utf8()));
+            name.push(c);
+            rest = &rest[length..];
+        }
+        Cow::Owned(name)
+    }
+
     fn before(&self) -> &str {
         &self.text[..self.begin]
     }
@@ -338,7 +394,9 @@ impl NameAt<'_> {
         let closes = text[at + slashes..].starts_with(['"', '\'']);
         at += if closes { slashes + 1 } else { 0 };
         at += text[at..].len() - text[at..].trim_start_matches(']').len();
-        let blanks = |at: usize| text[at..].len() - text[at..].trim_start_matches([' ', '\t']).len();
+        // The value of a quoted name may be on the next line.
+        let is_blank = |c: char| c == ' ' || c == '\t' || closes && (c == '\n' || c == '\r');
+        let blanks = |at: usize| text[at..].len() - text[at..].trim_start_matches(is_blank).len();
         let after_blanks = at + blanks(at);
         let (separator, length) = self.separator(after_blanks, closes)?;
         if self.is_message
@@ -389,8 +447,8 @@ impl NameAt<'_> {
             Sensitivity::Header if separator != Separator::Equals || is_spaced => {
                 enclosing().unwrap_or_else(line_end)
             }
-            _ if separator == Separator::Colon && self.is_quoted() => enclosing()?,
-            _ if separator == Separator::Blank && !self.is_flag => enclosing()?,
+            _ if separator == Separator::Colon && self.is_quoted() && !closes => enclosing()?,
+            _ if separator == Separator::Blank && !self.is_flag && self.is_quoted() => enclosing()?,
             _ if is_whole_line => line_end(),
             _ => at + unquoted(near),
         };
@@ -430,32 +488,52 @@ impl NameAt<'_> {
         let is_value = !rest.is_empty() && !rest.starts_with(['-', '<', '[', '(', '|']);
         let is_given = self.is_flag && is_value && !self.is_message;
         let lacks_colon = follows_quote && is_header && is_value && !self.is_flag && !self.is_message;
-        (has_blank && !closes && (is_given || lacks_colon)).then_some((Separator::Blank, 0))
+        let lacks_equals = !self.is_message && self.begins_line() && is_only_value(rest);
+        (has_blank && !closes && (is_given || lacks_colon || lacks_equals)).then_some((Separator::Blank, 0))
     }
 
     fn has_quote(&self, at: usize) -> bool {
         self.text[at..].trim_start_matches([' ', '\t']).starts_with(['"', '\''])
     }
 
+    /// Whether it is the name of a tag of XML, perhaps with a namespace.
+    fn is_tag(&self) -> bool {
+        let before = &self.before()[boundary(self.before(), self.begin.saturating_sub(NAMESPACE))..];
+        let of_namespace = before.trim_end_matches(is_name_of_namespace);
+        before.ends_with('<') || before.ends_with(':') && of_namespace.ends_with('<')
+    }
+
     /// The value of an element of XML; the outer none for a name that is not that of an element.
     fn in_tag(&self) -> Option<Option<Range<usize>>> {
-        let before = self.before();
-        let of_namespace = before.trim_end_matches(is_name_of_namespace);
-        if !(before.ends_with('<') || before.ends_with(':') && of_namespace.ends_with('<')) {
+        if !self.is_tag() {
             return None;
         }
-        let rest = &self.text[self.end..];
-        let Some(close) = rest.find('>') else { return Some(None) };
-        let begin = self.end + close + 1;
-        if rest[..close].ends_with('/') {
+        let near = &self.text[self.end..boundary(self.text, self.end + CONTEXT)];
+        let Some(close) = near.find('>').filter(|close| !near[..*close].ends_with('/')) else {
             return Some(None);
-        }
-        let content = &self.text[begin..];
-        let (skipped, end) = match content.strip_prefix("<![CDATA[") {
-            Some(data) => (9, data.find("]]>")),
-            None => (0, content.find('<')),
         };
-        Some(Some(begin + skipped..end.map_or(self.text.len(), |end| begin + skipped + end)))
+        let begin = self.end + close + 1;
+        let content = &self.text[begin..];
+        if let Some(data) = content.strip_prefix("<![CDATA[") {
+            let begin = begin + 9;
+            return Some(Some(begin..data.find("]]>").map_or(self.text.len(), |end| begin + end)));
+        }
+        let end = content.find('<').unwrap_or(content.len());
+        let (text, rest) = content.split_at(end);
+        if text.trim().is_empty() && !rest.starts_with("</") {
+            // It has elements: all of them are hidden.
+            let of_name = format!("</{}", &self.text[self.tag_begin()..self.end]);
+            let rest = &rest[..boundary(rest, CONTEXT)];
+            return Some(rest.find(&of_name).map(|close| begin..begin + end + close));
+        }
+        let blanks = text.len() - text.trim_start().len();
+        Some(Some(begin + blanks..begin + blanks + text.trim().len()))
+    }
+
+    /// Where the name of a tag begins, with its namespace.
+    fn tag_begin(&self) -> usize {
+        let before = &self.before()[boundary(self.before(), self.begin.saturating_sub(NAMESPACE))..];
+        self.begin - (before.len() - before.trim_end_matches(is_name_of_namespace).len())
     }
 
     fn is_quoted(&self) -> bool {
@@ -485,7 +563,8 @@ impl NameAt<'_> {
     /// For `"name": "Authorization"`, the value of the `value` beside it, if that is not hidden yet; the outer none for any other name.
     fn value_of_pair(&self) -> Option<Option<Range<usize>>> {
         let word = &self.text[self.begin..self.end];
-        if !["name", "key", "header"].iter().any(|known| word.eq_ignore_ascii_case(known)) {
+        let is_pair = ["name", "key", "header"].iter().any(|known| word.eq_ignore_ascii_case(known));
+        if !(is_pair || word.ends_with("-name") && self.is_tag()) {
             return None;
         }
         let of_name = self.value(Sensitivity::Value)?;
@@ -497,14 +576,25 @@ impl NameAt<'_> {
             let part = &self.text[range.clone()];
             part.match_indices("value").map(|(found, _)| range.start + found).find_map(|begin| {
                 let end = begin + "value".len();
+                // That of `param-value`.
+                let begin = self.text[..begin].trim_end_matches("param-").len();
                 let place = NameAt { begin, end, is_flag: false, is_message: false, ..*self };
                 place.value(Sensitivity::Value).filter(|range| !is_shown(&self.text[range.clone()]))
             })
         };
-        let close = self.text[of_name.end..].find('}').map_or(self.text.len(), |end| of_name.end + end);
-        let open = self.text[..self.begin].rfind('{').unwrap_or(0);
+        let near = boundary(self.text, of_name.end + CONTEXT);
+        let close = self.text[of_name.end..near].find('}').map_or(near, |end| of_name.end + end);
+        let near = boundary(self.text, self.begin.saturating_sub(CONTEXT));
+        let open = self.text[near..self.begin].rfind('{').map_or(near, |open| near + open);
         Some(until(of_name.end..close).or_else(|| until(open..self.begin)))
     }
+}
+
+/// Whether the rest of a line is one value: a text in quotation marks, or a word with a digit.
+fn is_only_value(rest: &str) -> bool {
+    let line = rest[..boundary(rest, CONTEXT)].lines().next().unwrap_or_default().trim_end();
+    let is_word = !line.contains(char::is_whitespace) && line.contains(|c: char| c.is_ascii_digit());
+    line.starts_with(['"', '\'']) || is_word && !line.starts_with(['-', '<', '[', '(', '|', '=', ':'])
 }
 
 fn is_name_of_namespace(c: char) -> bool {
@@ -576,6 +666,20 @@ fn unquoted(line: &str) -> usize {
     line.char_indices().find(ends).map_or(line.len(), |(index, _)| index)
 }
 
+/// Whether slashes at the end of a text follow the scheme of an address, perhaps with a mistake: `http:/`, `http:///`,
+/// `http//`, `//`.
+fn follows_scheme(text: &str) -> bool {
+    const SCHEME: usize = 32;
+    let before = text.trim_end_matches('/');
+    let slashes = text.len() - before.len();
+    let near = &before[boundary(before, before.len().saturating_sub(SCHEME))..];
+    let scheme = near.trim_end_matches([':', ';', '.', ',']);
+    let word = scheme.rsplit(|c: char| !c.is_ascii_alphanumeric() && c != '+').next().unwrap_or_default();
+    let is_marked = scheme.len() < near.len() && !word.is_empty();
+    let begins = scheme[..scheme.len() - word.len()].chars().next_back();
+    slashes > 1 && begins.is_none_or(|c| !is_name(c)) || is_marked
+}
+
 /// The user and password of addresses: `scheme://USER:PASSWORD@host`, and `USER:PASSWORD@host`.
 fn in_addresses(text: &str, offset: usize, found: &mut Vec<Part>) {
     let is_end = |c: char| c.is_whitespace() || "\"'`<>".contains(c);
@@ -617,192 +721,22 @@ fn in_addresses(text: &str, offset: usize, found: &mut Vec<Part>) {
         let has_host = text[user + 1..].starts_with(|c: char| c.is_ascii_alphanumeric() || c == '[');
         let Some((name, password)) = text[begin..user].split_once(':') else { continue };
         let is_number = name.bytes().all(|byte| byte.is_ascii_digit());
-        let is_scheme = is_number || ["mailto", "acct", "sip", "sips", "xmpp", "urn", "exec"].contains(&name);
-        if has_host && !name.is_empty() && !password.is_empty() && !is_scheme && !text[..begin].ends_with('/')
-        {
+        let is_scheme =
+            is_number || ["mailto", "jdbc", "acct", "sip", "sips", "xmpp", "urn", "exec"].contains(&name);
+        let is_path = text[..begin].ends_with('/') && !follows_scheme(&text[..begin]);
+        if has_host && !name.is_empty() && !password.is_empty() && !is_scheme && !is_path {
             hide(begin..user);
         }
     }
-}
-
-/// Schemes of authentication, each with whether any word that follows is a secret.
-const SCHEMES: [(&str, bool); 8] = [
-    ("bearer", true),
-    ("dpop", true),
-    ("negotiate", true),
-    ("ntlm", true),
-    ("basic", false),
-    ("digest", false),
-    ("apikey", false),
-    ("token", false),
-];
-
-/// Words that follow the name of a scheme in sentences.
-const WORDS: [&str; 12] = [
-    "token",
-    "tokens",
-    "auth",
-    "authentication",
-    "authorization",
-    "scheme",
-    "is",
-    "and",
-    "or",
-    "credentials",
-    "header",
-    "of",
-];
-
-/// Addresses that are secret from here on.
-const HOOKS: [&str; 3] = ["hooks.slack.com/services/", "/api/webhooks/", "webhook.office.com/webhookb2/"];
-
-/// The beginnings of tokens of well-known services, each with the characters that it has at least.
-const BEGINNINGS: [(&str, usize); 33] = [
-    ("AKIA", 16),
-    ("ASIA", 16),
-    ("AIza", 30),
-    ("ghp_", 20),
-    ("gho_", 20),
-    ("ghu_", 20),
-    ("ghs_", 20),
-    ("ghr_", 20),
-    ("github_pat_", 20),
-    ("glpat-", 16),
-    ("gldt-", 16),
-    ("xoxb-", 10),
-    ("xoxp-", 10),
-    ("xoxa-", 10),
-    ("xoxr-", 10),
-    ("xoxs-", 10),
-    ("xoxe-", 10),
-    ("xapp-", 10),
-    ("sk_live_", 12),
-    ("sk_test_", 12),
-    ("rk_live_", 12),
-    ("sk-ant-", 12),
-    ("sk-proj-", 12),
-    ("sk-", 32),
-    ("ya29.", 20),
-    ("npm_", 30),
-    ("pypi-", 30),
-    ("hvs.", 20),
-    ("dop_v1_", 30),
-    ("shpat_", 20),
-    ("SG.", 30),
-    ("dckr_pat_", 16),
-    ("eyJ", 17),
-];
-
-/// Tokens and keys that are known by their form.
-fn in_forms(text: &str, is_message: bool, offset: usize, found: &mut Vec<Part>) {
-    let mut hide = |range: Range<usize>, why| {
-        if !is_shown(&text[range.clone()]) {
-            found.push(Part { range: offset + range.start..offset + range.end, why });
-        }
-    };
-    let mut at = 0;
-    while let Some(begin) = text[at..].find("-----BEGIN ").map(|begin| at + begin) {
-        let label = text[begin..].lines().next().unwrap_or_default();
-        let end = text[begin..].find("-----END ").map_or(text.len(), |end| begin + end);
-        let body = begin + label.find("KEY-----").map_or(label.len(), |end| end + "KEY-----".len());
-        if label.contains("PRIVATE KEY") && body < end {
-            hide(body..end, WhyHidden::Form);
-        }
-        at = end.max(begin + 1);
-    }
-    let is_token = |c: char| c.is_ascii_alphanumeric() || "_-.~+/=".contains(c);
-    for (begin, hook) in HOOKS.iter().flat_map(|hook| text.match_indices(hook)) {
-        let begin = begin + hook.len();
-        hide(
-            begin..text[begin..].find(|c| !is_token(c)).map_or(text.len(), |end| begin + end),
-            WhyHidden::Form,
-        );
-    }
-    let mut at = 0;
-    while let Some(begin) = text[at..].find(|c: char| c.is_ascii_alphanumeric()).map(|begin| at + begin) {
-        let end = text[begin..].find(|c| !is_token(c)).map_or(text.len(), |end| begin + end);
-        let word_end =
-            begin + text[begin..end].find(|c: char| !c.is_ascii_alphanumeric()).unwrap_or(end - begin);
-        let word = &text[begin..end];
-        at = word_end.max(begin + 1);
-        if let Some((_, least)) = BEGINNINGS.iter().find(|(beginning, _)| word.starts_with(beginning)) {
-            let has_digit = word.bytes().any(|byte| byte.is_ascii_digit());
-            if word.len() >= *least && has_digit {
-                hide(begin..end, WhyHidden::Form);
-                at = end;
-                continue;
-            }
-        }
-        let scheme = &text[begin..word_end];
-        let Some((_, always)) = SCHEMES.iter().find(|(known, _)| scheme.eq_ignore_ascii_case(known)) else {
-            continue;
-        };
-        let rest = &text[word_end..];
-        let blanks = rest.len() - rest.trim_start_matches([' ', '\t']).len();
-        let blanks = if rest.starts_with("%20") { 3 } else { blanks };
-        if blanks == 0 || rest[blanks..].starts_with("${") {
-            continue;
-        }
-        let first = word_end + blanks;
-        let is_end = |c: char| c.is_whitespace() || "\"'`,;&<>)]}\\".contains(c);
-        let last = text[first..].find(is_end).map_or(text.len(), |end| first + end);
-        let value = &text[first..last];
-        let is_ordinary = value.chars().skip(1).all(|c| c.is_ascii_lowercase() || ".:!?".contains(c));
-        let is_word = WORDS.iter().any(|word| value.trim_end_matches(['.', ':']).eq_ignore_ascii_case(word));
-        if first < last && !is_word && (!is_ordinary || *always && !is_message) {
-            hide(first..last, WhyHidden::Scheme);
-            at = last;
+    // jdbc:oracle:thin:USER/PASSWORD@HOST
+    for (begin, of) in text.match_indices("jdbc:oracle:") {
+        let end = begin + text[begin..].find(is_end).unwrap_or(text.len() - begin);
+        let Some((driver, login)) = text[begin + of.len()..end].split_once(':') else { continue };
+        let begin = begin + of.len() + driver.len() + 1;
+        if let Some((user, _)) = login.split_once('@').filter(|(user, _)| user.contains('/')) {
+            hide(begin..begin + user.len());
         }
     }
-}
-
-/// Characters from which a random value is a secret.
-const RANDOM_MIN: usize = 24;
-
-/// Long values that look random.
-fn random(text: &str, offset: usize, found: &mut Vec<Part>) {
-    let is_token = |c: char| c.is_ascii_alphanumeric() || "_-+/=".contains(c);
-    let mut at = 0;
-    while let Some(begin) = text[at..].find(|c: char| c.is_ascii_alphanumeric()).map(|begin| at + begin) {
-        let end = text[begin..].find(|c| !is_token(c)).map_or(text.len(), |end| begin + end);
-        at = end;
-        // The name of a pair is not its value.
-        let begin = text[begin..end].trim_end_matches('=').rfind('=').map_or(begin, |at| begin + at + 1);
-        let value = &text[begin..end];
-        let follows = text[..begin].ends_with(['=', ':', '"', '\'', ' ', '\t', '`']);
-        if value.len() < RANDOM_MIN || !follows || !is_random(value) {
-            continue;
-        }
-        let name = text[..begin].trim_end_matches(|c: char| !is_name(c));
-        let name = &name[name.len() - name.chars().rev().take_while(|c| is_name(*c)).count()..];
-        if !is_of_something_public(name) {
-            found.push(Part { range: offset + begin..offset + end, why: WhyHidden::Random });
-        }
-    }
-}
-
-/// Whether the characters of a text change between letters, digits and cases as only random ones do.
-fn is_random(text: &str) -> bool {
-    let text = text.trim_end_matches('=');
-    let is_uuid = text.len() == 36 && text.split('-').map(str::len).eq([8, 4, 4, 4, 12]);
-    let class = |byte: u8| match byte {
-        b'a'..=b'z' => 1_u8,
-        b'A'..=b'Z' => 2,
-        b'0'..=b'9' => 4,
-        _ => 0,
-    };
-    let classes = text.bytes().fold(0, |all, byte| all | class(byte));
-    let is_hexadecimal = text.len() >= 32 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
-    if is_uuid || classes & 4 == 0 || classes != 7 && !is_hexadecimal {
-        return false;
-    }
-    let (mut runs, mut before) = (0, 0);
-    for of in text.bytes().map(class) {
-        // A word may begin with a capital letter.
-        runs += usize::from(of != before && !(before == 2 && of == 1));
-        before = of;
-    }
-    text.len() < 3 * runs
 }
 
 #[cfg(test)]

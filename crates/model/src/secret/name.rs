@@ -14,7 +14,7 @@ pub(super) enum Sensitivity {
 }
 
 /// Parts of names of secrets.
-const PARTS: [&str; 22] = [
+const PARTS: [&str; 39] = [
     "password",
     "passwd",
     "passphrase",
@@ -37,14 +37,40 @@ const PARTS: [&str; 22] = [
     "webhookurl",
     "dpop",
     "kennwort",
+    "csrf",
+    "xsrf",
+    "otpseed",
+    "authkey",
+    "contraseña",
+    "contrasena",
+    "motdepasse",
+    "senha",
+    "wachtwoord",
+    "lösenord",
+    "losenord",
+    "hasło",
+    "adgangskode",
+    "salasana",
+    "пароль",
+    "密码",
+    "パスワード",
 ];
 
 /// Names of secrets.
-const WHOLE: [&str; 13] =
-    ["pwd", "pass", "key", "sig", "auth", "session", "sid", "jwt", "cookie", "pw", "pswd", "psw", "bearer"];
+const WHOLE: [&str; 14] = [
+    "pwd", "pass", "key", "sig", "auth", "session", "sid", "jwt", "cookie", "pw", "pswd", "psw", "bearer",
+    "creds",
+];
+
+/// Words that end with `pass` and are no password.
+const NO_PASS: [&str; 5] = ["bypass", "compass", "encompass", "trespass", "surpass"];
 
 /// Names that are secret in forms and queries only: elsewhere they are ordinary words.
-const OF_QUERIES: [&str; 7] = ["code", "pin", "otp", "totp", "mfa", "cvv", "cvc"];
+const OF_QUERIES: [&str; 10] =
+    ["code", "codeverifier", "pin", "otp", "totp", "mfa", "cvv", "cvc", "ssn", "iban"];
+
+/// Last words of names of header fields that are secret.
+const OF_HEADERS: [&str; 6] = ["pin", "otp", "totp", "mfa", "session", "passcode"];
 
 /// Names of header fields whose values have several words.
 const HEADERS: [&str; 6] =
@@ -85,7 +111,7 @@ const ABOUT: [&str; 26] = [
 ];
 
 /// Words before "key" with which it is no secret.
-const PUBLIC_KEYS: [&str; 18] = [
+const PUBLIC_KEYS: [&str; 19] = [
     "public",
     "primary",
     "foreign",
@@ -97,6 +123,7 @@ const PUBLIC_KEYS: [&str; 18] = [
     "idempotency",
     "unique",
     "natural",
+    "surrogate",
     "routing",
     "hot",
     "row",
@@ -136,8 +163,7 @@ fn words(name: &str) -> Vec<&str> {
 
 /// What a name says about its value; none if it is no secret.
 pub(super) fn sensitivity(name: &str) -> Option<Sensitivity> {
-    let flat: String =
-        name.chars().filter(char::is_ascii_alphanumeric).map(|c| c.to_ascii_lowercase()).collect();
+    let flat: String = name.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase).collect();
     if flat.len() < 2 || ORDINARY.contains(&flat.as_str()) {
         return None;
     }
@@ -155,13 +181,14 @@ pub(super) fn sensitivity(name: &str) -> Option<Sensitivity> {
         let is_public = before.is_some_and(|before| PUBLIC_KEYS.contains(&before.as_str()));
         return (!is_public).then_some(Sensitivity::Key);
     }
-    if WHOLE.contains(&flat.as_str()) || PARTS.iter().any(|part| flat.contains(part)) {
+    let is_pass = flat.ends_with("pass") && !NO_PASS.iter().any(|word| flat.ends_with(word));
+    if WHOLE.contains(&flat.as_str()) || PARTS.iter().any(|part| has_part(&flat, part)) || is_pass {
         return Some(Sensitivity::Value);
     }
     if OF_QUERIES.contains(&flat.as_str()) {
         return Some(Sensitivity::Query);
     }
-    let is_header = name.contains('-') && (flat.contains("auth") || flat.contains("cookie"));
+    let is_header = name.contains('-') && (is_about_auth(&flat) || flat.contains("cookie"));
     if is_header {
         return Some(Sensitivity::Header);
     }
@@ -171,6 +198,27 @@ pub(super) fn sensitivity(name: &str) -> Option<Sensitivity> {
         return Some(Sensitivity::Value);
     }
     words.iter().copied().chain([flat.as_str()]).find_map(misspelt)
+}
+
+/// Whether a name contains the part of the name of a secret. A tokenizer has no token.
+fn has_part(flat: &str, part: &str) -> bool {
+    let is_tokenizer = |at: usize| {
+        part == "token" && ["iz", "is"].iter().any(|end| flat[at + part.len()..].starts_with(end))
+    };
+    flat.match_indices(part).any(|(at, _)| !is_tokenizer(at))
+}
+
+/// Whether a name is about authentication, and not about an author or an authority.
+fn is_about_auth(flat: &str) -> bool {
+    flat.match_indices("auth").any(|(at, _)| {
+        let word = &flat[at..];
+        !word.starts_with("author") || word.starts_with("authori") && !word.starts_with("authority")
+    })
+}
+
+/// Whether a value is a number of tokens: `max_tokens=100`.
+pub(super) fn is_count(name: &str, value: &str) -> bool {
+    name.to_ascii_lowercase().ends_with("tokens") && value.trim().bytes().all(|byte| byte.is_ascii_digit())
 }
 
 /// Whether a word is the misspelt name of a secret.
@@ -197,7 +245,7 @@ pub(super) fn is_secret_variable(name: &str, value: &str) -> bool {
         _ if name == "PWD" || name == "OLDPWD" => false,
         Some(Sensitivity::Value | Sensitivity::Header) => true,
         Some(Sensitivity::Key) => !super::mask::is_path(value),
-        Some(Sensitivity::Query) => ["PIN", "OTP", "TOTP"].contains(&name),
+        Some(Sensitivity::Query) => ["PIN", "OTP", "TOTP", "SSN", "IBAN"].contains(&name),
         None => false,
     }
 }
@@ -205,10 +253,13 @@ pub(super) fn is_secret_variable(name: &str, value: &str) -> bool {
 /// Whether the name of a header field is one of credentials.
 pub(super) fn is_sensitive_header(name: &str) -> bool {
     let lower = name.to_ascii_lowercase();
-    let is_credential = lower.contains("auth") || lower.contains("cookie");
+    let flat: String = lower.chars().filter(char::is_ascii_alphanumeric).collect();
     let of_name = sensitivity(name.trim());
+    let words = words(name.trim());
     matches!(of_name, Some(of) if of != Sensitivity::Query)
-        || is_credential && !lower.contains("authority") && !lower.contains("author:")
+        || is_about_auth(&flat)
+        || flat.contains("cookie")
+        || words.last().is_some_and(|last| OF_HEADERS.contains(&last.to_ascii_lowercase().as_str()))
 }
 
 /// Whether a long number is something that everybody may know: a digest, an identifier.

@@ -200,12 +200,29 @@ impl Key<Option<Secret>> {
     pub const fn secret(name: &'static str, parts: SecretParts, about: &'static str) -> Self {
         Self::new(name, SettingKind::Secret(parts), "", about)
     }
+
+    /// A command line. Credentials in it are hidden in everything that is recorded or shown.
+    pub const fn command(name: &'static str, about: &'static str) -> Self {
+        Self::secret(name, SecretParts::Command, about)
+    }
+}
+
+impl Key<Secret> {
+    /// A command line with a default.
+    pub const fn command_or(name: &'static str, default: &'static str, about: &'static str) -> Self {
+        Self::new(name, SettingKind::Secret(SecretParts::Command), default, about)
+    }
 }
 
 impl Key<Vec<Secret>> {
     /// One or more texts with secret parts.
     pub const fn secrets(name: &'static str, parts: SecretParts, about: &'static str) -> Self {
         Self::new(name, SettingKind::Secrets(parts), "", about)
+    }
+
+    /// The words of a command, or one command line.
+    pub const fn command_words(name: &'static str, about: &'static str) -> Self {
+        Self::secrets(name, SecretParts::Command, about)
     }
 }
 

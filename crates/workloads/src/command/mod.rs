@@ -186,7 +186,7 @@ impl Workload for CommandLoad {
     fn facts(&self) -> BTreeMap<String, Level> {
         let settings = &self.settings;
         let mut facts = BTreeMap::from([
-            ("command".into(), Level::Text(settings.command_line())),
+            ("command".into(), Level::Text(settings.command_line().into())),
             ("program".into(), Level::Text(settings.program())),
             ("until".into(), Level::Text(settings.until.to_string())),
             (

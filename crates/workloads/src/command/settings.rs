@@ -9,7 +9,8 @@ use std::time::Duration;
 use engine::page_cache::DROP_CACHES;
 use engine::readiness::{Page, resolve};
 use engine::shell::SHELL;
-use model::{Key, Level, Nanos, PathUse, Problem, Problems, SettingInfo, Settings};
+use model::secret::HIDDEN;
+use model::{Key, Level, Nanos, PathUse, Problem, Problems, Secret, SettingInfo, Settings};
 use regex::bytes::Regex;
 use rustix::fs::Access;
 
@@ -21,7 +22,7 @@ model::settings! {
     /// What can be chosen.
     pub(super) static SETTINGS;
 
-    static COMMAND: Key<Vec<String>> = Key::texts(
+    static COMMAND: Key<Vec<Secret>> = Key::command_words(
         "command",
         "The program and its arguments, started directly. One text with blanks is a command line: it is split as a shell would, and given to /bin/sh where it has pipes, variables or patterns.",
     );
@@ -76,8 +77,8 @@ model::settings! {
         "How long a launch may take to end after SIGTERM, before it gets SIGKILL. Not timed.",
     );
 
-    static PREPARE: Key<Option<String>> = Key::text(
-        "prepare", "",
+    static PREPARE: Key<Option<Secret>> = Key::command(
+        "prepare",
         "Shell command to run before each launch. Not timed.",
     );
 
@@ -101,6 +102,8 @@ model::settings! {
 #[derive(Clone, Debug)]
 pub(super) struct CommandSettings {
     command: Vec<String>,
+    /// The command as a person would type it, without secrets.
+    shown: String,
     shell: bool,
     directory: Option<PathBuf>,
     pub(super) repeat: u64,
@@ -108,7 +111,7 @@ pub(super) struct CommandSettings {
     pub(super) until: Until,
     pub(super) timeout: Nanos,
     pub(super) stop: Nanos,
-    pub(super) prepare: Option<String>,
+    pub(super) prepare: Option<Secret>,
     pub(super) cold: bool,
     pub(super) allow_failure: bool,
     pub(super) output: Option<PathBuf>,
@@ -150,21 +153,43 @@ fn is_built_in(word: &str) -> bool {
         && !is_program(word)
 }
 
+/// The words of a command as a person would type them, without secrets.
+fn typed(words: &[Secret]) -> String {
+    let plain = |c: char| c.is_alphanumeric() || "-_./:=,+@%".contains(c);
+    let quoted = words.iter().map(|word| {
+        let shown = word.shown();
+        // The asterisks of what is hidden are no pattern.
+        let is_plain = shown.replace(HIDDEN, "x").chars().all(plain);
+        match !shown.is_empty() && is_plain {
+            true => shown.to_string(),
+            false => format!("'{}'", shown.replace('\'', "'\\''")),
+        }
+    });
+    quoted.collect::<Vec<_>>().join(" ")
+}
+
 impl CommandSettings {
     /// Reads the settings; every contradiction at once.
     pub(super) fn read(settings: &Settings) -> Result<Self, Problems> {
         let mut problems = Problems::new();
-        let mut command = settings.get(&COMMAND);
+        let given = settings.get(&COMMAND);
+        let mut command: Vec<String> = given.iter().map(|word| word.reveal().to_string()).collect();
         let mut shell = settings.get(&IN_SHELL);
+        let mut shown = typed(&given);
         if let [line] = command.as_slice()
             && !shell
             && line.trim().contains(char::is_whitespace)
             && !is_program(line)
         {
+            shown = given.iter().map(|line| line.shown().trim()).collect();
             match words(line) {
                 Some(words) => command = words,
                 None => shell = true,
             }
+        }
+        if shell {
+            let words: Vec<&str> = given.iter().map(Secret::shown).collect();
+            shown = format!("{SHELL} -c '{}'", words.join(" "));
         }
         if command.first().is_none_or(|program| program.trim().is_empty()) {
             problems.add(&[&COMMAND], "there is no command to launch", "name a program and its arguments");
@@ -227,6 +252,7 @@ impl CommandSettings {
         }
         problems.or(CommandSettings {
             command,
+            shown,
             shell,
             directory: settings.text(&DIRECTORY).map(PathBuf::from),
             repeat: settings.get(&REPEAT),
@@ -241,20 +267,9 @@ impl CommandSettings {
         })
     }
 
-    /// The command as a person would type it.
-    pub(super) fn command_line(&self) -> String {
-        if self.shell {
-            return format!("{SHELL} -c '{}'", self.command.join(" "));
-        }
-        let plain = |c: char| c.is_alphanumeric() || "-_./:=,+@%".contains(c);
-        let quoted = self.command.iter().map(|word| {
-            if !word.is_empty() && word.chars().all(plain) {
-                word.clone()
-            } else {
-                format!("'{}'", word.replace('\'', "'\\''"))
-            }
-        });
-        quoted.collect::<Vec<_>>().join(" ")
+    /// The command as a person would type it, without secrets.
+    pub(super) fn command_line(&self) -> &str {
+        &self.shown
     }
 
     /// The name of the program, by which what the launches used is shown.

@@ -171,7 +171,7 @@ impl<'a> CommandWorker<'a> {
             Stage::Unprepared => match &self.settings.prepare {
                 None => Stage::Vacating(now.saturating_add(self.settings.stop).saturating_add(SECOND)),
                 Some(script) => {
-                    let mut command = self.settings.in_shell(script);
+                    let mut command = self.settings.in_shell(script.reveal());
                     command.stdout(Stdio::null()).stderr(Stdio::null());
                     let group = Group::launch(&mut command).map_err(|error| {
                         LoadError::new(

@@ -185,7 +185,7 @@ impl Workload for Sync {
 
     fn facts(&self) -> BTreeMap<String, Level> {
         let settings = &self.settings;
-        let runs: Vec<String> = settings.runs.iter().map(|run| run.command_line()).collect();
+        let runs: Vec<&str> = settings.runs.iter().map(|run| run.command_line()).collect();
         let mut facts = paths::facts(&settings.paths);
         if !runs.is_empty() {
             facts.insert("commands".to_string(), Level::Text(runs.join("; ")));

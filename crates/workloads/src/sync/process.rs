@@ -7,7 +7,7 @@ use std::time::Duration;
 use engine::clock::Clock;
 use engine::shell::SHELL;
 use engine::workload::LoadError;
-use model::quantity;
+use model::{Secret, quantity};
 
 use super::lines::Lines;
 use super::settings::SyncSettings;
@@ -72,13 +72,13 @@ pub(super) fn prepared(group: &Group, lines: &mut Lines<'_>) -> Result<bool, Loa
 
 /// Runs the preparation to its end. It is killed when the user wants to stop.
 pub(super) fn prepare(
-    script: &str,
+    script: &Secret,
     settings: &SyncSettings,
     say: &mut dyn FnMut(&str) -> bool,
 ) -> Result<(), LoadError> {
     let clock = Clock::get();
     let mut guard = Guard::start().map_err(not_prepared)?;
-    let mut command = shell(script, settings);
+    let mut command = shell(script.reveal(), settings);
     let (group, mut lines) = launch(&mut command, None).map_err(not_prepared)?;
     // Holds the writing end of the pipe.
     drop(command);

@@ -6,7 +6,7 @@ use std::fs::File;
 use engine::clock::Clock;
 use engine::shell::SHELL;
 use engine::workload::{Admission, Completion, Done, LoadError, Operation, Outcome, Worker};
-use model::{MILLISECOND, Nanos, quantity};
+use model::{MILLISECOND, Nanos, Secret, quantity};
 
 use super::kind::Kind;
 use super::lines::Lines;
@@ -82,9 +82,10 @@ impl<'a> PropagationWorker<'a> {
     }
 
     /// Launches a shell command of the user's, with the number of the change in it.
-    fn shell(&mut self, script: &str) -> Result<(Group, Lines<'a>), LoadError> {
-        let script = script.replace("{number}", &(self.first + self.made).to_string());
-        let mut command = process::shell(&script, self.settings);
+    fn shell(&mut self, script: &Secret) -> Result<(Group, Lines<'a>), LoadError> {
+        let number = (self.first + self.made).to_string();
+        let script = Secret::filled(script, "{number}", &number, &number);
+        let mut command = process::shell(script.reveal(), self.settings);
         let launched = process::launch(&mut command, self.output);
         let (group, lines) = launched
             .map_err(|error| LoadError::new(format!("`{script}` cannot be launched: {error}"), ""))?;

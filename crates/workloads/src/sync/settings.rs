@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use engine::shell::words;
-use model::{Key, Level, Nanos, PathUse, Problems, SettingInfo, Settings};
+use model::{Key, Level, Nanos, PathUse, Problems, Secret, SettingInfo, Settings};
 use regex::bytes::Regex;
 use rustix::fs::Access;
 
@@ -23,7 +23,7 @@ model::settings! {
         "Run profiles to execute in this order, or an agent and a step each; each replaces {run} in `command`. \"KIND: RUN\" sets what its objects count as (staging, synchronization, export, confirmation) if the name of the step does not show it.",
     );
 
-    static COMMAND: Key<String> = Key::text(
+    static COMMAND: Key<Secret> = Key::command_or(
         "command", "plimsoll metadir run {run} --config {config} --progress",
         "Command line of the engine, started in `directory` without a shell. `plimsoll` means the program that measures.",
     );
@@ -43,8 +43,8 @@ model::settings! {
         "Regular expression for the lines that report progress. The group `objects`, or else the first group, is the number of objects that the step has processed so far; `step` is the name of the step, `done` matches in its last line.",
     );
 
-    static PREPARE: Key<Option<String>> = Key::text(
-        "prepare", "",
+    static PREPARE: Key<Option<Secret>> = Key::command(
+        "prepare",
         "Shell command to run in `directory` before each trial, for instance to create the sources and to empty the store. Not timed.",
     );
 
@@ -98,13 +98,13 @@ model::settings! {
         "Folder for temporary files of the store; replaces {temporary_path}.",
     );
 
-    static CHANGE: Key<Option<String>> = Key::text(
-        "change", "",
+    static CHANGE: Key<Option<Secret>> = Key::command(
+        "change",
         "Measure propagation instead of counting objects: shell command that changes an object in the source. The time until the target shows the change is measured, including `run`. {number} is the number of the change.",
     );
 
-    static SHOWS: Key<Option<String>> = Key::text(
-        "shows", "",
+    static SHOWS: Key<Option<Secret>> = Key::command(
+        "shows",
         "Shell command that succeeds as soon as the target shows the change.",
     );
 
@@ -154,12 +154,14 @@ pub(super) struct RunLine {
     pub(super) kind: Option<Kind>,
     /// The program and its arguments.
     words: Vec<String>,
+    /// The command line without its secrets.
+    shown: String,
 }
 
 impl RunLine {
     /// The command line for display.
-    pub(super) fn command_line(&self) -> String {
-        self.words.join(" ")
+    pub(super) fn command_line(&self) -> &str {
+        &self.shown
     }
 
     /// The command, ready to be launched in a folder.
@@ -179,8 +181,8 @@ impl RunLine {
 /// How propagation is measured.
 #[derive(Clone, Debug)]
 pub(super) struct Propagation {
-    pub(super) change: String,
-    pub(super) shows: String,
+    pub(super) change: Secret,
+    pub(super) shows: Secret,
     pub(super) changes: u64,
     pub(super) look_every: Nanos,
 }
@@ -192,7 +194,7 @@ pub(super) struct SyncSettings {
     pub(super) config: String,
     pub(super) template: Option<String>,
     pub(super) progress: Regex,
-    pub(super) prepare: Option<String>,
+    pub(super) prepare: Option<Secret>,
     pub(super) repeat_for: Nanos,
     pub(super) directory: PathBuf,
     pub(super) keep: bool,
@@ -209,13 +211,16 @@ impl SyncSettings {
     pub(super) fn read(settings: &Settings) -> Result<Self, Problems> {
         let mut problems = Problems::new();
         let mut places = Places::new(settings);
-        let command = places.fill(&COMMAND, &settings.get(&COMMAND), &mut problems);
-        let mut text =
-            |key: &Key<Option<String>>| settings.text(key).map(|text| places.fill(key, text, &mut problems));
-        let template = text(&TEMPLATE);
+        let mut line = |key: &SettingInfo, text: &Secret| {
+            places.fill(key, text.reveal(), &mut problems);
+            text.map(|text| places.filled(text))
+        };
+        let command = line(&COMMAND, &settings.get(&COMMAND));
+        let mut text = |key: &Key<Option<Secret>>| settings.get(key).map(|text| line(key, &text));
         let prepare = text(&PREPARE);
         let change = text(&CHANGE);
         let shows = text(&SHOWS);
+        let template = settings.text(&TEMPLATE).map(|text| places.fill(&TEMPLATE, text, &mut problems));
         let config = settings.get(&CONFIG);
         let runs: Vec<String> =
             settings.get(&RUN).iter().map(|run| places.fill(&RUN, run, &mut problems)).collect();
@@ -360,24 +365,29 @@ impl Places {
 
     /// A text with every place filled in. Other braces stay as they are.
     fn fill(&mut self, setting: &SettingInfo, text: &str, problems: &mut Problems) -> String {
-        let mut filled = text.to_string();
         for known in PLACES {
             let name = known.name;
             let place = format!("{{{name}}}");
-            if !filled.contains(&place) {
+            if !text.contains(&place) {
                 continue;
             }
             self.used.push(name);
-            match self.levels.iter().find(|(place, _)| place.name == name) {
-                Some((_, level)) => filled = filled.replace(&place, level),
-                None => problems.add(
+            if !self.levels.iter().any(|(place, _)| place.name == name) {
+                problems.add(
                     &[setting, known],
                     format!("`{}` contains {place}, but `{name}` is not set", setting.name),
                     format!("set `{name}`"),
-                ),
+                );
             }
         }
-        filled
+        self.filled(text)
+    }
+
+    fn filled(&self, text: &str) -> String {
+        let fill = |text: String, (place, level): &(&SettingInfo, String)| {
+            text.replace(&format!("{{{}}}", place.name), level)
+        };
+        self.levels.iter().fold(text.to_string(), fill)
     }
 
     /// A setting that changes nothing would be varied in vain.
@@ -415,17 +425,18 @@ fn regex(text: &str, problems: &mut Problems) -> Option<Regex> {
 }
 
 /// The command of one entry of `run`.
-fn run_line(run: &str, command: &str, config: &str, problems: &mut Problems) -> Option<RunLine> {
+fn run_line(run: &str, command: &Secret, config: &str, problems: &mut Problems) -> Option<RunLine> {
     let (kind, name) = match run.split_once(':') {
         Some((word, name)) if Kind::of_word(word.trim()).is_some() => {
             (Kind::of_word(word.trim()), name.trim())
         }
         _ => (None, run.trim()),
     };
-    let mut divide = |setting: &SettingInfo, text: &str| {
-        words(text).map_err(|why| problems.add(&[setting], format!("`{text}` {why}"), "close it")).ok()
+    let mut divide = |setting: &SettingInfo, text: &str, shown: &str| {
+        words(text).map_err(|why| problems.add(&[setting], format!("`{shown}` {why}"), "close it")).ok()
     };
-    let (of_run, of_command) = (divide(&RUN, name)?, divide(&COMMAND, command)?);
+    let (of_run, of_command) =
+        (divide(&RUN, name, name)?, divide(&COMMAND, command.reveal(), command.shown())?);
     let mut line = Vec::new();
     for word in of_command {
         match word.as_str() {
@@ -437,7 +448,8 @@ fn run_line(run: &str, command: &str, config: &str, problems: &mut Problems) -> 
         problems.add(&[&COMMAND], "there is no command to run", "name the engine's program");
         return None;
     }
-    Some(RunLine { name: name.into(), kind, words: line })
+    let shown = command.shown().replace("{run}", name).replace("{config}", config);
+    Some(RunLine { name: name.into(), kind, words: line, shown })
 }
 
 #[cfg(test)]

@@ -129,7 +129,7 @@ impl<'a> SyncWorker<'a> {
     /// Another round of all runs, after the preparation.
     fn begin_round(&mut self) -> Result<Stage<'a>, LoadError> {
         let Some(script) = &self.settings.prepare else { return Ok(Stage::Over) };
-        let mut command = process::shell(script, self.settings);
+        let mut command = process::shell(script.reveal(), self.settings);
         let (group, lines) = process::launch(&mut command, None).map_err(process::not_prepared)?;
         self.guard.watch(&group);
         // What comes back from a target counts as a confirmation only once something was exported.

@@ -130,7 +130,10 @@ impl Builds {
             return Err(Failure { text: "interrupted".into(), exit: Exit::Interrupted });
         }
         let commit = if name == NAMES[0] { &self.commits[0] } else { &self.commits[1] };
-        Err(Failure::failed(format!("the build of {name} ({commit}) ended with {status}: {line}")))
+        Err(Failure::failed(format!(
+            "the build of {name} ({commit}) ended with {status}: {}",
+            model::SecretParts::Command.hide(line)
+        )))
     }
 }
 

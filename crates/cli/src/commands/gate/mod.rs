@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use clap::{Arg, ArgAction, ArgGroup, ArgMatches, Command};
 use model::experiment::{Variation, target};
 use model::gate::{GATE_SETTINGS, Gate, GateMetric};
-use model::{Experiment, Level, Problem, SettingKind, SettingPath, Settings, Vocabulary};
+use model::{Experiment, Level, Problem, SecretParts, SettingKind, SettingPath, Settings, Vocabulary};
 
 use self::builds::{Builds, Wanted};
 use super::experiment::{Change, read_changed};
@@ -203,9 +203,10 @@ fn of_command(
     vocabulary: &Vocabulary,
 ) -> Result<(), Box<Problem>> {
     let words = texts(matches, "command");
-    experiment.name = format!("gate {}", words.first().map_or("", String::as_str));
+    experiment.name = format!("gate {}", SecretParts::Command.hide(words.first().map_or("", String::as_str)));
     let settings = &mut experiment.workload.settings;
-    settings.set("command", Level::List(words.into_iter().map(Level::Text).collect()));
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    settings.set("command", SettingKind::Secrets(SecretParts::Command).list(&words));
     let repeat = matches.get_one::<String>("repeat").map_or(LAUNCHES, String::as_str);
     let count = SettingKind::Count { min: 1, max: 1_000_000 }.parse(repeat);
     settings.set("repeat", count.map_err(|what| wrong("--repeat", &what, ""))?);

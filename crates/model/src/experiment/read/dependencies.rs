@@ -128,7 +128,7 @@ impl Reader<'_> {
             look(0, value.reveal());
         }
         for Variation { parameters, baseline, levels, line, .. } in &experiment.vary {
-            parameters.values().for_each(|text| look(*line, text));
+            parameters.values().for_each(|text| look(*line, text.reveal()));
             baseline.iter().chain(levels).for_each(|level| texts_of(level, &mut |text| look(*line, text)));
         }
         for (line, reference) in wrong {

@@ -59,6 +59,43 @@ fn secrets_in_texts_of_users_are_hidden() {
         ),
         (r#""credentials": {"user": "S3a"}"#, r#""credentials": ***"#),
         ("%22password%22%3A%22S3a%22", "%22password%22%3A***"),
+        (
+            r#"{"password":
+  "S3a", "n": 1}"#,
+            r#"{"password":
+  "***", "n": 1}"#,
+        ),
+        (
+            r#"{"contraseña": "S3a", "mot_de_passe": "S3b", "пароль": "S3c"}"#,
+            r#"{"contraseña": "***", "mot_de_passe": "***", "пароль": "***"}"#,
+        ),
+        (
+            r#"{"pass\u0077ord": "S3a", "\u0070assword": "S3b"}"#,
+            r#"{"pass\u0077ord": "***", "\u0070assword": "***"}"#,
+        ),
+        ("http://h/?pass%77ord=S3a&%70assword=S3b&x=1", "http://h/?pass%77ord=***&%70assword=***&x=1"),
+        ("a=1&code_verifier=S3a&ssn=S3b&iban=S3c", "a=1&code_verifier=***&ssn=***&iban=***"),
+        ("<credential>\n  <value>S3a</value>\n</credential><a>b</a>", "<credential>***</credential><a>b</a>"),
+        ("<name>password</name><value>S3a</value>", "<name>password</name><value>***</value>"),
+        (
+            "<param-name>password</param-name>\n <param-value>S3a</param-value>",
+            "<param-name>password</param-name>\n <param-value>***</param-value>",
+        ),
+        ("<a:Password\n  Type=\"x\"\n>S3a</a:Password\n>", "<a:Password\n  Type=\"x\"\n>***</a:Password\n>"),
+        // Lines without an equals sign.
+        ("url = \"a\"\npassword \"S3a\"\nx = 1", "url = \"a\"\npassword \"***\"\nx = 1"),
+        ("password S3a", "password ***"),
+        // Addresses with mistakes.
+        ("http:/bob:S3a@h/", "http:/***@h/"),
+        ("//bob:S3a@h/", "//***@h/"),
+        ("http//bob:S3a@h/", "http//***@h/"),
+        ("http://http//bob:S3a@h/", "http://http//***@h/"),
+        ("http:///bob:S3a@h", "http:///***@h"),
+        ("http;//bob:S3a@h/", "http;//***@h/"),
+        ("x=http:/bob:S3a@h/m", "x=http:/***@h/m"),
+        ("htp:bob:S3a@h", "***@h"),
+        ("jdbc:oracle:thin:u/S3a@h:1521/db", "jdbc:oracle:thin:***@h:1521/db"),
+        ("jdbc:oracle:oci:u/S3a@//h/db", "jdbc:oracle:oci:***@//h/db"),
         // Job files, LDIF, connection strings, command lines.
         ("http_pass=S3a", "http_pass=***"),
         ("userPassword: S3a b", "userPassword: ***"),
@@ -131,6 +168,14 @@ fn all_other_texts_stay_as_they_are() {
         "/usr/share/plimsoll/examples/identity-initial-load.toml",
         "ip-10-0-0-1.eu-west-1.compute.internal:9092",
         "arn:aws:s3:::bucket/key-1",
+        "registry/folder/image:tag@sha256:abc",
+        "jdbc:oracle:thin:@h:1521/db",
+        r#"{"tokenizer": "bpe", "max_tokens": 100, "n": 1}"#,
+        "http://h/?tokens=5&max_tokens=100&tokenizer=bpe",
+        "Surrogate-Key: a b",
+        "X-Author: jane",
+        "password policy",
+        "<author>jane</author>",
     ] {
         assert_eq!(mask_written(text), text);
     }

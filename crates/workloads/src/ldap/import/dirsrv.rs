@@ -65,6 +65,7 @@ pub(super) fn prepare(
         words.extend(["-c".into(), entries.to_string().into()]);
     }
     Ok(Import {
+        shown: None,
         words,
         directory: folder.to_path_buf(),
         log: Some(log),

@@ -212,7 +212,7 @@ impl Workload for ImportLoad {
         let ldif = LdifFile::prepare(&self.plan.entries, &path, say)?;
         if let Some(script) = &self.plan.prepare {
             say("preparing");
-            tool::run_script(script, &path, Duration::from_nanos(self.plan.timeout))?;
+            tool::run_script(script.reveal(), &path, Duration::from_nanos(self.plan.timeout))?;
         }
         let import = match &self.offline {
             None => None,

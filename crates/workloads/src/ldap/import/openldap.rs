@@ -55,7 +55,7 @@ pub(super) fn prepare(plan: &OfflinePlan, folder: &Path, ldif: &LdifFile) -> Res
     let mut words: Vec<OsString> = vec![program.into()];
     words.extend(plan.quick.then(|| "-q".into()));
     words.extend(["-f".into(), config.into(), "-l".into(), ldif.path.clone().into()]);
-    Ok(Import { words, directory: folder.to_path_buf(), log: None, database: Some(database) })
+    Ok(Import { words, shown: None, directory: folder.to_path_buf(), log: None, database: Some(database) })
 }
 
 fn schema_file(name: &str) -> Result<PathBuf, LoadError> {

@@ -90,13 +90,13 @@ model::settings! {
         "ldif2db -c: end a pass after this number of entries; the passes are merged at the end.",
     );
 
-    static COMMAND: Key<Option<String>> = Key::text(
-        "command", "",
+    static COMMAND: Key<Option<Secret>> = Key::command(
+        "command",
         "Command line of another tool, run by the shell in the new folder. {ldif} is the path of the file. Its progress is how far it has read the file.",
     );
 
-    static PREPARE: Key<Option<String>> = Key::text(
-        "prepare", "",
+    static PREPARE: Key<Option<Secret>> = Key::command(
+        "prepare",
         "Shell command before each import, in the same folder, for instance to empty the database. Not timed.",
     );
 
@@ -198,7 +198,7 @@ pub(super) struct OfflinePlan {
     pub(super) import_cache_bytes: Option<u64>,
     pub(super) restart: bool,
     pub(super) pass_entries: Option<u64>,
-    pub(super) command: String,
+    pub(super) command: Secret,
 }
 
 /// How the entries are imported.
@@ -211,7 +211,7 @@ pub(super) enum Way {
 pub(super) struct ImportPlan {
     pub(super) entries: Entries,
     pub(super) directory: PathBuf,
-    pub(super) prepare: Option<String>,
+    pub(super) prepare: Option<Secret>,
     pub(super) timeout: Nanos,
     pub(super) stop: Nanos,
     pub(super) way: Way,
@@ -254,7 +254,7 @@ impl ImportPlan {
             let what = "the tool \"command\" needs `command`";
             problems.add(&[&*COMMAND, &TOOL], what, "such as \"import-ldif --ldifFile {ldif}\"");
         }
-        if let Some(command) = command.as_ref().filter(|command| !command.contains("{ldif}")) {
+        if let Some(command) = command.as_ref().filter(|command| !command.reveal().contains("{ldif}")) {
             let what = format!("`{command}` does not name the file to import");
             problems.add(&[&*COMMAND], what, "write {ldif} where the command has the file");
         }

@@ -10,6 +10,7 @@ use std::time::Duration;
 use engine::clock::Clock;
 use engine::shell::SHELL;
 use engine::workload::LoadError;
+use model::Secret;
 
 use super::ldif::LdifFile;
 use crate::group::{Ending, Group, Guard, set_search_path};
@@ -25,6 +26,8 @@ const LOOK: Duration = Duration::from_millis(10);
 pub(super) struct Import {
     /// The program and its arguments.
     pub(super) words: Vec<OsString>,
+    /// The command line of the user without its secrets; none for the words.
+    pub(super) shown: Option<String>,
     /// The folder in which it runs.
     pub(super) directory: PathBuf,
     /// The file in which the tool says what it does, besides its output.
@@ -45,6 +48,9 @@ impl Import {
     /// The command line for display, without the folder of the trial.
     pub(super) fn command_line(&self) -> String {
         let folder = format!("{}/", self.directory.display());
+        if let Some(shown) = &self.shown {
+            return shown.replace(&folder, "");
+        }
         let words: Vec<String> =
             self.words.iter().map(|word| word.to_string_lossy().replace(&folder, "")).collect();
         words.join(" ")
@@ -101,12 +107,13 @@ fn last_words(path: &Path) -> Option<String> {
 }
 
 /// A command of the user, run by the shell.
-pub(super) fn of_command(command: &str, folder: &Path, ldif: &LdifFile) -> Import {
+pub(super) fn of_command(command: &Secret, folder: &Path, ldif: &LdifFile) -> Import {
     let path = shlex::try_quote(&ldif.path.to_string_lossy())
         .map_or_else(|_| String::new(), |path| path.into_owned());
-    let script = command.replace("{ldif}", &path);
-    let words = vec![SHELL.into(), "-c".into(), script.into()];
-    Import { words, directory: folder.to_path_buf(), log: None, database: None }
+    let script = Secret::filled(command, "{ldif}", &path, &path);
+    let words = vec![SHELL.into(), "-c".into(), script.reveal().into()];
+    let shown = Some(format!("{SHELL} -c {}", script.shown()));
+    Import { words, shown, directory: folder.to_path_buf(), log: None, database: None }
 }
 
 /// Runs a shell command to its end.
