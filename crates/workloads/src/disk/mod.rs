@@ -27,6 +27,7 @@ mod flow;
 mod grammar;
 pub mod jobs;
 mod mark;
+pub mod missing;
 mod nothing;
 mod own;
 pub mod pasted;
