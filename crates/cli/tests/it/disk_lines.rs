@@ -220,6 +220,11 @@ fn a_unit_is_said_or_refused() {
         done.err
     );
     assert!(!of(&["--block-size", "64KiB", "--page-cache"]).err.contains("power of 1000"));
+    let text = "[workload.disk]\nfiles = \"f.dat\"\nsize = \"1MiB\"\nblock_size = \"64KB\"\n[load]\nmeasure = \"1s\"\n";
+    std::fs::write(place.path("units.toml"), text).unwrap();
+    let checked = run(&place, &["check", "units.toml", "--set", "workload.cache=page-cache"]);
+    assert_eq!(checked.code, 0, "{}", checked.err);
+    assert!(checked.err.contains("write 64KiB for 65,536 bytes"), "{}", checked.err);
     for (more, expected) in [
         (&["--read-percent", "0.7"][..], "`0.7` has no unit: write 70% for a share of 0.7, or 0.7%"),
         (&["--read-percent", "70.5"], "`70.5` has no unit: write 70.5%"),
@@ -228,6 +233,29 @@ fn a_unit_is_said_or_refused() {
     ] {
         let done = of(more);
         assert_eq!(done.code, 2, "{more:?}: {}", done.err);
+        assert!(done.err.contains(expected), "{more:?}: {}", done.err);
+    }
+}
+
+/// Blocks are whole, so a part of a size may be left out.
+#[test]
+fn a_size_that_is_not_whole_blocks_is_said() {
+    let place = Place::new("size-blocks");
+    let of = |more: &[&str]| {
+        let common = ["disk", "f.dat", "--duration", "200ms", "--warm-up", "0s", "--quiet", "--page-cache"];
+        run(&place, &[&common[..], more].concat())
+    };
+    for (more, expected) in [
+        (
+            &["--size", "100KiB", "--block-size", "64KiB"][..],
+            "--size of 100KiB is not a multiple of the block of 64KiB: 65,536 bytes",
+        ),
+        (&["--size", "1MiB", "--vary", "block_size=4KiB,768KiB"], "of the block of 768KiB: 786,432 bytes"),
+        (&["--size", "1MiB", "--block-size", "64KiB"], ""),
+    ] {
+        let done = of(more);
+        assert!(done.measured(), "{more:?}: {}", done.err);
+        assert_eq!(done.err.contains("is not a multiple"), !expected.is_empty(), "{more:?}: {}", done.err);
         assert!(done.err.contains(expected), "{more:?}: {}", done.err);
     }
 }
