@@ -350,30 +350,18 @@ fn has_flags_behind_command_lines(matches: &clap::ArgMatches) -> bool {
     commands::exec::are_command_lines(&words) && words.iter().any(|word| word.starts_with('-'))
 }
 
-/// Reads the arguments and carries out the command.
-/// The arguments without the name of fio's program in front of its job file: `--fio fio job.fio`, as people paste it. Options
-/// of fio that follow it are refused, with the job file that has them.
-fn without_program_of_fio(mut arguments: Vec<OsString>) -> Result<Vec<OsString>, Failure> {
-    let Some(at) = arguments.iter().position(|argument| argument == "--fio").map(|at| at + 1) else {
-        return Ok(arguments);
-    };
-    let is_program = |word: &OsString| {
-        workloads::disk::pasted::program_name(&word.to_string_lossy()) == "fio"
-            && (!std::path::Path::new(word).is_file() || word.to_string_lossy().contains('/'))
-    };
-    if arguments.get(at).is_some_and(is_program) {
-        arguments.remove(at);
-    }
-    match arguments.get(at) {
-        Some(word) if word.to_string_lossy().starts_with("--") => {
-            let words: Vec<String> =
-                arguments[at..].iter().map(|word| word.to_string_lossy().into_owned()).collect();
-            Err(Failure::usage(format!(
-                "error: `--fio` reads a job file, not fio's options\n  write them into a file, such as job.fio, and `--fio job.fio`:\n{}",
-                workloads::disk::fio::job_file_of(&words)
-            )))
-        }
-        _ => Ok(arguments),
+/// Refuses options of fio behind `--fio` and the name of its program, with the job file that has them: to Plimsoll they are
+/// flags that do not exist.
+fn refuse_options_of_fio(arguments: &[OsString]) -> Result<(), Failure> {
+    let words = arguments.iter().skip_while(|argument| *argument != "--fio").skip(1);
+    let words: Vec<String> = words.map(|word| word.to_string_lossy().into_owned()).collect();
+    let program = words.iter().take_while(|word| !word.starts_with("--"));
+    let program: Vec<&String> = program.collect();
+    let is_program = |word: &&String| workloads::disk::pasted::program_name(word) == "fio";
+    let is_behind_program = program.is_empty() || program.last().is_some_and(is_program);
+    match is_behind_program && words.len() > program.len() {
+        true => Err(commands::fio::refuse_options(&words[program.len()..])),
+        false => Ok(()),
     }
 }
 
@@ -401,9 +389,11 @@ fn refuse_windows_paths(command: &Command, matches: &ArgMatches) -> Result<(), F
     problems.or(()).map_err(Failure::usage)
 }
 
+/// Reads the arguments and carries out the command.
 pub(crate) fn dispatch() -> Result<Exit, Failure> {
     let mut program = command_of_arguments();
-    let arguments = without_program_of_fio(std::env::args_os().collect())?;
+    let arguments: Vec<OsString> = std::env::args_os().collect();
+    refuse_options_of_fio(&arguments)?;
     let matches = program.try_get_matches_from_mut(arguments).map_err(usage)?;
     refuse_windows_paths(&program, &matches)?;
     let Some((name, matches)) = matches.subcommand() else {

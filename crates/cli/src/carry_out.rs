@@ -20,6 +20,7 @@ use model::{
     quantity,
 };
 use record::{Journal, RecordError, RunDirectory};
+use workloads::disk::{SIZE, adjusted_size};
 
 use crate::commands;
 use crate::early::Early;
@@ -95,7 +96,7 @@ pub(crate) fn carry_out(
     let root = HostRoot::live();
     let experiment = &with_secrets(experiment, PromptPolicy::Allowed, words)?;
     check(experiment, &root, words)?;
-    decimal_sizes(experiment, words).iter().for_each(|note| output::say(note));
+    size_notes(experiment, words).iter().for_each(|note| output::say(note));
     if !options.quiet {
         notes(experiment).iter().for_each(|note| output::say(note));
     }
@@ -288,6 +289,45 @@ pub(crate) fn notes(experiment: &Experiment) -> Vec<String> {
     notes.chain(unused).collect()
 }
 
+/// Notes about sizes: those in decimal units ("64KB" is seldom meant as 64,000 bytes), and those that are not whole blocks.
+pub(crate) fn size_notes(experiment: &Experiment, words: Words<'_>) -> Vec<String> {
+    let mut notes = decimal_sizes(experiment, words);
+    notes.extend(adjusted_sizes(experiment, words));
+    notes.dedup();
+    notes
+}
+
+/// Notes about sizes of which a part is not used.
+fn adjusted_sizes(experiment: &Experiment, words: Words<'_>) -> Vec<String> {
+    let workload = &experiment.workload;
+    if workload.kind != "disk" {
+        return Vec::new();
+    }
+    let mut configurations = vec![workload.settings.clone()];
+    for variation in experiment.vary.iter().filter(|variation| variation.factor.area() == "workload") {
+        configurations.extend(variation.levels.iter().map(|level| {
+            let mut settings = workload.settings.clone();
+            settings.set(variation.factor.name(), level.clone());
+            settings
+        }));
+    }
+    let note = |settings: &model::Settings| {
+        let (size, (used, block)) = (settings.get(&SIZE)?, adjusted_size(settings)?);
+        let what = format!(
+            "`{}` of {} is not a multiple of the block of {}: {} bytes of each file are used",
+            SIZE.name,
+            quantity::bytes(size),
+            quantity::bytes(block),
+            quantity::thousands(used as f64)
+        );
+        let problem = words(Problem::new(what, "").about(&[&SIZE]));
+        Some(format!("note: {}", problem.what))
+    };
+    let mut notes: Vec<String> = configurations.iter().filter_map(note).collect();
+    notes.dedup();
+    notes
+}
+
 /// Notes about sizes in decimal units: "64KB" is seldom meant as 64,000 bytes.
 fn decimal_sizes(experiment: &Experiment, words: Words<'_>) -> Vec<String> {
     let workload = &experiment.workload;
@@ -316,7 +356,6 @@ fn decimal_sizes(experiment: &Experiment, words: Words<'_>) -> Vec<String> {
             notes.push(format!("note: {}\n  {}", problem.what, problem.help));
         }
     }
-    notes.dedup();
     notes
 }
 

@@ -10,6 +10,7 @@ use model::{
     DesignKind, Experiment, Goal, Level, Problem, Problems, Secret, SecretParts, SettingInfo, SettingKind,
     SettingPath, Settings, Vocabulary,
 };
+use workloads::disk::missing::{self, Position};
 
 use crate::carry_out::{self, Failure, Options, Words, carry_out_and_show};
 use crate::exit::Exit;
@@ -424,7 +425,11 @@ impl OneOff {
     ) -> Result<(), Problems> {
         let mut problems = Problems::new();
         let settings = &mut experiment.workload.settings;
-        for setting in info.settings {
+        // The words behind --fio are a line of fio, from which its reader takes the files.
+        let is_read_elsewhere = |setting: &&SettingInfo| {
+            setting.name == "files" && self.command == "disk" && matches.contains_id("fio")
+        };
+        for setting in info.settings.iter().filter(|setting| !is_read_elsewhere(setting)) {
             if let Some(level) =
                 level_of(matches, setting.name, &self.flag_of(setting.name), setting, &mut problems)
             {
@@ -622,14 +627,15 @@ impl OneOff {
                 return crate::commands::diskspd::run(&texts(matches, "diskspd"), put, &options);
             }
             if let Some(file) = matches.get_one::<String>("fio") {
-                let targets = texts(matches, "files");
+                let words_of_line = [vec![file.clone()], texts(matches, "files")].concat();
                 let how = match matches.get_flag("dry-run") {
                     true => crate::commands::fio::How::Show,
                     false => crate::commands::fio::How::Run(&options),
                 };
-                return crate::commands::fio::run(file, &targets, put, how, &words);
+                return crate::commands::fio::run(&words_of_line, put, how, &words);
             }
         }
+        self.refuse_missing(matches).map_err(Failure::usage)?;
         let experiment = self.experiment(info, matches).map_err(Failure::usage)?;
         if self.command == "http" && !options.quiet {
             crate::commands::http::say_notes(&experiment);
@@ -638,6 +644,17 @@ impl OneOff {
             return crate::commands::exec::run(&experiment, matches, &options, &words);
         }
         run_experiment(&experiment, &options, &words)
+    }
+
+    /// Refuses what would be made a file and does not look like one.
+    fn refuse_missing(&self, matches: &ArgMatches) -> Result<(), Problems> {
+        let written = match self.command {
+            "disk" => texts(matches, "files"),
+            "copy" => texts(matches, "destination"),
+            _ => Vec::new(),
+        };
+        let refused = written.iter().filter_map(|path| missing::refuse(path, Position::Path));
+        Problems(refused.map(|(what, help)| Problem::new(what, help)).collect()).or(())
     }
 
     /// A problem in terms of this command's flags.

@@ -130,6 +130,20 @@ impl Allowed {
     }
 
     fn refused_file(&self, path: &Path) -> LoadError {
+        let written = std::path::absolute(path).ok().map(|path| plain(&path));
+        // Of a link that names nothing, what it names is known too.
+        let led = real(path).or_else(|| std::fs::read_link(path).ok());
+        let is_inside = |path: &PathBuf| self.folders.iter().any(|folder| path.starts_with(folder));
+        if written.as_ref().is_some_and(is_inside) {
+            let target = led.map_or_else(|| "elsewhere".into(), |led| led.display().to_string());
+            return LoadError::new(
+                format!(
+                    "this agent may load {self}, and refuses {}: a link on the way leads outside, to {target}",
+                    path.display()
+                ),
+                "name a file inside that is no link, or start the agent with --allow and the folder that the link leads to",
+            );
+        }
         let folder = path.parent().unwrap_or(path).display();
         self.refused(&path.display().to_string(), &format!("--allow {folder}"))
     }
@@ -257,6 +271,19 @@ fn contains((network, bits): (IpAddr, u8), address: IpAddr) -> bool {
         && number(network).checked_shr(shift).unwrap_or(0) == number(address).checked_shr(shift).unwrap_or(0)
 }
 
+/// The path as it is written, without `.` and `..`.
+fn plain(path: &Path) -> PathBuf {
+    let mut plain = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::ParentDir => drop(plain.pop()),
+            Component::CurDir => {}
+            part => plain.push(part),
+        }
+    }
+    plain
+}
+
 /// The path without links, as far as it exists. None for one that leaves its folder by `..` where nothing exists.
 fn real(path: &Path) -> Option<PathBuf> {
     let path = std::path::absolute(path).ok()?;
@@ -371,7 +398,14 @@ mod tests {
             ("inside/dangling", false),
             ("inside2", false),
         ] {
-            assert_eq!(allowed.file(&folder.join(name)).is_ok(), expected, "{name}");
+            let found = allowed.file(&folder.join(name));
+            assert_eq!(found.is_ok(), expected, "{name}");
+            if let Err(why) = found {
+                let is_link = matches!(name, "inside/link" | "inside/dangling");
+                let allows = format!("--allow {}", inside.display());
+                assert_eq!(why.what.contains("leads outside, to"), is_link, "{name}: {why:?}");
+                assert!(!why.help.contains(&format!("{allows}`")), "{name}: {why:?}");
+            }
         }
     }
 }

@@ -31,7 +31,7 @@ pub(crate) fn shares(lanes: &[Lane], seed: u64, part: MachinePart) -> Vec<Share>
     let mut shares = Vec::new();
     for (number, lane) in lanes.iter().enumerate() {
         let workers = lane.workers.max(1);
-        let of = workers.saturating_mul(part.of);
+        let of = workers.saturating_mul(part.of.max(1));
         let in_flight_max = match &lane.shape {
             Shape::Closed { users, .. } => {
                 let users = (users.largest().ceil() as u64).div_ceil(u64::from(of));
@@ -42,7 +42,7 @@ pub(crate) fn shares(lanes: &[Lane], seed: u64, part: MachinePart) -> Vec<Share>
         let is_open = matches!(lane.shape, Shape::Open { .. });
         let lane = number as u32;
         // Machines take turns, so that each has its part of a load with fewer users than workers.
-        let index = |worker: u32| worker * part.of + part.index;
+        let index = |worker: u32| worker.saturating_mul(part.of).saturating_add(part.index).min(of - 1);
         shares.extend((0..workers).map(|worker| Share {
             lane,
             index: index(worker),

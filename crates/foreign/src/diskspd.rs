@@ -262,9 +262,9 @@ fn start_of(text: &str) -> Option<i64> {
     crate::date::unix_ns(text.trim().strip_suffix("UTC")?.as_bytes(), crate::DateOrder::MonthFirst)
 }
 
-/// A number that is finite and not negative.
+/// A number that is finite and not negative, with the decimal sign of any locale.
 fn number_of(text: &str) -> Option<f64> {
-    crate::number::decimal(text.trim().trim_end_matches('%').as_bytes(), false).filter(|value| *value >= 0.0)
+    crate::number::printed(text.trim().trim_end_matches('%')).filter(|value| *value >= 0.0)
 }
 
 #[cfg(test)]

@@ -46,6 +46,35 @@ fn short(cell: &[u8]) -> Option<f64> {
     Some(digits as f64 / POWERS[decimals])
 }
 
+/// A figure that a program prints with decimals, in the locale of its user: `1500.25`, `1500,25`, `1.500,25`, `1 500,25`. A
+/// single sign is that of the decimals, because C libraries print no groups.
+pub(crate) fn printed(text: &str) -> Option<f64> {
+    let text: String = text.trim().chars().filter(|sign| !is_group_sign(*sign)).collect();
+    let Some(last) = text.rfind(['.', ',']) else { return decimal(text.as_bytes(), false) };
+    let (whole, decimals) = (&text[..last], &text[last + 1..]);
+    let sign = &text[last..=last];
+    match whole.contains(['.', ',']) {
+        false => decimal(format!("{whole}.{decimals}").as_bytes(), false),
+        // `1.234.567` has no decimals.
+        true if whole.contains(sign) => printed_count(&text).map(|count| count as f64),
+        true => decimal(format!("{}.{decimals}", printed_count(whole)?).as_bytes(), false),
+    }
+}
+
+/// A count, with or without a separator of thousands: `1234567`, `1.234.567`, `1 234 567`.
+pub(crate) fn printed_count(text: &str) -> Option<u64> {
+    let text: String = text.trim().chars().filter(|sign| !is_group_sign(*sign)).collect();
+    let mut groups = text.split(['.', ',']);
+    let first = groups.next()?;
+    let is_grouped = groups.clone().next().is_none() || (1..=3).contains(&first.len());
+    (is_grouped && groups.all(|group| group.len() == 3)).then(|| text.replace(['.', ','], "").parse().ok())?
+}
+
+/// What separates thousands and is no decimal sign.
+fn is_group_sign(sign: char) -> bool {
+    matches!(sign, ' ' | '\u{a0}' | '\u{202f}' | '\'' | '\u{2019}')
+}
+
 /// A duration such as `1.5ms`, `2.00m` or `1m30.5s` in milliseconds.
 pub(crate) fn milliseconds(text: &str) -> Option<f64> {
     // Factor and divisor.
@@ -98,6 +127,40 @@ mod tests {
         fn short_numbers_are_those_of_the_library(text in "[0-9]{0,9}[.]?[0-9]{0,8}|0[.]0{0,8}[0-9]{0,17}|[0-9]{12,20}|[0-9.+eE-]{0,8}") {
             let expected = text.parse::<f64>().ok().filter(|value| value.is_finite());
             proptest::prop_assert_eq!(decimal(text.as_bytes(), false), expected);
+        }
+    }
+
+    #[test]
+    fn figures_are_read_in_the_locale_of_their_user() {
+        for (text, expected) in [
+            ("1500.25", Some(1500.25)),
+            ("1500,25", Some(1500.25)),
+            ("1.500,25", Some(1500.25)),
+            ("1,500.25", Some(1500.25)),
+            ("1 500,25", Some(1500.25)),
+            ("1\u{a0}500,25", Some(1500.25)),
+            ("1'500.25", Some(1500.25)),
+            ("1.234.567,5", Some(1_234_567.5)),
+            ("1.234.567", Some(1_234_567.0)),
+            ("0,512", Some(0.512)),
+            ("7", Some(7.0)),
+            ("1.2.3,4", None),
+            ("1,2,3", None),
+            ("x", None),
+            ("", None),
+            (",", None),
+        ] {
+            assert_eq!(printed(text), expected, "{text}");
+        }
+        for (text, expected) in [
+            ("1234567", Some(1_234_567)),
+            ("1.234.567", Some(1_234_567)),
+            ("1,234", Some(1234)),
+            ("12,5", None),
+            ("", None),
+            ("1234,567", None),
+        ] {
+            assert_eq!(printed_count(text), expected, "{text}");
         }
     }
 

@@ -85,6 +85,8 @@ struct Written {
     cache: &'static str,
     size_bytes: Option<u64>,
     rate_per_s: Option<f64>,
+    /// The operations per second as written, where they could not be read.
+    unread: Option<String>,
     mib_per_s: Option<f64>,
     min_ms: Option<f64>,
     mean_ms: Option<f64>,
@@ -114,9 +116,10 @@ impl Written {
                 None => self.notes.push(format!("the histogram in line {number} cannot be read")),
             }
         } else if let Some(rate) = after("IOs/sec:") {
-            self.rate_per_s = rate.parse().ok().filter(|rate: &f64| rate.is_finite() && *rate >= 0.0);
+            self.rate_per_s = with_decimals(rate);
+            self.unread = self.rate_per_s.is_none().then(|| rate.to_string());
         } else if let Some(rate) = after("MBs/sec:") {
-            self.mib_per_s = rate.parse().ok().filter(|rate: &f64| rate.is_finite() && *rate >= 0.0);
+            self.mib_per_s = with_decimals(rate);
         } else if let Some(value) = after("Min_Latency(ms):") {
             self.min_ms = value.parse().ok();
         } else if let Some(value) = after("Avg_Latency(ms):") {
@@ -176,12 +179,21 @@ impl Written {
             return;
         }
         let run = std::mem::take(self);
-        let line = run.line;
+        let (line, unread) = (run.line, run.unread.clone());
         match run.finished() {
             Ok(run) => runs.push(run),
             Err(missing) => {
-                let what = format!("the run that begins here has no {missing}");
-                let fault = Fault::at(line, what.clone(), "it was stopped, or the file was cut");
+                let (what, help) = match unread {
+                    Some(text) => (
+                        format!("the run that begins here has {missing} of `{text}`, which is not clear"),
+                        "write a decimal point and two decimals, and no separator of thousands, such as 1500.25",
+                    ),
+                    None => (
+                        format!("the run that begins here has no {missing}"),
+                        "it was stopped, or the file was cut",
+                    ),
+                };
+                let fault = Fault::at(line, what.clone(), help);
                 if let Some(before) = runs.last_mut() {
                     before.notes.push(format!("line {line}: {what}; it was left out"));
                 }
@@ -286,6 +298,14 @@ impl Written {
     }
 }
 
+/// A figure that SQLIO prints with two decimals, in any locale. None for one of which the sign may separate thousands: `1.500`.
+fn with_decimals(text: &str) -> Option<f64> {
+    let is_unclear = text.rsplit_once(['.', ',']).is_some_and(|(whole, decimals)| {
+        decimals.len() == 3 && (1..=3).contains(&whole.len()) && !whole.contains(['.', ','])
+    });
+    number::printed(text).filter(|value| *value >= 0.0 && !is_unclear)
+}
+
 /// The 25 fields of the histogram, each three places wide; or separated by blanks.
 fn shares_of(text: &str) -> Option<[u32; COLUMNS]> {
     let bytes = text.as_bytes();
@@ -322,6 +342,29 @@ mod tests {
 
     fn runs(text: &str) -> Result<Vec<LoadRun>, Fault> {
         crate::testing::runs("sqlio", text.as_bytes(), &Options::default())
+    }
+
+    #[test]
+    fn figures_have_the_signs_of_a_locale_or_are_refused() {
+        for (written, expected) in [
+            ("1500,25", Some(1500.25)),
+            ("1.500,25", Some(1500.25)),
+            ("1,500.25", Some(1500.25)),
+            ("1.500", None),
+            ("1,500", None),
+        ] {
+            let text = text(8, 0.25).replace("0.25", written);
+            match (runs(&text), expected) {
+                (Ok(found), Some(rate)) => {
+                    assert_eq!(found[0].intervals[0].completed, (rate * 120.0_f64) as u64, "{written}")
+                }
+                (Err(fault), None) => {
+                    assert!(fault.to_string().contains(&format!("IOs/sec of `{written}`")), "{fault}");
+                    assert!(!fault.to_string().contains("stopped"), "{fault}");
+                }
+                (found, _) => panic!("{written}: {found:?}"),
+            }
+        }
     }
 
     #[test]

@@ -6,7 +6,8 @@
 use std::io::{Read, Write};
 
 use serde::Serialize;
-use serde::de::DeserializeOwned;
+
+use crate::message::Message;
 
 /// Limit of the length of a frame: the counters of the largest host and the histograms of the largest mix are far below.
 pub const FRAME_BYTES_MAX: usize = 32 << 20;
@@ -70,13 +71,14 @@ pub fn encode<M: Serialize>(frame: &Frame<M>) -> Result<Vec<u8>, FrameError> {
 /// The frame in these bytes, which follow its length.
 ///
 /// # Errors
-/// When it is no frame.
-pub fn decode<M: DeserializeOwned>(bytes: &[u8]) -> Result<Frame<M>, FrameError> {
+/// When it is no frame, or has a number that is not possible.
+pub fn decode<M: Message>(bytes: &[u8]) -> Result<Frame<M>, FrameError> {
     let malformed = |what: &str| FrameError::Malformed(what.into());
     let (head, rest) = bytes.split_first_chunk::<4>().ok_or_else(|| malformed("it is too short"))?;
     let head = u32::from_le_bytes(*head) as usize;
     let (head, body) = rest.split_at_checked(head).ok_or_else(|| malformed("its head is cut off"))?;
-    let head = serde_json::from_slice(head).map_err(|error| FrameError::Malformed(error.to_string()))?;
+    let head: M = serde_json::from_slice(head).map_err(|error| FrameError::Malformed(error.to_string()))?;
+    head.check().map_err(FrameError::Malformed)?;
     Ok(Frame { head, body: body.to_vec() })
 }
 
@@ -92,7 +94,7 @@ pub fn write<M: Serialize>(to: &mut impl Write, frame: &Frame<M>) -> Result<(), 
 ///
 /// # Errors
 /// When the connection ends or fails, or when what arrives is no frame.
-pub fn read<M: DeserializeOwned>(from: &mut impl Read) -> Result<Frame<M>, FrameError> {
+pub fn read<M: Message>(from: &mut impl Read) -> Result<Frame<M>, FrameError> {
     let mut length = [0; 4];
     match from.read(&mut length[..1]).map_err(FrameError::Io)? {
         0 => return Err(FrameError::Closed),
@@ -138,7 +140,7 @@ impl Pieces {
     ///
     /// # Errors
     /// When it is no frame.
-    pub fn take<M: DeserializeOwned>(&mut self) -> Result<Option<Frame<M>>, FrameError> {
+    pub fn take<M: Message>(&mut self) -> Result<Option<Frame<M>>, FrameError> {
         let Some((length, rest)) = self.bytes[self.taken..].split_first_chunk::<4>() else { return Ok(None) };
         let length = u32::from_le_bytes(*length) as usize;
         if length > FRAME_BYTES_MAX {

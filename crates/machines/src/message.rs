@@ -9,8 +9,12 @@ use engine::part::PartEnd;
 use engine::workload::LoadError;
 use hdrhistogram::Histogram;
 use model::launch::Usage;
-use model::{DoubtKind, Host, Level, Load, MetricInfo, Nanos, Phase, Settings, Shape, Target, Times};
+use model::{
+    DoubtKind, Host, Level, Load, MILLISECOND, MetricInfo, Nanos, Phase, Profile, Settings, Shape, Target,
+    Times, WarmUp,
+};
 use record::{HistogramDecoder, encode_histogram};
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 /// The format of the messages: major.minor. Both sides need the same major version.
@@ -31,6 +35,54 @@ pub fn check_format(found: &str) -> Result<(), String> {
     match major(found) == major(FORMAT) {
         true => Ok(()),
         false => Err(format!("it speaks `{found}`, and this program `{FORMAT}`: use the same version")),
+    }
+}
+
+/// The most machines of a load.
+const MACHINES_MAX: u32 = 1 << 16;
+
+/// The latest time, and the longest: about 95 years. A few of them together are still a time.
+const TIME_MAX: Nanos = 3_000_000_000_000_000_000;
+
+/// The shortest interval, and the shortest time between two readings of the counters.
+const INTERVAL_MIN: Nanos = MILLISECOND;
+
+/// The most virtual users.
+const USERS_MAX: f64 = u32::MAX as f64;
+
+/// A message as it is read: nothing behind the reader meets a number that no sender means.
+pub trait Message: DeserializeOwned {
+    /// Checks the numbers.
+    ///
+    /// # Errors
+    /// Which one is not possible.
+    fn check(&self) -> Result<(), String>;
+}
+
+/// Checks times.
+fn check_times(times: &[(&str, Nanos)]) -> Result<(), String> {
+    match times.iter().find(|(_, time)| *time > TIME_MAX) {
+        Some((name, time)) => Err(format!("`{name}` of {time} ns is not possible")),
+        None => Ok(()),
+    }
+}
+
+/// Checks the size of a load.
+fn check_shape(shape: &Shape) -> Result<(), String> {
+    let (most, think) = match shape {
+        Shape::Closed { think, .. } => (USERS_MAX, *think),
+        Shape::Open { .. } => (f64::MAX, 0),
+    };
+    check_times(&[("think", think)])?;
+    let sizes = match shape.profile() {
+        Profile::Constant(size) => &[*size][..],
+        Profile::Ramp(from, to) => &[*from, *to],
+        Profile::Steps(sizes) => sizes,
+    };
+    match sizes.iter().find(|size| !(0.0..=most).contains(*size)) {
+        Some(size) => Err(format!("a load of {size} is not possible")),
+        None if sizes.is_empty() => Err("a load of no steps is not possible".into()),
+        None => Ok(()),
     }
 }
 
@@ -79,6 +131,37 @@ impl TrialPart {
     pub fn hide(mut self) -> TrialPart {
         self.secrets = each_secret(&mut self.settings).map(|secret| secret.reveal().to_string()).collect();
         self
+    }
+
+    /// Checks the numbers.
+    fn check(&self) -> Result<(), String> {
+        if let Some(MachinePart { index, of }) = self.part
+            && (index >= of || of > MACHINES_MAX)
+        {
+            return Err(format!("part {index} of {of} is not possible"));
+        }
+        let Load { shape, warm_up, warm_up_round, measure, interval, .. } = &self.load;
+        for shape in [shape, &self.shape].into_iter().flatten() {
+            check_shape(shape)?;
+        }
+        let warm_up = match warm_up {
+            WarmUp::For(time) => *time,
+            WarmUp::Auto => 0,
+        };
+        check_times(&[
+            ("warm_up", warm_up),
+            ("warm_up_round", *warm_up_round),
+            ("measure", measure.unwrap_or(0)),
+            ("interval", *interval),
+            ("sample_every", self.sample_every),
+        ])?;
+        match [("interval", *interval), ("sample_every", self.sample_every)]
+            .iter()
+            .find(|(_, time)| *time < INTERVAL_MIN)
+        {
+            Some((name, time)) => Err(format!("`{name}` of {time} ns is not possible")),
+            None => Ok(()),
+        }
     }
 
     /// Puts the secret texts back. What does not fit is left as it is, and is reported as missing by its check.
@@ -155,6 +238,24 @@ pub enum ToAgent {
     },
     /// The experiment is over: remove what was made, and undo what was set.
     End,
+}
+
+impl Message for ToAgent {
+    fn check(&self) -> Result<(), String> {
+        match self {
+            ToAgent::Check { trial } | ToAgent::Prepare { trial } => trial.check(),
+            ToAgent::Start { at } | ToAgent::MeasureFrom { at } => check_times(&[("at", *at)]),
+            ToAgent::Factor { ask: FactorAsk::Scaled(share), .. } if !share.is_finite() || *share < 0.0 => {
+                Err(format!("a share of {share} is not possible"))
+            }
+            ToAgent::Factor { .. }
+            | ToAgent::Hello { .. }
+            | ToAgent::Ping { .. }
+            | ToAgent::Stop { .. }
+            | ToAgent::File { .. }
+            | ToAgent::End => Ok(()),
+        }
+    }
 }
 
 /// What an agent is to do with a factor. A level that is set is in the journal of its host first.
@@ -284,6 +385,34 @@ pub enum FromAgent {
         /// What could not be removed or restored.
         left: Vec<String>,
     },
+}
+
+impl Message for FromAgent {
+    fn check(&self) -> Result<(), String> {
+        match self {
+            FromAgent::Pong { at, .. } => check_times(&[("at", *at)]),
+            FromAgent::Interval(head) => check_times(&[("end", head.end)]),
+            FromAgent::Readings { end } => check_times(&[("end", *end)]),
+            FromAgent::Factor { answer: Ok(FactorAnswer::Set { settling, .. }), .. } => {
+                check_times(&[("settling", *settling)])
+            }
+            FromAgent::Finished(end) => check_times(&[("late", end.late), ("start_late", end.start_late)]),
+            FromAgent::Want { bytes, .. } if *bytes > FILE_PIECE_BYTES_MAX => {
+                Err(format!("a piece of {bytes} bytes is not possible"))
+            }
+            FromAgent::Want { .. }
+            | FromAgent::Factor { .. }
+            | FromAgent::Hello { .. }
+            | FromAgent::Checked { .. }
+            | FromAgent::Preparing { .. }
+            | FromAgent::Ready { .. }
+            | FromAgent::Failure { .. }
+            | FromAgent::Columns { .. }
+            | FromAgent::Event { .. }
+            | FromAgent::Failed(_)
+            | FromAgent::Ended { .. } => Ok(()),
+        }
+    }
 }
 
 /// What was done in an interval, without histograms.
@@ -430,6 +559,90 @@ fn get(rest: &mut &[u8], decoder: &mut HistogramDecoder) -> Option<Histogram<u64
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// What an agent answers to a trial, of which one value is replaced.
+    fn trial(path: &[&str], value: serde_json::Value) -> Result<(), String> {
+        let trial = TrialPart {
+            workload: "null".into(),
+            settings: Settings::default(),
+            secrets: Vec::new(),
+            load: Load {
+                shape: Some(Shape::closed(3)),
+                warm_up: WarmUp::For(0),
+                ..Load::of_workload(Some(1))
+            },
+            shape: None,
+            seed: 1,
+            part: Some(MachinePart { index: 1, of: 2 }),
+            watch: Vec::new(),
+            sample_every: MILLISECOND,
+            target: None,
+            inputs: None,
+        };
+        let mut message = serde_json::to_value(ToAgent::Prepare { trial: Box::new(trial) }).unwrap();
+        let mut place = &mut message;
+        for name in path {
+            place = place.get_mut(*name).unwrap_or_else(|| panic!("{path:?}"));
+        }
+        *place = value;
+        let head = serde_json::to_vec(&message).unwrap();
+        let mut bytes = (head.len() as u32).to_le_bytes().to_vec();
+        bytes.extend(head);
+        crate::frame::decode::<ToAgent>(&bytes).map(drop).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn a_number_that_is_not_possible_is_refused_where_it_is_read() {
+        use serde_json::json;
+        let users = |profile| json!({"closed": {"users": profile, "think": 0}});
+        let rate = |profile| json!({"open": {"rate_per_s": profile, "arrivals": "constant"}});
+        for (path, value, expected) in [
+            (&["trial", "seed"][..], json!(u64::MAX), ""),
+            (&["trial", "part"], json!(null), ""),
+            (&["trial", "part", "of"], json!(0), "part 1 of 0"),
+            (&["trial", "part", "of"], json!(1), "part 1 of 1"),
+            (&["trial", "part", "of"], json!(u32::MAX), "part 1 of 4294967295"),
+            (&["trial", "part", "index"], json!(2), "part 2 of 2"),
+            (&["trial", "sample_every"], json!(0), "`sample_every` of 0 ns"),
+            (&["trial", "sample_every"], json!(u64::MAX), "`sample_every` of"),
+            (&["trial", "load", "interval"], json!(0), "`interval` of 0 ns"),
+            (&["trial", "load", "measure"], json!(u64::MAX), "`measure` of"),
+            (&["trial", "load", "warm_up"], json!({"for": u64::MAX}), "`warm_up` of"),
+            (&["trial", "load", "shape"], users(json!({"constant": 1e300})), "a load of"),
+            (&["trial", "load", "shape"], users(json!({"constant": -1.0})), "a load of -1"),
+            (&["trial", "load", "shape"], users(json!({"steps": []})), "no steps"),
+            (&["trial", "shape"], rate(json!({"ramp": [1.0, -1.0]})), "a load of -1"),
+            (&["trial", "shape"], rate(json!({"ramp": [1.0, 2.0]})), ""),
+            (
+                &["trial", "shape"],
+                json!({"closed": {"users": {"constant": 1.0}, "think": u64::MAX}}),
+                "`think` of",
+            ),
+        ] {
+            let found = trial(path, value.clone());
+            match expected {
+                "" => assert_eq!(found, Ok(()), "{path:?} {value}"),
+                expected => assert!(
+                    found.as_ref().is_err_and(|why| why.contains(expected)),
+                    "{path:?} {value}: {found:?}"
+                ),
+            }
+        }
+        for message in
+            [json!({"message": "start", "at": u64::MAX}), json!({"message": "measure_from", "at": u64::MAX})]
+        {
+            let message: ToAgent = serde_json::from_value(message).unwrap();
+            assert!(message.check().is_err(), "{message:?}");
+        }
+        for message in [
+            json!({"message": "pong", "number": 1, "at": u64::MAX, "unix_ns": 1}),
+            json!({"message": "readings", "end": u64::MAX}),
+            json!({"message": "want", "sha256": "a", "offset": 0, "bytes": u64::MAX}),
+        ] {
+            let message: FromAgent = serde_json::from_value(message).unwrap();
+            assert!(message.check().is_err(), "{message:?}");
+        }
+    }
 
     #[test]
     fn both_sides_need_the_same_major_version() {

@@ -204,10 +204,13 @@ impl Shape {
     /// A description: "32 in flight", "2000/s, Poisson arrivals".
     pub fn describe(&self) -> String {
         let sizes = |profile: &Profile, unit: &str| match profile {
-            Profile::Constant(value) => format!("{value}{unit}"),
-            Profile::Ramp(from, to) => format!("ramp from {from}{unit} to {to}{unit}"),
+            Profile::Constant(value) => format!("{}{unit}", rounded(*value)),
+            Profile::Ramp(from, to) => {
+                format!("ramp from {}{unit} to {}{unit}", rounded(*from), rounded(*to))
+            }
             Profile::Steps(values) => {
-                let values: Vec<String> = values.iter().map(|value| format!("{value}{unit}")).collect();
+                let values: Vec<String> =
+                    values.iter().map(|value| format!("{}{unit}", rounded(*value))).collect();
                 format!("steps of {}", values.join(", "))
             }
         };
@@ -223,6 +226,20 @@ impl Shape {
                 format!("{}, Poisson arrivals", sizes(rate_per_s, "/s"))
             }
         }
+    }
+}
+
+/// A size of a load in words: one that was computed has more digits than a figure needs.
+fn rounded(size: f64) -> f64 {
+    if size.fract() == 0.0 || !size.is_normal() {
+        return size;
+    }
+    let decimals = (4 - size.abs().log10().floor() as i32).max(0);
+    // A division by a power of ten gives the closest number, and so the shortest text.
+    let scale = 10_f64.powi(decimals);
+    match (size * scale).is_finite() {
+        true => (size * scale).round() / scale,
+        false => size,
     }
 }
 
@@ -444,6 +461,24 @@ mod tests {
             (spin(&[]), spin(&[("spin", "off")]), spin(&[("spin", "on")])),
             (None, Some(false), Some(true))
         );
+    }
+
+    #[test]
+    fn a_computed_size_is_rounded_in_words() {
+        for (size, expected) in [
+            (100.00000565656597, "100/s"),
+            (51.02040816326531, "51.02/s"),
+            (333.333333, "333.33/s"),
+            (2000.5, "2000.5/s"),
+            (123456.75, "123457/s"),
+            (0.001234567, "0.0012346/s"),
+            (1e300, "1000000"),
+            (5e-324, "0.000"),
+            (7.0, "7/s"),
+        ] {
+            let shape = Shape::Open { rate_per_s: Profile::Constant(size), arrivals: Process::Constant };
+            assert!(shape.describe().starts_with(expected), "{}", shape.describe());
+        }
     }
 
     #[test]

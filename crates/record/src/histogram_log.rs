@@ -76,7 +76,12 @@ impl HistogramLog {
         started_unix_ns: u64,
     ) -> Result<HistogramLog, RecordError> {
         let file = crate::trial::create(directory, name, &header(started_unix_ns))?;
-        Ok(HistogramLog { file, name, path: directory.path().join(name) })
+        Ok(HistogramLog::of_file(directory, name, file))
+    }
+
+    /// The log in an open file, whose position is its end.
+    pub(crate) fn of_file(directory: &Directory, name: &'static str, file: File) -> HistogramLog {
+        HistogramLog { file, name, path: directory.path().join(name) }
     }
 
     /// Appends the lines of one interval in one write.

@@ -2,8 +2,9 @@
 
 use std::collections::HashSet;
 use std::fs::File;
-use std::io::Write;
+use std::io::{Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use files::{Directory, PRIVATE_FILE, PRIVATE_FOLDER};
 use model::{Event, Interval, MetricInfo, Phase, Readings, Run, TrialSteps};
@@ -18,7 +19,9 @@ use crate::{RecordError, interval_csv};
 /// Size above which `intervals.csv` is compressed after the trial; smaller files stay readable for users.
 const INTERVALS_PLAIN_MAX: u64 = 256 * 1024;
 
+const INTERVALS: &str = "intervals.csv";
 const READINGS: &str = "readings.csv";
+const EVENTS: &str = "events.jsonl";
 
 /// The logs of times: response, service, lag.
 pub(crate) const LOGS: [&str; 3] = ["response.hlog", "service.hlog", "lag.hlog"];
@@ -29,15 +32,77 @@ const TIME_S_MAX: f64 = 1e10;
 /// Writes the folder of one trial. Each call writes to its file before it returns, with one write per file,
 /// so a kill loses only the data that was not passed yet.
 pub struct TrialWriter {
-    directory: Directory,
+    place: Place,
     started_unix_ns: u64,
+    samples: SampleText,
+    columns_written: usize,
+    mirror: Option<Mirror>,
+}
+
+/// The folder of a trial.
+struct Place {
+    trials: Arc<Directory>,
+    id: String,
+    path: PathBuf,
+    /// None while they are closed.
+    files: Option<Files>,
+    /// Whether the logs of times exist.
+    has_logs: bool,
+}
+
+/// The open files of a trial.
+struct Files {
+    directory: Directory,
     intervals: File,
     logs: Option<[HistogramLog; 3]>,
     readings: File,
-    samples: SampleText,
-    columns_written: usize,
     events: File,
-    mirror: Option<Mirror>,
+}
+
+impl Place {
+    /// The open files. Those that were closed are opened again.
+    fn files(&mut self) -> Result<&mut Files, RecordError> {
+        let files = match self.files.take() {
+            Some(files) => files,
+            None => self.open()?,
+        };
+        Ok(self.files.insert(files))
+    }
+
+    fn open(&self) -> Result<Files, RecordError> {
+        let directory = self.directory()?;
+        let open = |name: &str| {
+            let open = || {
+                let mut file = directory.open_file_to_write(name)?;
+                file.seek(SeekFrom::End(0)).map(|_| file)
+            };
+            open().map_err(RecordError::io("open", &self.path.join(name)))
+        };
+        let log = |name| open(name).map(|file| HistogramLog::of_file(&directory, name, file));
+        let [response, service, lag] = LOGS;
+        Ok(Files {
+            intervals: open(INTERVALS)?,
+            logs: match self.has_logs {
+                true => Some([log(response)?, log(service)?, log(lag)?]),
+                false => None,
+            },
+            readings: open(READINGS)?,
+            events: open(EVENTS)?,
+            directory,
+        })
+    }
+
+    fn directory(&self) -> Result<Directory, RecordError> {
+        self.trials.open_folder(&self.id).map_err(RecordError::io("open", &self.path))
+    }
+
+    /// Writes or replaces a file as a whole.
+    fn write(&self, name: &str, text: &[u8], durability: Durability) -> Result<(), RecordError> {
+        match &self.files {
+            Some(files) => write_whole(&files.directory, name, text, durability),
+            None => write_whole(&self.directory()?, name, text, durability),
+        }
+    }
 }
 
 /// Creates a file that replaces an existing one, or a link, and stays open for reading and writing.
@@ -52,21 +117,31 @@ pub(crate) fn create(directory: &Directory, name: &str, text: &str) -> Result<Fi
 }
 
 impl TrialWriter {
-    pub(crate) fn create(trials: &Directory, id: &str) -> Result<TrialWriter, RecordError> {
+    pub(crate) fn create(trials: &Arc<Directory>, id: &str) -> Result<TrialWriter, RecordError> {
         let directory = trials
             .make_folder(id, PRIVATE_FOLDER)
             .map_err(RecordError::io("create", &trials.path().join(id)))?;
-        Ok(TrialWriter {
-            started_unix_ns: 0,
-            intervals: create(&directory, "intervals.csv", interval_csv::HEADER)?,
+        let path = directory.path().to_path_buf();
+        let files = Files {
+            intervals: create(&directory, INTERVALS, interval_csv::HEADER)?,
             logs: None,
             readings: create(&directory, READINGS, "")?,
+            events: create(&directory, EVENTS, "")?,
+            directory,
+        };
+        let (trials, id) = (Arc::clone(trials), id.to_string());
+        Ok(TrialWriter {
+            place: Place { trials, id, path, files: Some(files), has_logs: false },
+            started_unix_ns: 0,
             samples: SampleText::default(),
             columns_written: 0,
-            events: create(&directory, "events.jsonl", "")?,
             mirror: None,
-            directory,
         })
+    }
+
+    /// Closes the files until something is written again. Of many trials that are written together, only one needs open files.
+    pub fn close(&mut self) {
+        self.place.files = None;
     }
 
     /// The samples of the counters are those of another tool: they are kept in memory too, for
@@ -78,15 +153,17 @@ impl TrialWriter {
 
     /// The path of the folder.
     pub fn path(&self) -> &Path {
-        self.directory.path()
+        &self.place.path
     }
 
     /// Sets the zero of the trial's clock; called once, before the first interval.
     pub fn start(&mut self, started_unix_ns: u64) -> Result<(), RecordError> {
         self.started_unix_ns = started_unix_ns;
-        let log = |name| HistogramLog::create(&self.directory, name, started_unix_ns);
+        let files = self.place.files()?;
+        let log = |name| HistogramLog::create(&files.directory, name, started_unix_ns);
         let [response, service, lag] = LOGS;
-        self.logs = Some([log(response)?, log(service)?, log(lag)?]);
+        files.logs = Some([log(response)?, log(service)?, log(lag)?]);
+        self.place.has_logs = true;
         Ok(())
     }
 
@@ -102,9 +179,9 @@ impl TrialWriter {
         let mut text = Vec::new();
         for row in rows {
             interval_csv::write(&mut text, row)
-                .map_err(|error| RecordError::malformed(&self.file_path("intervals.csv"), error))?;
+                .map_err(|error| RecordError::malformed(&self.file_path(INTERVALS), error))?;
         }
-        self.append("intervals.csv", |writer| &mut writer.intervals, &text)
+        self.append(INTERVALS, |files| &mut files.intervals, &text)
     }
 
     /// Appends the histograms of a span of time, where they are of several intervals together.
@@ -120,9 +197,9 @@ impl TrialWriter {
     ) -> Result<(), RecordError> {
         if ![begin_s, end_s].iter().all(|at_s| at_s.abs() <= TIME_S_MAX) {
             let what = format!("an interval from {begin_s:e} s to {end_s:e} s is not possible");
-            return Err(RecordError::malformed(&self.file_path("intervals.csv"), what));
+            return Err(RecordError::malformed(&self.file_path(INTERVALS), what));
         }
-        for (at, log) in self.logs.iter_mut().flatten().enumerate() {
+        for (at, log) in self.place.files()?.logs.iter_mut().flatten().enumerate() {
             let of = histograms.iter().map(|of| {
                 let ended = [of.response, of.service, of.lag][at];
                 (of.operation, ended, of.censored.map(|censored| censored.each()[at]))
@@ -139,16 +216,16 @@ impl TrialWriter {
             let metrics = readings.columns().iter().map(|column| &column.metric);
             let metrics: Vec<&MetricInfo> = metrics.filter(|metric| known.insert(&metric.name)).collect();
             let described = to_json(&self.file_path("metrics.json"), &metrics)?;
-            write_whole(&self.directory, "metrics.json", &described, Durability::Written)?;
+            self.place.write("metrics.json", &described, Durability::Written)?;
             let mut titles = Vec::new();
             readings_csv::write_titles(&mut titles, readings.columns())
                 .map_err(|error| RecordError::malformed(&self.file_path(READINGS), error))?;
-            self.append(READINGS, |writer| &mut writer.readings, &titles)?;
+            self.append(READINGS, |files| &mut files.readings, &titles)?;
             self.columns_written = readings.columns().len();
         }
         let row = self.samples.row(begin_s, end_s, readings);
         let bytes = row.len() as u64;
-        let written = self.readings.write_all(row);
+        let written = self.place.files()?.readings.write_all(row);
         if let Some(mirror) = &mut self.mirror {
             mirror.sample((begin_s, end_s), bytes, readings.columns(), self.samples.recorded());
         }
@@ -157,10 +234,10 @@ impl TrialWriter {
 
     /// Appends one event.
     pub fn event(&mut self, event: &Event) -> Result<(), RecordError> {
-        let path = self.file_path("events.jsonl");
+        let path = self.file_path(EVENTS);
         let mut text = serde_json::to_vec(event).map_err(|error| RecordError::malformed(&path, error))?;
         text.push(b'\n');
-        self.append("events.jsonl", |writer| &mut writer.events, &text)
+        self.append(EVENTS, |files| &mut files.events, &text)
     }
 
     /// Writes or replaces `run.json`.
@@ -171,12 +248,12 @@ impl TrialWriter {
     /// Writes `steps.json`.
     pub fn steps(&self, steps: &TrialSteps) -> Result<(), RecordError> {
         let text = to_json(&self.file_path("steps.json"), steps)?;
-        write_whole(&self.directory, "steps.json", &text, Durability::Written)
+        self.place.write("steps.json", &text, Durability::Written)
     }
 
     fn write_run(&self, run: &Run, durability: Durability) -> Result<(), RecordError> {
         let text = to_json(&self.file_path("run.json"), run)?;
-        write_whole(&self.directory, "run.json", &text, durability)
+        self.place.write("run.json", &text, durability)
     }
 
     /// Ends the trial: writes `run.json` for the last time, folds long histogram logs, compresses counters,
@@ -187,11 +264,14 @@ impl TrialWriter {
 
     /// The same, and returns the counters as reading them would give them; none if they were not kept, or if a limit was met
     /// that reading them reports.
-    pub fn finish_with_readings(self, run: &Run) -> Result<Option<WrittenReadings>, RecordError> {
+    pub fn finish_with_readings(mut self, run: &Run) -> Result<Option<WrittenReadings>, RecordError> {
         let mut outcome = self.write_run(run, Durability::Synced);
-        let TrialWriter {
-            directory, started_unix_ns, mut intervals, logs, mut readings, events, mirror, ..
-        } = self;
+        let files = match self.place.files.take() {
+            Some(files) => files,
+            None => self.place.open()?,
+        };
+        let Files { directory, mut intervals, logs, mut readings, events } = files;
+        let TrialWriter { started_unix_ns, mirror, .. } = self;
         for log in logs.into_iter().flatten() {
             outcome = outcome.and(log.finish(&directory, started_unix_ns));
         }
@@ -201,9 +281,9 @@ impl TrialWriter {
             None => compress(&directory, READINGS, &mut readings),
         });
         if intervals.metadata().is_ok_and(|data| data.len() > INTERVALS_PLAIN_MAX) {
-            outcome = outcome.and(compress(&directory, "intervals.csv", &mut intervals));
+            outcome = outcome.and(compress(&directory, INTERVALS, &mut intervals));
         }
-        for (name, file) in [("intervals.csv", &intervals), ("events.jsonl", &events)] {
+        for (name, file) in [(INTERVALS, &intervals), (EVENTS, &events)] {
             outcome = outcome.and(file.sync_all().map_err(RecordError::io("sync", &at(name))));
         }
         outcome.and(directory.sync().map_err(RecordError::io("sync", directory.path())))?;
@@ -217,10 +297,74 @@ impl TrialWriter {
     fn append(
         &mut self,
         name: &str,
-        file: impl FnOnce(&mut TrialWriter) -> &mut File,
+        file: impl FnOnce(&mut Files) -> &mut File,
         bytes: &[u8],
     ) -> Result<(), RecordError> {
         let path = self.file_path(name);
-        file(self).write_all(bytes).map_err(RecordError::io("write", &path))
+        file(self.place.files()?).write_all(bytes).map_err(RecordError::io("write", &path))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use model::{EventKind, Host, Load, Treatment, Trial};
+
+    use super::*;
+    use crate::RunDirectory;
+
+    /// Writes a trial, and closes its files after each call if told so. Its files.
+    fn files(closes: bool) -> BTreeMap<String, Vec<u8>> {
+        let scratch = testkit::Scratch::new();
+        let directory = RunDirectory::create(&scratch.join("run"), "", &Host::default()).unwrap();
+        let trial = Trial { number: 1, treatment: Treatment::Baseline, replicate: 1 };
+        let mut writer = directory.trial(&trial.id()).unwrap();
+        let folder = writer.path().to_path_buf();
+        let run = Run::begun(trial, "null", Load::of_workload(None), 0);
+        let mut times = model::study::new_histogram();
+        times.record(900).unwrap();
+        let empty = model::study::new_histogram();
+        let descriptors = || {
+            std::fs::read_dir("/proc/self/fd")
+                .unwrap()
+                .filter(|entry| {
+                    let path = entry.as_ref().unwrap().path();
+                    std::fs::read_link(path).is_ok_and(|target| target.starts_with(&folder))
+                })
+                .count()
+        };
+        writer.run(&run).unwrap();
+        for step in 0..400_u32 {
+            let at_s = f64::from(step);
+            match step % 4 {
+                0 if step == 0 => writer.start(0).unwrap(),
+                1 => writer
+                    .event(&Event { at_s, kind: EventKind::Source, text: "e".into(), data: BTreeMap::new() })
+                    .unwrap(),
+                2 => {
+                    let of = crate::OperationIntervals::of_times("read", &times, &empty);
+                    writer.histograms(Phase::Measure, at_s, at_s + 1.0, &[of]).unwrap();
+                }
+                _ => writer.readings(at_s, at_s + 1.0, &Readings::new()).unwrap(),
+            }
+            if closes {
+                writer.close();
+                assert_eq!(descriptors(), 0, "step {step}");
+            }
+        }
+        writer.run(&run).unwrap();
+        writer.finish(&run).unwrap();
+        let entries = std::fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap());
+        entries
+            .map(|entry| (entry.file_name().into_string().unwrap(), std::fs::read(entry.path()).unwrap()))
+            .collect()
+    }
+
+    #[test]
+    fn a_trial_that_was_closed_goes_on_where_it_was() {
+        let open = files(false);
+        assert!(open.len() >= 6, "{:?}", open.keys());
+        assert_eq!(open, files(true));
     }
 }

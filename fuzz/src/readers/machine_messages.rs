@@ -15,6 +15,10 @@ pub fn run(bytes: &[u8]) {
     if first & 1 == 1 {
         while let Ok(frame) = frame::read::<ToAgent>(&mut rest) {
             if let ToAgent::Check { trial } | ToAgent::Prepare { trial } = frame.head {
+                if let Some(part) = trial.part {
+                    assert!(part.index < part.of, "{part:?}");
+                }
+                assert!(trial.load.interval > 0 && trial.sample_every > 0);
                 let _ = trial.reveal();
             }
         }

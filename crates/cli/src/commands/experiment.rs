@@ -182,6 +182,7 @@ pub(crate) fn check(matches: &ArgMatches) -> Result<Exit, Failure> {
         output::verbatim(&serde_json::to_string_pretty(&document).map_err(Failure::failed)?);
         return Ok(Exit::Good);
     }
+    carry_out::size_notes(experiment, &words).iter().for_each(|note| output::say(note));
     let mut out = match (Search::of(experiment), &experiment.gate) {
         (Some(search), _) => format!("{}: {}\n", experiment.name, of_search(experiment, &search)),
         (None, Some(gate)) => format!("{}: {}\n", experiment.name, of_gate(gate)),

@@ -5,10 +5,13 @@ use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 
 use engine::source::HostRoot;
-use model::{Experiment, Goal, Level, Problems};
+use model::{Experiment, Goal, Level, Problem, Problems};
 use workloads::disk::fio::{FioStep, Surroundings};
+use workloads::disk::missing::{self, Position};
+use workloads::disk::pasted::{self, Pauses};
 use workloads::disk::{JOBS, OVERWRITE, jobs};
 
+use super::other_tool;
 use crate::carry_out::{Failure, Options, Words};
 use crate::exit::Exit;
 use crate::one_off::{plain_experiment, run_experiment};
@@ -26,14 +29,67 @@ pub(crate) enum How<'a> {
     Show,
 }
 
-/// Carries out a fio job file. `put` changes it by what the flags beside it say; `targets` are the files named there.
+/// Why the options of a command line of fio are not read.
+pub(crate) fn refuse_options(options: &[String]) -> Failure {
+    Failure::usage(format!(
+        "error: `--fio` reads a job file, not fio's options\n  write them into a file, such as job.fio, and `--fio job.fio`:\n{}",
+        workloads::disk::fio::job_file_of(options)
+    ))
+}
+
+/// The line behind `--fio`: its job file, the files to use instead of those named there, and the pauses beside the run.
+fn read(line: &[String]) -> Result<(String, Vec<String>, Pauses), Failure> {
+    let is_file = |word: &String| !word.contains('/') && Path::new(word).is_file();
+    let mut pasted = match line {
+        // Whatever its name.
+        [file, rest @ ..] if is_file(file) => {
+            let mut pasted =
+                pasted::read(&[&["fio".into(), format!("./{file}")], rest].concat(), pasted::FIO);
+            if let Some(first) = pasted.words.first_mut() {
+                first.clone_from(file);
+            }
+            pasted
+        }
+        line => pasted::read(line, pasted::FIO),
+    };
+    let (options, files): (Vec<String>, Vec<String>) =
+        pasted.words.into_iter().partition(|word| word.starts_with('-'));
+    let [file, targets @ ..] = files.as_slice() else {
+        return Err(match options.is_empty() {
+            true => Failure::usage(pasted.problems),
+            false => refuse_options(&options),
+        });
+    };
+    for option in &options {
+        let help = "write it into the job file, or use the flag of Plimsoll for it";
+        pasted.problems.push(Problem::new(format!("`{option}` is an option of fio's command line"), help));
+    }
+    for target in targets {
+        let refused = match target.ends_with(".fio") && Path::new(target).is_file() {
+            true => Some((
+                format!("`{target}` is a second job file"),
+                "start Plimsoll once for each of them".into(),
+            )),
+            false => missing::refuse(target, Position::Pasted),
+        };
+        pasted.problems.0.extend(refused.map(|(what, help)| Problem::new(what, help)));
+    }
+    pasted.problems.or(()).map_err(Failure::usage)?;
+    for note in &pasted.notes {
+        output::say(&format!("note: {note}"));
+    }
+    Ok((file.clone(), targets.to_vec(), pasted.pauses))
+}
+
+/// Carries out the fio job file of a line. `put` changes it by what the flags beside it say.
 pub(crate) fn run(
-    file: &str,
-    targets: &[String],
+    line: &[String],
     put: impl Fn(&mut Experiment) -> Result<(), Failure>,
     how: How<'_>,
     words: Words<'_>,
 ) -> Result<Exit, Failure> {
+    let (file, targets, pauses) = read(line)?;
+    let (file, targets) = (file.as_str(), targets.as_slice());
     let target = targets.first().map(String::as_str);
     let text = files::read_named_text(file.as_ref(), super::NAMED_TEXT_BYTES_MAX)
         .map_err(|error| Failure::usage(format!("error: {file} cannot be read: {error}")))?;
@@ -57,7 +113,15 @@ pub(crate) fn run(
         output::say(&format!("note: {}", note.text));
     }
     match how {
-        How::Run(options) => carry_out(&experiments, options, words),
+        How::Run(options) => {
+            let interrupted = crate::interrupt::flag();
+            if !other_tool::wait(pauses.before_s, interrupted) {
+                return Ok(Exit::Interrupted);
+            }
+            let exit = carry_out(&experiments, options, words)?;
+            other_tool::wait(pauses.after_s, interrupted);
+            Ok(exit)
+        }
         How::Show => show(&experiments, words),
     }
 }

@@ -80,7 +80,7 @@ pub(super) fn run(
 }
 
 /// Waits for a pause that stands beside the run; false when it was interrupted.
-fn wait(seconds: u64, interrupted: &AtomicBool) -> bool {
+pub(super) fn wait(seconds: u64, interrupted: &AtomicBool) -> bool {
     let until = Instant::now() + Duration::from_secs(seconds);
     loop {
         if interrupted.load(Ordering::Relaxed) {

@@ -38,6 +38,13 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<Exit, Failure> {
             all.map(|journal| FoundJournal { journal, bound: Bound::ByIdentity }).collect()
         }
     };
+    // A run whose directory was replaced by a file can still be restored.
+    if let Some(file) = directory.filter(|path| journals.is_empty() && path.exists() && !path.is_dir()) {
+        return Err(Failure::usage(format!(
+            "error: {} is not a run directory, but a file\n  name the directory of the run, or leave it out to restore all runs",
+            file.display()
+        )));
+    }
     let (mut seen, mut failed) = show_unfinished(how == Restoring::DryRun, directory);
     let is_found = !journals.is_empty();
     for FoundJournal { journal, bound } in journals {
@@ -72,7 +79,7 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<Exit, Failure> {
             }
         }
     }
-    let foreign = directory.is_some_and(show_foreign);
+    let foreign = directory.filter(|path| path.is_dir()).is_some_and(show_foreign);
     if seen == 0 && !foreign {
         let unknown = directory.filter(|_| !is_found).and_then(|run| Some((run, record::elsewhere(run)?)));
         match unknown {

@@ -52,13 +52,74 @@ fn a_word_that_is_no_file_is_refused() {
         ("--diskspd", &["-c1M", "-d1", "10"], "`10` does not exist and does not look like a file"),
         ("--diskspd", &["sqlio", "-kR"], "`sqlio` is not diskspd"),
         ("--fio", &["fio", "--name=a", "--rw=read"], "[a]"),
+        ("--fio", &["fio --name=a --rw=read"], "[a]"),
+        ("--fio", &["job.fio", "&&", "del", "x"], "`del` is another command"),
+        ("--fio", &["job.fio", ">", "out.txt"], "`> out.txt` is a redirection of the shell"),
+        ("--fio", &["job.fio", "out.txt"], "`out.txt` does not exist, and has the ending of a text file"),
+        ("--fio", &["job.fio", "/Tx", "10"], "`/Tx` does not exist and does not look like a file"),
+        ("--fio", &["job.fio", "job.fio"], "`job.fio` is a second job file"),
+        ("--fio", &["sudo fio job.fio"], "write it in front of Plimsoll: sudo plimsoll disk --fio"),
+        ("--fio", &["fio job.fio | tee log"], "`|` passes the report to another command"),
+        ("--diskspd", &["-c1M", "-d1", "t1.dat", "t2.dat,"], "`t2.dat,` does not exist"),
+        ("--diskspd", &["-c1M", "-d1", "[file.dat]"], "`[file.dat]` does not exist"),
+        ("--diskspd", &["-c1M", "-d1", "t.dat", "e.g."], "`e.g.` does not exist"),
+        ("--diskspd", &["-c1M", "-d1", "t.dat", "www.example.com"], "looks like the name of a host"),
+        ("--diskspd", &["-c1M", "-d1", "t.dat", "2024.01.05"], "`2024.01.05` does not exist"),
+        ("--diskspd", &["-c1M", "-d1", "t.dat", "result.xml"], "`result.xml` does not exist"),
+        ("--sqlio", &["-kR", "-s1", "-Fwords.txt"], "`timeout` does not exist"),
     ] {
         let place = Place::new("no-file");
+        std::fs::write(place.path("job.fio"), "[j]\nfilename=f.dat\nsize=1m\nruntime=1\ntime_based\n")
+            .unwrap();
+        std::fs::write(place.path("words.txt"), "timeout 1 0x0 1\n").unwrap();
         let before = names(&place);
         let done = run(&place, &[&["disk", flag], line].concat());
         assert_eq!(done.code, 2, "{line:?}: {}", done.err);
         assert!(done.err.contains(expected), "{line:?}: {}", done.err);
         assert_eq!(names(&place), before, "{line:?}");
+    }
+}
+
+/// The same where Plimsoll's own command expects the path of a file that it makes.
+#[test]
+fn a_word_of_a_shell_is_no_path() {
+    for (arguments, expected) in [
+        (&["disk", "f.dat", "&&", "timeout", "10"][..], "`&&` does not exist"),
+        (&["disk", "f.dat", "timeout"], "`timeout` does not exist and does not look like a file"),
+        (&["disk", "f.dat", ">", "out.txt"], "`>` does not exist"),
+        (&["disk", "f.dat", "10"], "`10` does not exist"),
+        (&["disk", "f.dat,g.dat"], "write spaces between files: f.dat g.dat"),
+        (&["disk", "$HOME/f.dat"], "has a variable of a shell"),
+        (&["copy", "there.bin", "2>&1"], "`2>&1` does not exist"),
+    ] {
+        let place = Place::new("shell-word");
+        std::fs::write(place.path("there.bin"), [7; 4096]).unwrap();
+        let before = names(&place);
+        let done = run(&place, arguments);
+        assert_eq!(done.code, 2, "{arguments:?}: {}", done.err);
+        assert!(done.err.contains(expected), "{arguments:?}: {}", done.err);
+        assert_eq!(names(&place), before, "{arguments:?}");
+    }
+}
+
+#[test]
+fn a_pasted_line_of_fio_makes_no_files_of_its_words() {
+    for line in [
+        &["job.fio", "&&", "timeout", "/T", "1"][..],
+        &["fio job.fio"],
+        &["time fio job.fio; sleep 1"],
+        &["job.fio", "&"],
+        &["job.fio", "sleep", "1"],
+    ] {
+        let place = Place::new("pasted-fio");
+        let job = "[j]\nfilename=f.dat\nsize=1m\nruntime=1\ntime_based\n";
+        std::fs::write(place.path("job.fio"), job).unwrap();
+        let done = run(&place, &[&["disk", "--quiet", "--run-dir", "r", "--fio"], line].concat());
+        assert!(done.measured(), "{line:?}: {}", done.err);
+        let waits = line.concat().contains('1');
+        assert_eq!(done.err.contains("waits 1 s after the run"), waits, "{line:?}: {}", done.err);
+        let expected = ["f.dat", "job.fio", "r", "state"].map(String::from);
+        assert!(names(&place).is_subset(&expected.into()), "{line:?}: {:?}", names(&place));
     }
 }
 
@@ -159,6 +220,11 @@ fn a_unit_is_said_or_refused() {
         done.err
     );
     assert!(!of(&["--block-size", "64KiB", "--page-cache"]).err.contains("power of 1000"));
+    let text = "[workload.disk]\nfiles = \"f.dat\"\nsize = \"1MiB\"\nblock_size = \"64KB\"\n[load]\nmeasure = \"1s\"\n";
+    std::fs::write(place.path("units.toml"), text).unwrap();
+    let checked = run(&place, &["check", "units.toml", "--set", "workload.cache=page-cache"]);
+    assert_eq!(checked.code, 0, "{}", checked.err);
+    assert!(checked.err.contains("write 64KiB for 65,536 bytes"), "{}", checked.err);
     for (more, expected) in [
         (&["--read-percent", "0.7"][..], "`0.7` has no unit: write 70% for a share of 0.7, or 0.7%"),
         (&["--read-percent", "70.5"], "`70.5` has no unit: write 70.5%"),
@@ -167,6 +233,29 @@ fn a_unit_is_said_or_refused() {
     ] {
         let done = of(more);
         assert_eq!(done.code, 2, "{more:?}: {}", done.err);
+        assert!(done.err.contains(expected), "{more:?}: {}", done.err);
+    }
+}
+
+/// Blocks are whole, so a part of a size may be left out.
+#[test]
+fn a_size_that_is_not_whole_blocks_is_said() {
+    let place = Place::new("size-blocks");
+    let of = |more: &[&str]| {
+        let common = ["disk", "f.dat", "--duration", "200ms", "--warm-up", "0s", "--quiet", "--page-cache"];
+        run(&place, &[&common[..], more].concat())
+    };
+    for (more, expected) in [
+        (
+            &["--size", "100KiB", "--block-size", "64KiB"][..],
+            "--size of 100KiB is not a multiple of the block of 64KiB: 65,536 bytes",
+        ),
+        (&["--size", "1MiB", "--vary", "block_size=4KiB,768KiB"], "of the block of 768KiB: 786,432 bytes"),
+        (&["--size", "1MiB", "--block-size", "64KiB"], ""),
+    ] {
+        let done = of(more);
+        assert!(done.measured(), "{more:?}: {}", done.err);
+        assert_eq!(done.err.contains("is not a multiple"), !expected.is_empty(), "{more:?}: {}", done.err);
         assert!(done.err.contains(expected), "{more:?}: {}", done.err);
     }
 }

@@ -2,6 +2,7 @@
 
 use std::fs;
 
+use crate::program::{Finished, command};
 use crate::{Place, run};
 
 /// One run of SQLIO.
@@ -324,4 +325,38 @@ fn logs_of_fio_are_the_course_of_its_run() {
     fs::rename(place.path("a_bw.1.log"), renamed).unwrap();
     let refused = run(&place, &["import", "other.log", "--run-dir", "x"]);
     assert!(refused.code == 2 && refused.err.contains("PREFIX_bw.1.log"), "{}", refused.err);
+}
+
+/// The files of one run are open at a time, however many runs a file has, or however many files there are.
+#[test]
+fn many_runs_need_no_more_open_files_than_one() {
+    let run_of = |connections: usize| {
+        format!(
+            "Running 30s test @ http://127.0.0.1:8080/\n  2 threads and {connections} connections\n  \
+             Thread Stats   Avg      Stdev     Max   +/- Stdev\n    Latency   635.91us    0.89ms  12.92ms   93.69%\n    \
+             Req/Sec    56.20k     8.07k   62.00k    86.54%\n  22464657 requests in 30.00s, 17.76GB read\n\
+             Requests/sec: 748868.53\nTransfer/sec:    606.33MB\n\n"
+        )
+    };
+    let place = Place::new("import-many");
+    let names: Vec<String> = (1..=120).map(|number| format!("{number}.txt")).collect();
+    for (name, connections) in names.iter().zip(1..) {
+        std::fs::write(place.path(name), run_of(connections)).unwrap();
+    }
+    std::fs::write(place.path("wrk.txt"), (1..=200).map(run_of).collect::<String>()).unwrap();
+    for (files, runs) in [(&["wrk.txt".to_string()][..], 200), (&names, 120)] {
+        let folder = format!("r{runs}");
+        let import = command(&place, &["import", "--run-dir", &folder]);
+        let mut limited = std::process::Command::new("sh");
+        limited
+            .args(["-c", "ulimit -n 40 && exec \"$0\" \"$@\""])
+            .arg(import.get_program())
+            .args(import.get_args())
+            .args(files)
+            .current_dir(place.path(""))
+            .env("PLIMSOLL_STATE_DIR", place.path("state"));
+        let done = Finished::of(limited);
+        assert!(done.measured(), "{}", done.err);
+        assert_eq!(std::fs::read_dir(place.path(&folder).join("trials")).unwrap().count(), runs);
+    }
 }

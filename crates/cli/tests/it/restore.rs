@@ -491,3 +491,15 @@ fn of_runs_that_begin_at_once_in_one_directory_one_runs() {
     }
     assert_eq!(std::fs::read_dir(place.path("state/runs")).unwrap().count(), 0);
 }
+
+#[test]
+fn a_file_is_no_run_directory() {
+    let place = Place::new("restore-file");
+    std::fs::write(place.path("notes.txt"), "x").unwrap();
+    for arguments in [&["restore", "notes.txt"][..], &["restore", "notes.txt", "--dry-run"]] {
+        let done = run(&place, arguments);
+        assert_eq!(done.code, 2, "{}{}", done.out, done.err);
+        assert!(done.err.contains("error: notes.txt is not a run directory, but a file"), "{}", done.err);
+    }
+    assert_eq!(run(&place, &["restore", "gone"]).code, 0);
+}

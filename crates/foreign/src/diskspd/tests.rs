@@ -404,3 +404,23 @@ proptest::proptest! {
         }
     }
 }
+
+/// A C library prints the decimal sign of the locale that a program asks for, and spreadsheets add a separator of thousands.
+#[test]
+fn figures_with_decimal_commas_are_the_same_figures() {
+    let of = |text: &str| {
+        let runs = crate::testing::runs("diskspd", text.as_bytes(), &Options::default()).unwrap();
+        format!("{:?}", runs.iter().map(|run| (&run.seconds, &run.intervals, &run.facts)).collect::<Vec<_>>())
+    };
+    let (head, results) = TEXT.split_at(TEXT.find("Results for").unwrap());
+    let is_digit = |at: usize| results.as_bytes().get(at).is_some_and(u8::is_ascii_digit);
+    let with_commas: String = results
+        .char_indices()
+        .map(|(at, sign)| match sign {
+            '.' if at > 0 && is_digit(at - 1) && is_digit(at + 1) => ',',
+            sign => sign,
+        })
+        .collect();
+    assert!(with_commas.contains("10,01s") && with_commas.contains("15,00%"), "{with_commas}");
+    assert_eq!(of(&format!("{head}{with_commas}")), of(TEXT));
+}

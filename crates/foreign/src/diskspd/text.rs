@@ -4,6 +4,7 @@ use std::io::{BufRead as _, BufReader, Read as _};
 
 use super::{Outcome, Part, Plan, RUNS_MAX, TARGETS_MAX, Target, began_of, number_of, start_of};
 use crate::input::Text;
+use crate::number::printed_count;
 use crate::{Content, Fault, LoadRun, Source};
 
 /// The longest line.
@@ -205,8 +206,8 @@ impl Reader {
 fn read_total(part: &mut Part, names: &[String], row: &str) {
     for (name, cell) in names.iter().zip(row.split('|').map(str::trim)) {
         match name.as_str() {
-            "bytes" => part.bytes = cell.parse().unwrap_or(0),
-            "I/Os" => part.completed = cell.parse().ok(),
+            "bytes" => part.bytes = printed_count(cell).unwrap_or(0),
+            "I/Os" => part.completed = printed_count(cell),
             "AvgLat" => part.mean_ms = number_of(cell).filter(|_| part.completed != Some(0)),
             "LatStdDev" => part.deviation_ms = number_of(cell),
             _ => {}
@@ -232,7 +233,7 @@ fn percent_of(name: &str) -> Option<f64> {
 /// Bytes such as `65536`, `64KiB`, `1.50GiB` or `100MB`.
 fn bytes_of(text: &str) -> Option<u64> {
     let text = text.trim();
-    let end = text.find(|of: char| !of.is_ascii_digit() && of != '.').unwrap_or(text.len());
+    let end = text.find(|of: char| !of.is_ascii_digit() && !matches!(of, '.' | ',')).unwrap_or(text.len());
     let (digits, unit) = text.split_at(end);
     let shift = match unit.trim() {
         "" | "B" => 0,

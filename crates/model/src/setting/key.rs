@@ -273,9 +273,8 @@ impl Value for f64 {
 
     fn from_level(kind: &SettingKind, level: &Level) -> Option<Self> {
         match (kind, level) {
-            (SettingKind::Percent, Level::Percent(value)) | (SettingKind::Rate, Level::Rate(value)) => {
-                Some(*value)
-            }
+            (SettingKind::Percent, Level::Percent(value)) => Some(value.clamp(0.0, 100.0)),
+            (SettingKind::Rate, Level::Rate(value)) => Some(*value),
             (SettingKind::Number { min, max }, Level::Number(value)) => Some(value.clamp(*min, *max)),
             (SettingKind::Number { min, max }, Level::Count(value)) => {
                 Some((*value as f64).clamp(*min, *max))

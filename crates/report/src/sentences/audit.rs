@@ -12,9 +12,13 @@ pub fn audit_finding(found: &AuditFinding) -> String {
     let follows = &found.follows_text;
     // `p50 of 4 ms, p99 of 9 ms and a longest time of 20 ms`, without the last of them.
     let others = || {
-        let named = found.figures.iter().map(|figure| match is_percentile(&figure.name) {
-            true => format!("{} of {}", figure.name, figure.text),
-            false => format!("a {} of {}", figure.name, figure.text),
+        let named = found.figures.iter().map(|figure| {
+            // `a think time of unknown length`
+            let text = figure.text.strip_prefix("of ").unwrap_or(&figure.text);
+            match is_percentile(&figure.name) {
+                true => format!("{} of {text}", figure.name),
+                false => format!("a {} of {text}", figure.name),
+            }
         });
         let mut named: Vec<String> = named.collect();
         named.pop();
@@ -211,4 +215,34 @@ fn sentence(text: &str) -> String {
 fn with_percent(text: &str) -> String {
     let ends = text.trim_end();
     if ends.ends_with('%') || ends.ends_with("percent") { ends.to_string() } else { format!("{ends} %") }
+}
+
+#[cfg(test)]
+mod tests {
+    use model::audit::{NamedFigure, Severity};
+
+    use super::*;
+
+    #[test]
+    fn a_figure_that_is_not_known_is_called_so() {
+        let named = |name: &str, text: &str| NamedFigure { name: name.into(), text: text.into() };
+        let found = AuditFinding {
+            kind: AuditKind::MoreInFlight,
+            severity: Severity::Contradiction,
+            of: "all".into(),
+            line: 0,
+            figures: vec![
+                named("rate", "100/s"),
+                named("think time", "of unknown length"),
+                named("p99", "4 ms"),
+                named("in flight", "2"),
+            ],
+            follows: None,
+            follows_text: "3".into(),
+        };
+        assert_eq!(
+            audit_finding(&found),
+            "Little's law: a rate of 100/s, a think time of unknown length and p99 of 4 ms keep 3 in flight, but the load has 2 only."
+        );
+    }
 }

@@ -167,7 +167,10 @@ pub struct DiskspdRun {
 /// Reads a command line, with or without the program's name. `size_of` gives the bytes of a file or block device that exists. All
 /// problems at once, each with what to write instead.
 pub fn parse(arguments: &[String], size_of: &dyn Fn(&str) -> Option<u64>) -> Result<DiskspdRun, Problems> {
-    let pasted = pasted::read(arguments, pasted::Tool { name: "diskspd", program: "diskspd" });
+    let pasted = pasted::read(arguments, pasted::DISKSPD);
+    if pasted.is_refused() {
+        return Err(pasted.problems);
+    }
     keys::Keys::read(&pasted.words).into_run(pasted, size_of)
 }
 

@@ -27,6 +27,7 @@ mod flow;
 mod grammar;
 pub mod jobs;
 mod mark;
+pub mod missing;
 mod nothing;
 mod own;
 pub mod pasted;
@@ -71,7 +72,9 @@ use prepare::{Kept, Ready};
 pub use probe::{Storage, probe_io_uring, probe_storage};
 pub use profile::{PROFILES, Profile};
 use settings::{BackEndChoice, CachedPages};
-pub use settings::{JOBS, OUTSTANDING, OVERWRITE, OVERWRITE_SIGNATURE, PATTERN, SETTINGS};
+pub use settings::{
+    JOBS, OUTSTANDING, OVERWRITE, OVERWRITE_SIGNATURE, PATTERN, SETTINGS, SIZE, adjusted_size,
+};
 pub use survey::held_by_overwritten;
 use zones::Zones;
 

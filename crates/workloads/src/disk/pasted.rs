@@ -1,18 +1,33 @@
-//! A line as people paste it behind `--sqlio` or `--diskspd`: the program's name, a pause, a redirection, a comment and the
-//! like are words of a batch file, and never files to read or write.
+//! A line as people paste it behind `--sqlio`, `--diskspd` or `--fio`: the program's name, a pause, a redirection, a comment
+//! and the like are words of a batch file, and never files to read or write.
+
+mod split;
 
 use model::{Problem, Problems};
 
+use super::missing::is_variable;
 use super::typed::Wrong;
+use split::{LINE_END, is_separator, tokens};
 
 /// The tool whose flags are read.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Tool {
+pub struct Tool {
     /// Its name, for messages.
-    pub(super) name: &'static str,
+    name: &'static str,
     /// What the names of its programs begin with.
-    pub(super) program: &'static str,
+    program: &'static str,
+    /// Plimsoll's flag for its lines.
+    flag: &'static str,
 }
+
+/// SQLIO.
+pub const SQLIO: Tool = Tool { name: "SQLIO", program: "sqlio", flag: "--sqlio" };
+
+/// diskspd.
+pub const DISKSPD: Tool = Tool { name: "diskspd", program: "diskspd", flag: "--diskspd" };
+
+/// fio, whose line has a job file.
+pub const FIO: Tool = Tool { name: "fio", program: "fio", flag: "--fio" };
 
 /// What to wait for beside the run, in seconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -25,20 +40,19 @@ pub struct Pauses {
 
 /// A line, read.
 #[derive(Debug, Default)]
-pub(super) struct Pasted {
+pub struct Pasted {
     /// Flags and targets, as typed.
-    pub(super) words: Vec<String>,
-    pub(super) pauses: Pauses,
+    pub words: Vec<String>,
+    /// Pauses beside the run.
+    pub pauses: Pauses,
     /// What was accepted and has another effect here, or none, in sentences.
-    pub(super) notes: Vec<String>,
-    pub(super) problems: Problems,
+    pub notes: Vec<String>,
+    /// What is not carried out.
+    pub problems: Problems,
 }
 
 /// Longest pause: `timeout` of Windows takes no longer one.
 const PAUSE_S_MAX: u64 = 99_999;
-
-/// Ends a line.
-const LINE_END: &str = "\n";
 
 /// Commands of a batch file without an effect on the load. Their line, or the rest of the command, is left out.
 const NO_EFFECT: &[&str] = &[
@@ -51,49 +65,33 @@ const PAUSES: &[&str] = &["timeout", "sleep", "ping", "choice", "start-sleep"];
 
 /// Other commands that stand in such lines.
 const COMMANDS: &[&str] = &[
-    "assoc",
-    "cd",
-    "chdir",
-    "copy",
-    "cscript",
-    "del",
-    "dir",
-    "else",
-    "erase",
-    "find",
-    "findstr",
-    "for",
-    "fsutil",
-    "goto",
-    "if",
-    "logman",
-    "md",
-    "mkdir",
-    "more",
-    "move",
-    "net",
-    "popd",
-    "powershell",
-    "pushd",
-    "pwsh",
-    "rd",
-    "ren",
-    "rename",
-    "rmdir",
-    "robocopy",
-    "set",
-    "shutdown",
-    "sort",
-    "subst",
+    "assoc", "cd", "chdir", "copy", "cscript", "del", "dir", "else", "erase", "find", "findstr", "for",
+    "fsutil", "goto", "if", "kill", "logman", "md", "mkdir", "more", "move", "net", "popd", "pushd", "rd",
+    "ren", "rename", "rmdir", "robocopy", "set", "shutdown", "sort", "subst", "taskkill", "tee", "type",
+    "typeperf", "tail", "wait", "while", "waitfor", "wmic", "xcopy",
+];
+
+/// Commands that start the program which follows them, and have no effect on the load.
+const STARTERS: &[&str] =
+    &["call", "nohup", "time", "exec", "command", "winpty", "(", "{", "^", "$", "#", ">"];
+
+/// Shells, which run the line behind their options.
+const SHELLS: &[&str] = &["cmd", "powershell", "pwsh", "bash", "sh", "invoke-expression", "iex"];
+
+/// Commands that start the program which follows them in another way.
+const WRAPPERS: &[&str] = &[
     "sudo",
-    "taskkill",
-    "tee",
-    "type",
-    "typeperf",
-    "wait",
-    "waitfor",
-    "wmic",
-    "xcopy",
+    "doas",
+    "taskset",
+    "numactl",
+    "nice",
+    "ionice",
+    "chrt",
+    "env",
+    "strace",
+    "perf",
+    "unshare",
+    "systemd-run",
 ];
 
 /// Programs of other load generators.
@@ -108,50 +106,44 @@ pub fn program_name(word: &str) -> String {
 }
 
 impl Tool {
+    /// Whether its program has names such as `diskspd64`. `fio_write` is rather a job file.
+    fn has_variants(self) -> bool {
+        self.program != FIO.program
+    }
+
+    /// Where this word of a command is the program.
+    fn position(self, command: &[String]) -> Option<usize> {
+        let is_program = |word: &String| {
+            !word.starts_with('-') && self.is_program(word) && !word.contains(char::is_whitespace)
+                || split::is_program_alone(word, self)
+        };
+        command.iter().position(is_program)
+    }
+
     /// `sqlio`, `DISKSPD64.exe`, `diskspd-x86`, `"C:\Program Files\SQLIO\sqlio.exe"`.
     fn is_program(self, word: &str) -> bool {
-        program_name(word)
-            .strip_prefix(self.program)
-            .is_some_and(|rest| rest.len() <= 8 && !rest.contains('.'))
+        program_name(word).strip_prefix(self.program).is_some_and(|rest| {
+            rest.len() <= 8 && !rest.contains('.') && (self.has_variants() || rest.is_empty())
+        })
     }
 }
 
 /// Whether a word is one of these commands. What has a folder or an ending is none.
-fn is_one_of(word: &str, names: &[&str]) -> bool {
+pub(super) fn is_one_of(word: &str, names: &[&str]) -> bool {
     let word = word.trim_start_matches(['@', '(']).to_ascii_lowercase();
     let word = word.strip_suffix(".exe").unwrap_or(&word);
     names.contains(&word)
 }
 
-/// Whether a target that does not exist may be meant as a file to make: it has an ending or a folder. A flag of another
-/// command, such as `/T` or `10`, has none.
-pub(super) fn looks_like_target(path: &str) -> bool {
-    let name = path.rsplit('/').next().unwrap_or_default();
-    let has_folder = path.trim_start_matches('/').contains('/');
-    let has_ending = name.contains('.') && name.parse::<f64>().is_err();
-    has_folder || has_ending
-}
-
-/// Why a target that does not exist is refused; none where it may be made.
-pub(super) fn refuse_target(path: &str) -> Option<Wrong> {
-    let lower = path.to_ascii_lowercase();
-    if [".bat", ".cmd", ".exe", ".ps1", ".vbs"].iter().any(|end| lower.ends_with(end)) {
-        return Some((
-            format!("`{path}` is a program or a batch file, not a file to read and write"),
-            "write the flags and the file that stand in it".into(),
-        ));
-    }
-    (!looks_like_target(path)).then(|| {
-        (
-            format!("`{path}` does not exist and does not look like a file"),
-            format!("remove it; for a file with this name write `./{}`", path.trim_start_matches('/')),
-        )
-    })
+/// Whether this word may be written as a file of a load: none of a command that stands in a batch file.
+pub(super) fn is_command(word: &str) -> bool {
+    [NO_EFFECT, PAUSES, COMMANDS, SHELLS, WRAPPERS, OTHER_TOOLS].iter().any(|names| is_one_of(word, names))
+        || ["call", "start", "nohup"].iter().any(|name| word.eq_ignore_ascii_case(name))
 }
 
 /// Reads a line of a tool.
-pub(super) fn read(arguments: &[String], tool: Tool) -> Pasted {
-    let words = tokens(arguments, tool);
+pub fn read(arguments: &[String], tool: Tool) -> Pasted {
+    let mut words = tokens(arguments, tool);
     let mut pasted = Pasted::default();
     let mut has_begun = false;
     let mut runs = 0;
@@ -160,16 +152,28 @@ pub(super) fn read(arguments: &[String], tool: Tool) -> Pasted {
     let mut at = 0;
     while at < words.len() {
         let word = words[at].as_str();
+        let length = command_length(&words[at..]);
         if is_separator(word) {
-            if matches!(word, "|") {
+            at += 1;
+            if word == "|" {
                 pasted.problem(
                     "`|` passes the report to another command".into(),
                     "write it outside of the quotes, so that the shell reads it",
                 );
+                at += words.get(at..).map_or(0, command_length).min(words.len() - at);
             }
             is_first = true;
             is_first_command &= !has_begun;
-            at += 1;
+            continue;
+        }
+        if is_first && word.contains(char::is_whitespace) && split::is_line_of(word, tool) {
+            // What a shell is given to run.
+            let line = split::line(word);
+            words.splice(at..=at, line);
+            continue;
+        }
+        if is_first && let Some(taken) = pasted.before_program(&words[at..at + length], tool) {
+            at += taken;
             continue;
         }
         if let Some(taken) = pasted.redirection(&words[at..]) {
@@ -177,7 +181,7 @@ pub(super) fn read(arguments: &[String], tool: Tool) -> Pasted {
             continue;
         }
         let is_bare = !word.starts_with('-');
-        if is_bare && (word.starts_with("::") || is_one_of(word, &["rem"])) {
+        if is_bare && is_comment(word) {
             // To the end of the line, whatever stands there.
             at += words[at..].iter().take_while(|word| *word != LINE_END).count();
             continue;
@@ -186,17 +190,17 @@ pub(super) fn read(arguments: &[String], tool: Tool) -> Pasted {
             at += taken;
             continue;
         }
-        if is_bare && is_one_of(word, PAUSES) {
-            let taken = command_length(&words[at..]);
-            if let Some((used, seconds)) = pause(&words[at..at + taken]) {
-                pasted.pause(&words[at..at + used], seconds, has_begun);
-                is_first = true;
-                at += used;
-                continue;
-            }
+        if is_bare
+            && is_one_of(word, PAUSES)
+            && let Some((used, seconds)) = pause(&words[at..at + length])
+        {
+            pasted.pause(&words[at..at + used], seconds, has_begun);
+            is_first = true;
+            at += used;
+            continue;
         }
         if is_bare && is_one_of(word, NO_EFFECT) {
-            at += command_length(&words[at..]);
+            at += length;
             is_first = true;
             continue;
         }
@@ -219,20 +223,20 @@ pub(super) fn read(arguments: &[String], tool: Tool) -> Pasted {
         let is_other =
             OTHER_TOOLS.contains(&name.as_str()) || (word.to_ascii_lowercase().ends_with(".exe") && is_first);
         if is_bare && is_first && is_other {
-            let help = match name.as_str() {
-                "sqlio" => "write --sqlio in place of this flag".to_string(),
-                name if name.starts_with("diskspd") => "write --diskspd in place of this flag".into(),
-                "fio" => "write its options into a job file, and --fio FILE".into(),
-                _ => format!("paste a line of {}", tool.name),
+            let other = [SQLIO, DISKSPD, FIO].into_iter().find(|other| other.is_program(word));
+            let help = match other {
+                Some(other) => format!("write {} in place of this flag", other.flag),
+                None => format!("paste a line of {}", tool.name),
             };
             pasted.problem(format!("`{word}` is not {}, but another program", tool.name), help);
-            at += command_length(&words[at..]);
+            at += length;
             continue;
         }
         let is_variable = is_variable(word);
         let is_label = is_bare && word.starts_with(':');
         let is_other_command = is_first && !is_first_command && is_bare;
-        if is_variable || is_label || is_other_command || (is_bare && is_one_of(word, COMMANDS)) {
+        let is_known = [COMMANDS, WRAPPERS].iter().any(|names| is_one_of(word, names));
+        if is_variable || is_label || is_other_command || (is_bare && is_known) {
             match (is_variable, is_label) {
                 (true, _) => {
                     pasted.problem(format!("`{word}` has a variable of a batch file"), "write its value")
@@ -243,7 +247,7 @@ pub(super) fn read(arguments: &[String], tool: Tool) -> Pasted {
                         format!("`{word}` is another command"),
                         "run it by itself, and paste only the line of the load",
                     );
-                    at += command_length(&words[at..]) - 1;
+                    at += length - 1;
                 }
             }
             is_first = false;
@@ -255,10 +259,77 @@ pub(super) fn read(arguments: &[String], tool: Tool) -> Pasted {
         is_first = false;
         at += 1;
     }
+    let is_nothing = runs == 0 && pasted.words.is_empty() && pasted.problems.is_empty();
+    if is_nothing && !words.is_empty() {
+        pasted.problem(
+            format!("the line starts no {}: it is a comment, or has other commands only", tool.name),
+            format!("paste the line that starts {}", tool.name),
+        );
+    }
     pasted
 }
 
 impl Pasted {
+    /// Whether only problems were found: nothing can be said about a line without words.
+    pub(super) fn is_refused(&self) -> bool {
+        self.words.is_empty() && !self.problems.is_empty()
+    }
+
+    /// What stands in front of the program, in the same command: how many words it has. None where nothing does.
+    fn before_program(&mut self, command: &[String], tool: Tool) -> Option<usize> {
+        let program = tool.position(command)?;
+        let word = command[0].trim_start_matches('@');
+        let has_other_meaning = word.starts_with(['-', ':']) || is_comment(word) && word != "#";
+        if program == 0 || has_other_meaning {
+            return None;
+        }
+        let is_of_windows = |word: &String| word.starts_with('/');
+        if is_one_of(word, &["timeout"]) && command.get(1).is_some_and(is_of_windows)
+            || is_one_of(word, NO_EFFECT) && !is_one_of(word, STARTERS)
+            || is_one_of(word, PAUSES) && !is_one_of(word, &["timeout"])
+        {
+            return None;
+        }
+        let is_prompt = word.contains('@') && word.ends_with(['$', '#']);
+        if is_prompt || STARTERS.contains(&word.to_ascii_lowercase().as_str()) {
+            return Some(1);
+        }
+        if is_one_of(word, &["start"]) || is_one_of(word, SHELLS) {
+            let has_effect = |word: &&String| {
+                let word = word.to_ascii_lowercase();
+                ["/affinity", "/node", "/low", "/belownormal", "/abovenormal", "/high", "/realtime"]
+                    .contains(&word.as_str())
+            };
+            if let Some(option) = command[..program].iter().find(has_effect) {
+                self.notes.push(format!("`{option}` has no effect"));
+            }
+            return Some(program);
+        }
+        let (what, help) = match word {
+            word if is_one_of(word, WRAPPERS) => {
+                let front = command[..program].join(" ");
+                (
+                    format!("`{word}` is another command"),
+                    format!("write it in front of Plimsoll: {front} plimsoll disk {} ...", tool.flag),
+                )
+            }
+            word if is_one_of(word, &["timeout"]) => (
+                format!("`{}` would end {} early", command[..program].join(" "), tool.name),
+                "remove it, and set the duration of the load".into(),
+            ),
+            word if is_command(word) => (
+                format!("`{word}` is another command"),
+                "run it by itself, and paste only the line of the load".into(),
+            ),
+            word => (
+                format!("`{word}` stands in front of {}", tool.name),
+                format!("paste the line from `{}` on", command[program]),
+            ),
+        };
+        self.problem(what, help);
+        Some(command.len())
+    }
+
     fn problem(&mut self, what: String, help: impl Into<String>) {
         self.problems.push(Problem::new(what, help));
     }
@@ -281,7 +352,7 @@ impl Pasted {
     /// `> out.txt`, `>>log`, `2>&1`, `>nul`, `< in.txt`: how many words it has.
     fn redirection(&mut self, words: &[String]) -> Option<usize> {
         let word = words.first()?;
-        let rest = word.strip_prefix(['0', '1', '2', '&']).unwrap_or(word);
+        let rest = word.strip_prefix(['0', '1', '2', '3', '4', '5', '6', '&', '*']).unwrap_or(word);
         let rest = match rest.strip_prefix('<') {
             Some(rest) => rest,
             None => rest.strip_prefix('>').map(|rest| rest.strip_prefix('>').unwrap_or(rest))?,
@@ -303,43 +374,38 @@ impl Pasted {
     }
 }
 
-fn is_separator(word: &str) -> bool {
-    matches!(word, "&" | "&&" | "||" | "|" | ";" | LINE_END)
-}
-
 /// Words up to the end of a command; at least one.
 fn command_length(words: &[String]) -> usize {
     words.iter().take_while(|word| !is_separator(word)).count().max(1)
 }
 
+/// `rem`, `::`, `# text`, `// text`. `#1` is a disk.
+fn is_comment(word: &str) -> bool {
+    let hash = word.strip_prefix('#');
+    word.starts_with("::")
+        || is_one_of(word, &["rem"])
+        || word == "//"
+        || hash.is_some_and(|rest| !rest.starts_with(|letter: char| letter.is_ascii_digit()))
+}
+
 /// Words in front of a program that only start it: `@echo off`, `call`, `start "title" /wait`, `cmd /c`.
 fn prefix(words: &[String]) -> Option<usize> {
-    let is_option =
-        |word: &&String| word.starts_with('/') && word.len() <= 12 && !word[1..].contains(['/', '.']);
+    let is_option = |word: &&String| {
+        let is_of_windows = word.starts_with('/') && word.len() <= 12 && !word[1..].contains(['/', '.']);
+        is_of_windows || word.starts_with('-') && !word.contains(char::is_whitespace)
+    };
     let options = |from: usize| words.get(from..).unwrap_or_default().iter().take_while(is_option).count();
-    match words.first()?.trim_start_matches('@').to_ascii_lowercase().as_str() {
-        "" | "(" | ")" | "^" | "call" | "nohup" => Some(1),
-        "cmd" | "cmd.exe" => Some(1 + options(1)),
+    let word = words.first()?.trim_start_matches('@');
+    match word.to_ascii_lowercase().as_str() {
+        "" | "(" | ")" | "{" | "}" | "^" | "call" | "nohup" => Some(1),
         "start" | "start.exe" => {
             let has_title = words.get(1).is_some_and(|word| word.is_empty() || word.starts_with('"'));
             let from = 1 + usize::from(has_title);
             Some(from + options(from))
         }
+        _ if is_one_of(word, SHELLS) => Some(1 + options(1)),
         _ => None,
     }
-}
-
-/// `%VAR%`, `%%f`, `%1`, `!VAR!`
-fn is_variable(word: &str) -> bool {
-    let mut rest = word;
-    while let Some((_, behind)) = rest.split_once('%') {
-        let name = behind.trim_start_matches('%');
-        if name.starts_with(|letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '~' | '*')) {
-            return true;
-        }
-        rest = name;
-    }
-    false
 }
 
 /// How many of these words are a pause, and how long it is. None where the words are no pause.
@@ -399,90 +465,9 @@ fn pause(words: &[String]) -> Option<(usize, Result<u64, Wrong>)> {
     Some((used, seconds.ok_or_else(wrong)))
 }
 
-/// The words of the arguments. A whole line in quotes is split as the shell of Windows does.
-fn tokens(arguments: &[String], tool: Tool) -> Vec<String> {
-    let mut words = Vec::new();
-    for (index, argument) in arguments.iter().enumerate() {
-        let first =
-            argument.split_whitespace().next().unwrap_or_default().trim_start_matches(is_double_quote);
-        let begins = is_one_of(first, NO_EFFECT)
-            || is_one_of(first, PAUSES)
-            || matches!(
-                first.trim_start_matches('@').to_ascii_lowercase().as_str(),
-                "call" | "start" | "cmd"
-            )
-            || first.starts_with("::");
-        let is_program = tool.is_program(first)
-            || argument.to_ascii_lowercase().contains(&format!("{}.exe\"", tool.program))
-            || argument.to_ascii_lowercase().contains(&format!("{}.exe ", tool.program));
-        let is_line = argument.contains('\n')
-            || (argument.contains(char::is_whitespace)
-                && (argument.contains(" -") || begins || is_program)
-                && (index == 0 || begins || is_program));
-        match is_line && !is_program_alone(argument, tool) {
-            true => split(argument, &mut words),
-            false => words.push(argument.clone()),
-        }
-    }
-    words.retain(|word| word != "^");
-    words
-}
-
-/// `C:\Program Files\SQLIO\sqlio.exe`, which the shell of this system has already freed of its quotes.
-fn is_program_alone(argument: &str, tool: Tool) -> bool {
-    tool.is_program(argument) && argument.to_ascii_lowercase().ends_with(".exe")
-}
-
-fn is_double_quote(letter: char) -> bool {
-    matches!(letter, '"' | '\u{201c}'..='\u{201f}')
-}
-
-fn split(line: &str, words: &mut Vec<String>) {
-    let mut word = String::new();
-    let mut is_quoted = false;
-    let mut is_word = false;
-    let mut letters = line.chars().peekable();
-    fn end(word: &mut String, is_word: &mut bool, words: &mut Vec<String>) {
-        if std::mem::take(is_word) || !word.is_empty() {
-            words.push(std::mem::take(word));
-        }
-    }
-    while let Some(letter) = letters.next() {
-        match letter {
-            letter if is_double_quote(letter) => {
-                is_quoted = !is_quoted;
-                is_word = true;
-            }
-            letter if is_quoted && letter != '\n' => word.push(letter),
-            '\n' => {
-                is_quoted = false;
-                end(&mut word, &mut is_word, words);
-                words.push(LINE_END.into());
-            }
-            letter if letter.is_whitespace() => end(&mut word, &mut is_word, words),
-            // `2>&1` stays one word.
-            '&' if word.ends_with('>') => word.push('&'),
-            '&' | '|' => {
-                end(&mut word, &mut is_word, words);
-                let doubled = letters.next_if_eq(&letter).is_some();
-                words.push(if doubled { format!("{letter}{letter}") } else { letter.to_string() });
-            }
-            '>' | '<' if !word.ends_with('>') && !matches!(word.as_str(), "1" | "2") => {
-                end(&mut word, &mut is_word, words);
-                word.push(letter);
-            }
-            letter => word.push(letter),
-        }
-    }
-    end(&mut word, &mut is_word, words);
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    const SQLIO: Tool = Tool { name: "SQLIO", program: "sqlio" };
-    const DISKSPD: Tool = Tool { name: "diskspd", program: "diskspd" };
 
     fn of(line: &[&str], tool: Tool) -> Pasted {
         read(&line.iter().map(ToString::to_string).collect::<Vec<_>>(), tool)
@@ -513,6 +498,16 @@ mod tests {
             ("sqlio -kW -Fp.txt & :: timeout /t 3", SQLIO),
             ("sqlio -kW -Fp.txt & echo done & pause", SQLIO),
             ("title test & sqlio -kW ^ -Fp.txt", SQLIO),
+            ("start test diskspd.exe -kW -Fp.txt", DISKSPD),
+            ("time diskspd -kW -Fp.txt", DISKSPD),
+            ("nohup diskspd -kW -Fp.txt &", DISKSPD),
+            ("& .\\diskspd.exe -kW -Fp.txt", DISKSPD),
+            ("$ sqlio -kW -Fp.txt", SQLIO),
+            ("root@host:/srv# sqlio -kW -Fp.txt", SQLIO),
+            ("powershell -NoProfile -Command diskspd -kW -Fp.txt", DISKSPD),
+            ("sqlio -kW -Fp.txt # the first", SQLIO),
+            ("sqlio -kW -Fp.txt // the first", SQLIO),
+            ("sqlio -kW -Fp.txt ; echo done", SQLIO),
         ] {
             // As the shell splits it, and as one word in quotes.
             for pasted in [typed(line, tool), of(&[line], tool)] {
@@ -526,6 +521,26 @@ mod tests {
         let split = ["C:\\Program Files\\SQLIO\\sqlio.exe", "-kW", "-Fmy param.txt"];
         assert_eq!(of(&split, SQLIO).words, ["-kW", "-Fmy param.txt"]);
         assert_eq!(of(&["-kW", "/data/my file.dat"], SQLIO).words, ["-kW", "/data/my file.dat"]);
+        for line in [
+            "PS C:\\Users\\a> sqlio -kW t.dat",
+            "C:\\>sqlio -kW t.dat",
+            "start \"title\" sqlio.exe -kW t.dat",
+            "cmd /c \"sqlio -kW t.dat\"",
+            "powershell -Command \"sqlio -kW t.dat\"",
+            "bash -c 'sqlio -kW t.dat'",
+            "sqlio ^\r\n -kW ^\r\n t.dat",
+            "sqlio `\n -kW t.dat",
+            "sqlio \\\n  -kW \\\n  t.dat",
+            "sqlio -kW 't.dat'",
+            "sqlio -kW \u{201c}t.dat\u{201d};",
+            "sqlio -kW \u{2018}t.dat\u{2019} ; echo done",
+        ] {
+            let pasted = of(&[line], SQLIO);
+            assert_eq!(pasted.words, ["-kW", "t.dat"], "{line}");
+            assert!(pasted.problems.is_empty(), "{line}: {}", pasted.problems);
+        }
+        assert_eq!(of(&["sh", "-c", "sqlio -kW t.dat"], SQLIO).words, ["-kW", "t.dat"]);
+        assert_eq!(of(&["sqlio -kW 'my file.dat'"], SQLIO).words, ["-kW", "my file.dat"]);
         assert_eq!(of(&["@echo off\r\nsqlio -kW t.dat\r\n"], SQLIO).words, ["-kW", "t.dat"]);
     }
 
@@ -572,6 +587,19 @@ mod tests {
             ("sqlio -kW %1", "variable of a batch file"),
             (":loop sqlio -kW t.dat", "`:loop` is a label"),
             ("sqlio -kW t.dat | find x", "`|` passes the report"),
+            ("sqlio -kW -o$n t.dat", "variable of a batch file"),
+            ("sqlio -kW $file", "variable of a batch file"),
+            (
+                "taskset -c 0 sqlio -kW t.dat",
+                "write it in front of Plimsoll: taskset -c 0 plimsoll disk --sqlio",
+            ),
+            ("numactl --cpunodebind=0 sqlio -kW t.dat", "`numactl` is another command"),
+            ("sudo sqlio -kW t.dat", "`sudo` is another command"),
+            ("timeout 60 sqlio -kW t.dat", "`timeout 60` would end SQLIO early"),
+            ("Start-Process sqlio.exe -ArgumentList -kW", "`Start-Process` stands in front of SQLIO"),
+            ("$out = sqlio -kW t.dat", "`$out` stands in front of SQLIO"),
+            ("rem sqlio -kW t.dat", "the line starts no SQLIO"),
+            ("while true do sqlio -kW t.dat", "`while` is another command"),
         ] {
             for pasted in [typed(line, SQLIO), of(&[line], SQLIO)] {
                 let text = pasted.problems.to_string();
@@ -580,14 +608,22 @@ mod tests {
         }
     }
 
+    /// A job file is a word like any other, and what stands beside it is not.
     #[test]
-    fn a_word_that_is_no_file_is_not_made_one() {
-        for path in ["T", "/T", "10", "/nobreak", "timeout", "1.5", "t.bat", "run.CMD", "x/sqlio.exe"] {
-            assert!(refuse_target(path).is_some(), "{path}");
+    fn a_line_of_fio_has_a_job_file() {
+        for line in [
+            "job.fio && timeout /T 10",
+            "fio job.fio sleep 10",
+            "/usr/bin/fio job.fio & sleep 10",
+            "time fio job.fio;sleep 10",
+        ] {
+            let pasted = of(&[line], FIO);
+            let expected: &[&str] = if line.contains(';') { &["job.fio;sleep", "10"] } else { &["job.fio"] };
+            assert_eq!(pasted.words, expected, "{line}");
+            assert!(pasted.problems.is_empty(), "{line}: {}", pasted.problems);
         }
-        for path in ["t.dat", "./T", "/data/T", "/t.dat", "data/file", "/mnt/e/testfile"] {
-            assert!(refuse_target(path).is_none(), "{path}");
-        }
+        assert_eq!(typed("fio_write.txt x.dat", FIO).words, ["fio_write.txt", "x.dat"]);
+        assert_eq!(typed("fio_jobs x.dat", FIO).words, ["fio_jobs", "x.dat"]);
     }
 
     proptest::proptest! {

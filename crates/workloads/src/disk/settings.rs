@@ -34,7 +34,7 @@ model::settings! {
         "Files or block devices to read and write. A file that does not exist is created and written in full before the clock starts.",
     );
 
-    pub(super) static SIZE: Key<Option<u64>> = Key::bytes(
+    pub static SIZE: Key<Option<u64>> = Key::bytes(
         "size", "",
         "How much of each file to use; none takes an existing file or device whole and creates files of 1GiB.",
     );
@@ -392,6 +392,19 @@ pub(super) struct DiskPlan {
     pub(super) shared_unit: u64,
     /// Places of its operations among those of the workload.
     pub(super) kinds: Kinds,
+}
+
+/// The bytes of each file that are used, where they are not those of `size`, with the size of a block: blocks are whole. None
+/// where they are the same, and for jobs, patterns and mixes of blocks.
+pub fn adjusted_size(settings: &Settings) -> Option<(u64, u64)> {
+    let others: [&SettingInfo; 4] = [&JOBS, &PATTERN, &WRITE_BLOCK_SIZE, &STRIDE];
+    let size = settings.get(&SIZE).filter(|_| !others.iter().any(|other| settings.has(other)))?;
+    let blocks = read_blocks(&settings.get(&BLOCK_SIZE)).ok()?;
+    let [BlockShare { bytes: block, .. }] = blocks.as_slice() else { return None };
+    let step =
+        settings.get(&ALIGN).filter(|_| settings.get(&ACCESS) == Access::Random).unwrap_or(*block).max(1);
+    let used = size.checked_sub(*block)? / step * step + block;
+    (used != size).then_some((used, *block))
 }
 
 impl DiskPlan {

@@ -11,7 +11,8 @@ use model::{Choice, Level, Load, Problem, Problems, SECOND, Settings, quantity};
 pub use report::{SqlioNumbers, report};
 
 use super::jobs;
-use super::pasted::{self, Pauses, refuse_target};
+use super::missing::{self, Position};
+use super::pasted::{self, Pauses};
 use super::settings::{self, Access, Cache, SETTINGS, SIZE_DEFAULT};
 use super::typed::{Wrong, number, plain, unsupported, with_odd_letter, words};
 
@@ -129,7 +130,10 @@ pub fn parse(
     arguments: &[String],
     read_file: &dyn Fn(&str) -> io::Result<String>,
 ) -> Result<SqlioRun, Problems> {
-    let pasted = pasted::read(arguments, pasted::Tool { name: "SQLIO", program: "sqlio" });
+    let pasted = pasted::read(arguments, pasted::SQLIO);
+    if pasted.is_refused() {
+        return Err(pasted.problems);
+    }
     let mut run = SqlioRun {
         kind: SqlioKind::Read,
         threads: 1,
@@ -400,15 +404,14 @@ impl SqlioRun {
     /// is made gets a note, as SQLIO's report has no word for it.
     ///
     /// # Errors
-    /// Words of the command line that name no file, and do not look like one to make.
+    /// Names of no file that do not look like one to make.
     pub fn find_sizes(&mut self, size_of: impl Fn(&str) -> Option<u64>) -> Result<(), Problems> {
         let mut problems = Problems::new();
         for file in &mut self.files {
             let present = size_of(&file.path);
             file.made = present.is_none();
-            if let Some((what, help)) =
-                refuse_target(&file.path).filter(|_| file.made && file.threads.is_none())
-            {
+            let position = if file.threads.is_none() { Position::Pasted } else { Position::Path };
+            if let Some((what, help)) = missing::refuse(&file.path, position) {
                 problems.push(Problem::new(what, help));
                 continue;
             }

@@ -35,7 +35,9 @@ impl Kept {
     /// Records a sentence about what was read, and says it.
     fn note(&mut self, text: &str) -> Result<(), Failure> {
         crate::output::say(text);
-        self.writer.event(&event(0.0, text)).map_err(Failure::failed)
+        self.writer.event(&event(0.0, text)).map_err(Failure::failed)?;
+        self.writer.close();
+        Ok(())
     }
 }
 
@@ -269,6 +271,8 @@ fn of_load(directory: &RunDirectory, name: &str, from: &LoadRun, trial: Trial) -
         writer.event(&event(0.0, note)).map_err(Failure::failed)?;
     }
     let span = from.began_unix_ns.map(|begin| (begin, begin.saturating_add((from.seconds * 1e9) as i64)));
+    // There may be more runs than a process may have open files.
+    writer.close();
     Ok(Kept { writer, run, span, readings: Readings::new(), columns: Vec::new(), samples: 0 })
 }
 
@@ -297,6 +301,7 @@ fn add_counters(kept: &mut [Kept], logs: &mut [NamedLog], hosts: &Hosts) -> Resu
     }
     let of_load = kept.iter().any(|kept| kept.run.origin == Origin::Imported);
     let mut outside = 0_u64;
+    let mut open = 0;
     loop {
         let earliest =
             next.iter().enumerate().filter_map(|(at, sample)| Some((at, sample.as_ref()?.end_unix_ns)));
@@ -313,6 +318,9 @@ fn add_counters(kept: &mut [Kept], logs: &mut [NamedLog], hosts: &Hosts) -> Resu
             match place {
                 Some(place) => {
                     turns.take(at, logs, hosts)?;
+                    if open != place {
+                        kept[std::mem::replace(&mut open, place)].writer.close();
+                    }
                     add(&mut kept[place], at, &read[at], sample, hosts)?;
                 }
                 None => outside += 1,

@@ -85,6 +85,11 @@ pub(super) struct Keys {
     pub(super) problems: Problems,
 }
 
+/// `*1`: a target that an XML profile names.
+pub(super) fn is_of_profile(word: &str) -> bool {
+    word.starts_with('*') && !word.contains('.')
+}
+
 impl Keys {
     /// Reads the words of a command line. What is wrong with one of them is kept for later, so that it can be reported with
     /// all the rest.
@@ -98,7 +103,7 @@ impl Keys {
             let Some(key) = word.strip_prefix('-').filter(|key| !key.is_empty()) else {
                 match windows_path(word) {
                     Some((what, help)) => keys.problems.push(Problem::new(what, help)),
-                    None if word.starts_with('*') => keys.problems.push(Problem::new(
+                    None if is_of_profile(word) => keys.problems.push(Problem::new(
                         format!("`{word}` is a target of an XML profile"),
                         "name a file, or a block device such as /dev/sdb",
                     )),

@@ -2,8 +2,9 @@
 
 use model::{Problem, Problems, quantity};
 
-use super::super::pasted::{Pasted, refuse_target};
-use super::keys::Keys;
+use super::super::missing::{self, Position};
+use super::super::pasted::Pasted;
+use super::keys::{Keys, is_of_profile};
 use super::{
     DiskspdAccess, DiskspdBuffer, DiskspdDistribution, DiskspdRun, DiskspdTarget, DiskspdThreads,
     MIXED_STREAMS_MAX, STREAMS_MAX,
@@ -178,7 +179,12 @@ impl Keys {
             if targets.iter().any(|target| target.path == path) {
                 problems.push(Problem::new(format!("`{path}` is named twice"), "name each target once"));
             }
-            let bytes = match (self.create, size_of(&path)) {
+            let present = size_of(&path);
+            let refused = missing::refuse(&path, Position::Pasted)
+                .filter(|_| !self.profile_only && !is_of_profile(&path));
+            let is_refused = refused.is_some();
+            problems.0.extend(refused.map(|(what, help)| Problem::new(what, help)));
+            let bytes = match (self.create, present) {
                 (Some(create), Some(present)) if present > create => {
                     self.notes.push(format!(
                         "`{path}` exists with {}: its first {} are used",
@@ -187,17 +193,11 @@ impl Keys {
                     ));
                     create
                 }
-                (Some(create), None) => {
-                    if let Some((what, help)) = refuse_target(&path) {
-                        problems.push(Problem::new(what, help));
-                    }
-                    create
-                }
                 (Some(create), _) => create,
                 (None, Some(present)) => present,
                 (None, None) if self.profile_only => i64::MAX as u64,
                 (None, None) => {
-                    if model::windows::windows_path(&path).is_none() {
+                    if !is_refused && model::windows::windows_path(&path).is_none() {
                         problems.push(Problem::new(
                             format!("`{path}` is no file or block device that exists"),
                             "add -c<size>, such as -c1G: the file is then created and kept",
