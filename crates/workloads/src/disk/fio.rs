@@ -103,7 +103,7 @@ pub fn job_file_of(words: &[String]) -> String {
             (name, None) => format!("  {name}"),
         });
     }
-    // What stands in front of the first name holds for every job.
+    // What comes before the first name holds for every job.
     if lines.first().is_some_and(|line| !line.starts_with("  [")) {
         lines.insert(0, "  [global]".into());
     }
