@@ -348,7 +348,7 @@ fn commands(place: &Place, url: &str, slapd: Option<&Slapd>) -> Vec<Killed> {
         format!("null --duration 700ms {short}"),
         "exec --repeat 30 --vary host.cpus=1,2 -- sleep 0.03".to_string(),
         "gate --base base --head head --rounds-max 20 --repeat 2 -- sleep 0.05".to_string(),
-        "copy generate:200MB copied/x --vary host.cpus=1,2 --interval 100ms".to_string(),
+        "copy generate:200MB copied/x --vary host.cpus=1,2 --replicates 5 --interval 100ms".to_string(),
     ];
     let all = all.into_iter().chain(ldap).map(words).chain([sync]);
     all.map(|arguments| Killed { arguments }).collect()
